@@ -1,4 +1,7 @@
-"""Makes editable installations visible to type checkers. Everything else about the package is in ``pyproject.toml``."""
+"""Makes editable installations visible to type checkers.
+
+Everything else about the package is in ``pyproject.toml``.
+"""
 
 import os
 from pathlib import Path
@@ -8,13 +11,17 @@ from setuptools.command.editable_wheel import editable_wheel
 
 
 class LinkedFolders(editable_wheel):
-    """Links ``cli`` and ``patterns`` into ``xoptim``, so that setuptools writes a plain path in place of an import hook.
+    """Links ``cli`` and ``patterns`` into ``xoptim``, so that setuptools writes a plain path in
+    place of an import hook.
 
-    mypy and pyright read such a path and do not follow hooks. Where links cannot be made, the hook stays.
+    mypy and pyright read such a path and do not follow hooks. Where links cannot be made, the hook
+    stays.
     """
 
     def finalize_options(self) -> None:
-        """Makes the links, and declares that all packages lie below the root, before setuptools reads where they are."""
+        """Makes the links, and declares that all packages lie below the root, before setuptools
+        reads where they are.
+        """
         package = Path(__file__).parent / "xoptim"
         try:
             for name in ("cli", "patterns"):

@@ -1,7 +1,9 @@
-"""Decoders of real size with random weights, as torch's exporters and onnxruntime-genai's builder write them.
+"""Decoders of real size with random weights, as torch's exporters and onnxruntime-genai's builder
+write them.
 
-Each has a cache: the inputs ``past_key_values.*`` and the outputs ``present.*``. The weights are drawn with the same seed in
-every form. Exporting takes several times the memory of the weights, so each form is written by a process of its own.
+Each has a cache: the inputs ``past_key_values.*`` and the outputs ``present.*``. The weights are
+drawn with the same seed in every form. Exporting takes several times the memory of the weights, so
+each form is written by a process of its own.
 """
 
 import importlib.util
@@ -60,7 +62,11 @@ class Decoder:
     def workloads(self) -> dict[str, Load]:
         """Workloads by name."""
         past = self.past
-        usual = {f"1 token after {past}": Load(1, 1, past), "4 sequences": Load(4, 1, past), "128 tokens": Load(1, 128, 0)}
+        usual = {
+            f"1 token after {past}": Load(1, 1, past),
+            "4 sequences": Load(4, 1, past),
+            "128 tokens": Load(1, 128, 0),
+        }
         return dict(self.loads) or usual
 
 
@@ -69,7 +75,11 @@ DECODERS: Final = {name: Decoder(**each) for name, each in read_toml("decoder_mo
 
 def caches(decoder: Decoder, layers: int) -> list[str]:
     """The parts of the cache in order, as in the names of inputs and outputs."""
-    kinds = ("decoder.key", "decoder.value", "encoder.key", "encoder.value") if decoder.source else ("key", "value")
+    kinds = (
+        ("decoder.key", "decoder.value", "encoder.key", "encoder.value")
+        if decoder.source
+        else ("key", "value")
+    )
     return [f"{layer}.{kind}" for layer in range(layers) for kind in kinds]
 
 
@@ -108,7 +118,9 @@ def module_of(decoder: Decoder, layers: int, exporter: Exporter | None = None) -
     import transformers
 
     torch.manual_seed(0)
-    chosen = {"attn_implementation": "eager" if exporter == "tracing" else "sdpa"} if exporter else {}
+    chosen = (
+        {"attn_implementation": "eager" if exporter == "tracing" else "sdpa"} if exporter else {}
+    )
     made = getattr(transformers, decoder.model)
     return made(made.config_class(**decoder.settings, **{decoder.depth: layers}, **chosen)).eval()
 
@@ -128,15 +140,22 @@ def flat_module(decoder: Decoder, layers: int, exporter: Exporter) -> Any:
             seen = causal(mask, tokens) if exporter == "tracing" else mask
             if not crossed:
                 own = _cache(past)
-                made = self.model(input_ids=tokens, attention_mask=seen, past_key_values=own, use_cache=True)
+                made = self.model(
+                    input_ids=tokens, attention_mask=seen, past_key_values=own, use_cache=True
+                )
                 return made.logits, *_tensors(own)
             from transformers import EncoderDecoderCache
 
             both = EncoderDecoderCache(_cache(_every(past, 0)), _cache(_every(past, 2)))
-            # The layers take the keys and values of the encoder out of the cache, and look only whether these states exist.
+            # The layers take the keys and values of the encoder out of the cache, and look only
+            # whether these states exist.
             states = torch.zeros(1, 1, self.model.config.d_model)
             found = self.model.model.decoder(
-                input_ids=tokens, attention_mask=seen, encoder_hidden_states=states, past_key_values=both, use_cache=True
+                input_ids=tokens,
+                attention_mask=seen,
+                encoder_hidden_states=states,
+                past_key_values=both,
+                use_cache=True,
             )
             return self.model.proj_out(found[0]), *_tensors(both.self_attention_cache)
 
@@ -162,7 +181,8 @@ def _tensors(cache: Any) -> list[Any]:
 
 
 def causal(mask: Any, tokens: Any = None) -> Any:
-    """A mask of four axes, which hides padding and later tokens: tracing cannot follow the one that transformers makes.
+    """A mask of four axes, which hides padding and later tokens: tracing cannot follow the one that
+    transformers makes.
 
     It has a row for each new token; by default all tokens are new.
     """
@@ -175,26 +195,46 @@ def causal(mask: Any, tokens: Any = None) -> Any:
 
 
 def export(decoder: Decoder, layers: int, exporter: Exporter, path: pathlib.Path) -> None:
-    """Write a decoder as one of torch's exporters does: dynamo without its own optimizations, or tracing."""
+    """Write a decoder as one of torch's exporters does: dynamo without its own optimizations, or
+    tracing.
+    """
     import torch
 
-    values = {name: torch.from_numpy(value) for name, value in values_of(decoder, layers, Load(2, 3, 5)).items()}
+    values = {
+        name: torch.from_numpy(value)
+        for name, value in values_of(decoder, layers, Load(2, 3, 5)).items()
+    }
     axes, names = open_axes(decoder, layers), list(values)
     own = [name for name in caches(decoder, layers) if ".encoder." not in name]
-    ends: dict[str, Any] = {"input_names": names, "output_names": ["logits", *(f"present.{name}" for name in own)]}
+    ends: dict[str, Any] = {
+        "input_names": names,
+        "output_names": ["logits", *(f"present.{name}" for name in own)],
+    }
     module = flat_module(decoder, layers, exporter)
     if exporter == "dynamo":
         dims = tuple(dict.fromkeys(axes[name], torch.export.Dim.DYNAMIC) for name in names)
         shapes = (dims[0], dims[1], dims[2:])
         program = torch.onnx.export(
-            module, tuple(values.values()), dynamo=True, optimize=False, verbose=False, dynamic_shapes=shapes, **ends
+            module,
+            tuple(values.values()),
+            dynamo=True,
+            optimize=False,
+            verbose=False,
+            dynamic_shapes=shapes,
+            **ends,
         )
         program.save(str(path), external_data=True)
         return
     open_ends = {**axes, **{f"present.{name}": {0: "batch", 2: "past + seq"} for name in own}}
     whole = path.with_suffix(".whole")
     torch.onnx.export(
-        module, tuple(values.values()), str(whole), dynamo=False, opset_version=17, dynamic_axes=open_ends, **ends
+        module,
+        tuple(values.values()),
+        str(whole),
+        dynamo=False,
+        opset_version=17,
+        dynamic_axes=open_ends,
+        **ends,
     )
     del module
     onnx.save(onnx.load(whole), path, save_as_external_data=True, location=f"{path.name}.data")
@@ -202,7 +242,9 @@ def export(decoder: Decoder, layers: int, exporter: Exporter, path: pathlib.Path
 
 
 def pretrained(decoder: Decoder, layers: int, folder: pathlib.Path) -> None:
-    """Write the model as transformers keeps one, with a tokenizer of a few words, for the builder."""
+    """Write the model as transformers keeps one, with a tokenizer of a few words, for the
+    builder.
+    """
     from tokenizers import Tokenizer, models
     from transformers import PreTrainedTokenizerFast
 
@@ -213,7 +255,8 @@ def pretrained(decoder: Decoder, layers: int, folder: pathlib.Path) -> None:
 
 
 def build(decoder: Decoder, layers: int, target: pathlib.Path, precision: str = "fp32") -> None:
-    """Build the same weights with onnxruntime-genai for the CPU, in 32-bit floats, or with ``int4``.
+    """Build the same weights with onnxruntime-genai for the CPU, in 32-bit floats, or with
+    ``int4``.
 
     Raises:
         RuntimeError: the builder failed.

@@ -4,10 +4,11 @@
     python -m benchmarks.decoders --only llama --layers 22 --folder models
     python -m benchmarks.decoders --only llama --exporter dynamo --selection int4
 
-Each decoder (`decoder_models.py`) is written by both of torch's exporters and optimized with each selection. Three workloads
-run in onnxruntime with all of its own optimizations, on one thread, with inputs and outputs bound to memory. The original, the
-result and the built model are measured in the same rounds of random order, without the first one; no more than three
-sessions are open at a time. Times are processor time. All files are removed when they have been measured; those that were
+Each decoder (`decoder_models.py`) is written by both of torch's exporters and optimized with each
+selection. Three workloads run in onnxruntime with all of its own optimizations, on one thread, with
+inputs and outputs bound to memory. The original, the result and the built model are measured in the
+same rounds of random order, without the first one; no more than three sessions are open at a time.
+Times are processor time. All files are removed when they have been measured; those that were
 exported and built stay where there is a folder for them.
 """
 
@@ -27,7 +28,15 @@ from typing import Final
 import click
 import numpy as np
 
-from benchmarks.decoder_models import DECODERS, EXPORTERS, Decoder, build, export, missing, values_of
+from benchmarks.decoder_models import (
+    DECODERS,
+    EXPORTERS,
+    Decoder,
+    build,
+    export,
+    missing,
+    values_of,
+)
 from benchmarks.performance import size_of
 from benchmarks.tools import apart
 from xoptim.bench.rounds import Times, clock_for, measure_pass, ratio_of
@@ -44,8 +53,11 @@ SELECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "finite": ("--patterns", "default+onnxruntime+finite", "--opset", "newest"),
     INT4: (*NEWEST, "--precision", "int4", "--tolerance", "99%", "--for", "size"),
 }
-"""Words of the command by the name of a selection; ``finite`` may change what is not finite. With ``int4``, all products are
-rounded, as the builder does: the error of random weights says nothing."""
+"""Words of the command by the name of a selection; ``finite`` may change what is not finite.
+
+With ``int4``, all products are rounded, as the builder does: the error of random weights says
+nothing.
+"""
 FLOATS: Final = [name for name in SELECTIONS if name != INT4]
 BUILT: Final = "built"
 SETTINGS: Final = SessionSettings(level="all", threads=1, reuse=True, io_binding=True)
@@ -81,7 +93,8 @@ class Plan:
         layers: their number.
         seconds: of the rounds of each model and workload.
         passes: number of times that the sessions are made anew.
-        selections: names of selections; with ``int4`` among them, the built model has weights of 4 bits too.
+        selections: names of selections; with ``int4`` among them, the built model has weights of 4
+            bits too.
     """
 
     decoder: Decoder
@@ -107,18 +120,26 @@ def optimized(source: pathlib.Path, target: pathlib.Path, selection: str) -> flo
 
 
 def difference(scores: np.ndarray, expected: np.ndarray) -> float:
-    """The largest difference divided by the largest score; infinite where something is not a number."""
+    """The largest difference divided by the largest score.
+
+    Infinite where something is not a number.
+    """
     far = float(np.abs(scores - expected).max() / np.abs(expected).max())
     return far if np.isfinite(far) else float("inf")
 
 
-def compared(models: Mapping[str, pathlib.Path], plan: Plan) -> tuple[dict[str, dict[str, Times]], dict[str, float]]:
+def compared(
+    models: Mapping[str, pathlib.Path], plan: Plan
+) -> tuple[dict[str, dict[str, Times]], dict[str, float]]:
     """Times of models by workload and label, and how far their scores are from the first one's."""
     times = {load: {label: Times() for label in models} for load in plan.decoder.workloads()}
     far = dict.fromkeys(models, 0.0)
     rng, clock = random.Random(0), clock_for([SETTINGS])
     for number in range(plan.passes):
-        sessions = {label: Session(models[label], SETTINGS) for label in rng.sample(list(models), len(models))}
+        sessions = {
+            label: Session(models[label], SETTINGS)
+            for label in rng.sample(list(models), len(models))
+        }
         for name, load in plan.decoder.workloads().items():
             feeds = values_of(plan.decoder, plan.layers, load)
             if not number:
@@ -136,10 +157,16 @@ def compared(models: Mapping[str, pathlib.Path], plan: Plan) -> tuple[dict[str, 
 def figures_of(path: pathlib.Path, plan: Plan) -> Figures:
     """The figures of one model that need no other one."""
     first = next(iter(plan.decoder.workloads().values()))
-    return Figures(size_of(path), measure_loading(path, SETTINGS, values_of(plan.decoder, plan.layers, first)))
+    return Figures(
+        size_of(path), measure_loading(path, SETTINGS, values_of(plan.decoder, plan.layers, first))
+    )
 
 
-def fill(figures: Mapping[str, Figures], times: Mapping[str, Mapping[str, Times]], far: Mapping[str, float]) -> None:
+def fill(
+    figures: Mapping[str, Figures],
+    times: Mapping[str, Mapping[str, Times]],
+    far: Mapping[str, float],
+) -> None:
     """Write ratios and differences into the figures; the first model is the one to divide by."""
     for name, by_label in times.items():
         original = next(iter(by_label.values()))
@@ -150,8 +177,11 @@ def fill(figures: Mapping[str, Figures], times: Mapping[str, Mapping[str, Times]
             figures[label].scores = far[label]
 
 
-def measured(source: pathlib.Path, built: pathlib.Path | None, plan: Plan) -> Iterator[tuple[str, Figures, dict[str, float]]]:
-    """For the original, the built model and each selection: label, figures, and the original's milliseconds.
+def measured(
+    source: pathlib.Path, built: pathlib.Path | None, plan: Plan
+) -> Iterator[tuple[str, Figures, dict[str, float]]]:
+    """For the original, the built model and each selection: label, figures, and the original's
+    milliseconds.
 
     The first two are measured again with every selection; their figures are from the first time.
     """
@@ -165,7 +195,10 @@ def measured(source: pathlib.Path, built: pathlib.Path | None, plan: Plan) -> It
             figures[selection].seconds = seconds
             times, far = compared({**fixed, selection: target}, plan)
         fill(figures, times, far)
-        base = {name: 1e3 * median([t for each in own["original"].rounds for t in each]) for name, own in times.items()}
+        base = {
+            name: 1e3 * median([t for each in own["original"].rounds for t in each])
+            for name, own in times.items()
+        }
         for label in (*(() if place else fixed), selection):
             yield label, figures[label], base
 
@@ -191,7 +224,10 @@ def head(plan: Plan) -> str:
 
 
 def lines_of(plan: Plan, exporters: Sequence[str], folder: pathlib.Path) -> Iterator[str]:
-    """The tables of one decoder, line by line; files that are in the folder already are taken from there."""
+    """The tables of one decoder, line by line.
+
+    Files that are in the folder already are taken from there.
+    """
     precision = INT4 if INT4 in plan.selections else "fp32"
     built = folder / f"{BUILT} {precision}" / "model.onnx" if plan.decoder.built else None
     reason = missing("onnxruntime_genai") if built else ""
@@ -212,15 +248,38 @@ def lines_of(plan: Plan, exporters: Sequence[str], folder: pathlib.Path) -> Iter
 
 
 @click.command()
-@click.option("--only", type=click.Choice([*DECODERS]), multiple=True, help="One of the decoders (repeatable).")
-@click.option("--layers", default=6, show_default=True)
-@click.option("--seconds", default=10.0, show_default=True, help="Of the rounds of each model and workload.")
-@click.option("--passes", default=2, show_default=True, help="Number of times that sessions are made anew.")
-@click.option("--exporter", "exporters", type=click.Choice(EXPORTERS), multiple=True, help="One of the two (repeatable).")
 @click.option(
-    "--selection", "selections", type=click.Choice([*SELECTIONS]), multiple=True, help="One of six (default: all but int4)."
+    "--only",
+    type=click.Choice([*DECODERS]),
+    multiple=True,
+    help="One of the decoders (repeatable).",
 )
-@click.option("--folder", type=click.Path(path_type=pathlib.Path, file_okay=False), help="Keep what is exported and built.")
+@click.option("--layers", default=6, show_default=True)
+@click.option(
+    "--seconds", default=10.0, show_default=True, help="Of the rounds of each model and workload."
+)
+@click.option(
+    "--passes", default=2, show_default=True, help="Number of times that sessions are made anew."
+)
+@click.option(
+    "--exporter",
+    "exporters",
+    type=click.Choice(EXPORTERS),
+    multiple=True,
+    help="One of the two (repeatable).",
+)
+@click.option(
+    "--selection",
+    "selections",
+    type=click.Choice([*SELECTIONS]),
+    multiple=True,
+    help="One of six (default: all but int4).",
+)
+@click.option(
+    "--folder",
+    type=click.Path(path_type=pathlib.Path, file_okay=False),
+    help="Keep what is exported and built.",
+)
 def main(
     only: tuple[str, ...],
     layers: int,
@@ -235,7 +294,11 @@ def main(
         raise click.ClickException(f"nothing measured: {reason}")
     for name in only or DECODERS:
         plan = Plan(DECODERS[name], layers, seconds, passes, selections or FLOATS)
-        with tempfile.TemporaryDirectory() if folder is None else contextlib.nullcontext(folder / name) as kept:
+        with (
+            tempfile.TemporaryDirectory()
+            if folder is None
+            else contextlib.nullcontext(folder / name)
+        ) as kept:
             place = pathlib.Path(kept)
             place.mkdir(parents=True, exist_ok=True)
             click.echo(f"\n{name}, {layers} layers")

@@ -1,4 +1,7 @@
-"""Families of graphs that repeat one structure or compute with sizes; `benchmarks.scaling` measures them."""
+"""Families of graphs that repeat one structure or compute with sizes.
+
+`benchmarks.scaling` measures them.
+"""
 
 from collections.abc import Callable, Iterable
 from functools import partial, reduce
@@ -30,7 +33,9 @@ class Graph:
         """A new node; the name of its only or first result, others have a number behind it."""
         name = f"r{len(self.nodes)}"
         results = [name, *(f"{name}_{i}" for i in range(1, outputs))]
-        self.nodes.append(helper.make_node(op_type, inputs, results, f"n{len(self.nodes)}", **attributes))
+        self.nodes.append(
+            helper.make_node(op_type, inputs, results, f"n{len(self.nodes)}", **attributes)
+        )
         return name
 
     def constant(self, value: Any, dtype: Any = np.int64) -> str:
@@ -44,32 +49,46 @@ class Graph:
         return self.constant(values)
 
     def weight(self, *shape: int, terms: float = 0) -> str:
-        """Random numbers of a magnitude that sums of this many products keep, by default of as many as there are rows."""
-        return self.constant(self.random.standard_normal(shape) * (terms or shape[-2:][0]) ** -0.5, np.float32)
+        """Random numbers of a magnitude that sums of this many products keep, by default of as many
+        as there are rows.
+        """
+        return self.constant(
+            self.random.standard_normal(shape) * (terms or shape[-2:][0]) ** -0.5, np.float32
+        )
 
     def conv(self, x: str, into: int, out: int, *, window: int = 3, step: int = 1) -> str:
         """A convolution with a bias, of a padded image."""
         weights = self.weight(out, into, window, window, terms=into * window**2 / 2)
-        return self.add("Conv", x, weights, self.weight(out), pads=[window // 2] * 4, strides=[step] * 2)
+        return self.add(
+            "Conv", x, weights, self.weight(out), pads=[window // 2] * 4, strides=[step] * 2
+        )
 
     def model(self, *results: str) -> onnx.ModelProto:
         """The model with these results."""
         outputs = [onnx.ValueInfoProto(name=name) for name in results]
         graph = helper.make_graph(self.nodes, "drawn", self.inputs, outputs, self.stored)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=10)
-        for output, inferred in zip(model.graph.output, onnx.shape_inference.infer_shapes(model).graph.output, strict=True):
+        model = helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=10
+        )
+        for output, inferred in zip(
+            model.graph.output, onnx.shape_inference.infer_shapes(model).graph.output, strict=True
+        ):
             output.CopyFrom(inferred)
         return model
 
 
-def drawn(build: Callable[..., str | Iterable[str]], *given: Any, **settings: Any) -> onnx.ModelProto:
+def drawn(
+    build: Callable[..., str | Iterable[str]], *given: Any, **settings: Any
+) -> onnx.ModelProto:
     """The model of a function that adds nodes to a graph, and returns the names of the results."""
     g = Graph()
     results = build(g, *given, **settings)
     return g.model(*([results] if isinstance(results, str) else results))
 
 
-def by_name(*builds: Callable[[Graph, int], str | Iterable[str]]) -> dict[str, Callable[[int], onnx.ModelProto]]:
+def by_name(
+    *builds: Callable[[Graph, int], str | Iterable[str]],
+) -> dict[str, Callable[[int], onnx.ModelProto]]:
     """The models of functions by their names, each for a number of repetitions."""
     return {build.__name__: partial(drawn, build) for build in builds}
 
@@ -104,7 +123,9 @@ def images(g: Graph, n: int) -> str:
 def masked(g: Graph, n: int) -> str:
     """Many transposed tensors, each multiplied by the same one and joined."""
     x, y = g.input("a", 3, 4), g.input("a", 4, 3)
-    turned = [g.add("Mul", y, g.add("Transpose", g.add("Tanh", x), perm=[0, 2, 1])) for _ in range(n // 3)]
+    turned = [
+        g.add("Mul", y, g.add("Transpose", g.add("Tanh", x), perm=[0, 2, 1])) for _ in range(n // 3)
+    ]
     return g.add("Concat", *turned, axis=0)
 
 
@@ -156,7 +177,10 @@ def heads(g: Graph, n: int) -> list[str]:
 def pieces(g: Graph, n: int) -> list[str]:
     """Slices of one tensor, side by side."""
     x, axis = g.input("a", n), g.constant([1])
-    return [g.add("Neg", g.add("Slice", x, g.constant([i]), g.constant([i + 1]), axis)) for i in range(n // 2)]
+    return [
+        g.add("Neg", g.add("Slice", x, g.constant([i]), g.constant([i + 1]), axis))
+        for i in range(n // 2)
+    ]
 
 
 def shapes(g: Graph, n: int) -> tuple[str, ...]:
@@ -184,7 +208,13 @@ def inputs(g: Graph, n: int) -> list[str]:
     results = []
     for i in range(n // 4):
         x = g.input(f"a{i}", f"b{i}", 6)
-        results.append(g.add("Reshape", x, g.add("Concat", g.add("Shape", x, end=1), g.constant([-1, 3, 2]), axis=0)))
+        results.append(
+            g.add(
+                "Reshape",
+                x,
+                g.add("Concat", g.add("Shape", x, end=1), g.constant([-1, 3, 2]), axis=0),
+            )
+        )
     return results
 
 
@@ -206,7 +236,22 @@ def sigmoids(g: Graph, n: int) -> str:
 
 
 FAMILIES = by_name(
-    *(movements, transposes, images, masked, sums, products, concats, joined, cuts, heads, pieces, shapes, sizes, inputs),
+    *(
+        movements,
+        transposes,
+        images,
+        masked,
+        sums,
+        products,
+        concats,
+        joined,
+        cuts,
+        heads,
+        pieces,
+        shapes,
+        sizes,
+        inputs,
+    ),
     *(stretched, sigmoids),
 )
 
@@ -220,13 +265,17 @@ def windows(g: Graph, count: int) -> str:
     """Blocks of a vision transformer: padded to whole windows by Mod, rolled, cropped, added."""
     x = g.input("h", "w")
     for block in range(count):
-        pads = [g.add("Sub", g.ints(7), g.add("Mod", size_of(g, x, axis), g.ints(7))) for axis in (0, 1)]
+        pads = [
+            g.add("Sub", g.ints(7), g.add("Mod", size_of(g, x, axis), g.ints(7))) for axis in (0, 1)
+        ]
         pads = [g.add("Mod", pad, g.ints(7)) for pad in pads]
         y = g.add("Pad", x, g.add("Concat", g.ints(0, 0), *pads, axis=0))
         for axis in (0, 1):
             if block % 2:
                 left = g.add("Slice", y, g.ints(3), g.ints(2**62), g.ints(axis))
-                y = g.add("Concat", left, g.add("Slice", y, g.ints(0), g.ints(3), g.ints(axis)), axis=axis)
+                y = g.add(
+                    "Concat", left, g.add("Slice", y, g.ints(0), g.ints(3), g.ints(axis)), axis=axis
+                )
         for axis in (0, 1):
             y = g.add("Slice", y, g.ints(0), size_of(g, x, axis), g.ints(axis))
         x = g.add("Add", x, y)
@@ -303,7 +352,11 @@ def lengths(g: Graph, count: int) -> str:
 
 def chained(g: Graph, count: int) -> str:
     """This many sizes concatenated one after the other, with a reader of each length."""
-    return reduce(lambda x, index: g.add("Concat", x, g.input(f"s{index}"), axis=0), range(count), g.input("s"))
+    return reduce(
+        lambda x, index: g.add("Concat", x, g.input(f"s{index}"), axis=0),
+        range(count),
+        g.input("s"),
+    )
 
 
 def factors(g: Graph, count: int) -> str:
@@ -318,7 +371,9 @@ def narrow(g: Graph, count: int) -> str:
     """Sizes computed with 32 bits, doubled until no bit of them is left."""
     size = g.add("Cast", size_of(g, g.input("s"), 0), to=TensorProto.INT32)
     for _ in range(count):
-        size = g.add("Add", size, g.add("Cast", g.add("Div", g.add("Cast", size, to=7), g.ints(3)), to=6))
+        size = g.add(
+            "Add", size, g.add("Cast", g.add("Div", g.add("Cast", size, to=7), g.ints(3)), to=6)
+        )
     return size
 
 
@@ -327,7 +382,9 @@ def strides(g: Graph, count: int) -> str:
     x = g.input(1, 1, "s")
     for step in range(count):
         pooled = g.add("MaxPool", x, kernel_shape=[3], strides=[2], pads=[1, 1], ceil_mode=1)
-        x = g.add("Concat", pooled, g.add("Slice", x, g.ints(step % 3), g.ints(2**62), g.ints(2)), axis=2)
+        x = g.add(
+            "Concat", pooled, g.add("Slice", x, g.ints(step % 3), g.ints(2**62), g.ints(2)), axis=2
+        )
     return x
 
 
@@ -341,6 +398,19 @@ def ranges(g: Graph, count: int) -> str:
 
 
 SIZES = by_name(
-    *(windows, detections, broadcast, squares, remainders, quotients, tails, maxima, operands, lengths, chained, factors),
+    *(
+        windows,
+        detections,
+        broadcast,
+        squares,
+        remainders,
+        quotients,
+        tails,
+        maxima,
+        operands,
+        lengths,
+        chained,
+        factors,
+    ),
     *(narrow, strides, ranges),
 )

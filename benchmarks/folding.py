@@ -1,13 +1,19 @@
-"""Nodes and time of models with equal parts side by side: apart, as the default leaves them, and all stacked.
+"""Nodes and time of models with equal parts side by side: apart, as the default leaves them, and
+all stacked.
 
-    python -m benchmarks.folding                            # all cases, one thread
+    # all cases, one thread
+    python -m benchmarks.folding
     python -m benchmarks.folding towers_8 tables --threads 2
-    python -m benchmarks.folding --provider cuda            # part of `make cuda`
-    python -m benchmarks.folding --growth                   # the time of the pass against the size of the graph
-    python -m benchmarks.folding --constants                # the constants of xoptim.repeated.cost, here
+    # part of `make cuda`
+    python -m benchmarks.folding --provider cuda
+    # the time of the pass against the size of the graph
+    python -m benchmarks.folding --growth
+    # the constants of xoptim.repeated.cost, here
+    python -m benchmarks.folding --constants
 
-The models run with all of onnxruntime's own optimizations, in rounds of random order. A ratio below 1 says that folding pays;
-its interval comes from the bootstrap over passes and rounds. A model that the default leaves apart has no ratio there.
+The models run with all of onnxruntime's own optimizations, in rounds of random order. A ratio below
+1 says that folding pays; its interval comes from the bootstrap over passes and rounds. A model that
+the default leaves apart has no ratio there.
 """
 
 import argparse
@@ -42,7 +48,9 @@ def session(link: Link, shape: tuple[int, ...], length: int) -> Callable[[], obj
         x = link(g, x)
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = 1
-    found = onnxruntime.InferenceSession(g.model(x).SerializeToString(), settings, providers=["CPUExecutionProvider"])
+    found = onnxruntime.InferenceSession(
+        g.model(x).SerializeToString(), settings, providers=["CPUExecutionProvider"]
+    )
     binding = found.io_binding()
     binding.bind_cpu_input("x0", np.random.default_rng(0).random(shape, np.float32))
     binding.bind_output(x)
@@ -95,7 +103,9 @@ def taken_apart(count: int) -> Link:
 
 def lanes(count: int) -> Link:
     """Lanes, each by itself, whose sum is added to all."""
-    return lambda g, x: g.add("Add", x, g.add("Sum", *(g.add("Gather", x, g.constant(lane)) for lane in range(count))))
+    return lambda g, x: g.add(
+        "Add", x, g.add("Sum", *(g.add("Gather", x, g.constant(lane)) for lane in range(count)))
+    )
 
 
 def measured() -> Costs:
@@ -114,7 +124,11 @@ def measured() -> Costs:
     read = (link_time(product(64, 64), 1, 64) - multiply) / 2**12
     multiplied = ((link_time(product(128, 128), 128, 128) - multiply) / 2**14 - read) / 2**7
     matrix = (link_time(product(8, 16, 16), 8, 1, 16) - multiply) / 8 - 256 * read
-    packed = ((link_time(product(16, 64, 64), 16, 8, 64) - multiply) / 16 - matrix) / 2**12 - read - 8 * multiplied
+    packed = (
+        ((link_time(product(16, 64, 64), 16, 8, 64) - multiply) / 16 - matrix) / 2**12
+        - read
+        - 8 * multiplied
+    )
     return Costs(
         launch=launch,
         handled=handled,
@@ -149,22 +163,35 @@ def added(g: Graph, terms: Iterable[str]) -> str:
 def towers(g: Graph, count: int, width: int = 32, rows: int = 1, shared: bool = True) -> str:
     """Perceptrons of one input, or of an input each, whose results are added."""
     x = g.input(rows, width)
-    return g.add("Sum", *(tower(g, x if shared else g.input(rows, width), width) for _ in range(count)))
+    return g.add(
+        "Sum", *(tower(g, x if shared else g.input(rows, width), width) for _ in range(count))
+    )
 
 
-def towers_but_one(g: Graph, count: int = 8, width: int = 32, rows: int = 16, open_weights: bool = True) -> str:
-    """Perceptrons of one input side by side; the last one has weights that a caller gives, or another activation."""
+def towers_but_one(
+    g: Graph, count: int = 8, width: int = 32, rows: int = 16, open_weights: bool = True
+) -> str:
+    """Perceptrons of one input side by side.
+
+    The last one has weights that a caller gives, or another activation.
+    """
     x = g.input(rows, width)
     like = [tower(g, x, width) for _ in range(count - 1)]
     y = x
     for _ in range(3):
         weights = g.input(width, width) if open_weights else g.weight(width, width)
-        y = g.add("Relu" if open_weights else "Tanh", g.add("Add", g.add("MatMul", y, weights), g.weight(width)))
+        y = g.add(
+            "Relu" if open_weights else "Tanh",
+            g.add("Add", g.add("MatMul", y, weights), g.weight(width)),
+        )
     return g.add("Concat", *like, y, axis=1)
 
 
 def shared_weights(g: Graph, count: int = 8, width: int = 32, rows: int = 16) -> str:
-    """Perceptrons of an input each; the first layer of all of them has the same weights, and the second one of every two."""
+    """Perceptrons of an input each.
+
+    The first layer of all of them has the same weights, and the second one of every two.
+    """
     first, second = g.weight(width, width), [g.weight(width, width) for _ in range(count // 2)]
     results = []
     for place in range(count):
@@ -175,15 +202,21 @@ def shared_weights(g: Graph, count: int = 8, width: int = 32, rows: int = 16) ->
     return g.add("Sum", *results)
 
 
-def experts(g: Graph, count: int = 8, width: int = 64, rows: int = 16, is_chain: bool = False) -> str:
+def experts(
+    g: Graph, count: int = 8, width: int = 64, rows: int = 16, is_chain: bool = False
+) -> str:
     """A mixture: all experts are computed, and weighted by a gate."""
     x = g.input(rows, width)
     shares = g.add("Softmax", g.add("MatMul", x, g.weight(width, count)), axis=-1)
     outs = []
     for expert in range(count):
         hidden = g.add("MatMul", x, g.weight(width, 2 * width))
-        y = g.add("MatMul", g.add("Mul", hidden, g.add("Sigmoid", hidden)), g.weight(2 * width, width))
-        share = g.add("Slice", shares, g.constant([expert]), g.constant([expert + 1]), g.constant([1]))
+        y = g.add(
+            "MatMul", g.add("Mul", hidden, g.add("Sigmoid", hidden)), g.weight(2 * width, width)
+        )
+        share = g.add(
+            "Slice", shares, g.constant([expert]), g.constant([expert + 1]), g.constant([1])
+        )
         outs.append(g.add("Mul", y, share))
     return added(g, outs) if is_chain else g.add("Sum", *outs)
 
@@ -195,7 +228,11 @@ def tables(g: Graph, count: int = 26, rows: int = 16) -> str:
     outs = []
     for _ in range(count):
         own = g.add("Mod", g.add("Mul", ids, g.constant(g.random.integers(1, 9))), g.constant(1000))
-        outs.append(g.add("ReduceMean", g.add("Gather", g.weight(1000, 16), own), g.constant([1]), keepdims=0))
+        outs.append(
+            g.add(
+                "ReduceMean", g.add("Gather", g.weight(1000, 16), own), g.constant([1]), keepdims=0
+            )
+        )
     return g.add("Concat", *outs, axis=1)
 
 
@@ -204,7 +241,9 @@ def gates(g: Graph, steps: int = 8, width: int = 32) -> str:
     h = c = g.input(1, width)
     for _ in range(steps):
         x = g.input(1, width)
-        parts = ([g.add("MatMul", each, g.weight(width, width)) for each in (x, h)] for _ in range(4))
+        parts = (
+            [g.add("MatMul", each, g.weight(width, width)) for each in (x, h)] for _ in range(4)
+        )
         raw = [g.add("Add", *each) for each in parts]
         i, f, o = (g.add("Sigmoid", each) for each in raw[:3])
         c = g.add("Add", g.add("Mul", f, c), g.add("Mul", i, g.add("Tanh", raw[3])))
@@ -218,18 +257,29 @@ def heads(g: Graph, count: int = 8, width: int = 64, rows: int = 32) -> str:
     outs = []
     for _ in range(count):
         q, k, v = (g.add("MatMul", x, g.weight(width, size)) for _ in range(3))
-        outs.append(g.add("MatMul", g.add("Softmax", g.add("MatMul", q, g.add("Transpose", k, perm=[1, 0])), axis=-1), v))
+        outs.append(
+            g.add(
+                "MatMul",
+                g.add("Softmax", g.add("MatMul", q, g.add("Transpose", k, perm=[1, 0])), axis=-1),
+                v,
+            )
+        )
     return g.add("MatMul", g.add("Concat", *outs, axis=1), g.weight(width, width))
 
 
 def circuit(g: Graph, trees: int = 4, leaves: int = 64, units: int = 8, rows: int = 4) -> str:
-    """Sums, in logarithms, over products of halves, down to single variables; their mean over several trees."""
+    """Sums, in logarithms, over products of halves, down to single variables.
+
+    Their mean over several trees.
+    """
     x = [g.add("Log", g.add("Sigmoid", g.input(rows, units))) for _ in range(leaves)]
 
     def total(y: str) -> str:
         top = g.add("ReduceMax", y, g.constant([-1]), keepdims=1)
         shares = g.constant(g.random.dirichlet(np.ones(units), units).T, np.float32)
-        return g.add("Add", g.add("Log", g.add("MatMul", g.add("Exp", g.add("Sub", y, top)), shares)), top)
+        return g.add(
+            "Add", g.add("Log", g.add("MatMul", g.add("Exp", g.add("Sub", y, top)), shares)), top
+        )
 
     def region(start: int, end: int) -> str:
         if end - start == 1:
@@ -243,7 +293,10 @@ def circuit(g: Graph, trees: int = 4, leaves: int = 64, units: int = 8, rows: in
 def one_layer(g: Graph, count: int = 8, width: int = 64, rows: int | str = 16) -> str:
     """Layers of one input, side by side."""
     x = g.input(rows, width)
-    parts = (g.add("Add", g.add("MatMul", x, g.weight(width, width)), g.weight(width)) for _ in range(count))
+    parts = (
+        g.add("Add", g.add("MatMul", x, g.weight(width, width)), g.weight(width))
+        for _ in range(count)
+    )
     return g.add("Concat", *(g.add("Tanh", each) for each in parts), axis=1)
 
 
@@ -253,7 +306,9 @@ def convolution(g: Graph, x: str, into: int, out: int, window: int) -> str:
 
 
 def branches(g: Graph, channels: int = 192, size: int = 28) -> str:
-    """Branches of an Inception block: 1x1, 1x1 and 3x3, 1x1 and 5x5, and 1x1 twice, as two halves of one layer."""
+    """Branches of an Inception block: 1x1, 1x1 and 3x3, 1x1 and 5x5, and 1x1 twice, as two halves
+    of one layer.
+    """
     x = g.input(1, channels, size, size)
     outs = [convolution(g, x, channels, 32, 1), convolution(g, x, channels, 32, 1)]
     for middle, out, window in ((96, 128, 3), (16, 32, 5)):
@@ -285,7 +340,10 @@ CASES: dict[str, Callable[..., str]] = {
     **{f"towers_{count}": partial(towers, count=count) for count in (2, 8, 64)},
     **{f"towers_{count}_of_16_rows": partial(towers, count=count, rows=16) for count in (2, 8, 64)},
     **{f"towers_{count}_wide": partial(towers, count=count, width=256) for count in (2, 8)},
-    **{f"towers_{count}_wide_of_64_rows": partial(towers, count=count, width=256, rows=64) for count in (2, 8)},
+    **{
+        f"towers_{count}_wide_of_64_rows": partial(towers, count=count, width=256, rows=64)
+        for count in (2, 8)
+    },
     **{f"inputs_{count}": partial(towers, count=count, shared=False) for count in (2, 8, 64)},
     "towers_8_shared": shared_weights,
     "towers_7_and_open_weights": towers_but_one,
@@ -311,9 +369,14 @@ SELECTIONS = (APART, "default", "default+repeated")
 
 
 def measure(name: str, threads: int, seconds: float, provider: str) -> str:
-    """A row: nodes of the three results, the time of the first one, and the ratios of the others."""
+    """A row: nodes of the three results, the time of the first one, and the ratios of the
+    others.
+    """
     model = drawn(CASES[name])
-    results = {patterns: xoptim.optimize(model, patterns=patterns, verify=True, provider=provider) for patterns in SELECTIONS}
+    results = {
+        patterns: xoptim.optimize(model, patterns=patterns, verify=True, provider=provider)
+        for patterns in SELECTIONS
+    }
     sizes = [len(each.graph.node) for each in results.values()]
     if sizes[1] == sizes[0]:
         del results["default"]
@@ -340,13 +403,27 @@ def growth() -> None:
 
 def main() -> None:
     """Measure, and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cases", nargs="*", default=list(CASES), metavar="CASE", help=f"of {', '.join(CASES)}")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "cases", nargs="*", default=list(CASES), metavar="CASE", help=f"of {', '.join(CASES)}"
+    )
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=1.0, help="of measured runs for each model")
-    parser.add_argument("--provider", default="cpu", help="of onnxruntime; constants are for the CPU")
-    parser.add_argument("--growth", action="store_true", help="the time of the pass against the size of the graph")
-    parser.add_argument("--constants", action="store_true", help="what the parts of the work of a node take, in nanoseconds")
+    parser.add_argument(
+        "--seconds", type=float, default=1.0, help="of measured runs for each model"
+    )
+    parser.add_argument(
+        "--provider", default="cpu", help="of onnxruntime; constants are for the CPU"
+    )
+    parser.add_argument(
+        "--growth", action="store_true", help="the time of the pass against the size of the graph"
+    )
+    parser.add_argument(
+        "--constants",
+        action="store_true",
+        help="what the parts of the work of a node take, in nanoseconds",
+    )
     given = parser.parse_args()
     if given.constants:
         print("\n".join(f"{name:<12}{value:>8.3f}" for name, value in measured()._asdict().items()))
@@ -357,7 +434,10 @@ def main() -> None:
     if reason := missing_provider(given.provider):
         print(f"nothing measured: {reason}")
         return
-    print("| case | nodes apart | by default | all stacked | us apart | ratio by default | ratio, all stacked |")
+    print(
+        "| case | nodes apart | by default | all stacked | us apart | ratio by default | ratio, "
+        "all stacked |"
+    )
     print("|---|---:|---:|---:|---:|---:|---:|")
     for name in given.cases:
         print(measure(name, given.threads, given.seconds, given.provider), flush=True)

@@ -1,10 +1,12 @@
-"""Optimize a decoder with gigabytes of weights, file to file: ``python -m benchmarks.large [--gigabytes 4.4] [--sparse]``.
+"""Optimize a decoder with gigabytes of weights, file to file: ``python -m benchmarks.large
+[--gigabytes 4.4] [--sparse]``.
 
-The model is a LLaMA with a cache as torch's exporter writes it (a Transpose before each product), with random weights, or
-with weights that are holes of a sparse file except for their beginning. Printed are the time and the peak of memory of the
-command, of ``cp`` of the same files, of onnxruntime's offline optimization and of onnxsim, in one run. Peaks include mapped
-weights. With ``--proof`` there are the command with its proof, the proof alone (``xopt verify``), and onnxruntime alone, which
-loads the original and the result once, one after the other, and runs each three times.
+The model is a LLaMA with a cache as torch's exporter writes it (a Transpose before each product),
+with random weights, or with weights that are holes of a sparse file except for their beginning.
+Printed are the time and the peak of memory of the command, of ``cp`` of the same files, of
+onnxruntime's offline optimization and of onnxsim, in one run. Peaks include mapped weights. With
+``--proof`` there are the command with its proof, the proof alone (``xopt verify``), and onnxruntime
+alone, which loads the original and the result once, one after the other, and runs each three times.
 """
 
 import argparse
@@ -46,7 +48,10 @@ class Sizes(NamedTuple):
     def layer(self, n: int) -> dict[str, tuple[int, ...]]:
         """Shapes of the weights of a layer."""
         kept = self.kept_heads * self.head
-        shapes: dict[str, tuple[int, ...]] = {f"before{n}w": (self.width,), f"after{n}w": (self.width,)}
+        shapes: dict[str, tuple[int, ...]] = {
+            f"before{n}w": (self.width,),
+            f"after{n}w": (self.width,),
+        }
         shapes |= {f"{name}{n}w": (self.width, self.width) for name in ("q", "o")}
         shapes |= {f"{name}{n}w": (kept, self.width) for name in ("k", "v")}
         shapes |= {f"{name}{n}w": (self.inner, self.width) for name in ("gate", "up")}
@@ -54,40 +59,58 @@ class Sizes(NamedTuple):
 
     def ends(self) -> dict[str, tuple[int, ...]]:
         """Shapes of the weights before and after the layers."""
-        return {"words": (self.vocabulary, self.width), "finalw": (self.width,), "logitsw": (self.vocabulary, self.width)}
+        return {
+            "words": (self.vocabulary, self.width),
+            "finalw": (self.width,),
+            "logitsw": (self.vocabulary, self.width),
+        }
 
 
 _BEFORE: Final = """
-    zero = Constant <value_int = 0> () one = Constant <value_int = 1> () at0 = Constant <value_ints = [0]> ()
-    at2 = Constant <value_ints = [2]> () last = Constant <value_ints = [-1]> () axis3 = Constant <value_ints = [3]> ()
+    zero = Constant <value_int = 0> () one = Constant <value_int = 1> ()
+      at0 = Constant <value_ints = [0]> ()
+    at2 = Constant <value_ints = [2]> () last = Constant <value_ints = [-1]> ()
+      axis3 = Constant <value_ints = [3]> ()
     half = Constant <value_ints = [HALF]> () end = Constant <value_ints = [WIDTH]> ()
-    heads = Constant <value_ints = [0, 0, -1, WIDTH]> () joined = Constant <value_ints = [0, HEADS, -1, WIDTH]> ()
-    flat = Constant <value_ints = [0, 0, -1]> () repeats = Constant <value_ints = [1, 1, REPEATS, 1, 1]> ()
-    two = Constant <value = float {2}> () eps = Constant <value = float {1e-5}> () scale = Constant <value = float {ROOT}> ()
+    heads = Constant <value_ints = [0, 0, -1, WIDTH]> ()
+      joined = Constant <value_ints = [0, HEADS, -1, WIDTH]> ()
+    flat = Constant <value_ints = [0, 0, -1]> ()
+      repeats = Constant <value_ints = [1, 1, REPEATS, 1, 1]> ()
+    two = Constant <value = float {2}> () eps = Constant <value = float {1e-5}> ()
+      scale = Constant <value = float {ROOT}> ()
     none = Constant <value = float {0}> () far = Constant <value = float {-1e9}> ()
-    b_q = Shape <start = 1, end = 2> (ids) b_p = Shape <start = 2, end = 3> (past0k) t1 = Add(b_p, b_q)
-    p = Squeeze(b_p, at0) t = Squeeze(t1, at0) rows1 = Range(p, t, one) columns1 = Range(zero, t, one)
+    b_q = Shape <start = 1, end = 2> (ids) b_p = Shape <start = 2, end = 3> (past0k)
+      t1 = Add(b_p, b_q)
+    p = Squeeze(b_p, at0) t = Squeeze(t1, at0) rows1 = Range(p, t, one)
+      columns1 = Range(zero, t, one)
     rows = Unsqueeze(rows1, last) columns = Unsqueeze(columns1, at0)
     seen = LessOrEqual(columns, rows) mask = Where(seen, none, far)
-    turns1 = Cast <to = 1> (rows) turns2 = Mul(turns1, frequencies) turns = Concat <axis = -1> (turns2, turns2)
+    turns1 = Cast <to = 1> (rows) turns2 = Mul(turns1, frequencies)
+      turns = Concat <axis = -1> (turns2, turns2)
     cosine = Cos(turns) sine = Sin(turns) x0 = Gather(words, ids)
 """
 _NORM: Final = """
-    {0}p = Pow({1}, two) {0}m = ReduceMean({0}p, last) {0}e = Add({0}m, eps) {0}r = Sqrt({0}e) {0}c = Reciprocal({0}r)
+    {0}p = Pow({1}, two) {0}m = ReduceMean({0}p, last) {0}e = Add({0}m, eps) {0}r = Sqrt({0}e)
+      {0}c = Reciprocal({0}r)
     {0}n = Mul({1}, {0}c) {0} = Mul({0}n, {0}w)
 """
 _LINEAR: Final = "{0}t = Transpose <perm = [1, 0]> ({0}w) {0} = MatMul({1}, {0}t)\n"
 _HEADS: Final = "{0}r = Reshape({0}, heads) {0}h = Transpose <perm = [0, 2, 1, 3]> ({0}r)\n"
 _ROTARY: Final = """
     {0}_1 = Slice({0}h, at0, half, axis3) {0}_2 = Slice({0}h, half, end, axis3) {0}g = Neg({0}_2)
-    {0}x = Concat <axis = -1> ({0}g, {0}_1) {0}a = Mul({0}h, cosine) {0}b = Mul({0}x, sine) {0}o = Add({0}a, {0}b)
+    {0}x = Concat <axis = -1> ({0}g, {0}_1) {0}a = Mul({0}h, cosine) {0}b = Mul({0}x, sine)
+      {0}o = Add({0}a, {0}b)
 """
-_REPEAT: Final = "{0}u = Unsqueeze({0}, at2) {0}y = Expand({0}u, repeats) {0}z = Reshape({0}y, joined)\n"
+_REPEAT: Final = (
+    "{0}u = Unsqueeze({0}, at2) {0}y = Expand({0}u, repeats) {0}z = Reshape({0}y, joined)\n"
+)
 _CACHE: Final = """
-    present{0}k = Concat <axis = 2> (past{0}k, k{0}o) present{0}v = Concat <axis = 2> (past{0}v, v{0}h)
+    present{0}k = Concat <axis = 2> (past{0}k, k{0}o)
+      present{0}v = Concat <axis = 2> (past{0}v, v{0}h)
 """
 _SCORES: Final = """
-    c{0} = Transpose <perm = [0, 1, 3, 2]> (present{0}kz) d{0} = MatMul(q{0}o, c{0}) e{0} = Div(d{0}, scale)
+    c{0} = Transpose <perm = [0, 1, 3, 2]> (present{0}kz) d{0} = MatMul(q{0}o, c{0})
+      e{0} = Div(d{0}, scale)
     f{0} = Add(e{0}, mask) g{0} = Softmax <axis = -1> (f{0}) h{0} = MatMul(g{0}, present{0}vz)
     i{0} = Transpose <perm = [0, 2, 1, 3]> (h{0}) j{0} = Reshape(i{0}, flat)
 """
@@ -99,7 +122,11 @@ def _layer(n: int) -> Iterator[str]:
         yield _LINEAR.format(name, f"before{n}") + _HEADS.format(name)
     yield _ROTARY.format(f"q{n}") + _ROTARY.format(f"k{n}") + _CACHE.format(n)
     yield _REPEAT.format(f"present{n}k") + _REPEAT.format(f"present{n}v") + _SCORES.format(n)
-    yield _LINEAR.format(f"o{n}", f"j{n}") + f"y{n} = Add(x{n}, o{n})" + _NORM.format(f"after{n}", f"y{n}")
+    yield (
+        _LINEAR.format(f"o{n}", f"j{n}")
+        + f"y{n} = Add(x{n}, o{n})"
+        + _NORM.format(f"after{n}", f"y{n}")
+    )
     yield _LINEAR.format(f"gate{n}", f"after{n}") + _LINEAR.format(f"up{n}", f"after{n}")
     yield f"s{n} = Sigmoid(gate{n}) l{n} = Mul(gate{n}, s{n}) m{n} = Mul(l{n}, up{n})\n"
     yield _LINEAR.format(f"down{n}", f"m{n}") + f"x{n + 1} = Add(y{n}, down{n})"
@@ -109,23 +136,44 @@ def model_of(sizes: Sizes) -> onnx.ModelProto:
     """The decoder without its weights."""
     cache = f"float[batch,{sizes.kept_heads},LENGTH,{sizes.head}]"
     names = [f"{n}{kind}" for n in range(sizes.layers) for kind in "kv"]
-    given = ", ".join(["int64[batch,seq] ids", *(f"{cache.replace('LENGTH', 'past')} past{name}" for name in names)])
-    made = [f"float[batch,seq,{sizes.vocabulary}] logits", *(f"{cache.replace('LENGTH', 'total')} present{n}" for n in names)]
-    before = _BEFORE.replace("WIDTH", str(sizes.head)).replace("HALF", str(sizes.head // 2)).replace("HEADS", str(sizes.heads))
-    before = before.replace("REPEATS", str(sizes.heads // sizes.kept_heads)).replace("ROOT", str(sizes.head**0.5))
+    given = ", ".join(
+        [
+            "int64[batch,seq] ids",
+            *(f"{cache.replace('LENGTH', 'past')} past{name}" for name in names),
+        ]
+    )
+    made = [
+        f"float[batch,seq,{sizes.vocabulary}] logits",
+        *(f"{cache.replace('LENGTH', 'total')} present{n}" for n in names),
+    ]
+    before = (
+        _BEFORE.replace("WIDTH", str(sizes.head))
+        .replace("HALF", str(sizes.head // 2))
+        .replace("HEADS", str(sizes.heads))
+    )
+    before = before.replace("REPEATS", str(sizes.heads // sizes.kept_heads)).replace(
+        "ROOT", str(sizes.head**0.5)
+    )
     layers = "".join(text for n in range(sizes.layers) for text in _layer(n))
     after = _NORM.format("final", f"x{sizes.layers}") + _LINEAR.format("logits", "final")
     text = f"agraph ({given}) => ({', '.join(made)}) {{ {before} {layers} {after} }}"
-    model: onnx.ModelProto = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 18]> {text}')
+    model: onnx.ModelProto = onnx.parser.parse_model(
+        f'<ir_version: 10, opset_import: ["" : 18]> {text}'
+    )
     frequencies = 10000.0 ** (-np.arange(0, sizes.head, 2, dtype=np.float32) / sizes.head)
     model.graph.initializer.append(numpy_helper.from_array(frequencies, "frequencies"))
     return model
 
 
 def build(folder: Path, gigabytes: float, *, is_sparse: bool) -> Path:
-    """Write a decoder with about this many gigabytes of weights; its layers are as many as that takes."""
+    """Write a decoder with about this many gigabytes of weights.
+
+    Its layers are as many as that takes.
+    """
     sizes = Sizes() if gigabytes < 10 else Sizes(width=4096, inner=11008, kept_heads=32)
-    of_ends, of_layer = (4 * sum(map(math.prod, shapes.values())) for shapes in (sizes.ends(), sizes.layer(0)))
+    of_ends, of_layer = (
+        4 * sum(map(math.prod, shapes.values())) for shapes in (sizes.ends(), sizes.layer(0))
+    )
     sizes = sizes._replace(layers=max(1, round((gigabytes * 1e9 - of_ends) / of_layer)))
     model, random = model_of(sizes), np.random.default_rng(0)
     shapes = sizes.ends()
@@ -134,8 +182,17 @@ def build(folder: Path, gigabytes: float, *, is_sparse: bool) -> Path:
     with (folder / "large.onnx.data").open("wb") as stream:
         for name, shape in shapes.items():
             offset, size = stream.tell(), 4 * math.prod(shape)
-            tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=shape, data_location=TensorProto.EXTERNAL)
-            for key, value in (("location", "large.onnx.data"), ("offset", offset), ("length", size)):
+            tensor = TensorProto(
+                name=name,
+                data_type=TensorProto.FLOAT,
+                dims=shape,
+                data_location=TensorProto.EXTERNAL,
+            )
+            for key, value in (
+                ("location", "large.onnx.data"),
+                ("offset", offset),
+                ("length", size),
+            ):
                 tensor.external_data.add(key=key, value=str(value))
             model.graph.initializer.append(tensor)
             written = min(size, _FIRST) if is_sparse else size
@@ -150,7 +207,10 @@ def build(folder: Path, gigabytes: float, *, is_sparse: bool) -> Path:
 
 
 class Cost(NamedTuple):
-    """Seconds of a command, those of processors, bytes of memory at the peak; and why it failed, if it did."""
+    """Seconds of a command, those of processors, bytes of memory at the peak.
+
+    And why it failed, if it did.
+    """
 
     seconds: float
     processors: float
@@ -163,13 +223,21 @@ def cost(*command: str) -> Cost:
     start = perf_counter()
     # The peak of all children does not fall, so that a process between measures this one alone.
     code = (
-        "import resource, subprocess, sys; done = subprocess.run(sys.argv[1:], capture_output=True, text=True);"
-        "used = resource.getrusage(resource.RUSAGE_CHILDREN); print(used.ru_maxrss, used.ru_utime + used.ru_stime);"
-        "print(done.stderr[-300:], file=sys.stderr); sys.exit(done.returncode)"
+        "import resource, subprocess, sys; "
+        "done = subprocess.run(sys.argv[1:], capture_output=True, "
+        "text=True);used = resource.getrusage(resource.RUSAGE_CHILDREN); print(used.ru_maxrss, "
+        "used.ru_utime + used.ru_stime);print(done.stderr[-300:], "
+        "file=sys.stderr); sys.exit(done.returncode)"
     )
-    done = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *command], capture_output=True, text=True, check=False
+    )
     lines = done.stderr.strip().splitlines()
-    problem = "" if done.returncode in (0, 3) else (lines[-1] if lines else f"exit code {done.returncode}")
+    problem = (
+        ""
+        if done.returncode in (0, 3)
+        else (lines[-1] if lines else f"exit code {done.returncode}")
+    )
     peak, processors = done.stdout.split()
     return Cost(perf_counter() - start, float(processors), int(peak) * 1024, problem)
 
@@ -179,8 +247,9 @@ import sys, onnxruntime as ort
 options = ort.SessionOptions()
 options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
 options.optimized_model_filepath = sys.argv[2]
-options.add_session_config_entry("session.optimized_model_external_initializers_file_name", "ort.data")
-options.add_session_config_entry("session.optimized_model_external_initializers_min_size_in_bytes", "1024")
+weights = "session.optimized_model_external_initializers_"
+options.add_session_config_entry(f"{weights}file_name", "ort.data")
+options.add_session_config_entry(f"{weights}min_size_in_bytes", "1024")
 ort.InferenceSession(sys.argv[1], options, providers=["CPUExecutionProvider"])
 """
 _ALONE: Final = """
@@ -189,7 +258,8 @@ options = ort.SessionOptions()
 options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
 for path in sys.argv[1:]:
     session = ort.InferenceSession(path, options)
-    feeds = {port.name: np.zeros((2, port.shape[1], 3, port.shape[3]), np.float32) for port in session.get_inputs()[1:]}
+    feeds = {port.name: np.zeros((2, port.shape[1], 3, port.shape[3]),
+      np.float32) for port in session.get_inputs()[1:]}
     for _ in range(3):
         session.run(None, feeds | {"ids": np.ones((2, 6), np.int64)})
     del session
@@ -197,19 +267,33 @@ for path in sys.argv[1:]:
 
 
 def rows(path: Path, folder: Path, *, with_proof: bool, peers: bool) -> list[tuple[str, Cost]]:
-    """Names and costs of all commands. Those that write begin with an empty folder, the others read the result."""
+    """Names and costs of all commands.
+
+    Those that write begin with an empty folder, the others read the result.
+    """
     source, target = str(path), str(folder / "out.onnx")
     command = [sys.executable, "-m", "xoptim"]
     optimize = [*command, source, "-o", target, "--quiet"]
     writing = {
-        "imports": [sys.executable, "-c", "import xoptim, onnxruntime; xoptim.installed_patterns()"],
+        "imports": [
+            sys.executable,
+            "-c",
+            "import xoptim, onnxruntime; xoptim.installed_patterns()",
+        ],
         "cp": ["cp", str(path.with_name("large.onnx.data")), str(folder)],
         "xopt --no-verify": [*optimize, "--no-verify"],
     }
     reading = {}
     if peers:
         offline = [sys.executable, "-c", _OFFLINE, source, str(folder / "ort.onnx")]
-        simplify = [sys.executable, "-m", "onnxsim", source, str(folder / "sim.onnx"), "--save-as-external-data"]
+        simplify = [
+            sys.executable,
+            "-m",
+            "onnxsim",
+            source,
+            str(folder / "sim.onnx"),
+            "--save-as-external-data",
+        ]
         writing |= {"onnxruntime offline": offline, "onnxsim": simplify}
     if with_proof:
         writing["xopt"] = optimize
@@ -227,23 +311,36 @@ def rows(path: Path, folder: Path, *, with_proof: bool, peers: bool) -> list[tup
 
 def main() -> None:
     """Build the model, run all commands, print a table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--gigabytes", type=float, default=4.4)
-    parser.add_argument("--sparse", action="store_true", help="weights are holes except for their beginning")
+    parser.add_argument(
+        "--sparse", action="store_true", help="weights are holes except for their beginning"
+    )
     parser.add_argument("--proof", action="store_true", help="measure the proof, too")
     parser.add_argument("--no-peers", action="store_true", help="leave out other optimizers")
-    parser.add_argument("--folder", type=Path, help="where the files are made (several times the size of the weights)")
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        help="where the files are made (several times the size of the weights)",
+    )
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
         path = build(Path(name), arguments.gigabytes, is_sparse=arguments.sparse)
         size = path.with_name("large.onnx.data").stat().st_size
         nodes = len(onnx.load(path, load_external_data=False).graph.node)
         print(f"{size / 1e9:.2f} GB of weights, {nodes} nodes, {mmap.PAGESIZE} bytes a page")
-        found = rows(path, Path(name) / "out", with_proof=arguments.proof, peers=not arguments.no_peers)
+        found = rows(
+            path, Path(name) / "out", with_proof=arguments.proof, peers=not arguments.no_peers
+        )
     idle = found[0][1].peak
     print(f"{'command':22} {'seconds':>9} {'of CPU':>9} {'peak MB':>9} {'above imports':>14}")
     for label, each in found:
-        figures = f"{each.seconds:9.1f} {each.processors:9.1f} {each.peak / 1e6:9.0f} {(each.peak - idle) / 1e6:14.0f}"
+        figures = (
+            f"{each.seconds:9.1f} {each.processors:9.1f} {each.peak / 1e6:9.0f} "
+            f"{(each.peak - idle) / 1e6:14.0f}"
+        )
         print(f"{label:22} {figures}  {each.problem}")
 
 

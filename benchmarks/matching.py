@@ -1,15 +1,19 @@
-"""The cost of matching: per attempt in each form in which a pattern can be written, and with many patterns at one operator.
+"""The cost of matching: per attempt in each form in which a pattern can be written, and with many
+patterns at one operator.
 
-    python benchmarks/matching.py              # microseconds by form; growth from 10 to 1000 patterns anchored at Add
-    python benchmarks/matching.py --quick      # smaller and less exact, in a second or two
+    # microseconds by form; growth from 10 to 1000 patterns anchored at Add
+    python benchmarks/matching.py
+    # smaller and less exact, in a second or two
+    python benchmarks/matching.py --quick
 
-All forms look for the same subgraph, Neg(Relu(Add(x, k))). `miss` is an attempt at a Neg of another operator, `deep` one
-that fails at the last node, `match` one that succeeds; `first` is the cost of the first attempt, in which a pattern is traced
-and compiled. No attempt changes the graph.
+All forms look for the same subgraph, Neg(Relu(Add(x, k))). `miss` is an attempt at a Neg of another
+operator, `deep` one that fails at the last node, `match` one that succeeds; `first` is the cost of
+the first attempt, in which a pattern is traced and compiled. No attempt changes the graph.
 
-The growth is measured with patterns that all start at Add and never rewrite anything: in the family `wide` they differ in the
-operator that feeds the Add, in the family `deep` only in the one behind a Mul that feeds it. The graph is the same for any
-number of patterns, and at most one of them matches each of its additions.
+The growth is measured with patterns that all start at Add and never rewrite anything: in the family
+`wide` they differ in the operator that feeds the Add, in the family `deep` only in the one behind a
+Mul that feeds it. The graph is the same for any number of patterns, and at most one of them matches
+each of its additions.
 """
 
 import argparse
@@ -17,6 +21,7 @@ import gc
 import time
 import timeit
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import onnx
@@ -30,7 +35,14 @@ from xoptim.engine.options import OptimizationOptions
 from xoptim.engine.state import State
 from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
-from xoptim.match import EasyPatternOptimization, GraphView, Match, MatchResult, PatternOptimization, PatternRewriter
+from xoptim.match import (
+    EasyPatternOptimization,
+    GraphView,
+    Match,
+    MatchResult,
+    PatternOptimization,
+    PatternRewriter,
+)
 from xoptim.match.trace import PatternBuilder, Symbol
 
 FAMILIES = ("wide", "deep")
@@ -51,10 +63,20 @@ class ByHandPattern(PatternOptimization):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Go backwards, and check that nothing else reads the interior results."""
         relu = g.node_before(node.input[0])
-        if relu is None or relu.op_type != "Relu" or relu.domain or g.is_used_more_than_once(node.input[0]):
+        if (
+            relu is None
+            or relu.op_type != "Relu"
+            or relu.domain
+            or g.is_used_more_than_once(node.input[0])
+        ):
             return self.none(node, msg="no Relu")
         add = g.node_before(relu.input[0])
-        if add is None or add.op_type != "Add" or add.domain or g.is_used_more_than_once(relu.input[0]):
+        if (
+            add is None
+            or add.op_type != "Add"
+            or add.domain
+            or g.is_used_more_than_once(relu.input[0])
+        ):
             return self.none(relu, msg="no Add")
         return MatchResult(self, [node, relu, add], self.apply)
 
@@ -85,13 +107,20 @@ class InChainPattern(ChainPattern):
 
 
 _BODY = "(x, k) => (y) { a = Add (x, k)  r = Relu (a)  y = Neg (r) }"
-_OTHER = "(x, k) => (y) { a = Add (x, k)  n = Neg (a)  zero = Constant <value_float = 0.0> ()  y = Min (n, zero) }"
+_OTHER = (
+    "(x, k) => (y) { a = Add (x, k)  n = Neg (a)  zero = Constant <value_float = 0.0> ()  "
+    "y = Min (n, zero) }"
+)
 FORMS: dict[str, Callable[[], PatternOptimization]] = {
     "by hand": ByHandPattern,
     "easy": EasyPattern,
     "chain": InChainPattern,
-    "text": lambda: parse_rules(f'<domain: "rule"> match {_BODY} <domain: "rule"> replace {_OTHER}')[0](),
-    "PatternSub": PatternSub(("Neg", ("Relu", ("Add", "x", "k"))), ("Min", ("Neg", ("Add", "x", "k")), 0.0)),
+    "text": lambda: parse_rules(
+        f'<domain: "rule"> match {_BODY} <domain: "rule"> replace {_OTHER}'
+    )[0](),
+    "PatternSub": PatternSub(
+        ("Neg", ("Relu", ("Add", "x", "k"))), ("Min", ("Neg", ("Add", "x", "k")), 0.0)
+    ),
     "OpSub": OpSub("Neg", "Abs"),  # for single operators: only the last node of the subgraph
 }
 
@@ -105,9 +134,19 @@ def subgraphs() -> dict[str, tuple[GraphView, Node]]:
     }
     found = {}
     for kind, body in bodies.items():
-        text = f'<ir_version: 10, opset_import: ["" : 18]> agraph (float[N,8] x) => (float[N,8] y) <float[8] k> {{ {body} }}'
-        graph = load_model(onnx.parser.parse_model(text.replace("<float[8] k>", "<float[8] k = {1,2,3,4,5,6,7,8}>"))).graph
-        found[kind] = (GraphView(graph), next(node for node in graph.nodes if node.op_type == "Neg"))
+        text = (
+            '<ir_version: 10, opset_import: ["" : 18]> agraph (float[N,8] x) => (float[N,8] y)'
+            f" <float[8] k> {{ {body} }}"
+        )
+        graph = load_model(
+            onnx.parser.parse_model(
+                text.replace("<float[8] k>", "<float[8] k = {1,2,3,4,5,6,7,8}>")
+            )
+        ).graph
+        found[kind] = (
+            GraphView(graph),
+            next(node for node in graph.nodes if node.op_type == "Neg"),
+        )
     return found
 
 
@@ -129,7 +168,8 @@ def attempts(repeats: int) -> dict[str, dict[str, float]]:
         for kind, (view, node) in graphs.items():
             matches = pattern.match(view, node, []) is not None
             if matches is (kind == "match"):
-                times[kind] = best_seconds(lambda p=pattern, v=view, n=node: p.match(v, n, []), repeats)  # type: ignore[misc]
+                attempt = partial(pattern.match, view, node, [])
+                times[kind] = best_seconds(attempt, repeats)
         found[form] = {kind: 1e6 * seconds for kind, seconds in times.items()}
     return found
 
@@ -150,8 +190,14 @@ def pattern_of(family: str, number: int) -> EasyPatternOptimization:
     def refuse(self: Any, g: GraphView, m: Match) -> bool:
         return False
 
-    members = {"anchors": ("Add",), "match_pattern": describe if family == "deep" else wide, "validate_mapping": refuse}
-    found: EasyPatternOptimization = type(f"{family.title()}{number}Pattern", (EasyPatternOptimization,), members)()
+    members = {
+        "anchors": ("Add",),
+        "match_pattern": describe if family == "deep" else wide,
+        "validate_mapping": refuse,
+    }
+    found: EasyPatternOptimization = type(
+        f"{family.title()}{number}Pattern", (EasyPatternOptimization,), members
+    )()
     return found
 
 
@@ -161,14 +207,20 @@ def graph_of(family: str, size: int) -> onnx.ModelProto:
     if family == "wide":
         link = "o{0} = acme.Op{1}(r{2}) a{0} = Add(o{0}, r0) r{0} = Relu(a{0})"
     count = -(-size // link.count("="))
-    nodes = " ".join(link.format(number, (number - 1) % PRODUCERS, number - 1) for number in range(1, count + 1))
+    nodes = " ".join(
+        link.format(number, (number - 1) % PRODUCERS, number - 1) for number in range(1, count + 1)
+    )
     text = f"growth (float[N,8] r0, float[N,8] k) => (float[N,8] r{count}) {{ {nodes} }}"
-    model: onnx.ModelProto = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 18, "acme" : 1]> {text}')
+    model: onnx.ModelProto = onnx.parser.parse_model(
+        f'<ir_version: 10, opset_import: ["" : 18, "acme" : 1]> {text}'
+    )
     return model
 
 
 def growth(size: int, counts: Sequence[int], turns: int) -> list[dict[str, Any]]:
-    """Microseconds a node of the choice of candidates and of a whole run, and attempts a node, by family and patterns."""
+    """Microseconds a node of the choice of candidates and of a whole run, and attempts a node, by
+    family and patterns.
+    """
     found = []
     for family in FAMILIES:
         model = graph_of(family, size)
@@ -181,10 +233,10 @@ def growth(size: int, counts: Sequence[int], turns: int) -> list[dict[str, Any]]
             graph = load_model(model).graph
             nodes = index.anchors_in(graph)
             tried = sum(map(len, index.candidates(graph, nodes).values()))
-            chosen = best_seconds(lambda i=index, g=graph, n=nodes: i.candidates(g, n), 1, turns)  # type: ignore[misc]
+            chosen = best_seconds(partial(index.candidates, graph, nodes), 1, turns)
             _run(model, patterns)  # traces and compiles
-            whole = best_seconds(lambda m=model, p=patterns: _run(m, p), 1, turns)  # type: ignore[misc]
-            without = best_seconds(lambda m=model: _run(m, []), 1, turns)  # type: ignore[misc]
+            whole = best_seconds(partial(_run, model, patterns), 1, turns)
+            without = best_seconds(partial(_run, model, []), 1, turns)
             found.append(
                 {
                     "family": family,
@@ -208,21 +260,43 @@ def _run(model: onnx.ModelProto, patterns: list[PatternOptimization]) -> None:
 
 def show(attempts: dict[str, dict[str, float]], rows: Sequence[dict[str, Any]]) -> None:
     """Print both measurements as tables."""
-    print("microseconds an attempt\n" + f"{'form':<12}{'first':>10}{'miss':>10}{'deep':>10}{'match':>10}")
+    print(
+        "microseconds an attempt\n"
+        + f"{'form':<12}{'first':>10}{'miss':>10}{'deep':>10}{'match':>10}"
+    )
     for form, times in attempts.items():
-        print(f"{form:<12}" + "".join(f"{times[k]:>10.1f}" if k in times else f"{'-':>10}" for k in ("first", *subgraphs())))
+        print(
+            f"{form:<12}"
+            + "".join(
+                f"{times[k]:>10.1f}" if k in times else f"{'-':>10}"
+                for k in ("first", *subgraphs())
+            )
+        )
     columns = [key for key in rows[0] if key not in ("family", "patterns", "nodes")]
     heads = "".join(f"{column:>24}" for column in columns)
-    print(f"\npatterns anchored at Add, {rows[0]['nodes']} nodes\n{'family':<8}{'patterns':>9}{heads}")
+    print(
+        f"\npatterns anchored at Add, {rows[0]['nodes']} nodes\n{'family':<8}{'patterns':>9}{heads}"
+    )
     for row in rows:
-        print(f"{row['family']:<8}{row['patterns']:>9}" + "".join(f"{row[column]:>24.2f}" for column in columns))
+        print(
+            f"{row['family']:<8}{row['patterns']:>9}"
+            + "".join(f"{row[column]:>24.2f}" for column in columns)
+        )
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--nodes", type=int, default=3_000, help="size of the graph (default %(default)s)")
-    parser.add_argument("--patterns", default=",".join(map(str, COUNTS)), help="numbers of patterns (default %(default)s)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--nodes", type=int, default=3_000, help="size of the graph (default %(default)s)"
+    )
+    parser.add_argument(
+        "--patterns",
+        default=",".join(map(str, COUNTS)),
+        help="numbers of patterns (default %(default)s)",
+    )
     parser.add_argument("--quick", action="store_true", help="smaller and less exact")
     chosen = parser.parse_args()
     counts = sorted(int(count) for count in chosen.patterns.split(","))

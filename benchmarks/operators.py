@@ -1,13 +1,18 @@
 """Time of the operators that fusions write, beside those that they replace.
 
-    python -m benchmarks.operators                            # all fusions, all sizes, one and two threads
-    python -m benchmarks.operators --only Gelu,GemmAdd        # some of them
-    python -m benchmarks.operators --provider cuda --write    # replace the rows of docs/payoff.md
-    python -m benchmarks.operators --check                    # say what the page lacks, and which default is slower
+    # all fusions, all sizes, one and two threads
+    python -m benchmarks.operators
+    # some of them
+    python -m benchmarks.operators --only Gelu,GemmAdd
+    # replace the rows of docs/payoff.md
+    python -m benchmarks.operators --provider cuda --write
+    # say what the page lacks, and which default is slower
+    python -m benchmarks.operators --check
 
-Each subject (`operator_models.toml`) is optimized by one pattern only. Both models run with all optimizations of onnxruntime,
-in rounds of random order, with sessions made anew in three passes. A ratio below 1 says that the fusion pays; its interval is
-that of the bootstrap over passes and rounds.
+Each subject (`operator_models.toml`) is optimized by one pattern only. Both models run with all
+optimizations of onnxruntime, in rounds of random order, with sessions made anew in three passes. A
+ratio below 1 says that the fusion pays; its interval is that of the bootstrap over passes and
+rounds.
 """
 
 import argparse
@@ -15,7 +20,7 @@ import pathlib
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
@@ -34,7 +39,9 @@ SIZES = (1, 4, 16, 128, 1024)
 
 
 class Subject(NamedTuple):
-    """A model on which one pattern applies: the text of its graph, the operator set, and the numbers of rows to measure."""
+    """A model on which one pattern applies: the text of its graph, the operator set, and the
+    numbers of rows to measure.
+    """
 
     text: str
     opset: int = 18
@@ -49,14 +56,19 @@ SUBJECTS: dict[str, Subject] = {
 
 
 def model_of(subject: Subject, rows: int) -> onnx.ModelProto:
-    """The model of a subject; inputs in capital letters become weights, and WT is the transpose of W."""
+    """The model of a subject.
+
+    Inputs in capital letters become weights, and WT is the transpose of W.
+    """
     text = subject.text.replace("ROWS", str(rows))
     imports = f'"" : {subject.opset}, "com.microsoft" : 1'
     model = onnx.parser.parse_model(f"<ir_version: 10, opset_import: [{imports}]> {text}")
     rng = np.random.default_rng(0)
     for value in [value for value in model.graph.input if value.name.isupper()]:
         drawn = {each.name: each for each in model.graph.initializer}
-        table = numpy_helper.to_array(drawn["W"]).T.copy() if value.name == "WT" else _drawn(value, rng)
+        table = (
+            numpy_helper.to_array(drawn["W"]).T.copy() if value.name == "WT" else _drawn(value, rng)
+        )
         model.graph.initializer.append(numpy_helper.from_array(table, value.name))
         model.graph.input.remove(value)
     return model
@@ -64,7 +76,10 @@ def model_of(subject: Subject, rows: int) -> onnx.ModelProto:
 
 def _drawn(value: onnx.ValueInfoProto, rng: np.random.Generator) -> np.ndarray:
     """The numbers of a weight: integers, or normal ones by the number of rows; V is positive."""
-    shape, dtype = [dim.dim_value for dim in value.type.tensor_type.shape.dim], value.type.tensor_type.elem_type
+    shape, dtype = (
+        [dim.dim_value for dim in value.type.tensor_type.shape.dim],
+        value.type.tensor_type.elem_type,
+    )
     if dtype != onnx.TensorProto.FLOAT:
         return rng.integers(-8, 8, shape).astype(numpy_dtype(dtype))
     numbers = rng.standard_normal(shape) * (shape[0] ** -0.5 if len(shape) > 1 else 1.0)
@@ -72,7 +87,8 @@ def _drawn(value: onnx.ValueInfoProto, rng: np.random.Generator) -> np.ndarray:
 
 
 def measure(name: str, rows: int, threads: int, provider: str, seconds: float) -> Ratio | None:
-    """The time with a pattern divided by the time without it, ``None`` where another provider than the CPU lacks a kernel.
+    """The time with a pattern divided by the time without it, ``None`` where another provider than
+    the CPU lacks a kernel.
 
     Raises:
         SystemExit: the pattern does not apply on its subject.
@@ -84,8 +100,14 @@ def measure(name: str, rows: int, threads: int, provider: str, seconds: float) -
         return None
     if not applied:
         raise SystemExit(f"{name} does not apply on its subject with {rows} rows")
-    options = {"provider": provider, "threads": threads, "seconds": seconds, "compare": False, "loading": False}
-    return bench({"before": before, "after": after}, **options).models[1].ratio  # type: ignore[arg-type]
+    options: dict[str, Any] = {
+        "provider": provider,
+        "threads": threads,
+        "seconds": seconds,
+        "compare": False,
+        "loading": False,
+    }
+    return bench({"before": before, "after": after}, **options).models[1].ratio
 
 
 def rows_of(page: pathlib.Path) -> dict[tuple[str, str, str], list[str]]:
@@ -100,13 +122,19 @@ def rows_of(page: pathlib.Path) -> dict[tuple[str, str, str], list[str]]:
     return found
 
 
-def measured(names: Sequence[str], provider: str, threads: Sequence[int], seconds: float) -> Iterator[tuple[str, ...]]:
+def measured(
+    names: Sequence[str], provider: str, threads: Sequence[int], seconds: float
+) -> Iterator[tuple[str, ...]]:
     """Rows of the page, one after another, for the patterns that are meant for the provider."""
     options = xoptim.OptimizationOptions(patterns=list(names), provider=provider)
-    meant = {rewrite.name() for rewrite in options.selected() if not rewrite.unfit_for(None, provider)}
+    meant = {
+        rewrite.name() for rewrite in options.selected() if not rewrite.unfit_for(None, provider)
+    }
     for name in filter(meant.__contains__, names):
         for count in threads:
-            ratios = {rows: measure(name, rows, count, provider, seconds) for rows in SUBJECTS[name].rows}
+            ratios = {
+                rows: measure(name, rows, count, provider, seconds) for rows in SUBJECTS[name].rows
+            }
             yield (name, provider, str(count), *(cell(ratios.get(size)) for size in SIZES))
 
 
@@ -114,7 +142,10 @@ _SLOWER = 1.02
 """A fusion does not pay where the whole interval of its ratio lies above this."""
 _INTERVAL = re.compile(r"[\d.]+ \(([\d.]+) to ([\d.]+)\)")
 _FUSING = ("specialize", "target")
-"""Phases of the patterns that write other operators; those of `canonicalize` remove nodes, or write the same ones."""
+"""Phases of the patterns that write other operators.
+
+Those of `canonicalize` remove nodes, or write the same ones.
+"""
 _CHOOSING = "einsum"
 """Tag of the patterns that choose between two forms, and may write more nodes."""
 
@@ -132,30 +163,48 @@ def fusions(selection: str) -> set[str]:
 
 
 def faults_of(rows: Mapping[tuple[str, str, str], Sequence[str]]) -> list[str]:
-    """The fusions that the rows lack, the rows that lack sizes of their subject, and the defaults that are slower."""
+    """The fusions that the rows lack, the rows that lack sizes of their subject, and the defaults
+    that are slower.
+    """
     on_cpu = {name for name, provider, _ in rows if provider == "cpu"}
     default, needed = fusions("default"), fusions("default+onnxruntime")
     faults = [f"{name} is not measured" for name in sorted(needed - on_cpu)]
     for key, cells in rows.items():
         name, provider, _ = key
-        lows = {size: float(found[1]) for size, cell in zip(SIZES, cells, strict=True) if (found := _INTERVAL.fullmatch(cell))}
+        lows = {
+            size: float(found[1])
+            for size, cell in zip(SIZES, cells, strict=True)
+            if (found := _INTERVAL.fullmatch(cell))
+        }
         sizes = set(SUBJECTS[name].rows)
         if lows.keys() != sizes if provider == "cpu" else not lows or not lows.keys() <= sizes:
             faults.append(f"{', '.join(key)}: the sizes are not those of the subject")
         slower = [size for size, low in lows.items() if name in default and low > _SLOWER]
-        faults += [f"{', '.join(key)}: slower with {size} rows, but applied by default" for size in slower]
+        faults += [
+            f"{', '.join(key)}: slower with {size} rows, but applied by default" for size in slower
+        ]
     return faults
 
 
 def main() -> None:
     """Measure, print, and write the page if asked to."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", default="", help="patterns, separated by commas")
     parser.add_argument("--provider", default="cpu")
     parser.add_argument("--threads", default="1,2")
-    parser.add_argument("--seconds", type=float, default=0.6, help="of measured runs for each model")
-    parser.add_argument("--write", action="store_true", help="write docs/payoff.md; rows that are not measured stay")
-    parser.add_argument("--check", action="store_true", help="measure nothing; say what is wrong with docs/payoff.md")
+    parser.add_argument(
+        "--seconds", type=float, default=0.6, help="of measured runs for each model"
+    )
+    parser.add_argument(
+        "--write", action="store_true", help="write docs/payoff.md; rows that are not measured stay"
+    )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="measure nothing; say what is wrong with docs/payoff.md",
+    )
     given = parser.parse_args()
     if given.check:
         sys.exit("\n".join(faults_of(rows_of(PAGE))) or 0)
@@ -169,10 +218,19 @@ def main() -> None:
         rows[name, provider, threads] = cells
         print(f"| {name} | {provider} | {threads} | {' | '.join(cells)} |", flush=True)
         if given.write:
-            machine = f"Rows written last: onnxruntime {onnxruntime.__version__}, {processor()}; the others are older."
-            head = f"| pattern | provider | threads | {' | '.join(f'{size} rows' for size in SIZES)} |"
+            machine = (
+                f"Rows written last: onnxruntime {onnxruntime.__version__}, {processor()}; the "
+                "others are older."
+            )
+            head = (
+                f"| pattern | provider | threads | {' | '.join(f'{size} rows' for size in SIZES)} |"
+            )
             body = (f"| {' | '.join((*key, *cells))} |" for key, cells in sorted(rows.items()))
-            write_between(PAGE, "figures", "\n".join((machine, "", head, "|---|---|---|" + "---|" * len(SIZES), *body)))
+            write_between(
+                PAGE,
+                "figures",
+                "\n".join((machine, "", head, "|---|---|---|" + "---|" * len(SIZES), *body)),
+            )
 
 
 if __name__ == "__main__":

@@ -1,15 +1,19 @@
 """Nodes and time of optimized models, beside those of other optimizers, in the same rounds.
 
-    python -m benchmarks.zoo models                           # small models of many architectures
-    pip install onnxsim onnxslim onnxscript                   # the peers; those that are not installed are left out
-    make performance MODELS=models                            # measure, and write docs/performance.md and the README's table
+    # small models of many architectures
+    python -m benchmarks.zoo models
+    # the peers; those that are not installed are left out
+    pip install onnxsim onnxslim onnxscript
+    make performance MODELS=models                            # measure, and write
+    docs/performance.md and the README's table
     python -m benchmarks.performance models --only "^bert" --tools "xopt,xopt newest"
 
-A model FAMILY.NAME.EXPORTER.onnx whose inputs have an open length is measured at several lengths, others on the values in
-FAMILY.NAME.EXPORTER.npz. Each optimizer works in a process of its own; a result that is not equal to the original is not
-measured. All results of a model run on one thread of the CPU, with all of onnxruntime's own optimizations and without them, in
-rounds of random order. Results that look slower than the original are measured again, three times as long. Figures are kept in
-FOLDER/figures.json: a run that was interrupted goes on where it ended.
+A model FAMILY.NAME.EXPORTER.onnx whose inputs have an open length is measured at several lengths,
+others on the values in FAMILY.NAME.EXPORTER.npz. Each optimizer works in a process of its own; a
+result that is not equal to the original is not measured. All results of a model run on one thread
+of the CPU, with all of onnxruntime's own optimizations and without them, in rounds of random order.
+Results that look slower than the original are measured again, three times as long. Figures are kept
+in FOLDER/figures.json: a run that was interrupted goes on where it ended.
 """
 
 import argparse
@@ -40,8 +44,9 @@ from xoptim.validate.reference import run_reference
 ROOT = pathlib.Path(__file__).parent.parent
 PAGE, README = ROOT / "docs" / "performance.md", ROOT / "README.md"
 HEAD = """\
-One thread of the CPU, processor time, batch 1, rounds of random order. Models with an open length are measured at {lengths}
-tokens, as far as they have positions; their time is the geometric mean. {machine}.
+One thread of the CPU, processor time, batch 1, rounds of random order. Models with an open length
+are measured at {lengths} tokens, as far as they have positions; their time is the geometric mean.
+{machine}.
 The unchanged model beside itself took {noise} of its time.
 """
 LENGTHS = (1, 128, 512)
@@ -49,7 +54,9 @@ SLOWER = 1.02
 _LIMIT = 300  # seconds that an optimizer may take
 
 
-def _xopt(patterns: str, opset: Literal["newest"] | None = None) -> Callable[[onnx.ModelProto], onnx.ModelProto]:
+def _xopt(
+    patterns: str, opset: Literal["newest"] | None = None
+) -> Callable[[onnx.ModelProto], onnx.ModelProto]:
     return lambda model: xoptim.optimize(model, patterns=patterns, opset=opset)
 
 
@@ -68,12 +75,20 @@ COLUMNS = ("xopt", "xopt newest", "xopt onnxruntime newest", "onnxruntime offlin
 
 def number_of_nodes(graph: onnx.GraphProto) -> int:
     """Nodes of a graph and of its subgraphs, without constants."""
-    return sum(node.op_type != "Constant" for each in (graph, *inner_graphs(graph.node)) for node in each.node)
+    return sum(
+        node.op_type != "Constant"
+        for each in (graph, *inner_graphs(graph.node))
+        for node in each.node
+    )
 
 
 def size_of(path: pathlib.Path) -> int:
-    """Number of nodes of a file, whose weights are not read, with the bodies of functions in place of their calls."""
-    return number_of_nodes(onnx.inliner.inline_local_functions(onnx.load(path, load_external_data=False)).graph)
+    """Number of nodes of a file, whose weights are not read, with the bodies of functions in place
+    of their calls.
+    """
+    return number_of_nodes(
+        onnx.inliner.inline_local_functions(onnx.load(path, load_external_data=False)).graph
+    )
 
 
 def optimize(tool: str, source: pathlib.Path, target: pathlib.Path) -> None:
@@ -82,16 +97,24 @@ def optimize(tool: str, source: pathlib.Path, target: pathlib.Path) -> None:
 
 
 def lengths_of(source: pathlib.Path) -> tuple[str, list[int]]:
-    """The open dimension of a model that is the length of its inputs, and the lengths with which it runs; ``""`` for none."""
+    """The open dimension of a model that is the length of its inputs, and the lengths with which it
+    runs; ``""`` for none.
+    """
     specs = input_specs(onnx.load(source, load_external_data=False))
-    name = next((each for each, purpose in open_dimensions(specs).items() if purpose == "sequence"), "")
+    name = next(
+        (each for each, purpose in open_dimensions(specs).items() if purpose == "sequence"), ""
+    )
     runs = [length for length in LENGTHS if name and _runs(source, {name: length})]
     return (name, runs) if runs else ("", [])
 
 
 def _runs(source: pathlib.Path, dims: dict[str, int]) -> bool:
     try:
-        return bool(run_reference(source, xoptim.ValidationOptions(dims=dims, assignments=1, typical=True)).runs)
+        return bool(
+            run_reference(
+                source, xoptim.ValidationOptions(dims=dims, assignments=1, typical=True)
+            ).runs
+        )
     except xoptim.XoptimError:
         return False
 
@@ -110,15 +133,21 @@ def measured(source: pathlib.Path, tools: Iterable[str], seconds: float) -> dict
                 figures[tool] = {"failed": str(error)}
                 continue
             report = xoptim.verify(source, path, xoptim.ValidationOptions(feeds=feeds))
-            figures[tool] = {"nodes": size_of(path) / before} if report.ok else {"failed": "not equal"}
+            figures[tool] = (
+                {"nodes": size_of(path) / before} if report.ok else {"failed": "not equal"}
+            )
         equal = {tool: path for tool, path in paths.items() if "nodes" in figures[tool]}
         for name, found in times(source, equal, feeds, seconds).items():
             figures.setdefault(name, {}).update(found)
     return figures
 
 
-def times(source: pathlib.Path, equal: dict[str, pathlib.Path], feeds: dict[str, Any], seconds: float) -> dict[str, Any]:
-    """The times of results divided by the original's: at all lengths, and without onnxruntime's own optimizations."""
+def times(
+    source: pathlib.Path, equal: dict[str, pathlib.Path], feeds: dict[str, Any], seconds: float
+) -> dict[str, Any]:
+    """The times of results divided by the original's: at all lengths, and without onnxruntime's own
+    optimizations.
+    """
     given: dict[str, Any] = {"threads": 1, "compare": False, "loading": False}
     name, lengths = lengths_of(source)
     at = {f"at {length}": {name: length} for length in lengths}
@@ -126,17 +155,33 @@ def times(source: pathlib.Path, equal: dict[str, pathlib.Path], feeds: dict[str,
     found: dict[str, dict[str, Any]] = {}
     again = set(equal)
     for factor in (1, 3):
-        models = {"original": source, "the same": source, **{tool: equal[tool] for tool in equal if tool in again}}
+        models = {
+            "original": source,
+            "the same": source,
+            **{tool: equal[tool] for tool in equal if tool in again},
+        }
         report = bench(models, seconds=factor * seconds, passes=2, **given, **sizes)
         for place, each in enumerate(report.models[1:], start=1):
-            every = {field: ratio_of_model(own.models[place]).value for field, own in zip(at, report.at, strict=True)}
-            found[each.label] = {"time": ratio_of_model(each).value, "interval": list(ratio_of_model(each).interval), **every}
+            every = {
+                field: ratio_of_model(own.models[place]).value
+                for field, own in zip(at, report.at, strict=True)
+            }
+            found[each.label] = {
+                "time": ratio_of_model(each).value,
+                "interval": list(ratio_of_model(each).interval),
+                **every,
+            }
         again = {tool for tool in again if found[tool]["time"] > SLOWER}
         if not again:
             break
     sizes = {"dims": {name: lengths[len(lengths) // 2]}} if at else {"feeds": feeds}
-    for each in bench({"original": source, **equal}, seconds=seconds, passes=1, level="off", **given, **sizes).models[1:]:
-        found[each.label] |= {"time off": ratio_of_model(each).value, "interval off": list(ratio_of_model(each).interval)}
+    for each in bench(
+        {"original": source, **equal}, seconds=seconds, passes=1, level="off", **given, **sizes
+    ).models[1:]:
+        found[each.label] |= {
+            "time off": ratio_of_model(each).value,
+            "interval off": list(ratio_of_model(each).interval),
+        }
     return found
 
 
@@ -153,15 +198,23 @@ def mean(values: Iterable[float]) -> float:
 
 
 def table(figures: Mapping[str, Mapping[str, Any]], field: str) -> list[str]:
-    """A table of geometric means: a row for each family and one for all models, a column for each optimizer."""
+    """A table of geometric means: a row for each family and one for all models, a column for each
+    optimizer.
+    """
     tools = [tool for tool in TOOLS if any(tool in each for each in figures.values())]
     names = sorted({name.partition(".")[0] for name in figures})
     lines = [f"| family | models | {' | '.join(tools)} |", "|---|---:|" + "---:|" * len(tools)]
     for family in (*names, "all"):
-        those = [each for name, each in figures.items() if family in ("all", name.partition(".")[0])]
-        means = [mean(each[tool][field] for each in those if field in each.get(tool, {})) for tool in tools]
+        those = [
+            each for name, each in figures.items() if family in ("all", name.partition(".")[0])
+        ]
+        means = [
+            mean(each[tool][field] for each in those if field in each.get(tool, {}))
+            for tool in tools
+        ]
         lines.append(
-            f"| {family} | {len(those)} | {' | '.join('' if math.isnan(value) else f'{value:.2f}' for value in means)} |"
+            f"| {family} | {len(those)} | "
+            f"{' | '.join('' if math.isnan(value) else f'{value:.2f}' for value in means)} |"
         )
     return lines
 
@@ -172,11 +225,24 @@ def remarks(figures: Mapping[str, Mapping[str, Any]], suffix: str = "") -> list[
     lines = []
     for tool in [tool for tool in TOOLS if any(tool in each for each in figures.values())]:
         own = {name: each[tool] for name, each in figures.items() if tool in each}
-        slower = {name: each[time] for name, each in own.items() if time in each and each[interval][0] > SLOWER}
+        slower = {
+            name: each[time]
+            for name, each in own.items()
+            if time in each and each[interval][0] > SLOWER
+        }
         failed = sorted(name for name, each in own.items() if "failed" in each)
-        worst = ", ".join(f"{name} {ratio:.2f}" for name, ratio in sorted(slower.items(), key=lambda item: -item[1])[:5])
-        lines.append(f"| {tool} | {len(own) - len(failed)} | {len(slower)} | {worst} | {', '.join(failed)} |")
-    return ["| optimizer | measured | slower | the slowest | no equal result |", "|---|---:|---:|---|---|", *lines]
+        worst = ", ".join(
+            f"{name} {ratio:.2f}"
+            for name, ratio in sorted(slower.items(), key=lambda item: -item[1])[:5]
+        )
+        lines.append(
+            f"| {tool} | {len(own) - len(failed)} | {len(slower)} | {worst} | {', '.join(failed)} |"
+        )
+    return [
+        "| optimizer | measured | slower | the slowest | no equal result |",
+        "|---|---:|---:|---|---|",
+        *lines,
+    ]
 
 
 TABLES = {
@@ -191,9 +257,13 @@ TABLES = {
 """The figures, with the titles of their tables on the page and of their rows in the README."""
 
 
-def with_figure(figures: Mapping[str, Mapping[str, Any]], field: str) -> dict[str, Mapping[str, Any]]:
+def with_figure(
+    figures: Mapping[str, Mapping[str, Any]], field: str
+) -> dict[str, Mapping[str, Any]]:
     """The models that have a figure."""
-    return {name: each for name, each in figures.items() if any(field in its for its in each.values())}
+    return {
+        name: each for name, each in figures.items() if any(field in its for its in each.values())
+    }
 
 
 def page(figures: Mapping[str, Mapping[str, Any]]) -> str:
@@ -205,7 +275,11 @@ def page(figures: Mapping[str, Mapping[str, Any]]) -> str:
     for field, (title, _) in TABLES.items():
         if those := with_figure(figures, field):
             parts += ["", f"## {title}", "", *table(those, field)]
-            parts += ["", *remarks(those, field.removeprefix("time"))] if field.startswith("time") else []
+            parts += (
+                ["", *remarks(those, field.removeprefix("time"))]
+                if field.startswith("time")
+                else []
+            )
     return "\n".join(parts)
 
 
@@ -215,7 +289,11 @@ def readme(text: str, figures: Mapping[str, Mapping[str, Any]]) -> str:
     for field, (_, title) in TABLES.items():
         if those := with_figure(figures, field):
             cells = table(those, field)
-            rows += [f"| |{cells[0].split('|', 3)[3]}", f"|---|{cells[1].split('|', 3)[3]}"] if not rows else []
+            rows += (
+                [f"| |{cells[0].split('|', 3)[3]}", f"|---|{cells[1].split('|', 3)[3]}"]
+                if not rows
+                else []
+            )
             rows.append(f"| {title} |{cells[-1].split('|', 3)[3]}")
     lines = text.splitlines()
     first = next(place for place, line in enumerate(lines) if line.startswith("| |"))
@@ -229,28 +307,43 @@ def _load(path: pathlib.Path) -> dict[str, Any]:
 
 def main() -> None:
     """Measure, keep the figures, print the tables, and write the page if asked to."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--only", default="", help="regular expression for names of models")
     parser.add_argument("--tools", default="", help=f"with commas, of {', '.join(TOOLS)}")
-    parser.add_argument("--seconds", type=float, default=0.3, help="of measured runs of each result")
-    parser.add_argument("--jobs", type=int, default=cores(), help="models that are measured at once")
-    parser.add_argument("--write", action="store_true", help="write docs/performance.md and the table of the README")
+    parser.add_argument(
+        "--seconds", type=float, default=0.3, help="of measured runs of each result"
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=cores(), help="models that are measured at once"
+    )
+    parser.add_argument(
+        "--write", action="store_true", help="write docs/performance.md and the table of the README"
+    )
     given = parser.parse_args()
     kept = given.folder / "figures.json"
     figures = _load(kept)
     wanted = given.tools.split(",") if given.tools else COLUMNS
     tools = [tool for tool in wanted if tool not in PEERS or find_spec(tool) is not None]
-    sources = [each for each in sorted(given.folder.glob("*.onnx")) if re.search(given.only, each.stem)]
+    sources = [
+        each for each in sorted(given.folder.glob("*.onnx")) if re.search(given.only, each.stem)
+    ]
     start = time.perf_counter()
     with ThreadPoolExecutor(given.jobs) as pool:
         left = {
-            pool.submit(apart, measured, each, tools, given.seconds): each.stem for each in sources if each.stem not in figures
+            pool.submit(apart, measured, each, tools, given.seconds): each.stem
+            for each in sources
+            if each.stem not in figures
         }
         for done in as_completed(left):
             figures[left[done]] = done.result()
             kept.write_text(json.dumps(dict(sorted(figures.items())), indent=1), encoding="utf-8")
-            times = {tool: each.get("time", each.get("failed")) for tool, each in figures[left[done]].items()}
+            times = {
+                tool: each.get("time", each.get("failed"))
+                for tool, each in figures[left[done]].items()
+            }
             print(f"{time.perf_counter() - start:.0f} s", left[done], times, flush=True)
     text = page(figures)
     print(text)

@@ -1,18 +1,24 @@
 """Time, bytes and error of models with fewer bits, beside what other tools make of the original.
 
-    python -m benchmarks.zoo models                                # small models of many architectures
-    python -m benchmarks.precision models                          # --precision int8 --tolerance 2%
+    # small models of many architectures
+    python -m benchmarks.zoo models
+    # --precision int8 --tolerance 2%
+    python -m benchmarks.precision models
     python -m benchmarks.precision models --only "^bert" --scheme int4 --tolerance 0.1
-    python -m benchmarks.precision models --write figures          # write the first table of docs/precision.md
-    python -m benchmarks.precision models --for size --write sizes # the one about bytes
-    python -m benchmarks.precision .real_models/models --write trained   # of what `make real-models` downloads
+    # write the first table of docs/precision.md
+    python -m benchmarks.precision models --write figures
+    # the one about bytes
+    python -m benchmarks.precision models --for size --write sizes
+    # of what `make real-models` downloads
+    python -m benchmarks.precision .real_models/models --write trained
     python -m benchmarks.precision models --scheme float16 --provider cuda
 
-A model NAME.onnx is measured on the values in NAME.npz, without which they are random. All results of a model run with all
-of onnxruntime's optimizations on one thread of the CPU, or on a GPU, in rounds of random order. Errors are the largest
-difference of an output over its largest number, on values that did not serve to choose. The other tools are onnxruntime's own:
-its dynamic quantization, and its conversion to 16 bits for that scheme; and, where onnxsim is installed, the choice that it
-makes for the same tolerance.
+A model NAME.onnx is measured on the values in NAME.npz, without which they are random. All results
+of a model run with all of onnxruntime's optimizations on one thread of the CPU, or on a GPU, in
+rounds of random order. Errors are the largest difference of an output over its largest number, on
+values that did not serve to choose. The other tools are onnxruntime's own: its dynamic
+quantization, and its conversion to 16 bits for that scheme; and, where onnxsim is installed, the
+choice that it makes for the same tolerance.
 """
 
 import re
@@ -49,19 +55,33 @@ Tool = Callable[[Path, Feeds, float], onnx.ModelProto]
 
 
 def values_of(path: Path) -> list[Feeds]:
-    """Three samples of one kind: values that were given, and the same numbers in two other orders; or random ones."""
+    """Three samples of one kind: values that were given, and the same numbers in two other orders.
+
+    Or random ones.
+    """
     if not path.with_suffix(".npz").exists():
-        return [dict(run_reference(path, ValidationOptions(seed=seed, assignments=1)).runs[0].feeds) for seed in range(3)]
+        return [
+            dict(run_reference(path, ValidationOptions(seed=seed, assignments=1)).runs[0].feeds)
+            for seed in range(3)
+        ]
     given = dict(np.load(path.with_suffix(".npz")))
     orders = [np.random.default_rng(seed) for seed in (1, 2)]
-    others = [{name: rng.permuted(each, axis=-1) if each.ndim else each for name, each in given.items()} for rng in orders]
+    others = [
+        {name: rng.permuted(each, axis=-1) if each.ndim else each for name, each in given.items()}
+        for rng in orders
+    ]
     return [given, *others]
 
 
-def lowered(path: Path, samples: list[Feeds], asked: PrecisionOptions, provider: str) -> tuple[Proof, Lowered]:
+def lowered(
+    path: Path, samples: list[Feeds], asked: PrecisionOptions, provider: str
+) -> tuple[Proof, Lowered]:
     """The model in floats, and with fewer bits."""
     checks = ValidationOptions(providers=(provider,), threads=1)
-    options, how = xoptim.OptimizationOptions(provider=provider), ProofOptions(checks=checks, whole=False)
+    options, how = (
+        xoptim.OptimizationOptions(provider=provider),
+        ProofOptions(checks=checks, whole=False),
+    )
     proof = prove(path, options, how)
     return proof, lower(proof, options, how, replace(asked, feeds=samples))
 
@@ -91,9 +111,9 @@ def by_onnxsim(path: Path, feeds: Feeds, tolerance: float) -> onnx.ModelProto:
 
 def in_halves(path: Path, feeds: Feeds, tolerance: float) -> onnx.ModelProto:
     """The original as onnxruntime converts it to 16 bits, but for inputs and outputs."""
-    made: onnx.ModelProto = import_module("onnxruntime.transformers.float16").convert_float_to_float16(
-        onnx.load(path), keep_io_types=True
-    )
+    made: onnx.ModelProto = import_module(
+        "onnxruntime.transformers.float16"
+    ).convert_float_to_float16(onnx.load(path), keep_io_types=True)
     return made
 
 
@@ -101,11 +121,17 @@ def tools(scheme: Scheme) -> dict[str, Tool]:
     """Other tools, which make models of that kind."""
     if scheme == "float16":
         return {"convert_float_to_float16": in_halves}
-    return {"quantize_dynamic": by_onnxruntime, **({"onnxsim": by_onnxsim} if find_spec("onnxsim") else {})}
+    return {
+        "quantize_dynamic": by_onnxruntime,
+        **({"onnxsim": by_onnxsim} if find_spec("onnxsim") else {}),
+    }
 
 
 def measure(path: Path, asked: PrecisionOptions, provider: str, seconds: float) -> Row:
-    """The figures of a model: the time in floats; then time, error and bytes of ours, and of each tool, NaN where it fails."""
+    """The figures of a model: the time in floats.
+
+    Then time, error and bytes of ours, and of each tool, NaN where it fails.
+    """
     first, second, third = values_of(path)
     proof, ours = lowered(path, [first, second], asked, provider)
     original = onnx.load(path)
@@ -119,13 +145,19 @@ def measure(path: Path, asked: PrecisionOptions, provider: str, seconds: float) 
             continue
         models[name] = made
     found["ours"] = errors([original, ours.proof.proto], third, provider)[0]
-    options = BenchOptions(provider=provider, threads=1, seconds=seconds, feeds=first, compare=False, loading=False)
+    options = BenchOptions(
+        provider=provider, threads=1, seconds=seconds, feeds=first, compare=False, loading=False
+    )
     report = bench(models, options)
     times = {each.label: each.ratio.value for each in report.models if each.ratio is not None}
     figures = [times["float"]]
     for name in ("ours", *tools(asked.scheme)):
         known = name in models
-        figures += (times[name], found[name], models[name].ByteSize() / original.ByteSize()) if known else (np.nan,) * 3
+        figures += (
+            (times[name], found[name], models[name].ByteSize() / original.ByteSize())
+            if known
+            else (np.nan,) * 3
+        )
     products = {each.result for each in ours.products if not each.reads and not each.is_stored}
     rounded = ours.taken.keys()
     return f"{path.stem} | {len(products & rounded)} of {len(products)}", figures
@@ -134,7 +166,10 @@ def measure(path: Path, asked: PrecisionOptions, provider: str, seconds: float) 
 def line(name: str, figures: Sequence[float]) -> str:
     """A row of the table."""
     formats = [".2f", *([".2f", ".2%", ".2f"] * (len(figures) // 3))]
-    cells = ["" if np.isnan(each) else format(each, form) for each, form in zip(figures, formats, strict=True)]
+    cells = [
+        "" if np.isnan(each) else format(each, form)
+        for each, form in zip(figures, formats, strict=True)
+    ]
     cells[1] = f"**{cells[1]}**"
     return f"| {name} | {' | '.join(cells)} |"
 
@@ -155,9 +190,20 @@ def means(rows: Sequence[Row]) -> str:
 @click.option("--for", "goal", type=click.Choice(("speed", "size")), default="speed")
 @click.option("--provider", default="cpu", help="Execution provider.")
 @click.option("--seconds", default=2.0, help="For each model.")
-@click.option("--write", type=click.Choice(("figures", "sizes", "trained")), help="Write a table of docs/precision.md.")
+@click.option(
+    "--write",
+    type=click.Choice(("figures", "sizes", "trained")),
+    help="Write a table of docs/precision.md.",
+)
 def main(
-    folder: Path, only: str, scheme: Scheme, tolerance: float, goal: Goal, provider: str, seconds: float, write: str | None
+    folder: Path,
+    only: str,
+    scheme: Scheme,
+    tolerance: float,
+    goal: Goal,
+    provider: str,
+    seconds: float,
+    write: str | None,
 ) -> None:
     """Print a row for each model, and geometric means."""
     if reason := missing_provider(provider):
@@ -166,7 +212,10 @@ def main(
     rows: list[Row] = []
     peers = tools(scheme)
     others = "".join(f" {name} | its error | its bytes |" for name in peers)
-    lines = [f"| model | products | float | {scheme} | error | bytes |{others}", "|---|" + "---:|" * (5 + 3 * len(peers))]
+    lines = [
+        f"| model | products | float | {scheme} | error | bytes |{others}",
+        "|---|" + "---:|" * (5 + 3 * len(peers)),
+    ]
     for path in sorted(folder.rglob("*.onnx")):
         if not re.search(only, path.stem):
             continue

@@ -1,16 +1,20 @@
-"""Growth of time and memory of an optimization with the size of the graph, beside onnxruntime and other optimizers.
+"""Growth of time and memory of an optimization with the size of the graph, beside onnxruntime and
+other optimizers.
 
-    python -m benchmarks.scaling                                  # 1k to 100k nodes, every optimizer that is installed
+    # 1k to 100k nodes, every optimizer that is installed
+    python -m benchmarks.scaling
     python -m benchmarks.scaling --sizes 1000,10000 --tools xoptim,ort-all,ort-none
     python -m benchmarks.scaling --shapes families --sizes 250,500,1000 --tools xoptim,xoptim+ort
 
-The shape ``families`` stands for all families of graphs that repeat one structure, or make sizes of open
-dimensions grow into large expressions (`families.py`); their size is a number of repetitions. Every optimizer runs in a process
-of its own, on one thread where it has such an option, after a warm-up on a tiny model, without Python's garbage collector.
-Small models are timed several times and the best time counts. MiB are the peak of the resident memory of the process above that
-before the optimization (Linux only). A tool that exceeds the time limit once is not run on larger models of the shape.
-onnxruntime is timed from the serialized model to a ready session, with `enable_mem_reuse` off: its memory planner, which is not
-compared here, needs quadratic time otherwise.
+The shape ``families`` stands for all families of graphs that repeat one structure, or make sizes of
+open dimensions grow into large expressions (`families.py`); their size is a number of repetitions.
+Every optimizer runs in a process of its own, on one thread where it has such an option, after a
+warm-up on a tiny model, without Python's garbage collector. Small models are timed several times
+and the best time counts. MiB are the peak of the resident memory of the process above that before
+the optimization (Linux only). A tool that exceeds the time limit once is not run on larger models
+of the shape. onnxruntime is timed from the serialized model to a ready session, with
+`enable_mem_reuse` off: its memory planner, which is not compared here, needs quadratic time
+otherwise.
 """
 
 import argparse
@@ -59,7 +63,9 @@ def chain(size: int) -> onnx.ModelProto:
 
 
 def stack(size: int) -> onnx.ModelProto:
-    """Layers of a transformer as tracing writes them: shapes computed at run time, norms and Gelu in parts."""
+    """Layers of a transformer as tracing writes them: shapes computed at run time, norms and Gelu
+    in parts.
+    """
     g = Graph(OPSET)
     x = g.input("batch", "seq", HIDDEN)
     weights = {name: g.weight(HIDDEN, HIDDEN) for name in ("q", "k", "v", "o")}
@@ -87,7 +93,13 @@ def _attention(g: Graph, x: str, weights: dict[str, str]) -> str:
     scores = g.add("MatMul", heads("q", [0, 2, 1, 3]), heads("k", [0, 2, 3, 1]))
     scores = g.add("Softmax", g.add("Div", scores, _constant(g, (HIDDEN / HEADS) ** 0.5)), axis=-1)
     mixed = g.add("Transpose", g.add("MatMul", scores, heads("v", [0, 2, 1, 3])), perm=[0, 2, 1, 3])
-    shape = g.add("Concat", _dimension(g, mixed, 0), _dimension(g, mixed, 1), _constant(g, [HIDDEN], np.int64), axis=0)
+    shape = g.add(
+        "Concat",
+        _dimension(g, mixed, 0),
+        _dimension(g, mixed, 1),
+        _constant(g, [HIDDEN], np.int64),
+        axis=0,
+    )
     return g.add("MatMul", g.add("Reshape", mixed, shape), weights["o"])
 
 
@@ -95,7 +107,9 @@ def _norm(g: Graph, x: str, weights: dict[str, str]) -> str:
     centred = g.add("Sub", x, g.add("ReduceMean", x, axes=[-1]))
     variance = g.add("ReduceMean", g.add("Pow", centred, _constant(g, 2.0)), axes=[-1])
     deviation = g.add("Sqrt", g.add("Add", variance, _constant(g, 1e-5)))
-    return g.add("Add", g.add("Mul", g.add("Div", centred, deviation), weights["gain"]), weights["shift"])
+    return g.add(
+        "Add", g.add("Mul", g.add("Div", centred, deviation), weights["gain"]), weights["shift"]
+    )
 
 
 def _gelu(g: Graph, x: str) -> str:
@@ -103,7 +117,12 @@ def _gelu(g: Graph, x: str) -> str:
     return g.add("Mul", g.add("Mul", x, g.add("Add", erf, _constant(g, 1.0))), _constant(g, 0.5))
 
 
-SHAPES: dict[str, Callable[[int], onnx.ModelProto]] = {"chain": chain, "stack": stack, **FAMILIES, **SIZES}
+SHAPES: dict[str, Callable[[int], onnx.ModelProto]] = {
+    "chain": chain,
+    "stack": stack,
+    **FAMILIES,
+    **SIZES,
+}
 
 
 def create_session(level: str) -> Callable[[onnx.ModelProto], None]:
@@ -117,12 +136,16 @@ def create_session(level: str) -> Callable[[onnx.ModelProto], None]:
         options.enable_mem_reuse = False
         options.intra_op_num_threads = 1
         options.log_severity_level = 4
-        onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        onnxruntime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
 
     return create
 
 
-def nodes_after(optimize: Callable[[onnx.ModelProto], onnx.ModelProto]) -> Callable[[onnx.ModelProto], int]:
+def nodes_after(
+    optimize: Callable[[onnx.ModelProto], onnx.ModelProto],
+) -> Callable[[onnx.ModelProto], int]:
     """Number of nodes that an optimizer leaves."""
     return lambda model: len(optimize(model).graph.node)
 
@@ -138,7 +161,9 @@ TOOLS: dict[str, tuple[str, Callable[[onnx.ModelProto], int | None]]] = {
 
 
 def measure(tool: str, path: pathlib.Path) -> tuple[float, int | None, float]:
-    """Best time in seconds over a few turns on fresh copies, the number of nodes that are left, and the peak in mebibytes."""
+    """Best time in seconds over a few turns on fresh copies, the number of nodes that are left, and
+    the peak in mebibytes.
+    """
     run, source = TOOLS[tool][1], onnx.load(path)
     best, total = float("inf"), 0.0
     run(chain(20))
@@ -161,13 +186,19 @@ def measure(tool: str, path: pathlib.Path) -> tuple[float, int | None, float]:
 def row(*cells: object) -> None:
     """Print a line of the table: the first columns to the left, numbers to the right."""
     texts = [str(cell) for cell in cells]
-    print(f"{texts[0]:<12}{texts[1]:>8}  {texts[2]:<11}" + "".join(f"{text:>10}" for text in texts[3:]), flush=True)
+    print(
+        f"{texts[0]:<12}{texts[1]:>8}  {texts[2]:<11}"
+        + "".join(f"{text:>10}" for text in texts[3:]),
+        flush=True,
+    )
 
 
 Timings = dict[tuple[str, int, str], float]
 
 
-def compare(shape: str, sizes: Sequence[int], tools: Iterable[str], folder: pathlib.Path, limit: float) -> Timings:
+def compare(
+    shape: str, sizes: Sequence[int], tools: Iterable[str], folder: pathlib.Path, limit: float
+) -> Timings:
     """Time every tool at every size of one shape of graph; print as results come in."""
     timings: Timings = {}
     exhausted: set[str] = set()
@@ -186,40 +217,79 @@ def compare(shape: str, sizes: Sequence[int], tools: Iterable[str], folder: path
             timings[shape, size, tool] = seconds
             reference = timings.get((shape, size, "xoptim"))
             share = "" if reference is None else f"{seconds / reference:.2f}"
-            figures = f"{seconds:.4f}", f"{1e6 * seconds / size:.1f}", "" if left is None else left, f"{memory:.0f}", share
+            figures = (
+                f"{seconds:.4f}",
+                f"{1e6 * seconds / size:.1f}",
+                "" if left is None else left,
+                f"{memory:.0f}",
+                share,
+            )
             row(shape, size, tool, *figures)
     return timings
 
 
-def summarize(timings: Timings, shapes: Iterable[str], sizes: Sequence[int], tools: Iterable[str]) -> None:
+def summarize(
+    timings: Timings, shapes: Iterable[str], sizes: Sequence[int], tools: Iterable[str]
+) -> None:
     """Print how times grow from each size to the next, and xoptim's time beside onnxruntime's."""
     for small, large in pairwise(sizes):
         print(f"\ntime({large}) / time({small}); {large / small:g} is linear")
         for shape in shapes:
-            known = [tool for tool in tools if (shape, small, tool) in timings and (shape, large, tool) in timings]
-            growth = (f"{tool} {timings[shape, large, tool] / timings[shape, small, tool]:.1f}" for tool in known)
+            known = [
+                tool
+                for tool in tools
+                if (shape, small, tool) in timings and (shape, large, tool) in timings
+            ]
+            growth = (
+                f"{tool} {timings[shape, large, tool] / timings[shape, small, tool]:.1f}"
+                for tool in known
+            )
             print(f"  {shape:<12}" + "  ".join(growth))
-    print("\nxoptim / onnxruntime's optimizer alone (session with all optimizations, less one without)")
+    print(
+        "\nxoptim / onnxruntime's optimizer alone (session with all optimizations, less one "
+        "without)"
+    )
     for shape in shapes:
         for size in sizes:
-            ours, most, none = (timings.get((shape, size, tool)) for tool in ("xoptim", "ort-all", "ort-none"))
+            ours, most, none = (
+                timings.get((shape, size, tool)) for tool in ("xoptim", "ort-all", "ort-none")
+            )
             if ours is not None and most is not None and none is not None:
                 alone = most - none
                 ratio = f"{ours / alone:.2f}" if alone > 0 else "-"
-                print(f"  {shape:<12}{size:>8}  {ours:.3f} s / {alone:.3f} s = {ratio}; whole session {ours / most:.2f}")
+                print(
+                    f"  {shape:<12}{size:>8}  {ours:.3f} s / {alone:.3f} s = {ratio}; whole "
+                    f"session {ours / most:.2f}"
+                )
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     installed = [name for name, (package, _) in TOOLS.items() if importlib.util.find_spec(package)]
-    parser.add_argument("--sizes", default="1000,10000,50000,100000", help="numbers of nodes, comma-separated")
-    parser.add_argument("--shapes", default="chain,stack", help=f"shapes of graph, or families, of {', '.join(SHAPES)}")
+    parser.add_argument(
+        "--sizes", default="1000,10000,50000,100000", help="numbers of nodes, comma-separated"
+    )
+    parser.add_argument(
+        "--shapes",
+        default="chain,stack",
+        help=f"shapes of graph, or families, of {', '.join(SHAPES)}",
+    )
     parser.add_argument("--tools", default=",".join(installed), help="of %(default)s")
-    parser.add_argument("--limit", type=float, default=120.0, help="seconds for one tool and size (default %(default)s)")
+    parser.add_argument(
+        "--limit",
+        type=float,
+        default=120.0,
+        help="seconds for one tool and size (default %(default)s)",
+    )
     chosen = parser.parse_args()
     sizes = sorted(int(size) for size in chosen.sizes.split(","))
-    shapes, tools = chosen.shapes.replace("families", ",".join(FAMILIES | SIZES)).split(","), chosen.tools.split(",")
+    shapes, tools = (
+        chosen.shapes.replace("families", ",".join(FAMILIES | SIZES)).split(","),
+        chosen.tools.split(","),
+    )
     with tempfile.TemporaryDirectory() as folder:
         timings: Timings = {}
         row("shape", "size", "tool", "seconds", "us / size", "left", "MiB", "/ xoptim")

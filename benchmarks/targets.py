@@ -1,13 +1,18 @@
-"""Nodes that targets take: of originals, of default results, of fitted results; and whether the latter are right there.
+"""Nodes that targets take: of originals, of default results, of fitted results.
 
-    python -m benchmarks.targets FOLDER --target webgpu --software-device      # models of benchmarks.zoo, or any others
+And whether the latter are right there.
+
+    # models of benchmarks.zoo, or any others
+    python -m benchmarks.targets FOLDER --target webgpu --software-device
     python -m benchmarks.targets FOLDER --target qnn --only vit --write
-    python -m benchmarks.targets FOLDER --target openvino --seconds 2 --write  # and times, next to onnxslim and onnxsim
+    # and times, next to onnxslim and onnxsim
+    python -m benchmarks.targets FOLDER --target openvino --seconds 2 --write
 
-A model may have values beside it, in ``MODEL.feeds.npz``: a target that needs fixed shapes gets their sizes, and times are
-measured on them. Each model is fitted, and verified on the target, as ``xopt MODEL --target NAME`` does it. The results of
-other optimizers that are installed are verified there in the same way. All models that are right run on the target in rounds
-of random order. ``--write`` adds the table to ``docs/targets.md``.
+A model may have values beside it, in ``MODEL.feeds.npz``: a target that needs fixed shapes gets
+their sizes, and times are measured on them. Each model is fitted, and verified on the target, as
+``xopt MODEL --target NAME`` does it. The results of other optimizers that are installed are
+verified there in the same way. All models that are right run on the target in rounds of random
+order. ``--write`` adds the table to ``docs/targets.md``.
 """
 
 import re
@@ -116,7 +121,9 @@ def sizes_of(path: Path) -> dict[str, int]:
     for value in fed_inputs(onnx.load(path, load_external_data=False)):
         if value.name in feeds:
             pairs = zip(dimensions(value.type), feeds[value.name].shape, strict=False)
-            found.update({dim.dim_param: size for dim, size in pairs if dim.dim_param.isidentifier()})
+            found.update(
+                {dim.dim_param: size for dim, size in pairs if dim.dim_param.isidentifier()}
+            )
     return found
 
 
@@ -142,7 +149,9 @@ class Bench:
             default = Job(path, JobOptions(preparation=preparation, verification=unverified)).run()
             chosen = OptimizationOptions(target=self._target.name)
             how = ProofOptions(checks=self._checks)
-            fitted = Job(path, JobOptions(preparation=preparation, optimization=chosen, verification=how)).run()
+            fitted = Job(
+                path, JobOptions(preparation=preparation, optimization=chosen, verification=how)
+            ).run()
             original = self._placed(Source(path).proto, path)
             row = Row(path.stem, original, self._placed(default.proof.proto, path), fitted.fitting)
             return self._timed(row, path, fitted.proof.proto) if self._seconds else row
@@ -173,7 +182,9 @@ class Bench:
                 faults = dict.fromkeys(self.tools, "not measured")
         return replace(row, times=times, faults=faults)
 
-    def _fault_of(self, row: Row, tool: str, path: Path, own: Path, write: Callable[[], object]) -> str:
+    def _fault_of(
+        self, row: Row, tool: str, path: Path, own: Path, write: Callable[[], object]
+    ) -> str:
         """Why the result of a tool is not measured, empty where it is right on the target."""
         try:
             write()
@@ -212,18 +223,30 @@ def _writer(tool: str, path: Path, own: Path, result: onnx.ModelProto) -> Callab
 def totals(rows: Sequence[Row], tools: Sequence[str]) -> Iterator[str]:
     """Sums over the models with all three placements, and geometric means of times."""
     complete = [row for row in rows if row.original is not None and row.default is not None]
-    before = sum(_left(row.original) for row in complete if row.original is not None and row.original.compiles)
-    default = sum(_left(row.default) for row in complete if row.default is not None and row.default.compiles)
+    before = sum(
+        _left(row.original)
+        for row in complete
+        if row.original is not None and row.original.compiles
+    )
+    default = sum(
+        _left(row.default) for row in complete if row.default is not None and row.default.compiles
+    )
     compiled = [row.fitted for row in complete if row.fitted is not None and row.fitted.compiles]
     right = sum(row.fitting is not None and row.fitting.is_verified for row in complete)
-    yield f"{len(complete)} models: {before} nodes left as exported, {default} by default, {sum(map(_left, compiled))} fitted."
+    yield (
+        f"{len(complete)} models: {before} nodes left as exported, {default} by default, "
+        f"{sum(map(_left, compiled))} fitted."
+    )
     one = sum(each.partitions == 1 for each in compiled)
     yield f"Fitted: {len(compiled)} load, {one} in one partition, {right} verified on the target."
     common = [row.times for row in rows if all(tool in row.times for tool in tools)]
     if tools and common:
         means = (f"{tool} {geometric_mean(each[tool] for each in common):.3f}" for tool in tools)
         worst = max(each["fitted"] for each in common)
-        yield f"Time, geometric mean over the {len(common)} models where all are right: {', '.join(means)}."
+        yield (
+            f"Time, geometric mean over the {len(common)} models where all are right: "
+            f"{', '.join(means)}."
+        )
         yield f"The slowest fitted model takes {worst:.2f} of the original's time."
 
 
@@ -232,7 +255,14 @@ def table(target: Target, rows: Sequence[Row], tools: Sequence[str]) -> str:
     caption = "Nodes that stay on the processor, shape arithmetic included, and partitions."
     if tools:
         caption += " Times on the target; 1.00 is the original's, lower is better."
-    head = ["model", "original", "default", "fitted", "on the target", *(f"time: {tool}" for tool in tools)]
+    head = [
+        "model",
+        "original",
+        "default",
+        "fitted",
+        "on the target",
+        *(f"time: {tool}" for tool in tools),
+    ]
     lines = [
         f"### {target.name} ({target.version})",
         "",
@@ -250,7 +280,11 @@ def table(target: Target, rows: Sequence[Row], tools: Sequence[str]) -> str:
 def written(page: str, target: Target, text: str) -> str:
     """The page with the table of a target in place of an older one."""
     head, _, rest = page.partition(f"\n{_HEAD}\n")
-    sections = {each.split()[1]: each.strip() for each in re.split(r"^(?=### )", rest, flags=re.MULTILINE) if each.strip()}
+    sections = {
+        each.split()[1]: each.strip()
+        for each in re.split(r"^(?=### )", rest, flags=re.MULTILINE)
+        if each.strip()
+    }
     sections[target.name] = text
     parts = "\n\n".join(sections[name] for name in sorted(sections))
     return f"{head.rstrip()}\n\n{_HEAD}\n\n{parts}\n"
@@ -261,9 +295,16 @@ def written(page: str, target: Target, text: str) -> str:
 @click.option("--target", "name", default="webgpu", show_default=True)
 @click.option("--only", default="", help="Models whose names match this regular expression.")
 @click.option("--software-device", is_flag=True, help="WebGPU on the processor.")
-@click.option("--seconds", type=click.FloatRange(min=0), default=0.0, help="Time of each model to measure, 0 for none.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    help="Time of each model to measure, 0 for none.",
+)
 @click.option("--write", is_flag=True, help="Write the table to docs/targets.md.")
-def main(folder: Path, name: str, only: str, software_device: bool, seconds: float, write: bool) -> None:
+def main(
+    folder: Path, name: str, only: str, software_device: bool, seconds: float, write: bool
+) -> None:
     """Fit all models of FOLDER to a target, and print a table."""
     target = named(name)
     runner = Bench(target, ValidationOptions(software_device=software_device), seconds)

@@ -3,9 +3,9 @@
     python -m benchmarks.tiles                            # all networks, one thread
     python -m benchmarks.tiles --only U-Net --threads 2
 
-Networks with random weights are optimized with the preset `default`, and with `finite` and `approximate` besides. All run in
-onnxruntime with its own optimizations, in rounds of random order. The errors are those beside the original, divided by the
-largest result.
+Networks with random weights are optimized with the preset `default`, and with `finite` and
+`approximate` besides. All run in onnxruntime with its own optimizations, in rounds of random order.
+The errors are those beside the original, divided by the largest result.
 """
 
 import argparse
@@ -73,11 +73,18 @@ NETWORKS: Final = {"VGG-16": vgg16, "ResNet-34": resnet34, "U-Net": unet, "diffu
 def measure(name: str, threads: int, seconds: float) -> str:
     """A row: the time of the original, and the ratio and the error of each selection."""
     original = drawn(NETWORKS[name])
-    models = {"original": original, **{each: xoptim.optimize(original, patterns=each) for each in SELECTIONS}}
+    models = {
+        "original": original,
+        **{each: xoptim.optimize(original, patterns=each) for each in SELECTIONS},
+    }
     report = bench(models, threads=threads, seconds=seconds, loading=False)
     cells = [name, f"{1e3 * report.models[0].median:.0f}"]
     for each in report.models[1:]:
-        error = max(output.max_rel for run in xoptim.verify(original, models[each.label]).runs for output in run.comparisons)
+        error = max(
+            output.max_rel
+            for run in xoptim.verify(original, models[each.label]).runs
+            for output in run.comparisons
+        )
         ratio = each.ratio
         cells.append("" if ratio is None else f"{ratio.value:.2f} ({error:.0e})")
     return f"| {' | '.join(cells)} |"
@@ -85,10 +92,14 @@ def measure(name: str, threads: int, seconds: float) -> str:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", default="", help="networks, separated by commas")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=5.0, help="of measured runs for each model")
+    parser.add_argument(
+        "--seconds", type=float, default=5.0, help="of measured runs for each model"
+    )
     given = parser.parse_args()
     print(f"| network | ms | {' | '.join(SELECTIONS)} |\n|---|---:|{'---:|' * len(SELECTIONS)}")
     for name in given.only.split(",") if given.only else NETWORKS:

@@ -1,4 +1,6 @@
-"""Other optimizers, as functions from model to model, calls in a process of their own, and what tables show."""
+"""Other optimizers, as functions from model to model, calls in a process of their own, and what
+tables show.
+"""
 
 import re
 import tempfile
@@ -20,7 +22,8 @@ def apart(function: Callable[..., Any], *given: Any, limit: float | None = None)
     """Call a function of a module in a new process; the operands and the result are pickled.
 
     Raises:
-        RuntimeError: it failed, or took more seconds than the limit; the message says why in a line.
+        RuntimeError: it failed, or took more seconds than the limit; the message says why in a
+            line.
     """
     context = get_context("spawn")
     results, sender = context.Pipe(duplex=False)
@@ -59,7 +62,9 @@ def offline(model: onnx.ModelProto) -> onnx.ModelProto:
     settings.log_severity_level = 4
     with tempfile.TemporaryDirectory() as folder:
         settings.optimized_model_filepath = f"{folder}/model.onnx"
-        onnxruntime.InferenceSession(model.SerializeToString(), settings, providers=["CPUExecutionProvider"])
+        onnxruntime.InferenceSession(
+            model.SerializeToString(), settings, providers=["CPUExecutionProvider"]
+        )
         return onnx.load(settings.optimized_model_filepath)
 
 
@@ -91,7 +96,11 @@ PEERS: dict[str, Callable[[onnx.ModelProto], onnx.ModelProto]] = {
 
 def cell(ratio: Ratio | None) -> str:
     """A ratio and its interval."""
-    return "" if ratio is None else f"{ratio.value:.2f} ({ratio.interval.low:.2f} to {ratio.interval.high:.2f})"
+    return (
+        ""
+        if ratio is None
+        else f"{ratio.value:.2f} ({ratio.interval.low:.2f} to {ratio.interval.high:.2f})"
+    )
 
 
 def missing_provider(provider: str) -> str:
@@ -111,5 +120,10 @@ def read_toml(name: str) -> dict[str, Any]:
 def write_between(page: Path, name: str, text: str) -> None:
     """Replace what stands in a page between the marks of a name."""
     begin, end = (f"<!-- {name}: {word} -->" for word in ("begin", "end"))
-    written = re.sub(f"{begin}.*{end}", lambda _: f"{begin}\n{text}\n{end}", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    written = re.sub(
+        f"{begin}.*{end}",
+        lambda _: f"{begin}\n{text}\n{end}",
+        page.read_text(encoding="utf-8"),
+        flags=re.DOTALL,
+    )
     page.write_text(written, encoding="utf-8")

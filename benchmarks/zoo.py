@@ -1,12 +1,14 @@
-"""Models to measure: small ones of many architectures with random weights, as torch's two exporters and others write them.
+"""Models to measure: small ones of many architectures with random weights, as torch's two exporters
+and others write them.
 
     pip install torch==2.13.0 transformers onnxscript scikit-learn skl2onnx
     python -m benchmarks.zoo FOLDER                  # all of them, about 10 minutes
     python -m benchmarks.zoo FOLDER --only "bert|vit"
 
-Each model is written as ``FAMILY.NAME.EXPORTER.onnx`` with ``FAMILY.NAME.EXPORTER.npz`` beside it, the values to measure it on;
-`benchmarks.performance` reads such a folder. A model that cannot be exported with the installed versions is reported and left
-out. The weights are drawn, so the results mean nothing; the graphs are the real ones, with fewer and smaller layers.
+Each model is written as ``FAMILY.NAME.EXPORTER.onnx`` with ``FAMILY.NAME.EXPORTER.npz`` beside it,
+the values to measure it on; `benchmarks.performance` reads such a folder. A model that cannot be
+exported with the installed versions is reported and left out. The weights are drawn, so the results
+mean nothing; the graphs are the real ones, with fewer and smaller layers.
 """
 
 import argparse
@@ -88,16 +90,25 @@ def values_of(architecture: Architecture, sizes: tuple[int, int]) -> Values:
 
 
 def module_of(architecture: Architecture, exporter: str) -> Any:
-    """The module, whose forward takes the inputs by position and returns the first result of the model."""
+    """The module, whose forward takes the inputs by position and returns the first result of the
+    model.
+    """
     import torch
     import transformers
 
     torch.manual_seed(0)
-    chosen = {"attn_implementation": "sdpa" if exporter == "dynamo" else "eager"} if architecture.has_attention else {}
+    chosen = (
+        {"attn_implementation": "sdpa" if exporter == "dynamo" else "eager"}
+        if architecture.has_attention
+        else {}
+    )
     made = getattr(transformers, architecture.model)
     model = made(made.config_class(**architecture.settings, **chosen)).eval()
     model = model.encoder if architecture.inputs == "sound" else model
-    names, options = list(OPEN[architecture.inputs]), {"use_cache": False} if architecture.generates else {}
+    names, options = (
+        list(OPEN[architecture.inputs]),
+        {"use_cache": False} if architecture.generates else {},
+    )
 
     class First(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
@@ -113,23 +124,46 @@ def module_of(architecture: Architecture, exporter: str) -> Any:
     return First().eval()
 
 
-def _export(module: Any, exported: Values, measured: Values, dims: Mapping[str, Mapping[int, str]], path: pathlib.Path) -> None:
-    """Write a module as one of torch's exporters does, as the path says: dynamo without its own optimizations, or tracing."""
+def _export(
+    module: Any,
+    exported: Values,
+    measured: Values,
+    dims: Mapping[str, Mapping[int, str]],
+    path: pathlib.Path,
+) -> None:
+    """Write a module as one of torch's exporters does, as the path says: dynamo without its own
+    optimizations, or tracing.
+    """
     import torch
 
     given, names = tuple(exported.values()), list(exported)
     try:
         if path.stem.endswith(".dynamo"):
             open_axes = tuple(dict.fromkeys(dims[name], torch.export.Dim.DYNAMIC) for name in names)
-            variadic = any(each.kind is each.VAR_POSITIONAL for each in signature(module.forward).parameters.values())
-            options: dict[str, Any] = {"input_names": names, "dynamic_shapes": (open_axes,) if variadic else open_axes}
-            program = torch.onnx.export(module, given, dynamo=True, optimize=False, verbose=False, **options)
+            variadic = any(
+                each.kind is each.VAR_POSITIONAL
+                for each in signature(module.forward).parameters.values()
+            )
+            options: dict[str, Any] = {
+                "input_names": names,
+                "dynamic_shapes": (open_axes,) if variadic else open_axes,
+            }
+            program = torch.onnx.export(
+                module, given, dynamo=True, optimize=False, verbose=False, **options
+            )
             program.save(str(path), external_data=False)
         else:
-            options = {"input_names": names, "dynamic_axes": {name: dict(dims[name]) for name in names}}
+            options = {
+                "input_names": names,
+                "dynamic_axes": {name: dict(dims[name]) for name in names},
+            }
             torch.onnx.export(module, given, str(path), dynamo=False, opset_version=17, **options)
     except Exception as error:  # exporters fail in any way
-        print(f"{path.name}: not written: {type(error).__name__}: {str(error).partition(chr(10))[0][:200]}", flush=True)
+        print(
+            f"{path.name}: not written: {type(error).__name__}: "
+            f"{str(error).partition(chr(10))[0][:200]}",
+            flush=True,
+        )
     else:
         _keep_values(path, measured)
 
@@ -140,7 +174,13 @@ def export_both(folder: pathlib.Path, name: str, architecture: Architecture) -> 
     for exporter in ("dynamo", "script"):
         module = module_of(architecture, exporter)
         path = folder / f"{architecture.family}.{name}.{exporter}.onnx"
-        _export(module, values_of(architecture, EXPORTED[kind]), values_of(architecture, MEASURED[kind]), dims, path)
+        _export(
+            module,
+            values_of(architecture, EXPORTED[kind]),
+            values_of(architecture, MEASURED[kind]),
+            dims,
+            path,
+        )
 
 
 def _keep_values(path: pathlib.Path, values: Values) -> None:
@@ -160,9 +200,16 @@ def recurrent(folder: pathlib.Path) -> None:
             self.norm, self.classes = torch.nn.LayerNorm(192), torch.nn.Linear(192, 50)
 
         def forward(self, tokens: Any) -> Any:
-            return torch.log_softmax(self.classes(self.norm(self.lstm(self.embedding(tokens))[0])), -1)
+            return torch.log_softmax(
+                self.classes(self.norm(self.lstm(self.embedding(tokens))[0])), -1
+            )
 
-    _export_module(folder, "scan.lstm", Tagger(), lambda batch, seq: {"tokens": torch.randint(0, 500, (batch, seq))})
+    _export_module(
+        folder,
+        "scan.lstm",
+        Tagger(),
+        lambda batch, seq: {"tokens": torch.randint(0, 500, (batch, seq))},
+    )
 
 
 def perceptron(folder: pathlib.Path) -> None:
@@ -172,14 +219,23 @@ def perceptron(folder: pathlib.Path) -> None:
     layers = [
         layer
         for start, end in pairwise((64, 256, 256, 128))
-        for layer in (torch.nn.Linear(start, end), torch.nn.BatchNorm1d(end), torch.nn.ReLU(), torch.nn.Dropout(0.1))
+        for layer in (
+            torch.nn.Linear(start, end),
+            torch.nn.BatchNorm1d(end),
+            torch.nn.ReLU(),
+            torch.nn.Dropout(0.1),
+        )
     ]
     module = torch.nn.Sequential(*layers, torch.nn.Linear(128, 10), torch.nn.Softmax(-1))
-    _export_module(folder, "other.mlp", module, lambda batch, seq: {"input": torch.randn(8 * batch, 64)})
+    _export_module(
+        folder, "other.mlp", module, lambda batch, seq: {"input": torch.randn(8 * batch, 64)}
+    )
 
 
 def mixture(folder: pathlib.Path) -> None:
-    """Layers of eight experts, all of them computed for all tokens, and weighted by a gate that keeps two."""
+    """Layers of eight experts, all of them computed for all tokens, and weighted by a gate that
+    keeps two.
+    """
     import torch
 
     class Layer(torch.nn.Module):  # type: ignore[misc]
@@ -193,16 +249,26 @@ def mixture(folder: pathlib.Path) -> None:
             y = self.norm(x)
             shares = torch.softmax(self.gate(y), -1)
             best, places = torch.topk(shares, 2, dim=-1)
-            weights = torch.zeros_like(shares).scatter(-1, places, best / best.sum(-1, keepdim=True))
+            weights = torch.zeros_like(shares).scatter(
+                -1, places, best / best.sum(-1, keepdim=True)
+            )
             experts = torch.nn.functional.silu(torch.einsum("bsd,edh->bseh", y, self.up))
-            return x + torch.einsum("bsed,bse->bsd", torch.einsum("bseh,ehd->bsed", experts, self.down), weights)
+            return x + torch.einsum(
+                "bsed,bse->bsd", torch.einsum("bseh,ehd->bsed", experts, self.down), weights
+            )
 
     layers = torch.nn.Sequential(Layer(), Layer(), Layer())
-    _export_module(folder, "other.mixture", layers, lambda batch, seq: {"input": torch.randn(batch, seq, 128)})
+    _export_module(
+        folder, "other.mixture", layers, lambda batch, seq: {"input": torch.randn(batch, seq, 128)}
+    )
 
 
-def _export_module(folder: pathlib.Path, name: str, module: Any, values: Callable[[int, int], Values]) -> None:
-    """A module of one input with open axes for the batch and, if it has three axes or holds tokens, the length."""
+def _export_module(
+    folder: pathlib.Path, name: str, module: Any, values: Callable[[int, int], Values]
+) -> None:
+    """A module of one input with open axes for the batch and, if it has three axes or holds tokens,
+    the length.
+    """
     import torch
 
     torch.manual_seed(0)
@@ -219,7 +285,9 @@ LONG = ("light_vgg19", "light_zfnet512")
 
 
 def light(folder: pathlib.Path) -> None:
-    """The networks in the package onnx, whose weights are all 1 in the files: here they are drawn."""
+    """The networks in the package onnx, whose weights are all 1 in the files: here they are
+    drawn.
+    """
     data = pathlib.Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
     for source in sorted(data.glob("light_*.onnx")):
         if source.stem in LONG:
@@ -227,13 +295,21 @@ def light(folder: pathlib.Path) -> None:
         model = onnx.load(source)
         rng = np.random.default_rng(0)
         sizes = {each.name: numpy_helper.to_array(each) for each in model.graph.initializer}
-        drawn = [node for node in model.graph.node if node.op_type == "ConstantOfShape" and node.input[0] in sizes]
-        variances = {node.input[4] for node in model.graph.node if node.op_type == "BatchNormalization"}
+        drawn = [
+            node
+            for node in model.graph.node
+            if node.op_type == "ConstantOfShape" and node.input[0] in sizes
+        ]
+        variances = {
+            node.input[4] for node in model.graph.node if node.op_type == "BatchNormalization"
+        }
         for node in drawn:
             shape = [int(size) for size in sizes[node.input[0]]]
             values = rng.standard_normal(shape) * (2 / max(1, int(np.prod(shape[1:])))) ** 0.5
             values = np.abs(values) + 0.5 if node.output[0] in variances else values
-            model.graph.initializer.append(numpy_helper.from_array(values.astype(np.float32), node.output[0]))
+            model.graph.initializer.append(
+                numpy_helper.from_array(values.astype(np.float32), node.output[0])
+            )
             model.graph.node.remove(node)
         given = next(each for each in model.graph.input if each.name not in sizes)
         shape = [dim.dim_value for dim in given.type.tensor_type.shape.dim]
@@ -254,7 +330,9 @@ def forest(folder: pathlib.Path) -> None:
 
     x = np.random.default_rng(0).standard_normal((600, 12)).astype(np.float32)
     labels = (x[:, :3].sum(axis=1) > 0).astype(np.int64) + (x[:, 3] > 0.5)
-    trained = make_pipeline(StandardScaler(), RandomForestClassifier(40, max_depth=8, random_state=0)).fit(x, labels)
+    trained = make_pipeline(
+        StandardScaler(), RandomForestClassifier(40, max_depth=8, random_state=0)
+    ).fit(x, labels)
     path = folder / "other.forest.sklearn.onnx"
     model = to_onnx(trained, x[:1], options={"zipmap": False})
     onnx.save(model, path)
@@ -279,13 +357,18 @@ def quantized(folder: pathlib.Path) -> None:
     path = folder / "cnn.resnet_8bit.quantized.onnx"
     prepared = path.with_suffix(".prepared")
     quant_pre_process(str(source), str(prepared), skip_optimization=True, skip_symbolic_shape=True)
-    quantize_static(str(prepared), str(path), Once(), quant_format=QuantFormat.QDQ, per_channel=True)
+    quantize_static(
+        str(prepared), str(path), Once(), quant_format=QuantFormat.QDQ, per_channel=True
+    )
     prepared.unlink()
     _keep_values(path, values)
 
 
 MAKERS: dict[str, Callable[[pathlib.Path], None]] = {
-    **{name: partial(export_both, name=name, architecture=each) for name, each in ARCHITECTURES.items()},
+    **{
+        name: partial(export_both, name=name, architecture=each)
+        for name, each in ARCHITECTURES.items()
+    },
     "lstm": recurrent,
     "mlp": perceptron,
     "mixture": mixture,
@@ -297,7 +380,9 @@ MAKERS: dict[str, Callable[[pathlib.Path], None]] = {
 
 def main() -> None:
     """Write the models."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--only", default="", help="regular expression for names")
     given = parser.parse_args()
@@ -307,7 +392,11 @@ def main() -> None:
             try:
                 make(given.folder)
             except Exception as error:  # exporters of other packages fail in any way
-                print(f"{name}: not written: {type(error).__name__}: {str(error).partition(chr(10))[0][:200]}", flush=True)
+                print(
+                    f"{name}: not written: {type(error).__name__}: "
+                    f"{str(error).partition(chr(10))[0][:200]}",
+                    flush=True,
+                )
             else:
                 print(name, flush=True)
 

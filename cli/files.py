@@ -25,7 +25,8 @@ _ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 class ModelFile(click.Path):
     """A model to read; ``-`` means standard input.
 
-    A stream is copied to a temporary file, which is removed when the command ends: the model is read more than once.
+    A stream is copied to a temporary file, which is removed when the command ends: the model is
+    read more than once.
     """
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -50,12 +51,17 @@ class ModelFile(click.Path):
         if path.is_dir():
             meant = _meant(models_in(path))
             several = (
-                f"; `xopt batch {value} -o OUT` optimizes all models in it" if meant and ctx.info_name == "optimize" else ""
+                f"; `xopt batch {value} -o OUT` optimizes all models in it"
+                if meant and ctx.info_name == "optimize"
+                else ""
             )
             raise click.UsageError(f"cannot read {value!r}: Is a directory{meant}{several}")
         if not path.exists() and not path.is_symlink():
             near = similar(path.name, [each.name for each in models_in(path.parent)], 3)
-            raise click.UsageError(f"cannot read {value!r}: No such file or directory{_meant(map(path.with_name, near))}")
+            raise click.UsageError(
+                f"cannot read {value!r}: No such file or "
+                f"directory{_meant(map(path.with_name, near))}"
+            )
         return path
 
 
@@ -77,7 +83,9 @@ MODEL: Final = ModelFile(path_type=Path)
 OUTPUT: Final = OutputFile(path_type=Path)
 
 
-def output_option(text: str = "File to write (default: MODEL.opt.onnx beside it).", **settings: Any) -> Any:
+def output_option(
+    text: str = "File to write (default: MODEL.opt.onnx beside it).", **settings: Any
+) -> Any:
     """The option ``--output``."""
     return option(text, "-o", "--output", type=OUTPUT, **settings)
 
@@ -86,33 +94,60 @@ def models_in(folder: Path) -> list[Path]:
     """The model files in a folder, sorted; none when it is not a folder."""
     if not folder.is_dir():
         return []
-    return sorted(path for path in folder.iterdir() if path.suffix in MODEL_SUFFIXES and path.is_file())
+    return sorted(
+        path for path in folder.iterdir() if path.suffix in MODEL_SUFFIXES and path.is_file()
+    )
 
 
 def target_of(model: Path, output: Path | None, in_place: bool, *, streams: bool = False) -> Path:
-    """The file of the result; raises before any work when it cannot be written. ``streams`` allows standard output."""
+    """The file of the result; raises before any work when it cannot be written.
+
+    ``streams`` allows standard output.
+    """
     if in_place and output is not None:
         raise click.UsageError("--in-place and --output exclude each other")
     if is_stream(model) and (in_place or output is None):
-        raise click.UsageError("MODEL is a stream: give a file to write with -o FILE" + (", or -o -" if streams else ""))
-    target = model if in_place else output or default_name(model.with_name(f"{model.stem}.opt.onnx"))
-    if not in_place and target != STANDARD_OUTPUT and target.exists() and model.exists() and target.samefile(model):
+        raise click.UsageError(
+            "MODEL is a stream: give a file to write with -o FILE"
+            + (", or -o -" if streams else "")
+        )
+    target = (
+        model if in_place else output or default_name(model.with_name(f"{model.stem}.opt.onnx"))
+    )
+    if (
+        not in_place
+        and target != STANDARD_OUTPUT
+        and target.exists()
+        and model.exists()
+        and target.samefile(model)
+    ):
         raise click.UsageError(f"{str(target)!r} is the input; use --in-place to overwrite it")
     return writable(target, streams=streams)
 
 
 def default_name(path: Path) -> Path:
-    """The same file, whose name the user did not give; raises where it is a link, which may lead anywhere."""
+    """The same file, whose name the user did not give.
+
+    Raises where it is a link, which may lead anywhere.
+    """
     if path.is_symlink():
-        raise click.UsageError(f"{str(path)!r} is a symbolic link; links are followed only for a name that -o FILE gives")
+        raise click.UsageError(
+            f"{str(path)!r} is a symbolic link; links are followed only for a name that -o FILE "
+            "gives"
+        )
     return path
 
 
 def writable(target: Path, *, streams: bool = False) -> Path:
-    """The same file; raises when it is known that it cannot be written. ``streams`` allows standard output."""
+    """The same file; raises when it is known that it cannot be written.
+
+    ``streams`` allows standard output.
+    """
     if target == STANDARD_OUTPUT:
         if not streams:
-            raise click.UsageError("this command cannot write to standard output; give a file with -o FILE")
+            raise click.UsageError(
+                "this command cannot write to standard output; give a file with -o FILE"
+            )
         return target
     if target.is_dir():
         raise click.UsageError(f"{str(target)!r} is a folder; give a file name")
@@ -124,9 +159,15 @@ def writable(target: Path, *, streams: bool = False) -> Path:
 
 
 def check_folder(target: Path) -> None:
-    """Raise when the folder of a result is read-only, before any work; results are moved into place."""
+    """Raise when the folder of a result is read-only, before any work.
+
+    Results are moved into place.
+    """
     if target != STANDARD_OUTPUT and not os.access(target.resolve().parent, os.W_OK):
-        raise click.UsageError(f"cannot write {str(target)!r}: its folder is read-only; write somewhere else with -o FILE")
+        raise click.UsageError(
+            f"cannot write {str(target)!r}: its folder is read-only; write somewhere else with -o "
+            "FILE"
+        )
 
 
 def is_stream(model: Path) -> bool:
@@ -135,22 +176,30 @@ def is_stream(model: Path) -> bool:
 
 
 def readable(text: str) -> str:
-    """A text without the folder to which a stream was copied; weights are not found beside a stream."""
+    """A text without the folder to which a stream was copied.
+
+    Weights are not found beside a stream.
+    """
     found = _STREAM_FOLDER.sub("", text)
     if found != text:
-        found = found.replace("put it beside the model", "a stream has no folder: give the file of the model")
+        found = found.replace(
+            "put it beside the model", "a stream has no folder: give the file of the model"
+        )
     return found
 
 
 def _copied(stream: Any, ctx: click.Context) -> Path:
     """A file with the contents of a stream, which exists until the command ends."""
     folder = ScratchFolder(prefix=_STREAM)
-    path = Path(ctx.find_root().with_resource(folder)) / "standard input"  # that context ends on errors of usage too
+    # that context ends on errors of usage too
+    path = Path(ctx.find_root().with_resource(folder)) / "standard input"
     try:
         with path.open("wb") as copy:
             shutil.copyfileobj(stream, copy)
     except OSError as error:
-        raise click.UsageError(f"cannot copy standard input to {tempfile.gettempdir()!r}: {error.strerror}") from error
+        raise click.UsageError(
+            f"cannot copy standard input to {tempfile.gettempdir()!r}: {error.strerror}"
+        ) from error
     return path
 
 

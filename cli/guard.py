@@ -1,4 +1,6 @@
-"""The process of a command, and a parent that waits for it: how it ends, also by a fault in onnxruntime or by force."""
+"""The process of a command, and a parent that waits for it: how it ends, also by a fault in
+onnxruntime or by force.
+"""
 
 import mmap
 import os
@@ -23,9 +25,12 @@ def note(step: str) -> None:
 
 
 def guarded(command: Callable[[], None]) -> None:
-    """Run a command in a child, and exit as it does; without a child where the system has no means to pass on signals.
+    """Run a command in a child, and exit as it does.
 
-    Nothing large may be loaded before, and no thread may run. The files of a child that dies are removed.
+    Without a child where the system has no means to pass on signals.
+
+    Nothing large may be loaded before, and no thread may run. The files of a child that dies are
+    removed.
     """
     _STEP[:] = [mmap.mmap(-1, _ROOM)]
     JOURNAL.share()
@@ -41,7 +46,9 @@ def guarded(command: Callable[[], None]) -> None:
         _say(f"{asked.word}; {JOURNAL.outcome()}")
         _leave(asked.code)
     name, step = signal_name(-ended.code), _STEP[0][:].rstrip(b"\0").decode(errors="replace")
-    why = "most likely for its memory" if name == "SIGKILL" else "most likely a defect of onnxruntime"
+    why = (
+        "most likely for its memory" if name == "SIGKILL" else "most likely a defect of onnxruntime"
+    )
     where = f" at the step {step!a}" if step else ""
     _say(f"the process was ended by {name}{where}, {why}; {JOURNAL.outcome()}")
     _leave(128 - ended.code)

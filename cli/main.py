@@ -29,11 +29,14 @@ from .settings import SETTINGS, place_of, read_settings, taken_from
 from .terminal import escaped_output, say
 from .trust import distrust, without_guarded
 
-_NO_ARGUMENTS: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())  # click 8.1 prints the help itself
+# click 8.1 prints the help itself
+_NO_ARGUMENTS: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
 
 
 class _Warnings(logging.Handler):
-    """Shows warnings of the engine as lines on standard error (wherever that is at the time: it may be redirected)."""
+    """Shows warnings of the engine as lines on standard error (wherever that is at the time: it may
+    be redirected).
+    """
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -67,7 +70,10 @@ class DefaultGroup(click.Group):
         return super().parse_args(ctx, args)
 
     def _use(self, ctx: click.Context, settings: Path, is_given: bool, name: str) -> None:
-        """Take the defaults of the commands from a file; one line names those that do not count for a command."""
+        """Take the defaults of the commands from a file.
+
+        One line names those that do not count for a command.
+        """
         ctx.meta[SETTINGS] = settings
         ctx.default_map = read_settings(settings, self.commands)
         doubt = "" if is_given else distrust(settings)
@@ -78,13 +84,22 @@ class DefaultGroup(click.Group):
         texts = [each.opts[0].lstrip("-") for each in params if each.name in ignored.get(name, ())]
         if texts:
             listed = f"{', '.join(texts)} {'is' if len(texts) == 1 else 'are'} ignored"
-            say(f"xopt: warning: {settings}: {listed}: {doubt}; --config {settings} uses it", err=True)
+            say(
+                f"xopt: warning: {settings}: {listed}: {doubt}; --config {settings} uses it",
+                err=True,
+            )
 
     def _named(self, args: list[str], *, is_checked: bool = False) -> list[str]:
-        """The words with the name of a command in front; raises for a name that is almost one if it ``is_checked``."""
+        """The words with the name of a command in front.
+
+        Raises for a name that is almost one if it ``is_checked``.
+        """
         is_fast = args[:1] == [_FAST] and not Path(_FAST).exists()
         if any(word in _TUNE for word in args) and args[0] not in self.commands:
-            args = ["tune", *(word for word in (args[1:] if is_fast else args) if word not in _TUNE)]
+            args = [
+                "tune",
+                *(word for word in (args[1:] if is_fast else args) if word not in _TUNE),
+            ]
         elif is_fast:
             args = ["optimize", "--fast", *args[1:]]
         if args and args[0] not in (*self.commands, "--help", "-h", "--version"):
@@ -97,7 +112,9 @@ class DefaultGroup(click.Group):
         """Write the commands in groups."""
         for title, names in GROUPS.items():
             with formatter.section(title):
-                formatter.write_dl([(name, self.commands[name].get_short_help_str(limit=200)) for name in names])
+                formatter.write_dl(
+                    [(name, self.commands[name].get_short_help_str(limit=200)) for name in names]
+                )
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Commands, and files: the first word may be a model."""
@@ -107,10 +124,15 @@ class DefaultGroup(click.Group):
         """Raise for a word that is not a file and is almost the name of a command."""
         near = [f"--{word}"] if word in ("help", "version") else similar(word, self.commands)
         if near and not Path(word).exists():
-            raise click.UsageError(f"there is no command or file {word!r}; did you mean `xopt {near[0]}`?")
+            raise click.UsageError(
+                f"there is no command or file {word!r}; did you mean `xopt {near[0]}`?"
+            )
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; a closed pipe ends with the exit code of SIGPIPE (click would return 1)."""
+        """Run the command.
+
+        A closed pipe ends with the exit code of SIGPIPE (click would return 1).
+        """
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -120,9 +142,14 @@ class DefaultGroup(click.Group):
             return UNREAD
 
 
-@click.group(cls=DefaultGroup, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=True)
+@click.group(
+    cls=DefaultGroup, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=True
+)
 @click.option(
-    "--config", type=click.Path(), metavar="FILE", help="File of settings (default: the nearest xoptim.toml or pyproject.toml)."
+    "--config",
+    type=click.Path(),
+    metavar="FILE",
+    help="File of settings (default: the nearest xoptim.toml or pyproject.toml).",
 )
 @click.option("--no-config", is_flag=True, help="Use no file of settings.")
 @click.version_option(__version__, prog_name="xopt")
@@ -132,15 +159,15 @@ def xopt(config: str | None, no_config: bool) -> None:
     \b
     xopt model.onnx                 optimize, validate, write model.opt.onnx
     xopt model.onnx -o small.onnx   write somewhere else
-    xopt fast model.onnx            the newest operators, and onnxruntime's own: fast there, and nowhere else
+    xopt fast model.onnx            the newest operators, and onnxruntime's own: fast there only
     xopt fast model.onnx -O2        the same as xopt tune
     xopt explain model.onnx Gelu    say why a pattern does not apply
     xopt verify a.onnx b.onnx       compare two models
     xopt bench a.onnx b.onnx        measure models side by side
     xopt tune model.onnx            find by measuring what runs fastest on this machine
 
-    `xopt optimize --help` lists the options. Write ./list for a model with the name of a command; --config and --no-config
-    may be anywhere.
+    `xopt optimize --help` lists the options. Write ./list for a model with the name of a command;
+    --config and --no-config may be anywhere.
 
     \b
     Exit codes: 0  done; the written model was found equal
@@ -170,7 +197,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str] | None) -> int:
     try:
         with ENDING.insistently():
-            result: Any = xopt.main(args=arguments, prog_name="xopt", complete_var=VARIABLE, standalone_mode=False)
+            result: Any = xopt.main(
+                args=arguments, prog_name="xopt", complete_var=VARIABLE, standalone_mode=False
+            )
         return result if isinstance(result, int) else 0
     except click.exceptions.Exit as end:
         return end.exit_code
@@ -188,12 +217,16 @@ def _run(arguments: Sequence[str] | None) -> int:
     except Ended as end:
         return _end(end)
     except MemoryError:
-        pass  # the traceback of the error holds the large objects: leave this block before freeing memory
-    except Exception as error:  # a defect of xopt: one line, and a traceback only where it is asked for
+        # the traceback of the error holds the large objects: leave this block before freeing memory
+        pass
+    # a defect of xopt: one line, and a traceback only where it is asked for
+    except Exception as error:
         if logging.getLogger("xoptim").isEnabledFor(logging.INFO) or wants_log():
             traceback.print_exc()
         told = f"internal error ({type(error).__name__}: {error}); {JOURNAL.outcome()}"
-        return _say(f"{told}; please report it, with what -v or LOG_PATTERN_OPTIMIZE=1 shows", BAD_USAGE)
+        return _say(
+            f"{told}; please report it, with what -v or LOG_PATTERN_OPTIMIZE=1 shows", BAD_USAGE
+        )
     gc.collect()
     MEMORY_BOUND.lift()
     return _say(f"out of memory; {JOURNAL.outcome()}", BAD_USAGE)
@@ -217,14 +250,17 @@ def _reason(error: OSError) -> str:
         return f"cannot use {str(error.filename)!r}: {error.strerror}; {JOURNAL.outcome()}"
     if isinstance(error, FileNotFoundError):
         return "the current folder does not exist any more"
-    return str(error) if error.errno is None else f"cannot write to standard output: {error.strerror}"
+    return (
+        str(error) if error.errno is None else f"cannot write to standard output: {error.strerror}"
+    )
 
 
 def main() -> None:
     """Run the command line of this process, and exit."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a character that the terminal lacks is not an error
+            # a character that the terminal lacks is not an error
+            stream.reconfigure(errors="replace")
     try:
         ENDING.by_exception()
         MEMORY_BOUND.set()

@@ -12,8 +12,9 @@ _SHARE: Final = 0.95  # of what is free
 class MemoryBound:
     """Limits the private memory of this process to the memory that is free at its start.
 
-    Allocations beyond it fail, in Python, numpy and onnxruntime alike, and end as an error message; without it, Linux grants
-    them and kills a process, often another one, when they are used. On other systems there is no limit.
+    Allocations beyond it fail, in Python, numpy and onnxruntime alike, and end as an error message;
+    without it, Linux grants them and kills a process, often another one, when they are used. On
+    other systems there is no limit.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,7 @@
-"""Options as fields of frozen dataclasses, which give name, type, default and help once; options without effect are refused."""
+"""Options as fields of frozen dataclasses, which give name, type, default and help once.
+
+Options without effect are refused.
+"""
 
 import math
 import string
@@ -24,14 +27,24 @@ _METAVARS: Final = {click.IntRange: "N", click.FloatRange: "NUMBER"}
 
 
 def option(text: str, *names: str, **settings: Any) -> Any:
-    """A field that is an option; a field without one is a group of options, a dataclass that its default factory names.
+    """A field that is an option.
+
+    A field without one is a group of options, a dataclass that its default factory names.
 
     Args:
         text: the help, to which click adds a default that is not empty.
         *names: such as ``-o`` and ``--output``; by default, the name of the field.
         **settings: further arguments of ``click.option``.
     """
-    nothing = () if settings.get("multiple") else False if settings.get("is_flag") else 0 if settings.get("count") else None
+    nothing = (
+        ()
+        if settings.get("multiple")
+        else False
+        if settings.get("is_flag")
+        else 0
+        if settings.get("count")
+        else None
+    )
     default = settings.get("default", nothing)
     metavar = _METAVARS.get(type(settings.get("type")))
     shown = {"help": text, "show_default": bool(default), "metavar": metavar}
@@ -61,7 +74,9 @@ def _seconds(value: str | float) -> float:
     except (KeyError, ValueError):
         seconds = math.nan
     if not 0 < seconds < math.inf:
-        raise click.BadParameter(f"{abridged(text)} is not a time above 0: write 30 or 30s for seconds, 2m for minutes")
+        raise click.BadParameter(
+            f"{abridged(text)} is not a time above 0: write 30 or 30s for seconds, 2m for minutes"
+        )
     return seconds
 
 
@@ -76,12 +91,19 @@ def repeated(text: str, *names: str, **settings: Any) -> Any:
 
 
 def command(
-    title: str, /, *, kind: type[click.Command] = click.Command, extra: bool = False, **arguments: Any
+    title: str,
+    /,
+    *,
+    kind: type[click.Command] = click.Command,
+    extra: bool = False,
+    **arguments: Any,
 ) -> Callable[[Callable[..., Any]], click.Command]:
-    """Make a command of a function; its parameters that are dataclasses are the options, in this order.
+    """Make a command of a function.
 
-    ``extra``: whether the command itself looks at words beyond its arguments. ``arguments`` are given by name, each with its
-    type, or with the settings of ``click.Argument``.
+    Its parameters that are dataclasses are the options, in this order.
+
+    ``extra``: whether the command itself looks at words beyond its arguments. ``arguments`` are
+    given by name, each with its type, or with the settings of ``click.Argument``.
     """
 
     def make(function: Callable[..., Any]) -> click.Command:
@@ -92,13 +114,18 @@ def command(
         def called(**values: Any) -> Any:
             context = {"context": click.get_current_context()} if "context" in hints else {}
             given = {name: values[name] for name in arguments}
-            return function(**context, **given, **{name: _made(group, values) for name, group in groups.items()})
+            return function(
+                **context, **given, **{name: _made(group, values) for name, group in groups.items()}
+            )
 
         params: list[click.Parameter] = [
-            click.Argument([name], **(each if isinstance(each, dict) else {"type": each})) for name, each in arguments.items()
+            click.Argument([name], **(each if isinstance(each, dict) else {"type": each}))
+            for name, each in arguments.items()
         ]
         params += (_click_option(each) for group in groups.values() for each in _options(group))
-        return click.command(title, cls=kind, params=params, context_settings={"allow_extra_args": extra})(called)
+        return click.command(
+            title, cls=kind, params=params, context_settings={"allow_extra_args": extra}
+        )(called)
 
     return make
 
@@ -132,20 +159,26 @@ def _click_option(each: Field[Any]) -> click.Option:
 def _made(kind: Any, values: Mapping[str, Any]) -> Any:
     """An object of a dataclass with values of its options; other fields have their defaults."""
     own = {each.name: values[each.name] for each in fields(kind) if _OPTION in each.metadata}
-    groups = {each.name: each.default_factory for each in fields(kind) if each.default_factory is not MISSING}
+    groups = {
+        each.name: each.default_factory
+        for each in fields(kind)
+        if each.default_factory is not MISSING
+    }
     return kind(**own, **{name: _made(group, values) for name, group in groups.items()})
 
 
 def refuse_idle(reasons: Mapping[str, str]) -> None:
     """Raise click.UsageError for an option on the command line that has no effect.
 
-    Settings are not refused: they are for many command lines, and some have no use for them. Each parameter is given with the
-    end of the sentence ``--atol has no effect ...``.
+    Settings are not refused: they are for many command lines, and some have no use for them. Each
+    parameter is given with the end of the sentence ``--atol has no effect ...``.
     """
     context = click.get_current_context()
     for name, reason in reasons.items():
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"{_text_of(name, context)} has no effect {reason}; leave it out")
+            raise click.UsageError(
+                f"{_text_of(name, context)} has no effect {reason}; leave it out"
+            )
 
 
 def _text_of(name: str, context: click.Context) -> str:
@@ -166,7 +199,10 @@ def _operator_set(value: str | int) -> int | str:
 def known_provider(value: str) -> str:
     """An execution provider to optimize for, which may be missing on this machine."""
     if not is_provider(value):
-        raise click.BadParameter(f"onnxruntime has no execution provider {value!r} on any machine; cpu and cuda are usual")
+        raise click.BadParameter(
+            f"onnxruntime has no execution provider {value!r} on any machine; cpu and cuda are "
+            "usual"
+        )
     return value
 
 
@@ -175,12 +211,16 @@ def json_option(text: str = "Print JSON.") -> Any:
     return flag(text, "--json")
 
 
-def provider_option(text: str = "cpu, cuda, or a plug-in: openvino, qnn, webgpu, tensorrt.", **settings: Any) -> Any:
+def provider_option(
+    text: str = "cpu, cuda, or a plug-in: openvino, qnn, webgpu, tensorrt.", **settings: Any
+) -> Any:
     """The option ``--provider`` with one provider."""
     return option(text, default="cpu", **settings)
 
 
-def providers_option(text: str = "cpu, cuda, or a plug-in: openvino, qnn, webgpu, tensorrt (repeatable).") -> Any:
+def providers_option(
+    text: str = "cpu, cuda, or a plug-in: openvino, qnn, webgpu, tensorrt (repeatable).",
+) -> Any:
     """The option ``--provider`` with several providers."""
     return repeated(text, default=("cpu",))
 
@@ -194,7 +234,8 @@ def known_target(value: str) -> str:
 
 
 _FITTED: Final = (
-    "Fit MODEL to where it will run, and verify it there: webgpu, qnn, openvino, cuda, tensorrt, onnx (see `xopt place`)."
+    "Fit MODEL to where it will run, and verify it there: webgpu, qnn, openvino, cuda, tensorrt, "
+    "onnx (see `xopt place`)."
 )
 
 

@@ -30,16 +30,29 @@ class Weights:
 
 def protect_weights(builder: GraphBuilder, target: Path) -> None:
     """Raise for a target that holds weights of the input."""
-    places = (tensor.place() for graph in builder.model.graphs() for tensor in graph.initializers.values())
-    if target.exists() and any(place is not None and place[0] == target.resolve() for place in places):
+    places = (
+        tensor.place() for graph in builder.model.graphs() for tensor in graph.initializers.values()
+    )
+    if target.exists() and any(
+        place is not None and place[0] == target.resolve() for place in places
+    ):
         raise click.UsageError(f"{str(target)!r} holds weights of the input; write somewhere else")
 
 
-def drafted(target: Path, weights: Weights, *, dry_run: bool = False, in_place: bool = False) -> Draft:
-    """Where the result is kept until it is approved: beside the target, unless it is a stream or a dry run."""
+def drafted(
+    target: Path, weights: Weights, *, dry_run: bool = False, in_place: bool = False
+) -> Draft:
+    """Where the result is kept until it is approved: beside the target, unless it is a stream or a
+    dry run.
+    """
     streams = dry_run or target == STANDARD_OUTPUT
     external = weights.external_data or None
-    return Draft(None if streams else target, external=external, share_weights=weights.share_weights, in_place=in_place)
+    return Draft(
+        None if streams else target,
+        external=external,
+        share_weights=weights.share_weights,
+        in_place=in_place,
+    )
 
 
 def writer(draft: Draft, target: Path) -> Callable[[Proof], Sequence[Path]]:
@@ -71,7 +84,10 @@ def write_whole(proto: onnx.ModelProto, target: Path, model: Path, summary: str)
     """
     is_bare = lacks_weights(proto, model.parent)
     if is_bare:
-        click.echo("xopt: warning: the file of weights is missing: the written model refers to it too", err=True)
+        click.echo(
+            "xopt: warning: the file of weights is missing: the written model refers to it too",
+            err=True,
+        )
     if target == STANDARD_OUTPUT:
         write_stream(proto.SerializeToString() if is_bare else serialized(proto, model.parent))
         say(f"{summary}: standard output", err=True)
@@ -114,8 +130,8 @@ def verdict(outcome: Outcome) -> int:
 def page_of(path: Path | None, model: Path, target: Path) -> Page | None:
     """The page that ``--report FILE`` asks for, or none.
 
-    Raises `click.UsageError` when the file cannot be written or is the model or the result, and `MissingLibraryError` when
-    a library of the report is not installed.
+    Raises `click.UsageError` when the file cannot be written or is the model or the result, and
+    `MissingLibraryError` when a library of the report is not installed.
     """
     if path is None:
         return None

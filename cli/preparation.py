@@ -28,7 +28,10 @@ def _assumption(value: str) -> str:
 
 def assume_option() -> Any:
     """The option ``--assume``."""
-    text = "Assume something of sizes or values: 'past >= 1', 'n % 8 == 0', finite, 'bool(mask)', nothing (repeatable)."
+    text = (
+        "Assume something of sizes or values: 'past >= 1', 'n % 8 == 0', finite, 'bool(mask)', "
+        "nothing (repeatable)."
+    )
     return repeated(text, type=_assumption, metavar="TEXT")
 
 
@@ -43,13 +46,17 @@ def are_settings() -> bool:
 
 
 def fitting(model: Path | Source, texts: Sequence[str], *, always: bool = False) -> tuple[str, ...]:
-    """The assumptions of the command line, or of a settings file where they fit a model; with ``always`` those that fit.
+    """The assumptions of the command line, or of a settings file where they fit a model.
+
+    With ``always`` those that fit.
 
     Others are left out, with a warning for each.
     """
     if not texts or not (always or are_settings()):
         return tuple(texts)
-    kept, reasons = fitting_assumptions(model if isinstance(model, Source) else Source(model), texts)
+    kept, reasons = fitting_assumptions(
+        model if isinstance(model, Source) else Source(model), texts
+    )
     for reason in reasons:
         say(f"xopt: warning: {reason}; it is left out", err=True)
     return tuple(kept)
@@ -72,7 +79,9 @@ def print_assumed(texts: Sequence[str], *models: Path, from_model: bool) -> None
 
 def fix_option() -> Any:
     """The option ``--fix``."""
-    return repeated("Write sizes into MODEL: batch=1,seq=128 or x=1,3,224,224.", metavar="NAME=SIZE")
+    return repeated(
+        "Write sizes into MODEL: batch=1,seq=128 or x=1,3,224,224.", metavar="NAME=SIZE"
+    )
 
 
 @dataclass(frozen=True)
@@ -80,10 +89,14 @@ class Changes:
     """The options that change inputs, outputs and sizes."""
 
     fix: tuple[str, ...] = fix_option()
-    free: str = option("Make the fixed leading size of the inputs this dimension.", default="", metavar="NAME")
+    free: str = option(
+        "Make the fixed leading size of the inputs this dimension.", default="", metavar="NAME"
+    )
     drop_output: tuple[str, ...] = repeated("Remove an output (repeatable).", metavar="NAME")
     keep_output: tuple[str, ...] = repeated("Make a result an output (repeatable).", metavar="NAME")
-    rename: tuple[str, ...] = repeated("Rename an input or output; several with commas (repeatable).", metavar="OLD=NEW")
+    rename: tuple[str, ...] = repeated(
+        "Rename an input or output; several with commas (repeatable).", metavar="OLD=NEW"
+    )
     strip: bool = flag("Remove doc strings, and metadata of nodes and values.")
 
     def read(self) -> Preparation:
@@ -114,7 +127,8 @@ def sizes_of(texts: Sequence[str]) -> dict[str, list[int]]:
             number = whole_number(size)
             if not name or number is None:
                 raise click.UsageError(
-                    f"--fix {abridged(text)}: write it as NAME=SIZE, such as batch=1,seq=128 or x=1,3,224,224"
+                    f"--fix {abridged(text)}: write it as NAME=SIZE, such as batch=1,seq=128 or "
+                    "x=1,3,224,224"
                 )
             found.setdefault(name, []).append(number)
     return found

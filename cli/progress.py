@@ -13,11 +13,15 @@ from .terminal import in_line, open_console
 
 
 class Progress:
-    """Shows the step and its progress on standard error, if ``enabled`` and if that is a terminal."""
+    """Shows the step and its progress on standard error, if ``enabled`` and if that is a
+    terminal.
+    """
 
     def __init__(self, enabled: bool) -> None:
         console = open_console(to_stderr=True)
-        self._status: Status | None = console.status("starting") if enabled and console.is_terminal else None
+        self._status: Status | None = (
+            console.status("starting") if enabled and console.is_terminal else None
+        )
         self._rewrites = 0
 
     @property
@@ -42,6 +46,11 @@ class Progress:
             self._status.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if self._status is not None:
             self._status.stop()

@@ -1,4 +1,6 @@
-"""Options that select patterns, the words that a shell offers for them, and places in a model where one applies."""
+"""Options that select patterns, the words that a shell offers for them, and places in a model where
+one applies.
+"""
 
 import re
 from collections.abc import Sequence
@@ -8,18 +10,32 @@ from typing import Any, Final
 import click
 from click.shell_completion import CompletionItem
 
-from xoptim import PatternOptimization, Query, Rewrite, UnknownPatternError, database, read_rules, resolve, select
+from xoptim import (
+    PatternOptimization,
+    Query,
+    Rewrite,
+    UnknownPatternError,
+    database,
+    read_rules,
+    resolve,
+    select,
+)
 
 from .options import json_option, known_provider, option, provider_option, repeated
 from .preparation import assume_from_model_option
 
 
 class PatternWord(click.types.StringParamType):
-    """The name of a pattern, or another word that selects patterns; its reader reports an unknown one."""
+    """The name of a pattern, or another word that selects patterns.
+
+    Its reader reports an unknown one.
+    """
 
     name = "WORD"
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
         """Completions of this prefix, names of patterns first."""
         names = sorted(database().names())
         words = (*names, *(word for word in database().words() if word not in names))
@@ -35,17 +51,27 @@ class SelectionText(PatternWord):
         """The text; fails when it begins by removing patterns, or when a word is unknown."""
         text = str(value).strip()
         if text.startswith("-"):
-            self.fail(f"{text!r} has no patterns to remove from; did you mean `default{text}`?", param, ctx)
+            self.fail(
+                f"{text!r} has no patterns to remove from; did you mean `default{text}`?",
+                param,
+                ctx,
+            )
         try:
             select(text)
         except UnknownPatternError as error:
             self.fail(str(error), param, ctx)
         return text
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
         """Completions of the last word."""
-        before, last = re.fullmatch(r"(.*[+,-])?(.*)", incomplete, re.DOTALL).groups("")  # type: ignore[union-attr]
-        return [CompletionItem(before + item.value) for item in super().shell_complete(ctx, param, last)]
+        parts = re.fullmatch(r"(.*[+,-])?(.*)", incomplete, re.DOTALL)
+        assert parts is not None  # it fits any text
+        before, last = parts.groups("")
+        return [
+            CompletionItem(before + item.value) for item in super().shell_complete(ctx, param, last)
+        ]
 
 
 WORD: Final = PatternWord()
@@ -80,7 +106,12 @@ class Selection:
 
     def query(self) -> Query:
         """The same as a query."""
-        return Query.of(self.patterns).including(*self.include).requiring(*self.require).excluding(*self.exclude)
+        return (
+            Query.of(self.patterns)
+            .including(*self.include)
+            .requiring(*self.require)
+            .excluding(*self.exclude)
+        )
 
 
 @dataclass(frozen=True)
@@ -94,19 +125,25 @@ class SelectionOfAll(Selection):
 class SelectionWithRules(Selection):
     """The options that choose patterns and rules in text form, and leave patterns out."""
 
-    rewrite: tuple[str, ...] = repeated("Run the rules of this file too (repeatable, in order).", type=RULES, metavar="FILE")
+    rewrite: tuple[str, ...] = repeated(
+        "Run the rules of this file too (repeatable, in order).", type=RULES, metavar="FILE"
+    )
     drop: tuple[str, ...] = repeated("Leave a pattern out (repeatable).", type=WORD, metavar="NAME")
 
     def with_rules(self) -> Sequence[Query | type[Rewrite]]:
         """The selected patterns, and then the rules.
 
-        Raises `TextRuleError` when a file contains a mistake, and `click.UsageError` when a rule has the name of a pattern.
+        Raises `TextRuleError` when a file contains a mistake, and `click.UsageError` when a rule
+        has the name of a pattern.
         """
         rules = read_rules(*self.rewrite)
         for rule in rules:
             if database().named(rule.name()):
                 place = rule.rule.match.place
-                raise click.UsageError(f"{place.file}:{place.line}: {rule.name()!r} is the name of a pattern; choose another")
+                raise click.UsageError(
+                    f"{place.file}:{place.line}: {rule.name()!r} is the name of a pattern; choose "
+                    "another"
+                )
         return [self.query(), *rules]
 
 
@@ -118,9 +155,15 @@ AT: Final = "Name of a node or of a result, or #17 for a position."
 class PlaceChoices:
     """The options that these commands share."""
 
-    rewrite: tuple[str, ...] = repeated("PATTERN is a rule of FILE (repeatable).", type=RULES, metavar="FILE")
-    after: str | None = option('Run these patterns first, such as "default" ("": only clean up).', type=SELECTION)
-    provider: str = provider_option("Provider to optimize for.", type=known_provider, metavar="TEXT")
+    rewrite: tuple[str, ...] = repeated(
+        "PATTERN is a rule of FILE (repeatable).", type=RULES, metavar="FILE"
+    )
+    after: str | None = option(
+        'Run these patterns first, such as "default" ("": only clean up).', type=SELECTION
+    )
+    provider: str = provider_option(
+        "Provider to optimize for.", type=known_provider, metavar="TEXT"
+    )
     assume_from_model: bool = assume_from_model_option()
     as_json: bool = json_option()
 
@@ -136,7 +179,11 @@ def beginning_of(pattern: str | type[PatternOptimization]) -> tuple[str, str]:
     found = resolve(pattern) if isinstance(pattern, str) else [pattern]
     cls = next(each for each in found if issubclass(each, PatternOptimization))
     keys = sorted(cls().anchor_keys())
-    return cls.name(), " or ".join(f"{domain}::{op_type}" if domain else op_type for domain, op_type in keys) or "any node"
+    return (
+        cls.name(),
+        " or ".join(f"{domain}::{op_type}" if domain else op_type for domain, op_type in keys)
+        or "any node",
+    )
 
 
 def counted_nodes(nodes: int) -> str:

@@ -1,4 +1,6 @@
-"""Settings of the command in ``xoptim.toml``, or in the table ``tool.xoptim`` of ``pyproject.toml``."""
+"""Settings of the command in ``xoptim.toml``, or in the table ``tool.xoptim`` of
+``pyproject.toml``.
+"""
 
 import tomllib
 from collections.abc import Mapping
@@ -21,15 +23,24 @@ _EXTENDS: Final = {"batch": "optimize"}
 
 
 def place_of(error: click.ClickException) -> str:
-    """The settings file that gave a bad value, as the beginning of the message; empty for other errors."""
-    if not isinstance(error, click.BadParameter) or error.ctx is None or error.param is None or error.param.name is None:
+    """The settings file that gave a bad value, as the beginning of the message.
+
+    Empty for other errors.
+    """
+    if (
+        not isinstance(error, click.BadParameter)
+        or error.ctx is None
+        or error.param is None
+        or error.param.name is None
+    ):
         return ""
     is_setting = error.ctx.get_parameter_source(error.param.name) is ParameterSource.DEFAULT_MAP
     return f"{error.ctx.meta[SETTINGS]}: " if is_setting else ""
 
 
 def taken_from(arguments: list[str]) -> tuple[list[str], Path | None, bool]:
-    """The command line without ``--config`` and ``--no-config``, the settings file to use, and whether it was named.
+    """The command line without ``--config`` and ``--no-config``, the settings file to use, and
+    whether it was named.
 
     Raises `click.UsageError` when a file is missing from ``--config``, or it does not exist.
     """
@@ -57,7 +68,10 @@ def taken_from(arguments: list[str]) -> tuple[list[str], Path | None, bool]:
 
 
 def settings_file() -> Path | None:
-    """The file of settings in the current folder, or in the nearest one around it; ``None`` when there is none."""
+    """The file of settings in the current folder, or in the nearest one around it.
+
+    ``None`` when there is none.
+    """
     try:
         folder = Path.cwd()
     except FileNotFoundError:  # it was removed
@@ -73,14 +87,19 @@ def settings_file() -> Path | None:
 def read_settings(path: Path, commands: Mapping[str, click.Command]) -> dict[str, dict[str, Any]]:
     """The settings of a file as defaults of the options of each command.
 
-    A name at the top concerns all commands that have an option of this name; a table with the name of a command, that one, and
-    those that extend it. Raises `click.UsageError` when a name is not the name of an option, or the file cannot be read.
+    A name at the top concerns all commands that have an option of this name; a table with the name
+    of a command, that one, and those that extend it. Raises `click.UsageError` when a name is not
+    the name of an option, or the file cannot be read.
     """
     table = _table(path)
     if table is None:
         raise click.UsageError(f"{str(path)!r} has no table [tool.xoptim]")
     options = {name: _options(command) for name, command in commands.items()}
-    everywhere = {key: value for key, value in table.items() if not (key in commands and isinstance(value, dict))}
+    everywhere = {
+        key: value
+        for key, value in table.items()
+        if not (key in commands and isinstance(value, dict))
+    }
     known = {key for each in options.values() for key in each}
     for key, value in everywhere.items():
         if isinstance(value, dict) and key not in known:
@@ -89,12 +108,16 @@ def read_settings(path: Path, commands: Mapping[str, click.Command]) -> dict[str
     defaults: dict[str, dict[str, Any]] = {}
     for name, mine in options.items():
         own = table.get(name)
-        own = own if isinstance(own, dict) else {}  # an option may have the name of a command: verify
+        # an option may have the name of a command: verify
+        own = own if isinstance(own, dict) else {}
         for key in own:
             _check(key, mine.keys(), path, name)
         base = table.get(_EXTENDS.get(name, ""), {})
         chosen = {key: value for key, value in {**everywhere, **base, **own}.items() if key in mine}
-        defaults[name] = {mine[key].name or key: _value(mine[key], value, path, key) for key, value in chosen.items()}
+        defaults[name] = {
+            mine[key].name or key: _value(mine[key], value, path, key)
+            for key, value in chosen.items()
+        }
     return defaults
 
 
@@ -114,9 +137,15 @@ def _table(path: Path) -> dict[str, Any] | None:
 
 
 def _options(command: click.Command) -> dict[str, click.Option]:
-    """The options of a command by their name without dashes; of a pair such as ``--verify/--no-verify``, the first."""
+    """The options of a command by their name without dashes.
+
+    Of a pair such as ``--verify/--no-verify``, the first.
+    """
     options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
-    found = {next((text for text in option.opts if text.startswith("--")), "")[2:]: option for option in options}
+    found = {
+        next((text for text in option.opts if text.startswith("--")), "")[2:]: option
+        for option in options
+    }
     return {name: option for name, option in found.items() if name and name not in _OF_ONE_MODEL}
 
 
@@ -129,14 +158,21 @@ def _check(key: str, known: Any, path: Path, command: str = "") -> None:
 def _value(option: click.Option, value: Any, path: Path, key: str) -> Any:
     """A value in the form that an option has when it is written on the command line."""
     if option.multiple:
-        return [_text(option, each, path) for each in (value if isinstance(value, list) else [value])]
+        return [
+            _text(option, each, path) for each in (value if isinstance(value, list) else [value])
+        ]
     if isinstance(value, (list, dict)) or (option.is_flag and not isinstance(value, bool)):
-        raise click.UsageError(f"{path}: {key} is {'true or false' if option.is_flag else 'one value'}, not {value!r}")
+        raise click.UsageError(
+            f"{path}: {key} is {'true or false' if option.is_flag else 'one value'}, not {value!r}"
+        )
     return value if isinstance(value, bool) else _text(option, value, path)
 
 
 def _text(option: click.Option, value: Any, path: Path) -> str:
-    """A value as text; a file is relative to the folder of the settings, wherever the command runs."""
+    """A value as text.
+
+    A file is relative to the folder of the settings, wherever the command runs.
+    """
     is_file = isinstance(option.type, click.Path) and value != EXTENSIONS
     return str(path.parent / value) if is_file and isinstance(value, str) and value else str(value)
 

@@ -1,4 +1,7 @@
-"""Entry point of the script ``xopt``. It loads as little as possible before signals have a handler."""
+"""Entry point of the script ``xopt``.
+
+It loads as little as possible before signals have a handler.
+"""
 
 import os
 import sys
@@ -10,7 +13,10 @@ from .exit_codes import BAD_USAGE
 
 
 def main() -> None:
-    """Run the command line. The version is printed before onnx and the commands are loaded, which takes most of a second."""
+    """Run the command line.
+
+    The version is printed before onnx and the commands are loaded, which takes most of a second.
+    """
     ENDING.at_once(lambda word: _say(f"{word}; nothing was written"))
     try:
         if sys.argv[1:] == ["--version"]:

@@ -1,4 +1,6 @@
-"""The summary of an optimization, for people and for machines: how the numbers of nodes changed, by which patterns."""
+"""The summary of an optimization, for people and for machines: how the numbers of nodes changed, by
+which patterns.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -12,6 +14,7 @@ from xoptim import database
 from xoptim.bench import BenchReport
 from xoptim.bench.rounds import bytes_text, circumstances, milliseconds
 from xoptim.precision.lowering import Lowered
+from xoptim.validate.report import ValidationReport
 from xoptim.workflow.fitting import FittingOutcome
 from xoptim.workflow.outcome import Outcome
 
@@ -28,9 +31,15 @@ _NAMED: Final = 6
 
 
 def print_changes(
-    console: Console, before: Counter[str], after: Counter[str], applied: Mapping[str, int], *, verbose: bool = False
+    console: Console,
+    before: Counter[str],
+    after: Counter[str],
+    applied: Mapping[str, int],
+    *,
+    verbose: bool = False,
 ) -> None:
-    """Print the numbers of nodes and of rewrites: two lines, or with ``verbose`` a table of operators and one of patterns.
+    """Print the numbers of nodes and of rewrites: two lines, or with ``verbose`` a table of
+    operators and one of patterns.
 
     Args:
         console: to print to.
@@ -60,7 +69,9 @@ def _lines(before: Counter[str], after: Counter[str], applied: Mapping[str, int]
     texts += [f"{len(changed) - _SHOWN} more"] if len(changed) > _SHOWN else []
     part = (total[0] - total[1]) / total[0] if total[0] else 0.0
     if max(abs(part), sum(applied.values()) / max(total)) < _HARDLY:
-        texts += [f"{name} {count} times" if count > 1 else name for name, count in _most_first(applied)]
+        texts += [
+            f"{name} {count} times" if count > 1 else name for name, count in _most_first(applied)
+        ]
         yield f"nodes       {total[0]} → {total[1]}, hardly a change: {', '.join(texts)}"
         return
     more = f", {abs(part):.0%} {'fewer' if part > 0 else 'more'}" if part else ""
@@ -84,7 +95,13 @@ def _by_family(applied: Mapping[str, int]) -> Counter[str]:
 def _operators(before: Counter[str], after: Counter[str]) -> Rows:
     rows = Rows("operator", "before", "after", right={"before", "after"})
     for name in sorted(before | after, key=lambda name: (-before[name], name)):
-        style = "green" if after[name] < before[name] else "yellow" if after[name] > before[name] else ""
+        style = (
+            "green"
+            if after[name] < before[name]
+            else "yellow"
+            if after[name] > before[name]
+            else ""
+        )
         rows.add(name, str(before[name] or ""), str(after[name] or ""), style=style)
     rows.add("all nodes", str(before.total()), str(after.total()), style="bold")
     return rows
@@ -158,10 +175,25 @@ class Summary:
         }
 
 
+def _print_verdict(
+    console: Console, report: ValidationReport, exactness: str, *, verbose: bool
+) -> None:
+    # The reason of any other verdict is the last line of the command, on standard error.
+    verdict = report.summary() if report.ok else f"{report.status}; the reason is below"
+    console.print(f"validation  {', '.join(report.providers)}: {verdict}")
+    for note in (*report.notes, *(report.rounded if verbose else ())):
+        console.print(f"            {note}")
+    largest = report.largest
+    if largest is not None and largest.tolerance is not None:
+        rtol, atol = largest.tolerance
+        console.print(f"tolerance   rtol {rtol:g}, atol {atol:g} (patterns used are {exactness})")
+
+
 def print_summary(summary: Summary, *, to_stderr: bool = False, verbose: bool = False) -> None:
     """Print the figures and the verdict.
 
-    ``verbose`` adds a line for each operator, for each pattern, for each further hint, and for each output that a note counts.
+    ``verbose`` adds a line for each operator, for each pattern, for each further hint, and for each
+    output that a note counts.
     """
     console = open_console(to_stderr=to_stderr)
     outcome = summary.outcome
@@ -171,35 +203,32 @@ def print_summary(summary: Summary, *, to_stderr: bool = False, verbose: bool = 
         console.print(f"opset       {outcome.opsets[0]} → {outcome.opsets[1]}")
     size = "" if summary.bytes_after is None else f" → {bytes_text(summary.bytes_after)}"
     console.print(f"size        {bytes_text(outcome.bytes_before)}{size}")
-    times = ", ".join(f"{step} {seconds:.2f} s" for step, seconds in _shown_times(outcome, verbose=verbose))
+    times = ", ".join(
+        f"{step} {seconds:.2f} s" for step, seconds in _shown_times(outcome, verbose=verbose)
+    )
     console.print(f"time        {times}", highlight=False)
     for report in outcome.proof.reports:
-        # The reason of any other verdict is the last line of the command, on standard error.
-        verdict = report.summary() if report.ok else f"{report.status}; the reason is below"
-        console.print(f"validation  {', '.join(report.providers)}: {verdict}")
-        for note in (*report.notes, *(report.rounded if verbose else ())):
-            console.print(f"            {note}")
-        largest = report.largest
-        if largest is not None and largest.tolerance is not None:
-            rtol, atol = largest.tolerance
-            console.print(f"tolerance   rtol {rtol:g}, atol {atol:g} (patterns used are {outcome.report.exactness})")
+        _print_verdict(console, report, outcome.report.exactness, verbose=verbose)
     if not outcome.proof.reports:
         console.print("validation  not asked for")
-    for remark in (
-        *_assumed(outcome),
-        *_changes(outcome),
-        *_remarks(outcome),
-        *_hints(outcome, verbose=verbose),
-    ):
+    remarks = (*_assumed(outcome), *_changes(outcome), *_remarks(outcome))
+    for remark in (*remarks, *_hints(outcome, verbose=verbose)):
         console.print(remark, highlight=False)
     if summary.settings is not None:
         console.print(f"settings    {summary.settings}", highlight=False)
-    written = ", ".join("standard output" if path == STANDARD_OUTPUT else str(path) for path in outcome.written) or "nothing"
+    written = (
+        ", ".join(
+            "standard output" if path == STANDARD_OUTPUT else str(path) for path in outcome.written
+        )
+        or "nothing"
+    )
     if outcome.page is not None:
         console.print(f"report      {outcome.page}")
     console.print(f"written     {written}")
     if outcome.needed:
-        console.print(f"needs       {', '.join(outcome.needed)}, in the same folder: weights are shared")
+        console.print(
+            f"needs       {', '.join(outcome.needed)}, in the same folder: weights are shared"
+        )
 
 
 _BRIEF: Final = ("loading", "optimizing", "quantizing", "validating", "fitting")
@@ -207,14 +236,20 @@ _BRIEF: Final = ("loading", "optimizing", "quantizing", "validating", "fitting")
 
 
 def _shown_times(outcome: Outcome, *, verbose: bool) -> Iterator[tuple[str, float]]:
-    return ((step, seconds) for step, seconds in outcome.times.items() if verbose or step.split()[0] in _BRIEF)
+    return (
+        (step, seconds)
+        for step, seconds in outcome.times.items()
+        if verbose or step.split()[0] in _BRIEF
+    )
 
 
 def _assumed(outcome: Outcome) -> Iterator[str]:
     if outcome.assumptions:
         yield f"assumed     {', '.join(outcome.assumptions)}"
     if outcome.report.unguarded:
-        yield f"unguarded   {', '.join(outcome.report.unguarded)}: standard operators cannot check it"
+        yield (
+            f"unguarded   {', '.join(outcome.report.unguarded)}: standard operators cannot check it"
+        )
 
 
 def _changes(outcome: Outcome) -> Iterator[str]:
@@ -246,16 +281,27 @@ def _remarks(outcome: Outcome) -> Iterator[str]:
         sizes = f"would add {bytes_text(left.size)}; --max-growth allows {bytes_text(left.allowed)}"
         yield f"unfolded    {names}: folding {which} {sizes}"
     if outcome.unchecked:
-        yield f"checker     onnx.checker does not know {', '.join(outcome.unchecked)}, which onnxruntime runs"
+        yield (
+            f"checker     onnx.checker does not know {', '.join(outcome.unchecked)}, which "
+            "onnxruntime runs"
+        )
     if outcome.report.dropped_inputs:
-        yield f"dropped     {', '.join(outcome.report.dropped_inputs)}: nothing reads {_them(outcome.report.dropped_inputs)}"
+        yield (
+            f"dropped     {', '.join(outcome.report.dropped_inputs)}: nothing reads "
+            f"{_them(outcome.report.dropped_inputs)}"
+        )
     if outcome.report.unused_inputs:
         names = ", ".join(outcome.report.unused_inputs)
-        yield f"hint        nothing reads {names}; --drop-unused-inputs removes {_them(outcome.report.unused_inputs)}"
+        yield (
+            f"hint        nothing reads {names}; --drop-unused-inputs removes "
+            f"{_them(outcome.report.unused_inputs)}"
+        )
 
 
 def _fitting(found: FittingOutcome) -> Iterator[str]:
-    """The lines about the target: placement before and after, lowerings, and the verification there."""
+    """The lines about the target: placement before and after, lowerings, and the verification
+    there.
+    """
     if found.fitted is not None:
         after = found.fitted.after
         before = "" if found.original is None else found.original.counts()
@@ -288,12 +334,17 @@ def _hints(outcome: Outcome, *, verbose: bool) -> Iterator[str]:
 
 
 def precision_lines(lowered: Lowered) -> Iterator[str]:
-    """The lines about quantization: the choice, its error, its verification, and what is left in float32."""
+    """The lines about quantization: the choice, its error, its verification, and what is left in
+    float32.
+    """
     yield f"precision   {lowered.summary()}"
     if lowered.reason:
         return
     for report in lowered.structure:
-        yield f"            with the rounded numbers, {lowered.computed} compute the same as floats: {report.summary()}"
+        yield (
+            f"            with the rounded numbers, {lowered.computed} compute the same as floats: "
+            f"{report.summary()}"
+        )
     if lowered.inner:
         yield f"            {lowered.inner}"
     yield from _left(lowered)
@@ -302,7 +353,10 @@ def precision_lines(lowered: Lowered) -> Iterator[str]:
     if lowered.samples.are_random and floats:
         yield f"            {floats} Conv in floats: only samples tell the ranges of what they read"
     if lowered.samples.are_random:
-        yield "            random values say little about yours: give some with --feeds FILE.npz or a folder of them"
+        yield (
+            "            random values say little about yours: give some with --feeds FILE.npz or "
+            "a folder of them"
+        )
 
 
 def _left(lowered: Lowered) -> Iterator[str]:
@@ -312,8 +366,15 @@ def _left(lowered: Lowered) -> Iterator[str]:
         return
     texts = [f"{op_type} {bytes_text(size)}" for op_type, size in [*left.items()][:_SHOWN]]
     texts += [f"{len(left) - _SHOWN} more"] if len(left) > _SHOWN else []
-    hint = "; --for size may leave fewer" if lowered.options.goal == "speed" and lowered.are_large_left else ""
-    yield f"            {bytes_text(sum(left.values()))} of constants stay in float32: {', '.join(texts)}{hint}"
+    hint = (
+        "; --for size may leave fewer"
+        if lowered.options.goal == "speed" and lowered.are_large_left
+        else ""
+    )
+    yield (
+        f"            {bytes_text(sum(left.values()))} of constants stay in float32: "
+        f"{', '.join(texts)}{hint}"
+    )
 
 
 def _them(names: tuple[str, ...]) -> str:

@@ -26,7 +26,9 @@ class Rows:
         right: headings of the columns that are justified to the right.
     """
 
-    def __init__(self, *headings: str, prose: Collection[str] = (), right: Collection[str] = ()) -> None:
+    def __init__(
+        self, *headings: str, prose: Collection[str] = (), right: Collection[str] = ()
+    ) -> None:
         self._headings = headings
         self._prose = prose
         self._right = right
@@ -42,9 +44,14 @@ class Rows:
         self.add(text, style="bold")
 
     def print(self, console: Console) -> None:
-        """Print the rows as a table if it fits, else with the rest of each row below its beginning."""
+        """Print the rows as a table if it fits, else with the rest of each row below its
+        beginning.
+        """
         rows = [(self._headings, "bold"), *self._rows]
-        widths = [max(map(cell_len, column)) + _GAP for column in zip(*(cells for cells, _ in rows), strict=True)]
+        widths = [
+            max(map(cell_len, column)) + _GAP
+            for column in zip(*(cells for cells, _ in rows), strict=True)
+        ]
         if sum(widths) <= console.width:
             console.print(self._table())
             return
@@ -52,7 +59,10 @@ class Rows:
         plain = [number for number in columns if self._headings[number] not in self._prose]
         beside = plain if sum(widths[number] for number in plain) <= console.width else [0]
         for cells, style in rows:
-            line = "".join(cells[number] + " " * (widths[number] - cell_len(cells[number])) for number in beside)
+            line = "".join(
+                cells[number] + " " * (widths[number] - cell_len(cells[number]))
+                for number in beside
+            )
             self._say(console, line.rstrip(), style)
             for number in columns:
                 if number not in beside and cells is not self._headings:
@@ -61,7 +71,9 @@ class Rows:
     def _table(self) -> Table:
         table = Table(box=None, pad_edge=False)
         for heading in self._headings:
-            table.add_column(heading, justify="right" if heading in self._right else "left", no_wrap=True)
+            table.add_column(
+                heading, justify="right" if heading in self._right else "left", no_wrap=True
+            )
         for cells, style in self._rows:
             table.add_row(*cells, style=style or None)
         return table
@@ -80,5 +92,8 @@ class Rows:
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON; of a model that was read from a stream, without its temporary folder."""
+    """Print a value as JSON.
+
+    Of a model that was read from a stream, without its temporary folder.
+    """
     click.echo(readable(json.dumps(value, indent=2)))

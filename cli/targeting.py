@@ -49,7 +49,10 @@ def check_target(name: str, providers: Sequence[str], precision: Scheme | None =
     target = named(name)
     other = next((each for each in providers if not _is_of(target, each)), None)
     if other is not None:
-        raise click.UsageError(f"--provider {other} runs the model elsewhere than --target {name}: leave --provider out")
+        raise click.UsageError(
+            f"--provider {other} runs the model elsewhere than --target {name}: leave --provider "
+            "out"
+        )
     if precision == "int4" and target.needs.standard_operators:
         raise click.UsageError(
             f"--precision int4 writes com.microsoft::MatMulNBits, which {name} does not run: "
@@ -60,14 +63,18 @@ def check_target(name: str, providers: Sequence[str], precision: Scheme | None =
 def provider_there(name: str, provider: str) -> str:
     """The provider that runs models: that of a target, if one is named.
 
-    Raises `click.UsageError` for a target on which nothing can be run here, and for the provider of another one.
+    Raises `click.UsageError` for a target on which nothing can be run here, and for the provider of
+    another one.
     """
     if not name:
         return provider
     check_target(name, (provider,))
     target = named(name)
     if not target.provider:
-        raise click.UsageError(f"--target {name}: no model can be run there, only a table of its operators is known here")
+        raise click.UsageError(
+            f"--target {name}: no model can be run there, only a table of its operators is known "
+            "here"
+        )
     return target.provider
 
 
@@ -90,7 +97,11 @@ def exceeded(placement: Placement, max_left: int | None, max_partitions: int | N
         ("partitions", placement.partitions, max_partitions),
     )
     return [
-        f"{word}: {count}, at most {most} allowed" if placement.compiles else f"{word}: at most {most} allowed"
+        (
+            f"{word}: {count}, at most {most} allowed"
+            if placement.compiles
+            else f"{word}: at most {most} allowed"
+        )
         for word, count, most in limits
         if most is not None and (count > most or not placement.compiles)
     ]
@@ -98,7 +109,11 @@ def exceeded(placement: Placement, max_left: int | None, max_partitions: int | N
 
 def left_texts(placement: Placement) -> Iterator[str]:
     """The operators that a target does not take, most frequent first, with what would help."""
-    counts = Counter((node.label, node.reason, node.advice) for node in placement.left if placement.compiles or node.reason)
+    counts = Counter(
+        (node.label, node.reason, node.advice)
+        for node in placement.left
+        if placement.compiles or node.reason
+    )
     for (operator, reason, advice), count in counts.most_common(_SHOWN):
         why = reason or "the reason is not known"
         hint = f" (it would help: {advice})" if advice else ""
@@ -108,10 +123,11 @@ def left_texts(placement: Placement) -> Iterator[str]:
 
 
 def map_of(placement: Placement) -> str:
-    """The partitions in the order of their first nodes, and the operators that run elsewhere between them.
+    """The partitions in the order of their first nodes, and the operators that run elsewhere
+    between them.
 
-    Such as ``[118 nodes] cpu: Cast 1 [3 nodes]``; shapes, and nodes that onnxruntime computes ahead, are left out. Empty
-    where nothing interrupts a partition.
+    Such as ``[118 nodes] cpu: Cast 1 [3 nodes]``; shapes, and nodes that onnxruntime computes
+    ahead, are left out. Empty where nothing interrupts a partition.
     """
     sizes = Counter(node.partition for node in placement.taken)
     shapes_and_absent = {*placement.shapes, *placement.absent}
@@ -131,7 +147,9 @@ def map_of(placement: Placement) -> str:
             last[1][node.label] += 1
     if len(parts) < 2 or not placement.compiles:
         return ""
-    return " ".join(_in_brackets(sizes[each]) if isinstance(each, int) else _elsewhere(*each) for each in parts)
+    return " ".join(
+        _in_brackets(sizes[each]) if isinstance(each, int) else _elsewhere(*each) for each in parts
+    )
 
 
 def _in_brackets(count: int) -> str:

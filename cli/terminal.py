@@ -1,4 +1,6 @@
-"""Where text leaves the command: names in a model may hold control characters, which are printed as escapes."""
+"""Where text leaves the command: names in a model may hold control characters, which are printed as
+escapes.
+"""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -14,7 +16,8 @@ _UNWRAPPED: Final = 1 << 16
 _UNSAFE: Final = (
     *(code for code in range(0x20) if chr(code) not in "\t\n"),
     *range(0x7F, 0xA0),
-    *(0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A)),  # lines, and directions of text
+    # lines, and directions of text
+    *(0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A)),
     *range(0xD800, 0xE000),  # bytes of file names that are not UTF-8
 )
 _ESCAPES: Final = {code: ascii(chr(code))[1:-1] for code in _UNSAFE}
@@ -22,7 +25,9 @@ _IN_LINE: Final = {**_ESCAPES, 0x09: "\\t", 0x0A: "\\n"}
 
 
 def escaped(text: str) -> str:
-    """A text without control characters, except tabs and line breaks: ``\\x1b`` is written as four characters."""
+    """A text without control characters, except tabs and line breaks: ``\\x1b`` is written as four
+    characters.
+    """
     return text.translate(_ESCAPES)
 
 
@@ -37,7 +42,9 @@ def say(text: object, *, err: bool = False) -> None:
 
 
 class EscapedStream:
-    """A text stream that escapes all that is written to it. rich writes its styles past it, see `SafeConsole`."""
+    """A text stream that escapes all that is written to it. rich writes its styles past it, see
+    `SafeConsole`.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self.rich_proxied_file = stream
@@ -71,16 +78,23 @@ def escaped_output() -> Iterator[None]:
 
 
 class SafeConsole(Console):
-    """Prints without markup, since names may look like it, and escapes texts. A text is one line."""
+    """Prints without markup, since names may look like it, and escapes texts.
+
+    A text is one line.
+    """
 
     def __init__(self, *, to_stderr: bool = False, width: int | None = None) -> None:
         super().__init__(markup=False, emoji=False, soft_wrap=True, width=width, stderr=to_stderr)
 
     def print(self, *objects: Any, **settings: Any) -> None:
         """Print texts and tables."""
-        super().print(*(in_line(each) if isinstance(each, str) else each for each in objects), **settings)
+        super().print(
+            *(in_line(each) if isinstance(each, str) else each for each in objects), **settings
+        )
 
-    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
         """The parts of an output, escaped unless rich made them to control the terminal."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(escaped(segment.text), segment.style)

@@ -1,6 +1,7 @@
 """Which settings count in a file that was not named: git's rule after CVE-2022-24765.
 
-A settings file is found in the current folder or around it, where another user may have put it: a downloaded folder, ``/tmp``.
+A settings file is found in the current folder or around it, where another user may have put it: a
+downloaded folder, ``/tmp``.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,16 +28,22 @@ def distrust(path: Path) -> str:
 
 
 def project_root() -> Path | None:
-    """The nearest folder around the current one with ``.git``, else the nearest one with ``pyproject.toml``."""
+    """The nearest folder around the current one with ``.git``, else the nearest one with
+    ``pyproject.toml``.
+    """
     folder = Path.cwd()
-    places = (place for name in _ROOTS for place in (folder, *folder.parents) if (place / name).exists())
+    places = (
+        place for name in _ROOTS for place in (folder, *folder.parents) if (place / name).exists()
+    )
     return next(places, None)
 
 
 def without_guarded(defaults: Defaults) -> tuple[dict[str, dict[str, Any]], dict[str, list[str]]]:
     """The settings without those that need trust, and the names of these, by command."""
     ignored = {
-        command: [name for name, value in values.items() if name in GUARDED and GUARDED[name](value)]
+        command: [
+            name for name, value in values.items() if name in GUARDED and GUARDED[name](value)
+        ]
         for command, values in defaults.items()
     }
     kept = {
@@ -75,7 +82,9 @@ GUARDED: Final[Mapping[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("assume_from_model", "fewer_inputs", "tf32"), _is_on),
     **dict.fromkeys(("patterns", "include"), _loosens),
     **dict.fromkeys(("assume", "atol", "rtol", "ulp", "metric", "precision", "tolerance"), _always),
-    **dict.fromkeys(("dims", "drop_output", "feeds", "test_data", "run_limit", "validation_budget"), _always),
+    **dict.fromkeys(
+        ("dims", "drop_output", "feeds", "test_data", "run_limit", "validation_budget"), _always
+    ),
     **dict.fromkeys(("against", "max_shrink"), _always),
 }
 """Whether the value of a parameter needs trust; for parameters with some values that do."""

@@ -1,4 +1,6 @@
-"""Options of the commands that run or compare models, and of those that round models to fewer bits."""
+"""Options of the commands that run or compare models, and of those that round models to fewer
+bits.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -37,15 +39,17 @@ def fraction(value: str | float) -> float:
         found = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
         PrecisionOptions(tolerance=found)
     except ValueError:
-        raise click.BadParameter(f"{text!r} is not a part of a whole between 0 and 1, such as 1% or 0.01") from None
+        raise click.BadParameter(
+            f"{text!r} is not a part of a whole between 0 and 1, such as 1% or 0.01"
+        ) from None
     return found
 
 
 def metric_option() -> Any:
     """The option ``--metric``."""
     return choice(
-        "Measure the error as the largest difference over the largest number, as a ratio of root mean squares, or as the part "
-        "of positions at which another element is the largest.",
+        "Measure the error as the largest difference over the largest number, as a ratio of root "
+        "mean squares, or as the part of positions at which another element is the largest.",
         *METRICS,
     )
 
@@ -53,7 +57,9 @@ def metric_option() -> Any:
 def calibration_option() -> Any:
     """The option ``--calibration``."""
     return choice(
-        "Let the scales of convolutions reach all numbers of the samples, or leave rare large ones out.", *CALIBRATIONS
+        "Let the scales of convolutions reach all numbers of the samples, or leave rare large "
+        "ones out.",
+        *CALIBRATIONS,
     )
 
 
@@ -62,11 +68,15 @@ class Lowering:
     """The options for the number of bits, and for the error that is allowed."""
 
     precision: Scheme | None = option(
-        "Quantize MatMul, Gemm and Conv to 8 bits, or weights to 4 or 16 bits, while --tolerance allows it.",
+        "Quantize MatMul, Gemm and Conv to 8 bits, or weights to 4 or 16 bits, while --tolerance "
+        "allows it.",
         type=click.Choice(SCHEMES),
     )
     tolerance: float = option(
-        "Error of the results that --precision may add: 1% or 0.01.", type=fraction, default="1%", show_default=True
+        "Error of the results that --precision may add: 1% or 0.01.",
+        type=fraction,
+        default="1%",
+        show_default=True,
     )
     metric: Metric = metric_option()
     goal: Goal = option(
@@ -78,28 +88,38 @@ class Lowering:
     )
     calibration: Calibration = calibration_option()
     compute: Compute = choice(
-        "Let --precision float16 compute in 16 bits, which GPUs do, or store weights so (auto: by --provider).", *COMPUTES
+        "Let --precision float16 compute in 16 bits, which GPUs do, or store weights so (auto: by "
+        "--provider).",
+        *COMPUTES,
     )
-    io_types: IoTypes = choice("The type of inputs and outputs of 32-bit floats: it stays, or becomes float16.", *IO_TYPES)
+    io_types: IoTypes = choice(
+        "The type of inputs and outputs of 32-bit floats: it stays, or becomes float16.", *IO_TYPES
+    )
 
     def idle(self) -> dict[str, str]:
         """The parameters that have no effect beside others, each with the reason."""
         if self.precision is None:
             return dict.fromkeys(names_of(Lowering), "without --precision")
-        return {} if self.precision == "float16" else dict.fromkeys(("compute", "io_types"), "without --precision float16")
+        return (
+            {}
+            if self.precision == "float16"
+            else dict.fromkeys(("compute", "io_types"), "without --precision float16")
+        )
 
     def read(self, feeds: Sequence[Mapping[str, np.ndarray]], seed: int) -> PrecisionOptions | None:
         """The options, ``None`` when no bits are to be saved."""
         if self.precision is None:
             return None
-        return PrecisionOptions(scheme=self.precision, **common(PrecisionOptions, self), feeds=feeds, seed=seed)
+        return PrecisionOptions(
+            scheme=self.precision, **common(PrecisionOptions, self), feeds=feeds, seed=seed
+        )
 
 
 def dims_option() -> Any:
     """The option ``--dim``."""
     text = (
-        "Size of a symbolic dimension; several dimensions with commas (repeatable). What measures takes several sizes too: "
-        "seq=1,128,512."
+        "Size of a symbolic dimension; several dimensions with commas (repeatable). What measures "
+        "takes several sizes too: seq=1,128,512."
     )
     return repeated(text, "--dim", metavar="NAME=SIZE")
 
@@ -112,7 +132,10 @@ def custom_op_option() -> Any:
 
 def software_device_option() -> Any:
     """The option ``--software-device``."""
-    return flag("Run a provider that has no device here on the processor: webgpu, by the driver SwiftShader.")
+    return flag(
+        "Run a provider that has no device here on the processor: webgpu, by the driver "
+        "SwiftShader."
+    )
 
 
 def verify_option() -> Any:
@@ -125,45 +148,71 @@ class Values:
     """The options for the values that models are run on, and for the operators that they need."""
 
     test_data: Path | None = option(
-        "Folder of test_data_set_*/input_*.pb files.", type=click.Path(path_type=Path), metavar="FOLDER"
+        "Folder of test_data_set_*/input_*.pb files.",
+        type=click.Path(path_type=Path),
+        metavar="FOLDER",
     )
     feeds: Path | None = option(
-        "Values of inputs, in place of random ones; of a folder of such files, --precision takes all, others take the first.",
+        "Values of inputs, in place of random ones; of a folder of such files, --precision takes "
+        "all, others take the first.",
         type=click.Path(path_type=Path),
         metavar="FILE.npz",
     )
     dims: tuple[str, ...] = dims_option()
-    seed: int = option("Seed of the random values.", type=click.IntRange(min=0), default=0, show_default=True)
+    seed: int = option(
+        "Seed of the random values.", type=click.IntRange(min=0), default=0, show_default=True
+    )
     custom_op_lib: tuple[str, ...] = custom_op_option()
     software_device: bool = software_device_option()
 
     def idle(self) -> dict[str, str]:
         """The parameters that have no effect beside others, each with the reason."""
-        return {} if self.test_data is None else dict.fromkeys(("feeds", "dims"), "with --test-data")
+        return (
+            {} if self.test_data is None else dict.fromkeys(("feeds", "dims"), "with --test-data")
+        )
 
     def samples(self) -> list[dict[str, np.ndarray]]:
         """The values of each file of ``--feeds``; raises when one cannot be read."""
         return [] if self.feeds is None else [_feeds(path) for path in files_of(self.feeds)]
 
     def read(self, *, several: bool = False) -> dict[str, Any]:
-        """The values, as fields of the options that run models; raises before any work when they cannot be used.
+        """The values, as fields of the options that run models.
+
+        Raises before any work when they cannot be used.
 
         Dimensions with several sizes are refused, or, with ``several``, left open.
         """
         libraries = tuple(map(library_file, self.custom_op_lib))
         feeds = {} if self.feeds is None else _feeds(files_of(self.feeds)[0])
-        given = {"test_data": self.test_data, "seed": self.seed, "software_device": self.software_device}
-        return {**given, "dims": read_dims(self.dims, several=several), "feeds": feeds, "custom_op_libs": libraries}
+        given = {
+            "test_data": self.test_data,
+            "seed": self.seed,
+            "software_device": self.software_device,
+        }
+        return {
+            **given,
+            "dims": read_dims(self.dims, several=several),
+            "feeds": feeds,
+            "custom_op_libs": libraries,
+        }
 
     def measured(self) -> dict[str, Any]:
-        """The same, as fields of the options that measure models: each place in the lists of sizes is a setting."""
+        """The same, as fields of the options that measure models: each place in the lists of sizes
+        is a setting.
+        """
         several = {name: each for name, each in read_sizes(self.dims).items() if len(each) > 1}
         counts = {name: len(each) for name, each in several.items()}
         if len({*counts.values()}) > 1:
             numbers = ", ".join(f"{name} has {count}" for name, count in counts.items())
-            raise click.UsageError(f"--dim: {numbers} sizes; sizes belong together by their place, so give as many of each")
+            raise click.UsageError(
+                f"--dim: {numbers} sizes; sizes belong together by their place, so give as many of "
+                "each"
+            )
         settings = zip(*several.values(), strict=True)
-        return {**self.read(several=True), "at": [dict(zip(several, each, strict=True)) for each in settings]}
+        return {
+            **self.read(several=True),
+            "at": [dict(zip(several, each, strict=True)) for each in settings],
+        }
 
 
 @dataclass(frozen=True)
@@ -171,17 +220,22 @@ class Comparison:
     """The options for the values on which models are compared, and for the tolerance."""
 
     validation_budget: float | None = duration(
-        "Time for the runs that compare; larger sizes beyond it are left out (default: 5 s, or 5 runs)."
+        "Time for the runs that compare; larger sizes beyond it are left out (default: 5 s, or 5 "
+        "runs)."
     )
     run_limit: float = duration("Time after which a run of a model is stopped.", default=600.0)
     values: Values = field(default_factory=Values)
     tf32: bool = flag("Let CUDA compute products in TF32, and compare accordingly.")
-    ulp: int | None = option("Units in the last place, in place of tolerances.", type=click.IntRange(min=0))
+    ulp: int | None = option(
+        "Units in the last place, in place of tolerances.", type=click.IntRange(min=0)
+    )
     rtol: float | None = option("Relative tolerance.", type=click.FloatRange(min=0))
     atol: float | None = option("Absolute tolerance.", type=click.FloatRange(min=0))
 
     def idle(self, providers: Sequence[str]) -> dict[str, str]:
-        """The parameters that have no effect beside others or on these providers, each with the reason."""
+        """The parameters that have no effect beside others or on these providers, each with the
+        reason.
+        """
         names = [name.lower() for name in providers]
         found = self.values.idle()
         if self.tf32 and not any(name.startswith("cuda") for name in names):
@@ -191,11 +245,19 @@ class Comparison:
         return found
 
     def read(
-        self, providers: Sequence[str], *, exact: bool = False, runs: bool = True, several: bool = False
+        self,
+        providers: Sequence[str],
+        *,
+        exact: bool = False,
+        runs: bool = True,
+        several: bool = False,
     ) -> ValidationOptions:
-        """The options of a validation; raises before any work when a file or a number cannot be used.
+        """The options of a validation.
 
-        ``exact`` demands equal bits; ``runs`` says whether the command runs the models whole. ``several``: see `Values.read`.
+        Raises before any work when a file or a number cannot be used.
+
+        ``exact`` demands equal bits; ``runs`` says whether the command runs the models whole.
+        ``several``: see `Values.read`.
         """
         chosen = [name for name in ("ulp", "rtol", "atol") if getattr(self, name) is not None]
         if self.ulp is not None and len(chosen) > 1:
@@ -206,7 +268,9 @@ class Comparison:
             MEMORY_BOUND.lift_for(providers)
         grade: Exactness = "exact" if exact else "rounding"
         given = {**common(ValidationOptions, self), **self.values.read(several=several)}
-        return ValidationOptions(exactness=grade, providers=tuple(providers), budget=self.validation_budget, **given)
+        return ValidationOptions(
+            exactness=grade, providers=tuple(providers), budget=self.validation_budget, **given
+        )
 
 
 VALUES: Final = names_of(Values)
@@ -227,7 +291,9 @@ def read_sizes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     found: dict[str, tuple[int, ...]] = {}
     for name, sizes in (_dimension(part) for text in texts for part in named_parts(text)):
         if found.setdefault(name, sizes) != sizes:
-            raise click.UsageError(f"--dim {name}: it is given twice, as {_listed(found[name])} and {_listed(sizes)}")
+            raise click.UsageError(
+                f"--dim {name}: it is given twice, as {_listed(found[name])} and {_listed(sizes)}"
+            )
     return found
 
 
@@ -236,7 +302,9 @@ def read_dims(texts: Sequence[str], *, several: bool = False) -> dict[str, int]:
     sizes = read_sizes(texts)
     many = next((name for name, each in sizes.items() if len(each) > 1 and not several), None)
     if many is not None:
-        raise click.UsageError(f"--dim {many}={_listed(sizes[many])}: only what measures takes several sizes; give one")
+        raise click.UsageError(
+            f"--dim {many}={_listed(sizes[many])}: only what measures takes several sizes; give one"
+        )
     return {name: each[0] for name, each in sizes.items() if len(each) == 1}
 
 
@@ -264,11 +332,16 @@ def files_of(path: Path) -> list[Path]:
         return [path]
     found = sorted(path.glob("*.npz"))
     if not found:
-        raise click.UsageError(f"no .npz file in {str(path)!r}; write one for each sample with numpy.savez")
+        raise click.UsageError(
+            f"no .npz file in {str(path)!r}; write one for each sample with numpy.savez"
+        )
     return found
 
 
-_REASONS: Final = {"Object arrays": "it holds objects: texts need the type str", "pickle": "it is not an archive"}
+_REASONS: Final = {
+    "Object arrays": "it holds objects: texts need the type str",
+    "pickle": "it is not an archive",
+}
 """Reasons in plain words, by a part of the text of numpy's error."""
 
 
@@ -279,8 +352,12 @@ def _feeds(path: Path) -> dict[str, np.ndarray]:
             if isinstance(archive, np.ndarray):
                 raise ValueError("it holds one array without a name")
             return {name: archive[name] for name in archive.files}
-    except Exception as error:  # numpy, zipfile and zlib raise a dozen unrelated types for a file that is not an archive
+    # numpy, zipfile and zlib raise a dozen unrelated types for a file that is not an archive
+    except Exception as error:
         reason = next(
-            (told for part, told in _REASONS.items() if part in str(error)), getattr(error, "strerror", None) or error
+            (told for part, told in _REASONS.items() if part in str(error)),
+            getattr(error, "strerror", None) or error,
         )
-        raise click.UsageError(f"cannot read feeds from {str(path)!r}: {reason}; write them with numpy.savez") from error
+        raise click.UsageError(
+            f"cannot read feeds from {str(path)!r}: {reason}; write them with numpy.savez"
+        ) from error

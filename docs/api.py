@@ -1,4 +1,5 @@
-"""Write ``docs/api.md``, the public names with their signatures, from the code: ``python docs/api.py [--release]``.
+"""Write ``docs/api.md``, the public names with their signatures, from the code: ``python
+docs/api.py [--release]``.
 
 With ``--release``, also write the list that the tests compare later versions with.
 """
@@ -24,11 +25,14 @@ MODULES: Final = {
     "xoptim.integrations.onnx_ir": "xoptim.integrations.onnx_ir",
     "xoptim.integrations.torch": "xoptim.integrations.torch",
 }
-"""Public modules, and where their names are defined. A name that several of them have belongs to the first."""
+"""Public modules, and where their names are defined.
+
+A name that several of them have belongs to the first.
+"""
 _HEAD: Final = """# Public names
 
-Written by `make docs` from the code. These names follow [semantic versioning](stability.md): until version 2 they stay,
-and so do their parameters. The usual ones are in `xoptim.__all__`.
+Written by `make docs` from the code. These names follow [semantic versioning](stability.md): until
+version 2 they stay, and so do their parameters. The usual ones are in `xoptim.__all__`.
 """
 
 
@@ -37,8 +41,11 @@ def public_names() -> Iterator[tuple[str, str, Any]]:
     seen: set[int] = set()
     for module, place in MODULES.items():
         content = import_module(place)
-        # Other modules than the door import what is not theirs; a name that is exported says so, or belongs to this module.
-        names = getattr(content, "__all__", None) or [name for name in vars(content) if not name.startswith("_")]
+        # Other modules than the door import what is not theirs; a name that is exported says so, or
+        # belongs to this module.
+        names = getattr(content, "__all__", None) or [
+            name for name in vars(content) if not name.startswith("_")
+        ]
         for name in sorted(names):
             value = getattr(content, name)
             if inspect.ismodule(value) or id(value) in seen or not _is_ours(value, place):
@@ -50,17 +57,25 @@ def public_names() -> Iterator[tuple[str, str, Any]]:
 def _is_ours(value: Any, place: str) -> bool:
     """Whether a module offers a value, and does not only use it."""
     module = getattr(value, "__module__", None)
-    return module is None or (str(module) == place if ".integrations." in place else str(module).startswith("xoptim"))
+    return module is None or (
+        str(module) == place if ".integrations." in place else str(module).startswith("xoptim")
+    )
 
 
 def signature(value: Any) -> str:
-    """The parameters of a function or a class without their types; empty where there are none to call."""
+    """The parameters of a function or a class without their types.
+
+    Empty where there are none to call.
+    """
     try:
         found = inspect.signature(value)
     except (TypeError, ValueError):
         return ""
     shown = [
-        each.replace(annotation=each.empty, default=each.empty if each.default is each.empty else _Shown(each.default))
+        each.replace(
+            annotation=each.empty,
+            default=each.empty if each.default is each.empty else _Shown(each.default),
+        )
         for each in found.parameters.values()
     ]
     return str(found.replace(parameters=shown, return_annotation=found.empty))
@@ -70,7 +85,9 @@ class _Shown:
     """A default value, as the page shows it."""
 
     def __init__(self, value: Any) -> None:
-        is_plain = isinstance(value, (str, int, float, bool, tuple, type(None))) and "object at" not in repr(value)
+        is_plain = isinstance(
+            value, (str, int, float, bool, tuple, type(None))
+        ) and "object at" not in repr(value)
         self._text = repr(value) if is_plain else "..."
 
     def __repr__(self) -> str:
@@ -79,7 +96,11 @@ class _Shown:
 
 def members(cls: type) -> Iterator[str]:
     """The public attributes and methods of a class that xoptim defines, with their parameters."""
-    fields = {field.name for field in dataclasses.fields(cls)} if dataclasses.is_dataclass(cls) else set()
+    fields = (
+        {field.name for field in dataclasses.fields(cls)}
+        if dataclasses.is_dataclass(cls)
+        else set()
+    )
     owners = [each for each in cls.__mro__ if each.__module__.startswith("xoptim")]
     for name in sorted(fields.union(*(vars(each) for each in owners))):
         if not name.startswith("_"):
@@ -96,14 +117,21 @@ def options(command: click.Command) -> Iterator[str]:
 
 
 def surface() -> list[str]:
-    """All that is public, a line each: ``xoptim.optimize(model, ...)``, ``xopt verify --report``."""
+    """All that is public, a line each: ``xoptim.optimize(model, ...)``, ``xopt verify
+    --report``.
+    """
     lines = []
     for module, name, value in public_names():
         is_class = isinstance(value, type)
-        lines.append(f"{module}.{name}{signature(value) if callable(value) and not _is_error(value) else ''}")
+        lines.append(
+            f"{module}.{name}{signature(value) if callable(value) and not _is_error(value) else ''}"
+        )
         lines += [f"{module}.{name}.{member}" for member in members(value)] if is_class else []
     for command in import_module("xoptim.cli.commands").COMMANDS:
-        lines += [f"xopt {command.name}", *(f"xopt {command.name} {option}" for option in options(command))]
+        lines += [
+            f"xopt {command.name}",
+            *(f"xopt {command.name} {option}" for option in options(command)),
+        ]
     return sorted(set(lines))
 
 
@@ -120,7 +148,9 @@ def page() -> str:
             current = module
         doc = (inspect.getdoc(value) or "").splitlines()
         said = doc[0] if doc and (inspect.isclass(value) or inspect.isfunction(value)) else ""
-        lines.append(f"- `{name}{signature(value) if inspect.isfunction(value) else ''}` {said}".rstrip())
+        lines.append(
+            f"- `{name}{signature(value) if inspect.isfunction(value) else ''}` {said}".rstrip()
+        )
     return "\n".join(_spaced(lines)) + "\n"
 
 

@@ -1,4 +1,7 @@
-"""Build the site: ``python docs/build_site.py [FOLDER]`` (extra ``xoptim[site]``). A warning of the generator is an error."""
+"""Build the site: ``python docs/build_site.py [FOLDER]`` (extra ``xoptim[site]``).
+
+A warning of the generator is an error.
+"""
 
 import json
 import os
@@ -43,10 +46,25 @@ GUIDES: Final = {
     ),
     "Trust": ("docs/trust", "docs/hostile", "docs/conformance", "docs/real-models"),
     "Patterns": (
-        *("docs/patterns/README", "docs/selection", "docs/reach", "docs/writing-patterns", "docs/rules", "docs/rewriters"),
+        *(
+            "docs/patterns/README",
+            "docs/selection",
+            "docs/reach",
+            "docs/writing-patterns",
+            "docs/rules",
+            "docs/rewriters",
+        ),
         *("docs/chains", "docs/origins"),
     ),
-    "Reference": ("docs/how-it-works", "docs/api", "api", "docs/stability", "CONTRIBUTING", "SECURITY", "CHANGELOG"),
+    "Reference": (
+        "docs/how-it-works",
+        "docs/api",
+        "api",
+        "docs/stability",
+        "CONTRIBUTING",
+        "SECURITY",
+        "CHANGELOG",
+    ),
 }
 CONF: Final = """
 project = "xoptim"
@@ -66,13 +84,27 @@ napoleon_custom_sections = [("Class attributes", "params_style")]
 PYODIDE: Final = "314.0.7"
 PLATFORM: Final = ("pyemscripten_2026_0_wasm32", "314")
 """The platform of that version in the names of wheels, and its Python."""
-NAMES: Final = ("numpy", "ml-dtypes", "protobuf", "igraph", "jinja2", "packaging", "sympy", "typing-extensions")
+NAMES: Final = (
+    "numpy",
+    "ml-dtypes",
+    "protobuf",
+    "igraph",
+    "jinja2",
+    "packaging",
+    "sympy",
+    "typing-extensions",
+)
 """Packages of Pyodide that the page in the browser loads."""
-STYLE: Final = ".graph { max-width: 100% } .graph text { text-anchor: middle; fill: currentColor; font: 12px monospace }\n"
+STYLE: Final = (
+    ".graph { max-width: 100% } .graph text { text-anchor: middle; fill: currentColor; font: 12px "
+    "monospace }\n"
+)
 
 
 def write_sources(folder: Path) -> None:
-    """Copy the pages, with pictures in place of flowcharts, and write the index and the reference."""
+    """Copy the pages, with pictures in place of flowcharts, and write the index and the
+    reference.
+    """
     pages = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY", "CHANGELOG")]
     pages += sorted((ROOT / "docs").rglob("*.md"))
     known = {page.resolve() for page in pages}
@@ -89,8 +121,11 @@ def write_sources(folder: Path) -> None:
     (folder / "README.md").unlink()
     (folder / "index.md").write_text(f"{index}\n{toc}", encoding="utf-8")
     for page in (folder / "docs" / "patterns").glob("*.md"):
-        if page.name != "README.md":  # which lists them; each page of the site repeats the names of all that the index has
-            page.write_text(f"---\norphan: true\n---\n\n{page.read_text(encoding='utf-8')}", encoding="utf-8")
+        # which lists them; each page of the site repeats the names of all that the index has
+        if page.name != "README.md":
+            page.write_text(
+                f"---\norphan: true\n---\n\n{page.read_text(encoding='utf-8')}", encoding="utf-8"
+            )
     (folder / "api.rst").write_text(_reference(), encoding="utf-8")
     (folder / "_static").mkdir(exist_ok=True)
     (folder / "_static" / "graph.css").write_text(STYLE, encoding="utf-8")
@@ -98,7 +133,10 @@ def write_sources(folder: Path) -> None:
 
 
 def _page(page: Path, known: set[Path]) -> str:
-    """A page whose links lead to pages of the site; links to other files of the repository become their names."""
+    """A page whose links lead to pages of the site.
+
+    Links to other files of the repository become their names.
+    """
 
     def link(found: re.Match[str]) -> str:
         text, target = found[1], found[2]
@@ -108,24 +146,47 @@ def _page(page: Path, known: set[Path]) -> str:
         if path not in known:
             return f"{text} (`{path.relative_to(ROOT)}`)"
         if path == ROOT / "README.md":
-            return f"[{text}]({os.path.relpath(ROOT / 'index.md', page.parent)}{target.removeprefix(target.partition('#')[0])})"
+            index = os.path.relpath(ROOT / "index.md", page.parent)
+            section = target.removeprefix(target.partition("#")[0])
+            return f"[{text}]({index}{section})"
         return found[0]
 
     text = re.sub(r"(?<!!)\[([^\]]+)\]\(([^()\s]+)\)", link, page.read_text(encoding="utf-8"))
-    return re.sub(r"^```mermaid\n(.*?)^```", lambda found: f"{picture(found[1])}\n", text, flags=re.DOTALL | re.MULTILINE)
+    return re.sub(
+        r"^```mermaid\n(.*?)^```",
+        lambda found: f"{picture(found[1])}\n",
+        text,
+        flags=re.DOTALL | re.MULTILINE,
+    )
 
 
 def _reference() -> str:
     """The names of the public module, each with its docstring."""
-    lines = ["API reference", "=============", "", xoptim.__doc__ or "", "", ".. currentmodule:: xoptim", ""]
+    lines = [
+        "API reference",
+        "=============",
+        "",
+        xoptim.__doc__ or "",
+        "",
+        ".. currentmodule:: xoptim",
+        "",
+    ]
     for name in xoptim.__all__:
         value = getattr(xoptim, name)
-        kind = "autoclass" if isinstance(value, type) else "autofunction" if callable(value) else "autodata"
+        kind = (
+            "autoclass"
+            if isinstance(value, type)
+            else "autofunction"
+            if callable(value)
+            else "autodata"
+        )
         lines += [f".. {kind}:: {name}", *(["   :members:"] if kind == "autoclass" else []), ""]
     return "\n".join(lines)
 
 
-def write_browser_page(folder: Path, wheels: Path, pyodide: str, names: Sequence[str] = NAMES) -> None:
+def write_browser_page(
+    folder: Path, wheels: Path, pyodide: str, names: Sequence[str] = NAMES
+) -> None:
     """Write the page that runs xoptim in the browser.
 
     Args:
@@ -134,7 +195,12 @@ def write_browser_page(folder: Path, wheels: Path, pyodide: str, names: Sequence
         pyodide: the address of Pyodide and its packages, which ends with a slash.
         names: the packages of Pyodide that the page loads.
     """
-    shutil.copytree(ROOT / "docs" / "browser", folder, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
+    shutil.copytree(
+        ROOT / "docs" / "browser",
+        folder,
+        ignore=shutil.ignore_patterns("__pycache__"),
+        dirs_exist_ok=True,
+    )
     files = sorted(path.name for path in wheels.glob("*.whl"))
     for file in files:
         shutil.copy(wheels / file, folder)
@@ -143,18 +209,32 @@ def write_browser_page(folder: Path, wheels: Path, pyodide: str, names: Sequence
 
 
 def fetch_wheels(folder: Path) -> None:
-    """Build the wheel of xoptim, and download those of onnx and onnx-ir for Pyodide; raises `CalledProcessError`."""
-    shutil.rmtree(ROOT / "build" / "lib", ignore_errors=True)  # of an earlier wheel, whose modules would be in this one
+    """Build the wheel of xoptim, and download those of onnx and onnx-ir for Pyodide.
+
+    Raises `CalledProcessError`.
+    """
+    # of an earlier wheel, whose modules would be in this one
+    shutil.rmtree(ROOT / "build" / "lib", ignore_errors=True)
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     platform, python = PLATFORM
     subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(folder), str(ROOT)], check=True)
-    target = ["--no-deps", "--only-binary=:all:", "--platform", platform, "--python-version", python, "--dest", str(folder)]
+    target = [
+        "--no-deps",
+        "--only-binary=:all:",
+        "--platform",
+        platform,
+        "--python-version",
+        python,
+        "--dest",
+        str(folder),
+    ]
     subprocess.run([*pip, "download", *target, "onnx", "onnx-ir"], check=True)
 
 
 def main(arguments: list[str]) -> int:
     """Build into a folder (``build/site`` by default); returns the exit code of the generator."""
-    from sphinx.cmd.build import build_main  # an extra; the sources of the site are tested without it
+    # an extra; the sources of the site are tested without it
+    from sphinx.cmd.build import build_main
 
     folder = Path(arguments[0]) if arguments else ROOT / "build" / "site"
     shutil.rmtree(folder, ignore_errors=True)
@@ -164,7 +244,11 @@ def main(arguments: list[str]) -> int:
     html = folder / "html"
     code = build_main(["-W", "--keep-going", "-q", "-b", "html", str(source), str(html)])
     fetch_wheels(folder / "wheels")
-    write_browser_page(html / "docs" / "browser", folder / "wheels", f"https://cdn.jsdelivr.net/pyodide/v{PYODIDE}/full/")
+    write_browser_page(
+        html / "docs" / "browser",
+        folder / "wheels",
+        f"https://cdn.jsdelivr.net/pyodide/v{PYODIDE}/full/",
+    )
     return code
 
 

@@ -1,4 +1,6 @@
-"""Write one page for each pattern and their index, from the patterns themselves: ``python docs/generate.py [--check]``."""
+"""Write one page for each pattern and their index, from the patterns themselves: ``python
+docs/generate.py [--check]``.
+"""
 
 import inspect
 import sys
@@ -13,16 +15,17 @@ from xoptim.testing.variant import parse
 
 FOLDER = Path(__file__).parent / "patterns"
 
-_ENVIRONMENT = Environment(autoescape=False, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
-_PAGE = _ENVIRONMENT.from_string(
-    """# {{ cls.name() }}
+_ENVIRONMENT = Environment(
+    autoescape=False, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+)
+_PAGE = _ENVIRONMENT.from_string("""# {{ cls.name() }}
 
 {{ doc }}
 
 | phase | priority | exactness | opset | provider | tags | status |
 |---|---|---|---|---|---|---|
-| {{ cls.phase }} | {{ cls.priority }} | {{ cls.exactness }} | {{ opsets }} | {{ cls.providers | join(", ") or "any" }} | \
-{{ cls.tags | join(", ") }} | {{ cls.status }} |
+| {{ cls.phase }} | {{ cls.priority }} | {{ cls.exactness }} | {{ opsets }} | \
+{{ cls.providers | join(", ") or "any" }} | {{ cls.tags | join(", ") }} | {{ cls.status }} |
 {% for example in examples %}
 
 ## Example {{ loop.index }}
@@ -39,12 +42,11 @@ After:
 {{ example[1] }}
 ```
 {% endfor %}
-"""
-)
-_INDEX = _ENVIRONMENT.from_string(
-    """# Patterns
+""")
+_INDEX = _ENVIRONMENT.from_string("""# Patterns
 
-Written by `make docs` from the patterns themselves. {{ families.values() | map("length") | sum }} patterns.
+Written by `make docs` from the patterns themselves. \
+{{ families.values() | map("length") | sum }} patterns.
 {% for (title, doc), patterns in families.items() %}
 
 ## {{ title }}
@@ -54,12 +56,12 @@ Written by `make docs` from the patterns themselves. {{ families.values() | map(
 | pattern | rewrite | phase | exactness | opset | provider | tags |
 |---|---|---|---|---|---|---|
 {% for cls in patterns %}
-| [{{ cls.name() }}]({{ cls.name() }}.md) | {{ cls.arrow() | replace("|", "\\\\|") }} | {{ cls.phase }} | \
-{{ cls.exactness }} | {{ opsets(cls) }} | {{ cls.providers | join(", ") or "any" }} | {{ cls.tags | join(", ") }} |
+| [{{ cls.name() }}]({{ cls.name() }}.md) | {{ cls.arrow() | replace("|", "\\\\|") }} | \
+{{ cls.phase }} | {{ cls.exactness }} | {{ opsets(cls) }} | \
+{{ cls.providers | join(", ") or "any" }} | {{ cls.tags | join(", ") }} |
 {% endfor %}
 {% endfor %}
-"""
-)
+""")
 
 
 def opsets(cls: type[Rewrite]) -> str:
@@ -70,7 +72,9 @@ def opsets(cls: type[Rewrite]) -> str:
 def diagram(text: str, example: Example) -> str:
     """A graph as a mermaid flow chart."""
     graph = parse(text, example.opset, example.domains).graph
-    ids = {value.name: f"i{number}" for number, value in enumerate((*graph.input, *graph.initializer))}
+    ids = {
+        value.name: f"i{number}" for number, value in enumerate((*graph.input, *graph.initializer))
+    }
     lines = ["flowchart TB"]
     lines += [f"    {ids[value.name]}([{value.name}])" for value in graph.input]
     lines += [f'    {ids[value.name]}[/"{value.name}"/]' for value in graph.initializer]
@@ -99,19 +103,27 @@ def _family(cls: type[Rewrite]) -> tuple[str, str]:
 def pages() -> dict[str, str]:
     """All pages by file name."""
     patterns = list(installed_patterns().values())
-    families = {key: list(members) for key, members in groupby(sorted(patterns, key=_family), key=_family)}
+    families = {
+        key: list(members) for key, members in groupby(sorted(patterns, key=_family), key=_family)
+    }
     found = {"README.md": _INDEX.render(families=families, opsets=opsets)}
     for cls in patterns:
         examples = [(diagram(e.before, e), diagram(e.after, e)) for e in cls.examples]
         doc = inspect.cleandoc(cls.__doc__ or "")
-        found[f"{cls.name()}.md"] = _PAGE.render(cls=cls, doc=doc, opsets=opsets(cls), examples=examples)
+        found[f"{cls.name()}.md"] = _PAGE.render(
+            cls=cls, doc=doc, opsets=opsets(cls), examples=examples
+        )
     return found
 
 
 def main() -> int:
     """Write the pages, or with ``--check`` tell whether they are up to date."""
     wanted = pages()
-    present = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")} if FOLDER.is_dir() else {}
+    present = (
+        {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")}
+        if FOLDER.is_dir()
+        else {}
+    )
     stale = sorted(name for name in {*wanted, *present} if wanted.get(name) != present.get(name))
     if "--check" in sys.argv:
         sys.stderr.writelines(f"out of date: docs/patterns/{name}\n" for name in stale)

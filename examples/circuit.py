@@ -1,7 +1,8 @@
-"""Fold a probabilistic circuit: hundreds of small sums and products become a few operators on stacked operands.
+"""Fold a probabilistic circuit: hundreds of small sums and products become a few operators on
+stacked operands.
 
-The circuit is a mixture over 8 by 8 discrete variables, in logarithms: a region is split in halves until it is one variable,
-and each region is a layer of sums over products of its halves.
+The circuit is a mixture over 8 by 8 discrete variables, in logarithms: a region is split in halves
+until it is one variable, and each region is a layer of sums over products of its halves.
 
     python examples/circuit.py
 """
@@ -34,7 +35,9 @@ class Circuit:
 
     def add(self, op_type: str, *operands: str, **attributes: Any) -> str:
         """A node; the name of its result."""
-        self.nodes.append(helper.make_node(op_type, operands, [f"v{len(self.nodes)}"], **attributes))
+        self.nodes.append(
+            helper.make_node(op_type, operands, [f"v{len(self.nodes)}"], **attributes)
+        )
         return str(self.nodes[-1].output[0])
 
     def leaf(self, variable: int) -> str:
@@ -47,7 +50,9 @@ class Circuit:
         """A sum layer: the logarithm of weighted sums, with the largest exponent taken out."""
         weights = self.random.dirichlet(np.ones(UNITS), UNITS).T.astype(np.float32)
         largest = self.add("ReduceMax", x, self.constant(np.array([-1])), keepdims=1)
-        shares = self.add("MatMul", self.add("Exp", self.add("Sub", x, largest)), self.constant(weights))
+        shares = self.add(
+            "MatMul", self.add("Exp", self.add("Sub", x, largest)), self.constant(weights)
+        )
         return self.add("Add", self.add("Log", shares), largest)
 
     def region(self, top: int, bottom: int, left: int, right: int) -> str:
@@ -64,7 +69,9 @@ class Circuit:
 
     def model(self, result: str) -> onnx.ModelProto:
         """The model, from states to log-likelihoods."""
-        states = helper.make_tensor_value_info("states", TensorProto.INT64, ["samples", SIDE * SIDE])
+        states = helper.make_tensor_value_info(
+            "states", TensorProto.INT64, ["samples", SIDE * SIDE]
+        )
         output = helper.make_tensor_value_info(result, TensorProto.FLOAT, ["samples", UNITS])
         graph = helper.make_graph(self.nodes, "circuit", [states], [output], self.weights)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
@@ -72,7 +79,9 @@ class Circuit:
 
 def milliseconds(model: onnx.ModelProto, states: np.ndarray) -> float:
     """The shortest of a few runs."""
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
     times = []
     for _ in range(10):
         start = time.perf_counter()
@@ -82,8 +91,11 @@ def milliseconds(model: onnx.ModelProto, states: np.ndarray) -> float:
 
 
 circuit = Circuit()
-model = circuit.model(circuit.add("Mean", *(circuit.region(0, SIDE, 0, SIDE) for _ in range(TREES))))
-folded = xoptim.optimize(model, patterns="default+repeated", verify=True)  # both are run on the same values
+model = circuit.model(
+    circuit.add("Mean", *(circuit.region(0, SIDE, 0, SIDE) for _ in range(TREES)))
+)
+# both are run on the same values
+folded = xoptim.optimize(model, patterns="default+repeated", verify=True)
 states = np.random.default_rng(1).integers(0, STATES, (4, SIDE * SIDE))
 print(f"{len(model.graph.node)} nodes became {len(folded.graph.node)}")
 print(f"{milliseconds(model, states):.1f} ms became {milliseconds(folded, states):.2f} ms")

@@ -57,7 +57,9 @@ def main() -> None:
     for example in NegMaxPattern.examples:
         check_example(NegMaxPattern, example)
         print(f"near misses: {check_near_misses(NegMaxPattern, example)}")
-    model = parse("agraph (float[n] x) => (float[n] y) { e = Exp(x) t = Neg(e) m = Max(e, t) y = Sqrt(m) }")
+    model = parse(
+        "agraph (float[n] x) => (float[n] y) { e = Exp(x) t = Neg(e) m = Max(e, t) y = Sqrt(m) }"
+    )
     print(pretty_onnx(xoptim.optimize(model, patterns=[NegMaxPattern])))
 
 

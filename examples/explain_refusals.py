@@ -1,4 +1,5 @@
-"""Why was a pattern not applied? Each refusal names the node, the condition, and its line in the source.
+"""Why was a pattern not applied? Each refusal names the node, the condition, and its line in the
+source.
 
 python examples/explain_refusals.py
 

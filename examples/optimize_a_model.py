@@ -14,7 +14,10 @@ MODEL = Path(__file__).parent / "models" / "tiny_bert.onnx"
 
 def show(report: xoptim.OptimizationReport) -> None:
     """Print the report of an optimization."""
-    print(f"{report.nodes_before} nodes became {report.nodes_after}; the numbers are {report.exactness}")
+    print(
+        f"{report.nodes_before} nodes became {report.nodes_after}; the numbers are "
+        f"{report.exactness}"
+    )
     for name, count in report.applied.items():
         print(f"{count:5d} {name}")
 

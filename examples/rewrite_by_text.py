@@ -1,4 +1,5 @@
-"""Rules without Python: pairs of ONNX functions, in a file or in a text, run alone or beside the patterns.
+"""Rules without Python: pairs of ONNX functions, in a file or in a text, run alone or beside the
+patterns.
 
 python examples/rewrite_by_text.py
 

@@ -1,4 +1,5 @@
-"""One rule, x * y / y = x, as a global rewriter, as a local one with a navigator, and as a pair of expressions.
+"""One rule, x * y / y = x, as a global rewriter, as a local one with a navigator, and as a pair of
+expressions.
 
 python examples/simplify_in_three_ways.py
 """
@@ -19,12 +20,15 @@ MODEL = """agraph (double[n] x, double[n] y, double[n] z) => (double[n] a) {
   a = Add(z, s)
 }"""
 
-# The rule is not for the default selection: where y is 0 or x * y overflows, the model gives NaN or infinity and x does not.
+# The rule is not for the default selection: where y is 0 or x * y overflows, the model gives NaN or
+# infinity and x does not.
 APPROXIMATE = "approximate"
 
 
 def other_factor(g: xoptim.GraphBuilder | xoptim.PatternRewriter, node: Node) -> str | None:
-    """Return x if the node is the Div of Div(Mul(x, y), y), unless y makes the result larger than x."""
+    """Return x if the node is the Div of Div(Mul(x, y), y), unless y makes the result larger than
+    x.
+    """
     x, y = node.input
     owner = g.node_before(x)
     if owner is None or owner.op_type != "Mul" or y not in owner.input:
@@ -32,7 +36,11 @@ def other_factor(g: xoptim.GraphBuilder | xoptim.PatternRewriter, node: Node) ->
     a, b = owner.input
     other = b if y == a else a
     result = node.output[0]
-    return other if g.has_shape(other) and g.has_shape(result) and g.get_shape(other) == g.get_shape(result) else None
+    return (
+        other
+        if g.has_shape(other) and g.has_shape(result) and g.get_shape(other) == g.get_shape(result)
+        else None
+    )
 
 
 @global_rewriter(exactness=APPROXIMATE)
@@ -53,9 +61,11 @@ def simplify_here(g: xoptim.PatternRewriter, node: Node) -> str | None:
     return other_factor(g, node)
 
 
-# One pair of expressions is enough: the matcher tries both orders of the operands of Mul, and requires that x has the shape
-# of the result.
-Simplify = PatternSub(("Div", ("Mul", "x", "y"), "y"), "x", name="Simplify", interior="keep", exactness=APPROXIMATE)
+# One pair of expressions is enough: the matcher tries both orders of the operands of Mul, and
+# requires that x has the shape of the result.
+Simplify = PatternSub(
+    ("Div", ("Mul", "x", "y"), "y"), "x", name="Simplify", interior="keep", exactness=APPROXIMATE
+)
 
 
 def main() -> None:
@@ -67,10 +77,16 @@ def main() -> None:
         "local, until nothing changes": simplify_here,
         "as expressions": Simplify,
     }
-    results = {way: xoptim.optimize(model, patterns=[rewriter], tag_nodes=False) for way, rewriter in ways.items()}
+    results = {
+        way: xoptim.optimize(model, patterns=[rewriter], tag_nodes=False)
+        for way, rewriter in ways.items()
+    }
     first = next(iter(results.values()))
     for way, result in results.items():
-        print(f"{way}: {len(model.graph.node)} nodes became {len(result.graph.node)}, as expected: {result == first}")
+        print(
+            f"{way}: {len(model.graph.node)} nodes became {len(result.graph.node)}, as expected: "
+            f"{result == first}"
+        )
     print(f"\n{Simplify.name()}: {Simplify.arrow()}\n")
     print(pretty_onnx(first))
 

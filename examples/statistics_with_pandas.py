@@ -15,7 +15,9 @@ MODEL = Path(__file__).parent / "models" / "tiny_bert.onnx"
 
 def main() -> None:
     """The rows that `GraphBuilder.optimize` returns, summed up."""
-    builder = GraphBuilder(MODEL, optimization_options=OptimizationOptions(patterns="default+onnxruntime"))
+    builder = GraphBuilder(
+        MODEL, optimization_options=OptimizationOptions(patterns="default+onnxruntime")
+    )
     rows = pandas.DataFrame(builder.optimize())
 
     applied = rows[rows.pattern.str.startswith("apply_")]

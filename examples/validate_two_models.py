@@ -20,7 +20,10 @@ def main() -> None:
         report = validate(exact, fast, options)
         print(report.summary())
         for run in report.runs:
-            print(f"  {dict(run.dims)}: {run.comparisons[0].mismatches} of {run.comparisons[0].count} elements differ")
+            print(
+                f"  {dict(run.dims)}: {run.comparisons[0].mismatches} of "
+                f"{run.comparisons[0].count} elements differ"
+            )
 
 
 if __name__ == "__main__":

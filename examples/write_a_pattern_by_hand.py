@@ -4,7 +4,14 @@ python examples/write_a_pattern_by_hand.py
 """
 
 import xoptim
-from xoptim import Example, GraphBuilderPatternOptimization, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim import (
+    Example,
+    GraphBuilderPatternOptimization,
+    MatchResult,
+    Node,
+    PatternOptimization,
+    PatternRewriter,
+)
 from xoptim.doc import pretty_onnx
 from xoptim.testing import check_example, check_near_misses, parse
 
@@ -20,7 +27,9 @@ class RoundingChainPattern(PatternOptimization):
 
     anchors = ("Ceil", "Floor", "Round")
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(
+        self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]
+    ) -> MatchResult | None:
         """Walk back to the first of them."""
         first, before = node, g.node_before(node.input[0])
         while before is not None and before.op_type in self.anchors and not before.domain:
@@ -35,7 +44,8 @@ class RoundingChainPattern(PatternOptimization):
 
     examples = (
         Example(
-            "agraph (float[a] x) => (float[a] y) { s = Floor(x) t = Ceil(s) u = Round(t) y = Neg(u) }",
+            "agraph (float[a] x) => (float[a] y) { s = Floor(x) t = Ceil(s) u = Round(t) "
+            "y = Neg(u) }",
             "agraph (float[a] x) => (float[a] y) { s = Floor(x) y = Neg(s) }",
         ),
     )
@@ -46,7 +56,10 @@ def main() -> None:
     for example in RoundingChainPattern.examples:
         check_example(RoundingChainPattern, example)
         print(f"near misses: {check_near_misses(RoundingChainPattern, example)}")
-    model = parse("agraph (float[n] x) => (float[n] y, float[n] z) { t = Ceil(x) z = Floor(t) u = Round(z) y = Exp(u) }")
+    model = parse(
+        "agraph (float[n] x) => (float[n] y, float[n] z) { t = Ceil(x) z = Floor(t) u = Round(z) "
+        "y = Exp(u) }"
+    )
     print(pretty_onnx(xoptim.optimize(model, patterns=[RoundingChainPattern])))
 
 

@@ -1,1 +1,3 @@
-"""The built-in catalogue: one folder for each family, one file for each pattern or table of patterns."""
+"""The built-in catalogue: one folder for each family, one file for each pattern or table of
+patterns.
+"""

@@ -3,7 +3,14 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from xoptim.match import EasyPatternOptimization, GraphView, Match, PatternBuilder, PatternRewriter, runs
+from xoptim.match import (
+    EasyPatternOptimization,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    runs,
+)
 from xoptim.match.trace import Optional, Symbol
 
 PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -35,14 +42,20 @@ class _FusedActivation(EasyPatternOptimization):
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, c: Optional) -> Symbol:
         name = g.choice("activation", *self.activations)
-        captured = {attribute: g.capture(attribute, optional=True) for attribute in PARAMETERS[name]}
-        result: Symbol = getattr(g.op, name)(getattr(g.op, self.operator)(a, b, c, attributes=g.capture("given")), **captured)
+        captured = {
+            attribute: g.capture(attribute, optional=True) for attribute in PARAMETERS[name]
+        }
+        result: Symbol = getattr(g.op, name)(
+            getattr(g.op, self.operator)(a, b, c, attributes=g.capture("given")), **captured
+        )
         return result
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         first, second = m.nodes
         names = PARAMETERS[m.activation]
-        values = [m[name] if m.get(name) is not None else g.get_attribute(second, name) for name in names]
+        values = [
+            m[name] if m.get(name) is not None else g.get_attribute(second, name) for name in names
+        ]
         if not all(isinstance(value, (int, float)) for value in values):  # (1)
             return self.none(second, msg="a parameter of the activation is not known")
         if not runs(g, f"Fused{self.operator}", m.a, "com.microsoft"):  # (2)
@@ -54,5 +67,9 @@ class _FusedActivation(EasyPatternOptimization):
         """The parameters of an activation as attributes of the fused operator."""
         raise NotImplementedError
 
-    def apply_pattern(self, g: PatternRewriter, a: str, b: str, c: str, written: dict[str, Any]) -> str:
-        return str(getattr(g.op, f"Fused{self.operator}")(a, b, c, domain="com.microsoft", **written))
+    def apply_pattern(
+        self, g: PatternRewriter, a: str, b: str, c: str, written: dict[str, Any]
+    ) -> str:
+        return str(
+            getattr(g.op, f"Fused{self.operator}")(a, b, c, domain="com.microsoft", **written)
+        )

@@ -8,13 +8,17 @@ import numpy as np
 from ._folding import Array
 
 _FAR: Final = 2.0**120
-"""Largest scale or product of two, and the reciprocal of the smallest one, which stay in the range of 32-bit floats."""
+"""Largest scale or product of two, and the reciprocal of the smallest one, which stay in the range
+of 32-bit floats.
+"""
 _STEEP: Final = 2.0**8
 """Most steps of the result by which it changes with one step of an operand."""
 
 
 def packed(rows: Array, bits: int) -> Array:
-    """Rows of integers in bytes: two of 4 bits in one, the first of them in its lower half, filled up with 0 at the end."""
+    """Rows of integers in bytes: two of 4 bits in one, the first of them in its lower half, filled
+    up with 0 at the end.
+    """
     if bits == 8:
         return np.ascontiguousarray(rows)
     even = np.pad(rows, ((0, 0), (0, rows.shape[1] % 2)))
@@ -26,15 +30,18 @@ def packed(rows: Array, bits: int) -> Array:
 def are_moderate(scales: Sequence[Array], *, is_product: bool) -> bool:
     """Whether the kernels compute without overflow, and without sums that keep few digits.
 
-    QLinearAdd adds a term for all zero points to terms of up to 255 times the ratio of two scales. QLinearGlobalAveragePool
-    refuses to run with a larger ratio.
+    QLinearAdd adds a term for all zero points to terms of up to 255 times the ratio of two scales.
+    QLinearGlobalAveragePool refuses to run with a larger ratio.
 
     Args:
-        scales: of each operand but a bias, and of the result; one number, or one for each channel of the result.
+        scales: of each operand but a bias, and of the result; one number, or one for each channel
+            of the result.
         is_product: whether the result is made of products of the first two operands.
     """
     *operands, result = (each.astype(np.float64) for each in scales)
     factors = [operands[0] * operands[1]] if is_product else operands
-    if not all(bool(np.all((each >= 1 / _FAR) & (each <= _FAR))) for each in (*operands, *factors, result)):
+    if not all(
+        bool(np.all((each >= 1 / _FAR) & (each <= _FAR))) for each in (*operands, *factors, result)
+    ):
         return False
     return all(bool(np.all(each / result <= _STEEP)) for each in factors)

@@ -1,4 +1,6 @@
-"""Products and sums with constants in a row, one affine map of each channel, and arithmetic on weights in doubles."""
+"""Products and sums with constants in a row, one affine map of each channel, and arithmetic on
+weights in doubles.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +15,9 @@ from ._folding import Array, cancels, constant, doubles, is_moderate, rounded
 from ._nodes import is_op, size_along
 
 
-def per_channel(g: GraphView, name: str, rank: int | None, channels: int | None, place: int = 1) -> Array:
+def per_channel(
+    g: GraphView, name: str, rank: int | None, channels: int | None, place: int = 1
+) -> Array:
     """`try_per_channel` of a constant, by its name.
 
     Raises:
@@ -25,16 +29,27 @@ def per_channel(g: GraphView, name: str, rank: int | None, channels: int | None,
     return found
 
 
-def try_per_channel(array: Array | None, rank: int | None, channels: int | None, place: int = 1) -> Array | None:
-    """A constant that differs along one axis only, as a vector of ``channels`` numbers in double precision.
+def try_per_channel(
+    array: Array | None, rank: int | None, channels: int | None, place: int = 1
+) -> Array | None:
+    """A constant that differs along one axis only, as a vector of ``channels`` numbers in double
+    precision.
 
-    It is combined with a tensor of this rank, which has the channels along the axis ``place``. ``None`` when the constant
-    differs along other axes, would change the shape, or is not finite.
+    It is combined with a tensor of this rank, which has the channels along the axis ``place``.
+    ``None`` when the constant differs along other axes, would change the shape, or is not finite.
     """
-    if array is None or rank is None or channels is None or array.ndim > rank or array.dtype.kind in "iubcOUS":
+    if (
+        array is None
+        or rank is None
+        or channels is None
+        or array.ndim > rank
+        or array.dtype.kind in "iubcOUS"
+    ):
         return None
     aligned = (1,) * (rank - array.ndim) + array.shape
-    if aligned[place : place + 1] not in ((1,), (channels,)) or any(d != 1 for axis, d in enumerate(aligned) if axis != place):
+    if aligned[place : place + 1] not in ((1,), (channels,)) or any(
+        d != 1 for axis, d in enumerate(aligned) if axis != place
+    ):
         return None
     numbers = array.astype(np.float64).reshape(-1)
     return np.broadcast_to(numbers, (channels,)) if np.isfinite(numbers).all() else None
@@ -50,8 +65,11 @@ def output_channels(g: GraphView, weight: str, transposed: bool, group: int) -> 
 
 
 @np.errstate(all="ignore")
-def scale_outputs(g: GraphView, weight: str, scale: Array, *, transposed: bool = False, group: int = 1) -> Array:
-    """Weights of Conv (M, C / group, ...) or ConvTranspose (C, M / group, ...) times a factor for each output channel.
+def scale_outputs(
+    g: GraphView, weight: str, scale: Array, *, transposed: bool = False, group: int = 1
+) -> Array:
+    """Weights of Conv (M, C / group, ...) or ConvTranspose (C, M / group, ...) times a factor for
+    each output channel.
 
     Raises:
         Declined: when they leave the range of their type.
@@ -59,18 +77,26 @@ def scale_outputs(g: GraphView, weight: str, scale: Array, *, transposed: bool =
     given = constant(g, weight)
     kernel = given.shape[2:]
     if transposed:
-        shape, factors = (group, -1, *given.shape[1:]), scale.reshape(group, 1, -1, *(1 for _ in kernel))
+        shape, factors = (
+            (group, -1, *given.shape[1:]),
+            scale.reshape(group, 1, -1, *(1 for _ in kernel)),
+        )
     else:
         shape, factors = given.shape, scale.reshape(-1, 1, *(1 for _ in kernel))
     scaled = given.astype(np.float64).reshape(shape) * factors
-    # All axes except the output channels, which are two axes in a transposed weight: group and channel within the group.
-    one_sum = tuple(axis for axis in range(scaled.ndim) if axis not in ((0, 2) if transposed else (0,)))
+    # All axes except the output channels, which are two axes in a transposed weight: group and
+    # channel within the group.
+    one_sum = tuple(
+        axis for axis in range(scaled.ndim) if axis not in ((0, 2) if transposed else (0,))
+    )
     return rounded(scaled, given.dtype, summed=one_sum).reshape(given.shape)
 
 
 @np.errstate(all="ignore")
 def weigh_inputs(g: GraphView, weight: str, factor: Array, group: int) -> Array:
-    """Weights of Conv (M, C / group, ...) times a factor for each of the C input channels, in double precision."""
+    """Weights of Conv (M, C / group, ...) times a factor for each of the C input channels, in
+    double precision.
+    """
     given = doubles(g, weight)
     shape = (group, -1, *given.shape[1:])
     weighed = given.reshape(shape) * factor.reshape(group, 1, -1, *(1 for _ in given.shape[2:]))
@@ -78,13 +104,19 @@ def weigh_inputs(g: GraphView, weight: str, factor: Array, group: int) -> Array:
 
 
 def fixed_normalization(g: PatternBuilder, x: Symbol) -> Symbol:
-    """BatchNormalization outside of training; captures its parameters as ``norm``, and ``epsilon``."""
-    return g.op.BatchNormalization(x, g.variadic("norm", least=4), epsilon=g.capture("epsilon"), momentum=ANY)
+    """BatchNormalization outside of training.
+
+    Captures its parameters as ``norm``, and ``epsilon``.
+    """
+    return g.op.BatchNormalization(
+        x, g.variadic("norm", least=4), epsilon=g.capture("epsilon"), momentum=ANY
+    )
 
 
 @np.errstate(all="ignore")
 def normalization(g: GraphView, names: Sequence[str], epsilon: float) -> tuple[Array, Array]:
-    """BatchNormalization outside of training as x · scale + shift: both numbers of each channel, in double precision.
+    """BatchNormalization outside of training as x · scale + shift: both numbers of each channel, in
+    double precision.
 
     Args:
         g: the graph.
@@ -92,8 +124,8 @@ def normalization(g: GraphView, names: Sequence[str], epsilon: float) -> tuple[A
         epsilon: added to the variance.
 
     Raises:
-        Declined: when they are not constant or not finite, or when the mean is so large beside the deviation that ``x - mean``
-            cannot be taken apart.
+        Declined: when they are not constant or not finite, or when the mean is so large beside the
+            deviation that ``x - mean`` cannot be taken apart.
     """
     if not all(g.is_constant(name) for name in names):
         raise Declined("a parameter of the normalization is not constant")
@@ -101,7 +133,8 @@ def normalization(g: GraphView, names: Sequence[str], epsilon: float) -> tuple[A
     if not scale.size or (variance + epsilon <= 0).any():
         raise Declined("the normalization has no channels, or a negative variance")
     factor = scale / np.sqrt(variance + epsilon)
-    # A normalized input has a deviation of about 1, so its product with the scale has about the size of the scale.
+    # A normalized input has a deviation of about 1, so its product with the scale has about the
+    # size of the scale.
     usual = np.maximum(np.maximum(np.abs(scale), np.median(np.abs(scale))), np.abs(bias))
     shift = bias - mean * factor
     finite = np.isfinite(factor).all() and np.isfinite(shift).all()
@@ -111,7 +144,9 @@ def normalization(g: GraphView, names: Sequence[str], epsilon: float) -> tuple[A
 
 
 def normalization_of(g: GraphView, node: Node | None) -> tuple[Array, Array] | None:
-    """The `normalization` of a BatchNormalization outside of training, ``None`` for another node."""
+    """The `normalization` of a BatchNormalization outside of training, ``None`` for another
+    node.
+    """
     if not is_op(node, "BatchNormalization") or len(node.output) > 1:
         return None
     plain = not node.attribute.get("training_mode", 0) and node.attribute.get("spatial", 1) == 1
@@ -139,14 +174,23 @@ class Affine:
 
 @np.errstate(all="ignore")  # what is not finite ends the row
 def affine_above(
-    g: GraphView, name: str, place: int, channels: int, operators: Sequence[str], *, shifts: bool = False
+    g: GraphView,
+    name: str,
+    place: int,
+    channels: int,
+    operators: Sequence[str],
+    *,
+    shifts: bool = False,
 ) -> Affine:
-    """The affine map that computes a result, as far up as its nodes combine one tensor with constants for each channel.
+    """The affine map that computes a result, as far up as its nodes combine one tensor with
+    constants for each channel.
 
-    The channels are the axis ``place``, counted from the front; the nodes are some of the ``operators``, among Mul, Div, Add,
-    Sub and BatchNormalization, and add something only where ``shifts`` is set; nothing else reads the results in between.
-    Without such nodes it is the identity. Factors lie between the square roots of the smallest and of the largest normal
-    number, or are 0: a product with them overflows or underflows no sooner than the weights that they are merged into.
+    The channels are the axis ``place``, counted from the front; the nodes are some of the
+    ``operators``, among Mul, Div, Add, Sub and BatchNormalization, and add something only where
+    ``shifts`` is set; nothing else reads the results in between. Without such nodes it is the
+    identity. Factors lie between the square roots of the smallest and of the largest normal number,
+    or are 0: a product with them overflows or underflows no sooner than the weights that they are
+    merged into.
     """
     scale, shift, size = np.ones(channels), np.zeros(channels), np.zeros(channels)
     nodes: list[Node] = []

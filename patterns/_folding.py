@@ -1,7 +1,9 @@
-"""Constants that patterns derive from constants: computed in double precision, and one guard for all of them.
+"""Constants that patterns derive from constants: computed in double precision, and one guard for
+all of them.
 
-The guard is `rounded`. It compares the rounded constant with the computed one. A constant that leaves the range of its type, or
-loses its digits there, ends the match: the guard raises `Declined`.
+The guard is `rounded`. It compares the rounded constant with the computed one. A constant that
+leaves the range of its type, or loses its digits there, ends the match: the guard raises
+`Declined`.
 """
 
 import math
@@ -23,7 +25,9 @@ FOLD_LIMIT: Final = 1 << 16
 _MARGIN: Final = 2.0**-4
 """Derived numbers above this part of the largest of their type are not stored."""
 _NEGLIGIBLE: Final = 2.0**-6
-"""A factor may lose digits below this part of the rounding error of the largest one in the same sum."""
+"""A factor may lose digits below this part of the rounding error of the largest one in the same
+sum.
+"""
 
 
 @np.errstate(all="ignore")
@@ -37,32 +41,35 @@ def rounded(
 ) -> Array:
     """Derived numbers in an element type.
 
-    All numbers must lie well within the range of the type: sums of products with larger ones overflow where the original
-    sums do not, and the other way round. Factors must keep their digits: they may neither become 0 nor subnormal. Summands
-    may, since a sum with any number is stored with the same absolute error; but their terms may not cancel (`cancels`).
+    All must lie well within the range of the type: sums of products with larger ones overflow where
+    the original sums do not. Factors must keep their digits: they may neither become 0 nor
+    subnormal. Summands may, as a sum is stored with the same absolute error; but their terms may
+    not cancel (`cancels`).
 
     Args:
         exact: the numbers in double precision.
         dtype: a floating-point type.
-        summed: for factors, the axes along which they belong to one sum, as the weights of one output channel do. There a
-            factor may lose digits that are negligible beside the rounding error of the largest one.
+        summed: for factors, the axes along which they belong to one sum. There a factor may lose
+            digits that are negligible beside the rounding error of the largest one.
         terms: for summands: the terms whose sum they are, each broadcast-compatible with them.
         beside: for summands: the size of the other operand of the addition, where it is known.
 
     Raises:
-        Declined: when the type cannot hold the numbers as the grade ``rounding`` promises, which ends the match.
+        Declined: when the type cannot hold the numbers as the grade ``rounding`` promises.
     """
     wide = np.asarray(exact, np.float64)
     result = wide.astype(dtype)
     if not wide.size:
         return result
     limits = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+    largest = _MARGIN * float(limits.max)
     # `<=`, not `not >`: a NaN fails the comparison too.
-    if not all(bool(np.all(np.abs(each) <= _MARGIN * float(limits.max))) for each in (wide, *(terms or ()))):
+    if not all(bool(np.all(np.abs(each) <= largest)) for each in (wide, *(terms or ()))):
         raise Declined("a new constant leaves the range of its type")
     if terms is not None:
         size = np.maximum(np.abs(wide), np.abs(beside))
-        if cancels(terms, size, dtype) and cancels(terms, np.maximum(size, np.median(np.abs(wide))), dtype):
+        usual = np.maximum(size, np.median(np.abs(wide)))
+        if cancels(terms, size, dtype) and cancels(terms, usual, dtype):
             raise Declined("the terms of a new constant cancel")
         return result
     small = (np.abs(result) < limits.smallest_normal) & (wide != 0)
@@ -77,10 +84,12 @@ def rounded(
 
 
 def cancels(terms: Sequence[Array | float], usual: Array | float, dtype: np.dtype) -> bool:
-    """Whether terms are so large beside their usual sums that the rounding of the terms determines the sums.
+    """Whether terms are so large beside their usual sums that the rounding of the terms determines
+    the sums.
 
-    A model that computes such a sum loses digits, and may do so on purpose: ``(x + c) - c`` rounds x. The terms may be larger
-    than the sums by the tolerance of the grade ``rounding`` over the rounding error of the type: 84 for 32 bits, 8 for 16.
+    A model that computes such a sum loses digits, and may do so on purpose: ``(x + c) - c`` rounds
+    x. The terms may be larger than the sums by the tolerance of the grade ``rounding`` over the
+    rounding error of the type: 84 for 32 bits, 8 for 16.
     """
     limits = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
     most = tolerance(element_type(dtype), "rounding").rtol / float(limits.eps)
@@ -89,9 +98,11 @@ def cancels(terms: Sequence[Array | float], usual: Array | float, dtype: np.dtyp
 
 
 def is_moderate(factor: Array | float, dtype: np.dtype) -> bool:
-    """Whether factors lie between the square roots of the smallest and of the largest normal number, or are 0.
+    """Whether factors lie between the square roots of the smallest and of the largest normal
+    number, or are 0.
 
-    A product with such factors overflows or underflows no sooner than the constants that they are merged into.
+    A product with such factors overflows or underflows no sooner than the constants that they are
+    merged into.
     """
     limits = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
     low, high = float(limits.smallest_normal) ** 0.5, float(limits.max) ** 0.5
@@ -114,15 +125,20 @@ def constant(g: GraphView, name: str) -> Array:
 
 
 def doubles(g: GraphView, name: str) -> Array:
-    """Value of a constant in double precision; zero for an operand that is left out. Raises as `constant` does."""
+    """Value of a constant in double precision; zero for an operand that is left out.
+
+    Raises as `constant` does.
+    """
     return constant(g, name).astype(np.float64)
 
 
 def constant_pair(g: GraphView, a: str, b: str) -> tuple[Array, Array] | None:
-    """The values of two constants that are numbers of one type, floating-point ones widened to 64 bits.
+    """The values of two constants that are numbers of one type, floating-point ones widened to 64
+    bits.
 
     Returns:
-        ``None`` when they are not such a pair, or when their result would be larger than both, or one beyond `FOLD_LIMIT`.
+        ``None`` when they are not such a pair, or when their result would be larger than both, or
+        one beyond `FOLD_LIMIT`.
     """
     shapes = g.static_shape(a), g.static_shape(b)
     if any(shape is None or math.prod(shape) > FOLD_LIMIT for shape in shapes):
@@ -147,15 +163,19 @@ def _broadcast_size(x: Array, y: Array) -> int:
 def added(a: Array, b: Array, dtype: np.dtype) -> Array:
     """The sum of a `constant_pair` in its type, as `rounded` gives it. Integers wrap around."""
     total = np.asarray(a + b)
-    return rounded(total, dtype, terms=(a, b)) if is_float(element_type(dtype)) else total.astype(dtype)
+    return (
+        rounded(total, dtype, terms=(a, b))
+        if is_float(element_type(dtype))
+        else total.astype(dtype)
+    )
 
 
 @np.errstate(all="ignore")
 def multiplied(a: Array, b: Array, dtype: np.dtype) -> Array:
     """The product of a `constant_pair` in its type, as `rounded` gives it. Integers wrap around.
 
-    Floating-point factors must be moderate and not 0: the interior result of the original, ``x · a``, then overflows or
-    underflows no sooner than the final result.
+    Floating-point factors must be moderate and not 0: the interior result of the original, ``x ·
+    a``, then overflows or underflows no sooner than the final result.
     """
     product = np.asarray(a * b)
     if not is_float(element_type(dtype)):
@@ -166,16 +186,20 @@ def multiplied(a: Array, b: Array, dtype: np.dtype) -> Array:
 
 
 def scaled(g: GraphView, like: str, factor: float, name: str, *, division: bool = False) -> float:
-    """A factor times, or divided by, a constant with one element; the product, an attribute of 32 bits, multiplies ``like``.
+    """A factor times, or divided by, a constant with one element.
+
+    The product, an attribute of 32 bits, multiplies ``like``.
 
     Raises:
-        Declined: when the constant is zero, or the result is out of the range of the attribute or needs 64 bits.
+        Declined: when the constant is zero, or the result is out of the range of the attribute or
+            needs 64 bits.
     """
     number = g.get_constant_scalar(name)
     if not number:
         raise Declined("a factor is not a number, or 0")
     value = factor / float(number) if division else factor * float(number)
-    rounded(value, np.dtype(np.float32))  # a guard only: the attribute is rounded where it is written
+    # a guard only: the attribute is rounded where it is written
+    rounded(value, np.dtype(np.float32))
     if not fits(g, like, value):
         raise Declined("a factor would lose digits as an attribute")
     return value
@@ -183,4 +207,6 @@ def scaled(g: GraphView, like: str, factor: float, name: str, *, division: bool 
 
 def fits(g: GraphView, like: str, *values: float) -> bool:
     """Whether attributes keep the digits of numbers that are used with the type of a result."""
-    return g.try_infer_type(like) != TensorProto.DOUBLE or all(float(np.float32(value)) == value for value in values)
+    return g.try_infer_type(like) != TensorProto.DOUBLE or all(
+        float(np.float32(value)) == value for value in values
+    )

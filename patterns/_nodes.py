@@ -21,17 +21,23 @@ def size_along(g: GraphView, name: str, axis: int | None) -> Dim | None:
 def agree_elsewhere(g: GraphView, names: Sequence[str], axis: int) -> bool:
     """Whether tensors are known to have equal shapes but for one axis, as Concat requires.
 
-    onnxruntime concatenates empty tensors of any shape, so a run without an error does not prove that these shapes agree.
+    onnxruntime concatenates empty tensors of any shape, so a run without an error does not prove
+    that these shapes agree.
     """
     shapes = [g.try_infer_shape(name) for name in names]
     first = shapes[0]
     if first is None:
         return False
-    return all(s is not None and s[:axis] == first[:axis] and s[axis + 1 :] == first[axis + 1 :] for s in shapes)
+    return all(
+        s is not None and s[:axis] == first[:axis] and s[axis + 1 :] == first[axis + 1 :]
+        for s in shapes
+    )
 
 
 def bounds_of(g: GraphView, names: Sequence[str], axis: int) -> list[Dim]:
-    """The positions at which tensors of known shapes begin when they are concatenated, and the end of the last one."""
+    """The positions at which tensors of known shapes begin when they are concatenated, and the end
+    of the last one.
+    """
     bounds: list[Dim] = [0]
     for name in names:
         size = size_along(g, name, axis)
@@ -48,21 +54,32 @@ def is_op(node: Node | None, *op_types: str) -> TypeGuard[Node]:
 def renamed(g: PatternRewriter, nodes: Sequence[Node], names: Mapping[str, str]) -> list[Node]:
     """Copies of nodes, with other names for some of the results that they read and write."""
     return [
-        g.make_node(n.op_type, [names.get(i, i) for i in n.input], [names.get(o, o) for o in n.output], **n.attribute)
+        g.make_node(
+            n.op_type,
+            [names.get(i, i) for i in n.input],
+            [names.get(o, o) for o in n.output],
+            **n.attribute,
+        )
         for n in nodes
     ]
 
 
 def replaced_by(
-    op_type: str, *operands: str | np.ndarray | np.generic, outputs: Sequence[str] = (), **attributes: Any
+    op_type: str,
+    *operands: str | np.ndarray | np.generic,
+    outputs: Sequence[str] = (),
+    **attributes: Any,
 ) -> Callable[..., list[Node]]:
-    """An ``apply`` that writes one operator for results, by default for the results of the last node matched.
+    """An ``apply`` that writes one operator for results, by default for the results of the last
+    node matched.
 
     Operands are results or constants; attributes may have become operands.
     """
 
     def apply(g: PatternRewriter, *nodes: Node) -> list[Node]:
-        names = [each if isinstance(each, str) else g.make_initializer("", each) for each in operands]
+        names = [
+            each if isinstance(each, str) else g.make_initializer("", each) for each in operands
+        ]
         return [g.make_node_check_opset(op_type, names, outputs or nodes[-1].output, **attributes)]
 
     return apply

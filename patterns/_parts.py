@@ -1,4 +1,6 @@
-"""Parts of one axis that Slice, Split and Gather take, and branches that compute parts of a Concat in the same way."""
+"""Parts of one axis that Slice, Split and Gather take, and branches that compute parts of a Concat
+in the same way.
+"""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,9 +33,11 @@ class Branch(NamedTuple):
 
 
 def branch(g: GraphView, name: str, key: _Key) -> Branch | None:
-    """The branch of an operand: elementwise operators, and sums with constants, after an operator that has a key.
+    """The branch of an operand: elementwise operators, and sums with constants, after an operator
+    that has a key.
 
-    The key says what a node that begins a branch has in common with those that begin others; other nodes have none.
+    The key says what a node that begins a branch has in common with those that begin others; other
+    nodes have none.
     """
     nodes: list[Node] = []
     steps: list[Hashable] = []
@@ -61,7 +65,9 @@ def branch(g: GraphView, name: str, key: _Key) -> Branch | None:
 def frozen(attributes: Mapping[str, Any], without: Sequence[str] = ()) -> Hashable:
     """Attributes that can be compared, in the order of their names."""
     given = sorted((name, value) for name, value in attributes.items() if name not in without)
-    return tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in given)
+    return tuple(
+        (name, tuple(value) if isinstance(value, list) else value) for name, value in given
+    )
 
 
 def alike(branches: Sequence[Branch | None]) -> tuple[slice, list[Branch]] | None:
@@ -69,7 +75,12 @@ def alike(branches: Sequence[Branch | None]) -> tuple[slice, list[Branch]] | Non
     start = 0
     for place in range(1, len(branches) + 1):
         first = branches[start]
-        if place < len(branches) and first is not None and (other := branches[place]) is not None and other.key == first.key:
+        if (
+            place < len(branches)
+            and first is not None
+            and (other := branches[place]) is not None
+            and other.key == first.key
+        ):
             continue
         if place - start > 1:
             return slice(start, place), [each for each in branches[start:place] if each is not None]
@@ -78,16 +89,28 @@ def alike(branches: Sequence[Branch | None]) -> tuple[slice, list[Branch]] | Non
 
 
 def joint(
-    part: slice, one: Branch, weight: Array, biases: Sequence[Array], own: int, g: PatternRewriter, *nodes: Node
+    part: slice,
+    one: Branch,
+    weight: Array,
+    biases: Sequence[Array],
+    own: int,
+    g: PatternRewriter,
+    *nodes: Node,
 ) -> list[Node]:
-    """One of some branches, with the weights and biases of all, and the Concat with its result in place of theirs.
+    """One of some branches, with the weights and biases of all, and the Concat with its result in
+    place of theirs.
 
-    The first biases, ``own`` of them, are operands of the first node. There is no Concat where no other operand is left.
+    The first biases, ``own`` of them, are operands of the first node. There is no Concat where no
+    other operand is left.
     """
     (first, *following), concat, rows = one.nodes, nodes[-1], iter(biases[own:])
     y = getattr(g.op, first.op_type)(first.input[0], weight, *biases[:own], **first.attribute)
     for each in following:
-        y = g.op.Add(y, next(rows)) if each.op_type == "Add" else getattr(g.op, each.op_type)(y, **each.attribute)
+        y = (
+            g.op.Add(y, next(rows))
+            if each.op_type == "Add"
+            else getattr(g.op, each.op_type)(y, **each.attribute)
+        )
     operands = [*concat.input[: part.start], y, *concat.input[part.stop :]]
     if len(operands) > 1:
         return [*g.created, g.make_node("Concat", operands, concat.output, **concat.attribute)]
@@ -95,7 +118,9 @@ def joint(
 
 
 _FAR: Final = 2**31 - 1
-"""Positions from here on mean the end of the axis: exporters write the largest 32- or 64-bit integer."""
+"""Positions from here on mean the end of the axis: exporters write the largest 32- or 64-bit
+integer.
+"""
 _NO_AXIS: Final = 2**63 - 1
 """No axis is longer."""
 _DEEPEST: Final = 4
@@ -104,7 +129,8 @@ _DEEPEST: Final = 4
 
 @dataclass(frozen=True)
 class Cut:
-    """The part that a Slice takes by steps of 1: from ``start`` to before ``end``, which is larger, both within an axis.
+    """The part that a Slice takes by steps of 1: from ``start`` to before ``end``, which is larger,
+    both within an axis.
 
     The axis is counted from the front.
     """
@@ -117,22 +143,31 @@ class Cut:
 
 
 def cut_of(g: GraphView, node: Node) -> Cut | None:
-    """Return the part that a Slice takes; ``None`` for an empty part, several axes, other steps, or unknown bounds."""
-    shape = g.try_infer_shape(node.input[0]) if node.op_type == "Slice" and not node.domain else None
+    """Return the part that a Slice takes.
+
+    ``None`` for an empty part, several axes, other steps, or unknown bounds.
+    """
+    shape = (
+        g.try_infer_shape(node.input[0]) if node.op_type == "Slice" and not node.domain else None
+    )
     axis = None if shape is None else _axis(g, node, len(shape))
     if shape is None or axis is None:
         return None
     bounds, size = [g.get_argument(node, name) for name in ("starts", "ends")], shape[axis]
-    if not isinstance(size, int) or not all(isinstance(bound, list) and len(bound) == 1 for bound in bounds):
+    if not isinstance(size, int) or not all(
+        isinstance(bound, list) and len(bound) == 1 for bound in bounds
+    ):
         return None
     start, end, _ = slice(*(bound[0] for bound in bounds)).indices(size)
     return Cut(node, axis, start, end, size) if start < end else None
 
 
 def part_of(g: GraphView, name: str, axis: int) -> tuple[str, int, int]:
-    """The tensor that a result is a part of along an axis, through Slices and Splits, and where the part starts and ends.
+    """The tensor that a result is a part of along an axis, through Slices and Splits, and where the
+    part starts and ends.
 
-    It is the result itself, from 0 to its size, when it is not a part. The size along the axis is a number.
+    It is the result itself, from 0 to its size, when it is not a part. The size along the axis is a
+    number.
     """
     start, size = 0, size_along(g, name, axis)
     assert isinstance(size, int)
@@ -146,18 +181,25 @@ def part_of(g: GraphView, name: str, axis: int) -> tuple[str, int, int]:
 
 
 def _start_of(g: GraphView, node: Node, name: str, axis: int) -> int | None:
-    """The first position of a result of a Slice or Split along an axis, ``None`` if it is not known or another axis is cut."""
+    """The first position of a result of a Slice or Split along an axis, ``None`` if it is not known
+    or another axis is cut.
+    """
     if node.op_type == "Slice":
         cut = cut_of(g, node)
         return cut.start if cut is not None and cut.axis == axis else None
     if node.op_type != "Split" or node.domain or axis_of(g, node) != axis:
         return None
     sizes = [size_along(g, before, axis) for before in node.output[: node.output.index(name)]]
-    return sum(size for size in sizes if isinstance(size, int)) if all(isinstance(size, int) for size in sizes) else None
+    return (
+        sum(size for size in sizes if isinstance(size, int))
+        if all(isinstance(size, int) for size in sizes)
+        else None
+    )
 
 
 def span_of(g: GraphView, node: Node) -> tuple[int, Dim, Dim] | None:
-    """Axis, start and end of a Slice along one axis by steps of 1, numbers or symbols, counted from the front.
+    """Axis, start and end of a Slice along one axis by steps of 1, numbers or symbols, counted from
+    the front.
 
     Returns:
         ``None`` when one of them is not known. The end may lie beyond the axis.
@@ -166,7 +208,9 @@ def span_of(g: GraphView, node: Node) -> tuple[int, Dim, Dim] | None:
     axis = None if shape is None else _axis(g, node, len(shape))
     if shape is None or axis is None:
         return None
-    start, end = (_from_front(_bound(g, node, name), shape[axis], far(g)) for name in ("starts", "ends"))
+    start, end = (
+        _from_front(_bound(g, node, name), shape[axis], far(g)) for name in ("starts", "ends")
+    )
     return None if start is None or end is None else (axis, start, end)
 
 
@@ -176,13 +220,19 @@ def far(g: GraphView) -> int:
 
 
 def _axis(g: GraphView, node: Node, rank: int) -> int | None:
-    """The only axis that a Slice by steps of 1 cuts, ``None`` when there are others or it is not known.
+    """The only axis that a Slice by steps of 1 cuts, ``None`` when there are others or it is not
+    known.
 
     Without ``axes`` it is the first one, as long as there is one start and one end.
     """
     axes, steps = (g.get_argument(node, name) for name in ("axes", "steps"))
     axes = [0] if axes is None else axes
-    if not isinstance(axes, list) or len(axes) != 1 or steps not in (None, [1]) or not -rank <= axes[0] < rank:
+    if (
+        not isinstance(axes, list)
+        or len(axes) != 1
+        or steps not in (None, [1])
+        or not -rank <= axes[0] < rank
+    ):
         return None
     return int(axes[0]) % rank
 
@@ -202,7 +252,10 @@ def _from_front(position: Dim | None, size: Dim, end: int) -> Dim | None:
 
 
 class Position(NamedTuple):
-    """One position of an axis, both counted from the front; the result is without the axis, or has size 1 there."""
+    """One position of an axis, both counted from the front.
+
+    The result is without the axis, or has size 1 there.
+    """
 
     axis: int
     place: int
@@ -211,7 +264,9 @@ class Position(NamedTuple):
 
 
 def position_of(g: GraphView, node: Node) -> Position | None:
-    """The position that a Gather takes, ``None`` for another node, and where one of the numbers is not known."""
+    """The position that a Gather takes, ``None`` for another node, and where one of the numbers is
+    not known.
+    """
     rank = g.info(node.input[1]).rank if is_op(node, "Gather") else None
     axis = axis_of(g, node) if rank in (0, 1) else None
     index = None if axis is None else g.get_constant_scalar(node.input[1])
@@ -222,7 +277,9 @@ def position_of(g: GraphView, node: Node) -> Position | None:
 
 
 def all_positions(g: GraphView, node: Node) -> list[Node] | None:
-    """The Gathers of all positions of an axis, in order, at least two; ``None`` when one is missing.
+    """The Gathers of all positions of an axis, in order, at least two.
+
+    ``None`` when one is missing.
 
     The node is one of them; the others drop the axis as it does, or leave it.
     """

@@ -23,7 +23,12 @@ _FEW: Final = 1 << 12
 _CONVERTING: Final = frozenset(("Cast", "Not", "Neg"))
 COMBINING: Final = ("Sub", "Mul", "Where", "And", "Or", "Equal")
 """Operators that make masks of numbers, which all runtimes compute alike, to the bit."""
-MIRRORED: Final = {"Less": "Greater", "LessOrEqual": "GreaterOrEqual", "Greater": "Less", "GreaterOrEqual": "LessOrEqual"}
+MIRRORED: Final = {
+    "Less": "Greater",
+    "LessOrEqual": "GreaterOrEqual",
+    "Greater": "Less",
+    "GreaterOrEqual": "LessOrEqual",
+}
 """The comparison that gives the same when its operands change places."""
 
 
@@ -41,7 +46,9 @@ def results_above(g: GraphView, node: Node) -> Iterator[str]:
 
 
 def measured_tensors(g: GraphView, node: Node) -> Iterator[tuple[str, Shape]]:
-    """Tensors whose sizes a node computes with, with their shapes: the operands of the Shape nodes above it."""
+    """Tensors whose sizes a node computes with, with their shapes: the operands of the Shape nodes
+    above it.
+    """
     for name in results_above(g, node):
         producer = g.node_before(name)
         shape = g.try_infer_shape(producer.input[0]) if is_op(producer, "Shape") else None
@@ -52,24 +59,35 @@ def measured_tensors(g: GraphView, node: Node) -> Iterator[tuple[str, Shape]]:
 def is_given_size(g: GraphView, dim: Dim) -> bool:
     """Whether a dimension is at least 1 as long as no input is empty along its first two axes.
 
-    These are the batch and the length, which a caller provides. A later axis may be empty (the past of a decoder
-    at its first step), and so may one that depends on data (the number of non-zero elements, ...).
+    These are the batch and the length, which a caller provides. A later axis may be empty (the past
+    of a decoder at its first step), and so may one that depends on data (the number of non-zero
+    elements, ...).
     """
     if not isinstance(dim, SymbolicDim) or dim.is_anonymous:
         return False
-    # Other symbols are at least 0 (past + n is 1 at the first step), and a part may be the whole (n - 1 is 0 then). Writing
-    # n + 1 for a leading n turns "n is at least 1" into "the new symbol is at least 0", which bounds can prove.
-    low = lower_bound(substitute(dim, {name: named(name) + 1 for name in dim.symbols & g.leading_symbols()}))
+    # Other symbols are at least 0 (past + n is 1 at the first step), and a part may be the whole (n
+    # - 1 is 0 then). Writing n + 1 for a leading n turns "n is at least 1" into "the new symbol is
+    # at least 0", which bounds can prove.
+    low = lower_bound(
+        substitute(dim, {name: named(name) + 1 for name in dim.symbols & g.leading_symbols()})
+    )
     return low is not None and low >= 1
 
 
 def may_be_empty(g: GraphView, dims: Sequence[Dim]) -> str:
-    """The assumption without which one of these axes may be empty, as kernels refuse it; ``""`` if none may be."""
+    """The assumption without which one of these axes may be empty, as kernels refuse it.
+
+    ``""`` if none may be.
+    """
     dim = next((dim for dim in dims if not is_nonzero(dim) and not is_given_size(g, dim)), None)
     if dim is None:
         return ""
     unknown = isinstance(dim, SymbolicDim) and dim.is_anonymous
-    return "an axis of unknown length may be empty" if unknown else f"an axis may be empty, unless {dim} >= 1 is assumed"
+    return (
+        "an axis of unknown length may be empty"
+        if unknown
+        else f"an axis may be empty, unless {dim} >= 1 is assumed"
+    )
 
 
 def find_run(shape: Shape, wanted: Sequence[Dim]) -> int | None:
@@ -87,11 +105,15 @@ def axes_part(shape: Shape, start: int, count: int) -> dict[str, Any]:
     return {"start": start or None, "end": end if end < len(shape) else None}
 
 
-def reshape_target(g: GraphView, source: Shape, result: Shape, inferred: Sequence[int] = ()) -> list[int] | None:
-    """A constant second operand for a Reshape (without ``allowzero``) between two shapes, ``None`` when there is none.
+def reshape_target(
+    g: GraphView, source: Shape, result: Shape, inferred: Sequence[int] = ()
+) -> list[int] | None:
+    """A constant second operand for a Reshape (without ``allowzero``) between two shapes, ``None``
+    when there is none.
 
-    Numbers are sizes, 0 copies an axis in its place, and -1 is one axis at most, such as one that the present target infers.
-    onnxruntime refuses -1 beside an axis of size 0, so a size copied beside it may not be 0.
+    Numbers are sizes, 0 copies an axis in its place, and -1 is one axis at most, such as one that
+    the present target infers. onnxruntime refuses -1 beside an axis of size 0, so a size copied
+    beside it may not be 0.
     """
     target: list[int] = []
     for position, dim in enumerate(result):
@@ -114,8 +136,14 @@ def reshape_target(g: GraphView, source: Shape, result: Shape, inferred: Sequenc
 
 
 def movement_between(g: GraphView, source: Shape, result: Shape) -> tuple[str, list[int]] | None:
-    """Unsqueeze or Squeeze and their axes, or Reshape and a constant target, between two shapes; ``None`` without any."""
-    for op_type, axes in (("Unsqueeze", inserted_ones(source, result)), ("Squeeze", inserted_ones(result, source))):
+    """Unsqueeze or Squeeze and their axes, or Reshape and a constant target, between two shapes.
+
+    ``None`` without any.
+    """
+    for op_type, axes in (
+        ("Unsqueeze", inserted_ones(source, result)),
+        ("Squeeze", inserted_ones(result, source)),
+    ):
         if axes is not None:
             return op_type, axes
     target = reshape_target(g, source, result)
@@ -126,11 +154,17 @@ def moved(g: PatternRewriter, name: str, op_type: str, numbers: Sequence[int]) -
     """A tensor after a movement of `movement_between`, or after a Transpose."""
     if op_type == "Reshape":
         return str(g.op.Reshape(name, np.array(numbers, dtype=np.int64)))
-    return str(getattr(g.op, op_type)(name, **{"perm" if op_type == "Transpose" else "axes": list(numbers)}))
+    return str(
+        getattr(g.op, op_type)(
+            name, **{"perm" if op_type == "Transpose" else "axes": list(numbers)}
+        )
+    )
 
 
 def expand_target(source: Shape, result: Shape) -> list[int] | None:
-    """A constant second operand for an Expand between two shapes, ``None`` when there is none. 1 keeps an axis."""
+    """A constant second operand for an Expand between two shapes, ``None`` when there is none. 1
+    keeps an axis.
+    """
     lead = len(result) - len(source)
     target: list[int] = []
     for position, dim in enumerate(result):
@@ -144,7 +178,10 @@ def expand_target(source: Shape, result: Shape) -> list[int] | None:
 
 
 def inserted_ones(source: Shape, result: Shape) -> list[int] | None:
-    """Axes of the result, all of size 1, without which it is the source; ``None`` when there are no such axes."""
+    """Axes of the result, all of size 1, without which it is the source.
+
+    ``None`` when there are no such axes.
+    """
     axes: list[int] = []
     for position, dim in enumerate(result):
         taken = position - len(axes)
@@ -166,13 +203,17 @@ def broadcast_shape(g: GraphView, names: Sequence[str]) -> Shape | None:
 
 
 def unstretched(g: GraphView, name: str) -> str | None:
-    """The operand of the Expand that makes a result, or of a Tile that repeats only axes of size 1; ``None`` otherwise."""
+    """The operand of the Expand that makes a result, or of a Tile that repeats only axes of size 1.
+
+    ``None`` otherwise.
+    """
     node = g.node_before(name)
     if not is_op(node, "Expand", "Tile"):
         return None
     if node.op_type == "Tile":
         source, result = g.try_infer_shape(node.input[0]), g.try_infer_shape(name)
-        if source is None or result is None or len(source) != len(result):  # an invalid Tile, in a branch that is never taken
+        # an invalid Tile, in a branch that is never taken
+        if source is None or result is None or len(source) != len(result):
             return None
         if any(a != 1 and a != b for a, b in zip(source, result, strict=True)):
             return None
@@ -180,27 +221,47 @@ def unstretched(g: GraphView, name: str) -> str | None:
 
 
 def uniform_value(g: GraphView, name: str, depth: int = 12) -> np.ndarray | None:
-    """The number that all elements of a result are equal to, as an array of rank 0; ``None`` when that is not known."""
+    """The number that all elements of a result are equal to, as an array of rank 0.
+
+    ``None`` when that is not known.
+    """
     shape = g.static_shape(name)
-    constant = g.get_computed_constant(name) if shape is not None and 0 < math.prod(shape) <= _FEW else None
+    constant = (
+        g.get_computed_constant(name)
+        if shape is not None and 0 < math.prod(shape) <= _FEW
+        else None
+    )
     node = g.node_before(name)
     if constant is not None:
         return _only_element(constant)
-    if node is None or node.domain or not depth or (node.output[0] != name and node.op_type != "Split"):
+    if (
+        node is None
+        or node.domain
+        or not depth
+        or (node.output[0] != name and node.op_type != "Split")
+    ):
         return None
     if node.op_type == "ConstantOfShape":
         value = node.attribute.get("value")
-        return numpy_helper.to_array(value).reshape(()) if isinstance(value, TensorProto) else np.zeros((), np.float32)
+        return (
+            numpy_helper.to_array(value).reshape(())
+            if isinstance(value, TensorProto)
+            else np.zeros((), np.float32)
+        )
     # A Resize that crops may read outside of its operand, where it takes another number.
     copies = node.op_type == "Resize" and node.get_attribute("mode") == "nearest"
-    if node.op_type in MOVING or (copies and node.get_attribute("coordinate_transformation_mode") != "tf_crop_and_resize"):
+    if node.op_type in MOVING or (
+        copies and node.get_attribute("coordinate_transformation_mode") != "tf_crop_and_resize"
+    ):
         return uniform_value(g, node.input[0], depth - 1)
     if node.op_type in _CONVERTING:
         inner = uniform_value(g, node.input[0], depth - 1)
         results = None if inner is None else g.evaluate(node, [inner])
         return None if results is None else results[0].reshape(())
     decided = _decided(g, node, depth - 1) if node.op_type in MIRRORED else None
-    return _combined(g, node, depth - 2) if decided is None and node.op_type in COMBINING else decided
+    return (
+        _combined(g, node, depth - 2) if decided is None and node.op_type in COMBINING else decided
+    )
 
 
 def _combined(g: GraphView, node: Node, depth: int) -> np.ndarray | None:
@@ -215,11 +276,17 @@ def _combined(g: GraphView, node: Node, depth: int) -> np.ndarray | None:
 
 
 def _decided(g: GraphView, node: Node, depth: int) -> np.ndarray | None:
-    """The result of a comparison of positions, which Range counts, with a number that none of them can reach."""
+    """The result of a comparison of positions, which Range counts, with a number that none of them
+    can reach.
+    """
     (a, b), op_type = node.input, node.op_type
     low, number = least_position(g, a, depth), uniform_value(g, b, depth)
     if low is None:
-        low, number, op_type = least_position(g, b, depth), uniform_value(g, a, depth), MIRRORED[op_type]
+        low, number, op_type = (
+            least_position(g, b, depth),
+            uniform_value(g, a, depth),
+            MIRRORED[op_type],
+        )
     if low is None or number is None:
         return None
     if low > number or (low == number and op_type in ("GreaterOrEqual", "Less")):
@@ -230,21 +297,32 @@ def _decided(g: GraphView, node: Node, depth: int) -> np.ndarray | None:
 def _only_element(constant: np.ndarray) -> np.ndarray | None:
     """The element that all elements of a constant equal, to the bit."""
     first = constant.ravel()[:1]
-    alike = constant.size == 1 or (constant.dtype != object and constant.tobytes() == first.tobytes() * constant.size)
+    alike = constant.size == 1 or (
+        constant.dtype != object and constant.tobytes() == first.tobytes() * constant.size
+    )
     return first.reshape(()) if alike else None
 
 
 def least_position(g: GraphView, name: str, depth: int = 8) -> int | None:
-    """The number from which the integers of a result count upwards; ``None`` when Range does not make it."""
+    """The number from which the integers of a result count upwards.
+
+    ``None`` when Range does not make it.
+    """
     node = g.node_before(name)
     if is_op(node, "Range"):
         first, step = (g.get_constant_scalar(node.input[place]) for place in (0, 2))
         return first if isinstance(first, int) and isinstance(step, int) and step > 0 else None
-    return least_position(g, node.input[0], depth - 1) if node is not None and depth and is_op(node, *MOVING) else None
+    return (
+        least_position(g, node.input[0], depth - 1)
+        if node is not None and depth and is_op(node, *MOVING)
+        else None
+    )
 
 
 def broadcasts_to(g: GraphView, name: str, other: str) -> bool:
-    """Whether a result is known to be broadcast-compatible with another one, without changing its shape."""
+    """Whether a result is known to be broadcast-compatible with another one, without changing its
+    shape.
+    """
     shape, wanted = g.try_infer_shape(name), g.try_infer_shape(other)
     if shape is None or wanted is None or len(shape) > len(wanted):
         return False

@@ -15,13 +15,17 @@ from hypothesis import HealthCheck, settings
 from xoptim.validate.session import SessionSettings, session_options
 from xoptim.validate.work import RunBudget
 
-settings.register_profile("any machine", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "any machine", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("any machine")  # --hypothesis-profile comes later
 
 
 @pytest.fixture(autouse=True)
 def _log_as_it_was() -> Iterator[None]:
-    """Reset the log of xoptim to that of a new process: the verbosity of one test must not affect another."""
+    """Reset the log of xoptim to that of a new process: the verbosity of one test must not affect
+    another.
+    """
     logger = logging.getLogger("xoptim")
     handlers = list(logger.handlers)
     logger.setLevel(logging.NOTSET)
@@ -33,7 +37,9 @@ def _log_as_it_was() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="module")
 def _frozen() -> None:
-    """Exclude objects that earlier tests keep from later garbage collections, which otherwise take up to two seconds each."""
+    """Exclude objects that earlier tests keep from later garbage collections, which otherwise take
+    up to two seconds each.
+    """
     gc.collect()
     gc.freeze()
 
@@ -47,7 +53,10 @@ _BRIEFLY = {
     ("xoptim.cli.commands.optimize", "PATIENCE"): 0.01,
     ("xoptim.cli.commands.report", "PATIENCE"): 0.01,
 }
-"""Seconds of measurements. Each of them has a fewest number of runs besides, which is left as it is."""
+"""Seconds of measurements.
+
+Each of them has a fewest number of runs besides, which is left as it is.
+"""
 
 
 @pytest.fixture
@@ -72,7 +81,9 @@ class _EvenBudget(RunBudget):
 
 
 def _calmly(settings: SessionSettings) -> Any:
-    """The options of a session whose threads wait without spinning: sessions of small models take a fifth of the time."""
+    """The options of a session whose threads wait without spinning: sessions of small models take a
+    fifth of the time.
+    """
     options = session_options(settings)
     if "session.intra_op.allow_spinning" not in dict(settings.entries):
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
@@ -90,8 +101,14 @@ def _even_runs() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _own_signals() -> Iterator[None]:
-    """A test that runs a command in this process leaves no handler of signals: children would inherit it."""
-    numbers = [number for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", None)) if number is not None]
+    """A test that runs a command in this process leaves no handler of signals: children would
+    inherit it.
+    """
+    numbers = [
+        number
+        for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", None))
+        if number is not None
+    ]
     before = {number: signal.getsignal(number) for number in numbers}
     yield
     for number, handler in before.items():
@@ -104,7 +121,8 @@ def faster(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything with fewer bits is taken for faster, whatever it takes here."""
     monkeypatch.setattr("xoptim.precision.attempts.worthwhile", lambda products, _: list(products))
     monkeypatch.setattr(
-        "xoptim.precision.attempts.fastest", lambda _, made, __: next((each for each in made if each.patterns), None)
+        "xoptim.precision.attempts.fastest",
+        lambda _, made, __: next((each for each in made if each.patterns), None),
     )
 
 
@@ -114,18 +132,29 @@ LEFT_OUT = pytest.StashKey[int]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option that runs the tests of some files only."""
-    parser.addoption("--share", default="0/1", metavar="K/N", help="run the tests of every N-th file, from number K on")
+    parser.addoption(
+        "--share",
+        default="0/1",
+        metavar="K/N",
+        help="run the tests of every N-th file, from number K on",
+    )
 
 
 def is_in_share(path: Path, share: str) -> bool:
-    """Whether a file belongs to a share ``K/N`` of all files, by its name: other files do not matter."""
+    """Whether a file belongs to a share ``K/N`` of all files, by its name: other files do not
+    matter.
+    """
     number, count = map(int, share.split("/"))
     return crc32(path.name.encode()) % count == number
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
-    """Run the tests of a file in one process, since they share fixtures; a test can set another group.
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Iterator[None]:
+    """Run the tests of a file in one process, since they share fixtures.
+
+    A test can set another group.
 
     Files with slow tests start first, so that no process runs one of them alone at the end.
     """
@@ -141,7 +170,9 @@ def pytest_deselected(items: list[pytest.Item]) -> None:
     """Count the slow tests."""
     if items:
         stash = items[0].config.stash
-        stash[LEFT_OUT] = stash.get(LEFT_OUT, 0) + sum(item.get_closest_marker("slow") is not None for item in items)
+        stash[LEFT_OUT] = stash.get(LEFT_OUT, 0) + sum(
+            item.get_closest_marker("slow") is not None for item in items
+        )
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -157,7 +188,9 @@ def pytest_testnodedown(node: Any) -> None:
     node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left out", 0)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
     """Say what was not run."""
     left_out = config.stash.get(LEFT_OUT, 0)
     if left_out and config.option.markexpr:

@@ -1,7 +1,9 @@
-"""Run a share of the tests that are not slow on a slowed machine: ``make test-loaded`` or ``python -m tests.loaded``.
+"""Run a share of the tests that are not slow on a slowed machine: ``make test-loaded`` or ``python
+-m tests.loaded``.
 
-One thread in each library, a random order, and a busy loop on each core. The result must be that of a quiet machine.
-The share is every sixth file, another one after each commit, so that the tests of all files are run in turn.
+One thread in each library, a random order, and a busy loop on each core. The result must be that of
+a quiet machine. The share is every sixth file, another one after each commit, so that the tests of
+all files are run in turn.
 """
 
 import argparse
@@ -34,7 +36,9 @@ def commits() -> int:
 @contextmanager
 def busy() -> Iterator[None]:
     """Busy loops in processes of their own, which end with the block."""
-    loops = [subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"]) for _ in range(LOOPS)]
+    loops = [
+        subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"]) for _ in range(LOOPS)
+    ]
     try:
         yield
     finally:
@@ -46,16 +50,32 @@ def busy() -> Iterator[None]:
 def main() -> int:
     """The exit status is that of pytest."""
     parser = argparse.ArgumentParser(prog="python -m tests.loaded", description=__doc__)
-    parser.add_argument("--shares", type=int, default=6, help="parts of which one is run (default: %(default)s)")
+    parser.add_argument(
+        "--shares", type=int, default=6, help="parts of which one is run (default: %(default)s)"
+    )
     parser.add_argument("words", nargs="*", help="further words for pytest, such as files")
     given = parser.parse_args()
     share = f"{commits() % given.shares}/{given.shares}"
-    words = [sys.executable, "-m", "pytest", "-n", "auto", "--dist", "loadgroup", "-m", "not slow", "--share", share]
+    words = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-n",
+        "auto",
+        "--dist",
+        "loadgroup",
+        "-m",
+        "not slow",
+        "--share",
+        share,
+    ]
     if hasattr(os, "nice"):
         os.nice(LOW)
     with busy():
         environment = {**os.environ, **dict.fromkeys(THREADS, "1")}
-        return subprocess.run([*words, *given.words], cwd=ROOT, env=environment, check=False).returncode
+        return subprocess.run(
+            [*words, *given.words], cwd=ROOT, env=environment, check=False
+        ).returncode
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""Marks for tests that need an execution provider of a plug-in, and fakes of plug-ins that do not work."""
+"""Marks for tests that need an execution provider of a plug-in, and fakes of plug-ins that do not
+work.
+"""
 
 import sys
 from functools import cache
@@ -51,7 +53,9 @@ def array(value: Value) -> np.ndarray:
 
 
 def fake_package(name: str, text: str, folder: Path, patch: pytest.MonkeyPatch) -> None:
-    """Put a module of this text in place of the package of a plug-in, in this process and its children."""
+    """Put a module of this text in place of the package of a plug-in, in this process and its
+    children.
+    """
     plugin = plugin_named(name)
     assert plugin is not None
     (folder / f"{plugin.module}.py").write_text(text)

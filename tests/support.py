@@ -1,4 +1,6 @@
-"""Helpers of several tests: models from text, runs, and a check of all bookkeeping of a graph against the nodes."""
+"""Helpers of several tests: models from text, runs, and a check of all bookkeeping of a graph
+against the nodes.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,13 +23,22 @@ from xoptim.graph.walk import owner_in
 
 
 def in_parts(name: str, count: int) -> pytest.MarkDecorator:
-    """Parametrizes a battery of similar cases by the number of a part of them, from 0; all parts but the first are slow."""
-    return pytest.mark.parametrize(name, [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, count))])
+    """Parametrizes a battery of similar cases by the number of a part of them, from 0.
+
+    All parts but the first are slow.
+    """
+    return pytest.mark.parametrize(
+        name, [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, count))]
+    )
 
 
-def parse(text: str, opset: int = 18, *, ir_version: int = 10, domains: Mapping[str, int] | None = None) -> onnx.ModelProto:
+def parse(
+    text: str, opset: int = 18, *, ir_version: int = 10, domains: Mapping[str, int] | None = None
+) -> onnx.ModelProto:
     """A model from ONNX text, without its header; functions may follow the graph."""
-    imports = ", ".join(f'"{domain}" : {version}' for domain, version in {"": opset, **(domains or {})}.items())
+    imports = ", ".join(
+        f'"{domain}" : {version}' for domain, version in {"": opset, **(domains or {})}.items()
+    )
     return onnx.parser.parse_model(f"<ir_version: {ir_version}, opset_import: [{imports}]> {text}")
 
 
@@ -53,7 +64,9 @@ def types(graph: Graph | Model | onnx.ModelProto | onnx.GraphProto) -> list[str]
         graph = graph.graph
     if isinstance(graph, onnx.ModelProto):
         graph = graph.graph
-    return [node.op_type for node in (graph.node if isinstance(graph, onnx.GraphProto) else graph.nodes)]
+    return [
+        node.op_type for node in (graph.node if isinstance(graph, onnx.GraphProto) else graph.nodes)
+    ]
 
 
 def node_of(graph: Graph | Model, op_type: str, index: int = 0) -> Node:
@@ -62,16 +75,26 @@ def node_of(graph: Graph | Model, op_type: str, index: int = 0) -> Node:
     return [node for node in graph.nodes if node.op_type == op_type][index]
 
 
-def replace(graph: Graph, removed: Sequence[Node], added: Sequence[Node], insert_at: Node | None = None) -> None:
+def replace(
+    graph: Graph, removed: Sequence[Node], added: Sequence[Node], insert_at: Node | None = None
+) -> None:
     """Take some nodes out of a graph and put others in, in one edit."""
     Edit(graph).commit(removed, added, insert_at)
 
 
-def run(model: onnx.ModelProto, feeds: Mapping[str, Any], base: str | None = None, *, optimized: bool = False) -> list[Any]:
+def run(
+    model: onnx.ModelProto,
+    feeds: Mapping[str, Any],
+    base: str | None = None,
+    *,
+    optimized: bool = False,
+) -> list[Any]:
     """Outputs on onnxruntime's CPU provider, without its own optimizations unless asked for."""
     options = onnxruntime.SessionOptions()
     levels = onnxruntime.GraphOptimizationLevel
-    options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimized else levels.ORT_DISABLE_ALL
+    options.graph_optimization_level = (
+        levels.ORT_ENABLE_ALL if optimized else levels.ORT_DISABLE_ALL
+    )
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
     source: Any = model.SerializeToString() if base is None else base
@@ -92,7 +115,9 @@ def text_of(model: Model) -> bytes:
 
 
 def verify(model: Model) -> None:
-    """Compare the tables of every graph with what its nodes say, and the order with what they read."""
+    """Compare the tables of every graph with what its nodes say, and the order with what they
+    read.
+    """
     captures: dict[int, dict[str, Counter[Node]]] = {}
     graphs = list(model.graphs())
     for graph in graphs:
@@ -111,10 +136,19 @@ def verify(model: Model) -> None:
     for graph in graphs:
         _verify_order(graph)
         nodes = list(graph.nodes)
-        defined = {*graph.inputs, *graph.declared_inputs, *graph.initializers, *(n for node in nodes for n in node.output if n)}
+        defined = {
+            *graph.inputs,
+            *graph.declared_inputs,
+            *graph.initializers,
+            *(n for node in nodes for n in node.output if n),
+        }
         described = {name for name, _ in graph.all_known()}
-        assert described == defined, f"facts describe the values that exist and nothing else, not {described ^ defined}"
-        assert graph.definitions._producers == {name: node for node in nodes for name in node.output if name}
+        assert described == defined, (
+            f"facts describe the values that exist and nothing else, not {described ^ defined}"
+        )
+        assert graph.definitions._producers == {
+            name: node for node in nodes for name in node.output if name
+        }
         uses: dict[str, Counter[Node]] = {}
         for node in nodes:
             for name in filter(None, node.input):
@@ -132,7 +166,10 @@ def verify(model: Model) -> None:
 
 def _counts(uses: Uses) -> dict[str, dict[Node, int]]:
     """All readers and how often they read, by result."""
-    return {name: {found: 1} if isinstance(found, Node) else dict(found) for name, found in uses._table.items()}
+    return {
+        name: {found: 1} if isinstance(found, Node) else dict(found)
+        for name, found in uses._table.items()
+    }
 
 
 def _verify_order(graph: Graph) -> None:
@@ -145,6 +182,9 @@ def _verify_order(graph: Graph) -> None:
         for body in node.bodies.values():
             assert body.owner is node
     for name, producer in graph.definitions._producers.items():
-        readers: Sequence[Node] = [*graph.consumers(name), *(owner_in(graph, n) for n in graph.captures(name))]
+        readers: Sequence[Node] = [
+            *graph.consumers(name),
+            *(owner_in(graph, n) for n in graph.captures(name)),
+        ]
         for reader in readers:
             assert producer.label < reader.label, f"{reader!r} comes before {producer!r}"

@@ -19,7 +19,8 @@ agraph (bool c, float[N,3] x) => (float[M,3] y, seq(float[2]) s) <float[2] w = {
     >
     s = SequenceConstruct (w, w)
 }
-<domain: "local", opset_import: ["" : 18]> scaled <alpha> (a) => (b) { b = LeakyRelu <alpha: float = @alpha> (a) }
+<domain: "local",
+  opset_import: ["" : 18]> scaled <alpha> (a) => (b) { b = LeakyRelu <alpha: float = @alpha> (a) }
 """
 
 
@@ -32,7 +33,9 @@ def test_demo_model_is_written_and_runs(tmp_path: pathlib.Path) -> None:
     (got,) = run(model, {"x": x})
     weights = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     hidden = np.maximum(x @ weights["layers.0.weight"].T + weights["layers.0.bias"], 0)
-    np.testing.assert_allclose(got, hidden @ weights["layers.2.weight"].T + weights["layers.2.bias"], rtol=1e-5)
+    np.testing.assert_allclose(
+        got, hidden @ weights["layers.2.weight"].T + weights["layers.2.bias"], rtol=1e-5
+    )
 
 
 def test_text_of_the_demo_model() -> None:
@@ -75,12 +78,16 @@ def test_text_of_parts() -> None:
     model = onnx.parser.parse_model(NESTED)
     assert pretty_onnx(model.graph).startswith("input: c bool[]\n")
     assert pretty_onnx(model.functions[0]).startswith("function: local.scaled(a, @alpha) -> b\n")
-    node = helper.make_node("Op", ["a", "", "b"], ["c", "", "d"], domain="my", names=["x", "y"], scales=[0.1, 2.0], k=3)
+    node = helper.make_node(
+        "Op", ["a", "", "b"], ["c", "", "d"], domain="my", names=["x", "y"], scales=[0.1, 2.0], k=3
+    )
     assert pretty_onnx(node) == "my.Op(a, _, b, k=3, names=['x', 'y'], scales=[0.1, 2]) -> c, _, d"
 
 
 def test_weights_in_other_files_are_not_read() -> None:
-    tensor = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[2], data_location=TensorProto.EXTERNAL)
+    tensor = TensorProto(
+        name="w", data_type=TensorProto.FLOAT, dims=[2], data_location=TensorProto.EXTERNAL
+    )
     assert pretty_onnx(onnx.GraphProto(initializer=[tensor])) == "init: w float[2] in another file"
 
 

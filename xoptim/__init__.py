@@ -1,4 +1,6 @@
-"""Optimizes ONNX graphs by patterns and proves with onnxruntime that the result computes the same numbers."""
+"""Optimizes ONNX graphs by patterns and proves with onnxruntime that the result computes the same
+numbers.
+"""
 
 # ruff: noqa: F405
 
@@ -11,8 +13,8 @@ if TYPE_CHECKING:
 
     __version__: str
 
-# Otherwise onnxruntime (1.29 and later) sends names and hashes of the models that it loads to Microsoft. It reads this once,
-# when it starts.
+# Otherwise onnxruntime (1.29 and later) sends names and hashes of the models that it loads to
+# Microsoft. It reads this once, when it starts.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 
@@ -25,7 +27,9 @@ if not TYPE_CHECKING:  # a type checker knows the names, and would take any othe
         door = None if name.startswith("_") else import_module("xoptim.door")
         if door is None or name not in vars(door):
             raise AttributeError(f"module 'xoptim' has no attribute {name!r}")
-        globals().update({each: value for each, value in vars(door).items() if not each.startswith("_")})
+        globals().update(
+            {each: value for each, value in vars(door).items() if not each.startswith("_")}
+        )
         return globals()[name]
 
 

@@ -1,4 +1,6 @@
-"""Helpers of the documentation: a small model for experiments, and models as text and as pictures."""
+"""Helpers of the documentation: a small model for experiments, and models as text and as
+pictures.
+"""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,10 +19,11 @@ _MOST_VALUES = 6
 
 
 def demo_mlp_model(path: str | os.PathLike[str] | None = None) -> onnx.ModelProto:
-    """A perceptron with one hidden layer, as torch exports it: the weights are transposed at run time.
+    """A perceptron with one hidden layer, as torch exports it: the weights are transposed at run
+    time.
 
-    Shapes: ``x`` is (3, 10), the hidden layer (3, 32), the output (3, 1). The weights are random, always the same. Returns the
-    model. ``path``: file to write, if any.
+    Shapes: ``x`` is (3, 10), the hidden layer (3, 32), the output (3, 1). The weights are random,
+    always the same. Returns the model. ``path``: file to write, if any.
     """
     rng = np.random.default_rng(0)
 
@@ -35,9 +38,14 @@ def demo_mlp_model(path: str | os.PathLike[str] | None = None) -> onnx.ModelProt
     nodes = [*_layer(0, "x", "linear"), relu, *_layer(2, "relu", "output")]
     weights = [uniform("layers.0.weight", 10, 32, 10), uniform("layers.0.bias", 10, 32)]
     weights += [uniform("layers.2.weight", 32, 1, 32), uniform("layers.2.bias", 32, 1)]
-    known = [value("layers.0.weight.t", 10, 32), *(value(name, 3, 32) for name in ("linear.product", "linear", "relu"))]
+    known = [
+        value("layers.0.weight.t", 10, 32),
+        *(value(name, 3, 32) for name in ("linear.product", "linear", "relu")),
+    ]
     known += [value("layers.2.weight.t", 32, 1), value("output.product", 3, 1)]
-    graph = helper.make_graph(nodes, "mlp", [value("x", 3, 10)], [value("output", 3, 1)], weights, value_info=known)
+    graph = helper.make_graph(
+        nodes, "mlp", [value("x", 3, 10)], [value("output", 3, 1)], weights, value_info=known
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
     if path is not None:
         onnx.save(model, path)
@@ -47,17 +55,26 @@ def demo_mlp_model(path: str | os.PathLike[str] | None = None) -> onnx.ModelProt
 def _layer(index: int, source: str, result: str) -> list[onnx.NodeProto]:
     weight = f"layers.{index}.weight"
     return [
-        helper.make_node("Transpose", [weight], [f"{weight}.t"], name=f"transpose_{index}", perm=[1, 0]),
-        helper.make_node("MatMul", [source, f"{weight}.t"], [f"{result}.product"], name=f"matmul_{index}"),
-        helper.make_node("Add", [f"{result}.product", f"layers.{index}.bias"], [result], name=f"add_{index}"),
+        helper.make_node(
+            "Transpose", [weight], [f"{weight}.t"], name=f"transpose_{index}", perm=[1, 0]
+        ),
+        helper.make_node(
+            "MatMul", [source, f"{weight}.t"], [f"{result}.product"], name=f"matmul_{index}"
+        ),
+        helper.make_node(
+            "Add", [f"{result}.product", f"layers.{index}.bias"], [result], name=f"add_{index}"
+        ),
     ]
 
 
-def pretty_onnx(model: onnx.ModelProto | onnx.GraphProto | onnx.FunctionProto | onnx.NodeProto) -> str:
-    """A model as text: one line for each input, initializer, node and output, with attributes and types.
+def pretty_onnx(
+    model: onnx.ModelProto | onnx.GraphProto | onnx.FunctionProto | onnx.NodeProto,
+) -> str:
+    """A model as text: one line for each input, initializer, node and output, with attributes and
+    types.
 
-    Subgraphs and functions follow the line they belong to, indented. Large values are not shown, and weights in other
-    files are not read.
+    Subgraphs and functions follow the line they belong to, indented. Large values are not shown,
+    and weights in other files are not read.
     """
     if isinstance(model, onnx.NodeProto):
         return "\n".join(_node_lines(model, {}))
@@ -101,10 +118,20 @@ def _graph_lines(graph: onnx.GraphProto, outer: Mapping[str, str]) -> Iterator[s
 
 
 def _node_lines(node: onnx.NodeProto, types: Mapping[str, str]) -> Iterator[str]:
-    graphs = [(a.name, graph) for a in node.attribute for graph in ([a.g] if a.type == AttributeProto.GRAPH else a.graphs)]
-    plain = [f"{a.name}={_attribute(a)}" for a in node.attribute if not a.graphs and a.type != AttributeProto.GRAPH]
+    graphs = [
+        (a.name, graph)
+        for a in node.attribute
+        for graph in ([a.g] if a.type == AttributeProto.GRAPH else a.graphs)
+    ]
+    plain = [
+        f"{a.name}={_attribute(a)}"
+        for a in node.attribute
+        if not a.graphs and a.type != AttributeProto.GRAPH
+    ]
     operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
-    results = ", ".join(f"{name} {types[name]}" if name in types else name or "_" for name in node.output)
+    results = ", ".join(
+        f"{name} {types[name]}" if name in types else name or "_" for name in node.output
+    )
     yield f"{operator}({', '.join((*(name or '_' for name in node.input), *plain))}) -> {results}"
     for name, graph in graphs:
         yield f"    {name}:"
@@ -112,7 +139,11 @@ def _node_lines(node: onnx.NodeProto, types: Mapping[str, str]) -> Iterator[str]
 
 
 def _types(values: Iterable[onnx.ValueInfoProto]) -> dict[str, str]:
-    return {value.name: _type(value.type) for value in values if value.type.WhichOneof("value") is not None}
+    return {
+        value.name: _type(value.type)
+        for value in values
+        if value.type.WhichOneof("value") is not None
+    }
 
 
 def _type(proto: onnx.TypeProto) -> str:
@@ -133,7 +164,9 @@ def _tensor_type(proto: onnx.TypeProto.Tensor | onnx.TypeProto.SparseTensor) -> 
     name = type_name(proto.elem_type)
     if not proto.HasField("shape"):
         return name + "[...]"
-    return name + _dims(d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in proto.shape.dim)
+    return name + _dims(
+        d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in proto.shape.dim
+    )
 
 
 def _dims(dims: Iterable[int | str]) -> str:
@@ -150,7 +183,10 @@ def _tensor(tensor: TensorProto) -> str:
 def _values(tensor: TensorProto) -> str:
     array = numpy_helper.to_array(tensor)
     items = array.ravel().tolist()
-    shown = [f"{v:.6g}" if isinstance(v, float) else repr(v) if isinstance(v, (str, bytes)) else str(v) for v in items]
+    shown = [
+        f"{v:.6g}" if isinstance(v, float) else repr(v) if isinstance(v, (str, bytes)) else str(v)
+        for v in items
+    ]
     return shown[0] if array.ndim == 0 else f"[{', '.join(shown)}]"
 
 
@@ -170,27 +206,47 @@ def _attribute(attribute: AttributeProto) -> str:
 def to_dot(model: onnx.ModelProto) -> str:
     """A model as a picture in Graphviz' language.
 
-    Boxes are nodes, labelled with the operator and its attributes; ovals are inputs and outputs, grey notes are
-    initializers; an edge carries the name and type of the result that flows along it. Subgraphs are frames.
+    Boxes are nodes, labelled with the operator and its attributes; ovals are inputs and outputs,
+    grey notes are initializers; an edge carries the name and type of the result that flows along
+    it. Subgraphs are frames.
     """
-    return "\n".join(("digraph {", "  node [shape=box, fontsize=11]", "  edge [fontsize=8]", *_Dot().graph(model.graph), "}"))
+    return "\n".join(
+        (
+            "digraph {",
+            "  node [shape=box, fontsize=11]",
+            "  edge [fontsize=8]",
+            *_Dot().graph(model.graph),
+            "}",
+        )
+    )
 
 
 class _Dot:
-    """Lines of a picture; identifiers are numbers, because names of results may hold any character."""
+    """Lines of a picture.
+
+    Identifiers are numbers, because names of results may hold any character.
+    """
 
     def __init__(self) -> None:
         self.count = 0
 
-    def graph(self, graph: onnx.GraphProto, outer: Mapping[str, tuple[str, str]] | None = None) -> Iterator[str]:
-        """Lines of a graph. ``outer`` maps results of the surrounding graphs to their vertex and their label."""
+    def graph(
+        self, graph: onnx.GraphProto, outer: Mapping[str, tuple[str, str]] | None = None
+    ) -> Iterator[str]:
+        """Lines of a graph.
+
+        ``outer`` maps results of the surrounding graphs to their vertex and their label.
+        """
         types = _types((*graph.value_info, *graph.input, *graph.output))
         sources = dict(outer or {})
         for value in graph.input:
             yield self._vertex(f"{value.name}\n{_type(value.type)}", "shape=oval")
             sources[value.name] = self._last(), ""
         for tensor in graph.initializer:
-            yield self._vertex(f"{tensor.name}\n{_tensor(tensor)}", "shape=note, color=grey, fontcolor=grey, fontsize=8")
+            yield self._vertex(
+                f"{tensor.name}\n{_tensor(tensor)}",
+                "shape=note, color=grey, fontcolor=grey, fontsize=8",
+            )
             sources[tensor.name] = self._last(), ""
         for node in graph.node:
             yield from self._node(node, sources, types)
@@ -198,14 +254,22 @@ class _Dot:
             yield self._vertex(f"{value.name}\n{_type(value.type)}", "shape=oval")
             yield from self._edges([value.name], sources, self._last())
 
-    def _node(self, node: onnx.NodeProto, sources: dict[str, tuple[str, str]], types: Mapping[str, str]) -> Iterator[str]:
-        graphs = [a for a in node.attribute if a.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS)]
+    def _node(
+        self, node: onnx.NodeProto, sources: dict[str, tuple[str, str]], types: Mapping[str, str]
+    ) -> Iterator[str]:
+        graphs = [
+            a for a in node.attribute if a.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS)
+        ]
         plain = "\n".join(f"{a.name}={_attribute(a)}" for a in node.attribute if a not in graphs)
-        yield self._vertex(f"{node.domain}.{node.op_type}".lstrip(".") + ("\n" + plain if plain else ""))
+        yield self._vertex(
+            f"{node.domain}.{node.op_type}".lstrip(".") + ("\n" + plain if plain else "")
+        )
         vertex = self._last()
         yield from self._edges(node.input, sources, vertex)
         for attribute in graphs:
-            for graph in [attribute.g] if attribute.type == AttributeProto.GRAPH else attribute.graphs:
+            for graph in (
+                [attribute.g] if attribute.type == AttributeProto.GRAPH else attribute.graphs
+            ):
                 self.count += 1
                 yield f"  subgraph cluster_{self.count} {{"
                 yield f"  label={_quoted(f'{node.op_type} {attribute.name}')}"
@@ -222,7 +286,9 @@ class _Dot:
         return f"v{self.count}"
 
     @staticmethod
-    def _edges(names: Iterable[str], sources: Mapping[str, tuple[str, str]], target: str) -> Iterator[str]:
+    def _edges(
+        names: Iterable[str], sources: Mapping[str, tuple[str, str]], target: str
+    ) -> Iterator[str]:
         for name in names:
             if name in sources:
                 vertex, label = sources[name]

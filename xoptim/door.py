@@ -1,6 +1,7 @@
 """The names of the public door: `xoptim` loads them when one is asked for.
 
-`xoptim.__all__` lists the usual ones; the others have a room of their own too (`xoptim.match`, `xoptim.dialects`, ...).
+`xoptim.__all__` lists the usual ones; the others have a room of their own too (`xoptim.match`,
+`xoptim.dialects`, ...).
 """
 
 from xoptim.api.diagnosing import (
@@ -10,7 +11,12 @@ from xoptim.api.diagnosing import (
     explain as explain,
     find_matches as find_matches,
 )
-from xoptim.api.optimizing import optimize as optimize, optimize_file as optimize_file, outline as outline, verify as verify
+from xoptim.api.optimizing import (
+    optimize as optimize,
+    optimize_file as optimize_file,
+    outline as outline,
+    verify as verify,
+)
 from xoptim.api.placing import place as place
 from xoptim.api.preparing import extract as extract, infer as infer, prepare as prepare
 from xoptim.api.rules import (
@@ -21,7 +27,10 @@ from xoptim.api.rules import (
     register_rewrite as register_rewrite,
     rewrite_rule as rewrite_rule,
 )
-from xoptim.api.whole_model import GlobalRewriter as GlobalRewriter, global_rewriter as global_rewriter
+from xoptim.api.whole_model import (
+    GlobalRewriter as GlobalRewriter,
+    global_rewriter as global_rewriter,
+)
 from xoptim.batching.running import batch as batch
 from xoptim.blocks.finding import Repetition as Repetition, repetitions as repetitions
 from xoptim.catalogue.database import database as database, register as register
@@ -41,7 +50,10 @@ from xoptim.dialects.local import local_rewriter as local_rewriter
 from xoptim.dialects.shortcuts import OpRemove as OpRemove, OpSub as OpSub, PatternSub as PatternSub
 from xoptim.engine.events import Event as Event
 from xoptim.engine.options import OptimizationOptions as OptimizationOptions
-from xoptim.engine.run import ReverseNavigator as ReverseNavigator, TopologicalNavigator as TopologicalNavigator
+from xoptim.engine.run import (
+    ReverseNavigator as ReverseNavigator,
+    TopologicalNavigator as TopologicalNavigator,
+)
 from xoptim.facts.deprecation import deprecated as _deprecated
 from xoptim.facts.dtypes import Exactness as Exactness
 from xoptim.facts.errors import (
@@ -57,10 +69,19 @@ from xoptim.graph.graph import Graph as Graph
 from xoptim.graph.node import Node as Node
 from xoptim.graph.save import save_proto as _save
 from xoptim.match.easy import EasyPatternOptimization as EasyPatternOptimization, Match as Match
-from xoptim.match.pattern import MatchResult as MatchResult, PatternOptimization as PatternOptimization
+from xoptim.match.pattern import (
+    MatchResult as MatchResult,
+    PatternOptimization as PatternOptimization,
+)
 from xoptim.match.refusal import Refusal as Refusal
 from xoptim.match.rewrite import Example as Example, ModelPass as ModelPass, Rewrite as Rewrite
-from xoptim.match.trace import ANY as ANY, Constant as Constant, Optional as Optional, Scalar as Scalar, Variadic as Variadic
+from xoptim.match.trace import (
+    ANY as ANY,
+    Constant as Constant,
+    Optional as Optional,
+    Scalar as Scalar,
+    Variadic as Variadic,
+)
 from xoptim.match.view import (
     GraphBuilderPatternOptimization as GraphBuilderPatternOptimization,
     PatternRewriter as PatternRewriter,

@@ -1,4 +1,6 @@
-"""The commands, one a file: ``new_pattern.py`` defines ``new_pattern_command``, which is ``xopt new-pattern``."""
+"""The commands, one a file: ``new_pattern.py`` defines ``new_pattern_command``, which is ``xopt
+new-pattern``.
+"""
 
 from importlib import import_module
 from pkgutil import iter_modules
@@ -7,13 +9,23 @@ from typing import Final
 import click
 
 COMMANDS: Final[tuple[click.Command, ...]] = tuple(
-    getattr(import_module(f"{__name__}.{module.name}"), f"{module.name}_command") for module in iter_modules(__path__)
+    getattr(import_module(f"{__name__}.{module.name}"), f"{module.name}_command")
+    for module in iter_modules(__path__)
 )
 """All commands."""
 GROUPS: Final = {
     "Commands": ("optimize", "explain", "verify", "bench", "tune"),
     "Many models": ("batch", "check"),
-    "One model, or two": ("place", "stats", "diff", "report", "sensitivity", "extract", "infer", "mine"),
+    "One model, or two": (
+        "place",
+        "stats",
+        "diff",
+        "report",
+        "sensitivity",
+        "extract",
+        "infer",
+        "mine",
+    ),
     "Patterns": ("list", "show", "find", "apply", "new-pattern"),
     "Looking for defects": ("bisect", "replay", "doctor"),
     "Shells": ("completion",),

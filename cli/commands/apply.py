@@ -56,7 +56,9 @@ def apply_command(model: Path, pattern: str, choices: _Choices) -> int:
         return DIFFERENT
     optimized = perf_counter() - loaded
     with drafted(target, choices.weights) as draft, Progress(enabled=False) as progress:
-        proof = Proof(builder, draft.export(builder.model), draft.folder, before, loaded - start, optimized)
+        proof = Proof(
+            builder, draft.export(builder.model), draft.folder, before, loaded - start, optimized
+        )
         if choices.verify:
             start = perf_counter()
             proof.reports = compare_each_provider(model, proof, checks)

@@ -8,7 +8,14 @@ from typing import Any, Final
 
 import click
 from click.core import ParameterSource
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from xoptim import batch
 from xoptim.batching import BatchOptions, BatchReport, Record, Step
@@ -32,19 +39,37 @@ _NAMING_FILES: Final = (_LIBRARIES, "rewrite", "feeds", "test_data")
 @dataclass(frozen=True)
 class _Choices:
     output: Path = option(
-        "Folder of the results.", "-o", "--output", type=click.Path(file_okay=False, path_type=Path), required=True
+        "Folder of the results.",
+        "-o",
+        "--output",
+        type=click.Path(file_okay=False, path_type=Path),
+        required=True,
     )
-    jobs: int = option("Models at a time (default: number of cores).", "-j", "--jobs", type=click.IntRange(min=0), default=0)
+    jobs: int = option(
+        "Models at a time (default: number of cores).",
+        "-j",
+        "--jobs",
+        type=click.IntRange(min=0),
+        default=0,
+    )
     timeout: float | None = duration("Time after which a model is given up.")
-    memory: str | None = option("Private memory that the process of a model may reserve: 4GB (Linux).", metavar="SIZE")
+    memory: str | None = option(
+        "Private memory that the process of a model may reserve: 4GB (Linux).", metavar="SIZE"
+    )
     resume: bool = switch("Skip models that are done and unchanged.")
-    scheduler: str = option("Scheduler of a Dask cluster that does the work: tcp://host:8786.", default="", metavar="ADDRESS")
+    scheduler: str = option(
+        "Scheduler of a Dask cluster that does the work: tcp://host:8786.",
+        default="",
+        metavar="ADDRESS",
+    )
     quiet: bool = flag("Print only errors.", "-q", "--quiet")
 
 
 @dataclass(frozen=True)
 class _Shared(Choices):
-    """The options of ``xopt MODEL`` without those that make no sense for many models, or that a batch defines itself."""
+    """The options of ``xopt MODEL`` without those that make no sense for many models, or that a
+    batch defines itself.
+    """
 
     output: Path | None = None
     in_place: bool = False
@@ -61,13 +86,15 @@ SHARED: Final = names_of(_Shared)
 
 @command("batch", models={"type": click.Path(), "metavar": "FOLDER|GLOB|LIST"})
 def batch_command(context: click.Context, models: str, choices: _Choices, shared: _Shared) -> int:
-    """Optimize all models of a folder, of a pattern such as "models/**/*.onnx", or of a text file with a path a line.
+    """Optimize all models of a folder, of a pattern such as "models/**/*.onnx", or of a text file
+    with a path a line.
 
-    Each model has a process of its own: a crash or a timeout loses this model only. Results keep the relative path of their
-    model; results.jsonl in the folder of the results has a line for each. The same command goes on after an interruption.
+    Each model has a process of its own: a crash or a timeout loses this model only. Results keep
+    the relative path of their model; results.jsonl in the folder of the results has a line for
+    each. The same command goes on after an interruption.
 
-    The worst model gives the exit code: 0 all written and equal, 3 some were not validated, 1 some differ and were not
-    written, 2 some have no result (unreadable, crashed, out of time or memory).
+    The worst model gives the exit code: 0 all written and equal, 3 some were not validated, 1 some
+    differ and were not written, 2 some have no result (unreadable, crashed, out of time or memory).
     """
     idle = shared.idle()
     if choices.scheduler:
@@ -84,7 +111,9 @@ def batch_command(context: click.Context, models: str, choices: _Choices, shared
         with display.bar or nullcontext():
             report = batch(models, choices.output, options, on_step=display.show)
     except (KeyboardInterrupt, Ended) as end:
-        word, code = (end.word, end.code) if isinstance(end, Ended) else ("interrupted", INTERRUPTED)
+        word, code = (
+            (end.word, end.code) if isinstance(end, Ended) else ("interrupted", INTERRUPTED)
+        )
         say(f"xopt: error: {word}; {display.state}; the same command goes on", err=True)
         return code
     if not choices.quiet:
@@ -93,7 +122,8 @@ def batch_command(context: click.Context, models: str, choices: _Choices, shared
 
 
 def _words(context: click.Context, idle: Container[str]) -> list[str]:
-    """The options of the optimizer that the command line or the settings choose, for the command line of each model.
+    """The options of the optimizer that the command line or the settings choose, for the command
+    line of each model.
 
     Settings without effect are left out: on a command line they would be refused.
     """
@@ -101,16 +131,25 @@ def _words(context: click.Context, idle: Container[str]) -> list[str]:
     for each in context.command.params:
         name = each.name or ""
         is_chosen = context.get_parameter_source(name) not in (ParameterSource.DEFAULT, None)
-        if not isinstance(each, click.Option) or name not in SHARED or name in idle or not is_chosen:
+        if (
+            not isinstance(each, click.Option)
+            or name not in SHARED
+            or name in idle
+            or not is_chosen
+        ):
             continue
         long = next(text for text in each.opts if text.startswith("--"))
         value = context.params[name]
         if each.is_flag:
             words += [long] if value else each.secondary_opts[:1]
         else:
-            words += [f"{long}={text}" for text in _named(name, value) or (value if each.multiple else [value])]
+            words += [
+                f"{long}={text}"
+                for text in _named(name, value) or (value if each.multiple else [value])
+            ]
     if context.params["assume"] and not context.params["assume_fitting"]:
-        words.append("--assume-fitting")  # one of many models lacks a size or an input, which is not a failure
+        # one of many models lacks a size or an input, which is not a failure
+        words.append("--assume-fitting")
     return words
 
 
@@ -119,7 +158,9 @@ def _named(option: str, value: Any) -> list[Path]:
     if option not in _NAMING_FILES or value is None:
         return []
     texts = value if isinstance(value, (list, tuple)) else [value]
-    return [Path(library_file(str(text)) if option == _LIBRARIES else text).absolute() for text in texts]
+    return [
+        Path(library_file(str(text)) if option == _LIBRARIES else text).absolute() for text in texts
+    ]
 
 
 def _files(context: click.Context) -> list[Path]:
@@ -132,13 +173,26 @@ def _files(context: click.Context) -> list[Path]:
 
 
 class _Display:
-    """The progress of a batch on standard error, if ``enabled``: a bar on a terminal, elsewhere a line for each model."""
+    """The progress of a batch on standard error, if ``enabled``: a bar on a terminal, elsewhere a
+    line for each model.
+    """
 
     def __init__(self, enabled: bool) -> None:
         self._console = open_console(to_stderr=True)
         self._enabled = enabled
-        columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
-        bar = Progress(*columns, TextColumn("{task.description}", markup=False), console=self._console, transient=True)
+        columns = (
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+        )
+        bar = Progress(
+            *columns,
+            TextColumn("{task.description}", markup=False),
+            console=self._console,
+            transient=True,
+        )
         self.bar = bar if enabled and self._console.is_terminal else None
         self._task = bar.add_task("", total=None)
         self._step = Step(0, 0)
@@ -158,29 +212,49 @@ class _Display:
         elif self._enabled and record is not None:
             text = "unchanged" if step.was_done else f"{record.seconds:.1f} s"
             error = f": {record.error}" if record.error else ""
-            self._console.print(f"[{step.done}/{step.total}] {record.output}: {record.status}, {text}{error}", highlight=False)
+            self._console.print(
+                f"[{step.done}/{step.total}] {record.output}: {record.status}, {text}{error}",
+                highlight=False,
+            )
 
 
 def _print_report(report: BatchReport, output: Path, settings: str | None) -> None:
     """Print the table of the models, and a line about all of them."""
     console = open_console()
-    rows = Rows("model", "status", "nodes", "size", "time", "", prose={""}, right={"nodes", "size", "time"})
+    rows = Rows(
+        "model", "status", "nodes", "size", "time", "", prose={""}, right={"nodes", "size", "time"}
+    )
     for record in report.records:
         time = "unchanged" if record.output in report.skipped else f"{record.seconds:.1f} s"
         style = {0: "", 3: "yellow"}.get(record.exit_code, "red")
         sizes = _change(record.bytes_before, record.bytes_after, bytes_text)
         nodes = _change(record.nodes_before, record.nodes_after, str)
-        rows.add(record.output, record.status, nodes, sizes, time, record.error or record.verdict, style=style)
+        rows.add(
+            record.output,
+            record.status,
+            nodes,
+            sizes,
+            time,
+            record.error or record.verdict,
+            style=style,
+        )
     rows.print(console)
     console.print()
-    console.print(f"{_counts(report.records)}; {len(report.skipped)} unchanged; {report.seconds:.0f} s", highlight=False)
+    console.print(
+        f"{_counts(report.records)}; {len(report.skipped)} unchanged; {report.seconds:.0f} s",
+        highlight=False,
+    )
     if settings is not None:
         console.print(f"settings of {settings}", highlight=False)
     console.print(f"written to {output}", highlight=False)
 
 
 def _change(before: int | None, after: int | None, text: Callable[[int], str]) -> str:
-    return " → ".join("?" if value is None else text(value) for value in (before, after)) if before is not None else ""
+    return (
+        " → ".join("?" if value is None else text(value) for value in (before, after))
+        if before is not None
+        else ""
+    )
 
 
 def _counts(records: list[Record]) -> str:

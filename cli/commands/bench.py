@@ -37,8 +37,12 @@ from ..validation import Values
 @dataclass(frozen=True)
 class _Choices:
     provider: str = provider_option()
-    target: str = target_option("Measure on this target: webgpu, qnn, openvino, cuda, tensorrt; the same as its --provider.")
-    threads: int = option("Threads within an operator (default: onnxruntime's).", type=THREADS, default=0)
+    target: str = target_option(
+        "Measure on this target: webgpu, qnn, openvino, cuda, tensorrt; the same as its --provider."
+    )
+    threads: int = option(
+        "Threads within an operator (default: onnxruntime's).", type=THREADS, default=0
+    )
     seconds: float = duration("Time of measured runs for each model.", default=10.0)
     values: Values = field(default_factory=Values)
     assume: tuple[str, ...] = assume_option()
@@ -46,7 +50,9 @@ class _Choices:
     ort_level: Literal["all", "extended", "basic", "off"] = choice(
         "Graph optimizations of onnxruntime.", "all", "extended", "basic", "off"
     )
-    by_operator: bool = flag("Print the time of each operator in place of the time of a run.", "--profile")
+    by_operator: bool = flag(
+        "Print the time of each operator in place of the time of a run.", "--profile"
+    )
     as_json: bool = json_option()
 
 
@@ -54,11 +60,12 @@ class _Choices:
 def bench_command(context: click.Context, models: tuple[Path, ...], choices: _Choices) -> int:
     """Measure how long MODELS run on the same values, side by side; ratios are to the first one.
 
-    Sizes that are not given are typical: batch 1, sequences of 128, 512 of the past, images of 224, 10 s of frames, or smaller
-    ones. --dim seq=1,128,512 measures at each; lists of several dimensions belong together by their place.
+    Sizes that are not given are typical: batch 1, sequences of 128, 512 of the past, images of 224,
+    10 s of frames, or smaller ones. --dim seq=1,128,512 measures at each; lists of several
+    dimensions belong together by their place.
 
-    Exit code 1 when a model computes something else than the first one, 3 when it does and the metadata list assumptions that
-    were not given.
+    Exit code 1 when a model computes something else than the first one, 3 when it does and the
+    metadata list assumptions that were not given.
     """
     refuse_idle(choices.values.idle())
     choices = replace(choices, provider=provider_there(choices.target, choices.provider))
@@ -76,7 +83,9 @@ def bench_command(context: click.Context, models: tuple[Path, ...], choices: _Ch
         _show_operators(operators, choices.as_json)
         return 0
     _show(report, choices.as_json, used_settings(context))
-    return code_of([each.comparison for each in report.models if each.comparison is not None], doubtful=0)
+    return code_of(
+        [each.comparison for each in report.models if each.comparison is not None], doubtful=0
+    )
 
 
 def _show(report: BenchReport, as_json: bool, settings: str | None) -> None:
@@ -92,11 +101,16 @@ def _show(report: BenchReport, as_json: bool, settings: str | None) -> None:
         console.print(f"settings: {settings}", highlight=False)
     if report.options.assume:
         console.print(f"assumed: {', '.join(report.options.assume)}", highlight=False)
-    console.print(f"{circumstances(report)}; onnxruntime's optimizations: {report.options.level}", highlight=False)
+    console.print(
+        f"{circumstances(report)}; onnxruntime's optimizations: {report.options.level}",
+        highlight=False,
+    )
 
 
 def _rows(report: BenchReport) -> Rows:
-    """The figures of each model, or, where there are several settings, the medians and ratios at each of them."""
+    """The figures of each model, or, where there are several settings, the medians and ratios at
+    each of them.
+    """
     if not report.at:
         figures = ("median", "minimum", "spread", "loading", "memory")
         rows = Rows("", *figures, right=figures)
@@ -106,9 +120,13 @@ def _rows(report: BenchReport) -> Rows:
     columns = {**report.settings, "geometric mean": report}
     rows = Rows("", *columns, right=tuple(columns))
     for place, model in enumerate(report.models):
-        rows.add(str(place + 1), *(milliseconds(each.models[place].median) for each in columns.values()))
+        rows.add(
+            str(place + 1), *(milliseconds(each.models[place].median) for each in columns.values())
+        )
         if model.ratio is not None:
-            rows.add(f"{place + 1} / 1", *(str(each.models[place].ratio) for each in columns.values()))
+            rows.add(
+                f"{place + 1} / 1", *(str(each.models[place].ratio) for each in columns.values())
+            )
     return rows
 
 
@@ -129,7 +147,10 @@ def _beside_first(model: ModelTimes) -> str:
 def _show_operators(found: Mapping[str, Mapping[str, OperatorTime]], as_json: bool) -> None:
     if as_json:
         rows = {
-            label: {name: {"ms": 1e3 * each.seconds, "calls": each.calls} for name, each in operators.items()}
+            label: {
+                name: {"ms": 1e3 * each.seconds, "calls": each.calls}
+                for name, each in operators.items()
+            }
             for label, operators in found.items()
         }
         print_json(rows)
@@ -141,19 +162,35 @@ def _show_operators(found: Mapping[str, Mapping[str, OperatorTime]], as_json: bo
 
 
 def _operator_rows(models: Sequence[Mapping[str, OperatorTime]]) -> Rows:
-    """Milliseconds of each operator in each model; the largest differences to the first model come first."""
+    """Milliseconds of each operator in each model.
+
+    The largest differences to the first model come first.
+    """
     nothing = OperatorTime(0.0, 0.0)
     first = models[0]
 
     def difference(name: str) -> float:
         mine = first.get(name, nothing).seconds
-        return max((abs(other.get(name, nothing).seconds - mine) for other in models[1:]), default=mine)
+        return max(
+            (abs(other.get(name, nothing).seconds - mine) for other in models[1:]), default=mine
+        )
 
-    figures = [heading for number in range(1, len(models) + 1) for heading in (f"model {number}", "calls")]
+    figures = [
+        heading for number in range(1, len(models) + 1) for heading in (f"model {number}", "calls")
+    ]
     rows = Rows("operator", *figures, right=figures)
-    for name in sorted({name for each in models for name in each}, key=lambda name: (-difference(name), name)):
+    for name in sorted(
+        {name for each in models for name in each}, key=lambda name: (-difference(name), name)
+    ):
         cells = [each.get(name, nothing) for each in models]
-        rows.add(name, *(text for each in cells for text in (milliseconds(each.seconds), f"{each.calls:g}")))
+        rows.add(
+            name,
+            *(text for each in cells for text in (milliseconds(each.seconds), f"{each.calls:g}")),
+        )
     totals = [sum(each.seconds for each in operators.values()) for operators in models]
-    rows.add("all operators", *(text for total in totals for text in (milliseconds(total), "")), style="bold")
+    rows.add(
+        "all operators",
+        *(text for total in totals for text in (milliseconds(total), "")),
+        style="bold",
+    )
     return rows

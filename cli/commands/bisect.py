@@ -34,9 +34,11 @@ class _Choices:
 
 @command("bisect", model=MODEL)
 def bisect_command(model: Path, choices: _Choices) -> int:
-    """Find the rewrite that makes MODEL compute something else, and write a small model that shows it.
+    """Find the rewrite that makes MODEL compute something else, and write a small model that shows
+    it.
 
-    Exit code 0 when the optimized model computes the same, 1 when it does not, 3 when that cannot be judged.
+    Exit code 0 when the optimized model computes the same, 1 when it does not, 3 when that cannot
+    be judged.
     """
     refuse_idle(choices.comparison.idle(choices.provider))
     if choices.output is None and is_stream(model):
@@ -52,7 +54,9 @@ def bisect_command(model: Path, choices: _Choices) -> int:
         assume_from_model=choices.assume_from_model,
     )
     trusts = choices.assume_from_model
-    checks = replace(choices.comparison.read(choices.provider), assume=choices.assume, assume_from_model=trusts)
+    checks = replace(
+        choices.comparison.read(choices.provider), assume=choices.assume, assume_from_model=trusts
+    )
     suspect = Suspect(model, options, checks, inline=choices.inline)
     culprit = suspect.find_culprit()
     if not choices.as_json:

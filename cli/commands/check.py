@@ -14,11 +14,28 @@ from xoptim.validate import ProviderUnavailable, at_revision, library_file
 from ..exit_codes import DIFFERENT, UNAVAILABLE, code_of
 from ..files import MODEL, is_stream, readable
 from ..memory import MEMORY_BOUND
-from ..options import command, flag, json_option, names_of, option, providers_option, refuse_idle, target_option
+from ..options import (
+    command,
+    flag,
+    json_option,
+    names_of,
+    option,
+    providers_option,
+    refuse_idle,
+    target_option,
+)
 from ..preparation import assume_from_model_option, assume_option, fitting, fix_option
 from ..selection import Selection
 from ..tables import open_console, print_json
-from ..targeting import PLACING, check_target, exceeded, fixed_source, left_texts, max_left_option, max_partitions_option
+from ..targeting import (
+    PLACING,
+    check_target,
+    exceeded,
+    fixed_source,
+    left_texts,
+    max_left_option,
+    max_partitions_option,
+)
 from ..validation import COMPARISON, VALUES, Comparison
 
 _MOST: Final = 5.0
@@ -58,11 +75,17 @@ class _Finding(NamedTuple):
 @dataclass(frozen=True)
 class _Choices:
     max_shrink: float | None = option(
-        "Fail when optimizing would remove more than this part of the nodes.", type=_percentage, metavar="PERCENT"
+        "Fail when optimizing would remove more than this part of the nodes.",
+        type=_percentage,
+        metavar="PERCENT",
     )
-    against: str | None = option("Fail when a model computes something else than at this revision of git.", metavar="REVISION")
+    against: str | None = option(
+        "Fail when a model computes something else than at this revision of git.",
+        metavar="REVISION",
+    )
     target: str = target_option(
-        "Fail when a target leaves nodes of a model as it is: webgpu, qnn, openvino, cuda, onnx (see `xopt place`)."
+        "Fail when a target leaves nodes of a model as it is: webgpu, qnn, openvino, cuda, onnx "
+        "(see `xopt place`)."
     )
     max_left: int | None = max_left_option()
     max_partitions: int | None = max_partitions_option()
@@ -95,7 +118,9 @@ class _Choices:
             found |= dict.fromkeys({*COMPARISON, *VALUES} - {*placed}, "without --against REVISION")
         if self.shrinks_at_most is None:
             alone = "--against" if self.against is not None else "--target"
-            found |= dict.fromkeys((*names_of(Selection), "assume"), f"with {alone} alone; see --max-shrink")
+            found |= dict.fromkeys(
+                (*names_of(Selection), "assume"), f"with {alone} alone; see --max-shrink"
+            )
         if not self.target:
             found |= dict.fromkeys(("max_left", "max_partitions", "fix"), "without --target")
         return found
@@ -105,10 +130,11 @@ class _Choices:
 def check_command(models: tuple[Path, ...], choices: _Choices) -> int:
     """Check MODELS without writing anything, for hooks and continuous integration.
 
-    Without --max-shrink, --against and --target, the check is --max-shrink 5%. A model that the revision does not have passes.
-    --target asks which nodes of each model run there; without --max-left and --max-partitions, none may be left.
-    Exit code 1 when a check fails or two models cannot be compared, 2 when a model cannot be read, 3 when two models differ and
-    list assumptions that were not given, or the target is not installed, finds no device or gives no answer.
+    Without --max-shrink, --against and --target, the check is --max-shrink 5%. A model that the
+    revision does not have passes. --target asks which nodes of each model run there; without
+    --max-left and --max-partitions, none may be left. Exit code 1 when a check fails or two models
+    cannot be compared, 2 when a model cannot be read, 3 when two models differ and list assumptions
+    that were not given, or the target is not installed, finds no device or gives no answer.
     """
     refuse_idle(choices.idle())
     check_target(choices.target, choices.provider)
@@ -135,7 +161,10 @@ def _shrunk(model: Path, most: float, choices: _Choices) -> _Finding:
     source, chosen = Source(model), choices.selection.query()
     known = fitting(source, choices.assume, always=True)
     options = OptimizationOptions(
-        patterns=chosen, provider=choices.provider[0], assume=known, assume_from_model=choices.assume_from_model
+        patterns=chosen,
+        provider=choices.provider[0],
+        assume=known,
+        assume_from_model=choices.assume_from_model,
     )
     builder = GraphBuilder(source, optimization_options=options)
     builder.optimize()
@@ -150,12 +179,15 @@ def _shrunk(model: Path, most: float, choices: _Choices) -> _Finding:
 def _compared(model: Path, revision: str, choices: _Choices) -> _Finding:
     """Compare a model with a former revision."""
     checks = replace(
-        choices.comparison.read(choices.provider, exact=choices.exact), assume_from_model=choices.assume_from_model
+        choices.comparison.read(choices.provider, exact=choices.exact),
+        assume_from_model=choices.assume_from_model,
     )
     with at_revision(model, revision) as former:
         if former is None:
             return _Finding(model, True, f"not in {revision}", ())
-        reports = [verify(former, model, checks, providers=(provider,)) for provider in checks.providers]
+        reports = [
+            verify(former, model, checks, providers=(provider,)) for provider in checks.providers
+        ]
     worst = next((report for report in reports if not report.ok), reports[0])
     detail = f"against {revision}: {worst.summary()}"
     code = code_of(reports, doubtful=DIFFERENT)
@@ -165,7 +197,13 @@ def _compared(model: Path, revision: str, choices: _Choices) -> _Finding:
 def _placed(model: Path, target: Target, choices: _Choices) -> _Finding:
     """Ask a target which nodes of a model it takes."""
     if not target.is_installed:
-        return _Finding(model, False, f"on {target.name}: it is not installed: {target.install}", (), UNAVAILABLE)
+        return _Finding(
+            model,
+            False,
+            f"on {target.name}: it is not installed: {target.install}",
+            (),
+            UNAVAILABLE,
+        )
     source = fixed_source(model, choices.fix)
     values = choices.comparison.values
     MEMORY_BOUND.lift()

@@ -12,12 +12,15 @@ VARIABLE = "_XOPT_COMPLETE"
 
 
 class _Bash(BashComplete):
-    """Commands, and files too where the first word may be a model: the script of click drops the commands."""
+    """Commands, and files too where the first word may be a model: the script of click drops the
+    commands.
+    """
 
     source_template = """\
 %(complete_func)s() {
     local IFS=$'\\n' line
-    for line in $(env COMP_WORDS="${COMP_WORDS[*]}" COMP_CWORD=$COMP_CWORD %(complete_var)s=bash_complete "$1"); do
+    for line in $(env COMP_WORDS="${COMP_WORDS[*]}" COMP_CWORD=$COMP_CWORD \\
+            %(complete_var)s=bash_complete "$1"); do
         case $line in
             plain,*) COMPREPLY+=("${line#*,}") ;;
             dir,*) compopt -o dirnames ;;
@@ -36,7 +39,9 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 class _Fish(FishComplete):
     """The script of click ends a description at its first comma."""
 
-    source_template = FishComplete.source_template.replace('string split ","', 'string split --max 1 ","')
+    source_template = FishComplete.source_template.replace(
+        'string split ","', 'string split --max 1 ","'
+    )
 
 
 _SHELLS: Final[dict[str, type[ShellComplete]]] = {"bash": _Bash, "zsh": ZshComplete, "fish": _Fish}

@@ -30,17 +30,23 @@ class _Choices:
 
 @command("diff", first=MODEL, second=MODEL)
 def diff_command(first: Path, second: Path, choices: _Choices) -> int:
-    """Compare FIRST and SECOND: nodes by structure and by name, attributes, constants, inputs, outputs and operator sets.
+    """Compare FIRST and SECOND: nodes by structure and by name, attributes, constants, inputs,
+    outputs and operator sets.
 
-    With --values, the first result that differs is the one whose operands are equal. Exit code 1 when there is a difference.
+    With --values, the first result that differs is the one whose operands are equal. Exit code 1
+    when there is a difference.
     """
-    unused = dict.fromkeys(("provider", "assume", "assume_from_model", *COMPARISON, *VALUES), "without --values")
+    unused = dict.fromkeys(
+        ("provider", "assume", "assume_from_model", *COMPARISON, *VALUES), "without --values"
+    )
     refuse_idle(choices.comparison.idle(choices.provider) if choices.values else unused)
     if choices.as_json:
         refuse_idle({"limit": "with --json, which has all differences"})
     if choices.values:
         choices = replace(choices, assume=fitting(first, choices.assume))
-    found: list[Any] = list(diff_values(first, second, _checks(choices)) if choices.values else diff(first, second))
+    found: list[Any] = list(
+        diff_values(first, second, _checks(choices)) if choices.values else diff(first, second)
+    )
     if choices.as_json:
         trusts = choices.assume_from_model
         known = in_force(choices.assume, first, second, from_model=trusts)
@@ -51,13 +57,19 @@ def diff_command(first: Path, second: Path, choices: _Choices) -> int:
         print_assumed(choices.assume, first, second, from_model=choices.assume_from_model)
     console = open_console()
     for each in found[: choices.limit]:
-        console.print(f"{'first ' if choices.values and each.is_first else ''}{each}", highlight=False)
-    more = f"; {len(found) - choices.limit} not shown (--limit)" if len(found) > choices.limit else ""
+        console.print(
+            f"{'first ' if choices.values and each.is_first else ''}{each}", highlight=False
+        )
+    more = (
+        f"; {len(found) - choices.limit} not shown (--limit)" if len(found) > choices.limit else ""
+    )
     if choices.values:
         console.print(f"{len(found) or 'no'} results differ{more}", highlight=False)
     else:
         counts = Counter(each.kind for each in found)
-        text = ", ".join(f"{counts[kind]} {kind}" for kind in ("added", "removed", "changed") if counts[kind])
+        text = ", ".join(
+            f"{counts[kind]} {kind}" for kind in ("added", "removed", "changed") if counts[kind]
+        )
         console.print(f"{text or 'no difference'}{more}", highlight=False)
     return DIFFERENT if found else 0
 

@@ -15,14 +15,17 @@ from ..validation import software_device_option
 
 @dataclass(frozen=True)
 class _Choices:
-    provider: str = provider_option("Provider to look at for skipped patterns.", type=known_provider, metavar="TEXT")
+    provider: str = provider_option(
+        "Provider to look at for skipped patterns.", type=known_provider, metavar="TEXT"
+    )
     software_device: bool = software_device_option()
     as_json: bool = json_option()
 
 
 @command("doctor")
 def doctor_command(choices: _Choices) -> int:
-    """Report versions, execution providers, kernels, targets, packs, settings, and patterns that are skipped, with reasons.
+    """Report versions, execution providers, kernels, targets, packs, settings, and patterns that
+    are skipped, with reasons.
 
     Exit code 1 when something does not work.
     """
@@ -33,15 +36,24 @@ def doctor_command(choices: _Choices) -> int:
         return int(bool(found.faults))
     console = open_console()
     for name, version in found.versions.items():
-        console.print(f"version     {name} {version or 'is not installed (optional)'}", highlight=False)
+        console.print(
+            f"version     {name} {version or 'is not installed (optional)'}", highlight=False
+        )
     for name, why in found.providers.items():
         console.print(f"provider    {name}: {why or 'runs models'}", highlight=False)
     for name, count in found.kernels.items():
-        console.print(f"kernels     {name}: {f'{count} operators' if count else 'not known'}", highlight=False)
+        console.print(
+            f"kernels     {name}: {f'{count} operators' if count else 'not known'}", highlight=False
+        )
     for target in found.targets:
-        console.print(f"target      {target.name}: {_state(target)}", highlight=False, soft_wrap=True)
+        console.print(
+            f"target      {target.name}: {_state(target)}", highlight=False, soft_wrap=True
+        )
     for name, count in found.packs.items():
-        console.print(f"pack        {name}: {'cannot be loaded' if count < 0 else f'{count} patterns'}", highlight=False)
+        console.print(
+            f"pack        {name}: {'cannot be loaded' if count < 0 else f'{count} patterns'}",
+            highlight=False,
+        )
     if found.memory is not None:
         console.print(f"memory      {bytes_text(found.memory)} free", highlight=False)
     if found.integers is not None:

@@ -31,19 +31,28 @@ class _Choices:
     assume: tuple[str, ...] = assume_option()
     limit: int = option("Most nodes to list.", type=click.IntRange(min=1), default=10)
     everything: bool = flag("List all nodes.", "--all")
-    target: str = target_option("Say whether PATTERN is left out for this target, or a lowering is needed there.")
-    verbose: bool = flag("Show the values of all nodes, and the other attempts at each.", "-v", "--verbose")
+    target: str = target_option(
+        "Say whether PATTERN is left out for this target, or a lowering is needed there."
+    )
+    verbose: bool = flag(
+        "Show the values of all nodes, and the other attempts at each.", "-v", "--verbose"
+    )
+
+
+def _refuse_idle(place: PlaceChoices, choices: _Choices) -> None:
+    if choices.at is not None:
+        reason = "with --at, which lists what begins there"
+        refuse_idle(dict.fromkeys(("limit", "everything"), reason))
+    if place.as_json:
+        refuse_idle({"verbose": "with --json, which has all values"})
+    if choices.everything:
+        refuse_idle({"limit": "with --all"})
 
 
 @command("explain", model=MODEL, pattern=WORD)
 def explain_command(model: Path, pattern: str, place: PlaceChoices, choices: _Choices) -> None:
     """Report why PATTERN does not apply in MODEL, the nearest miss first."""
-    if choices.at is not None:
-        refuse_idle(dict.fromkeys(("limit", "everything"), "with --at, which lists what begins there"))
-    if place.as_json:
-        refuse_idle({"verbose": "with --json, which has all values"})
-    if choices.everything:
-        refuse_idle({"limit": "with --all"})
+    _refuse_idle(place, choices)
     chosen = rule_of(pattern, place.rewrite)
     known = fitting(model, choices.assume)
     found = explain(
@@ -61,14 +70,20 @@ def explain_command(model: Path, pattern: str, place: PlaceChoices, choices: _Ch
     if place.as_json:
         assumed = in_force(known, model, from_model=place.assume_from_model)
         told = {"target": there} if choices.target else {}
-        print_json({"assumptions": assumed, "explanations": [each.to_json() for each in shown], **told})
+        print_json(
+            {"assumptions": assumed, "explanations": [each.to_json() for each in shown], **told}
+        )
         return
     print_assumed(known, model, from_model=place.assume_from_model)
     for line in there:
         say(line)
     _print_explanations(shown, choices.verbose or choices.at is not None)
     counts = Counter(each.status for each in found)
-    text = ", ".join(f"{counts[status]} {status}" for status in ("failed", "refused", "matches", "taken") if counts[status])
+    text = ", ".join(
+        f"{counts[status]} {status}"
+        for status in ("failed", "refused", "matches", "taken")
+        if counts[status]
+    )
     more = "" if len(shown) == len(found) else f"; {len(found) - len(shown)} not shown (--all)"
     if kinds and all(issubclass(each, ModelPass) for each in kinds):
         sets = f"{len(found) or 'no'} set{'' if len(found) == 1 else 's'} of nodes"
@@ -83,7 +98,9 @@ def explain_command(model: Path, pattern: str, place: PlaceChoices, choices: _Ch
 
 
 def _there(model: Path, kinds: Sequence[type[Rewrite]], name: str) -> list[str]:
-    """A line for each pattern: whether it is left out for a target, and whether a lowering is needed there."""
+    """A line for each pattern: whether it is left out for a target, and whether a lowering is
+    needed there.
+    """
     target = named(name)
     lines: list[str] = []
     for kind in kinds:
@@ -149,12 +166,20 @@ def _print_explanations(shown: Sequence[Explanation], verbose: bool) -> None:
         print_explanation(best)
     if len(shown) > 1:
         is_one = len({each.pattern for each in shown}) == 1  # a word may name several passes
-        rows = Rows("node", "reached", "reason", "failed at", "condition", prose={"reached", "reason"})
+        rows = Rows(
+            "node", "reached", "reason", "failed at", "condition", prose={"reached", "reason"}
+        )
         for each in shown[1:]:
             failed_at = "" if each.culprit in (None, each.anchor) else str(each.culprit)
             why = each.gain or "matches" if each.matches else each.reason or "no reason given"
             why = f"{why}: {each.advice}" if each.advice else why
-            rows.add(str(each.anchor), each.reached, why if is_one else f"{each.pattern}: {why}", failed_at, each.exit_point)
+            rows.add(
+                str(each.anchor),
+                each.reached,
+                why if is_one else f"{each.pattern}: {why}",
+                failed_at,
+                each.exit_point,
+            )
         console = open_console()
         console.print()
         rows.print(console)

@@ -24,7 +24,9 @@ def infer_command(model: Path, choices: _Choices) -> None:
     found = infer(model, assume_from_model=choices.assume_from_model)
     results = sum(1 for node in found.graph.node for name in node.output if name)
     known = {value.name for value in (*found.graph.value_info, *found.graph.output)}
-    missing = sum(1 for node in found.graph.node for name in node.output if name and name not in known)
+    missing = sum(
+        1 for node in found.graph.node for name in node.output if name and name not in known
+    )
     if target != STANDARD_OUTPUT:
         print_assumed((), model, from_model=choices.assume_from_model)
     write_whole(found, target, model, f"{results - missing} of {results} results")

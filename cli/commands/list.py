@@ -15,7 +15,17 @@ from ..selection import SelectionOfAll
 from ..tables import Rows, open_console, print_json
 from ..terminal import say
 
-_DECLARED = ("priority", "exactness", "min_opset", "max_opset", "tags", "produces", "unchecked", "providers", "status")
+_DECLARED = (
+    "priority",
+    "exactness",
+    "min_opset",
+    "max_opset",
+    "tags",
+    "produces",
+    "unchecked",
+    "providers",
+    "status",
+)
 
 
 class _OnlyOptions(click.Command):
@@ -39,11 +49,14 @@ def list_command(context: click.Context, choices: _Choices) -> None:
     if context.args:
         word = context.args[0]
         raise click.UsageError(
-            f"unexpected {word!r}: `xopt list --patterns {word}` lists a selection, `xopt show {word}` a pattern"
+            f"unexpected {word!r}: `xopt list --patterns {word}` lists a selection, `xopt show "
+            f"{word}` a pattern"
         )
     found = sorted(choices.selection.selected(), key=lambda pattern: pattern.name())
     names, tags = {pattern.name() for pattern in found}, database().words() if choices.tags else ()
-    counts = {word: sum(entry.item.name() in names for entry in database().find(word)) for word in tags}
+    counts = {
+        word: sum(entry.item.name() in names for entry in database().find(word)) for word in tags
+    }
     if choices.as_json:
         print_json(counts if choices.tags else list(map(_describe, found)))
     elif choices.tags:
@@ -60,17 +73,30 @@ def _print_patterns(patterns: list[Rewrite]) -> None:
     if any(pattern.status != "stable" for pattern in patterns):
         columns.insert(4, "status")
     rows = Rows(*columns, prose={"provider", "tags", "rewrite"})
-    for family, members in groupby(sorted(patterns, key=lambda p: (p.family(), p.name())), key=lambda p: p.family()):
+    for family, members in groupby(
+        sorted(patterns, key=lambda p: (p.family(), p.name())), key=lambda p: p.family()
+    ):
         rows.add_title(family)
         for pattern in members:
             row = _describe(pattern)
             row["provider"] = providers_of(pattern)
-            row |= {"pattern": f"  {row['name']}", "opset": opset_range(pattern), "tags": " ".join(row["tags"])}
+            row |= {
+                "pattern": f"  {row['name']}",
+                "opset": opset_range(pattern),
+                "tags": " ".join(row["tags"]),
+            }
             rows.add(*(row[column] for column in columns))
     if len(patterns) == len(database().entries()):
         rows.add_title("steps that --drop takes")
         for name, step in STEPS.items():
-            rows.add(f"  {name}", phase_of(step), step.exactness, "any", *[""] * (len(columns) - 5), step.arrow())
+            rows.add(
+                f"  {name}",
+                phase_of(step),
+                step.exactness,
+                "any",
+                *[""] * (len(columns) - 5),
+                step.arrow(),
+            )
     rows.print(open_console())
     say(f"{len(patterns)} of {len(database().entries())} patterns")
 

@@ -14,18 +14,30 @@ from ..terminal import say
 @dataclass(frozen=True)
 class _Choices:
     model: str = option(
-        "Model to take it from (default: a template).", "--from", type=click.Path(), default="", metavar="MODEL"
+        "Model to take it from (default: a template).",
+        "--from",
+        type=click.Path(),
+        default="",
+        metavar="MODEL",
     )
-    nodes: str = option("Nodes of that model: names of nodes or of results.", default="", metavar="A,B,C")
-    family: str = option("Write into this family of patterns of the xoptim repository.", default="", metavar="FOLDER")
+    nodes: str = option(
+        "Nodes of that model: names of nodes or of results.", default="", metavar="A,B,C"
+    )
+    family: str = option(
+        "Write into this family of patterns of the xoptim repository.", default="", metavar="FOLDER"
+    )
     pack: Path | None = option(
-        "Write a package with a test into a new folder.", type=click.Path(path_type=Path), metavar="FOLDER"
+        "Write a package with a test into a new folder.",
+        type=click.Path(path_type=Path),
+        metavar="FOLDER",
     )
 
 
 @command("new-pattern", name=click.STRING)
 def new_pattern_command(name: str, choices: _Choices) -> None:
-    """Start the pattern NAME, such as ReluReluPattern: a file in the current folder that runs and passes its tests."""
+    """Start the pattern NAME, such as ReluReluPattern: a file in the current folder that runs and
+    passes its tests.
+    """
     if choices.family and choices.pack is not None:
         raise click.UsageError("--family and --pack exclude each other")
     if choices.nodes and not choices.model:

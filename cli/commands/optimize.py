@@ -63,12 +63,16 @@ class Choices:
     selection: SelectionWithRules = field(default_factory=SelectionWithRules)
     assume: tuple[str, ...] = assume_option()
     assume_from_model: bool = assume_from_model_option()
-    guard: bool = flag("Write nodes that fail in a run that breaks an assumption (docs/assumptions.md).")
-    assume_fitting: bool = flag("Leave out assumptions about sizes and inputs that MODEL lacks, with a line for each.")
+    guard: bool = flag(
+        "Write nodes that fail in a run that breaks an assumption (docs/assumptions.md)."
+    )
+    assume_fitting: bool = flag(
+        "Leave out assumptions about sizes and inputs that MODEL lacks, with a line for each."
+    )
     fast: bool = flag(
-        "The same as --opset newest --include onnxruntime: fast in onnxruntime, and in no other runtime; `xopt fast MODEL`. "
-        "With a --target that runs standard operators only, these alone. "
-        "-O2 is `xopt tune`: by measuring, for this machine.",
+        "The same as --opset newest --include onnxruntime: fast in onnxruntime, and in no other "
+        "runtime; `xopt fast MODEL`. With a --target that runs standard operators only, these "
+        "alone. -O2 is `xopt tune`: by measuring, for this machine.",
         "-O",
         "--fast",
     )
@@ -77,7 +81,10 @@ class Choices:
     target: str = target_option()
     verify: bool = verify_option()
     check: Literal["end", "each"] = choice(
-        "Compare the results of the model, or also of each rewrite (with --no-verify: only of each rewrite).", "end", "each"
+        "Compare the results of the model, or also of each rewrite (with --no-verify: only of "
+        "each rewrite).",
+        "end",
+        "each",
     )
     comparison: Comparison = field(default_factory=Comparison)
     changes: Changes = field(default_factory=Changes)
@@ -88,27 +95,41 @@ class Choices:
     drop_unused_inputs: bool = flag("Remove inputs that nothing reads in the result.")
     weights: Weights = field(default_factory=Weights)
     strategy: Literal["priority", "largest"] = choice(
-        "Where matches overlap, prefer the earlier pattern, or the match with more nodes.", "priority", "largest"
+        "Where matches overlap, prefer the earlier pattern, or the match with more nodes.",
+        "priority",
+        "largest",
     )
     tag: bool = switch("Name patterns in the metadata of the nodes they make.")
     max_growth: str | None = option(
-        "Bytes that folding may add: 500kB, 10% or unlimited (default: 10% or 1 MB, whichever is more).",
+        "Bytes that folding may add: 500kB, 10% or unlimited (default: 10% or 1 MB, whichever is "
+        "more).",
         type=_growth,
         metavar="SIZE",
     )
     max_rounds: int | None = option("Most rounds of a phase.", type=click.IntRange(min=0))
-    strict: bool = flag("A pattern that fails or is wrong, or a model that cannot be validated, is an error.")
-    only_if_faster: bool = flag("Measure, and leave out patterns that make the model slower (see also: xopt tune).")
+    strict: bool = flag(
+        "A pattern that fails or is wrong, or a model that cannot be validated, is an error."
+    )
+    only_if_faster: bool = flag(
+        "Measure, and leave out patterns that make the model slower (see also: xopt tune)."
+    )
     benchmark: bool = flag("Measure the time of a run before and after.")
     report: Path | None = option(
-        "Write a page with both graphs and every rewrite (docs/report.md).", type=OUTPUT, metavar="FILE.html"
+        "Write a page with both graphs and every rewrite (docs/report.md).",
+        type=OUTPUT,
+        metavar="FILE.html",
     )
     dry_run: bool = flag("Write no model.")
     as_json: bool = json_option("Print the summary as JSON.")
     verbose: int = option(
-        "-v each operator, pattern and hint, and a line a round; -vv the reasons of refusals.", "-v", "--verbose", count=True
+        "-v each operator, pattern and hint, and a line a round; -vv the reasons of refusals.",
+        "-v",
+        "--verbose",
+        count=True,
     )
-    quiet: bool = flag("Print only warnings and errors (and what --json asks for).", "-q", "--quiet")
+    quiet: bool = flag(
+        "Print only warnings and errors (and what --json asks for).", "-q", "--quiet"
+    )
 
     def idle(self) -> dict[str, str]:
         """The parameters that have no effect beside others, each with the reason."""
@@ -124,7 +145,9 @@ class Choices:
         if self.quiet and not (self.as_json or self.report):
             found["benchmark"] = "with --quiet: its figures are in the summary"
         if not self.verify and self.check == "end":
-            measured = () if self.benchmark or self.only_if_faster or self.lowering.precision else VALUES
+            measured = (
+                () if self.benchmark or self.only_if_faster or self.lowering.precision else VALUES
+            )
             placed = PLACING if self.target else ()
             found.update(dict.fromkeys({*COMPARISON, *measured} - {*placed}, "with --no-verify"))
         return found
@@ -132,7 +155,9 @@ class Choices:
     def proof(self) -> ProofOptions:
         """The options of the proof."""
         return ProofOptions(
-            checks=self.comparison.read(self.provider, runs=self.verify, several=self.benchmark or self.only_if_faster),
+            checks=self.comparison.read(
+                self.provider, runs=self.verify, several=self.benchmark or self.only_if_faster
+            ),
             whole=self.verify,
             each=self.check == "each",
             bisect=not self.strict,
@@ -140,7 +165,9 @@ class Choices:
         )
 
     def chosen(self) -> SelectionWithRules:
-        """The patterns, those that write operators of onnxruntime included where it is to be fast and runs these."""
+        """The patterns, those that write operators of onnxruntime included where it is to be fast
+        and runs these.
+        """
         is_standard = bool(self.target) and named(self.target).needs.standard_operators
         further = ("onnxruntime",) if self.fast and not is_standard else ()
         return replace(self.selection, include=(*self.selection.include, *further))
@@ -157,7 +184,8 @@ class Choices:
             "tag_nodes": self.tag and not self.changes.strip,
             "constant_folding": not self.no_fold,
             "verbose": 11 if self.verbose > 1 else self.verbose,
-            "on_event": progress.event if progress.shown else None,  # without a listener, refusals are not constructed
+            # without a listener, refusals are not constructed
+            "on_event": progress.event if progress.shown else None,
         }
         return OptimizationOptions(**given)
 
@@ -170,7 +198,11 @@ class Choices:
             leaves_unfit_assumptions=self.assume_fitting or are_settings(),
             optimization=self.optimization(progress),
             precision=self.lowering.read(samples, values.seed),
-            keep_if_faster=NotSlower(BenchOptions(provider=provider, **values.measured())) if self.only_if_faster else None,
+            keep_if_faster=(
+                NotSlower(BenchOptions(provider=provider, **values.measured()))
+                if self.only_if_faster
+                else None
+            ),
             benchmark=self.measurement() if self.benchmark else None,
             hints=None if self.quiet else self.comparison.read(["cpu"], several=True),
         )
@@ -192,9 +224,10 @@ class Choices:
 def optimize_command(context: click.Context, model: Path, choices: Choices) -> int:
     """Optimize MODEL, prove that the result is equal, and write it.
 
-    Exit code 0 when the written model was found equal, 1 when the models differ and nothing is written, 3 when it is written
-    but not validated: onnxruntime cannot run MODEL, or its results are not evidence, or its weights do not fit into memory
-    and it cannot be cut into sections, or it could not be verified on its --target. The summary gives the reason.
+    Exit code 0 when the written model was found equal, 1 when the models differ and nothing is
+    written, 3 when it is written but not validated: onnxruntime cannot run MODEL, or its results
+    are not evidence, or its weights do not fit into memory and it cannot be cut into sections, or
+    it could not be verified on its --target. The summary gives the reason.
     """
     _check_alone(model, context.args, context.parent)
     refuse_idle(choices.idle())
@@ -206,7 +239,13 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
     # Standard output is for the JSON or the model alone; -v then logs to standard error.
     log = redirect_stdout(sys.stderr) if choices.as_json or is_streamed else nullcontext()
     progress = Progress(enabled=not quiet and not choices.verbose)
-    with log, drafted(target, choices.weights, dry_run=choices.dry_run, in_place=choices.in_place) as draft, progress:
+    with (
+        log,
+        drafted(
+            target, choices.weights, dry_run=choices.dry_run, in_place=choices.in_place
+        ) as draft,
+        progress,
+    ):
         how = replace(
             choices.proof(),
             on_loaded=lambda builder: protect_weights(builder, target),
@@ -214,7 +253,9 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
             draft=draft,
         )
         write = None if choices.dry_run else writer(draft, target)
-        outcome = Job(model, replace(choices.job(progress), verification=how, page=page, write=write)).run()
+        outcome = Job(
+            model, replace(choices.job(progress), verification=how, page=page, write=write)
+        ).run()
         if page is not None:
             outcome.page = page.save()
     if outcome.unmeasured is not None:
@@ -228,23 +269,33 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
 
 
 def _checked_target(model: Path, choices: Choices) -> Path:
-    """The file of the result; raises before any work when it cannot be written, or not with these options."""
+    """The file of the result.
+
+    Raises before any work when it cannot be written, or not with these options.
+    """
     target = target_of(model, choices.output, choices.in_place, streams=True)
     if not choices.dry_run:
         check_folder(target)
     if target == STANDARD_OUTPUT and choices.as_json:
         raise click.UsageError("-o - and --json both write to standard output")
     if target == STANDARD_OUTPUT and choices.weights.external_data:
-        raise click.UsageError("-o - writes the weights with the model; --external-data needs a file: -o FILE")
+        raise click.UsageError(
+            "-o - writes the weights with the model; --external-data needs a file: -o FILE"
+        )
     return target
 
 
 def _check_alone(model: Path, others: Sequence[str], group: click.Context | None) -> None:
     """Raise for words after the model, naming the command that may be meant."""
-    if others and group is not None and isinstance(group.command, click.Group) and others[0] in group.command.commands:
+    if (
+        others
+        and group is not None
+        and isinstance(group.command, click.Group)
+        and others[0] in group.command.commands
+    ):
         raise click.UsageError(f"the command comes first: `xopt {others[0]} {model}`")
     if others:
         raise click.UsageError(
-            f"unexpected {' '.join(others)!r} after {str(model)!r}: `xopt {model} -o {others[0]}` writes there, "
-            f"`xopt verify {model} {others[0]}` compares the two"
+            f"unexpected {' '.join(others)!r} after {str(model)!r}: `xopt {model} -o {others[0]}` "
+            f"writes there, `xopt verify {model} {others[0]}` compares the two"
         )

@@ -156,7 +156,9 @@ def _asked(source: Source, target: Target, choices: _Choices, question: Callable
 
 def _exceeds(placement: Placement | None, choices: _Choices) -> bool:
     """Whether a placement exceeds a limit."""
-    return placement is not None and bool(exceeded(placement, choices.max_left, choices.max_partitions))
+    return placement is not None and bool(
+        exceeded(placement, choices.max_left, choices.max_partitions)
+    )
 
 
 def _print(answers: list[_Answer], choices: _Choices) -> None:

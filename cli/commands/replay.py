@@ -29,7 +29,10 @@ class _Choices:
 
 @command("replay", dump=click.Path(path_type=Path))
 def replay_command(dump: Path, choices: _Choices) -> int:
-    """Check the rewrites that DUMPPATTERNS wrote into the folder DUMP again; exit code 1 when one is wrong."""
+    """Check the rewrites that DUMPPATTERNS wrote into the folder DUMP again.
+
+    Exit code 1 when one is wrong.
+    """
     libraries = tuple(map(library_file, choices.custom_op_lib))
     found = replay(
         dump,
@@ -46,14 +49,24 @@ def replay_command(dump: Path, choices: _Choices) -> int:
     if any(each.status == "different" for each in found):
         return DIFFERENT
     if broken:
-        raise click.ClickException(f"{len(broken)} of {len(found)} dumps cannot be read: {broken[0].reason}")
+        raise click.ClickException(
+            f"{len(broken)} of {len(found)} dumps cannot be read: {broken[0].reason}"
+        )
     return 0
 
 
 def _print_replayed(found: Sequence[Replayed]) -> None:
     rows = Rows("dump", "verdict", "difference", "reason", prose={"reason"}, right={"difference"})
     for each in found:
-        rows.add(each.name, each.status, "" if each.largest is None else f"{each.largest:.2g}", each.reason)
+        rows.add(
+            each.name,
+            each.status,
+            "" if each.largest is None else f"{each.largest:.2g}",
+            each.reason,
+        )
     rows.print(open_console())
     counts = Counter(each.status for each in found)
-    say(f"{len(found)} rewrites: {', '.join(f'{count} {status}' for status, count in sorted(counts.items()))}")
+    say(
+        f"{len(found)} rewrites:"
+        f" {', '.join(f'{count} {status}' for status, count in sorted(counts.items()))}"
+    )

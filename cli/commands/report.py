@@ -23,7 +23,9 @@ PATIENCE: Final = 5.0
 
 @dataclass(frozen=True)
 class _Choices:
-    output: Path | None = output_option("File to write (default: SECOND.html beside it).", metavar="FILE")
+    output: Path | None = output_option(
+        "File to write (default: SECOND.html beside it).", metavar="FILE"
+    )
     verify: bool = verify_option()
     benchmark: bool = flag("Measure the time of a run of both, and of each operator.")
     provider: str = provider_option()
@@ -36,8 +38,8 @@ class _Choices:
 def report_command(first: Path, second: Path, choices: _Choices) -> int:
     """Draw FIRST and SECOND side by side, with the changes between them, as one HTML file.
 
-    xopt MODEL --report FILE shows each rewrite of an optimization; here, changes are found by comparing. Exit code 1 when the
-    results of the models differ.
+    xopt MODEL --report FILE shows each rewrite of an optimization; here, changes are found by
+    comparing. Exit code 1 when the results of the models differ.
     """
     target = writable(choices.output or default_name(second.with_name(f"{second.stem}.html")))
     if target.exists() and any(target.samefile(model) for model in (first, second)):

@@ -24,7 +24,9 @@ from ..validation import Comparison, metric_option
 
 @dataclass(frozen=True)
 class _Choices:
-    precision: Scheme = option("The number of bits.", type=click.Choice(SCHEMES), default="int8", show_default=True)
+    precision: Scheme = option(
+        "The number of bits.", type=click.Choice(SCHEMES), default="int8", show_default=True
+    )
     metric: Metric = metric_option()
     selection: SelectionWithRules = field(default_factory=SelectionWithRules)
     assume: tuple[str, ...] = assume_option()
@@ -36,12 +38,15 @@ class _Choices:
 
 @command("sensitivity", model=MODEL)
 def sensitivity_command(model: Path, choices: _Choices) -> None:
-    """Measure each product of MODEL, once optimized, with fewer bits: the error that it alone adds, and the time that it saves.
+    """Measure each product of MODEL, once optimized, with fewer bits: the error that it alone adds,
+    and the time that it saves.
 
     The first rows save most for their error: --precision takes products in this order.
     """
     values = choices.comparison.values
-    precision = PrecisionOptions(scheme=choices.precision, metric=choices.metric, feeds=values.samples(), seed=values.seed)
+    precision = PrecisionOptions(
+        scheme=choices.precision, metric=choices.metric, feeds=values.samples(), seed=values.seed
+    )
     options = OptimizationOptions(
         patterns=choices.selection.with_rules(),
         drop=choices.selection.drop,
@@ -50,7 +55,12 @@ def sensitivity_command(model: Path, choices: _Choices) -> None:
         assume_from_model=choices.assume_from_model,
     )
     with Progress(enabled=not choices.as_json) as progress, Draft(None) as draft:
-        how = ProofOptions(checks=choices.comparison.read(choices.provider), whole=False, on_step=progress.say, draft=draft)
+        how = ProofOptions(
+            checks=choices.comparison.read(choices.provider),
+            whole=False,
+            on_step=progress.say,
+            draft=draft,
+        )
         found = sensitivity(prove(model, in_floats(options), how), options, how, precision)
     if choices.as_json:
         print_json([each.to_json() for each in found.in_order()])
@@ -65,4 +75,7 @@ def _print(found: Sensitivity, precision: PrecisionOptions) -> None:
     for each in texts:
         rows.add(*each.values())
     rows.print(open_console())
-    say(f"{len({each.result for each in found.products})} products; error: {precision.metric}, of {found.samples.summary()}")
+    say(
+        f"{len({each.result for each in found.products})} products; error: {precision.metric}, of "
+        f"{found.samples.summary()}"
+    )

@@ -19,7 +19,8 @@ def show_command(pattern: str) -> None:
         open_console().print(cls.__name__, style="bold", highlight=False)
         click.echo(inspect.cleandoc(cls.__doc__ or ""))
         click.echo(
-            f"\nphase {phase_of(cls)}, exactness {cls.exactness}, opset {opset_range(cls)}, provider {providers_of(cls)}"
+            f"\nphase {phase_of(cls)}, exactness {cls.exactness}, opset {opset_range(cls)}, "
+            f"provider {providers_of(cls)}"
         )
         for number, example in enumerate(cls.examples, 1):
             click.echo(f"\nexample {number}, opset {example.opset}")

@@ -31,9 +31,11 @@ class _Choices:
 
 @command("stats", model=MODEL)
 def stats_command(model: Path, choices: _Choices) -> None:
-    """Print what MODEL costs (parameters, operations, bytes, memory), inputs, outputs, and blocks that repeat.
+    """Print what MODEL costs (parameters, operations, bytes, memory), inputs, outputs, and blocks
+    that repeat.
 
-    Operations are counted by formulas, a multiplication and an addition as two; open dimensions are 1 unless --dim says more.
+    Operations are counted by formulas, a multiplication and an addition as two; open dimensions are
+    1 unless --dim says more.
     """
     if choices.as_json:
         refuse_idle({"layers": "with --json, which has both"})
@@ -49,10 +51,17 @@ def stats_command(model: Path, choices: _Choices) -> None:
     repeats = found.pop("repeats")
     found["assumptions"] = ", ".join(found["assumptions"]) or "the default set"
     for key, value in found.items():
-        text = ", ".join(f"{k or 'ai.onnx'} {v}" for k, v in value.items()) if isinstance(value, dict) else value
+        text = (
+            ", ".join(f"{k or 'ai.onnx'} {v}" for k, v in value.items())
+            if isinstance(value, dict)
+            else value
+        )
         console.print(f"{key:14s}{text}", highlight=False)
     for block in repeats:
-        text = f"{block['times']} times {block['name']}, {block['nodes']} nodes, {block['share']:.0%} of the graph"
+        text = (
+            f"{block['times']} times {block['name']}, {block['nodes']} nodes, {block['share']:.0%} "
+            "of the graph"
+        )
         console.print(f"{'repeats':14s}{text}", highlight=False)
 
 
@@ -75,10 +84,17 @@ def _stats(builder: GraphBuilder) -> dict[str, Any]:
 
 
 def _repeats(builder: GraphBuilder) -> list[dict[str, Any]]:
-    """The blocks that repeat along the main graph, each with the share of its nodes that the copies have together."""
+    """The blocks that repeat along the main graph, each with the share of its nodes that the copies
+    have together.
+    """
     every = len(builder.nodes)
     return [
-        {"name": each.name, "times": each.times, "nodes": each.nodes, "share": each.times * each.nodes / every}
+        {
+            "name": each.name,
+            "times": each.times,
+            "nodes": each.nodes,
+            "share": each.times * each.nodes / every,
+        }
         for each in repetitions(builder.graph)
     ]
 
@@ -88,7 +104,10 @@ def _type(builder: GraphBuilder, name: str) -> str:
         return "?"
     if not builder.has_shape(name):
         return f"{builder.type_name(name)}[...]"
-    shape = ("?" if not isinstance(dim, int) and dim.is_anonymous else str(dim) for dim in builder.get_shape(name))
+    shape = (
+        "?" if not isinstance(dim, int) and dim.is_anonymous else str(dim)
+        for dim in builder.get_shape(name)
+    )
     return f"{builder.type_name(name)}[{', '.join(shape)}]"
 
 
@@ -101,11 +120,22 @@ def _print_costs(console: Console, found: Costs, *, layers: bool) -> None:
     rows.print(console)
     sizes = ", ".join(f"{name}={size}" for name, size in found.sizes.items())
     given = f" with {sizes} (--dim)" if sizes else ""
-    console.print(f"{'memory':14s}{bytes_text(found.peak)} of results at the peak{given}", highlight=False)
+    console.print(
+        f"{'memory':14s}{bytes_text(found.peak)} of results at the peak{given}", highlight=False
+    )
     if found.total.unknown:
-        console.print(f"{'unknown':14s}sizes of {found.total.unknown} nodes, which count as 0", highlight=False)
+        console.print(
+            f"{'unknown':14s}sizes of {found.total.unknown} nodes, which count as 0",
+            highlight=False,
+        )
 
 
 def _cells(cost: Cost) -> list[str]:
     flops = with_unit(cost.flops, ("", "k", "M", "G", "T"))
-    return [str(cost.nodes), f"{cost.parameters:,}", flops, bytes_text(cost.read), bytes_text(cost.written)]
+    return [
+        str(cost.nodes),
+        f"{cost.parameters:,}",
+        flops,
+        bytes_text(cost.read),
+        bytes_text(cost.written),
+    ]

@@ -45,36 +45,51 @@ class _Choices:
     output: Path | None = output_option()
     in_place: bool = flag("Overwrite MODEL.")
     provider: str = provider_option()
-    target: str = target_option("Measure on this target: webgpu, qnn, openvino, cuda, tensorrt; the same as its --provider.")
-    threads: int = option("Threads within an operator (default: searched too).", type=THREADS, default=0)
+    target: str = target_option(
+        "Measure on this target: webgpu, qnn, openvino, cuda, tensorrt; the same as its --provider."
+    )
+    threads: int = option(
+        "Threads within an operator (default: searched too).", type=THREADS, default=0
+    )
     assume: tuple[str, ...] = assume_option()
     assume_from_model: bool = assume_from_model_option()
-    include: tuple[str, ...] = repeated("Try these patterns too, such as finite (repeatable).", metavar="WORD")
+    include: tuple[str, ...] = repeated(
+        "Try these patterns too, such as finite (repeatable).", metavar="WORD"
+    )
     values: Values = field(default_factory=Values)
     budget: float = duration("Time of the search and the proof: 30s, 2m.", default=120.0)
-    tolerance: float | None = option("Try fewer bits too, within this error of the results: 1% or 0.01.", type=fraction)
+    tolerance: float | None = option(
+        "Try fewer bits too, within this error of the results: 1% or 0.01.", type=fraction
+    )
     metric: Metric = metric_option()
     calibration: Calibration = calibration_option()
     as_json: bool = json_option()
 
     def idle(self) -> dict[str, str]:
         """The parameters that have no effect beside others, each with the reason."""
-        return {} if self.tolerance is not None else dict.fromkeys(("metric", "calibration"), "without --tolerance")
+        return (
+            {}
+            if self.tolerance is not None
+            else dict.fromkeys(("metric", "calibration"), "without --tolerance")
+        )
 
     def bits(self) -> PrecisionOptions | None:
         """The error that fewer bits may add."""
         if self.tolerance is None:
             return None
-        return PrecisionOptions(**common(PrecisionOptions, self), feeds=self.values.samples(), seed=self.values.seed)
+        return PrecisionOptions(
+            **common(PrecisionOptions, self), feeds=self.values.samples(), seed=self.values.seed
+        )
 
 
 @command("tune", model=MODEL)
 def tune_command(context: click.Context, model: Path, choices: _Choices) -> int:
     """Find by measuring what lets MODEL run fastest on this machine, prove it equal, and write it.
 
-    Writes the model, and the settings of its session beside it (OUTPUT.session.json), which xoptim.session(OUTPUT) uses. When
-    nothing is measurably faster, the smallest result that is not measurably slower is written, with default settings.
-    Either may have operators that only onnxruntime runs, and is made for this machine: on another one, tune again.
+    Writes the model, and the settings of its session beside it (OUTPUT.session.json), which
+    xoptim.session(OUTPUT) uses. When nothing is measurably faster, the smallest result that is not
+    measurably slower is written, with default settings. Either may have operators that only
+    onnxruntime runs, and is made for this machine: on another one, tune again.
 
     Exit code 3 when the written model could not be validated: it is the original then.
     """
@@ -84,13 +99,23 @@ def tune_command(context: click.Context, model: Path, choices: _Choices) -> int:
     default_name(settings_path(target))  # before the search, which takes minutes
     MEMORY_BOUND.lift_for((choices.provider,))
     choices = replace(choices, assume=fitting(model, choices.assume))
-    options = TuneOptions(**common(TuneOptions, choices), **choices.values.measured(), precision=choices.bits())
+    options = TuneOptions(
+        **common(TuneOptions, choices), **choices.values.measured(), precision=choices.bits()
+    )
     with Progress(enabled=not choices.as_json) as progress:
-        found = tune(model, options, on_step=progress.say, on_loaded=lambda builder: protect_weights(builder, target))
+        found = tune(
+            model,
+            options,
+            on_step=progress.say,
+            on_loaded=lambda builder: protect_weights(builder, target),
+        )
         progress.say("writing")
         written = found.save(target, in_place=choices.in_place)
     if choices.as_json:
-        files = {"written": [str(path) for path in written], "settings_file": used_settings(context)}
+        files = {
+            "written": [str(path) for path in written],
+            "settings_file": used_settings(context),
+        }
         print_json({"model": str(model), **files, **found.report.to_json()})
     else:
         _show(found.report, written, used_settings(context))
@@ -106,8 +131,17 @@ def _show(report: TuningReport, written: list[Path], settings: str | None) -> No
     rows = Rows("tried", "time / original", "", prose={""})
     for trial in report.trials:
         chosen = trial.label == report.label
-        ratio = "" if trial.ratio is None else "{:.3f} ({:.3f} to {:.3f})".format(trial.ratio.value, *trial.ratio.interval)
-        rows.add(trial.label, ratio, trial.reason or _WORDS.get(trial.verdict, trial.verdict), style="bold" if chosen else "")
+        ratio = (
+            ""
+            if trial.ratio is None
+            else "{:.3f} ({:.3f} to {:.3f})".format(trial.ratio.value, *trial.ratio.interval)
+        )
+        rows.add(
+            trial.label,
+            ratio,
+            trial.reason or _WORDS.get(trial.verdict, trial.verdict),
+            style="bold" if chosen else "",
+        )
     rows.print(console)
     console.print()
     for label, reason in report.refuted:
@@ -115,12 +149,18 @@ def _show(report: TuningReport, written: list[Path], settings: str | None) -> No
     nodes = f"{report.optimization.nodes_before} → {report.optimization.nodes_after} nodes"
     if not report.is_faster:
         console.print("result      nothing is measurably faster than the original", highlight=False)
-    console.print(f"chosen      {report.label}: {nodes}, time / original {report.ratio}", highlight=False)
+    console.print(
+        f"chosen      {report.label}: {nodes}, time / original {report.ratio}", highlight=False
+    )
     for line in () if report.lowered is None else precision_lines(report.lowered):
         console.print(line, highlight=False)
-    searched = f"tried {len(report.trials) - 1}" + (f" of {len(report.trials) - 1 + report.left}" if report.left else "")
+    searched = f"tried {len(report.trials) - 1}" + (
+        f" of {len(report.trials) - 1 + report.left}" if report.left else ""
+    )
     rest = "" if not report.left else " (a larger --budget tries the rest)"
-    console.print(f"search      {searched} changes in {report.seconds:.0f} s{rest}", highlight=False)
+    console.print(
+        f"search      {searched} changes in {report.seconds:.0f} s{rest}", highlight=False
+    )
     sizes = chosen_sizes(report.sizes, report.refused, report.options.bench)
     if sizes:
         console.print(f"sizes       {sizes}", highlight=False)

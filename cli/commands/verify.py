@@ -14,7 +14,15 @@ from xoptim.targets.verifying import verify_on_target
 from ..exit_codes import DIFFERENT, NOT_VALIDATED, code_of
 from ..files import MODEL
 from ..memory import MEMORY_BOUND
-from ..options import command, common, flag, json_option, providers_option, refuse_idle, target_option
+from ..options import (
+    command,
+    common,
+    flag,
+    json_option,
+    providers_option,
+    refuse_idle,
+    target_option,
+)
 from ..preparation import assume_from_model_option, assume_option, fitting
 from ..settings import used_settings
 from ..tables import print_json
@@ -30,7 +38,8 @@ _ALIKE: Final = ("rtol", "atol", "ulp", "exact", "tf32", "fewer_inputs")
 class _Choices:
     provider: tuple[str, ...] = providers_option()
     target: str = target_option(
-        "Run ORIGINAL on the processor and OTHER on this target: webgpu, qnn, openvino, cuda, tensorrt."
+        "Run ORIGINAL on the processor and OTHER on this target: webgpu, qnn, openvino, cuda, "
+        "tensorrt."
     )
     comparison: Comparison = field(default_factory=Comparison)
     assume: tuple[str, ...] = assume_option()
@@ -51,16 +60,22 @@ class _Choices:
 def verify_command(context: click.Context, original: Path, other: Path, choices: _Choices) -> int:
     """Run ORIGINAL and OTHER on the same values and compare.
 
-    Exit code 1 when they differ, 2 when one of them cannot be read, 3 when they are not validated: ORIGINAL
-    does not run, its results are not evidence, or they differ and list assumptions that were not given; with --target also
-    when OTHER does not run there. When they differ there, the first node that does is named.
+    Exit code 1 when they differ, 2 when one of them cannot be read, 3 when they are not validated:
+    ORIGINAL does not run, its results are not evidence, or they differ and list assumptions that
+    were not given; with --target also when OTHER does not run there. When they differ there, the
+    first node that does is named.
     """
     refuse_idle(choices.idle())
     if choices.target:
         return _verified_there(original, other, choices)
     choices = replace(choices, assume=fitting(original, choices.assume))
-    options = replace(choices.comparison.read(choices.provider, exact=choices.exact), **common(ValidationOptions, choices))
-    reports = [verify(original, other, options, providers=(provider,)) for provider in options.providers]
+    options = replace(
+        choices.comparison.read(choices.provider, exact=choices.exact),
+        **common(ValidationOptions, choices),
+    )
+    reports = [
+        verify(original, other, options, providers=(provider,)) for provider in options.providers
+    ]
     check_values_used(reports, options)
     if choices.as_json:
         print_json([report.to_json() for report in reports])

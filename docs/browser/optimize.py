@@ -17,7 +17,8 @@ def optimized(content: Any, name: str) -> dict[str, Any]:
         name: of the file.
 
     Returns:
-        ``name``, ``model`` (bytes), ``report`` (a page of HTML) and ``summary`` of the result; or ``error``, one line.
+        ``name``, ``model`` (bytes), ``report`` (a page of HTML) and ``summary`` of the result; or
+        ``error``, one line.
     """
     data = bytes(content.to_py() if hasattr(content, "to_py") else content)
     try:
@@ -29,4 +30,9 @@ def optimized(content: Any, name: str) -> dict[str, Any]:
         return {"error": " ".join(str(error).split())}
     before, after = (len(onnx.load_model_from_string(each).graph.node) for each in (data, result))
     summary = f"nodes {before} → {after}, bytes {len(data):,} → {len(result):,}, not compared"
-    return {"name": f"{PurePath(name).stem}.opt.onnx", "model": result, "report": report, "summary": summary}
+    return {
+        "name": f"{PurePath(name).stem}.opt.onnx",
+        "model": result,
+        "report": report,
+        "summary": summary,
+    }

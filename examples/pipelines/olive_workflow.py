@@ -2,7 +2,8 @@
 
 python examples/pipelines/olive_workflow.py
 
-On the command line: olive run --config workflow.json --package-config examples/pipelines/olive_package.json
+On the command line: olive run --config workflow.json --package-config
+examples/pipelines/olive_package.json
 """
 
 import shutil
@@ -23,14 +24,18 @@ def main() -> None:
         shutil.copy(MODEL, folder / "model.onnx")
         workflow = {
             "input_model": {"type": "ONNXModel", "model_path": str(folder / "model.onnx")},
-            "passes": {"xoptim": {"type": "XoptimOptimizer", "patterns": "default", "verify": True}},
+            "passes": {
+                "xoptim": {"type": "XoptimOptimizer", "patterns": "default", "verify": True}
+            },
             "output_dir": str(folder / "out"),
             "cache_dir": str(folder / "cache"),
             "log_severity_level": 3,
         }
         run(workflow, package_config=str(HERE / "olive_package.json"))
         (result,) = (folder / "out").rglob("*.onnx")
-        print(f"{len(onnx.load(MODEL).graph.node)} nodes became {len(onnx.load(result).graph.node)}")
+        print(
+            f"{len(onnx.load(MODEL).graph.node)} nodes became {len(onnx.load(result).graph.node)}"
+        )
 
 
 if __name__ == "__main__":

@@ -15,9 +15,14 @@ MODEL = Path(__file__).parents[1] / "models" / "tiny_bert.onnx"
 
 
 def main() -> None:
-    """Optimize between two passes of onnx_ir; the result is proved equal to what the first one returned."""
+    """Optimize between two passes of onnx_ir.
+
+    The result is proved equal to what the first one returned.
+    """
     model = onnx_ir.load(MODEL)
-    passes = Sequential(RemoveUnusedNodesPass(), OptimizePass(verify=True), ClearMetadataAndDocStringPass())
+    passes = Sequential(
+        RemoveUnusedNodesPass(), OptimizePass(verify=True), ClearMetadataAndDocStringPass()
+    )
     result = passes(model)
     print(f"{model.graph.num_nodes()} nodes became {result.model.graph.num_nodes()}")
 

@@ -1,4 +1,6 @@
-"""A model of transformers, exported by optimum, then optimized; onnxruntime's wrapper of optimum runs the result.
+"""A model of transformers, exported by optimum, then optimized.
+
+Onnxruntime's wrapper of optimum runs the result.
 
 python examples/pipelines/optimum_export.py
 """
@@ -17,8 +19,17 @@ import xoptim
 
 
 def main() -> None:
-    """The folder that optimum needs holds the configuration and ``model.onnx``; xoptim writes the latter."""
-    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64, "vocab_size": 120}
+    """The folder that optimum needs holds the configuration and ``model.onnx``.
+
+    Xoptim writes the latter.
+    """
+    sizes = {
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "intermediate_size": 64,
+        "vocab_size": 120,
+    }
     config = BertConfig(**sizes, max_position_embeddings=64)
     network = BertModel(config, add_pooling_layer=False).eval()
     with tempfile.TemporaryDirectory() as name:
@@ -28,7 +39,10 @@ def main() -> None:
         smaller = xoptim.optimize(exported, verify=True)
         onnx.save(smaller, folder / "model.onnx")
         config.save_pretrained(folder)
-        words = {"input_ids": torch.tensor([[5, 6, 7]]), "attention_mask": torch.ones(1, 3, dtype=torch.int64)}
+        words = {
+            "input_ids": torch.tensor([[5, 6, 7]]),
+            "attention_mask": torch.ones(1, 3, dtype=torch.int64),
+        }
         words["token_type_ids"] = torch.zeros_like(words["input_ids"])
         result = ORTModelForFeatureExtraction.from_pretrained(folder)(**words).last_hidden_state
         expected = network(**words).last_hidden_state

@@ -13,10 +13,17 @@ import xoptim
 
 
 def main() -> None:
-    """A small network with a normalization; Paddle writes its own format first, paddle2onnx reads that."""
+    """A small network with a normalization.
+
+    Paddle writes its own format first, paddle2onnx reads that.
+    """
     paddle.seed(0)
     network = paddle.nn.Sequential(
-        paddle.nn.Conv2D(3, 8, 3), paddle.nn.BatchNorm2D(8), paddle.nn.ReLU(), paddle.nn.Flatten(), paddle.nn.Linear(1568, 4)
+        paddle.nn.Conv2D(3, 8, 3),
+        paddle.nn.BatchNorm2D(8),
+        paddle.nn.ReLU(),
+        paddle.nn.Flatten(),
+        paddle.nn.Linear(1568, 4),
     )
     network.eval()
     with tempfile.TemporaryDirectory() as folder:

@@ -13,11 +13,15 @@ import xoptim
 
 
 def main() -> None:
-    """Without ZipMap, whose results are lists of dictionaries, which no comparison of tensors covers."""
+    """Without ZipMap, whose results are lists of dictionaries, which no comparison of tensors
+    covers.
+    """
     rng = np.random.default_rng(0)
     x = rng.standard_normal((200, 4)).astype(np.float32)
     y = (x[:, 0] + x[:, 1] > 0).astype(np.int64)
-    pipeline = make_pipeline(MinMaxScaler(), StandardScaler(), RandomForestClassifier(n_estimators=5, random_state=0)).fit(x, y)
+    pipeline = make_pipeline(
+        MinMaxScaler(), StandardScaler(), RandomForestClassifier(n_estimators=5, random_state=0)
+    ).fit(x, y)
     model = to_onnx(pipeline, x[:1], options={"zipmap": False})
     smaller = xoptim.optimize(model, verify=True)
     print(f"{len(model.graph.node)} nodes became {len(smaller.graph.node)}")

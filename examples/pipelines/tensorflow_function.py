@@ -12,7 +12,9 @@ import xoptim
 
 
 def main() -> None:
-    """A convolution with a normalization in the layout of TensorFlow, which tf2onnx surrounds with Transposes."""
+    """A convolution with a normalization in the layout of TensorFlow, which tf2onnx surrounds with
+    Transposes.
+    """
     kernel = tf.random.stateless_normal((3, 3, 3, 8), seed=(1, 2))
     scale = tf.random.stateless_uniform((8,), seed=(3, 4)) + 0.5
 
@@ -21,7 +23,9 @@ def main() -> None:
         return tf.reduce_mean(tf.reshape(y, (tf.shape(x)[0], -1, 8)), axis=1)
 
     signature = [tf.TensorSpec((None, 16, 16, 3), tf.float32, name="x")]
-    model, _ = tf2onnx.convert.from_function(tf.function(network, signature), input_signature=signature, opset=18)
+    model, _ = tf2onnx.convert.from_function(
+        tf.function(network, signature), input_signature=signature, opset=18
+    )
     smaller = xoptim.optimize(model, verify=True)
     print(f"{len(model.graph.node)} nodes became {len(smaller.graph.node)}")
 

@@ -27,7 +27,9 @@ class Block(torch.nn.Module):  # type: ignore[misc]  # where torch is not instal
 
 
 def main() -> None:
-    """Both ways give the same nodes: the function on a program, and the hook around code that exports."""
+    """Both ways give the same nodes: the function on a program, and the hook around code that
+    exports.
+    """
     module, x = Block().eval(), torch.rand(2, 5, 16)
     program = torch.onnx.export(module, (x,), dynamo=True, optimize=False, verbose=False)
     assert program is not None

@@ -1,16 +1,28 @@
 from onnx import TensorProto
 
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol, runs
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+    runs,
+)
 
 
 class BiasGeluPattern(EasyPatternOptimization):
-    """Gelu(x + b) → com.microsoft.BiasGelu(x, b), or com.microsoft.FastGelu(x, b) for the approximation by Tanh
+    """Gelu(x + b) → com.microsoft.BiasGelu(x, b), or com.microsoft.FastGelu(x, b) for the
+    approximation by Tanh
 
-    What: one operator instead of two; the same for the operators that onnxruntime has below operator set 20.
+    What: one operator instead of two; the same for the operators that onnxruntime has below
+    operator set 20.
     Why: one kernel launch instead of two; not on the CPU, where it was measured no faster.
     Refuses when:
     1. b is not a vector of the length of the last axis, which must be a number.
-    2. the provider has no kernel for the type, or the numbers have 64 bits, for which its constants have too few digits.
+    2. the provider has no kernel for the type, or the numbers have 64 bits, for which its constants
+       have too few digits.
     """
 
     phase = "target"
@@ -25,21 +37,38 @@ class BiasGeluPattern(EasyPatternOptimization):
         domain, total = g.choice("domain", "", "com.microsoft"), g.op.Add(x, b)
         if g.choice("operator", "BiasGelu", "FastGelu") == "BiasGelu":
             return g.op.Gelu(total, domain=domain)
-        return g.op.FastGelu(total, domain=domain) if domain else g.op.Gelu(total, approximate="tanh")
+        return (
+            g.op.FastGelu(total, domain=domain) if domain else g.op.Gelu(total, approximate="tanh")
+        )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         shape = g.try_infer_shape(m.x)
-        if not shape or not isinstance(shape[-1], int) or g.try_infer_shape(m.b) != shape[-1:]:  # (1)
-            return self.none(m.nodes[0], msg="not a sum with a vector of the length of the last axis")
-        has_kernel = g.try_infer_type(m.x) != TensorProto.DOUBLE and runs(g, m.operator, m.x, "com.microsoft")
-        return True if has_kernel else self.none(m.nodes[-1], msg=f"{m.operator} has no kernel for the type")  # (2)
+        # (1)
+        if not shape or not isinstance(shape[-1], int) or g.try_infer_shape(m.b) != shape[-1:]:
+            return self.none(
+                m.nodes[0], msg="not a sum with a vector of the length of the last axis"
+            )
+        has_kernel = g.try_infer_type(m.x) != TensorProto.DOUBLE and runs(
+            g, m.operator, m.x, "com.microsoft"
+        )
+        # (2)
+        return (
+            True
+            if has_kernel
+            else self.none(m.nodes[-1], msg=f"{m.operator} has no kernel for the type")
+        )
 
     def apply_pattern(self, g: PatternRewriter, x: str, b: str, operator: str) -> str:
         return str(getattr(g.op, operator)(x, b, domain="com.microsoft"))
 
     _start = "agraph (float[a,2] x) => (float[a,2] y) <float[2] b = {1, 2}>"
-    _exact, _fast = f"{_start} {{ y = com.microsoft.BiasGelu(x, b) }}", f"{_start} {{ y = com.microsoft.FastGelu(x, b) }}"
+    _exact, _fast = (
+        f"{_start} {{ y = com.microsoft.BiasGelu(x, b) }}",
+        f"{_start} {{ y = com.microsoft.FastGelu(x, b) }}",
+    )
     examples = (
         Example(f"{_start} {{ t = Add(b, x) y = com.microsoft.Gelu(t) }}", _exact),
-        Example(f'{_start} {{ t = Add(x, b) y = Gelu <approximate = "tanh"> (t) }}', _fast, opset=20),
+        Example(
+            f'{_start} {{ t = Add(x, b) y = Gelu <approximate = "tanh"> (t) }}', _fast, opset=20
+        ),
     )

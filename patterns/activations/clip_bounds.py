@@ -4,7 +4,15 @@ import ml_dtypes
 import numpy as np
 
 from xoptim.facts.dtypes import is_float, is_integer, numpy_dtype
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 
 class _ClipBounds(EasyPatternOptimization):
@@ -14,7 +22,9 @@ class _ClipBounds(EasyPatternOptimization):
     Why: one pass over the tensor less.
     """
 
-    def apply_pattern(self, g: PatternRewriter, x: str, low: float | None, high: float | None) -> str:
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, low: float | None, high: float | None
+    ) -> str:
         return g.op.Clip(x, min=low, max=high)
 
 
@@ -29,14 +39,19 @@ class ClipClipPattern(_ClipBounds):
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         first = g.op.Clip(x, min=g.capture("a", optional=True), max=g.capture("b", optional=True))
-        return g.op.Clip(first, min=g.capture("c", optional=True), max=g.capture("d", optional=True))
+        return g.op.Clip(
+            first, min=g.capture("c", optional=True), max=g.capture("d", optional=True)
+        )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        # An absent bound is the last finite number of the type: an infinity of x becomes this number.
+        # An absent bound is the last finite number of the type: an infinity of x becomes this
+        # number.
         ends = _ends(g.try_infer_type(m.x))
         if ends is None or any(bound != bound for bound in (m.a, m.b, m.c, m.d)):  # (1)
             return self.none(m.nodes[0], msg="a bound is NaN, or the type is unknown")
-        a, b, c, d = (end if v is None else v for v, end in zip((m.a, m.b, m.c, m.d), ends * 2, strict=True))
+        a, b, c, d = (
+            end if v is None else v for v, end in zip((m.a, m.b, m.c, m.d), ends * 2, strict=True)
+        )
         # Where a lower bound is above an upper one, both forms return the upper one.
         low, high = min(max(a, c), d), min(max(b, c), d)
         if low == high == 0:  # (2)
@@ -44,9 +59,11 @@ class ClipClipPattern(_ClipBounds):
         return m.derive(low=None if low == ends[0] else low, high=None if high == ends[1] else high)
 
     examples = Example.pairs(
-        "agraph (float[a,b] x) => (float[a,b] y) <float l = {-1}, float h = {1}> { t = Clip(x, l) y = Clip(t, , h) }",
+        "agraph (float[a,b] x) => (float[a,b] y) <float l = {-1}, float h = {1}> { t = Clip(x, l) "
+        "y = Clip(t, , h) }",
         "<float l = {-1}, float h = {1}> { y = Clip(x, l, h) }",
-        "agraph (float[a,b] x) => (float[a,b] y) <float l = {2}, float h = {1}> { t = Clip(x, , h) y = Clip(t, l) }",
+        "agraph (float[a,b] x) => (float[a,b] y) <float l = {2}, float h = {1}> { "
+        "t = Clip(x, , h) y = Clip(t, l) }",
         "<float l = {2}, float h = {2}> { y = Clip(x, l, h) }",
     )
 
@@ -56,7 +73,8 @@ class ClipReluPattern(_ClipBounds):
 
     Refuses when:
     1. a bound is computed or is NaN, or the type is unknown.
-    2. the upper bound is not above 0: nothing but zeros is left, and which of +0 and -0 depends on the order.
+    2. the upper bound is not above 0: nothing but zeros is left, and which of +0 and -0 depends on
+       the order.
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
@@ -67,10 +85,12 @@ class ClipReluPattern(_ClipBounds):
             return self.none(m.nodes[0], msg="a bound is NaN, or the type is unknown")
         if m.high is not None and m.high <= 0:  # (2)
             return self.none(m.nodes[0], msg="nothing but zeros is left")
-        return m.derive(low=0.0 if m.low is None or m.low < 0 else m.low)  # a bound that is 0 keeps its sign
+        # a bound that is 0 keeps its sign
+        return m.derive(low=0.0 if m.low is None or m.low < 0 else m.low)
 
     examples = Example.only(
-        "agraph (float[a,b] x) => (float[a,b] y) <float l = {-1}, float h = {6}> { t = Clip(x, l, h) y = Relu(t) }",
+        "agraph (float[a,b] x) => (float[a,b] y) <float l = {-1}, float h = {6}> { "
+        "t = Clip(x, l, h) y = Relu(t) }",
         "<float zero = {0}, float h = {6}> { y = Clip(x, zero, h) }",
     )
 
@@ -92,10 +112,12 @@ class ReluClipPattern(_ClipBounds):
         if m.high == 0:  # (2)
             return self.none(m.nodes[1], msg="nothing but zeros is left")
         low = 0.0 if m.low is None or m.low <= 0 else m.low
-        return m.derive(low=low if m.high is None else min(low, m.high))  # all numbers become an upper bound below 0
+        # all numbers become an upper bound below 0
+        return m.derive(low=low if m.high is None else min(low, m.high))
 
     examples = Example.only(
-        "agraph (float[a,b] x) => (float[a,b] y) <float six = {6}> { t = Relu(x) y = Clip(t, , six) }",
+        "agraph (float[a,b] x) => (float[a,b] y) <float six = {6}> { t = Relu(x) "
+        "y = Clip(t, , six) }",
         "<float zero = {0}, float six = {6}> { y = Clip(x, zero, six) }",
     )
 

@@ -5,7 +5,14 @@ from typing import Any, ClassVar
 from onnx import TensorProto
 
 from xoptim.facts.dtypes import FLOATS, Exactness
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+)
 from xoptim.match.pattern import operator_key
 from xoptim.match.rewrite import Phase
 from xoptim.match.trace import Scalar, Symbol
@@ -14,21 +21,33 @@ from .._folding import fits
 
 
 class _OneOperator(EasyPatternOptimization):
-    """A formula of ``x`` that is one operator, its only entry in `kernels`; it may derive ``attributes``."""
+    """A formula of ``x`` that is one operator, its only entry in `kernels`.
+
+    It may derive ``attributes``.
+    """
 
     phase: ClassVar[Phase] = "specialize"
     exactness: ClassVar[Exactness] = "rounding"
 
-    def apply_pattern(self, g: PatternRewriter, x: str, attributes: dict[str, Any] | None = None) -> str:
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, attributes: dict[str, Any] | None = None
+    ) -> str:
         ((domain, op_type),) = map(operator_key, self.kernels)
         return str(getattr(g.op, op_type)(x, domain=domain, **(attributes or {})))
 
 
 def _by_sign(g: PatternBuilder, x: Symbol, otherwise: Symbol) -> Symbol:
-    """The operand where it is positive, another tensor elsewhere; the comparison decides which branch is which."""
+    """The operand where it is positive, another tensor elsewhere.
+
+    The comparison decides which branch is which.
+    """
     if g.option("positive"):
-        return g.op.Where(g.op.Greater(x, 0) if g.option("strict") else g.op.GreaterOrEqual(x, 0), x, otherwise)
-    return g.op.Where(g.op.Less(x, 0) if g.option("strict") else g.op.LessOrEqual(x, 0), otherwise, x)
+        return g.op.Where(
+            g.op.Greater(x, 0) if g.option("strict") else g.op.GreaterOrEqual(x, 0), x, otherwise
+        )
+    return g.op.Where(
+        g.op.Less(x, 0) if g.option("strict") else g.op.LessOrEqual(x, 0), otherwise, x
+    )
 
 
 class EluExpPattern(_OneOperator):
@@ -82,12 +101,15 @@ class HardSigmoidPattern(_OneOperator):
     def match_pattern(self, g: PatternBuilder, x: Symbol, a: Scalar, b: Scalar) -> Symbol:
         scale = g.op.Div if g.option("division") else g.op.Mul
         first = g.option("first")
-        clipped = g.op.Clip(g.op.Add(scale(x, a) if first else x, b), min=g.capture("low"), max=g.capture("high"))
+        clipped = g.op.Clip(
+            g.op.Add(scale(x, a) if first else x, b), min=g.capture("low"), max=g.capture("high")
+        )
         return clipped if first else scale(clipped, a)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         factor, shift = (float(g.get_constant_scalar(name) or 0) for name in (m.a, m.b))
-        if m.low != 0 or not m.high > 0 or not 1e-6 < abs(factor) < 1e6 or not abs(shift) < 1e6:  # (1)
+        # (1)
+        if m.low != 0 or not m.high > 0 or not 1e-6 < abs(factor) < 1e6 or not abs(shift) < 1e6:
             return self.none(m.nodes[-1], msg="not between 0 and 1")
         alpha = 1 / factor if m.division else factor
         top = 1.0 if m.first else 1 / m.high if not m.division else m.high
@@ -99,11 +121,11 @@ class HardSigmoidPattern(_OneOperator):
         return m.derive(attributes={"alpha": alpha, "beta": beta})
 
     examples = Example.pairs(
-        "agraph (float[a,b] x) => (float[a,b] y) <float three = {3}, float zero = {0}, float six = {6}> "
-        "{ t = Add(x, three) u = Clip(t, zero, six) y = Div(u, six) }",
+        "agraph (float[a,b] x) => (float[a,b] y) <float three = {3}, float zero = {0}, "
+        "float six = {6}> { t = Add(x, three) u = Clip(t, zero, six) y = Div(u, six) }",
         "{ y = HardSigmoid <alpha = 0.16666666666666666, beta = 0.5> (x) }",
-        "agraph (float[a,b] x) => (float[a,b] y) <float s = {0.25}, float h = {0.5}, float o = {0}, float i = {1}> "
-        "{ t = Mul(s, x) u = Add(t, h) y = Clip(u, o, i) }",
+        "agraph (float[a,b] x) => (float[a,b] y) <float s = {0.25}, float h = {0.5}, "
+        "float o = {0}, float i = {1}> { t = Mul(s, x) u = Add(t, h) y = Clip(u, o, i) }",
         "{ y = HardSigmoid <alpha = 0.25, beta = 0.5> (x) }",
     )
 
@@ -114,7 +136,8 @@ class LeakyReluPattern(_OneOperator):
     What: one operator instead of three; the same for x < 0, x ≥ 0, x ≤ 0, and for Max(x, x · s).
     Why: measured 3.1 times faster on onnxruntime's CPU provider, 1.5 times for Max.
     Refuses when:
-    1. the slope is negative, above 1, 0 in the form with Max (which makes NaN of infinity), or does not fit the attribute.
+    1. the slope is negative, above 1, 0 in the form with Max (which makes NaN of infinity), or does
+       not fit the attribute.
     2. the provider has no kernel of LeakyRelu for the type.
     """
 
@@ -129,7 +152,13 @@ class LeakyReluPattern(_OneOperator):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         slope = g.get_constant_scalar(m.s)
-        if slope is None or not 0 <= slope <= 1 or (m.maximum and slope == 0) or not fits(g, m.x, slope):  # (1)
+        # (1)
+        if (
+            slope is None
+            or not 0 <= slope <= 1
+            or (m.maximum and slope == 0)
+            or not fits(g, m.x, slope)
+        ):
             return self.none(m.nodes[-1], msg=f"the slope is {slope}")
         return m.derive(attributes={"alpha": float(slope)})
 
@@ -137,7 +166,8 @@ class LeakyReluPattern(_OneOperator):
         "agraph (float[a,b] x) => (float[a,b] y) <float zero = {0}, float s = {0.25}> "
         "{ c = Greater(x, zero) t = Mul(x, s) y = Where(c, x, t) }",
         "{ y = LeakyRelu <alpha = 0.25> (x) }",
-        "agraph (float[a,b] x) => (float[a,b] y) <float s = {0.25}> { t = Mul(s, x) y = Max(t, x) }",
+        "agraph (float[a,b] x) => (float[a,b] y) <float s = {0.25}> { t = Mul(s, x) "
+        "y = Max(t, x) }",
         "{ y = LeakyRelu <alpha = 0.25> (x) }",
     )
 
@@ -146,9 +176,11 @@ class MaxReluPattern(_OneOperator):
     """Max(x, 0) → Relu(x)
 
     What: names the operation.
-    Why: measured 1.4 times faster on onnxruntime's CPU provider, and runtimes fuse Relu with the node before it.
+    Why: measured 1.4 times faster on onnxruntime's CPU provider, and runtimes fuse Relu with the
+    node before it.
     Refuses when:
-    1. the zero may change the shape of the result by broadcasting (checked for all literals by the matcher).
+    1. the zero may change the shape of the result by broadcasting (checked for all literals by the
+       matcher).
     2. the provider has no kernel of Relu for the type.
     """
 
@@ -175,7 +207,8 @@ class SigmoidExpPattern(_OneOperator):
     1. the exponential would overflow where the result is not yet negligible (16-bit floats).
     2. the provider has no kernel of Sigmoid for the type.
 
-    Approximate: onnxruntime's Sigmoid is wrong by about 1e-7, and 0 below -18: a logarithm or a division then differs.
+    Approximate: onnxruntime's Sigmoid is wrong by about 1e-7, and 0 below -18: a logarithm or a
+    division then differs.
     """
 
     exactness = "approximate"
@@ -188,9 +221,11 @@ class SigmoidExpPattern(_OneOperator):
         return g.op.Div(1.0, shifted) if g.option("division") else g.op.Reciprocal(shifted)
 
     examples = Example.pairs(
-        "agraph (float[n] x) => (float[n] y) <float one = {1}> { n = Neg(x) e = Exp(n) s = Add(one, e) y = Div(one, s) }",
+        "agraph (float[n] x) => (float[n] y) <float one = {1}> { n = Neg(x) e = Exp(n) "
+        "s = Add(one, e) y = Div(one, s) }",
         "{ y = Sigmoid(x) }",
-        "agraph (float[n] x) => (float[n] y) <float o = {1}> { n = Neg(x) e = Exp(n) s = Add(e, o) y = Reciprocal(s) }",
+        "agraph (float[n] x) => (float[n] y) <float o = {1}> { n = Neg(x) e = Exp(n) "
+        "s = Add(e, o) y = Reciprocal(s) }",
         "{ y = Sigmoid(x) }",
     )
 
@@ -198,8 +233,8 @@ class SigmoidExpPattern(_OneOperator):
 class SoftplusExpPattern(_OneOperator):
     """Relu(x) + Log(1 + Exp(-Abs(x))) → Softplus(x)
 
-    What: one operator instead of six; the same for Max(x, 0), and for Where(x > 20, x, Log(1 + Exp(x))), which torch defines.
-    Log(1 + Exp(x)) alone stays: it is infinite from 89 on.
+    What: one operator instead of six; the same for Max(x, 0), and for Where(x > 20, x, Log(1 +
+    Exp(x))), which torch defines. Log(1 + Exp(x)) alone stays: it is infinite from 89 on.
     Why: one kernel launch instead of six; not on the CPU, where it was measured 2.8 times slower.
     Refuses when:
     1. the provider has no kernel of Softplus for the type.
@@ -218,8 +253,13 @@ class SoftplusExpPattern(_OneOperator):
             return g.op.Where(g.op.Greater(x, 20.0), x, curve)
         return g.op.Add(g.op.Relu(x) if g.option("rectifier") else g.op.Max(x, 0.0), curve)
 
-    _start, _after = "agraph (float[a,b] x) => (float[a,b] y)", "agraph (float[a,b] x) => (float[a,b] y) { y = Softplus(x) }"
-    _stable = "r = Relu(x) a = Abs(x) n = Neg(a) e = Exp(n) s = Add(e, one) l = Log(s) y = Add(r, l)"
+    _start, _after = (
+        "agraph (float[a,b] x) => (float[a,b] y)",
+        "agraph (float[a,b] x) => (float[a,b] y) { y = Softplus(x) }",
+    )
+    _stable = (
+        "r = Relu(x) a = Abs(x) n = Neg(a) e = Exp(n) s = Add(e, one) l = Log(s) y = Add(r, l)"
+    )
     _torch = "c = Greater(x, t) e = Exp(x) s = Add(one, e) l = Log(s) y = Where(c, x, l)"
     examples = Example.pairs(
         f"{_start} <float one = {{1}}> {{ {_stable} }}",
@@ -245,7 +285,8 @@ class SoftsignAbsPattern(_OneOperator):
         return g.op.Div(x, g.op.Add(g.op.Abs(x), 1.0))
 
     examples = Example.only(
-        "agraph (float[a,b] x) => (float[a,b] y) <float one = {1}> { a = Abs(x) s = Add(one, a) y = Div(x, s) }",
+        "agraph (float[a,b] x) => (float[a,b] y) <float one = {1}> { a = Abs(x) s = Add(one, a) "
+        "y = Div(x, s) }",
         "{ y = Softsign(x) }",
     )
 
@@ -264,7 +305,8 @@ class ThresholdedReluPattern(_OneOperator):
     kernels = {"ThresholdedRelu": "x"}  # (1)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, t: Scalar) -> Symbol:
-        return g.op.Where(g.op.Greater(x, t), x, 0.0)  # NaN is not greater than the threshold in both forms
+        # NaN is not greater than the threshold in both forms
+        return g.op.Where(g.op.Greater(x, t), x, 0.0)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         threshold = float(g.get_constant_scalar(m.t) or 0)
@@ -294,7 +336,8 @@ class EluMulPattern(_OneOperator):
     kernels = {"Selu": "x"}  # (2)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, k: Scalar) -> Symbol:
-        return g.op.Mul(g.op.Elu(x, alpha=g.capture("alpha", lambda value: 1e-3 < value < 1e3)), k)  # (1)
+        # (1)
+        return g.op.Mul(g.op.Elu(x, alpha=g.capture("alpha", lambda value: 1e-3 < value < 1e3)), k)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         gamma = float(g.get_constant_scalar(m.k) or 0)
@@ -303,7 +346,8 @@ class EluMulPattern(_OneOperator):
         return m.derive(attributes={"alpha": m.alpha, "gamma": gamma})
 
     examples = Example.only(
-        "agraph (float[a,b] x) => (float[a,b] y) <float k = {1.5}> { t = Elu <alpha = 2.0> (x) y = Mul(t, k) }",
+        "agraph (float[a,b] x) => (float[a,b] y) <float k = {1.5}> { t = Elu <alpha = 2.0> (x) "
+        "y = Mul(t, k) }",
         "{ y = Selu <alpha = 2.0, gamma = 1.5> (x) }",
     )
 
@@ -312,7 +356,8 @@ class HardSigmoidMulPattern(_OneOperator):
     """x · HardSigmoid(x, alpha=1/6, beta=0.5) → HardSwish(x)
 
     What: one operator instead of two.
-    Why: saves one pass over the tensor, on providers with a kernel for it (onnxruntime's CPU provider has none).
+    Why: saves one pass over the tensor, on providers with a kernel for it (onnxruntime's CPU
+    provider has none).
     Refuses when:
     1. the attributes differ from these, or the type has more digits than they have.
     2. the provider has no kernel of HardSwish for the type.
@@ -326,10 +371,13 @@ class HardSigmoidMulPattern(_OneOperator):
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         # The attribute as 32-bit floats hold it (1).
-        return g.op.Mul(x, g.op.HardSigmoid(x, alpha=lambda value: abs(6 * value - 1) < 1e-6, beta=0.5))
+        return g.op.Mul(
+            x, g.op.HardSigmoid(x, alpha=lambda value: abs(6 * value - 1) < 1e-6, beta=0.5)
+        )
 
     examples = Example.only(
-        "agraph (float[a,b] x) => (float[a,b] y) { t = HardSigmoid <alpha = 0.1666667, beta = 0.5> (x) y = Mul(x, t) }",
+        "agraph (float[a,b] x) => (float[a,b] y) { "
+        "t = HardSigmoid <alpha = 0.1666667, beta = 0.5> (x) y = Mul(x, t) }",
         "{ y = HardSwish(x) }",
     )
 
@@ -337,8 +385,10 @@ class HardSigmoidMulPattern(_OneOperator):
 class QuickGeluPattern(_OneOperator):
     """x · Sigmoid(alpha · x) → com.microsoft.QuickGelu(x, alpha)
 
-    What: one operator instead of two or three; with alpha = 1 it is Swish, for which onnxruntime has no kernel.
-    Why: measured 1.5 to 2.4 times faster on onnxruntime's CPU provider for alpha = 1, no slower for others.
+    What: one operator instead of two or three; with alpha = 1 it is Swish, for which onnxruntime
+    has no kernel.
+    Why: measured 1.5 to 2.4 times faster on onnxruntime's CPU provider for alpha = 1, no slower for
+    others.
     Refuses when:
     1. the provider has no kernel of QuickGelu for the type.
     2. alpha is not a number, or does not fit the attribute.
@@ -361,7 +411,8 @@ class QuickGeluPattern(_OneOperator):
         return m.derive(attributes={"alpha": factor})
 
     examples = Example.pairs(
-        "agraph (float[a,b] x) => (float[a,b] y) <float c = {1.5}> { t = Mul(c, x) s = Sigmoid(t) y = Mul(x, s) }",
+        "agraph (float[a,b] x) => (float[a,b] y) <float c = {1.5}> { t = Mul(c, x) s = Sigmoid(t) "
+        "y = Mul(x, s) }",
         "{ y = com.microsoft.QuickGelu <alpha = 1.5> (x) }",
         "agraph (float[a,b] x) => (float[a,b] y) { s = Sigmoid(x) y = Mul(s, x) }",
         "{ y = com.microsoft.QuickGelu <alpha = 1.0> (x) }",

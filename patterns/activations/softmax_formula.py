@@ -49,7 +49,8 @@ class LogSoftmaxExpPattern(_SoftmaxFormula):
     Refuses when:
     1. maximum and sum are not taken along one and the same axis.
     2. the provider has no kernel of LogSoftmax for the type.
-    3. the numbers have 64 bits: onnxruntime's LogSoftmax gives -inf then where the operators give NaN.
+    3. the numbers have 64 bits: onnxruntime's LogSoftmax gives -inf then where the operators give
+       NaN.
     """
 
     operand_types = {"x": FLOATS - {TensorProto.DOUBLE}}  # (3)
@@ -61,7 +62,7 @@ class LogSoftmaxExpPattern(_SoftmaxFormula):
         return g.op.Sub(distance, g.op.Log(g.op.ReduceSum(g.op.Exp(distance), axes=axes)))
 
     examples = Example.only(
-        "agraph (float[a,b] x) => (float[a,b] y) <int64[1] i = {-1}> "
-        "{ m = ReduceMax(x, i) d = Sub(x, m) e = Exp(d) s = ReduceSum(e, i) l = Log(s) y = Sub(d, l) }",
+        "agraph (float[a,b] x) => (float[a,b] y) <int64[1] i = {-1}> { m = ReduceMax(x, i) "
+        "d = Sub(x, m) e = Exp(d) s = ReduceSum(e, i) l = Log(s) y = Sub(d, l) }",
         "{ y = LogSoftmax <axis = -1> (x) }",
     )

@@ -18,4 +18,6 @@ class AbsNegPattern(EasyPatternOptimization):
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
         return g.op.Abs(x)
 
-    examples = Example.only("agraph (float[a] x) => (float[a] y) { t = Neg(x) y = Abs(t) }", "{ y = Abs(x) }")
+    examples = Example.only(
+        "agraph (float[a] x) => (float[a] y) { t = Neg(x) y = Abs(t) }", "{ y = Abs(x) }"
+    )

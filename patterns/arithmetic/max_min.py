@@ -1,5 +1,14 @@
 from xoptim.facts.dtypes import is_float, is_integer
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Scalar,
+    Symbol,
+)
 
 
 class MaxMinPattern(EasyPatternOptimization):
@@ -8,22 +17,31 @@ class MaxMinPattern(EasyPatternOptimization):
     What: one operator for both bounds.
     Why: measured 2 times faster on onnxruntime's CPU provider.
     Refuses when:
-    1. a bound is not a constant of one element, would change the shape (checked by the matcher), or is NaN.
-    2. the maximum comes last and the bounds exclude each other: all become the lower bound then, with Clip the upper one.
+    1. a bound is not a constant of one element, would change the shape (checked by the matcher), or
+       is NaN.
+    2. the maximum comes last and the bounds exclude each other: all become the lower bound then,
+       with Clip the upper one.
     3. the type is not a numeric type that Clip supports.
-    4. (none: which zero is larger, +0 or -0, depends on the operator, which is why the grade is ``rounding``.)
+    4. (none: which zero is larger, +0 or -0, depends on the operator, which is why the grade is
+       ``rounding``.)
     """
 
     exactness = "rounding"
     min_opset = 12
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, low: Scalar, high: Scalar) -> Symbol:
-        return g.op.Min(g.op.Max(x, low), high) if g.option("max_first") else g.op.Max(g.op.Min(x, high), low)  # (1)
+        # (1)
+        return (
+            g.op.Min(g.op.Max(x, low), high)
+            if g.option("max_first")
+            else g.op.Max(g.op.Min(x, high), low)
+        )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         dtype = g.try_infer_type(m.x)
         low, high = g.get_constant_scalar(m.low), g.get_constant_scalar(m.high)
-        if low is None or high is None or not (low <= high or (m.max_first and low > high)):  # (1) (2)
+        # (1) (2)
+        if low is None or high is None or not (low <= high or (m.max_first and low > high)):
             return self.none(m.nodes[1], msg="the bounds exclude each other, or one is NaN")
         if not is_float(dtype) and not is_integer(dtype):  # (3)
             return self.none(m.nodes[1], msg="the type is unknown")
@@ -33,8 +51,10 @@ class MaxMinPattern(EasyPatternOptimization):
         return g.op.Clip(x, min=bottom, max=top)
 
     examples = Example.pairs(
-        "agraph (float[a,b] x) => (float[a,b] y) <float l = {-1}, float h = {6}> { t = Max(x, l) y = Min(t, h) }",
+        "agraph (float[a,b] x) => (float[a,b] y) <float l = {-1}, float h = {6}> { t = Max(x, l) "
+        "y = Min(t, h) }",
         "<float l = {-1}, float h = {6}> { y = Clip(x, l, h) }",
-        "agraph (float[a,b] x) => (float[a,b] y) <float[1] l = {-1}, float h = {6}> { t = Min(h, x) y = Max(t, l) }",
+        "agraph (float[a,b] x) => (float[a,b] y) <float[1] l = {-1}, float h = {6}> { "
+        "t = Min(h, x) y = Max(t, l) }",
         "<float l = {-1}, float h = {6}> { y = Clip(x, l, h) }",
     )

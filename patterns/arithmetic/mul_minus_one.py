@@ -7,7 +7,8 @@ class MulMinusOnePattern(EasyPatternOptimization):
     What: changes the sign, which gives the same bits.
     Why: other patterns match Neg (Add of Neg becomes Sub), and it costs no more.
     Refuses when:
-    1. the constant may change the shape of the result by broadcasting (checked for all literals by the matcher).
+    1. the constant may change the shape of the result by broadcasting (checked for all literals by
+       the matcher).
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:

@@ -8,7 +8,8 @@ class SubNegPattern(EasyPatternOptimization):
     Why: one pass over the result less.
     Refuses when:
     1. something else reads the difference: there would be two subtractions instead of one.
-    2. (none: the opposite of a zero difference is -0, a difference is +0, which is why the grade is ``rounding``.)
+    2. (none: the opposite of a zero difference is -0, a difference is +0, which is why the grade is
+       ``rounding``.)
     """
 
     exactness = "rounding"
@@ -21,5 +22,6 @@ class SubNegPattern(EasyPatternOptimization):
         return g.op.Sub(b, a)
 
     examples = Example.only(
-        "agraph (float[a,b] x, float[b] z) => (float[a,b] y) { t = Sub(x, z) y = Neg(t) }", "{ y = Sub(z, x) }"
+        "agraph (float[a,b] x, float[b] z) => (float[a,b] y) { t = Sub(x, z) y = Neg(t) }",
+        "{ y = Sub(z, x) }",
     )

@@ -8,41 +8,63 @@ from .._shapes import broadcasts_to
 
 
 def scores_of(g: PatternBuilder, q: Symbol, keys: Symbol, factor: Scalar, s: Scalar) -> Symbol:
-    """The products of queries and swapped keys, with a ``factor`` of the keys, and a factor or divisor ``s`` of the scores."""
+    """The products of queries and swapped keys, with a ``factor`` of the keys, and a factor or
+    divisor ``s`` of the scores.
+    """
     scores: Symbol = g.op.MatMul(q, g.op.Mul(keys, factor) if g.option("scaled_keys") else keys)
     scaling = g.choice("scaling", "", "Mul", "Div")
     return getattr(g.op, scaling)(scores, s) if scaling else scores
 
 
 def scale_of(g: GraphView, m: Match, like: str) -> float | None:
-    """The product of all factors in a match of `scores_of`; ``None`` if it is not positive, or they add axes to the queries.
+    """The product of all factors in a match of `scores_of`.
+
+    ``None`` if it is not positive, or they add axes to the queries.
 
     The queries may have a factor or divisor ``first`` too, as the answer ``scaled_queries`` says.
     """
     scale: float | None = 1.0
-    for name, operator in ((m.get("first"), m.get("scaled_queries")), (m.get("factor"), "Mul"), (m.get("s"), m.scaling)):
+    for name, operator in (
+        (m.get("first"), m.get("scaled_queries")),
+        (m.get("factor"), "Mul"),
+        (m.get("s"), m.scaling),
+    ):
         if name and scale:
-            scale = scaled(g, like, scale, name, division=operator == "Div") if broadcasts_to(g, name, like) else None
+            scale = (
+                scaled(g, like, scale, name, division=operator == "Div")
+                if broadcasts_to(g, name, like)
+                else None
+            )
     return scale if scale is not None and scale > 0 else None
 
 
 def merged_heads(g: PatternBuilder, k: Symbol) -> Symbol:
-    """Swapped keys as a Transpose of the tensor (batch, keys, heads and features), which is split afterwards."""
+    """Swapped keys as a Transpose of the tensor (batch, keys, heads and features), which is split
+    afterwards.
+    """
     keys: Symbol = g.op.Reshape(g.op.Transpose(k, perm=[0, 2, 1]), g.symbol(), attributes=ANY)
     return keys
 
 
 def scores_shape(g: GraphView, q: str, swapped: str, v: str) -> Shape | None:
-    """(batch, heads, queries, keys); ``None`` when that is not known, or not as the operators of attention require it.
+    """(batch, heads, queries, keys).
+
+    ``None`` when that is not known, or not as the operators of attention require it.
 
     Args:
         g: the graph.
         q: the queries, (batch, heads, queries, head size).
-        swapped: the keys, (batch, heads, head size, keys), one head or as many as there are of queries.
+        swapped: the keys, (batch, heads, head size, keys), one head or as many as there are of
+            queries.
         v: the values, (batch, heads, keys, size).
     """
     queries, keys, values = (g.try_infer_shape(name) for name in (q, swapped, v))
-    if queries is None or keys is None or values is None or not len(queries) == len(keys) == len(values) == 4:
+    if (
+        queries is None
+        or keys is None
+        or values is None
+        or not len(queries) == len(keys) == len(values) == 4
+    ):
         return None
     if queries[0] != keys[0] or values[:2] != keys[:2] or keys[1] not in (1, queries[1]):
         return None
@@ -50,7 +72,8 @@ def scores_shape(g: GraphView, q: str, swapped: str, v: str) -> Shape | None:
 
 
 def heads_in(g: GraphView, packed: str, split: Shape | None) -> int | None:
-    """The number of heads, if a tensor is packed as (batch, length, features), its features split among the heads.
+    """The number of heads, if a tensor is packed as (batch, length, features), its features split
+    among the heads.
 
     When it is split, its shape is (batch, heads, length, size).
     """

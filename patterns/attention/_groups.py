@@ -13,7 +13,10 @@ from ._formula import heads_in
 
 
 class Shared(NamedTuple):
-    """Heads before they are repeated: (batch, heads, length, size); a single head may have no axis in the tensor."""
+    """Heads before they are repeated: (batch, heads, length, size).
+
+    A single head may have no axis in the tensor.
+    """
 
     name: str
     shape: Shape
@@ -24,7 +27,9 @@ class Shared(NamedTuple):
 
 
 class Packed(NamedTuple):
-    """Heads before they are split and repeated: a tensor (batch, length, features), and the number of heads in the features."""
+    """Heads before they are split and repeated: a tensor (batch, length, features), and the number
+    of heads in the features.
+    """
 
     name: str
     heads: int
@@ -36,9 +41,11 @@ def places_of(count: int, heads: int) -> np.ndarray:
 
 
 def shared_heads(g: GraphView, name: str) -> Shared | None:
-    """The heads that are repeated in groups of equal size, in order, to give a tensor (batch, heads, length, size).
+    """The heads that are repeated in groups of equal size, in order, to give a tensor (batch,
+    heads, length, size).
 
-    Gather repeats them, or Unsqueeze, Expand (or Tile) and Reshape; Expand (or Tile) alone a single head.
+    Gather repeats them, or Unsqueeze, Expand (or Tile) and Reshape; Expand (or Tile) alone a single
+    head.
     """
     shape, node = g.try_infer_shape(name), g.node_before(name)
     if shape is None or len(shape) != 4 or not isinstance(shape[1], int) or node is None:
@@ -48,7 +55,11 @@ def shared_heads(g: GraphView, name: str) -> Shared | None:
         found = None if source is None or source[1:2] != (1,) else Shared(node.input[0], source)
     else:
         found = _gathered(g, node, shape[1]) if is_op(node, "Gather") else _expanded(g, node, shape)
-    if found is None or len(found.shape) != 4 or found.shape != (shape[0], found.shape[1], *shape[2:]):
+    if (
+        found is None
+        or len(found.shape) != 4
+        or found.shape != (shape[0], found.shape[1], *shape[2:])
+    ):
         return None
     return found
 
@@ -58,7 +69,9 @@ def _gathered(g: GraphView, node: Node, heads: int) -> Shared | None:
     count = source[1] if source is not None and len(source) == 4 and axis_of(g, node) == 1 else None
     if source is None or places is None or not isinstance(count, int) or not count or heads % count:
         return None
-    return Shared(node.input[0], source) if np.array_equal(places, places_of(count, heads)) else None
+    return (
+        Shared(node.input[0], source) if np.array_equal(places, places_of(count, heads)) else None
+    )
 
 
 def _expanded(g: GraphView, node: Node, shape: Shape) -> Shared | None:
@@ -77,11 +90,17 @@ def _expanded(g: GraphView, node: Node, shape: Shape) -> Shared | None:
     count = source[1]
     if not isinstance(count, int) or not isinstance(shape[1], int) or not count or shape[1] % count:
         return None
-    return Shared(alone.input[0], source) if expanded == (*source[:2], shape[1] // count, *source[2:]) else None
+    return (
+        Shared(alone.input[0], source)
+        if expanded == (*source[:2], shape[1] // count, *source[2:])
+        else None
+    )
 
 
 def packed_heads(g: GraphView, name: str) -> Packed | None:
-    """The tensor whose features are split among heads, which are moved before the length and may be repeated."""
+    """The tensor whose features are split among heads, which are moved before the length and may be
+    repeated.
+    """
     shared = shared_heads(g, name)
     name = shared.name if shared is not None else name
     transpose, split = g.node_before(name), g.try_infer_shape(name)
@@ -89,13 +108,16 @@ def packed_heads(g: GraphView, name: str) -> Packed | None:
         return None
     reshape = g.node_before(transpose.input[0])
     heads = heads_in(g, reshape.input[0], split) if is_op(reshape, "Reshape") else None
-    return None if heads is None or not is_op(reshape, "Reshape") else Packed(reshape.input[0], heads)
+    return (
+        None if heads is None or not is_op(reshape, "Reshape") else Packed(reshape.input[0], heads)
+    )
 
 
 def packed_keys(g: GraphView, keys: str, swapped: str, layout: int) -> Packed | None:
     """The same for keys, of the shape (batch, heads, head size, keys) as ``swapped``.
 
-    The layout is 0 for (batch, heads, keys, size), 1 for (batch, keys, heads, size), 2 for (batch, keys, heads and features).
+    The layout is 0 for (batch, heads, keys, size), 1 for (batch, keys, heads, size), 2 for (batch,
+    keys, heads and features).
     """
     if layout == 0:
         return packed_heads(g, keys)

@@ -17,10 +17,16 @@ Source = tuple[str, int]
 
 _MOVING: Final = MOVING | {"Trilu"}
 """Operators that choose elements of their first operand (Trilu adds zeros)."""
-_CALCULATING: Final = frozenset(("Abs", "Add", "Concat", "Max", "Min", "Mul", "Neg", "Sub", "Where"))
-"""Operators whose results are finite where all floating-point operands are, as long as nothing overflows."""
+_CALCULATING: Final = frozenset(
+    ("Abs", "Add", "Concat", "Max", "Min", "Mul", "Neg", "Sub", "Where")
+)
+"""Operators whose results are finite where all floating-point operands are, as long as nothing
+overflows.
+"""
 _CHOOSING: Final = _MOVING | {"Add", "Concat", "Min", "Where"}
-"""Operators whose results are not NaN, and not infinite unless it is -infinity, where the same holds for all operands."""
+"""Operators whose results are not NaN, and not infinite unless it is -infinity, where the same
+holds for all operands.
+"""
 _BOUNDED: Final = _MOVING | {"Concat", "Max", "Min", "Where"}
 """Operators whose results lie between the bounds of their operands, and 0."""
 _DEPTH: Final = 24
@@ -29,8 +35,8 @@ _DEPTH: Final = 24
 def is_finite_mask(g: GraphView, name: str, depth: int = _DEPTH) -> bool:
     """Whether no element of a tensor is infinite or NaN, as long as nothing overflows.
 
-    The numbers come from constants, integers, Booleans, and inputs where that is assumed, through operators that move,
-    select, add or multiply them.
+    The numbers come from constants, integers, Booleans, and inputs where that is assumed, through
+    operators that move, select, add or multiply them.
     """
     dtype = g.try_infer_type(name)
     if not is_float(dtype):
@@ -38,13 +44,17 @@ def is_finite_mask(g: GraphView, name: str, depth: int = _DEPTH) -> bool:
     if g.assumes("finite", name) or is_of_bits(g, name):
         return True
     if g.is_constant(name):
-        return (array := g.get_computed_constant(name)) is not None and bool(np.isfinite(array.astype(np.float64)).all())
+        return (array := g.get_computed_constant(name)) is not None and bool(
+            np.isfinite(array.astype(np.float64)).all()
+        )
     node = g.node_before(name)
     if node is None or node.domain or not depth:
         return False
     if node.op_type in _MOVING or node.op_type == "Cast":
         return is_finite_mask(g, node.input[0], depth - 1)
-    return node.op_type in _CALCULATING and all(is_finite_mask(g, operand, depth - 1) for operand in node.input)
+    return node.op_type in _CALCULATING and all(
+        is_finite_mask(g, operand, depth - 1) for operand in node.input
+    )
 
 
 def is_of_bits(g: GraphView, name: str) -> bool:
@@ -62,11 +72,16 @@ def is_mask(g: GraphView, name: str, depth: int = _DEPTH) -> bool:
         return True
     if node.domain or not depth or node.op_type not in _CHOOSING:
         return is_finite_mask(g, name)
-    return all(is_mask(g, operand, depth - 1) for operand in node.input if is_float(g.try_infer_type(operand)))
+    return all(
+        is_mask(g, operand, depth - 1)
+        for operand in node.input
+        if is_float(g.try_infer_type(operand))
+    )
 
 
 def lies_between(g: GraphView, name: str, least: float, most: float, depth: int = _DEPTH) -> bool:
-    """Whether all numbers of a mask are known to lie between two bounds, a negative and a positive one.
+    """Whether all numbers of a mask are known to lie between two bounds, a negative and a positive
+    one.
 
     A mask that is not of floating-point numbers holds positions, or 0 and 1.
     """
@@ -77,46 +92,74 @@ def lies_between(g: GraphView, name: str, least: float, most: float, depth: int 
         return bool(((array >= least) & (array <= most)).all())
     if is_op(node, "Mul"):
         factors = [g.get_constant_scalar(operand) for operand in node.input]
-        place = next((place for place, factor in enumerate(factors) if factor is not None and 0 <= factor <= 1), None)
+        place = next(
+            (
+                place
+                for place, factor in enumerate(factors)
+                if factor is not None and 0 <= factor <= 1
+            ),
+            None,
+        )
         return place is not None and lies_between(g, node.input[1 - place], least, most, depth - 1)
     if node is None or node.domain:
         return False
     if node.op_type == "Cast":
         return g.try_infer_type(node.input[0]) == TensorProto.BOOL and most >= 1
-    return node.op_type in _BOUNDED and all(lies_between(g, operand, least, most, depth - 1) for operand in node.input)
+    return node.op_type in _BOUNDED and all(
+        lies_between(g, operand, least, most, depth - 1) for operand in node.input
+    )
 
 
 def fits_scores(mask: Shape | None, scores: Shape) -> bool:
-    """Whether a mask broadcasts to the scores, (batch, heads, queries, keys), whatever its last axis is."""
+    """Whether a mask broadcasts to the scores, (batch, heads, queries, keys), whatever its last
+    axis is.
+    """
     if mask is None or not 0 < len(mask) <= len(scores):
         return False
-    return all(size in (1, wanted) for size, wanted in zip(mask[-2::-1], scores[-2::-1], strict=False))
+    return all(
+        size in (1, wanted) for size, wanted in zip(mask[-2::-1], scores[-2::-1], strict=False)
+    )
 
 
 def has_keys(g: GraphView, masks: Sequence[str], scores: Shape, values: str) -> bool:
-    """Whether masks broadcast to the scores. Their last axes, or the keys' axis, prove the number of keys."""
+    """Whether masks broadcast to the scores.
+
+    Their last axes, or the keys' axis, prove the number of keys.
+    """
     shapes = [g.try_infer_shape(name) for name in masks]
     if not all(shape is not None and fits_scores(shape, scores) for shape in shapes):
         return False
-    return g.get_shape(values)[2] == scores[-1] or all(shape[-1] in (1, scores[-1]) for shape in shapes if shape)
+    return g.get_shape(values)[2] == scores[-1] or all(
+        shape[-1] in (1, scores[-1]) for shape in shapes if shape
+    )
 
 
-def stretched_by(g: GraphView, masks: Sequence[str], scores: Shape, q: str, swapped: str) -> list[tuple[Source, ...]]:
-    """The sources of the numbers of queries and keys, empty where the sum of the masks has this number."""
+def stretched_by(
+    g: GraphView, masks: Sequence[str], scores: Shape, q: str, swapped: str
+) -> list[tuple[Source, ...]]:
+    """The sources of the numbers of queries and keys, empty where the sum of the masks has this
+    number.
+    """
     shape = broadcast_all([g.try_infer_shape(name) for name in masks]) or ()
     queries = () if shape[-2:-1] == scores[-2:-1] else sources_of(g, q, 2)
     return [queries, () if shape[-1:] == scores[-1:] else sources_of(g, swapped, 3)]
 
 
 def sources_of(g: GraphView, name: str, axis: int, depth: int = _DEPTH) -> tuple[Source, ...]:
-    """Axes of tensors whose lengths add up to the length of an axis, the highest that are found above it.
+    """Axes of tensors whose lengths add up to the length of an axis, the highest that are found
+    above it.
 
-    A Shape of the tensor itself would stop rewrites of the keys, and be a cycle where the operator joins keys of earlier calls.
+    A Shape of the tensor itself would stop rewrites of the keys, and be a cycle where the operator
+    joins keys of earlier calls.
     """
     node, shape = g.node_before(name), g.get_shape(name)
     if node is not None and depth and not isinstance(shape[axis], int):
         if is_op(node, "Concat") and node.get_attribute("axis") % len(shape) == axis:
-            return tuple(source for operand in node.input for source in sources_of(g, operand, axis, depth - 1))
+            return tuple(
+                source
+                for operand in node.input
+                for source in sources_of(g, operand, axis, depth - 1)
+            )
         for operand in filter(None, node.input):
             above = g.try_infer_shape(operand) or ()
             if shape[axis] in above:
@@ -124,24 +167,33 @@ def sources_of(g: GraphView, name: str, axis: int, depth: int = _DEPTH) -> tuple
     return ((name, axis),)
 
 
-def write_mask(g: PatternRewriter, mask: str, stretched: Sequence[tuple[Source, ...]], *, marked: bool = False) -> str:
-    """A mask of 32 bits as onnxruntime's kernels take it: at least two axes, the numbers of queries and keys written out.
+def write_mask(
+    g: PatternRewriter, mask: str, stretched: Sequence[tuple[Source, ...]], *, marked: bool = False
+) -> str:
+    """A mask of 32 bits as onnxruntime's kernels take it: at least two axes, the numbers of queries
+    and keys written out.
 
-    They return zeros for a row whose mask has the lowest number of its type everywhere, as if it were -infinity, where ONNX
-    gives all keys the same weight. A factor one step below 1 avoids that number, and keeps 0 and -infinity. A row that is
-    -infinity everywhere is NaN by the formula: where it is to be ``marked``, the factor is NaN beside it. (It is NaN beside a
-    row with infinity or NaN too, for which the kernels and the formula give NaN anyway.) ``stretched`` is as in `stretch_mask`.
+    They return zeros for a row whose mask has the lowest number of its type everywhere, as if it
+    were -infinity, where ONNX gives all keys the same weight. A factor one step below 1 avoids that
+    number, and keeps 0 and -infinity. A row that is -infinity everywhere is NaN by the formula:
+    where it is to be ``marked``, the factor is NaN beside it. (It is NaN beside a row with infinity
+    or NaN too, for which the kernels and the formula give NaN anyway.) ``stretched`` is as in
+    `stretch_mask`.
     """
     array, step = g.get_computed_constant(mask), np.nextafter(np.float32(1), np.float32(0))
     if marked:
-        mask = g.op.Mul(mask, g.op.Add(g.op.Mul(g.op.ReduceMax(mask, axes=[-1], keepdims=1), 0.0), step))
+        mask = g.op.Mul(
+            mask, g.op.Add(g.op.Mul(g.op.ReduceMax(mask, axes=[-1], keepdims=1), 0.0), step)
+        )
     elif array is None or (array == np.finfo(np.float32).min).any():
         mask = g.op.Mul(mask, step)
     return stretch_mask(g, mask, stretched)
 
 
 def stretch_mask(g: PatternRewriter, mask: str, stretched: Sequence[tuple[Source, ...]]) -> str:
-    """A mask with the numbers of queries and keys, whose sources are given, empty where the mask has this number."""
+    """A mask with the numbers of queries and keys, whose sources are given, empty where the mask
+    has this number.
+    """
     if not any(stretched):
         return mask
     parts = [_length(g, sources) for sources in stretched]
@@ -153,7 +205,9 @@ def stretch_mask(g: PatternRewriter, mask: str, stretched: Sequence[tuple[Source
 def _length(g: PatternRewriter, sources: Sequence[Source]) -> np.ndarray | str:
     """A vector with one element, the sum of lengths, 1 without any."""
     number = sum(size for name, axis in sources if isinstance(size := g.get_shape(name)[axis], int))
-    others = [(name, axis) for name, axis in sources if not isinstance(g.get_shape(name)[axis], int)]
+    others = [
+        (name, axis) for name, axis in sources if not isinstance(g.get_shape(name)[axis], int)
+    ]
     total = "" if others else np.array([number if sources else 1], dtype=np.int64)
     for name, axis in others:
         length = g.op.Shape(name, start=axis, end=axis + 1)

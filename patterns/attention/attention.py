@@ -7,7 +7,15 @@ from onnx import TensorProto
 
 from xoptim.facts.dtypes import Exactness
 from xoptim.facts.shapes import Shape
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, runs
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    runs,
+)
 from xoptim.match.trace import Scalar, Symbol
 
 from .._nodes import is_op
@@ -17,7 +25,9 @@ from ._groups import shared_heads
 from ._mask import has_keys, is_finite_mask, lies_between, stretched_by, write_mask
 
 _LONGEST: Final = 1024
-"""Number of keys above which the operator is slower than its formula on onnxruntime's CPU provider."""
+"""Number of keys above which the operator is slower than its formula on onnxruntime's CPU
+provider.
+"""
 _USUAL: Final = 64.0
 """Bound of biases."""
 
@@ -25,24 +35,31 @@ _USUAL: Final = 64.0
 class AttentionPattern(EasyPatternOptimization):
     """Softmax(q · kᵀ · scale + mask) · v → Attention(q, k, v, mask)
 
-    What: one operator instead of four to seven; scale and mask may be absent. Two terms, such as a bias of positions and a
-    mask of tokens, are added up first, once for all layers. A mask with one row for all queries is
-    repeated for each of them, as onnxruntime requires it; all attentions of a model share the copy. A row of the mask that
-    may be -infinity everywhere becomes NaN: it is NaN in the formula, but 0 in onnxruntime's operator.
-    Why: the scores are neither stored nor read four times. One thread of onnxruntime's CPU provider takes 0.60 of the time for
-    16 queries and keys, 0.68 for 64, 0.80 for 128, 0.91 for 512, 0.83 for 1024, and 1.08 for 2048 (8 heads of 64, merged
-    before and after); with a mask 0.61, 0.67, 0.76, 0.73, 0.86 and 1.01; for one query 0.48 with 64 keys and 0.37 with 512.
+    What: one operator instead of four to seven; scale and mask may be absent. Two terms, such as a
+    bias of positions and a mask of tokens, are added up first, once for all layers. A mask with one
+    row for all queries is repeated for each of them, as onnxruntime requires it; all attentions of
+    a model share the copy. A row of the mask that may be -infinity everywhere becomes NaN: it is
+    NaN in the formula, but 0 in onnxruntime's operator.
+    Why: the scores are neither stored nor read four times. One thread of onnxruntime's CPU provider
+    takes 0.60 of the time for 16 queries and keys, 0.68 for 64, 0.80 for 128, 0.91 for 512, 0.83
+    for 1024, and 1.08 for 2048 (8 heads of 64, merged before and after); with a mask 0.61, 0.67,
+    0.76, 0.73, 0.86 and 1.01; for one query 0.48 with 64 keys and 0.37 with 512.
     Refuses when:
-    1. the shapes are unknown, or batches or heads of q, k and v differ: the operator does not broadcast batches.
+    1. the shapes are unknown, or batches or heads of q, k and v differ: the operator does not
+       broadcast batches.
     2. an axis may be empty, which onnxruntime's kernel refuses.
-    3. the number of keys is known, and greater than 1024. (Heads that serve several heads of queries each are faster with any
-       number: two layers with 2048 keys take 0.72 to 0.84 of the time.)
+    3. the number of keys is known, and greater than 1024. (Heads that serve several heads of
+       queries each are faster with any number: two layers with 2048 keys take 0.72 to 0.84 of the
+       time.)
     4. the factor is not a positive number, or has more than four axes.
     5. the mask does not broadcast to the scores.
-    6. of two terms, the first may hold numbers beyond 64, or the second above 64: their sum is rounded in another way.
-    7. a row of the mask may be -infinity everywhere, and the heads of the result are not merged: the operator is slower then,
-       1.04 to 1.28 of the time for 4 to 128 queries and keys (with merged heads 0.73 to 0.94, and 0.28 for one query).
-    8. the provider has no kernel, or the type is not a 32-bit float: the kernel for 16 bits loses more digits than the formula.
+    6. of two terms, the first may hold numbers beyond 64, or the second above 64: their sum is
+       rounded in another way.
+    7. a row of the mask may be -infinity everywhere, and the heads of the result are not merged:
+       the operator is slower then, 1.04 to 1.28 of the time for 4 to 128 queries and keys (with
+       merged heads 0.73 to 0.94, and 0.28 for one query).
+    8. the provider has no kernel, or the type is not a 32-bit float: the kernel for 16 bits loses
+       more digits than the formula.
     """
 
     phase = "specialize"
@@ -51,7 +68,14 @@ class AttentionPattern(EasyPatternOptimization):
     providers = ("cpu",)
 
     def match_pattern(
-        self, g: PatternBuilder, q: Symbol, k: Symbol, v: Symbol, factor: Scalar, s: Scalar, mask: Symbol
+        self,
+        g: PatternBuilder,
+        q: Symbol,
+        k: Symbol,
+        v: Symbol,
+        factor: Scalar,
+        s: Scalar,
+        mask: Symbol,
     ) -> Symbol:
         return g.op.MatMul(self.weights(g, self.scores(g, q, k, factor, s), mask), v)
 
@@ -62,11 +86,15 @@ class AttentionPattern(EasyPatternOptimization):
     def weights(self, g: PatternBuilder, scores: Symbol, mask: Symbol) -> Symbol:
         """The Softmax of scores with a mask, with another term before it, or without."""
         if g.option("masked"):
-            scores = g.op.Add(g.op.Add(scores, g.symbol("bias")) if g.option("two_terms") else scores, mask)
+            scores = g.op.Add(
+                g.op.Add(scores, g.symbol("bias")) if g.option("two_terms") else scores, mask
+            )
         return g.op.Softmax(scores, axis=g.any_of(-1, 3))
 
     def swapped(self, g: PatternBuilder, k: Symbol) -> Symbol:
-        """Keys in three layouts: (batch, heads, keys, size), (batch, keys, heads, size), (batch, keys, heads and features)."""
+        """Keys in three layouts: (batch, heads, keys, size), (batch, keys, heads, size), (batch,
+        keys, heads and features).
+        """
         return g.either(
             lambda: g.op.Transpose(k, perm=[0, 1, 3, 2]),
             lambda: g.op.Transpose(k, perm=[0, 2, 3, 1]),
@@ -78,21 +106,31 @@ class AttentionPattern(EasyPatternOptimization):
         product = next(node for node in m.nodes if node.op_type == "MatMul")
         swapped = product.input[1]
         scores = scores_shape(g, m.q, swapped, m.v)
-        if scores is None or (m.layout == 2 and heads_in(g, m.k, self._unswapped(g, swapped)) is None):  # (1)
+        # (1)
+        if scores is None or (
+            m.layout == 2 and heads_in(g, m.k, self._unswapped(g, swapped)) is None
+        ):
             return self.none(product, msg="the shapes are unknown, or an attention has others")
         if reason := may_be_empty(g, (*scores, *g.get_shape(m.q), *g.get_shape(m.v))):  # (2)
             return self.none(product, msg=reason)
-        if isinstance(scores[-1], int) and scores[-1] > _LONGEST and shared_heads(g, m.v) is None:  # (3)
+        # (3)
+        if isinstance(scores[-1], int) and scores[-1] > _LONGEST and shared_heads(g, m.v) is None:
             return self.none(product, msg="more keys than the operator is fast for")
         scale = scale_of(g, m, m.q)
         if scale is None:  # (4)
             return self.none(product, msg="the scale is not a positive number, or adds axes")
         if not self._can_mask(g, m, scores):  # (5)
-            return self.none(product, msg="the mask does not have the shape of the scores, or its numbers may be large")
+            return self.none(
+                product,
+                msg="the mask does not have the shape of the scores, or its numbers may be large",
+            )
         if g.try_infer_type(m.q) != TensorProto.FLOAT or not runs(g, "Attention", m.q):  # (8)
             return self.none(product, msg="no kernel that is precise for the type")
         if self.marked(g, m) and not _is_merged(g, m.outputs[0]):  # (7)
-            return self.none(product, msg="a query may have no keys at all, and the heads of the result are not merged")
+            return self.none(
+                product,
+                msg="a query may have no keys at all, and the heads of the result are not merged",
+            )
         heads = [0, 0, *g.get_shape(swapped)[1:3]] if m.layout == 2 else []
         stretched = stretched_by(g, self.masks(m), scores, m.q, swapped)
         changes = {"stretched": stretched, "marked": self.marked(g, m)}
@@ -104,8 +142,12 @@ class AttentionPattern(EasyPatternOptimization):
 
     def _can_mask(self, g: GraphView, m: Match, scores: Shape) -> bool:
         """Whether the masks can be an operand."""
-        if m.get("two_terms") and not (lies_between(g, m.bias, -_USUAL, _USUAL) and lies_between(g, m.mask, -math.inf, _USUAL)):
-            return False  # (6) a bias, whichever of them it is, is added to the other term instead of to the scores
+        if m.get("two_terms") and not (
+            lies_between(g, m.bias, -_USUAL, _USUAL) and lies_between(g, m.mask, -math.inf, _USUAL)
+        ):
+            # (6) a bias, whichever of them it is, is added to the other term instead of to the
+            #     scores
+            return False
         return has_keys(g, self.masks(m), scores, m.v)
 
     def masks(self, m: Match) -> list[str]:
@@ -113,7 +155,9 @@ class AttentionPattern(EasyPatternOptimization):
         return [*([m.bias] if m.get("two_terms") else []), m.mask] if m.masked else []
 
     def marked(self, g: GraphView, m: Match) -> bool:
-        """Whether rows of the mask that are -infinity everywhere must be marked, as there may be some."""
+        """Whether rows of the mask that are -infinity everywhere must be marked, as there may be
+        some.
+        """
         return not all(is_finite_mask(g, name) for name in self.masks(m))
 
     def replacement(self, g: PatternRewriter, match: Match) -> Any:
@@ -121,31 +165,46 @@ class AttentionPattern(EasyPatternOptimization):
             match.derive(mask=g.op.Add(match.bias, match.mask))
         return super().replacement(g, match)
 
-    def apply_pattern(self, g: PatternRewriter, q: str, k: str, v: str, mask: str | None, **m: Any) -> str:
-        # Keys in the layout (batch, heads, keys, head size): as they are, moved, or split by a target of Reshape and moved.
+    def apply_pattern(
+        self, g: PatternRewriter, q: str, k: str, v: str, mask: str | None, **m: Any
+    ) -> str:
+        # Keys in the layout (batch, heads, keys, head size): as they are, moved, or split by a
+        # target of Reshape and moved.
         if m["split"]:
             k = g.op.Reshape(k, np.array(m["split"], dtype=np.int64))
         if m["split"] is not None:
             k = g.op.Transpose(k, perm=[0, 2, 1, 3])
-        return g.op.Attention(q, k, v, mask and write_mask(g, mask, **m["changes"]), scale=m["scale"])
+        return g.op.Attention(
+            q, k, v, mask and write_mask(g, mask, **m["changes"]), scale=m["scale"]
+        )
 
-    _start = "agraph (float[b,s,2,4] x, float[b,t,2,4] k, float[b,2,t,4] v, bool[b,1,1,t] c) => (float[b,2,s,4] y)"
+    _start = (
+        "agraph (float[b,s,2,4] x, float[b,t,2,4] k, float[b,2,t,4] v, bool[b,1,1,t] c) "
+        "=> (float[b,2,s,4] y)"
+    )
     _given = "q = Transpose <perm = [0, 2, 1, 3]> (x) m = Where(c, zero, low)"
     _biased = (
-        "agraph (float[b,2,3,4] q, float[b,2,5,4] k, float[b,2,5,6] v, bool[b,1,3,5] c, int64[2,3,5] i) => "
-        "(float[b,2,3,6] y) <float[3] t = {1, -2, 0.5}, float zero = {0}, float low = {-10000}"
+        "agraph (float[b,2,3,4] q, float[b,2,5,4] k, float[b,2,5,6] v, bool[b,1,3,5] c, "
+        "int64[2,3,5] i) => (float[b,2,3,6] y) <float[3] t = {1, -2, 0.5}, float zero = {0}, "
+        "float low = {-10000}"
     )
-    _masked = "agraph (float[b,2,3,4] q, float[b,2,5,4] k, float[b,2,5,6] v, float[b,1,3,5] m) => (float[b,3,2,6] y)"
+    _masked = (
+        "agraph (float[b,2,3,4] q, float[b,2,5,4] k, float[b,2,5,6] v, float[b,1,3,5] m) "
+        "=> (float[b,3,2,6] y)"
+    )
     examples: ClassVar[Sequence[Example]] = Example.pairs(
-        f"{_start} <float eight = {{8}}, float zero = {{0}}, float low = {{-3.4028235e38}}> "
-        f"{{ {_given} p = Transpose <perm = [0, 2, 3, 1]> (k) a = MatMul(q, p) d = Div(a, eight) e = Add(d, m) "
-        "w = Softmax <axis = -1> (e) y = MatMul(w, v) }",
-        f"<float zero = {{0}}, float low = {{-3.4028235e38}}, float step = {{0.99999994}}, int64[1] one = {{1}}> "
-        f"{{ {_given} p = Transpose <perm = [0, 2, 1, 3]> (k) n = Mul(m, step) s = Shape <start = 1, end = 2> (x) "
-        f"u = Concat <axis = 0> (s, one) l = Expand(n, u) y = Attention <scale = 0.125> (q, p, v, l) }}",
-        "agraph (float[b,3,5,4] q, float[b,7,12] k, float[b,3,7,2] v) => (float[b,3,5,2] y) "
-        "<int64[4] n = {-1, 3, 4, 7}, float[1] half = {0.5}> { p = Transpose <perm = [0, 2, 1]> (k) "
-        "r = Reshape(p, n) a = MatMul(q, r) d = Mul(half, a) w = Softmax <axis = 3> (d) y = MatMul(w, v) }",
+        f"{_start} <float eight = {{8}}, float zero = {{0}}, "
+        f"float low = {{-3.4028235e38}}> {{ {_given} p = Transpose <perm = [0, 2, 3, 1]> (k) "
+        "a = MatMul(q, p) d = Div(a, eight) e = Add(d, m) w = Softmax <axis = -1> (e) "
+        "y = MatMul(w, v) }",
+        "<float zero = {0}, float low = {-3.4028235e38}, float step = {0.99999994}, "
+        f"int64[1] one = {{1}}> {{ {_given} p = Transpose <perm = [0, 2, 1, 3]> (k) "
+        "n = Mul(m, step) s = Shape <start = 1, end = 2> (x) u = Concat <axis = 0> (s, one) "
+        "l = Expand(n, u) y = Attention <scale = 0.125> (q, p, v, l) }",
+        "agraph (float[b,3,5,4] q, float[b,7,12] k, float[b,3,7,2] v) "
+        "=> (float[b,3,5,2] y) <int64[4] n = {-1, 3, 4, 7}, float[1] half = {0.5}> { "
+        "p = Transpose <perm = [0, 2, 1]> (k) r = Reshape(p, n) a = MatMul(q, r) d = Mul(half, a) "
+        "w = Softmax <axis = 3> (d) y = MatMul(w, v) }",
         "<int64[4] n = {0, 0, 3, 4}> { r = Reshape(k, n) p = Transpose <perm = [0, 2, 1, 3]> (r) "
         "y = Attention <scale = 0.5> (q, p, v) }",
         f"{_biased}> {{ e = Gather(t, i) m = Where(c, zero, low) "
@@ -165,6 +224,8 @@ class AttentionPattern(EasyPatternOptimization):
 
 
 def _is_merged(g: GraphView, name: str) -> bool:
-    """Whether the heads of a result (batch, heads, length, size) are moved after the length, as before they are merged."""
+    """Whether the heads of a result (batch, heads, length, size) are moved after the length, as
+    before they are merged.
+    """
     node = g.next_node(name)
     return is_op(node, "Transpose") and node.attribute.get("perm") == [0, 2, 1, 3]

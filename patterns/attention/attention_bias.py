@@ -11,7 +11,15 @@ from onnx import TensorProto
 from xoptim.facts.dims import Dim, is_nonzero
 from xoptim.facts.dtypes import is_float, numpy_dtype, tolerance
 from xoptim.facts.errors import Declined
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Node, PatternBuilder, PatternRewriter
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    Node,
+    PatternBuilder,
+    PatternRewriter,
+)
 from xoptim.match.trace import ANY, Constant, Symbol
 
 from .._folding import Array, constant, doubles, rounded
@@ -32,13 +40,17 @@ class _AttentionBias(EasyPatternOptimization):
 class AddMatMulSoftmaxPattern(_AttentionBias):
     """Softmax(q @ heads(x @ w + b)ᵀ + mask) → Softmax(q @ heads(x @ w)ᵀ + mask)
 
-    What: drops the bias of the keys. With or without a mask, it adds one number to all scores of a query: Softmax ignores it.
-    Why: saves one pass over the keys. It runs last, so that patterns that recognize attention match the bias.
+    What: drops the bias of the keys. With or without a mask, it adds one number to all scores of a
+    query: Softmax ignores it.
+    Why: saves one pass over the keys. It runs last, so that patterns that recognize attention match
+    the bias.
     Refuses when:
     1. the Softmax is not along the last axis.
     2. a shape is unknown, or the bias differs along the axis of the keys.
-    3. a weight or the bias is not finite, or not stored in the model itself, or the bias is large: its sums are rounded more.
-    4. there is a mask in float16: a score added to the lowest number of 16 bits may be infinite without the bias.
+    3. a weight or the bias is not finite, or not stored in the model itself, or the bias is large:
+       its sums are rounded more.
+    4. there is a mask in float16: a score added to the lowest number of 16 bits may be infinite
+       without the bias.
     """
 
     def heads(self, g: Any, keys: Any, shape: Any, early: bool, **attributes: Any) -> Any:
@@ -48,33 +60,59 @@ class AddMatMulSoftmaxPattern(_AttentionBias):
         return g.op.Transpose(g.op.Reshape(keys, shape, **attributes), perm=[0, 2, 3, 1])
 
     def match_pattern(
-        self, g: PatternBuilder, x: Symbol, w: Constant, b: Constant, shape: Symbol, q: Symbol, mask: Symbol
+        self,
+        g: PatternBuilder,
+        x: Symbol,
+        w: Constant,
+        b: Constant,
+        shape: Symbol,
+        q: Symbol,
+        mask: Symbol,
     ) -> Symbol:
-        scores = g.op.MatMul(q, self.heads(g, g.op.Add(g.op.MatMul(x, w), b), shape, g.option("early"), attributes=ANY))
-        return g.op.Softmax(g.op.Add(scores, mask) if g.option("masked") else scores, axis=g.capture("axis"))
+        scores = g.op.MatMul(
+            q,
+            self.heads(g, g.op.Add(g.op.MatMul(x, w), b), shape, g.option("early"), attributes=ANY),
+        )
+        return g.op.Softmax(
+            g.op.Add(scores, mask) if g.option("masked") else scores, axis=g.capture("axis")
+        )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         softmax = m.nodes[-1]
         _require_last_axis(g, softmax, m.axis)  # (1)
         if m.masked and g.try_infer_type(m.mask) == TensorProto.FLOAT16:  # (4)
-            return self.none(softmax, msg="the sum of a score and of a mask of 16 bits may be infinite")
+            return self.none(
+                softmax, msg="the sum of a score and of a mask of 16 bits may be infinite"
+            )
         add, first, second = m.nodes[1:4]
         keys, split = g.try_infer_shape(second.output[0]), g.try_infer_shape(first.output[0])
         heads = None if keys is None or split is None else (keys[1:3] if m.early else split[2:])
         if heads is None or not _spreads_over_heads(g, m.b, add.output[0], heads):  # (2)
-            return self.none(add, msg="a shape is unknown, or the bias is not one number for each feature of a head")
-        if m.early and (keys is None or split is None or len(keys) != 4 or keys[3] != split[2]):  # (2)
+            return self.none(
+                add,
+                msg="a shape is unknown, or the bias is not one number for each feature of a head",
+            )
+        # (2)
+        if m.early and (keys is None or split is None or len(keys) != 4 or keys[3] != split[2]):
             return self.none(second, msg="the bias may differ along the axis of the keys")
         _require_moderate(g, m.b, m.w)  # (3)
         return True
 
-    def apply_pattern(self, g: PatternRewriter, x: str, w: str, shape: str, q: str, mask: str | None, early: bool) -> Any:
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, w: str, shape: str, q: str, mask: str | None, early: bool
+    ) -> Any:
         scores = g.op.MatMul(q, self.heads(g, g.op.MatMul(x, w), shape, early))
         return g.op.Softmax(g.op.Add(scores, mask) if mask else scores, axis=-1)
 
     _given = "<float[3,4] w = {1, 2, 3, 4, 5, 4, 3, 2, 1, 0, 1, 2}"
-    _late = "Reshape(k, s) t = Transpose <perm = [0, 2, 3, 1]> (r) m = MatMul(q, t) n = Add(m, mask) y = Softmax (n) }"
-    _soon = "Transpose <perm = [0, 2, 1]> (k) t = Reshape(r, s) m = MatMul(q, t) y = Softmax <axis = -1> (m) }"
+    _late = (
+        "Reshape(k, s) t = Transpose <perm = [0, 2, 3, 1]> (r) m = MatMul(q, t) n = Add(m, mask) "
+        "y = Softmax (n) }"
+    )
+    _soon = (
+        "Transpose <perm = [0, 2, 1]> (k) t = Reshape(r, s) m = MatMul(q, t) "
+        "y = Softmax <axis = -1> (m) }"
+    )
     _masked = "agraph (float[a,5,3] x, float[a,2,4,2] q, float[a,1,1,5] mask) => (float[a,2,4,5] y)"
     _plain = "agraph (float[a,5,3] x, float[a,2,4,2] q) => (float[a,2,4,5] y)"
     _sizes, _others = "int64[4] s = {0, 0, 2, 2}>", "int64[4] s = {-1, 2, 2, 5}>"
@@ -88,24 +126,40 @@ class AddMatMulSoftmaxPattern(_AttentionBias):
 
 
 class AddSoftmaxMatMulPattern(_AttentionBias):
-    """merged(Softmax(s) @ heads(x @ w + b)) @ u + c → merged(Softmax(s) @ heads(x @ w)) @ u + (b @ u + c)
+    """merged(Softmax(s) @ heads(x @ w + b)) @ u + c → merged(Softmax(s) @ heads(x @ w)) @ u + (b @
+    u + c)
 
-    What: adds the bias of the values to the bias of the output. The probabilities of a query add up to 1.
-    Why: saves one pass over the values. It runs last, so that patterns that recognize attention match the bias.
+    What: adds the bias of the values to the bias of the output. The probabilities of a query add up
+    to 1.
+    Why: saves one pass over the values. It runs last, so that patterns that recognize attention
+    match the bias.
     Refuses when:
-    1. the Softmax is not along the last axis, or there may be queries but no keys: the sum is 0 then.
+    1. the Softmax is not along the last axis, or there may be queries but no keys: the sum is 0
+       then.
     2. a shape is unknown, or the heads that are merged are not those that were split.
-    3. a weight or a bias is not finite, or not stored in the model itself, or a bias is large: its sums are rounded more.
+    3. a weight or a bias is not finite, or not stored in the model itself, or a bias is large: its
+       sums are rounded more.
     4. the new bias leaves the range of its type, or its terms cancel.
     """
 
     def match_pattern(
-        self, g: PatternBuilder, x: Symbol, w: Constant, b: Constant, s: Symbol, u: Constant, c: Constant
+        self,
+        g: PatternBuilder,
+        x: Symbol,
+        w: Constant,
+        b: Constant,
+        s: Symbol,
+        u: Constant,
+        c: Constant,
     ) -> Symbol:
         # Four axes: batch, heads, positions and features of a head.
         values = g.op.Reshape(g.op.Add(g.op.MatMul(x, w), b), g.symbol("split"), attributes=ANY)
-        heads = g.op.MatMul(g.op.Softmax(s, axis=g.capture("axis")), g.op.Transpose(values, perm=[0, 2, 1, 3]))
-        merged = g.op.Reshape(g.op.Transpose(heads, perm=[0, 2, 1, 3]), g.symbol("merged"), attributes=ANY)
+        heads = g.op.MatMul(
+            g.op.Softmax(s, axis=g.capture("axis")), g.op.Transpose(values, perm=[0, 2, 1, 3])
+        )
+        merged = g.op.Reshape(
+            g.op.Transpose(heads, perm=[0, 2, 1, 3]), g.symbol("merged"), attributes=ANY
+        )
         return g.op.Add(g.op.MatMul(merged, u), c)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
@@ -113,8 +167,20 @@ class AddSoftmaxMatMulPattern(_AttentionBias):
         _require_last_axis(g, softmax, m.axis)  # (1)
         values = g.try_infer_shape(transpose.output[0])
         result, shape = g.try_infer_shape(back.output[0]), g.try_infer_shape(merge.output[0])
-        given, weight, features = g.try_infer_shape(add.output[0]), g.static_shape(m.u), g.static_shape(m.b)
-        if values is None or result is None or shape is None or given is None or not weight or not features:  # (2)
+        given, weight, features = (
+            g.try_infer_shape(add.output[0]),
+            g.static_shape(m.u),
+            g.static_shape(m.b),
+        )
+        # (2)
+        if (
+            values is None
+            or result is None
+            or shape is None
+            or given is None
+            or not weight
+            or not features
+        ):
             return self.none(back, msg="a shape is unknown")
         if not is_nonzero(values[2]) and values[2] != result[1]:  # (1)
             return self.none(softmax, msg="there may be queries but no keys")
@@ -128,21 +194,37 @@ class AddSoftmaxMatMulPattern(_AttentionBias):
         _require_moderate(g, m.b, m.w)  # (3)
         _require_moderate(g, m.c, m.u)
         term, present = doubles(g, m.b).reshape(-1) @ doubles(g, m.u), doubles(g, m.c)
-        return m.derive(bias=rounded(term + present, constant(g, m.c).dtype, terms=(term, present)))  # (4)
+        # (4)
+        return m.derive(bias=rounded(term + present, constant(g, m.c).dtype, terms=(term, present)))
 
-    def apply_pattern(self, g: PatternRewriter, x: str, w: str, split: str, s: str, merged: str, u: str, bias: Array) -> Any:
+    def apply_pattern(
+        self,
+        g: PatternRewriter,
+        x: str,
+        w: str,
+        split: str,
+        s: str,
+        merged: str,
+        u: str,
+        bias: Array,
+    ) -> Any:
         values = g.op.Transpose(g.op.Reshape(g.op.MatMul(x, w), split), perm=[0, 2, 1, 3])
         heads = g.op.Transpose(g.op.MatMul(g.op.Softmax(s, axis=-1), values), perm=[0, 2, 1, 3])
         return g.op.Add(g.op.MatMul(g.op.Reshape(heads, merged), u), bias)
 
     _start = (
-        "agraph (float[a,5,3] x, float[a,2,m,5] s) => (float[a,m,2] y) <float[3,4] w = {1, 2, 3, 4, 5, 4, 3, 2, 1, 0, 1, 2}, "
+        "agraph (float[a,5,3] x, float[a,2,m,5] s) "
+        "=> (float[a,m,2] y) <float[3,4] w = {1, 2, 3, 4, 5, 4, 3, 2, 1, 0, 1, 2}, "
         "float[4,2] u = {1, 2, 3, 1, 0, 1, 2, 1}, int64[4] k = {0, 5, 2, 2}, int64[3] l = {0, 0, 4}"
     )
-    _rest = "q = Softmax (s) z = MatMul(q, t) o = Transpose <perm = [0, 2, 1, 3]> (z) p = Reshape(o, l) h = MatMul(p, u)"
+    _rest = (
+        "q = Softmax (s) z = MatMul(q, t) o = Transpose <perm = [0, 2, 1, 3]> (z) "
+        "p = Reshape(o, l) h = MatMul(p, u)"
+    )
     examples = Example.only(
-        f"{_start}, float[4] b = {{1, 2, 0.5, 3}}, float[2] c = {{1, 2}}> {{ j = MatMul(x, w) v = Add(j, b) "
-        f"r = Reshape(v, k) t = Transpose <perm = [0, 2, 1, 3]> (r) {_rest} y = Add(c, h) }}",
+        f"{_start}, float[4] b = {{1, 2, 0.5, 3}}, float[2] c = {{1, 2}}> {{ j = MatMul(x, w) "
+        f"v = Add(j, b) r = Reshape(v, k) t = Transpose <perm = [0, 2, 1, 3]> (r) {_rest} "
+        "y = Add(c, h) }",
         f"{_start}, float[2] c = {{14, 9.5}}> {{ v = MatMul(x, w) r = Reshape(v, k) "
         f"t = Transpose <perm = [0, 2, 1, 3]> (r) {_rest} y = Add(h, c) }}",
     )
@@ -156,23 +238,44 @@ def _require_last_axis(g: GraphView, softmax: Node, axis: int) -> None:
 
 
 def _spreads_over_heads(g: GraphView, bias: str, biased: str, heads: Sequence[Dim]) -> bool:
-    """Whether a bias is one number for each feature of a linear layer, whose features are split into these heads.
+    """Whether a bias is one number for each feature of a linear layer, whose features are split
+    into these heads.
 
-    The result of the layer, ``biased``, has rank 3; ``heads`` are the number of heads, and the number of features of each.
+    The result of the layer, ``biased``, has rank 3; ``heads`` are the number of heads, and the
+    number of features of each.
     """
     shape, given = g.static_shape(bias), g.try_infer_shape(biased)
-    if not shape or given is None or len(given) != 3 or len(heads) != 2 or not all(isinstance(dim, int) for dim in heads):
+    if (
+        not shape
+        or given is None
+        or len(given) != 3
+        or len(heads) != 2
+        or not all(isinstance(dim, int) for dim in heads)
+    ):
         return False
-    return len(shape) <= 3 and math.prod(shape) == shape[-1] == given[-1] == math.prod(int(str(dim)) for dim in heads) > 0
+    return (
+        len(shape) <= 3
+        and math.prod(shape)
+        == shape[-1]
+        == given[-1]
+        == math.prod(int(str(dim)) for dim in heads)
+        > 0
+    )
 
 
 def _require_moderate(g: GraphView, bias: str, weight: str) -> None:
-    """Raise `Declined` unless a bias, stored in the model itself, has the size of the numbers that it is added to.
+    """Raise `Declined` unless a bias, stored in the model itself, has the size of the numbers that
+    it is added to.
 
     It does not round their sums then. The input of the layer is taken to be of the size of 1.
     """
     dtype, shape = g.try_infer_type(bias), g.static_shape(weight)
-    if not is_float(dtype) or shape is None or len(shape) != 2 or not all(map(g.is_stored, (bias, weight))):
+    if (
+        not is_float(dtype)
+        or shape is None
+        or len(shape) != 2
+        or not all(map(g.is_stored, (bias, weight)))
+    ):
         raise Declined("a bias or a weight is not stored in the model itself")
     matrix, largest = constant(g, weight), float(np.abs(doubles(g, bias)).max(initial=0))
     matrix = matrix if matrix.dtype.itemsize >= _WIDE else matrix.astype(np.float32)

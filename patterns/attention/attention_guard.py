@@ -4,7 +4,16 @@ from typing import Final
 from onnx import TensorProto
 
 from xoptim.facts.dtypes import is_float
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Node, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    Node,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 from .._nodes import is_op
 from .._shapes import uniform_value
@@ -18,15 +27,18 @@ _MOST: Final = 1e30
 class AttentionGuardPattern(EasyPatternOptimization):
     """Where(IsNaN(z), 0 · s, z) → z, for z = Attention(q, k, v, mask), its heads merged or not
 
-    What: drops the guard that `GuardedAttention` leaves: finite queries and keys have finite scores, and where a mask hides all
-    keys of a query by -infinity, onnxruntime's operator gives 0, as the guard does.
-    Why: five or six nodes less for each layer; one thread of onnxruntime's CPU provider takes 0.73 to 0.98 of the time without
-    them. It is not in the default preset, because earlier keys may be NaN, which the guard hides.
+    What: drops the guard that `GuardedAttention` leaves: finite queries and keys have finite
+    scores, and where a mask hides all keys of a query by -infinity, onnxruntime's operator gives 0,
+    as the guard does.
+    Why: five or six nodes less for each layer; one thread of onnxruntime's CPU provider takes 0.73
+    to 0.98 of the time without them. It is not in the default preset, because earlier keys may be
+    NaN, which the guard hides.
     Refuses when:
     1. z is not the result of an Attention, or more is done to it than moving and merging heads.
     2. the mask may be infinite (but for -infinity), NaN or above 1e30, or is Boolean.
     3. the number in place of NaN is not 0, or a product with 0.
-    4. the type is not a 32-bit float: the sum of a score and of a number of the mask may leave the range of 16 bits.
+    4. the type is not a 32-bit float: the sum of a score and of a number of the mask may leave the
+       range of 16 bits.
     """
 
     phase = "specialize"
@@ -44,24 +56,37 @@ class AttentionGuardPattern(EasyPatternOptimization):
         if attention is None:  # (1)
             return self.none(m.nodes[0], msg="not the result of an Attention")
         mask = attention.input[3] if len(attention.input) > 3 else ""
-        if mask and not (is_float(g.try_infer_type(mask)) and lies_between(g, mask, -math.inf, _MOST)):  # (2)
+        # (2)
+        if mask and not (
+            is_float(g.try_infer_type(mask)) and lies_between(g, mask, -math.inf, _MOST)
+        ):
             return self.none(attention, msg="the mask may be infinite or very large, or is Boolean")
-        if g.try_infer_shape(m.z) is None or g.try_infer_shape(m.outputs[0]) != g.try_infer_shape(m.z):
+        if g.try_infer_shape(m.z) is None or g.try_infer_shape(m.outputs[0]) != g.try_infer_shape(
+            m.z
+        ):
             return self.none(m.nodes[0], msg="the replacement of NaN has another shape")
-        return _is_zero(g, m.c) or self.none(m.nodes[1], msg="the number in place of NaN is not 0")  # (3)
+        # (3)
+        return _is_zero(g, m.c) or self.none(m.nodes[1], msg="the number in place of NaN is not 0")
 
     def apply_pattern(self, g: PatternRewriter, z: str) -> str:
         return z
 
     _start = "agraph (float[b,3,8] q, float[b,5,8] k, float[b,5,8] v) => (float[b,3,8] y)"
-    _four = "agraph (float[b,2,3,4] q, float[b,2,5,4] k, float[b,2,5,4] v, bool[b,1,3,5] m) => (float[b,3,8] y)"
+    _four = (
+        "agraph (float[b,2,3,4] q, float[b,2,5,4] k, float[b,2,5,4] v, bool[b,1,3,5] m) "
+        "=> (float[b,3,8] y)"
+    )
     _heads = "Attention <q_num_heads = 2, kv_num_heads = 2> (q, k, v)"
     _numbers = "float zero = {0}, float low = {-10000}, int64[3] s = {0, 0, 8}"
-    _merged = "l = Where(m, zero, low) a = Attention(q, k, v, l) t = Transpose <perm = [0, 2, 1, 3]> (a)"
+    _merged = (
+        "l = Where(m, zero, low) a = Attention(q, k, v, l) t = Transpose <perm = [0, 2, 1, 3]> (a)"
+    )
     examples = Example.pairs(
-        f"{_start} <float[1,5] o = {{0, 0, 0, 0, 0}}> {{ z = {_heads} s = MatMul(o, v) i = IsNaN(z) y = Where(i, s, z) }}",
+        f"{_start} <float[1,5] o = {{0, 0, 0, 0, 0}}> {{ z = {_heads} s = MatMul(o, v) "
+        "i = IsNaN(z) y = Where(i, s, z) }",
         f"{{ y = {_heads} }}",
-        f"{_four} <{_numbers}> {{ {_merged} z = Reshape(t, s) i = IsNaN(z) y = Where(i, zero, z) }}",
+        f"{_four} <{_numbers}> {{ {_merged} z = Reshape(t, s) i = IsNaN(z) "
+        "y = Where(i, zero, z) }",
         f"<{_numbers}> {{ {_merged} y = Reshape(t, s) }}",
         opset=23,
     )
@@ -86,4 +111,8 @@ def _is_zero(g: GraphView, name: str, depth: int = 4) -> bool:
     node = g.node_before(name)
     if is_op(node, "Mul", "MatMul"):
         return any(uniform_value(g, operand) == 0 for operand in node.input)
-    return depth > 0 and is_op(node, "Reshape", "Expand", "Gather") and _is_zero(g, node.input[0], depth - 1)
+    return (
+        depth > 0
+        and is_op(node, "Reshape", "Expand", "Gather")
+        and _is_zero(g, node.input[0], depth - 1)
+    )

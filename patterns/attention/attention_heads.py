@@ -2,19 +2,28 @@ from typing import Any
 
 import numpy as np
 
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+)
 from xoptim.match.trace import Optional, Symbol
 
 
 class AttentionHeadsPattern(EasyPatternOptimization):
-    """Transpose(Attention(Transpose(q), ...)) → Reshape(Attention(Reshape(q), ...)), q_num_heads and kv_num_heads given
+    """Transpose(Attention(Transpose(q), ...)) → Reshape(Attention(Reshape(q), ...)), q_num_heads
+    and kv_num_heads given
 
-    What: the operator splits queries, keys and values into heads itself, and merges the heads of the result. Where a Reshape
-    split them before, or merges them afterwards, the two cancel.
-    Why: up to eight nodes less, and four copies of a tensor: measured 3 to 5 % of the time of whole transformers (BERT, ViT,
-    Whisper, Swin) on one thread of onnxruntime's CPU provider. With earlier keys, the operator takes 0.88 of the time for one
-    query and 64 of them, 0.95 with 512, 1.01 with 2048. Where the heads were never merged, it takes 0.77 for 16 queries and
-    keys, 0.84 for 64, 0.92 for 128 and 512, 1.01 for one.
+    What: the operator splits queries, keys and values into heads itself, and merges the heads of
+    the result. Where a Reshape split them before, or merges them afterwards, the two cancel.
+    Why: up to eight nodes less, and four copies of a tensor: measured 3 to 5 % of the time of whole
+    transformers (BERT, ViT, Whisper, Swin) on one thread of onnxruntime's CPU provider. With
+    earlier keys, the operator takes 0.88 of the time for one query and 64 of them, 0.95 with 512,
+    1.01 with 2048. Where the heads were never merged, it takes 0.77 for 16 queries and keys, 0.84
+    for 64, 0.92 for 128 and 512, 1.01 for one.
     Refuses when:
     1. a shape is unknown, or a head has a single feature: the kernel adds up in another order then.
     2. the scores are a result too, or keys and values without earlier ones.
@@ -28,20 +37,34 @@ class AttentionHeadsPattern(EasyPatternOptimization):
     kernels = {"Attention": "q"}  # (3)
 
     def match_pattern(
-        self, g: PatternBuilder, q: Symbol, k: Symbol, v: Symbol, mask: Optional, past_key: Symbol, past_value: Symbol
+        self,
+        g: PatternBuilder,
+        q: Symbol,
+        k: Symbol,
+        v: Symbol,
+        mask: Optional,
+        past_key: Symbol,
+        past_value: Symbol,
     ) -> tuple[Symbol, ...]:
-        # Batch, length, heads and features of a head become batch, heads, length and features; a single head is not moved.
+        # Batch, length, heads and features of a head become batch, heads, length and features; a
+        # single head is not moved.
 
         def move(x: Symbol) -> Symbol:
             moved: Symbol = g.op.Transpose(x, perm=[0, 2, 1, 3])
             return moved
 
         single = g.option("single")
-        operands: list[Any] = [move(q), *(g.op.Unsqueeze(x, axes=[1]) if single else move(x) for x in (k, v)), mask]
+        operands: list[Any] = [
+            move(q),
+            *(g.op.Unsqueeze(x, axes=[1]) if single else move(x) for x in (k, v)),
+            mask,
+        ]
         attributes = g.capture("attributes")
         caches: tuple[Symbol, ...] = ()
         if g.option("past"):
-            y, *caches = g.op.Attention(*operands, past_key, past_value, outputs=3, attributes=attributes)
+            y, *caches = g.op.Attention(
+                *operands, past_key, past_value, outputs=3, attributes=attributes
+            )
         else:
             y = g.op.Attention(*operands, attributes=attributes)
         return (move(y), *caches)
@@ -50,8 +73,14 @@ class AttentionHeadsPattern(EasyPatternOptimization):
         attention = next(node for node in m.nodes if node.op_type == "Attention")
         given = (g.try_infer_shape(name) for name in (*attention.input[:3], attention.output[0]))
         # Heads, and features of each, of queries, keys, values and results.
-        heads = [(0, 0) if shape is None or len(shape) != 4 else (shape[1], shape[3]) for shape in given]
-        known = all(isinstance(dim, int) and dim > least for pair in heads for dim, least in zip(pair, (0, 1), strict=True))
+        heads = [
+            (0, 0) if shape is None or len(shape) != 4 else (shape[1], shape[3]) for shape in given
+        ]
+        known = all(
+            isinstance(dim, int) and dim > least
+            for pair in heads
+            for dim, least in zip(pair, (0, 1), strict=True)
+        )
         if not known or heads[1][0] != heads[2][0]:  # (1)
             return self.none(attention, msg="the heads are unknown, or have a single feature each")
         if any(attention.output[3 if m.past else 1 :]):  # (2)
@@ -59,33 +88,47 @@ class AttentionHeadsPattern(EasyPatternOptimization):
         return m.derive(heads=heads)
 
     def apply_pattern(
-        self, g: PatternRewriter, q: str, k: str, v: str, mask: str, past_key: str, past_value: str, **m: Any
+        self,
+        g: PatternRewriter,
+        q: str,
+        k: str,
+        v: str,
+        mask: str,
+        past_key: str,
+        past_value: str,
+        **m: Any,
     ) -> tuple[str, ...]:
         def merge(x: str, heads: int, size: int) -> str:
             return g.op.Reshape(x, np.array([0, 0, heads * size], dtype=np.int64))
 
         queries, keys, values, result = m["heads"]
-        packed = [merge(q, *queries), *((k, v) if m["single"] else (merge(k, *keys), merge(v, *values)))]
+        packed = [
+            merge(q, *queries),
+            *((k, v) if m["single"] else (merge(k, *keys), merge(v, *values))),
+        ]
         caches = (past_key, past_value) if m["past"] else ()
         counts = {"q_num_heads": queries[0], "kv_num_heads": keys[0]}
-        found = g.op.Attention(*packed, mask, *caches, outputs=1 + len(caches), **counts, **m["attributes"])
+        found = g.op.Attention(
+            *packed, mask, *caches, outputs=1 + len(caches), **counts, **m["attributes"]
+        )
         y, *present = (found,) if isinstance(found, str) else found
         return (g.op.Reshape(y, np.array([0, 0, *result], dtype=np.int64)), *present)
 
     _moved = "c = Transpose <perm = [0, 2, 1, 3]> (q) d = Transpose <perm = [0, 2, 1, 3]> (k)"
     _merged = "c = Reshape(q, n) d = Reshape(k, h)"
     examples = Example.pairs(
-        "agraph (float[b,s,6,4] q, float[b,t,2,4] k, float[b,t,2,2] v, float[b,1,s,t] m) => (float[b,s,6,2] y) "
-        f"{{ {_moved} e = Transpose <perm = [0, 2, 1, 3]> (v) j = Attention <scale = 0.25> (c, d, e, m) "
+        "agraph (float[b,s,6,4] q, float[b,t,2,4] k, float[b,t,2,2] v, float[b,1,s,t] m) "
+        f"=> (float[b,s,6,2] y) {{ {_moved} e = Transpose <perm = [0, 2, 1, 3]> (v) "
+        "j = Attention <scale = 0.25> (c, d, e, m) y = Transpose <perm = [0, 2, 1, 3]> (j) }",
+        "<int64[3] n = {0, 0, 24}, int64[3] h = {0, 0, 8}, int64[3] u = {0, 0, 4}, "
+        f"int64[4] r = {{0, 0, 6, 2}}> {{ {_merged} e = Reshape(v, u) j = Attention <scale = "
+        "0.25, q_num_heads = 6, kv_num_heads = 2> (c, d, e, m) y = Reshape(j, r) }",
+        "agraph (float[b,s,6,4] q, float[b,3,2,4] k, float[b,3,2,4] v, float[b,2,p,4] w, "
+        f"float[b,2,p,4] z) => (float[b,s,6,4] y, float[b,2,t,4] x, float[b,2,t,4] f) {{ {_moved} "
+        "e = Transpose <perm = [0, 2, 1, 3]> (v) j, x, f = Attention(c, d, e, , w, z) "
         "y = Transpose <perm = [0, 2, 1, 3]> (j) }",
-        "<int64[3] n = {0, 0, 24}, int64[3] h = {0, 0, 8}, int64[3] u = {0, 0, 4}, int64[4] r = {0, 0, 6, 2}> "
-        f"{{ {_merged} e = Reshape(v, u) j = Attention <scale = 0.25, q_num_heads = 6, kv_num_heads = 2> (c, d, e, m) "
-        "y = Reshape(j, r) }",
-        "agraph (float[b,s,6,4] q, float[b,3,2,4] k, float[b,3,2,4] v, float[b,2,p,4] w, float[b,2,p,4] z) => "
-        f"(float[b,s,6,4] y, float[b,2,t,4] x, float[b,2,t,4] f) {{ {_moved} e = Transpose <perm = [0, 2, 1, 3]> (v) "
-        "j, x, f = Attention(c, d, e, , w, z) y = Transpose <perm = [0, 2, 1, 3]> (j) }",
-        "<int64[3] n = {0, 0, 24}, int64[3] h = {0, 0, 8}, int64[4] r = {0, 0, 6, 4}> { "
-        f"{_merged} e = Reshape(v, h) j, x, f = Attention <q_num_heads = 6, kv_num_heads = 2> (c, d, e, , w, z) "
-        "y = Reshape(j, r) }",
+        "<int64[3] n = {0, 0, 24}, int64[3] h = {0, 0, 8}, int64[4] r = {0, 0, 6, "
+        f"4}}> {{ {_merged} e = Reshape(v, h) j, x, f = Attention <q_num_heads = "
+        "6, kv_num_heads = 2> (c, d, e, , w, z) y = Reshape(j, r) }",
         opset=23,
     )

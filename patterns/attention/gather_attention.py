@@ -1,6 +1,15 @@
 from typing import Any
 
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    Optional,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 from ._groups import Shared, shared_heads
 
@@ -8,42 +17,66 @@ from ._groups import Shared, shared_heads
 class GatherAttentionPattern(EasyPatternOptimization):
     """Attention(q, Gather(k, 0, 0, 1, 1), Gather(v, 0, 0, 1, 1)) → Attention(q, k, v)
 
-    What: groups of queries share a head of the keys and values; Unsqueeze, Expand or Tile, and Reshape repeat them too,
-    and Expand or Tile alone a single head.
+    What: groups of queries share a head of the keys and values; Unsqueeze, Expand or Tile, and
+    Reshape repeat them too, and Expand or Tile alone a single head.
     Why: two copies of every key and value less; the operator supports groups.
     Refuses when:
-    1. the heads are not repeated in groups of one size, as many in all as there are heads of queries.
-    2. there are keys and values from earlier calls, or they are results too: these would have other heads.
+    1. the heads are not repeated in groups of one size, as many in all as there are heads of
+       queries.
+    2. there are keys and values from earlier calls, or they are results too: these would have other
+       heads.
     """
 
     min_opset = 23
     phase = "specialize"
     priority = 1
 
-    def match_pattern(self, g: PatternBuilder, q: Symbol, k: Symbol, v: Symbol, mask: Optional) -> Symbol:
+    def match_pattern(
+        self, g: PatternBuilder, q: Symbol, k: Symbol, v: Symbol, mask: Optional
+    ) -> Symbol:
         # Five operands and more would be earlier keys and values (2).
         return g.op.Attention(q, k, v, mask, attributes=g.capture("attributes"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         found, shape = [shared_heads(g, name) for name in (m.k, m.v)], g.try_infer_shape(m.q)
         counts = {each.shape[1] for each in found if each is not None}
-        if None in found or len(counts) != 1 or shape is None or shape[1] != g.get_shape(m.k)[1]:  # (1)
-            return self.none(m.nodes[0], msg="keys or values are not repeated in groups, one head for each query in all")
+        # (1)
+        if None in found or len(counts) != 1 or shape is None or shape[1] != g.get_shape(m.k)[1]:
+            return self.none(
+                m.nodes[0],
+                msg="keys or values are not repeated in groups, one head for each query in all",
+            )
         if any(m.nodes[0].output[1:]):  # (2)
             return self.none(m.nodes[0], msg="keys and values are results")
         return m.derive(shared=found)
 
-    def apply_pattern(self, g: PatternRewriter, q: str, mask: str, shared: list[Shared], attributes: dict[str, Any]) -> str:
+    def apply_pattern(
+        self,
+        g: PatternRewriter,
+        q: str,
+        mask: str,
+        shared: list[Shared],
+        attributes: dict[str, Any],
+    ) -> str:
         keys, values = (each.written(g) for each in shared)  # without the repetition
         return g.op.Attention(q, keys, values, mask, **attributes)
 
     _start = "agraph (float[b,6,s,4] q, float[b,2,t,4] k, float[b,2,t,4] v) => (float[b,6,s,4] y)"
-    _body = "<int64[6] i = {0,0,0,1,1,1}> { p = Gather <axis=1> (k, i) w = Gather <axis=1> (v, i) y = Attention(q, p, w) }"
+    _body = (
+        "<int64[6] i = {0,0,0,1,1,1}> { p = Gather <axis=1> (k, i) w = Gather <axis=1> (v, i) "
+        "y = Attention(q, p, w) }"
+    )
     _single = "agraph (float[b,6,s,4] q, float[b,t,4] k, float[b,t,4] v) => (float[b,6,s,4] y)"
     _numbers = "int64[2] a = {1, 2}, int64[5] e = {1, 1, 6, 1, 1}, int64[4] z = {0, 6, -1, 4}"
     _expanded = "{0}u = Unsqueeze({0}, a) {0}e = Expand({0}u, e) {0}r = Reshape({0}e, z)"
-    _before = f"{_single} <{_numbers}> {{ {_expanded.format('k')} {_expanded.format('v')} y = Attention(q, kr, vr) }}"
-    _after = f"{_single} <int64[1] a = {{1}}> {{ p = Unsqueeze(k, a) w = Unsqueeze(v, a) y = Attention(q, p, w) }}"
+    _before = (
+        f"{_single} <{_numbers}> {{ {_expanded.format('k')} {_expanded.format('v')} "
+        "y = Attention(q, kr, vr) }"
+    )
+    _after = (
+        f"{_single} <int64[1] a = {{1}}> {{ p = Unsqueeze(k, a) w = Unsqueeze(v, a) "
+        "y = Attention(q, p, w) }"
+    )
     examples = Example.pairs(
         *(f"{_start} {_body}", f"{_start} {{ y = Attention(q, k, v) }}", _before, _after),
         "agraph (float[b,6,s,4] q, float[b,1,t,4] k, float[b,1,t,4] v) => (float[b,6,s,4] y) "

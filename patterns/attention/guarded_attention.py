@@ -4,7 +4,16 @@ import numpy as np
 
 from xoptim.facts.dtypes import Exactness
 from xoptim.facts.shapes import Shape
-from xoptim.match import ANY, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
+from xoptim.match import (
+    ANY,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Scalar,
+    Symbol,
+)
 
 from .._nodes import axis_of, is_op
 from ._formula import heads_in
@@ -14,27 +23,39 @@ from .attention import AttentionPattern
 
 
 class GuardedAttentionPattern(AttentionPattern):
-    """w = Softmax(q · kᵀ · scale + mask), Where(IsNaN(w), 0, w) · v → Attention(q, k, v, mask), 0 · Σ v where it is NaN
+    """w = Softmax(q · kᵀ · scale + mask), Where(IsNaN(w), 0, w) · v → Attention(q, k, v, mask), 0 ·
+    Σ v where it is NaN
 
-    What: what `Attention` and `AttentionHeads` do, for the attention that torch's exporters write: a query whose keys are all
-    masked by -infinity has the weights 0. The guard moves after the operator: where the weights of a query are NaN, the result
-    is the sum of the values times 0, which is NaN for values that are infinite or NaN, as in the formula.
-    Why: as `Attention`; the guard reads the result instead of the scores. One thread of onnxruntime's CPU provider takes 0.79
-    of the time for one query and key, 1.02 for 16, 0.84 for 128, and 0.70 for 1024 (8 heads of 64); for one query 0.47 with 64
-    keys and 0.33 with 512. With keys of earlier calls and `ConcatAttention` it takes 0.96 for 16 queries and 64 keys, and 0.77
+    What: what `Attention` and `AttentionHeads` do, for the attention that torch's exporters write:
+    a query whose keys are all masked by -infinity has the weights 0. The guard moves after the
+    operator: where the weights of a query are NaN, the result is the sum of the values times 0,
+    which is NaN for values that are infinite or NaN, as in the formula.
+    Why: as `Attention`; the guard reads the result instead of the scores. One thread of
+    onnxruntime's CPU provider takes 0.79 of the time for one query and key, 1.02 for 16, 0.84 for
+    128, and 0.70 for 1024 (8 heads of 64); for one query 0.47 with 64 keys and 0.33 with 512. With
+    keys of earlier calls and `ConcatAttention` it takes 0.96 for 16 queries and 64 keys, and 0.77
     for 128 and 512.
     Refuses when:
     1. `Attention` refuses.
-    2. heads are not split off the last axis of q, k and v, or not merged with it: the guard is slower than the formula below
-       128 keys then. Keys and values that are joined with earlier ones, or serve several heads of queries, may have four axes.
-    3. such keys and values are not known to have one length, as `ConcatAttention` requires, nor are heads repeated.
+    2. heads are not split off the last axis of q, k and v, or not merged with it: the guard is
+       slower than the formula below 128 keys then. Keys and values that are joined with earlier
+       ones, or serve several heads of queries, may have four axes.
+    3. such keys and values are not known to have one length, as `ConcatAttention` requires, nor are
+       heads repeated.
     """
 
     priority = 2  # after rotary embeddings, which leave queries and keys whole
     exactness: ClassVar[Exactness] = "rounding"
 
     def match_pattern(
-        self, g: PatternBuilder, q: Symbol, k: Symbol, v: Symbol, factor: Scalar, s: Scalar, mask: Symbol
+        self,
+        g: PatternBuilder,
+        q: Symbol,
+        k: Symbol,
+        v: Symbol,
+        factor: Scalar,
+        s: Scalar,
+        mask: Symbol,
     ) -> Symbol:
         queries = q
         if scaled := g.choice("scaled_queries", "", "Mul", "Div"):
@@ -46,14 +67,25 @@ class GuardedAttentionPattern(AttentionPattern):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         scores, product = (node for node in m.nodes if node.op_type == "MatMul")
         merged = heads_in(g, m.outputs[0], g.try_infer_shape(product.output[0]))
-        packed = [packed_heads(g, m.q), packed_keys(g, m.k, scores.input[1], m.layout), packed_heads(g, m.v)]
+        packed = [
+            packed_heads(g, m.q),
+            packed_keys(g, m.k, scores.input[1], m.layout),
+            packed_heads(g, m.v),
+        ]
         found = [each for each in packed if each is not None]
         if len(found) == 3 and found[0].heads == merged and found[1].heads == found[2].heads:
             return super().validate_mapping(g, m) and m.derive(packed=found, joined=None)  # (1)
-        joined = [_joined(g, name) for name in (m.k, m.v)] if m.layout == 0 and merged is not None else [None]
+        joined = (
+            [_joined(g, name) for name in (m.k, m.v)]
+            if m.layout == 0 and merged is not None
+            else [None]
+        )
         shapes = [each.shape for each in joined if each is not None]
         if None in joined or shapes[0][1] != shapes[1][1]:  # (2)
-            return self.none(product, msg="heads are not split off queries, keys and values, or not merged afterwards")
+            return self.none(
+                product,
+                msg="heads are not split off queries, keys and values, or not merged afterwards",
+            )
         if shapes[0][1] == merged and shapes[0][2] != shapes[1][2]:  # (3)
             return self.none(product, msg="earlier keys and values may differ in number")
         return super().validate_mapping(g, m) and m.derive(packed=None, joined=joined)  # (1)
@@ -83,7 +115,9 @@ class GuardedAttentionPattern(AttentionPattern):
         y = g.op.Attention(q, k, v, mask, scale=match.scale, q_num_heads=heads, kv_num_heads=shared)
         sums = _sums(g, v, g.get_shape(v))
         if shared != heads:
-            repeated = g.op.Gather(g.op.Reshape(sums, np.array([0, shared, 1, size])), places_of(shared, heads), axis=1)
+            repeated = g.op.Gather(
+                g.op.Reshape(sums, np.array([0, shared, 1, size])), places_of(shared, heads), axis=1
+            )
             sums = g.op.Reshape(repeated, np.array([0, 1, heads * size]))
         return g.op.Where(g.op.IsNaN(y), sums, y)
 
@@ -92,37 +126,50 @@ class GuardedAttentionPattern(AttentionPattern):
     _shared = "agraph (float[b,3,16] q, float[b,5,8] k, float[b,5,12] v) => (float[b,3,24] y)"
     _numbers = "float zero = {0}, int64[4] n = {0, 0, 2, -1}"
     _move = "Transpose <perm = [0, 2, 1, 3]>"
-    _split = f"q0 = Reshape(q, nq) q1 = {_move} (q0) k0 = Reshape(k, n) k1 = {_move} (k0) v0 = Reshape(v, n) v1 = {_move} (v0)"
-    _rest = f"n0 = IsNaN(w) u = Where(n0, zero, w) z = MatMul(u, vv) t = {_move} (z) y = Reshape(t, h)"
+    _split = (
+        f"q0 = Reshape(q, nq) q1 = {_move} (q0) k0 = Reshape(k, n) k1 = {_move} (k0) "
+        f"v0 = Reshape(v, n) v1 = {_move} (v0)"
+    )
+    _rest = (
+        f"n0 = IsNaN(w) u = Where(n0, zero, w) z = MatMul(u, vv) t = {_move} (z) y = Reshape(t, h)"
+    )
     _guard = "s = MatMul(o, v) i = IsNaN(z)"
     examples = Example.pairs(
-        f"{_start} <{_numbers}, int64[4] nq = {{0, 0, 2, 4}}, int64[3] h = {{0, 0, 12}}, float low = {{-inf}}> "
-        f"{{ m = Where(c, zero, low) {_split} vv = Identity(v1) p = Transpose <perm = [0, 1, 3, 2]> (k1) "
-        f"a = MatMul(q1, p) e = Add(a, m) w = Softmax <axis = -1> (e) {_rest} }}",
-        "<float zero = {0}, float low = {-inf}, float step = {0.99999994}, float[1,5] o = {0, 0, 0, 0, 0}> "
-        "{ m = Where(c, zero, low) l = Mul(m, step) "
-        f"z = Attention <scale = 1.0, q_num_heads = 2, kv_num_heads = 2> (q, k, v, l) {_guard} y = Where(i, s, z) }}",
-        f"{_shared} <{_numbers}, int64[4] nq = {{0, 0, 4, 4}}, int64[4] f = {{0, 0, 1, 1}}, int64[3] h = {{0, 0, 24}}> "
-        f"{{ {_split} kk = Gather <axis = 1> (k1, f) vv = Gather <axis = 1> (v1, f) "
-        f"p = Transpose <perm = [0, 1, 3, 2]> (kk) a = MatMul(q1, p) w = Softmax <axis = -1> (a) {_rest} }}",
-        f"<float[1,5] o = {{0, 0, 0, 0, 0}}, int64[4] f = {{0, 0, 1, 1}}, int64[4] x = {{0, 2, 1, 6}}, "
-        f"int64[3] h = {{0, 1, 24}}> {{ z = Attention <scale = 1.0, q_num_heads = 4, kv_num_heads = 2> (q, k, v) {_guard} "
-        f"s4 = Reshape(s, x) s5 = Gather <axis = 1> (s4, f) s6 = Reshape(s5, h) y = Where(i, s6, z) }}",
-        "agraph (float[b,4,3,4] q, float[b,2,3,4] k, float[b,2,3,6] v, float[b,2,5,4] f, float[b,2,5,6] j) => "
-        f"(float[b,3,24] y, float[b,2,8,4] kc, float[b,2,8,6] vc) <{_numbers}, int64[3] h = {{0, 0, 24}}, "
-        "int64[4] r = {0, 0, 1, 1}> { kc = Concat <axis = 2> (f, k) vc = Concat <axis = 2> (j, v) "
+        f"{_start} <{_numbers}, int64[4] nq = {{0, 0, 2, 4}}, int64[3] h = {{0, 0, 12}}, "
+        f"float low = {{-inf}}> {{ m = Where(c, zero, low) {_split} vv = Identity(v1) "
+        "p = Transpose <perm = [0, 1, 3, 2]> (k1) a = MatMul(q1, p) e = Add(a, m) "
+        f"w = Softmax <axis = -1> (e) {_rest} }}",
+        "<float zero = {0}, float low = {-inf}, float step = {0.99999994}, float[1,5] o = {0, 0, "
+        "0, 0, 0}> { m = Where(c, zero, low) l = Mul(m, step) z = Attention <scale = "
+        f"1.0, q_num_heads = 2, kv_num_heads = 2> (q, k, v, l) {_guard} y = Where(i, s, z) }}",
+        f"{_shared} <{_numbers}, int64[4] nq = {{0, 0, 4, 4}}, int64[4] f = {{0, 0, 1, 1}}, "
+        f"int64[3] h = {{0, 0, 24}}> {{ {_split} kk = Gather <axis = 1> (k1, f) "
+        "vv = Gather <axis = 1> (v1, f) p = Transpose <perm = [0, 1, 3, 2]> (kk) "
+        f"a = MatMul(q1, p) w = Softmax <axis = -1> (a) {_rest} }}",
+        "<float[1,5] o = {0, 0, 0, 0, 0}, int64[4] f = {0, 0, 1, 1}, int64[4] x = {0, 2, 1, 6}, "
+        "int64[3] h = {0, 1, 24}> { z = Attention <scale = 1.0, q_num_heads = "
+        f"4, kv_num_heads = 2> (q, k, v) {_guard} s4 = Reshape(s, x) "
+        "s5 = Gather <axis = 1> (s4, f) s6 = Reshape(s5, h) y = Where(i, s6, z) }",
+        "agraph (float[b,4,3,4] q, float[b,2,3,4] k, float[b,2,3,6] v, float[b,2,5,4] f, "
+        "float[b,2,5,6] j) => (float[b,3,24] y, float[b,2,8,4] kc, "
+        f"float[b,2,8,6] vc) <{_numbers}, int64[3] h = {{0, 0, 24}}, int64[4] r = {{0, 0, 1, "
+        "1}> { kc = Concat <axis = 2> (f, k) vc = Concat <axis = 2> (j, v) "
         "kk = Gather <axis = 1> (kc, r) vv = Gather <axis = 1> (vc, r) "
-        f"p = Transpose <perm = [0, 1, 3, 2]> (kk) a = MatMul(q, p) w = Softmax <axis = -1> (a) {_rest} }}",
-        f"<float[1,8] o = {{0, 0, 0, 0, 0, 0, 0, 0}}, int64[3] h = {{0, 0, 24}}, int64[4] e = {{1, 1, 2, 1}}, "
-        f"int64[3] x = {{0, 1, 24}}> {{ kc = Concat <axis = 2> (f, k) vc = Concat <axis = 2> (j, v) "
-        f"a = Attention <scale = 1.0> (q, kc, vc) t = {_move} (a) z = Reshape(t, h) "
-        f"s = MatMul(o, vc) s1 = Expand(s, e) s2 = Reshape(s1, x) i = IsNaN(z) y = Where(i, s2, z) }}",
+        "p = Transpose <perm = [0, 1, 3, 2]> (kk) a = MatMul(q, p) "
+        f"w = Softmax <axis = -1> (a) {_rest} }}",
+        "<float[1,8] o = {0, 0, 0, 0, 0, 0, 0, 0}, int64[3] h = {0, 0, 24}, int64[4] e = {1, 1, "
+        "2, 1}, int64[3] x = {0, 1, 24}> { kc = Concat <axis = 2> (f, k) "
+        f"vc = Concat <axis = 2> (j, v) a = Attention <scale = 1.0> (q, kc, vc) t = {_move} (a) "
+        "z = Reshape(t, h) s = MatMul(o, vc) s1 = Expand(s, e) s2 = Reshape(s1, x) i = IsNaN(z) "
+        "y = Where(i, s2, z) }",
         opset=23,
     )
 
 
 def _sums(g: PatternRewriter, values: str, shape: Shape) -> str:
-    """The sums over the last but one axis of values times 0: a product, much faster than a sum along an axis in between."""
+    """The sums over the last but one axis of values times 0: a product, much faster than a sum
+    along an axis in between.
+    """
     length, axis = shape[-2], len(shape) - 2
     if isinstance(length, int):
         return str(g.op.MatMul(np.zeros((1, length), dtype=np.float32), values))
@@ -131,7 +178,9 @@ def _sums(g: PatternRewriter, values: str, shape: Shape) -> str:
 
 
 def _joined(g: GraphView, name: str) -> Shared | None:
-    """Heads (batch, heads, length, size) before they are repeated, or that are joined with earlier ones."""
+    """Heads (batch, heads, length, size) before they are repeated, or that are joined with earlier
+    ones.
+    """
     shape, found, node = g.try_infer_shape(name), shared_heads(g, name), g.node_before(name)
     if found is not None or shape is None or len(shape) != 4:
         return found

@@ -11,15 +11,20 @@ from ._mask import is_mask
 from .attention import AttentionPattern
 
 _ABSORBING: Final = -1e30
-"""Scores vanish beside such a number: a row that is masked entirely gives all keys the same weight."""
+"""Scores vanish beside such a number: a row that is masked entirely gives all keys the same
+weight.
+"""
 
 
 class MaskedAttentionPattern(AttentionPattern):
-    """Softmax(Where(c, q · kᵀ · scale, low) + mask) · v → Attention(q, k, v, Where(c, 0, low) + mask)
+    """Softmax(Where(c, q · kᵀ · scale, low) + mask) · v → Attention(q, k, v, Where(c, 0, low) +
+    mask)
 
-    What: what `Attention` does, where scores are replaced instead of lowered, where c holds or does not.
-    Why: as `Attention`. It is not in the default preset, because it assumes that queries and keys are finite: the formula may
-    replace a NaN in keys that are masked. The operator gives 0, not NaN, where all keys of a query are masked by -infinity.
+    What: what `Attention` does, where scores are replaced instead of lowered, where c holds or does
+    not.
+    Why: as `Attention`. It is not in the default preset, because it assumes that queries and keys
+    are finite: the formula may replace a NaN in keys that are masked. The operator gives 0, not
+    NaN, where all keys of a query are masked by -infinity.
     Refuses when:
     1. `Attention` refuses, or the mask may be NaN or +infinity.
     2. the number in place of scores is not -1e30 or less, or it has more axes than they have.
@@ -32,15 +37,21 @@ class MaskedAttentionPattern(AttentionPattern):
         scores = super().scores(g, q, k, factor, s)
         if hidden := g.choice("hidden", "", "where false", "where true"):
             c, low = g.symbol("c"), g.constant("low", scalar=True)
-            return g.op.Where(c, scores, low) if hidden == "where false" else g.op.Where(c, low, scores)
+            return (
+                g.op.Where(c, scores, low)
+                if hidden == "where false"
+                else g.op.Where(c, low, scores)
+            )
         return scores
 
     def _can_mask(self, g: GraphView, m: Match, scores: Shape) -> bool:
         if m.hidden:
             number = g.get_constant_scalar(m.low)
-            if number is None or not number <= _ABSORBING or not broadcasts_to(g, m.low, m.q):  # (2)
+            # (2)
+            if number is None or not number <= _ABSORBING or not broadcasts_to(g, m.low, m.q):
                 return False
-        return super()._can_mask(g, m, scores) and all(is_mask(g, name) for name in self.masks(m))  # (1)
+        # (1)
+        return super()._can_mask(g, m, scores) and all(is_mask(g, name) for name in self.masks(m))
 
     def masks(self, m: Match) -> list[str]:
         """The condition too."""
@@ -70,9 +81,9 @@ class MaskedAttentionPattern(AttentionPattern):
         f"{_masked} {{ p = Transpose <perm = [0, 1, 3, 2]> (k) a = MatMul(q, p) e = Add(a, m) "
         "w = Softmax <axis = -1> (e) y = MatMul(w, v) }",
         f"<{_step}> {{ l = Mul(m, step) y = Attention <scale = 1.0> (q, k, v, l) }}",
-        f"{_start} <float low = {{-3.4028235e38}}, float two = {{2}}> "
-        "{ p = Transpose <perm = [0, 1, 3, 2]> (k) a = MatMul(q, p) d = Div(a, two) e = Where(c, low, d) "
-        "w = Softmax <axis = -1> (e) y = MatMul(w, v) }",
+        f"{_start} <float low = {{-3.4028235e38}}, float two = {{2}}> {{ "
+        "p = Transpose <perm = [0, 1, 3, 2]> (k) a = MatMul(q, p) d = Div(a, two) "
+        "e = Where(c, low, d) w = Softmax <axis = -1> (e) y = MatMul(w, v) }",
         f"<float low = {{-3.4028235e38}}, float zero = {{0}}, {_step}> "
         "{ m = Where(c, low, zero) l = Mul(m, step) y = Attention <scale = 0.5> (q, k, v, l) }",
         opset=23,

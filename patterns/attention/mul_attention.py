@@ -1,6 +1,13 @@
 from typing import Any
 
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+)
 from xoptim.match.trace import Scalar, Symbol, Variadic
 
 from .._folding import scaled
@@ -11,12 +18,15 @@ class MulAttentionPattern(EasyPatternOptimization):
     """Attention(q · s, k, v) → Attention(q, k, v), the scale multiplied by s; q / s likewise
 
     What: the operator multiplies the scores anyway.
-    Why: saves one pass over the queries; exporters multiply queries and keys by the root of the scale each.
+    Why: saves one pass over the queries; exporters multiply queries and keys by the root of the
+    scale each.
     Refuses when:
     1. the size of a head is unknown, on which the scale depends that is not written.
-    2. the new scale is not a positive number within the range of the attribute, or s has more axes than q.
+    2. the new scale is not a positive number within the range of the attribute, or s has more axes
+       than q.
     3. the scores are a result too.
-    4. the provider has no kernel: what onnxruntime writes in place of the operator rounds the scale to 32 bits.
+    4. the provider has no kernel: what onnxruntime writes in place of the operator rounds the scale
+       to 32 bits.
     """
 
     phase = "specialize"
@@ -27,7 +37,9 @@ class MulAttentionPattern(EasyPatternOptimization):
 
     def match_pattern(self, g: PatternBuilder, q: Symbol, s: Scalar, others: Variadic) -> Symbol:
         scale = g.op.Div if g.option("division") else g.op.Mul
-        return g.op.Attention(scale(q, s), others, outputs=g.variadic("results"), attributes=g.capture("attributes"))
+        return g.op.Attention(
+            scale(q, s), others, outputs=g.variadic("results"), attributes=g.capture("attributes")
+        )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         given, shape = dict(m.attributes), g.try_infer_shape(m.q)
@@ -45,7 +57,12 @@ class MulAttentionPattern(EasyPatternOptimization):
         return m.derive(written={**given, "scale": scale})
 
     def apply_pattern(
-        self, g: PatternRewriter, q: str, others: tuple[str, ...], results: tuple[str, ...], written: dict[str, Any]
+        self,
+        g: PatternRewriter,
+        q: str,
+        others: tuple[str, ...],
+        results: tuple[str, ...],
+        written: dict[str, Any],
     ) -> tuple[str, ...]:
         made = g.op.Attention(q, *others, outputs=len(results), **written)
         return (made,) if isinstance(made, str) else made

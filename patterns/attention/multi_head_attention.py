@@ -4,7 +4,15 @@ from typing import Any, Final
 from onnx import TensorProto
 
 from xoptim.facts.shapes import Shape
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, runs
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    runs,
+)
 from xoptim.match.trace import ANY, Scalar, Symbol
 
 from .._shapes import may_be_empty
@@ -16,21 +24,25 @@ _RANGES: Final = 15
 
 
 class MultiHeadAttentionPattern(EasyPatternOptimization):
-    """Softmax(q · kᵀ · scale + mask) · v, heads split before and merged after → com.microsoft.MultiHeadAttention(q, k, v, mask)
+    """Softmax(q · kᵀ · scale + mask) · v, heads split before and merged after →
+    com.microsoft.MultiHeadAttention(q, k, v, mask)
 
-    What: one operator instead of eleven; the mask, and keys and values of earlier calls that come first, may be absent. From
-    operator set 23 on, Attention replaces it up to 1024 keys.
-    Why: one thread of onnxruntime's CPU provider takes 0.94 of the time for one query and 64 keys, 0.82 for 16 queries and
-    keys, 0.91 for 64, 0.90 for 128, 0.83 for 512, 0.69 for 1024, and 0.69 for 2048 (8 heads of 64). With a mask it takes 0.71
-    for one query and 64 keys, 0.63 for 512, and for as many queries as keys 1.00 for 16, 0.95 for 64, 0.96 for 128 and 0.92 for
-    512; after earlier keys 0.83 to 0.94 for one query, 0.95 to 1.00 for more.
+    What: one operator instead of eleven; the mask, and keys and values of earlier calls that come
+    first, may be absent. From operator set 23 on, Attention replaces it up to 1024 keys.
+    Why: one thread of onnxruntime's CPU provider takes 0.94 of the time for one query and 64 keys,
+    0.82 for 16 queries and keys, 0.91 for 64, 0.90 for 128, 0.83 for 512, 0.69 for 1024, and 0.69
+    for 2048 (8 heads of 64). With a mask it takes 0.71 for one query and 64 keys, 0.63 for 512, and
+    for as many queries as keys 1.00 for 16, 0.95 for 64, 0.96 for 128 and 0.92 for 512; after
+    earlier keys 0.83 to 0.94 for one query, 0.95 to 1.00 for more.
     Refuses when:
-    1. the shapes are unknown, batches or heads of q, k and v differ, or heads are not split off the last axis and merged again.
+    1. the shapes are unknown, batches or heads of q, k and v differ, or heads are not split off the
+       last axis and merged again.
     2. an axis may be empty, which onnxruntime's kernel refuses (but for earlier keys).
     3. the factor is not a positive number, or has more than four axes.
     4. the provider has no kernel for 32-bit floats, or the type is another one.
     5. the mask does not broadcast to the scores.
-    6. earlier keys and values may differ in number, or new keys from queries, or values have another size than keys.
+    6. earlier keys and values may differ in number, or new keys from queries, or values have
+       another size than keys.
     7. the mask must be stretched, and a Shape has no range, as below operator set 15.
     """
 
@@ -42,12 +54,21 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
     tags = ("onnxruntime",)
 
     def match_pattern(
-        self, g: PatternBuilder, q: Symbol, k: Symbol, v: Symbol, first: Scalar, factor: Scalar, s: Scalar
+        self,
+        g: PatternBuilder,
+        q: Symbol,
+        k: Symbol,
+        v: Symbol,
+        first: Scalar,
+        factor: Scalar,
+        s: Scalar,
     ) -> tuple[Symbol, ...]:
         # The keys are swapped after the split or before it.
 
         def split(packed: Symbol, perm: Sequence[int]) -> Symbol:
-            heads: Symbol = g.op.Transpose(g.op.Reshape(packed, g.symbol(), attributes=ANY), perm=perm)
+            heads: Symbol = g.op.Transpose(
+                g.op.Reshape(packed, g.symbol(), attributes=ANY), perm=perm
+            )
             return heads
 
         values = split(v, [0, 2, 1, 3])
@@ -65,7 +86,10 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
         scores = scores_of(g, queries, keys, factor, s)
         scores = g.op.Add(scores, g.symbol("mask")) if g.option("masked") else scores
         y = g.op.MatMul(g.op.Softmax(scores, axis=g.any_of(-1, 3)), values)
-        return (g.op.Reshape(g.op.Transpose(y, perm=[0, 2, 1, 3]), g.symbol(), attributes=ANY), *joined)
+        return (
+            g.op.Reshape(g.op.Transpose(y, perm=[0, 2, 1, 3]), g.symbol(), attributes=ANY),
+            *joined,
+        )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         scores_node, y = (node for node in m.nodes if node.op_type == "MatMul")
@@ -73,13 +97,18 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
         scores = scores_shape(g, q, swapped, v)
         heads = set(self._heads(g, m, q, swapped, v, y.output[0]))
         if scores is None or len(heads) != 1 or None in heads:  # (1)
-            return self.none(scores_node, msg="not the shapes of an attention whose heads are split and merged")
+            return self.none(
+                scores_node, msg="not the shapes of an attention whose heads are split and merged"
+            )
         if reason := may_be_empty(g, (*scores, *g.get_shape(q), *g.get_shape(v))):  # (2)
             return self.none(scores_node, msg=reason)
         scale = scale_of(g, m, q)
         if scale is None:  # (3)
             return self.none(scores_node, msg="the scale is not a positive number, or adds axes")
-        if g.try_infer_type(q) != TensorProto.FLOAT or not runs(g, "MultiHeadAttention", q, "com.microsoft"):  # (4)
+        # (4)
+        if g.try_infer_type(q) != TensorProto.FLOAT or not runs(
+            g, "MultiHeadAttention", q, "com.microsoft"
+        ):
             return self.none(scores_node, msg="no kernel for the type")
         masks, stretched = [m.mask] if m.masked else [], []
         if not has_keys(g, masks, scores, v):  # (5)
@@ -89,60 +118,84 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
             if any(stretched) and g.opsets.get("", 1) < _RANGES:  # (7)
                 return self.none(scores_node, msg="the mask must be stretched")
         if m.past and not self._follows(g, m):  # (6)
-            return self.none(scores_node, msg="earlier or new keys may be of another number or size than values")
+            return self.none(
+                scores_node, msg="earlier or new keys may be of another number or size than values"
+            )
         cache = [m.past_key, m.past_value] if m.past else []
-        return m.derive(cache=cache, stretched=stretched, written={"num_heads": heads.pop(), "scale": scale})
+        return m.derive(
+            cache=cache, stretched=stretched, written={"num_heads": heads.pop(), "scale": scale}
+        )
 
-    def _heads(self, g: GraphView, m: Match, q: str, swapped: str, v: str, y: str) -> Iterator[int | None]:
+    def _heads(
+        self, g: GraphView, m: Match, q: str, swapped: str, v: str, y: str
+    ) -> Iterator[int | None]:
         """The numbers of heads that queries, keys, values and the result are split into."""
         keys = g.try_infer_shape(swapped)
-        split: Shape | None = None if keys is None or len(keys) != 4 else (keys[0], keys[1], keys[3], keys[2])
+        split: Shape | None = (
+            None if keys is None or len(keys) != 4 else (keys[0], keys[1], keys[3], keys[2])
+        )
         if m.past:
-            new, v = (node.input[1] for name in m.outputs[1:] if (node := g.node_before(name)) is not None)
+            new, v = (
+                node.input[1] for name in m.outputs[1:] if (node := g.node_before(name)) is not None
+            )
             split = g.try_infer_shape(new)
         shapes = (g.try_infer_shape(q), split, g.try_infer_shape(v), g.try_infer_shape(y))
-        return (heads_in(g, packed, shape) for packed, shape in zip((m.q, m.k, m.v, m.outputs[0]), shapes, strict=True))
+        return (
+            heads_in(g, packed, shape)
+            for packed, shape in zip((m.q, m.k, m.v, m.outputs[0]), shapes, strict=True)
+        )
 
     def _follows(self, g: GraphView, m: Match) -> bool:
         past = [g.try_infer_shape(name) for name in (m.past_key, m.past_value)]
         new = {shape[1] if (shape := g.try_infer_shape(name)) else None for name in (m.q, m.k, m.v)}
         return len(new) == 1 and past[0] is not None and past[0] == past[1]
 
-    def apply_pattern(self, g: PatternRewriter, q: str, k: str, v: str, mask: str | None, **m: Any) -> tuple[str, ...]:
+    def apply_pattern(
+        self, g: PatternRewriter, q: str, k: str, v: str, mask: str | None, **m: Any
+    ) -> tuple[str, ...]:
         if mask:
             missing = range(4 - len(g.get_shape(mask)))
-            mask = stretch_mask(g, g.op.Unsqueeze(mask, axes=[*missing]) if missing else mask, m["stretched"])
+            mask = stretch_mask(
+                g, g.op.Unsqueeze(mask, axes=[*missing]) if missing else mask, m["stretched"]
+            )
         operands = (q, k, v, None, None, mask, *m["cache"])
-        y = g.op.MultiHeadAttention(*operands, outputs=1 + len(m["cache"]), domain="com.microsoft", **m["written"])
+        y = g.op.MultiHeadAttention(
+            *operands, outputs=1 + len(m["cache"]), domain="com.microsoft", **m["written"]
+        )
         return (y,) if isinstance(y, str) else y
 
     _move = "Transpose <perm = [0, 2, 1, 3]>"
     examples = Example.pairs(
-        "agraph (float[b,s,8] q, float[b,t,8] k, float[b,t,8] v) => (float[b,s,8] y) "
-        "<int64[4] n = {0, 0, 2, 4}, int64[3] r = {0, 0, 8}, float two = {2}> "
-        f"{{ a = Reshape(q, n) c = {_move} (a) d = Reshape(k, n) e = Transpose <perm = [0, 2, 3, 1]> (d) "
-        f"f = Reshape(v, n) h = {_move} (f) p = MatMul(c, e) i = Div(p, two) w = Softmax <axis = -1> (i) "
-        f"z = MatMul(w, h) t = {_move} (z) y = Reshape(t, r) }}",
+        "agraph (float[b,s,8] q, float[b,t,8] k, float[b,t,8] v) "
+        "=> (float[b,s,8] y) <int64[4] n = {0, 0, 2, 4}, int64[3] r = {0, 0, 8}, "
+        f"float two = {{2}}> {{ a = Reshape(q, n) c = {_move} (a) d = Reshape(k, n) "
+        f"e = Transpose <perm = [0, 2, 3, 1]> (d) f = Reshape(v, n) h = {_move} (f) "
+        "p = MatMul(c, e) i = Div(p, two) w = Softmax <axis = -1> (i) z = MatMul(w, h) "
+        f"t = {_move} (z) y = Reshape(t, r) }}",
         "{ y = com.microsoft.MultiHeadAttention <num_heads = 2, scale = 0.5> (q, k, v) }",
-        "agraph (float[b,3,8] q, float[b,5,8] k, float[b,5,12] v) => (float[b,3,12] y) "
-        "<int64[4] n = {0, 0, 2, 4}, int64[4] l = {0, 2, 4, 5}, int64[4] u = {0, 0, 2, 6}, int64[3] r = {0, 0, -1}> "
-        f"{{ a = Reshape(q, n) c = {_move} (a) d = Transpose <perm = [0, 2, 1]> (k) e = Reshape(d, l) "
+        "agraph (float[b,3,8] q, float[b,5,8] k, float[b,5,12] v) "
+        "=> (float[b,3,12] y) <int64[4] n = {0, 0, 2, 4}, int64[4] l = {0, 2, 4, 5}, "
+        "int64[4] u = {0, 0, 2, 6}, int64[3] r = {0, 0, -1}> { a = Reshape(q, n) "
+        f"c = {_move} (a) d = Transpose <perm = [0, 2, 1]> (k) e = Reshape(d, l) "
         f"f = Reshape(v, u) h = {_move} (f) p = MatMul(c, e) w = Softmax <axis = 3> (p) "
         f"z = MatMul(w, h) t = {_move} (z) y = Reshape(t, r) }}",
         "{ y = com.microsoft.MultiHeadAttention <num_heads = 2, scale = 1.0> (q, k, v) }",
-        "agraph (float[b,s,8] q, float[b,t,8] k, float[b,t,8] v, float[1,t] m) => (float[b,s,8] y) "
-        "<int64[4] n = {0, 0, 2, 4}, int64[3] r = {0, 0, 8}> "
-        f"{{ a = Reshape(q, n) c = {_move} (a) d = Reshape(k, n) e = Transpose <perm = [0, 2, 3, 1]> (d) "
-        f"f = Reshape(v, n) h = {_move} (f) p = MatMul(c, e) i = Add(p, m) w = Softmax <axis = -1> (i) "
-        f"z = MatMul(w, h) t = {_move} (z) y = Reshape(t, r) }}",
-        "<int64[2] o = {0, 1}, int64[1] x = {1}> { n = Shape <end = 2, start = 1> (q) u = Concat <axis = 0> (n, x) "
-        "l = Unsqueeze(m, o) j = Expand(l, u) "
+        "agraph (float[b,s,8] q, float[b,t,8] k, float[b,t,8] v, float[1,t] m) "
+        "=> (float[b,s,8] y) <int64[4] n = {0, 0, 2, 4}, int64[3] r = {0, 0, 8}> { "
+        f"a = Reshape(q, n) c = {_move} (a) d = Reshape(k, n) "
+        f"e = Transpose <perm = [0, 2, 3, 1]> (d) f = Reshape(v, n) h = {_move} (f) "
+        "p = MatMul(c, e) i = Add(p, m) w = Softmax <axis = -1> (i) z = MatMul(w, h) "
+        f"t = {_move} (z) y = Reshape(t, r) }}",
+        "<int64[2] o = {0, 1}, int64[1] x = {1}> { n = Shape <end = 2, start = 1> (q) "
+        "u = Concat <axis = 0> (n, x) l = Unsqueeze(m, o) j = Expand(l, u) "
         "y = com.microsoft.MultiHeadAttention <num_heads = 2, scale = 1.0> (q, k, v, , , j) }",
-        "agraph (float[b,3,8] q, float[b,3,8] k, float[b,3,8] v, float[b,2,p,4] pk, float[b,2,p,4] pv) => "
-        "(float[b,3,8] y, float[b,2,t,4] kc, float[b,2,t,4] vc) "
-        "<int64[4] n = {0, 0, 2, 4}, int64[3] r = {0, 0, 8}> "
-        f"{{ a = Reshape(q, n) c = {_move} (a) d = Reshape(k, n) e = {_move} (d) kc = Concat <axis = 2> (pk, e) "
-        f"f = Reshape(v, n) h = {_move} (f) vc = Concat <axis = 2> (pv, h) g = Transpose <perm = [0, 1, 3, 2]> (kc) "
-        f"p = MatMul(c, g) w = Softmax <axis = -1> (p) z = MatMul(w, vc) t = {_move} (z) y = Reshape(t, r) }}",
-        "{ y, kc, vc = com.microsoft.MultiHeadAttention <num_heads = 2, scale = 1.0> (q, k, v, , , , pk, pv) }",
+        "agraph (float[b,3,8] q, float[b,3,8] k, float[b,3,8] v, float[b,2,p,4] pk, "
+        "float[b,2,p,4] pv) => (float[b,3,8] y, float[b,2,t,4] kc, "
+        "float[b,2,t,4] vc) <int64[4] n = {0, 0, 2, 4}, int64[3] r = {0, 0, 8}> { "
+        f"a = Reshape(q, n) c = {_move} (a) d = Reshape(k, n) e = {_move} (d) "
+        f"kc = Concat <axis = 2> (pk, e) f = Reshape(v, n) h = {_move} (f) "
+        "vc = Concat <axis = 2> (pv, h) g = Transpose <perm = [0, 1, 3, 2]> (kc) p = MatMul(c, g) "
+        f"w = Softmax <axis = -1> (p) z = MatMul(w, vc) t = {_move} (z) y = Reshape(t, r) }}",
+        "{ y, kc, vc = com.microsoft.MultiHeadAttention <num_heads = 2, scale = 1.0> (q, k, v, , "
+        ", , pk, pv) }",
     )

@@ -1,11 +1,20 @@
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 
 class CastLikePattern(EasyPatternOptimization):
     """CastLike(x, like) → Cast(x, to=type of like), or x when it has that type
 
     What: names the type instead of a tensor of that type.
-    Why: the other tensor is not computed; runtimes without a kernel for CastLike expand it into this very Cast.
+    Why: the other tensor is not computed; runtimes without a kernel for CastLike expand it into
+    this very Cast.
     Refuses when:
     1. the type is unknown.
     """

@@ -1,4 +1,6 @@
-"""Loop and Scan: what their bodies carry, places of operands and results, and nodes that compute the same outside."""
+"""Loop and Scan: what their bodies carry, places of operands and results, and nodes that compute
+the same outside.
+"""
 
 import math
 from collections.abc import Collection, Iterator
@@ -16,10 +18,20 @@ from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE
 from xoptim.match import Graph, GraphView, Node
 
 _STAYING: Final = frozenset(("Identity", "QuantizeLinear", "DequantizeLinear"))
-"""Copies, which runtimes want for the outputs of subgraphs; and quantization, which they fuse with the node beside it."""
+"""Copies, which runtimes want for the outputs of subgraphs.
+
+And quantization, which they fuse with the node beside it.
+"""
 
 _NUMBERS: Final = frozenset(
-    (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL)
+    (
+        TensorProto.FLOAT,
+        TensorProto.DOUBLE,
+        TensorProto.FLOAT16,
+        TensorProto.INT32,
+        TensorProto.INT64,
+        TensorProto.BOOL,
+    )
 )
 _SIMPLE: Final = ELEMENTWISE - {"Clip"}
 _DIVIDING: Final = frozenset(("Div", "Mod", "Pow", "BitShift"))
@@ -29,14 +41,19 @@ _FEW: Final = 1024
 
 def may_leave(node: Node) -> bool:
     """Whether a node of a subgraph computes the same outside of it, and may do so."""
-    return not node.bodies and node.op_type not in _STAYING and is_deterministic(node.op_type, node.domain)
+    return (
+        not node.bodies
+        and node.op_type not in _STAYING
+        and is_deterministic(node.op_type, node.domain)
+    )
 
 
 def cannot_fail(g: GraphView, body: Graph, node: Node) -> bool:
     """Whether a node of a subgraph computes little, and raises no error whatever its operands are.
 
-    Sizes, and elementwise operators on a few elements: those whose errors depend on values (division of integers, texts that
-    cannot be read as numbers) are left out, and so are all whose shapes are not known to fit.
+    Sizes, and elementwise operators on a few elements: those whose errors depend on values
+    (division of integers, texts that cannot be read as numbers) are left out, and so are all whose
+    shapes are not known to fit.
     """
     inside = g.inside(body)
     if node.domain or not all(node.input):
@@ -63,7 +80,8 @@ class Cycle:
         node: the node.
         body: its subgraph.
         count: number of states.
-        given: inputs of the body, and operands of the node, in front of the states: number and condition of an iteration.
+        given: inputs of the body, and operands of the node, in front of the states: number and
+            condition of an iteration.
         returned: outputs of the body in front of the states.
     """
 
@@ -79,7 +97,11 @@ class Cycle:
 
     def attributes(self, without: Collection[int] = ()) -> dict[str, Any]:
         """The attributes of the node, but its body, when some results are left out."""
-        found = {name: value for name, value in self.node.attribute.items() if name not in self.node.bodies}
+        found = {
+            name: value
+            for name, value in self.node.attribute.items()
+            if name not in self.node.bodies
+        }
         kept = [place - self.count for place in self.stacks() if place not in without]
         for name in ("scan_output_axes", "scan_output_directions"):
             if name in found:
@@ -101,13 +123,18 @@ class Cycle:
     def _length(self, g: GraphView) -> Any:
         if self.given:
             return self._limit(g)
-        places = self.node.attribute.get("scan_input_axes") or [0] * (len(self.node.input) - self.count)
+        places = self.node.attribute.get("scan_input_axes") or [0] * (
+            len(self.node.input) - self.count
+        )
         lengths = []
         for name, axis in zip(self.node.input[self.count :], places, strict=True):
             shape = g.try_infer_shape(name)
             if shape is not None and -len(shape) <= axis < len(shape):
                 lengths.append(shape[axis])
-        return next((length for length in lengths if isinstance(length, int)), lengths[0] if lengths else None)
+        return next(
+            (length for length in lengths if isinstance(length, int)),
+            lengths[0] if lengths else None,
+        )
 
     def _limit(self, g: GraphView) -> Any:
         """The bound of a Loop whose condition holds at the beginning."""
@@ -122,7 +149,8 @@ def cycle(g: GraphView, node: Node) -> Cycle:
     """The parts of a Loop or a Scan.
 
     Raises:
-        Declined: when they do not fit together, or the subgraph cannot be changed because it holds sparse initializers.
+        Declined: when they do not fit together, or the subgraph cannot be changed because it holds
+            sparse initializers.
     """
     body = node.bodies.get("body")
     if body is None or not g.can_splice(body):
@@ -146,7 +174,9 @@ def copied(body: Graph, name: str) -> str:
 
 
 def depends_on(g: GraphView, body: Graph, outputs: Collection[str]) -> set[str]:
-    """The values of a subgraph, and those that it reads from outside, on which some of its values depend."""
+    """The values of a subgraph, and those that it reads from outside, on which some of its values
+    depend.
+    """
     found: set[str] = set()
     pending = list(outputs)
     while pending:

@@ -3,12 +3,22 @@ from functools import partial
 from itertools import count
 from typing import Any, NamedTuple
 
-from xoptim.match import Example, Graph, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import (
+    Example,
+    Graph,
+    GraphView,
+    MatchResult,
+    Node,
+    PatternOptimization,
+    PatternRewriter,
+)
 
 from ._cycles import copied, may_leave
 
 Value = Hashable
-"""A key for a value that is the same in both branches: the name of one from outside, a constant, or a result of a form."""
+"""A key for a value that is the same in both branches: the name of one from outside, a constant, or
+a result of a form.
+"""
 
 
 class Found(NamedTuple):
@@ -28,16 +38,18 @@ class Found(NamedTuple):
 
 
 class IfCommonPattern(PatternOptimization):
-    """If(c) of branches that compute f(x) both → f(x), and an If of the rest; no If where the branches are equal
+    """If(c) of branches that compute f(x) both → f(x), and an If of the rest; no If where the
+    branches are equal
 
-    What: computes the nodes that both branches contain once, in front of the If. Results that both branches give alike, and
-        those that nothing reads, are left out.
-    Why: measured 0.87 of the time where the branches are equal; fewer nodes elsewhere, and they can be fused with those
-        around the If.
-        Runtimes that compute 16-bit floats in 32 bits round at the border, so the last bit may differ.
+    What: computes the nodes that both branches contain once, in front of the If. Results that both
+    branches give alike, and those that nothing reads, are left out.
+    Why: measured 0.87 of the time where the branches are equal; fewer nodes elsewhere, and they can
+    be fused with those around the If. Runtimes that compute 16-bit floats in 32 bits round at the
+    border, so the last bit may differ.
     Refuses when:
     1. no node is equal in both branches, every result differs, and every result is read.
-    2. the common node gives a result of a branch that the other one does not give: a copy would take its place.
+    2. the common node gives a result of a branch that the other one does not give: a copy would
+       take its place.
     3. a branch has sparse initializers, or another number of results than the If.
     """
 
@@ -47,7 +59,8 @@ class IfCommonPattern(PatternOptimization):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         # Nodes are equal when their operators, attributes and operands are.
         first, second = [node.bodies.get(name) for name in ("then_branch", "else_branch")]
-        if first is None or second is None or not (g.can_splice(first) and g.can_splice(second)):  # (3)
+        # (3)
+        if first is None or second is None or not (g.can_splice(first) and g.can_splice(second)):
             return self.none(node, msg="a branch cannot be changed")
         if {len(first.outputs), len(second.outputs)} != {len(node.output)}:  # (3)
             return self.none(node, msg="the branches have other numbers of results")
@@ -59,7 +72,10 @@ class IfCommonPattern(PatternOptimization):
         same = {place: a for place, (a, b) in enumerate(both) if a is not None and a == b}
         unread = [place for place, name in enumerate(node.output) if not (name and g.is_used(name))]
         dropped = sorted({*same, *unread})
-        returned = {value for place, pair in enumerate(both) if place not in dropped for value in pair}  # (2)
+        # (2)
+        returned = {
+            value for place, pair in enumerate(both) if place not in dropped for value in pair
+        }
         common = set(values[0].values()) & set(values[1].values())
         nodes = _first_of_each(first, values[0], common, returned)
         lifted = {values[0][name] for each in nodes for name in each.output if name}
@@ -67,12 +83,17 @@ class IfCommonPattern(PatternOptimization):
             nodes = _first_of_each(first, values[0], common, set())
         if not nodes and not dropped:  # (1)
             return self.none(node, msg="the branches have nothing in common")
-        return MatchResult(self, [node], partial(self._apart, first, second, Found(values, nodes, same, dropped)))
+        return MatchResult(
+            self, [node], partial(self._apart, first, second, Found(values, nodes, same, dropped))
+        )
 
-    def _apart(self, first: Graph, second: Graph, found: Found, g: PatternRewriter, node: Node) -> list[Node]:
+    def _apart(
+        self, first: Graph, second: Graph, found: Found, g: PatternRewriter, node: Node
+    ) -> list[Node]:
         outside: dict[Value, str] = {}
         lifted: list[Node] = []
-        for each in found.nodes:  # an operand may be a copy, or the result of an equal node, which is not lifted
+        # an operand may be a copy, or the result of an equal node, which is not lifted
+        for each in found.nodes:
             names: dict[str, str] = {}
             for name in filter(None, each.input):
                 value = _value(first, found.values[0], name)
@@ -88,7 +109,9 @@ class IfCommonPattern(PatternOptimization):
         if not outputs:
             return [*lifted, *copies]
         bodies: dict[str, Any] = {}
-        for attribute, body, values in zip(("then_branch", "else_branch"), (first, second), found.values, strict=True):
+        for attribute, body, values in zip(
+            ("then_branch", "else_branch"), (first, second), found.values, strict=True
+        ):
             own = {name: outside[value] for name, value in values.items() if value in outside}
             bodies[attribute] = g.rebuilt(body, own, (), found.dropped)
         return [*lifted, g.make_node("If", node.input, outputs, **bodies), *copies]
@@ -105,8 +128,11 @@ class IfCommonPattern(PatternOptimization):
         "else_branch = no () => (float[a] r, float[a] s) { u = Exp(x) s = Neg(u) r = Sqrt(u) }> }",
         "{ t = Exp(x) z = Neg(t) y = If(c) < then_branch = yes () => (float[a] p) { p = Relu(t) }, "
         "else_branch = no () => (float[a] r) { r = Sqrt(t) }> }",
-        "agraph (float[a] x, bool c) => (float[a] y) { y = If(c) < then_branch = yes () => (float[a] p) <float[1] k = {2}> "
-        "{ t = Exp(x) p = Mul(t, k) }, else_branch = no () => (float[a] q) <float[1] l = {2}> { u = Exp(x) q = Mul(u, l) }> }",
+        "agraph (float[a] x, bool c) => (float[a] y) { "
+        "y = If(c) < then_branch = yes () "
+        "=> (float[a] p) <float[1] k = {2}> { t = Exp(x) "
+        "p = Mul(t, k) }, else_branch = no () => (float[a] q) <float[1] l = {2}> { u = Exp(x) "
+        "q = Mul(u, l) }> }",
         "<float[1] k = {2}> { t = Exp(x) y = Mul(t, k) }",
     )
 
@@ -120,10 +146,13 @@ def _value(body: Graph, values: Mapping[str, Value], name: str) -> Value | None:
     return values.get(name) if tensor is None else ("constant", tensor.key())
 
 
-def _values(body: Graph, forms: dict[Hashable, list[tuple[Node, int]]], numbers: Iterator[int]) -> dict[str, Value]:
+def _values(
+    body: Graph, forms: dict[Hashable, list[tuple[Node, int]]], numbers: Iterator[int]
+) -> dict[str, Value]:
     """A key for each result of a branch that can be computed outside.
 
-    The numbered nodes of each operator and operands, with different attributes, in either branch are added to ``forms``.
+    The numbered nodes of each operator and operands, with different attributes, in either branch
+    are added to ``forms``.
     """
     values: dict[str, Value] = {}
     for node in body.nodes:
@@ -135,11 +164,13 @@ def _values(body: Graph, forms: dict[Hashable, list[tuple[Node, int]]], numbers:
         if number is None:
             number = next(numbers)
             alike.append((node, number))
-        values.update(((name, (number, place)) for place, name in enumerate(node.output) if name))
+        values.update((name, (number, place)) for place, name in enumerate(node.output) if name)
     return values
 
 
-def _first_of_each(body: Graph, values: Mapping[str, Value], common: set[Value], returned: set[Value | None]) -> list[Node]:
+def _first_of_each(
+    body: Graph, values: Mapping[str, Value], common: set[Value], returned: set[Value | None]
+) -> list[Node]:
     """The nodes of a branch whose keys are common to both branches, one of those that are equal.
 
     Nodes that compute a key that a branch returns stay, and so do the nodes after these.

@@ -8,7 +8,8 @@ from .._shapes import uniform_value
 class RecurrentZeroStatePattern(PatternOptimization):
     """LSTM(..., initial_h = 0, initial_c = 0) → LSTM(...), and so for GRU and RNN
 
-    What: leaves out initial states that are full of zeros: the operator starts from zeros without them.
+    What: leaves out initial states that are full of zeros: the operator starts from zeros without
+    them.
     Why: exporters compute the shape of these zeros from the input, five nodes and more.
     Refuses when:
     1. no initial state is known to hold zeros only; the states of two directions may be joined.
@@ -24,8 +25,13 @@ class RecurrentZeroStatePattern(PatternOptimization):
         for place, name in enumerate(node.input[5:7], start=5):
             state = (g.try_infer_shape(name) if name else None) or ()
             fits = len(state) == len(x) == 3 and before_wrapping(state[batch]) == x[batch]  # (2)
-            parts = above.input if fits and is_op(above := g.node_before(name), "Concat") else [name]
-            values = (g.get_computed_constant(part) if g.is_constant(part) else uniform_value(g, part) for part in parts)
+            parts = (
+                above.input if fits and is_op(above := g.node_before(name), "Concat") else [name]
+            )
+            values = (
+                g.get_computed_constant(part) if g.is_constant(part) else uniform_value(g, part)
+                for part in parts
+            )
             if fits and all(value is not None and not value.any() for value in values):
                 zeros.append(place)
         if not zeros:  # (1)

@@ -29,5 +29,8 @@ class SequenceConstructAtPattern(PatternOptimization):
     _start = "agraph (float[a] x, float[b] z) => (float[b] y)"
     _nodes = "{ s = SequenceConstruct(x, z) p = SequenceAt(s, i) y = Neg(p) }"
     examples = Example.pairs(
-        f"{_start} <int64 i = {{1}}> {_nodes}", "{ y = Neg(z) }", f"{_start} <int64 i = {{-1}}> {_nodes}", "{ y = Neg(z) }"
+        f"{_start} <int64 i = {{1}}> {_nodes}",
+        "{ y = Neg(z) }",
+        f"{_start} <int64 i = {{-1}}> {_nodes}",
+        "{ y = Neg(z) }",
     )

@@ -1,4 +1,13 @@
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol, Variadic
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+    Variadic,
+)
 
 from .._nodes import agree_elsewhere
 
@@ -17,7 +26,10 @@ class SequenceConstructConcatPattern(EasyPatternOptimization):
     interior = "keep"  # it is removed when nothing else reads it
 
     def match_pattern(self, g: PatternBuilder, parts: Variadic) -> Symbol:
-        return g.op.ConcatFromSequence(g.op.SequenceConstruct(parts), axis=g.capture("axis"), new_axis=0)  # (1)
+        # (1)
+        return g.op.ConcatFromSequence(
+            g.op.SequenceConstruct(parts), axis=g.capture("axis"), new_axis=0
+        )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         rank = g.info(m.parts[0]).rank

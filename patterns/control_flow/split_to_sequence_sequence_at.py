@@ -6,12 +6,14 @@ from .._nodes import axis_of, is_op, size_along
 
 
 class SplitToSequenceSequenceAtPattern(PatternOptimization):
-    """SequenceAt(SplitToSequence(x), i) for constant i → Split(x), and Squeeze where the axis is to go
+    """SequenceAt(SplitToSequence(x), i) for constant i → Split(x), and Squeeze where the axis is to
+    go
 
     What: splits into tensors instead of a sequence.
     Why: a sequence copies its items, and blocks shape inference and fusion.
     Refuses when:
-    1. something other than SequenceAt reads the sequence, or a position is not constant, or outside.
+    1. something other than SequenceAt reads the sequence, or a position is not constant, or
+       outside.
     2. the length of the axis or of the pieces is not known as a number.
     """
 
@@ -25,9 +27,20 @@ class SplitToSequenceSequenceAtPattern(PatternOptimization):
         if axis is None or sizes is None:  # (2)
             return self.none(node, msg="the pieces are not known")
         places = [g.get_ints(r.input[1]) if is_op(r, "SequenceAt") else None for r in readers]
-        known = [place[0] % len(sizes) for place in places if place and -len(sizes) <= place[0] < len(sizes)]
-        if not readers or len(known) < len(readers) or not g.is_used_only_by(node.output[0], *readers):  # (1)
-            return self.none(node, msg="the sequence is read otherwise than by SequenceAt at constant positions")
+        known = [
+            place[0] % len(sizes)
+            for place in places
+            if place and -len(sizes) <= place[0] < len(sizes)
+        ]
+        # (1)
+        if (
+            not readers
+            or len(known) < len(readers)
+            or not g.is_used_only_by(node.output[0], *readers)
+        ):
+            return self.none(
+                node, msg="the sequence is read otherwise than by SequenceAt at constant positions"
+            )
         return MatchResult(self, [node, *readers], partial(self._split, axis, sizes, known))
 
     def _sizes(self, g: GraphView, node: Node, axis: int) -> list[int] | None:
@@ -45,22 +58,36 @@ class SplitToSequenceSequenceAtPattern(PatternOptimization):
         return [min(step, size - start) for start in range(0, size, step)] if step > 0 else None
 
     def _split(
-        self, axis: int, sizes: list[int], places: list[int], g: PatternRewriter, node: Node, *readers: Node
+        self,
+        axis: int,
+        sizes: list[int],
+        places: list[int],
+        g: PatternRewriter,
+        node: Node,
+        *readers: Node,
     ) -> list[Node]:
         squeezes = (len(node.input) < 2 or not node.input[1]) and not node.get_attribute("keepdims")
-        pieces = g.op.Split(node.input[0], axis=axis, split=sizes, outputs=max(2, len(sizes))) if len(sizes) > 1 else None
+        pieces = (
+            g.op.Split(node.input[0], axis=axis, split=sizes, outputs=max(2, len(sizes)))
+            if len(sizes) > 1
+            else None
+        )
         new = []
         for reader, place in zip(readers, places, strict=True):
             name = node.input[0] if pieces is None else pieces[place]
             op_type, attributes = ("Squeeze", {"axes": [axis]}) if squeezes else ("Identity", {})
-            new.append(g.make_node_check_opset(op_type, [name], reader.output, "", "", **attributes))
+            new.append(
+                g.make_node_check_opset(op_type, [name], reader.output, "", "", **attributes)
+            )
         return [*g.created, *new]
 
     examples = Example.pairs(
-        "agraph (float[a,6] x) => (float[a,4] y, float[a,2] z) <int64 n = {4}, int64 i = {0}, int64 j = {1}> "
-        "{ s = SplitToSequence <axis = 1> (x, n) p = SequenceAt(s, i) q = SequenceAt(s, j) y = Neg(p) z = Relu(q) }",
+        "agraph (float[a,6] x) => (float[a,4] y, float[a,2] z) <int64 n = {4}, int64 i = {0}, "
+        "int64 j = {1}> { s = SplitToSequence <axis = 1> (x, n) p = SequenceAt(s, i) "
+        "q = SequenceAt(s, j) y = Neg(p) z = Relu(q) }",
         "<int64[2] n = {4, 2}> { p, q = Split <axis = 1> (x, n) y = Neg(p) z = Relu(q) }",
         "agraph (float[2,a] x) => (float[a] y, float[a] z) <int64 i = {-1}, int64 j = {0}> "
         "{ s = SplitToSequence <keepdims = 0> (x) y = SequenceAt(s, i) z = SequenceAt(s, j) }",
-        "<int64[2] n = {1, 1}, int64[1] k = {0}> { p, q = Split <axis = 0> (x, n) y = Squeeze(q, k) z = Squeeze(p, k) }",
+        "<int64[2] n = {1, 1}, int64[1] k = {0}> { p, q = Split <axis = 0> (x, n) "
+        "y = Squeeze(q, k) z = Squeeze(p, k) }",
     )

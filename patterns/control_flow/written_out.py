@@ -7,7 +7,15 @@ from typing import Final
 import numpy as np
 
 from xoptim.facts.schema import is_deterministic
-from xoptim.match import Example, Graph, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import (
+    Example,
+    Graph,
+    GraphView,
+    MatchResult,
+    Node,
+    PatternOptimization,
+    PatternRewriter,
+)
 
 from ._cycles import Cycle, cycle
 
@@ -56,14 +64,17 @@ class LoopNeverPattern(_WrittenOut):
     What: replaces the results by the initial values.
     Why: there is nothing to run.
     Refuses when:
-    1. neither the number of rounds is known to be 0 nor the condition known not to hold at the beginning.
+    1. neither the number of rounds is known to be 0 nor the condition known not to hold at the
+       beginning.
     2. the loop stacks a result: it would be empty, of a shape that depends on the body.
     """
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         # Either end is enough.
         rounds = g.get_constant_scalar(node.input[0]) if node.input[0] else None
-        condition = g.get_constant_scalar(node.input[1]) if len(node.input) > 1 and node.input[1] else None
+        condition = (
+            g.get_constant_scalar(node.input[1]) if len(node.input) > 1 and node.input[1] else None
+        )
         if not (rounds is not None and rounds <= 0) and (condition is None or condition):  # (1)
             return self.none(node, msg="there may be rounds")
         if len(node.output) > len(node.input) - 2:  # (2)
@@ -71,11 +82,16 @@ class LoopNeverPattern(_WrittenOut):
         return MatchResult(self, [node], self.apply)
 
     def apply(self, g: PatternRewriter, node: Node) -> list[Node]:
-        return [g.make_node("Identity", [a], [b]) for a, b in zip(node.input[2:], node.output, strict=False) if b]
+        return [
+            g.make_node("Identity", [a], [b])
+            for a, b in zip(node.input[2:], node.output, strict=False)
+            if b
+        ]
 
     examples = Example.only(
-        "agraph (float[a] x, int64 n) => (float[a] y) <bool c = {0}> { t = Loop(n, c, x) "
-        "< body = round (int64 i, bool d, float[a] p) => (bool e, float[a] q) { e = Identity(d) q = Relu(p) }> y = Neg(t) }",
+        "agraph (float[a] x, int64 n) => (float[a] y) <bool c = {0}> { "
+        "t = Loop(n, c, x) < body = round (int64 i, bool d, float[a] p) "
+        "=> (bool e, float[a] q) { e = Identity(d) q = Relu(p) }> y = Neg(t) }",
         "{ y = Neg(x) }",
     )
 
@@ -99,9 +115,9 @@ class LoopOncePattern(_WrittenOut):
         return MatchResult(self, [node], partial(rounds, found.body, 1))
 
     examples = Example.only(
-        "agraph (float[a] x) => (float[a] y, float[1,a] z) <int64 n = {1}, bool c = {1}> { y, z = Loop(n, c, x) < "
-        "body = round (int64 i, bool d, float[a] p) => (bool e, float[a] q, float[a] r) "
-        "{ e = Identity(d) q = Relu(p) r = Exp(q) }> }",
+        "agraph (float[a] x) => (float[a] y, float[1,a] z) <int64 n = {1}, bool c = {1}> { "
+        "y, z = Loop(n, c, x) < body = round (int64 i, bool d, float[a] p) "
+        "=> (bool e, float[a] q, float[a] r) { e = Identity(d) q = Relu(p) r = Exp(q) }> }",
         "<int64[1] k = {0}> { y = Relu(x) r = Exp(y) z = Unsqueeze(r, k) }",
     )
 
@@ -110,12 +126,13 @@ class LoopRoundsPattern(_WrittenOut):
     """Loop(2, true, x) of x + f(i) → x + f(0) + f(1)
 
     What: writes the body out once for each iteration, the number of the iteration being a constant.
-    Why: what depends on that number alone is computed ahead of time, and nothing can be fused or folded across the border of
-        a subgraph. Measured 0.65 of the time of a loop of 3 rounds.
-        Runtimes that compute 16-bit floats in 32 bits round at the border, so the last bit may differ.
+    Why: what depends on that number alone is computed ahead of time, and nothing can be fused or
+    folded across the border of a subgraph. Measured 0.65 of the time of a loop of 3 rounds.
+    Runtimes that compute 16-bit floats in 32 bits round at the border, so the last bit may differ.
     Refuses when:
     1. the number of rounds is not known to be 2 to 64, or a condition may end the loop earlier.
-    2. the nodes of all rounds, without those that depend on the number of the round only, are more than the Loop and its body.
+    2. the nodes of all rounds, without those that depend on the number of the round only, are more
+       than the Loop and its body.
     3. the body holds sparse initializers, which stay where they are.
     """
 
@@ -138,17 +155,19 @@ class LoopRoundsPattern(_WrittenOut):
         "agraph (float[a] x) => (float[a] y) <int64 n = {3}, bool c = {1}> { y = Loop(n, c, x) < "
         "body = round (int64 i, bool d, float[a] p) => (bool e, float[a] q) "
         "{ e = Identity(d) f = Cast <to = 1> (i) q = Sub(p, f) }> }",
-        "<float k = {0}, float l = {1}, float m = {2}> { p = Sub(x, k) q = Sub(p, l) y = Sub(q, m) }",
+        "<float k = {0}, float l = {1}, float m = {2}> { p = Sub(x, k) q = Sub(p, l) "
+        "y = Sub(q, m) }",
     )
 
 
 class ScanOncePattern(_WrittenOut):
     """Scan(x of one step) → the body
 
-    What: puts the nodes of the body in the place of the Scan, between a Squeeze of each tensor that it goes through and an
-        Unsqueeze of each that it stacks.
-    Why: nothing can be fused or folded across the border of a subgraph. Measured 0.86 to 0.91 of the time.
-        Runtimes that compute 16-bit floats in 32 bits round at the border, so the last bit may differ.
+    What: puts the nodes of the body in the place of the Scan, between a Squeeze of each tensor that
+    it goes through and an Unsqueeze of each that it stacks.
+    Why: nothing can be fused or folded across the border of a subgraph. Measured 0.86 to 0.91 of
+    the time. Runtimes that compute 16-bit floats in 32 bits round at the border, so the last bit
+    may differ.
     Refuses when:
     1. the number of steps is not known to be 1.
     2. the body holds sparse initializers, which stay where they are.
@@ -166,10 +185,12 @@ class ScanOncePattern(_WrittenOut):
         return MatchResult(self, [node], partial(only_step, found))
 
     examples = Example.only(
-        "agraph (float[a] x, float[a,1] z) => (float[a] y, float[a,1] w) { y, w = Scan <num_scan_inputs = 1, "
-        "scan_input_axes = [1], scan_output_axes = [-1], body = step (float[a] s, float[a] t) => "
-        "(float[a] u, float[a] v) { u = Mul(s, t) v = Exp(u) }> (x, z) }",
-        "<int64[1] k = {1}, int64[1] l = {-1}> { t = Squeeze(z, k) y = Mul(x, t) v = Exp(y) w = Unsqueeze(v, l) }",
+        "agraph (float[a] x, float[a,1] z) => (float[a] y, float[a,1] w) { "
+        "y, w = Scan <num_scan_inputs = 1, scan_input_axes = [1], scan_output_axes = [-1], "
+        "body = step (float[a] s, float[a] t) => (float[a] u, float[a] v) { u = Mul(s, t) "
+        "v = Exp(u) }> (x, z) }",
+        "<int64[1] k = {1}, int64[1] l = {-1}> { t = Squeeze(z, k) y = Mul(x, t) v = Exp(y) "
+        "w = Unsqueeze(v, l) }",
     )
 
 
@@ -203,31 +224,52 @@ def _stack(pieces: Sequence[str], result: str, g: PatternRewriter) -> list[Node]
 
 
 def only_step(found: Cycle, g: PatternRewriter, node: Node) -> list[Node]:
-    """The nodes of a Scan of one step, between a Squeeze of each tensor that it goes through and an Unsqueeze of each stack."""
-    scanned, results = node.input[found.count :], [name or g.unique_name("unused") for name in node.output]
+    """The nodes of a Scan of one step, between a Squeeze of each tensor that it goes through and an
+    Unsqueeze of each stack.
+    """
+    scanned, results = (
+        node.input[found.count :],
+        [name or g.unique_name("unused") for name in node.output],
+    )
     axes = node.attribute.get("scan_input_axes") or [0] * len(scanned)
-    slices = [g.make_node_check_opset("Squeeze", [name], 1, axes=[axis]) for name, axis in zip(scanned, axes, strict=True)]
+    slices = [
+        g.make_node_check_opset("Squeeze", [name], 1, axes=[axis])
+        for name, axis in zip(scanned, axes, strict=True)
+    ]
     stacked = [g.unique_name(name) for name in results[found.count :]]
     inputs = [*node.input[: found.count], *(each.output[0] for each in slices)]
-    nodes = g.splice(found.body, dict(zip(found.body.inputs, inputs, strict=True)), [*results[: found.count], *stacked])
+    nodes = g.splice(
+        found.body,
+        dict(zip(found.body.inputs, inputs, strict=True)),
+        [*results[: found.count], *stacked],
+    )
     axes = node.attribute.get("scan_output_axes") or [0] * len(stacked)
     triples = zip(stacked, results[found.count :], axes, strict=True)
-    rows = [g.make_node_check_opset("Unsqueeze", [name], [result], axes=[axis]) for name, result, axis in triples]
+    rows = [
+        g.make_node_check_opset("Unsqueeze", [name], [result], axes=[axis])
+        for name, result, axis in triples
+    ]
     return [*slices, *nodes, *rows]
 
 
 def size_of(nodes: Sequence[Node]) -> int:
     """Number of nodes, those in subgraphs included, copies and constants not."""
-    graphs = [inner for node in nodes for body in node.bodies.values() for inner in body.all_graphs()]
+    graphs = [
+        inner for node in nodes for body in node.bodies.values() for inner in body.all_graphs()
+    ]
     found = [*nodes, *(node for graph in graphs for node in graph.nodes)]
     return sum(1 for node in found if node.op_type not in ("Identity", "Constant"))
 
 
 def size_of_rounds(g: GraphView, body: Graph, count: int) -> int:
-    """Number of nodes of all iterations, once what depends on the number of the iteration alone is computed ahead of time."""
+    """Number of nodes of all iterations, once what depends on the number of the iteration alone is
+    computed ahead of time.
+    """
     known = {body.inputs[0]}
     for node in body.nodes:
-        is_known = all(name in known or (name and body.tensor(name) is not None) for name in node.input)
+        is_known = all(
+            name in known or (name and body.tensor(name) is not None) for name in node.input
+        )
         if is_known and not node.bodies and is_deterministic(node.op_type, node.domain):
             known.update(node.output)
     return count * size_of([node for node in body.nodes if known.isdisjoint(node.output)])

@@ -1,1 +1,3 @@
-"""Windows that slide over a tensor: Conv, ConvTranspose and pooling, with what comes before and after."""
+"""Windows that slide over a tensor: Conv, ConvTranspose and pooling, with what comes before and
+after.
+"""

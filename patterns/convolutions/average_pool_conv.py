@@ -5,7 +5,15 @@ from typing import Any, Final
 import numpy as np
 from onnx import TensorProto
 
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 from .._folding import Array
 
@@ -15,16 +23,20 @@ _MOST: Final = 1 << 16
 """Weights above which the model would grow too much."""
 _SHARED: Final = ("kernel_shape", "strides", "dilations", "pads")
 _LAYOUT: Final = 8
-"""onnxruntime changes the layout of images whose channels are a multiple of this number, and has a fast kernel for it."""
+"""onnxruntime changes the layout of images whose channels are a multiple of this number, and has a
+fast kernel for it.
+"""
 
 
 class AveragePoolConvPattern(EasyPatternOptimization):
     """AveragePool(x) → Conv(x, 1 / n, group=channels) from operator set 19 on
 
     What: the window of n elements as weights.
-    Why: measured 0.1 to 0.9 of the time: onnxruntime's CPU kernel takes two to ten times as long as for earlier sets.
+    Why: measured 0.1 to 0.9 of the time: onnxruntime's CPU kernel takes two to ten times as long as
+    for earlier sets.
     Refuses when:
-    1. what is added around x does not count, or is chosen by the operator (auto_pad), or a window may end outside (ceil_mode).
+    1. what is added around x does not count, or is chosen by the operator (auto_pad), or a window
+       may end outside (ceil_mode).
     2. x is not of type float, its number of channels is unknown or 0, or a channel has few results.
     3. the weights take more than 256 KiB.
     4. x is an image whose channels are a multiple of 8: onnxruntime changes their layout.
@@ -42,9 +54,22 @@ class AveragePoolConvPattern(EasyPatternOptimization):
         pool, given = m.nodes[0], m.attributes
         shape, made = g.try_infer_shape(m.x) or (), (g.try_infer_shape(pool.output[0]) or ())[2:]
         if not _counts_all(given):  # (1)
-            return self.none(pool, msg="padding does not count, is chosen by the operator, or a window may end outside")
-        if g.try_infer_type(m.x) != TensorProto.FLOAT or len(shape) < 3 or not isinstance(shape[1], int) or not shape[1]:  # (2)
-            return self.none(pool, msg="the type is not float, or the number of channels is unknown or 0")
+            return self.none(
+                pool,
+                msg=(
+                    "padding does not count, is chosen by the operator, or a window may end outside"
+                ),
+            )
+        # (2)
+        if (
+            g.try_infer_type(m.x) != TensorProto.FLOAT
+            or len(shape) < 3
+            or not isinstance(shape[1], int)
+            or not shape[1]
+        ):
+            return self.none(
+                pool, msg="the type is not float, or the number of channels is unknown or 0"
+            )
         window = given["kernel_shape"]
         if shape[1] * math.prod(window) > _MOST:  # (3)
             return self.none(pool, msg="the weights take more than 256 KiB")
@@ -57,27 +82,37 @@ class AveragePoolConvPattern(EasyPatternOptimization):
         written = {name: given[name] for name in _SHARED if name in given}
         return m.derive(weights=weights, written={**written, "group": shape[1]})
 
-    def apply_pattern(self, g: PatternRewriter, x: str, weights: Array, written: dict[str, Any]) -> str:
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, weights: Array, written: dict[str, Any]
+    ) -> str:
         return str(g.op.Conv(x, weights, **written))
 
-    _signal, _image = "agraph (float[n,2,64] x) => (float[n,2,62] y)", "agraph (float[n,1,9,9] x) => (float[n,1,9,8] y)"
+    _signal, _image = (
+        "agraph (float[n,2,64] x) => (float[n,2,62] y)",
+        "agraph (float[n,1,9,9] x) => (float[n,1,9,8] y)",
+    )
     _third, _part = ", ".join(["0.33333334"] * 6), ", ".join(["0.16666667"] * 6)
     examples = (
         Example(
             f"{_signal} {{ y = AveragePool <kernel_shape = [3]> (x) }}",
-            f"<float[2,1,3] w = {{{_third}}}> {{ y = Conv <kernel_shape = [3], group = 2> (x, w) }}",
+            f"<float[2,1,3] w = {{{_third}}}> {{ "
+            "y = Conv <kernel_shape = [3], group = 2> (x, w) }",
             opset=19,
         ),
         Example(
-            f"{_image} {{ y = AveragePool <kernel_shape = [3, 2], pads = [1, 0, 1, 0], count_include_pad = 1> (x) }}",
-            f"<float[1,1,3,2] w = {{{_part}}}> {{ y = Conv <kernel_shape = [3, 2], pads = [1, 0, 1, 0], group = 1> (x, w) }}",
+            f"{_image} {{ y = AveragePool <kernel_shape = [3, 2], pads = [1, 0, 1, 0], "
+            "count_include_pad = 1> (x) }",
+            f"<float[1,1,3,2] w = {{{_part}}}> {{ "
+            "y = Conv <kernel_shape = [3, 2], pads = [1, 0, 1, 0], group = 1> (x, w) }",
             opset=22,
         ),
     )
 
 
 def _counts_all(attributes: Mapping[str, Any]) -> bool:
-    """Whether each average covers a whole window of elements and of zeros that are added around them."""
+    """Whether each average covers a whole window of elements and of zeros that are added around
+    them.
+    """
     padded = any(attributes.get("pads", ())) and not attributes.get("count_include_pad", 0)
     chosen = attributes.get("auto_pad", "NOTSET") != "NOTSET"
     return not padded and not chosen and not attributes.get("ceil_mode", 0)

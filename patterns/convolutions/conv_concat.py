@@ -13,14 +13,17 @@ from .._parts import alike, branch, frozen, joint
 class ConvConcatPattern(PatternOptimization):
     """Concat(f(Conv(x, v, b)), f(Conv(x, w, c))) → f(Conv(x, Concat(v, w), Concat(b, c)))
 
-    What: computes the channels of all convolutions in one; elementwise operators after them (f) are applied to the channels of
-    all of them. Operands of the Concat that are computed otherwise stay.
+    What: computes the channels of all convolutions in one; elementwise operators after them (f) are
+    applied to the channels of all of them. Operands of the Concat that are computed otherwise stay.
     Why: one convolution in place of several, and no copy.
     Refuses when:
     1. the operands are not joined along their channels.
-    2. fewer than two operands side by side are computed alike from one input, by nodes whose results nothing else reads.
-    3. windows differ, channels are in groups, or a weight is not a constant, or is read elsewhere: it would be stored twice.
-    4. a convolution has one channel: onnxruntime computes it by another kernel, which overflows elsewhere.
+    2. fewer than two operands side by side are computed alike from one input, by nodes whose
+       results nothing else reads.
+    3. windows differ, channels are in groups, or a weight is not a constant, or is read elsewhere:
+       it would be stored twice.
+    4. a convolution has one channel: onnxruntime computes it by another kernel, which overflows
+       elsewhere.
     """
 
     anchors = ("Concat",)
@@ -33,21 +36,34 @@ class ConvConcatPattern(PatternOptimization):
         branches = [branch(g, name, _key) for name in node.input]
         found = alike([each if each is not None and not each.biases else None for each in branches])
         if found is None:  # (2)
-            return self.none(node, msg="no operands side by side are convolutions of one input that are treated alike")
+            return self.none(
+                node,
+                msg="no operands side by side are convolutions of one input that are treated alike",
+            )
         part, joined = found
         firsts = [each.nodes[0] for each in joined]
         weights = [constant(g, first.input[1]) for first in firsts]
         rows = [constant(g, first.input[2] if len(first.input) > 2 else "") for first in firsts]
-        rows = [np.broadcast_to(row, len(weight)).astype(weight.dtype) for row, weight in zip(rows, weights, strict=True)]
+        rows = [
+            np.broadcast_to(row, len(weight)).astype(weight.dtype)
+            for row, weight in zip(rows, weights, strict=True)
+        ]
         nodes = [*(each for one in joined for each in one.nodes), node]
         biases = [np.concatenate(rows)] if any(len(first.input) > 2 for first in firsts) else []
-        return MatchResult(self, nodes, partial(joint, part, joined[0], np.concatenate(weights), biases, len(biases)))
+        return MatchResult(
+            self,
+            nodes,
+            partial(joint, part, joined[0], np.concatenate(weights), biases, len(biases)),
+        )
 
-    _weights = "float[2,2,1,1] v = {1, 2, 3, 4}, float[3,2,1,1] w = {5, 6, 7, 8, 9, 8}, float[2] b = {7, 6}"
+    _weights = (
+        "float[2,2,1,1] v = {1, 2, 3, 4}, float[3,2,1,1] w = {5, 6, 7, 8, 9, 8}, float[2] b = {7, "
+        "6}"
+    )
     _joined = "float[5,2,1,1] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 8}"
     examples = Example.pairs(
-        f"agraph (float[n,2,4,4] x) => (float[n,5,4,4] y) <{_weights}> "
-        "{ p = Conv(x, v, b) q = Conv(x, w) r = Relu(p) s = Relu(q) y = Concat <axis = 1> (r, s) }",
+        f"agraph (float[n,2,4,4] x) => (float[n,5,4,4] y) <{_weights}> {{ p = Conv(x, v, b) "
+        "q = Conv(x, w) r = Relu(p) s = Relu(q) y = Concat <axis = 1> (r, s) }",
         f"<{_joined}, float[5] b = {{7, 6, 0, 0, 0}}> {{ p = Conv(x, w, b) y = Relu(p) }}",
         f"agraph (float[n,2,4,4] x) => (float[n,7,4,4] y) <{_weights}> "
         "{ p = Conv(x, v) q = Conv(x, w) y = Concat <axis = 1> (x, p, q) }",
@@ -61,6 +77,11 @@ def _key(g: GraphView, node: Node) -> Hashable:
         return None
     x, weight, *bias = node.input
     channels, *window = g.static_shape(weight) or (0,)
-    if channels < 2 or not g.is_constant(weight) or not g.is_used_only_by(weight, node) or not all(map(g.is_constant, bias)):
+    if (
+        channels < 2
+        or not g.is_constant(weight)
+        or not g.is_used_only_by(weight, node)
+        or not all(map(g.is_constant, bias))
+    ):
         return None
     return x, tuple(window), frozen(node.attribute, without=("kernel_shape",))

@@ -8,10 +8,12 @@ from .._parts import span_of
 class ConvSlicePattern(PatternOptimization):
     """Slice(Conv(x, w, b, pads), part) → Conv(x, w, b, fewer pads)
 
-    What: does not compute what is cut off. Causal convolutions pad both ends and drop the last results.
+    What: does not compute what is cut off. Causal convolutions pad both ends and drop the last
+    results.
     Why: saves a copy of the result.
     Refuses when:
-    1. it does not slice a convolution that nothing else reads, along one axis of the window between known bounds.
+    1. it does not slice a convolution that nothing else reads, along one axis of the window between
+       known bounds.
     2. the convolution takes steps along the axis, or chooses its padding itself (auto_pad).
     3. more is cut off than was padded, or the rest may be empty.
     """
@@ -23,7 +25,13 @@ class ConvSlicePattern(PatternOptimization):
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         conv, span = g.node_before(node.input[0]), span_of(g, node)
-        if not is_op(conv, "Conv") or span is None or span[0] < 2 or not g.is_exclusive(node.input[0]):  # (1)
+        # (1)
+        if (
+            not is_op(conv, "Conv")
+            or span is None
+            or span[0] < 2
+            or not g.is_exclusive(node.input[0])
+        ):
             return self.none(node, msg="not a convolution, or the bounds are unknown")
         axis, start, end = span
         size, rank = size_along(g, node.input[0], axis), g.get_rank(node.input[0])
@@ -31,23 +39,36 @@ class ConvSlicePattern(PatternOptimization):
         pads = [*conv.attribute.get("pads", [0] * (2 * window))]
         step = conv.attribute.get("strides", [1] * window)[axis - 2]
         if size is None or step != 1 or conv.attribute.get("auto_pad", "NOTSET") != "NOTSET":  # (2)
-            return self.none(conv, msg="it takes steps along the axis, or chooses its padding itself")
+            return self.none(
+                conv, msg="it takes steps along the axis, or chooses its padding itself"
+            )
         if isinstance(size, int) and isinstance(end, int):
             end = min(end, size)
         following = size - end
-        if not isinstance(start, int) or not isinstance(following, int) or not is_nonzero(end - start):  # (3)
-            return self.none(node, msg="it is not known how much is cut off, or the rest may be empty")
+        # (3)
+        if (
+            not isinstance(start, int)
+            or not isinstance(following, int)
+            or not is_nonzero(end - start)
+        ):
+            return self.none(
+                node, msg="it is not known how much is cut off, or the rest may be empty"
+            )
         if not 0 <= start <= pads[axis - 2] or not 0 <= following <= pads[window + axis - 2]:  # (3)
             return self.none(node, msg="more is cut off than was padded")
         pads[axis - 2] -= start
         pads[window + axis - 2] -= following
-        return MatchResult(self, [conv, node], replaced_by("Conv", *conv.input, **{**conv.attribute, "pads": pads}))
+        return MatchResult(
+            self, [conv, node], replaced_by("Conv", *conv.input, **{**conv.attribute, "pads": pads})
+        )
 
     examples = Example.pairs(
-        "agraph (float[n,2,6] x, float[2,1,4] w) => (float[n,2,6] y) <int64[1] o = {0}, int64[1] e = {-3}, int64[1] k = {2}> "
-        "{ t = Conv <group = 2, pads = [3, 3]> (x, w) y = Slice(t, o, e, k) }",
+        "agraph (float[n,2,6] x, float[2,1,4] w) "
+        "=> (float[n,2,6] y) <int64[1] o = {0}, int64[1] e = {-3}, int64[1] k = {2}> { "
+        "t = Conv <group = 2, pads = [3, 3]> (x, w) y = Slice(t, o, e, k) }",
         "{ y = Conv <group = 2, pads = [3, 0]> (x, w) }",
-        "agraph (float[n,1,4,4] x, float[1,1,3,3] w) => (float[n,1,3,4] y) <int64[1] o = {1}, "
-        "int64[1] e = {9}, int64[1] k = {2}> { t = Conv <pads = [1, 1, 1, 1]> (x, w) y = Slice(t, o, e, k) }",
+        "agraph (float[n,1,4,4] x, float[1,1,3,3] w) "
+        "=> (float[n,1,3,4] y) <int64[1] o = {1}, int64[1] e = {9}, int64[1] k = {2}> { "
+        "t = Conv <pads = [1, 1, 1, 1]> (x, w) y = Slice(t, o, e, k) }",
         "{ y = Conv <pads = [0, 1, 1, 1]> (x, w) }",
     )

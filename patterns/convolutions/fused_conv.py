@@ -9,9 +9,10 @@ class FusedConvPattern(_FusedActivation):
     """Relu(Conv(x, w, b)) → com.microsoft.FusedConv(x, w, b, activation="Relu")
 
     What: the same for LeakyRelu, Sigmoid, Tanh, HardSigmoid, and Clip between two numbers.
-    Why: one pass over the result less where onnxruntime's own optimizer is off; otherwise it makes the same operator. (A sum in
-    between is not fused, although the operator has an operand for it: onnxruntime does not change the layout of such a
-    convolution, which was measured to take 1.26 of the time.)
+    Why: one pass over the result less where onnxruntime's own optimizer is off; otherwise it makes
+    the same operator. (A sum in between is not fused, although the operator has an operand for it:
+    onnxruntime does not change the layout of such a convolution, which was measured to take 1.26 of
+    the time.)
     """
 
     operator = "Conv"
@@ -25,6 +26,8 @@ class FusedConvPattern(_FusedActivation):
     examples = Example.pairs(
         f"{_start} {{ t = Conv <strides = [1]> (x, w, b) y = Relu(t) }}",
         '{ y = com.microsoft.FusedConv <strides = [1], activation = "Relu"> (x, w, b) }',
-        f"{_start} <float low = {{0}}, float high = {{6}}> {{ t = Conv(x, w) y = Clip(t, low, high) }}",
-        '{ y = com.microsoft.FusedConv <activation = "Clip", activation_params = [0.0, 6.0]> (x, w) }',
+        f"{_start} <float low = {{0}}, float high = {{6}}> {{ t = Conv(x, w) "
+        "y = Clip(t, low, high) }",
+        '{ y = com.microsoft.FusedConv <activation = "Clip", activation_params = [0.0, 6.0]> (x,'
+        " w) }",
     )

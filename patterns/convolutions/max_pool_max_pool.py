@@ -8,9 +8,10 @@ from .._nodes import renamed
 class MaxPoolMaxPoolPattern(PatternOptimization):
     """MaxPool(x, 5), MaxPool(x, 9) → y = MaxPool(x, 5), MaxPool(y, 5)
 
-    What: computes the maximum of the wide window from the maxima of the narrow one, where both move by one and keep the size.
-    Why: five by five comparisons in place of nine by nine: detectors pool one tensor by windows of 5, 9 and 13, which takes 0.3
-    of the time then (onnxruntime's CPU provider).
+    What: computes the maximum of the wide window from the maxima of the narrow one, where both move
+    by one and keep the size.
+    Why: five by five comparisons in place of nine by nine: detectors pool one tensor by windows of
+    5, 9 and 13, which takes 0.3 of the time then (onnxruntime's CPU provider).
     Refuses when:
     1. the window is even, moves by more than one, has gaps, or the size changes.
     2. no smaller window of that kind is around the same elements.
@@ -25,9 +26,18 @@ class MaxPoolMaxPoolPattern(PatternOptimization):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         window = _window(node)
         if window is None:  # (1)
-            return self.none(node, msg="the window is even, moves by more than one, has gaps, or changes the size")
-        windows = [(size, reader) for reader in g.next_nodes(node.input[0]) if (size := _window(reader)) is not None]
-        inside = [each for each in windows if each[0] != window and all(map(int.__le__, each[0], window))]
+            return self.none(
+                node,
+                msg="the window is even, moves by more than one, has gaps, or changes the size",
+            )
+        windows = [
+            (size, reader)
+            for reader in g.next_nodes(node.input[0])
+            if (size := _window(reader)) is not None
+        ]
+        inside = [
+            each for each in windows if each[0] != window and all(map(int.__le__, each[0], window))
+        ]
         if not inside:  # (2)
             return self.none(node, msg="no smaller window is around the same elements")
         size, narrow = max(inside, key=lambda each: each[0])
@@ -36,13 +46,16 @@ class MaxPoolMaxPoolPattern(PatternOptimization):
 
     def _in_turn(self, rest: list[int], g: PatternRewriter, narrow: Node, wide: Node) -> list[Node]:
         pads = [size // 2 for size in rest] * 2
-        second = g.make_node("MaxPool", narrow.output[:1], wide.output, kernel_shape=rest, pads=pads)
+        second = g.make_node(
+            "MaxPool", narrow.output[:1], wide.output, kernel_shape=rest, pads=pads
+        )
         return [*renamed(g, [narrow], {}), second]
 
     _start = "agraph (float[n,2,9,h] x) => (float[n,2,9,h] a, float[n,2,9,h] b"
     _five = "a = MaxPool <kernel_shape = [5, 5], pads = [2, 2, 2, 2]> (x)"
     examples = Example.pairs(
-        f"{_start}, float[n,2,9,h] c) {{ {_five} b = MaxPool <kernel_shape = [9, 9], pads = [4, 4, 4, 4]> (x) "
+        f"{_start}, float[n,2,9,h] c) {{ {_five} "
+        "b = MaxPool <kernel_shape = [9, 9], pads = [4, 4, 4, 4]> (x) "
         "c = MaxPool <kernel_shape = [13, 13], pads = [6, 6, 6, 6]> (x) }",
         f"{{ {_five} b = MaxPool <kernel_shape = [5, 5], pads = [2, 2, 2, 2]> (a) "
         "c = MaxPool <kernel_shape = [5, 5], pads = [2, 2, 2, 2]> (b) }",
@@ -58,6 +71,10 @@ def _window(node: Node) -> tuple[int, ...] | None:
     sizes = node.get_attribute("kernel_shape")
     padding, pads = node.get_attribute("auto_pad"), list(node.get_attribute("pads") or ())
     # With another value of auto_pad, runtimes ignore the pads that are written beside it.
-    padded = padding == "SAME_UPPER" or (padding == "NOTSET" and pads == [size // 2 for size in sizes] * 2)
-    plain = all(each == 1 for name in ("strides", "dilations") for each in node.get_attribute(name) or ())
+    padded = padding == "SAME_UPPER" or (
+        padding == "NOTSET" and pads == [size // 2 for size in sizes] * 2
+    )
+    plain = all(
+        each == 1 for name in ("strides", "dilations") for each in node.get_attribute(name) or ()
+    )
     return tuple(sizes) if padded and plain and all(size % 2 for size in sizes) else None

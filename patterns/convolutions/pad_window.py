@@ -4,7 +4,16 @@ import math
 from typing import Any
 
 from xoptim.facts.errors import Declined
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    Optional,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 
 class _PadWindow(EasyPatternOptimization):
@@ -13,19 +22,30 @@ class _PadWindow(EasyPatternOptimization):
     phase = "specialize"
 
     def padded(self, g: PatternBuilder, x: Symbol, value: Any) -> tuple[Symbol, Any]:
-        """A Pad with a captured ``value``, and the condition on the attribute ``pads`` of the operator after it."""
+        """A Pad with a captured ``value``, and the condition on the attribute ``pads`` of the
+        operator after it.
+        """
         axes = g.capture("axes", optional=True)
-        return g.op.Pad(x, pads=g.capture("padding"), value=value, axes=axes), g.capture("pads", optional=True)
+        return g.op.Pad(x, pads=g.capture("padding"), value=value, axes=axes), g.capture(
+            "pads", optional=True
+        )
 
     def pads(self, g: GraphView, m: Match) -> list[int]:
-        """The attribute ``pads`` of the operator when it pads in place of the Pad, and as before besides.
+        """The attribute ``pads`` of the operator when it pads in place of the Pad, and as before
+        besides.
 
         Raises:
-            Declined: when batch or channels are padded, when something is cut off, or when the rank is needed and unknown.
+            Declined: when batch or channels are padded, when something is cut off, or when the rank
+                is needed and unknown.
         """
         padding, count = m.padding, len(m.padding) // 2  # those before the elements first
         rank = count if m.axes is None else g.info(m.x).rank
-        if rank is None or rank < 3 or len(padding) != 2 * (rank if m.axes is None else len(m.axes)) or min(padding) < 0:
+        if (
+            rank is None
+            or rank < 3
+            or len(padding) != 2 * (rank if m.axes is None else len(m.axes))
+            or min(padding) < 0
+        ):
             raise Declined("the Pad has unknown or negative amounts")
         full = [0] * (2 * rank)
         for place, axis in enumerate(range(rank) if m.axes is None else m.axes):
@@ -37,10 +57,21 @@ class _PadWindow(EasyPatternOptimization):
         return [a + b for a, b in zip(spatial, m.pads or [0] * len(spatial), strict=True)]
 
     def pooled(self, m: Match, pads: list[int], **others: Any) -> bool | None:
-        """Derive the attributes of a pool, unless a window could be padding only, which onnxruntime does not allow."""
-        if any(pad >= size for pad, size in zip(pads, [*m.kernel_shape, *m.kernel_shape], strict=True)):
+        """Derive the attributes of a pool, unless a window could be padding only, which onnxruntime
+        does not allow.
+        """
+        if any(
+            pad >= size for pad, size in zip(pads, [*m.kernel_shape, *m.kernel_shape], strict=True)
+        ):
             return self.none(m.nodes[1], msg="the padding is as wide as the window")
-        return m.derive(attributes={"kernel_shape": m.kernel_shape, "strides": m.strides, "pads": pads, **others})
+        return m.derive(
+            attributes={
+                "kernel_shape": m.kernel_shape,
+                "strides": m.strides,
+                "pads": pads,
+                **others,
+            }
+        )
 
 
 class PadAveragePoolPattern(_PadWindow):
@@ -50,7 +81,8 @@ class PadAveragePoolPattern(_PadWindow):
     Why: saves a copy of its operand.
     Refuses when:
     1. the padding is not constant, not with zeros, negative, or applies to batch or channels.
-    2. padding is chosen by the operator (auto_pad), or its result is rounded up or its window has gaps.
+    2. padding is chosen by the operator (auto_pad), or its result is rounded up or its window has
+       gaps.
     3. the operator pads already, and does not count that.
     4. a window could lie in the padding altogether, which onnxruntime does not allow.
     5. a window could be larger than the tensor with its padding.
@@ -63,14 +95,18 @@ class PadAveragePoolPattern(_PadWindow):
         t, pads = self.padded(g, x, g.capture("value", lambda value: not value, optional=True))
         strides, counts = g.capture("strides", optional=True), g.capture("counts", optional=True)
         kernel = g.capture("kernel_shape")
-        return g.op.AveragePool(t, kernel_shape=kernel, strides=strides, pads=pads, count_include_pad=counts)  # (2)
+        # (2)
+        return g.op.AveragePool(
+            t, kernel_shape=kernel, strides=strides, pads=pads, count_include_pad=counts
+        )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         pads = self.pads(g, m)  # (1)
         if any(m.pads or ()) and not m.counts:  # (3)
             return self.none(m.nodes[1], msg="it does not count its own padding")
         lengths = (g.try_infer_shape(m.x) or ())[2:] or [1] * len(m.kernel_shape)
-        known = [length if isinstance(length, int) else 1 for length in lengths]  # 1: the smallest that an open axis may be
+        # 1: the smallest that an open axis may be
+        known = [length if isinstance(length, int) else 1 for length in lengths]
         half = len(pads) // 2
         sizes = (a + b + c for a, b, c in zip(known, pads[:half], pads[half:], strict=True))
         if any(size < window for size, window in zip(sizes, m.kernel_shape, strict=True)):  # (5)
@@ -83,15 +119,18 @@ class PadAveragePoolPattern(_PadWindow):
     examples = Example.only(
         "agraph (float[n,c,h] x) => (float[n,c,k] y) <int64[6] p = {0, 0, 1, 0, 0, 1}> "
         "{ t = Pad(x, p) y = AveragePool <kernel_shape = [3], strides = [2]> (t) }",
-        "{ y = AveragePool <kernel_shape = [3], strides = [2], pads = [1, 1], count_include_pad = 1> (x) }",
+        "{ y = AveragePool <kernel_shape = [3], strides = [2], pads = [1, 1], "
+        "count_include_pad = 1> (x) }",
     )
 
 
 class PadConvPattern(_PadWindow):
     """Conv(Pad(x, 0), w, b) → Conv(x, w, b) with pads
 
-    What: the convolution pads; the same for ConvInteger where the padding has the value of its zero point.
-    Why: saves a copy; with auto_pad=VALID, as TensorFlow's converter writes it, a fifth of the time of an EfficientNet.
+    What: the convolution pads; the same for ConvInteger where the padding has the value of its zero
+    point.
+    Why: saves a copy; with auto_pad=VALID, as TensorFlow's converter writes it, a fifth of the time
+    of an EfficientNet.
     Refuses when:
     1. the padding is not constant, not with zeros, negative, or applies to batch or channels.
     2. the convolution chooses its padding itself (auto_pad is SAME_UPPER or SAME_LOWER).
@@ -100,11 +139,18 @@ class PadConvPattern(_PadWindow):
     exactness = "rounding"
     min_opset = 2
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol, w: Symbol, b: Optional, z: Optional) -> Symbol:
-        # The mode must be ``constant``; ``z`` is the zero point of ``x``, ``b`` the bias or the zero point of ``w``.
+    def match_pattern(
+        self, g: PatternBuilder, x: Symbol, w: Symbol, b: Optional, z: Optional
+    ) -> Symbol:
+        # The mode must be ``constant``; ``z`` is the zero point of ``x``, ``b`` the bias or the
+        # zero point of ``w``.
         t, pads = self.padded(g, x, g.capture("value", optional=True))
         others = {"pads": pads, "attributes": g.capture("attributes")}
-        return g.op.ConvInteger(t, w, z, b, **others) if g.option("integers") else g.op.Conv(t, w, b, **others)
+        return (
+            g.op.ConvInteger(t, w, z, b, **others)
+            if g.option("integers")
+            else g.op.Conv(t, w, b, **others)
+        )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         zero = g.get_constant_scalar(m.z) if m.get("z") else 0
@@ -117,19 +163,30 @@ class PadConvPattern(_PadWindow):
         others = {name: value for name, value in m.attributes.items() if name != "auto_pad"}
         return m.derive(others={**others, "pads": pads})
 
-    def apply_pattern(self, g: PatternRewriter, x: str, w: str, b: str, z: str, others: dict[str, Any], integers: bool) -> str:
+    def apply_pattern(
+        self,
+        g: PatternRewriter,
+        x: str,
+        w: str,
+        b: str,
+        z: str,
+        others: dict[str, Any],
+        integers: bool,
+    ) -> str:
         return g.op.ConvInteger(x, w, z, b, **others) if integers else g.op.Conv(x, w, b, **others)
 
     examples = Example.pairs(
-        "agraph (float[n,1,h] x, float[2,1,3] w) => (float[n,2,k] y) <int64[6] p = {0, 0, 1, 0, 0, 2}> "
-        "{ t = Pad(x, p) y = Conv <pads = [1, 1]> (t, w) }",
+        "agraph (float[n,1,h] x, float[2,1,3] w) "
+        "=> (float[n,2,k] y) <int64[6] p = {0, 0, 1, 0, 0, 2}> { t = Pad(x, p) "
+        "y = Conv <pads = [1, 1]> (t, w) }",
         "{ y = Conv <pads = [2, 3]> (x, w) }",
         "agraph (float[n,1,h,4] x, float[2,1,3,3] w) => (float[n,2,k,l] y) "
         "<int64[2] p = {1, 2}, float zero = {0}, int64[1] last = {-1}> { t = Pad(x, p, zero, last) "
         'y = Conv <auto_pad = "VALID"> (t, w) }',
         "{ y = Conv <pads = [0, 1, 0, 2]> (x, w) }",
-        "agraph (uint8[n,1,h] x, uint8[2,1,3] w) => (int32[n,2,k] y) "
-        "<int64[6] p = {0, 0, 1, 0, 0, 1}, uint8 z = {7}> { t = Pad(x, p, z) y = ConvInteger(t, w, z) }",
+        "agraph (uint8[n,1,h] x, uint8[2,1,3] w) "
+        "=> (int32[n,2,k] y) <int64[6] p = {0, 0, 1, 0, 0, 1}, uint8 z = {7}> { t = Pad(x, p, z) "
+        "y = ConvInteger(t, w, z) }",
         "<uint8 z = {7}> { y = ConvInteger <pads = [1, 1]> (x, w, z) }",
     )
 
@@ -141,7 +198,8 @@ class PadMaxPoolPattern(_PadWindow):
     Why: saves a copy of its operand.
     Refuses when:
     1. the padding is not constant, not with -∞, negative, or applies to batch or channels.
-    2. padding is chosen by the operator (auto_pad), or its result is rounded up or its window has gaps.
+    2. padding is chosen by the operator (auto_pad), or its result is rounded up or its window has
+       gaps.
     3. a window could lie in the padding altogether.
     """
 
@@ -151,7 +209,8 @@ class PadMaxPoolPattern(_PadWindow):
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         t, pads = self.padded(g, x, g.capture("value", lambda value: value == -math.inf))
         strides = g.capture("strides", optional=True)
-        return g.op.MaxPool(t, kernel_shape=g.capture("kernel_shape"), strides=strides, pads=pads)  # (2)
+        # (2)
+        return g.op.MaxPool(t, kernel_shape=g.capture("kernel_shape"), strides=strides, pads=pads)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         return self.pooled(m, self.pads(g, m))  # (1) (3)
@@ -160,7 +219,8 @@ class PadMaxPoolPattern(_PadWindow):
         return g.op.MaxPool(x, **attributes)
 
     examples = Example.only(
-        "agraph (float[n,c,h] x) => (float[n,c,k] y) <int64[6] p = {0, 0, 1, 0, 0, 1}, float low = {-inf}> "
-        "{ t = Pad(x, p, low) y = MaxPool <kernel_shape = [3], strides = [2]> (t) }",
+        "agraph (float[n,c,h] x) => (float[n,c,k] y) <int64[6] p = {0, 0, 1, 0, 0, 1}, "
+        "float low = {-inf}> { t = Pad(x, p, low) "
+        "y = MaxPool <kernel_shape = [3], strides = [2]> (t) }",
         "{ y = MaxPool <kernel_shape = [3], strides = [2], pads = [1, 1]> (x) }",
     )

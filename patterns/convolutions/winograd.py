@@ -7,7 +7,14 @@ from typing import Any, ClassVar, Final, NamedTuple
 import numpy as np
 from onnx import TensorProto
 
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+)
 from xoptim.match.trace import Constant, Optional, Symbol
 
 from .._folding import Array
@@ -23,7 +30,8 @@ _NEAR, _FAR = math.sqrt(0.5), math.sqrt(2)
 
 
 class Transforms(NamedTuple):
-    """The linear maps of the algorithm for tiles of m by m results, which read n by n elements, n = m + 2.
+    """The linear maps of the algorithm for tiles of m by m results, which read n by n elements, n =
+    m + 2.
 
     Attributes:
         elements: (n², 1, n, n), of the elements of a channel, as weights of a convolution.
@@ -39,10 +47,12 @@ class Transforms(NamedTuple):
 
 
 def transforms(points: tuple[float, ...]) -> Transforms:
-    """The maps for polynomials that are multiplied by their values at n - 1 different points and at infinity.
+    """The maps for polynomials that are multiplied by their values at n - 1 different points and at
+    infinity.
 
-    After A. Lavin and S. Gray, *Fast Algorithms for Convolutional Neural Networks*, 2015; for any points by the construction
-    of A. Toom and S. Cook. They are computed in double precision and rounded once.
+    After A. Lavin and S. Gray, *Fast Algorithms for Convolutional Neural Networks*, 2015; for any
+    points by the construction of A. Toom and S. Cook. They are computed in double precision and
+    rounded once.
     """
     at, count = np.array(points), len(points) + 1
     last = np.zeros((1, count))
@@ -51,8 +61,11 @@ def transforms(points: tuple[float, ...]) -> Transforms:
     others = [np.delete(at, place) for place in range(count - 1)]
     factors = np.array([[np.prod(point - rest)] for point, rest in zip(at, others, strict=True)])
     weights = np.vstack((np.vander(at, _SIZE, increasing=True) / factors, last[:, -_SIZE:]))
-    elements = np.vstack((*(np.append(np.poly(rest)[::-1], 0) for rest in others), np.poly(at)[::-1]))
-    ones = weights[:, _SIZE // 2] * elements.sum(axis=1)  # of the window that copies its middle, in an image of ones
+    elements = np.vstack(
+        (*(np.append(np.poly(rest)[::-1], 0) for rest in others), np.poly(at)[::-1])
+    )
+    # of the window that copies its middle, in an image of ones
+    ones = weights[:, _SIZE // 2] * elements.sum(axis=1)
     return Transforms(
         np.kron(elements, elements).reshape(count**2, 1, count, count).astype(np.float32),
         np.kron(weights, weights).astype(np.float32),
@@ -86,7 +99,8 @@ class _Winograd(EasyPatternOptimization):
 
     Refuses when:
     1. the window is not 3 by 3, has gaps or moves by more than one, or the convolution has groups.
-    2. the size of the image is unknown, there are fewer than 16 tiles, or its transformed elements take more than 64 MiB.
+    2. the size of the image is unknown, there are fewer than 16 tiles, or its transformed elements
+       take more than 64 MiB.
     3. there are few channels, or 16 does not divide their number.
     4. the type is not float.
     """
@@ -97,21 +111,39 @@ class _Winograd(EasyPatternOptimization):
     operand_types = {"x": {TensorProto.FLOAT}}  # (4)
     points: ClassVar[tuple[float, ...]]
     least_channels: ClassVar[int]
-    """c · o / (c + o) for channels c of the operand and o of the result: products for each number that is transformed."""
+    """c · o / (c + o) for channels c of the operand and o of the result: products for each number
+    that is transformed.
+    """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, w: Constant, b: Optional) -> Symbol:
         return g.op.Conv(x, w, b, attributes=g.capture("attributes"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         conv, image, weights = m.nodes[0], g.try_infer_shape(m.x), g.static_shape(m.w)
-        if weights is None or weights[2:] != (_SIZE, _SIZE) or not _moves_by_one(m.attributes):  # (1)
-            return self.none(conv, msg="the window is not 3 by 3, has gaps, moves by more than one, or there are groups")
+        # (1)
+        if weights is None or weights[2:] != (_SIZE, _SIZE) or not _moves_by_one(m.attributes):
+            return self.none(
+                conv,
+                msg=(
+                    "the window is not 3 by 3, has gaps, moves by more than one, or there are "
+                    "groups"
+                ),
+            )
         out, given = weights[:2]
-        if out % _CHANNELS or given % _CHANNELS or out * given < self.least_channels * (out + given):  # (3)
-            return self.none(conv, msg="there are too few channels, or 16 does not divide their number")
+        # (3)
+        if (
+            out % _CHANNELS
+            or given % _CHANNELS
+            or out * given < self.least_channels * (out + given)
+        ):
+            return self.none(
+                conv, msg="there are too few channels, or 16 does not divide their number"
+            )
         size = [dim for dim in (image or ())[2:] if isinstance(dim, int)]
         # Runtimes ignore pads that are written beside auto_pad=VALID.
-        pads = (m.attributes.get("auto_pad", "NOTSET") == "NOTSET" and m.attributes.get("pads")) or [0] * 4
+        pads = (
+            m.attributes.get("auto_pad", "NOTSET") == "NOTSET" and m.attributes.get("pads")
+        ) or [0] * 4
         if len(size) != 2:  # (2)
             return self.none(conv, msg="the size of the image is unknown")
         made = [each + pads[axis] + pads[axis + 2] - _SIZE + 1 for axis, each in enumerate(size)]
@@ -130,8 +162,12 @@ class _Winograd(EasyPatternOptimization):
         more = [number * tile - each for number, each in zip(tiles, made, strict=True)]
         ends = [pads[0], pads[1], pads[2] + more[0], pads[3] + more[1]]
         alone = g.op.Reshape(x, [-1, 1, *size])
-        elements = g.op.Conv(alone, maps.elements, kernel_shape=[reach] * 2, strides=[tile] * 2, pads=ends)
-        by_point = g.op.Transpose(g.op.Reshape(elements, [-1, given, points, count]), perm=[0, 2, 1, 3])
+        elements = g.op.Conv(
+            alone, maps.elements, kernel_shape=[reach] * 2, strides=[tile] * 2, pads=ends
+        )
+        by_point = g.op.Transpose(
+            g.op.Reshape(elements, [-1, given, points, count]), perm=[0, 2, 1, 3]
+        )
         window = g.op.Transpose(g.op.Reshape(w, [-1, _SIZE**2]), perm=[1, 0])
         weights = g.op.Reshape(g.op.MatMul(maps.weights, window), [-1, given, 1, 1])
         bias = g.op.Reshape(g.op.Mul(maps.ones, b), [-1]) if b else None
@@ -143,14 +179,19 @@ class _Winograd(EasyPatternOptimization):
 
 
 def _tile_example(points: Sequence[float], channels: int, made: tuple[int, int]) -> Example:
-    """A convolution that keeps the size of an image, which tiles do not divide; its weights are sines of squares."""
+    """A convolution that keeps the size of an image, which tiles do not divide.
+
+    Its weights are sines of squares.
+    """
     maps, tile = transforms(tuple(points)), len(points) - 1
-    count, reach, (high, wide) = len(maps.weights), tile + _SIZE - 1, [-(-each // tile) for each in made]
+    count, reach = len(maps.weights), tile + _SIZE - 1
+    high, wide = (-(-each // tile) for each in made)
     more = [high * tile - made[0], wide * tile - made[1]]
     image = f"float[1,{channels},{made[0]},{made[1]}]"
     start = f"agraph ({image} x) => ({image} y)"
     weights = (
-        f"float u = {{0}}, float l = {{{9 * channels**2}}}, float i = {{1}}, int64[4] s = {{{channels}, {channels}, 3, 3}}"
+        f"float u = {{0}}, float l = {{{9 * channels**2}}}, float i = {{1}}, int64[4] s = "
+        f"{{{channels}, {channels}, 3, 3}}"
     )
     sines = "r = Range(u, l, i) v0 = Mul(r, r) q = Sin(v0) w = Reshape(q, s)"
     targets = {
@@ -167,13 +208,20 @@ def _tile_example(points: Sequence[float], channels: int, made: tuple[int, int])
     }
     constants = [_literal(f"int64[{len(ints)}] {name}", ints) for name, ints in targets.items()]
     for name, array in {"k": maps.elements, "g": maps.weights, "m": maps.results}.items():
-        constants.append(_literal(f"float[{','.join(map(str, array.shape))}] {name}", array.ravel().tolist()))
-    conv = f"strides = [{tile}, {tile}], pads = [1, 1, {1 + more[0]}, {1 + more[1]}], kernel_shape = [{reach}, {reach}]"
+        constants.append(
+            _literal(f"float[{','.join(map(str, array.shape))}] {name}", array.ravel().tolist())
+        )
+    conv = (
+        f"strides = [{tile}, {tile}], pads = [1, 1, {1 + more[0]}, {1 + more[1]}], kernel_shape = "
+        f"[{reach}, {reach}]"
+    )
     nodes = (
-        f"x0 = Reshape(x, s0) x1 = Conv <{conv}> (x0, k) x2 = Reshape(x1, s1) x3 = Transpose <perm = [0, 2, 1, 3]> (x2) "
-        f"w0 = Reshape(w, s2) wt = Transpose <perm = [1, 0]> (w0) w1 = MatMul(g, wt) w2 = Reshape(w1, s3) "
-        f"x4 = Reshape(x3, s4) p = Conv <group = {count}, kernel_shape = [1, 1]> (x4, w2) f = Reshape(p, s5) "
-        f"h = MatMul(m, f) j = Reshape(h, s6) v = DepthToSpace <blocksize = {tile}> (j) y = Slice(v, z, e, a)"
+        f"x0 = Reshape(x, s0) x1 = Conv <{conv}> (x0, k) x2 = Reshape(x1, s1) "
+        "x3 = Transpose <perm = [0, 2, 1, 3]> (x2) w0 = Reshape(w, s2) "
+        "wt = Transpose <perm = [1, 0]> (w0) w1 = MatMul(g, wt) w2 = Reshape(w1, s3) "
+        f"x4 = Reshape(x3, s4) p = Conv <group = {count}, kernel_shape = [1, 1]> (x4, w2) "
+        "f = Reshape(p, s5) h = MatMul(m, f) j = Reshape(h, s6) "
+        f"v = DepthToSpace <blocksize = {tile}> (j) y = Slice(v, z, e, a)"
     )
     return Example(
         f"{start} <{weights}> {{ {sines} y = Conv <pads = [1, 1, 1, 1]> (x, w) }}",
@@ -189,15 +237,21 @@ def _literal(declared: str, numbers: Sequence[float]) -> str:
 def _moves_by_one(attributes: dict[str, Any]) -> bool:
     """Whether a convolution has one group and a window without gaps that moves by one."""
     ones = all(each == 1 for name in ("strides", "dilations") for each in attributes.get(name, ()))
-    return ones and attributes.get("group", 1) == 1 and attributes.get("auto_pad", "NOTSET") in ("NOTSET", "VALID")
+    return (
+        ones
+        and attributes.get("group", 1) == 1
+        and attributes.get("auto_pad", "NOTSET") in ("NOTSET", "VALID")
+    )
 
 
 class ConvWinogradPattern(_Winograd):
     """Conv(x, w of 3 by 3) → DepthToSpace(A · Conv(B · x, G · w, group=16)) in tiles of 2 by 2
 
-    What: Winograd's algorithm: 16 products for each tile, channel and result, where the window takes 36.
-    Why: measured 0.6 to 0.9 of the time of onnxruntime's CPU kernel, whose products run at the speed of the processor. The
-    transformed weights take 1.8 times the bytes; `max_growth` says whether they are stored, or computed when a session begins.
+    What: Winograd's algorithm: 16 products for each tile, channel and result, where the window
+    takes 36.
+    Why: measured 0.6 to 0.9 of the time of onnxruntime's CPU kernel, whose products run at the
+    speed of the processor. The transformed weights take 1.8 times the bytes; `max_growth` says
+    whether they are stored, or computed when a session begins.
     """
 
     priority = 1  # after the wide tiles
@@ -211,9 +265,11 @@ class ConvWinogradPattern(_Winograd):
 class ConvWinogradWidePattern(_Winograd):
     """Conv(x, w of 3 by 3) → DepthToSpace(A · Conv(B · x, G · w, group=36)) in tiles of 4 by 4
 
-    What: Winograd's algorithm: 36 products for each tile, channel and result, where the window takes 144.
-    Why: measured 0.4 to 0.9 of the time of onnxruntime's CPU kernel. It errs by a millionth of the results, five times as much
-    as the window. The transformed weights take 4 times the bytes: `max_growth` says whether they are stored.
+    What: Winograd's algorithm: 36 products for each tile, channel and result, where the window
+    takes 144.
+    Why: measured 0.4 to 0.9 of the time of onnxruntime's CPU kernel. It errs by a millionth of the
+    results, five times as much as the window. The transformed weights take 4 times the bytes:
+    `max_growth` says whether they are stored.
     """
 
     exactness = "approximate"  # an infinity gives NaN in the other results of its tile, too

@@ -13,7 +13,8 @@ class ConcatGatherPattern(PatternOptimization):
     Refuses when:
     1. the indices are not constant, there are none, or they are not on the axis of the Concat.
     2. the shapes of the operands are unknown or differ elsewhere.
-    3. the indices lie in several operands, or the sizes that they are counted across are not numbers.
+    3. the indices lie in several operands, or the sizes that they are counted across are not
+       numbers.
     """
 
     anchors = ("Gather",)
@@ -24,7 +25,13 @@ class ConcatGatherPattern(PatternOptimization):
         concat = g.node_before(node.input[0])
         indices = g.get_computed_constant(node.input[1]) if is_op(concat, "Concat") else None
         axis = axis_of(g, node)
-        if not is_op(concat, "Concat") or indices is None or not indices.size or axis is None or axis != axis_of(g, concat):
+        if (
+            not is_op(concat, "Concat")
+            or indices is None
+            or not indices.size
+            or axis is None
+            or axis != axis_of(g, concat)
+        ):
             return self.none(node, msg="not constant positions along the axis of a Concat")  # (1)
         if not agree_elsewhere(g, concat.input, axis):  # (2)
             return self.none(concat, msg="the operands have unknown or other shapes")
@@ -33,17 +40,38 @@ class ConcatGatherPattern(PatternOptimization):
         for place, name in enumerate(concat.input):
             before, behind = bounds[place], bounds[place + 1] - bounds[-1]
             size = bounds[place + 1] - before
-            if low >= 0 and isinstance(before, int) and before <= low and isinstance(size, int) and high < before + size:
-                return MatchResult(self, [node], replaced_by("Gather", name, np.asarray(indices - before), **node.attribute))
-            if high < 0 and isinstance(behind, int) and high < behind and isinstance(size, int) and behind - size <= low:
-                return MatchResult(self, [node], replaced_by("Gather", name, np.asarray(indices - behind), **node.attribute))
+            if (
+                low >= 0
+                and isinstance(before, int)
+                and before <= low
+                and isinstance(size, int)
+                and high < before + size
+            ):
+                return MatchResult(
+                    self,
+                    [node],
+                    replaced_by("Gather", name, np.asarray(indices - before), **node.attribute),
+                )
+            if (
+                high < 0
+                and isinstance(behind, int)
+                and high < behind
+                and isinstance(size, int)
+                and behind - size <= low
+            ):
+                return MatchResult(
+                    self,
+                    [node],
+                    replaced_by("Gather", name, np.asarray(indices - behind), **node.attribute),
+                )
         return self.none(node, msg="the positions are not known to lie in one operand")  # (3)
 
     examples = Example.pairs(
         "agraph (float[a,2] x, float[a,3] z) => (float[a] y) <int64 i = {3}> "
         "{ c = Concat <axis = 1> (x, z) y = Gather <axis = 1> (c, i) }",
         "<int64 i = {1}> { y = Gather <axis = 1> (z, i) }",
-        "agraph (float[b,a] x, float[3,a] z, float[1,a] w) => (float[2,a] y) <int64[2] i = {-3, -2}> "
-        "{ c = Concat <axis = 0> (x, z, w) y = Gather(c, i) }",
+        "agraph (float[b,a] x, float[3,a] z, float[1,a] w) "
+        "=> (float[2,a] y) <int64[2] i = {-3, -2}> { c = Concat <axis = 0> (x, z, w) "
+        "y = Gather(c, i) }",
         "<int64[2] i = {-2, -1}> { y = Gather(z, i) }",
     )

@@ -1,5 +1,13 @@
 from xoptim.facts.dims import is_nonzero
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 from .._shapes import is_given_size, unstretched
 
@@ -7,7 +15,8 @@ from .._shapes import is_given_size, unstretched
 class GatherElementsPattern(EasyPatternOptimization):
     """GatherElements(x, Expand(i), axis=k) → Gather(x, Squeeze(i), axis=k)
 
-    What: takes whole rows, where the positions are the same for all elements of a row; the same for a Tile.
+    What: takes whole rows, where the positions are the same for all elements of a row; the same for
+    a Tile.
     Why: no index per element: rotary embeddings look sines and cosines up this way.
     Refuses when:
     1. the positions are not repeated along axes of size 1, or a shape is unknown.
@@ -25,17 +34,45 @@ class GatherElementsPattern(EasyPatternOptimization):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         repeated = m.nodes[-1].input[1]
-        source, taken, index = g.try_infer_shape(m.x), g.try_infer_shape(repeated), g.try_infer_shape(m.index)
-        if not source or not taken or index is None or len(index) < len(source) or unstretched(g, repeated) is None:  # (1)
-            return self.none(m.nodes[0], msg="the positions are not repeated along axes of size 1, or a shape is unknown")
-        axis, others = m.axis % len(source), [place for place in range(len(source)) if place != m.axis % len(source)]
-        if index[axis] != taken[axis] or any(index[place] != 1 or source[place] != taken[place] for place in others):  # (2) (3)
-            return self.none(m.nodes[0], msg="the positions differ along another axis, or not all elements are taken there")
-        if not all(is_nonzero(source[place]) or is_given_size(g, source[place]) for place in others):  # (4)
+        source, taken, index = (
+            g.try_infer_shape(m.x),
+            g.try_infer_shape(repeated),
+            g.try_infer_shape(m.index),
+        )
+        # (1)
+        if (
+            not source
+            or not taken
+            or index is None
+            or len(index) < len(source)
+            or unstretched(g, repeated) is None
+        ):
+            return self.none(
+                m.nodes[0],
+                msg="the positions are not repeated along axes of size 1, or a shape is unknown",
+            )
+        axis, others = (
+            m.axis % len(source),
+            [place for place in range(len(source)) if place != m.axis % len(source)],
+        )
+        # (2) (3)
+        if index[axis] != taken[axis] or any(
+            index[place] != 1 or source[place] != taken[place] for place in others
+        ):
+            return self.none(
+                m.nodes[0],
+                msg="the positions differ along another axis, or not all elements are taken there",
+            )
+        # (4)
+        if not all(
+            is_nonzero(source[place]) or is_given_size(g, source[place]) for place in others
+        ):
             return self.none(m.nodes[-1], msg="another axis may be empty")
         return m.derive(place=axis, others=others)
 
-    def apply_pattern(self, g: PatternRewriter, x: str, index: str, place: int, others: list[int]) -> str:
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, index: str, place: int, others: list[int]
+    ) -> str:
         return g.op.Gather(x, g.op.Squeeze(index, axes=others) if others else index, axis=place)
 
     examples = Example.only(

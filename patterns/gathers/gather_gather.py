@@ -1,4 +1,13 @@
-from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    Constant,
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 
 class GatherGatherPattern(EasyPatternOptimization):
@@ -15,7 +24,11 @@ class GatherGatherPattern(EasyPatternOptimization):
         return g.op.Gather(g.op.Gather(x, i, axis=g.capture("axis")), j, axis=g.capture("other"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        rank, first, second = g.info(m.x).rank, g.get_computed_constant(m.i), g.get_computed_constant(m.j)
+        rank, first, second = (
+            g.info(m.x).rank,
+            g.get_computed_constant(m.i),
+            g.get_computed_constant(m.j),
+        )
         if m.axis != m.other and (not rank or m.axis % rank != m.other % rank):  # (1)
             return self.none(m.nodes[1], msg="the axes differ")
         if first is None or second is None or first.ndim != 1:  # (2)

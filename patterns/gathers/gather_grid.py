@@ -16,9 +16,18 @@ class _GatherGrid(PatternOptimization):
     min_opset = 11
     radius = 8
 
-    def corner(self, source: str, ones: list[int], ends: Sizes, cut: list[int], g: PatternRewriter, node: Node) -> list[Node]:
+    def corner(
+        self,
+        source: str,
+        ones: list[int],
+        ends: Sizes,
+        cut: list[int],
+        g: PatternRewriter,
+        node: Node,
+    ) -> list[Node]:
         """The tensor with axes of size 1, cut at these ends of some axes, if there are any."""
-        # The last node writes the result itself, whose shape is known; the shape of a Slice alone is not.
+        # The last node writes the result itself, whose shape is known; the shape of a Slice alone
+        # is not.
         made = []
         if ones:
             outputs = g.unique_name("unsqueezed") if ends else node.output
@@ -26,21 +35,29 @@ class _GatherGrid(PatternOptimization):
             source = made[-1].output[0]
         if ends:
             end, nodes = write_sizes(g, ends)
-            zeros, axes = (g.make_initializer("", values, source="places") for values in ([0] * len(cut), cut))
+            zeros, axes = (
+                g.make_initializer("", values, source="places") for values in ([0] * len(cut), cut)
+            )
             made += [*nodes, g.make_node("Slice", [source, zeros, end, axes], node.output)]
         return made or [g.make_node("Identity", [source], node.output)]
 
 
 class GatherGridPattern(_GatherGrid):
-    """Gather(Flatten(x), i · m + j) → Unsqueeze(x), for all positions (i, j) of a matrix x with m columns
+    """Gather(Flatten(x), i · m + j) → Unsqueeze(x), for all positions (i, j) of a matrix x with m
+    columns
 
-    What: recognizes positions that Range, Mul and Add make, in order, and takes the matrix itself, or its first columns.
-    Why: this is how torch's tracing exporter writes ``x[rows, columns]``, in the masks of transformers: eleven nodes.
+    What: recognizes positions that Range, Mul and Add make, in order, and takes the matrix itself,
+    or its first columns.
+    Why: this is how torch's tracing exporter writes ``x[rows, columns]``, in the masks of
+    transformers: eleven nodes.
     Refuses when:
-    1. x is not flattened to one axis, but for an axis of size 1 after it, or is not a matrix; or Gather takes another axis.
-    2. the indices are not known to be i · m + j, each counted from 0 along an axis of its own, in this order.
-    3. the rows are not known to be those of x, or the columns have another number, or another axis is longer than 1. (Where
-       the number of columns is open, more of them than x has are an error in the original: the last one is outside of x.)
+    1. x is not flattened to one axis, but for an axis of size 1 after it, or is not a matrix; or
+       Gather takes another axis.
+    2. the indices are not known to be i · m + j, each counted from 0 along an axis of its own, in
+       this order.
+    3. the rows are not known to be those of x, or the columns have another number, or another axis
+       is longer than 1. (Where the number of columns is open, more of them than x has are an error
+       in the original: the last one is outside of x.)
     4. there may be no positions, or the number of columns is not computed.
     """
 
@@ -51,7 +68,13 @@ class GatherGridPattern(_GatherGrid):
         flat = g.node_before(node.input[0])
         source = g.try_infer_shape(flat.input[0]) if is_op(flat, "Flatten", "Reshape") else None
         joined, shape = (g.try_infer_shape(name) for name in node.input)
-        if flat is None or source is None or len(source) != 2 or joined is None or node.attribute.get("axis", 0):
+        if (
+            flat is None
+            or source is None
+            or len(source) != 2
+            or joined is None
+            or node.attribute.get("axis", 0)
+        ):
             return self.none(node, msg="the operand is not a flattened matrix")  # (1)
         if joined != (source[0] * source[1], *[1] * (len(joined) - 1)):  # (1)
             return self.none(node, msg="the operand is not flattened to one axis")
@@ -61,11 +84,19 @@ class GatherGridPattern(_GatherGrid):
         ones = [axis for axis in range(len(shape)) if axis not in axes]
         rows, columns = (shape[axis] for axis in axes)
         is_part = columns != source[1]
-        if rows != source[0] or any(shape[axis] != 1 for axis in ones) or (is_part and isinstance(source[1], int)):
+        if (
+            rows != source[0]
+            or any(shape[axis] != 1 for axis in ones)
+            or (is_part and isinstance(source[1], int))
+        ):
             return self.none(node, msg="the indices may be others than all positions")  # (3)
         ends = computed_sizes(g, node, (columns,)) if is_part else ()
-        if ends is None or (is_part and not all(is_nonzero(size) or is_given_size(g, size) for size in (rows, columns))):
-            return self.none(node, msg="there may be no positions, or the columns are not counted")  # (4)
+        if ends is None or (
+            is_part
+            and not all(is_nonzero(size) or is_given_size(g, size) for size in (rows, columns))
+        ):
+            # (4)
+            return self.none(node, msg="there may be no positions, or the columns are not counted")
         ones = [*ones, *range(len(shape), len(shape) + len(joined) - 1)]
         return MatchResult(self, [node], partial(self.corner, flat.input[0], ones, ends, [axes[1]]))
 
@@ -77,7 +108,9 @@ class GatherGridPattern(_GatherGrid):
             return None
         for rows, place in (total.input, total.input[::-1]):
             product = g.node_before(rows)
-            for row, factor in (product.input, product.input[::-1]) if is_op(product, "Mul") else ():
+            for row, factor in (
+                (product.input, product.input[::-1]) if is_op(product, "Mul") else ()
+            ):
                 known = g.info(factor).data or g.get_ints(factor)
                 first, second = counted_from_end(g, row), counted_from_end(g, place)
                 if first is None or second is None or known is None:
@@ -87,9 +120,10 @@ class GatherGridPattern(_GatherGrid):
         return None
 
     examples = Example.only(
-        "agraph (bool[b,s] m) => (bool[b,1,s,1] y) <int64 o = {0}, int64 i = {1}, int64[2] j = {1, 2}, int64[1] k = {0}> "
-        "{ h = Shape(m) n = Gather(h, o) c = Gather(h, i) f = Flatten <axis = 2> (m) r = Range(o, n, i) u = Unsqueeze(r, j) "
-        "q = Range(o, c, i) w = Unsqueeze(q, k) v = Unsqueeze(c, k) p = Mul(u, v) t = Add(p, w) y = Gather(f, t) }",
+        "agraph (bool[b,s] m) => (bool[b,1,s,1] y) <int64 o = {0}, int64 i = {1}, "
+        "int64[2] j = {1, 2}, int64[1] k = {0}> { h = Shape(m) n = Gather(h, o) c = Gather(h, i) "
+        "f = Flatten <axis = 2> (m) r = Range(o, n, i) u = Unsqueeze(r, j) q = Range(o, c, i) "
+        "w = Unsqueeze(q, k) v = Unsqueeze(c, k) p = Mul(u, v) t = Add(p, w) y = Gather(f, t) }",
         "<int64[2] a = {1, 3}> { y = Unsqueeze(m, a) }",
     )
 
@@ -97,16 +131,19 @@ class GatherGridPattern(_GatherGrid):
 class GatherNDGridPattern(_GatherGrid):
     """GatherND(x, all positions (i, j) with i < n and j < m) → Slice(x, 0:n, 0:m)
 
-    What: recognizes positions that Range, Expand and Concat make, and takes the corner of x at once, or x where that is all;
-    axes of size 1 of the positions are put in before that.
+    What: recognizes positions that Range, Expand and Concat make, and takes the corner of x at
+    once, or x where that is all; axes of size 1 of the positions are put in before that.
     Why: eight nodes and a large tensor of indices, in the masks of all decoders that torch exports.
     Refuses when:
-    1. the indices are not known to be all positions of a grid in order, each number counted from 0 along an axis of its own, by
-       Range, Unsqueeze, Reshape, Expand; or there are batch axes.
-    2. the rank of x is unknown, or the size of an axis of x is another number than the size of the grid. (For other sizes,
-       positions outside of x are an error in the original, unless there are none.)
-    3. no nodes above compute the sizes of the grid (the target of an Expand, or numbers), and no tensors have them.
-    4. the grid may have no positions, and then more columns than x; or it takes one position of an axis.
+    1. the indices are not known to be all positions of a grid in order, each number counted from 0
+       along an axis of its own, by Range, Unsqueeze, Reshape, Expand; or there are batch axes.
+    2. the rank of x is unknown, or the size of an axis of x is another number than the size of the
+       grid. (For other sizes, positions outside of x are an error in the original, unless there are
+       none.)
+    3. no nodes above compute the sizes of the grid (the target of an Expand, or numbers), and no
+       tensors have them.
+    4. the grid may have no positions, and then more columns than x; or it takes one position of an
+       axis.
     """
 
     anchors = ("GatherND",)
@@ -119,27 +156,40 @@ class GatherNDGridPattern(_GatherGrid):
             return self.none(node, msg="the indices are not all positions of a grid, in order")
         sizes = grid.sizes
         # A symbolic size that is too small makes the original fail, so its results cannot differ.
-        if source is None or any(isinstance(a, int) and a != b for a, b in zip(source, sizes, strict=False)):  # (2)
+        # (2)
+        if source is None or any(
+            isinstance(a, int) and a != b for a, b in zip(source, sizes, strict=False)
+        ):
             return self.none(node, msg="the tensor may be smaller than the grid")
         cut = [axis for axis, size in enumerate(sizes) if size != source[axis]]
-        if cut and not all(size != 1 and (is_nonzero(size) or is_given_size(g, size)) for size in sizes):  # (4)
+        # (4)
+        if cut and not all(
+            size != 1 and (is_nonzero(size) or is_given_size(g, size)) for size in sizes
+        ):
             return self.none(node, msg="the grid may be empty, and larger than the tensor")
         ends = computed_sizes(g, node, tuple(sizes[axis] for axis in cut)) if cut else ()
         if ends is None:  # (3)
             return self.none(node, msg="the sizes of the grid are not computed")
         ones = [axis for axis in range(len(grid.shape)) if axis not in grid.axes]
-        return MatchResult(self, [node], partial(self.corner, node.input[0], ones, ends, [grid.axes[axis] for axis in cut]))
+        return MatchResult(
+            self,
+            [node],
+            partial(self.corner, node.input[0], ones, ends, [grid.axes[axis] for axis in cut]),
+        )
 
     examples = Example.pairs(
-        "agraph (int64[b,c] ids, float[d,e] x, bool[b] p, bool[c] q) => (float[b,c] y) "
-        "<int64 i = {0}, int64 j = {1}, int64[1] k = {-1}> "
-        "{ s = Shape(ids) n = Size(p) m = Size(q) r = Range(i, n, j) c = Range(i, m, j) u = Unsqueeze(r, k) v = Expand(u, s) "
-        "w = Expand(c, s) f = Unsqueeze(v, k) h = Unsqueeze(w, k) t = Concat <axis = -1> (f, h) y = GatherND(x, t) }",
+        "agraph (int64[b,c] ids, float[d,e] x, bool[b] p, bool[c] q) "
+        "=> (float[b,c] y) <int64 i = {0}, int64 j = {1}, int64[1] k = {-1}> { s = Shape(ids) "
+        "n = Size(p) m = Size(q) r = Range(i, n, j) c = Range(i, m, j) u = Unsqueeze(r, k) "
+        "v = Expand(u, s) w = Expand(c, s) f = Unsqueeze(v, k) h = Unsqueeze(w, k) "
+        "t = Concat <axis = -1> (f, h) y = GatherND(x, t) }",
         "<int64[2] z = {0, 0}, int64[2] k = {0, 1}> { s = Shape(ids) y = Slice(x, z, s, k) }",
-        "agraph (bool[b] p, float[d,c] x) => (float[b,1,c] y) <int64 i = {0}, int64 j = {1}, int64[2] k = {1, 2}, "
-        "int64[2] o = {0, 1}, int64[1] q = {-1}> { l = Shape(p) n = Gather(l, i) h = Shape(x) g = Gather(h, j) "
-        "r = Range(i, n, j) c = Range(i, g, j) u = Unsqueeze(r, k) v = Unsqueeze(c, o) m = Max(u, v) s = Shape(m) "
-        "w = Expand(u, s) z = Expand(v, s) f = Unsqueeze(w, q) a = Unsqueeze(z, q) "
-        "t = Concat <axis = -1> (f, a) y = GatherND(x, t) }",
-        "<int64[1] o = {0}, int64[1] e = {1}> { n = Shape(p) u = Unsqueeze(x, e) y = Slice(u, o, n, o) }",
+        "agraph (bool[b] p, float[d,c] x) "
+        "=> (float[b,1,c] y) <int64 i = {0}, int64 j = {1}, int64[2] k = {1, 2}, int64[2] o = {0, "
+        "1}, int64[1] q = {-1}> { l = Shape(p) n = Gather(l, i) h = Shape(x) g = Gather(h, j) "
+        "r = Range(i, n, j) c = Range(i, g, j) u = Unsqueeze(r, k) v = Unsqueeze(c, o) "
+        "m = Max(u, v) s = Shape(m) w = Expand(u, s) z = Expand(v, s) f = Unsqueeze(w, q) "
+        "a = Unsqueeze(z, q) t = Concat <axis = -1> (f, a) y = GatherND(x, t) }",
+        "<int64[1] o = {0}, int64[1] e = {1}> { n = Shape(p) u = Unsqueeze(x, e) "
+        "y = Slice(u, o, n, o) }",
     )

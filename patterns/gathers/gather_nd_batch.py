@@ -12,9 +12,12 @@ class GatherNDBatchPattern(PatternOptimization):
     What: leaves out the first columns of the indices, which count through the first axes of x.
     Why: ``x[torch.arange(n), i]`` exports this way, with four to six nodes for the first column.
     Refuses when:
-    1. the indices are not concatenated from columns, there are batch axes already, or a shape is unknown.
-    2. the first column does not count along the first axis from 0 to the size of x, or no other column is left.
-    3. all columns count so: `GatherNDGridPattern` takes a corner of x, as soon as its sizes are known.
+    1. the indices are not concatenated from columns, there are batch axes already, or a shape is
+       unknown.
+    2. the first column does not count along the first axis from 0 to the size of x, or no other
+       column is left.
+    3. all columns count so: `GatherNDGridPattern` takes a corner of x, as soon as its sizes are
+       known.
     """
 
     anchors = ("GatherND",)
@@ -23,11 +26,23 @@ class GatherNDBatchPattern(PatternOptimization):
     min_opset = 12
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        columns, grid, source = columns_of(g, node.input[1]), g.try_infer_shape(node.input[1]), g.try_infer_shape(node.input[0])
-        if len(columns) < 2 or grid is None or source is None or node.attribute.get("batch_dims", 0):  # (1)
+        columns, grid, source = (
+            columns_of(g, node.input[1]),
+            g.try_infer_shape(node.input[1]),
+            g.try_infer_shape(node.input[0]),
+        )
+        # (1)
+        if (
+            len(columns) < 2
+            or grid is None
+            or source is None
+            or node.attribute.get("batch_dims", 0)
+        ):
             return self.none(node, msg="the indices are not columns, or a shape is unknown")
         count = 0
-        while count < len(columns) - 1 and source[count : count + 1] == grid[:-1][count : count + 1]:
+        while (
+            count < len(columns) - 1 and source[count : count + 1] == grid[:-1][count : count + 1]
+        ):
             if counted_column(g, columns[count], grid[:-1]) != count:
                 break
             count += 1
@@ -37,13 +52,19 @@ class GatherNDBatchPattern(PatternOptimization):
             return self.none(node, msg="all columns count")
         return MatchResult(self, [node], partial(self._shortened, columns[count:], count))
 
-    def _shortened(self, columns: Sequence[str], count: int, g: PatternRewriter, node: Node) -> list[Node]:
+    def _shortened(
+        self, columns: Sequence[str], count: int, g: PatternRewriter, node: Node
+    ) -> list[Node]:
         left = g.op.Concat(*columns, axis=-1) if len(columns) > 1 else columns[0]
-        return [*g.created, g.make_node("GatherND", [node.input[0], left], node.output, batch_dims=count)]
+        return [
+            *g.created,
+            g.make_node("GatherND", [node.input[0], left], node.output, batch_dims=count),
+        ]
 
     examples = Example.only(
-        "agraph (float[b,3,4] x, int64[b,1] i) => (float[b,4] y) <int64 z = {0}, int64 j = {1}, int64[1] k = {-1}> "
-        "{ s = Shape(x) n = Gather(s, z) r = Range(z, n, j) u = Unsqueeze(r, k) t = Concat <axis = -1> (u, i) "
+        "agraph (float[b,3,4] x, int64[b,1] i) "
+        "=> (float[b,4] y) <int64 z = {0}, int64 j = {1}, int64[1] k = {-1}> { s = Shape(x) "
+        "n = Gather(s, z) r = Range(z, n, j) u = Unsqueeze(r, k) t = Concat <axis = -1> (u, i) "
         "y = GatherND(x, t) }",
         "{ y = GatherND <batch_dims = 1> (x, i) }",
         ranges=(("i", 0, 2),),

@@ -7,10 +7,12 @@ from .._nodes import is_op, replaced_by
 class GatherNDRowsPattern(PatternOptimization):
     """GatherND(x, Unsqueeze(i, -1)) → Gather(x, i)
 
-    What: takes the same positions of the first axis by the simpler operator; the same where the indices are a constant column.
+    What: takes the same positions of the first axis by the simpler operator; the same where the
+    indices are a constant column.
     Why: a node less, and Gather is known to more patterns.
     Refuses when:
-    1. there are batch axes, or the indices are neither constant nor the result of an Unsqueeze that adds their last axis.
+    1. there are batch axes, or the indices are neither constant nor the result of an Unsqueeze that
+       adds their last axis.
     2. the indices are not known to be a column: more than the first axis may be indexed.
     3. rows may be empty: onnxruntime's GatherND does not check the indices then.
     """
@@ -33,7 +35,8 @@ class GatherNDRowsPattern(PatternOptimization):
         return MatchResult(self, [node], replaced_by("Gather", node.input[0], above.input[0]))
 
     examples = Example.pairs(
-        "agraph (float[9,4] x, int64[b] i) => (float[b,4] y) <int64[1] k = {-1}> { u = Unsqueeze(i, k) y = GatherND(x, u) }",
+        "agraph (float[9,4] x, int64[b] i) => (float[b,4] y) <int64[1] k = {-1}> { "
+        "u = Unsqueeze(i, k) y = GatherND(x, u) }",
         "{ y = Gather(x, i) }",
         "agraph (float[9,4] x) => (float[2,4] y) <int64[2,1] i = {3, -1}> { y = GatherND(x, i) }",
         "<int64[2] i = {3, -1}> { y = Gather(x, i) }",

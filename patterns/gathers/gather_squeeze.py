@@ -1,4 +1,13 @@
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Scalar,
+    Symbol,
+)
 
 
 class GatherSqueezePattern(EasyPatternOptimization):

@@ -1,6 +1,15 @@
 import numpy as np
 
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Scalar,
+    Symbol,
+)
 
 from .._folding import constant
 
@@ -22,7 +31,12 @@ class GatherUnsqueezePattern(EasyPatternOptimization):
         rank = g.info(m.x).rank
         if g.info(m.index).rank != 0:  # (1)
             return self.none(m.nodes[0], msg="the index has a rank other than 0")
-        if not rank or not isinstance(m.axes, list) or [axis % rank for axis in m.axes] != [m.axis % rank]:  # (2)
+        # (2)
+        if (
+            not rank
+            or not isinstance(m.axes, list)
+            or [axis % rank for axis in m.axes] != [m.axis % rank]
+        ):
             return self.none(m.nodes[1], msg="it is not the same axis")
         return m.derive(vector=np.atleast_1d(constant(g, m.index)))
 

@@ -1,4 +1,12 @@
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 from .._nodes import axis_of
 
@@ -6,7 +14,8 @@ from .._nodes import axis_of
 class GatherVectorSqueezePattern(EasyPatternOptimization):
     """Squeeze(Gather(x, Unsqueeze(i), axis=k), k) → Gather(x, i, axis=k)
 
-    What: gives the position as a number; where a Squeeze leaves one of the axes of i, it leaves none.
+    What: gives the position as a number; where a Squeeze leaves one of the axes of i, it leaves
+    none.
     Why: one or two nodes less; experts of a model are chosen this way.
     Refuses when:
     1. the rank of x or the position is unknown, or the position is not a vector of one element.
@@ -15,12 +24,17 @@ class GatherVectorSqueezePattern(EasyPatternOptimization):
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, i: Symbol) -> Symbol:
         above = g.op.Unsqueeze if g.option("put in") else g.op.Squeeze
-        return g.op.Squeeze(g.op.Gather(x, above(i, axes=g.capture("axes")), axis=g.capture("axis")), axes=g.capture("dropped"))
+        return g.op.Squeeze(
+            g.op.Gather(x, above(i, axes=g.capture("axes")), axis=g.capture("axis")),
+            axes=g.capture("dropped"),
+        )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         rank, shape = g.info(m.x).rank, g.try_infer_shape(m.i)
         if not rank or shape is None or g.try_infer_shape(m.nodes[0].output[0]) != (1,):  # (1)
-            return self.none(m.nodes[1], msg="the position is not a vector of one element, or a rank is unknown")
+            return self.none(
+                m.nodes[1], msg="the position is not a vector of one element, or a rank is unknown"
+            )
         if [axis % rank for axis in m.dropped] != [axis_of(g, m.nodes[1])]:  # (2)
             return self.none(m.nodes[2], msg="another axis is taken out")
         return m.derive(rank=len(shape))
@@ -33,7 +47,9 @@ class GatherVectorSqueezePattern(EasyPatternOptimization):
         "agraph (float[a,9,b] x, int64 i) => (float[a,b] y) <int64[1] o = {0}, int64[1] k = {1}> "
         "{ u = Unsqueeze(i, o) g = Gather <axis = 1> (x, u) y = Squeeze(g, k) }",
         "{ y = Gather <axis = 1> (x, i) }",
-        _start + "<int64[1] o = {0}, int64[1] k = {1}> { u = Squeeze(i, o) g = Gather <axis = 1> (x, u) y = Squeeze(g, k) }",
+        _start
+        + "<int64[1] o = {0}, int64[1] k = {1}> { u = Squeeze(i, o) g = Gather <axis = 1> (x, u) y"
+        " = Squeeze(g, k) }",
         _start + "<int64[2] o = {0, 1}> { u = Squeeze(i, o) y = Gather <axis = 1> (x, u) }",
         ranges=(("i", 0, 8),),
     )

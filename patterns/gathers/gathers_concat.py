@@ -7,7 +7,8 @@ class GathersConcatPattern(PatternOptimization):
     """Concat(Gather(x, i), Gather(x, j), ...) → Gather(x, Concat(i, j, ...))
 
     What: takes all positions at once.
-    Why: the indices are smaller than what they take, often constants, or the parts of a Split whose whole is at hand.
+    Why: the indices are smaller than what they take, often constants, or the parts of a Split whose
+    whole is at hand.
     Refuses when:
     1. an operand is not a Gather from the same tensor, along the axis of the Concat, by a vector.
     2. something else reads one of them: it would be taken twice.
@@ -21,9 +22,14 @@ class GathersConcatPattern(PatternOptimization):
         gathers = [n for name in node.input if is_op(n := g.node_before(name), "Gather")]
         if len(gathers) < max(len(node.input), 2):
             return self.none(node, msg="not only Gathers")
-        types = {(n.input[0], axis_of(g, n), g.info(n.input[1]).rank, g.try_infer_type(n.input[1])) for n in gathers}
+        types = {
+            (n.input[0], axis_of(g, n), g.info(n.input[1]).rank, g.try_infer_type(n.input[1]))
+            for n in gathers
+        }
         if len(types) > 1 or any(found[1:3] != (axis, 1) or not found[3] for found in types):  # (1)
-            return self.none(node, msg="not Gathers by vectors from one tensor along the axis of the Concat")
+            return self.none(
+                node, msg="not Gathers by vectors from one tensor along the axis of the Concat"
+            )
         if not all(g.is_exclusive(name) for name in node.input):  # (2)
             return self.none(node, msg="something else reads a part")
         return MatchResult(self, [*gathers, node], self._joined)
@@ -31,10 +37,18 @@ class GathersConcatPattern(PatternOptimization):
     def _joined(self, g: PatternRewriter, *nodes: Node) -> list[Node]:
         *gathers, _ = nodes
         places = g.make_node("Concat", [gather.input[1] for gather in gathers], axis=0)
-        return [places, g.make_node("Gather", [gathers[0].input[0], *places.output], nodes[-1].output, **gathers[0].attribute)]
+        return [
+            places,
+            g.make_node(
+                "Gather",
+                [gathers[0].input[0], *places.output],
+                nodes[-1].output,
+                **gathers[0].attribute,
+            ),
+        ]
 
     examples = Example.only(
-        "agraph (float[a,9] x, int64[2] i, int64[3] j) => (float[a,5] y) "
-        "{ p = Gather <axis = 1> (x, i) q = Gather <axis = -1> (x, j) y = Concat <axis = 1> (p, q) }",
+        "agraph (float[a,9] x, int64[2] i, int64[3] j) => (float[a,5] y) { "
+        "p = Gather <axis = 1> (x, i) q = Gather <axis = -1> (x, j) y = Concat <axis = 1> (p, q) }",
         "{ k = Concat <axis = 0> (i, j) y = Gather <axis = 1> (x, k) }",
     )

@@ -25,17 +25,23 @@ class SliceGatherPattern(PatternOptimization):
         cut = cut_of(g, producer) if is_op(producer, "Slice") else None
         indices = g.get_computed_constant(node.input[1])
         if cut is None or indices is None or cut.axis != axis_of(g, node):  # (1)
-            return self.none(node, msg="the indices are not constant, or not on the axis of a constant Slice")
+            return self.none(
+                node, msg="the indices are not constant, or not on the axis of a constant Slice"
+            )
         length = cut.end - cut.start
         if ((indices < -length) | (indices >= length)).any():  # (2)
             return self.none(node, msg="an index points outside")
         if not g.is_exclusive(node.input[0]):  # (3)
             return self.none(cut.node, msg="the Slice is read elsewhere")
         shifted = np.asarray(indices % length + cut.start, dtype=indices.dtype)
-        return MatchResult(self, [cut.node, node], replaced_by("Gather", cut.node.input[0], shifted, **node.attribute))
+        return MatchResult(
+            self,
+            [cut.node, node],
+            replaced_by("Gather", cut.node.input[0], shifted, **node.attribute),
+        )
 
     examples = Example.only(
-        "agraph (float[a,5] x) => (float[a] y) <int64[1] s = {1}, int64[1] e = {4}, int64[1] k = {1}, int64 i = {-1}> "
-        "{ t = Slice(x, s, e, k) y = Gather <axis = 1> (t, i) }",
+        "agraph (float[a,5] x) => (float[a] y) <int64[1] s = {1}, int64[1] e = {4}, "
+        "int64[1] k = {1}, int64 i = {-1}> { t = Slice(x, s, e, k) y = Gather <axis = 1> (t, i) }",
         "<int64 i = {3}> { y = Gather <axis = 1> (x, i) }",
     )

@@ -1,4 +1,12 @@
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 
 class TransposeGatherPattern(EasyPatternOptimization):
@@ -14,7 +22,9 @@ class TransposeGatherPattern(EasyPatternOptimization):
     interior = "keep"
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, indices: Symbol) -> Symbol:
-        return g.op.Gather(g.op.Transpose(x, perm=g.capture("perm")), indices, axis=g.capture("axis"))
+        return g.op.Gather(
+            g.op.Transpose(x, perm=g.capture("perm")), indices, axis=g.capture("axis")
+        )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         axis, rank = m.axis % len(m.perm), g.info(m.indices).rank

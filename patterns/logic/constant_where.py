@@ -1,4 +1,12 @@
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 from .._proofs import keeps_shape
 
@@ -11,7 +19,8 @@ class ConstantWherePattern(EasyPatternOptimization):
     Refuses when:
     1. the condition is not constant, or differs from place to place.
     2. the branch may be broadcast to the shape of the condition or of the other branch.
-    3. (none: runtimes that select by adding lose the sign of a zero, which is why the grade is ``rounding``.)
+    3. (none: runtimes that select by adding lose the sign of a zero, which is why the grade is
+       ``rounding``.)
     """
 
     exactness = "rounding"
@@ -32,7 +41,8 @@ class ConstantWherePattern(EasyPatternOptimization):
         return chosen
 
     examples = Example.pairs(
-        "agraph (float[a,b] x, float[b] z) => (float[a,b] y) <bool[1] c = {0}> { t = Where(c, z, x) y = Relu(t) }",
+        "agraph (float[a,b] x, float[b] z) => (float[a,b] y) <bool[1] c = {0}> { "
+        "t = Where(c, z, x) y = Relu(t) }",
         "{ y = Relu(x) }",
         "agraph (float[a,b] x, bool[b] c) => (float[a,b] y) { t = Where(c, x, x) y = Relu(t) }",
         "{ y = Relu(x) }",

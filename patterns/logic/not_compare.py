@@ -2,7 +2,12 @@ from onnx import TensorProto
 
 from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
 
-_OPPOSITES = {"Greater": "LessOrEqual", "Less": "GreaterOrEqual", "GreaterOrEqual": "Less", "LessOrEqual": "Greater"}
+_OPPOSITES = {
+    "Greater": "LessOrEqual",
+    "Less": "GreaterOrEqual",
+    "GreaterOrEqual": "Less",
+    "LessOrEqual": "Greater",
+}
 
 
 class NotComparePattern(EasyPatternOptimization):
@@ -11,7 +16,8 @@ class NotComparePattern(EasyPatternOptimization):
     What: compares the other way round.
     Why: one pass over the result less.
     Refuses when:
-    1. a and b are not integers of 32 or 64 bits: with NaN neither comparison is true, and narrower ones have no kernels.
+    1. a and b are not integers of 32 or 64 bits: with NaN neither comparison is true, and narrower
+       ones have no kernels.
     """
 
     min_opset = 12

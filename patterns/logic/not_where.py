@@ -8,7 +8,8 @@ class NotWherePattern(EasyPatternOptimization):
     Why: one pass over the condition less.
     Refuses when:
     1. Not gives a branch, not the condition (the form of the subgraph says so).
-    2. (none: runtimes that select by adding lose the sign of a zero in one branch, which is why the grade is ``rounding``.)
+    2. (none: runtimes that select by adding lose the sign of a zero in one branch, which is why the
+       grade is ``rounding``.)
     """
 
     interior = "keep"
@@ -22,6 +23,7 @@ class NotWherePattern(EasyPatternOptimization):
         return g.op.Where(c, b, a)
 
     examples = Example.only(
-        "agraph (bool[a,b] c, float[a,b] x, float[b] z) => (float[a,b] y) { t = Not(c) y = Where(t, x, z) }",
+        "agraph (bool[a,b] c, float[a,b] x, float[b] z) => (float[a,b] y) { t = Not(c) "
+        "y = Where(t, x, z) }",
         "{ y = Where(c, z, x) }",
     )

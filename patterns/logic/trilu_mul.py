@@ -7,16 +7,21 @@ from .._nodes import is_op
 from .._shapes import MIRRORED
 
 _FIRST: Final = {"Greater": 1, "GreaterOrEqual": 0}
-"""The least difference, column minus row, for which a comparison of the column with the row holds."""
+"""The least difference, column minus row, for which a comparison of the column with the row
+holds.
+"""
 _LAST: Final = {"Less": -1, "LessOrEqual": 0}
 """The largest one."""
 
 
 class TriluMulPattern(PatternOptimization):
-    """Trilu(x, k) · Cast(column > row) → Trilu(x, k), when the comparison holds wherever Trilu keeps x
+    """Trilu(x, k) · Cast(column > row) → Trilu(x, k), when the comparison holds wherever Trilu
+    keeps x
 
-    What: drops a mask of positions, which Range counts, that is 1 inside of the triangle; outside, the product is 0 anyway.
-    Why: saves a comparison, a conversion and a product of full size: torch computes the mask of a decoder twice.
+    What: drops a mask of positions, which Range counts, that is 1 inside of the triangle; outside,
+    the product is 0 anyway.
+    Why: saves a comparison, a conversion and a product of full size: torch computes the mask of a
+    decoder twice.
     Refuses when:
     1. the operands are not a triangle and a comparison of columns with rows, counted from 0.
     2. the shapes are not known to be equal.
@@ -30,23 +35,36 @@ class TriluMulPattern(PatternOptimization):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         for name, other in (tuple(node.input), tuple(node.input)[::-1]):
             triangle, cast = g.node_before(name), g.node_before(other)
-            if triangle is None or cast is None or not is_op(triangle, "Trilu") or not is_op(cast, "Cast"):
+            if (
+                triangle is None
+                or cast is None
+                or not is_op(triangle, "Trilu")
+                or not is_op(cast, "Cast")
+            ):
                 continue
             comparison = g.node_before(cast.input[0])
             operator = self._columns_to_rows(g, comparison)
             if operator is None:  # (1)
                 return self.none(cast, msg="not a comparison of columns with rows")
-            if not g.same_shape(name, other) or g.info(name).rank != g.info(node.output[0]).rank:  # (2)
+            # (2)
+            if not g.same_shape(name, other) or g.info(name).rank != g.info(node.output[0]).rank:
                 return self.none(node, msg="the shapes are not known to be equal")
-            k = g.get_constant_scalar(triangle.input[1]) if triangle.input[1:] and triangle.input[1] else 0
+            k = (
+                g.get_constant_scalar(triangle.input[1])
+                if triangle.input[1:] and triangle.input[1]
+                else 0
+            )
             is_upper = g.get_attribute(triangle, "upper", 1)
             bound = (_FIRST if is_upper else _LAST).get(operator)
-            if not isinstance(k, int) or bound is None or (k < bound if is_upper else k > bound):  # (3)
+            # (3)
+            if not isinstance(k, int) or bound is None or (k < bound if is_upper else k > bound):
                 return self.none(triangle, msg="the triangle is larger than the mask")
             return MatchResult(self, [triangle, comparison, cast, node], self._without_mask)
         return self.none(node, msg="not a triangle and a mask")  # (1)
 
-    def _without_mask(self, g: PatternRewriter, triangle: Node, comparison: Node, cast: Node, node: Node) -> list[Node]:
+    def _without_mask(
+        self, g: PatternRewriter, triangle: Node, comparison: Node, cast: Node, node: Node
+    ) -> list[Node]:
         kept = [] if g.is_used_only_by(cast.output[0], node) else [comparison, cast]
         if not kept and not g.is_used_only_by(comparison.output[0], cast):
             kept = [comparison]
@@ -54,18 +72,23 @@ class TriluMulPattern(PatternOptimization):
 
     @staticmethod
     def _columns_to_rows(g: GraphView, node: Node | None) -> str | None:
-        """How a comparison of positions compares the column with the row, ``None`` for another node."""
+        """How a comparison of positions compares the column with the row, ``None`` for another
+        node.
+        """
         if node is None or node.op_type not in MIRRORED or node.domain:
             return None
         operators: dict[object, str] = {(-1, -2): node.op_type, (-2, -1): MIRRORED[node.op_type]}
         return operators.get(tuple(counted_from_end(g, name) for name in node.input))
 
     examples = Example.pairs(
-        "agraph (float[n,n] x, bool[n] z) => (float[n,n] y) <int64 o = {0}, int64 e = {1}, int64[1] k = {1}> { s = Size(z) "
-        "r = Range(o, s, e) c = Unsqueeze(r, k) b = Greater(r, c) m = Cast <to = 1> (b) t = Trilu(x, e) y = Mul(t, m) }",
+        "agraph (float[n,n] x, bool[n] z) "
+        "=> (float[n,n] y) <int64 o = {0}, int64 e = {1}, int64[1] k = {1}> { s = Size(z) "
+        "r = Range(o, s, e) c = Unsqueeze(r, k) b = Greater(r, c) m = Cast <to = 1> (b) "
+        "t = Trilu(x, e) y = Mul(t, m) }",
         "<int64 e = {1}> { y = Trilu(x, e) }",
-        "agraph (float[n,n] x, bool[n] z) => (float[n,n] y) <int64 o = {0}, int64 e = {1}, int64[1] k = {1}> "
-        "{ s = Size(z) r = Range(o, s, e) c = Unsqueeze(r, k) b = GreaterOrEqual(c, r) m = Cast <to = 1> (b) "
+        "agraph (float[n,n] x, bool[n] z) "
+        "=> (float[n,n] y) <int64 o = {0}, int64 e = {1}, int64[1] k = {1}> { s = Size(z) "
+        "r = Range(o, s, e) c = Unsqueeze(r, k) b = GreaterOrEqual(c, r) m = Cast <to = 1> (b) "
         "t = Trilu <upper = 0> (x) y = Mul(m, t) }",
         "{ y = Trilu <upper = 0> (x) }",
     )

@@ -10,7 +10,23 @@ from .._nodes import replaced_by
 
 _OPERATORS: Final = frozenset(
     (
-        *("Cast", "Not", "Neg", "Abs", "Add", "Sub", "Mul", "Div", "Max", "Min", "Where", "And", "Or", "Xor", "Equal"),
+        *(
+            "Cast",
+            "Not",
+            "Neg",
+            "Abs",
+            "Add",
+            "Sub",
+            "Mul",
+            "Div",
+            "Max",
+            "Min",
+            "Where",
+            "And",
+            "Or",
+            "Xor",
+            "Equal",
+        ),
         *("Greater", "GreaterOrEqual", "Less", "LessOrEqual"),
     )
 )
@@ -23,16 +39,20 @@ _LONGEST: Final = 16
 class TruthFunctionPattern(PatternOptimization):
     """(1 - Cast(c)) · k → Where(c, 0, k), Equal(Cast(c), 0) → Not(c), Where(c, 1, 0) → Cast(c)
 
-    What: follows a row of operators that combine a tensor of truth values with numbers, computes its result for true and for
-    false, and writes it at once: c, Not(c), Cast(c), or a choice between the two numbers.
-    Why: one pass over the tensor; exporters and models convert masks back and forth. In onnxruntime on the CPU, a Cast takes
-    0.22 of the time of Where(c, 1, 0); Where is as fast as three other operators.
+    What: follows a row of operators that combine a tensor of truth values with numbers, computes
+    its result for true and for false, and writes it at once: c, Not(c), Cast(c), or a choice
+    between the two numbers.
+    Why: one pass over the tensor; exporters and models convert masks back and forth. In onnxruntime
+    on the CPU, a Cast takes 0.22 of the time of Where(c, 1, 0); Where is as fast as three other
+    operators.
     Refuses when:
-    1. an operator is not a plain calculation: the row ends before it. (A result in another shape than c ends it too.)
+    1. an operator is not a plain calculation: the row ends before it. (A result in another shape
+       than c ends it too.)
     2. a result in between is read elsewhere: the row ends with it.
     3. the result does not depend on c, or there is no kernel of Where for its type.
     4. it would not be faster, and not less nodes at the same speed.
-    5. (none: runtimes that select by adding lose the sign of a zero, which is why the grade is ``rounding``.)
+    5. (none: runtimes that select by adding lose the sign of a zero, which is why the grade is
+       ``rounding``.)
     """
 
     anchors = ("Cast", "Where", "Not")
@@ -59,8 +79,13 @@ class TruthFunctionPattern(PatternOptimization):
             return self.none(here or node, msg="it does not depend on the truth values")
         op_type = self._operator(values)
         before, after = sum(_COSTS.get(each.op_type, 1) for each in chain), _COSTS.get(op_type, 1)
-        if (after, 1) >= (before, len(chain)) or (op_type == "Where" and not runs(g, "Where", name)):  # (3) (4)
-            return self.none(chain[-1], msg="a choice would not be faster, or there is no kernel of Where")
+        # (3) (4)
+        if (after, 1) >= (before, len(chain)) or (
+            op_type == "Where" and not runs(g, "Where", name)
+        ):
+            return self.none(
+                chain[-1], msg="a choice would not be faster, or there is no kernel of Where"
+            )
         chosen = (values[1], values[0]) if op_type == "Where" else ()
         to = element_type(values.dtype) if op_type == "Cast" else None
         return MatchResult(self, chain, replaced_by(op_type, condition, *chosen, to=to))
@@ -70,10 +95,14 @@ class TruthFunctionPattern(PatternOptimization):
         """The operator with these results for false and true."""
         if values.dtype == np.bool_:
             return "Identity" if values[1] else "Not"
-        return "Cast" if values[0] == 0 and values[1] == 1 and not np.signbit(values[0]) else "Where"
+        return (
+            "Cast" if values[0] == 0 and values[1] == 1 and not np.signbit(values[0]) else "Where"
+        )
 
     @staticmethod
-    def _result(g: GraphView, node: Node, name: str, like: str, values: np.ndarray) -> np.ndarray | None:
+    def _result(
+        g: GraphView, node: Node, name: str, like: str, values: np.ndarray
+    ) -> np.ndarray | None:
         """The results of a node for false and true, ``None`` when it is not such a calculation."""
         if node.domain or node.op_type not in _OPERATORS or not g.same_shape(node.output[0], like):
             return None
@@ -90,11 +119,14 @@ class TruthFunctionPattern(PatternOptimization):
         "agraph (bool[a,b] c) => (float[a,b] y) <float one = {1}, float low = {-10000}> "
         "{ t = Cast <to = 1> (c) u = Sub(one, t) y = Mul(u, low) }",
         "<float p = {-0.0}, float q = {-10000}> { y = Where(c, p, q) }",
-        "agraph (bool[a,b] c) => (bool[a,b] y) <int64 zero = {0}> { t = Cast <to = 7> (c) y = Equal(t, zero) }",
+        "agraph (bool[a,b] c) => (bool[a,b] y) <int64 zero = {0}> { t = Cast <to = 7> (c) "
+        "y = Equal(t, zero) }",
         "{ y = Not(c) }",
-        "agraph (bool[a,b] c, float[a,b] x, float[a,b] z) => (float[a,b] y) <float one = {1}, float zero = {0}> "
-        "{ t = Where(c, one, zero) u = Cast <to = 9> (t) y = Where(u, x, z) }",
+        "agraph (bool[a,b] c, float[a,b] x, float[a,b] z) "
+        "=> (float[a,b] y) <float one = {1}, float zero = {0}> { t = Where(c, one, zero) "
+        "u = Cast <to = 9> (t) y = Where(u, x, z) }",
         "{ y = Where(c, x, z) }",
-        "agraph (bool[a,b] c) => (float[a,b] y) <float one = {1}, float zero = {0}> { y = Where(c, one, zero) }",
+        "agraph (bool[a,b] c) => (float[a,b] y) <float one = {1}, float zero = {0}> { "
+        "y = Where(c, one, zero) }",
         "{ y = Cast <to = 1> (c) }",
     )

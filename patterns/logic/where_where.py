@@ -1,4 +1,12 @@
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 from .._shapes import broadcast_shape, same_dims
 
@@ -10,14 +18,17 @@ class WhereWherePattern(EasyPatternOptimization):
     Why: masks are applied twice, once by the model and once by its attention.
     Refuses when:
     1. the shape is not known to stay: the branch that is dropped may broadcast the others.
-    2. (none: runtimes that select by adding lose the sign of a zero, which is why the grade is ``rounding``.)
+    2. (none: runtimes that select by adding lose the sign of a zero, which is why the grade is
+       ``rounding``.)
     """
 
     interior = "keep"
     exactness = "rounding"
     min_opset = 9
 
-    def match_pattern(self, g: PatternBuilder, c: Symbol, a: Symbol, b: Symbol, d: Symbol) -> Symbol:
+    def match_pattern(
+        self, g: PatternBuilder, c: Symbol, a: Symbol, b: Symbol, d: Symbol
+    ) -> Symbol:
         # The inner choice stays where something else reads it.
         if g.option("first"):
             return g.op.Where(c, g.op.Where(c, a, b), d)
@@ -25,7 +36,9 @@ class WhereWherePattern(EasyPatternOptimization):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         shape = g.infer(m.nodes[-1])[0].shape  # (1)
-        return same_dims(broadcast_shape(g, [m.c, m.a, m.d]), shape) or self.none(m.nodes[-1], msg="the shape may change")
+        return same_dims(broadcast_shape(g, [m.c, m.a, m.d]), shape) or self.none(
+            m.nodes[-1], msg="the shape may change"
+        )
 
     def apply_pattern(self, g: PatternRewriter, c: str, a: str, d: str) -> str:
         return g.op.Where(c, a, d)

@@ -1,4 +1,6 @@
-"""Attention by its formula: softmax(q · kᵀ · scale + mask) · v, with four axes (batch, heads, length, size)."""
+"""Attention by its formula: softmax(q · kᵀ · scale + mask) · v, with four axes (batch, heads,
+length, size).
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
@@ -14,7 +16,10 @@ _PERM: Final = [0, 2, 1, 3]
 
 
 class Masked(NamedTuple):
-    """A number to add to the scores, and the queries that see no key at all; empty where there is nothing of it."""
+    """A number to add to the scores, and the queries that see no key at all.
+
+    Empty where there is nothing of it.
+    """
 
     added: str = ""
     hidden: str = ""
@@ -42,7 +47,9 @@ def merged_heads(g: PatternRewriter, x: str, features: int) -> str:
 
 def repeated_heads(g: PatternRewriter, x: str, count: int, heads: int) -> str:
     """Each of ``count`` heads of keys or values once for each query head of its group."""
-    return x if count == heads else g.op.Gather(x, np.repeat(np.arange(count), heads // count), axis=1)
+    return (
+        x if count == heads else g.op.Gather(x, np.repeat(np.arange(count), heads // count), axis=1)
+    )
 
 
 def scores_of(g: PatternRewriter, q: str, k: str, scale: float) -> str:
@@ -64,7 +71,10 @@ def weights_of(g: PatternRewriter, scores: str, mask: Masked, dtype: int) -> str
 
 
 def earlier(g: PatternRewriter, q: str, k: str, past: str) -> str:
-    """Whether a key is at or before a query, (queries, keys); ``past``: keys that come before the first query."""
+    """Whether a key is at or before a query, (queries, keys).
+
+    ``past``: keys that come before the first query.
+    """
     first = _length(g, past) if past else 0
     last = g.op.Add(_scalar(g, first), _scalar(g, _length(g, q)))
     rows = g.op.Range(_scalar(g, first), last, _scalar(g, 1))
@@ -86,9 +96,11 @@ def _scalar(g: PatternRewriter, count: int | str) -> str:
 
 
 def masked(g: PatternRewriter, mask: str, causal: str, dtype: int, *, is_safe: bool) -> Masked:
-    """The numbers to add to the scores for a mask, of Booleans or numbers, and for the keys at or before a query.
+    """The numbers to add to the scores for a mask, of Booleans or numbers, and for the keys at or
+    before a query.
 
-    The operator gives 0 for a query without any key, where the formula gives NaN, or the mean. ``is_safe``: there is none.
+    The operator gives 0 for a query without any key, where the formula gives NaN, or the mean.
+    ``is_safe``: there is none.
     """
     least = lowest(dtype)
     added = mask
@@ -122,7 +134,9 @@ def fits(g: GraphView, mask: str, total: Dim) -> bool:
 
 
 def padded(g: PatternRewriter, padding: str, value: float, dtype: int) -> str:
-    """A number to add to the scores, (batch, 1, 1, keys): 0 where the padding is positive, a value elsewhere."""
+    """A number to add to the scores, (batch, 1, 1, keys): 0 where the padding is positive, a value
+    elsewhere.
+    """
     counts = g.op.Greater(padding, np.array(0, np.int32))
     added = g.op.Where(counts, number(0, dtype), number(value, dtype))
     return g.op.Unsqueeze(added, axes=[1, 2])
@@ -150,7 +164,8 @@ def multi_head(
 
     Args:
         g: the graph.
-        packed: queries, keys and values, (batch, length, features), the latter two with four axes where they are split.
+        packed: queries, keys and values, (batch, length, features), the latter two with four axes
+            where they are split.
         further: mask, padding, and earlier keys and values.
         heads: their number.
         widths: the number of features of all heads, of queries, keys and values.

@@ -12,7 +12,9 @@ from xoptim.match import GraphView, Node
 from .._nodes import size_along
 
 LONGEST_AXIS: Final = 2**28
-"""More elements than a tensor on a GPU or a neural processor has: a buffer of WebGPU holds 2^28 bytes."""
+"""More elements than a tensor on a GPU or a neural processor has: a buffer of WebGPU holds 2^28
+bytes.
+"""
 _DEPTH: Final = 24
 _LARGEST_CONSTANT: Final = 1 << 20
 _LEAST: Final = -(2**31)
@@ -40,7 +42,17 @@ _TYPES: Final[Mapping[int, Bounds]] = {
     TensorProto.INT32: Bounds(_LEAST, _MOST),
 }
 _MOVES: Final = (
-    *("Unsqueeze", "Squeeze", "Reshape", "Slice", "Expand", "Transpose", "Identity", "Flatten", "Tile"),
+    *(
+        "Unsqueeze",
+        "Squeeze",
+        "Reshape",
+        "Slice",
+        "Expand",
+        "Transpose",
+        "Identity",
+        "Flatten",
+        "Tile",
+    ),
     *("Gather", "GatherElements", "GatherND", "ReduceMax", "ReduceMin"),
 )
 _SIZES: Final = ("NonZero", "ArgMax", "ArgMin")
@@ -79,7 +91,9 @@ def _bounds(g: GraphView, name: str, depth: int) -> Bounds | None:
 
 
 def _of_sizes(g: GraphView, node: Node) -> Bounds:
-    """The bounds of the sizes that a Shape reads: the more elements the other axes have, the shorter an open one is."""
+    """The bounds of the sizes that a Shape reads: the more elements the other axes have, the
+    shorter an open one is.
+    """
     shape = g.try_infer_shape(node.input[0])
     if not shape:
         return Bounds(0, LONGEST_AXIS)
@@ -160,7 +174,9 @@ _RULES: Final[Mapping[str, tuple[slice, Callable[[list[Bounds]], Bounds]]]] = {
 
 
 def operand_places(node: Node) -> list[int]:
-    """The places of the operands of a node that hold integers of the type of its result, or that it compares."""
+    """The places of the operands of a node that hold integers of the type of its result, or that it
+    compares.
+    """
     places = _DATA.get(node.op_type, _ALL)
     return [place for place in range(len(node.input))[places] if node.input[place]]
 

@@ -29,7 +29,9 @@ class Definition(NamedTuple):
 
 
 def definition_of(g: GraphView, node: Node) -> Definition | None:
-    """The body of a node's operator for the operator set of the graph, ``None`` when there is none that holds in it."""
+    """The body of a node's operator for the operator set of the graph, ``None`` when there is none
+    that holds in it.
+    """
     opset = g.main_opset
     found = schema(node.op_type, node.domain, opset)
     body = None if found is None else _body(g, node, found, opset)
@@ -43,14 +45,18 @@ def definition_of(g: GraphView, node: Node) -> Definition | None:
 
 
 def _body(g: GraphView, node: Node, found: Any, opset: int) -> FunctionProto | None:
-    """The newest body that is not newer than an operator set; ``found`` is a schema, whose stubs lack bodies."""
+    """The newest body that is not newer than an operator set.
+
+    ``found`` is a schema, whose stubs lack bodies.
+    """
     fixed = [each for each in found.function_opset_versions if each <= opset]
     if found.has_function and fixed:
         return _parsed(found.get_function_with_opset_version(max(fixed)))
     versions = [each for each in found.context_dependent_function_opset_versions if each <= opset]
     if not found.has_context_dependent_function or not versions:
         return None
-    # Without a bound, onnxruntime's Clip makes infinity finite; the type of an operand that is left out is not known.
+    # Without a bound, onnxruntime's Clip makes infinity finite; the type of an operand that is left
+    # out is not known.
     infos = [g.info(name) for name in node.input]
     if len(infos) < len(found.inputs) or not all(info.dtype for info in infos):
         return None
@@ -75,7 +81,9 @@ def _length(dim: Dim) -> int | None:
 
 
 def _is_same_form(node: NodeProto, version: int, opset: int) -> bool:
-    """Whether an operator has the same operands and attributes in two operator sets, and the node has no subgraph."""
+    """Whether an operator has the same operands and attributes in two operator sets, and the node
+    has no subgraph.
+    """
     before, now = (schema(node.op_type, node.domain, each) for each in (version, opset))
     if before is None or now is None or any(a.g.node or a.graphs for a in node.attribute):
         return False

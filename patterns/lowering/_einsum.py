@@ -16,7 +16,9 @@ _ELLIPSIS = "..."
 
 
 class Side(NamedTuple):
-    """The changes to an operand of the product, in this order: axes to sum, a permutation, the target of a Reshape."""
+    """The changes to an operand of the product, in this order: axes to sum, a permutation, the
+    target of a Reshape.
+    """
 
     summed: list[int]
     perm: list[int] | None
@@ -57,12 +59,17 @@ def written_out(equation: str, ranks: Sequence[int]) -> str:
 
 
 def _last(letters: str, count: int) -> str:
-    """The last letters, as axes of ellipses are aligned at their ends; none for an invalid count."""
+    """The last letters, as axes of ellipses are aligned at their ends.
+
+    None for an invalid count.
+    """
     return letters[len(letters) - count :] if count > 0 else ""
 
 
 def terms_of(equation: str, shapes: Sequence[Shape]) -> tuple[list[str], str] | None:
-    """The letters of the operands and of the result, ``None`` for an equation that `parse` refuses, or of other ranks."""
+    """The letters of the operands and of the result, ``None`` for an equation that `parse` refuses,
+    or of other ranks.
+    """
     found = parse(written_out(equation, [len(shape) for shape in shapes]), len(shapes))
     if found is None:
         return None
@@ -91,8 +98,12 @@ def permutation_to(letters: str, wanted: str) -> list[int] | None:
     return None if letters == wanted else [letters.index(letter) for letter in wanted]
 
 
-def contraction(g: GraphView, terms: Sequence[str], result: str, lengths: Mapping[str, Dim]) -> Contraction:
-    """The product of two operands over the letters that they share and the result lacks. There is at least one.
+def contraction(
+    g: GraphView, terms: Sequence[str], result: str, lengths: Mapping[str, Dim]
+) -> Contraction:
+    """The product of two operands over the letters that they share and the result lacks.
+
+    There is at least one.
 
     Raises:
         Declined: when a Reshape would need sizes at run time.
@@ -124,8 +135,14 @@ def _in_order(
     shape = tuple(_size(group, lengths) for group in (*left_groups[:-1], right_groups[-1]))
     split = batch + rows + columns
     sides = (
-        Side(left_axes, permutation_to(left, batch + rows + summed), _joined(g, left_groups, lengths)),
-        Side(right_axes, permutation_to(right, batch + summed + columns), _joined(g, right_groups, lengths)),
+        Side(
+            left_axes, permutation_to(left, batch + rows + summed), _joined(g, left_groups, lengths)
+        ),
+        Side(
+            right_axes,
+            permutation_to(right, batch + summed + columns),
+            _joined(g, right_groups, lengths),
+        ),
     )
     target = reshape_or_none(g, shape, tuple(lengths[c] for c in split))
     return Contraction(order, sides, target, permutation_to(split, result))
@@ -135,7 +152,11 @@ def _size(group: Sequence[str], lengths: Mapping[str, Dim]) -> Dim:
     return product(lengths[letter] for letter in group)
 
 
-def _joined(g: GraphView, groups: Sequence[Sequence[str]], lengths: Mapping[str, Dim]) -> list[int] | None:
-    """The target of a Reshape that joins the axes of each group, ``None`` when there is nothing to join."""
+def _joined(
+    g: GraphView, groups: Sequence[Sequence[str]], lengths: Mapping[str, Dim]
+) -> list[int] | None:
+    """The target of a Reshape that joins the axes of each group, ``None`` when there is nothing to
+    join.
+    """
     source = tuple(lengths[letter] for group in groups for letter in group)
     return reshape_or_none(g, source, tuple(_size(group, lengths) for group in groups))

@@ -1,4 +1,6 @@
-"""Reshapes with constant targets, and positions in a tensor whose leading axes are joined to one."""
+"""Reshapes with constant targets, and positions in a tensor whose leading axes are joined to
+one.
+"""
 
 from collections.abc import Sequence
 from math import prod
@@ -39,7 +41,10 @@ def element_coordinates(places: np.ndarray, axis: int) -> np.ndarray:
 
 
 def rows_of(shape: Shape | None, columns: int) -> list[int] | None:
-    """The shape in which the first axes are joined, which must be static; ``None`` when a Reshape cannot make it."""
+    """The shape in which the first axes are joined, which must be static.
+
+    ``None`` when a Reshape cannot make it.
+    """
     if shape is None or columns > len(shape):
         return None
     joined, others = shape[:columns], shape[columns:]
@@ -53,7 +58,9 @@ def rows_of(shape: Shape | None, columns: int) -> list[int] | None:
 
 
 def reshaped_back(shape: Shape) -> list[int] | None:
-    """The target of a Reshape to a shape with at most one axis that is not static, ``None`` otherwise."""
+    """The target of a Reshape to a shape with at most one axis that is not static, ``None``
+    otherwise.
+    """
     unknown = [size for size in shape if not isinstance(size, int)]
     if len(unknown) > 1 or 0 in shape:
         return None

@@ -25,7 +25,9 @@ class _Lowering(EasyPatternOptimization):
 
 
 def is_written_by(node: Node, pattern: str) -> bool:
-    """Whether a pattern of this name made a node: the one of the opposite direction leaves it as it is."""
+    """Whether a pattern of this name made a node: the one of the opposite direction leaves it as it
+    is.
+    """
     return node.metadata_props().get("xoptim.pattern") == pattern
 
 

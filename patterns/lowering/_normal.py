@@ -19,13 +19,17 @@ def divided(g: PatternRewriter, x: str, axes: Sequence[int], epsilon: float) -> 
 
 
 def along_channels(g: PatternRewriter, vector: str, rank: int) -> str:
-    """A vector of one number for each channel, for a tensor of this rank with the channels along axis 1."""
+    """A vector of one number for each channel, for a tensor of this rank with the channels along
+    axis 1.
+    """
     spatial = list(range(1, rank - 1))
     return g.op.Unsqueeze(vector, axes=spatial) if spatial else vector
 
 
 def reshaped(g: PatternRewriter, x: str, target: Sequence[int] | None, like: str) -> str:
-    """The tensor in a shape that is written down, or in the one of another tensor where that has too many unknowns."""
+    """The tensor in a shape that is written down, or in the one of another tensor where that has
+    too many unknowns.
+    """
     if target is None:
         return g.op.Reshape(x, g.op.Shape(like))
     return g.op.Reshape(x, np.array(target, dtype=np.int64))

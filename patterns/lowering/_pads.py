@@ -4,7 +4,10 @@ from xoptim.match import GraphView, Match
 
 
 def padded_axes(g: GraphView, m: Match) -> list[tuple[int, int, tuple[int, int]]] | None:
-    """The axes that are padded, their lengths, and the pads at both ends; ``None`` when one of them is not known."""
+    """The axes that are padded, their lengths, and the pads at both ends.
+
+    ``None`` when one of them is not known.
+    """
     shape, pads, axes = g.try_infer_shape(m.x), m.pads, m.axes
     if shape is None or not isinstance(pads, list):
         return None

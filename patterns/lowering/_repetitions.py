@@ -12,7 +12,9 @@ from ._flat import reshape_or_none
 
 
 class Step(NamedTuple):
-    """A repetition along one axis: the axis that is added, the shape of the Expand, and the target of the Reshape."""
+    """A repetition along one axis: the axis that is added, the shape of the Expand, and the target
+    of the Reshape.
+    """
 
     axis: int
     repeats: list[int]

@@ -13,9 +13,11 @@ from ._lowering import _Lowering
 class _LowerScatter(_Lowering):
     """A tensor with elements replaced at constant positions.
 
-    Why: several providers have no kernel of the operator, which also depends on the order of threads where positions repeat.
+    Why: several providers have no kernel of the operator, which also depends on the order of
+    threads where positions repeat.
     Refuses when:
-    1. the axes that are indexed are not static, or a Reshape to the rows or back needs sizes at run time.
+    1. the axes that are indexed are not static, or a Reshape to the rows or back needs sizes at run
+       time.
     2. a position is out of range, or repeated.
     3. the numbers are added or otherwise combined with the old ones.
     """

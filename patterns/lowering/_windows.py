@@ -6,10 +6,15 @@ from typing import Any
 from xoptim.facts.dims import Dim
 
 
-def same_pads(image: Sequence[Dim], kernel: Sequence[int], form: Mapping[str, Any], *, upper: bool) -> list[int] | None:
-    """The pads of the rules SAME_UPPER and SAME_LOWER; ``None`` when an axis of the image is not static.
+def same_pads(
+    image: Sequence[Dim], kernel: Sequence[int], form: Mapping[str, Any], *, upper: bool
+) -> list[int] | None:
+    """The pads of the rules SAME_UPPER and SAME_LOWER.
 
-    A result has ceil(length / stride) elements; an odd pad is longer by one at the end (upper) or at the beginning.
+    ``None`` when an axis of the image is not static.
+
+    A result has ceil(length / stride) elements; an odd pad is longer by one at the end (upper) or
+    at the beginning.
     """
     strides = form.get("strides") or [1] * len(kernel)
     dilations = form.get("dilations") or [1] * len(kernel)

@@ -28,7 +28,14 @@ class AttentionToMultiHeadPattern(_Lowering):
     operand_types = {"q": frozenset((TensorProto.FLOAT,))}  # (1)
 
     def match_pattern(
-        self, g: PatternBuilder, q: Symbol, k: Symbol, v: Symbol, mask: Optional, pk: Optional, pv: Optional
+        self,
+        g: PatternBuilder,
+        q: Symbol,
+        k: Symbol,
+        v: Symbol,
+        mask: Optional,
+        pk: Optional,
+        pv: Optional,
     ) -> Symbol:
         return g.op.Attention(
             *(q, k, v, mask, pk, pv),
@@ -55,7 +62,12 @@ class AttentionToMultiHeadPattern(_Lowering):
         full = (shapes[0][1], past[2] + shapes[1][1])
         mask = (g.try_infer_shape(m.mask) or ()) if m.mask else (1, 1, *full)
         is_float = not m.mask or g.try_infer_type(m.mask) == TensorProto.FLOAT
-        fits = len(mask) == 4 and mask[2:] == full and mask[0] in (1, shapes[0][0]) and mask[1] in (1, m.heads)
+        fits = (
+            len(mask) == 4
+            and mask[2:] == full
+            and mask[0] in (1, shapes[0][0])
+            and mask[1] in (1, m.heads)
+        )
         if not fits or not is_float:  # (3)
             return self.none(node, msg="the mask has another form")
         if not 0 < (1.0 if m.scale is None else m.scale) < 1e30:  # (6)
@@ -77,9 +89,13 @@ class AttentionToMultiHeadPattern(_Lowering):
     examples = Example.pairs(
         f"{_start}, float[1,1,s,t] m) => (float[b,s,8] y) "
         "{ y = Attention <q_num_heads = 2, kv_num_heads = 2, scale = 0.25> (q, k, v, m) }",
-        '{ y = com.microsoft.MultiHeadAttention <num_heads = 2, scale = 0.25> (q, k, v, "", "", m) }',
-        f"{_square}, float[b,2,p,4] i, float[b,2,p,4] j) => (float[b,t,8] y, float[b,2,u,4] kc, float[b,2,u,4] vc) "
-        "{ y, kc, vc = Attention <q_num_heads = 2, kv_num_heads = 2, is_causal = 1> (q, k, v, , i, j) }",
-        '{ y, kc, vc = com.microsoft.MultiHeadAttention <num_heads = 2, unidirectional = 1> (q, k, v, "", "", "", i, j) }',
+        '{ y = com.microsoft.MultiHeadAttention <num_heads = 2, scale = 0.25> (q, k, v, "", "",'
+        " m) }",
+        f"{_square}, float[b,2,p,4] i, float[b,2,p,4] j) "
+        "=> (float[b,t,8] y, float[b,2,u,4] kc, float[b,2,u,4] vc) { "
+        "y, kc, vc = Attention <q_num_heads = 2, kv_num_heads = 2, is_causal = 1> (q, k, v, , i, "
+        "j) }",
+        "{ y, kc, vc = com.microsoft.MultiHeadAttention <num_heads = 2, unidirectional = 1> (q, k,"
+        ' v, "", "", "", i, j) }',
         opset=23,
     )

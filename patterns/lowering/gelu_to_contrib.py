@@ -10,10 +10,12 @@ from ._lowering import _Lowering, is_written_by
 class GeluToContribPattern(_Lowering):
     """Gelu(x) → com.microsoft.Gelu(x)
 
-    What: the same operator by its former name; with approximate="tanh" it is com.microsoft.FastGelu.
+    What: the same operator by its former name; with approximate="tanh" it is
+    com.microsoft.FastGelu.
     Why: some of ONNX Runtime's providers have a kernel of that name only.
     Refuses when:
-    1. the type is not float: the other operator has no kernel for it everywhere (checked by the matcher).
+    1. the type is not float: the other operator has no kernel for it everywhere (checked by the
+       matcher).
     2. `GeluToStandard` wrote the operator.
     """
 

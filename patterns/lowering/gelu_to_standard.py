@@ -11,10 +11,12 @@ from ._lowering import COMPUTED, _Lowering, is_written_by
 class GeluToStandardPattern(_Lowering):
     """com.microsoft.BiasGelu(x, b) → Gelu(x + b)
 
-    What: the standard operator; the same for com.microsoft.Gelu, and for FastGelu, which is its approximation by Tanh.
+    What: the standard operator; the same for com.microsoft.Gelu, and for FastGelu, which is its
+    approximation by Tanh.
     Why: only ONNX Runtime's own providers run the others.
     Refuses when:
-    1. the type is unknown, or has 64 bits: ONNX Runtime's constants have 32 (checked by the matcher).
+    1. the type is unknown, or has 64 bits: ONNX Runtime's constants have 32 (checked by the
+       matcher).
     2. `GeluToContrib` wrote the operator.
     """
 

@@ -10,7 +10,8 @@ from ._lowering import _Lowering
 class LowerAbsPattern(_Lowering):
     """Abs(x) of integers → Max(x, Sub(0, x))
 
-    What: takes the larger one of a number and its negative; the least integer is its own negative, as in Abs.
+    What: takes the larger one of a number and its negative; the least integer is its own negative,
+    as in Abs.
     Why: WebGPU has Abs for floats only.
     Refuses when:
     1. the numbers are not signed integers of 32 or 64 bits.

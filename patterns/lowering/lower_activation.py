@@ -12,7 +12,8 @@ from ._lowering import COMPUTED, _Lowering, narrowed, widened
 
 
 class _LowerActivation(_Lowering):
-    """An `operator` of one tensor, with attributes that are `numbers`, written with the operators of its formula.
+    """An `operator` of one tensor, with attributes that are `numbers`, written with the operators
+    of its formula.
 
     What: 16-bit floats are computed in 32 bits, as the operator does it.
     Why: some runtimes lack the operator.
@@ -40,7 +41,9 @@ class _LowerActivation(_Lowering):
             return self.none(m.nodes[0], msg="an attribute is infinite or NaN")
         return m.derive(dtype=g.try_infer_type(m.x), values=values)
 
-    def apply_pattern(self, g: PatternRewriter, x: str, dtype: int, values: dict[str, float]) -> str:
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, dtype: int, values: dict[str, float]
+    ) -> str:
         return narrowed(g, self.formula(g, widened(g, x, dtype), **values), dtype)
 
     def formula(self, g: PatternRewriter, x: str, *args: Any, **values: Any) -> str:
@@ -77,7 +80,8 @@ class LowerCeluPattern(_LowerActivation):
         "<float a = {0}, float b = {2}, float c = {1}> { d = Min(x, a) e = Div(d, b) f = Exp(e) g "
         "= Sub(f, c) h = Relu(x) i = Mul(g, b) y = Add(h, i) }",
         "agraph (float[a,4] x) => (float[a,4] y) { y = Celu(x) }",
-        "<float a = {0}, float b = {1}> { c = Min(x, a) d = Exp(c) e = Sub(d, b) f = Relu(x) y = Add(f, e) }",
+        "<float a = {0}, float b = {1}> { c = Min(x, a) d = Exp(c) e = Sub(d, b) f = Relu(x) "
+        "y = Add(f, e) }",
     )
 
 
@@ -111,9 +115,12 @@ class LowerHardSigmoidPattern(_LowerActivation):
 
     examples = Example.pairs(
         "agraph (float[a,b] x) => (float[a,b] y) { y = HardSigmoid(x) }",
-        "<float a = {0.2}, float b = {0.5}, float c = {0}, float d = {1}> { e = Mul(x, a) f = Add(e, b) y = Clip(f, c, d) }",
-        "agraph (float[a,4] x) => (float[a,4] y) { y = HardSigmoid <alpha = 0.25, beta = 0.75> (x) }",
-        "<float a = {0.25}, float b = {0.75}, float c = {0}, float d = {1}> { e = Mul(x, a) f = Add(e, b) y = Clip(f, c, d) }",
+        "<float a = {0.2}, float b = {0.5}, float c = {0}, float d = {1}> { e = Mul(x, a) "
+        "f = Add(e, b) y = Clip(f, c, d) }",
+        "agraph (float[a,4] x) => (float[a,4] y) { "
+        "y = HardSigmoid <alpha = 0.25, beta = 0.75> (x) }",
+        "<float a = {0.25}, float b = {0.75}, float c = {0}, float d = {1}> { e = Mul(x, a) "
+        "f = Add(e, b) y = Clip(f, c, d) }",
     )
 
 
@@ -184,7 +191,8 @@ class LowerShrinkPattern(_LowerActivation):
     """Shrink(x, lambd, bias) → Where(x < -lambd, x + bias, Where(x > lambd, x - bias, 0))
 
     Refuses when:
-    1. the type is unknown, not one of floating-point numbers, or has 64 bits: kernels compute in 32.
+    1. the type is unknown, not one of floating-point numbers, or has 64 bits: kernels compute in
+       32.
     2. an attribute is infinite or NaN.
     """
 
@@ -211,8 +219,8 @@ class LowerShrinkPattern(_LowerActivation):
 class LowerSoftplusPattern(_LowerActivation):
     """Softplus(x) → Relu(x) + Log(1 + Exp(-Abs(x)))
 
-    What: the logarithm of w = 1 + u as Log(w) + (u - (w - 1)) / w, which keeps the digits of a small
-    u; 16-bit floats are computed in 32 bits, as the operator does it.
+    What: the logarithm of w = 1 + u as Log(w) + (u - (w - 1)) / w, which keeps the digits of a
+    small u; 16-bit floats are computed in 32 bits, as the operator does it.
     """
 
     operator = "Softplus"
@@ -262,7 +270,8 @@ class LowerSwishPattern(_LowerActivation):
         "agraph (float[a,b] x) => (float[a,b] y) { y = Swish(x) }",
         "{ a = Sigmoid(x) y = Mul(x, a) }",
         "agraph (float16[a,4] x) => (float16[a,4] y) { y = Swish <alpha = 1.5> (x) }",
-        "<float a = {1.5}> { b = Cast <to = 1> (x) c = Mul(b, a) d = Sigmoid(c) e = Mul(b, d) y = Cast <to = 10> (e) }",
+        "<float a = {1.5}> { b = Cast <to = 1> (x) c = Mul(b, a) d = Sigmoid(c) e = Mul(b, d) "
+        "y = Cast <to = 10> (e) }",
         opset=24,
     )
 

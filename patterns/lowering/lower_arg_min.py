@@ -25,6 +25,7 @@ class LowerArgMinPattern(_Lowering):
     examples = Example.pairs(
         "agraph (float[n,4] x) => (int64[n,1] y) { y = ArgMin <axis = -1> (x) }",
         "{ t = Neg(x) y = ArgMax <axis = -1> (t) }",
-        "agraph (float[n,4] x) => (int64[4] y) { y = ArgMin <keepdims = 0, select_last_index = 1> (x) }",
+        "agraph (float[n,4] x) => (int64[4] y) { "
+        "y = ArgMin <keepdims = 0, select_last_index = 1> (x) }",
         "{ t = Neg(x) y = ArgMax <keepdims = 0, select_last_index = 1> (t) }",
     )

@@ -27,7 +27,9 @@ class LowerArrayFeatureExtractorPattern(_Lowering):
         places = g.get_computed_constant(m.i)
         return m.derive(rank=rank, places=places, flat=g.info(m.i).rank == 1)
 
-    def apply_pattern(self, g: PatternRewriter, x: str, i: str, rank: int, places: np.ndarray | None, flat: bool) -> str:
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, i: str, rank: int, places: np.ndarray | None, flat: bool
+    ) -> str:
         index: str | np.ndarray = i
         if places is not None:
             index = places.reshape(-1)
@@ -37,9 +39,12 @@ class LowerArrayFeatureExtractorPattern(_Lowering):
         return g.op.Unsqueeze(result, axes=[0]) if rank == 1 else result
 
     examples = Example.pairs(
-        "agraph (float[n,4] x) => (float[n,1] y) <int64[1] i = {3}> { y = ai.onnx.ml.ArrayFeatureExtractor(x, i) }",
+        "agraph (float[n,4] x) => (float[n,1] y) <int64[1] i = {3}> { "
+        "y = ai.onnx.ml.ArrayFeatureExtractor(x, i) }",
         "<int64[1] i = {3}> { y = Gather <axis = 1> (x, i) }",
-        "agraph (int64[5] x, int64[n,1] i) => (int64[1,n] y) { y = ai.onnx.ml.ArrayFeatureExtractor(x, i) }",
-        "<int64[1] s = {-1}, int64[1] o = {0}> { t = Reshape(i, s) u = Gather(x, t) y = Unsqueeze(u, o) }",
+        "agraph (int64[5] x, int64[n,1] i) => (int64[1,n] y) { "
+        "y = ai.onnx.ml.ArrayFeatureExtractor(x, i) }",
+        "<int64[1] s = {-1}, int64[1] o = {0}> { t = Reshape(i, s) u = Gather(x, t) "
+        "y = Unsqueeze(u, o) }",
         ranges=(("i", 0, 4),),
     )

@@ -29,18 +29,21 @@ _TYPES: Final = frozenset((TensorProto.FLOAT, TensorProto.FLOAT16))
 class LowerAttentionPattern(_Lowering):
     """Attention(q, k, v, mask) → Softmax(q · scale · kᵀ + mask) · v
 
-    What: splits and merges heads by Reshape and Transpose, joins earlier keys and values by Concat, and repeats heads that
-    serve several queries by Gather. A mask of Booleans, and causal, is a number that is added; a query that sees no key
-    gives 0.
+    What: splits and merges heads by Reshape and Transpose, joins earlier keys and values by Concat,
+    and repeats heads that serve several queries by Gather. A mask of Booleans, and causal, is a
+    number that is added; a query that sees no key gives 0.
     Why: few runtimes have the operator.
     Refuses when:
     1. the types are not float or float16, or differ.
-    2. the number or the size of the heads is unknown, or q, k and v do not have the same number of axes.
+    2. the number or the size of the heads is unknown, or q, k and v do not have the same number of
+       axes.
     3. the mask has another type, or is not known to be as long as the keys.
-    4. the number of keys that count is an operand, the softmax has another precision, or an attribute is not finite.
+    4. the number of keys that count is an operand, the softmax has another precision, or an
+       attribute is not finite.
     5. scores after the mask are a result.
     6. a window hides keys that are far from a query (since set 25).
-    7. keys are hidden from earlier queries, but the lengths of both may differ: kernels hide none from a single query.
+    7. keys are hidden from earlier queries, but the lengths of both may differ: kernels hide none
+       from a single query.
     """
 
     min_opset = 23
@@ -57,14 +60,18 @@ class LowerAttentionPattern(_Lowering):
         past_value: Optional,
     ) -> Symbol:
         operands = (q, k, v, mask, past_key, past_value)
-        return g.op.Attention(*operands, outputs=g.variadic("results"), attributes=g.capture("written"))
+        return g.op.Attention(
+            *operands, outputs=g.variadic("results"), attributes=g.capture("written")
+        )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         node, dtype = m.nodes[0], g.try_infer_type(m.q)
         if {g.try_infer_type(name) for name in (m.k, m.v)} != {dtype}:  # (1)
             return self.none(node, msg="the types differ")
         if m.written.get("softmax_precision", dtype) != dtype or not _has_numbers(m.written):  # (4)
-            return self.none(node, msg="the softmax has another precision, or a number is not finite")
+            return self.none(
+                node, msg="the softmax has another precision, or a number is not finite"
+            )
         if any(m.results[3:]) and m.written.get("qk_matmul_output_mode", 0) not in (0, 1):  # (5)
             return self.none(node, msg="scores after the mask are a result")
         sizes = _sizes(g, m)
@@ -72,7 +79,9 @@ class LowerAttentionPattern(_Lowering):
         if sizes is None or any(g.info(name).rank != 4 for name in past):  # (2)
             return self.none(node, msg="the heads are unknown")
         if m.mask and not (self.is_mask(g, m.mask, dtype) and fits(g, m.mask, _keys(g, m))):  # (3)
-            return self.none(node, msg="the mask may have another type, or be shorter than the keys")
+            return self.none(
+                node, msg="the mask may have another type, or be shorter than the keys"
+            )
         if any(m.written.get(name, -1) != -1 for name in _WINDOWS):  # (6)
             return self.none(node, msg="a window hides keys")
         if m.written.get("is_causal") and g.get_shape(m.q)[-2] != g.get_shape(m.k)[-2]:  # (7)
@@ -102,7 +111,9 @@ class LowerAttentionPattern(_Lowering):
         y = g.op.MatMul(weights_of(g, scores, added, dtype), values)
         y = merged_heads(g, y, heads * width) if is_packed else y
         shown = scores if written.get("qk_matmul_output_mode") else raw
-        return tuple(new if old else None for new, old in zip((y, k, v, shown), results, strict=False))
+        return tuple(
+            new if old else None for new, old in zip((y, k, v, shown), results, strict=False)
+        )
 
     _packed = "agraph (float[b,s,8] q, float[b,t,4] k, float[b,t,6] v"
     _split = "agraph (float[b,2,s,4] q, float[b,2,t,4] k, float[b,2,t,3] v"
@@ -126,8 +137,8 @@ class LowerAttentionPattern(_Lowering):
         "c1) e1 = Div(d1, i) f1 = Tanh(e1) z = Mul(f1, i) g1 = Add(z, t) h1 = Softmax <axis = -1> "
         "(g1) i1 = Where(w, d, h1) j1 = MatMul(i1, a1) k1 = Transpose <perm = [0, 2, 1, 3]> (j1) y "
         "= Reshape(k1, j) }",
-        f"{_square}, float[b,2,p,4] i, float[b,2,p,3] j) => (float[b,2,t,3] y, float[b,2,u,4] kc, float[b,2,u,3] vc) "
-        '{ y, kc, vc = Attention <is_causal = 1> (q, k, v, "", i, j) }',
+        f"{_square}, float[b,2,p,4] i, float[b,2,p,3] j) => (float[b,2,t,3] y, float[b,2,u,4] kc,"
+        ' float[b,2,u,3] vc) { y, kc, vc = Attention <is_causal = 1> (q, k, v, "", i, j) }',
         "<int64[1] a = {0}, int64 b = {1}, int64 c = {0}, int64[1] d = {1}, float e = {0}, float f "
         "= {-3.4028235e+38}, float g = {0.5}> { kc = Concat <axis = 2> (i, k) vc = Concat <axis = "
         "2> (j, v) h = Shape <start = 2, end = 3> (i) l = Squeeze(h, a) m = Shape <start = 2, end "
@@ -135,8 +146,8 @@ class LowerAttentionPattern(_Lowering):
         "Unsqueeze(p, d) t = LessOrEqual(r, s) u = Where(t, e, f) w = Mul(q, g) x = Transpose "
         "<perm = [0, 1, 3, 2]> (kc) z = MatMul(w, x) a1 = Add(z, u) b1 = Softmax <axis = -1> (a1) "
         "y = MatMul(b1, vc) }",
-        "agraph (float16[b,2,3,4] q, float16[b,2,3,4] k, float16[b,2,3,4] v) => (float16[b,2,3,4] y) "
-        "{ y = Attention <is_causal = 1> (q, k, v) }",
+        "agraph (float16[b,2,3,4] q, float16[b,2,3,4] k, float16[b,2,3,4] v) "
+        "=> (float16[b,2,3,4] y) { y = Attention <is_causal = 1> (q, k, v) }",
         "<float16 a = {14336}, float16[3,3] b = {0, 64511, 64511, 0, 0, 64511, 0, 0, 0}> { c = "
         "Mul(q, a) d = Transpose <perm = [0, 1, 3, 2]> (k) e = MatMul(c, d) f = Add(e, b) g = "
         "Softmax <axis = -1> (f) y = MatMul(g, v) }",
@@ -150,7 +161,9 @@ def _has_numbers(written: Mapping[str, Any]) -> bool:
 
 
 def _sizes(g: GraphView, m: Match) -> list[tuple[int, int]] | None:
-    """The number and the size of the heads of queries, keys and values, ``None`` where they are unknown."""
+    """The number and the size of the heads of queries, keys and values, ``None`` where they are
+    unknown.
+    """
     counts = [m.written.get(name, 0) for name in ("q_num_heads", "kv_num_heads", "kv_num_heads")]
     found: list[tuple[int, int]] = []
     shapes = [g.try_infer_shape(name) or () for name in (m.q, m.k, m.v)]

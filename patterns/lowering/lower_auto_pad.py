@@ -2,7 +2,15 @@
 
 from typing import Any, ClassVar
 
-from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol, Variadic
+from xoptim.match import (
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+    Variadic,
+)
 
 from ._lowering import _Lowering
 from ._windows import same_pads
@@ -40,7 +48,9 @@ class _LowerAutoPad(_Lowering):
             return self.none(m.nodes[0], msg="an axis of the image is not static")
         return m.derive(written={**form, "pads": pads})
 
-    def apply_pattern(self, g: PatternRewriter, x: str, others: tuple[str, ...], written: dict[str, Any]) -> str:
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, others: tuple[str, ...], written: dict[str, Any]
+    ) -> str:
         return str(getattr(g.op, self.operator)(x, *others, **written))
 
 
@@ -68,7 +78,8 @@ class LowerAutoPadMaxPoolPattern(_LowerAutoPad):
         "agraph (float[n,2,5,6] x) => (float[n,2,3,6] y) "
         '{ y = MaxPool <auto_pad = "SAME_UPPER", kernel_shape = [3, 2], strides = [2, 1]> (x) }',
         "{ y = MaxPool <kernel_shape = [3, 2], strides = [2, 1], pads = [1, 0, 1, 1]> (x) }",
-        'agraph (float[n,2,5] x) => (float[n,2,3] y) { y = MaxPool <auto_pad = "VALID", kernel_shape = [3]> (x) }',
+        'agraph (float[n,2,5] x) => (float[n,2,3] y) { y = MaxPool <auto_pad = "VALID",'
+        " kernel_shape = [3]> (x) }",
         "{ y = MaxPool <kernel_shape = [3]> (x) }",
     )
 
@@ -80,6 +91,7 @@ class LowerAutoPadAveragePoolPattern(_LowerAutoPad):
 
     examples = Example.pairs(
         "agraph (float[n,2,5,6] x) => (float[n,2,3,6] y) "
-        '{ y = AveragePool <auto_pad = "SAME_LOWER", kernel_shape = [3, 2], strides = [2, 1]> (x) }',
+        '{ y = AveragePool <auto_pad = "SAME_LOWER", kernel_shape = [3, 2], strides = [2, 1]>'
+        " (x) }",
         "{ y = AveragePool <kernel_shape = [3, 2], strides = [2, 1], pads = [1, 1, 1, 0]> (x) }",
     )

@@ -38,14 +38,19 @@ class LowerAveragePoolPattern(_Lowering):
         written = {name: value for name, value in m.form.items() if name not in left}
         return m.derive(padding=padding, written=written)
 
-    def apply_pattern(self, g: PatternRewriter, x: str, padding: list[int], written: dict[str, Any]) -> str:
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, padding: list[int], written: dict[str, Any]
+    ) -> str:
         return g.op.AveragePool(g.op.Pad(x, pads=padding), **written)
 
     examples = Example.pairs(
-        "agraph (float[n,2,5,6] x) => (float[n,2,h,w] y) "
-        "{ y = AveragePool <kernel_shape = [3, 2], pads = [1, 0, 1, 1], count_include_pad = 1> (x) }",
-        "<int64[8] p = {0, 0, 1, 0, 0, 0, 1, 1}> { t = Pad(x, p) y = AveragePool <kernel_shape = [3, 2]> (t) }",
-        "agraph (float[n,2,t] x) => (float[n,2,s] y) "
-        "{ y = AveragePool <kernel_shape = [3], pads = [1, 1], strides = [2], count_include_pad = 1> (x) }",
-        "<int64[6] p = {0, 0, 1, 0, 0, 1}> { t = Pad(x, p) y = AveragePool <kernel_shape = [3], strides = [2]> (t) }",
+        "agraph (float[n,2,5,6] x) => (float[n,2,h,w] y) { "
+        "y = AveragePool <kernel_shape = [3, 2], pads = [1, 0, 1, 1], count_include_pad = 1> (x) }",
+        "<int64[8] p = {0, 0, 1, 0, 0, 0, 1, 1}> { t = Pad(x, p) "
+        "y = AveragePool <kernel_shape = [3, 2]> (t) }",
+        "agraph (float[n,2,t] x) => (float[n,2,s] y) { "
+        "y = AveragePool <kernel_shape = [3], pads = [1, 1], strides = [2], "
+        "count_include_pad = 1> (x) }",
+        "<int64[6] p = {0, 0, 1, 0, 0, 1}> { t = Pad(x, p) "
+        "y = AveragePool <kernel_shape = [3], strides = [2]> (t) }",
     )

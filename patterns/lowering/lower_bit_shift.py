@@ -8,12 +8,15 @@ from ._lowering import _Lowering
 
 
 class LowerBitShiftPattern(_Lowering):
-    """BitShift(x, n, direction="LEFT") → Mul(x, 2^n), BitShift(x, n, direction="RIGHT") → Div(x, 2^n)
+    """BitShift(x, n, direction="LEFT") → Mul(x, 2^n), BitShift(x, n, direction="RIGHT") → Div(x,
+    2^n)
 
-    What: multiplies or divides by powers of two; the bits beyond the size of the type are lost in both forms.
+    What: multiplies or divides by powers of two; the bits beyond the size of the type are lost in
+    both forms.
     Why: some runtimes lack operators on bits.
     Refuses when:
-    1. the numbers of bits are not constants, or one is not smaller than the number of bits of the type.
+    1. the numbers of bits are not constants, or one is not smaller than the number of bits of the
+       type.
     """
 
     exactness = "exact"
@@ -32,8 +35,10 @@ class LowerBitShiftPattern(_Lowering):
         return g.op.Mul(x, factor) if direction == "LEFT" else g.op.Div(x, factor)
 
     examples = Example.pairs(
-        'agraph (uint32[a] x) => (uint32[a] y) <uint32 n = {3}> { y = BitShift <direction = "LEFT"> (x, n) }',
+        'agraph (uint32[a] x) => (uint32[a] y) <uint32 n = {3}> { y = BitShift <direction = "LEFT">'
+        " (x, n) }",
         "<uint32 f = {8}> { y = Mul(x, f) }",
-        'agraph (uint8[a,2] x) => (uint8[a,2] y) <uint8[2] n = {1, 7}> { y = BitShift <direction = "RIGHT"> (x, n) }',
+        "agraph (uint8[a,2] x) => (uint8[a,2] y) <uint8[2] n = {1, 7}> { y = BitShift <direction ="
+        ' "RIGHT"> (x, n) }',
         "<uint8[2] f = {2, 128}> { y = Div(x, f) }",
     )

@@ -15,7 +15,8 @@ _OF_FLOATS: Final = ("Slice",)
 
 
 class LowerBooleanMovementPattern(PatternOptimization):
-    """Gather(x, i) of Booleans → Cast(Gather(Cast(x, to=int32), i), to=bool), and so for Transpose, Concat, ...
+    """Gather(x, i) of Booleans → Cast(Gather(Cast(x, to=int32), i), to=bool), and so for Transpose,
+    Concat, ...
 
     What: moves the numbers 0 and 1 in place of Booleans, as floats by Slice.
     Why: WebGPU and many processors for neural networks compute with Booleans, but do not move them.
@@ -38,17 +39,20 @@ class LowerBooleanMovementPattern(PatternOptimization):
         dtype = TensorProto.FLOAT if node.op_type in _OF_FLOATS else TensorProto.INT32
         numbers = [g.op.Cast(name, to=dtype) for name in node.input[:count]]
         result = g.unique_name(f"{node.output[0]}_numbers")
-        moved = g.make_node(node.op_type, [*numbers, *node.input[count:]], [result], **dict(node.attribute))
+        moved = g.make_node(
+            node.op_type, [*numbers, *node.input[count:]], [result], **dict(node.attribute)
+        )
         back = g.make_node("Cast", [result], node.output, to=TensorProto.BOOL)
         return [*g.created, moved, back]
 
     examples = Example.pairs(
         "agraph (bool[a,b] x) => (bool[b,a] y) { y = Transpose <perm = [1, 0]> (x) }",
         "{ t = Cast <to = 6> (x) u = Transpose <perm = [1, 0]> (t) y = Cast <to = 9> (u) }",
-        "agraph (bool[a,4] x) => (bool[a,u] y) <int64[1] s = {1}, int64[1] e = {3}, int64[1] i = {1}> "
-        "{ y = Slice(x, s, e, i) }",
+        "agraph (bool[a,4] x) => (bool[a,u] y) <int64[1] s = {1}, int64[1] e = {3}, "
+        "int64[1] i = {1}> { y = Slice(x, s, e, i) }",
         "<int64[1] s = {1}, int64[1] e = {3}, int64[1] i = {1}> "
         "{ t = Cast <to = 1> (x) u = Slice(t, s, e, i) y = Cast <to = 9> (u) }",
         "agraph (bool[a,4] x, bool[a,3] z) => (bool[a,7] y) { y = Concat <axis = 1> (x, z) }",
-        "{ t = Cast <to = 6> (x) u = Cast <to = 6> (z) v = Concat <axis = 1> (t, u) y = Cast <to = 9> (v) }",
+        "{ t = Cast <to = 6> (x) u = Cast <to = 6> (z) v = Concat <axis = 1> (t, u) "
+        "y = Cast <to = 9> (v) }",
     )

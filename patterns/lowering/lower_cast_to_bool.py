@@ -11,7 +11,8 @@ class LowerCastToBoolPattern(_Lowering):
     """Cast(x, to=BOOL) → Not(Equal(x, 0))
 
     What: a number that is not 0 is true, NaN too.
-    Why: some providers have no conversion from floats to truth values; Qualcomm's QNN has none from 16 bits.
+    Why: some providers have no conversion from floats to truth values; Qualcomm's QNN has none from
+    16 bits.
     Refuses when:
     1. the numbers are not floats of 16, 32 or 64 bits.
     2. it is a Cast to another type.

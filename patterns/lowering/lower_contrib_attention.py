@@ -13,15 +13,17 @@ _TYPES: Final = frozenset((TensorProto.FLOAT, TensorProto.FLOAT16))
 
 
 class LowerContribAttentionPattern(_Lowering):
-    """com.microsoft.Attention(x, w, b, padding) → Softmax(q · scale · kᵀ + mask) · v with q, k, v = Split(x · w + b)
+    """com.microsoft.Attention(x, w, b, padding) → Softmax(q · scale · kᵀ + mask) · v with q, k, v =
+    Split(x · w + b)
 
-    What: one product for queries, keys and values, whose heads are split and merged by Reshape and Transpose. Padding and
-    keys after a query are numbers that are added.
+    What: one product for queries, keys and values, whose heads are split and merged by Reshape and
+    Transpose. Padding and keys after a query are numbers that are added.
     Why: only ONNX Runtime's own providers run it.
     Refuses when:
     1. the types are not float or float16, or differ.
     2. the sizes of the weight, or of heads, are unknown, or the rank of x is not 3.
-    3. the padding does not have the form (batch, keys), or the added mask (batch, heads, queries, keys).
+    3. the padding does not have the form (batch, keys), or the added mask (batch, heads, queries,
+       keys).
     4. heads are rotated, or the cache is a buffer of fixed length.
     """
 
@@ -29,7 +31,14 @@ class LowerContribAttentionPattern(_Lowering):
     operand_types = {"x": _TYPES, "w": _TYPES, "b": _TYPES}  # (1)
 
     def match_pattern(
-        self, g: PatternBuilder, x: Symbol, w: Symbol, b: Symbol, padding: Optional, past: Optional, mask: Optional
+        self,
+        g: PatternBuilder,
+        x: Symbol,
+        w: Symbol,
+        b: Symbol,
+        padding: Optional,
+        past: Optional,
+        mask: Optional,
     ) -> Symbol:
         return g.op.Attention(
             *(x, w, b, padding, past, mask),
@@ -48,7 +57,11 @@ class LowerContribAttentionPattern(_Lowering):
         widths = _widths(g, m)
         if len(shape) != 3 or widths is None:  # (2)
             return self.none(node, msg="the sizes of the heads are unknown")
-        past = (g.try_infer_shape(m.past) or ()) if m.past else (2, shape[0], m.heads, 0, widths[0] // m.heads)
+        past = (
+            (g.try_infer_shape(m.past) or ())
+            if m.past
+            else (2, shape[0], m.heads, 0, widths[0] // m.heads)
+        )
         if len(past) != 5 or past[0] != 2:  # (2)
             return self.none(node, msg="earlier keys and values have an unknown shape")
         keys = past[3] + shape[1]
@@ -58,7 +71,9 @@ class LowerContribAttentionPattern(_Lowering):
             return self.none(node, msg="the padding or the mask has another form")
         return m.derive(widths=widths)
 
-    def apply_pattern(self, g: PatternRewriter, x: str, w: str, b: str, widths: list[int], **m: Any) -> Any:
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, w: str, b: str, widths: list[int], **m: Any
+    ) -> Any:
         packed = g.op.Split(g.op.Add(g.op.MatMul(x, w), b), split=widths, axis=-1, outputs=3)
         past = ["", ""]
         if m["past"]:
@@ -71,7 +86,8 @@ class LowerContribAttentionPattern(_Lowering):
 
     _start = "agraph (float[b,s,4] x, float[4,24] w, float[24] c"
     examples = Example.pairs(
-        f"{_start}, int32[b,s] p) => (float[b,s,8] y) {{ y = com.microsoft.Attention <num_heads = 2> (x, w, c, p) }}",
+        f"{_start}, int32[b,s] p) => (float[b,s,8] y) {{ "
+        "y = com.microsoft.Attention <num_heads = 2> (x, w, c, p) }",
         "<int64[3] a = {8, 8, 8}, int64[4] b = {0, 0, 2, 4}, float d = {0.5}, int32 e = {0}, float "
         "f = {0}, float g = {-10000}, int64[2] h = {1, 2}, int64[3] i = {0, 0, 8}> { j = MatMul(x, "
         "w) k = Add(j, c) l, m, n = Split <axis = -1> (k, a) o = Reshape(l, b) q = Transpose <perm "
@@ -95,8 +111,9 @@ class LowerContribAttentionPattern(_Lowering):
         "MatMul(o1, p1) r1 = Where(n1, j, k) s1 = Add(q1, r1) t1 = Softmax <axis = -1> (s1) u1 = "
         "MatMul(t1, e1) v1 = Transpose <perm = [0, 2, 1, 3]> (u1) y = Reshape(v1, l) w1 = "
         "Unsqueeze(d1, f) x1 = Unsqueeze(e1, f) z = Concat <axis = 0> (w1, x1) }",
-        f"{_start}, float[1,2,s,s] m) => (float[b,s,8] y) "
-        "{ y = com.microsoft.Attention <num_heads = 2, qkv_hidden_sizes = [8, 8, 8], scale = 0.25> (x, w, c, , , m) }",
+        f"{_start}, float[1,2,s,s] m) => (float[b,s,8] y) {{ "
+        "y = com.microsoft.Attention <num_heads = 2, qkv_hidden_sizes = [8, 8, 8], "
+        "scale = 0.25> (x, w, c, , , m) }",
         "<int64[3] a = {8, 8, 8}, int64[4] b = {0, 0, 2, 4}, float d = {0.25}, int64[1] e = {-1}, "
         "float f = {-3.4028235e+38}, float g = {0}, int64[3] h = {0, 0, 8}> { i = MatMul(x, w) j = "
         "Add(i, c) k, l, n = Split <axis = -1> (j, a) o = Reshape(k, b) p = Transpose <perm = [0, "
@@ -109,10 +126,14 @@ class LowerContribAttentionPattern(_Lowering):
 
 
 def _widths(g: GraphView, m: Match) -> list[int] | None:
-    """The numbers of features of all heads of queries, keys and values, ``None`` where they are unknown."""
+    """The numbers of features of all heads of queries, keys and values, ``None`` where they are
+    unknown.
+    """
     total = (g.try_infer_shape(m.w) or ())[-1:]
     if g.info(m.w).rank != 2 or g.info(m.b).rank != 1 or not total or not isinstance(total[0], int):
         return None
     found = [int(width) for width in m.written.get("qkv_hidden_sizes", ())] or [total[0] // 3] * 3
     is_right = len(found) == 3 and sum(found) == total[0] and found[0] == found[1]
-    return found if is_right and all(width > 0 and width % m.heads == 0 for width in found) else None
+    return (
+        found if is_right and all(width > 0 and width % m.heads == 0 for width in found) else None
+    )

@@ -13,13 +13,14 @@ from ._lowering import _Lowering
 class LowerConvTransposePattern(_Lowering):
     """ConvTranspose(x, w, b) → Conv(x with zeros between its elements, turned w, b)
 
-    What: writes stride - 1 zeros after each element (Unsqueeze, Pad, Reshape), and convolves with the window turned
-    around. The zeros after the last element are part of its pads.
+    What: writes stride - 1 zeros after each element (Unsqueeze, Pad, Reshape), and convolves with
+    the window turned around. The zeros after the last element are part of its pads.
     Why: several providers have no kernel of ConvTranspose.
     Refuses when:
     1. the weight is not constant, or not finite: it is multiplied by zeros.
     2. there are strides, and an axis of the image is not static.
-    3. an attribute gives the shape of the result, a rule gives the pads, or a pad is longer than the window.
+    3. an attribute gives the shape of the result, a rule gives the pads, or a pad is longer than
+       the window.
     """
 
     min_opset = 11
@@ -79,12 +80,14 @@ class LowerConvTransposePattern(_Lowering):
     examples = Example.pairs(
         "agraph (float[n,1,3,4] x) => (float[n,2,6,4] y) <float[1,2,2,1] w = {1, 2, 3, 4}> "
         "{ y = ConvTranspose <strides = [2, 1]> (x, w) }",
-        "<float[2,1,2,1] w = {2, 1, 4, 3}, int64[2] k = {3, 5}, int64[12] z = {0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0}, "
-        "int64[4] r = {0, 1, 6, 4}> { u = Unsqueeze(x, k) p = Pad(u, z) t = Reshape(p, r) "
-        "y = Conv <group = 1, dilations = [1, 1], pads = [1, 0, 0, 0]> (t, w) }",
-        "agraph (float[n,2,t] x, float[2] b) => (float[n,2,t] y) <float[2,1,3] w = {1, 2, 3, 4, 5, 6}> "
-        "{ y = ConvTranspose <group = 2, pads = [1, 1]> (x, w, b) }",
-        "<float[2,1,3] w = {3, 2, 1, 6, 5, 4}> { y = Conv <group = 2, dilations = [1], pads = [1, 1]> (x, w, b) }",
+        "<float[2,1,2,1] w = {2, 1, 4, 3}, int64[2] k = {3, 5}, int64[12] z = {0, 0, 0, 0, 0, 0, "
+        "0, 0, 0, 1, 0, 0}, int64[4] r = {0, 1, 6, 4}> { u = Unsqueeze(x, k) p = Pad(u, z) "
+        "t = Reshape(p, r) y = Conv <group = 1, dilations = [1, 1], pads = [1, 0, 0, 0]> (t, w) }",
+        "agraph (float[n,2,t] x, float[2] b) "
+        "=> (float[n,2,t] y) <float[2,1,3] w = {1, 2, 3, 4, 5, 6}> { "
+        "y = ConvTranspose <group = 2, pads = [1, 1]> (x, w, b) }",
+        "<float[2,1,3] w = {3, 2, 1, 6, 5, 4}> { "
+        "y = Conv <group = 2, dilations = [1], pads = [1, 1]> (x, w, b) }",
     )
 
 

@@ -10,8 +10,8 @@ _LONGEST = 1 << 12
 class LowerCumSumPattern(_Lowering):
     """CumSum(x) → x + shift of it by 1, + shift of the sum by 2, + shift of that by 4, ...
 
-    What: adds rows that are moved by growing distances: ten steps for a row of 1000. A product with a triangular matrix would
-    spread NaN and infinity over the row.
+    What: adds rows that are moved by growing distances: ten steps for a row of 1000. A product with
+    a triangular matrix would spread NaN and infinity over the row.
     Why: several providers have no kernel of CumSum.
     Refuses when:
     1. the axis is not constant or not static, or longer than 4096.
@@ -64,10 +64,11 @@ class LowerCumSumPattern(_Lowering):
 
     examples = Example.pairs(
         "agraph (float[n,4] x) => (float[n,4] y) <int64 a = {-1}> { y = CumSum(x, a) }",
-        "<int64[1] o = {0}, int64[1] k = {1}, int64[1] e = {3}, int64[1] f = {2}, int64[4] p = {0, 1, 0, 0}, "
-        "int64[4] q = {0, 2, 0, 0}> { s = Slice(x, o, e, k) t = Pad(s, p) u = Add(x, t) "
-        "v = Slice(u, o, f, k) w = Pad(v, q) y = Add(u, w) }",
-        "agraph (int64[2,n] x) => (int64[2,n] y) <int64 a = {0}> { y = CumSum <exclusive = 1, reverse = 1> (x, a) }",
+        "<int64[1] o = {0}, int64[1] k = {1}, int64[1] e = {3}, int64[1] f = {2}, "
+        "int64[4] p = {0, 1, 0, 0}, int64[4] q = {0, 2, 0, 0}> { s = Slice(x, o, e, k) "
+        "t = Pad(s, p) u = Add(x, t) v = Slice(u, o, f, k) w = Pad(v, q) y = Add(u, w) }",
+        "agraph (int64[2,n] x) => (int64[2,n] y) <int64 a = {0}> { "
+        "y = CumSum <exclusive = 1, reverse = 1> (x, a) }",
         "<int64[1] o = {0}, int64[1] k = {1}, int64[1] e = {2}, int64[4] p = {0, 0, 1, 0}> "
         "{ r = Slice(x, k, e, o) m = Pad(r, p) s = Slice(m, k, e, o) t = Pad(s, p) y = Add(m, t) }",
     )

@@ -38,7 +38,9 @@ class LowerDepthToSpacePattern(_Lowering):
         last = reshape_or_none(g, tuple(sizes[axis] for axis in perm), result)  # (1)
         return m.derive(first=first, perm=perm, last=last)
 
-    def apply_pattern(self, g: PatternRewriter, x: str, first: list[int], perm: list[int], last: list[int]) -> str:
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, first: list[int], perm: list[int], last: list[int]
+    ) -> str:
         turned = g.op.Transpose(g.op.Reshape(x, shape=first), perm=perm)
         return g.op.Reshape(turned, shape=last)
 
@@ -46,7 +48,8 @@ class LowerDepthToSpacePattern(_Lowering):
         "agraph (float[n,8,3,4] x) => (float[n,2,6,8] y) { y = DepthToSpace <blocksize = 2> (x) }",
         "<int64[6] s = {0, 2, 2, 2, 3, 4}, int64[4] t = {0, 2, 6, 8}> "
         "{ a = Reshape(x, s) b = Transpose <perm = [0, 3, 4, 1, 5, 2]> (a) y = Reshape(b, t) }",
-        'agraph (float[1,4,h,4] x) => (float[1,1,i,8] y) { y = DepthToSpace <blocksize = 2, mode = "CRD"> (x) }',
+        "agraph (float[1,4,h,4] x) => (float[1,1,i,8] y) { y = DepthToSpace <blocksize = 2, mode ="
+        ' "CRD"> (x) }',
         "<int64[6] s = {1, 1, 2, 2, -1, 4}, int64[4] t = {1, 1, -1, 8}> "
         "{ a = Reshape(x, s) b = Transpose <perm = [0, 1, 4, 2, 5, 3]> (a) y = Reshape(b, t) }",
     )

@@ -7,9 +7,11 @@ from ._lowering import _Lowering
 
 
 class LowerDynamicQuantizeLinearPattern(_Lowering):
-    """DynamicQuantizeLinear(x) → QuantizeLinear(x, scale, zero) with scale = (max(x, 0) - min(x, 0)) / 255
+    """DynamicQuantizeLinear(x) → QuantizeLinear(x, scale, zero) with scale = (max(x, 0) - min(x,
+    0)) / 255
 
-    What: scale and zero point by ReduceMax and ReduceMin, as ONNX defines the operator; the scale is 1 where all numbers are 0.
+    What: scale and zero point by ReduceMax and ReduceMin, as ONNX defines the operator; the scale
+    is 1 where all numbers are 0.
     Why: most runtimes lack the operator.
     Refuses when:
     1. the type is unknown (checked by the matcher).
@@ -34,7 +36,8 @@ class LowerDynamicQuantizeLinearPattern(_Lowering):
         return g.op.QuantizeLinear(x, scale, zero), scale, zero
 
     examples = Example.pairs(
-        "agraph (float[n,4] x) => (uint8[n,4] y, float s, uint8 z) { y, s, z = DynamicQuantizeLinear(x) }",
+        "agraph (float[n,4] x) => (uint8[n,4] y, float s, uint8 z) { "
+        "y, s, z = DynamicQuantizeLinear(x) }",
         "<float a = {0}, float b = {255}, float c = {1}> { d = ReduceMax <keepdims = 0> (x) e = "
         "Max(d, a) f = ReduceMin <keepdims = 0> (x) g = Min(f, a) h = Sub(e, g) i = Equal(h, a) j "
         "= Div(h, b) s = Where(i, c, j) k = Div(g, s) l = Sub(a, k) m = Clip(l, a, b) n = Round(m) "

@@ -6,7 +6,15 @@ from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewri
 
 from .._equations import Operand, arrange
 from .._shapes import may_be_empty
-from ._einsum import Contraction, Side, contraction, lengths_of, permutation_to, summed_alone, terms_of
+from ._einsum import (
+    Contraction,
+    Side,
+    contraction,
+    lengths_of,
+    permutation_to,
+    summed_alone,
+    terms_of,
+)
 from ._lowering import _Lowering
 
 
@@ -16,7 +24,8 @@ class _LowerEinsum(_Lowering):
     Why: several providers have no kernel of Einsum, or only for some equations.
     Refuses when:
     1. the ranks are unknown, or a letter occurs twice in one term.
-    2. the lengths of axes with one letter are not known to be the same, or a Reshape would need sizes at run time.
+    2. the lengths of axes with one letter are not known to be the same, or a Reshape would need
+       sizes at run time.
     3. an axis that one operand has alone, and that is summed, may be empty.
     """
 
@@ -26,8 +35,9 @@ class _LowerEinsum(_Lowering):
 class LowerEinsumPattern(_LowerEinsum):
     """Einsum(x, y, equation) → Reshape(MatMul(Reshape(Transpose(x)), Reshape(Transpose(y))))
 
-    What: brings the axes of both operands into the order batch, rows, summed ones, and joins them, for one product of
-    matrices; a product without sum is one of Mul. Axes of one operand only that the result lacks are summed first.
+    What: brings the axes of both operands into the order batch, rows, summed ones, and joins them,
+    for one product of matrices; a product without sum is one of Mul. Axes of one operand only that
+    the result lacks are summed first.
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, y: Symbol) -> Symbol:
@@ -70,13 +80,17 @@ class LowerEinsumPattern(_LowerEinsum):
     examples = Example.pairs(
         "agraph (float[b,q,2,4] x, float[b,k,2,4] y) => (float[b,2,q,k] z) "
         '{ z = Einsum <equation = "bqhd,bkhd->bhqk"> (x, y) }',
-        "{ t = Transpose <perm = [0, 2, 1, 3]> (x) u = Transpose <perm = [0, 2, 3, 1]> (y) z = MatMul(t, u) }",
-        'agraph (float[b,q,2,4] x, float[2,4,3,5] y) => (float[b,q,3,5] z) { z = Einsum <equation = "...hd,hdef"> (x, y) }',
+        "{ t = Transpose <perm = [0, 2, 1, 3]> (x) u = Transpose <perm = [0, 2, 3, 1]> (y) "
+        "z = MatMul(t, u) }",
+        "agraph (float[b,q,2,4] x, float[2,4,3,5] y) => (float[b,q,3,5] z) { z = Einsum <equation ="
+        ' "...hd,hdef"> (x, y) }',
         "<int64[3] s = {0, 0, 8}, int64[2] r = {8, 15}, int64[4] o = {0, 0, 3, 5}> "
         "{ t = Reshape(x, s) u = Reshape(y, r) p = MatMul(t, u) z = Reshape(p, o) }",
-        'agraph (float[n,3] x, float[3,m,2] y) => (float[m,3,n] z) { z = Einsum <equation = "ni,imk->min"> (x, y) }',
+        "agraph (float[n,3] x, float[3,m,2] y) => (float[m,3,n] z) { z = Einsum <equation ="
+        ' "ni,imk->min"> (x, y) }',
         "<int64[1] k = {2}, int64[1] e = {1}> { t = Transpose <perm = [1, 0]> (x) "
-        "u = ReduceSum <keepdims = 0> (y, k) v = Transpose <perm = [1, 0]> (u) w = Unsqueeze(v, k) z = Mul(t, w) }",
+        "u = ReduceSum <keepdims = 0> (y, k) v = Transpose <perm = [1, 0]> (u) "
+        "w = Unsqueeze(v, k) z = Mul(t, w) }",
     )
 
 
@@ -102,7 +116,8 @@ class LowerEinsumOnePattern(_LowerEinsum):
 
     examples = Example.pairs(
         'agraph (float[a,b,c] x) => (float[c,a] y) { y = Einsum <equation = "ijk->ki"> (x) }',
-        "<int64[1] k = {1}> { t = ReduceSum <keepdims = 0> (x, k) y = Transpose <perm = [1, 0]> (t) }",
+        "<int64[1] k = {1}> { t = ReduceSum <keepdims = 0> (x, k) "
+        "y = Transpose <perm = [1, 0]> (t) }",
         'agraph (float[a,2,3] x) => (float[3,a,2] y) { y = Einsum <equation = "...k->k..."> (x) }',
         "{ y = Transpose <perm = [2, 0, 1]> (x) }",
     )
@@ -111,7 +126,8 @@ class LowerEinsumOnePattern(_LowerEinsum):
 class LowerEinsumManyPattern(_LowerEinsum):
     """Einsum(x, y, z, equation) → Einsum(Einsum(x, y), z)
 
-    What: does the first two operands, summed over the letters that no other term has, and then the rest.
+    What: does the first two operands, summed over the letters that no other term has, and then the
+    rest.
     Refuses when:
     1. the ranks are unknown, or a letter occurs twice in one term.
     2. the lengths of axes with one letter are not known to be the same.
@@ -139,11 +155,14 @@ class LowerEinsumManyPattern(_LowerEinsum):
         rest = ",".join([both, *others])
         return m.derive(inner=f"{first},{second}->{both}", outer=f"{rest}->{result}")
 
-    def apply_pattern(self, g: PatternRewriter, parts: Sequence[str], inner: str, outer: str) -> str:
+    def apply_pattern(
+        self, g: PatternRewriter, parts: Sequence[str], inner: str, outer: str
+    ) -> str:
         return g.op.Einsum(g.op.Einsum(*parts[:2], equation=inner), *parts[2:], equation=outer)
 
     examples = Example.pairs(
-        'agraph (float[a,2] x, float[2,b] y, float[b,c] z) => (float[a,c] r) { r = Einsum <equation = "ij,jk,kl"> (x, y, z) }',
+        "agraph (float[a,2] x, float[2,b] y, float[b,c] z) => (float[a,c] r) { r = Einsum <equation"
+        ' = "ij,jk,kl"> (x, y, z) }',
         '{ t = Einsum <equation = "ij,jk->ik"> (x, y) r = Einsum <equation = "ik,kl->il"> (t, z) }',
     )
 

@@ -13,13 +13,16 @@ _FURTHER = ("segments", "word", "place", "kind", "scale", "bias", "mask", "posit
 
 
 class LowerEmbedLayerNormalizationPattern(_Lowering):
-    """com.microsoft.EmbedLayerNormalization(i, ...) → LayerNormalization(Gather(words, i) + positions + Gather(segments, j))
+    """com.microsoft.EmbedLayerNormalization(i, ...) → LayerNormalization(Gather(words, i) +
+    positions + Gather(segments, j))
 
-    What: rows of three tables by Gather, their sum by Add; the first rows of the table of positions where these are not given.
+    What: rows of three tables by Gather, their sum by Add; the first rows of the table of positions
+    where these are not given.
     Why: only ONNX Runtime's own providers run it.
     Refuses when:
     1. the number of keys that count is read, which the operator computes from the mask.
-    2. the positions are not given, and the length of the sequence is unknown, or they have another shape than the words.
+    2. the positions are not given, and the length of the sequence is unknown, or they have another
+       shape than the words.
     3. the tables are not of 32-bit floats.
     """
 
@@ -43,16 +46,26 @@ class LowerEmbedLayerNormalizationPattern(_Lowering):
         has_rows = bool(given.get("positions")) or (table is not None and 0 < length <= table[0])
         if not has_rows or any(g.try_infer_shape(name) != shape for name in same):  # (2)
             return self.none(node, msg="the length is unknown, or the positions have another shape")
-        if any(g.try_infer_type(given.get(name, "")) != TensorProto.FLOAT for name in ("word", "place", "scale")):  # (3)
+        # (3)
+        if any(
+            g.try_infer_type(given.get(name, "")) != TensorProto.FLOAT
+            for name in ("word", "place", "scale")
+        ):
             return self.none(node, msg="the tables are not of 32-bit floats")
         return m.derive(given=given, length=length, number=m.written.get("epsilon", 1e-12))
 
-    def apply_pattern(self, g: PatternRewriter, i: str, given: dict[str, str], length: int, **m: Any) -> Any:
+    def apply_pattern(
+        self, g: PatternRewriter, i: str, given: dict[str, str], length: int, **m: Any
+    ) -> Any:
         positions = given.get("positions") or np.arange(length)
-        total = g.op.Add(g.op.Gather(given["word"], i, axis=0), g.op.Gather(given["place"], positions, axis=0))
+        total = g.op.Add(
+            g.op.Gather(given["word"], i, axis=0), g.op.Gather(given["place"], positions, axis=0)
+        )
         if given["segments"]:
             total = g.op.Add(total, g.op.Gather(given["kind"], given["segments"], axis=0))
-        normal = g.op.LayerNormalization(total, given["scale"], given["bias"] or None, axis=-1, epsilon=m["number"])
+        normal = g.op.LayerNormalization(
+            total, given["scale"], given["bias"] or None, axis=-1, epsilon=m["number"]
+        )
         return (normal, None, total)[: len(m["results"])]
 
     _tables = "float[7,4] w, float[5,4] p, float[2,4] k, float[4] s, float[4] c"
@@ -62,8 +75,10 @@ class LowerEmbedLayerNormalizationPattern(_Lowering):
         "<int64[3] a = {0, 1, 2}> { b = Gather <axis = 0> (w, i) d = Gather <axis = 0> (p, a) e = "
         "Add(b, d) f = Gather <axis = 0> (k, j) g = Add(e, f) y = LayerNormalization <axis = -1, "
         "epsilon = 0.001> (g, s, c) }",
-        f"agraph (int32[b,n] i, int32[b,n] j, {_tables}, int32[b,n] q) => (float[b,n,4] y, float[b,n,4] t) "
-        "{ y, z, t = com.microsoft.EmbedLayerNormalization <epsilon = 0.001> (i, j, w, p, k, s, c, , q) }",
+        f"agraph (int32[b,n] i, int32[b,n] j, {_tables}, int32[b,n] q) "
+        "=> (float[b,n,4] y, float[b,n,4] t) { "
+        "y, z, t = com.microsoft.EmbedLayerNormalization <epsilon = 0.001> (i, j, w, p, k, s, c, "
+        ", q) }",
         "{ a = Gather <axis = 0> (w, i) b = Gather <axis = 0> (p, q) d = Add(a, b) e = Gather "
         "<axis = 0> (k, j) t = Add(d, e) y = LayerNormalization <axis = -1, epsilon = 0.001> (t, "
         "s, c) }",

@@ -15,7 +15,8 @@ _MOST = 1 << 16
 class LowerExpandPattern(_Lowering):
     """Expand(x, shape) → Mul(x, ones), And(x, true) for truth values
 
-    What: broadcasts by an operator that does so: a product with 1 keeps all numbers, NaN and infinity too.
+    What: broadcasts by an operator that does so: a product with 1 keeps all numbers, NaN and
+    infinity too.
     Why: several providers have no kernel of Expand.
     Refuses when:
     1. the shape is not constant, or has more than 65,536 elements.

@@ -40,6 +40,7 @@ class LowerEyeLikePattern(_Lowering):
     examples = Example.pairs(
         "agraph (float[2,3] x) => (float[2,3] y) { t = EyeLike <k = 1> (x) y = Add(x, t) }",
         "<float[2,3] t = {0, 1, 0, 0, 0, 1}> { y = Add(x, t) }",
-        "agraph (float[2,2] x, int64[2] z) => (int64[2,2] y) { t = EyeLike <dtype = 7> (x) y = Mul(t, z) }",
+        "agraph (float[2,2] x, int64[2] z) => (int64[2,2] y) { t = EyeLike <dtype = 7> (x) "
+        "y = Mul(t, z) }",
         "<int64[2,2] t = {1, 0, 0, 1}> { y = Mul(t, z) }",
     )

@@ -3,7 +3,15 @@ from typing import Any, Final
 import numpy as np
 from onnx import TensorProto
 
-from xoptim.match import Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    Example,
+    GraphView,
+    Match,
+    Optional,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 from .._folding import Array
 from ._lowering import _Lowering
@@ -22,7 +30,8 @@ class LowerFakeQuantizationPattern(_Lowering):
     What: rounds the numbers of activations as the two operators do, in floats.
     Why: WebGPU has no QuantizeLinear.
     Refuses when:
-    1. scale or zero point is not a constant with one element, or they are not the same in both, or the type is not float.
+    1. scale or zero point is not a constant with one element, or they are not the same in both, or
+       the type is not float.
     """
 
     exactness = "finite"  # a NaN stays one
@@ -39,7 +48,9 @@ class LowerFakeQuantizationPattern(_Lowering):
         zero = g.get_computed_constant(m.z) if m.z else np.zeros((), np.int64)
         if scale is None or zero is None or scale.size != 1 or zero.size != 1:  # (1)
             return self.none(first, msg="scale or zero point is not a constant with one element")
-        is_float = g.try_infer_type(second.output[0]) == TensorProto.FLOAT and scale.dtype == np.float32
+        is_float = (
+            g.try_infer_type(second.output[0]) == TensorProto.FLOAT and scale.dtype == np.float32
+        )
         if dtype not in _RANGES or not is_float or not scale.reshape(-1)[0] > 0:  # (1)
             return self.none(first, msg="the type is not float, or the integers have another type")
         low, high = _RANGES[dtype]
@@ -47,15 +58,19 @@ class LowerFakeQuantizationPattern(_Lowering):
         bounds = np.float32(low - point), np.float32(high - point)
         return m.derive(scale=scale.reshape(()), bounds=bounds)
 
-    def apply_pattern(self, g: PatternRewriter, x: str, scale: Array, bounds: tuple[Any, Any]) -> str:
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, scale: Array, bounds: tuple[Any, Any]
+    ) -> str:
         rounded = g.op.Round(g.op.Div(x, scale))
         return g.op.Mul(g.op.Clip(rounded, min=bounds[0], max=bounds[1]), scale)
 
     examples = Example.pairs(
         "agraph (float[a,b] x) => (float[a,b] y) <float s = {0.5}, uint8 z = {3}> "
         "{ t = QuantizeLinear(x, s, z) y = DequantizeLinear(t, s, z) }",
-        "<float s = {0.5}, float l = {-3}, float h = {252}> { t = Div(x, s) u = Round(t) v = Clip(u, l, h) y = Mul(v, s) }",
+        "<float s = {0.5}, float l = {-3}, float h = {252}> { t = Div(x, s) u = Round(t) "
+        "v = Clip(u, l, h) y = Mul(v, s) }",
         "agraph (float[a,b] x) => (float[a,b] y) <float s = {0.5}, int8 z = {0}> "
         "{ t = QuantizeLinear(x, s, z) y = DequantizeLinear(t, s, z) }",
-        "<float s = {0.5}, float l = {-128}, float h = {127}> { t = Div(x, s) u = Round(t) v = Clip(u, l, h) y = Mul(v, s) }",
+        "<float s = {0.5}, float l = {-128}, float h = {127}> { t = Div(x, s) u = Round(t) "
+        "v = Clip(u, l, h) y = Mul(v, s) }",
     )

@@ -20,7 +20,9 @@ class LowerFusedConvPattern(_Lowering):
 
     min_opset = 7
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol, w: Symbol, b: Optional, z: Optional) -> Symbol:
+    def match_pattern(
+        self, g: PatternBuilder, x: Symbol, w: Symbol, b: Optional, z: Optional
+    ) -> Symbol:
         return g.op.FusedConv(x, w, b, z, domain="com.microsoft", attributes=g.capture("written"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
@@ -41,7 +43,11 @@ class LowerFusedConvPattern(_Lowering):
     def apply_pattern(self, g: PatternRewriter, x: str, w: str, b: str, z: str, **m: Any) -> str:
         result = g.op.Conv(x, w, b or None, **m["convolution"])
         total = g.op.Add(result, z) if z else result
-        return str(getattr(g.op, m["activation"])(total, **m["parameters"])) if m["activation"] else total
+        return (
+            str(getattr(g.op, m["activation"])(total, **m["parameters"]))
+            if m["activation"]
+            else total
+        )
 
     _start = "agraph (float[n,2,h] x, float[3,2,1] w, float[3] b"
     examples = Example.pairs(

@@ -50,6 +50,7 @@ class LowerFusedGemmPattern(_Lowering):
     examples = Example.pairs(
         f'{_start} {{ y = com.microsoft.FusedGemm <transB = 1, activation = "Relu"> (x, w, b) }}',
         "{ t = Gemm <transB = 1> (x, w, b) y = Relu(t) }",
-        f'{_start} {{ y = com.microsoft.FusedGemm <transB = 1, activation = "LeakyRelu", activation_alpha = 0.25> (x, w) }}',
+        f'{_start} {{ y = com.microsoft.FusedGemm <transB = 1, activation = "LeakyRelu",'
+        " activation_alpha = 0.25> (x, w) }",
         "{ t = Gemm <transB = 1> (x, w) y = LeakyRelu <alpha = 0.25> (t) }",
     )

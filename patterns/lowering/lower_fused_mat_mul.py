@@ -55,12 +55,15 @@ class LowerFusedMatMulPattern(_Lowering):
     _start = "agraph (float[a,h,q,8] x, float[a,h,k,8] w) => (float[a,h,q,k] y)"
     examples = Example.pairs(
         f"{_start} {{ y = com.microsoft.FusedMatMul <transB = 1, alpha = 0.5> (x, w) }}",
-        "<float a = {0.5}> { b = Transpose <perm = [0, 1, 3, 2]> (w) c = MatMul(x, b) y = Mul(c, a) }",
-        "agraph (float[8,q] x, float[8,k] w) => (float[q,k] y) { y = com.microsoft.TransposeMatMul <transA = 1> (x, w) }",
+        "<float a = {0.5}> { b = Transpose <perm = [0, 1, 3, 2]> (w) c = MatMul(x, b) "
+        "y = Mul(c, a) }",
+        "agraph (float[8,q] x, float[8,k] w) => (float[q,k] y) { "
+        "y = com.microsoft.TransposeMatMul <transA = 1> (x, w) }",
         "{ a = Transpose <perm = [1, 0]> (x) y = MatMul(a, w) }",
         "agraph (float[q,a,h,8] x, float[k,a,h,8] w) => (float[a,h,q,k] y) "
         "{ y = com.microsoft.FusedMatMul <transB = 1, transBatchA = 1, transBatchB = 1> (x, w) }",
-        "{ a = Transpose <perm = [1, 2, 0, 3]> (x) b = Transpose <perm = [1, 2, 3, 0]> (w) y = MatMul(a, b) }",
+        "{ a = Transpose <perm = [1, 2, 0, 3]> (x) b = Transpose <perm = [1, 2, 3, 0]> (w) "
+        "y = MatMul(a, b) }",
     )
 
 

@@ -12,7 +12,8 @@ from ._lowering import _Lowering
 class LowerGatherElementsPattern(_Lowering):
     """GatherElements(x, i) → Gather(Reshape(x), i · stride + place)
 
-    What: joins all axes, and takes the elements by their positions in the joined axis: a constant where ``i`` is one.
+    What: joins all axes, and takes the elements by their positions in the joined axis: a constant
+    where ``i`` is one.
     Why: several providers have no kernel of GatherElements.
     Refuses when:
     1. a shape is not static, or a tensor is empty.
@@ -59,11 +60,12 @@ class LowerGatherElementsPattern(_Lowering):
         return g.op.Gather(flat, g.op.Add(scaled, rest))
 
     examples = Example.pairs(
-        "agraph (float[2,3] x) => (float[2,2] y) <int64[2,2] i = {0, -1, 1, 1}> { y = GatherElements <axis = 1> (x, i) }",
+        "agraph (float[2,3] x) => (float[2,2] y) <int64[2,2] i = {0, -1, 1, 1}> { "
+        "y = GatherElements <axis = 1> (x, i) }",
         "<int64[1] s = {-1}, int64[2,2] p = {0, 2, 4, 4}> { t = Reshape(x, s) y = Gather(t, p) }",
         "agraph (float[2,3] x, int32[1,3] i) => (float[1,3] y) { y = GatherElements(x, i) }",
-        "<int64[1] s = {-1}, int64 o = {0}, int64 n = {2}, int64 k = {3}, int64[1,3] q = {0, 1, 2}> "
-        "{ t = Reshape(x, s) c = Cast <to = 7> (i) l = Less(c, o) e = Add(c, n) w = Where(l, e, c) "
-        "m = Mul(w, k) a = Add(m, q) y = Gather(t, a) }",
+        "<int64[1] s = {-1}, int64 o = {0}, int64 n = {2}, int64 k = {3}, int64[1,3] q = {0, 1, "
+        "2}> { t = Reshape(x, s) c = Cast <to = 7> (i) l = Less(c, o) e = Add(c, n) "
+        "w = Where(l, e, c) m = Mul(w, k) a = Add(m, q) y = Gather(t, a) }",
         ranges=(("i", -2, 1),),
     )

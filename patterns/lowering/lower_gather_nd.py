@@ -9,12 +9,13 @@ from ._lowering import _Lowering
 class LowerGatherNDPattern(_Lowering):
     """GatherND(x, i) → Gather(Reshape(x), positions)
 
-    What: joins the axes that ``i`` indexes, also in com.microsoft.GatherND, and takes rows by their positions in the joined
-    axis: a constant where ``i`` is one.
+    What: joins the axes that ``i`` indexes, also in com.microsoft.GatherND, and takes rows by their
+    positions in the joined axis: a constant where ``i`` is one.
     Why: several providers have no kernel of GatherND.
     Refuses when:
     1. there are batch axes.
-    2. the indexed axes are not static, the number of columns is unknown, or a Reshape to the rows needs sizes at run time.
+    2. the indexed axes are not static, the number of columns is unknown, or a Reshape to the rows
+       needs sizes at run time.
     3. a constant position is out of range.
     """
 
@@ -64,15 +65,17 @@ class LowerGatherNDPattern(_Lowering):
         return g.op.Gather(rows, g.op.ReduceSum(scaled, axes=[-1], keepdims=0))
 
     examples = Example.pairs(
-        "agraph (float[2,3,n] x) => (float[2,n] y) <int64[2,2] i = {0, -1, 1, 1}> { y = GatherND(x, i) }",
+        "agraph (float[2,3,n] x) => (float[2,n] y) <int64[2,2] i = {0, -1, 1, 1}> { "
+        "y = GatherND(x, i) }",
         "<int64[2] s = {6, -1}, int64[2] p = {2, 4}> { t = Reshape(x, s) y = Gather(t, p) }",
         "agraph (float[2,3] x, int64[n,2] i) => (float[n] y) { y = GatherND(x, i) }",
-        "<int64[1] s = {6}, int64 o = {0}, int64[2] n = {2, 3}, int64[2] k = {3, 1}, int64[1] l = {-1}> "
-        "{ t = Reshape(x, s) c = Less(i, o) e = Add(i, n) w = Where(c, e, i) "
+        "<int64[1] s = {6}, int64 o = {0}, int64[2] n = {2, 3}, int64[2] k = {3, 1}, "
+        "int64[1] l = {-1}> { t = Reshape(x, s) c = Less(i, o) e = Add(i, n) w = Where(c, e, i) "
         "m = Mul(w, k) a = ReduceSum <keepdims = 0> (m, l) y = Gather(t, a) }",
         "agraph (float[2,3] x, int64[n,1] i) => (float[n,3] y) { y = GatherND(x, i) }",
         "<int64[1] l = {-1}> { t = Squeeze(i, l) y = Gather(x, t) }",
-        "agraph (float[2,n] x) => (float[2,n] y) <int64[2,1] i = {1, 0}> { y = com.microsoft.GatherND(x, i) }",
+        "agraph (float[2,n] x) => (float[2,n] y) <int64[2,1] i = {1, 0}> { "
+        "y = com.microsoft.GatherND(x, i) }",
         "<int64[2] i = {1, 0}> { y = Gather(x, i) }",
         ranges=(("i", -2, 1),),
     )

@@ -17,7 +17,8 @@ class _LowerGelu(_Lowering):
     What: 16-bit floats are computed in 32 bits, as the operator does it.
     Why: many runtimes lack the operator.
     Refuses when:
-    1. the type is unknown, or has 64 bits: ONNX Runtime's constants have 32 (checked by the matcher).
+    1. the type is unknown, or has 64 bits: ONNX Runtime's constants have 32 (checked by the
+       matcher).
     """
 
     min_opset = 7
@@ -50,8 +51,8 @@ def with_bias(g: PatternRewriter, x: str, bias: str, dtype: int) -> str:
 class LowerGeluPattern(_LowerGelu):
     """Gelu(x) → 0.5 · x · (1 + Erf(x / √2))
 
-    What: the same for com.microsoft.Gelu. With approximate="tanh" 0.5 · x · (1 + Tanh(√(2 / π) · (x + 0.044715 · x³)));
-    16-bit floats are computed in 32 bits, as the operator does it.
+    What: the same for com.microsoft.Gelu. With approximate="tanh" 0.5 · x · (1 + Tanh(√(2 / π) · (x
+    + 0.044715 · x³))); 16-bit floats are computed in 32 bits, as the operator does it.
     """
 
     min_opset = 9
@@ -103,7 +104,9 @@ class LowerBiasGeluPattern(_LowerGelu):
 
 
 class LowerFastGeluPattern(_LowerGelu):
-    """com.microsoft.FastGelu(x, b) → 0.5 · z · (1 + Tanh(√(2 / π) · (z + 0.044715 · z³))) with z = x + b"""
+    """com.microsoft.FastGelu(x, b) → 0.5 · z · (1 + Tanh(√(2 / π) · (z + 0.044715 · z³))) with z =
+    x + b
+    """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, b: Optional) -> Symbol:
         return g.op.FastGelu(x, b, domain="com.microsoft")
@@ -127,7 +130,8 @@ class LowerQuickGeluPattern(_LowerGelu):
     """com.microsoft.QuickGelu(x, alpha) → x · Sigmoid(alpha · x)
 
     Refuses when:
-    1. the type is unknown, or has 64 bits: ONNX Runtime's constants have 32 (checked by the matcher).
+    1. the type is unknown, or has 64 bits: ONNX Runtime's constants have 32 (checked by the
+       matcher).
     2. the factor is infinite or NaN.
     """
 

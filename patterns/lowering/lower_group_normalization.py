@@ -8,14 +8,17 @@ from ._normal import along_channels, centered, divided, reshaped
 
 
 class LowerGroupNormalizationPattern(_Lowering):
-    """GroupNormalization(x, scale, bias) → (t - mean) / √(variance + epsilon) · scale + bias with t in groups
+    """GroupNormalization(x, scale, bias) → (t - mean) / √(variance + epsilon) · scale + bias with t
+    in groups
 
-    What: Reshape makes an axis of the groups and one of all numbers of a group, which are normalized; 16-bit floats are
-    computed in 32 bits, as the operator does it. The operator of sets 18 to 20 is deprecated, and stays.
+    What: Reshape makes an axis of the groups and one of all numbers of a group, which are
+    normalized; 16-bit floats are computed in 32 bits, as the operator does it. The operator of sets
+    18 to 20 is deprecated, and stays.
     Why: many runtimes lack the operator.
     Refuses when:
     1. the type is unknown, or has 64 bits: the operator computes in 32 (checked by the matcher).
-    2. the rank or the number of channels is unknown, or scale and bias do not have one number for each channel.
+    2. the rank or the number of channels is unknown, or scale and bias do not have one number for
+       each channel.
     """
 
     min_opset = 21
@@ -45,7 +48,15 @@ class LowerGroupNormalizationPattern(_Lowering):
         )
 
     def apply_pattern(
-        self, g: PatternRewriter, x: str, scale: str, bias: str, groups: int, back: list[int] | None, dtype: int, number: float
+        self,
+        g: PatternRewriter,
+        x: str,
+        scale: str,
+        bias: str,
+        groups: int,
+        back: list[int] | None,
+        dtype: int,
+        number: float,
     ) -> str:
         grouped = reshaped(g, widened(g, x, dtype), [0, groups, -1], x)
         normal = reshaped(g, divided(g, centered(g, grouped, [-1]), [-1], number), back, x)
@@ -57,20 +68,22 @@ class LowerGroupNormalizationPattern(_Lowering):
     examples = (
         Example(
             f"{_start} {{ y = GroupNormalization <num_groups = 2, epsilon = 0.001> (x, s, b) }}",
-            "<int64[3] a = {0, 2, -1}, int64[1] c = {-1}, float d = {0.001}, int64[4] e = {0, 4, 6, "
-            "-1}, int64[2] f = {1, 2}> { g = Reshape(x, a) h = ReduceMean(g, c) i = Sub(g, h) j = "
-            "Mul(i, i) k = ReduceMean(j, c) l = Add(k, d) m = Sqrt(l) n = Div(i, m) o = Reshape(n, e) "
-            "p = Unsqueeze(s, f) q = Unsqueeze(b, f) r = Mul(o, p) y = Add(r, q) }",
+            "<int64[3] a = {0, 2, -1}, int64[1] c = {-1}, float d = {0.001}, int64[4] e = {0, 4, "
+            "6, -1}, int64[2] f = {1, 2}> { g = Reshape(x, a) h = ReduceMean(g, c) i = Sub(g, h) "
+            "j = Mul(i, i) k = ReduceMean(j, c) l = Add(k, d) m = Sqrt(l) n = Div(i, m) "
+            "o = Reshape(n, e) p = Unsqueeze(s, f) q = Unsqueeze(b, f) r = Mul(o, p) "
+            "y = Add(r, q) }",
             opset=21,
         ),
         Example(
             "agraph (float16[n,4,h,w] x, float16[4] s, float16[4] b) => (float16[n,4,h,w] y) "
             "{ y = GroupNormalization <num_groups = 2, epsilon = 0.001> (x, s, b) }",
-            "<int64[3] a = {0, 2, -1}, int64[1] c = {-1}, float d = {0.001}, int64[2] e = {1, 2}> { f "
-            "= Cast <to = 1> (x) g = Reshape(f, a) h = ReduceMean(g, c) i = Sub(g, h) j = Mul(i, i) k "
-            "= ReduceMean(j, c) l = Add(k, d) m = Sqrt(l) n = Div(i, m) o = Shape(x) p = Reshape(n, o) "
-            "q = Cast <to = 1> (s) r = Unsqueeze(q, e) t = Cast <to = 1> (b) u = Unsqueeze(t, e) v = "
-            "Mul(p, r) w = Add(v, u) y = Cast <to = 10> (w) }",
+            "<int64[3] a = {0, 2, -1}, int64[1] c = {-1}, float d = {0.001}, int64[2] e = {1, "
+            "2}> { f = Cast <to = 1> (x) g = Reshape(f, a) h = ReduceMean(g, c) i = Sub(g, h) "
+            "j = Mul(i, i) k = ReduceMean(j, c) l = Add(k, d) m = Sqrt(l) n = Div(i, m) "
+            "o = Shape(x) p = Reshape(n, o) q = Cast <to = 1> (s) r = Unsqueeze(q, e) "
+            "t = Cast <to = 1> (b) u = Unsqueeze(t, e) v = Mul(p, r) w = Add(v, u) "
+            "y = Cast <to = 10> (w) }",
             opset=21,
         ),
     )

@@ -14,7 +14,12 @@ from ._rotation import halves_turned, pairs_turned
 
 _TYPES: Final = frozenset((TensorProto.FLOAT, TensorProto.FLOAT16))
 _NUMBERS: Final = ("num_heads", "kv_num_heads", "scale", "softcap", "local_window_size")
-_VALUES: Final = {"smooth_softmax": (0, -1), "qk_output": (0,), "do_rotary": (0, 1), "rotary_interleaved": (0, 1)}
+_VALUES: Final = {
+    "smooth_softmax": (0, -1),
+    "qk_output": (0,),
+    "do_rotary": (0, 1),
+    "rotary_interleaved": (0, 1),
+}
 """Attributes with the values that are written out."""
 _LEAST: Final = 6
 """Operands after the queries, at least."""
@@ -35,7 +40,9 @@ class _Others(NamedTuple):
 
 
 class _Sizes(NamedTuple):
-    """Heads of queries, heads of keys and values, features of a head, and those that are rotated."""
+    """Heads of queries, heads of keys and values, features of a head, and those that are
+    rotated.
+    """
 
     heads: int
     groups: int
@@ -44,17 +51,21 @@ class _Sizes(NamedTuple):
 
 
 class LowerGroupQueryAttentionPattern(_Lowering):
-    """com.microsoft.GroupQueryAttention(q, k, v, past, n, total) → Softmax(q · scale · kᵀ + mask) · v
+    """com.microsoft.GroupQueryAttention(q, k, v, past, n, total) → Softmax(q · scale · kᵀ + mask) ·
+    v
 
-    What: the new keys and values of each row of the batch follow its earlier ones, n + 1 in all; what is behind them is 0.
-    GatherND takes them from both, one after the other. Queries see keys up to their own, and the last ones only where there
-    is a window. Rotations are written out, by the positions that follow from n.
+    What: the new keys and values of each row of the batch follow its earlier ones, n + 1 in all;
+    what is behind them is 0. GatherND takes them from both, one after the other. Queries see keys
+    up to their own, and the last ones only where there is a window. Rotations are written out, by
+    the positions that follow from n.
     Why: only ONNX Runtime's own providers run it.
     Refuses when:
     1. the types are not float or float16, or differ.
     2. the sizes of heads are unknown, or keys and values are not both given or both in q.
-    3. further operands are given, the scores are a result, or an attribute is not known or has another value than usual.
-    4. the tables of the rotation are missing or have unknown sizes, or rotate interleaved features in part.
+    3. further operands are given, the scores are a result, or an attribute is not known or has
+       another value than usual.
+    4. the tables of the rotation are missing or have unknown sizes, or rotate interleaved features
+       in part.
     """
 
     min_opset = 15
@@ -91,10 +102,17 @@ class LowerGroupQueryAttentionPattern(_Lowering):
             return self.none(node, msg="the sizes of the heads are unknown")
         is_part = bool(m.written.get("rotary_interleaved")) and sizes.turned not in (0, sizes.size)
         if is_part or bool(sizes.turned) is not bool(m.written.get("do_rotary")):  # (4)
-            return self.none(node, msg="the tables of the rotation are missing, or rotate interleaved features in part")
+            return self.none(
+                node,
+                msg=(
+                    "the tables of the rotation are missing, or rotate interleaved features in part"
+                ),
+            )
         return m.derive(sizes=sizes, given=given)
 
-    def apply_pattern(self, g: PatternRewriter, q: str, sizes: _Sizes, given: _Others, **m: Any) -> Any:
+    def apply_pattern(
+        self, g: PatternRewriter, q: str, sizes: _Sizes, given: _Others, **m: Any
+    ) -> Any:
         written, dtype = m["written"], g.info(q).dtype
         k, v = given.k, given.v
         if not k:
@@ -104,7 +122,9 @@ class LowerGroupQueryAttentionPattern(_Lowering):
         q, k, v = (g.op.Reshape(x, np.array([0, 0, count, sizes.size])) for x, count in pairs)
         rows = _Rows(g, q, given)
         if sizes.turned:
-            angles = [g.op.Gather(table, rows.positions, axis=0) for table in (given.cos, given.sin)]
+            angles = [
+                g.op.Gather(table, rows.positions, axis=0) for table in (given.cos, given.sin)
+            ]
             is_paired = bool(written.get("rotary_interleaved"))
             q = _turned(g, q, angles, sizes.heads, sizes, is_paired=is_paired)
             k = _turned(g, k, angles, sizes.groups, sizes, is_paired=is_paired)
@@ -116,56 +136,63 @@ class LowerGroupQueryAttentionPattern(_Lowering):
         scores = scores_of(g, queries, wide[0], written.get("scale", 0.0) or sizes.size**-0.5)
         scores = capped(g, scores, max(written.get("softcap", 0.0), 0.0))
         seen = rows.seen(written.get("local_window_size", -1))
-        # Scores may be infinite, of keys that are seen and of others; and a window may hold no key at all.
+        # Scores may be infinite, of keys that are seen and of others; and a window may hold no key
+        # at all.
         weights = g.op.Softmax(g.op.Where(seen, scores, number(-math.inf, dtype)), axis=-1)
         found = g.op.MatMul(g.op.Where(seen, weights, number(0, dtype)), wide[1])
         return (merged_heads(g, found, sizes.heads * sizes.size), keys, values)[: len(m["results"])]
 
     examples = (
         Example(
-            "agraph (float[b,3,16] q, float[b,3,8] k, float[b,3,8] v, int32[b] n) => (float[b,3,16] "
-            "y) <int32 t = {3}> { y = com.microsoft.GroupQueryAttention <num_heads = 2, kv_num_heads "
-            "= 1> (q, k, v, , , n, t) }",
-            "<int64[4] a = {0, 0, 2, 8}, int64[4] b = {0, 0, 1, 8}, int64[2] c = {0, 0}, float d = "
-            "{0.35355338}, int64[3] e = {1, 2, 3}, float f = {-inf}, float g = {0}, int64[3] h = {0, "
-            "0, 16}, int64[3] i = {0, 1, 2}, int64[1,1,3,1] j = {0, 1, 2}> { l = Reshape(q, a) m = "
-            "Reshape(k, b) o = Reshape(v, b) p = Cast <to = 7> (n) r = Transpose <perm = [0, 2, 1, "
-            "3]> (l) s = Transpose <perm = [0, 2, 1, 3]> (m) t = Transpose <perm = [0, 2, 1, 3]> (o) "
-            "u = Gather <axis = 1> (s, c) w = Gather <axis = 1> (t, c) x = Mul(r, d) z = Transpose "
-            "<perm = [0, 1, 3, 2]> (u) a1 = MatMul(x, z) b1 = Unsqueeze(p, e) c1 = Min(j, b1) d1 = "
-            "LessOrEqual(i, c1) e1 = Where(d1, a1, f) f1 = Softmax <axis = -1> (e1) g1 = Where(d1, "
-            "f1, g) h1 = MatMul(g1, w) i1 = Transpose <perm = [0, 2, 1, 3]> (h1) y = Reshape(i1, h) }",
+            "agraph (float[b,3,16] q, float[b,3,8] k, float[b,3,8] v, int32[b] n) "
+            "=> (float[b,3,16] y) <int32 t = {3}> { "
+            "y = com.microsoft.GroupQueryAttention <num_heads = 2, kv_num_heads = 1> (q, k, v, , "
+            ", n, t) }",
+            "<int64[4] a = {0, 0, 2, 8}, int64[4] b = {0, 0, 1, 8}, int64[2] c = {0, 0}, "
+            "float d = {0.35355338}, int64[3] e = {1, 2, 3}, float f = {-inf}, float "
+            "g = {0}, int64[3] h = {0, 0, 16}, int64[3] i = {0, 1, 2}, int64[1,1,3,1] "
+            "j = {0, 1, 2}> { l = Reshape(q, a) m = Reshape(k, b) o = Reshape(v, b) "
+            "p = Cast <to = 7> (n) r = Transpose <perm = [0, 2, 1, 3]> (l) "
+            "s = Transpose <perm = [0, 2, 1, 3]> (m) t = Transpose <perm = [0, 2, 1, 3]> (o) "
+            "u = Gather <axis = 1> (s, c) w = Gather <axis = 1> (t, c) x = Mul(r, d) "
+            "z = Transpose <perm = [0, 1, 3, 2]> (u) a1 = MatMul(x, z) b1 = Unsqueeze(p, e) "
+            "c1 = Min(j, b1) d1 = LessOrEqual(i, c1) e1 = Where(d1, a1, f) "
+            "f1 = Softmax <axis = -1> (e1) g1 = Where(d1, f1, g) h1 = MatMul(g1, w) "
+            "i1 = Transpose <perm = [0, 2, 1, 3]> (h1) y = Reshape(i1, h) }",
             ranges=(("n", 0, 2),),
         ),
         Example(
-            "agraph (float[b,1,64] q, float[b,1,3,16] i, float[b,1,3,16] j, int32[b] n, float[9,8] c, "
-            "float[9,8] s) => (float[b,1,32] y, float[b,1,u,16] kc, float[b,1,u,16] vc) <int32 t = "
-            "{4}> { y, kc, vc = com.microsoft.GroupQueryAttention <num_heads = 2, kv_num_heads = 1, "
+            "agraph (float[b,1,64] q, float[b,1,3,16] i, float[b,1,3,16] j, int32[b] n, "
+            "float[9,8] c, float[9,8] s) "
+            "=> (float[b,1,32] y, float[b,1,u,16] kc, float[b,1,u,16] vc) <int32 t = {4}> { "
+            "y, kc, vc = com.microsoft.GroupQueryAttention <num_heads = 2, kv_num_heads = 1, "
             "do_rotary = 1> (q, , , i, j, n, t, c, s) }",
             "<int64[3] a = {32, 16, 16}, int64[4] b = {0, 0, 2, 16}, int64[4] d = {0, 0, 1, 16}, "
-            "int64[1] e = {0}, int64 f = {0}, int64 g = {1}, int64[1] h = {1}, int64[1] k = {2}, "
-            "int64[2] l = {8, 8}, int64[2] m = {2, 3}, float o = {0}, int64[2] p = {0, 0}, float r = "
-            "{0.25}, int64[2] t = {1, 3}, int64[3] u = {1, 2, 3}, float v = {-inf}, int64[3] w = {0, "
-            "0, 32}, int64 x = {3}, bool z = {0}, int64[4] a1 = {0, 1, 2, 3}> { b1, c1, d1 = Split "
-            "<axis = -1> (q, a) e1 = Reshape(b1, b) f1 = Reshape(c1, d) g1 = Reshape(d1, d) h1 = Cast "
-            "<to = 7> (n) i1 = Add(h1, g) j1 = Sub(i1, g) k1 = Where(z, f, j1) l1 = Unsqueeze(k1, h) "
-            "m1 = Add(l1, e) n1 = Gather <axis = 0> (c, m1) o1 = Gather <axis = 0> (s, m1) p1 = "
-            "Unsqueeze(n1, k) q1 = Unsqueeze(o1, k) r1, s1 = Split <axis = -1> (e1, l) t1 = Mul(r1, "
-            "p1) u1 = Mul(s1, q1) v1 = Sub(t1, u1) w1 = Mul(r1, q1) x1 = Mul(s1, p1) y1 = Add(w1, x1) "
-            "z1 = Concat <axis = -1> (v1, y1) a2, b2 = Split <axis = -1> (f1, l) c2 = Mul(a2, p1) d2 "
-            "= Mul(b2, q1) e2 = Sub(c2, d2) f2 = Mul(a2, q1) g2 = Mul(b2, p1) h2 = Add(f2, g2) i2 = "
-            "Concat <axis = -1> (e2, h2) j2 = Transpose <perm = [0, 2, 1, 3]> (i) k2 = Concat <axis = "
-            "1> (j2, i2) l2 = Sub(a1, l1) m2 = Min(l2, f) n2 = Add(m2, x) o2 = Less(l2, f) p2 = "
-            "Where(o2, a1, n2) q2 = Unsqueeze(p2, k) r2 = GatherND <batch_dims = 1> (k2, q2) s2 = "
-            "LessOrEqual(l2, f) t2 = Unsqueeze(s2, m) u2 = Where(t2, r2, o) v2 = Transpose <perm = "
-            "[0, 2, 1, 3]> (j) w2 = Concat <axis = 1> (v2, g1) x2 = GatherND <batch_dims = 1> (w2, "
-            "q2) y2 = Where(t2, x2, o) z2 = Transpose <perm = [0, 2, 1, 3]> (z1) kc = Transpose <perm "
-            "= [0, 2, 1, 3]> (u2) vc = Transpose <perm = [0, 2, 1, 3]> (y2) a3 = Gather <axis = 1> "
-            "(kc, p) b3 = Gather <axis = 1> (vc, p) c3 = Mul(z2, r) d3 = Transpose <perm = [0, 1, 3, "
-            "2]> (a3) e3 = MatMul(c3, d3) f3 = Unsqueeze(m1, t) g3 = Unsqueeze(h1, u) h3 = Min(f3, "
-            "g3) i3 = LessOrEqual(a1, h3) j3 = Where(i3, e3, v) k3 = Softmax <axis = -1> (j3) l3 = "
-            "Where(i3, k3, o) m3 = MatMul(l3, b3) n3 = Transpose <perm = [0, 2, 1, 3]> (m3) y = "
-            "Reshape(n3, w) }",
+            "int64[1] e = {0}, int64 f = {0}, int64 g = {1}, int64[1] h = {1}, int64[1] "
+            "k = {2}, int64[2] l = {8, 8}, int64[2] m = {2, 3}, float o = {0}, int64[2] "
+            "p = {0, 0}, float r = {0.25}, int64[2] t = {1, 3}, int64[3] u = {1, 2, 3}, float "
+            "v = {-inf}, int64[3] w = {0, 0, 32}, int64 x = {3}, bool z = {0}, int64[4] "
+            "a1 = {0, 1, 2, 3}> { b1, c1, d1 = Split <axis = -1> (q, a) e1 = Reshape(b1, b) "
+            "f1 = Reshape(c1, d) g1 = Reshape(d1, d) h1 = Cast <to = 7> (n) i1 = Add(h1, g) "
+            "j1 = Sub(i1, g) k1 = Where(z, f, j1) l1 = Unsqueeze(k1, h) m1 = Add(l1, e) "
+            "n1 = Gather <axis = 0> (c, m1) o1 = Gather <axis = 0> (s, m1) p1 = Unsqueeze(n1, k) "
+            "q1 = Unsqueeze(o1, k) r1, s1 = Split <axis = -1> (e1, l) t1 = Mul(r1, p1) "
+            "u1 = Mul(s1, q1) v1 = Sub(t1, u1) w1 = Mul(r1, q1) x1 = Mul(s1, p1) y1 = Add(w1, x1) "
+            "z1 = Concat <axis = -1> (v1, y1) a2, b2 = Split <axis = -1> (f1, l) c2 = Mul(a2, p1) "
+            "d2 = Mul(b2, q1) e2 = Sub(c2, d2) f2 = Mul(a2, q1) g2 = Mul(b2, p1) h2 = Add(f2, g2) "
+            "i2 = Concat <axis = -1> (e2, h2) j2 = Transpose <perm = [0, 2, 1, 3]> (i) "
+            "k2 = Concat <axis = 1> (j2, i2) l2 = Sub(a1, l1) m2 = Min(l2, f) n2 = Add(m2, x) "
+            "o2 = Less(l2, f) p2 = Where(o2, a1, n2) q2 = Unsqueeze(p2, k) "
+            "r2 = GatherND <batch_dims = 1> (k2, q2) s2 = LessOrEqual(l2, f) "
+            "t2 = Unsqueeze(s2, m) u2 = Where(t2, r2, o) v2 = Transpose <perm = [0, 2, 1, 3]> (j) "
+            "w2 = Concat <axis = 1> (v2, g1) x2 = GatherND <batch_dims = 1> (w2, q2) "
+            "y2 = Where(t2, x2, o) z2 = Transpose <perm = [0, 2, 1, 3]> (z1) "
+            "kc = Transpose <perm = [0, 2, 1, 3]> (u2) vc = Transpose <perm = [0, 2, 1, 3]> (y2) "
+            "a3 = Gather <axis = 1> (kc, p) b3 = Gather <axis = 1> (vc, p) c3 = Mul(z2, r) "
+            "d3 = Transpose <perm = [0, 1, 3, 2]> (a3) e3 = MatMul(c3, d3) f3 = Unsqueeze(m1, t) "
+            "g3 = Unsqueeze(h1, u) h3 = Min(f3, g3) i3 = LessOrEqual(a1, h3) "
+            "j3 = Where(i3, e3, v) k3 = Softmax <axis = -1> (j3) l3 = Where(i3, k3, o) "
+            "m3 = MatMul(l3, b3) n3 = Transpose <perm = [0, 2, 1, 3]> (m3) y = Reshape(n3, w) }",
             ranges=(("n", 0, 3),),
         ),
         Example(
@@ -174,25 +201,28 @@ class LowerGroupQueryAttentionPattern(_Lowering):
             "float[1,1,u,8] vc) { y, kc, vc = com.microsoft.GroupQueryAttention <num_heads = 2, "
             "kv_num_heads = 1, local_window_size = 2, softcap = 0.5> (q, k, v, i, j, n, t) }",
             "<int64[4] a = {0, 0, 2, 8}, int64[4] b = {0, 0, 1, 8}, int64 c = {0}, int64 d = {1}, "
-            "int64[0] e = {}, int64[1] f = {1}, int64[1] g = {2}, int64[2] h = {2, 3}, float l = {0}, "
-            "int64[2] m = {0, 0}, float o = {0.35355338}, float p = {0.5}, int64[2] r = {1, 3}, "
-            "int64[3] s = {1, 2, 3}, int64 u = {2}, float w = {-inf}, int64[3] x = {0, 0, 16}, "
-            "int64[2] z = {0, 1}, int64 a1 = {5}> { b1 = Reshape(q, a) c1 = Reshape(k, b) d1 = "
-            "Reshape(v, b) e1 = Cast <to = 7> (n) f1 = Cast <to = 7> (t) g1 = Reshape(f1, e) h1 = "
-            "Equal(g1, u) i1 = Add(e1, d) j1 = Sub(i1, u) k1 = Where(h1, c, j1) l1 = Unsqueeze(k1, f) "
-            "m1 = Max(a1, g1) n1 = Range(c, m1, d) o1 = Add(l1, z) p1 = Transpose <perm = [0, 2, 1, "
-            "3]> (i) q1 = Concat <axis = 1> (p1, c1) r1 = Sub(n1, l1) s1 = Min(r1, d) t1 = Add(s1, "
-            "a1) u1 = Less(r1, c) v1 = Where(u1, n1, t1) w1 = Unsqueeze(v1, g) x1 = GatherND "
-            "<batch_dims = 1> (q1, w1) y1 = LessOrEqual(r1, d) z1 = Unsqueeze(y1, h) a2 = Where(z1, "
-            "x1, l) b2 = Transpose <perm = [0, 2, 1, 3]> (j) c2 = Concat <axis = 1> (b2, d1) d2 = "
-            "GatherND <batch_dims = 1> (c2, w1) e2 = Where(z1, d2, l) f2 = Transpose <perm = [0, 2, "
-            "1, 3]> (b1) kc = Transpose <perm = [0, 2, 1, 3]> (a2) vc = Transpose <perm = [0, 2, 1, "
-            "3]> (e2) g2 = Gather <axis = 1> (kc, m) h2 = Gather <axis = 1> (vc, m) i2 = Mul(f2, o) "
-            "j2 = Transpose <perm = [0, 1, 3, 2]> (g2) k2 = MatMul(i2, j2) l2 = Div(k2, p) m2 = "
-            "Tanh(l2) n2 = Mul(m2, p) o2 = Unsqueeze(o1, r) p2 = Unsqueeze(e1, s) q2 = Min(o2, p2) r2 "
-            "= LessOrEqual(n1, q2) s2 = Sub(o2, u) t2 = Greater(n1, s2) u2 = And(r2, t2) v2 = "
-            "Where(u2, n2, w) w2 = Softmax <axis = -1> (v2) x2 = Where(u2, w2, l) y2 = MatMul(x2, h2) "
-            "z2 = Transpose <perm = [0, 2, 1, 3]> (y2) y = Reshape(z2, x) }",
+            "int64[0] e = {}, int64[1] f = {1}, int64[1] g = {2}, int64[2] h = {2, 3}, float "
+            "l = {0}, int64[2] m = {0, 0}, float o = {0.35355338}, float p = {0.5}, int64[2] "
+            "r = {1, 3}, int64[3] s = {1, 2, 3}, int64 u = {2}, float w = {-inf}, int64[3] "
+            "x = {0, 0, 16}, int64[2] z = {0, 1}, int64 a1 = {5}> { b1 = Reshape(q, a) "
+            "c1 = Reshape(k, b) d1 = Reshape(v, b) e1 = Cast <to = 7> (n) f1 = Cast <to = 7> (t) "
+            "g1 = Reshape(f1, e) h1 = Equal(g1, u) i1 = Add(e1, d) j1 = Sub(i1, u) "
+            "k1 = Where(h1, c, j1) l1 = Unsqueeze(k1, f) m1 = Max(a1, g1) n1 = Range(c, m1, d) "
+            "o1 = Add(l1, z) p1 = Transpose <perm = [0, 2, 1, 3]> (i) "
+            "q1 = Concat <axis = 1> (p1, c1) r1 = Sub(n1, l1) s1 = Min(r1, d) t1 = Add(s1, a1) "
+            "u1 = Less(r1, c) v1 = Where(u1, n1, t1) w1 = Unsqueeze(v1, g) "
+            "x1 = GatherND <batch_dims = 1> (q1, w1) y1 = LessOrEqual(r1, d) "
+            "z1 = Unsqueeze(y1, h) a2 = Where(z1, x1, l) b2 = Transpose <perm = [0, 2, 1, 3]> (j) "
+            "c2 = Concat <axis = 1> (b2, d1) d2 = GatherND <batch_dims = 1> (c2, w1) "
+            "e2 = Where(z1, d2, l) f2 = Transpose <perm = [0, 2, 1, 3]> (b1) "
+            "kc = Transpose <perm = [0, 2, 1, 3]> (a2) vc = Transpose <perm = [0, 2, 1, 3]> (e2) "
+            "g2 = Gather <axis = 1> (kc, m) h2 = Gather <axis = 1> (vc, m) i2 = Mul(f2, o) "
+            "j2 = Transpose <perm = [0, 1, 3, 2]> (g2) k2 = MatMul(i2, j2) l2 = Div(k2, p) "
+            "m2 = Tanh(l2) n2 = Mul(m2, p) o2 = Unsqueeze(o1, r) p2 = Unsqueeze(e1, s) "
+            "q2 = Min(o2, p2) r2 = LessOrEqual(n1, q2) s2 = Sub(o2, u) t2 = Greater(n1, s2) "
+            "u2 = And(r2, t2) v2 = Where(u2, n2, w) w2 = Softmax <axis = -1> (v2) "
+            "x2 = Where(u2, w2, l) y2 = MatMul(x2, h2) z2 = Transpose <perm = [0, 2, 1, 3]> (y2) "
+            "y = Reshape(z2, x) }",
             ranges=(
                 ("n", 1, 3),
                 ("t", 4, 5),
@@ -203,23 +233,26 @@ class LowerGroupQueryAttentionPattern(_Lowering):
             "float[9,8] s) => (float[b,3,32] y) <int32 t = {3}> { y = "
             "com.microsoft.GroupQueryAttention <num_heads = 2, kv_num_heads = 1, do_rotary = 1, "
             "rotary_interleaved = 1> (q, k, v, , , n, t, c, s) }",
-            "<int64[4] a = {0, 0, 2, 16}, int64[4] b = {0, 0, 1, 16}, int64[2] d = {2, 4}, int64[5] e "
-            "= {0, 0, 2, 8, 2}, int64[2] f = {1, 1}, int64[5] g = {0, 0, 1, 8, 2}, int64[2] h = {0, "
-            "0}, float i = {0.25}, int64[3] j = {1, 2, 3}, float l = {-inf}, float m = {0}, int64[3] "
-            "o = {0, 0, 32}, int64[3] p = {0, 1, 2}, int64[1,3] r = {0, 1, 2}, int64[1,1,3,1] t = {0, "
-            "1, 2}> { u = Reshape(q, a) w = Reshape(k, b) x = Reshape(v, b) z = Cast <to = 7> (n) a1 "
-            "= Gather <axis = 0> (c, r) b1 = Gather <axis = 0> (s, r) c1 = Unsqueeze(a1, d) d1 = "
-            "Unsqueeze(b1, d) e1 = Reshape(u, e) f1, g1 = Split <axis = -1> (e1, f) h1 = Mul(f1, c1) "
-            "i1 = Mul(g1, d1) j1 = Sub(h1, i1) k1 = Mul(f1, d1) l1 = Mul(g1, c1) m1 = Add(k1, l1) n1 "
-            "= Concat <axis = -1> (j1, m1) o1 = Reshape(n1, a) p1 = Reshape(w, g) q1, r1 = Split "
-            "<axis = -1> (p1, f) s1 = Mul(q1, c1) t1 = Mul(r1, d1) u1 = Sub(s1, t1) v1 = Mul(q1, d1) "
-            "w1 = Mul(r1, c1) x1 = Add(v1, w1) y1 = Concat <axis = -1> (u1, x1) z1 = Reshape(y1, b) "
-            "a2 = Transpose <perm = [0, 2, 1, 3]> (o1) b2 = Transpose <perm = [0, 2, 1, 3]> (z1) c2 = "
-            "Transpose <perm = [0, 2, 1, 3]> (x) d2 = Gather <axis = 1> (b2, h) e2 = Gather <axis = "
-            "1> (c2, h) f2 = Mul(a2, i) g2 = Transpose <perm = [0, 1, 3, 2]> (d2) h2 = MatMul(f2, g2) "
-            "i2 = Unsqueeze(z, j) j2 = Min(t, i2) k2 = LessOrEqual(p, j2) l2 = Where(k2, h2, l) m2 = "
-            "Softmax <axis = -1> (l2) n2 = Where(k2, m2, m) o2 = MatMul(n2, e2) p2 = Transpose <perm "
-            "= [0, 2, 1, 3]> (o2) y = Reshape(p2, o) }",
+            "<int64[4] a = {0, 0, 2, 16}, int64[4] b = {0, 0, 1, 16}, int64[2] d = {2, 4}, "
+            "int64[5] e = {0, 0, 2, 8, 2}, int64[2] f = {1, 1}, int64[5] "
+            "g = {0, 0, 1, 8, 2}, int64[2] h = {0, 0}, float i = {0.25}, int64[3] "
+            "j = {1, 2, 3}, float l = {-inf}, float m = {0}, int64[3] o = {0, 0, 32}, int64[3] "
+            "p = {0, 1, 2}, int64[1,3] r = {0, 1, 2}, int64[1,1,3,1] t = {0, 1, 2}> { "
+            "u = Reshape(q, a) w = Reshape(k, b) x = Reshape(v, b) z = Cast <to = 7> (n) "
+            "a1 = Gather <axis = 0> (c, r) b1 = Gather <axis = 0> (s, r) c1 = Unsqueeze(a1, d) "
+            "d1 = Unsqueeze(b1, d) e1 = Reshape(u, e) f1, g1 = Split <axis = -1> (e1, f) "
+            "h1 = Mul(f1, c1) i1 = Mul(g1, d1) j1 = Sub(h1, i1) k1 = Mul(f1, d1) l1 = Mul(g1, c1) "
+            "m1 = Add(k1, l1) n1 = Concat <axis = -1> (j1, m1) o1 = Reshape(n1, a) "
+            "p1 = Reshape(w, g) q1, r1 = Split <axis = -1> (p1, f) s1 = Mul(q1, c1) "
+            "t1 = Mul(r1, d1) u1 = Sub(s1, t1) v1 = Mul(q1, d1) w1 = Mul(r1, c1) x1 = Add(v1, w1) "
+            "y1 = Concat <axis = -1> (u1, x1) z1 = Reshape(y1, b) "
+            "a2 = Transpose <perm = [0, 2, 1, 3]> (o1) b2 = Transpose <perm = [0, 2, 1, 3]> (z1) "
+            "c2 = Transpose <perm = [0, 2, 1, 3]> (x) d2 = Gather <axis = 1> (b2, h) "
+            "e2 = Gather <axis = 1> (c2, h) f2 = Mul(a2, i) "
+            "g2 = Transpose <perm = [0, 1, 3, 2]> (d2) h2 = MatMul(f2, g2) i2 = Unsqueeze(z, j) "
+            "j2 = Min(t, i2) k2 = LessOrEqual(p, j2) l2 = Where(k2, h2, l) "
+            "m2 = Softmax <axis = -1> (l2) n2 = Where(k2, m2, m) o2 = MatMul(n2, e2) "
+            "p2 = Transpose <perm = [0, 2, 1, 3]> (o2) y = Reshape(p2, o) }",
             ranges=(("n", 0, 2),),
         ),
     )
@@ -234,7 +267,9 @@ class _Rows:
         self._new = g.op.Squeeze(count, axes=[0])
         zero, one = np.array(0), np.array(1)
         self._each = g.op.Range(zero, self._new, one)  # the new ones, by their number
-        last = given.last if g.info(given.last).rank == 1 else g.op.Reshape(given.last, np.array([-1]))
+        last = (
+            given.last if g.info(given.last).rank == 1 else g.op.Reshape(given.last, np.array([-1]))
+        )
         self._last = g.op.Cast(last, to=TensorProto.INT64)
         if not given.past_key:  # all keys are new
             self._all = self._each
@@ -263,7 +298,9 @@ class _Rows:
         return g.op.Where(is_there, found, number(0, dtype))
 
     def seen(self, window: int) -> str:
-        """Whether a query sees a key, (batch, 1, queries, keys): up to its own place, and up to n."""
+        """Whether a query sees a key, (batch, 1, queries, keys): up to its own place, and up to
+        n.
+        """
         g = self._g
         own = g.op.Unsqueeze(self.positions, axes=[1, 3])
         last = g.op.Min(own, g.op.Unsqueeze(self._last, axes=[1, 2, 3]))
@@ -289,18 +326,33 @@ def _sizes(g: GraphView, m: Match, given: _Others) -> _Sizes | None:
     shape = g.try_infer_shape(m.q) or ()
     table = (g.try_infer_shape(given.cos) or ()) if given.cos else (0, 0)
     heads = m.heads if given.k else m.heads + 2 * m.groups
-    if len(shape) != 3 or not isinstance(shape[2], int) or heads <= 0 or shape[2] % heads or not shape[2]:
+    if (
+        len(shape) != 3
+        or not isinstance(shape[2], int)
+        or heads <= 0
+        or shape[2] % heads
+        or not shape[2]
+    ):
         return None
     if len(table) != 2 or not isinstance(table[1], int) or m.groups <= 0 or m.heads % m.groups:
         return None
     if given.sin and g.try_infer_shape(given.sin) != table:
         return None
     turned = 2 * table[1]
-    return _Sizes(m.heads, m.groups, shape[2] // heads, turned) if turned <= shape[2] // heads else None
+    return (
+        _Sizes(m.heads, m.groups, shape[2] // heads, turned)
+        if turned <= shape[2] // heads
+        else None
+    )
 
 
-def _turned(g: PatternRewriter, x: str, angles: Sequence[str], heads: int, sizes: _Sizes, *, is_paired: bool) -> str:
-    """Heads, (batch, length, heads, features), after their rotation; the angles are (batch or 1, length, turned / 2)."""
+def _turned(
+    g: PatternRewriter, x: str, angles: Sequence[str], heads: int, sizes: _Sizes, *, is_paired: bool
+) -> str:
+    """Heads, (batch, length, heads, features), after their rotation.
+
+    The angles are (batch or 1, length, turned / 2).
+    """
     cos, sin = (g.op.Unsqueeze(angle, axes=[2, 4] if is_paired else [2]) for angle in angles)
     if not is_paired:
         return halves_turned(g, x, cos, sin, [sizes.turned, sizes.size - sizes.turned])

@@ -16,8 +16,9 @@ _LONGEST: Final = 2**31 - 1
 class LowerIndexTypePattern(_Lowering):
     """Gather(x, i) → Gather(x, Cast(i, to=int32)), also for GatherElements
 
-    What: reads indices of 32 bits: a constant is converted, others by a Cast. Valid indices of an axis that is shorter than
-    2^31 fit; an index that is out of range is an error in both forms, unless it is beyond 32 bits.
+    What: reads indices of 32 bits: a constant is converted, others by a Cast. Valid indices of an
+    axis that is shorter than 2^31 fit; an index that is out of range is an error in both forms,
+    unless it is beyond 32 bits.
     Why: WebGPU and many processors for neural networks have no integers of 64 bits.
     Refuses when:
     1. the indices do not have 64 bits.
@@ -57,9 +58,11 @@ class LowerIndexTypePattern(_Lowering):
     examples = Example.pairs(
         "agraph (float[9,4] x, int64[n] i) => (float[n,4] y) { y = Gather(x, i) }",
         "{ c = Cast <to = 6> (i) y = Gather <axis = 0> (x, c) }",
-        "agraph (float[n,4] x) => (float[n,2] y) <int64[2] i = {3, -1}> { y = Gather <axis = 1> (x, i) }",
+        "agraph (float[n,4] x) => (float[n,2] y) <int64[2] i = {3, -1}> { "
+        "y = Gather <axis = 1> (x, i) }",
         "<int32[2] i = {3, -1}> { y = Gather <axis = 1> (x, i) }",
-        "agraph (float[2,4] x, int64[2,n] i) => (float[2,n] y) { y = GatherElements <axis = -1> (x, i) }",
+        "agraph (float[2,4] x, int64[2,n] i) => (float[2,n] y) { "
+        "y = GatherElements <axis = -1> (x, i) }",
         "{ c = Cast <to = 6> (i) y = GatherElements <axis = -1> (x, c) }",
         ranges=(("i", -2, 1),),
     )

@@ -25,7 +25,9 @@ class LowerInstanceNormalizationRankPattern(_Lowering):
             return self.none(m.nodes[0], msg="the rank is not 3")
         return True
 
-    def apply_pattern(self, g: PatternRewriter, x: str, scale: str, bias: str, written: dict[str, Any]) -> str:
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, scale: str, bias: str, written: dict[str, Any]
+    ) -> str:
         image = g.op.Unsqueeze(x, axes=[2])
         return g.op.Squeeze(g.op.InstanceNormalization(image, scale, bias, **written), axes=[2])
 
@@ -35,7 +37,9 @@ class LowerInstanceNormalizationRankPattern(_Lowering):
         "{ y = InstanceNormalization <epsilon = 0.001> (x, s, b) }",
         "<float[3] s = {1, 2, 3}, float[3] b = {0, 1, 2}> { a = Unsqueeze <axes = [2]> (x) c = "
         "InstanceNormalization <epsilon = 0.001> (a, s, b) y = Squeeze <axes = [2]> (c) }",
-        "agraph (float[n,c,h] x, float[c] s, float[c] b) => (float[n,c,h] y) { y = InstanceNormalization(x, s, b) }",
-        "{ a = Unsqueeze <axes = [2]> (x) c = InstanceNormalization(a, s, b) y = Squeeze <axes = [2]> (c) }",
+        "agraph (float[n,c,h] x, float[c] s, float[c] b) => (float[n,c,h] y) { "
+        "y = InstanceNormalization(x, s, b) }",
+        "{ a = Unsqueeze <axes = [2]> (x) c = InstanceNormalization(a, s, b) "
+        "y = Squeeze <axes = [2]> (c) }",
         opset=11,
     )

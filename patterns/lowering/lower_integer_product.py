@@ -15,8 +15,8 @@ from ._lowering import _Lowering
 class _LowerIntegerProduct(_Lowering):
     """A product of integers that becomes one of numbers.
 
-    What: DequantizeLinear subtracts the zero points and multiplies by the scales before the product in place of after it. The
-    sums are rounded as sums of floats are.
+    What: DequantizeLinear subtracts the zero points and multiplies by the scales before the product
+    in place of after it. The sums are rounded as sums of floats are.
     Why: many runtimes know quantized models by DequantizeLinear only.
     Refuses when:
     1. the first operand is not known to have one scale and one zero point, of the same shape.
@@ -42,10 +42,14 @@ class _LowerIntegerProduct(_Lowering):
         return shape in ((), (1,)) and (not zero or g.try_infer_shape(zero) == shape)
 
     def is_for_columns(self, g: GraphView, scale: str, zero: str, b: str) -> bool:
-        """Whether there is one scale, or one for each column of a matrix, and zero points of the same shape, if any."""
+        """Whether there is one scale, or one for each column of a matrix, and zero points of the
+        same shape, if any.
+        """
         shape, matrix = g.try_infer_shape(scale), g.get_shape(b)
         is_vector = shape is not None and len(matrix) == 2 and shape == matrix[1:]
-        return self.is_one(g, scale, zero) or (is_vector and (not zero or g.try_infer_shape(zero) == shape))
+        return self.is_one(g, scale, zero) or (
+            is_vector and (not zero or g.try_infer_shape(zero) == shape)
+        )
 
 
 def dequantized(g: PatternRewriter, x: str, scale: Any, zero: str) -> str:
@@ -54,15 +58,19 @@ def dequantized(g: PatternRewriter, x: str, scale: Any, zero: str) -> str:
 
 
 class LowerMatMulIntegerPattern(_LowerIntegerProduct):
-    """Cast(MatMulInteger(a, b, u, v)) → MatMul(DequantizeLinear(a, 1, u), DequantizeLinear(b, 1, v))
+    """Cast(MatMulInteger(a, b, u, v)) → MatMul(DequantizeLinear(a, 1, u), DequantizeLinear(b, 1,
+    v))
 
     Refuses when:
-    1. the first operand is not known to have one zero point, or the sums do not become 32-bit floats.
+    1. the first operand is not known to have one zero point, or the sums do not become 32-bit
+       floats.
     2. the second operand is not a matrix with one zero point for each column, or for all.
     3. the sums may have no terms: kernels return uninitialized memory then.
     """
 
-    def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, za: Optional, zb: Optional) -> Symbol:
+    def match_pattern(
+        self, g: PatternBuilder, a: Symbol, b: Symbol, za: Optional, zb: Optional
+    ) -> Symbol:
         return g.op.Cast(g.op.MatMulInteger(a, b, za, zb), to=TensorProto.FLOAT)  # (1)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
@@ -72,10 +80,15 @@ class LowerMatMulIntegerPattern(_LowerIntegerProduct):
             return self.none(m.nodes[0], msg="the first operand may have several zero points")
         sizes = [g.static_shape(name) if name else () for name in (m.za, m.zb)]
         if None in sizes or (m.zb and not self.is_for_columns(g, m.zb, "", m.b)):  # (2)
-            return self.none(m.nodes[0], msg="the second operand may have other zero points than one for each column")
+            return self.none(
+                m.nodes[0],
+                msg="the second operand may have other zero points than one for each column",
+            )
         return m.derive(ones=[np.ones(size or (), np.float32) for size in sizes])
 
-    def apply_pattern(self, g: PatternRewriter, a: str, b: str, za: str, zb: str, ones: list[np.ndarray]) -> str:
+    def apply_pattern(
+        self, g: PatternRewriter, a: str, b: str, za: str, zb: str, ones: list[np.ndarray]
+    ) -> str:
         return g.op.MatMul(dequantized(g, a, ones[0], za), dequantized(g, b, ones[1], zb))
 
     examples = Example.pairs(
@@ -83,18 +96,30 @@ class LowerMatMulIntegerPattern(_LowerIntegerProduct):
         "{ i = MatMulInteger(a, b, u, v) y = Cast <to = 1> (i) }",
         "<float c = {1}, float[3] d = {1, 1, 1}> { e = DequantizeLinear <axis = -1> (a, c, u) f = "
         "DequantizeLinear <axis = -1> (b, d, v) y = MatMul(e, f) }",
-        "agraph (int8[2,n,4] a, int8[2,4,3] b) => (float[2,n,3] y) { i = MatMulInteger(a, b) y = Cast <to = 1> (i) }",
-        "<float c = {1}> { d = DequantizeLinear <axis = -1> (a, c) e = DequantizeLinear <axis = -1> (b, c) y = MatMul(d, e) }",
+        "agraph (int8[2,n,4] a, int8[2,4,3] b) => (float[2,n,3] y) { i = MatMulInteger(a, b) "
+        "y = Cast <to = 1> (i) }",
+        "<float c = {1}> { d = DequantizeLinear <axis = -1> (a, c) "
+        "e = DequantizeLinear <axis = -1> (b, c) y = MatMul(d, e) }",
     )
 
 
 class LowerMatMulIntegerToFloatPattern(_LowerIntegerProduct):
-    """com.microsoft.MatMulIntegerToFloat(a, b, s, t, u, v, c) → MatMul(DequantizeLinear(a), DequantizeLinear(b)) + c"""
+    """com.microsoft.MatMulIntegerToFloat(a, b, s, t, u, v, c) → MatMul(DequantizeLinear(a),
+    DequantizeLinear(b)) + c
+    """
 
     exactness = "finite"  # an infinite scale times 0 is not a number
 
     def match_pattern(
-        self, g: PatternBuilder, a: Symbol, b: Symbol, s: Symbol, t: Symbol, za: Optional, zb: Optional, bias: Optional
+        self,
+        g: PatternBuilder,
+        a: Symbol,
+        b: Symbol,
+        s: Symbol,
+        t: Symbol,
+        za: Optional,
+        zb: Optional,
+        bias: Optional,
     ) -> Symbol:
         return g.op.MatMulIntegerToFloat(a, b, s, t, za, zb, bias, domain="com.microsoft")
 
@@ -105,27 +130,31 @@ class LowerMatMulIntegerToFloatPattern(_LowerIntegerProduct):
             return self.none(m.nodes[0], msg="scales or zero points of other shapes")
         return True
 
-    def apply_pattern(self, g: PatternRewriter, a: str, b: str, s: str, t: str, za: str, zb: str, bias: str) -> str:
+    def apply_pattern(
+        self, g: PatternRewriter, a: str, b: str, s: str, t: str, za: str, zb: str, bias: str
+    ) -> str:
         result = g.op.MatMul(dequantized(g, a, s, za), dequantized(g, b, t, zb))
         return g.op.Add(result, bias) if bias else result
 
     examples = Example.pairs(
-        "agraph (uint8[n,4] a, float s, uint8 u, int8[4,3] b, float[3] t, int8[3] v, float[3] k) => (float[n,3] y) "
-        "{ y = com.microsoft.MatMulIntegerToFloat(a, b, s, t, u, v, k) }",
+        "agraph (uint8[n,4] a, float s, uint8 u, int8[4,3] b, float[3] t, int8[3] v, float[3] k) "
+        "=> (float[n,3] y) { y = com.microsoft.MatMulIntegerToFloat(a, b, s, t, u, v, k) }",
         "{ c = DequantizeLinear <axis = -1> (a, s, u) d = DequantizeLinear <axis = -1> (b, t, v) e "
         "= MatMul(c, d) y = Add(e, k) }",
         "agraph (int8[2,n,4] a, float s, int8[4,3] b, float[1] t) => (float[2,n,3] y) "
         "{ y = com.microsoft.MatMulIntegerToFloat(a, b, s, t) }",
-        "{ c = DequantizeLinear <axis = -1> (a, s) d = DequantizeLinear <axis = -1> (b, t) y = MatMul(c, d) }",
+        "{ c = DequantizeLinear <axis = -1> (a, s) d = DequantizeLinear <axis = -1> (b, t) "
+        "y = MatMul(c, d) }",
         ranges=(("s", 0.01, 1.0), ("t", 0.01, 1.0)),
     )
 
 
 class LowerDynamicQuantizeMatMulPattern(_LowerIntegerProduct):
-    """com.microsoft.DynamicQuantizeMatMul(x, b, t, v, bias) → MatMul(x rounded to 8 bits, DequantizeLinear(b, t, v)) + bias
+    """com.microsoft.DynamicQuantizeMatMul(x, b, t, v, bias) → MatMul(x rounded to 8 bits,
+    DequantizeLinear(b, t, v)) + bias
 
-    What: x is rounded by DynamicQuantizeLinear and dequantized, so that it has the same 256 values; DequantizeLinear gives the
-    numbers of b.
+    What: x is rounded by DynamicQuantizeLinear and dequantized, so that it has the same 256 values;
+    DequantizeLinear gives the numbers of b.
     Refuses when:
     1. the type of x is unknown (checked by the matcher).
     2. the second operand is not a matrix with one scale and zero point for each column, or for all.
@@ -136,7 +165,9 @@ class LowerDynamicQuantizeMatMulPattern(_LowerIntegerProduct):
     exactness = "finite"  # kernels convert NaN to any integer
     operand_types = {"x": frozenset((TensorProto.FLOAT,))}  # (1)
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol, b: Symbol, t: Symbol, zb: Optional, bias: Optional) -> Symbol:
+    def match_pattern(
+        self, g: PatternBuilder, x: Symbol, b: Symbol, t: Symbol, zb: Optional, bias: Optional
+    ) -> Symbol:
         return g.op.DynamicQuantizeMatMul(x, b, t, zb, bias, domain="com.microsoft")
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:

@@ -17,12 +17,14 @@ _COMPUTED: Final = (
 class LowerIntegersPattern(PatternOptimization):
     """Add(x, y) of 64-bit integers → Cast(Add(Cast(x, to=int32), Cast(y, to=int32)), to=int64)
 
-    What: computes with integers of 32 bits, where these hold all operands and results: sizes, positions, flags, indices of an
-    axis of a known size. The same for comparisons, Range, Where, Concat, Unsqueeze, Reshape, Slice, ...
+    What: computes with integers of 32 bits, where these hold all operands and results: sizes,
+    positions, flags, indices of an axis of a known size. The same for comparisons, Range, Where,
+    Concat, Unsqueeze, Reshape, Slice, ...
     Why: WebGPU and many processors for neural networks have no integers of 64 bits.
     Refuses when:
     1. the numbers do not have 64 bits.
-    2. an operand or the result is not known to fit into 32 bits, where no tensor has 2^28 elements or more.
+    2. an operand or the result is not known to fit into 32 bits, where no tensor has 2^28 elements
+       or more.
     """
 
     phase = "lower"
@@ -41,7 +43,9 @@ class LowerIntegersPattern(PatternOptimization):
             return self.none(node, msg="the result is not known to fit into 32 bits")
         return MatchResult(self, [node], partial(self._narrow, places, is_comparison))
 
-    def _narrow(self, places: list[int], is_comparison: bool, g: PatternRewriter, node: Node) -> list[Node]:
+    def _narrow(
+        self, places: list[int], is_comparison: bool, g: PatternRewriter, node: Node
+    ) -> list[Node]:
         operands = list(node.input)
         for place in places:
             operands[place] = self._narrowed(g, operands[place])
@@ -53,23 +57,37 @@ class LowerIntegersPattern(PatternOptimization):
         return made
 
     def _narrowed(self, g: PatternRewriter, name: str) -> str:
-        """The numbers in 32 bits; those that a Cast widened before are read where they came from."""
+        """The numbers in 32 bits.
+
+        Those that a Cast widened before are read where they came from.
+        """
         constant = g.get_computed_constant(name)
         if constant is not None:
             return g.make_initializer("", constant.astype("int32"), source=f"{name}_int32")
         before = g.node_before(name)
         is_cast = before is not None and before.op_type == "Cast" and not before.domain
-        if before is not None and is_cast and g.try_infer_type(before.input[0]) == TensorProto.INT32:
+        if (
+            before is not None
+            and is_cast
+            and g.try_infer_type(before.input[0]) == TensorProto.INT32
+        ):
             return before.input[0]
         return str(g.op.Cast(name, to=TensorProto.INT32))
 
     examples = Example.pairs(
-        "agraph (float[a,4] x) => (int64[1] y) <int64[1] i = {3}> { s = Shape <start = 0, end = 1> (x) y = Add(s, i) }",
-        "<int32[1] i = {3}> { s = Shape <start = 0, end = 1> (x) c = Cast <to = 6> (s) t = Add(c, i) y = Cast <to = 7> (t) }",
-        "agraph (float[a,512] x) => (int64[1] y) <int64[1] i = {1024}> { s = Shape <end = 1> (x) y = Mul(s, i) }",
-        "<int32[1] i = {1024}> { s = Shape <end = 1> (x) c = Cast <to = 6> (s) t = Mul(c, i) y = Cast <to = 7> (t) }",
-        "agraph (int32[a] x, bool[a] z) => (bool[a] y) { s = Cast <to = 7> (x) t = Cast <to = 7> (z) y = Less(s, t) }",
+        "agraph (float[a,4] x) => (int64[1] y) <int64[1] i = {3}> { "
+        "s = Shape <start = 0, end = 1> (x) y = Add(s, i) }",
+        "<int32[1] i = {3}> { s = Shape <start = 0, end = 1> (x) c = Cast <to = 6> (s) "
+        "t = Add(c, i) y = Cast <to = 7> (t) }",
+        "agraph (float[a,512] x) => (int64[1] y) <int64[1] i = {1024}> { s = Shape <end = 1> (x) "
+        "y = Mul(s, i) }",
+        "<int32[1] i = {1024}> { s = Shape <end = 1> (x) c = Cast <to = 6> (s) t = Mul(c, i) "
+        "y = Cast <to = 7> (t) }",
+        "agraph (int32[a] x, bool[a] z) => (bool[a] y) { s = Cast <to = 7> (x) "
+        "t = Cast <to = 7> (z) y = Less(s, t) }",
         "{ t = Cast <to = 7> (z) u = Cast <to = 6> (t) y = Less(x, u) }",
-        "agraph (bool[a,b] x) => (int64[b,a] y) { s = Cast <to = 7> (x) y = Transpose <perm = [1, 0]> (s) }",
-        "{ s = Cast <to = 7> (x) t = Cast <to = 6> (s) u = Transpose <perm = [1, 0]> (t) y = Cast <to = 7> (u) }",
+        "agraph (bool[a,b] x) => (int64[b,a] y) { s = Cast <to = 7> (x) "
+        "y = Transpose <perm = [1, 0]> (s) }",
+        "{ s = Cast <to = 7> (x) t = Cast <to = 6> (s) u = Transpose <perm = [1, 0]> (t) "
+        "y = Cast <to = 7> (u) }",
     )

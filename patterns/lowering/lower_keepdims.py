@@ -31,14 +31,17 @@ class LowerKeepdimsPattern(_Lowering):
             return self.none(m.nodes[0], msg="the axes are computed at run time")
         return m.derive(axes=m.axes)
 
-    def apply_pattern(self, g: PatternRewriter, x: str, operator: str, axes: list[int] | None) -> Any:
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, operator: str, axes: list[int] | None
+    ) -> Any:
         kept = getattr(g.op, operator)(x, axes=axes)
         if axes is None:
             return g.op.Reshape(kept, np.zeros(0, np.int64))
         return g.op.Squeeze(kept, axes=axes)
 
     examples = Example.pairs(
-        "agraph (float[n,3,4] x) => (float[n,4] y) <int64[1] i = {1}> { y = ReduceMax <keepdims = 0> (x, i) }",
+        "agraph (float[n,3,4] x) => (float[n,4] y) <int64[1] i = {1}> { "
+        "y = ReduceMax <keepdims = 0> (x, i) }",
         "<int64[1] i = {1}> { t = ReduceMax(x, i) y = Squeeze(t, i) }",
         "agraph (float[n,3] x) => (float y) { y = ReduceSum <keepdims = 0> (x) }",
         "<int64[0] s = {}> { t = ReduceSum(x) y = Reshape(t, s) }",

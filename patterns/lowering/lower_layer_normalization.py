@@ -6,10 +6,11 @@ from ._normal import centered, divided
 
 
 class LowerLayerNormalizationPattern(_Lowering):
-    """LayerNormalization(x, scale, bias) → (x - mean) / √(mean of (x - mean)² + epsilon) · scale + bias
+    """LayerNormalization(x, scale, bias) → (x - mean) / √(mean of (x - mean)² + epsilon) · scale +
+    bias
 
-    What: writes the formula with ReduceMean, Sub, Mul, Sqrt and Div; 16-bit floats are computed in 32 bits, as the
-    operator does it.
+    What: writes the formula with ReduceMean, Sub, Mul, Sqrt and Div; 16-bit floats are computed in
+    32 bits, as the operator does it.
     Why: some runtimes lack the operator, or take only scales of rank 1.
     Refuses when:
     1. the mean or the standard deviation is read: they are further results of the operator.
@@ -20,7 +21,12 @@ class LowerLayerNormalizationPattern(_Lowering):
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Symbol, bias: Optional) -> Symbol:
         return g.op.LayerNormalization(
-            x, scale, bias, axis=g.capture("axis"), epsilon=g.capture("epsilon"), attributes=g.capture("others")
+            x,
+            scale,
+            bias,
+            axis=g.capture("axis"),
+            epsilon=g.capture("epsilon"),
+            attributes=g.capture("others"),
         )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
@@ -33,7 +39,14 @@ class LowerLayerNormalizationPattern(_Lowering):
         return m.derive(axes=axes, dtype=info.dtype)
 
     def apply_pattern(
-        self, g: PatternRewriter, x: str, scale: str, bias: str, axes: list[int], dtype: int, epsilon: float
+        self,
+        g: PatternRewriter,
+        x: str,
+        scale: str,
+        bias: str,
+        axes: list[int],
+        dtype: int,
+        epsilon: float,
     ) -> str:
         wide = widened(g, x, dtype)
         normal = divided(g, centered(g, wide, axes), axes, epsilon)
@@ -42,15 +55,22 @@ class LowerLayerNormalizationPattern(_Lowering):
             result = g.op.Add(result, widened(g, bias, dtype))
         return narrowed(g, result, dtype)
 
-    _formula = "m = ReduceMean(x, i) d = Sub(x, m) q = Mul(d, d) v = ReduceMean(q, i) w = Add(v, e) s = Sqrt(w)"
+    _formula = (
+        "m = ReduceMean(x, i) d = Sub(x, m) q = Mul(d, d) v = ReduceMean(q, i) w = Add(v, e) "
+        "s = Sqrt(w)"
+    )
     examples = Example.pairs(
         "agraph (float[a,b,4] x, float[4] k, float[4] c) => (float[a,b,4] y) "
         "{ y = LayerNormalization <epsilon = 0.001> (x, k, c) }",
-        f"<float e = {{0.001}}, int64[1] i = {{-1}}> {{ {_formula} n = Div(d, s) t = Mul(n, k) y = Add(t, c) }}",
+        f"<float e = {{0.001}}, int64[1] i = {{-1}}> {{ {_formula} n = Div(d, s) t = Mul(n, k) "
+        "y = Add(t, c) }",
         "agraph (float[a,2,4] x, float[2,4] k) => (float[a,2,4] y) "
         "{ y = LayerNormalization <axis = 1, epsilon = 0.001> (x, k) }",
-        f"<float e = {{0.001}}, int64[2] i = {{-2, -1}}> {{ {_formula} n = Div(d, s) y = Mul(n, k) }}",
-        "agraph (float16[a,4] x, float16[4] k) => (float16[a,4] y) { y = LayerNormalization <epsilon = 0.001> (x, k) }",
-        "<float e = {0.001}, int64[1] i = {-1}> { o = Cast <to = 1> (x) "
-        f"{_formula.replace('(x, ', '(o, ')} n = Div(d, s) l = Cast <to = 1> (k) t = Mul(n, l) y = Cast <to = 10> (t) }}",
+        f"<float e = {{0.001}}, int64[2] i = {{-2, -1}}> {{ {_formula} n = Div(d, s) "
+        "y = Mul(n, k) }",
+        "agraph (float16[a,4] x, float16[4] k) => (float16[a,4] y) { "
+        "y = LayerNormalization <epsilon = 0.001> (x, k) }",
+        "<float e = {0.001}, int64[1] i = {-1}> { "
+        f"o = Cast <to = 1> (x) {_formula.replace('(x, ', '(o, ')} n = Div(d, s) "
+        "l = Cast <to = 1> (k) t = Mul(n, l) y = Cast <to = 10> (t) }",
     )

@@ -23,7 +23,9 @@ class LowerLpNormalizationPattern(_Lowering):
         axis, p = (g.get_attribute(m.nodes[0], name) for name in ("axis", "p"))
         return m.derive(axes=[axis], order=p, dtype=g.try_infer_type(m.x))
 
-    def apply_pattern(self, g: PatternRewriter, x: str, axes: list[int], order: int, dtype: int) -> str:
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, axes: list[int], order: int, dtype: int
+    ) -> str:
         wide = widened(g, x, dtype)
         norm = g.op.ReduceL1(wide, axes=axes) if order == 1 else g.op.ReduceL2(wide, axes=axes)
         result = g.op.Where(g.op.Equal(norm, 0.0), 0.0, g.op.Div(wide, norm))
@@ -31,7 +33,9 @@ class LowerLpNormalizationPattern(_Lowering):
 
     examples = Example.pairs(
         "agraph (float[a,b,4] x) => (float[a,b,4] y) { y = LpNormalization(x) }",
-        "<int64[1] a = {-1}, float b = {0}> { c = ReduceL2(x, a) d = Equal(c, b) e = Div(x, c) y = Where(d, b, e) }",
+        "<int64[1] a = {-1}, float b = {0}> { c = ReduceL2(x, a) d = Equal(c, b) e = Div(x, c) "
+        "y = Where(d, b, e) }",
         "agraph (float[a,4,b] x) => (float[a,4,b] y) { y = LpNormalization <axis = 1, p = 1> (x) }",
-        "<int64[1] a = {1}, float b = {0}> { c = ReduceL1(x, a) d = Equal(c, b) e = Div(x, c) y = Where(d, b, e) }",
+        "<int64[1] a = {1}, float b = {0}> { c = ReduceL1(x, a) d = Equal(c, b) e = Div(x, c) "
+        "y = Where(d, b, e) }",
     )

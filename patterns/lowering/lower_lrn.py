@@ -11,9 +11,9 @@ from ._lowering import COMPUTED, _Lowering, narrowed, widened
 class LowerLRNPattern(_Lowering):
     """LRN(x) → x / (bias + alpha · AveragePool(x²)) ** beta
 
-    What: the average of the squares over ``size`` channels, zeros outside included, is one of rows of an image of channels and
-    positions. 16-bit floats are computed in 32 bits. (ONNX Runtime's kernel spreads NaN to all later channels, the formula
-    only within the window.)
+    What: the average of the squares over ``size`` channels, zeros outside included, is one of rows
+    of an image of channels and positions. 16-bit floats are computed in 32 bits. (ONNX Runtime's
+    kernel spreads NaN to all later channels, the formula only within the window.)
     Why: many runtimes lack the operator.
     Refuses when:
     1. the type is unknown (checked by the matcher).
@@ -33,7 +33,8 @@ class LowerLRNPattern(_Lowering):
         if len(shape) != 4 or len(sizes) < 3:  # (2)
             return self.none(node, msg="not four axes, or one of unknown length, or empty")
         values = {name: g.get_attribute(node, name) for name in ("alpha", "beta", "bias")}
-        if m.size < 2 or m.size % 2 == 0 or values["alpha"] < 0 or not 0.01 <= values["bias"] < 1e6:  # (3)
+        # (3)
+        if m.size < 2 or m.size % 2 == 0 or values["alpha"] < 0 or not 0.01 <= values["bias"] < 1e6:
             return self.none(node, msg="the divisor may not be positive, or the size is 1 or even")
         image = [0, 1, sizes[0], math.prod(sizes[1:])]
         return m.derive(values=values, dtype=g.try_infer_type(m.x), image=image, back=[0, *sizes])
@@ -41,13 +42,16 @@ class LowerLRNPattern(_Lowering):
     def apply_pattern(self, g: PatternRewriter, x: str, size: int, dtype: int, **m: Any) -> str:
         wide, values = widened(g, x, dtype), m["values"]
         squares = g.op.Reshape(g.op.Mul(wide, wide), np.array(m["image"]))
-        average = g.op.AveragePool(squares, kernel_shape=[size, 1], pads=[size // 2, 0] * 2, count_include_pad=1)
+        average = g.op.AveragePool(
+            squares, kernel_shape=[size, 1], pads=[size // 2, 0] * 2, count_include_pad=1
+        )
         average = g.op.Reshape(average, np.array(m["back"]))
         total = g.op.Add(g.op.Mul(average, values["alpha"]), values["bias"])
         return narrowed(g, g.op.Div(wide, g.op.Pow(total, values["beta"])), dtype)
 
     examples = Example.pairs(
-        "agraph (float[n,3,4,5] x) => (float[n,3,4,5] y) { y = LRN <size = 5, alpha = 0.25, bias = 2.0> (x) }",
+        "agraph (float[n,3,4,5] x) => (float[n,3,4,5] y) { "
+        "y = LRN <size = 5, alpha = 0.25, bias = 2.0> (x) }",
         "<int64[4] a = {0, 1, 3, 20}, int64[4] b = {0, 3, 4, 5}, float c = {0.25}, float d = {2}, "
         "float e = {0.75}> { f = Mul(x, x) g = Reshape(f, a) h = AveragePool <kernel_shape = [5, "
         "1], pads = [2, 0, 2, 0], count_include_pad = 1> (g) i = Reshape(h, b) j = Mul(i, c) k = "

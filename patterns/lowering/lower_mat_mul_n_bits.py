@@ -17,13 +17,16 @@ _EXACT: Final = (0, 1)
 class LowerMatMulNBitsPattern(_Lowering):
     """com.microsoft.MatMulNBits(x, w, s, z) → MatMul(x, DequantizeLinear(w, s, z, block_size=b))
 
-    What: stores the integers of 4 or 8 bits as a matrix of their own type; without zero points with a sign.
-    Why: only ONNX Runtime's own providers run it; OpenVINO and others know weights in blocks by DequantizeLinear.
+    What: stores the integers of 4 or 8 bits as a matrix of their own type; without zero points with
+    a sign.
+    Why: only ONNX Runtime's own providers run it; OpenVINO and others know weights in blocks by
+    DequantizeLinear.
     Refuses when:
     1. the weights, scales or zero points are not constant.
     2. the integers have another number of bits, or the rows are not whole blocks.
     3. the types are not float, or zero points are not integers.
-    4. the other operand may be rounded to fewer bits (`accuracy_level`), which DequantizeLinear does not do.
+    4. the other operand may be rounded to fewer bits (`accuracy_level`), which DequantizeLinear
+       does not do.
     5. the rank of x is unknown or 1, or the bias has another length than a row of the result.
     """
 
@@ -32,7 +35,9 @@ class LowerMatMulNBitsPattern(_Lowering):
     operand_types = {"x": frozenset((TensorProto.FLOAT,))}  # (3)
     constant_operands = ("w", "s", "z")  # (1)
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol, w: Constant, s: Constant, z: Optional, bias: Optional) -> Symbol:
+    def match_pattern(
+        self, g: PatternBuilder, x: Symbol, w: Constant, s: Constant, z: Optional, bias: Optional
+    ) -> Symbol:
         return g.op.MatMulNBits(
             *(x, w, s, z, None, bias),
             domain="com.microsoft",
@@ -47,7 +52,11 @@ class LowerMatMulNBitsPattern(_Lowering):
         if bits not in BITS or terms % block:  # (2)
             return self.none(node, msg="not whole blocks of integers of 4 or 8 bits")
         kinds = [g.try_infer_type(name) for name in (m.w, m.s, m.z) if name]
-        if kinds[:2] != [TensorProto.UINT8, TensorProto.FLOAT] or kinds[2:] not in ([], [TensorProto.UINT8]):  # (3)
+        # (3)
+        if kinds[:2] != [TensorProto.UINT8, TensorProto.FLOAT] or kinds[2:] not in (
+            [],
+            [TensorProto.UINT8],
+        ):
             return self.none(node, msg="other types than float and integers")
         rank = g.info(m.x).rank or 0
         if rank < 2 or (m.bias and g.try_infer_shape(m.bias) != (columns,)):  # (5)
@@ -57,9 +66,12 @@ class LowerMatMulNBitsPattern(_Lowering):
             return self.none(node, msg="not as many weights or scales as the attributes say")
         return m.derive(weights=_turned(g, m, (bits, block, terms, columns)), block=block)
 
-    def apply_pattern(self, g: PatternRewriter, x: str, weights: list[Array], block: int, bias: str, **m: Any) -> str:
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, weights: list[Array], block: int, bias: str, **m: Any
+    ) -> str:
         names = [
-            g.make_initializer("", each, source=source) for each, source in zip(weights, (m["w"], m["s"], m["z"]), strict=False)
+            g.make_initializer("", each, source=source)
+            for each, source in zip(weights, (m["w"], m["s"], m["z"]), strict=False)
         ]
         matrix = g.op.DequantizeLinear(*names, axis=0, block_size=block)
         product = g.op.MatMul(x, matrix)
@@ -68,8 +80,9 @@ class LowerMatMulNBitsPattern(_Lowering):
     _bytes = ", ".join(str((5 * n) % 256) for n in range(16))
     _zeros = "uint8[2,1] z = {7, 9}"
     examples = Example.pairs(
-        f"agraph (float[n,16] x) => (float[n,2] y) <uint8[2,1,8] w = {{{_bytes}}}, float[2,1] s = {{0.5, 0.25}}> "
-        "{ y = com.microsoft.MatMulNBits <K = 16, N = 2, bits = 4, block_size = 16> (x, w, s) }",
+        f"agraph (float[n,16] x) => (float[n,2] y) <uint8[2,1,8] w = {{{_bytes}}}, "
+        "float[2,1] s = {0.5, 0.25}> { y = com.microsoft.MatMulNBits <K = 16, N = 2, bits = "
+        "4, block_size = 16> (x, w, s) }",
         "<int4[16,2] a = {8, 168, 93, 168, 162, 184, 247, 184, 76, 185, 145, 201, 230, 201, 59, "
         "202}, float[1,2] b = {0.5, 0.25}> { c = DequantizeLinear <axis = 0, block_size = 16> (a, "
         "b) y = MatMul(x, c) }",

@@ -21,13 +21,14 @@ _DIVIDED: Final = frozenset(
 class LowerModPattern(_Lowering):
     """Mod(x, b) → x - Div(x, b) · b
 
-    What: the remainder of a division by constants. Where integers may be negative, b is added to a negative remainder; the
-    quotient of floats is rounded towards 0.
+    What: the remainder of a division by constants. Where integers may be negative, b is added to a
+    negative remainder; the quotient of floats is rounded towards 0.
     Why: some runtimes lack the operator.
     Refuses when:
     1. the type is not one of 32 or 64 bits, or 16-bit floats.
     2. integers are divided by a number that is not constant, or not positive.
-    3. floats are divided by numbers that are not powers of two from 1 on: the remainder would not be exact.
+    3. floats are divided by numbers that are not powers of two from 1 on: the remainder would not
+       be exact.
     4. the remainder of integers has the sign of x, not of b.
     """
 
@@ -53,7 +54,9 @@ class LowerModPattern(_Lowering):
         is_positive = bounds is not None and bounds.low >= 0
         return m.derive(of_floats=False, unsigned=is_positive or dtype == TensorProto.UINT32)
 
-    def apply_pattern(self, g: PatternRewriter, x: str, b: str, of_floats: bool, unsigned: bool) -> str:
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, b: str, of_floats: bool, unsigned: bool
+    ) -> str:
         quotient = g.op.Div(x, b)
         if of_floats:
             ceil, floor = g.op.Ceil(quotient), g.op.Floor(quotient)
@@ -65,15 +68,17 @@ class LowerModPattern(_Lowering):
 
     examples = Example.pairs(
         "agraph (int64[a] x) => (int64[a] y) <int64 b = {7}> { y = Mod(x, b) }",
-        "<int64 b = {7}, int64 o = {0}> "
-        "{ q = Div(x, b) p = Mul(q, b) r = Sub(x, p) n = Less(r, o) s = Add(r, b) y = Where(n, s, r) }",
+        "<int64 b = {7}, int64 o = {0}> { q = Div(x, b) p = Mul(q, b) r = Sub(x, p) "
+        "n = Less(r, o) s = Add(r, b) y = Where(n, s, r) }",
         "agraph (uint32[a,2] x) => (uint32[a,2] y) <uint32[2] b = {7, 8}> { y = Mod(x, b) }",
         "<uint32[2] b = {7, 8}> { q = Div(x, b) p = Mul(q, b) y = Sub(x, p) }",
-        "agraph (float[a,4] x) => (int64[1] y) <int64 b = {7}> { s = Shape <start = 0, end = 1> (x) y = Mod(s, b) }",
-        "<int64 b = {7}> { s = Shape <start = 0, end = 1> (x) q = Div(s, b) p = Mul(q, b) y = Sub(s, p) }",
+        "agraph (float[a,4] x) => (int64[1] y) <int64 b = {7}> { "
+        "s = Shape <start = 0, end = 1> (x) y = Mod(s, b) }",
+        "<int64 b = {7}> { s = Shape <start = 0, end = 1> (x) q = Div(s, b) p = Mul(q, b) "
+        "y = Sub(s, p) }",
         "agraph (float[a] x) => (float[a] y) <float b = {1}> { y = Mod <fmod = 1> (x, b) }",
-        "<float b = {1}, float o = {0}> "
-        "{ q = Div(x, b) c = Ceil(q) f = Floor(q) n = Less(q, o) t = Where(n, c, f) p = Mul(t, b) y = Sub(x, p) }",
+        "<float b = {1}, float o = {0}> { q = Div(x, b) c = Ceil(q) f = Floor(q) n = Less(q, o) "
+        "t = Where(n, c, f) p = Mul(t, b) y = Sub(x, p) }",
     )
 
 

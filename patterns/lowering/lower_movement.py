@@ -2,7 +2,16 @@
 
 from typing import ClassVar
 
-from xoptim.match import ANY, AT_RUN_TIME, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    ANY,
+    AT_RUN_TIME,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 from ._flat import reshape_or_none
 from ._lowering import _Lowering

@@ -13,23 +13,29 @@ _TYPES: Final = frozenset((TensorProto.FLOAT, TensorProto.FLOAT16))
 
 
 class LowerMultiHeadAttentionPattern(_Lowering):
-    """com.microsoft.MultiHeadAttention(q, k, v, b, padding, mask) → Softmax(q · scale · kᵀ + mask) · v, heads split and merged
+    """com.microsoft.MultiHeadAttention(q, k, v, b, padding, mask) → Softmax(q · scale · kᵀ + mask)
+    · v, heads split and merged
 
-    What: splits and merges heads by Reshape and Transpose, adds the parts of the bias before, and joins earlier keys and
-    values by Concat. Padding and keys after a query are numbers that are added.
+    What: splits and merges heads by Reshape and Transpose, adds the parts of the bias before, and
+    joins earlier keys and values by Concat. Padding and keys after a query are numbers that are
+    added.
     Why: only ONNX Runtime's own providers run it.
     Refuses when:
     1. the types are not float or float16, or differ.
     2. the shapes are unknown, or q, k and v are in one tensor.
-    3. the mask is not known to have four axes, and the numbers of queries and keys; the padding two, and the number of keys.
+    3. the mask is not known to have four axes, and the numbers of queries and keys; the padding
+       two, and the number of keys.
     4. the scores are a result.
-    5. keys are hidden from earlier queries, but the lengths of both may differ: kernels hide none from a single query.
+    5. keys are hidden from earlier queries, but the lengths of both may differ: kernels hide none
+       from a single query.
     """
 
     min_opset = 15
     operand_types = {"q": _TYPES, "k": _TYPES, "v": _TYPES}  # (1)
 
-    def match_pattern(self, g: PatternBuilder, q: Symbol, k: Symbol, v: Symbol, others: Variadic) -> Symbol:
+    def match_pattern(
+        self, g: PatternBuilder, q: Symbol, k: Symbol, v: Symbol, others: Variadic
+    ) -> Symbol:
         return g.op.MultiHeadAttention(
             *(q, k, v, others),
             domain="com.microsoft",
@@ -48,7 +54,9 @@ class LowerMultiHeadAttentionPattern(_Lowering):
             return self.none(node, msg="the types differ")
         widths = _widths(g, m, further)
         if widths is None:  # (2)
-            return self.none(node, msg="the shapes are unknown, or not of queries, keys and values apart")
+            return self.none(
+                node, msg="the shapes are unknown, or not of queries, keys and values apart"
+            )
         queries, new = g.get_shape(m.q)[1], g.get_shape(m.k)[-2]
         keys = g.get_shape(further.past_key)[2] + new if further.past_key else new
         if not _are_masks(g, further, queries, keys):  # (3)
@@ -57,7 +65,9 @@ class LowerMultiHeadAttentionPattern(_Lowering):
             return self.none(node, msg="there may be fewer queries than keys")
         return m.derive(widths=widths, further=further)
 
-    def apply_pattern(self, g: PatternRewriter, q: str, k: str, v: str, further: Further, **m: Any) -> Any:
+    def apply_pattern(
+        self, g: PatternRewriter, q: str, k: str, v: str, further: Further, **m: Any
+    ) -> Any:
         heads, widths = m["heads"], m["widths"]
         if further.bias:
             parts = g.op.Split(further.bias, split=widths, axis=0, outputs=3)
@@ -87,8 +97,10 @@ class LowerMultiHeadAttentionPattern(_Lowering):
         "Transpose <perm = [0, 1, 3, 2]> (w) c1 = MatMul(a1, b1) d1 = Greater(p, e) e1 = Where(d1, "
         "f, g) f1 = Unsqueeze(e1, h) g1 = Add(c1, f1) h1 = Softmax <axis = -1> (g1) i1 = "
         "MatMul(h1, z) j1 = Transpose <perm = [0, 2, 1, 3]> (i1) y = Reshape(j1, i) }",
-        f"{_square}, float[b,2,p,4] i, float[b,2,p,4] j) => (float[b,t,8] y, float[b,2,u,4] kc, float[b,2,u,4] vc) "
-        "{ y, kc, vc = com.microsoft.MultiHeadAttention <num_heads = 2, unidirectional = 1> (q, k, v, , , , i, j) }",
+        f"{_square}, float[b,2,p,4] i, float[b,2,p,4] j) "
+        "=> (float[b,t,8] y, float[b,2,u,4] kc, float[b,2,u,4] vc) { "
+        "y, kc, vc = com.microsoft.MultiHeadAttention <num_heads = 2, unidirectional = 1> (q, k, "
+        "v, , , , i, j) }",
         "<int64[4] a = {0, 0, 2, 4}, int64[1] b = {0}, int64 c = {1}, int64 d = {0}, int64[1] e = "
         "{1}, float f = {0}, float g = {-3.4028235e+38}, float h = {0.5}, int64[3] l = {0, 0, 8}> "
         "{ m = Reshape(q, a) n = Transpose <perm = [0, 2, 1, 3]> (m) o = Reshape(k, a) p = "
@@ -109,15 +121,23 @@ class LowerMultiHeadAttentionPattern(_Lowering):
 
 
 def _widths(g: GraphView, m: Match, further: Further) -> list[int] | None:
-    """The numbers of features of all heads of queries, keys and values, ``None`` where they are unknown."""
+    """The numbers of features of all heads of queries, keys and values, ``None`` where they are
+    unknown.
+    """
     shapes = [g.try_infer_shape(name) or () for name in (m.q, m.k, m.v)]
     ranks = [len(shape) for shape in shapes]
-    if ranks not in ([3, 3, 3], [3, 4, 4]) or (further.bias and (ranks[1] == 4 or g.info(further.bias).rank != 1)):
+    if ranks not in ([3, 3, 3], [3, 4, 4]) or (
+        further.bias and (ranks[1] == 4 or g.info(further.bias).rank != 1)
+    ):
         return None
     widths = [shape[2] if len(shape) == 3 else shape[1] * shape[3] for shape in shapes]
-    found = [width for width in widths if isinstance(width, int) and width > 0 and width % m.heads == 0]
+    found = [
+        width for width in widths if isinstance(width, int) and width > 0 and width % m.heads == 0
+    ]
     past = [name for name in (further.past_key, further.past_value) if name]
-    is_known = len(found) == 3 and found[0] == found[1] and all(g.info(name).rank == 4 for name in past)
+    is_known = (
+        len(found) == 3 and found[0] == found[1] and all(g.info(name).rank == 4 for name in past)
+    )
     return found if is_known else None
 
 

@@ -15,7 +15,8 @@ class LowerPadPattern(_Lowering):
     What: takes rows at constant places, also for the modes edge and wrap.
     Why: several providers pad with constants only.
     Refuses when:
-    1. the pads or the padded axes are not constants, or an axis is not static, or shorter than its pads.
+    1. the pads or the padded axes are not constants, or an axis is not static, or shorter than its
+       pads.
     2. a pad is negative: it cuts.
     """
 
@@ -42,14 +43,19 @@ class LowerPadPattern(_Lowering):
         rows = [(axis, np.pad(np.arange(n), pads, mode)) for axis, n, pads in padded]
         return m.derive(rows=rows)
 
-    def apply_pattern(self, g: PatternRewriter, x: str, rows: Sequence[tuple[int, np.ndarray]]) -> str:
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, rows: Sequence[tuple[int, np.ndarray]]
+    ) -> str:
         for axis, places in rows:
             x = g.op.Gather(x, places, axis=axis)
         return x
 
     examples = Example.pairs(
-        'agraph (float[n,3] x) => (float[n,6] y) <int64[4] p = {0, 2, 0, 1}> { y = Pad <mode = "reflect"> (x, p) }',
+        "agraph (float[n,3] x) => (float[n,6] y) <int64[4] p = {0, 2, 0, 1}> { y = Pad <mode ="
+        ' "reflect"> (x, p) }',
         "<int64[6] i = {2, 1, 0, 1, 2, 1}> { y = Gather <axis = 1> (x, i) }",
-        'agraph (float[n,2,2] x) => (float[n,3,3] y) <int64[6] p = {0, 1, 0, 0, 0, 1}> { y = Pad <mode = "edge"> (x, p) }',
-        "<int64[3] i = {0, 0, 1}, int64[3] j = {0, 1, 1}> { t = Gather <axis = 1> (x, i) y = Gather <axis = 2> (t, j) }",
+        "agraph (float[n,2,2] x) => (float[n,3,3] y) <int64[6] p = {0, 1, 0, 0, 0, 1}> { y = Pad"
+        ' <mode = "edge"> (x, p) }',
+        "<int64[3] i = {0, 0, 1}, int64[3] j = {0, 1, 1}> { t = Gather <axis = 1> (x, i) "
+        "y = Gather <axis = 2> (t, j) }",
     )

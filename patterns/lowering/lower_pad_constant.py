@@ -2,7 +2,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xoptim.match import AT_RUN_TIME, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol, runs
+from xoptim.match import (
+    AT_RUN_TIME,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+    runs,
+)
 
 from ._lowering import _Lowering
 from ._pads import padded_axes
@@ -11,12 +20,13 @@ from ._pads import padded_axes
 class LowerPadConstantPattern(_Lowering):
     """Pad(x, pads, value) → Where(inside, Gather(x, places, axis), value)
 
-    What: takes any rows for those that are added, and puts the constant there by a constant mask. Only the axes that are
-    padded need be static.
+    What: takes any rows for those that are added, and puts the constant there by a constant mask.
+    Only the axes that are padded need be static.
     Why: some providers have no kernel of Pad, or only for some axes.
     Refuses when:
     1. the pads or the padded axes are not constants, or an axis is not static, or empty.
-    2. the number is computed at run time, the type is unknown, or the provider has no kernel of Where for it.
+    2. the number is computed at run time, the type is unknown, or the provider has no kernel of
+       Where for it.
     3. a pad is negative: it cuts.
     """
 
@@ -63,11 +73,12 @@ class LowerPadConstantPattern(_Lowering):
         return g.op.Where(inside, x, value or 0)
 
     examples = Example.pairs(
-        "agraph (float[n,2,m] x) => (float[n,4,m] y) <int64[6] p = {0, 1, 0, 0, 1, 0}> { y = Pad(x, p) }",
+        "agraph (float[n,2,m] x) => (float[n,4,m] y) <int64[6] p = {0, 1, 0, 0, 1, 0}> { "
+        "y = Pad(x, p) }",
         "<int64[4] i = {0, 0, 1, 1}, bool[1,4,1] k = {0, 1, 1, 0}, float o = {0}> "
         "{ t = Gather <axis = 1> (x, i) y = Where(k, t, o) }",
-        "agraph (float[2,2] x) => (float[2,3] y) <int64[2] p = {0, 1}, float v = {-inf}, int64[1] a = {1}> "
-        "{ y = Pad(x, p, v, a) }",
+        "agraph (float[2,2] x) => (float[2,3] y) <int64[2] p = {0, 1}, float v = {-inf}, "
+        "int64[1] a = {1}> { y = Pad(x, p, v, a) }",
         "<int64[3] i = {0, 1, 1}, bool[1,3] k = {1, 1, 0}, float v = {-inf}> "
         "{ t = Gather <axis = 1> (x, i) y = Where(k, t, v) }",
     )

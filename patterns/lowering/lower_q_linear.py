@@ -1,4 +1,6 @@
-"""Operators on integers of 8 bits whose results are looked up in a table, between DequantizeLinear and QuantizeLinear."""
+"""Operators on integers of 8 bits whose results are looked up in a table, between DequantizeLinear
+and QuantizeLinear.
+"""
 
 from typing import Any, Final
 
@@ -21,7 +23,8 @@ class _LowerQLinear(_Lowering):
     """An operator that gives the integers that the numbers give.
 
     What: dequantizes the operands, and quantizes the result.
-    Why: only ONNX Runtime's own providers run it; others know quantized models by QuantizeLinear and DequantizeLinear.
+    Why: only ONNX Runtime's own providers run it; others know quantized models by QuantizeLinear
+    and DequantizeLinear.
     Refuses when:
     1. the integers do not have 8 bits (checked by the matcher).
     2. scales are not one constant of moderate size, or zero points have another shape.
@@ -33,12 +36,16 @@ class _LowerQLinear(_Lowering):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if not is_one(g, m.s, m.u) or not is_one(g, m.t, m.v):  # (2)
-            return self.none(m.nodes[0], msg="scales or zero points may be several, or have unequal shapes")
+            return self.none(
+                m.nodes[0], msg="scales or zero points may be several, or have unequal shapes"
+            )
         return m.derive(dtype=g.try_infer_type(m.x))
 
 
 def is_one(g: GraphView, scale: str, zero: str) -> bool:
-    """Whether there is one constant scale of moderate size, and a zero point of the same shape, if any."""
+    """Whether there is one constant scale of moderate size, and a zero point of the same shape, if
+    any.
+    """
     shape, number = g.try_infer_shape(scale), g.get_constant_scalar(scale)
     if number is None or not _LEAST < number < 1 / _LEAST:
         return False
@@ -54,15 +61,20 @@ def quantized(g: PatternRewriter, x: str, scale: str, zero: str, dtype: int) -> 
 class LowerQLinearSigmoidPattern(_LowerQLinear):
     """com.microsoft.QLinearSigmoid(x) → QuantizeLinear(Sigmoid(DequantizeLinear(x)))"""
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol, s: Symbol, u: Optional, t: Symbol, v: Optional) -> Symbol:
+    def match_pattern(
+        self, g: PatternBuilder, x: Symbol, s: Symbol, u: Optional, t: Symbol, v: Optional
+    ) -> Symbol:
         return g.op.QLinearSigmoid(x, s, u, t, v, domain="com.microsoft")
 
-    def apply_pattern(self, g: PatternRewriter, x: str, s: str, u: str, t: str, v: str, dtype: int) -> str:
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, s: str, u: str, t: str, v: str, dtype: int
+    ) -> str:
         return quantized(g, g.op.Sigmoid(g.op.DequantizeLinear(x, s, u or None)), t, v, dtype)
 
     _stored = "float s = {0.1}, float t = {0.3}, uint8 u = {128}, uint8 v = {3}"
     examples = Example.pairs(
-        f"agraph (uint8[n,4] x) => (uint8[n,4] z) <{_stored}> {{ z = com.microsoft.QLinearSigmoid(x, s, u, t, v) }}",
+        f"agraph (uint8[n,4] x) => (uint8[n,4] z) <{_stored}> {{ "
+        "z = com.microsoft.QLinearSigmoid(x, s, u, t, v) }",
         "<float s = {0.1}, float t = {0.3}, uint8 u = {128}, uint8 v = {3}> { a = "
         "DequantizeLinear(x, s, u) b = Sigmoid(a) z = QuantizeLinear(b, t, v) }",
         "agraph (int8[n,4] x) => (int8[n,4] z) <float s = {0.1}, float t = {0.01}, int8 a = {5}> "
@@ -75,11 +87,15 @@ class LowerQLinearSigmoidPattern(_LowerQLinear):
 class LowerQLinearLeakyReluPattern(_LowerQLinear):
     """com.microsoft.QLinearLeakyRelu(x) → QuantizeLinear(LeakyRelu(DequantizeLinear(x)))"""
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol, s: Symbol, u: Optional, t: Symbol, v: Optional) -> Symbol:
+    def match_pattern(
+        self, g: PatternBuilder, x: Symbol, s: Symbol, u: Optional, t: Symbol, v: Optional
+    ) -> Symbol:
         alpha = g.capture("alpha", optional=True)
         return g.op.QLinearLeakyRelu(x, s, u, t, v, domain="com.microsoft", alpha=alpha)
 
-    def apply_pattern(self, g: PatternRewriter, x: str, s: str, u: str, t: str, v: str, **m: Any) -> str:
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, s: str, u: str, t: str, v: str, **m: Any
+    ) -> str:
         bent = g.op.LeakyRelu(g.op.DequantizeLinear(x, s, u or None), alpha=m["alpha"])
         return quantized(g, bent, t, v, m["dtype"])
 
@@ -93,7 +109,8 @@ class LowerQLinearLeakyReluPattern(_LowerQLinear):
 
 
 class LowerQLinearConcatPattern(_LowerQLinear):
-    """com.microsoft.QLinearConcat(t, v, x, s, u, ...) → QuantizeLinear(Concat(DequantizeLinear(x), ...))
+    """com.microsoft.QLinearConcat(t, v, x, s, u, ...) → QuantizeLinear(Concat(DequantizeLinear(x),
+    ...))
 
     Refuses when:
     1. the integers do not have 8 bits.
@@ -113,14 +130,18 @@ class LowerQLinearConcatPattern(_LowerQLinear):
             return self.none(m.nodes[0], msg="the integers do not have 8 bits")
         parameters = [(m.t, m.v), *((s, u) for _, s, u in triples)]
         if not all(is_one(g, s, u) for s, u in parameters):  # (2)
-            return self.none(m.nodes[0], msg="scales or zero points may be several, or have unequal shapes")
+            return self.none(
+                m.nodes[0], msg="scales or zero points may be several, or have unequal shapes"
+            )
         names = [x for x, *_ in triples]
         rank = g.info(names[0]).rank or 0
         if not rank or not agree_elsewhere(g, names, m.axis % rank):  # (3)
             return self.none(m.nodes[0], msg="operands that may not fit")
         return m.derive(triples=triples, dtype=dtype)
 
-    def apply_pattern(self, g: PatternRewriter, t: str, v: str, axis: int, triples: Any, dtype: int) -> str:
+    def apply_pattern(
+        self, g: PatternRewriter, t: str, v: str, axis: int, triples: Any, dtype: int
+    ) -> str:
         numbers = [g.op.DequantizeLinear(*triple) for triple in triples]
         return quantized(g, g.op.Concat(*numbers, axis=axis), t, v, dtype)
 

@@ -47,9 +47,11 @@ class LowerReduceMeanPattern(_Lowering):
         return narrowed(g, g.op.Mul(total, 1 / count), dtype)
 
     examples = Example.pairs(
-        "agraph (float[n,2,4] x) => (float[n,1,1] y) <int64[2] i = {1, 2}> { y = ReduceMean(x, i) }",
+        "agraph (float[n,2,4] x) => (float[n,1,1] y) <int64[2] i = {1, 2}> { "
+        "y = ReduceMean(x, i) }",
         "<int64[2] i = {1, 2}, float k = {0.125}> { s = ReduceSum(x, i) y = Mul(s, k) }",
-        "agraph (float16[n,4] x) => (float16[n] y) <int64[1] i = {-1}> { y = ReduceMean <keepdims = 0> (x, i) }",
-        "<int64[1] i = {-1}, float k = {0.25}> { w = Cast <to = 1> (x) s = ReduceSum <keepdims = 0> (w, i) "
-        "t = Mul(s, k) y = Cast <to = 10> (t) }",
+        "agraph (float16[n,4] x) => (float16[n] y) <int64[1] i = {-1}> { "
+        "y = ReduceMean <keepdims = 0> (x, i) }",
+        "<int64[1] i = {-1}, float k = {0.25}> { w = Cast <to = 1> (x) "
+        "s = ReduceSum <keepdims = 0> (w, i) t = Mul(s, k) y = Cast <to = 10> (t) }",
     )

@@ -4,7 +4,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from xoptim.match import AT_RUN_TIME, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    AT_RUN_TIME,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 from ._lowering import WIDE_FLOATS, _Lowering, narrowed, widened
 
@@ -60,7 +68,8 @@ class LowerReduceL1Pattern(_LowerReduction):
         f"{_START} {{ y = ReduceL1(x, i) }}",
         "<int64[1] i = {1}> { t = Abs(x) y = ReduceSum(t, i) }",
         f"{_ALL} {{ y = ReduceL1 <keepdims = 0> (x) }}",
-        "{ w = Cast <to = 1> (x) t = Abs(w) s = ReduceSum <keepdims = 0> (t) y = Cast <to = 10> (s) }",
+        "{ w = Cast <to = 1> (x) t = Abs(w) s = ReduceSum <keepdims = 0> (t) "
+        "y = Cast <to = 10> (s) }",
     )
 
 
@@ -96,7 +105,8 @@ class LowerReduceL2Pattern(_LowerReduction):
         f"{_START} {{ y = ReduceL2(x, i) }}",
         "<int64[1] i = {1}> { t = Mul(x, x) s = ReduceSum(t, i) y = Sqrt(s) }",
         f"{_ALL} {{ y = ReduceL2 <keepdims = 0> (x) }}",
-        "{ w = Cast <to = 1> (x) t = Mul(w, w) s = ReduceSum <keepdims = 0> (t) r = Sqrt(s) y = Cast <to = 10> (r) }",
+        "{ w = Cast <to = 1> (x) t = Mul(w, w) s = ReduceSum <keepdims = 0> (t) r = Sqrt(s) "
+        "y = Cast <to = 10> (r) }",
     )
 
 
@@ -156,11 +166,15 @@ class LowerReduceLogSumExpPattern(_LowerReduction):
             return g.op.Reshape(result, np.zeros(0, np.int64))
         return g.op.Squeeze(result, axes=axes)
 
-    _formula = "a = Abs(m) l = Less(a, k) s = Where(l, m, o) d = Sub(x, s) e = Exp(d) t = ReduceSum(e, i) g = Log(t)"
+    _formula = (
+        "a = Abs(m) l = Less(a, k) s = Where(l, m, o) d = Sub(x, s) e = Exp(d) t = ReduceSum(e, i) "
+        "g = Log(t)"
+    )
     examples = Example.pairs(
         f"{_START} {{ y = ReduceLogSumExp(x, i) }}",
-        f"<float k = {{inf}}, float o = {{0}}, int64[1] i = {{1}}> {{ m = ReduceMax(x, i) {_formula} y = Add(g, s) }}",
+        "<float k = {inf}, float o = {0}, int64[1] i = {1}> { "
+        f"m = ReduceMax(x, i) {_formula} y = Add(g, s) }}",
         f"{_FLAT} {{ y = ReduceLogSumExp <keepdims = 0> (x, i) }}",
-        f"<float k = {{inf}}, float o = {{0}}, int64[1] i = {{-2}}> "
+        "<float k = {inf}, float o = {0}, int64[1] i = {-2}> "
         f"{{ m = ReduceMax(x, i) {_formula} z = Add(g, s) y = Squeeze(z, i) }}",
     )

@@ -12,7 +12,9 @@ _REPEATING: Final = (
     *(("half_pixel", "round_prefer_floor"), ("half_pixel", "round_prefer_ceil")),
     ("asymmetric", "floor"),
 )
-"""Modes in which result ``i`` of an axis is element ``i // scale``, for a scale that is a whole number."""
+"""Modes in which result ``i`` of an axis is element ``i // scale``, for a scale that is a whole
+number.
+"""
 
 
 class LowerResizePattern(_Lowering):
@@ -29,7 +31,9 @@ class LowerResizePattern(_Lowering):
     exactness = "exact"
     min_opset = 11
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol, roi: Optional, scales: Optional, sizes: Optional) -> Symbol:
+    def match_pattern(
+        self, g: PatternBuilder, x: Symbol, roi: Optional, scales: Optional, sizes: Optional
+    ) -> Symbol:
         return g.op.Resize(
             x,
             roi,
@@ -59,15 +63,18 @@ class LowerResizePattern(_Lowering):
         "<int64[1] i = {3}, int64[5] f = {1, 1, 1, 2, 1}, int64[4] s = {0, 3, 8, 5}, "
         "int64[1] j = {4}, int64[5] g = {1, 1, 1, 1, 3}, int64[4] r = {0, 3, 8, 15}> "
         f"{{ {_rows} v = Unsqueeze(t, j) w = Expand(v, g) y = Reshape(w, r) }}",
-        "agraph (uint8[1,3,h,5] x) => (uint8[1,3,i,5] y) <float[4] k = {1, 1, 2, 1}> "
-        '{ y = Resize <mode = "nearest", coordinate_transformation_mode = "asymmetric", nearest_mode = "floor"> (x, , k) }',
-        f"<int64[1] i = {{3}}, int64[5] f = {{1, 1, 1, 2, 1}}, int64[4] s = {{1, 3, -1, 5}}> "
+        "agraph (uint8[1,3,h,5] x) => (uint8[1,3,i,5] y) <float[4] k = {1, 1, 2, 1}> { y = Resize"
+        ' <mode = "nearest", coordinate_transformation_mode = "asymmetric", nearest_mode = "floor">'
+        " (x, , k) }",
+        "<int64[1] i = {3}, int64[5] f = {1, 1, 1, 2, 1}, int64[4] s = {1, 3, -1, 5}> "
         f"{{ {_rows.replace('t =', 'y =')} }}",
     )
 
 
 def _factors(g: GraphView, m: Match, rank: int) -> list[int] | None:
-    """The whole number by which each axis grows, ``None`` when they are not known to be whole numbers."""
+    """The whole number by which each axis grows, ``None`` when they are not known to be whole
+    numbers.
+    """
     scales = g.get_computed_constant(m.scales) if m.scales else None
     if scales is not None and scales.size:
         return whole_numbers(scales, rank)

@@ -6,8 +6,8 @@ from ._lowering import WIDE_FLOATS, _Lowering
 class LowerRoundPattern(_Lowering):
     """Round(x) → Floor(x), or 1 more where the rest is above 1/2, or 1/2 and Floor(x) is odd
 
-    What: rounds halves to even numbers. The rest is exact but for negative numbers near 0: where it becomes 1/2 or 1 by
-    rounding, the result is 0 in any case, as it should be.
+    What: rounds halves to even numbers. The rest is exact but for negative numbers near 0: where it
+    becomes 1/2 or 1 by rounding, the result is 0 in any case, as it should be.
     Why: some runtimes lack the operator.
     Refuses when:
     1. the numbers are not floats of 16, 32 or 64 bits.
@@ -40,6 +40,8 @@ class LowerRoundPattern(_Lowering):
         f"<float h = {{0.5}}> {{ {_formula} c = Cast <to = 1> (u) y = Add(f, c) }}",
         "agraph (float16[a] x) => (float16[a] y) { y = Round(x) }",
         f"<float16 h = {{14336}}> {{ {_formula} c = Cast <to = 10> (u) y = Add(f, c) }}",
-        "agraph (int64[a] k) => (float[a] y) <float h = {0.5}> { f = Cast <to = 1> (k) x = Mul(f, h) y = Round(x) }",
-        f"<float h = {{0.5}}> {{ w = Cast <to = 1> (k) x = Mul(w, h) {_formula} c = Cast <to = 1> (u) y = Add(f, c) }}",
+        "agraph (int64[a] k) => (float[a] y) <float h = {0.5}> { f = Cast <to = 1> (k) "
+        "x = Mul(f, h) y = Round(x) }",
+        f"<float h = {{0.5}}> {{ w = Cast <to = 1> (k) x = Mul(w, h) {_formula} "
+        "c = Cast <to = 1> (u) y = Add(f, c) }",
     )

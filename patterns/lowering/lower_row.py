@@ -2,7 +2,15 @@
 
 from typing import Any, ClassVar
 
-from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol, Variadic
+from xoptim.match import (
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+    Variadic,
+)
 
 from ._lowering import _Lowering
 
@@ -30,7 +38,9 @@ class _LowerRow(_Lowering):
             return self.none(m.nodes[0], msg="the rank is not known to be 3")
         return m.derive(written={name: _widened(name, each) for name, each in m.form.items()})
 
-    def apply_pattern(self, g: PatternRewriter, x: str, others: tuple[str, ...], written: dict[str, Any]) -> str:
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, others: tuple[str, ...], written: dict[str, Any]
+    ) -> str:
         operands = [g.op.Unsqueeze(each, axes=[2]) for each in (x, *others[:1])]
         result = getattr(g.op, self.operator)(*operands, *others[1:], **written)
         return g.op.Squeeze(result, axes=[2])
@@ -56,10 +66,12 @@ class LowerRowConvPattern(_LowerRow):
     examples = Example.pairs(
         "agraph (float[n,2,t] x, float[3,2,3] w, float[3] b) => (float[n,3,t] y) "
         "{ y = Conv <kernel_shape = [3], pads = [2, 2], dilations = [2]> (x, w, b) }",
-        f"{_UP} v = Unsqueeze(w, k) "
-        "t = Conv <kernel_shape = [1, 3], pads = [0, 2, 0, 2], dilations = [1, 2]> (u, v, b) y = Squeeze(t, k) }",
-        "agraph (float16[n,2,t] x, float16[2,1,2] w) => (float16[n,2,s] y) { y = Conv <group = 2, strides = [2]> (x, w) }",
-        f"{_UP} v = Unsqueeze(w, k) t = Conv <group = 2, strides = [1, 2]> (u, v) y = Squeeze(t, k) }}",
+        f"{_UP} v = Unsqueeze(w, k) t = Conv <kernel_shape = [1, 3], pads = [0, 2, 0, 2], "
+        "dilations = [1, 2]> (u, v, b) y = Squeeze(t, k) }",
+        "agraph (float16[n,2,t] x, float16[2,1,2] w) => (float16[n,2,s] y) { "
+        "y = Conv <group = 2, strides = [2]> (x, w) }",
+        f"{_UP} v = Unsqueeze(w, k) t = Conv <group = 2, strides = [1, 2]> (u, v) "
+        "y = Squeeze(t, k) }",
     )
 
 
@@ -71,8 +83,8 @@ class LowerRowConvTransposePattern(_LowerRow):
     examples = Example.pairs(
         "agraph (float[n,2,t] x, float[2,3,4] w, float[3] b) => (float[n,3,s] y) "
         "{ y = ConvTranspose <pads = [1, 1], strides = [2], output_padding = [1]> (x, w, b) }",
-        f"{_UP} v = Unsqueeze(w, k) "
-        "t = ConvTranspose <pads = [0, 1, 0, 1], strides = [1, 2], output_padding = [0, 1]> (u, v, b) y = Squeeze(t, k) }",
+        f"{_UP} v = Unsqueeze(w, k) t = ConvTranspose <pads = [0, 1, 0, 1], strides = [1, 2], "
+        "output_padding = [0, 1]> (u, v, b) y = Squeeze(t, k) }",
     )
 
 
@@ -84,5 +96,6 @@ class LowerRowAveragePoolPattern(_LowerRow):
     examples = Example.pairs(
         "agraph (float[n,2,t] x) => (float[n,2,s] y) "
         "{ y = AveragePool <kernel_shape = [3], pads = [1, 0], count_include_pad = 1> (x) }",
-        f"{_UP} t = AveragePool <kernel_shape = [1, 3], pads = [0, 1, 0, 0], count_include_pad = 1> (u) y = Squeeze(t, k) }}",
+        f"{_UP} t = AveragePool <kernel_shape = [1, 3], pads = [0, 1, 0, 0], "
+        "count_include_pad = 1> (u) y = Squeeze(t, k) }",
     )

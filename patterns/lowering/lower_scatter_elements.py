@@ -30,8 +30,10 @@ class LowerScatterElementsPattern(_LowerScatter):
     examples = Example.pairs(
         "agraph (float[2,3] x, float[2,1] u) => (float[2,3] y) <int64[2,1] i = {2, -3}> "
         "{ y = ScatterElements <axis = 1> (x, i, u) }",
-        "<int64[1] s = {6}, int64[1] t = {2}, int64[2] b = {2, 3}, int64[6] o = {0, 1, 6, 7, 4, 5}> "
-        "{ p = Reshape(x, s) q = Reshape(u, t) c = Concat <axis = 0> (p, q) r = Gather(c, o) y = Reshape(r, b) }",
-        "agraph (int64[4] x, int64[2] u) => (int64[4] y) <int64[2] i = {2, 0}> { y = ScatterElements(x, i, u) }",
+        "<int64[1] s = {6}, int64[1] t = {2}, int64[2] b = {2, 3}, int64[6] o = {0, 1, 6, 7, 4, "
+        "5}> { p = Reshape(x, s) q = Reshape(u, t) c = Concat <axis = 0> (p, q) r = Gather(c, o) "
+        "y = Reshape(r, b) }",
+        "agraph (int64[4] x, int64[2] u) => (int64[4] y) <int64[2] i = {2, 0}> { "
+        "y = ScatterElements(x, i, u) }",
         "<int64[4] o = {5, 1, 4, 3}> { c = Concat <axis = 0> (x, u) y = Gather(c, o) }",
     )

@@ -8,8 +8,8 @@ from ._lowering import _Lowering
 class LowerScatterRowPattern(_Lowering):
     """ScatterND(x, i, row) → Where(Equal([0, 1, ...], i), row, x)
 
-    What: selects the row at a position that is computed at run time, such as the next one of a cache; a negative one counts
-    from the end.
+    What: selects the row at a position that is computed at run time, such as the next one of a
+    cache; a negative one counts from the end.
     Why: several providers have no kernel of ScatterND.
     Refuses when:
     1. there is more than one row, or one of the sizes is not known.
@@ -44,8 +44,10 @@ class LowerScatterRowPattern(_Lowering):
         return g.op.Where(g.op.Equal(rows, counted), row, x)
 
     examples = Example.pairs(
-        "agraph (float[3,n] x, int64[1,1] i, float[1,n] r) => (float[3,n] y) { y = ScatterND(x, i, r) }",
-        "<int64[1] s = {1}, int64 o = {0}, int64 l = {3}, int64[3,1] a = {0, 1, 2}> "
-        "{ p = Reshape(i, s) b = Less(p, o) c = Add(p, l) w = Where(b, c, p) e = Equal(a, w) y = Where(e, r, x) }",
+        "agraph (float[3,n] x, int64[1,1] i, float[1,n] r) => (float[3,n] y) { "
+        "y = ScatterND(x, i, r) }",
+        "<int64[1] s = {1}, int64 o = {0}, int64 l = {3}, int64[3,1] a = {0, 1, 2}> { "
+        "p = Reshape(i, s) b = Less(p, o) c = Add(p, l) w = Where(b, c, p) e = Equal(a, w) "
+        "y = Where(e, r, x) }",
         ranges=(("i", -3, 2),),
     )

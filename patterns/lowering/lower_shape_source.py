@@ -6,7 +6,9 @@ from onnx import TensorProto
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 _WIDE: Final = frozenset((TensorProto.INT64, TensorProto.UINT64, TensorProto.DOUBLE))
-_READ: Final = frozenset((TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.INT32, TensorProto.UINT32))
+_READ: Final = frozenset(
+    (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.INT32, TensorProto.UINT32)
+)
 _RANGES: Final = 15
 """Operator set in which a Shape may have a range."""
 
@@ -14,9 +16,10 @@ _RANGES: Final = 15
 class LowerShapeSourcePattern(PatternOptimization):
     """Shape(x) of integers, next to t = Gather(table, x) → Shape(t), the same axes
 
-    What: reads sizes from a tensor of floats or 32-bit integers, a result that is computed from the integers and has their
-    axes. Booleans are cast for that, as where they are moved.
-    Why: WebGPU reads sizes of tensors of its own types only; a Shape of 64-bit integers stays on the processor.
+    What: reads sizes from a tensor of floats or 32-bit integers, a result that is computed from the
+    integers and has their axes. Booleans are cast for that, as where they are moved.
+    Why: WebGPU reads sizes of tensors of its own types only; a Shape of 64-bit integers stays on
+    the processor.
     Refuses when:
     1. the tensor has neither elements of 64 bits nor Booleans.
     2. no Gather of rows by it, or Cast of it, has its axes in one place.
@@ -34,14 +37,20 @@ class LowerShapeSourcePattern(PatternOptimization):
         if element == TensorProto.BOOL:
             return MatchResult(self, [node], self._cast)
         if element not in _WIDE or not rank:  # (1)
-            return self.none(node, msg="the tensor does not have elements of 64 bits, or its rank is unknown")
-        found = next((each for each in g.next_nodes(x) if _first_axis(g, each, x) is not None), None)
+            return self.none(
+                node, msg="the tensor does not have elements of 64 bits, or its rank is unknown"
+            )
+        found = next(
+            (each for each in g.next_nodes(x) if _first_axis(g, each, x) is not None), None
+        )
         if found is None:  # (2)
             return self.none(node, msg="no result has the axes of the tensor in one place")
         first = _first_axis(g, found, x)
         assert first is not None
         begin, end = _axes_of(node, rank)
-        return MatchResult(self, [node], partial(self._read, found.output[0], first + begin, first + end))
+        return MatchResult(
+            self, [node], partial(self._read, found.output[0], first + begin, first + end)
+        )
 
     def _read(self, other: str, begin: int, end: int, g: PatternRewriter, node: Node) -> list[Node]:
         return [g.make_node("Shape", [other], node.output, start=begin, end=end)]
@@ -54,16 +63,20 @@ class LowerShapeSourcePattern(PatternOptimization):
         "agraph (int64[a,b] x, float[9,4] w) => (float[a,b,4] y, int64[1] s) "
         "{ t = Gather(w, x) y = Relu(t) s = Shape <start = 1> (x) }",
         "{ t = Gather(w, x) y = Relu(t) s = Shape <start = 1, end = 2> (t) }",
-        "agraph (int64[a,b] x) => (float[a,b] y, int64[2] s) { t = Cast <to = 1> (x) y = Relu(t) s = Shape(x) }",
+        "agraph (int64[a,b] x) => (float[a,b] y, int64[2] s) { t = Cast <to = 1> (x) y = Relu(t) "
+        "s = Shape(x) }",
         "{ t = Cast <to = 1> (x) y = Relu(t) s = Shape <start = 0, end = 2> (t) }",
-        "agraph (int64[a,b] x) => (bool[a,b] y, int64[1] s) { y = Cast <to = 9> (x) s = Shape <start = 1> (y) }",
+        "agraph (int64[a,b] x) => (bool[a,b] y, int64[1] s) { y = Cast <to = 9> (x) "
+        "s = Shape <start = 1> (y) }",
         "{ y = Cast <to = 9> (x) t = Cast <to = 6> (y) s = Shape <start = 1> (t) }",
         ranges=(("x", 0, 8),),
     )
 
 
 def _first_axis(g: GraphView, node: Node, x: str) -> int | None:
-    """The axis of the result of a node at which the axes of ``x`` begin, ``None`` where they are not there."""
+    """The axis of the result of a node at which the axes of ``x`` begin, ``None`` where they are
+    not there.
+    """
     if node.domain or not node.output or g.try_infer_type(node.output[0]) not in _READ:
         return None
     if node.op_type == "Cast":

@@ -8,7 +8,9 @@ from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewri
 
 from ._lowering import _Lowering
 
-_SIGNED: Final = frozenset((TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT32, TensorProto.INT64))
+_SIGNED: Final = frozenset(
+    (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT32, TensorProto.INT64)
+)
 
 
 class LowerSignPattern(_Lowering):
@@ -17,7 +19,8 @@ class LowerSignPattern(_Lowering):
     What: selects by two comparisons; 0 and NaN stay as they are.
     Why: some runtimes lack the operator.
     Refuses when:
-    1. the numbers are not of 32 or 64 bits: onnxruntime makes NaN 0 in 16 bits, and keeps it in more.
+    1. the numbers are not of 32 or 64 bits: onnxruntime makes NaN 0 in 16 bits, and keeps it in
+       more.
     """
 
     min_opset = 9

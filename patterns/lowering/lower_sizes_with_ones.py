@@ -20,11 +20,14 @@ class _Source(NamedTuple):
 class LowerSizesWithOnesPattern(PatternOptimization):
     """Concat(Shape(x, start=0, end=1), [1, 1]) → Shape(x[:, 0:1, 0:1])
 
-    What: cuts the axes of the tensor to the length 1 where the size is 1, and reads all sizes at once.
-    Why: the Concat of integers of 64 bits stays on the processor, which other nodes then wait for; WebGPU cuts the tensor.
+    What: cuts the axes of the tensor to the length 1 where the size is 1, and reads all sizes at
+    once.
+    Why: the Concat of integers of 64 bits stays on the processor, which other nodes then wait for;
+    WebGPU cuts the tensor.
     Refuses when:
     1. the parts are not one size of a tensor and ones.
-    2. the tensor has elements of 64 bits, fewer axes than the result has numbers, or an axis to cut that may be empty.
+    2. the tensor has elements of 64 bits, fewer axes than the result has numbers, or an axis to cut
+       that may be empty.
     """
 
     phase = "lower"
@@ -35,12 +38,21 @@ class LowerSizesWithOnesPattern(PatternOptimization):
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         shapes = [g.node_before(name) for name in node.input]
-        found = next((each for each in shapes if each is not None and each.op_type == "Shape" and not each.domain), None)
+        found = next(
+            (
+                each
+                for each in shapes
+                if each is not None and each.op_type == "Shape" and not each.domain
+            ),
+            None,
+        )
         if found is None:  # (1)
             return self.none(node, msg="no size of a tensor is a part")
         source = _source(g, node, found)
         if source is None:  # (1) (2)
-            return self.none(node, msg="the parts are not one size of a tensor and ones, or an axis may be empty")
+            return self.none(
+                node, msg="the parts are not one size of a tensor and ones, or an axis may be empty"
+            )
         return MatchResult(self, [node], partial(self._cut, source))
 
     def _cut(self, source: _Source, g: PatternRewriter, node: Node) -> list[Node]:
@@ -51,10 +63,12 @@ class LowerSizesWithOnesPattern(PatternOptimization):
     examples = Example.pairs(
         "agraph (float[a,3,4] x) => (int64[3] y) <int64[2] i = {1, 1}> "
         "{ s = Shape <start = 0, end = 1> (x) y = Concat <axis = 0> (s, i) }",
-        "<int64[2] z = {0, 0}, int64[2] e = {1, 1}, int64[2] k = {1, 2}> { t = Slice(x, z, e, k) y = Shape(t) }",
+        "<int64[2] z = {0, 0}, int64[2] e = {1, 1}, int64[2] k = {1, 2}> { t = Slice(x, z, e, k) "
+        "y = Shape(t) }",
         "agraph (float[a,3,4,5] x) => (int64[2] y) <int64[1] i = {1}> "
         "{ s = Shape <start = 0, end = 1> (x) y = Concat <axis = 0> (s, i) }",
-        "<int64[1] z = {0}, int64[1] e = {1}, int64[1] k = {1}> { t = Slice(x, z, e, k) y = Shape <end = 2> (t) }",
+        "<int64[1] z = {0}, int64[1] e = {1}, int64[1] k = {1}> { t = Slice(x, z, e, k) "
+        "y = Shape <end = 2> (t) }",
     )
 
 
@@ -73,7 +87,10 @@ def _source(g: GraphView, node: Node, shape: Node) -> _Source | None:
 
 
 def _sizes(g: GraphView, node: Node, shape: Node, known: Shape | None) -> list[int] | None:
-    """1 for each number that is one, 0 for each that is the size of the axis in its place; ``None`` for other numbers."""
+    """1 for each number that is one, 0 for each that is the size of the axis in its place.
+
+    ``None`` for other numbers.
+    """
     found: list[int] = []
     for name in node.input:
         if name == shape.output[0]:

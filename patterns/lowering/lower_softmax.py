@@ -13,8 +13,8 @@ _ONE_AXIS = 13
 class _LowerSoftmax(_Lowering):
     """An operator along an axis, or along all axes from one on (before operator set 13).
 
-    What: the largest number is subtracted first, so that nothing overflows; 16-bit floats are computed in 32 bits, as the
-    operator does it.
+    What: the largest number is subtracted first, so that nothing overflows; 16-bit floats are
+    computed in 32 bits, as the operator does it.
     Why: some runtimes lack the operator.
     Refuses when:
     1. the type is unknown (checked by the matcher).
@@ -51,15 +51,16 @@ class LowerSoftmaxPattern(_LowerSoftmax):
     examples = (
         *Example.pairs(
             "agraph (float[a,b,4] x) => (float[a,b,4] y) { y = Softmax(x) }",
-            "<int64[1] a = {-1}> { b = ReduceMax(x, a) c = Sub(x, b) d = Exp(c) e = ReduceSum(d, a) y = Div(d, e) }",
+            "<int64[1] a = {-1}> { b = ReduceMax(x, a) c = Sub(x, b) d = Exp(c) "
+            "e = ReduceSum(d, a) y = Div(d, e) }",
             "agraph (float16[a,4,b] x) => (float16[a,4,b] y) { y = Softmax <axis = 1> (x) }",
-            "<int64[1] a = {1}> { b = Cast <to = 1> (x) c = ReduceMax(b, a) d = Sub(b, c) e = Exp(d) f "
-            "= ReduceSum(e, a) g = Div(e, f) y = Cast <to = 10> (g) }",
+            "<int64[1] a = {1}> { b = Cast <to = 1> (x) c = ReduceMax(b, a) d = Sub(b, c) "
+            "e = Exp(d) f = ReduceSum(e, a) g = Div(e, f) y = Cast <to = 10> (g) }",
         ),
         Example(
             "agraph (float[a,3,4] x) => (float[a,3,4] y) { y = Softmax(x) }",
-            "{ a = ReduceMax <axes = [-2, -1]> (x) b = Sub(x, a) c = Exp(b) d = ReduceSum <axes = [-2, "
-            "-1]> (c) y = Div(c, d) }",
+            "{ a = ReduceMax <axes = [-2, -1]> (x) b = Sub(x, a) c = Exp(b) "
+            "d = ReduceSum <axes = [-2, -1]> (c) y = Div(c, d) }",
             opset=11,
         ),
     )
@@ -69,7 +70,8 @@ class LowerLogSoftmaxPattern(_LowerSoftmax):
     """LogSoftmax(x) → (x - max) - Log(sum of Exp(x - max))
 
     Refuses when:
-    1. the type is unknown, or has 64 bits: ONNX Runtime's kernel loses NaN then (checked by the matcher).
+    1. the type is unknown, or has 64 bits: ONNX Runtime's kernel loses NaN then (checked by the
+       matcher).
     2. the rank is unknown, on which the axes depend before operator set 13.
     """
 
@@ -86,15 +88,16 @@ class LowerLogSoftmaxPattern(_LowerSoftmax):
     examples = (
         *Example.pairs(
             "agraph (float[a,b,4] x) => (float[a,b,4] y) { y = LogSoftmax(x) }",
-            "<int64[1] a = {-1}> { b = ReduceMax(x, a) c = Sub(x, b) d = Exp(c) e = ReduceSum(d, a) f = Log(e) y = Sub(c, f) }",
+            "<int64[1] a = {-1}> { b = ReduceMax(x, a) c = Sub(x, b) d = Exp(c) "
+            "e = ReduceSum(d, a) f = Log(e) y = Sub(c, f) }",
             "agraph (float16[a,4,b] x) => (float16[a,4,b] y) { y = LogSoftmax <axis = 1> (x) }",
-            "<int64[1] a = {1}> { b = Cast <to = 1> (x) c = ReduceMax(b, a) d = Sub(b, c) e = Exp(d) f "
-            "= ReduceSum(e, a) g = Log(f) h = Sub(d, g) y = Cast <to = 10> (h) }",
+            "<int64[1] a = {1}> { b = Cast <to = 1> (x) c = ReduceMax(b, a) d = Sub(b, c) "
+            "e = Exp(d) f = ReduceSum(e, a) g = Log(f) h = Sub(d, g) y = Cast <to = 10> (h) }",
         ),
         Example(
             "agraph (float[a,3,4] x) => (float[a,3,4] y) { y = LogSoftmax <axis = -2> (x) }",
-            "{ a = ReduceMax <axes = [-2, -1]> (x) b = Sub(x, a) c = Exp(b) d = ReduceSum <axes = [-2, "
-            "-1]> (c) e = Log(d) y = Sub(b, e) }",
+            "{ a = ReduceMax <axes = [-2, -1]> (x) b = Sub(x, a) c = Exp(b) "
+            "d = ReduceSum <axes = [-2, -1]> (c) e = Log(d) y = Sub(b, e) }",
             opset=11,
         ),
     )

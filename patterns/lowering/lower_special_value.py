@@ -64,7 +64,8 @@ class LowerIsNaNWherePattern(_LowerSpecialValue):
         "agraph (float[a,4] x) => (float[a,4] y) <float o = {0}> "
         "{ s = Softmax <axis = -1> (x) t = IsNaN(s) y = Where(t, o, s) }",
         "<float o = {0}> { s = Softmax <axis = -1> (x) t = Equal(s, s) y = Where(t, s, o) }",
-        "agraph (float[a] x, int64[a] p, int64 q) => (int64[a] y) { t = IsNaN(x) y = Where(t, p, q) }",
+        "agraph (float[a] x, int64[a] p, int64 q) => (int64[a] y) { t = IsNaN(x) "
+        "y = Where(t, p, q) }",
         "{ t = Equal(x, x) y = Where(t, q, p) }",
     )
 
@@ -79,7 +80,9 @@ class LowerIsInfPattern(_LowerSpecialValue):
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        return g.op.IsInf(x, detect_positive=g.capture("positive"), detect_negative=g.capture("negative"))
+        return g.op.IsInf(
+            x, detect_positive=g.capture("positive"), detect_negative=g.capture("negative")
+        )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if not m.positive and not m.negative:  # (2)

@@ -29,14 +29,17 @@ class LowerSplitPattern(_Lowering):
             return self.none(node, msg="the sizes of the parts are not known")
         return m.derive(place=axis, sizes=known)
 
-    def apply_pattern(self, g: PatternRewriter, x: str, place: int, sizes: list[int]) -> tuple[list[str]]:
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, place: int, sizes: list[int]
+    ) -> tuple[list[str]]:
         ends = [sum(sizes[: number + 1]) for number in range(len(sizes))]
         starts = [end - size for end, size in zip(ends, sizes, strict=True)]
         bounds = zip(starts, ends, strict=True)
         return ([g.op.Slice(x, starts=[a], ends=[b], axes=[place]) for a, b in bounds],)
 
     examples = Example.pairs(
-        "agraph (float[n,5] x) => (float[n,2] y, float[n,3] z) <int64[2] s = {2, 3}> { y, z = Split <axis = 1> (x, s) }",
+        "agraph (float[n,5] x) => (float[n,2] y, float[n,3] z) <int64[2] s = {2, 3}> { "
+        "y, z = Split <axis = 1> (x, s) }",
         "<int64[1] o = {0}, int64[1] a = {2}, int64[1] b = {5}, int64[1] k = {1}> "
         "{ y = Slice(x, o, a, k) z = Slice(x, a, b, k) }",
         "agraph (float[n,4] x) => (float[n,2] y, float[n,2] z) { y, z = Split <axis = -1> (x) }",

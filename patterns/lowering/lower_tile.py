@@ -33,7 +33,9 @@ class LowerTilePattern(_Lowering):
             return self.none(m.nodes[0], msg="a repeat is 0, or above 64")
         return m.derive(expanded=expanded, copied=copied)
 
-    def apply_pattern(self, g: PatternRewriter, x: str, expanded: list[int], copied: list[int]) -> str:
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, expanded: list[int], copied: list[int]
+    ) -> str:
         for axis, count in enumerate(copied):
             x = g.op.Concat(*[x] * count, axis=axis) if count > 1 else x
         return g.op.Expand(x, np.array(expanded, np.int64)) if max(expanded, default=1) > 1 else x

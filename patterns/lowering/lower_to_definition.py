@@ -11,20 +11,23 @@ from ._definitions import Definition, Step, definition_of
 class LowerToDefinitionPattern(PatternOptimization):
     """ThresholdedRelu(x) → nodes of the operator's definition: Where(Less(alpha, x), x, 0)
 
-    What: writes the body that the ONNX standard gives for the operator, in the operator set of the model. The last resort,
-    where no other pattern of this phase matches.
+    What: writes the body that the ONNX standard gives for the operator, in the operator set of the
+    model. The last resort, where no other pattern of this phase matches.
     Why: a runtime may lack the operator, but have those that define it.
     Refuses when:
-    1. the standard gives no body for the operator set of the model, or an operator of the body had another form in its set.
-    2. the body depends on types that are not known or on operands that are left out, or has subgraphs.
+    1. the standard gives no body for the operator set of the model, or an operator of the body had
+       another form in its set.
+    2. the body depends on types that are not known or on operands that are left out, or has
+       subgraphs.
     """
 
     phase = "lower"
     exactness = "rounding"
     priority = 9
     min_opset = 13
-    # Without operators whose kernels differ from their bodies in digits, ranges or broadcasting (Attention, Celu,
-    # LayerNormalization, LogSoftmax, Mish, PRelu, RMSNormalization, Shrink, Softplus), and without losses.
+    # Without operators whose kernels differ from their bodies in digits, ranges or broadcasting
+    # (Attention, Celu, LayerNormalization, LogSoftmax, Mish, PRelu, RMSNormalization, Shrink,
+    # Softplus), and without losses.
     anchors = (
         *("CenterCropPad", "Clip", "Elu", "Gelu", "GreaterOrEqual", "GroupNormalization"),
         *("HardSigmoid", "HardSwish", "LeakyRelu", "LessOrEqual", "Relu", "Selu", "Softmax"),
@@ -46,8 +49,10 @@ class LowerToDefinitionPattern(PatternOptimization):
         "<float a = {0.5}, float o = {0}> { t = Less(a, x) y = Where(t, x, o) }",
         "agraph (int64[n,4] x, int64[4] z) => (bool[n,4] y) { y = GreaterOrEqual(x, z) }",
         "{ s = Greater(x, z) t = Equal(x, z) y = Or(s, t) }",
-        "agraph (float[n] x) => (float[n] y) <float a = {-0.5}, float b = {0.5}> { y = Clip(x, a, b) }",
-        "<float a = {-0.5}, float b = {0.5}> { t = Less(x, a) u = Where(t, a, x) v = Less(b, u) y = Where(v, b, u) }",
+        "agraph (float[n] x) => (float[n] y) <float a = {-0.5}, float b = {0.5}> { "
+        "y = Clip(x, a, b) }",
+        "<float a = {-0.5}, float b = {0.5}> { t = Less(x, a) u = Where(t, a, x) v = Less(b, u) "
+        "y = Where(v, b, u) }",
     )
 
 
@@ -61,7 +66,7 @@ def _written(g: PatternRewriter, call: Node, found: Definition) -> list[Node]:
     arrays: dict[str, np.ndarray] = {}
     nodes = []
     for step in found.steps:
-        (first, *others) = step.outputs
+        first, *others = step.outputs
         array = None if first in found.outputs else _constant(g, step, names, arrays)
         if array is not None:
             arrays[first] = array
@@ -73,8 +78,13 @@ def _written(g: PatternRewriter, call: Node, found: Definition) -> list[Node]:
     return nodes
 
 
-def _constant(g: PatternRewriter, step: Step, names: dict[str, str], arrays: dict[str, np.ndarray]) -> np.ndarray | None:
-    """The value of a Constant, and of the constant that a CastLike converts; ``None`` for other nodes."""
+def _constant(
+    g: PatternRewriter, step: Step, names: dict[str, str], arrays: dict[str, np.ndarray]
+) -> np.ndarray | None:
+    """The value of a Constant, and of the constant that a CastLike converts.
+
+    ``None`` for other nodes.
+    """
     if step.op_type == "Constant":
         value = constant_value(step.attributes)
         return numpy_helper.to_array(value) if isinstance(value, TensorProto) else value

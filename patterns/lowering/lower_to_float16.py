@@ -13,7 +13,9 @@ from .._nodes import is_op
 
 _ARITHMETIC: Final = ("Add", "Sub", "Mul", "Neg", "Abs")
 _MOVEMENT: Final = ("Expand", "Flatten", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")
-_INTEGERS: Final = frozenset((TensorProto.INT64, TensorProto.INT32, TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16))
+_INTEGERS: Final = frozenset(
+    (TensorProto.INT64, TensorProto.INT32, TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16)
+)
 _ENDS: Final = (TensorProto.FLOAT16, TensorProto.BOOL)
 _MOST: Final = 24
 """Most nodes between the casts."""
@@ -36,11 +38,14 @@ class _Island(NamedTuple):
 
 
 class LowerToFloat16Pattern(PatternOptimization):
-    """Cast(Sub(1, Cast(x, to=FLOAT)), to=FLOAT16) → Sub(1, Cast(x, to=FLOAT16)), and so for other arithmetic and movement
+    """Cast(Sub(1, Cast(x, to=FLOAT)), to=FLOAT16) → Sub(1, Cast(x, to=FLOAT16)), and so for other
+    arithmetic and movement
 
-    What: computes in 16 bits what begins with whole numbers, truth values or numbers of 16 bits, and ends as truth values or
-    numbers of 16 bits: masks. A truth value is whether the number differs from 0.
-    Why: some neural processors compute in 16 bits only, and have no comparisons or casts to truth values in 32.
+    What: computes in 16 bits what begins with whole numbers, truth values or numbers of 16 bits,
+    and ends as truth values or numbers of 16 bits: masks. A truth value is whether the number
+    differs from 0.
+    Why: some neural processors compute in 16 bits only, and have no comparisons or casts to truth
+    values in 32.
     Refuses when:
     1. a result is an output, or is read by anything but such operators and such casts.
     2. an operand begins as something else, or is a constant that 16 bits do not hold.
@@ -59,21 +64,39 @@ class LowerToFloat16Pattern(PatternOptimization):
         if found is None:  # (1)
             return self.none(node, msg="something else reads a result of 32 bits")
         inside = {each.output[0] for each in found.nodes}
-        if not all(_is_held(g, name, each) for each in found.nodes for name in _floats(g, each) if name not in inside):  # (2)
+        # (2)
+        if not all(
+            _is_held(g, name, each)
+            for each in found.nodes
+            for name in _floats(g, each)
+            if name not in inside
+        ):
             return self.none(node, msg="an operand that 16 bits do not hold")
         whole = _whole(g, found.nodes)
         if any(len(whole.intersection(_floats(g, each))) > 1 for each in found.nodes):  # (3)
             return self.none(node, msg="arithmetic of two whole numbers")
         steps = _steps(found.nodes)
-        deciding = {each.input[0] for each in found.ends if each.get_attribute("to") == TensorProto.BOOL}
-        if any(steps[name] > 1 for name in deciding) or (deciding and not _are_small(g, found.nodes)):  # (4)
-            return self.none(node, msg="a truth value depends on more than one operation, or on a large number")
-        return MatchResult(self, [*found.nodes, *found.ends], partial(self._replace, len(found.nodes)))
+        deciding = {
+            each.input[0] for each in found.ends if each.get_attribute("to") == TensorProto.BOOL
+        }
+        # (4)
+        if any(steps[name] > 1 for name in deciding) or (
+            deciding and not _are_small(g, found.nodes)
+        ):
+            return self.none(
+                node, msg="a truth value depends on more than one operation, or on a large number"
+            )
+        return MatchResult(
+            self, [*found.nodes, *found.ends], partial(self._replace, len(found.nodes))
+        )
 
     def _replace(self, count: int, g: PatternRewriter, *matched: Node) -> list[Node]:
         halves: dict[str, str] = {}
         for node in matched[:count]:
-            operands = [_half(g, name, halves) if g.try_infer_type(name) == TensorProto.FLOAT else name for name in node.input]
+            operands = [
+                _half(g, name, halves) if g.try_infer_type(name) == TensorProto.FLOAT else name
+                for name in node.input
+            ]
             made = getattr(g.op, node.op_type)(*operands, **node.attribute)
             halves[node.output[0]] = made
         nodes = list[Node]()
@@ -88,12 +111,14 @@ class LowerToFloat16Pattern(PatternOptimization):
 
     _mask = "agraph (int64[n,4] m) => (float16[n,4] y)"
     examples = Example.pairs(
-        f"{_mask} <float one = {{1}}> {{ a = Cast <to = 1> (m) b = Sub(one, a) y = Cast <to = 10> (b) }}",
+        f"{_mask} <float one = {{1}}> {{ a = Cast <to = 1> (m) b = Sub(one, a) "
+        "y = Cast <to = 10> (b) }",
         "<float16 one = {15360}> { a = Cast <to = 10> (m) y = Sub(one, a) }",
-        "agraph (int64[n,4] m) => (float16[n,1,4] y, bool[n,4] z) <float one = {1}, int64[1] k = {1}> "
-        "{ a = Cast <to = 1> (m) b = Sub(one, a) c = Unsqueeze(b, k) y = Cast <to = 10> (c) z = Cast <to = 9> (b) }",
-        "<float16 one = {15360}, float16 zero = {0}, int64[1] k = {1}> "
-        "{ a = Cast <to = 10> (m) b = Sub(one, a) y = Unsqueeze(b, k) e = Equal(b, zero) z = Not(e) }",
+        "agraph (int64[n,4] m) => (float16[n,1,4] y, bool[n,4] z) <float one = {1}, "
+        "int64[1] k = {1}> { a = Cast <to = 1> (m) b = Sub(one, a) c = Unsqueeze(b, k) "
+        "y = Cast <to = 10> (c) z = Cast <to = 9> (b) }",
+        "<float16 one = {15360}, float16 zero = {0}, int64[1] k = {1}> { a = Cast <to = 10> (m) "
+        "b = Sub(one, a) y = Unsqueeze(b, k) e = Equal(b, zero) z = Not(e) }",
         opset=13,
     )
 
@@ -104,13 +129,19 @@ def _floats(g: GraphView, node: Node) -> list[str]:
 
 
 def _island(g: GraphView, start: Node) -> _Island | None:
-    """All operators that compute with what a node reads and gives, ``None`` when that does not end in casts."""
+    """All operators that compute with what a node reads and gives, ``None`` when that does not end
+    in casts.
+    """
     found, ends, waiting = list[Node](), list[Node](), [start]
     while waiting:
         node = waiting.pop()
         if node in found:
             continue
-        if not is_op(node, *_ARITHMETIC, *_MOVEMENT) or not _is_inner(g, node.output[0]) or len(found) == _MOST:
+        if (
+            not is_op(node, *_ARITHMETIC, *_MOVEMENT)
+            or not _is_inner(g, node.output[0])
+            or len(found) == _MOST
+        ):
             return None
         found.append(node)
         readers = g.next_nodes(node.output[0])
@@ -126,7 +157,12 @@ def _island(g: GraphView, start: Node) -> _Island | None:
 
 def _is_inner(g: GraphView, name: str) -> bool:
     is_float = g.try_infer_type(name) == TensorProto.FLOAT
-    return is_float and bool(g.next_nodes(name)) and not g.is_output(name) and not g.is_used_by_subgraph(name)
+    return (
+        is_float
+        and bool(g.next_nodes(name))
+        and not g.is_output(name)
+        and not g.is_used_by_subgraph(name)
+    )
 
 
 def _is_held(g: GraphView, name: str, reader: Node) -> bool:

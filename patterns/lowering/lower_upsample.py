@@ -38,7 +38,8 @@ class LowerUpsamplePattern(_Lowering):
         return repeated(g, x, steps)
 
     examples = Example.only(
-        "agraph (float[n,3,4,5] x) => (float[n,3,8,5] y) <float[4] k = {1, 1, 2, 1}> { y = Upsample(x, k) }",
+        "agraph (float[n,3,4,5] x) => (float[n,3,8,5] y) <float[4] k = {1, 1, 2, 1}> { "
+        "y = Upsample(x, k) }",
         "<int64[5] f = {1, 1, 1, 2, 1}, int64[4] s = {0, 3, 8, 5}> "
         "{ u = Unsqueeze <axes = [3]> (x) e = Expand(u, f) y = Reshape(e, s) }",
         opset=9,

@@ -69,7 +69,8 @@ class LowerSumPattern(_LowerVariadic):
 class LowerMeanPattern(_LowerVariadic):
     """Mean(a, b, c) → Mul(Add(Add(a, b), c), 1/3)
 
-    What: adds the operands one after the other, and divides by their number; 16-bit floats are computed in 32 bits.
+    What: adds the operands one after the other, and divides by their number; 16-bit floats are
+    computed in 32 bits.
     """
 
     operator = "Mean"
@@ -82,10 +83,12 @@ class LowerMeanPattern(_LowerVariadic):
         return narrowed(g, g.op.Mul(total, 1 / len(parts)), dtype)
 
     examples = Example.pairs(
-        "agraph (float[a,b] x, float[b] y, float[a,1] z, float[1] w) => (float[a,b] s) { s = Mean(x, y, z, w) }",
+        "agraph (float[a,b] x, float[b] y, float[a,1] z, float[1] w) => (float[a,b] s) { "
+        "s = Mean(x, y, z, w) }",
         "<float k = {0.25}> { t = Add(x, y) u = Add(t, z) v = Add(u, w) s = Mul(v, k) }",
         "agraph (float16[n] x, float16[n] y) => (float16[n] s) { s = Mean(x, y) }",
-        "<float k = {0.5}> { a = Cast <to = 1> (x) b = Cast <to = 1> (y) t = Add(a, b) u = Mul(t, k) s = Cast <to = 10> (u) }",
+        "<float k = {0.5}> { a = Cast <to = 1> (x) b = Cast <to = 1> (y) t = Add(a, b) "
+        "u = Mul(t, k) s = Cast <to = 10> (u) }",
     )
 
 

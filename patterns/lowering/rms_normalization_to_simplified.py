@@ -8,7 +8,8 @@ from ._lowering import COMPUTED, _Lowering, is_written_by
 class RMSNormalizationToSimplifiedPattern(_Lowering):
     """RMSNormalization(x, scale) → SimplifiedLayerNormalization(x, scale)
 
-    What: the same operator by ONNX Runtime's name, which is in the standard domain although the standard lacks it.
+    What: the same operator by ONNX Runtime's name, which is in the standard domain although the
+    standard lacks it.
     Why: some of ONNX Runtime's providers have a kernel of that name only.
     Refuses when:
     1. the type is unknown (checked by the matcher).
@@ -32,7 +33,8 @@ class RMSNormalizationToSimplifiedPattern(_Lowering):
         return str(g.op.SimplifiedLayerNormalization(x, scale, **written))
 
     examples = Example.pairs(
-        "agraph (float[a,b,4] x, float[4] k) => (float[a,b,4] y) { y = RMSNormalization <epsilon = 0.001> (x, k) }",
+        "agraph (float[a,b,4] x, float[4] k) => (float[a,b,4] y) { "
+        "y = RMSNormalization <epsilon = 0.001> (x, k) }",
         "{ y = SimplifiedLayerNormalization <epsilon = 0.001> (x, k) }",
         "agraph (float16[a,2,4] x, float16[2,4] k) => (float16[a,2,4] y) "
         "{ y = RMSNormalization <axis = 1, epsilon = 0.001> (x, k) }",

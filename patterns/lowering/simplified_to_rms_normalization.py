@@ -13,7 +13,8 @@ class SimplifiedToRMSNormalizationPattern(_Lowering):
     What: the standard operator for ONNX Runtime's, which has another name.
     Why: other runtimes and ``onnx.checker`` know the standard one only.
     Refuses when:
-    1. the type is unknown, or bfloat16, which kernels of the standard operator lack (checked by the matcher).
+    1. the type is unknown, or bfloat16, which kernels of the standard operator lack (checked by the
+       matcher).
     2. the standard deviation is read, which the standard operator does not give.
     3. the types of x and scale differ.
     4. `RMSNormalizationToSimplified` wrote the operator.

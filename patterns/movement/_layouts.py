@@ -1,6 +1,8 @@
-"""How operators carry a permutation of axes: the same results in another layout from operands in another layout.
+"""How operators carry a permutation of axes: the same results in another layout from operands in
+another layout.
 
-A value in the layout ``perm`` is its Transpose by ``perm``: axis i there is axis ``perm[i]`` of the value.
+A value in the layout ``perm`` is its Transpose by ``perm``: axis i there is axis ``perm[i]`` of the
+value.
 """
 
 import math
@@ -20,7 +22,9 @@ Perm = tuple[int, ...]
 
 _NORMALIZED: Final = ("Softmax", "LogSoftmax", "Hardmax")
 _STEP: Final = 32
-"""Elements that a broadcast operator computes in the time that it takes from one run of elements to the next."""
+"""Elements that a broadcast operator computes in the time that it takes from one run of elements to
+the next.
+"""
 
 
 @dataclass(frozen=True)
@@ -28,10 +32,12 @@ class Carried:
     """A node that works in another layout.
 
     Attributes:
-        operands: layout of each operand, by its place, that is needed in another one; all others stay.
+        operands: layout of each operand, by its place, that is needed in another one; all others
+            stay.
         results: layout of each result.
         changed: parameters that change.
-        cost: what the operator takes besides its work, in copies of the first result, before and after.
+        cost: what the operator takes besides its work, in copies of the first result, before and
+            after.
         swapped: whether the two operands change places.
     """
 
@@ -58,7 +64,9 @@ def is_identity(perm: Sequence[int]) -> bool:
 
 
 def relaid(array: np.ndarray, perm: Perm) -> np.ndarray:
-    """A constant, which may have fewer axes than the tensors that it is broadcast to, in a layout of these."""
+    """A constant, which may have fewer axes than the tensors that it is broadcast to, in a layout
+    of these.
+    """
     lead = len(perm) - array.ndim
     moved = array.reshape((1,) * lead + array.shape).transpose(perm)
     ones = next((axis for axis, size in enumerate(moved.shape) if size != 1), moved.ndim)
@@ -68,24 +76,43 @@ def relaid(array: np.ndarray, perm: Perm) -> np.ndarray:
 def can_be_relaid(g: GraphView, name: str) -> bool:
     """Whether a value is a constant that can be stored in another layout without a larger model."""
     shape = g.static_shape(name) if g.is_constant(name) else None
-    return shape is not None and (math.prod(shape) <= FOLD_LIMIT or (g.is_stored(name) and g.is_exclusive(name)))
+    return shape is not None and (
+        math.prod(shape) <= FOLD_LIMIT or (g.is_stored(name) and g.is_exclusive(name))
+    )
 
 
 def carried(g: GraphView, node: Node, value: str, perm: Perm) -> Carried | None:
-    """How a node works when one of its operands or results has a layout; ``None`` when it does not or that is not known."""
-    axes = axes_of(g, node) if node.op_type not in ELEMENTWISE or g.has_type(node.input[0]) else None
+    """How a node works when one of its operands or results has a layout.
+
+    ``None`` when it does not or that is not known.
+    """
+    axes = (
+        axes_of(g, node) if node.op_type not in ELEMENTWISE or g.has_type(node.input[0]) else None
+    )
     if axes is None:
         return None
-    read = (operand.labels for name, operand in zip(node.input, axes.operands, strict=True) if name == value and operand)
-    written = (labels for name, labels in zip(node.output, axes.results, strict=True) if name == value)
+    read = (
+        operand.labels
+        for name, operand in zip(node.input, axes.operands, strict=True)
+        if name == value and operand
+    )
+    written = (
+        labels for name, labels in zip(node.output, axes.results, strict=True) if name == value
+    )
     labels = next(iter((*written, *read)), ())
-    moved = axes.reordered(tuple(labels[axis] for axis in perm)) if len(labels) == len(perm) else None
+    moved = (
+        axes.reordered(tuple(labels[axis] for axis in perm)) if len(labels) == len(perm) else None
+    )
     if moved is None:
         return None
     results = tuple(map(_between, axes.results, moved.results))
     operands: dict[int, Perm] = {}
     for place, (old, new) in enumerate(zip(axes.operands, moved.operands, strict=True)):
-        if old is None or new is None or all(dim == 1 for dim in g.try_infer_shape(node.input[place]) or ()):
+        if (
+            old is None
+            or new is None
+            or all(dim == 1 for dim in g.try_infer_shape(node.input[place]) or ())
+        ):
             continue
         lead = len(results[0]) - len(old.labels)
         if lead and old.broadcasts and {*moved.results[0][lead:]} != {*old.labels}:
@@ -97,7 +124,9 @@ def carried(g: GraphView, node: Node, value: str, perm: Perm) -> Carried | None:
     changed = parameters(g, node, moved)
     if node.op_type == "Resize" and not _interpolates_along_the_last(g, node, results[0]):
         return None
-    return Carried(operands, results, changed, _cost(g, node, results[0]), moved.fixed != axes.fixed)
+    return Carried(
+        operands, results, changed, _cost(g, node, results[0]), moved.fixed != axes.fixed
+    )
 
 
 def _between(old: Labels, new: Labels) -> Perm:
@@ -105,18 +134,24 @@ def _between(old: Labels, new: Labels) -> Perm:
 
 
 def _interpolates_along_the_last(g: GraphView, node: Node, perm: Perm) -> bool:
-    """Interpolation is fast along the last two axes, and slow or missing along others in onnxruntime."""
+    """Interpolation is fast along the last two axes, and slow or missing along others in
+    onnxruntime.
+    """
     source, result = g.try_infer_shape(node.input[0]), g.try_infer_shape(node.output[0])
     if source is None or result is None:
         return False
     resized = {place for place, axis in enumerate(perm) if source[axis] != result[axis]}
-    return node.get_attribute("mode") in (None, "nearest") or resized <= {len(perm) - 2, len(perm) - 1}
+    return node.get_attribute("mode") in (None, "nearest") or resized <= {
+        len(perm) - 2,
+        len(perm) - 1,
+    }
 
 
 def _cost(g: GraphView, node: Node, perm: Perm) -> tuple[int, int]:
     """The cost of a node besides its work, before and after.
 
-    Along another axis than the last one, onnxruntime permutes the operand of a Softmax before and after it.
+    Along another axis than the last one, onnxruntime permutes the operand of a Softmax before and
+    after it.
     """
     if node.op_type in STRETCHING:
         return _waste(g, node, range(len(perm))), _waste(g, node, perm)
@@ -125,10 +160,11 @@ def _cost(g: GraphView, node: Node, perm: Perm) -> tuple[int, int]:
 
 
 def _waste(g: GraphView, node: Node, perm: Sequence[int]) -> int:
-    """The time that onnxruntime spends between the runs of a broadcast operator, in copies of the result.
+    """The time that onnxruntime spends between the runs of a broadcast operator, in copies of the
+    result.
 
-    It computes one run of elements at a time, along the last axes that are broadcast alike, and takes as long for the step to
-    the next run as for `_STEP` elements.
+    It computes one run of elements at a time, along the last axes that are broadcast alike, and
+    takes as long for the step to the next run as for `_STEP` elements.
     """
     known = [shape for name in node.input if (shape := g.try_infer_shape(name)) is not None]
     shapes = [(*(1 for _ in range(len(perm) - len(shape))), *shape) for shape in known]
@@ -151,7 +187,18 @@ MOVING: Final = frozenset(
     (
         *(ELEMENTWISE - POSITIONAL),
         *BROADCASTING,
-        *("Concat", "DequantizeLinear", "Expand", "Gather", "Pad", "PRelu", "QuantizeLinear", "Slice", "Split", "Squeeze"),
+        *(
+            "Concat",
+            "DequantizeLinear",
+            "Expand",
+            "Gather",
+            "Pad",
+            "PRelu",
+            "QuantizeLinear",
+            "Slice",
+            "Split",
+            "Squeeze",
+        ),
         *("Tile", "Unsqueeze"),
     )
 )
@@ -161,7 +208,17 @@ SUMMING: Final = frozenset(
     (
         *POSITIONAL,
         *REDUCTIONS,
-        *("ArgMax", "ArgMin", "Hardmax", "LayerNormalization", "LogSoftmax", "MatMul", "Resize", "RMSNormalization", "Softmax"),
+        *(
+            "ArgMax",
+            "ArgMin",
+            "Hardmax",
+            "LayerNormalization",
+            "LogSoftmax",
+            "MatMul",
+            "Resize",
+            "RMSNormalization",
+            "Softmax",
+        ),
     )
 )
 """Operators that add up, meet a NaN, or round in another order in another layout."""

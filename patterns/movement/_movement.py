@@ -1,7 +1,9 @@
-"""Chains of Reshape, Transpose, Squeeze, Unsqueeze and Flatten as one rearrangement of the factors of axes.
+"""Chains of Reshape, Transpose, Squeeze, Unsqueeze and Flatten as one rearrangement of the factors
+of axes.
 
-Each axis is a product of factors. Reshape groups the same sequence of factors in another way, Transpose permutes groups: the
-order of the source's factors in the result determines the rearrangement.
+Each axis is a product of factors. Reshape groups the same sequence of factors in another way,
+Transpose permutes groups: the order of the source's factors in the result determines the
+rearrangement.
 """
 
 from __future__ import annotations
@@ -25,8 +27,8 @@ class Rearrangement:
     """Where the axes of a tensor come from.
 
     Attributes:
-        source: for each axis of the source, its factors, outermost first: numbers that rise from the first to the last.
-            An axis of size 1 has none.
+        source: for each axis of the source, its factors, outermost first: numbers that rise from
+            the first to the last. An axis of size 1 has none.
         result: for each axis of the result, its factors.
         sizes: size of each factor.
     """
@@ -37,9 +39,11 @@ class Rearrangement:
 
 
 def follow(shape: Shape, chain: Sequence[tuple[list[int] | None, Shape]]) -> Rearrangement | None:
-    """The rearrangement that a chain makes, ``None`` when some axes have no factors in common that are known.
+    """The rearrangement that a chain makes, ``None`` when some axes have no factors in common that
+    are known.
 
-    The chain has for each node its permutation, ``None`` unless it is a Transpose, and the shape of its result.
+    The chain has for each node its permutation, ``None`` unless it is a Transpose, and the shape of
+    its result.
     """
     factors: list[Dim] = []
     groups: list[list[_Factor]] = []
@@ -63,7 +67,9 @@ def follow(shape: Shape, chain: Sequence[tuple[list[int] | None, Shape]]) -> Rea
     def numbers(axis: list[_Factor]) -> list[int]:
         return [number[id(leaf)] for factor in axis for leaf in factor.leaves()]
 
-    return Rearrangement([numbers(axis) for axis in source], [numbers(axis) for axis in groups], factors)
+    return Rearrangement(
+        [numbers(axis) for axis in source], [numbers(axis) for axis in groups], factors
+    )
 
 
 class _Factor:
@@ -76,11 +82,18 @@ class _Factor:
         self.parts: tuple[_Factor, _Factor] | None = None
 
     def leaves(self) -> list[_Factor]:
-        return [self] if self.parts is None else [leaf for part in self.parts for leaf in part.leaves()]
+        return (
+            [self]
+            if self.parts is None
+            else [leaf for part in self.parts for leaf in part.leaves()]
+        )
 
 
 def _regroup(factors: list[_Factor], dims: Shape) -> list[list[_Factor]] | None:
-    """The factors, in order, as the axes of another shape; one that belongs to two axes is split."""
+    """The factors, in order, as the axes of another shape.
+
+    One that belongs to two axes is split.
+    """
     rest = factors[::-1]
     groups: list[list[_Factor]] = []
     for dim in dims:
@@ -107,7 +120,8 @@ def _regroup(factors: list[_Factor], dims: Shape) -> list[list[_Factor]] | None:
 
 @dataclass(frozen=True)
 class Plan:
-    """The fewest nodes for a rearrangement: Reshape to ``before``, Transpose by ``perm``, Reshape to the result.
+    """The fewest nodes for a rearrangement: Reshape to ``before``, Transpose by ``perm``, Reshape
+    to the result.
 
     Attributes:
         before: shape to permute, ``None`` for the shape of the source.
@@ -128,8 +142,9 @@ class Plan:
 def plans(moved: Rearrangement, source: Shape, result: Shape, most: int) -> list[Plan]:
     """Ways to do a rearrangement with at most this many nodes, the shortest first.
 
-    Of two ways of equal length, which take equally long, the one that reshapes first comes first: exporters split heads before
-    they move them, so that layers that were shortened and layers that were not are alike.
+    Of two ways of equal length, which take equally long, the one that reshapes first comes first:
+    exporters split heads before they move them, so that layers that were shortened and layers that
+    were not are alike.
     """
     order = [factor for axis in moved.result for factor in axis]
     if order == sorted(order):
@@ -141,21 +156,27 @@ def plans(moved: Rearrangement, source: Shape, result: Shape, most: int) -> list
         found.append(Plan(None, perm, tuple(source[axis] for axis in perm) != result))
     inverse = _units(moved.result, range(len(moved.sizes))) if most > 1 else None
     if inverse is not None:
-        unit_order = _with_ones(inverse, [i for i, axis in enumerate(moved.result) if not axis], source)
+        unit_order = _with_ones(
+            inverse, [i for i, axis in enumerate(moved.result) if not axis], source
+        )
         before = tuple(result[axis] for axis in unit_order)
         perm = [unit_order.index(axis) for axis in range(len(result))]
         found.append(Plan(before if before != source else None, perm, after=False))
     if most > 2:
         starts = _blocks(order)
         blocks = sorted(starts)
-        before = tuple(product(moved.sizes[f] for f in range(first, last)) for first, last in blocks)
+        before = tuple(
+            product(moved.sizes[f] for f in range(first, last)) for first, last in blocks
+        )
         found.append(Plan(before, [blocks.index(block) for block in starts], after=True))
     found = [plan for plan in found if plan.nodes <= most]
     return sorted(found, key=lambda plan: (plan.nodes, plan.after, len(plan.perm or ())))
 
 
 def _units(axes: Sequence[Sequence[int]], order: Sequence[int]) -> list[int] | None:
-    """The order of whole axes that puts their factors in the given order, ``None`` if axes are torn."""
+    """The order of whole axes that puts their factors in the given order, ``None`` if axes are
+    torn.
+    """
     owner = {factor: axis for axis, factors in enumerate(axes) for factor in factors}
     units = list(dict.fromkeys(owner[factor] for factor in order))
     return units if [factor for axis in units for factor in axes[axis]] == list(order) else None
@@ -181,7 +202,9 @@ def _blocks(order: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def may_be_one(g: GraphView, moves: Sequence[Node], source: Shape, result: Shape) -> bool:
-    """A quick test whether one node might do: a Transpose keeps the number of axes other than 1, a Reshape their order."""
+    """A quick test whether one node might do: a Transpose keeps the number of axes other than 1, a
+    Reshape their order.
+    """
     if sum(dim != 1 for dim in source) == sum(dim != 1 for dim in result):
         return True
     for node in moves:
@@ -194,10 +217,11 @@ def may_be_one(g: GraphView, moves: Sequence[Node], source: Shape, result: Shape
 
 
 def main_operand(g: GraphView, node: Node) -> int | None:
-    """The operand that a chain of movements goes through, ``None`` when a node does not belong into one.
+    """The operand that a chain of movements goes through, ``None`` when a node does not belong into
+    one.
 
-    It is the first operand of a movement or of an elementwise operator, and the tensor of an operator that combines a tensor
-    with a number.
+    It is the first operand of a movement or of an elementwise operator, and the tensor of an
+    operator that combines a tensor with a number.
     """
     if node.domain or not node.input:
         return None
@@ -232,10 +256,11 @@ class Link(NamedTuple):
 
 
 def chain_above(g: GraphView, node: Node, most: int) -> list[Link]:
-    """A movement and the nodes above it that move or change elements alone, read by nothing else, from a movement on.
+    """A movement and the nodes above it that move or change elements alone, read by nothing else,
+    from a movement on.
 
-    The first node comes first; all shapes are known, and hold where a size is 0 at run time. The number of movements is
-    limited, so that the time a graph takes stays proportional to its size.
+    The first node comes first; all shapes are known, and hold where a size is 0 at run time. The
+    number of movements is limited, so that the time a graph takes stays proportional to its size.
     """
     chain: list[Link] = []
     here: Node | None = node
@@ -254,9 +279,16 @@ def chain_above(g: GraphView, node: Node, most: int) -> list[Link]:
 
 
 def may_come_first(g: GraphView, chain: Sequence[Link], rank: int) -> bool:
-    """Whether the operators of a chain that work on each element alone keep the shape of a tensor of this rank.
+    """Whether the operators of a chain that work on each element alone keep the shape of a tensor
+    of this rank.
 
     A number stored with more axes than the tensor has would give it more.
     """
-    numbers = (name for link in chain if not link.moves for name in link.node.input if name and name != link.source)
+    numbers = (
+        name
+        for link in chain
+        if not link.moves
+        for name in link.node.input
+        if name and name != link.source
+    )
     return all((found := g.info(name).rank) is not None and found <= rank for name in numbers)

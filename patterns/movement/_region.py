@@ -1,4 +1,6 @@
-"""Regions of operators that can work in another layout, and the cheapest part of a region to change."""
+"""Regions of operators that can work in another layout, and the cheapest part of a region to
+change.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ class Term(NamedTuple):
 
     def is_paid(self, choice: set[Hashable]) -> bool:
         """Whether a choice pays it."""
-        return any(node == ALWAYS or node in choice for node in self.chosen) and any(node not in choice for node in self.left)
+        return any(node == ALWAYS or node in choice for node in self.chosen) and any(
+            node not in choice for node in self.left
+        )
 
 
 def price(terms: Sequence[Term], choice: set[Hashable]) -> tuple[int, int]:
@@ -54,9 +58,10 @@ def price(terms: Sequence[Term], choice: set[Hashable]) -> tuple[int, int]:
 def cheapest(terms: Sequence[Term]) -> set[Hashable]:
     """The smallest of the choices that cost least.
 
-    Each term is an edge of a network, from or to a vertex of its own where it has several nodes; a minimum cut between `ALWAYS`
-    and `NEVER` leaves the chosen nodes on the side of `ALWAYS`. The maximum flow is found along shortest paths (Edmonds and
-    Karp, *Theoretical Improvements in Algorithmic Efficiency for Network Flow Problems*, 1972).
+    Each term is an edge of a network, from or to a vertex of its own where it has several nodes; a
+    minimum cut between `ALWAYS` and `NEVER` leaves the chosen nodes on the side of `ALWAYS`. The
+    maximum flow is found along shortest paths (Edmonds and Karp, *Theoretical Improvements in
+    Algorithmic Efficiency for Network Flow Problems*, 1972).
     """
     room: dict[Hashable, Counter[Hashable]] = defaultdict(Counter)
     auxiliary: set[Hashable] = {ALWAYS}
@@ -90,7 +95,9 @@ def cheapest(terms: Sequence[Term]) -> set[Hashable]:
 
 
 def _reached(room: Mapping[Hashable, Mapping[Hashable, int]]) -> dict[Hashable, Hashable]:
-    """The vertices that can be reached from `ALWAYS`, each with the one before it on a shortest path."""
+    """The vertices that can be reached from `ALWAYS`, each with the one before it on a shortest
+    path.
+    """
     came: dict[Hashable, Hashable] = {ALWAYS: ALWAYS}
     pending: list[Hashable] = [ALWAYS]
     for vertex in pending:
@@ -104,7 +111,9 @@ def _reached(room: Mapping[Hashable, Mapping[Hashable, int]]) -> dict[Hashable, 
 _LARGEST: Final = 512
 """Most nodes of a region, so that the time a graph takes stays proportional to its size."""
 _CROWD: Final = 64
-"""A value with more readers than this stays as it is, and so does a node with more than twice as many operands and results."""
+"""A value with more readers than this stays as it is, and so does a node with more than twice as
+many operands and results.
+"""
 _OVERHEAD: Final = 1024
 """Numbers of 32 bits that could be copied in the time that a Transpose takes besides copying."""
 _TYPICAL: Final = 16
@@ -119,7 +128,8 @@ class Region:
     Attributes:
         nodes: each with how it works there.
         layouts: of the values that they read and write, where another layout is another tensor.
-        first: label of the first Transpose from which this region is found, ``None`` before the first search for it.
+        first: label of the first Transpose from which this region is found, ``None`` before the
+            first search for it.
     """
 
     nodes: dict[Node, Carried] = field(default_factory=dict)
@@ -157,19 +167,25 @@ def _few_readers(g: GraphView, name: str) -> list[Node]:
 
 
 def region_at(g: GraphView, operators: frozenset[str], name: str, perm: Perm) -> Region:
-    """The region of a value in the layout ``perm``, grown once for all its values while the graph is unchanged."""
+    """The region of a value in the layout ``perm``, grown once for all its values while the graph
+    is unchanged.
+    """
     if g.notes is None:
         return grow(g, operators, name, perm)
     region: Region | None = g.notes.get((operators, name, perm))
     if region is None:
         region = grow(g, operators, name, perm)
         if not region.is_cut_off:
-            g.notes.update(dict.fromkeys(((operators, *value) for value in region.layouts.items()), region))
+            g.notes.update(
+                dict.fromkeys(((operators, *value) for value in region.layouts.items()), region)
+            )
     return region
 
 
 def grow(g: GraphView, operators: frozenset[str], name: str, perm: Perm) -> Region:
-    """The nodes connected to a value that can work in another layout, when the value has the layout ``perm``."""
+    """The nodes connected to a value that can work in another layout, when the value has the layout
+    ``perm``.
+    """
     region = Region(layouts={name: perm})
     pending = [name]
     for value in pending:
@@ -177,7 +193,11 @@ def grow(g: GraphView, operators: frozenset[str], name: str, perm: Perm) -> Regi
         producer = g.node_before(value)
         above = [producer] if producer is not None and producer.op_type not in CHANGING_RANK else []
         for node in (*_few_readers(g, value), *above):
-            is_new = node.op_type in operators and node not in region.nodes and len(node.input) + len(node.output) <= 2 * _CROWD
+            is_new = (
+                node.op_type in operators
+                and node not in region.nodes
+                and len(node.input) + len(node.output) <= 2 * _CROWD
+            )
             how = carried(g, node, value, layout) if is_new and not region.is_cut_off else None
             if how is None:
                 continue
@@ -192,7 +212,10 @@ def grow(g: GraphView, operators: frozenset[str], name: str, perm: Perm) -> Regi
 
 
 def is_found_from(g: GraphView, region: Region, anchor: Node) -> bool:
-    """Whether a Transpose is the first one from which this region is found; each of them finds a region that is not cut off."""
+    """Whether a Transpose is the first one from which this region is found.
+
+    Each of them finds a region that is not cut off.
+    """
     if region.is_cut_off:
         return True
     if region.first is None:
@@ -203,7 +226,9 @@ def is_found_from(g: GraphView, region: Region, anchor: Node) -> bool:
 def _ends(g: GraphView, region: Region) -> Iterator[int]:
     """The labels of the Transposes from which a region is found."""
     for name, perm in region.layouts.items():
-        yield from (node.label for node in transposes_of(g, name) if permutation(g, node) == list(perm))
+        yield from (
+            node.label for node in transposes_of(g, name) if permutation(g, node) == list(perm)
+        )
         source = source_of(g, region, name)
         if source is not None and is_identity(composed(source.perm, perm)):
             yield source.node.label
@@ -215,7 +240,11 @@ def _values(g: GraphView, node: Node, how: Carried) -> dict[str, Perm]:
     written = list(zip(node.output, how.results, strict=True))
     found = {name: perm for name, perm in read if not can_be_relaid(g, name)} | dict(written)
     moved = {name: perm for name, perm in found.items() if name and not is_identity(perm)}
-    return {name: perm for name, perm in moved.items() if any(dim != 1 for dim in g.try_infer_shape(name) or (0,))}
+    return {
+        name: perm
+        for name, perm in moved.items()
+        if any(dim != 1 for dim in g.try_infer_shape(name) or (0,))
+    }
 
 
 def terms(g: GraphView, region: Region) -> list[Term]:
@@ -234,14 +263,18 @@ def terms(g: GraphView, region: Region) -> list[Term]:
 
 
 def _after_convolutions(g: GraphView, region: Region, is_moved: bool) -> list[Node]:
-    """Nodes after a convolution that read no other tensor, in one layout: biases and activations can be merged into it."""
+    """Nodes after a convolution that read no other tensor, in one layout: biases and activations
+    can be merged into it.
+    """
     found: dict[Node, None] = {}
     for node in sorted(region.nodes, key=lambda n: n.label):
         operands = [name for name in node.input if name in region.layouts]
         producer = g.node_before(operands[0]) if len(operands) == 1 else None
         if is_moved and producer is not None and producer not in region.nodes:
             source = source_of(g, region, operands[0])
-            is_read = source is not None and is_identity(composed(source.perm, region.layouts[operands[0]]))
+            is_read = source is not None and is_identity(
+                composed(source.perm, region.layouts[operands[0]])
+            )
             producer = g.node_before(producer.input[0]) if is_read else None
         if producer in found or is_op(producer, "Conv", "ConvTranspose"):
             found[node] = None
@@ -253,8 +286,11 @@ def _costs(g: GraphView, region: Region, name: str, perm: Perm) -> Iterable[Term
     producer, readers = g.node_before(name), tuple(region.readers(name))
     outside = is_needed_as_it_is(g, region, name)
     cost = new = _OVERHEAD + _copied(g, name)
-    # Runtimes compute with integers between these two alone, and onnxruntime changes int8 to uint8 where they are neighbours.
-    ends = ("QuantizeLinear", "DequantizeLinear")[:: -1 if g.try_infer_type(name) == TensorProto.INT8 else 1]
+    # Runtimes compute with integers between these two alone, and onnxruntime changes int8 to uint8
+    # where they are neighbours.
+    ends = ("QuantizeLinear", "DequantizeLinear")[
+        :: -1 if g.try_infer_type(name) == TensorProto.INT8 else 1
+    ]
     if is_op(producer, ends[1]) or any(is_op(reader, ends[0]) for reader in _few_readers(g, name)):
         new = _FORBIDDEN
     if _ends_onnxruntime(g, name, perm):
@@ -274,21 +310,27 @@ def _costs(g: GraphView, region: Region, name: str, perm: Perm) -> Iterable[Term
             yield Term(cost, 1, (ALWAYS,), readers)
         whole = composed(source.perm, perm)
         if not is_identity(whole):
-            yield Term(_FORBIDDEN if _ends_onnxruntime(g, name, whole) else cost, 1, readers, (NEVER,))
+            yield Term(
+                _FORBIDDEN if _ends_onnxruntime(g, name, whole) else cost, 1, readers, (NEVER,)
+            )
     elif equal_transpose(g, region, name) is None:
         yield Term(new, 1, readers, (NEVER,))
 
 
 def _ends_onnxruntime(g: GraphView, name: str, perm: Perm) -> bool:
-    """Whether onnxruntime 1.32 crashes when it loads a Transpose of batches before a Cast that a product reads.
+    """Whether onnxruntime 1.32 crashes when it loads a Transpose of batches before a Cast that a
+    product reads.
 
-    Its fusion of Transpose and MatMul swaps both, and then finds that the other operand has no batches.
+    Its fusion of Transpose and MatMul swaps both, and then finds that the other operand has no
+    batches.
     """
     if len(perm) < 3 or perm[:-2] != tuple(range(1, len(perm) - 1)):
         return False
     casts = [node.output[0] for node in _few_readers(g, name) if is_op(node, "Cast")]
     moved = [*casts, *(node.output[0] for cast in casts for node in transposes_of(g, cast))]
-    return any(node.op_type in ("MatMul", "FusedMatMul") for each in moved for node in g.next_nodes(each))
+    return any(
+        node.op_type in ("MatMul", "FusedMatMul") for each in moved for node in g.next_nodes(each)
+    )
 
 
 class Source(NamedTuple):
@@ -310,37 +352,66 @@ def source_of(g: GraphView, region: Region, name: str) -> Source | None:
 
 def transposes_of(g: GraphView, name: str) -> list[Node]:
     """The Transpose nodes that read a value, with known permutations."""
-    return [node for node in _few_readers(g, name) if is_op(node, "Transpose") and permutation(g, node) is not None]
+    return [
+        node
+        for node in _few_readers(g, name)
+        if is_op(node, "Transpose") and permutation(g, node) is not None
+    ]
 
 
 def equal_transpose(g: GraphView, region: Region, name: str) -> Node | None:
-    """A Transpose of a value to its layout that exists, before all nodes of the region that read the value."""
+    """A Transpose of a value to its layout that exists, before all nodes of the region that read
+    the value.
+    """
     first = min((node.label for node in region.readers(name)), default=0)
     for node in transposes_of(g, name):
-        if permutation(g, node) == list(region.layouts[name]) and node.label < first and node.output[0] not in region.layouts:
+        if (
+            permutation(g, node) == list(region.layouts[name])
+            and node.label < first
+            and node.output[0] not in region.layouts
+        ):
             return node
     return None
 
 
 def is_needed_as_it_is(g: GraphView, region: Region, name: str) -> bool:
-    """Whether anything besides nodes of the region and Transposes reads a value in its own layout."""
+    """Whether anything besides nodes of the region and Transposes reads a value in its own
+    layout.
+    """
     if g.is_output(name) or g.is_used_by_subgraph(name):
         return True
     inside = {*region.readers(name), *transposes_of(g, name)}
-    others = [node for node in g.next_nodes(name) if node not in inside]  # all of them, where they are many
-    return not all(_absorbs(g, node, name) for node in others) if region.layouts.get(name) == (1, 0) else bool(others)
+    # all of them, where they are many
+    others = [node for node in g.next_nodes(name) if node not in inside]
+    return (
+        not all(_absorbs(g, node, name) for node in others)
+        if region.layouts.get(name) == (1, 0)
+        else bool(others)
+    )
 
 
 def is_absorbed(g: GraphView, transpose: Node) -> bool:
-    """Whether all readers of a Transpose are products that can read its operand in the layout that it has."""
+    """Whether all readers of a Transpose are products that can read its operand in the layout that
+    it has.
+    """
     name, perm = transpose.output[0], permutation(g, transpose) or []
     readers = _few_readers(g, name)
-    is_swap = perm == [*range(len(perm) - 2), len(perm) - 1, len(perm) - 2] and not g.is_output(name)
-    return is_swap and bool(readers) and not g.is_used_by_subgraph(name) and all(_absorbs(g, node, name) for node in readers)
+    is_swap = perm == [*range(len(perm) - 2), len(perm) - 1, len(perm) - 2] and not g.is_output(
+        name
+    )
+    return (
+        is_swap
+        and bool(readers)
+        and not g.is_used_by_subgraph(name)
+        and all(_absorbs(g, node, name) for node in readers)
+    )
 
 
 def _absorbs(g: GraphView, node: Node, name: str) -> bool:
-    """Gemm reads matrices by columns; onnxruntime merges a Transpose, and a factor after it, into products of any rank."""
+    """Gemm reads matrices by columns.
+
+    Onnxruntime merges a Transpose, and a factor after it, into products of any rank.
+    """
     if is_op(node, "Gemm"):
         return name in node.input[:2] and name not in node.input[2:]
     if is_op(node, "MatMul") and all(g.info(i).rank == 2 for i in node.input):
@@ -348,12 +419,16 @@ def _absorbs(g: GraphView, node: Node, name: str) -> bool:
     if g.info(name).rank == 2 or g.try_infer_type(name) != TensorProto.FLOAT:
         return False
     if is_op(node, "Mul", "Div") and node.input[0] == name and g.is_exclusive(node.output[0]):
-        return g.get_constant_scalar(node.input[1]) is not None and is_op(g.next_node(node.output[0]), "MatMul")
+        return g.get_constant_scalar(node.input[1]) is not None and is_op(
+            g.next_node(node.output[0]), "MatMul"
+        )
     return is_op(node, "MatMul")
 
 
 def _copied(g: GraphView, name: str) -> int:
-    """How long copying a value takes, in numbers of 32 bits; roughly where sizes are known at run time only.
+    """How long copying a value takes, in numbers of 32 bits.
+
+    Roughly where sizes are known at run time only.
 
     Half of the time depends on the number of elements, half on their bytes.
     """

@@ -11,16 +11,20 @@ _MOST: Final = 8
 
 
 class ForkMovementsPattern(PatternOptimization):
-    """Unsqueeze(f(x)), Unsqueeze(g(x)) → f(Unsqueeze(x)), g(Unsqueeze(x)), and so for Reshape, Squeeze and Flatten
+    """Unsqueeze(f(x)), Unsqueeze(g(x)) → f(Unsqueeze(x)), g(Unsqueeze(x)), and so for Reshape,
+    Squeeze and Flatten
 
     What: moves the tensor once, before elementwise operators, instead of all their results.
-    Why: a node less for each function but the first; rotary embeddings prepare Cos and Sin of the same angles this way. It runs
-    last, so that patterns that recognize an embedding match the angles.
+    Why: a node less for each function but the first; rotary embeddings prepare Cos and Sin of the
+    same angles this way. It runs last, so that patterns that recognize an embedding match the
+    angles.
     Refuses when:
-    1. a reader of the tensor does not lead through elementwise operators to the same movement, or there are many.
+    1. a reader of the tensor does not lead through elementwise operators to the same movement, or
+       there are many.
     2. something else reads the tensor, or a result in between.
     3. the movement reads a computed operand: it may not be known where the tensor is.
-    4. a number in between is stored with more axes than the tensor has, before or after the movement.
+    4. a number in between is stored with more axes than the tensor has, before or after the
+       movement.
     """
 
     anchors = tuple(op_type for op_type in MOVEMENTS if op_type != "Transpose")
@@ -40,21 +44,33 @@ class ForkMovementsPattern(PatternOptimization):
                 break
             name, steps = maker.input[place], steps + 1
         readers = g.next_nodes(name)
-        if not steps or not 1 < len(readers) <= _MOST or not g.is_used_only_by(name, *readers):  # (1) (2)
+        # (1) (2)
+        if not steps or not 1 < len(readers) <= _MOST or not g.is_used_only_by(name, *readers):
             return self.none(node, msg="no tensor above it with several readers")
         if not all(map(g.is_constant, node.input[1:])):  # (3)
             return self.none(node, msg="it reads a computed operand")
-        branches = [branch for reader in readers if (branch := self._branch(g, reader, name, node)) is not None]
+        branches = [
+            branch
+            for reader in readers
+            if (branch := self._branch(g, reader, name, node)) is not None
+        ]
         ranks = [rank for each in (name, node.output[0]) if (rank := g.info(each).rank) is not None]
         if len(branches) < len(readers) or len(ranks) < 2:  # (1) (2)
             return self.none(node, msg="not all readers of the tensor lead to the same movement")
         if not all(may_come_first(g, branch, min(ranks)) for branch in branches):  # (4)
             return self.none(node, msg="a number has more axes than the tensor")
-        return MatchResult(self, [link.node for branch in branches for link in branch], partial(self._hoisted, name, branches))
+        return MatchResult(
+            self,
+            [link.node for branch in branches for link in branch],
+            partial(self._hoisted, name, branches),
+        )
 
     @staticmethod
     def _branch(g: GraphView, node: Node, name: str, like: Node) -> list[Link] | None:
-        """The nodes from a reader of a tensor down to a movement equal to another one; ``None`` when they do not lead there."""
+        """The nodes from a reader of a tensor down to a movement equal to another one.
+
+        ``None`` when they do not lead there.
+        """
         links: list[Link] = []
         here: Node | None = node
         while here is not None and len(links) <= _MOST:
@@ -62,21 +78,30 @@ class ForkMovementsPattern(PatternOptimization):
             if place is None or here.input[place] != name or not g.has_shape(here.output[0]):
                 return None
             links.append(Link(here, place))
-            if here.op_type == like.op_type and here.input[1:] == like.input[1:] and here.same_attributes(like):
+            if (
+                here.op_type == like.op_type
+                and here.input[1:] == like.input[1:]
+                and here.same_attributes(like)
+            ):
                 return links
             if here.op_type in MOVEMENTS or not g.is_exclusive(here.output[0]):
                 return None
             name, here = here.output[0], g.next_node(here.output[0])
         return None
 
-    def _hoisted(self, name: str, branches: list[list[Link]], g: PatternRewriter, *nodes: Node) -> list[Node]:
+    def _hoisted(
+        self, name: str, branches: list[list[Link]], g: PatternRewriter, *nodes: Node
+    ) -> list[Node]:
         last = branches[0][-1].node
         moved = g.make_node(last.op_type, [name, *last.input[1:]], **last.attribute)
         made = [moved]
         for branch in branches:
             (*links, end), here = branch, moved.output[0]
             for link in links:
-                inputs = [here if place == link.place else other for place, other in enumerate(link.node.input)]
+                inputs = [
+                    here if place == link.place else other
+                    for place, other in enumerate(link.node.input)
+                ]
                 output = end.node.output if link is links[-1] else 1
                 made.append(g.make_node(link.node.op_type, inputs, output, **link.node.attribute))
                 here = made[-1].output[0]
@@ -85,7 +110,9 @@ class ForkMovementsPattern(PatternOptimization):
         return made
 
     examples = Example.only(
-        "agraph (float[a,b] x) => (float[a,1,b] y, float[a,1,b] z) <int64[1] k = {1}, float h = {0.5}> "
-        "{ c = Cos(x) d = Mul(c, h) y = Unsqueeze(d, k) s = Sin(x) z = Unsqueeze(s, k) }",
-        "<int64[1] k = {1}, float h = {0.5}> { u = Unsqueeze(x, k) c = Cos(u) y = Mul(c, h) z = Sin(u) }",
+        "agraph (float[a,b] x) => (float[a,1,b] y, float[a,1,b] z) <int64[1] k = {1}, "
+        "float h = {0.5}> { c = Cos(x) d = Mul(c, h) y = Unsqueeze(d, k) s = Sin(x) "
+        "z = Unsqueeze(s, k) }",
+        "<int64[1] k = {1}, float h = {0.5}> { u = Unsqueeze(x, k) c = Cos(u) y = Mul(c, h) "
+        "z = Sin(u) }",
     )

@@ -14,17 +14,20 @@ _LONGEST = 12
 class MovementChainPattern(PatternOptimization):
     """Reshape, Transpose, Squeeze, Unsqueeze, Flatten in a row → as few of them as it takes
 
-    What: follows the factors of all axes through the chain and writes the same rearrangement anew: nothing, a Reshape, a
-    Transpose, or both. Elementwise operators in between then come first.
-    Why: each Transpose copies the tensor; exporters merge and split the batch axes around each product of an attention.
+    What: follows the factors of all axes through the chain and writes the same rearrangement anew:
+    nothing, a Reshape, a Transpose, or both. Elementwise operators in between then come first.
+    Why: each Transpose copies the tensor; exporters merge and split the batch axes around each
+    product of an attention.
     Refuses when:
     1. a shape is unknown, or sizes have no factors in common that are known.
     2. a result in between is read elsewhere (the chain begins there).
     3. it takes as many nodes as before, or a Reshape whose shape is not a constant.
     4. a computed size may be 0 at run time: a Reshape would copy another size in its place.
-    5. it takes more than 12 movements: a longer chain is shortened piece by piece, so that the time stays proportional.
+    5. it takes more than 12 movements: a longer chain is shortened piece by piece, so that the time
+       stays proportional.
     6. a number in between is stored with more axes than the tensor has where it would come.
-    7. there is a Transpose, and in between an operator that onnxruntime rounds by the place of an element.
+    7. there is a Transpose, and in between an operator that onnxruntime rounds by the place of an
+       element.
     """
 
     anchors = MOVEMENTS
@@ -40,20 +43,29 @@ class MovementChainPattern(PatternOptimization):
             links = chain[start:]
             steps = self._shorter(g, links)
             if steps is not None:
-                return MatchResult(self, [link.node for link in links], partial(self._write, steps, links))
+                return MatchResult(
+                    self, [link.node for link in links], partial(self._write, steps, links)
+                )
         return self.none(node, msg="no chain that ends here can be shortened")
 
     def _shorter(self, g: GraphView, chain: list[Link]) -> _Steps | None:
         source, result = g.get_shape(chain[0].source), g.get_shape(chain[-1].node.output[0])
         moves = [link.node for link in chain if link.moves]
-        if any(link.node.op_type in POSITIONAL for link in chain) and any(node.op_type == "Transpose" for node in moves):  # (7)
+        # (7)
+        if any(link.node.op_type in POSITIONAL for link in chain) and any(
+            node.op_type == "Transpose" for node in moves
+        ):
             return None
         if not may_come_first(g, chain, len(source)):  # (6)
             return None
-        if len(moves) == 2 and not may_be_one(g, moves, source, result):  # spares most pairs the search below
+        # spares most pairs the search below
+        if len(moves) == 2 and not may_be_one(g, moves, source, result):
             return None
-        found = follow(source, [(permutation(g, node), g.get_shape(node.output[0])) for node in moves])
-        for plan in plans(found, source, result, len(moves) - 1) if found is not None else ():  # (1) (3)
+        found = follow(
+            source, [(permutation(g, node), g.get_shape(node.output[0])) for node in moves]
+        )
+        # (1) (3)
+        for plan in plans(found, source, result, len(moves) - 1) if found is not None else ():
             steps = self._steps(g, plan, source, result)
             if steps is not None:
                 return steps
@@ -68,7 +80,9 @@ class MovementChainPattern(PatternOptimization):
         known = [step for step in steps if step is not None]
         return known if len(known) == len(steps) else None  # (3)
 
-    def _write(self, steps: _Steps, chain: list[Link], g: PatternRewriter, *nodes: Node) -> list[Node]:
+    def _write(
+        self, steps: _Steps, chain: list[Link], g: PatternRewriter, *nodes: Node
+    ) -> list[Node]:
         # Elementwise operators commute with movements, so all of them can come first.
         name = chain[0].source
         for link in chain:
@@ -81,12 +95,13 @@ class MovementChainPattern(PatternOptimization):
         return [*g.created, g.make_node("Identity", [name], nodes[-1].output)]
 
     examples = Example.pairs(
-        "agraph (float[b,3,6,64] x) => (float[b,3,64,6] y) <int64[3] t = {-1, 6, 64}, int64[3] d = {3, 64, 6}> "
-        "{ r = Reshape(x, t) p = Transpose <perm = [0, 2, 1]> (r) "
+        "agraph (float[b,3,6,64] x) => (float[b,3,64,6] y) <int64[3] t = {-1, 6, 64}, "
+        "int64[3] d = {3, 64, 6}> { r = Reshape(x, t) p = Transpose <perm = [0, 2, 1]> (r) "
         "i = Shape <start = 0, end = 1> (x) u = Concat <axis = 0> (i, d) y = Reshape(p, u) }",
         "{ y = Transpose <perm = [0, 1, 3, 2]> (x) }",
-        "agraph (float[a,1,6] x) => (float[a,2,3] y) <int64[3] t = {0, 2, 3}> "
-        "{ p = Transpose <perm = [1, 0, 2]> (x) q = Transpose <perm = [1, 0, 2]> (p) y = Reshape(q, t) }",
+        "agraph (float[a,1,6] x) => (float[a,2,3] y) <int64[3] t = {0, 2, 3}> { "
+        "p = Transpose <perm = [1, 0, 2]> (x) q = Transpose <perm = [1, 0, 2]> (p) "
+        "y = Reshape(q, t) }",
         "<int64[3] t = {0, 2, 3}> { y = Reshape(x, t) }",
         "agraph (float[a,b] x) => (float[a,b] y) <float two = {2}> "
         "{ p = Transpose(x) r = Sigmoid(p) m = Mul(two, r) y = Transpose(m) }",

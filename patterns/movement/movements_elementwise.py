@@ -12,14 +12,17 @@ _STILL = tuple(op_type for op_type in MOVEMENTS if op_type != "Transpose")
 
 
 class MovementsElementwisePattern(PatternOptimization):
-    """Reshape(x) + Reshape(z) → Reshape(x + z), and so for Squeeze, Unsqueeze and Flatten, and for all elementwise operators
+    """Reshape(x) + Reshape(z) → Reshape(x + z), and so for Squeeze, Unsqueeze and Flatten, and for
+    all elementwise operators
 
     What: combines the tensors as they are, and moves the result; numbers may be among the operands.
     Why: a node less, or two where the result is moved back.
     Refuses when:
-    1. an operand is neither so moved nor a constant of one element with no more axes than the tensors, or less than two are.
+    1. an operand is neither so moved nor a constant of one element with no more axes than the
+       tensors, or less than two are.
     2. something else reads a moved operand: its node would stay.
-    3. the tensors are not known to have equal shapes, before and after, nor to get the same new axes.
+    3. the tensors are not known to have equal shapes, before and after, nor to get the same new
+       axes.
     4. a computed size may be 0 at run time: it would copy another size in its place.
     """
 
@@ -28,7 +31,11 @@ class MovementsElementwisePattern(PatternOptimization):
     min_opset = 8
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        moves = {place: n for place, name in enumerate(node.input) if is_op(n := g.node_before(name), *_STILL)}
+        moves = {
+            place: n
+            for place, name in enumerate(node.input)
+            if is_op(n := g.node_before(name), *_STILL)
+        }
         if len(moves) < 2:
             return self.none(node, msg="less than two operands are moved")
         if not all(g.is_used_only_by(node.input[place], node) for place in moves):  # (2)
@@ -36,18 +43,28 @@ class MovementsElementwisePattern(PatternOptimization):
         found = list(dict.fromkeys(moves.values()))
         ranks = {g.info(n.input[0]).rank for n in found}
         rank = ranks.pop()
-        if ranks or rank is None or not (self._insert_alike(g, found) or self._have_equal_shapes(g, found)):  # (3)
+        # (3)
+        if (
+            ranks
+            or rank is None
+            or not (self._insert_alike(g, found) or self._have_equal_shapes(g, found))
+        ):
             return self.none(node, msg="the tensors are not known to be moved alike")
         rest = [name for place, name in enumerate(node.input) if place not in moves]
         sizes = [g.info(name).rank for name in rest if g.get_constant_scalar(name) is not None]
         if len(sizes) < len(rest) or any(size is None or size > rank for size in sizes):  # (1)
             return self.none(node, msg="another operand is not a number")
-        sources = [moves[place].input[0] if place in moves else name for place, name in enumerate(node.input)]
+        sources = [
+            moves[place].input[0] if place in moves else name
+            for place, name in enumerate(node.input)
+        ]
         return MatchResult(self, [*found, node], partial(self._swapped, sources))
 
     @staticmethod
     def _insert_alike(g: GraphView, moves: Sequence[Node]) -> bool:
-        """Whether all are an Unsqueeze to the same axes: the tensors, of equal ranks, may be broadcast then."""
+        """Whether all are an Unsqueeze to the same axes: the tensors, of equal ranks, may be
+        broadcast then.
+        """
         if not all(is_op(node, "Unsqueeze") for node in moves):
             return False
         axes = [g.get_argument(node, "axes") for node in moves]
@@ -57,14 +74,21 @@ class MovementsElementwisePattern(PatternOptimization):
     def _have_equal_shapes(g: GraphView, moves: Sequence[Node]) -> bool:
         first = moves[0]
         for node in moves:
-            if not g.same_shape(node.input[0], first.input[0]) or not g.same_shape(node.output[0], first.output[0]):
+            if not g.same_shape(node.input[0], first.input[0]) or not g.same_shape(
+                node.output[0], first.output[0]
+            ):
                 return False
         return all(reshapes_as_inferred(g, node) for node in moves)  # (4)
 
     def _swapped(self, sources: Sequence[str], g: PatternRewriter, *nodes: Node) -> list[Node]:
         move, node = nodes[0], nodes[-1]
         combined = g.make_node(node.op_type, sources, **node.attribute)
-        return [combined, g.make_node(move.op_type, [combined.output[0], *move.input[1:]], node.output, **move.attribute)]
+        return [
+            combined,
+            g.make_node(
+                move.op_type, [combined.output[0], *move.input[1:]], node.output, **move.attribute
+            ),
+        ]
 
     examples = Example.pairs(
         "agraph (float[a,b,4] x, float[a,b,4] z) => (float[c,4] y) <int64[2] s = {-1, 4}> "
@@ -73,7 +97,8 @@ class MovementsElementwisePattern(PatternOptimization):
         "agraph (float[a,1] x, float[1,b] z) => (float[a,1,b] y) <int64[1] k = {1}> "
         "{ p = Unsqueeze(x, k) q = Unsqueeze(z, k) y = Mul(p, q) }",
         "<int64[1] k = {1}> { t = Mul(x, z) y = Unsqueeze(t, k) }",
-        "agraph (bool[a,1,b] x, float[a,1,b] z) => (float[a,b] y) <int64[1] k = {1}, float h = {0.5}> "
-        "{ p = Squeeze(x, k) q = Squeeze(z, k) y = Where(p, q, h) }",
+        "agraph (bool[a,1,b] x, float[a,1,b] z) "
+        "=> (float[a,b] y) <int64[1] k = {1}, float h = {0.5}> { p = Squeeze(x, k) "
+        "q = Squeeze(z, k) y = Where(p, q, h) }",
         "<int64[1] k = {1}, float h = {0.5}> { t = Where(x, z, h) y = Squeeze(t, k) }",
     )

@@ -1,6 +1,14 @@
 from collections.abc import Sequence
 
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 from .._nodes import agree_elsewhere, size_along
 
@@ -22,20 +30,37 @@ class PadsAddPattern(EasyPatternOptimization):
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, z: Symbol) -> Symbol:
         def padded(operand: Symbol, name: str) -> Symbol:
-            value, axes = g.capture(f"{name}_value", lambda value: not value, optional=True), f"{name}_axes"
-            return g.op.Pad(operand, pads=g.capture(f"{name}_pads"), value=value, axes=g.capture(axes, optional=True))
+            value, axes = (
+                g.capture(f"{name}_value", lambda value: not value, optional=True),
+                f"{name}_axes",
+            )
+            return g.op.Pad(
+                operand,
+                pads=g.capture(f"{name}_pads"),
+                value=value,
+                axes=g.capture(axes, optional=True),
+            )
 
         return g.op.Add(padded(x, "x"), padded(z, "z"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        found = [_side(g.info(name).rank, m[f"{key}_pads"], m[f"{key}_axes"]) for name, key in ((m.x, "x"), (m.z, "z"))]
+        found = [
+            _side(g.info(name).rank, m[f"{key}_pads"], m[f"{key}_axes"])
+            for name, key in ((m.x, "x"), (m.z, "z"))
+        ]
         (axis, before, after), (other, start, end) = found
         if axis is None or axis != other:  # (1)
             return self.none(m.nodes[0], msg="not padded along the same axis alone")
         lengths = size_along(g, m.x, axis), size_along(g, m.z, axis)
-        meet = lengths == ((start, after) if after else (end, before)) and not (before and after) and not (start and end)
+        meet = (
+            lengths == ((start, after) if after else (end, before))
+            and not (before and after)
+            and not (start and end)
+        )
         if not meet or not agree_elsewhere(g, (m.x, m.z), axis):  # (2)
-            return self.none(m.nodes[0], msg="lengths are not known, or the tensors overlap, or do not meet")
+            return self.none(
+                m.nodes[0], msg="lengths are not known, or the tensors overlap, or do not meet"
+            )
         return m.derive(parts=(m.x, m.z) if after else (m.z, m.x), axis=axis)
 
     def apply_pattern(self, g: PatternRewriter, parts: tuple[str, str], axis: int) -> str:
@@ -43,18 +68,26 @@ class PadsAddPattern(EasyPatternOptimization):
 
     _start = "agraph (float[b,3] x, float[b,5] z) => (float[b,8] y)"
     examples = Example.pairs(
-        f"{_start} <int64[4] p = {{0, 0, 0, 5}}, int64[4] q = {{0, 3, 0, 0}}> {{ s = Pad(x, p) t = Pad(z, q) y = Add(s, t) }}",
+        f"{_start} <int64[4] p = {{0, 0, 0, 5}}, int64[4] q = {{0, 3, 0, 0}}> {{ s = Pad(x, p) "
+        "t = Pad(z, q) y = Add(s, t) }",
         "{ y = Concat <axis = 1> (x, z) }",
-        f"{_start} <int64[2] p = {{5, 0}}, int64[2] q = {{0, 3}}, int64[1] i = {{-1}}, float zero = {{0}}> "
-        "{ s = Pad(x, p, zero, i) t = Pad(z, q, zero, i) y = Add(s, t) }",
+        f"{_start} <int64[2] p = {{5, 0}}, int64[2] q = {{0, 3}}, int64[1] i = {{-1}}, "
+        "float zero = {0}> { s = Pad(x, p, zero, i) t = Pad(z, q, zero, i) y = Add(s, t) }",
         "{ y = Concat <axis = 1> (z, x) }",
     )
 
 
-def _side(rank: int | None, pads: Sequence[int], axes: Sequence[int] | None) -> tuple[int | None, int, int]:
-    """The only axis that is padded, and the numbers of zeros before and after it; ``None`` if there is not one."""
+def _side(
+    rank: int | None, pads: Sequence[int], axes: Sequence[int] | None
+) -> tuple[int | None, int, int]:
+    """The only axis that is padded, and the numbers of zeros before and after it.
+
+    ``None`` if there is not one.
+    """
     if rank is None or min(pads, default=0) < 0:
         return None, 0, 0
     places = [axis % rank for axis in axes] if axes is not None else range(rank)
-    found = [each for each in zip(places, pads, pads[len(pads) // 2 :], strict=False) if any(each[1:])]
+    found = [
+        each for each in zip(places, pads, pads[len(pads) // 2 :], strict=False) if any(each[1:])
+    ]
     return found[0] if len(found) == 1 else (None, 0, 0)

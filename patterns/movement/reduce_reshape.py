@@ -6,9 +6,11 @@ from .._shapes import same_dims
 
 
 class ReduceReshapePattern(PatternOptimization):
-    """Squeeze(Reduce(x, keepdims=1)) → Reduce(x, keepdims=0); Unsqueeze(Reduce(x, keepdims=0)) → Reduce(x, keepdims=1)
+    """Squeeze(Reduce(x, keepdims=1)) → Reduce(x, keepdims=0); Unsqueeze(Reduce(x, keepdims=0)) →
+    Reduce(x, keepdims=1)
 
-    What: sets ``keepdims`` so that the reduction returns the shape that Squeeze, Unsqueeze or Reshape gives it afterwards.
+    What: sets ``keepdims`` so that the reduction returns the shape that Squeeze, Unsqueeze or
+    Reshape gives it afterwards.
     Why: one node less.
     Refuses when:
     1. a shape or the axes are unknown, or the result would have another shape.
@@ -26,14 +28,19 @@ class ReduceReshapePattern(PatternOptimization):
         if source is None or axes is None:  # (1)
             return self.none(reduction, msg="the shape or the axes are unknown")
         kept = reduction.get_attribute("keepdims")
-        shape = [1 if i in axes else dim for i, dim in enumerate(source) if not kept or i not in axes]
+        shape = [
+            1 if i in axes else dim for i, dim in enumerate(source) if not kept or i not in axes
+        ]
         if not same_dims(shape, g.try_infer_shape(node.output[0])):  # (1)
             return self.none(node, msg="the result has another shape")
         toggled = {**reduction.attribute, "keepdims": 1 - kept}
-        return MatchResult(self, [reduction, node], replaced_by(reduction.op_type, *reduction.input, **toggled))
+        return MatchResult(
+            self, [reduction, node], replaced_by(reduction.op_type, *reduction.input, **toggled)
+        )
 
     examples = Example.pairs(
-        "agraph (float[a,b] x) => (float[a] y) <int64[1] k = {-1}> { m = ReduceMax <keepdims = 1> (x, k) y = Squeeze(m, k) }",
+        "agraph (float[a,b] x) => (float[a] y) <int64[1] k = {-1}> { "
+        "m = ReduceMax <keepdims = 1> (x, k) y = Squeeze(m, k) }",
         "<int64[1] k = {-1}> { y = ReduceMax <keepdims = 0> (x, k) }",
         "agraph (float[a,b] x) => (int64[a,1] y) <int64[1] k = {1}> "
         "{ m = ArgMax <axis = 1, keepdims = 0> (x) y = Unsqueeze(m, k) }",

@@ -19,4 +19,8 @@ class ReshapeAllowzeroPattern(EasyPatternOptimization):
         return g.op.Reshape(x, sizes)
 
     _start = "agraph (float[n,6] x) => (float[n,2,3] y) <int64[3] t = {-1, 2, 3}>"
-    examples = Example.only(_start + " { y = Reshape <allowzero = 1> (x, t) }", _start + " { y = Reshape(x, t) }", opset=14)
+    examples = Example.only(
+        _start + " { y = Reshape <allowzero = 1> (x, t) }",
+        _start + " { y = Reshape(x, t) }",
+        opset=14,
+    )

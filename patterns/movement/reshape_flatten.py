@@ -3,7 +3,16 @@ import math
 import numpy as np
 
 from xoptim.facts.shapes import normalized
-from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    Constant,
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 
 class ReshapeFlattenPattern(EasyPatternOptimization):
@@ -26,7 +35,10 @@ class ReshapeFlattenPattern(EasyPatternOptimization):
         axis = m.axis if m.axis == len(target) else normalized(m.axis, len(target))
         if axis is None:  # (1)
             return self.none(m.nodes[1], msg="the target is unknown, or the axis is out of range")
-        parts = [-1 if any(size <= 0 for size in part) else math.prod(part) for part in (target[:axis], target[axis:])]
+        parts = [
+            -1 if any(size <= 0 for size in part) else math.prod(part)
+            for part in (target[:axis], target[axis:])
+        ]
         if parts == [-1, -1]:  # (2)
             return self.none(m.nodes[1], msg="neither rows nor columns are given by numbers")
         return m.derive(target=np.array(parts, dtype=np.int64))
@@ -35,6 +47,7 @@ class ReshapeFlattenPattern(EasyPatternOptimization):
         return g.op.Reshape(x, target)
 
     examples = Example.only(
-        "agraph (float[a,24] x) => (float[a,24] y) <int64[3] s = {0, 4, 6}> { t = Reshape(x, s) y = Flatten(t) }",
+        "agraph (float[a,24] x) => (float[a,24] y) <int64[3] s = {0, 4, 6}> { t = Reshape(x, s) "
+        "y = Flatten(t) }",
         "<int64[2] s = {-1, 24}> { y = Reshape(x, s) }",
     )

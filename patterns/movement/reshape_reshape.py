@@ -4,7 +4,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    ANY,
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 from .._proofs import keeps_shape, known_values, merged_target, survives_zeros
 
@@ -15,9 +24,11 @@ class ReshapeReshapePattern(EasyPatternOptimization):
     What: skips the shape in between.
     Why: one node less, and often the chain that computes the first target.
     Refuses when:
-    1. the second target is not known, or contains a 0, or a symbol that may be 0: that copies a size of the shape in between.
-       (It stays where x has this size in the same place, and is written out where it is a number.)
-    2. x gets its shape back unless several of its sizes are 0: a 0 in the target then copies a size in between, too.
+    1. the second target is not known, or contains a 0, or a symbol that may be 0: that copies a
+       size of the shape in between. (It stays where x has this size in the same place, and is
+       written out where it is a number.)
+    2. x gets its shape back unless several of its sizes are 0: a 0 in the target then copies a size
+       in between, too.
     """
 
     interior = "keep"
@@ -32,7 +43,8 @@ class ReshapeReshapePattern(EasyPatternOptimization):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         last, target = m.nodes[1], known_values(g, m.shape)
         source, middle = g.try_infer_shape(m.x), g.try_infer_shape(last.input[0])
-        if keeps_shape(g, last, m.x) and (m.allowzero == 1 or survives_zeros(middle, target)):  # (2)
+        # (2)
+        if keeps_shape(g, last, m.x) and (m.allowzero == 1 or survives_zeros(middle, target)):
             return m.derive(target=None)
         if m.allowzero == 1:
             return m.derive(target=m.shape)
@@ -41,7 +53,8 @@ class ReshapeReshapePattern(EasyPatternOptimization):
             return self.none(last, msg="a 0 in the target may copy another size")
         if merged == list(target):
             return m.derive(target=m.shape)
-        if any(not isinstance(size, int) for size in merged):  # a symbol cannot be written into a constant
+        # a symbol cannot be written into a constant
+        if any(not isinstance(size, int) for size in merged):
             return self.none(last, msg="the target would have to be computed anew")
         return m.derive(target=np.array(merged, dtype=np.int64))
 
@@ -70,13 +83,15 @@ class FlattenReshapePattern(ReshapeReshapePattern):
     first = ("Flatten",)
 
     examples = Example.only(
-        "agraph (float[a,4,6] x) => (float[b,2,3] y) <int64[3] s = {-1, 2, 3}> { t = Flatten(x) y = Reshape(t, s) }",
+        "agraph (float[a,4,6] x) => (float[b,2,3] y) <int64[3] s = {-1, 2, 3}> { t = Flatten(x) "
+        "y = Reshape(t, s) }",
         "<int64[3] s = {-1, 2, 3}> { y = Reshape(x, s) }",
     )
 
 
 class UnsqueezeOrSqueezeReshapePattern(ReshapeReshapePattern):
-    """Reshape(Squeeze(x), shape) or Reshape(Unsqueeze(x), shape) → Reshape(x, shape), or x when it gets its shape back
+    """Reshape(Squeeze(x), shape) or Reshape(Unsqueeze(x), shape) → Reshape(x, shape), or x when it
+    gets its shape back
 
     What: skips the axes of size 1 in between.
     """

@@ -1,13 +1,23 @@
 import numpy as np
 
 from xoptim.facts.shapes import normalized
-from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    Constant,
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 from .._proofs import moved_zeros
 
 
 class ReshapeSqueezePattern(EasyPatternOptimization):
-    """Squeeze(Reshape(x, shape)) or Unsqueeze(Reshape(x, shape)) → Reshape(x, shape with those axes taken out or put in)
+    """Squeeze(Reshape(x, shape)) or Unsqueeze(Reshape(x, shape)) → Reshape(x, shape with those axes
+    taken out or put in)
 
     What: reshapes to the final shape at once.
     Why: one node less.
@@ -38,7 +48,10 @@ class ReshapeSqueezePattern(EasyPatternOptimization):
             places: list[int | None] = [axis for axis in rest if axis not in axes]
         else:
             places = [None if axis in axes else next(rest) for axis in range(rank)]
-        edited = moved_zeros(g.try_infer_shape(m.x), [(1, None) if p is None else (target[p] or 0, p) for p in places])
+        edited = moved_zeros(
+            g.try_infer_shape(m.x),
+            [(1, None) if p is None else (target[p] or 0, p) for p in places],
+        )
         if edited is None:  # (3)
             return self.none(m.nodes[1], msg="a copied size would change its place")
         return m.derive(target=np.array(edited, dtype=np.int64))
@@ -47,8 +60,8 @@ class ReshapeSqueezePattern(EasyPatternOptimization):
         return g.op.Reshape(x, target)
 
     examples = Example.pairs(
-        "agraph (float[a,6] x) => (float[a,2,3] y) <int64[4] s = {0, 2, 1, 3}, int64[1] axes = {-2}> "
-        "{ t = Reshape(x, s) y = Squeeze(t, axes) }",
+        "agraph (float[a,6] x) => (float[a,2,3] y) <int64[4] s = {0, 2, 1, 3}, "
+        "int64[1] axes = {-2}> { t = Reshape(x, s) y = Squeeze(t, axes) }",
         "<int64[3] s = {0, 2, 3}> { y = Reshape(x, s) }",
         "agraph (float[a,6] x) => (float[1,b,3] y) <int64[2] s = {-1, 3}, int64[1] axes = {0}> "
         "{ t = Reshape(x, s) y = Unsqueeze(t, axes) }",

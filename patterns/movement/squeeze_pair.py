@@ -1,6 +1,14 @@
 """Two of Squeeze and Unsqueeze in a row."""
 
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 from .._proofs import keeps_shape
 
@@ -10,7 +18,9 @@ class _SqueezePair(EasyPatternOptimization):
 
     interior = "keep"
 
-    def derive_all(self, m: Match, some: list[int], others: list[int], rank: int | None) -> bool | None:
+    def derive_all(
+        self, m: Match, some: list[int], others: list[int], rank: int | None
+    ) -> bool | None:
         """Derive some axes of a tensor, and others, which are numbered without them."""
         if rank is None and min(*some, *others, 0) < 0:  # (1)
             return self.none(m.nodes[1], msg="negative axes of an unknown rank")
@@ -30,13 +40,19 @@ class SqueezeSqueezePattern(_SqueezePair):
     What: removes all axes at once.
     Why: one node less.
     Refuses when:
-    1. an axis is counted from the end and the rank is unknown, or the first one removes all axes of size 1.
+    1. an axis is counted from the end and the rank is unknown, or the first one removes all axes of
+       size 1.
     2. an axis is listed twice or out of range: such a model is not valid.
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """The second one may do without axes; it then removes all of size 1, and so may the two together."""
-        return g.op.Squeeze(g.op.Squeeze(x, axes=g.capture("a")), axes=g.capture("b", optional=True))
+        """The second one may do without axes.
+
+        It then removes all of size 1, and so may the two together.
+        """
+        return g.op.Squeeze(
+            g.op.Squeeze(x, axes=g.capture("a")), axes=g.capture("b", optional=True)
+        )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """The second one numbers the axes that the first one leaves."""
@@ -94,17 +110,22 @@ class SqueezeUnsqueezePattern(_SqueezePair):
     What: drops a pair that cancels.
     Why: two nodes less.
     Refuses when:
-    1. the axes differ, or are of different signs while the rank is unknown. (Others may give the shape of x too, by proof.)
+    1. the axes differ, or are of different signs while the rank is unknown. (Others may give the
+       shape of x too, by proof.)
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         """Without axes, Squeeze removes all axes of size 1."""
-        return g.op.Unsqueeze(g.op.Squeeze(x, axes=g.capture("removed", optional=True)), axes=g.capture("added"))
+        return g.op.Unsqueeze(
+            g.op.Squeeze(x, axes=g.capture("removed", optional=True)), axes=g.capture("added")
+        )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Compare the axes, then the shapes: neither operator moves an element (1)."""
         rank = g.info(m.x).rank or 0
-        removed, added = ({a + rank if a < 0 else a for a in axes or ()} for axes in (m.removed, m.added))
+        removed, added = (
+            {a + rank if a < 0 else a for a in axes or ()} for axes in (m.removed, m.added)
+        )
         if m.removed and removed == added and len(m.removed) == len(m.added):
             return True
         return keeps_shape(g, m.nodes[1], m.x) or self.none(m.nodes[1], msg="other axes")
@@ -113,8 +134,8 @@ class SqueezeUnsqueezePattern(_SqueezePair):
         return x
 
     examples = Example.only(
-        "agraph (float[a,1,b] x) => (float[a,1,b] y) <int64[1] first = {1}, int64[1] second = {-2}> "
-        "{ t = Squeeze(x, first) u = Unsqueeze(t, second) y = Relu(u) }",
+        "agraph (float[a,1,b] x) => (float[a,1,b] y) <int64[1] first = {1}, "
+        "int64[1] second = {-2}> { t = Squeeze(x, first) u = Unsqueeze(t, second) y = Relu(u) }",
         "{ y = Relu(x) }",
     )
 
@@ -131,7 +152,9 @@ class UnsqueezeSqueezePattern(_SqueezePair):
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         """Without axes, Squeeze removes all axes of size 1, and so all that were added."""
-        return g.op.Squeeze(g.op.Unsqueeze(x, axes=g.capture("a")), axes=g.capture("b", optional=True))
+        return g.op.Squeeze(
+            g.op.Unsqueeze(x, axes=g.capture("a")), axes=g.capture("b", optional=True)
+        )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Both lists number axes of the shape in between; the axes that stay are numbered anew."""
@@ -148,7 +171,9 @@ class UnsqueezeSqueezePattern(_SqueezePair):
             removed=[axis - sum(other < axis for other in a) for axis in sorted(b - a)],
         )
 
-    def apply_pattern(self, g: PatternRewriter, x: str, added: list[int], removed: list[int] | None) -> str:
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, added: list[int], removed: list[int] | None
+    ) -> str:
         if added:
             return g.op.Unsqueeze(x, axes=added)
         return x if removed == [] else g.op.Squeeze(x, axes=removed)

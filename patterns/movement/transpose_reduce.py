@@ -21,7 +21,9 @@ class TransposeReducePattern(PatternOptimization):
     exactness = "rounding"
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Where keepdims is set, axes of size 1 stay between the others, and must be in order too."""
+        """Where keepdims is set, axes of size 1 stay between the others, and must be in order
+        too.
+        """
         transpose = g.node_before(node.input[0])
         perm = permutation(g, transpose) if is_op(transpose, "Transpose") else None
         axes = reduced_axes(g, node)
@@ -31,11 +33,18 @@ class TransposeReducePattern(PatternOptimization):
             return self.none(node, msg="an axis may be empty")
         remaining = [place for axis, place in enumerate(perm) if axis not in axes]
         moved = sorted(perm[axis] for axis in axes)
-        if remaining != sorted(remaining) or (node.get_attribute("keepdims") and set(moved) != axes):  # (2)
+        # (2)
+        if remaining != sorted(remaining) or (
+            node.get_attribute("keepdims") and set(moved) != axes
+        ):
             return self.none(node, msg="the axes that remain are in another order")
-        others = {key: value for key, value in node.attribute.items() if key not in ("axes", "axis")}
+        others = {
+            key: value for key, value in node.attribute.items() if key not in ("axes", "axis")
+        }
         chosen = {"axis": moved[0]} if node.op_type.startswith("Arg") else {"axes": moved}
-        return MatchResult(self, [node], replaced_by(node.op_type, transpose.input[0], **others, **chosen))
+        return MatchResult(
+            self, [node], replaced_by(node.op_type, transpose.input[0], **others, **chosen)
+        )
 
     examples = Example.only(
         "agraph (float[2,3,4,5] x) => (float[2,4,5] y) <int64[1] k = {-1}> "

@@ -26,16 +26,20 @@ from ._region import (
 class TransposeRegionPattern(PatternOptimization):
     """Transpose(g(f(Transpose(x)), y)) → g(f(x), Transpose(y))
 
-    What: changes the layout of a region of operators that work in any layout: elementwise ones, Concat, Split, Slice, Pad,
-    Gather, Unsqueeze, ... The nodes to change are a minimum cut: fewer elements are transposed, by no more Transposes than
-    before, and operators that broadcast along short last axes do so along longer ones.
-    Why: models converted from frameworks whose channels come last have Transposes around each convolution. Four such networks
-    (images of 56 by 56, one thread) take 0.94 to 0.97 of the time with onnxruntime's own optimizations, 0.47 to 0.86 without.
+    What: changes the layout of a region of operators that work in any layout: elementwise ones,
+    Concat, Split, Slice, Pad, Gather, Unsqueeze, ... The nodes to change are a minimum cut: fewer
+    elements are transposed, by no more Transposes than before, and operators that broadcast along
+    short last axes do so along longer ones.
+    Why: models converted from frameworks whose channels come last have Transposes around each
+    convolution. Four such networks (images of 56 by 56, one thread) take 0.94 to 0.97 of the time
+    with onnxruntime's own optimizations, 0.47 to 0.86 without.
     Refuses when:
-    1. no other layout of a part of the region costs less: Transposes by what they copy, broadcasts by their runs of elements.
+    1. no other layout of a part of the region costs less: Transposes by what they copy, broadcasts
+       by their runs of elements.
     2. axes, pads or sizes of an operator are not constants: it ends the region.
-    3. a Transpose would come after DequantizeLinear or before QuantizeLinear, or between the two if they are of int8, where it
-       prevents integer kernels; or one of batches before a Cast that a product reads, which onnxruntime 1.32 does not survive.
+    3. a Transpose would come after DequantizeLinear or before QuantizeLinear, or between the two if
+       they are of int8, where it prevents integer kernels; or one of batches before a Cast that a
+       product reads, which onnxruntime 1.32 does not survive.
     4. Resize, in `TransposeRegionSumPattern`, would interpolate along other axes than the last two.
     """
 
@@ -49,13 +53,17 @@ class TransposeRegionPattern(PatternOptimization):
     """A region must have one of these operators."""
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """A region below the Transpose that reads its operand, or one above it that computes its result."""
+        """A region below the Transpose that reads its operand, or one above it that computes its
+        result.
+        """
         perm = permutation(g, node)
         if perm is None or sorted(perm) != list(range(len(perm))):
             return self.none(node, msg="the permutation is unknown")
         for name, layout in ((node.output[0], inverse(perm)), (node.input[0], tuple(perm))):
             region = region_at(g, self.operators, name, layout)  # (2)
-            if any(n.op_type in self.decisive for n in region.nodes) and is_found_from(g, region, node):
+            if any(n.op_type in self.decisive for n in region.nodes) and is_found_from(
+                g, region, node
+            ):
                 costs = terms(g, region)  # (3)
                 before, count = price(costs, set())
                 chosen = cheapest(costs) if before else set()
@@ -66,21 +74,29 @@ class TransposeRegionPattern(PatternOptimization):
 
     def _found(self, g: GraphView, part: Region) -> MatchResult:
         written = [name for node in part.nodes for name in node.output if name in part.layouts]
-        read = dict.fromkeys(name for node in part.nodes for name in node.input if name in part.layouts)
+        read = dict.fromkeys(
+            name for node in part.nodes for name in node.input if name in part.layouts
+        )
         gone = dict.fromkeys(node for name in written for node in transposes_of(g, name))
         for name in read:
             source = source_of(g, part, name)
-            if source is not None and not is_needed_as_it_is(g, part, name) and not transposes_of(g, name):
+            if (
+                source is not None
+                and not is_needed_as_it_is(g, part, name)
+                and not transposes_of(g, name)
+            ):
                 gone[source.node] = None
         return MatchResult(self, [*part.nodes, *gone], partial(_write, part))
 
     examples = Example.pairs(
-        "agraph (float[n,4,5,6] x) => (float[n,4,5,6] y) <float[4] b = {1,2,3,4}> "
-        "{ t = Transpose <perm = [0, 2, 3, 1]> (x) a = Add(t, b) r = Relu(a) y = Transpose <perm = [0, 3, 1, 2]> (r) }",
+        "agraph (float[n,4,5,6] x) => (float[n,4,5,6] y) <float[4] b = {1,2,3,4}> { "
+        "t = Transpose <perm = [0, 2, 3, 1]> (x) a = Add(t, b) r = Relu(a) "
+        "y = Transpose <perm = [0, 3, 1, 2]> (r) }",
         "<float[4,1,1] b = {1,2,3,4}> { a = Add(x, b) y = Relu(a) }",
-        "agraph (float[n,3,4] x, float[n,3,4] z) => (float[n,3,8] y, float[n,3,4] s) "
-        "{ p = Transpose <perm = [0, 2, 1]> (x) q = Transpose <perm = [0, 2, 1]> (z) a = Add(p, q) e = Exp(a) "
-        "s = Transpose <perm = [0, 2, 1]> (e) j = Concat <axis = 1> (a, e) y = Transpose <perm = [0, 2, 1]> (j) }",
+        "agraph (float[n,3,4] x, float[n,3,4] z) => (float[n,3,8] y, float[n,3,4] s) { "
+        "p = Transpose <perm = [0, 2, 1]> (x) q = Transpose <perm = [0, 2, 1]> (z) a = Add(p, q) "
+        "e = Exp(a) s = Transpose <perm = [0, 2, 1]> (e) j = Concat <axis = 1> (a, e) "
+        "y = Transpose <perm = [0, 2, 1]> (j) }",
         "{ a = Add(x, z) s = Exp(a) y = Concat <axis = 2> (a, s) }",
     )
 
@@ -88,10 +104,12 @@ class TransposeRegionPattern(PatternOptimization):
 class TransposeRegionSumPattern(TransposeRegionPattern):
     """Transpose(ReduceMean(f(Transpose(x)))) → ReduceMean(f(x))
 
-    What: `TransposeRegionPattern` with operators whose rounding depends on the layout too: products of matrices, reductions,
-    Softmax, Resize, normalizations of the last axes, functions such as Cos and Log.
-    Why: as there; onnxruntime permutes the operand of a Softmax along another axis than the last, which counts. The scan of
-    Mamba, unrolled for 16 steps of 256 channels and 8 states, takes 0.30 of the time with its channels last.
+    What: `TransposeRegionPattern` with operators whose rounding depends on the layout too: products
+    of matrices, reductions, Softmax, Resize, normalizations of the last axes, functions such as Cos
+    and Log.
+    Why: as there; onnxruntime permutes the operand of a Softmax along another axis than the last,
+    which counts. The scan of Mamba, unrolled for 16 steps of 256 channels and 8 states, takes 0.30
+    of the time with its channels last.
     """
 
     priority = 6
@@ -100,8 +118,9 @@ class TransposeRegionSumPattern(TransposeRegionPattern):
     decisive = SUMMING
 
     examples = Example.only(
-        "agraph (float[n,4,5,6] x) => (float[n,4,5,6] y) <int64[2] k = {1, 2}> { t = Transpose <perm = [0, 2, 3, 1]> (x) "
-        "m = ReduceMean(t, k) p = Sub(t, m) y = Transpose <perm = [0, 3, 1, 2]> (p) }",
+        "agraph (float[n,4,5,6] x) => (float[n,4,5,6] y) <int64[2] k = {1, 2}> { "
+        "t = Transpose <perm = [0, 2, 3, 1]> (x) m = ReduceMean(t, k) p = Sub(t, m) "
+        "y = Transpose <perm = [0, 3, 1, 2]> (p) }",
         "<int64[2] k = {2, 3}> { m = ReduceMean(x, k) y = Sub(x, m) }",
     )
 
@@ -124,7 +143,11 @@ def _write(region: Region, g: PatternRewriter, *_: Node) -> list[Node]:
             inputs.reverse()
         moved = [name for name in node.output if name in region.layouts]
         known.update((name, g.unique_name(name)) for name in moved)
-        made.append(rewritten(g, node, inputs, [known.get(name, name) for name in node.output], carried.changed))
+        made.append(
+            rewritten(
+                g, node, inputs, [known.get(name, name) for name in node.output], carried.changed
+            )
+        )
         for name in moved:
             made += _leave(g, region, name, known[name])
     return made
@@ -153,6 +176,8 @@ def _leave(g: PatternRewriter, region: Region, name: str, moved: str) -> list[No
             made.append(g.make_node("Identity", [moved], transpose.output))
         else:
             made.append(g.make_node("Transpose", [moved], transpose.output, perm=list(perm)))
-    if is_needed_as_it_is(g, region, name) or any(is_op(node, "MatMul", "Gemm") for node in g.next_nodes(name)):
+    if is_needed_as_it_is(g, region, name) or any(
+        is_op(node, "MatMul", "Gemm") for node in g.next_nodes(name)
+    ):
         made.append(g.make_node("Transpose", [moved], [name], perm=list(back)))
     return made

@@ -1,4 +1,12 @@
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 
 class TransposeTransposePattern(EasyPatternOptimization):
@@ -14,19 +22,28 @@ class TransposeTransposePattern(EasyPatternOptimization):
     interior = "keep"
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        return g.op.Transpose(g.op.Transpose(x, perm=g.capture("first")), perm=g.capture("second"))  # (1)
+        # (1)
+        return g.op.Transpose(g.op.Transpose(x, perm=g.capture("first")), perm=g.capture("second"))
 
     def validate_attribute_mapping(self, g: GraphView, m: Match) -> bool | None:
         axes = list(range(len(m.first)))
-        return True if sorted(m.first) == sorted(m.second) == axes else self.none(msg="not a permutation")  # (2)
+        # (2)
+        return (
+            True
+            if sorted(m.first) == sorted(m.second) == axes
+            else self.none(msg="not a permutation")
+        )
 
     def apply_pattern(self, g: PatternRewriter, x: str, first: list[int], second: list[int]) -> str:
-        """Axis i of the result is axis ``second[i]`` in between, hence ``first[second[i]]`` of x."""
+        """Axis i of the result is axis ``second[i]`` in between, hence ``first[second[i]]`` of
+        x.
+        """
         perm = [first[axis] for axis in second]
         return x if perm == sorted(perm) else g.op.Transpose(x, perm=perm)
 
     examples = Example.pairs(
-        "agraph (float[a,b] x) => (float[a,b] y) { t = Transpose(x) u = Transpose <perm = [1, 0]> (t) y = Relu(u) }",
+        "agraph (float[a,b] x) => (float[a,b] y) { t = Transpose(x) "
+        "u = Transpose <perm = [1, 0]> (t) y = Relu(u) }",
         "{ y = Relu(x) }",
         "agraph (float[a,b,c] x) => (float[c,a,b] y) "
         "{ t = Transpose <perm = [1, 2, 0]> (x) y = Transpose <perm = [1, 2, 0]> (t) }",

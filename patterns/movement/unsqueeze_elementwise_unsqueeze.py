@@ -20,14 +20,17 @@ class _Insertion(NamedTuple):
 
 
 class UnsqueezeElementwiseUnsqueezePattern(PatternOptimization):
-    """Unsqueeze(f(Unsqueeze(x), z)) → f(Unsqueeze(x), z), and so for Reshape that puts in axes of size 1
+    """Unsqueeze(f(Unsqueeze(x), z)) → f(Unsqueeze(x), z), and so for Reshape that puts in axes of
+    size 1
 
-    What: puts all new axes in at once, before the elementwise operators, whose other operands are broadcast without them.
-    Why: saves a node; masks of torch's decoders get one axis before they are combined and another one afterwards.
+    What: puts all new axes in at once, before the elementwise operators, whose other operands are
+    broadcast without them.
+    Why: saves a node; masks of torch's decoders get one axis before they are combined and another
+    one afterwards.
     Refuses when:
     1. a Reshape does not only put in axes of size 1, or a computed size may be 0 at run time.
-    2. in between is another operator than elementwise ones, a result that something else reads, or another operand that would
-       need new axes too.
+    2. in between is another operator than elementwise ones, a result that something else reads, or
+       another operand that would need new axes too.
     3. something reads the first result that does not lead to the same new axes.
     """
 
@@ -48,31 +51,47 @@ class UnsqueezeElementwiseUnsqueezePattern(PatternOptimization):
             here = g.node_before(name)
             operand = None if here is None else _operand(g, here, last)
             if here is None or operand is None or not (chain or g.is_exclusive(name)):  # (2)
-                return self.none(here or node, msg="not elementwise operators that broadcast the other operands")
+                return self.none(
+                    here or node, msg="not elementwise operators that broadcast the other operands"
+                )
             chain.append(here)
             first = g.node_before(operand)
             found = None if first is None else _insertion(g, first)
             if first is not None and found is not None:
-                if not all(_leads_to(g, reader, last) for reader in g.next_nodes(operand)) or g.is_output(operand):  # (3)
+                # (3)
+                if not all(
+                    _leads_to(g, reader, last) for reader in g.next_nodes(operand)
+                ) or g.is_output(operand):
                     return self.none(first, msg="something else reads the first new axes")
-                return MatchResult(self, [*chain[::-1], node], partial(self._joined, operand, first, _joint(found, last)))
+                return MatchResult(
+                    self,
+                    [*chain[::-1], node],
+                    partial(self._joined, operand, first, _joint(found, last)),
+                )
             if not g.is_exclusive(operand):  # (2)
                 return self.none(here, msg="a result in between is read elsewhere")
             name = operand
         return self.none(node, msg="too many operators in between")
 
-    def _joined(self, operand: str, first: Node, axes: list[int], g: PatternRewriter, *nodes: Node) -> list[Node]:
+    def _joined(
+        self, operand: str, first: Node, axes: list[int], g: PatternRewriter, *nodes: Node
+    ) -> list[Node]:
         *chain, last = nodes
-        names = {name: g.unique_name(name) for name in (operand, *(node.output[0] for node in chain[:-1]))}
+        names = {
+            name: g.unique_name(name)
+            for name in (operand, *(node.output[0] for node in chain[:-1]))
+        }
         moved = g.make_node_check_opset("Unsqueeze", [first.input[0]], names[operand], axes=axes)
         return [moved, *renamed(g, chain, {**names, chain[-1].output[0]: last.output[0]})]
 
     examples = Example.pairs(
-        "agraph (bool[s,s] c, bool[b,s] m) => (bool[b,1,s,s] y) <int64[3] i = {0, 1, -1}, int64[4] j = {0, 1, 0, -1}> "
-        "{ r = Reshape(m, i) a = And(c, r) y = Reshape(a, j) }",
+        "agraph (bool[s,s] c, bool[b,s] m) "
+        "=> (bool[b,1,s,s] y) <int64[3] i = {0, 1, -1}, int64[4] j = {0, 1, 0, -1}> { "
+        "r = Reshape(m, i) a = And(c, r) y = Reshape(a, j) }",
         "<int64[2] k = {1, 2}> { r = Unsqueeze(m, k) y = And(c, r) }",
-        "agraph (float[a] x, float[b] z) => (float[a,1,1,b] y) <int64[1] i = {1}, int64[2] j = {1, 2}> "
-        "{ r = Unsqueeze(x, i) t = Mul(r, z) u = Neg(t) y = Unsqueeze(u, j) }",
+        "agraph (float[a] x, float[b] z) "
+        "=> (float[a,1,1,b] y) <int64[1] i = {1}, int64[2] j = {1, 2}> { r = Unsqueeze(x, i) "
+        "t = Mul(r, z) u = Neg(t) y = Unsqueeze(u, j) }",
         "<int64[3] i = {1, 2, 3}> { r = Unsqueeze(x, i) t = Mul(r, z) y = Neg(t) }",
     )
 
@@ -85,11 +104,17 @@ def _insertion(g: GraphView, node: Node) -> _Insertion | None:
     ones = None if source is None or result is None else inserted_ones(source, result)
     if source is None or result is None or ones is None or not reshapes_as_inferred(g, node):
         return None
-    return _Insertion([sum(other > axis and other not in ones for other in range(len(result))) for axis in ones], len(source))
+    return _Insertion(
+        [sum(other > axis and other not in ones for other in range(len(result))) for axis in ones],
+        len(source),
+    )
 
 
 def _operand(g: GraphView, node: Node, last: _Insertion) -> str | None:
-    """The only operand of an elementwise operator that needs all the new axes; ``None`` when others need some."""
+    """The only operand of an elementwise operator that needs all the new axes.
+
+    ``None`` when others need some.
+    """
     if node.domain or len(node.output) != 1 or node.op_type not in (*BROADCASTING, *ELEMENTWISE):
         return None
     ranks = {name: g.info(name).rank for name in node.input if name}
@@ -113,11 +138,20 @@ def _leads_to(g: GraphView, node: Node, last: _Insertion) -> bool:
 
 def _joint(first: _Insertion, last: _Insertion) -> list[int]:
     """The axes that both put into the tensor, in the result."""
-    # An axis of the last node precedes this many axes of the first result; not all of them are axes of the tensor.
-    ones = sorted((first.rank + len(first.behind) - axis for axis in _places(first.behind, first.rank)), reverse=True)
-    return _places([*first.behind, *(count - sum(one <= count for one in ones) for count in last.behind)], first.rank)
+    # An axis of the last node precedes this many axes of the first result; not all of them are axes
+    # of the tensor.
+    ones = sorted(
+        (first.rank + len(first.behind) - axis for axis in _places(first.behind, first.rank)),
+        reverse=True,
+    )
+    return _places(
+        [*first.behind, *(count - sum(one <= count for one in ones) for count in last.behind)],
+        first.rank,
+    )
 
 
 def _places(behind: list[int], rank: int) -> list[int]:
-    """The places of new axes in the result, given the number of axes of the operand after each, and its rank."""
+    """The places of new axes in the result, given the number of axes of the operand after each, and
+    its rank.
+    """
     return [rank - count + position for position, count in enumerate(sorted(behind, reverse=True))]

@@ -6,7 +6,14 @@ from typing import ClassVar
 import numpy as np
 
 from xoptim.facts.dtypes import is_float, is_integer, numpy_dtype
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+)
 from xoptim.match.trace import ANY, Constant, Optional, Symbol
 
 from .._folding import constant
@@ -30,26 +37,31 @@ class BatchNormalizationPattern(_IdentityOperator):
 
     What: drops a normalization outside of training that multiplies by 1 and adds 0.
     Refuses when:
-    1. the mean or the bias is not zero, or scale and deviation, as the type rounds them, do not cancel.
+    1. the mean or the bias is not zero, or scale and deviation, as the type rounds them, do not
+       cancel.
     """
 
     exactness = "rounding"  # -0 + 0 is 0
     min_opset = 7
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol, s: Constant, o: Constant, m: Constant, v: Constant) -> Symbol:
+    def match_pattern(
+        self, g: PatternBuilder, x: Symbol, s: Constant, o: Constant, m: Constant, v: Constant
+    ) -> Symbol:
         return g.op.BatchNormalization(x, s, o, m, v, epsilon=g.capture("epsilon"), momentum=ANY)
 
     @np.errstate(all="ignore")  # what is not finite stays so
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         scale, bias, mean, variance = (constant(g, name) for name in (m.s, m.o, m.m, m.v))
-        # In the type of the parameters: an epsilon that rounding drops leaves a deviation of exactly 1.
+        # In the type of the parameters: an epsilon that rounding drops leaves a deviation of
+        # exactly 1.
         inexact = (variance + variance.dtype.type(m.epsilon)).astype(scale.dtype) != 1
         changes = (scale != 1).any() or bias.any() or mean.any() or inexact.any()
         return not changes or self.none(m.nodes[0], msg="a parameter is not neutral")  # (1)
 
     examples = Example.only(
         "agraph (float[n,2] x) => (float[n,2] y) <float[2] s = {1, 1}, float[2] o = {0, 0}, "
-        "float[2] m = {0, 0}, float[2] v = {1, 1}> { t = BatchNormalization <epsilon = 1e-9> (x, s, o, m, v) y = Relu(t) }",
+        "float[2] m = {0, 0}, float[2] v = {1, 1}> { "
+        "t = BatchNormalization <epsilon = 1e-9> (x, s, o, m, v) y = Relu(t) }",
         "{ y = Relu(x) }",
     )
 
@@ -66,9 +78,17 @@ class CastPattern(_IdentityOperator):
         return g.op.Cast(x, to=g.capture("to"), attributes=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        return True if g.try_infer_type(m.x) == m.to else self.none(m.nodes[0], msg="the types differ or are unknown")  # (1)
+        # (1)
+        return (
+            True
+            if g.try_infer_type(m.x) == m.to
+            else self.none(m.nodes[0], msg="the types differ or are unknown")
+        )
 
-    examples = Example.only("agraph (float[a] x) => (float[a] y) { t = Cast <to = 1> (x) y = Relu(t) }", "{ y = Relu(x) }")
+    examples = Example.only(
+        "agraph (float[a] x) => (float[a] y) { t = Cast <to = 1> (x) y = Relu(t) }",
+        "{ y = Relu(x) }",
+    )
 
 
 class DropoutPattern(_IdentityOperator):
@@ -76,30 +96,41 @@ class DropoutPattern(_IdentityOperator):
 
     What: removes a Dropout that drops nothing.
     Refuses when:
-    1. it trains, or may: the mode is an operand that is neither absent nor constantly false, and the ratio is not 0.
+    1. it trains, or may: the mode is an operand that is neither absent nor constantly false, and
+       the ratio is not 0.
     2. the mask is read (the engine refuses a result that would be missing).
     """
 
     min_opset = 7
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol, ratio: Optional, training: Optional) -> Symbol:
+    def match_pattern(
+        self, g: PatternBuilder, x: Symbol, ratio: Optional, training: Optional
+    ) -> Symbol:
         # The pattern does not return the mask (2); before operator set 12 there was no mode.
         return g.op.Dropout(x, ratio, training, attributes=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        is_off = not m.training or g.get_constant_scalar(m.training) is False or g.get_constant_scalar(m.ratio) == 0
+        is_off = (
+            not m.training
+            or g.get_constant_scalar(m.training) is False
+            or g.get_constant_scalar(m.ratio) == 0
+        )
         return is_off or self.none(m.nodes[0], msg="it may be in training mode")  # (1)
 
     examples = (
         Example(
-            "agraph (float[a,b] x) => (float[a,b] y) { t = Dropout <ratio = 0.3> (x) y = Relu(t) }", "{ y = Relu(x) }", opset=10
+            "agraph (float[a,b] x) => (float[a,b] y) { t = Dropout <ratio = 0.3> (x) y = Relu(t) }",
+            "{ y = Relu(x) }",
+            opset=10,
         ),
         Example(
-            "agraph (float[a,b] x) => (float[a,b] y) <float r = {0.5}, bool m = {0}> { t = Dropout(x, r, m) y = Relu(t) }",
+            "agraph (float[a,b] x) => (float[a,b] y) <float r = {0.5}, bool m = {0}> { "
+            "t = Dropout(x, r, m) y = Relu(t) }",
             "{ y = Relu(x) }",
         ),
         Example(
-            "agraph (float[a,b] x, bool mode) => (float[a,b] y) <float r = {0}> { t = Dropout(x, r, mode) y = Relu(t) }",
+            "agraph (float[a,b] x, bool mode) => (float[a,b] y) <float r = {0}> { "
+            "t = Dropout(x, r, mode) y = Relu(t) }",
             "{ y = Relu(x) }",
         ),
     )
@@ -111,11 +142,14 @@ class IdentityClipPattern(_IdentityOperator):
     What: drops a Clip whose bounds include every value.
     Refuses when:
     1. the type is unknown, or a bound is inside the range of the type or not constant.
-    2. a bound of floating-point numbers is left out: it then is the largest finite number, and cuts infinities.
+    2. a bound of floating-point numbers is left out: it then is the largest finite number, and cuts
+       infinities.
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        return g.op.Clip(x, min=g.capture("low", optional=True), max=g.capture("high", optional=True))
+        return g.op.Clip(
+            x, min=g.capture("low", optional=True), max=g.capture("high", optional=True)
+        )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         dtype = g.try_infer_type(m.x)
@@ -125,13 +159,17 @@ class IdentityClipPattern(_IdentityOperator):
             return self.none(m.nodes[0], msg="the bounds are finite or left out")  # (1) (2)
         ends = np.iinfo(numpy_dtype(dtype)) if is_integer(dtype) else None
         spans = ends is not None and m.low in (None, ends.min) and m.high in (None, ends.max)
-        return spans or self.none(m.nodes[0], msg="the bounds are inside the range of the type")  # (1)
+        # (1)
+        return spans or self.none(m.nodes[0], msg="the bounds are inside the range of the type")
 
-    examples = Example.only("agraph (int64[a,b] x) => (int64[a,b] y) { t = Clip(x) y = Neg(t) }", "{ y = Neg(x) }")
+    examples = Example.only(
+        "agraph (int64[a,b] x) => (int64[a,b] y) { t = Clip(x) y = Neg(t) }", "{ y = Neg(x) }"
+    )
 
 
 class IdentityGatherPattern(_IdentityOperator):
-    """Gather(x, 0, 1, ..., n - 1) → x, and Gather(x, Range(0, n, 1)) → x, when the axis has n positions
+    """Gather(x, 0, 1, ..., n - 1) → x, and Gather(x, Range(0, n, 1)) → x, when the axis has n
+    positions
 
     What: drops a Gather that takes every position of an axis in its place.
     Why: it copies the whole tensor, one slice at a time.
@@ -158,7 +196,8 @@ class IdentityGatherPattern(_IdentityOperator):
         return counts or self.none(node, msg="the indices are not 0, 1, 2, ...")  # (2)
 
     examples = Example.pairs(
-        "agraph (float[a,3] x) => (float[a,3] y) <int64[3] i = {0, 1, 2}> { t = Gather <axis = -1> (x, i) y = Relu(t) }",
+        "agraph (float[a,3] x) => (float[a,3] y) <int64[3] i = {0, 1, 2}> { "
+        "t = Gather <axis = -1> (x, i) y = Relu(t) }",
         "{ y = Relu(x) }",
         "agraph (float[a,b] x, bool[b] z) => (float[a,b] y) <int64 i = {0}, int64 j = {1}> "
         "{ n = Size(z) r = Range(i, n, j) t = Gather <axis = -1> (x, r) y = Neg(t) }",
@@ -171,19 +210,22 @@ class IdentityPadPattern(_IdentityOperator):
 
     What: drops a Pad by nothing, in any mode.
     Refuses when:
-    1. an amount is not 0 or not constant. (One that is taken away at one end and added at the other keeps the shape, too.)
+    1. an amount is not 0 or not constant. (One that is taken away at one end and added at the other
+       keeps the shape, too.)
     """
 
     min_opset = 2
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        return g.op.Pad(x, pads=lambda pads: pads is not None and not any(pads), attributes=ANY)  # (1)
+        # (1)
+        return g.op.Pad(x, pads=lambda pads: pads is not None and not any(pads), attributes=ANY)
 
     examples = Example.pairs(
-        "agraph (float[a,b] x) => (float[a,b] y) <int64[4] p = {0, 0, 0, 0}> { t = Pad(x, p) y = Relu(t) }",
+        "agraph (float[a,b] x) => (float[a,b] y) <int64[4] p = {0, 0, 0, 0}> { t = Pad(x, p) "
+        "y = Relu(t) }",
         "{ y = Relu(x) }",
-        "agraph (float[a,b] x) => (float[a,b] y) <int64[2] p = {0, 0}, float v = {1.5}, int64[1] axes = {-1}> "
-        '{ t = Pad <mode = "reflect"> (x, p, v, axes) y = Relu(t) }',
+        "agraph (float[a,b] x) => (float[a,b] y) <int64[2] p = {0, 0}, float v = {1.5}, int64[1]"
+        ' axes = {-1}> { t = Pad <mode = "reflect"> (x, p, v, axes) y = Relu(t) }',
         "{ y = Relu(x) }",
     )
 
@@ -200,8 +242,11 @@ class IdentityResizePattern(_IdentityOperator):
 
     min_opset = 7
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol, first: Optional, scales: Optional, sizes: Optional) -> Symbol:
-        # Scales were an attribute, then the only other operand; now a region of interest comes before them.
+    def match_pattern(
+        self, g: PatternBuilder, x: Symbol, first: Optional, scales: Optional, sizes: Optional
+    ) -> Symbol:
+        # Scales were an attribute, then the only other operand; now a region of interest comes
+        # before them.
         if g.option("resize"):
             return g.op.Resize(x, first, scales, sizes, attributes=ANY)
         return g.op.Upsample(x, first, attributes=ANY)
@@ -212,7 +257,8 @@ class IdentityResizePattern(_IdentityOperator):
         if g.get_attribute(node, "coordinate_transformation_mode") == "tf_crop_and_resize":  # (2)
             return self.none(node, msg="it crops")
         if m.sizes:
-            return keeps_shape(g, node) or self.none(node, msg="the sizes differ or are unknown")  # (1)
+            # (1)
+            return keeps_shape(g, node) or self.none(node, msg="the sizes differ or are unknown")
         name = m.scales if m.resize and node.opset >= 11 else m.first
         scales = g.get_computed_constant(name) if name else node.attribute.get("scales")
         keeps = scales is not None and np.size(scales) and np.all(np.equal(scales, 1))
@@ -225,7 +271,8 @@ class IdentityResizePattern(_IdentityOperator):
             "{ y = Relu(x) }",
         ),
         Example(
-            "agraph (float[1,2,a,b] x) => (float[1,2,a,b] y) <float[4] s = {1, 1, 1, 1}> { t = Upsample(x, s) y = Relu(t) }",
+            "agraph (float[1,2,a,b] x) => (float[1,2,a,b] y) <float[4] s = {1, 1, 1, 1}> { "
+            "t = Upsample(x, s) y = Relu(t) }",
             "{ y = Relu(x) }",
             opset=9,
         ),
@@ -235,7 +282,8 @@ class IdentityResizePattern(_IdentityOperator):
 class IdentitySlicePattern(_IdentityOperator):
     """Slice(x) from the first to the last position → x
 
-    What: drops a Slice by steps of 1 whose bounds take whole axes, or whose result has the shape of x: all of x, then.
+    What: drops a Slice by steps of 1 whose bounds take whole axes, or whose result has the shape of
+    x: all of x, then.
     Why: it copies the whole tensor, and a chain that computes its bounds is left without a reader.
     Refuses when:
     1. a step is not known to be 1: a reversed axis keeps its size too.
@@ -248,19 +296,30 @@ class IdentitySlicePattern(_IdentityOperator):
         return g.op.Slice(x, attributes=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        starts, ends, steps = (g.get_argument(m.nodes[0], name) for name in ("starts", "ends", "steps"))
-        if steps is not None and not (isinstance(steps, list) and all(step == 1 for step in steps)):  # (1)
+        starts, ends, steps = (
+            g.get_argument(m.nodes[0], name) for name in ("starts", "ends", "steps")
+        )
+        # (1)
+        if steps is not None and not (isinstance(steps, list) and all(step == 1 for step in steps)):
             return self.none(m.nodes[0], msg="the steps are not known to be 1")
         known = isinstance(starts, list) and isinstance(ends, list)
-        everything = known and all(s == 0 or s <= -far(g) for s in starts) and all(e >= far(g) for e in ends)
-        return everything or g.same_shape(m.x, m.outputs[0]) or self.none(m.nodes[0], msg="it may take a part only")  # (2)
+        everything = (
+            known and all(s == 0 or s <= -far(g) for s in starts) and all(e >= far(g) for e in ends)
+        )
+        # (2)
+        return (
+            everything
+            or g.same_shape(m.x, m.outputs[0])
+            or self.none(m.nodes[0], msg="it may take a part only")
+        )
 
     examples = Example.pairs(
-        "agraph (float[a,b] x) => (float[a,b] y) <int64[1] s = {0}, int64[1] e = {9223372036854775807}, "
-        "int64[1] axes = {-1}, int64[1] one = {1}> { t = Slice(x, s, e, axes, one) y = Relu(t) }",
+        "agraph (float[a,b] x) => (float[a,b] y) <int64[1] s = {0}, "
+        "int64[1] e = {9223372036854775807}, int64[1] axes = {-1}, int64[1] one = {1}> { "
+        "t = Slice(x, s, e, axes, one) y = Relu(t) }",
         "{ y = Relu(x) }",
-        "agraph (float[a,3] x) => (float[a,3] y) <int64[1] s = {-3}, int64[1] e = {3}, int64[1] axes = {1}> "
-        "{ t = Slice(x, s, e, axes) y = Relu(t) }",
+        "agraph (float[a,3] x) => (float[a,3] y) <int64[1] s = {-3}, int64[1] e = {3}, "
+        "int64[1] axes = {1}> { t = Slice(x, s, e, axes) y = Relu(t) }",
         "{ y = Relu(x) }",
         "agraph (float[a,b] x) => (float[a,b] y) <int64[1] zero = {0}, int64[1] one = {1}> "
         "{ d = Shape(x) n = Gather(d, one) s = Slice(x, zero, n, one) y = Neg(s) }",
@@ -279,10 +338,13 @@ class IdentityTilePattern(_IdentityOperator):
     min_opset = 6
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        return g.op.Tile(x, g.constant("repeats", lambda repeats: (repeats == 1).all()))  # (1) none for a tensor of rank 0
+        # (1) none for a tensor of rank 0
+        return g.op.Tile(x, g.constant("repeats", lambda repeats: (repeats == 1).all()))
 
     examples = Example.only(
-        "agraph (float[a,b] x) => (float[a,b] y) <int64[2] r = {1, 1}> { t = Tile(x, r) y = Relu(t) }", "{ y = Relu(x) }"
+        "agraph (float[a,b] x) => (float[a,b] y) <int64[2] r = {1, 1}> { t = Tile(x, r) "
+        "y = Relu(t) }",
+        "{ y = Relu(x) }",
     )
 
 
@@ -291,14 +353,19 @@ class IdentityTransposePattern(_IdentityOperator):
 
     What: drops a Transpose that moves nothing.
     Refuses when:
-    1. an axis moves, or the permutation is not written and the rank is unknown, so that its default is unknown.
+    1. an axis moves, or the permutation is not written and the rank is unknown, so that its default
+       is unknown.
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        return g.op.Transpose(x, perm=lambda perm: perm is not None and perm == list(range(len(perm))))  # (1)
+        # (1)
+        return g.op.Transpose(
+            x, perm=lambda perm: perm is not None and perm == list(range(len(perm)))
+        )
 
     examples = Example.pairs(
-        "agraph (float[a,b,c] x) => (float[a,b,c] y) { t = Transpose <perm = [0, 1, 2]> (x) y = Relu(t) }",
+        "agraph (float[a,b,c] x) => (float[a,b,c] y) { t = Transpose <perm = [0, 1, 2]> (x) "
+        "y = Relu(t) }",
         "{ y = Relu(x) }",
         "agraph (float[a] x) => (float[a] y) { t = Transpose(x) y = Relu(t) }",
         "{ y = Relu(x) }",
@@ -325,11 +392,13 @@ class SplitOnePattern(_IdentityOperator):
 
     examples = (
         Example(
-            "agraph (float[a,4] x) => (float[a,4] y) { t = Split <axis = 1, num_outputs = 1> (x) y = Relu(t) }",
+            "agraph (float[a,4] x) => (float[a,4] y) { t = Split <axis = 1, num_outputs = 1> (x) "
+            "y = Relu(t) }",
             "{ y = Relu(x) }",
         ),
         Example(
-            "agraph (float[a,4] x) => (float[a,4] y) <int64[1] n = {4}> { t = Split <axis = 1> (x, n) y = Relu(t) }",
+            "agraph (float[a,4] x) => (float[a,4] y) <int64[1] n = {4}> { "
+            "t = Split <axis = 1> (x, n) y = Relu(t) }",
             "{ y = Relu(x) }",
             opset=13,
         ),
@@ -358,7 +427,8 @@ class ConcatOnePattern(_OneOperand):
     operators = ("Concat",)
 
     examples = Example.only(
-        "agraph (float[a,b] x) => (float[a,b] y) { t = Concat <axis = -1> (x) y = Relu(t) }", "{ y = Relu(x) }"
+        "agraph (float[a,b] x) => (float[a,b] y) { t = Concat <axis = -1> (x) y = Relu(t) }",
+        "{ y = Relu(x) }",
     )
 
 

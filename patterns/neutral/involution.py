@@ -25,12 +25,16 @@ class _Involution(_IdentityOperator):
 class NegNegPattern(_Involution):
     """Neg(Neg(x)) → x
 
-    What: drops a pair that cancels, bit for bit: the smallest integer is its own opposite both times.
+    What: drops a pair that cancels, bit for bit: the smallest integer is its own opposite both
+    times.
     """
 
     operator = "Neg"
 
-    examples = Example.only("agraph (float[a] x) => (float[a] y) { t = Neg(x) u = Neg(t) y = Relu(u) }", "{ y = Relu(x) }")
+    examples = Example.only(
+        "agraph (float[a] x) => (float[a] y) { t = Neg(x) u = Neg(t) y = Relu(u) }",
+        "{ y = Relu(x) }",
+    )
 
 
 class NotNotPattern(_Involution):
@@ -42,5 +46,6 @@ class NotNotPattern(_Involution):
     operator = "Not"
 
     examples = Example.only(
-        "agraph (bool[a] x, bool[a] z) => (bool[a] y) { t = Not(x) u = Not(t) y = And(u, z) }", "{ y = And(x, z) }"
+        "agraph (bool[a] x, bool[a] z) => (bool[a] y) { t = Not(x) u = Not(t) y = And(u, z) }",
+        "{ y = And(x, z) }",
     )

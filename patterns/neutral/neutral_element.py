@@ -21,7 +21,8 @@ class _NeutralElement(_IdentityOperator):
     What: drops an operation whose constant operand changes nothing.
     Why: each one reads and writes the whole tensor.
     Refuses when:
-    1. the constant may change the shape of the result by broadcasting (checked for all literals by the matcher).
+    1. the constant may change the shape of the result by broadcasting (checked for all literals by
+       the matcher).
     """
 
     operator: ClassVar[str]
@@ -36,7 +37,8 @@ class _NeutralElement(_IdentityOperator):
         tensors = f"agraph ({kind}[a,b] x) => ({kind}[a,b] y)"
         cls.examples = (
             Example(
-                f"{tensors} <{kind}[1] c = {{{cls.element:d}}}> {{ t = {cls.operator}(x, c) y = {reader}(t) }}",
+                f"{tensors} <{kind}[1] c = {{{cls.element:d}}}> {{ t = {cls.operator}(x, c) y = "
+                f"{reader}(t) }}",
                 f"{tensors} {{ y = {reader}(x) }}",
             ),
         )
@@ -45,7 +47,8 @@ class _NeutralElement(_IdentityOperator):
 class NeutralAddPattern(_NeutralElement):
     """x + 0 → x
 
-    What: drops an operation whose constant operand changes nothing; at most the sign of a zero is lost, since -0 + 0 is 0.
+    What: drops an operation whose constant operand changes nothing; at most the sign of a zero is
+    lost, since -0 + 0 is 0.
     """
 
     exactness = "rounding"
@@ -56,7 +59,8 @@ class NeutralSubPattern(_NeutralElement):
     """x - 0 → x
 
     Refuses when:
-    1. the constant may change the shape of the result by broadcasting (checked for all literals by the matcher).
+    1. the constant may change the shape of the result by broadcasting (checked for all literals by
+       the matcher).
     2. the constant is -0: x - (-0) is x + 0, which makes 0 of -0.
     """
 
@@ -85,8 +89,10 @@ class NeutralPowPattern(_NeutralElement):
     """x ** 1 → x
 
     Refuses when:
-    1. the constant may change the shape of the result by broadcasting (checked for all literals by the matcher).
-    2. x has integers of 64 bits, or an unknown type: onnxruntime computes the power of integers with 53 bits.
+    1. the constant may change the shape of the result by broadcasting (checked for all literals by
+       the matcher).
+    2. x has integers of 64 bits, or an unknown type: onnxruntime computes the power of integers
+       with 53 bits.
     """
 
     operator, element = "Pow", 1

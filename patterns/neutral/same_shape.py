@@ -15,7 +15,10 @@ class _SameShape(_IdentityOperator):
     """An operator that is an identity when it keeps the shape."""
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        return keeps_shape(g, m.nodes[0]) or self.none(m.nodes[0], msg="the shape changes or is unknown")  # (1)
+        # (1)
+        return keeps_shape(g, m.nodes[0]) or self.none(
+            m.nodes[0], msg="the shape changes or is unknown"
+        )
 
 
 class ReshapePattern(_SameShape):
@@ -31,7 +34,8 @@ class ReshapePattern(_SameShape):
         return g.op.Reshape(x, attributes=ANY)  # shape inference handles zeros and allowzero
 
     examples = Example.pairs(
-        "agraph (float[a,b,6] x) => (float[a,b,6] y) <int64[3] s = {0, -1, 6}> { t = Reshape(x, s) y = Relu(t) }",
+        "agraph (float[a,b,6] x) => (float[a,b,6] y) <int64[3] s = {0, -1, 6}> { "
+        "t = Reshape(x, s) y = Relu(t) }",
         "{ y = Relu(x) }",
         "agraph (float[a,6] x) => (float[a,6] y) <int64[1] six = {6}> "
         "{ n = Shape <end = 1> (x) s = Concat <axis = 0> (n, six) t = Reshape(x, s) y = Relu(t) }",
@@ -42,7 +46,8 @@ class ReshapePattern(_SameShape):
 class ExpandPattern(_SameShape):
     """Expand(x, shape of x) → x
 
-    What: drops an Expand to a shape that x has already, ones included; the dimensions may be symbols.
+    What: drops an Expand to a shape that x has already, ones included; the dimensions may be
+    symbols.
     Refuses when:
     1. the shape is unknown, or an axis may be stretched.
     """
@@ -53,7 +58,9 @@ class ExpandPattern(_SameShape):
         return g.op.Expand(x, shape)
 
     examples = Example.only(
-        "agraph (float[a,3] x) => (float[a,3] y) <int64[2] s = {1, 3}> { t = Expand(x, s) y = Relu(t) }", "{ y = Relu(x) }"
+        "agraph (float[a,3] x) => (float[a,3] y) <int64[2] s = {1, 3}> { t = Expand(x, s) "
+        "y = Relu(t) }",
+        "{ y = Relu(x) }",
     )
 
 
@@ -69,7 +76,9 @@ class IdentityFlattenPattern(_SameShape):
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.Flatten(x, attributes=ANY)
 
-    examples = Example.only("agraph (float[a,b] x) => (float[a,b] y) { t = Flatten(x) y = Relu(t) }", "{ y = Relu(x) }")
+    examples = Example.only(
+        "agraph (float[a,b] x) => (float[a,b] y) { t = Flatten(x) y = Relu(t) }", "{ y = Relu(x) }"
+    )
 
 
 class IdentitySqueezePattern(_SameShape):
@@ -78,16 +87,22 @@ class IdentitySqueezePattern(_SameShape):
     What: drops a Squeeze that removes nothing, and an Unsqueeze that adds nothing.
     Why: one node less.
     Refuses when:
-    1. the shape is unknown, or an axis may have size 1: a Squeeze without axes removes all of these.
+    1. the shape is unknown, or an axis may have size 1: a Squeeze without axes removes all of
+       these.
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        return g.op.Squeeze(x, attributes=ANY) if g.option("squeeze") else g.op.Unsqueeze(x, attributes=ANY)
+        return (
+            g.op.Squeeze(x, attributes=ANY)
+            if g.option("squeeze")
+            else g.op.Unsqueeze(x, attributes=ANY)
+        )
 
     examples = Example.pairs(
         "agraph (float[2,3] x) => (float[2,3] y) { t = Squeeze(x) y = Relu(t) }",
         "{ y = Relu(x) }",
-        "agraph (float[a,1] x) => (float[a,1] y) <int64[0] axes = {}> { t = Unsqueeze(x, axes) y = Relu(t) }",
+        "agraph (float[a,1] x) => (float[a,1] y) <int64[0] axes = {}> { t = Unsqueeze(x, axes) "
+        "y = Relu(t) }",
         "{ y = Relu(x) }",
     )
 
@@ -95,9 +110,11 @@ class IdentitySqueezePattern(_SameShape):
 class IdentityReducePattern(_SameShape):
     """ReduceSum, ReduceMean, ReduceMax, ReduceMin or ReduceProd of x over axes of size 1 → x
 
-    What: drops a reduction of single elements that keeps the axes, and one over no axis. Some kernels add up -0 alone to 0.
+    What: drops a reduction of single elements that keeps the axes, and one over no axis. Some
+    kernels add up -0 alone to 0.
     Refuses when:
-    1. the shape is unknown or changes: an axis that stays as it is although it was reduced had size 1.
+    1. the shape is unknown or changes: an axis that stays as it is although it was reduced had size
+       1.
     2. it is another reduction: a norm is not the element itself.
     3. it sums or multiplies integers of 64 bits, which onnxruntime does in double precision.
     """
@@ -114,8 +131,10 @@ class IdentityReducePattern(_SameShape):
         return super().validate_mapping(g, m)
 
     examples = Example.pairs(
-        "agraph (float[a,1] x) => (float[a,1] y) <int64[1] axes = {-1}> { t = ReduceMean(x, axes) y = Relu(t) }",
+        "agraph (float[a,1] x) => (float[a,1] y) <int64[1] axes = {-1}> { t = ReduceMean(x, axes) "
+        "y = Relu(t) }",
         "{ y = Relu(x) }",
-        "agraph (float[a,1] x) => (float[a,1] y) { t = ReduceSum <noop_with_empty_axes = 1> (x) y = Relu(t) }",
+        "agraph (float[a,1] x) => (float[a,1] y) { t = ReduceSum <noop_with_empty_axes = 1> (x) "
+        "y = Relu(t) }",
         "{ y = Relu(x) }",
     )

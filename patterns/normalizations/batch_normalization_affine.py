@@ -2,7 +2,16 @@
 
 from typing import Any
 
-from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    Constant,
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 from .._channels import per_channel
 from .._folding import Array, constant, doubles, rounded
@@ -15,10 +24,14 @@ class _BatchNormalizationAffine(EasyPatternOptimization):
     exactness = "rounding"
     min_opset = 9
 
-    def apply_pattern(self, g: PatternRewriter, x: str, scale: str | Array, bias: Array, **others: Any) -> str:
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, scale: str | Array, bias: Array, **others: Any
+    ) -> str:
         if others["instance"]:
             return g.op.InstanceNormalization(x, scale, bias, **others["attributes"])
-        return g.op.BatchNormalization(x, scale, bias, others["m"], others["v"], **others["attributes"])
+        return g.op.BatchNormalization(
+            x, scale, bias, others["m"], others["v"], **others["attributes"]
+        )
 
 
 class BatchNormalizationAddPattern(_BatchNormalizationAffine):
@@ -27,22 +40,34 @@ class BatchNormalizationAddPattern(_BatchNormalizationAffine):
     What: moves a constant for each channel into the bias; the same for InstanceNormalization.
     Why: saves one pass over the result.
     Refuses when:
-    1. the constant differs along another axis than the channels, would change the shape, or is not finite.
+    1. the constant differs along another axis than the channels, would change the shape, or is not
+       finite.
     2. the sums cancel, or leave the range of their type.
     """
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol, s: Symbol, o: Constant, m: Symbol, v: Symbol, c: Constant) -> Symbol:
+    def match_pattern(
+        self,
+        g: PatternBuilder,
+        x: Symbol,
+        s: Symbol,
+        o: Constant,
+        m: Symbol,
+        v: Symbol,
+        c: Constant,
+    ) -> Symbol:
         return g.op.Add(_any_normalization(g, x, s, o, m, v), c)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         shift = per_channel(g, m.c, g.info(m.x).rank, constant(g, m.o).size)  # (1)
         given, scale = doubles(g, m.o), doubles(g, m.s) if g.is_constant(m.s) else 0.0
-        bias = rounded(given + shift, constant(g, m.o).dtype, terms=(given, shift), beside=scale)  # (2)
+        # (2)
+        bias = rounded(given + shift, constant(g, m.o).dtype, terms=(given, shift), beside=scale)
         return m.derive(scale=m.s, bias=bias)
 
     examples = Example.only(
-        "agraph (float[n,2,h] x, float[2] s, float[2] m, float[2] v) => (float[n,2,h] y) "
-        "<float[2] o = {3, 4}, float[1,2,1] c = {2, 3}> { t = BatchNormalization(x, s, o, m, v) y = Add(c, t) }",
+        "agraph (float[n,2,h] x, float[2] s, float[2] m, float[2] v) "
+        "=> (float[n,2,h] y) <float[2] o = {3, 4}, float[1,2,1] c = {2, 3}> { "
+        "t = BatchNormalization(x, s, o, m, v) y = Add(c, t) }",
         "<float[2] o = {5, 7}> { y = BatchNormalization(x, s, o, m, v) }",
         ranges=(("v", 0.5, 2.0),),
     )
@@ -54,33 +79,51 @@ class BatchNormalizationMulPattern(_BatchNormalizationAffine):
     What: moves a constant for each channel into the parameters; the same for InstanceNormalization.
     Why: saves one pass over the result.
     Refuses when:
-    1. the constant differs along another axis than the channels, would change the shape, or is not finite.
+    1. the constant differs along another axis than the channels, would change the shape, or is not
+       finite.
     2. a new constant leaves the range of its type.
     """
 
     def match_pattern(
-        self, g: PatternBuilder, x: Symbol, s: Constant, o: Constant, m: Symbol, v: Symbol, c: Constant
+        self,
+        g: PatternBuilder,
+        x: Symbol,
+        s: Constant,
+        o: Constant,
+        m: Symbol,
+        v: Symbol,
+        c: Constant,
     ) -> Symbol:
-        return g.op.Mul(_any_normalization(g, x, s, o, m, v), c)  # mean and variance may be computed
+        # mean and variance may be computed
+        return g.op.Mul(_any_normalization(g, x, s, o, m, v), c)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         factor = per_channel(g, m.c, g.info(m.x).rank, constant(g, m.s).size)  # (1)
         scale = rounded(doubles(g, m.s) * factor, constant(g, m.s).dtype)  # (2)
-        return m.derive(scale=scale, bias=rounded(doubles(g, m.o) * factor, constant(g, m.o).dtype, terms=()))  # (2)
+        # (2)
+        return m.derive(
+            scale=scale, bias=rounded(doubles(g, m.o) * factor, constant(g, m.o).dtype, terms=())
+        )
 
     examples = Example.pairs(
-        "agraph (float[n,2,h] x, float[2] m, float[2] v) => (float[n,2,h] y) <float[2] s = {1, 2}, "
-        "float[2] o = {3, 4}, float[2,1] c = {2, 3}> { t = BatchNormalization(x, s, o, m, v) y = Mul(t, c) }",
+        "agraph (float[n,2,h] x, float[2] m, float[2] v) "
+        "=> (float[n,2,h] y) <float[2] s = {1, 2}, float[2] o = {3, 4}, float[2,1] c = {2, 3}> { "
+        "t = BatchNormalization(x, s, o, m, v) y = Mul(t, c) }",
         "<float[2] s = {2, 6}, float[2] o = {6, 12}> { y = BatchNormalization(x, s, o, m, v) }",
-        "agraph (float[n,2,h] x) => (float[n,2,h] y) <float[2] s = {1, 2}, float[2] o = {3, 4}, float[2,1] c = {2, 3}> "
-        "{ t = InstanceNormalization(x, s, o) y = Mul(t, c) }",
+        "agraph (float[n,2,h] x) => (float[n,2,h] y) <float[2] s = {1, 2}, float[2] o = {3, 4}, "
+        "float[2,1] c = {2, 3}> { t = InstanceNormalization(x, s, o) y = Mul(t, c) }",
         "<float[2] s = {2, 6}, float[2] o = {6, 12}> { y = InstanceNormalization(x, s, o) }",
         ranges=(("v", 0.5, 2.0),),
     )
 
 
-def _any_normalization(g: PatternBuilder, x: Symbol, s: Symbol | Constant, o: Constant, m: Symbol, v: Symbol) -> Symbol:
-    """BatchNormalization with mean and variance, or InstanceNormalization; captures all of its ``attributes``."""
+def _any_normalization(
+    g: PatternBuilder, x: Symbol, s: Symbol | Constant, o: Constant, m: Symbol, v: Symbol
+) -> Symbol:
+    """BatchNormalization with mean and variance, or InstanceNormalization.
+
+    Captures all of its ``attributes``.
+    """
     attributes = g.capture("attributes")
     if g.option("instance"):
         return g.op.InstanceNormalization(x, s, o, attributes=attributes)

@@ -5,7 +5,14 @@ from typing import ClassVar
 from onnx import TensorProto
 
 from xoptim.facts.dtypes import numpy_dtype
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+)
 from xoptim.match.trace import Constant, Optional, Symbol
 
 from .._folding import Array, doubles, rounded
@@ -29,10 +36,17 @@ class _CastNormalizationCast(EasyPatternOptimization):
     def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Constant) -> Symbol:
         return self.between_casts(g, x, scale)
 
-    def between_casts(self, g: PatternBuilder, x: Symbol, *parameters: Symbol | Constant | Optional) -> Symbol:
+    def between_casts(
+        self, g: PatternBuilder, x: Symbol, *parameters: Symbol | Constant | Optional
+    ) -> Symbol:
         """The operator in 32 bits, and what it is cast from and to."""
         normalize = getattr(g.op, self.operator)
-        y = normalize(g.op.Cast(x, to=TensorProto.FLOAT), *parameters, axis=g.capture("axis"), epsilon=g.capture("epsilon"))
+        y = normalize(
+            g.op.Cast(x, to=TensorProto.FLOAT),
+            *parameters,
+            axis=g.capture("axis"),
+            epsilon=g.capture("epsilon"),
+        )
         return g.op.Cast(y, to=g.capture("to"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
@@ -44,12 +58,15 @@ class _CastNormalizationCast(EasyPatternOptimization):
             parameters.append(rounded(doubles(g, m.bias), dtype, terms=()))  # (3)
         return m.derive(parameters=parameters)
 
-    def apply_pattern(self, g: PatternRewriter, x: str, parameters: list[Array], axis: int, epsilon: float) -> str:
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, parameters: list[Array], axis: int, epsilon: float
+    ) -> str:
         return str(getattr(g.op, self.operator)(x, *parameters, axis=axis, epsilon=epsilon))
 
 
 class CastLayerNormalizationCastPattern(_CastNormalizationCast):
-    """Cast(LayerNormalization(Cast(x, float), scale, bias), type of x) → LayerNormalization(x, scale, bias)
+    """Cast(LayerNormalization(Cast(x, float), scale, bias), type of x) → LayerNormalization(x,
+    scale, bias)
 
     Refuses when:
     1. the type of x is not a 16-bit float, or the second cast goes to another one.
@@ -71,10 +88,11 @@ class CastLayerNormalizationCastPattern(_CastNormalizationCast):
         return self.between_casts(g, x, scale, bias)
 
     examples = Example.only(
-        "agraph (float16[a,2] x) => (float16[a,2] y) <float[2] s = {2, 3}, float[2] b = {1, 0}> "
-        "{ w = Cast <to = 1> (x) t = LayerNormalization <epsilon = 0.001> (w, s, b) y = Cast <to = 10> (t) }",
-        "<float[2] s = {2, 3}, float[2] b = {1, 0}> { t = Cast <to = 10> (s) u = Cast <to = 10> (b) "
-        "y = LayerNormalization <axis = -1, epsilon = 0.001> (x, t, u) }",
+        "agraph (float16[a,2] x) => (float16[a,2] y) <float[2] s = {2, 3}, float[2] b = {1, 0}> { "
+        "w = Cast <to = 1> (x) t = LayerNormalization <epsilon = 0.001> (w, s, b) "
+        "y = Cast <to = 10> (t) }",
+        "<float[2] s = {2, 3}, float[2] b = {1, 0}> { t = Cast <to = 10> (s) "
+        "u = Cast <to = 10> (b) y = LayerNormalization <axis = -1, epsilon = 0.001> (x, t, u) }",
     )
 
 
@@ -87,15 +105,18 @@ class CastRMSNormalizationCastPattern(_CastNormalizationCast):
     min_opset = 23
 
     examples = Example.only(
-        "agraph (float16[a,2] x) => (float16[a,2] y) <float[2] s = {2, 3}> "
-        "{ w = Cast <to = 1> (x) t = RMSNormalization <epsilon = 0.001> (w, s) y = Cast <to = 10> (t) }",
-        "<float[2] s = {2, 3}> { t = Cast <to = 10> (s) y = RMSNormalization <axis = -1, epsilon = 0.001> (x, t) }",
+        "agraph (float16[a,2] x) => (float16[a,2] y) <float[2] s = {2, 3}> { "
+        "w = Cast <to = 1> (x) t = RMSNormalization <epsilon = 0.001> (w, s) "
+        "y = Cast <to = 10> (t) }",
+        "<float[2] s = {2, 3}> { t = Cast <to = 10> (s) "
+        "y = RMSNormalization <axis = -1, epsilon = 0.001> (x, t) }",
         opset=23,
     )
 
 
 class CastSimplifiedLayerNormalizationCastPattern(_CastNormalizationCast):
-    """Cast(SimplifiedLayerNormalization(Cast(x, float), scale), type of x) → SimplifiedLayerNormalization(x, scale)
+    """Cast(SimplifiedLayerNormalization(Cast(x, float), scale), type of x) →
+    SimplifiedLayerNormalization(x, scale)
 
     What: drops the casts around an operator that computes in 32 bits itself, below operator set 23.
     """
@@ -109,7 +130,9 @@ class CastSimplifiedLayerNormalizationCastPattern(_CastNormalizationCast):
     unchecked = ("SimplifiedLayerNormalization",)
 
     examples = Example.only(
-        "agraph (float16[a,2] x) => (float16[a,2] y) <float[2] s = {2, 3}> { w = Cast <to = 1> (x) "
-        "t = SimplifiedLayerNormalization <axis = -1, epsilon = 0.001> (w, s) y = Cast <to = 10> (t) }",
-        "<float[2] s = {2, 3}> { t = Cast <to = 10> (s) y = SimplifiedLayerNormalization <axis = -1, epsilon = 0.001> (x, t) }",
+        "agraph (float16[a,2] x) => (float16[a,2] y) <float[2] s = {2, 3}> { "
+        "w = Cast <to = 1> (x) t = SimplifiedLayerNormalization <axis = -1, epsilon = 0.001> (w, "
+        "s) y = Cast <to = 10> (t) }",
+        "<float[2] s = {2, 3}> { t = Cast <to = 10> (s) "
+        "y = SimplifiedLayerNormalization <axis = -1, epsilon = 0.001> (x, t) }",
     )

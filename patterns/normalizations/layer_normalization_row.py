@@ -3,52 +3,78 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    Optional,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 from .._folding import Array
 
 
 class LayerNormalizationRowPattern(EasyPatternOptimization):
-    """LayerNormalization(a + b, scale of shape (n), bias) → LayerNormalization(a + b, scale of shape (1, n), bias)
+    """LayerNormalization(a + b, scale of shape (n), bias) → LayerNormalization(a + b, scale of
+    shape (1, n), bias)
 
     What: stores the scale as a row. The results are the same.
-    Why: when onnxruntime loads a model, it fuses a sum and its normalization into an operator that was measured 6 to 8 times
-    slower than the two on the CPU; it leaves a scale alone that is a row. With one thread, a BERT takes 0.87 of the time of
-    the original instead of 0.98, a RoBERTa 0.81 instead of 0.97.
+    Why: when onnxruntime loads a model, it fuses a sum and its normalization into an operator that
+    was measured 6 to 8 times slower than the two on the CPU; it leaves a scale alone that is a row.
+    With one thread, a BERT takes 0.87 of the time of the original instead of 0.98, a RoBERTa 0.81
+    instead of 0.97.
     Refuses when:
-    1. onnxruntime would not fuse: x is not a sum with three axes in float or float16, or an output of the graph, or another
-       axis than the last one is normalized.
+    1. onnxruntime would not fuse: x is not a sum with three axes in float or float16, or an output
+       of the graph, or another axis than the last one is normalized.
     2. the scale is not a constant vector.
     """
 
-    # For one provider, like patterns of the phase `target`; but a stage of its own would cost a sweep over the whole graph.
+    # For one provider, like patterns of the phase `target`; but a stage of its own would cost a
+    # sweep over the whole graph.
     phase = "specialize"
     priority = 3
     min_opset = 7
     providers = ("cpu",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Symbol, bias: Optional) -> Symbol:
-        return g.op.LayerNormalization(x, scale, bias, axis=g.capture("axis"), epsilon=g.capture("epsilon"))
+        return g.op.LayerNormalization(
+            x, scale, bias, axis=g.capture("axis"), epsilon=g.capture("epsilon")
+        )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         before, info = g.node_before(m.x), g.info(m.x)
         if before is None or before.op_type != "Add" or before.domain or g.is_output(m.x):  # (1)
             return self.none(m.nodes[0], msg="not a sum, or one that is an output")
-        if info.rank != 3 or m.axis not in (-1, 2) or info.dtype not in (TensorProto.FLOAT, TensorProto.FLOAT16):  # (1)
-            return self.none(m.nodes[0], msg="not floats with three axes, or not normalized along the last one")
+        # (1)
+        if (
+            info.rank != 3
+            or m.axis not in (-1, 2)
+            or info.dtype not in (TensorProto.FLOAT, TensorProto.FLOAT16)
+        ):
+            return self.none(
+                m.nodes[0], msg="not floats with three axes, or not normalized along the last one"
+            )
         scale = g.get_computed_constant(m.scale)
         if scale is None or scale.ndim != 1:  # (2)
             return self.none(m.nodes[0], msg="the scale is not a constant vector")
         return m.derive(row=scale[np.newaxis], written=dict(m.nodes[0].attribute))
 
-    def apply_pattern(self, g: PatternRewriter, x: str, row: Array, bias: str, written: dict[str, Any]) -> str:
-        # The same attributes, as they are written: a layer whose input is not a sum keeps its own, and they may be compared.
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, row: Array, bias: str, written: dict[str, Any]
+    ) -> str:
+        # The same attributes, as they are written: a layer whose input is not a sum keeps its own,
+        # and they may be compared.
         return g.op.LayerNormalization(x, row, bias, **written)
 
     examples = Example.pairs(
-        "agraph (float[a,b,2] x, float[a,b,2] r, float[2] c) => (float[a,b,2] y) <float[2] s = {2, 3}> "
-        "{ t = Add(x, r) y = LayerNormalization <epsilon = 0.001> (t, s, c) }",
-        "<float[1,2] s = {2, 3}> { t = Add(x, r) y = LayerNormalization <epsilon = 0.001> (t, s, c) }",
+        "agraph (float[a,b,2] x, float[a,b,2] r, float[2] c) "
+        "=> (float[a,b,2] y) <float[2] s = {2, 3}> { t = Add(x, r) "
+        "y = LayerNormalization <epsilon = 0.001> (t, s, c) }",
+        "<float[1,2] s = {2, 3}> { t = Add(x, r) "
+        "y = LayerNormalization <epsilon = 0.001> (t, s, c) }",
         "agraph (float[a,b,2] x, float[2] r) => (float[a,b,2] y) <float[2] s = {2, 3}> "
         "{ t = Add(x, r) y = LayerNormalization(t, s) }",
         "<float[1,2] s = {2, 3}> { t = Add(x, r) y = LayerNormalization(t, s) }",

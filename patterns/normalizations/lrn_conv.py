@@ -2,17 +2,27 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dims import is_nonzero
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 from .._folding import Array
 
 
 class LRNConvPattern(EasyPatternOptimization):
-    """LRN(x, alpha=a, beta=0.75, bias=k, size=n) → x / t ** 0.75 with t = Conv(x², a / n, k) over n channels
+    """LRN(x, alpha=a, beta=0.75, bias=k, size=n) → x / t ** 0.75 with t = Conv(x², a / n, k) over n
+    channels
 
     What: spells the operator out; the power is Sqrt(t) · Sqrt(Sqrt(t)).
-    Why: measured 0.12 of the time of onnxruntime's CPU kernel, which takes half of the time of a GoogLeNet. AveragePool in
-    place of Conv takes longer, and ten times as long from operator set 19 on.
+    Why: measured 0.12 of the time of onnxruntime's CPU kernel, which takes half of the time of a
+    GoogLeNet. AveragePool in place of Conv takes longer, and ten times as long from operator set 19
+    on.
     Refuses when:
     1. the power is another one, t may be 0 or negative, or the number of channels is 1 or even.
     2. x is not an image of type float, or may be an empty one.
@@ -29,19 +39,39 @@ class LRNConvPattern(EasyPatternOptimization):
         # The schema's defaults are the values of AlexNet, but for the bias (1).
         alpha = g.capture("alpha", lambda value: value is None or 0 <= value <= 1, optional=True)
         bias = g.capture("bias", lambda value: value is None or value >= 0.01, optional=True)
-        return g.op.LRN(x, size=g.capture("size", lambda n: n > 1 and n % 2), alpha=alpha, bias=bias, beta=g.any_of(None, 0.75))
+        return g.op.LRN(
+            x,
+            size=g.capture("size", lambda n: n > 1 and n % 2),
+            alpha=alpha,
+            bias=bias,
+            beta=g.any_of(None, 0.75),
+        )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         shape = g.try_infer_shape(m.x) or ()
-        if len(shape) != 4 or not all(map(is_nonzero, shape[1:])) or g.try_infer_type(m.x) != TensorProto.FLOAT:  # (2)
+        # (2)
+        if (
+            len(shape) != 4
+            or not all(map(is_nonzero, shape[1:]))
+            or g.try_infer_type(m.x) != TensorProto.FLOAT
+        ):
             return self.none(m.nodes[0], msg="not an image of floats, or an image may be empty")
-        weights = np.full((1, 1, m.size, 1, 1), g.get_attribute(m.nodes[0], "alpha") / m.size, np.float32)
-        return m.derive(weights=weights, offset=np.array([g.get_attribute(m.nodes[0], "bias")], np.float32))
+        weights = np.full(
+            (1, 1, m.size, 1, 1), g.get_attribute(m.nodes[0], "alpha") / m.size, np.float32
+        )
+        return m.derive(
+            weights=weights, offset=np.array([g.get_attribute(m.nodes[0], "bias")], np.float32)
+        )
 
-    def apply_pattern(self, g: PatternRewriter, x: str, size: int, weights: Array, offset: Array) -> str:
-        # The operator, too, squares before it multiplies by a: both leave the range of the type at the same numbers.
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, size: int, weights: Array, offset: Array
+    ) -> str:
+        # The operator, too, squares before it multiplies by a: both leave the range of the type at
+        # the same numbers.
         squares = g.op.Unsqueeze(g.op.Mul(x, x), axes=[1])
-        sums = g.op.Conv(squares, weights, offset, kernel_shape=[size, 1, 1], pads=[size // 2, 0, 0] * 2)
+        sums = g.op.Conv(
+            squares, weights, offset, kernel_shape=[size, 1, 1], pads=[size // 2, 0, 0] * 2
+        )
         root = g.op.Sqrt(g.op.Squeeze(sums, axes=[1]))
         return str(g.op.Div(x, g.op.Mul(root, g.op.Sqrt(root))))
 
@@ -52,4 +82,6 @@ class LRNConvPattern(EasyPatternOptimization):
         f"<int64[1] i = {{1}}, {_weights}> {{ q = Mul(x, x) u = Unsqueeze(q, i) "
         f"m = {_conv} t = Squeeze(m, i) r = Sqrt(t) v = Sqrt(r) p = Mul(r, v) y = Div(x, p) }}"
     )
-    examples = Example.only(f"{_start} {{ y = LRN <size = 5, alpha = 0.25, bias = 2.0> (x) }}", f"{_start} {_after}")
+    examples = Example.only(
+        f"{_start} {{ y = LRN <size = 5, alpha = 0.25, bias = 2.0> (x) }}", f"{_start} {_after}"
+    )

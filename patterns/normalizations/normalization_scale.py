@@ -7,7 +7,15 @@ import numpy as np
 
 from xoptim.facts.errors import Declined
 from xoptim.facts.shapes import Shape
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 from .._folding import Array, constant, doubles, rounded
 from .._shapes import uniform_value
@@ -25,7 +33,9 @@ def trailing_shape(g: GraphView, x: str, axes: Sequence[int]) -> Shape | None:
 
 
 def same_trailing(g: GraphView, parameter: str, like: str, x: str) -> bool:
-    """Whether a parameter of the normalized tensor x has the shape of another one, or is a constant that broadcasts to it."""
+    """Whether a parameter of the normalized tensor x has the shape of another one, or is a constant
+    that broadcasts to it.
+    """
     given, wanted, rank = g.try_infer_shape(parameter), g.try_infer_shape(like), g.info(x).rank
     if given is None or wanted is None or rank is None or len(wanted) > rank:
         return False
@@ -35,7 +45,9 @@ def same_trailing(g: GraphView, parameter: str, like: str, x: str) -> bool:
         return False
     aligned = given[max(0, len(given) - len(wanted)) :]
     leading = given[: len(given) - len(aligned)]
-    return all(d == 1 for d in leading) and all(d in (1, w) for d, w in zip(aligned[::-1], wanted[::-1], strict=False))
+    return all(d == 1 for d in leading) and all(
+        d in (1, w) for d, w in zip(aligned[::-1], wanted[::-1], strict=False)
+    )
 
 
 @np.errstate(all="ignore")
@@ -50,21 +62,29 @@ def multiplied(g: GraphView, parameter: str, factor: str) -> Array | str:
     """
     if not g.is_constant(factor) or not g.is_constant(parameter):
         number = uniform_value(g, parameter)
-        if number is None or number != 1 or g.try_infer_shape(factor) != g.try_infer_shape(parameter):
+        if (
+            number is None
+            or number != 1
+            or g.try_infer_shape(factor) != g.try_infer_shape(parameter)
+        ):
             raise Declined(f"{factor!r} or {parameter!r} is not constant, and the scale is not 1")
         return factor
     given = constant(g, parameter)
-    return rounded(np.asarray(doubles(g, parameter) * doubles(g, factor)).reshape(given.shape), given.dtype)
+    return rounded(
+        np.asarray(doubles(g, parameter) * doubles(g, factor)).reshape(given.shape), given.dtype
+    )
 
 
 @np.errstate(all="ignore")
 def shifted(g: GraphView, bias: str, shift: str, like: str) -> Array | str:
-    """A bias of a normalization, or none, plus a shift that `same_trailing` accepts, as a constant of the shape of the scale.
+    """A bias of a normalization, or none, plus a shift that `same_trailing` accepts, as a constant
+    of the shape of the scale.
 
     It is the shift itself when that is computed and there is no bias.
 
     Raises:
-        Declined: when the shift is computed and there is a bias, or the constant leaves the range of its type.
+        Declined: when the shift is computed and there is a bias, or the constant leaves the range
+            of its type.
     """
     if not bias and not g.is_constant(shift):
         return shift
@@ -99,20 +119,26 @@ class _NormalizationScale(EasyPatternOptimization):
             f"{start}) => (float[a,2] y) <float[2] s = {{2, 3}}, float[1,2] f = {{4, 5}}> "
             f"{{ t = {normalize} (x, s) y = Mul(f, t) }}",
             f"<float[2] s = {{8, 15}}> {{ y = {normalize} (x, s) }}",
-            f"{start}, float[2] f) => (float[a,2] y) <float[2] s = {{1, 1}}> {{ t = {normalize} (x, s) y = Mul(t, f) }}",
+            f"{start}, float[2] f) => (float[a,2] y) <float[2] s = {{1, 1}}> {{ "
+            f"t = {normalize} (x, s) y = Mul(t, f) }}",
             f"{{ y = {normalize} (x, f) }}",
             opset=max(18, cls.min_opset),
         )
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Symbol, factor: Symbol) -> Symbol:
-        return g.op.Mul(getattr(g.op, self.operator)(x, scale, attributes=g.capture("attributes")), factor)  # (3)
+        # (3)
+        return g.op.Mul(
+            getattr(g.op, self.operator)(x, scale, attributes=g.capture("attributes")), factor
+        )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if not same_trailing(g, m.factor, m.scale, m.x):  # (1)
             return self.none(m.nodes[1], msg="the factor has another shape than the scale")
         return m.derive(product=multiplied(g, m.scale, m.factor))  # (2)
 
-    def apply_pattern(self, g: PatternRewriter, x: str, product: Array | str, attributes: dict[str, Any]) -> str:
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, product: Array | str, attributes: dict[str, Any]
+    ) -> str:
         return str(getattr(g.op, self.operator)(x, product, **attributes))
 
 
@@ -140,9 +166,11 @@ class RMSNormalizationMulPattern(_NormalizationScale):
 
 
 class SimplifiedLayerNormalizationMulPattern(_NormalizationScale):
-    """SimplifiedLayerNormalization(x, scale) · factor → SimplifiedLayerNormalization(x, scale · factor)
+    """SimplifiedLayerNormalization(x, scale) · factor → SimplifiedLayerNormalization(x, scale ·
+    factor)
 
-    What: multiplies while the tensor is normalized, by the operator that onnxruntime has below operator set 23.
+    What: multiplies while the tensor is normalized, by the operator that onnxruntime has below
+    operator set 23.
     """
 
     phase = "target"

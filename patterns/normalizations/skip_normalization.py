@@ -5,12 +5,22 @@ from typing import ClassVar
 
 from onnx import TensorProto
 
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, runs
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    runs,
+)
 from xoptim.match.trace import Optional, Symbol
 
 
 class _SkipNormalization(EasyPatternOptimization):
-    """A sum of two or three tensors and its normalization, for which onnxruntime has one `operator`."""
+    """A sum of two or three tensors and its normalization, for which onnxruntime has one
+    `operator`.
+    """
 
     phase = "target"
     priority = 2
@@ -23,16 +33,24 @@ class _SkipNormalization(EasyPatternOptimization):
 
     def total(self, g: PatternBuilder, x: Symbol, skip: Symbol, added: Symbol) -> Symbol:
         """The sum, in any arrangement; it may be read elsewhere too."""
-        return g.op.Add(x, skip, added, associative=True) if g.option("biased") else g.op.Add(x, skip)
+        return (
+            g.op.Add(x, skip, added, associative=True) if g.option("biased") else g.op.Add(x, skip)
+        )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         rank = g.info(m.x).rank
-        if rank not in (2, 3) or not self.adds(g, m.x, m.skip) or m.axis not in (-1, rank - 1):  # (1)
-            return self.none(m.nodes[0], msg="not a sum of two tensors with the same two or three axes")
+        # (1)
+        if rank not in (2, 3) or not self.adds(g, m.x, m.skip) or m.axis not in (-1, rank - 1):
+            return self.none(
+                m.nodes[0], msg="not a sum of two tensors with the same two or three axes"
+            )
         vectors = (m.scale, m.get("bias"), m.added if m.biased else "")
         if any(g.try_infer_shape(name) != g.get_shape(m.x)[-1:] for name in vectors if name):  # (2)
             return self.none(m.nodes[-1], msg="scale or bias is not a vector of the same length")
-        if g.try_infer_type(m.x) == TensorProto.DOUBLE or not runs(g, self.operator, m.x, "com.microsoft"):  # (3)
+        # (3)
+        if g.try_infer_type(m.x) == TensorProto.DOUBLE or not runs(
+            g, self.operator, m.x, "com.microsoft"
+        ):
             return self.none(m.nodes[-1], msg="no kernel for the type")
         return m.derive(alone=g.is_exclusive(m.outputs[0]))
 
@@ -40,22 +58,31 @@ class _SkipNormalization(EasyPatternOptimization):
         """Whether the operator adds a tensor to x."""
         return g.same_shape(x, skip)
 
-    def fused(self, g: PatternRewriter, operands: Sequence[str | None], epsilon: float, alone: bool) -> tuple[str | None, str]:
-        """The fourth result is the sum, where something else reads it; the second and third are for training."""
+    def fused(
+        self, g: PatternRewriter, operands: Sequence[str | None], epsilon: float, alone: bool
+    ) -> tuple[str | None, str]:
+        """The fourth result is the sum, where something else reads it.
+
+        The second and third are for training.
+        """
         outputs = [g.unique_name("normalized"), "", "", g.unique_name("sum")]
         given = outputs[:1] if alone else outputs
-        getattr(g.op, self.operator)(*operands, domain="com.microsoft", outputs=given, epsilon=epsilon)
+        getattr(g.op, self.operator)(
+            *operands, domain="com.microsoft", outputs=given, epsilon=epsilon
+        )
         return (None if alone else outputs[3]), outputs[0]
 
 
 class SkipLayerNormalizationPattern(_SkipNormalization):
-    """LayerNormalization(x + skip [+ b], scale, bias) → com.microsoft.SkipLayerNormalization(x, skip, scale, bias, [b])
+    """LayerNormalization(x + skip [+ b], scale, bias) → com.microsoft.SkipLayerNormalization(x,
+    skip, scale, bias, [b])
 
     What: one operator instead of two or three, which returns the sum as well.
-    Why: one kernel launch instead of two or three; not on the CPU, where it was measured 8 times slower.
+    Why: one kernel launch instead of two or three; not on the CPU, where it was measured 8 times
+    slower.
     Refuses when:
-    1. the operands of the sum are not known to have the same two or three axes (the first of three may be 1 in one of them, or
-       missing), or it is not the last one that is normalized.
+    1. the operands of the sum are not known to have the same two or three axes (the first of three
+       may be 1 in one of them, or missing), or it is not the last one that is normalized.
     2. scale, bias or b are not vectors as long as that axis.
     3. the provider has no kernel for the type.
     """
@@ -69,23 +96,42 @@ class SkipLayerNormalizationPattern(_SkipNormalization):
         return repeated or super().adds(g, x, skip)
 
     def match_pattern(
-        self, g: PatternBuilder, x: Symbol, skip: Symbol, added: Symbol, scale: Symbol, bias: Optional
+        self,
+        g: PatternBuilder,
+        x: Symbol,
+        skip: Symbol,
+        added: Symbol,
+        scale: Symbol,
+        bias: Optional,
     ) -> tuple[Symbol, Symbol]:
         total = self.total(g, x, skip, added)
-        return total, g.op.LayerNormalization(total, scale, bias, axis=g.capture("axis"), epsilon=g.capture("epsilon"))
+        return total, g.op.LayerNormalization(
+            total, scale, bias, axis=g.capture("axis"), epsilon=g.capture("epsilon")
+        )
 
     def apply_pattern(
-        self, g: PatternRewriter, x: str, skip: str, scale: str, bias: str, added: str | None, epsilon: float, alone: bool
+        self,
+        g: PatternRewriter,
+        x: str,
+        skip: str,
+        scale: str,
+        bias: str,
+        added: str | None,
+        epsilon: float,
+        alone: bool,
     ) -> tuple[str | None, str]:
         return self.fused(g, (x, skip, scale, bias or None, added), epsilon, alone)
 
     _start = "agraph (float[a,b,4] x, float[a,b,4] r, float[4] s, float[4] c) =>"
     examples = Example.pairs(
-        f"{_start} (float[a,b,4] y, float[a,b,4] z) {{ z = Add(x, r) y = LayerNormalization <epsilon = 0.001> (z, s, c) }}",
+        f"{_start} (float[a,b,4] y, float[a,b,4] z) {{ z = Add(x, r) "
+        "y = LayerNormalization <epsilon = 0.001> (z, s, c) }",
         '{ y, "", "", z = com.microsoft.SkipLayerNormalization <epsilon = 0.001> (x, r, s, c) }',
-        "agraph (float[a,4] x, float[a,4] r, float[4] s) => (float[a,4] y) <float[4] b = {1, 2, 3, 4}> "
-        "{ t = Add(x, b) z = Add(t, r) y = LayerNormalization <epsilon = 0.001> (z, s) }",
-        '<float[4] b = {1, 2, 3, 4}> { y = com.microsoft.SkipLayerNormalization <epsilon = 0.001> (x, r, s, "", b) }',
+        "agraph (float[a,4] x, float[a,4] r, float[4] s) "
+        "=> (float[a,4] y) <float[4] b = {1, 2, 3, 4}> { t = Add(x, b) z = Add(t, r) "
+        "y = LayerNormalization <epsilon = 0.001> (z, s) }",
+        "<float[4] b = {1, 2, 3, 4}> { y = com.microsoft.SkipLayerNormalization <epsilon = 0.001>"
+        ' (x, r, s, "", b) }',
         "agraph (float[a,b,4] x, float[1,b,4] r, float[4] s) => (float[a,b,4] y) "
         "{ z = Add(r, x) y = LayerNormalization <epsilon = 0.001> (z, s) }",
         "{ y = com.microsoft.SkipLayerNormalization <epsilon = 0.001> (x, r, s) }",
@@ -93,39 +139,56 @@ class SkipLayerNormalizationPattern(_SkipNormalization):
 
 
 class SkipSimplifiedLayerNormalizationPattern(_SkipNormalization):
-    """RMSNormalization(x + skip [+ b], scale) → com.microsoft.SkipSimplifiedLayerNormalization(x, skip, scale, [b])
+    """RMSNormalization(x + skip [+ b], scale) → com.microsoft.SkipSimplifiedLayerNormalization(x,
+    skip, scale, [b])
 
-    What: one operator instead of two or three, which returns the sum as well; the same for SimplifiedLayerNormalization,
-    which onnxruntime has below operator set 23.
-    Why: one kernel launch instead of two or three; not on the CPU, where it was measured 2 times slower.
+    What: one operator instead of two or three, which returns the sum as well; the same for
+    SimplifiedLayerNormalization, which onnxruntime has below operator set 23.
+    Why: one kernel launch instead of two or three; not on the CPU, where it was measured 2 times
+    slower.
     Refuses when:
-    1. the operands of the sum are not known to have the same two or three axes, or it is not the last one that is normalized.
+    1. the operands of the sum are not known to have the same two or three axes, or it is not the
+       last one that is normalized.
     2. scale or b are not vectors as long as that axis.
     3. the provider has no kernel for the type.
     """
 
     operator = "SkipSimplifiedLayerNormalization"
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol, skip: Symbol, added: Symbol, scale: Symbol) -> tuple[Symbol, Symbol]:
-        normalize = getattr(g.op, g.choice("normalization", "RMSNormalization", "SimplifiedLayerNormalization"))
+    def match_pattern(
+        self, g: PatternBuilder, x: Symbol, skip: Symbol, added: Symbol, scale: Symbol
+    ) -> tuple[Symbol, Symbol]:
+        normalize = getattr(
+            g.op, g.choice("normalization", "RMSNormalization", "SimplifiedLayerNormalization")
+        )
         total = self.total(g, x, skip, added)
         return total, normalize(total, scale, axis=g.capture("axis"), epsilon=g.capture("epsilon"))
 
     def apply_pattern(
-        self, g: PatternRewriter, x: str, skip: str, scale: str, added: str | None, epsilon: float, alone: bool
+        self,
+        g: PatternRewriter,
+        x: str,
+        skip: str,
+        scale: str,
+        added: str | None,
+        epsilon: float,
+        alone: bool,
     ) -> tuple[str | None, str]:
         return self.fused(g, (x, skip, scale, added), epsilon, alone)
 
     _start = "agraph (float[a,b,4] x, float[a,b,4] r, float[4] s) =>"
     examples = (
         Example(
-            f"{_start} (float[a,b,4] y, float[a,b,4] z) {{ z = Add(x, r) y = RMSNormalization <epsilon = 0.001> (z, s) }}",
-            '{ y, "", "", z = com.microsoft.SkipSimplifiedLayerNormalization <epsilon = 0.001> (x, r, s) }',
+            f"{_start} (float[a,b,4] y, float[a,b,4] z) {{ z = Add(x, r) "
+            "y = RMSNormalization <epsilon = 0.001> (z, s) }",
+            '{ y, "", "", z = com.microsoft.SkipSimplifiedLayerNormalization <epsilon = 0.001> (x,'
+            " r, s) }",
             opset=23,
         ),
         Example(
-            f"{_start} (float[a,b,4] y) <float[4] b = {{1, 2, 3, 4}}> "
-            "{ t = Add(x, b) z = Add(t, r) y = SimplifiedLayerNormalization <axis = -1, epsilon = 0.001> (z, s) }",
-            "<float[4] b = {1, 2, 3, 4}> { y = com.microsoft.SkipSimplifiedLayerNormalization <epsilon = 0.001> (x, r, s, b) }",
+            f"{_start} (float[a,b,4] y) <float[4] b = {{1, 2, 3, 4}}> {{ t = Add(x, b) "
+            "z = Add(t, r) y = SimplifiedLayerNormalization <axis = -1, epsilon = 0.001> (z, s) }",
+            "<float[4] b = {1, 2, 3, 4}> { "
+            "y = com.microsoft.SkipSimplifiedLayerNormalization <epsilon = 0.001> (x, r, s, b) }",
         ),
     )

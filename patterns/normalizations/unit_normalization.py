@@ -3,7 +3,9 @@ from typing import Final
 from xoptim.facts.assumptions import UNIT_ERROR
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, Symbol
 
-_HEAD: Final = '<metadata_props: ["xoptim.assumptions" : "unit(x)"]> agraph (float[n,4] x) => (float[n,4] y)'
+_HEAD: Final = (
+    '<metadata_props: ["xoptim.assumptions" : "unit(x)"]> agraph (float[n,4] x) => (float[n,4] y)'
+)
 """Of the examples: what the input is assumed to be."""
 
 
@@ -15,9 +17,11 @@ class UnitNormalizationPattern(EasyPatternOptimization):
     """x / max(‖x‖, ε) → x for vectors of length 1
 
     What: drops the division, or LpNormalization, that gives vectors the length that they have.
-    Why: embeddings are often stored normalized, and are normalized again by the model that compares them.
+    Why: embeddings are often stored normalized, and are normalized again by the model that compares
+    them.
     Refuses when:
-    1. x is not assumed to hold vectors of length 1 (``--assume 'unit(x)'``), to within 1 %; results may differ by 1 %.
+    1. x is not assumed to hold vectors of length 1 (``--assume 'unit(x)'``), to within 1 %; results
+       may differ by 1 %.
     2. the length is not the Euclidean one along the last axis, or its lower bound has an effect.
     """
 
@@ -38,7 +42,9 @@ class UnitNormalizationPattern(EasyPatternOptimization):
         axes, rank = (m.axis,) if m.operator else m.axes, g.info(m.x).rank
         if len(axes) != 1 or axes[0] not in (-1, (rank or 0) - 1):  # (2)
             return self.none(m.nodes[0], msg="the length is not the one along the last axis")
-        other = f"the vectors may have other lengths than 1: --assume 'unit({m.x})' says so of an input"
+        other = (
+            f"the vectors may have other lengths than 1: --assume 'unit({m.x})' says so of an input"
+        )
         return g.assumes("unit", m.x) or self.none(m.nodes[0], msg=other)  # (1)
 
     def apply_pattern(self, g: object, x: str) -> str:

@@ -1,4 +1,6 @@
-"""Operators that are computed in 16 bits, and the operands and results that have this type there."""
+"""Operators that are computed in 16 bits, and the operands and results that have this type
+there.
+"""
 
 from typing import Final, NamedTuple
 
@@ -14,12 +16,37 @@ from .._nodes import is_op
 
 SUMS: Final = (
     *("Attention", "Conv", "ConvTranspose", "Einsum", "Gemm", "MatMul"),
-    *("com.microsoft::Attention", "com.microsoft::FusedMatMul", "com.microsoft::MultiHeadAttention"),
+    *(
+        "com.microsoft::Attention",
+        "com.microsoft::FusedMatMul",
+        "com.microsoft::MultiHeadAttention",
+    ),
 )
 """Operators for whose sake others are computed in 16 bits."""
 OTHERS: Final = (
-    *("Abs", "Add", "AveragePool", "BatchNormalization", "Celu", "Clip", "Concat", "DepthToSpace", "Div", "Elu", "Erf"),
-    *("Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Gelu", "GlobalAveragePool", "GlobalMaxPool"),
+    *(
+        "Abs",
+        "Add",
+        "AveragePool",
+        "BatchNormalization",
+        "Celu",
+        "Clip",
+        "Concat",
+        "DepthToSpace",
+        "Div",
+        "Elu",
+        "Erf",
+    ),
+    *(
+        "Expand",
+        "Flatten",
+        "Gather",
+        "GatherElements",
+        "GatherND",
+        "Gelu",
+        "GlobalAveragePool",
+        "GlobalMaxPool",
+    ),
     *(
         "GroupNormalization",
         "HardSigmoid",
@@ -30,26 +57,81 @@ OTHERS: Final = (
         "LRN",
         "LayerNormalization",
     ),
-    *("LeakyRelu", "LogSoftmax", "Max", "MaxPool", "Mean", "Min", "Mish", "Mul", "Neg", "PRelu", "Pad", "RMSNormalization"),
-    *("ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "Relu", "Reshape", "Resize", "RotaryEmbedding", "Selu", "Sigmoid"),
-    *("SimplifiedLayerNormalization", "Slice", "Softmax", "Softplus", "Softsign", "SpaceToDepth", "Split", "Squeeze", "Sub"),
-    *("Sum", "Swish", "Tanh", "ThresholdedRelu", "Tile", "Transpose", "Trilu", "Unsqueeze", "Where"),
-    *("com.microsoft::BiasGelu", "com.microsoft::FastGelu", "com.microsoft::Gelu", "com.microsoft::QuickGelu"),
+    *(
+        "LeakyRelu",
+        "LogSoftmax",
+        "Max",
+        "MaxPool",
+        "Mean",
+        "Min",
+        "Mish",
+        "Mul",
+        "Neg",
+        "PRelu",
+        "Pad",
+        "RMSNormalization",
+    ),
+    *(
+        "ReduceMax",
+        "ReduceMean",
+        "ReduceMin",
+        "ReduceSum",
+        "Relu",
+        "Reshape",
+        "Resize",
+        "RotaryEmbedding",
+        "Selu",
+        "Sigmoid",
+    ),
+    *(
+        "SimplifiedLayerNormalization",
+        "Slice",
+        "Softmax",
+        "Softplus",
+        "Softsign",
+        "SpaceToDepth",
+        "Split",
+        "Squeeze",
+        "Sub",
+    ),
+    *(
+        "Sum",
+        "Swish",
+        "Tanh",
+        "ThresholdedRelu",
+        "Tile",
+        "Transpose",
+        "Trilu",
+        "Unsqueeze",
+        "Where",
+    ),
+    *(
+        "com.microsoft::BiasGelu",
+        "com.microsoft::FastGelu",
+        "com.microsoft::Gelu",
+        "com.microsoft::QuickGelu",
+    ),
     *("com.microsoft::RotaryEmbedding", "com.microsoft::SkipLayerNormalization"),
     "com.microsoft::SkipSimplifiedLayerNormalization",
 )
 """Operators that go along.
 
-Not among them are those that leave the range or lose digits of small numbers (Exp, Pow, Reciprocal, Sqrt), that make large
-errors of small ones (angles of Sin and Cos, Log), that count (CumSum, Range), or that take one of several ways (Floor).
+Not among them are those that leave the range or lose digits of small numbers (Exp, Pow, Reciprocal,
+Sqrt), that make large errors of small ones (angles of Sin and Cos, Log), that count (CumSum,
+Range), or that take one of several ways (Floor).
 """
 LARGEST: Final = 2.0**15
 """Larger numbers are near the end of the type, which is 65504."""
 _MASKING: Final = ("Add", "Mul", "Sub", "Where")
 _MASKED = 2.0**14
-"""Takes their place: the function of Softmax is 0 there, and the sum of two stays within the range."""
+"""Takes their place: the function of Softmax is 0 there, and the sum of two stays within the
+range.
+"""
 _SMALLEST = 2.0**-14
-"""Smaller numbers have fewer digits in 16 bits. They matter where they are alone, as one that keeps from dividing by 0."""
+"""Smaller numbers have fewer digits in 16 bits.
+
+They matter where they are alone, as one that keeps from dividing by 0.
+"""
 _TYPES = (TensorProto.FLOAT, TensorProto.FLOAT16)
 
 
@@ -61,11 +143,18 @@ class Halved(NamedTuple):
 
 
 def halved(g: GraphView, node: Node) -> Halved | None:
-    """The places where a node has 32-bit floats and may have 16 bits; ``None`` when some cannot, or there is no such kernel."""
+    """The places where a node has 32-bit floats and may have 16 bits.
+
+    ``None`` when some cannot, or there is no such kernel.
+    """
     counts = len(node.input), len(node.output)
     free = convertible_places(node.op_type, node.domain, node.opset, counts, _TYPES)
     operands, results = (
-        [place for place, name in enumerate(names) if name and g.try_infer_type(name) == TensorProto.FLOAT]
+        [
+            place
+            for place, name in enumerate(names)
+            if name and g.try_infer_type(name) == TensorProto.FLOAT
+        ]
         for names in (node.input, node.output)
     )
     operands = [place for place in operands if place in free[0]]
@@ -77,7 +166,9 @@ def halved(g: GraphView, node: Node) -> Halved | None:
 
 
 def half_of(g: GraphView, name: str) -> str | Array | None:
-    """A 32-bit tensor in 16 bits, where that loses nothing: the tensor that a Cast reads, or a constant."""
+    """A 32-bit tensor in 16 bits, where that loses nothing: the tensor that a Cast reads, or a
+    constant.
+    """
     node = g.node_before(name)
     if is_op(node, "Cast") and g.try_infer_type(node.input[0]) == TensorProto.FLOAT16:
         return node.input[0]
@@ -90,9 +181,15 @@ def half_of(g: GraphView, name: str) -> str | Array | None:
 
 
 def fits(g: GraphView, name: str, reader: Node) -> bool:
-    """Whether a tensor may be rounded: not a constant that 16 bits do not hold, nor whole numbers, which must stay exact."""
+    """Whether a tensor may be rounded: not a constant that 16 bits do not hold, nor whole numbers,
+    which must stay exact.
+    """
     node = g.node_before(name)
-    if is_op(node, "Cast") and g.try_infer_type(node.input[0]) not in (*_TYPES, TensorProto.BOOL, TensorProto.DOUBLE):
+    if is_op(node, "Cast") and g.try_infer_type(node.input[0]) not in (
+        *_TYPES,
+        TensorProto.BOOL,
+        TensorProto.DOUBLE,
+    ):
         return False
     return not g.is_constant(name) or _is_held(constant(g, name), reader)
 
@@ -130,11 +227,15 @@ def is_rounded(g: GraphView, name: str) -> bool:
     """Whether only Casts to 16 bits read a result."""
     readers = g.next_nodes(name)
     is_inside = bool(readers) and not g.is_output(name) and not g.is_used_by_subgraph(name)
-    return is_inside and all(is_op(each, "Cast") and each.get_attribute("to") == TensorProto.FLOAT16 for each in readers)
+    return is_inside and all(
+        is_op(each, "Cast") and each.get_attribute("to") == TensorProto.FLOAT16 for each in readers
+    )
 
 
 def recreated(g: PatternRewriter, node: Node, operands: list[str], results: list[str]) -> Node:
-    """The same operator with other operands and results, and with its name: reports find it by that."""
+    """The same operator with other operands and results, and with its name: reports find it by
+    that.
+    """
     made = g.make_node(node.op_type, operands, results, domain=node.domain, **node.attribute)
     made.name = node.name
     return made

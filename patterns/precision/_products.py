@@ -1,4 +1,6 @@
-"""Products of a tensor by constant weights, in all forms in which exporters and optimizers write them."""
+"""Products of a tensor by constant weights, in all forms in which exporters and optimizers write
+them.
+"""
 
 from collections.abc import Callable
 from typing import ClassVar, NamedTuple
@@ -7,7 +9,17 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.operators import has_kernel
-from xoptim.match import ANY, EasyPatternOptimization, GraphView, Match, Node, Optional, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    ANY,
+    EasyPatternOptimization,
+    GraphView,
+    Match,
+    Node,
+    Optional,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 from xoptim.match.axes import permutation
 from xoptim.match.rounding import RoundingPattern
 
@@ -41,7 +53,10 @@ class Product(NamedTuple):
 
 
 def product(g: GraphView, node: Node) -> Product | None:
-    """The product that a node computes; ``None`` unless it is one of 32-bit floats by constant weights, and not scaled."""
+    """The product that a node computes.
+
+    ``None`` unless it is one of 32-bit floats by constant weights, and not scaled.
+    """
     x, name = node.input[:2]
     is_turned = bool(node.get_attribute("transB", 0))
     above = g.node_before(name)
@@ -84,10 +99,18 @@ class _RoundedProduct(RoundingPattern, EasyPatternOptimization):
         node = m.nodes[0]
         found = product(g, node)
         if found is None:  # (1) (2)
-            return self.none(node, msg="not a product of 32-bit floats by a constant matrix, without scales")
+            return self.none(
+                node, msg="not a product of 32-bit floats by a constant matrix, without scales"
+            )
         if not self.fits(found):  # (1)
-            return self.none(node, msg=f"weights of {found.terms} rows and {found.columns} columns do not fit")
-        if not all(has_kernel(g.provider, "", "DequantizeLinear", dtype, g.main_opset) for dtype in self.integers):  # (3)
+            return self.none(
+                node, msg=f"weights of {found.terms} rows and {found.columns} columns do not fit"
+            )
+        # (3)
+        if not all(
+            has_kernel(g.provider, "", "DequantizeLinear", dtype, g.main_opset)
+            for dtype in self.integers
+        ):
             return self.none(node, msg="no kernel that dequantizes")
         if not is_roundable(constant(g, found.weights)):  # (1)
             return self.none(node, msg="weights that are not finite, or too large")
@@ -119,11 +142,15 @@ class _Int8Product(_RoundedProduct):
         return found.terms >= FEWEST_TERMS
 
     def weights(self, g: PatternRewriter, found: Product) -> str:
-        """The weights as integers that are dequantized, stored as the floats are, so that a table has the same ones."""
+        """The weights as integers that are dequantized, stored as the floats are, so that a table
+        has the same ones.
+        """
         numbers = columns_to_int8(found.matrix(g))
         if found.is_turned:
             turned = np.ascontiguousarray(numbers.integers.T)
-            integers = g.op.Transpose(g.make_initializer("", turned, source=found.weights), perm=[1, 0])
+            integers = g.op.Transpose(
+                g.make_initializer("", turned, source=found.weights), perm=[1, 0]
+            )
         else:
             integers = g.make_initializer("", numbers.integers, source=found.weights)
         scales = g.make_initializer("", numbers.scales, source=f"{found.weights}_scales")

@@ -15,7 +15,9 @@ _quantizers = lazy_module("onnxruntime.quantization.quant_utils")
 _kernels = lazy_module("onnxruntime.capi.onnxruntime_pybind11_state")
 
 INT8_ENDS = (-127, 127)
-"""The ends of the integers of 8 bits that weights take: with -128, the product of two would need another bit."""
+"""The ends of the integers of 8 bits that weights take: with -128, the product of two would need
+another bit.
+"""
 
 
 LARGEST = 2.0**100
@@ -66,34 +68,51 @@ class Steps(NamedTuple):
 
 
 def steps(low: float, high: float) -> Steps | None:
-    """The steps from a number to a larger one, 0 included; ``None`` where they are not, or near the ends of the type."""
-    if not -LARGEST < low <= high < LARGEST or max(-low, high) < 1 / LARGEST:  # a NaN fails the comparison
+    """The steps from a number to a larger one, 0 included.
+
+    ``None`` where they are not, or near the ends of the type.
+    """
+    # a NaN fails the comparison
+    if not -LARGEST < low <= high < LARGEST or max(-low, high) < 1 / LARGEST:
         return None
-    zero, scale = _quantizers.compute_scale_zp(np.float32(low), np.float32(high), np.uint8(0), np.uint8(255))
+    zero, scale = _quantizers.compute_scale_zp(
+        np.float32(low), np.float32(high), np.uint8(0), np.uint8(255)
+    )
     return Steps(np.asarray(scale, np.float32), np.asarray(zero, np.uint8))
 
 
 def columns_to_int8(weights: Array, least: Array | float = 0.0) -> Rounded:
-    """Round a matrix of finite 32-bit floats to 8 bits, with a scale for each column and no zero points.
+    """Round a matrix of finite 32-bit floats to 8 bits, with a scale for each column and no zero
+    points.
 
     Args:
         weights: the matrix.
         least: the smallest scale allowed, for each column or for all.
     """
-    scales = np.maximum(np.abs(weights).max(axis=0, initial=0) / np.float32(INT8_ENDS[1]), least).astype(np.float32)
+    scales = np.maximum(
+        np.abs(weights).max(axis=0, initial=0) / np.float32(INT8_ENDS[1]), least
+    ).astype(np.float32)
     scales[scales < np.finfo(np.float32).tiny] = 1  # a column of zeros
-    return Rounded(_quantizers.quantize_nparray(TensorProto.INT8, weights, scales, np.int64(0), *INT8_ENDS), scales)
+    return Rounded(
+        _quantizers.quantize_nparray(TensorProto.INT8, weights, scales, np.int64(0), *INT8_ENDS),
+        scales,
+    )
 
 
 def rows_to_int8(weights: Array) -> Rounded:
-    """Round a matrix of finite 32-bit floats to 8 bits, with a scale for each row, which bfloat16 holds: of shape (rows, 1)."""
+    """Round a matrix of finite 32-bit floats to 8 bits, with a scale for each row, which bfloat16
+    holds: of shape (rows, 1).
+    """
     least = np.abs(weights).max(axis=1, initial=0) / np.float32(INT8_ENDS[1])
     found = columns_to_int8(weights.T, _rounded_up(least))
-    return Rounded(np.ascontiguousarray(found.integers.T), found.scales[:, None].astype(ml_dtypes.bfloat16))
+    return Rounded(
+        np.ascontiguousarray(found.integers.T), found.scales[:, None].astype(ml_dtypes.bfloat16)
+    )
 
 
 def rows_to_int4(weights: Array) -> Blocks:
-    """Round a matrix of finite 32-bit floats to 4 bits, with a scale, which bfloat16 holds, and a zero point for each row.
+    """Round a matrix of finite 32-bit floats to 4 bits, with a scale, which bfloat16 holds, and a
+    zero point for each row.
 
     Scales and zero points have the shape (rows, 1).
     """
@@ -103,17 +122,22 @@ def rows_to_int4(weights: Array) -> Blocks:
     scales = scales[:, None]
     zeros = np.clip(np.rint(-low[:, None] / scales), 0, 15)
     integers = np.clip(np.rint(weights / scales) + zeros, 0, 15)
-    return Blocks(integers.astype(np.uint8), scales.astype(ml_dtypes.bfloat16), zeros.astype(np.uint8))
+    return Blocks(
+        integers.astype(np.uint8), scales.astype(ml_dtypes.bfloat16), zeros.astype(np.uint8)
+    )
 
 
 def _rounded_up(numbers: Array) -> Array:
     """Positive 32-bit floats, rounded up to numbers that bfloat16 holds."""
-    upper: Array = (numbers.view(np.uint32) + np.uint32(0xFFFF) >> np.uint32(16) << np.uint32(16)).view(np.float32)
+    upper: Array = (
+        numbers.view(np.uint32) + np.uint32(0xFFFF) >> np.uint32(16) << np.uint32(16)
+    ).view(np.float32)
     return upper
 
 
 def blocks_to_int4(weights: Array, block: int) -> Blocks:
-    """Round a matrix of finite 32-bit floats to 4 bits, with a scale and a zero point for each block of rows of a column.
+    """Round a matrix of finite 32-bit floats to 4 bits, with a scale and a zero point for each
+    block of rows of a column.
 
     Args:
         weights: of shape (blocks · block, columns).
@@ -123,7 +147,9 @@ def blocks_to_int4(weights: Array, block: int) -> Blocks:
     packed = np.zeros(weights.size // 2, np.uint8)
     scales = np.zeros((rows // block, columns), np.float32)
     zeros = np.zeros((scales.size + 1) // 2, np.uint8)
-    _kernels.quantize_qdq_matmul_4bits(packed, np.ascontiguousarray(weights), scales, zeros, block, columns, rows, False)
+    _kernels.quantize_qdq_matmul_4bits(
+        packed, np.ascontiguousarray(weights), scales, zeros, block, columns, rows, False
+    )
     return Blocks(_halves(packed, weights.shape), scales, _halves(zeros, scales.shape))
 
 

@@ -1,4 +1,6 @@
-"""Scales of channels that are moved from a tensor to the next weights, so that rounding costs less."""
+"""Scales of channels that are moved from a tensor to the next weights, so that rounding costs
+less.
+"""
 
 from typing import Final
 
@@ -18,11 +20,13 @@ _MOST: Final = 2.0**12
 
 
 def scales(channels: Channels, weights: Array) -> Numbers:
-    """A number of each channel, 1 at least, by which the tensor is divided, and its weights are multiplied.
+    """A number of each channel, 1 at least, by which the tensor is divided, and its weights are
+    multiplied.
 
-    As the tensor only becomes smaller, it overflows nowhere. The numbers are taken that are expected to leave the least error
-    when the tensor is rounded to 8 bits with one scale, and weights with one for each column (G. Xiao et al., "SmoothQuant",
-    2022, section 4). Powers of two, which would change no digit, leave more of the error.
+    As the tensor only becomes smaller, it overflows nowhere. The numbers are taken that are
+    expected to leave the least error when the tensor is rounded to 8 bits with one scale, and
+    weights with one for each column (G. Xiao et al., "SmoothQuant", 2022, section 4). Powers of
+    two, which would change no digit, leave more of the error.
 
     Args:
         channels: of the tensor.
@@ -31,14 +35,19 @@ def scales(channels: Channels, weights: Array) -> Numbers:
     Raises:
         Declined: when none is expected to help.
     """
-    sizes, largest = np.maximum(np.abs(channels.low), np.abs(channels.high)), np.abs(weights).max(axis=1, initial=0.0)
+    sizes, largest = (
+        np.maximum(np.abs(channels.low), np.abs(channels.high)),
+        np.abs(weights).max(axis=1, initial=0.0),
+    )
     counts = (sizes > 0) & (largest > 0)
     if not counts.any():
         raise Declined("no channel has numbers other than 0")
     sizes, largest = (np.where(counts, each, np.median(each[counts])) for each in (sizes, largest))
     ratios = [sizes**share / largest ** (1 - share) for share in _SHARES]
     candidates = [np.minimum(each / each.min(), _MOST) for each in ratios]
-    errors = [expected_error(channels, weights, each) for each in (np.ones(len(sizes)), *candidates)]
+    errors = [
+        expected_error(channels, weights, each) for each in (np.ones(len(sizes)), *candidates)
+    ]
     best = int(np.argmin(errors))
     if not errors[best] < _LEAST_GAIN**2 * errors[0]:
         raise Declined("no scales are expected to make the error of rounding smaller")
@@ -46,11 +55,18 @@ def scales(channels: Channels, weights: Array) -> Numbers:
 
 
 def expected_error(channels: Channels, weights: Array, scale: Numbers) -> float:
-    """The expected square of the error of a row of results, for independent rounding errors, up to a factor.
+    """The expected square of the error of a row of results, for independent rounding errors, up to
+    a factor.
 
-    The steps of integers are 1 / 255 of the range of the tensor, and 1 / 127 of the largest weight of a column.
+    The steps of integers are 1 / 255 of the range of the tensor, and 1 / 127 of the largest weight
+    of a column.
     """
-    step = ((channels.high / scale).max(initial=0.0) - (channels.low / scale).min(initial=0.0)) / 255
+    step = (
+        (channels.high / scale).max(initial=0.0) - (channels.low / scale).min(initial=0.0)
+    ) / 255
     moved = weights * scale[:, None]
     steps = np.abs(moved).max(axis=0) / 127
-    return float(step**2 * np.square(moved).sum() + np.square(steps).sum() * (channels.square / scale**2).sum())
+    return float(
+        step**2 * np.square(moved).sum()
+        + np.square(steps).sum() * (channels.square / scale**2).sum()
+    )

@@ -6,12 +6,15 @@ from ._halves import OTHERS, SUMS, Halved, half_of, halved, is_rounded, recreate
 
 
 class Float16ComputePattern(PatternOptimization):
-    """Cast(MatMul(Cast(x, to=FLOAT), Cast(w, to=FLOAT)), to=FLOAT16) → MatMul(x, w), and so for most operators
+    """Cast(MatMul(Cast(x, to=FLOAT), Cast(w, to=FLOAT)), to=FLOAT16) → MatMul(x, w), and so for
+    most operators
 
     What: computes in 16 bits what begins and ends there.
-    Why: GPUs take half of the time or less, by the makers' figures. (Processors compute in 32 bits, with a Cast at each end.)
+    Why: GPUs take half of the time or less, by the makers' figures. (Processors compute in 32 bits,
+    with a Cast at each end.)
     Refuses when:
-    1. an operand or a result of 32-bit floats has no form of 16 bits in this operator, or the provider has no kernel.
+    1. an operand or a result of 32-bit floats has no form of 16 bits in this operator, or the
+       provider has no kernel.
     2. an operand loses digits in 16 bits, or a result has readers that want 32.
     """
 
@@ -37,23 +40,30 @@ class Float16ComputePattern(PatternOptimization):
         names, results = list(node.input), list(node.output)
         for place in found.operands:
             half = half_of(g, names[place])
-            names[place] = half if isinstance(half, str) else g.make_initializer("", half, source=names[place])
+            names[place] = (
+                half if isinstance(half, str) else g.make_initializer("", half, source=names[place])
+            )
         first = {cast.input[0]: cast for cast in reversed(casts)}
         for place in found.results:
             results[place] = first[results[place]].output[0]
         copies = [each for each in casts if each is not first[each.input[0]]]
         return [
             recreated(g, node, names, results),
-            *(g.make_node("Identity", [first[each.input[0]].output[0]], each.output) for each in copies),
+            *(
+                g.make_node("Identity", [first[each.input[0]].output[0]], each.output)
+                for each in copies
+            ),
         ]
 
     _three = "agraph (float16[n,2] x, float16[2,2] w) => (float16[n,2] y)"
     _rest = "agraph (float16[n,4] x) => (float16[n,2] y, float16[n,2] z) <int64[2] k = {2, 2}>"
     examples = (
         *Example.pairs(
-            f"{_three} {{ a = Cast <to = 1> (x) b = Cast <to = 1> (w) p = MatMul(a, b) y = Cast <to = 10> (p) }}",
+            f"{_three} {{ a = Cast <to = 1> (x) b = Cast <to = 1> (w) p = MatMul(a, b) "
+            "y = Cast <to = 10> (p) }",
             "{ y = MatMul(x, w) }",
-            f"{_rest} {{ a = Cast <to = 1> (x) p, q = Split <axis = 1> (a, k) y = Cast <to = 10> (p) z = Cast <to = 10> (q) }}",
+            f"{_rest} {{ a = Cast <to = 1> (x) p, q = Split <axis = 1> (a, k) "
+            "y = Cast <to = 10> (p) z = Cast <to = 10> (q) }",
             f"{_rest} {{ y, z = Split <axis = 1> (x, k) }}",
             opset=18,
         ),

@@ -6,21 +6,37 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternRewriter
 from xoptim.match.rounding import RangedPattern
 
 from .._folding import constant
-from ._halves import LARGEST, OTHERS, SUMS, Halved, fits, half_of, halved, is_rounded, is_square, recreated, rounded
+from ._halves import (
+    LARGEST,
+    OTHERS,
+    SUMS,
+    Halved,
+    fits,
+    half_of,
+    halved,
+    is_rounded,
+    is_square,
+    recreated,
+    rounded,
+)
 
 
 class Float16ResultsPattern(RangedPattern):
-    """MatMul(x, w) → Cast(Cast(MatMul(Cast(Cast(x)), Cast(w16)), to=FLOAT16), to=FLOAT), and so for most operators
+    """MatMul(x, w) → Cast(Cast(MatMul(Cast(Cast(x)), Cast(w16)), to=FLOAT16), to=FLOAT), and so for
+    most operators
 
-    What: rounds operands, constants and results to 16 bits, in the form that `Float16Compute` turns into operators of 16 bits.
-    Everything is still computed in 32 bits, so that the error can be measured on a processor without such operators.
+    What: rounds operands, constants and results to 16 bits, in the form that `Float16Compute` turns
+    into operators of 16 bits. Everything is still computed in 32 bits, so that the error can be
+    measured on a processor without such operators.
     Why: GPUs compute in 16 bits in half of the time or less, and weights take half of the bytes.
     Refuses when:
-    1. an operand or a result of 32-bit floats has no form of 16 bits in this operator, or the provider has no kernel, or it
-       squares a tensor, which takes twice the exponents.
-    2. a constant is not within 16 bits, or a tensor holds whole numbers, such as positions, which 16 bits count to 2048.
-    3. numbers of an operand or a result are near the end of the type on a sample. Those beyond 10^8 are taken for masks, which
-       mean infinity: constants of this size become 16384, where the function of a Softmax is 0.
+    1. an operand or a result of 32-bit floats has no form of 16 bits in this operator, or the
+       provider has no kernel, or it squares a tensor, which takes twice the exponents.
+    2. a constant is not within 16 bits, or a tensor holds whole numbers, such as positions, which
+       16 bits count to 2048.
+    3. numbers of an operand or a result are near the end of the type on a sample. Those beyond 10^8
+       are taken for masks, which mean infinity: constants of this size become 16384, where the
+       function of a Softmax is 0.
     4. everything is rounded already.
     """
 
@@ -36,14 +52,23 @@ class Float16ResultsPattern(RangedPattern):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         found = halved(g, node)
         if found is None or is_square(node):  # (1)
-            return self.none(node, msg="an operand or a result cannot be of 16 bits, or it is a square")
+            return self.none(
+                node, msg="an operand or a result cannot be of 16 bits, or it is a square"
+            )
         operands = [node.input[place] for place in found.operands]
         results = [node.output[place] for place in found.results]
         if not all(fits(g, name, node) for name in operands):  # (2)
             return self.none(node, msg="a constant that 16 bits do not hold, or whole numbers")
-        if any(max(map(abs, self.observed.ranges.get(name, (0.0, 0.0)))) > LARGEST for name in (*operands, *results)):  # (3)
+        # (3)
+        if any(
+            max(map(abs, self.observed.ranges.get(name, (0.0, 0.0)))) > LARGEST
+            for name in (*operands, *results)
+        ):
             return self.none(node, msg="numbers that are near the end of the type on a sample")
-        if all(is_rounded(g, name) for name in results) and all(half_of(g, name) is not None for name in operands):  # (4)
+        # (4)
+        if all(is_rounded(g, name) for name in results) and all(
+            half_of(g, name) is not None for name in operands
+        ):
             return self.none(node, msg="everything is rounded already")
         return MatchResult(self, [node], partial(self._replace, found))
 
@@ -51,7 +76,10 @@ class Float16ResultsPattern(RangedPattern):
         names = list(node.input)
         for place in found.operands:
             names[place] = _rounded(g, names[place])
-        results = [g.unique_name(name) if place in found.results else name for place, name in enumerate(node.output)]
+        results = [
+            g.unique_name(name) if place in found.results else name
+            for place, name in enumerate(node.output)
+        ]
         nodes = [*g.created, recreated(g, node, names, results)]
         for place in found.results:
             half = g.unique_name(f"{results[place]}_half")
@@ -65,8 +93,8 @@ class Float16ResultsPattern(RangedPattern):
     examples = (
         *Example.pairs(
             f"{_three} <float[2,2] w = {{1, 0.5, -2, 3}}> {{ y = MatMul(x, w) }}",
-            f"{_three} <float16[2,2] w = {{15360, 14336, 49152, 16896}}> {{ {_x} e = {_up} (w) p = MatMul(d, e) "
-            f"q = {_down} (p) y = {_up} (q) }}",
+            f"{_three} <float16[2,2] w = {{15360, 14336, 49152, 16896}}> {{ {_x} e = {_up} (w) "
+            f"p = MatMul(d, e) q = {_down} (p) y = {_up} (q) }}",
             f"{_three} {{ y = Softmax(x) }}",
             f"{_three} {{ {_x} p = Softmax(d) q = {_down} (p) y = {_up} (q) }}",
             opset=13,
@@ -80,5 +108,7 @@ def _rounded(g: PatternRewriter, name: str) -> str:
     if isinstance(found, str):
         return name
     if g.is_constant(name):
-        return g.op.Cast(g.make_initializer("", rounded(constant(g, name)), source=name), to=TensorProto.FLOAT)
+        return g.op.Cast(
+            g.make_initializer("", rounded(constant(g, name)), source=name), to=TensorProto.FLOAT
+        )
     return g.op.Cast(g.op.Cast(name, to=TensorProto.FLOAT16), to=TensorProto.FLOAT)

@@ -1,17 +1,26 @@
 from onnx import TensorProto
 
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 
 class Float16TransposeMatMulPattern(EasyPatternOptimization):
     """MatMul(Transpose(x), W) → Transpose(MatMul(x, W)), in 16 bits
 
-    What: multiplies first where rows alone change their places, and moves rows behind columns otherwise; and so for a
-    FusedMatMul that reads columns as rows.
-    Why: onnxruntime 1.32 ends the process when it loads a Transpose of 16 bits, for a CPU, that moves the first axis to one of
-    the last two places.
+    What: multiplies first where rows alone change their places, and moves rows behind columns
+    otherwise; and so for a FusedMatMul that reads columns as rows.
+    Why: onnxruntime 1.32 ends the process when it loads a Transpose of 16 bits, for a CPU, that
+    moves the first axis to one of the last two places.
     Refuses when:
-    1. the type is another one, or the Transpose keeps the first axis or moves it and others elsewhere.
+    1. the type is another one, or the Transpose keeps the first axis or moves it and others
+       elsewhere.
     2. W is not a constant matrix.
     """
 
@@ -28,7 +37,9 @@ class Float16TransposeMatMulPattern(EasyPatternOptimization):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         turn = [*m.perm[:-2], *reversed(m.perm[-2:])] if m.columns else [*m.perm]
-        is_harmless = turn[0] == 0 or (turn[-1] != len(turn) - 1 and turn != [*range(1, len(turn)), 0])
+        is_harmless = turn[0] == 0 or (
+            turn[-1] != len(turn) - 1 and turn != [*range(1, len(turn)), 0]
+        )
         if g.try_infer_type(m.x) != TensorProto.FLOAT16 or len(turn) < 3 or is_harmless:  # (1)
             return self.none(m.nodes[0], msg="another type or permutation")
         if not g.is_constant(m.w) or g.info(m.w).rank != 2:  # (2)
@@ -40,17 +51,30 @@ class Float16TransposeMatMulPattern(EasyPatternOptimization):
         if turn[-1] == last:
             return g.op.Transpose(g.op.MatMul(x, w), perm=turn)
         swap = [*range(last - 2), last - 1, last - 2, last]
-        return g.op.Transpose(g.op.MatMul(g.op.Transpose(x, perm=[turn[each] for each in swap]), w), perm=swap)
+        return g.op.Transpose(
+            g.op.MatMul(g.op.Transpose(x, perm=[turn[each] for each in swap]), w), perm=swap
+        )
 
-    _start = "agraph (float16[t,b,2] x) => (float16[b,t,2] y) <float16[2,2] w = {15360, 14336, 49152, 16896}>"
-    _columns = "agraph (float16[2,b,t] x) => (float16[b,t,2] y) <float16[2,2] w = {15360, 14336, 49152, 16896}>"
-    _swapped = "{ s = Transpose <perm = [2, 1, 0]> (x) z = MatMul(s, w) y = Transpose <perm = [1, 0, 2]> (z) }"
+    _start = (
+        "agraph (float16[t,b,2] x) => (float16[b,t,2] y) <float16[2,2] w = {15360, 14336, 49152, "
+        "16896}>"
+    )
+    _columns = (
+        "agraph (float16[2,b,t] x) => (float16[b,t,2] y) <float16[2,2] w = {15360, 14336, 49152, "
+        "16896}>"
+    )
+    _swapped = (
+        "{ s = Transpose <perm = [2, 1, 0]> (x) z = MatMul(s, w) "
+        "y = Transpose <perm = [1, 0, 2]> (z) }"
+    )
     examples = Example.pairs(
         _start + " { z = Transpose <perm = [1, 0, 2]> (x) y = MatMul(z, w) }",
         _start + " { z = MatMul(x, w) y = Transpose <perm = [1, 0, 2]> (z) }",
         _columns + " { z = Transpose <perm = [1, 2, 0]> (x) y = MatMul(z, w) }",
         _columns + " " + _swapped,
-        _columns + " { z = Transpose <perm = [1, 0, 2]> (x) y = com.microsoft.FusedMatMul <transA = 1> (z, w) }",
+        _columns
+        + " { z = Transpose <perm = [1, 0, 2]> (x) y = com.microsoft.FusedMatMul <transA = 1> (z,"
+        " w) }",
         _columns + " " + _swapped,
         opset=13,
     )

@@ -13,14 +13,17 @@ _PACKED = ", ".join(str(n % 16 | n % 16 + 1 << 4) for n in range(0, _BLOCK, 2))
 
 
 class Int4TurnedWeightsPattern(_RoundedProduct):
-    """MatMul(x, Transpose(w)) → com.microsoft.MatMulNBits(x, w4, s, z), and so for Gemm(x, w, transB=1)
+    """MatMul(x, Transpose(w)) → com.microsoft.MatMulNBits(x, w4, s, z), and so for Gemm(x, w,
+    transB=1)
 
-    What: rounds constant weights to 4 bits that are stored with a row for each column of the product, as the table of a
-    vocabulary is: in the same blocks as `Int4Table`, so that a table that is read by rows, too, is stored once. Only where
-    operators of onnxruntime are included.
-    Why: weights take 0.16 of the bytes; the operator is the one that onnxruntime makes of `Int4Weights`.
+    What: rounds constant weights to 4 bits that are stored with a row for each column of the
+    product, as the table of a vocabulary is: in the same blocks as `Int4Table`, so that a table
+    that is read by rows, too, is stored once. Only where operators of onnxruntime are included.
+    Why: weights take 0.16 of the bytes; the operator is the one that onnxruntime makes of
+    `Int4Weights`.
     Refuses when:
-    1. the weights are not a constant matrix of finite 32-bit floats with rows of whole blocks of 32 numbers.
+    1. the weights are not a constant matrix of finite 32-bit floats with rows of whole blocks of 32
+       numbers.
     2. x is transposed, or not known to be a matrix, or the product is scaled.
     3. the provider has no kernel.
     """
@@ -34,7 +37,9 @@ class Int4TurnedWeightsPattern(_RoundedProduct):
     integers = ()
 
     def fits(self, found: Product) -> bool:
-        return found.is_turned and found.terms > 0 and found.terms % _BLOCK == 0 and found.columns > 0
+        return (
+            found.is_turned and found.terms > 0 and found.terms % _BLOCK == 0 and found.columns > 0
+        )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if not has_kernel(g.provider, "com.microsoft", "MatMulNBits", TensorProto.FLOAT, 1):  # (3)
@@ -43,17 +48,22 @@ class Int4TurnedWeightsPattern(_RoundedProduct):
 
     def computed(self, g: PatternRewriter, x: str, found: Product) -> str:
         numbers = blocks_to_int4(found.matrix(g), _BLOCK)
-        blocks = packed(numbers.integers.T, 4).reshape(found.columns, found.terms // _BLOCK, _BLOCK // 2)
+        blocks = packed(numbers.integers.T, 4).reshape(
+            found.columns, found.terms // _BLOCK, _BLOCK // 2
+        )
         integers = g.make_initializer("", blocks, source=found.weights)
         scales = g.make_initializer("", numbers.scales.T.copy(), source=f"{found.weights}_scales")
         zeros = g.make_initializer("", packed(numbers.zeros.T, 4), source=f"{found.weights}_zeros")
         sizes = {"K": found.terms, "N": found.columns, "bits": 4, "block_size": _BLOCK}
-        return g.op.MatMulNBits(x, integers, scales, zeros, accuracy_level=4, domain="com.microsoft", **sizes)
+        return g.op.MatMulNBits(
+            x, integers, scales, zeros, accuracy_level=4, domain="com.microsoft", **sizes
+        )
 
     examples = Example.only(
-        f"agraph (float[n,32] x) => (float[n,1] y) <float[1,32] w = {{{_ROW}}}> {{ y = Gemm <transB = 1> (x, w) }}",
-        f"agraph (float[n,32] x) => (float[n,1] y) <uint8[1,1,16] w = {{{_PACKED}}}, float[1,1] s = {{1.0}}, "
-        "uint8[1,1] z = {8}> { y = com.microsoft.MatMulNBits "
-        "<K = 32, N = 1, bits = 4, block_size = 32, accuracy_level = 4> (x, w, s, z) }",
+        f"agraph (float[n,32] x) => (float[n,1] y) <float[1,32] w = {{{_ROW}}}> {{ "
+        "y = Gemm <transB = 1> (x, w) }",
+        f"agraph (float[n,32] x) => (float[n,1] y) <uint8[1,1,16] w = {{{_PACKED}}}, "
+        "float[1,1] s = {1.0}, uint8[1,1] z = {8}> { y = com.microsoft.MatMulNBits <K = 32, N = "
+        "1, bits = 4, block_size = 32, accuracy_level = 4> (x, w, s, z) }",
         opset=21,
     )

@@ -15,11 +15,14 @@ _PACKED = ", ".join(str(n % 16 | n % 16 + 1 << 4) for n in range(0, 32, 2))
 class Int4WeightsPattern(_RoundedProduct):
     """MatMul(x, w) → MatMul(x, DequantizeLinear(w4, s, z, block_size=32)), and so for Gemm
 
-    What: rounds constant weights to 4 bits, with a scale and a zero point for each 32 rows of a column. onnxruntime makes one
-    operator of both nodes when it loads the model. Results change by about a tenth of the largest one.
-    Why: weights take a seventh of the bytes, which is what a product by few rows waits for (docs/payoff.md).
+    What: rounds constant weights to 4 bits, with a scale and a zero point for each 32 rows of a
+    column. onnxruntime makes one operator of both nodes when it loads the model. Results change by
+    about a tenth of the largest one.
+    Why: weights take a seventh of the bytes, which is what a product by few rows waits for
+    (docs/payoff.md).
     Refuses when:
-    1. the weights are not a constant matrix of finite 32-bit floats whose number of rows is a multiple of 32.
+    1. the weights are not a constant matrix of finite 32-bit floats whose number of rows is a
+       multiple of 32.
     2. x is transposed, or not known to be a matrix, or the product is scaled.
     3. the provider has no kernel that dequantizes.
     """
@@ -35,19 +38,27 @@ class Int4WeightsPattern(_RoundedProduct):
 
     def computed(self, g: PatternRewriter, x: str, found: Product) -> str:
         numbers = blocks_to_int4(found.matrix(g), _BLOCK)
-        integers = g.make_initializer("", numbers.integers.astype(ml_dtypes.uint4), source=found.weights)
+        integers = g.make_initializer(
+            "", numbers.integers.astype(ml_dtypes.uint4), source=found.weights
+        )
         scales = g.make_initializer("", numbers.scales, source=f"{found.weights}_scales")
-        zeros = g.make_initializer("", numbers.zeros.astype(ml_dtypes.uint4), source=f"{found.weights}_zeros")
-        return g.op.MatMul(x, g.op.DequantizeLinear(integers, scales, zeros, axis=0, block_size=_BLOCK))
+        zeros = g.make_initializer(
+            "", numbers.zeros.astype(ml_dtypes.uint4), source=f"{found.weights}_zeros"
+        )
+        return g.op.MatMul(
+            x, g.op.DequantizeLinear(integers, scales, zeros, axis=0, block_size=_BLOCK)
+        )
 
     _float = f"agraph (float[n,32] x) => (float[n,1] y) <float[32,1] w = {{{_COLUMN}}}>"
     _four = (
-        f"agraph (float[n,32] x) => (float[n,1] y) <uint4[32,1] w = {{{_PACKED}}}, float[1,1] s = {{1}}, uint4[1,1] z = {{8}}>"
+        f"agraph (float[n,32] x) => (float[n,1] y) <uint4[32,1] w = {{{_PACKED}}}, "
+        "float[1,1] s = {1}, uint4[1,1] z = {8}>"
     )
     examples = (
         Example(
             f"{_float} {{ y = MatMul(x, w) }}",
-            f"{_four} {{ d = DequantizeLinear <axis = 0, block_size = 32> (w, s, z) y = MatMul(x, d) }}",
+            f"{_four} {{ d = DequantizeLinear <axis = 0, block_size = 32> (w, s, z) "
+            "y = MatMul(x, d) }",
             opset=21,
         ),
     )

@@ -17,7 +17,9 @@ _FEWEST = 16
 _TERMS = (127, -64, 31, 8, -16, 0, 3, -127, 100, 5, 77, -2, 1, 50, -90, 12)
 _WEIGHTS = ", ".join(str(n % 3 / 2 - 0.5) for n in range(64))
 _INTEGERS = ", ".join(str((n % 3 - 1) * 127) for n in range(64))
-_SCALES = ", ".join(str(np.float32(0.5 if n % 3 != 1 else 127) / np.float32(127)) for n in range(64))
+_SCALES = ", ".join(
+    str(np.float32(0.5 if n % 3 != 1 else 127) / np.float32(127)) for n in range(64)
+)
 _ZEROS = ", ".join(["0"] * 64)
 _RECURRENT = ", ".join(str(n / 256) for n in _TERMS * 64)
 _TURNED = ", ".join(str(n) for n in _TERMS for _ in range(64))
@@ -39,11 +41,12 @@ class _Weights(NamedTuple):
 class Int8LSTMPattern(RoundingPattern):
     """LSTM(x, w, r, ...) → com.microsoft.DynamicQuantizeLSTM(x, w8, r8, ..., s, 0, t, 0)
 
-    What: rounds the weights of an LSTM to 8 bits, with a scale for each row of a gate; the tensor, and in each step the hidden
-    state, are rounded with a scale that the operator computes. Only where operators of onnxruntime are included.
-    Why: weights take a quarter of the bytes, and one thread takes 0.3 to 0.4 of the time (states of 256 to 512 numbers, 1 to 8
-    sequences), with states of 64 numbers 0.6 to 0.9 (docs/payoff.md). Errors add up over the steps: 2 to 5 % of the largest
-    number with random weights.
+    What: rounds the weights of an LSTM to 8 bits, with a scale for each row of a gate; the tensor,
+    and in each step the hidden state, are rounded with a scale that the operator computes. Only
+    where operators of onnxruntime are included.
+    Why: weights take a quarter of the bytes, and one thread takes 0.3 to 0.4 of the time (states of
+    256 to 512 numbers, 1 to 8 sequences), with states of 64 numbers 0.6 to 0.9 (docs/payoff.md).
+    Errors add up over the steps: 2 to 5 % of the largest number with random weights.
     Refuses when:
     1. the weights are not constants of finite 32-bit floats with at least 16 numbers of a state.
     2. sequences are the first axis of the tensor (``layout`` 1).
@@ -62,9 +65,13 @@ class Int8LSTMPattern(RoundingPattern):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         names = node.input[1:3]
         shapes = [g.static_shape(name) for name in names]
-        if not all(map(g.is_constant, names)) or any(shape is None or len(shape) != 3 or 0 in shape for shape in shapes):  # (1)
+        # (1)
+        if not all(map(g.is_constant, names)) or any(
+            shape is None or len(shape) != 3 or 0 in shape for shape in shapes
+        ):
             return self.none(node, msg="the weights are not constants")
-        if any(g.try_infer_type(name) != TensorProto.FLOAT for name in (node.input[0], *names)):  # (1)
+        # (1)
+        if any(g.try_infer_type(name) != TensorProto.FLOAT for name in (node.input[0], *names)):
             return self.none(node, msg="other numbers than 32-bit floats")
         if node.get_attribute("layout", 0):  # (2)
             return self.none(node, msg="sequences are the first axis")
@@ -73,7 +80,9 @@ class Int8LSTMPattern(RoundingPattern):
         weights = [constant(g, name) for name in names]
         if weights[1].shape[2] < _FEWEST or not all(map(is_roundable, weights)):  # (1)
             return self.none(node, msg="small states, or numbers that are not finite, or too large")
-        return MatchResult(self, [node], partial(self._replace, [_rounded(each) for each in weights]))
+        return MatchResult(
+            self, [node], partial(self._replace, [_rounded(each) for each in weights])
+        )
 
     def _replace(self, weights: list[_Weights], g: PatternRewriter, node: Node) -> list[Node]:
         integers, parameters = [], []
@@ -84,17 +93,26 @@ class Int8LSTMPattern(RoundingPattern):
         others = [*node.input[3:], *[""] * (8 - len(node.input))]
         attributes = {key: value for key, value in node.attribute.items() if key != "layout"}
         operands = [node.input[0], *integers, *others, *parameters]
-        return [*g.created, g.make_node("DynamicQuantizeLSTM", operands, node.output, domain="com.microsoft", **attributes)]
+        return [
+            *g.created,
+            g.make_node(
+                "DynamicQuantizeLSTM", operands, node.output, domain="com.microsoft", **attributes
+            ),
+        ]
 
-    _given = "agraph (float[s,b,1] x, float[1,128] c, int32[b] n) => (float[s,1,b,16] y, float[1,b,16] h)"
+    _given = (
+        "agraph (float[s,b,1] x, float[1,128] c, int32[b] n) "
+        "=> (float[s,1,b,16] y, float[1,b,16] h)"
+    )
     _sizes = "hidden_size = 16, clip = 3.0"
     examples = (
         Example(
             f"{_given} <float[1,64,1] w = {{{_WEIGHTS}}}, float[1,64,16] r = {{{_RECURRENT}}}> "
             f"{{ y, h = LSTM <{_sizes}> (x, w, r, c, n) }}",
-            f"{_given} <int8[1,1,64] w = {{{_INTEGERS}}}, float[1,64] s = {{{_SCALES}}}, int8[1,64] z = {{{_ZEROS}}}, "
-            f"int8[1,16,64] r = {{{_TURNED}}}, float[1,64] t = {{{_OTHER_SCALES}}}> "
-            f"{{ y, h = com.microsoft.DynamicQuantizeLSTM <{_sizes}> (x, w, r, c, n, , , , s, z, t, z) }}",
+            f"{_given} <int8[1,1,64] w = {{{_INTEGERS}}}, float[1,64] s = {{{_SCALES}}}, "
+            f"int8[1,64] z = {{{_ZEROS}}}, int8[1,16,64] r = {{{_TURNED}}}, float[1,64] "
+            f"t = {{{_OTHER_SCALES}}}> {{ y, h = com.microsoft.DynamicQuantizeLSTM <{_sizes}> (x, "
+            "w, r, c, n, , , , s, z, t, z) }",
             opset=14,
             ranges=(("n", 0, 1), ("x", -4, 4)),
         ),

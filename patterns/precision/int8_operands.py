@@ -9,13 +9,15 @@ _ROWS = ", ".join(map(str, (*_COLUMN, *_COLUMN[::-1])))
 
 
 class Int8OperandsPattern(_Int8Product):
-    """MatMul(x, w) → MatMul(DequantizeLinear(DynamicQuantizeLinear(x)), DequantizeLinear(w8, s)), and so for Gemm
+    """MatMul(x, w) → MatMul(DequantizeLinear(DynamicQuantizeLinear(x)), DequantizeLinear(w8, s)),
+    and so for Gemm
 
-    What: rounds both operands of a product with constant weights to 8 bits, in the form from which runtimes and
-    `DequantizeLinearMatMul` make products of integers. Weights have a scale for each column, and x has one, which each run
-    computes. Results change by about a hundredth of the largest one.
-    Why: weights take a quarter of the bytes, and products a third of the time where the processor multiplies integers of
-    8 bits (docs/payoff.md).
+    What: rounds both operands of a product with constant weights to 8 bits, in the form from which
+    runtimes and `DequantizeLinearMatMul` make products of integers. Weights have a scale for each
+    column, and x has one, which each run computes. Results change by about a hundredth of the
+    largest one.
+    Why: weights take a quarter of the bytes, and products a third of the time where the processor
+    multiplies integers of 8 bits (docs/payoff.md).
     Refuses when:
     1. the weights are not a constant matrix of finite 32-bit floats, or have fewer than 16 rows.
     2. x is transposed, or not known to be a matrix, or the product is scaled.
@@ -28,18 +30,21 @@ class Int8OperandsPattern(_Int8Product):
 
     examples = (
         Example(
-            f"agraph (float[n,16] x) => (float[n,2] y) <float[16,2] w = {{{_WEIGHTS}}}> {{ y = MatMul(x, w) }}",
-            f"agraph (float[n,16] x) => (float[n,2] y) <int8[16,2] w = {{{_INTEGERS}}}, float[2] s = {{0.5, 0.25}}> "
-            "{ q, t, z = DynamicQuantizeLinear(x) a = DequantizeLinear(q, t, z) b = DequantizeLinear <axis = 1> (w, s) "
+            f"agraph (float[n,16] x) => (float[n,2] y) <float[16,2] w = {{{_WEIGHTS}}}> {{ "
+            "y = MatMul(x, w) }",
+            f"agraph (float[n,16] x) => (float[n,2] y) <int8[16,2] w = {{{_INTEGERS}}}, "
+            "float[2] s = {0.5, 0.25}> { q, t, z = DynamicQuantizeLinear(x) "
+            "a = DequantizeLinear(q, t, z) b = DequantizeLinear <axis = 1> (w, s) "
             "y = MatMul(a, b) }",
             opset=13,
         ),
         Example(
             f"agraph (float[n,16] x, float[2] c) => (float[n,2] y) <float[2,16] w = {{{_ROWS}}}> "
             "{ y = Gemm <transB = 1> (x, w, c) }",
-            f"agraph (float[n,16] x, float[2] c) => (float[n,2] y) <int8[2,16] w = {{{_ROWS}}}, float[2] s = {{1.0, 1.0}}> "
-            "{ q, t, z = DynamicQuantizeLinear(x) a = DequantizeLinear(q, t, z) v = Transpose <perm = [1, 0]> (w) "
-            "b = DequantizeLinear <axis = 1> (v, s) "
+            "agraph (float[n,16] x, float[2] c) "
+            f"=> (float[n,2] y) <int8[2,16] w = {{{_ROWS}}}, float[2] s = {{1.0, 1.0}}> {{ "
+            "q, t, z = DynamicQuantizeLinear(x) a = DequantizeLinear(q, t, z) "
+            "v = Transpose <perm = [1, 0]> (w) b = DequantizeLinear <axis = 1> (v, s) "
             "m = MatMul(a, b) y = Add(m, c) }",
             opset=13,
         ),

@@ -12,12 +12,15 @@ _WEIGHTS = ", ".join(str(int(n) / 2) for n in _INTEGERS.split(","))
 
 
 class Int8RowsPattern(_Int8Product):
-    """MatMul(x, w) → s · MatMul(DequantizeLinear(QuantizeLinear(x / s)), DequantizeLinear(w8, t)), s for each row of x
+    """MatMul(x, w) → s · MatMul(DequantizeLinear(QuantizeLinear(x / s)), DequantizeLinear(w8, t)),
+    s for each row of x
 
-    What: rounds both operands of a product with constant weights to 8 bits, as `Int8Operands` does, but each row of x with a
-    scale of its own, which each run computes. onnxruntime makes a product of integers of it when it loads the model.
-    Why: where a few rows have large numbers, one scale for all rows leaves no digits to the others. The product takes
-    1.1 to 1.3 of the time of that form (docs/payoff.md), and narrow ones up to 1.4.
+    What: rounds both operands of a product with constant weights to 8 bits, as `Int8Operands` does,
+    but each row of x with a scale of its own, which each run computes. onnxruntime makes a product
+    of integers of it when it loads the model.
+    Why: where a few rows have large numbers, one scale for all rows leaves no digits to the others.
+    The product takes 1.1 to 1.3 of the time of that form (docs/payoff.md), and narrow ones up to
+    1.4.
     Refuses when:
     1. the weights are not a constant matrix of finite 32-bit floats, or have fewer than 16 rows.
     2. x is transposed, or not known to be a matrix, or the product is scaled.
@@ -35,12 +38,17 @@ class Int8RowsPattern(_Int8Product):
         rows = g.op.DequantizeLinear(g.op.QuantizeLinear(g.op.Div(x, steps), one, zero), one, zero)
         return g.op.Mul(g.op.MatMul(rows, self.weights(g, found)), steps)
 
-    _given = f"agraph (float[n,16] x, float[1] c) => (float[n,1] y) <float[16,1] w = {{{_WEIGHTS}}}>"
+    _given = (
+        f"agraph (float[n,16] x, float[1] c) => (float[n,1] y) <float[16,1] w = {{{_WEIGHTS}}}>"
+    )
     _stored = (
-        f"agraph (float[n,16] x, float[1] c) => (float[n,1] y) <int8[16,1] w = {{{_INTEGERS}}}, float[1] t = {{0.5}}, "
-        f"float least = {{{1 / LARGEST}}}, float p = {{{1 / INT8_ENDS[1]}}}, float one = {{1}}, uint8 z = {{{_MIDDLE}}}> "
-        "{ a = Abs(x) l = ReduceMax <axes = [-1], keepdims = 1> (a) k = Max(l, least) s = Mul(k, p) v = Div(x, s) "
-        "q = QuantizeLinear(v, one, z) d = DequantizeLinear(q, one, z) e = DequantizeLinear <axis = 1> (w, t) m = MatMul(d, e)"
+        "agraph (float[n,16] x, float[1] c) "
+        f"=> (float[n,1] y) <int8[16,1] w = {{{_INTEGERS}}}, float[1] t = {{0.5}}, "
+        f"float least = {{{1 / LARGEST}}}, float p = {{{1 / INT8_ENDS[1]}}}, float "
+        f"one = {{1}}, uint8 z = {{{_MIDDLE}}}> {{ a = Abs(x) "
+        "l = ReduceMax <axes = [-1], keepdims = 1> (a) k = Max(l, least) s = Mul(k, p) "
+        "v = Div(x, s) q = QuantizeLinear(v, one, z) d = DequantizeLinear(q, one, z) "
+        "e = DequantizeLinear <axis = 1> (w, t) m = MatMul(d, e)"
     )
     examples = Example.pairs(
         f"{_given} {{ y = MatMul(x, w) }}",

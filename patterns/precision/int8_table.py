@@ -15,12 +15,14 @@ _SCALES = ", ".join(["0.5"] * ROWS)
 class Int8TablePattern(_RoundedTable):
     """Gather(w, i) → Cast(Gather(w8, i)) · Gather(s, i)
 
-    What: rounds a table, such as the embedding of a vocabulary, to 8 bits, with a scale for each row; for
-    ``--precision int4`` too, where 4 bits err too much, or operators of onnxruntime are not included.
-    Why: the table takes a quarter of the bytes. Reading takes 1.2 to 1.9 of the time, which is little beside products.
+    What: rounds a table, such as the embedding of a vocabulary, to 8 bits, with a scale for each
+    row; for ``--precision int4`` too, where 4 bits err too much, or operators of onnxruntime are
+    not included.
+    Why: the table takes a quarter of the bytes. Reading takes 1.2 to 1.9 of the time, which is
+    little beside products.
     Refuses when:
-    1. the table is not a constant matrix of finite 32-bit floats with at least 256 rows of several numbers, or is
-       not read by rows.
+    1. the table is not a constant matrix of finite 32-bit floats with at least 256 rows of several
+       numbers, or is not read by rows.
     2. the provider has no kernel that reads integers.
     """
 
@@ -44,9 +46,11 @@ class Int8TablePattern(_RoundedTable):
 
     examples = (
         Example(
-            f"agraph (int64[n] i) => (float[n,2] y) <float[{ROWS},2] w = {{{_FLOATS}}}> {{ y = Gather(w, i) }}",
-            f"agraph (int64[n] i) => (float[n,2] y) <int8[{ROWS},2] w = {{{_TABLE}}}, float[{ROWS},1] s = {{{_SCALES}}}> "
-            "{ a = Gather(w, i) c = Cast <to = 1> (a) b = Gather(s, i) y = Mul(c, b) }",
+            f"agraph (int64[n] i) => (float[n,2] y) <float[{ROWS},2] w = {{{_FLOATS}}}> {{ "
+            "y = Gather(w, i) }",
+            f"agraph (int64[n] i) => (float[n,2] y) <int8[{ROWS},2] w = {{{_TABLE}}}, "
+            f"float[{ROWS},1] s = {{{_SCALES}}}> {{ a = Gather(w, i) c = Cast <to = 1> (a) "
+            "b = Gather(s, i) y = Mul(c, b) }",
             opset=13,
             ranges=(("i", -ROWS, ROWS - 1),),
         ),

@@ -32,22 +32,28 @@ Place: TypeAlias = tuple[Node, int]
 def _stored(factor: float, weight: float, shape: str) -> str:
     """The constants of an example: the third channel is larger than the others."""
     ones, column = ", ".join(["1"] * 13), ", ".join(["1, -1"] * 6)
-    parameters = f"float[16] g = {{1, 1, {factor}, {ones}}}, float[16] b = {{{', '.join(['0'] * 16)}}}"
+    parameters = (
+        f"float[16] g = {{1, 1, {factor}, {ones}}}, float[16] b = {{{', '.join(['0'] * 16)}}}"
+    )
     return f"<{parameters}, float{shape} w = {{1, -1, {weight}, 1, {column}}}>"
 
 
 class SmoothedNormalizationPattern(ScalingPattern):
     """MatMul(LayerNormalization(x, g, b), w) → MatMul(LayerNormalization(x, g / s, b / s), w · s)
 
-    What: moves a scale of each channel from a normalization to the weights of all products that read it (SmoothQuant).
-    Other forms: Gemm; RMSNormalization, SimplifiedLayerNormalization, SkipLayerNormalization; and where samples tell the
-    channels, x · g + b and x · g, such as the end of a normalization or of a Gelu that is written in single steps.
-    Why: where few channels are much larger than the others, one scale for all rounds the others to few integers. It is applied
-    before products are rounded to 8 bits, where the error on samples becomes smaller (docs/precision.md).
+    What: moves a scale of each channel from a normalization to the weights of all products that
+    read it (SmoothQuant). Other forms: Gemm; RMSNormalization, SimplifiedLayerNormalization,
+    SkipLayerNormalization; and where samples tell the channels, x · g + b and x · g, such as the
+    end of a normalization or of a Gelu that is written in single steps.
+    Why: where few channels are much larger than the others, one scale for all rounds the others to
+    few integers. It is applied before products are rounded to 8 bits, where the error on samples
+    becomes smaller (docs/precision.md).
     Refuses when:
     1. the parameters are not constants, one number for each channel of the last axis.
-    2. something else than products by constant matrices of 32-bit floats reads the result, or the matrices.
-    3. no scales are expected to make the error smaller, by the channels on samples, or without samples by the parameters.
+    2. something else than products by constant matrices of 32-bit floats reads the result, or the
+       matrices.
+    3. no scales are expected to make the error smaller, by the channels on samples, or without
+       samples by the parameters.
     """
 
     phase = "target"
@@ -58,11 +64,18 @@ class SmoothedNormalizationPattern(ScalingPattern):
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         y, readers = node.output[0], g.next_nodes(node.output[0])
-        if not readers or not g.is_used_only_by(y, *readers) or any(not _is_product(each, y) for each in readers):  # (2)
+        # (2)
+        if (
+            not readers
+            or not g.is_used_only_by(y, *readers)
+            or any(not _is_product(each, y) for each in readers)
+        ):
             return self.none(node, msg="the result is read by something else than products")
         products = [found for each in readers if (found := product(g, each)) is not None]
         if len(products) < len(readers):  # (2)
-            return self.none(node, msg="the result is read by something else than products by constant matrices")
+            return self.none(
+                node, msg="the result is read by something else than products by constant matrices"
+            )
         if not all(g.is_used_only_by(each.input[1], *readers) for each in readers):  # (2)
             return self.none(node, msg="weights that are read elsewhere")
         held, width = _held(g, node), products[0].terms
@@ -81,17 +94,24 @@ class SmoothedNormalizationPattern(ScalingPattern):
         return MatchResult(self, [*writers, *readers], partial(self._replace, scale, held))
 
     def _channels_of(self, node: Node, parameters: Sequence[Array]) -> Channels | None:
-        """The channels of the result on samples, or as parameters tell: normalized numbers have a deviation of 1."""
+        """The channels of the result on samples, or as parameters tell: normalized numbers have a
+        deviation of 1.
+        """
         if self.channels is not None:
             return self.channels.get(node.output[0])
         if is_op(node, "Mul", "Add"):
             return None
-        factor, shift = [*(each.astype(np.float64) for each in parameters), np.zeros(len(parameters[0]))][:2]
+        factor, shift = [
+            *(each.astype(np.float64) for each in parameters),
+            np.zeros(len(parameters[0])),
+        ][:2]
         reach = _SPREAD * np.abs(factor)
         return Channels(shift - reach, shift + reach, shift, factor**2 + shift**2)
 
     @staticmethod
-    def _replace(scale: Numbers, held: Sequence[Place], g: PatternRewriter, *nodes: Node) -> list[Node]:
+    def _replace(
+        scale: Numbers, held: Sequence[Place], g: PatternRewriter, *nodes: Node
+    ) -> list[Node]:
         writers = list(dict.fromkeys(each for each, _ in held))
         names, made = dict[str, str](), list[Node]()
         for writer in writers:
@@ -103,14 +123,24 @@ class SmoothedNormalizationPattern(ScalingPattern):
                 operands[place] = g.make_initializer("", smaller, source=writer.input[place])
             y = names[writer.output[0]] = g.unique_name(f"{writer.output[0]}_smoothed")
             made.append(
-                g.make_node(writer.op_type, operands, [y, *writer.output[1:]], domain=writer.domain, **writer.attribute)
+                g.make_node(
+                    writer.op_type,
+                    operands,
+                    [y, *writer.output[1:]],
+                    domain=writer.domain,
+                    **writer.attribute,
+                )
             )
         for each in nodes[len(writers) :]:
             weights, is_turned = constant(g, each.input[1]), bool(each.get_attribute("transB", 0))
             wide = weights.astype(np.float64) * (scale if is_turned else scale[:, None])
             larger = rounded(wide, weights.dtype, summed=1 if is_turned else 0)
             operands = [y, g.make_initializer("", larger, source=each.input[1]), *each.input[2:]]
-            made.append(g.make_node(each.op_type, operands, each.output, domain=each.domain, **each.attribute))
+            made.append(
+                g.make_node(
+                    each.op_type, operands, each.output, domain=each.domain, **each.attribute
+                )
+            )
         return [*g.created, *made]
 
     _head = "agraph (float[n,16] x, float[1] c) => (float[n,1] y)"
@@ -126,22 +156,39 @@ class SmoothedNormalizationPattern(ScalingPattern):
 
 def _is_product(node: Node, x: str) -> bool:
     """Whether a node multiplies a tensor by another one from the right."""
-    return node.op_type in ("MatMul", "Gemm", "FusedMatMul") and node.input[0] == x and [*node.input].count(x) == 1
+    return (
+        node.op_type in ("MatMul", "Gemm", "FusedMatMul")
+        and node.input[0] == x
+        and [*node.input].count(x) == 1
+    )
 
 
 def _held(g: GraphView, node: Node) -> list[Place]:
-    """Where the parameters of the channels of a result are, first the factor; nowhere in another node."""
+    """Where the parameters of the channels of a result are, first the factor.
+
+    Nowhere in another node.
+    """
     if not is_op(node, "Mul", "Add"):
         key = operator_label(node.op_type, node.domain)
-        places = [(node, place) for place in _PARAMETERS[key] if place < len(node.input) and node.input[place]]
+        places = [
+            (node, place)
+            for place in _PARAMETERS[key]
+            if place < len(node.input) and node.input[place]
+        ]
         rank = g.info(node.input[0]).rank
-        return places if node.get_attribute("axis", -1) in (-1, None if rank is None else rank - 1) else []
+        return (
+            places
+            if node.get_attribute("axis", -1) in (-1, None if rank is None else rank - 1)
+            else []
+        )
     place = next((place for place, name in enumerate(node.input) if g.is_constant(name)), None)
     if place is None or node.op_type == "Mul":
         return [] if place is None else [(node, place)]
     above = g.node_before(node.input[1 - place])
     return (
-        [*held, (node, place)] if is_op(above, "Mul") and g.is_exclusive(above.output[0]) and (held := _held(g, above)) else []
+        [*held, (node, place)]
+        if is_op(above, "Mul") and g.is_exclusive(above.output[0]) and (held := _held(g, above))
+        else []
     )
 
 

@@ -53,24 +53,44 @@ def _texts(numbers: Array) -> str:
 
 
 class _StoredWeights(StoringPattern, EasyPatternOptimization):
-    """Weights that are made floats when a runtime loads the model. Refusals have the numbers of `Float16WeightsPattern`."""
+    """Weights that are made floats when a runtime loads the model.
+
+    Refusals have the numbers of `Float16WeightsPattern`.
+    """
 
     phase = "target"
     min_opset = 13
     providers = ("cpu",)
     operand_types = {"w": (TensorProto.FLOAT,)}  # (1)
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol, w: Constant, b: Optional, axes: Optional, steps: Optional) -> Symbol:
-        operator = g.choice("operator", "MatMul", "Gemm", "Conv", "ConvTranspose", "Gather", "Add", "Slice")
-        special = {"MatMul": (x, w), "Add": (x, w), "Gather": (w, x), "Slice": (w, x, b, axes, steps)}
+    def match_pattern(
+        self,
+        g: PatternBuilder,
+        x: Symbol,
+        w: Constant,
+        b: Optional,
+        axes: Optional,
+        steps: Optional,
+    ) -> Symbol:
+        operator = g.choice(
+            "operator", "MatMul", "Gemm", "Conv", "ConvTranspose", "Gather", "Add", "Slice"
+        )
+        special = {
+            "MatMul": (x, w),
+            "Add": (x, w),
+            "Gather": (w, x),
+            "Slice": (w, x, b, axes, steps),
+        }
         operands = special.get(operator, (x, w, b))
         return getattr(g.op, operator)(*operands, attributes=g.capture("attributes"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         above = g.node_before(m.w)
         turn = permutation(g, above) if above is not None and above.op_type == "Transpose" else None
-        name = above.input[0] if above is not None and turn else m.w  # a table has weights that are turned
-        if g.node_before(name) is not None:  # (1), without computing all weights that are stored so already
+        # a table has weights that are turned
+        name = above.input[0] if above is not None and turn else m.w
+        # (1), without computing all weights that are stored so already
+        if g.node_before(name) is not None:
             return self.none(m.nodes[0], msg="computed numbers")
         numbers = constant(g, name)
         if numbers.size < FEWEST_STORED:  # (1)
@@ -103,7 +123,9 @@ class _StoredWeights(StoringPattern, EasyPatternOptimization):
         """The weights as 32-bit floats."""
         return self.turned(g, self.stored(g.op, _storing(g, weights), weights.numbers), weights)
 
-    def rows(self, g: PatternRewriter, weights: _Weights, places: str, attributes: dict[str, Any]) -> str:
+    def rows(
+        self, g: PatternRewriter, weights: _Weights, places: str, attributes: dict[str, Any]
+    ) -> str:
         """Rows of the weights as 32-bit floats."""
         return g.op.Gather(self.floats(g, weights), places, **attributes)
 
@@ -114,7 +136,9 @@ class _StoredWeights(StoringPattern, EasyPatternOptimization):
 
 def _storing(g: PatternRewriter, weights: _Weights) -> Callable[[Array, str], str]:
     """Stores arrays, named after the weights."""
-    return lambda array, word: g.make_initializer("", array, source=f"{weights.name}_{word}" if word else weights.name)
+    return lambda array, word: g.make_initializer(
+        "", array, source=f"{weights.name}_{word}" if word else weights.name
+    )
 
 
 class _BlockWeights(_StoredWeights):
@@ -132,13 +156,14 @@ class _BlockWeights(_StoredWeights):
 class Int8WeightsPattern(_BlockWeights):
     """MatMul(x, w) → MatMul(x, Reshape(Cast(w8, to=FLOAT) · Cast(s, to=FLOAT), shape))
 
-    What: stores constant weights in 8 bits, with a scale for each 32 numbers, and so for Gemm, Conv, ConvTranspose, a table of
-    which Gather or Slice read rows, and the constant of an Add. Everything is computed in 32 bits; results change by about a
-    hundredth of the largest one.
-    Why: weights take 0.27 of the bytes, at no cost in time: onnxruntime computes them once, when it loads the model. Results
-    err about half as much as where the other operand is rounded too.
+    What: stores constant weights in 8 bits, with a scale for each 32 numbers, and so for Gemm,
+    Conv, ConvTranspose, a table of which Gather or Slice read rows, and the constant of an Add.
+    Everything is computed in 32 bits; results change by about a hundredth of the largest one.
+    Why: weights take 0.27 of the bytes, at no cost in time: onnxruntime computes them once, when it
+    loads the model. Results err about half as much as where the other operand is rounded too.
     Refuses when:
-    1. the weights are not a constant of 32-bit floats with 1024 numbers or more, in whole blocks of 32.
+    1. the weights are not a constant of 32-bit floats with 1024 numbers or more, in whole blocks of
+       32.
     2. a number is not finite, or too large.
     """
 
@@ -158,12 +183,15 @@ class Int8WeightsPattern(_BlockWeights):
     def widened(cls, numbers: Array) -> Array:
         """The float32 numbers that `stored` gives."""
         found = rows_to_int8(numbers.reshape(-1, _BLOCK))
-        return (found.integers.astype(np.float32) * found.scales.astype(np.float32)).reshape(numbers.shape)
+        return (found.integers.astype(np.float32) * found.scales.astype(np.float32)).reshape(
+            numbers.shape
+        )
 
     _float = f"<float[256,4] w = {{{_texts(_NUMBERS)}}}>"
     _int8 = (
-        f"<int8[32,32] w = {{{_texts(_INTEGERS)}}}, bfloat16[32,1] s = {{{', '.join(['16128'] * 32)}}}, "
-        "int64[2] k = {256, 4}> { a = Cast <to = 1> (w) t = Cast <to = 1> (s) m = Mul(a, t) d = Reshape(m, k)"
+        f"<int8[32,32] w = {{{_texts(_INTEGERS)}}}, "
+        f"bfloat16[32,1] s = {{{', '.join(['16128'] * 32)}}}, int64[2] k = {{256, 4}}> {{ "
+        "a = Cast <to = 1> (w) t = Cast <to = 1> (s) m = Mul(a, t) d = Reshape(m, k)"
     )
     examples = Example.pairs(
         f"{_SUMS} {_float} {{ y = MatMul(x, w) }}",
@@ -175,14 +203,18 @@ class Int8WeightsPattern(_BlockWeights):
 
 
 class Int4ConstantsPattern(_BlockWeights):
-    """MatMul(x, w) → MatMul(x, Reshape((Cast(w4, to=FLOAT) - Cast(z, to=FLOAT)) · Cast(s, to=FLOAT), shape))
+    """MatMul(x, w) → MatMul(x, Reshape((Cast(w4, to=FLOAT) - Cast(z, to=FLOAT)) · Cast(s,
+    to=FLOAT), shape))
 
-    What: stores constant weights in 4 bits, with a scale and a zero point for each 32 numbers, as `Int8Weights` does in 8.
-    Everything is computed in 32 bits; results change by about a tenth of the largest one.
-    Why: weights take 0.15 of the bytes, at no cost in time: onnxruntime computes them once, when it loads the model. So weights
-    that `Int4Weights` would make slower can be stored in 4 bits, and weights of operators that it does not know.
+    What: stores constant weights in 4 bits, with a scale and a zero point for each 32 numbers, as
+    `Int8Weights` does in 8. Everything is computed in 32 bits; results change by about a tenth of
+    the largest one.
+    Why: weights take 0.15 of the bytes, at no cost in time: onnxruntime computes them once, when it
+    loads the model. So weights that `Int4Weights` would make slower can be stored in 4 bits, and
+    weights of operators that it does not know.
     Refuses when:
-    1. the weights are not a constant of 32-bit floats with 1024 numbers or more, in whole blocks of 32.
+    1. the weights are not a constant of 32-bit floats with 1024 numbers or more, in whole blocks of
+       32.
     2. a number is not finite, or too large.
     """
 
@@ -198,7 +230,11 @@ class Int4ConstantsPattern(_BlockWeights):
         integers, zeros = (each.astype(ml_dtypes.uint4) for each in (found.integers, found.zeros))
         parts = store(integers, ""), store(zeros, "zeros"), store(found.scales, "scales")
         wide, zero, scale = (op.Cast(each, to=TensorProto.FLOAT) for each in parts)
-        return str(op.Reshape(op.Mul(op.Sub(wide, zero), scale), store(np.array(numbers.shape, np.int64), "shape")))
+        return str(
+            op.Reshape(
+                op.Mul(op.Sub(wide, zero), scale), store(np.array(numbers.shape, np.int64), "shape")
+            )
+        )
 
     @classmethod
     def widened(cls, numbers: Array) -> Array:
@@ -211,9 +247,10 @@ class Int4ConstantsPattern(_BlockWeights):
     _numbers = f"<float[256,4] w = {{{_texts((_nibbles - 8) / 2)}}}>"
     _packed = ", ".join(map(str, _nibbles[::2] | _nibbles[1::2] << 4))
     _four = (
-        f"<uint4[32,32] w = {{{_packed}}}, uint4[32,1] z = {{{', '.join(['136'] * 16)}}}, bfloat16[32,1] s = "
-        f"{{{', '.join(['16128'] * 32)}}}, int64[2] k = {{256, 4}}> {{ a = Cast <to = 1> (w) b = Cast <to = 1> (z) "
-        "t = Cast <to = 1> (s) c = Sub(a, b) m = Mul(c, t) d = Reshape(m, k)"
+        f"<uint4[32,32] w = {{{_packed}}}, uint4[32,1] z = {{{', '.join(['136'] * 16)}}}, "
+        f"bfloat16[32,1] s = {{{', '.join(['16128'] * 32)}}}, int64[2] k = {{256, 4}}> {{ "
+        "a = Cast <to = 1> (w) b = Cast <to = 1> (z) t = Cast <to = 1> (s) c = Sub(a, b) "
+        "m = Mul(c, t) d = Reshape(m, k)"
     )
     examples = Example.pairs(
         f"{_SUMS} {_numbers} {{ y = MatMul(x, w) }}",
@@ -227,7 +264,8 @@ class _HalfWeights(_StoredWeights):
 
     Class attributes:
         dtype: the type of 16 bits.
-        ends: between these, the largest number and those that count beside it keep all digits of the type.
+        ends: between these, the largest number and those that count beside it keep all digits of
+            the type.
     """
 
     dtype: ClassVar[type]
@@ -250,15 +288,21 @@ class _HalfWeights(_StoredWeights):
         """The float32 numbers that `stored` gives."""
         return numbers.astype(cls.dtype).astype(np.float32)
 
-    def rows(self, g: PatternRewriter, weights: _Weights, places: str, attributes: dict[str, Any]) -> str:
-        halves = self.turned(g, _storing(g, weights)(weights.numbers.astype(self.dtype), ""), weights)
+    def rows(
+        self, g: PatternRewriter, weights: _Weights, places: str, attributes: dict[str, Any]
+    ) -> str:
+        halves = self.turned(
+            g, _storing(g, weights)(weights.numbers.astype(self.dtype), ""), weights
+        )
         return g.op.Cast(g.op.Gather(halves, places, **attributes), to=TensorProto.FLOAT)
 
 
 def _half_examples(dtype: type) -> tuple[Example, ...]:
     """A product, and a table."""
     given, stored = (
-        f"<{np.dtype(each).name}[256,4] w = {{{_texts(_NUMBERS.astype(each))}}}>".replace("float32", "float")
+        f"<{np.dtype(each).name}[256,4] w = {{{_texts(_NUMBERS.astype(each))}}}>".replace(
+            "float32", "float"
+        )
         for each in (np.float32, dtype)
     )
     return Example.pairs(
@@ -277,9 +321,11 @@ def _half_examples(dtype: type) -> tuple[Example, ...]:
 class Float16WeightsPattern(_HalfWeights):
     """MatMul(x, w) → MatMul(x, Cast(w16, to=FLOAT))
 
-    What: stores constant weights in 16 bits, and so for Gemm, Conv, ConvTranspose, a table of which Gather or Slice read rows,
-    and the constant of an Add. Everything is computed in 32 bits; results change by about a thousandth of the largest one.
-    Why: weights take half of the bytes, at no cost: onnxruntime casts them once, when it loads the model.
+    What: stores constant weights in 16 bits, and so for Gemm, Conv, ConvTranspose, a table of which
+    Gather or Slice read rows, and the constant of an Add. Everything is computed in 32 bits;
+    results change by about a thousandth of the largest one.
+    Why: weights take half of the bytes, at no cost: onnxruntime casts them once, when it loads the
+    model.
     Refuses when:
     1. the weights are not a constant of 32-bit floats with 1024 numbers or more.
     2. a number is not finite, or too large for 16 bits, or all are too small.
@@ -295,10 +341,11 @@ class Float16WeightsPattern(_HalfWeights):
 class Bfloat16WeightsPattern(_HalfWeights):
     """MatMul(x, w) → MatMul(x, Cast(w16, to=FLOAT)), w16 in bfloat16
 
-    What: stores constant weights in bfloat16, as `Float16Weights` does in float16: with the range of 32 bits, and fewer digits.
-    Everything is computed in 32 bits; results change by about a hundredth of the largest one.
-    Why: weights take half of the bytes, at no cost, as large or small as they are. No processor has kernels of onnxruntime
-    that compute in bfloat16.
+    What: stores constant weights in bfloat16, as `Float16Weights` does in float16: with the range
+    of 32 bits, and fewer digits. Everything is computed in 32 bits; results change by about a
+    hundredth of the largest one.
+    Why: weights take half of the bytes, at no cost, as large or small as they are. No processor has
+    kernels of onnxruntime that compute in bfloat16.
     Refuses when:
     1. the weights are not a constant of 32-bit floats with 1024 numbers or more.
     2. a number is not finite, or near the ends of the range.

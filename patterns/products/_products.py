@@ -1,4 +1,6 @@
-"""Products of matrices, defects of onnxruntime's kernels for them, and rows times a matrix that is read by columns."""
+"""Products of matrices, defects of onnxruntime's kernels for them, and rows times a matrix that is
+read by columns.
+"""
 
 import math
 from collections.abc import Mapping
@@ -12,18 +14,27 @@ LEAST: Final = 1 << 16
 
 
 def contracts(g: GraphView, a: str, b: str, attributes: Mapping[str, Any]) -> bool:
-    """Whether a product of matrices (``transA``, ``transB``) is known to add up at least one term for each element.
+    """Whether a product of matrices (``transA``, ``transB``) is known to add up at least one term
+    for each element.
 
-    onnxruntime computes a product over an axis of length 0 wrongly: FusedMatMul with a transposed operand returns
-    uninitialized memory, and Gemm adds its bias without ``beta``.
+    onnxruntime computes a product over an axis of length 0 wrongly: FusedMatMul with a transposed
+    operand returns uninitialized memory, and Gemm adds its bias without ``beta``.
     """
-    places = ((a, -2 if attributes.get("transA") else -1), (b, -1 if attributes.get("transB") else -2))
+    places = (
+        (a, -2 if attributes.get("transA") else -1),
+        (b, -1 if attributes.get("transB") else -2),
+    )
     shapes = ((g.try_infer_shape(name), place) for name, place in places)
-    return any(shape is not None and len(shape) >= -place and is_nonzero(shape[place]) for shape, place in shapes)
+    return any(
+        shape is not None and len(shape) >= -place and is_nonzero(shape[place])
+        for shape, place in shapes
+    )
 
 
 def can_fuse(g: GraphView, a: str, b: str, attributes: Mapping[str, Any]) -> bool:
-    """Whether the provider has a correct kernel of ``com.microsoft.FusedMatMul`` for these operands and attributes."""
+    """Whether the provider has a correct kernel of ``com.microsoft.FusedMatMul`` for these operands
+    and attributes.
+    """
     return contracts(g, a, b, attributes) and runs(g, "FusedMatMul", a, "com.microsoft")
 
 
@@ -47,4 +58,8 @@ def times_transposed(g: PatternRewriter, x: str, w: str) -> str:
     sizes = [size if isinstance(size, int) else -1 for size in shape[:-1]]
     if sizes.count(-1) < 2 and 0 not in sizes:
         return str(g.op.Reshape(product, [*sizes, columns], allowzero=1))
-    return str(g.op.Reshape(product, g.op.Concat(g.op.Shape(x, start=0, end=-1), [columns], axis=0), allowzero=1))
+    return str(
+        g.op.Reshape(
+            product, g.op.Concat(g.op.Shape(x, start=0, end=-1), [columns], axis=0), allowzero=1
+        )
+    )

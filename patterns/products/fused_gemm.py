@@ -8,8 +8,10 @@ from .._activations import PARAMETERS, _FusedActivation
 class FusedGemmPattern(_FusedActivation):
     """Relu(Gemm(a, b, c)) → com.microsoft.FusedGemm(a, b, c, activation="Relu")
 
-    What: the same for LeakyRelu, Elu, Selu, Sigmoid, Tanh, HardSigmoid, Softplus, Softsign and ThresholdedRelu.
-    Why: one node less where onnxruntime's own optimizer is off; otherwise it makes the same operator.
+    What: the same for LeakyRelu, Elu, Selu, Sigmoid, Tanh, HardSigmoid, Softplus, Softsign and
+    ThresholdedRelu.
+    Why: one node less where onnxruntime's own optimizer is off; otherwise it makes the same
+    operator.
     """
 
     exactness = "rounding"
@@ -25,5 +27,6 @@ class FusedGemmPattern(_FusedActivation):
         f"{_start} {{ t = Gemm <transB = 1> (x, w, b) y = Relu(t) }}",
         '{ y = com.microsoft.FusedGemm <transB = 1, activation = "Relu"> (x, w, b) }',
         f"{_start} {{ t = Gemm <transB = 1> (x, w) y = LeakyRelu <alpha = 0.25> (t) }}",
-        '{ y = com.microsoft.FusedGemm <transB = 1, activation = "LeakyRelu", activation_alpha = 0.25> (x, w) }',
+        '{ y = com.microsoft.FusedGemm <transB = 1, activation = "LeakyRelu", activation_alpha ='
+        " 0.25> (x, w) }",
     )

@@ -1,8 +1,19 @@
-"""Products that FusedMatMul computes, with a transposed operand, a transposed result, or a factor."""
+"""Products that FusedMatMul computes, with a transposed operand, a transposed result, or a
+factor.
+"""
 
 from typing import Any
 
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Scalar,
+    Symbol,
+)
 
 from .._folding import scaled
 from ._products import can_fuse
@@ -37,23 +48,32 @@ class _TransposedOperand(_FusedMatMul):
         return self.product(g, left, right)
 
     def derive_toggled(self, g: GraphView, m: Match, **others: Any) -> bool | None:
-        """Derive the attributes with the one of the operand toggled, since transposed twice is not transposed."""
+        """Derive the attributes with the one of the operand toggled, since transposed twice is not
+        transposed.
+        """
         given, flag = m.get("attributes", {}), "transB" if m.right else "transA"
         fused = {**given, flag: int(not given.get(flag))}
-        if given.get("transBatchA") or given.get("transBatchB") or not can_fuse(g, m.a, m.b, fused):  # (3)
-            return self.none(m.nodes[-1], msg="batches are transposed, nothing may be summed, or the type has no kernel")
+        # (3)
+        if given.get("transBatchA") or given.get("transBatchB") or not can_fuse(g, m.a, m.b, fused):
+            return self.none(
+                m.nodes[-1],
+                msg="batches are transposed, nothing may be summed, or the type has no kernel",
+            )
         return m.derive(fused=fused, **others)
 
 
 class FusedMatMulPattern(_TransposedOperand):
     """MatMul(a, Transpose(b)) → com.microsoft.FusedMatMul(a, b, transB=1)
 
-    What: the product reads matrices by columns; the same for the first operand, and for an existing FusedMatMul.
-    Why: saves a copy of the operand; measured 1.0 to 1.1 times faster on onnxruntime's CPU provider.
+    What: the product reads matrices by columns; the same for the first operand, and for an existing
+    FusedMatMul.
+    Why: saves a copy of the operand; measured 1.0 to 1.1 times faster on onnxruntime's CPU
+    provider.
     Refuses when:
     1. the permutation does not swap just the last two axes, or the other operand is a vector.
     2. both operands are matrices, for which there is Gemm.
-    3. the provider has no kernel of FusedMatMul for the type, or the sums may have no terms: it does not return zeros then.
+    3. the provider has no kernel of FusedMatMul for the type, or the sums may have no terms: it
+       does not return zeros then.
     """
 
     priority = 7
@@ -71,21 +91,25 @@ class FusedMatMulPattern(_TransposedOperand):
         "agraph (float[a,h,q,8] x, float[a,h,k,8] w) => (float[a,h,q,k] y) "
         "{ t = Transpose <perm = [0, 1, 3, 2]> (w) y = MatMul(x, t) }",
         "{ y = com.microsoft.FusedMatMul <transB = 1> (x, w) }",
-        "agraph (float[a,8,q] x, float[a,8,k] w) => (float[a,q,k] y) "
-        "{ t = Transpose <perm = [0, 2, 1]> (x) y = com.microsoft.FusedMatMul <alpha = 0.5> (t, w) }",
+        "agraph (float[a,8,q] x, float[a,8,k] w) => (float[a,q,k] y) { "
+        "t = Transpose <perm = [0, 2, 1]> (x) y = com.microsoft.FusedMatMul <alpha = 0.5> (t, w) }",
         "{ y = com.microsoft.FusedMatMul <alpha = 0.5, transA = 1> (x, w) }",
     )
 
 
 class TransposeFusedMatMulBPattern(_TransposedOperand):
-    """MatMul(a, Transpose(b, [0,2,3,1])) → com.microsoft.FusedMatMul(a, Transpose(b, [0,2,1,3]), transB=1)
+    """MatMul(a, Transpose(b, [0,2,3,1])) → com.microsoft.FusedMatMul(a, Transpose(b, [0,2,1,3]),
+    transB=1)
 
-    What: the product swaps the last two axes, so that the permutation moves whole rows; the same for the first operand.
+    What: the product swaps the last two axes, so that the permutation moves whole rows; the same
+    for the first operand.
     Why: measured 1.03 to 1.12 times faster on onnxruntime's CPU provider.
     Refuses when:
-    1. the last axis does not become the last but one, or nothing would be left to permute (`FusedMatMulPattern` does that).
+    1. the last axis does not become the last but one, or nothing would be left to permute
+       (`FusedMatMulPattern` does that).
     2. the other operand is a vector.
-    3. the provider has no kernel of FusedMatMul for the type, or the sums may have no terms: it does not return zeros then.
+    3. the provider has no kernel of FusedMatMul for the type, or the sums may have no terms: it
+       does not return zeros then.
     """
 
     priority = 8
@@ -98,10 +122,17 @@ class TransposeFusedMatMulBPattern(_TransposedOperand):
         other = g.info(m.a if m.right else m.b).rank
         if other is None or other < 2:  # (2)
             return self.none(m.nodes[1], msg="the other operand is a vector, or of unknown rank")
-        return self.derive_toggled(g, m, rest=rest)  # the last axis, which is summed over, stays the last one
+        # the last axis, which is summed over, stays the last one
+        return self.derive_toggled(g, m, rest=rest)
 
     def apply_pattern(  # type: ignore[override]
-        self, g: PatternRewriter, a: str, b: str, right: bool, rest: list[int], fused: dict[str, Any]
+        self,
+        g: PatternRewriter,
+        a: str,
+        b: str,
+        right: bool,
+        rest: list[int],
+        fused: dict[str, Any],
     ) -> str:
         turned = g.op.Transpose(b if right else a, perm=rest)
         operands = (a, turned) if right else (turned, b)
@@ -110,7 +141,8 @@ class TransposeFusedMatMulBPattern(_TransposedOperand):
     examples = Example.only(
         "agraph (float[a,h,q,8] x, float[a,k,h,8] w) => (float[a,h,q,k] y) "
         "{ t = Transpose <perm = [0, 2, 3, 1]> (w) y = MatMul(x, t) }",
-        "{ t = Transpose <perm = [0, 2, 1, 3]> (w) y = com.microsoft.FusedMatMul <transB = 1> (x, t) }",
+        "{ t = Transpose <perm = [0, 2, 1, 3]> (w) "
+        "y = com.microsoft.FusedMatMul <transB = 1> (x, t) }",
     )
 
 
@@ -121,9 +153,10 @@ class FusedMatMulTransposePattern(_FusedMatMul):
     Why: saves a copy of the result.
     Refuses when:
     1. the permutation does not swap just the last two axes.
-    2. the operands do not have the same batches (for two matrices there is Gemm; onnxruntime does not repeat the matrix on
-       the left for no batch at all, and is slower when it repeats it).
-    3. the provider has no kernel of FusedMatMul for the type, or the sums may have no terms: it does not return zeros then.
+    2. the operands do not have the same batches (for two matrices there is Gemm; onnxruntime does
+       not repeat the matrix on the left for no batch at all, and is slower when it repeats it).
+    3. the provider has no kernel of FusedMatMul for the type, or the sums may have no terms: it
+       does not return zeros then.
     """
 
     priority = 7
@@ -138,17 +171,33 @@ class FusedMatMulTransposePattern(_FusedMatMul):
         if batches or m.perm != [*range(rank - 2), rank - 1, rank - 2]:  # (1)
             return self.none(m.nodes[1], msg="not the last two axes")
         left, right = g.try_infer_shape(m.a), g.try_infer_shape(m.b)
-        if left is None or right is None or len(left) != rank or rank < 3 or left[:-2] != right[:-2]:  # (2)
+        # (2)
+        if (
+            left is None
+            or right is None
+            or len(left) != rank
+            or rank < 3
+            or left[:-2] != right[:-2]
+        ):
             return self.none(m.nodes[0], msg="not a product of equal batches")
         if not can_fuse(g, m.a, m.b, given):  # (3)
-            return self.none(m.nodes[0], msg="FusedMatMul has no kernel for the type, or nothing may be summed")
-        return m.derive(fused={**given, "transA": int(not given.get("transB")), "transB": int(not given.get("transA"))})
+            return self.none(
+                m.nodes[0], msg="FusedMatMul has no kernel for the type, or nothing may be summed"
+            )
+        return m.derive(
+            fused={
+                **given,
+                "transA": int(not given.get("transB")),
+                "transB": int(not given.get("transA")),
+            }
+        )
 
     def apply_pattern(self, g: PatternRewriter, a: str, b: str, fused: dict[str, Any]) -> str:
         return g.op.FusedMatMul(b, a, domain="com.microsoft", **fused)
 
     examples = Example.only(
-        "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,k,q] y) { t = MatMul(x, w) y = Transpose <perm = [0, 2, 1]> (t) }",
+        "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,k,q] y) { t = MatMul(x, w) "
+        "y = Transpose <perm = [0, 2, 1]> (t) }",
         "{ y = com.microsoft.FusedMatMul <transA = 1, transB = 1> (w, x) }",
     )
 
@@ -177,7 +226,8 @@ class _FusedFactor(_FusedMatMul):
 class FusedMatMulDivPattern(_FusedFactor):
     """MatMul(a, b) / s → com.microsoft.FusedMatMul(a, b, alpha=1/s)
 
-    What: multiplies while the product is computed; the same for a product with a number, and for FusedMatMul.
+    What: multiplies while the product is computed; the same for a product with a number, and for
+    FusedMatMul.
     Why: saves one pass over the result; measured 1.1 times faster on onnxruntime's CPU provider.
     """
 
@@ -187,7 +237,8 @@ class FusedMatMulDivPattern(_FusedFactor):
         return (g.op.Div if g.option("division") else g.op.Mul)(self.product(g, a, b), s)
 
     examples = Example.pairs(
-        "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,q,k] y) <float s = {8}> { t = MatMul(x, w) y = Div(t, s) }",
+        "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,q,k] y) <float s = {8}> { "
+        "t = MatMul(x, w) y = Div(t, s) }",
         "{ y = com.microsoft.FusedMatMul <alpha = 0.125> (x, w) }",
         "agraph (float[a,q,8] x, float[a,k,8] w) => (float[a,q,k] y) <float[1] s = {2}> "
         "{ t = com.microsoft.FusedMatMul <transB = 1, alpha = 0.5> (x, w) y = Mul(s, t) }",
@@ -198,8 +249,10 @@ class FusedMatMulDivPattern(_FusedFactor):
 class FusedMatMulx2Pattern(_FusedFactor):
     """MatMul(a · s, b) → com.microsoft.FusedMatMul(a, b, alpha=s)
 
-    What: multiplies while the product is computed; the same for the second operand, for a / s, and for FusedMatMul.
-    Why: saves one pass over the operand; measured 1.0 to 1.1 times faster on onnxruntime's CPU provider.
+    What: multiplies while the product is computed; the same for the second operand, for a / s, and
+    for FusedMatMul.
+    Why: saves one pass over the operand; measured 1.0 to 1.1 times faster on onnxruntime's CPU
+    provider.
     """
 
     priority = 10
@@ -211,7 +264,8 @@ class FusedMatMulx2Pattern(_FusedFactor):
         return self.product(g, left, right)
 
     examples = Example.pairs(
-        "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,q,k] y) <float s = {0.5}> { t = Mul(x, s) y = MatMul(t, w) }",
+        "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,q,k] y) <float s = {0.5}> { "
+        "t = Mul(x, s) y = MatMul(t, w) }",
         "{ y = com.microsoft.FusedMatMul <alpha = 0.5> (x, w) }",
         "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,q,k] y) <float s = {4}> "
         "{ t = Div(w, s) y = com.microsoft.FusedMatMul <alpha = 0.5> (x, t) }",

@@ -2,7 +2,14 @@
 
 from typing import Any
 
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+)
 from xoptim.match.trace import Optional, Scalar, Symbol
 
 from .._folding import scaled
@@ -19,16 +26,23 @@ class _GemmAttributes(EasyPatternOptimization):
 
     def product(self, g: PatternBuilder, a: Symbol, b: Symbol, c: Optional) -> Symbol:
         """MatMul, or Gemm with its attributes."""
-        return g.op.MatMul(a, b) if g.option("plain") else g.op.Gemm(a, b, c, attributes=g.capture("attributes"))
+        return (
+            g.op.MatMul(a, b)
+            if g.option("plain")
+            else g.op.Gemm(a, b, c, attributes=g.capture("attributes"))
+        )
 
-    def apply_pattern(self, g: PatternRewriter, a: str, b: str, attributes: dict[str, Any], c: str = "") -> str:
+    def apply_pattern(
+        self, g: PatternRewriter, a: str, b: str, attributes: dict[str, Any], c: str = ""
+    ) -> str:
         return g.op.Gemm(a, b, c, **attributes)
 
 
 class GemmMulPattern(_GemmAttributes):
     """Gemm(a, b, c) · s → Gemm(a, b, c) with alpha · s and beta · s
 
-    What: multiplies while the product is computed; the same for division, and for MatMul of two matrices.
+    What: multiplies while the product is computed; the same for division, and for MatMul of two
+    matrices.
     Why: saves one pass over the result.
     Refuses when:
     1. the number is not finite, or a 32-bit float cannot hold the new factors.
@@ -41,13 +55,18 @@ class GemmMulPattern(_GemmAttributes):
     operand_ranks = {"a": 2, "b": 2}  # (2)
     kernels = {"Gemm": "a"}  # (2)
 
-    def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, c: Optional, s: Scalar) -> Symbol:
+    def match_pattern(
+        self, g: PatternBuilder, a: Symbol, b: Symbol, c: Optional, s: Scalar
+    ) -> Symbol:
         return (g.op.Div if g.option("division") else g.op.Mul)(self.product(g, a, b, c), s)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         given: dict[str, Any] = m.get("attributes", {})
         names = ("alpha", "beta") if m.c else ("alpha",)
-        factors = {name: scaled(g, m.a, given.get(name, 1.0), m.s, division=m.division) for name in names}  # (1)
+        # (1)
+        factors = {
+            name: scaled(g, m.a, given.get(name, 1.0), m.s, division=m.division) for name in names
+        }
         if factors.get("beta", 1.0) != 1 and not contracts(g, m.a, m.b, given):  # (3)
             return self.none(m.nodes[0], msg="nothing may be summed")
         return m.derive(attributes={**given, **factors})
@@ -56,7 +75,8 @@ class GemmMulPattern(_GemmAttributes):
         "agraph (float[n,4] x, float[4,3] w, float[3] b) => (float[n,3] y) <float s = {0.5}> "
         "{ t = Gemm <alpha = 3.0> (x, w, b) y = Mul(t, s) }",
         "{ y = Gemm <alpha = 1.5, beta = 0.5> (x, w, b) }",
-        "agraph (float[n,4] x, float[4,3] w) => (float[n,3] y) <float s = {4}> { t = MatMul(x, w) y = Div(t, s) }",
+        "agraph (float[n,4] x, float[4,3] w) => (float[n,3] y) <float s = {4}> { t = MatMul(x, w) "
+        "y = Div(t, s) }",
         "{ y = Gemm <alpha = 0.25> (x, w) }",
     )
 
@@ -88,7 +108,8 @@ class GemmTransposePattern(_GemmAttributes):
         "agraph (float[n,4] x, float[3,4] w) => (float[3,n] y) <float[1] c = {2}> "
         "{ t = Gemm <transB = 1> (x, w, c) y = Transpose <perm = [1, 0]> (t) }",
         "<float[1] c = {2}> { y = Gemm <transA = 0, transB = 1> (w, x, c) }",
-        "agraph (float[n,4] x, float[4,3] w) => (float[3,n] y) { t = MatMul(x, w) y = Transpose <perm = [1, 0]> (t) }",
+        "agraph (float[n,4] x, float[4,3] w) => (float[3,n] y) { t = MatMul(x, w) "
+        "y = Transpose <perm = [1, 0]> (t) }",
         "{ y = Gemm <transA = 1, transB = 1> (w, x) }",
     )
 
@@ -100,11 +121,16 @@ class _TransposedMatrix(_GemmAttributes):
 
     def operands(self, g: PatternBuilder, a: Symbol, b: Symbol) -> tuple[Symbol, Symbol]:
         """The operands, one of them transposed."""
-        return (a, g.op.Transpose(b, perm=[1, 0])) if g.option("right") else (g.op.Transpose(a, perm=[1, 0]), b)
+        return (
+            (a, g.op.Transpose(b, perm=[1, 0]))
+            if g.option("right")
+            else (g.op.Transpose(a, perm=[1, 0]), b)
+        )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         flag, given = "transB" if m.right else "transA", m.get("attributes", {})
-        return m.derive(attributes={**given, flag: int(not given.get(flag))})  # transposed twice is not transposed
+        # transposed twice is not transposed
+        return m.derive(attributes={**given, flag: int(not given.get(flag))})
 
 
 class TransposeGemmPattern(_TransposedMatrix):
@@ -125,7 +151,8 @@ class TransposeGemmPattern(_TransposedMatrix):
         "agraph (float[n,4] x, float[4,3] w, float[3] b) => (float[n,3] y) "
         "{ t = Transpose <perm = [1, 0]> (w) y = Gemm <transB = 1, alpha = 0.5> (x, t, b) }",
         "{ y = Gemm <transB = 0, alpha = 0.5> (x, w, b) }",
-        "agraph (float[4,n] x, float[4,3] w) => (float[n,3] y) { t = Transpose <perm = [1, 0]> (x) y = Gemm(t, w) }",
+        "agraph (float[4,n] x, float[4,3] w) => (float[n,3] y) { "
+        "t = Transpose <perm = [1, 0]> (x) y = Gemm(t, w) }",
         "{ y = Gemm <transA = 1> (x, w) }",
     )
 
@@ -144,11 +171,14 @@ class TransposeMatMulPattern(_TransposedMatrix):
     kernels = {"Gemm": "a"}  # (2)
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol) -> Symbol:
-        return g.op.MatMul(*self.operands(g, a, b))  # `TransposeGemmPattern` merges the other operand
+        # `TransposeGemmPattern` merges the other operand
+        return g.op.MatMul(*self.operands(g, a, b))
 
     examples = Example.pairs(
-        "agraph (float[n,4] x, float[3,4] w) => (float[n,3] y) { t = Transpose <perm = [1, 0]> (w) y = MatMul(x, t) }",
+        "agraph (float[n,4] x, float[3,4] w) => (float[n,3] y) { "
+        "t = Transpose <perm = [1, 0]> (w) y = MatMul(x, t) }",
         "{ y = Gemm <transB = 1> (x, w) }",
-        "agraph (float[4,n] x, float[4,3] w) => (float[n,3] y) { t = Transpose <perm = [1, 0]> (x) y = MatMul(t, w) }",
+        "agraph (float[4,n] x, float[4,3] w) => (float[n,3] y) { "
+        "t = Transpose <perm = [1, 0]> (x) y = MatMul(t, w) }",
         "{ y = Gemm <transA = 1> (x, w) }",
     )

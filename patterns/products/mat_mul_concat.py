@@ -11,14 +11,17 @@ from .._parts import Branch, alike, branch, frozen, joint
 
 
 class MatMulConcatPattern(PatternOptimization):
-    """Concat(f(MatMul(x, v) + b), f(MatMul(x, w) + c)) → f(MatMul(x, Concat(v, w)) + Concat(b, c)); Gemm likewise
+    """Concat(f(MatMul(x, v) + b), f(MatMul(x, w) + c)) → f(MatMul(x, Concat(v, w)) + Concat(b, c));
+    Gemm likewise
 
-    What: multiplies by the weights side by side; elementwise operators after the products (f), and biases, are applied to the
-    columns of all of them. Operands of the Concat that are computed otherwise stay.
+    What: multiplies by the weights side by side; elementwise operators after the products (f), and
+    biases, are applied to the columns of all of them. Operands of the Concat that are computed
+    otherwise stay.
     Why: one product in place of several, and no copy.
     Refuses when:
     1. the operands are not joined along their last axis.
-    2. fewer than two operands side by side are computed alike from one input, by nodes whose results nothing else reads.
+    2. fewer than two operands side by side are computed alike from one input, by nodes whose
+       results nothing else reads.
     3. a weight is not a constant matrix, or is read elsewhere: it would be stored twice.
     4. a bias does not have one number for each column.
     """
@@ -33,9 +36,14 @@ class MatMulConcatPattern(PatternOptimization):
         if rank is None or axis_of(g, node) != rank - 1:  # (1)
             return self.none(node, msg="it does not join operands along the last axis")
         branches = [branch(g, name, _key) for name in node.input]
-        found = alike([each if each is not None and _has_rows(g, each) else None for each in branches])
+        found = alike(
+            [each if each is not None and _has_rows(g, each) else None for each in branches]
+        )
         if found is None:  # (2)
-            return self.none(node, msg="no operands side by side are products of one input that are treated alike")
+            return self.none(
+                node,
+                msg="no operands side by side are products of one input that are treated alike",
+            )
         part, joined = found
         firsts = [each.nodes[0] for each in joined]
         axis = 0 if firsts[0].attribute.get("transB") else 1
@@ -43,18 +51,21 @@ class MatMulConcatPattern(PatternOptimization):
         names = zip(*((*each.nodes[0].input[2:], *each.biases) for each in joined), strict=True)
         biases = [np.concatenate([constant(g, name).reshape(-1) for name in row]) for row in names]
         nodes = [*(each for one in joined for each in one.nodes), node]
-        return MatchResult(self, nodes, partial(joint, part, joined[0], weight, biases, len(firsts[0].input) - 2))
+        return MatchResult(
+            self, nodes, partial(joint, part, joined[0], weight, biases, len(firsts[0].input) - 2)
+        )
 
     examples = Example.pairs(
-        "agraph (float[n,2] x) => (float[n,3] y) <float[2,1] v = {1, 2}, float[2,2] w = {3, 4, 5, 6}, "
-        "float[1] b = {7}, float[2] c = {8, 9}> { p = MatMul(x, v) q = MatMul(x, w) r = Add(p, b) s = Add(c, q) "
-        "t = Tanh(r) u = Tanh(s) y = Concat <axis = -1> (t, u) }",
-        "<float[2,3] w = {1, 3, 4, 2, 5, 6}, float[3] b = {7, 8, 9}> { p = MatMul(x, w) r = Add(p, b) y = Tanh(r) }",
-        "agraph (float[n,2] x) => (float[n,5] y) <float[1,2] v = {1, 2}, float[2,2] w = {3, 4, 5, 6}, "
-        "float[1] b = {7}, float[2] c = {8, 9}> { p = Gemm <transB = 1> (x, v, b) q = Gemm <transB = 1> (x, w, c) "
-        "y = Concat <axis = 1> (x, p, q) }",
-        "<float[3,2] w = {1, 2, 3, 4, 5, 6}, float[3] b = {7, 8, 9}> { p = Gemm <transB = 1> (x, w, b) "
-        "y = Concat <axis = 1> (x, p) }",
+        "agraph (float[n,2] x) => (float[n,3] y) <float[2,1] v = {1, 2}, float[2,2] w = {3, 4, 5, "
+        "6}, float[1] b = {7}, float[2] c = {8, 9}> { p = MatMul(x, v) q = MatMul(x, w) "
+        "r = Add(p, b) s = Add(c, q) t = Tanh(r) u = Tanh(s) y = Concat <axis = -1> (t, u) }",
+        "<float[2,3] w = {1, 3, 4, 2, 5, 6}, float[3] b = {7, 8, 9}> { p = MatMul(x, w) "
+        "r = Add(p, b) y = Tanh(r) }",
+        "agraph (float[n,2] x) => (float[n,5] y) <float[1,2] v = {1, 2}, float[2,2] w = {3, 4, 5, "
+        "6}, float[1] b = {7}, float[2] c = {8, 9}> { p = Gemm <transB = 1> (x, v, b) "
+        "q = Gemm <transB = 1> (x, w, c) y = Concat <axis = 1> (x, p, q) }",
+        "<float[3,2] w = {1, 2, 3, 4, 5, 6}, float[3] b = {7, 8, 9}> { "
+        "p = Gemm <transB = 1> (x, w, b) y = Concat <axis = 1> (x, p) }",
     )
 
 
@@ -69,11 +80,16 @@ def _key(g: GraphView, node: Node) -> Hashable:
 
 
 def _has_rows(g: GraphView, branch: Branch) -> bool:
-    """Whether all biases of a branch are constant, with one number for each column of its product (4)."""
+    """Whether all biases of a branch are constant, with one number for each column of its product
+    (4).
+    """
     first = branch.nodes[0]
     shape, rank = g.try_infer_shape(first.input[1]), g.info(first.output[0]).rank
     width = None if shape is None else shape[0 if first.attribute.get("transB") else 1]
     if rank is None or not all(map(g.is_constant, first.input[2:])):
         return False
     shapes = [g.static_shape(name) for name in (*first.input[2:], *branch.biases)]
-    return all(each is not None and 0 < len(each) <= rank and {*each[:-1]} <= {1} and each[-1] == width for each in shapes)
+    return all(
+        each is not None and 0 < len(each) <= rank and {*each[:-1]} <= {1} and each[-1] == width
+        for each in shapes
+    )

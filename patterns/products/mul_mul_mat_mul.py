@@ -1,6 +1,15 @@
 import numpy as np
 
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Scalar,
+    Symbol,
+)
 
 from .._folding import constant, constant_pair, multiplied
 
@@ -9,11 +18,12 @@ class MulMulMatMulPattern(EasyPatternOptimization):
     """MatMul(a · s, b · t) → MatMul(a · (s · t), b), for numbers s and t
 
     What: multiplies one operand by both numbers.
-    Why: saves one pass over the other operand. Attention of torch scales queries and keys. It runs last, so that patterns that
-    recognize attention match both numbers.
+    Why: saves one pass over the other operand. Attention of torch scales queries and keys. It runs
+    last, so that patterns that recognize attention match both numbers.
     Refuses when:
     1. a number has more axes than what it is multiplied with, or the ranks are unknown.
-    2. the numbers are not floating-point, or so large or small that their product could overflow or vanish in one form only.
+    2. the numbers are not floating-point, or so large or small that their product could overflow or
+       vanish in one form only.
     """
 
     anchors = ("MatMul",)
@@ -22,7 +32,9 @@ class MulMulMatMulPattern(EasyPatternOptimization):
     exactness = "rounding"
     min_opset = 7
 
-    def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, s: Scalar, t: Scalar) -> Symbol:
+    def match_pattern(
+        self, g: PatternBuilder, a: Symbol, b: Symbol, s: Scalar, t: Scalar
+    ) -> Symbol:
         # The second one may be transposed after it was multiplied.
         right = g.op.Mul(b, t)
         if g.option("turned"):
@@ -37,18 +49,29 @@ class MulMulMatMulPattern(EasyPatternOptimization):
         pair = constant_pair(g, m.s, m.t)
         if pair is None or pair[0].dtype.kind in "iu":  # (2)
             return self.none(m.nodes[0], msg="the numbers are integers")
-        return m.derive(factor=multiplied(pair[0].reshape(()), pair[1].reshape(()), constant(g, m.s).dtype))  # (2)
+        # (2)
+        return m.derive(
+            factor=multiplied(pair[0].reshape(()), pair[1].reshape(()), constant(g, m.s).dtype)
+        )
 
     def apply_pattern(
-        self, g: PatternRewriter, a: str, b: str, factor: np.ndarray, turned: bool, perm: list[int] | None
+        self,
+        g: PatternRewriter,
+        a: str,
+        b: str,
+        factor: np.ndarray,
+        turned: bool,
+        perm: list[int] | None,
     ) -> str:
         return g.op.MatMul(g.op.Mul(a, factor), g.op.Transpose(b, perm=perm) if turned else b)
 
     examples = Example.pairs(
-        "agraph (float[a,b,4] x, float[a,4,c] z) => (float[a,b,c] y) <float s = {0.5}, float t = {0.25}> "
-        "{ p = Mul(x, s) q = Mul(z, t) y = MatMul(p, q) }",
+        "agraph (float[a,b,4] x, float[a,4,c] z) "
+        "=> (float[a,b,c] y) <float s = {0.5}, float t = {0.25}> { p = Mul(x, s) q = Mul(z, t) "
+        "y = MatMul(p, q) }",
         "<float s = {0.125}> { p = Mul(x, s) y = MatMul(p, z) }",
         "agraph (float[a,b,4] x, float[a,c,4] z) => (float[a,b,c] y) <float s = {0.5}> "
         "{ p = Mul(x, s) q = Mul(z, s) t = Transpose <perm = [0, 2, 1]> (q) y = MatMul(p, t) }",
-        "<float s = {0.25}> { p = Mul(x, s) t = Transpose <perm = [0, 2, 1]> (z) y = MatMul(p, t) }",
+        "<float s = {0.25}> { p = Mul(x, s) t = Transpose <perm = [0, 2, 1]> (z) "
+        "y = MatMul(p, t) }",
     )

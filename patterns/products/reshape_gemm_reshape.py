@@ -1,6 +1,15 @@
 import numpy as np
 
-from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    ANY,
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 from .._proofs import reshapes_as_inferred
 from .._shapes import reshape_target
@@ -12,7 +21,8 @@ class ReshapeGemmReshapePattern(EasyPatternOptimization):
     What: multiplies x in its own shape, and adds only if there is a bias.
     Why: no shapes are computed; runtimes that are faster with Gemm merge the axes themselves.
     Refuses when:
-    1. shapes are unknown, or other axes than those before the last are merged and split, and no constant Reshape does the rest.
+    1. shapes are unknown, or other axes than those before the last are merged and split, and no
+       constant Reshape does the rest.
     2. the product is scaled, or an operand transposed.
     3. b is more than one row.
     4. a computed size may be 0 at run time: it would copy another size in its place.
@@ -22,7 +32,9 @@ class ReshapeGemmReshapePattern(EasyPatternOptimization):
     exactness = "rounding"
     min_opset = 9
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol, w: Symbol, b: Symbol, merged: Symbol, split: Symbol) -> Symbol:
+    def match_pattern(
+        self, g: PatternBuilder, x: Symbol, w: Symbol, b: Symbol, merged: Symbol, split: Symbol
+    ) -> Symbol:
         flat = g.keep(g.op.Reshape(x, merged, attributes=ANY))  # other products may read it
         product = g.op.Gemm(flat, w, b) if g.option("bias") else g.op.Gemm(flat, w)
         return g.op.Reshape(product, split, attributes=ANY)  # (2)
@@ -43,13 +55,18 @@ class ReshapeGemmReshapePattern(EasyPatternOptimization):
             return self.none(m.nodes[1], msg="the bias is not a row")
         return m.derive(target=target)
 
-    def apply_pattern(self, g: PatternRewriter, x: str, w: str, b: str, bias: bool, target: list[int] | None) -> str:
-        product = g.op.MatMul(x if target is None else g.op.Reshape(x, np.array(target, dtype=np.int64)), w)
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, w: str, b: str, bias: bool, target: list[int] | None
+    ) -> str:
+        product = g.op.MatMul(
+            x if target is None else g.op.Reshape(x, np.array(target, dtype=np.int64)), w
+        )
         return g.op.Add(product, b) if bias else product
 
     examples = Example.pairs(
-        "agraph (float[a,5,4] x, float[4,3] w, float[3] b) => (float[a,5,3] y) "
-        "<int64[2] s = {-1, 4}, int64[3] t = {-1, 5, 3}> { f = Reshape(x, s) p = Gemm(f, w, b) y = Reshape(p, t) }",
+        "agraph (float[a,5,4] x, float[4,3] w, float[3] b) "
+        "=> (float[a,5,3] y) <int64[2] s = {-1, 4}, int64[3] t = {-1, 5, 3}> { f = Reshape(x, s) "
+        "p = Gemm(f, w, b) y = Reshape(p, t) }",
         "{ p = MatMul(x, w) y = Add(p, b) }",
         "agraph (float[a,5,4] x, float[4,3] w, float[4,2] u) => (float[a,5,3] y, float[a,5,2] z) "
         "<int64[2] s = {-1, 4}, int64[3] t = {-1, 5, 3}, int64[3] r = {-1, 5, 2}> "

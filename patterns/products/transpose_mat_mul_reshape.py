@@ -1,4 +1,12 @@
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 from ._products import LEAST, elements, times_transposed, why_not
 
@@ -7,11 +15,13 @@ class TransposeMatMulReshapePattern(EasyPatternOptimization):
     """MatMul(x, Transpose(w)) → Reshape(Gemm(Reshape(x), w, transB=1))
 
     What: the rows of x are multiplied as one matrix by a matrix that is read by columns.
-    Why: the matrix, such as a table of an embedding, is neither transposed nor stored twice. Where a runtime transposes it in
-    every run, as onnxruntime without its optimizations does, one row takes 0.17 of the time, and 128 take 0.57. With them,
-    one row takes as long; scores of many tokens that are an output take 1.04, since the last Reshape copies them.
+    Why: the matrix, such as a table of an embedding, is neither transposed nor stored twice. Where
+    a runtime transposes it in every run, as onnxruntime without its optimizations does, one row
+    takes 0.17 of the time, and 128 take 0.57. With them, one row takes as long; scores of many
+    tokens that are an output take 1.04, since the last Reshape copies them.
     Refuses when:
-    1. x is not known to have three axes or more, or w is not a matrix of known size with at least one row and column.
+    1. x is not known to have three axes or more, or w is not a matrix of known size with at least
+       one row and column.
     2. the provider has no kernel of Gemm for the type (as for integers).
     3. w is a constant of less than 2¹⁶ elements: onnxruntime transposes it when a session begins.
     """
@@ -39,7 +49,9 @@ class TransposeMatMulReshapePattern(EasyPatternOptimization):
         return times_transposed(g, x, w)
 
     examples = Example.only(
-        "agraph (float[b,s,4] x, float[3,4] w) => (float[b,s,3] y) { t = Transpose <perm = [1, 0]> (w) y = MatMul(x, t) }",
-        "<int64[2] f = {-1, 4}, int64[1] n = {3}> { r = Reshape(x, f) p = Gemm <transB = 1> (r, w) "
-        "q = Shape <start = 0, end = -1> (x) u = Concat <axis = 0> (q, n) y = Reshape <allowzero = 1> (p, u) }",
+        "agraph (float[b,s,4] x, float[3,4] w) => (float[b,s,3] y) { "
+        "t = Transpose <perm = [1, 0]> (w) y = MatMul(x, t) }",
+        "<int64[2] f = {-1, 4}, int64[1] n = {3}> { r = Reshape(x, f) "
+        "p = Gemm <transB = 1> (r, w) q = Shape <start = 0, end = -1> (x) "
+        "u = Concat <axis = 0> (q, n) y = Reshape <allowzero = 1> (p, u) }",
     )

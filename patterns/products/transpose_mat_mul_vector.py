@@ -1,4 +1,12 @@
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 from .._nodes import permutation
 
@@ -7,8 +15,9 @@ class TransposeMatMulVectorPattern(EasyPatternOptimization):
     """MatMul(Transpose(x), v) → MatMul(v, x), for a vector v
 
     What: multiplies the vector by the matrix, and not the turned matrix by the vector.
-    Why: onnxruntime 1.32 merges such a Transpose into the product, and then adds up along the other axis, without an error. It
-    multiplies a vector by a matrix in 0.02 to 0.3 of the time, so that MatMul(v, Transpose(x)) stays as it is.
+    Why: onnxruntime 1.32 merges such a Transpose into the product, and then adds up along the other
+    axis, without an error. It multiplies a vector by a matrix in 0.02 to 0.3 of the time, so that
+    MatMul(v, Transpose(x)) stays as it is.
     Refuses when:
     1. v is not a vector, or the rank of x is not known.
     2. other axes than the last two change their places.
@@ -25,13 +34,17 @@ class TransposeMatMulVectorPattern(EasyPatternOptimization):
         places = permutation(g, m.nodes[0]) or []  # (1)
         rank = len(places)
         swaps = places[-2:] == [rank - 1, rank - 2] and places[:-2] == [*range(rank - 2)]
-        return swaps or self.none(m.nodes[0], msg="other axes than the last two change their places")  # (2)
+        # (2)
+        return swaps or self.none(
+            m.nodes[0], msg="other axes than the last two change their places"
+        )
 
     def apply_pattern(self, g: PatternRewriter, x: str, v: str) -> str:
         return g.op.MatMul(v, x)
 
     examples = Example.pairs(
-        "agraph (float[b,n,4] x, float[n] v) => (float[b,4] y) { t = Transpose <perm = [0, 2, 1]> (x) y = MatMul(t, v) }",
+        "agraph (float[b,n,4] x, float[n] v) => (float[b,4] y) { "
+        "t = Transpose <perm = [0, 2, 1]> (x) y = MatMul(t, v) }",
         "{ y = MatMul(v, x) }",
         "agraph (float[n,4] x, float[n] v) => (float[4] y) { t = Transpose(x) y = MatMul(t, v) }",
         "{ y = MatMul(v, x) }",

@@ -18,15 +18,24 @@ _STEPS: Final[dict[int, int]] = {
     **dict.fromkeys((TensorProto.INT8, TensorProto.UINT8), 255),
     **dict.fromkeys((TensorProto.INT16, TensorProto.UINT16), 65535),
 }
-"""Difference between the largest and the smallest integer of the types that tensors are quantized to."""
+"""Difference between the largest and the smallest integer of the types that tensors are quantized
+to.
+"""
 
-_ENDS: Final[dict[int, tuple[int, int]]] = {TensorProto.UINT8: (0, 255), TensorProto.INT8: (-128, 127)}
+_ENDS: Final[dict[int, tuple[int, int]]] = {
+    TensorProto.UINT8: (0, 255),
+    TensorProto.INT8: (-128, 127),
+}
 _MARGIN: Final = 0.25
-"""A part of a step: more than the rounding of a quotient by the scale, less than the half that rounds to the next integer."""
+"""A part of a step: more than the rounding of a quotient by the scale, less than the half that
+rounds to the next integer.
+"""
 
 
 class Parameters(NamedTuple):
-    """How a tensor is quantized: a scale and a zero point for each part along an axis, counted from the front, or for all."""
+    """How a tensor is quantized: a scale and a zero point for each part along an axis, counted from
+    the front, or for all.
+    """
 
     scales: np.ndarray
     zeros: np.ndarray
@@ -35,18 +44,29 @@ class Parameters(NamedTuple):
     def equals(self, other: Parameters) -> bool:
         """Whether they are equal bit by bit."""
         alike = self.scales.dtype == other.scales.dtype and self.axis == other.axis
-        return alike and np.array_equal(self.scales, other.scales) and np.array_equal(self.zeros, other.zeros)
+        return (
+            alike
+            and np.array_equal(self.scales, other.scales)
+            and np.array_equal(self.zeros, other.zeros)
+        )
 
 
 def parameters(g: GraphView, node: Node) -> Parameters | None:
-    """The parameters of a QuantizeLinear or DequantizeLinear, ``None`` unless they are constants; ``None`` too for blocks."""
+    """The parameters of a QuantizeLinear or DequantizeLinear, ``None`` unless they are constants.
+
+    ``None`` too for blocks.
+    """
     if any(node.get_attribute(name) for name in ("block_size", "precision")):
         return None
     if node.op_type == "DequantizeLinear" and node.get_attribute("output_dtype"):
         return None
     zero = node.input[2] if len(node.input) > 2 else ""
     scales, zeros = g.get_computed_constant(node.input[1]), g.get_computed_constant(zero)
-    if scales is None or scales.ndim > 1 or (zero and (zeros is None or zeros.shape != scales.shape)):
+    if (
+        scales is None
+        or scales.ndim > 1
+        or (zero and (zeros is None or zeros.shape != scales.shape))
+    ):
         return None
     axis = axis_of(g, node) if scales.size > 1 else None
     if scales.size > 1 and axis is None:
@@ -58,8 +78,8 @@ def parameters(g: GraphView, node: Node) -> Parameters | None:
 def are_kept(scales: np.ndarray, dtype: int) -> bool:
     """Whether all integers of a type are the same after they were dequantized and quantized again.
 
-    An integer times its scale is rounded, and so is the quotient by the scale: together they may not move it by a half, nor
-    may the product leave the range of normal numbers.
+    An integer times its scale is rounded, and so is the quotient by the scale: together they may
+    not move it by a half, nor may the product leave the range of normal numbers.
     """
     steps = _STEPS.get(dtype)
     if steps is None or not scales.size or not is_float(element_type(scales.dtype)):
@@ -71,7 +91,9 @@ def are_kept(scales: np.ndarray, dtype: int) -> bool:
 
 
 def gives_same(g: GraphView, reader: Node, above: Node) -> bool:
-    """Whether a QuantizeLinear of parts of a tensor gives the integers that a DequantizeLinear of the whole tensor read."""
+    """Whether a QuantizeLinear of parts of a tensor gives the integers that a DequantizeLinear of
+    the whole tensor read.
+    """
     wanted, given = parameters(g, reader), parameters(g, above)
     if wanted is None or given is None or given.axis is not None or not given.equals(wanted):
         return False
@@ -80,9 +102,16 @@ def gives_same(g: GraphView, reader: Node, above: Node) -> bool:
 
 
 def saturates(g: GraphView, node: Node, low: float | None, high: float | None) -> bool:
-    """Whether a QuantizeLinear to 8 bits makes the ends of the integers of two bounds and of all numbers beyond them."""
+    """Whether a QuantizeLinear to 8 bits makes the ends of the integers of two bounds and of all
+    numbers beyond them.
+    """
     found, ends = parameters(g, node), _ENDS.get(g.try_infer_type(node.output[0]))
-    if found is None or ends is None or not are_kept(found.scales, TensorProto.UINT8) or not (found.scales > 0).all():
+    if (
+        found is None
+        or ends is None
+        or not are_kept(found.scales, TensorProto.UINT8)
+        or not (found.scales > 0).all()
+    ):
         return False
     scales = found.scales.astype(np.float64)
     below = low is None or (low / scales + found.zeros <= ends[0] + _MARGIN).all()
@@ -91,12 +120,16 @@ def saturates(g: GraphView, node: Node, low: float | None, high: float | None) -
 
 
 def parts_pair(g: GraphView, source: str, result: str, dtype: int) -> bool:
-    """Whether operators between ``source`` and ``result`` would part a QuantizeLinear to int8 from its DequantizeLinear.
+    """Whether operators between ``source`` and ``result`` would part a QuantizeLinear to int8 from
+    its DequantizeLinear.
 
-    onnxruntime has its fast kernels for uint8 on most processors and changes int8 to it, but only in adjacent pairs.
+    onnxruntime has its fast kernels for uint8 on most processors and changes int8 to it, but only
+    in adjacent pairs.
     """
     readers = g.next_nodes(result)
-    is_paired = is_op(g.node_before(source), "QuantizeLinear") or any(is_op(each, "DequantizeLinear") for each in readers)
+    is_paired = is_op(g.node_before(source), "QuantizeLinear") or any(
+        is_op(each, "DequantizeLinear") for each in readers
+    )
     return dtype == TensorProto.INT8 and is_paired
 
 
@@ -106,7 +139,9 @@ def is_one(g: GraphView, name: str) -> bool:
 
 
 def is_one_or_columns(g: GraphView, name: str, matrix: str) -> bool:
-    """Whether a scale or zero point is a single number, absent, or a vector of one for each column of a matrix."""
+    """Whether a scale or zero point is a single number, absent, or a vector of one for each column
+    of a matrix.
+    """
     shape = g.try_infer_shape(matrix)
     if shape is None or len(shape) < 2:
         return False

@@ -2,7 +2,14 @@ from typing import Any
 
 import numpy as np
 
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+)
 from xoptim.match.trace import ANY, Constant, Optional, Symbol
 
 from .._channels import fixed_normalization, normalization, output_channels, per_channel
@@ -10,21 +17,27 @@ from .._folding import Array, constant, doubles, rounded
 from ._parameters import parameters
 
 _LARGEST = 2.0**40
-"""Larger scales are not changed: sums of the original might leave the range of their type before a factor less than 1."""
+"""Larger scales are not changed: sums of the original might leave the range of their type before a
+factor less than 1.
+"""
 
 
 class DequantizeLinearConvPattern(EasyPatternOptimization):
     """BatchNormalization(Conv(x, DequantizeLinear(w, s), b)) → Conv(x, DequantizeLinear(w, s'), b')
 
-    What: multiplies the scales of the weights by the factor of each output channel; the same for a product with a constant for
-    each channel, and for a division by one. The integers stay.
-    Why: saves one pass over the result; and a QuantizeLinear after it then reads the convolution, without which onnxruntime
-    does not compute it with integers: measured 0.24 of the time between quantized images of 64 channels.
+    What: multiplies the scales of the weights by the factor of each output channel; the same for a
+    product with a constant for each channel, and for a division by one. The integers stay.
+    Why: saves one pass over the result; and a QuantizeLinear after it then reads the convolution,
+    without which onnxruntime does not compute it with integers: measured 0.24 of the time between
+    quantized images of 64 channels.
     Refuses when:
-    1. weights, their scales and zero points or the bias are not constant, or something else reads the weights.
-    2. the weights have a scale for each part of another axis than the output channels, or for blocks.
+    1. weights, their scales and zero points or the bias are not constant, or something else reads
+       the weights.
+    2. the weights have a scale for each part of another axis than the output channels, or for
+       blocks.
     3. the constant differs along another axis than the channels, or would change the shape.
-    4. a parameter of the normalization is not constant, or a mean is very large beside the deviation.
+    4. a parameter of the normalization is not constant, or a mean is very large beside the
+       deviation.
     5. a factor is not positive and finite, or a new constant leaves the range of its type.
     """
 
@@ -34,9 +47,21 @@ class DequantizeLinearConvPattern(EasyPatternOptimization):
     constant_operands = ("b",)  # (1)
 
     def match_pattern(
-        self, g: PatternBuilder, x: Symbol, w: Constant, given: Constant, z: Optional, b: Optional, c: Constant
+        self,
+        g: PatternBuilder,
+        x: Symbol,
+        w: Constant,
+        given: Constant,
+        z: Optional,
+        b: Optional,
+        c: Constant,
     ) -> Symbol:
-        y = g.op.Conv(x, g.op.DequantizeLinear(w, given, z, attributes=ANY), b, attributes=g.capture("attributes"))
+        y = g.op.Conv(
+            x,
+            g.op.DequantizeLinear(w, given, z, attributes=ANY),
+            b,
+            attributes=g.capture("attributes"),
+        )
         following = g.choice("following", "BatchNormalization", "Mul", "Div")
         if following == "BatchNormalization":
             return fixed_normalization(g, y)
@@ -58,19 +83,37 @@ class DequantizeLinearConvPattern(EasyPatternOptimization):
             return self.none(last, msg="not one positive factor for each channel")
         factor = 1 / factor if m.following == "Div" else factor
         if not (found.scales <= _LARGEST).all():  # (5)
-            return self.none(dequantized, msg="the weights are so large that the original may overflow")
+            return self.none(
+                dequantized, msg="the weights are so large that the original may overflow"
+            )
         scales = rounded(found.scales.astype(np.float64) * factor, found.scales.dtype)  # (5)
         bias = rounded(doubles(g, m.b) * factor + shift, found.scales.dtype, terms=())
         zeros = np.broadcast_to(found.zeros, scales.shape).astype(constant(g, m.w).dtype)
-        return m.derive(scales=scales, zeros=zeros, bias=bias if m.b or m.following == "BatchNormalization" else None)
+        return m.derive(
+            scales=scales,
+            zeros=zeros,
+            bias=bias if m.b or m.following == "BatchNormalization" else None,
+        )
 
     def apply_pattern(
-        self, g: PatternRewriter, x: str, w: str, scales: Array, zeros: Array, bias: Array | None, attributes: dict[str, Any]
+        self,
+        g: PatternRewriter,
+        x: str,
+        w: str,
+        scales: Array,
+        zeros: Array,
+        bias: Array | None,
+        attributes: dict[str, Any],
     ) -> str:
         return g.op.Conv(x, g.op.DequantizeLinear(w, scales, zeros, axis=0), bias, **attributes)
 
-    _start = "agraph (float[n,1,h,w] x) => (float[n,2,h,w] y) <int8[2,1,1,1] k = {5, -6}, int8[2] o = {0, 0}"
-    _norm = "float[2] a = {2, 4}, float[2] e = {0, 1}, float[2] m = {1, 0}, float[2] v = {0.75, 3.75}"
+    _start = (
+        "agraph (float[n,1,h,w] x) => (float[n,2,h,w] y) <int8[2,1,1,1] k = {5, -6}, "
+        "int8[2] o = {0, 0}"
+    )
+    _norm = (
+        "float[2] a = {2, 4}, float[2] e = {0, 1}, float[2] m = {1, 0}, float[2] v = {0.75, 3.75}"
+    )
     examples = Example.pairs(
         f"{_start}, float t = {{0.5}}, {_norm}> {{ d = DequantizeLinear(k, t) c = Conv(x, d) "
         "y = BatchNormalization <epsilon = 0.25> (c, a, e, m, v) }",

@@ -4,14 +4,23 @@ from typing import Any
 from onnx import TensorProto
 
 from xoptim.facts.operators import has_kernel
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+)
 from xoptim.match.trace import ANY, Constant, Optional, Symbol
 
 from .._nodes import is_op
 from ._parameters import parameters
 
 _MANY = 256
-"""A table of this many rows is taken to have more of them than a tensor of unknown size has indices."""
+"""A table of this many rows is taken to have more of them than a tensor of unknown size has
+indices.
+"""
 
 
 class DequantizeLinearGatherPattern(EasyPatternOptimization):
@@ -20,26 +29,34 @@ class DequantizeLinearGatherPattern(EasyPatternOptimization):
     What: dequantizes what is read of a table, instead of the whole table at each run.
     Why: 128 of 30000 rows take 0.02 of the time, with onnxruntime's own optimizations and without.
     Refuses when:
-    1. the table is not constant, or is known to have fewer rows than are read (which takes 1.09 of the time), or few of them.
-    2. the parameters are not constants, belong to blocks or to the axis that is read from, or ranks are unknown.
+    1. the table is not constant, or is known to have fewer rows than are read (which takes 1.09 of
+       the time), or few of them.
+    2. the parameters are not constants, belong to blocks or to the axis that is read from, or ranks
+       are unknown.
     3. something else than a Gather reads the dequantized table.
     4. the provider has no kernel for the integers.
-    5. integers are int8 and quantized next: onnxruntime drops the pair that would come after the Gather, and then has no
-       pair of QuantizeLinear and DequantizeLinear to change to uint8.
+    5. integers are int8 and quantized next: onnxruntime drops the pair that would come after the
+       Gather, and then has no pair of QuantizeLinear and DequantizeLinear to change to uint8.
     """
 
     min_opset = 10
 
-    def match_pattern(self, g: PatternBuilder, w: Constant, s: Symbol, z: Optional, i: Symbol) -> Symbol:
+    def match_pattern(
+        self, g: PatternBuilder, w: Constant, s: Symbol, z: Optional, i: Symbol
+    ) -> Symbol:
         # Several Gathers may read one table.
-        return g.op.Gather(g.keep(g.op.DequantizeLinear(w, s, z, attributes=ANY)), i, axis=g.capture("axis"))
+        return g.op.Gather(
+            g.keep(g.op.DequantizeLinear(w, s, z, attributes=ANY)), i, axis=g.capture("axis")
+        )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         above, node = m.nodes
         shape, indices = g.static_shape(m.w), g.try_infer_shape(m.i)
         found = parameters(g, above)
         if shape is None or indices is None or found is None:  # (1) (2)
-            return self.none(above, msg="not a constant table, or the number of axes of the indices is unknown")
+            return self.none(
+                above, msg="not a constant table, or the number of axes of the indices is unknown"
+            )
         axis = m.axis % len(shape)
         numbers = [size for size in indices if isinstance(size, int)]
         if (math.prod(numbers) if len(numbers) == len(indices) else _MANY) > shape[axis]:  # (1)
@@ -49,22 +66,34 @@ class DequantizeLinearGatherPattern(EasyPatternOptimization):
         name = above.output[0]
         readers = g.next_nodes(name)
         is_read = g.is_output(name) or g.is_used_by_subgraph(name)
-        if is_read or not all(is_op(each, "Gather") and name not in each.input[1:] for each in readers):  # (3)
+        # (3)
+        if is_read or not all(
+            is_op(each, "Gather") and name not in each.input[1:] for each in readers
+        ):
             return self.none(above, msg="something else than a Gather reads the table")
-        if has_kernel(g.provider, "", "Gather", g.try_infer_type(m.w), g.main_opset) is False:  # (4)
+        # (4)
+        if has_kernel(g.provider, "", "Gather", g.try_infer_type(m.w), g.main_opset) is False:
             return self.none(node, msg="no kernel for the integers")
         following = g.next_nodes(node.output[0])
-        if g.try_infer_type(m.w) == TensorProto.INT8 and any(is_op(each, "QuantizeLinear") for each in following):  # (5)
+        # (5)
+        if g.try_infer_type(m.w) == TensorProto.INT8 and any(
+            is_op(each, "QuantizeLinear") for each in following
+        ):
             return self.none(node, msg="integers of int8 that are quantized again")
         moved = found.axis is not None and found.axis > axis
         place = None if found.axis is None else found.axis + (len(indices) - 1 if moved else 0)
         return m.derive(rows=axis, place=place)
 
-    def apply_pattern(self, g: PatternRewriter, w: str, s: str, z: str, i: str, rows: int, place: int | None) -> str:
+    def apply_pattern(
+        self, g: PatternRewriter, w: str, s: str, z: str, i: str, rows: int, place: int | None
+    ) -> str:
         written: dict[str, Any] = {} if place is None else {"axis": place}
         return g.op.DequantizeLinear(g.op.Gather(w, i, axis=rows), s, z or None, **written)
 
-    _tables = "<int8[3,2] w = {1, 2, 3, 4, 5, 6}, float s = {0.5}, float[2] t = {0.5, 0.1}, int8[2] o = {3, -4}>"
+    _tables = (
+        "<int8[3,2] w = {1, 2, 3, 4, 5, 6}, float s = {0.5}, float[2] t = {0.5, 0.1}, int8[2] o = "
+        "{3, -4}>"
+    )
     _one = f"agraph (int64[2] i) => (float[2,2] y) {_tables}"
     _two = f"agraph (int64[1,2] i) => (float[1,2,2] y) {_tables}"
     examples = Example.pairs(

@@ -9,26 +9,33 @@ from .._nodes import agree_elsewhere, axis_of, is_op, renamed
 from ._parameters import are_kept, parameters, parts_pair
 
 _MOVING: Final = MOVING - {"Split"} | {"Concat"}
-"""Operators whose results consist of elements of their first operand, or of all operands of a Concat."""
+"""Operators whose results consist of elements of their first operand, or of all operands of a
+Concat.
+"""
 _MOST = 16
 
 
 class DequantizeLinearQuantizeLinearPattern(PatternOptimization):
     """QuantizeLinear(Reshape(DequantizeLinear(x, s, z)), s, z) → Reshape(x)
 
-    What: moves the integers themselves, through any number of operators that move elements, none included. MaxPool is not
-    among them: onnxruntime's kernel for integers takes 3 times as long as both conversions and the one for 32 bits.
-    Why: quantizing with the parameters that a tensor was dequantized with gives the same integers. Measured on one tensor of
-    1x56x56x64 without onnxruntime's own optimizations, which do the same: 0.07 to 0.17 of the time.
+    What: moves the integers themselves, through any number of operators that move elements, none
+    included. MaxPool is not among them: onnxruntime's kernel for integers takes 3 times as long as
+    both conversions and the one for 32 bits.
+    Why: quantizing with the parameters that a tensor was dequantized with gives the same integers.
+    Measured on one tensor of 1x56x56x64 without onnxruntime's own optimizations, which do the same:
+    0.07 to 0.17 of the time.
     Refuses when:
     1. the parameters differ, are not constants, or belong to an axis or a block that is moved.
-    2. the integers are of another type, or the scale has too few digits for them: 16 bits with a scale of 16 bits.
+    2. the integers are of another type, or the scale has too few digits for them: 16 bits with a
+       scale of 16 bits.
     3. a scale is subnormal, infinite, NaN or 0.
     4. something else reads a result in between.
     5. the provider has no kernel for integers, or there are too many operators.
-    6. operands of a Concat may not fit: onnxruntime joins empty tensors of any shape, with undefined elements.
-    7. integers are int8 and just quantized, or dequantized next: onnxruntime changes such pairs to uint8, for which it has
-       kernels on all processors. (Without this, convolutions and products of such models lost their kernels for integers.)
+    6. operands of a Concat may not fit: onnxruntime joins empty tensors of any shape, with
+       undefined elements.
+    7. integers are int8 and just quantized, or dequantized next: onnxruntime changes such pairs to
+       uint8, for which it has kernels on all processors. (Without this, convolutions and products
+       of such models lost their kernels for integers.)
     """
 
     anchors = ("QuantizeLinear",)
@@ -39,8 +46,11 @@ class DequantizeLinearQuantizeLinearPattern(PatternOptimization):
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         wanted = parameters(g, node)
-        if wanted is None or not are_kept(wanted.scales, g.try_infer_type(node.output[0])):  # (2) (3)
-            return self.none(node, msg="the integers may change, or the parameters are not constants")
+        # (2) (3)
+        if wanted is None or not are_kept(wanted.scales, g.try_infer_type(node.output[0])):
+            return self.none(
+                node, msg="the integers may change, or the parameters are not constants"
+            )
         between: dict[Node, None] = {}
         sources: dict[str, str] = {}
         pending = [node.input[0]]
@@ -48,12 +58,21 @@ class DequantizeLinearQuantizeLinearPattern(PatternOptimization):
             above = g.node_before(name)
             if is_op(above, "DequantizeLinear"):
                 given = parameters(g, above)
-                same = given is not None and given.equals(wanted) and (given.axis is None or not between)  # (1)
-                if not same or g.try_infer_type(above.input[0]) != g.try_infer_type(node.output[0]):  # (2)
+                # (1)
+                same = (
+                    given is not None
+                    and given.equals(wanted)
+                    and (given.axis is None or not between)
+                )
+                # (2)
+                if not same or g.try_infer_type(above.input[0]) != g.try_infer_type(node.output[0]):
                     return self.none(above, msg="other parameters or another type of integers")
                 sources[name] = above.input[0]
-            elif not is_op(above, *_MOVING) or not g.is_exclusive(name) or len(between) == _MOST:  # (4) (5)
-                return self.none(above or node, msg="something else than a movement of integers alone")
+            # (4) (5)
+            elif not is_op(above, *_MOVING) or not g.is_exclusive(name) or len(between) == _MOST:
+                return self.none(
+                    above or node, msg="something else than a movement of integers alone"
+                )
             elif above not in between:
                 axis = axis_of(g, above) if above.op_type == "Concat" else None
                 if axis is not None and not agree_elsewhere(g, above.input, axis):  # (6)
@@ -61,28 +80,39 @@ class DequantizeLinearQuantizeLinearPattern(PatternOptimization):
                 between[above] = None
                 pending += above.input if above.op_type == "Concat" else above.input[:1]
         dtype, opset = g.try_infer_type(node.output[0]), g.main_opset
-        if any(has_kernel(g.provider, "", each.op_type, dtype, opset) is False for each in between):  # (5)
+        # (5)
+        if any(has_kernel(g.provider, "", each.op_type, dtype, opset) is False for each in between):
             return self.none(node, msg="no kernel for integers")
         moved = sorted(between, key=lambda n: n.label)
         result = node.output[0]
-        if between and any(parts_pair(g, source, result, dtype) for source in sources.values()):  # (7)
-            return self.none(node, msg="a pair of QuantizeLinear and DequantizeLinear of int8 would be parted")
+        # (7)
+        if between and any(parts_pair(g, source, result, dtype) for source in sources.values()):
+            return self.none(
+                node, msg="a pair of QuantizeLinear and DequantizeLinear of int8 would be parted"
+            )
         return MatchResult(self, [*moved, node], partial(self._move, sources))
 
     def _move(self, sources: dict[str, str], g: PatternRewriter, *nodes: Node) -> list[Node]:
         *moved, last = nodes
         names = sources | {node.output[0]: g.unique_name(node.output[0]) for node in moved}
-        return [*renamed(g, moved, names), g.make_node("Identity", [names[last.input[0]]], last.output)]
+        return [
+            *renamed(g, moved, names),
+            g.make_node("Identity", [names[last.input[0]]], last.output),
+        ]
 
     examples = Example.pairs(
-        "agraph (uint8[2,3,4] x) => (uint8[2,12] y) <float s = {0.1}, uint8 z = {128}, int64[2] k = {2, -1}> "
-        "{ d = DequantizeLinear(x, s, z) t = Transpose <perm = [0, 2, 1]> (d) r = Reshape(t, k) y = QuantizeLinear(r, s, z) }",
+        "agraph (uint8[2,3,4] x) => (uint8[2,12] y) <float s = {0.1}, uint8 z = {128}, "
+        "int64[2] k = {2, -1}> { d = DequantizeLinear(x, s, z) "
+        "t = Transpose <perm = [0, 2, 1]> (d) r = Reshape(t, k) y = QuantizeLinear(r, s, z) }",
         "<int64[2] k = {2, -1}> { t = Transpose <perm = [0, 2, 1]> (x) y = Reshape(t, k) }",
-        "agraph (uint8[n,2,6] x, uint8[n,3,6] u) => (uint8[n,5,3] y) <float s = {0.25}, int64[3] k = {0, 2, 4}> "
-        "{ d = DequantizeLinear(x, s) e = DequantizeLinear(u, s) c = Concat <axis = 1> (d, e) "
+        "agraph (uint8[n,2,6] x, uint8[n,3,6] u) "
+        "=> (uint8[n,5,3] y) <float s = {0.25}, int64[3] k = {0, 2, 4}> { "
+        "d = DequantizeLinear(x, s) e = DequantizeLinear(u, s) c = Concat <axis = 1> (d, e) "
         "i = Gather <axis = 2> (c, k) y = QuantizeLinear(i, s) }",
         "<int64[3] k = {0, 2, 4}> { c = Concat <axis = 1> (x, u) y = Gather <axis = 2> (c, k) }",
-        "agraph (float[n] x) => (float[n] y) <float s = {0.1}, int8 z = {3}> { a = QuantizeLinear(x, s, z) "
-        "d = DequantizeLinear(a, s, z) q = QuantizeLinear(d, s, z) y = DequantizeLinear(q, s, z) }",
-        "<float s = {0.1}, int8 z = {3}> { a = QuantizeLinear(x, s, z) y = DequantizeLinear(a, s, z) }",
+        "agraph (float[n] x) => (float[n] y) <float s = {0.1}, int8 z = {3}> { "
+        "a = QuantizeLinear(x, s, z) d = DequantizeLinear(a, s, z) q = QuantizeLinear(d, s, z) "
+        "y = DequantizeLinear(q, s, z) }",
+        "<float s = {0.1}, int8 z = {3}> { a = QuantizeLinear(x, s, z) "
+        "y = DequantizeLinear(a, s, z) }",
     )

@@ -3,13 +3,24 @@
 from onnx import TensorProto
 
 from xoptim.facts.dims import is_nonzero
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    Optional,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 from ._parameters import is_one, is_one_or_columns
 
 
 class _DynamicQuantizeMatMul(EasyPatternOptimization):
-    """A product of integers, scaled, or with the quantization of its first operand, as one operator."""
+    """A product of integers, scaled, or with the quantization of its first operand, as one
+    operator.
+    """
 
     phase = "target"
     exactness = "rounding"
@@ -19,15 +30,18 @@ class _DynamicQuantizeMatMul(EasyPatternOptimization):
 
 
 class MatMulIntegerToFloatPattern(_DynamicQuantizeMatMul):
-    """Cast(MatMulInteger(a, b)) · (s · t) [+ bias] → com.microsoft.MatMulIntegerToFloat(a, b, s, t, bias=bias)
+    """Cast(MatMulInteger(a, b)) · (s · t) [+ bias] → com.microsoft.MatMulIntegerToFloat(a, b, s, t,
+    bias=bias)
 
-    What: scales the sums while the product is written. These are the nodes of onnxruntime's dynamic quantization.
-    Why: two or three passes over the result less, measured 0.89 to 0.95 of the time (768 by 768), where onnxruntime's own
-    optimizer is off; otherwise it makes the same operator.
+    What: scales the sums while the product is written. These are the nodes of onnxruntime's dynamic
+    quantization.
+    Why: two or three passes over the result less, measured 0.89 to 0.95 of the time (768 by 768),
+    where onnxruntime's own optimizer is off; otherwise it makes the same operator.
     Refuses when:
     1. the types have no kernel, or the sums become another type than 32-bit floats.
     2. the first operand has more than one scale or zero point, or they are not known to be one.
-    3. the second operand has other scales or zero points than one, or one for each column of a matrix.
+    3. the second operand has other scales or zero points than one, or one for each column of a
+       matrix.
     4. the bias is not a vector that is as long as a row of the result.
     5. the axis that is summed over may be empty: the kernel returns uninitialized memory then.
     """
@@ -36,10 +50,21 @@ class MatMulIntegerToFloatPattern(_DynamicQuantizeMatMul):
     kernels = {"com.microsoft::MatMulIntegerToFloat": "a"}  # (1)
 
     def match_pattern(
-        self, g: PatternBuilder, a: Symbol, b: Symbol, s: Symbol, t: Symbol, za: Optional, zb: Optional, bias: Symbol
+        self,
+        g: PatternBuilder,
+        a: Symbol,
+        b: Symbol,
+        s: Symbol,
+        t: Symbol,
+        za: Optional,
+        zb: Optional,
+        bias: Symbol,
     ) -> Symbol:
         # Products with equal scales share the product of the scales.
-        y = g.op.Mul(g.op.Cast(g.op.MatMulInteger(a, b, za, zb), to=TensorProto.FLOAT), g.keep(g.op.Mul(s, t)))
+        y = g.op.Mul(
+            g.op.Cast(g.op.MatMulInteger(a, b, za, zb), to=TensorProto.FLOAT),
+            g.keep(g.op.Mul(s, t)),
+        )
         return g.op.Add(y, bias) if g.option("biased") else y
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
@@ -50,25 +75,43 @@ class MatMulIntegerToFloatPattern(_DynamicQuantizeMatMul):
             return self.none(product, msg="no kernel for the types")
         left, right = (m.s, m.t) if is_one(g, m.s) else (m.t, m.s)
         if not is_one(g, left) or not is_one(g, m.za):  # (2)
-            return self.none(product, msg="the first operand may have several scales or zero points")
+            return self.none(
+                product, msg="the first operand may have several scales or zero points"
+            )
         if not is_one_or_columns(g, right, m.b) or not is_one_or_columns(g, m.zb, m.b):  # (3)
-            return self.none(product, msg="the second operand has other scales or zero points than one for each column")
+            return self.none(
+                product,
+                msg="the second operand has other scales or zero points than one for each column",
+            )
         rank = g.info(m.a).rank
         if rank is None or rank < 2 or not is_nonzero(g.get_shape(m.b)[-2]):  # (5)
-            return self.none(product, msg="the first operand is not known to be a matrix, or may have no columns")
+            return self.none(
+                product, msg="the first operand is not known to be a matrix, or may have no columns"
+            )
         if m.biased and g.try_infer_shape(m.bias) != g.get_shape(m.b)[-1:]:  # (4)
             return self.none(m.nodes[-1], msg="not one summand for each column")
         return m.derive(left=left, right=right)
 
     def apply_pattern(
-        self, g: PatternRewriter, a: str, b: str, left: str, right: str, za: str, zb: str, bias: str | None
+        self,
+        g: PatternRewriter,
+        a: str,
+        b: str,
+        left: str,
+        right: str,
+        za: str,
+        zb: str,
+        bias: str | None,
     ) -> str:
-        return g.op.MatMulIntegerToFloat(a, b, left, right, za or None, zb or None, bias, domain="com.microsoft")
+        return g.op.MatMulIntegerToFloat(
+            a, b, left, right, za or None, zb or None, bias, domain="com.microsoft"
+        )
 
     _operands = "agraph (uint8[n,4] a, float s, uint8 u"
     examples = Example.pairs(
-        f"{_operands}, int8[4,3] b, float[3] t, int8[3] v, float[3] k) => (float[n,3] y) "
-        "{ i = MatMulInteger(a, b, u, v) c = Cast <to = 1> (i) p = Mul(s, t) q = Mul(c, p) y = Add(q, k) }",
+        f"{_operands}, int8[4,3] b, float[3] t, int8[3] v, float[3] k) => (float[n,3] y) {{ "
+        "i = MatMulInteger(a, b, u, v) c = Cast <to = 1> (i) p = Mul(s, t) q = Mul(c, p) "
+        "y = Add(q, k) }",
         "{ y = com.microsoft.MatMulIntegerToFloat(a, b, s, t, u, v, k) }",
         "agraph (int8[2,n,4] a, float s, int8[4,3] b, float[1] t) => (float[2,n,3] y) "
         "{ i = MatMulInteger(a, b) c = Cast <to = 1> (i) p = Mul(t, s) y = Mul(p, c) }",
@@ -77,11 +120,13 @@ class MatMulIntegerToFloatPattern(_DynamicQuantizeMatMul):
 
 
 class DynamicQuantizeMatMulPattern(_DynamicQuantizeMatMul):
-    """com.microsoft.MatMulIntegerToFloat(DynamicQuantizeLinear(x), b, t) → com.microsoft.DynamicQuantizeMatMul(x, b, t)
+    """com.microsoft.MatMulIntegerToFloat(DynamicQuantizeLinear(x), b, t) →
+    com.microsoft.DynamicQuantizeMatMul(x, b, t)
 
-    What: quantizes the tensor within the product. Other products of the same integers keep the tensor quantized once.
-    Why: one node less, measured 0.96 of the time for up to 16 rows (768 by 768), where onnxruntime's own optimizer is off;
-    otherwise it makes the same operator.
+    What: quantizes the tensor within the product. Other products of the same integers keep the
+    tensor quantized once.
+    Why: one node less, measured 0.96 of the time for up to 16 rows (768 by 768), where
+    onnxruntime's own optimizer is off; otherwise it makes the same operator.
     Refuses when:
     1. something else reads the integers, their scale or their zero point.
     2. the provider has no kernel for the type.
@@ -91,15 +136,22 @@ class DynamicQuantizeMatMulPattern(_DynamicQuantizeMatMul):
     min_opset = 11
     kernels = {"com.microsoft::DynamicQuantizeMatMul": "x"}  # (2)
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol, b: Symbol, t: Symbol, zb: Optional, bias: Optional) -> Symbol:
+    def match_pattern(
+        self, g: PatternBuilder, x: Symbol, b: Symbol, t: Symbol, zb: Optional, bias: Optional
+    ) -> Symbol:
         integers, scale, zero = g.op.DynamicQuantizeLinear(x, outputs=3)
-        return g.op.MatMulIntegerToFloat(integers, b, scale, t, zero, zb, bias, domain="com.microsoft")  # (1)
+        # (1)
+        return g.op.MatMulIntegerToFloat(
+            integers, b, scale, t, zero, zb, bias, domain="com.microsoft"
+        )
 
     def apply_pattern(self, g: PatternRewriter, x: str, b: str, t: str, zb: str, bias: str) -> str:
         # The parameters of the first operand are computed within.
         return g.op.DynamicQuantizeMatMul(x, b, t, zb or None, bias or None, domain="com.microsoft")
 
-    _operands = "agraph (float[n,4] x, int8[4,3] b, float[3] t, int8[3] v, float[3] k) => (float[n,3] y)"
+    _operands = (
+        "agraph (float[n,4] x, int8[4,3] b, float[3] t, int8[3] v, float[3] k) => (float[n,3] y)"
+    )
     _least = "agraph (float[2,n,4] x, uint8[4,3] b, float t) => (float[2,n,3] y)"
     _start = "i, s, u = DynamicQuantizeLinear(x)"
     examples = Example.pairs(

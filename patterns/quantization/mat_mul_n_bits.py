@@ -4,13 +4,26 @@ from typing import Final, NamedTuple
 import numpy as np
 from onnx import TensorProto
 
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter, runs
+from xoptim.match import (
+    Example,
+    GraphView,
+    MatchResult,
+    Node,
+    PatternOptimization,
+    PatternRewriter,
+    runs,
+)
 
 from .._bits import packed
 from .._folding import Array
 from .._nodes import axis_of, is_op, permutation
 
-_BITS: Final[dict[int, int]] = {TensorProto.INT4: 4, TensorProto.UINT4: 4, TensorProto.INT8: 8, TensorProto.UINT8: 8}
+_BITS: Final[dict[int, int]] = {
+    TensorProto.INT4: 4,
+    TensorProto.UINT4: 4,
+    TensorProto.INT8: 8,
+    TensorProto.UINT8: 8,
+}
 _LARGEST: Final = 2.0**100
 _SIGNED: Final = (TensorProto.INT4, TensorProto.INT8)
 
@@ -36,16 +49,18 @@ class _Weights(NamedTuple):
 class MatMulNBitsPattern(PatternOptimization):
     """MatMul(x, DequantizeLinear(w, s, z, block_size=b)) → com.microsoft.MatMulNBits(x, w, s, z)
 
-    What: dequantizes weights of 4 or 8 bits, block by block, while the product is computed in 32-bit floats; the same where the
-    weights are transposed after the DequantizeLinear.
-    Why: the original dequantizes all weights at each run. Without onnxruntime's own optimizations, one thread takes 0.15 of the
-    time for one row, 0.25 for 16, 0.51 for 128 (768 by 768). With them it takes 0.71 for 1024 rows and 0.84 for 128, but 1.73
-    for 16 and 2.27 for one: onnxruntime then forms the same operator with `accuracy_level` 4, which rounds the other operand to
-    8 bits and changes results by a hundredth. Hence it is in no preset.
+    What: dequantizes weights of 4 or 8 bits, block by block, while the product is computed in
+    32-bit floats; the same where the weights are transposed after the DequantizeLinear.
+    Why: the original dequantizes all weights at each run. Without onnxruntime's own optimizations,
+    one thread takes 0.15 of the time for one row, 0.25 for 16, 0.51 for 128 (768 by 768). With them
+    it takes 0.71 for 1024 rows and 0.84 for 128, but 1.73 for 16 and 2.27 for one: onnxruntime then
+    forms the same operator with `accuracy_level` 4, which rounds the other operand to 8 bits and
+    changes results by a hundredth. Hence it is in no preset.
     Refuses when:
-    1. the weights are not a constant matrix in blocks along the axis that is summed over, whole ones of 16, 32, 64, ... terms.
-    2. scales or zero points are not constant, or the types are others than 32-bit floats and integers of 4 or 8 bits, or scales
-       are so large that a weight might not be finite.
+    1. the weights are not a constant matrix in blocks along the axis that is summed over, whole
+       ones of 16, 32, 64, ... terms.
+    2. scales or zero points are not constant, or the types are others than 32-bit floats and
+       integers of 4 or 8 bits, or scales are so large that a weight might not be finite.
     3. something else reads the weights: they would be stored twice.
     4. the provider has no kernel, or the other operand is not known to be a matrix.
     """
@@ -72,32 +87,50 @@ class MatMulNBitsPattern(PatternOptimization):
             return self.none(above, msg="something else reads the weights")
         weights = _weights(g, above, 1 if turned else 0)
         if weights is None:  # (1) (2)
-            return self.none(above, msg="not constant weights of whole blocks along the axis that is summed over")
+            return self.none(
+                above, msg="not constant weights of whole blocks along the axis that is summed over"
+            )
         rank = g.info(x).rank
         if rank is None or rank < 2 or g.try_infer_type(x) != TensorProto.FLOAT:  # (2) (4)
-            return self.none(node, msg="the other operand is not known to be a matrix of 32-bit floats")
+            return self.none(
+                node, msg="the other operand is not known to be a matrix of 32-bit floats"
+            )
         if not runs(g, "MatMulNBits", x, "com.microsoft"):  # (4)
             return self.none(node, msg="no kernel for the type")
         return MatchResult(self, [node], partial(self._pack, weights))
 
     def _pack(self, weights: _Weights, g: PatternRewriter, node: Node) -> list[Node]:
         columns, terms = weights.integers.shape
-        blocks = packed(weights.integers.reshape(-1, weights.block), weights.bits).reshape(columns, terms // weights.block, -1)
+        blocks = packed(weights.integers.reshape(-1, weights.block), weights.bits).reshape(
+            columns, terms // weights.block, -1
+        )
         parts = [blocks, weights.scales]
         if weights.zeros is not None:
             parts.append(packed(weights.zeros, weights.bits))
         names = ("weights", "scales", "zero_points")
-        stored = [g.make_initializer("", part, source=name) for name, part in zip(names, parts, strict=False)]
+        stored = [
+            g.make_initializer("", part, source=name)
+            for name, part in zip(names, parts, strict=False)
+        ]
         sizes = {"N": columns, "K": terms, "bits": weights.bits, "block_size": weights.block}
-        return [g.make_node("MatMulNBits", [node.input[0], *stored], node.output, domain="com.microsoft", **sizes)]
+        return [
+            g.make_node(
+                "MatMulNBits",
+                [node.input[0], *stored],
+                node.output,
+                domain="com.microsoft",
+                **sizes,
+            )
+        ]
 
     _ones = ", ".join(["1"] * 16)
     _more = ", ".join(["129"] * 16)
     examples = Example.only(
-        f"agraph (float[n,16] x) => (float[n,1] y) <int8[16,1] w = {{{_ones}}}, float[1,1] s = {{0.5}}> "
-        "{ d = DequantizeLinear <axis = 0, block_size = 16> (w, s) y = MatMul(x, d) }",
-        f"<uint8[1,1,16] w = {{{_more}}}, float[1,1] s = {{0.5}}> {{ y = com.microsoft.MatMulNBits <K = 16, N = 1, bits = "
-        f"8, block_size = 16> (x, w, s) }}",
+        f"agraph (float[n,16] x) => (float[n,1] y) <int8[16,1] w = {{{_ones}}}, "
+        "float[1,1] s = {0.5}> { d = DequantizeLinear <axis = 0, block_size = 16> (w, s) "
+        "y = MatMul(x, d) }",
+        f"<uint8[1,1,16] w = {{{_more}}}, float[1,1] s = {{0.5}}> {{ "
+        "y = com.microsoft.MatMulNBits <K = 16, N = 1, bits = 8, block_size = 16> (x, w, s) }",
         opset=21,
     )
 
@@ -110,9 +143,20 @@ def _weights(g: GraphView, node: Node, axis: int) -> _Weights | None:
     zeros = g.get_computed_constant(given)
     if integers is None or integers.ndim != 2 or axis_of(g, node) != axis or dtype not in _BITS:
         return None
-    if not block or block < 16 or block & (block - 1) or integers.shape[axis] % block or not integers.size:
+    if (
+        not block
+        or block < 16
+        or block & (block - 1)
+        or integers.shape[axis] % block
+        or not integers.size
+    ):
         return None
-    if scales is None or scales.dtype != np.float32 or (given and zeros is None) or node.get_attribute("output_dtype"):
+    if (
+        scales is None
+        or scales.dtype != np.float32
+        or (given and zeros is None)
+        or node.get_attribute("output_dtype")
+    ):
         return None
     if not (np.abs(scales) <= _LARGEST).all():  # a NaN fails the comparison too
         return None
@@ -125,5 +169,7 @@ def _weights(g: GraphView, node: Node, axis: int) -> _Weights | None:
         wide = (array.astype(np.int64) + shift).astype(np.uint8)
         return wide if axis else wide.T
 
-    points = None if zeros is None or (zeros.astype(np.int64) + shift == middle).all() else rows(zeros)
+    points = (
+        None if zeros is None or (zeros.astype(np.int64) + shift == middle).all() else rows(zeros)
+    )
     return _Weights(rows(integers), scales if axis else scales.T, points, _BITS[dtype], block)

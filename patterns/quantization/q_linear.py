@@ -1,4 +1,6 @@
-"""Operators between dequantized operands and a quantized result, as operators on integers of 8 bits."""
+"""Operators between dequantized operands and a quantized result, as operators on integers of 8
+bits.
+"""
 
 import math
 from functools import partial
@@ -48,14 +50,19 @@ _KINDS: Final[dict[str, _Kind]] = {
     "Sigmoid": _Kind("QLinearSigmoid"),
 }
 _MOST_TERMS: Final = 1 << 14
-"""This many products of integers of 8 bits, and a bias of less than `_MOST_BIAS`, add up to less than 2^31."""
+"""This many products of integers of 8 bits, and a bias of less than `_MOST_BIAS`, add up to less
+than 2^31.
+"""
 _MOST_BIAS: Final = 1 << 30
 _CHANNELS: Final = {"Conv": 0, "MatMul": 1}
 """The axis of the weights along which the channels of the result lie."""
 
 
 class _Operand(NamedTuple):
-    """A quantized operand: names of what is quantized or dequantized, scales and zero points; ``""`` for zeros."""
+    """A quantized operand: names of what is quantized or dequantized, scales and zero points.
+
+    ``""`` for zeros.
+    """
 
     role: _Role
     integers: str
@@ -65,7 +72,11 @@ class _Operand(NamedTuple):
 
 
 class _QLinear(PatternOptimization):
-    """A row of `_KINDS`. Refusals have the numbers of `QLinearPattern`; for Concat, 5 is the one of `QLinearElementPattern`."""
+    """A row of `_KINDS`.
+
+    Refusals have the numbers of `QLinearPattern`; for Concat, 5 is the one of
+    `QLinearElementPattern`.
+    """
 
     phase = "target"
     priority = 3
@@ -80,7 +91,9 @@ class _QLinear(PatternOptimization):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         above = g.node_before(node.input[0])
         if not is_op(above, *self.near) or not g.is_exclusive(node.input[0]):  # (1)
-            return self.none(node, msg="not an operator with a counterpart, or its result is read elsewhere")
+            return self.none(
+                node, msg="not an operator with a counterpart, or its result is read elsewhere"
+            )
         kind = _KINDS[above.op_type]
         if not above.attribute.keys() <= {*kind.attributes}:  # (4)
             return self.none(above, msg="an attribute without a counterpart")
@@ -89,72 +102,122 @@ class _QLinear(PatternOptimization):
         found = [_operand(g, name, role) for name, role in zip(above.input, roles, strict=True)]
         operands = [each for each in found if each is not None]
         if result is None or len(operands) < len(found):  # (1) (2) (5)
-            return self.none(above, msg="an operand or the result has other parameters than constant ones")
+            return self.none(
+                above, msg="an operand or the result has other parameters than constant ones"
+            )
         scales = [each.numbers.scales for each in (*operands, result)]
-        if not are_moderate(scales, is_product=kind.roles == _PRODUCT or kind.op_type == "QLinearMul"):  # (2)
+        # (2)
+        if not are_moderate(
+            scales, is_product=kind.roles == _PRODUCT or kind.op_type == "QLinearMul"
+        ):
             return self.none(above, msg="scales are so far apart that the sums would lose digits")
-        if g.try_infer_type(node.output[0]) not in self.types or not _have_kernel(g, kind, operands, node, above):  # (3)
+        # (3)
+        if g.try_infer_type(node.output[0]) not in self.types or not _have_kernel(
+            g, kind, operands, node, above
+        ):
             return self.none(above, msg="the types of the integers have no kernel")
-        if above.op_type == "Concat" and not agree_elsewhere(g, above.input, axis_of(g, above) or 0):  # (5)
+        # (5)
+        if above.op_type == "Concat" and not agree_elsewhere(
+            g, above.input, axis_of(g, above) or 0
+        ):
             return self.none(above, msg="operands that may not fit")
         if "weight" in roles and not _is_product(g, above, operands):  # (5) (6) (7)
-            return self.none(above, msg="the weights or the bias do not fit, or sums might exceed 32 bits")
+            return self.none(
+                above, msg="the weights or the bias do not fit, or sums might exceed 32 bits"
+            )
         return MatchResult(self, [above, node], partial(self._replace, operands, result))
 
-    def _replace(self, operands: list[_Operand], result: _Operand, g: PatternRewriter, above: Node, node: Node) -> list[Node]:
+    def _replace(
+        self,
+        operands: list[_Operand],
+        result: _Operand,
+        g: PatternRewriter,
+        above: Node,
+        node: Node,
+    ) -> list[Node]:
         kind = _KINDS[above.op_type]
 
         def written(each: _Operand, integers: str) -> list[str]:
             """The integers, their scales and their zero points."""
-            absent = np.zeros(constant(g, each.scales).shape, numpy_dtype(g.try_infer_type(integers)))
-            return [integers, each.scales, each.zeros or g.make_initializer("", absent, source="zero")]
+            absent = np.zeros(
+                constant(g, each.scales).shape, numpy_dtype(g.try_infer_type(integers))
+            )
+            return [
+                integers,
+                each.scales,
+                each.zeros or g.make_initializer("", absent, source="zero"),
+            ]
 
         following = written(result, node.output[0])[1:]
         bias = [each.integers for each in operands if each.role == "bias"]
-        inputs = [name for each in operands if each.role != "bias" for name in written(each, each.integers)]
-        inputs = [*following, *inputs] if kind.op_type == "QLinearConcat" else [*inputs, *following, *bias]
-        return [g.make_node(kind.op_type, inputs, node.output, domain=kind.domain, **above.attribute)]
+        inputs = [
+            name
+            for each in operands
+            if each.role != "bias"
+            for name in written(each, each.integers)
+        ]
+        inputs = (
+            [*following, *inputs]
+            if kind.op_type == "QLinearConcat"
+            else [*inputs, *following, *bias]
+        )
+        return [
+            g.make_node(kind.op_type, inputs, node.output, domain=kind.domain, **above.attribute)
+        ]
 
 
 class QLinearPattern(_QLinear):
-    """QuantizeLinear(Add(DequantizeLinear(x), DequantizeLinear(y))) → com.microsoft.QLinearAdd(x, y)
+    """QuantizeLinear(Add(DequantizeLinear(x), DequantizeLinear(y))) → com.microsoft.QLinearAdd(x,
+    y)
 
-    What: computes with the integers. The same for Conv, MatMul, Mul and GlobalAveragePool. It is approximate: where a
-    result lies next to the middle between two integers, the rounding of the original's floats decides which one it becomes, so
-    that a result may differ by one, which is more than rounding. (onnxruntime forms the same operators when it loads a model,
-    unless its optimizations are off. Without instructions for products of 8 bits, it saturates sums of two of uint8 and int8.)
-    Why: without those optimizations, one thread takes 0.24 of the time for a resnet50 (and gives, bit for bit, what it gives
-    with them), 0.17 to 0.27 for a product, 0.27 for Conv, 0.36 for Add, 0.45 for Mul, 0.31 for GlobalAveragePool; but 2.96 for
-    AveragePool, which is left out.
+    What: computes with the integers. The same for Conv, MatMul, Mul and GlobalAveragePool. It is
+    approximate: where a result lies next to the middle between two integers, the rounding of the
+    original's floats decides which one it becomes, so that a result may differ by one, which is
+    more than rounding. (onnxruntime forms the same operators when it loads a model, unless its
+    optimizations are off. Without instructions for products of 8 bits, it saturates sums of two of
+    uint8 and int8.)
+    Why: without those optimizations, one thread takes 0.24 of the time for a resnet50 (and gives,
+    bit for bit, what it gives with them), 0.17 to 0.27 for a product, 0.27 for Conv, 0.36 for Add,
+    0.45 for Mul, 0.31 for GlobalAveragePool; but 2.96 for AveragePool, which is left out.
     Refuses when:
     1. something else reads the result before it is quantized, or an operand is not dequantized.
-    2. a parameter is not constant or belongs to blocks, a scale is not a positive normal number of 32 bits, or scales are so
-       far apart that the kernels lose digits.
+    2. a parameter is not constant or belongs to blocks, a scale is not a positive normal number of
+       32 bits, or scales are so far apart that the kernels lose digits.
     3. the types of the integers have no kernel.
     4. an attribute has no counterpart.
-    5. tensors have a scale for each channel, or weights have one along another axis or different zero points.
-    6. the bias is not a constant of 32-bit integers whose scale is the product of the scales of tensor and weights.
+    5. tensors have a scale for each channel, or weights have one along another axis or different
+       zero points.
+    6. the bias is not a constant of 32-bit integers whose scale is the product of the scales of
+       tensor and weights.
     7. sums might exceed 32 bits, or the number of terms is not known.
     """
 
     exactness = "approximate"
     near = ("Add", "Conv", "GlobalAveragePool", "MatMul", "Mul")
 
-    _stored = "float s = {0.0987654}, float t = {0.3141593}, float r = {0.7182818}, uint8 u = {128}, uint8 v = {3}"
+    _stored = (
+        "float s = {0.0987654}, float t = {0.3141593}, float r = {0.7182818}, uint8 u = {128}, "
+        "uint8 v = {3}"
+    )
     _two = f"agraph (uint8[n,4] x, uint8[n,4] y) => (uint8[n,4] z) <{_stored}>"
-    _product = f"agraph (int8[n,2] x) => (int8[n,1] z) <int8[2,1] w = {{5, -7}}, int8 o = {{1}}, int8 e = {{0}}, {_stored}>"
+    _product = (
+        "agraph (int8[n,2] x) => (int8[n,1] z) <int8[2,1] w = {5, -7}, int8 o = {1}, int8 e = {0}, "
+        f"{_stored}>"
+    )
     _images = (
-        "agraph (uint8[n,1,4] x) => (uint8[n,2,4] z) <int8[2,1,1] w = {5, -7}, float s = {0.5}, float[2] t = {0.26, 0.13}, "
-        "float[2] st = {0.13, 0.065}, int8[2] o = {0, 0}, uint8 u = {9}, int32[2] b = {30, -4}, float r = {2.71828}, "
-        "uint8 v = {99}>"
+        "agraph (uint8[n,1,4] x) => (uint8[n,2,4] z) <int8[2,1,1] w = {5, -7}, float s = {0.5}, "
+        "float[2] t = {0.26, 0.13}, float[2] st = {0.13, 0.065}, int8[2] o = {0, 0}, uint8 "
+        "u = {9}, int32[2] b = {30, -4}, float r = {2.71828}, uint8 v = {99}>"
     )
     examples = Example.pairs(
-        f"{_two} {{ a = DequantizeLinear(x, s, u) b = DequantizeLinear(y, t, v) c = Add(a, b) z = QuantizeLinear(c, r, u) }}",
+        f"{_two} {{ a = DequantizeLinear(x, s, u) b = DequantizeLinear(y, t, v) c = Add(a, b) "
+        "z = QuantizeLinear(c, r, u) }",
         f"{_two} {{ z = com.microsoft.QLinearAdd(x, s, u, y, t, v, r, u) }}",
         f"{_images} {{ a = DequantizeLinear(x, s, u) k = DequantizeLinear <axis = 0> (w, t, o) "
         "d = DequantizeLinear <axis = 0> (b, st) c = Conv(a, k, d) z = QuantizeLinear(c, r, v) }",
         f"{_images} {{ z = QLinearConv(x, s, u, w, t, o, r, v, b) }}",
-        f"{_product} {{ a = DequantizeLinear(x, s) b = DequantizeLinear(w, t) c = MatMul(a, b) z = QuantizeLinear(c, r, o) }}",
+        f"{_product} {{ a = DequantizeLinear(x, s) b = DequantizeLinear(w, t) c = MatMul(a, b) "
+        "z = QuantizeLinear(c, r, o) }",
         f"{_product} {{ z = QLinearMatMul(x, s, e, w, t, e, r, o) }}",
     )
 
@@ -162,17 +225,21 @@ class QLinearPattern(_QLinear):
 class QLinearElementPattern(_QLinear):
     """QuantizeLinear(Sigmoid(DequantizeLinear(x))) → com.microsoft.QLinearSigmoid(x)
 
-    What: looks up each integer in a table of 256 results. The same for LeakyRelu, and for Concat, whose operands have other
-    parameters than the result. The table is computed as the original computes its elements: all integers are the same.
-    Why: without onnxruntime's own optimizations, which do the same, one thread takes 0.46 to 0.81 of the time for Sigmoid, 0.70
-    for LeakyRelu, 0.45 for Concat; 1.41 for Where, which is therefore left out.
+    What: looks up each integer in a table of 256 results. The same for LeakyRelu, and for Concat,
+    whose operands have other parameters than the result. The table is computed as the original
+    computes its elements: all integers are the same.
+    Why: without onnxruntime's own optimizations, which do the same, one thread takes 0.46 to 0.81
+    of the time for Sigmoid, 0.70 for LeakyRelu, 0.45 for Concat; 1.41 for Where, which is therefore
+    left out.
     Refuses when:
     1. something else reads the result before it is quantized, or an operand is not dequantized.
-    2. a parameter is not constant or belongs to blocks or to an axis, or a scale is not a positive normal number of 32 bits.
-    3. the types of the integers have no kernel, or they are int8: onnxruntime changes pairs of QuantizeLinear and
-       DequantizeLinear to uint8, which it could not do to what is between them.
+    2. a parameter is not constant or belongs to blocks or to an axis, or a scale is not a positive
+       normal number of 32 bits.
+    3. the types of the integers have no kernel, or they are int8: onnxruntime changes pairs of
+       QuantizeLinear and DequantizeLinear to uint8, which it could not do to what is between them.
     4. an attribute has no counterpart.
-    5. operands of a Concat may not fit: onnxruntime joins empty tensors of any shape, with undefined elements.
+    5. operands of a Concat may not fit: onnxruntime joins empty tensors of any shape, with
+       undefined elements.
     """
 
     near = ("Concat", "LeakyRelu", "Sigmoid")
@@ -183,7 +250,8 @@ class QLinearElementPattern(_QLinear):
     _joined = f"agraph (uint8[n,4] x, uint8[n,4] y) => (uint8[n,8] z) <{_stored}>"
     _both = "a = DequantizeLinear(x, s, u) b = DequantizeLinear(y, t, v)"
     examples = Example.pairs(
-        f"{_one} {{ a = DequantizeLinear(x, s, u) b = LeakyRelu <alpha = 0.25> (a) z = QuantizeLinear(b, t, v) }}",
+        f"{_one} {{ a = DequantizeLinear(x, s, u) b = LeakyRelu <alpha = 0.25> (a) "
+        "z = QuantizeLinear(b, t, v) }",
         f"{_one} {{ z = com.microsoft.QLinearLeakyRelu <alpha = 0.25> (x, s, u, t, v) }}",
         f"{_joined} {{ {_both} c = Concat <axis = 1> (a, b) z = QuantizeLinear(c, r, u) }}",
         f"{_joined} {{ z = com.microsoft.QLinearConcat <axis = 1> (r, u, x, s, u, y, t, v) }}",
@@ -199,14 +267,22 @@ def _operand(g: GraphView, name: str, role: _Role) -> _Operand | None:
 def _described(g: GraphView, node: Node, role: _Role) -> _Operand | None:
     """The parameters of a node that quantizes or dequantizes, ``None`` unless they are usable."""
     numbers = parameters(g, node)
-    if numbers is None or numbers.scales.dtype != np.float32 or (role == "tensor" and numbers.axis is not None):
+    if (
+        numbers is None
+        or numbers.scales.dtype != np.float32
+        or (role == "tensor" and numbers.axis is not None)
+    ):
         return None
     if not (numbers.scales > 0).all() or not are_kept(numbers.scales, TensorProto.UINT8):
         return None
-    return _Operand(role, node.input[0], node.input[1], node.input[2] if len(node.input) > 2 else "", numbers)
+    return _Operand(
+        role, node.input[0], node.input[1], node.input[2] if len(node.input) > 2 else "", numbers
+    )
 
 
-def _have_kernel(g: GraphView, kind: _Kind, operands: list[_Operand], node: Node, above: Node) -> bool:
+def _have_kernel(
+    g: GraphView, kind: _Kind, operands: list[_Operand], node: Node, above: Node
+) -> bool:
     """Whether the provider has a kernel for the types of the integers."""
     dtype, opset = g.try_infer_type(node.output[0]), g.opsets.get(kind.domain, 1)
     types = [g.try_infer_type(each.integers) for each in operands]
@@ -221,7 +297,9 @@ def _have_kernel(g: GraphView, kind: _Kind, operands: list[_Operand], node: Node
 
 
 def _is_product(g: GraphView, node: Node, operands: list[_Operand]) -> bool:
-    """Whether weights and bias are such that sums of 32-bit integers replace the sums of the product."""
+    """Whether weights and bias are such that sums of 32-bit integers replace the sums of the
+    product.
+    """
     x, w, *rest = operands
     shape = g.try_infer_shape(w.integers)
     channels = _CHANNELS[node.op_type]
@@ -230,13 +308,23 @@ def _is_product(g: GraphView, node: Node, operands: list[_Operand]) -> bool:
     if w.numbers.axis not in (None, channels) or len(set(w.numbers.zeros.tolist())) != 1:  # (5)
         return False
     terms = [size for size in (shape[1:] if channels == 0 else shape[:1]) if isinstance(size, int)]
-    if len(terms) < (len(shape) - 1 if channels == 0 else 1) or not 0 < math.prod(terms) <= _MOST_TERMS:  # (7)
+    # (7)
+    if (
+        len(terms) < (len(shape) - 1 if channels == 0 else 1)
+        or not 0 < math.prod(terms) <= _MOST_TERMS
+    ):
         return False
     if not rest:
         return True
     bias = g.get_computed_constant(rest[0].integers)
     product = x.numbers.scales.astype(np.float64) * w.numbers.scales
-    if bias is None or bias.dtype != np.int32 or bias.shape != (shape[channels],) or rest[0].numbers.zeros.any():  # (6)
+    # (6)
+    if (
+        bias is None
+        or bias.dtype != np.int32
+        or bias.shape != (shape[channels],)
+        or rest[0].numbers.zeros.any()
+    ):
         return False
     scales = rest[0].numbers.scales
     if product.size != scales.size and 1 not in (product.size, scales.size):

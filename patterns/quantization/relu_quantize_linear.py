@@ -1,6 +1,15 @@
 from typing import Any
 
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    Optional,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 from ._parameters import saturates
 
@@ -8,9 +17,11 @@ from ._parameters import saturates
 class ReluQuantizeLinearPattern(EasyPatternOptimization):
     """QuantizeLinear(Relu(x), s, z) → QuantizeLinear(x, s, z)
 
-    What: drops a Relu, or a Clip between two numbers, where all that it changes saturates at an end of the integers.
-    Why: one pass over the tensor less, measured 0.58 of the time on 1x64x56x56; and the QuantizeLinear then reads the
-    convolution before it, without which onnxruntime does not compute that with integers.
+    What: drops a Relu, or a Clip between two numbers, where all that it changes saturates at an end
+    of the integers.
+    Why: one pass over the tensor less, measured 0.58 of the time on 1x64x56x56; and the
+    QuantizeLinear then reads the convolution before it, without which onnxruntime does not compute
+    that with integers.
     Refuses when:
     1. a parameter is not constant, or a scale is not a positive normal number.
     2. the integers do not have 8 bits.
@@ -23,22 +34,30 @@ class ReluQuantizeLinearPattern(EasyPatternOptimization):
         if g.option("relu"):
             bounded = g.op.Relu(x)
         else:
-            bounded = g.op.Clip(x, min=g.capture("low", optional=True), max=g.capture("high", optional=True))
+            bounded = g.op.Clip(
+                x, min=g.capture("low", optional=True), max=g.capture("high", optional=True)
+            )
         return g.op.QuantizeLinear(bounded, s, z, attributes=g.capture("others"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         # Beyond the bounds, there are the ends of the integers alone.
         low, high = (0.0, None) if m.relu else (m.low, m.high)
         outside = saturates(g, m.nodes[-1], low, high)  # (1) (2) (3)
-        return outside or self.none(m.nodes[0], msg="a bound lies inside of the range of the integers, or that is not known")
+        return outside or self.none(
+            m.nodes[0], msg="a bound lies inside of the range of the integers, or that is not known"
+        )
 
-    def apply_pattern(self, g: PatternRewriter, x: str, s: str, z: str, others: dict[str, Any]) -> str:
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, s: str, z: str, others: dict[str, Any]
+    ) -> str:
         return g.op.QuantizeLinear(x, s, z or None, **others)
 
     examples = Example.pairs(
-        "agraph (float[n,4] x) => (uint8[n,4] y) <float s = {0.1}> { t = Relu(x) y = QuantizeLinear(t, s) }",
+        "agraph (float[n,4] x) => (uint8[n,4] y) <float s = {0.1}> { t = Relu(x) "
+        "y = QuantizeLinear(t, s) }",
         "<float s = {0.1}> { y = QuantizeLinear(x, s) }",
-        "agraph (float[n,2] x) => (int8[n,2] y) <float[2] s = {0.5, 0.25}, int8[2] z = {-128, -100}, "
-        "float low = {-14}, float high = {127.5}> { t = Clip(x, low, high) y = QuantizeLinear(t, s, z) }",
+        "agraph (float[n,2] x) => (int8[n,2] y) <float[2] s = {0.5, 0.25}, int8[2] z = {-128, "
+        "-100}, float low = {-14}, float high = {127.5}> { t = Clip(x, low, high) "
+        "y = QuantizeLinear(t, s, z) }",
         "<float[2] s = {0.5, 0.25}, int8[2] z = {-128, -100}> { y = QuantizeLinear(x, s, z) }",
     )

@@ -4,7 +4,17 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from xoptim.facts.shapes import ELEMENTWISE, Shape, normalized
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Node, PatternBuilder, PatternRewriter, Symbol, runs
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    Node,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+    runs,
+)
 
 from .._folding import Array
 from .._nodes import axis_of, is_op, permutation, size_along
@@ -20,7 +30,8 @@ class Half:
 
     Attributes:
         start: a result or a constant that is half of a tensor from which the whole one is computed.
-        steps: the nodes that compute it, the last one first, each with the place of the operand that is halved.
+        steps: the nodes that compute it, the last one first, each with the place of the operand
+            that is halved.
         inserted: new axes of the start, before all steps.
     """
 
@@ -30,7 +41,11 @@ class Half:
 
     def write(self, g: PatternRewriter) -> str:
         """Repeat the nodes on the half; returns the result."""
-        name = self.start if isinstance(self.start, str) else g.make_initializer("", self.start, source="half")
+        name = (
+            self.start
+            if isinstance(self.start, str)
+            else g.make_initializer("", self.start, source="half")
+        )
         if self.inserted:
             name = g.op.Unsqueeze(name, axes=self.inserted)
         for node, place in reversed(self.steps):
@@ -41,7 +56,8 @@ class Half:
 
 
 def half_of(g: GraphView, name: str, interleaved: bool) -> Half | None:
-    """The half of a tensor whose halves are equal: a constant, one that joins a tensor with itself, or computed from either.
+    """The half of a tensor whose halves are equal: a constant, one that joins a tensor with itself,
+    or computed from either.
 
     Where they are interleaved, the halves are the even and the odd elements along the last axis.
     """
@@ -71,32 +87,46 @@ def half_of(g: GraphView, name: str, interleaved: bool) -> Half | None:
 def _half_of_constant(array: Array, interleaved: bool) -> Array | None:
     if array.ndim == 0 or array.shape[-1] % 2:
         return None
-    first, second = (array[..., ::2], array[..., 1::2]) if interleaved else np.split(array, 2, axis=-1)
+    first, second = (
+        (array[..., ::2], array[..., 1::2]) if interleaved else np.split(array, 2, axis=-1)
+    )
     return np.ascontiguousarray(first) if first.tobytes() == second.tobytes() else None
 
 
 def _repeated(g: GraphView, node: Node) -> str | None:
     """The operand of a Concat of twice the same along the last axis."""
-    is_repeated = node.op_type == "Concat" and len(node.input) == 2 and node.input[0] == node.input[1]
+    is_repeated = (
+        node.op_type == "Concat" and len(node.input) == 2 and node.input[0] == node.input[1]
+    )
     return node.input[0] if is_repeated and axis_of(g, node) == _last(g, node.output[0]) else None
 
 
 def _doubled(g: GraphView, node: Node) -> tuple[str | None, list[int]]:
-    """The tensor whose elements stand twice in a row after a Reshape of its copies along a new last axis, and new axes."""
+    """The tensor whose elements stand twice in a row after a Reshape of its copies along a new last
+    axis, and new axes.
+    """
     is_paired = is_op(node, "Reshape") and _are_pairs(g, node.input[0], node.output[0])
     copies = g.node_before(node.input[0]) if is_paired else None
     if copies is None:
         return None, []
     if is_op(copies, "Expand", "Tile"):
         alone, pairs = g.try_infer_shape(copies.input[0]), g.try_infer_shape(copies.output[0])
-        single = copies.input[0] if alone is not None and pairs is not None and alone == (*pairs[:-1], 1) else None
+        single = (
+            copies.input[0]
+            if alone is not None and pairs is not None and alone == (*pairs[:-1], 1)
+            else None
+        )
     else:
         single = _repeated(g, copies)
     before = None if single is None else g.node_before(single)
     if single is None or not is_op(before, "Unsqueeze"):
         return None, []
     axes, rank = g.get_argument(before, "axes"), g.info(single).rank
-    if rank is None or not isinstance(axes, list) or rank - 1 not in (places := [axis % rank for axis in axes]):
+    if (
+        rank is None
+        or not isinstance(axes, list)
+        or rank - 1 not in (places := [axis % rank for axis in axes])
+    ):
         return None, []
     return before.input[0], sorted(place for place in places if place != rank - 1)
 
@@ -115,11 +145,17 @@ def _last(g: GraphView, name: str) -> int | None:
 
 
 def _halved_operand(g: GraphView, node: Node) -> int | None:
-    """The place of the operand that has the last axis of the result, element for element; ``None`` if there is none."""
+    """The place of the operand that has the last axis of the result, element for element.
+
+    ``None`` if there is none.
+    """
     if node.op_type in ELEMENTWISE:
         return 0
     if node.op_type in ("Mul", "Add", "Sub", "Div"):
-        return next((place for place in (0, 1) if _is_number(g, node.input[1 - place], node.input[place])), None)
+        return next(
+            (place for place in (0, 1) if _is_number(g, node.input[1 - place], node.input[place])),
+            None,
+        )
     last = _last(g, node.input[0])
     if last is None:
         return None
@@ -138,16 +174,25 @@ def _halved_operand(g: GraphView, node: Node) -> int | None:
 def _is_number(g: GraphView, number: str, tensor: str) -> bool:
     """Whether an operand is a constant number that does not add axes to the other one."""
     rank, other = g.info(number).rank, g.info(tensor).rank
-    return g.get_constant_scalar(number) is not None and rank is not None and other is not None and rank <= other
+    return (
+        g.get_constant_scalar(number) is not None
+        and rank is not None
+        and other is not None
+        and rank <= other
+    )
 
 
 def _cuts(axes: Any, last: int) -> bool:
     """Whether a node has the last axis among its axes, or may have it."""
-    return not isinstance(axes, list) or any(normalized(axis, last + 1) in (None, last) for axis in axes)
+    return not isinstance(axes, list) or any(
+        normalized(axis, last + 1) in (None, last) for axis in axes
+    )
 
 
 class Heads(NamedTuple):
-    """The positions from ``start`` to before ``end`` along the last axis of a tensor with four axes."""
+    """The positions from ``start`` to before ``end`` along the last axis of a tensor with four
+    axes.
+    """
 
     name: str
     start: int
@@ -157,8 +202,8 @@ class Heads(NamedTuple):
 def heads_of(g: GraphView, first: str, second: str, interleaved: bool) -> Heads | None:
     """The heads that two tensors with four axes are the halves of, ``None`` when they are not.
 
-    The size of the first half is a number. Where the halves are interleaved, they are the even and the odd elements, and the
-    first one may have a fifth axis of size 1.
+    The size of the first half is a number. Where the halves are interleaved, they are the even and
+    the odd elements, and the first one may have a fifth axis of size 1.
     """
     shape = g.try_infer_shape(first)
     if shape is None or g.try_infer_shape(second) != shape or not isinstance(shape[3], int):
@@ -174,22 +219,43 @@ def heads_of(g: GraphView, first: str, second: str, interleaved: bool) -> Heads 
 
 
 def _every_second(g: GraphView, name: str, start: int) -> str | None:
-    """The tensor that a result holds every second element of along the last axis, from ``start`` on."""
+    """The tensor that a result holds every second element of along the last axis, from ``start``
+    on.
+    """
     if g.info(name).rank == 5:
         return _column(g, name, start)
     node = g.node_before(name)
     if node is None or node.domain:
         return None
     if node.op_type == "Slice":
-        starts, ends, axes, steps = (g.get_argument(node, key) for key in ("starts", "ends", "axes", "steps"))
+        starts, ends, axes, steps = (
+            g.get_argument(node, key) for key in ("starts", "ends", "axes", "steps")
+        )
         size = (g.try_infer_shape(node.input[0]) or (0,))[-1]
-        is_all = isinstance(size, int) and isinstance(ends, list) and len(ends) == 1 and ends[0] >= min(size, far(g))
-        return node.input[0] if is_all and starts == [start] and axes in ([3], [-1]) and steps == [2] else None
+        is_all = (
+            isinstance(size, int)
+            and isinstance(ends, list)
+            and len(ends) == 1
+            and ends[0] >= min(size, far(g))
+        )
+        return (
+            node.input[0]
+            if is_all and starts == [start] and axes in ([3], [-1]) and steps == [2]
+            else None
+        )
     pairs = node.input[0]
     if node.op_type == "Gather":
-        if axis_of(g, node) != 4 or g.get_constant_scalar(node.input[1]) != start or g.info(node.input[1]).rank != 0:
+        if (
+            axis_of(g, node) != 4
+            or g.get_constant_scalar(node.input[1]) != start
+            or g.info(node.input[1]).rank != 0
+        ):
             return None
-    elif node.op_type == "Squeeze" and g.get_argument(node, "axes") in ([4], [-1]) and g.info(pairs).rank == 5:
+    elif (
+        node.op_type == "Squeeze"
+        and g.get_argument(node, "axes") in ([4], [-1])
+        and g.info(pairs).rank == 5
+    ):
         return _column(g, pairs, start)
     else:
         return None
@@ -204,7 +270,11 @@ def _column(g: GraphView, name: str, start: int) -> str | None:
 
 def _paired(g: GraphView, node: Node | None) -> str | None:
     """The tensor of four axes, (..., 2n), that a Reshape makes (..., n, 2) of."""
-    is_paired = is_op(node, "Reshape") and g.info(node.output[0]).rank == 5 and _are_pairs(g, node.output[0], node.input[0])
+    is_paired = (
+        is_op(node, "Reshape")
+        and g.info(node.output[0]).rank == 5
+        and _are_pairs(g, node.output[0], node.input[0])
+    )
     return node.input[0] if node is not None and is_paired else None
 
 
@@ -225,14 +295,17 @@ class _Cache(NamedTuple):
 
 
 class RotaryEmbeddingPattern(EasyPatternOptimization):
-    """x · cos + (-x₂ ++ x₁) · sin, x₁ and x₂ the halves of x → RotaryEmbedding(x, half of cos, half of sin)
+    """x · cos + (-x₂ ++ x₁) · sin, x₁ and x₂ the halves of x → RotaryEmbedding(x, half of cos, half
+    of sin)
 
-    What: turns each pair of elements that are half a head apart by an angle of its position; also written as
-    (x₁ · cos - x₂ · sin) ++ (x₂ · cos + x₁ · sin).
-    Why: one pass over the heads instead of six. With one thread, 64 tokens and operator set 23, a Llama of four layers
-    takes 0.92 of the time of the original instead of 0.95, Phi 0.92 instead of 0.97, Mistral 0.83 instead of 0.87.
+    What: turns each pair of elements that are half a head apart by an angle of its position; also
+    written as (x₁ · cos - x₂ · sin) ++ (x₂ · cos + x₁ · sin).
+    Why: one pass over the heads instead of six. With one thread, 64 tokens and operator set 23, a
+    Llama of four layers takes 0.92 of the time of the original instead of 0.95, Phi 0.92 instead of
+    0.97, Mistral 0.83 instead of 0.87.
     Refuses when:
-    1. x does not have the axes batch, heads, positions (or the other way round) and elements, or x₁ and x₂ are not its halves.
+    1. x does not have the axes batch, heads, positions (or the other way round) and elements, or x₁
+       and x₂ are not its halves.
     2. the cosines or sines differ between heads, or have other positions than x.
     3. the two halves of the cosines or sines may differ.
     4. the provider has no kernel of the operator.
@@ -244,8 +317,11 @@ class RotaryEmbeddingPattern(EasyPatternOptimization):
     exactness = "rounding"
     min_opset = 23
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol, first: Symbol, second: Symbol, cos: Symbol, sin: Symbol) -> Symbol:
-        # Whole heads times cosines, or halves; the halves one after the other, or interleaved, also as columns of pairs.
+    def match_pattern(
+        self, g: PatternBuilder, x: Symbol, first: Symbol, second: Symbol, cos: Symbol, sin: Symbol
+    ) -> Symbol:
+        # Whole heads times cosines, or halves; the halves one after the other, or interleaved, also
+        # as columns of pairs.
 
         def joined(left: Symbol, right: Symbol) -> Symbol:
             if form == "halves":
@@ -271,24 +347,39 @@ class RotaryEmbeddingPattern(EasyPatternOptimization):
         heads = heads_of(g, m.first, m.second, interleaved)
         if heads is None or g.try_infer_shape(m.outputs[0]) != (*shape[:3], 2 * shape[3]):  # (1)
             return self.none(m.nodes[0], msg="not the halves of one tensor")
-        if whole and (g.try_infer_shape(m.x) != (*shape[:3], 2 * shape[3]) or part_of(g, m.x, 3) != heads):  # (1)
+        # (1)
+        if whole and (
+            g.try_infer_shape(m.x) != (*shape[:3], 2 * shape[3]) or part_of(g, m.x, 3) != heads
+        ):
             return self.none(m.nodes[0], msg="the halves belong to another tensor")
         if not runs(g, "RotaryEmbedding", m.first):  # (4)
             return self.none(m.nodes[0], msg="the provider has no kernel")
         if g.provider != "cpu" and (reason := may_be_empty(g, shape[:3])):  # (5)
             return self.none(m.nodes[0], msg=reason)
         for axis in (1, 2):
-            caches = [self._cache(g, name, shape, axis, (whole, interleaved)) for name in (m.cos, m.sin)]
+            caches = [
+                self._cache(g, name, shape, axis, (whole, interleaved)) for name in (m.cos, m.sin)
+            ]
             if None not in caches and (axis == 1 or isinstance(shape[axis], int)):
                 part = None if whole else heads
                 return m.derive(
-                    caches=caches, part=part, interleaved=interleaved, count=shape[2] if axis == 2 else None, size=2 * shape[3]
+                    caches=caches,
+                    part=part,
+                    interleaved=interleaved,
+                    count=shape[2] if axis == 2 else None,
+                    size=2 * shape[3],
                 )
-        return self.none(m.nodes[0], msg="cosines and sines differ between heads or halves, or their positions")  # (2) (3)
+        # (2) (3)
+        return self.none(
+            m.nodes[0], msg="cosines and sines differ between heads or halves, or their positions"
+        )
 
     @staticmethod
-    def _cache(g: GraphView, name: str, half: Shape, heads: int, form: tuple[bool, bool]) -> _Cache | None:
-        """The cosines or sines for heads whose halves have this shape, with the heads along this axis.
+    def _cache(
+        g: GraphView, name: str, half: Shape, heads: int, form: tuple[bool, bool]
+    ) -> _Cache | None:
+        """The cosines or sines for heads whose halves have this shape, with the heads along this
+        axis.
 
         The form says whether they belong to whole heads, and whether the halves are interleaved.
         """
@@ -298,21 +389,31 @@ class RotaryEmbeddingPattern(EasyPatternOptimization):
             return None
         absent = 4 - len(dims)
         full: Shape = (*[1] * absent, *dims)
-        if full[heads] != 1 or full[3 - heads] != half[3 - heads] or full[3] != half[3] * (1 + whole):
+        if (
+            full[heads] != 1
+            or full[3 - heads] != half[3 - heads]
+            or full[3] != half[3] * (1 + whole)
+        ):
             return None
         found = half_of(g, name, interleaved) if whole else Half(name)
         if found is None or full[0] not in (1, half[0]):
             return None
         place = None if heads < absent else heads - absent
         last = found.steps[0][0] if found.steps else None
-        if last is not None and last.op_type == "Unsqueeze" and g.get_argument(last, "axes") in ([place], [heads - 4]):
+        if (
+            last is not None
+            and last.op_type == "Unsqueeze"
+            and g.get_argument(last, "axes") in ([place], [heads - 4])
+        ):
             del found.steps[0]  # the operator does not need the axis
             place = None
         elif not found.steps and found.inserted == [place]:
             found.inserted, place = [], None
         return _Cache(found, place, absent == 0, full[0] != half[0])
 
-    def apply_pattern(self, g: PatternRewriter, x: str, caches: list[_Cache], part: Heads | None, **m: Any) -> str:
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, caches: list[_Cache], part: Heads | None, **m: Any
+    ) -> str:
         # The operator requires cosines and sines of shape (batch, positions, half of the elements).
         if part is not None:
             shape = g.try_infer_shape(part.name)
@@ -335,27 +436,35 @@ class RotaryEmbeddingPattern(EasyPatternOptimization):
         if not cache.has_batch:
             name = g.op.Unsqueeze(name, axes=[0])
         if cache.is_shared:
-            name = g.op.Expand(name, g.op.Concat(g.op.Shape(like, start=0, end=1), np.array([1, 1]), axis=0))
+            name = g.op.Expand(
+                name, g.op.Concat(g.op.Shape(like, start=0, end=1), np.array([1, 1]), axis=0)
+            )
         return name
 
     _cut = "int64[1] o = {0}, int64[1] h = {2}, int64[1] e = {4}, int64[1] k = {3}"
     examples = Example.pairs(
-        "agraph (float[b,3,s,4] x, float[1,s,2] f) => (float[b,3,s,4] y) <int64[1] one = {1}, " + _cut + "> "
-        "{ d = Concat <axis = -1> (f, f) c0 = Cos(d) s0 = Sin(d) c = Unsqueeze(c0, one) i = Unsqueeze(s0, one) "
-        "a = Slice(x, o, h, k) r = Slice(x, h, e, k) n = Neg(r) t = Concat <axis = -1> (n, a) "
-        "p = Mul(x, c) q = Mul(t, i) y = Add(p, q) }",
-        "agraph (float[b,3,s,4] x, float[1,s,2] f) => (float[b,3,s,4] y) <int64[2] ones = {1, 1}> "
-        "{ c = Cos(f) b = Shape <start = 0, end = 1> (x) t = Concat <axis = 0> (b, ones) p = Expand(c, t) "
+        "agraph (float[b,3,s,4] x, float[1,s,2] f) => (float[b,3,s,4] y) <int64[1] one = {1}, "
+        + _cut
+        + "> { d = Concat <axis = -1> (f, f) c0 = Cos(d) s0 = Sin(d) c = Unsqueeze(c0, one) i ="
+        " Unsqueeze(s0, one) a = Slice(x, o, h, k) r = Slice(x, h, e, k) n = Neg(r) t = Concat"
+        " <axis = -1> (n, a) p = Mul(x, c) q = Mul(t, i) y = Add(p, q) }",
+        "agraph (float[b,3,s,4] x, float[1,s,2] f) "
+        "=> (float[b,3,s,4] y) <int64[2] ones = {1, 1}> { c = Cos(f) "
+        "b = Shape <start = 0, end = 1> (x) t = Concat <axis = 0> (b, ones) p = Expand(c, t) "
         "i = Sin(f) q = Expand(i, t) y = RotaryEmbedding <interleaved = 0> (x, p, q) }",
-        "agraph (float[b,3,s,4] x, float[b,1,s,2] c, float[b,1,s,2] i) => (float[b,3,s,4] y) "
-        "<int64[2] sizes = {2, 2}> { l, r = Split <axis = 3> (x, sizes) lc = Mul(l, c) ri = Mul(r, i) p = Sub(lc, ri) "
-        "rc = Mul(r, c) li = Mul(l, i) q = Add(rc, li) y = Concat <axis = 3> (p, q) }",
-        "<int64[1] one = {1}> { p = Squeeze(c, one) q = Squeeze(i, one) y = RotaryEmbedding <interleaved = 0> (x, p, q) }",
-        "agraph (float[b,3,s,4] x, float[b,s,2] f, float[b,s,2] g) => (float[b,3,s,4] y) <int64[2] k = {1, 4}, "
-        "int64[5] r = {1, 1, 1, 1, 2}, int64[4] h = {0, 1, -1, 4}, int64[5] d = {0, 3, -1, 2, 2}, "
-        "int64[4] e = {0, 3, -1, 4}, int64[2] q = {1, 1}> { u = Unsqueeze(f, k) v = Tile(u, r) c = Reshape(v, h) "
-        "w = Unsqueeze(g, k) z = Tile(w, r) i = Reshape(z, h) p = Reshape(x, d) a, b = Split <axis = 4> (p, q) "
-        "n = Neg(b) t = Concat <axis = 4> (n, a) o = Reshape(t, e) l = Mul(x, c) m = Mul(o, i) y = Add(l, m) }",
+        "agraph (float[b,3,s,4] x, float[b,1,s,2] c, float[b,1,s,2] i) "
+        "=> (float[b,3,s,4] y) <int64[2] sizes = {2, 2}> { l, r = Split <axis = 3> (x, sizes) "
+        "lc = Mul(l, c) ri = Mul(r, i) p = Sub(lc, ri) rc = Mul(r, c) li = Mul(l, i) "
+        "q = Add(rc, li) y = Concat <axis = 3> (p, q) }",
+        "<int64[1] one = {1}> { p = Squeeze(c, one) q = Squeeze(i, one) "
+        "y = RotaryEmbedding <interleaved = 0> (x, p, q) }",
+        "agraph (float[b,3,s,4] x, float[b,s,2] f, float[b,s,2] g) "
+        "=> (float[b,3,s,4] y) <int64[2] k = {1, 4}, int64[5] r = {1, 1, 1, 1, 2}, "
+        "int64[4] h = {0, 1, -1, 4}, int64[5] d = {0, 3, -1, 2, 2}, int64[4] "
+        "e = {0, 3, -1, 4}, int64[2] q = {1, 1}> { u = Unsqueeze(f, k) v = Tile(u, r) "
+        "c = Reshape(v, h) w = Unsqueeze(g, k) z = Tile(w, r) i = Reshape(z, h) p = Reshape(x, d) "
+        "a, b = Split <axis = 4> (p, q) n = Neg(b) t = Concat <axis = 4> (n, a) o = Reshape(t, e) "
+        "l = Mul(x, c) m = Mul(o, i) y = Add(l, m) }",
         "{ y = RotaryEmbedding <interleaved = 1> (x, f, g) }",
         opset=23,
     )

@@ -2,18 +2,29 @@ from typing import Any
 
 import numpy as np
 
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 from .._parts import part_of
 
 
 class RotaryEmbeddingPartPattern(EasyPatternOptimization):
-    """RotaryEmbedding(x[..., :r], cos, sin) ++ x[..., r:] → RotaryEmbedding(x, cos, sin, rotary_embedding_dim=r)
+    """RotaryEmbedding(x[..., :r], cos, sin) ++ x[..., r:] → RotaryEmbedding(x, cos, sin,
+    rotary_embedding_dim=r)
 
-    What: leaves the rest of each head unchanged; the same where the heads are merged around the operator.
+    What: leaves the rest of each head unchanged; the same where the heads are merged around the
+    operator.
     Why: does not cut the heads in two and put them together again.
     Refuses when:
-    1. x does not have four axes of known sizes of heads, or the parts are not its first elements and the rest.
+    1. x does not have four axes of known sizes of heads, or the parts are not its first elements
+       and the rest.
     2. only a part of the part is turned.
     3. the heads are merged in another way than the operator splits them.
     """
@@ -24,12 +35,21 @@ class RotaryEmbeddingPartPattern(EasyPatternOptimization):
     min_opset = 23
 
     def match_pattern(
-        self, g: PatternBuilder, part: Symbol, cos: Symbol, sin: Symbol, rest: Symbol, joined: Symbol, split: Symbol
+        self,
+        g: PatternBuilder,
+        part: Symbol,
+        cos: Symbol,
+        sin: Symbol,
+        rest: Symbol,
+        joined: Symbol,
+        split: Symbol,
     ) -> Symbol:
         merged, interleaved = g.option("merged"), g.capture("interleaved", optional=True)
         if merged:
             x = g.op.Reshape(part, joined)
-            turned = g.op.RotaryEmbedding(x, cos, sin, interleaved=interleaved, num_heads=g.capture("count"))
+            turned = g.op.RotaryEmbedding(
+                x, cos, sin, interleaved=interleaved, num_heads=g.capture("count")
+            )
             turned = g.op.Reshape(turned, split)
         else:
             turned = g.op.RotaryEmbedding(part, cos, sin, interleaved=interleaved)  # (2)
@@ -55,22 +75,37 @@ class RotaryEmbeddingPartPattern(EasyPatternOptimization):
             return self.none(m.nodes[1], msg="the heads are merged in another way")
         return m.derive(heads=cut.input[0], size=size, whole=whole)
 
-    def apply_pattern(self, g: PatternRewriter, heads: str, cos: str, sin: str, count: int | None, **m: Any) -> str:
-        chosen, whole = {"interleaved": m["interleaved"] or 0, "rotary_embedding_dim": m["size"]}, m["whole"]
+    def apply_pattern(
+        self, g: PatternRewriter, heads: str, cos: str, sin: str, count: int | None, **m: Any
+    ) -> str:
+        chosen, whole = (
+            {"interleaved": m["interleaved"] or 0, "rotary_embedding_dim": m["size"]},
+            m["whole"],
+        )
         if count is None:
             return g.op.RotaryEmbedding(heads, cos, sin, **chosen)
-        turned = g.op.RotaryEmbedding(g.op.Reshape(heads, np.array([0, 0, count * whole])), cos, sin, num_heads=count, **chosen)
+        turned = g.op.RotaryEmbedding(
+            g.op.Reshape(heads, np.array([0, 0, count * whole])),
+            cos,
+            sin,
+            num_heads=count,
+            **chosen,
+        )
         return g.op.Reshape(turned, np.array([0, 0, count, whole]))
 
     _start = "agraph (float[b,3,s,6] x, float[b,s,1] c, float[b,s,1] i) => (float[b,3,s,6] y)"
     examples = Example.pairs(
-        _start + " <int64[2] sizes = {2, 4}> { p, r = Split <axis = 3> (x, sizes) t = RotaryEmbedding(p, c, i) "
-        "y = Concat <axis = -1> (t, r) }",
+        _start
+        + " <int64[2] sizes = {2, 4}> { p, r = Split <axis = 3> (x, sizes) t = RotaryEmbedding(p,"
+        " c, i) y = Concat <axis = -1> (t, r) }",
         _start + " { y = RotaryEmbedding <interleaved = 0, rotary_embedding_dim = 2> (x, c, i) }",
-        "agraph (float[b,s,3,6] x, float[b,s,1] c, float[b,s,1] i) => (float[b,s,3,6] y) <int64[2] sizes = {2, 4}, "
-        "int64[3] j = {0, 0, 6}, int64[4] k = {0, 0, 3, 2}> { p, r = Split <axis = 3> (x, sizes) q = Reshape(p, j) "
-        "t = RotaryEmbedding <num_heads = 3> (q, c, i) u = Reshape(t, k) y = Concat <axis = -1> (u, r) }",
-        "<int64[3] j = {0, 0, 18}, int64[4] k = {0, 0, 3, 6}> { q = Reshape(x, j) t = RotaryEmbedding <interleaved = 0, "
-        "num_heads = 3, rotary_embedding_dim = 2> (q, c, i) y = Reshape(t, k) }",
+        "agraph (float[b,s,3,6] x, float[b,s,1] c, float[b,s,1] i) "
+        "=> (float[b,s,3,6] y) <int64[2] sizes = {2, 4}, int64[3] j = {0, 0, 6}, int64[4] k = {0, "
+        "0, 3, 2}> { p, r = Split <axis = 3> (x, sizes) q = Reshape(p, j) "
+        "t = RotaryEmbedding <num_heads = 3> (q, c, i) u = Reshape(t, k) "
+        "y = Concat <axis = -1> (u, r) }",
+        "<int64[3] j = {0, 0, 18}, int64[4] k = {0, 0, 3, 6}> { q = Reshape(x, j) "
+        "t = RotaryEmbedding <interleaved = 0, num_heads = 3, rotary_embedding_dim = 2> (q, c, i) "
+        "y = Reshape(t, k) }",
         opset=23,
     )

@@ -10,7 +10,8 @@ class ScatterNDGridPattern(PatternOptimization):
     What: recognizes positions that Range and its neighbours make, up to the sizes of x.
     Why: assignments to a whole tensor, such as ``cache[:] = x``, export this way.
     Refuses when:
-    1. the indices are not known to count through all positions of the first axes, in order, or the updates are added.
+    1. the indices are not known to count through all positions of the first axes, in order, or the
+       updates are added.
     2. the shapes of x and the updates are not known to be equal.
     """
 
@@ -21,17 +22,22 @@ class ScatterNDGridPattern(PatternOptimization):
         grid, shape = grid_of(g, node.input[1]), g.try_infer_shape(node.input[0])
         added = g.get_attribute(node, "reduction", "none") != "none"
         if grid is None or shape is None or shape[: len(grid.axes)] != grid.sizes or added:  # (1)
-            return self.none(node, msg="the indices are not known to be all positions, or the updates are added")
+            return self.none(
+                node, msg="the indices are not known to be all positions, or the updates are added"
+            )
         if not g.same_shape(node.input[0], node.input[2]):  # (2)
             return self.none(node, msg="the updates are not known to have the same shape")
         return MatchResult(self, [node], replaced_by("Identity", node.input[2]))
 
     examples = Example.pairs(
-        "agraph (float[a,b] x, float[a,b] u) => (float[a,b] y) <int64 o = {0}, int64 e = {1}, int64[1] k = {-1}> "
-        "{ s = Shape(x) n = Gather(s, o) r = Range(o, n, e) i = Unsqueeze(r, k) t = ScatterND(x, i, u) y = Neg(t) }",
+        "agraph (float[a,b] x, float[a,b] u) "
+        "=> (float[a,b] y) <int64 o = {0}, int64 e = {1}, int64[1] k = {-1}> { s = Shape(x) "
+        "n = Gather(s, o) r = Range(o, n, e) i = Unsqueeze(r, k) t = ScatterND(x, i, u) "
+        "y = Neg(t) }",
         "{ y = Neg(u) }",
-        "agraph (float[a,1,b] x, float[a,1,b] u) => (float[a,1,b] y) <int64 o = {0}, int64 e = {1}, "
-        "int64[1] k = {-1}> { s = Shape <end = 2> (x) n = Gather(s, o) r = Range(o, n, e) v = Unsqueeze(r, k) "
+        "agraph (float[a,1,b] x, float[a,1,b] u) "
+        "=> (float[a,1,b] y) <int64 o = {0}, int64 e = {1}, int64[1] k = {-1}> { "
+        "s = Shape <end = 2> (x) n = Gather(s, o) r = Range(o, n, e) v = Unsqueeze(r, k) "
         "i = Expand(v, s) f = Unsqueeze(i, k) z = Expand(o, s) h = Unsqueeze(z, k) "
         "t = Concat <axis = -1> (f, h) w = ScatterND(x, t, u) y = Neg(w) }",
         "{ y = Neg(u) }",

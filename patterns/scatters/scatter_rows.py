@@ -1,4 +1,6 @@
-"""Rows of an axis that are written at given positions, such as the new tokens of a cache of fixed length."""
+"""Rows of an axis that are written at given positions, such as the new tokens of a cache of fixed
+length.
+"""
 
 import math
 from collections.abc import Sequence
@@ -7,7 +9,15 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dims import Dim
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 from .._nodes import axis_of
 
@@ -16,15 +26,27 @@ _SHORTEST = 8
 
 
 class _ScatterRows(EasyPatternOptimization):
-    """Writes rows by one ScatterND, whose indices hold a position for each axis up to the one that the rows lie along."""
+    """Writes rows by one ScatterND, whose indices hold a position for each axis up to the one that
+    the rows lie along.
+    """
 
     min_opset = 15
     providers = ("cpu",)
 
-    def check_rows(self, g: GraphView, m: Match, axis: int, new: Sequence[Dim] | None) -> bool | None:
-        """Refuse rows along an axis of x that are short or not whole; ``new`` is their shape, the axes in the order of x."""
+    def check_rows(
+        self, g: GraphView, m: Match, axis: int, new: Sequence[Dim] | None
+    ) -> bool | None:
+        """Refuse rows along an axis of x that are short or not whole.
+
+        ``new`` is their shape, the axes in the order of x.
+        """
         x = g.try_infer_shape(m.x)
-        if x is None or new is None or len(new) != len(x) or tuple(new[axis + 1 :]) != x[axis + 1 :]:
+        if (
+            x is None
+            or new is None
+            or len(new) != len(x)
+            or tuple(new[axis + 1 :]) != x[axis + 1 :]
+        ):
             return self.none(msg="the rows are not known to be whole")
         sizes = [size for size in x[axis + 1 :] if isinstance(size, int)]
         if not axis or len(sizes) < len(x) - axis - 1 or math.prod(sizes) < _SHORTEST:
@@ -32,44 +54,59 @@ class _ScatterRows(EasyPatternOptimization):
         return True
 
     def write_rows(self, g: PatternRewriter, x: str, positions: str, rows: str, axis: int) -> str:
-        """Count along each axis before the one that the rows lie along, where the position is given."""
+        """Count along each axis before the one that the rows lie along, where the position is
+        given.
+        """
         sizes = g.op.Concat(g.op.Shape(rows, start=0, end=axis + 1), np.array([1]), axis=0)
         columns = []
         for place, size in enumerate(g.get_shape(rows)[:axis]):
             ones = [1] * (axis + 1 - place)
             if isinstance(size, int):
-                columns.append(g.op.Expand(np.arange(size, dtype=np.int64).reshape([size, *ones]), sizes))
+                columns.append(
+                    g.op.Expand(np.arange(size, dtype=np.int64).reshape([size, *ones]), sizes)
+                )
                 continue
-            counted = g.op.Range(np.array(0), g.op.Squeeze(g.op.Shape(rows, start=place, end=place + 1)), np.array(1))
+            counted = g.op.Range(
+                np.array(0), g.op.Squeeze(g.op.Shape(rows, start=place, end=place + 1)), np.array(1)
+            )
             columns.append(g.op.Expand(g.op.Reshape(counted, np.array([-1, *ones])), sizes))
         columns.append(g.op.Expand(g.op.Reshape(positions, np.array([-1, 1])), sizes))
         return g.op.ScatterND(x, g.op.Concat(*columns, axis=-1), rows)
 
 
 class TransposeScatterNDTransposePattern(_ScatterRows):
-    """Transpose(ScatterND(Transpose(x), i, u)) → ScatterND(x, positions along each axis, Transpose(u))
+    """Transpose(ScatterND(Transpose(x), i, u)) → ScatterND(x, positions along each axis,
+    Transpose(u))
 
     What: writes rows of an inner axis, and does not move this axis to the front and back.
-    Why: torch's dynamo exporter writes ``cache.index_copy_(2, positions, new)`` this way. The cache is copied once and not
-    three times: 0.35 of the time for one token, 0.39 for 128 and 0.71 for 2048 (4 heads of 64, a length of 2048); with 8
-    elements a head 0.14 to 0.83. All layers share the positions.
+    Why: torch's dynamo exporter writes ``cache.index_copy_(2, positions, new)`` this way. The cache
+    is copied once and not three times: 0.35 of the time for one token, 0.39 for 128 and 0.71 for
+    2048 (4 heads of 64, a length of 2048); with 8 elements a head 0.14 to 0.83. All layers share
+    the positions.
     Refuses when:
-    1. the second Transpose does not undo the first one, or the indices are not a column of positions.
+    1. the second Transpose does not undo the first one, or the indices are not a column of
+       positions.
     2. the axis is the first one of x, a row is not known to have 8 elements, or not to be whole.
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, i: Symbol, u: Symbol) -> Symbol:
-        return g.op.Transpose(g.op.ScatterND(g.op.Transpose(x, perm=g.capture("there")), i, u), perm=g.capture("back"))
+        return g.op.Transpose(
+            g.op.ScatterND(g.op.Transpose(x, perm=g.capture("there")), i, u), perm=g.capture("back")
+        )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         shape, new = g.try_infer_shape(m.i), g.try_infer_shape(m.u)
         is_undone = [m.there[axis] for axis in m.back] == list(range(len(m.there)))
         if not is_undone or shape is None or len(shape) != 2 or shape[1] != 1:  # (1)
-            return self.none(msg="the axes are not moved back, or the indices are not a column of positions")
+            return self.none(
+                msg="the axes are not moved back, or the indices are not a column of positions"
+            )
         moved = new and len(new) == len(m.back) and [new[axis] for axis in m.back]
         return self.check_rows(g, m, m.there[0], moved or None)  # (2)
 
-    def apply_pattern(self, g: PatternRewriter, x: str, i: str, u: str, there: list[int], back: list[int]) -> str:
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, i: str, u: str, there: list[int], back: list[int]
+    ) -> str:
         return self.write_rows(g, x, i, g.op.Transpose(u, perm=back), there[0])
 
     _start = "agraph (float[b,2,5,8] x, int64[n,1] i, float[n,b,2,8] u) => (float[b,2,5,8] y)"
@@ -78,9 +115,10 @@ class TransposeScatterNDTransposePattern(_ScatterRows):
         f"{_start} {{ {_there} y = Transpose <perm = [1, 2, 0, 3]> (s) }}",
         "<int64[1] o = {1}, int64 zero = {0}, int64 one = {1}, int64[4] c = {-1, 1, 1, 1}, "
         "int64[2,1,1] h = {0, 1}, int64[2] d = {-1, 1}> { v = Transpose <perm = [1, 2, 0, 3]> (u) "
-        "r = Shape <start = 0, end = 3> (v) z = Concat <axis = 0> (r, o) q = Shape <start = 0, end = 1> (v) k = Squeeze(q) "
-        "e = Range(zero, k, one) f = Reshape(e, c) a0 = Expand(f, z) a1 = Expand(h, z) p = Reshape(i, d) a2 = Expand(p, z) "
-        "j = Concat <axis = -1> (a0, a1, a2) y = ScatterND(x, j, v) }",
+        "r = Shape <start = 0, end = 3> (v) z = Concat <axis = 0> (r, o) "
+        "q = Shape <start = 0, end = 1> (v) k = Squeeze(q) e = Range(zero, k, one) "
+        "f = Reshape(e, c) a0 = Expand(f, z) a1 = Expand(h, z) p = Reshape(i, d) "
+        "a2 = Expand(p, z) j = Concat <axis = -1> (a0, a1, a2) y = ScatterND(x, j, v) }",
         opset=18,
         ranges=(("i", -5, 4),),
     )
@@ -89,11 +127,14 @@ class TransposeScatterNDTransposePattern(_ScatterRows):
 class ScatterElementsExpandPattern(_ScatterRows):
     """ScatterElements(x, Expand(i), u) → ScatterND(x, positions along each axis, u)
 
-    What: writes whole rows, in place of single elements whose positions are repeated along each row.
-    Why: torch's tracing exporter writes ``cache.index_copy_(2, positions, new)`` this way. A row of a head is copied at once:
-    0.94 of the time for one token, 0.56 for 128 and 0.15 for 2048 (4 heads of 64); with 8 elements 0.99 to 0.53.
+    What: writes whole rows, in place of single elements whose positions are repeated along each
+    row.
+    Why: torch's tracing exporter writes ``cache.index_copy_(2, positions, new)`` this way. A row of
+    a head is copied at once: 0.94 of the time for one token, 0.56 for 128 and 0.15 for 2048 (4
+    heads of 64); with 8 elements 0.99 to 0.53.
     Refuses when:
-    1. the positions differ along another axis than the one of ScatterElements, or are not 64-bit integers.
+    1. the positions differ along another axis than the one of ScatterElements, or are not 64-bit
+       integers.
     2. the axis is the first one of x, a row is not known to have 8 elements, or not to be whole.
     """
 
@@ -104,10 +145,19 @@ class ScatterElementsExpandPattern(_ScatterRows):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         axis, new, given = axis_of(g, m.nodes[-1]), g.try_infer_shape(m.u), g.try_infer_shape(m.i)
-        if axis is None or new is None or given is None or g.try_infer_type(m.i) != TensorProto.INT64:  # (1)
+        # (1)
+        if (
+            axis is None
+            or new is None
+            or given is None
+            or g.try_infer_type(m.i) != TensorProto.INT64
+        ):
             return self.none(msg="the type or the shape of the positions is not known")
         aligned = (1,) * (len(new) - len(given)) + given
-        if aligned[axis] != new[axis] or any(size != 1 for size in (*aligned[:axis], *aligned[axis + 1 :])):  # (1)
+        # (1)
+        if aligned[axis] != new[axis] or any(
+            size != 1 for size in (*aligned[:axis], *aligned[axis + 1 :])
+        ):
             return self.none(msg="the positions are not known to be equal along all other axes")
         return self.check_rows(g, m, axis, new) and m.derive(axis=axis)  # (2)
 
@@ -116,10 +166,12 @@ class ScatterElementsExpandPattern(_ScatterRows):
 
     _start = "agraph (float[4,n,8] x, int64[3,1] i, float[4,3,8] u) => (float[4,n,8] y)"
     examples = Example.only(
-        f"{_start} <int64[3] s = {{4, 3, 8}}> {{ e = Expand(i, s) y = ScatterElements <axis = -2> (x, e, u) }}",
+        f"{_start} <int64[3] s = {{4, 3, 8}}> {{ e = Expand(i, s) "
+        "y = ScatterElements <axis = -2> (x, e, u) }",
         "<int64[1] o = {1}, int64[4,1,1] h = {0, 1, 2, 3}, int64[2] d = {-1, 1}> { "
-        "r = Shape <start = 0, end = 2> (u) z = Concat <axis = 0> (r, o) a0 = Expand(h, z) p = Reshape(i, d) "
-        "a1 = Expand(p, z) j = Concat <axis = -1> (a0, a1) y = ScatterND(x, j, u) }",
+        "r = Shape <start = 0, end = 2> (u) z = Concat <axis = 0> (r, o) a0 = Expand(h, z) "
+        "p = Reshape(i, d) a1 = Expand(p, z) j = Concat <axis = -1> (a0, a1) "
+        "y = ScatterND(x, j, u) }",
         opset=18,
         ranges=(("i", -1, 0),),
     )

@@ -31,12 +31,16 @@ class _Piece(NamedTuple):
 
 
 class ScattersConcatPattern(PatternOptimization):
-    """ScatterElements(ScatterElements(x, 0, a), 1, b) → Concat(a, b, rest of x), or b where it replaces all of x
+    """ScatterElements(ScatterElements(x, 0, a), 1, b) → Concat(a, b, rest of x), or b where it
+    replaces all of x
 
-    What: puts together what each ScatterElements or ScatterND in a row left, where they replace whole positions of one axis.
-    Why: each of them copies the tensor and reads an index for each row or element; unrolled loops assemble results this way.
+    What: puts together what each ScatterElements or ScatterND in a row left, where they replace
+    whole positions of one axis.
+    Why: each of them copies the tensor and reads an index for each row or element; unrolled loops
+    assemble results this way.
     Refuses when:
-    1. indices are not constant, or not positions in a row of one axis with all that lies in them, or they add to what is there.
+    1. indices are not constant, or not positions in a row of one axis with all that lies in them,
+       or they add to what is there.
     2. the axis is very long.
     3. it takes as many nodes as before, unless it is one Concat with parts of a small constant.
     """
@@ -65,31 +69,48 @@ class ScattersConcatPattern(PatternOptimization):
             here = g.node_before(rest)
             block = _block_of(g, here) if here is not None and g.is_exclusive(rest) else None
         pieces = _pieces([owner or (rest, place) for place, owner in enumerate(owners)])
-        parts = [piece for piece in pieces if piece.end - piece.start != size_along(g, piece.name, last.axis)]
+        parts = [
+            piece
+            for piece in pieces
+            if piece.end - piece.start != size_along(g, piece.name, last.axis)
+        ]
         constants = {piece.name for piece in parts if g.is_constant(piece.name)}
-        stored = {name for name in constants if (shape := g.static_shape(name)) is not None and prod(shape) <= FOLD_LIMIT}
+        stored = {
+            name
+            for name in constants
+            if (shape := g.static_shape(name)) is not None and prod(shape) <= FOLD_LIMIT
+        }
         count = len(pieces[1:2]) + sum(piece.name not in stored for piece in parts)
         if count > len(chain) or (count == len(chain) and not stored):  # (3)
             return self.none(node, msg="it would take as many nodes")
         return MatchResult(self, chain[::-1], partial(self._joined, pieces, parts, last.axis))
 
-    def _joined(self, pieces: list[_Piece], parts: list[_Piece], axis: int, g: PatternRewriter, *nodes: Node) -> list[Node]:
+    def _joined(
+        self, pieces: list[_Piece], parts: list[_Piece], axis: int, g: PatternRewriter, *nodes: Node
+    ) -> list[Node]:
         names = [
-            g.op.Slice(piece.name, starts=[piece.start], ends=[piece.end], axes=[axis]) if piece in parts else piece.name
+            (
+                g.op.Slice(piece.name, starts=[piece.start], ends=[piece.end], axes=[axis])
+                if piece in parts
+                else piece.name
+            )
             for piece in pieces
         ]
         name = g.op.Concat(*names, axis=axis) if len(names) > 1 else names[0]
         return [*g.created, g.make_node("Identity", [name], nodes[-1].output)]
 
     examples = Example.pairs(
-        "agraph (float[2,1] u, float[2,1] v, float[2,3] x) => (float[2,3] y) <int64[2,1] i = {0, 0}, "
-        "int64[2,1] j = {1, 1}, int64[2,1] k = {-1, -1}> { s = ScatterElements <axis = 1> (x, i, u) "
-        "t = ScatterElements <axis = 1> (s, j, v) y = ScatterElements <axis = 1> (t, k, u) }",
+        "agraph (float[2,1] u, float[2,1] v, float[2,3] x) "
+        "=> (float[2,3] y) <int64[2,1] i = {0, 0}, int64[2,1] j = {1, 1}, int64[2,1] k = {-1, "
+        "-1}> { s = ScatterElements <axis = 1> (x, i, u) t = ScatterElements <axis = 1> (s, j, v) "
+        "y = ScatterElements <axis = 1> (t, k, u) }",
         "{ y = Concat <axis = 1> (u, v, u) }",
-        "agraph (float[2,1] u) => (float[3,1] y) <float[3,1] x = {1, 2, 3}, int64[2,1] i = {1, 2}> { y = ScatterND(x, i, u) }",
+        "agraph (float[2,1] u) => (float[3,1] y) <float[3,1] x = {1, 2, 3}, int64[2,1] i = {1, "
+        "2}> { y = ScatterND(x, i, u) }",
         "<float[1,1] x = {1}> { y = Concat <axis = 0> (x, u) }",
-        "agraph (float[2,3,a] x, float[2,3,a] u) => (float[2,3,a] y) "
-        "<int64[2,3,2] i = {0, 0, 0, 1, 0, 2, 1, 0, 1, 1, 1, 2}> { t = ScatterND(x, i, u) y = Neg(t) }",
+        "agraph (float[2,3,a] x, float[2,3,a] u) "
+        "=> (float[2,3,a] y) <int64[2,3,2] i = {0, 0, 0, 1, 0, 2, 1, 0, 1, 1, 1, 2}> { "
+        "t = ScatterND(x, i, u) y = Neg(t) }",
         "{ y = Neg(u) }",
     )
 
@@ -107,7 +128,10 @@ def _pieces(owners: Sequence[tuple[str, int]]) -> list[_Piece]:
 
 def _block_of(g: GraphView, node: Node) -> _Block | None:
     """The block that a node replaces, ``None`` where it does not replace one (1)."""
-    if not is_op(node, "ScatterND", "ScatterElements") or g.get_attribute(node, "reduction", "none") != "none":
+    if (
+        not is_op(node, "ScatterND", "ScatterElements")
+        or g.get_attribute(node, "reduction", "none") != "none"
+    ):
         return None
     shape, updates = (g.try_infer_shape(node.input[place]) for place in (0, 2))
     indices = g.get_computed_constant(node.input[1])
@@ -126,15 +150,21 @@ def _block_of(g: GraphView, node: Node) -> _Block | None:
     if updates != extent:
         return None
     blocks = [_run(found, axis, shape[axis]) for axis, found in along.items()]
-    partial_ = [block for block in blocks if block is None or block.end - block.start != shape[block.axis]]
+    partial_ = [
+        block for block in blocks if block is None or block.end - block.start != shape[block.axis]
+    ]
     return None if not blocks or len(partial_) > 1 else [*partial_, *blocks][0]
 
 
 def _run(indices: np.ndarray, axis: int, size: object) -> _Block | None:
-    """The block of an axis that indices count through along that axis, ``None`` when they do not."""
+    """The block of an axis that indices count through along that axis, ``None`` when they do
+    not.
+    """
     if not isinstance(size, int) or (indices < -size).any() or (indices >= size).any():
         return None
     places = indices % size
     start = int(places.flat[0])
-    counted = start + np.arange(indices.shape[axis]).reshape([-1 if i == axis else 1 for i in range(indices.ndim)])
+    counted = start + np.arange(indices.shape[axis]).reshape(
+        [-1 if i == axis else 1 for i in range(indices.ndim)]
+    )
     return _Block(axis, start, start + indices.shape[axis]) if (places == counted).all() else None

@@ -1,1 +1,3 @@
-"""Sizes that a model computes, and tensors that are expanded to them: Shape, Expand and their neighbours."""
+"""Sizes that a model computes, and tensors that are expanded to them: Shape, Expand and their
+neighbours.
+"""

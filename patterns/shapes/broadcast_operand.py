@@ -23,19 +23,23 @@ class _BroadcastOperand(PatternOptimization):
         raise NotImplementedError
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        # One operand at a time: of two, one may have to stay to give the result its shape or its rank.
+        # One operand at a time: of two, one may have to stay to give the result its shape or its
+        # rank.
         for place in range(len(node.input)):
             operand = self.smaller(g, node, place)
             if operand is not None:
                 inputs = [*node.input[:place], operand, *node.input[place + 1 :]]
-                return MatchResult(self, [node], replaced_by(node.op_type, *inputs, **node.attribute))
+                return MatchResult(
+                    self, [node], replaced_by(node.op_type, *inputs, **node.attribute)
+                )
         return self.none(node, msg=self.reason)
 
 
 class ShapeBasedExpandBroadcastPattern(_BroadcastOperand):
     """op(Expand(x), y) → op(x, y)
 
-    What: an elementwise operator broadcasts its operands itself, those that Tile repeats along axes of size 1 included.
+    What: an elementwise operator broadcasts its operands itself, those that Tile repeats along axes
+    of size 1 included.
     Why: saves a tensor of the full size, and the chain that computes the shape.
     Refuses when:
     1. the other operands are not known to give the result its shape.
@@ -53,18 +57,22 @@ class ShapeBasedExpandBroadcastPattern(_BroadcastOperand):
         return small if same_dims(shape, g.try_infer_shape(node.output[0])) else None  # (1)
 
     examples = Example.pairs(
-        "agraph (float[1,b] x, float[a,b] z) => (float[a,b] y) { s = Shape(z) e = Expand(x, s) y = Add(e, z) }",
+        "agraph (float[1,b] x, float[a,b] z) => (float[a,b] y) { s = Shape(z) e = Expand(x, s) "
+        "y = Add(e, z) }",
         "{ y = Add(x, z) }",
-        "agraph (float[1,b] x, float[3,b] z) => (float[3,b] y) <int64[2] n = {3, 1}> { e = Tile(x, n) y = Mul(z, e) }",
+        "agraph (float[1,b] x, float[3,b] z) => (float[3,b] y) <int64[2] n = {3, 1}> { "
+        "e = Tile(x, n) y = Mul(z, e) }",
         "{ y = Mul(z, x) }",
     )
 
 
 class UniformBroadcastPattern(_BroadcastOperand):
-    """op(ConstantOfShape(s, value), y) → op(value, y), op(Gather(t, ConstantOfShape(s, i)), y) → op(t[i], y)
+    """op(ConstantOfShape(s, value), y) → op(value, y), op(Gather(t, ConstantOfShape(s, i)), y) →
+    op(t[i], y)
 
-    What: gives an elementwise operator the number instead of a tensor full of it, which ConstantOfShape or Expand made and
-    which may be cast or reshaped afterwards; and the row of a constant table that all positions take.
+    What: gives an elementwise operator the number instead of a tensor full of it, which
+    ConstantOfShape or Expand made and which may be cast or reshaped afterwards; and the row of a
+    constant table that all positions take.
     Why: saves a tensor of the full size, and the chain that computes its shape.
     Refuses when:
     1. the tensor is not known to hold one number only, or it is a constant already.
@@ -72,7 +80,19 @@ class UniformBroadcastPattern(_BroadcastOperand):
     """
 
     near = (
-        *("ConstantOfShape", "Expand", "Cast", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Tile", "Slice", "Not", "Neg"),
+        *(
+            "ConstantOfShape",
+            "Expand",
+            "Cast",
+            "Reshape",
+            "Unsqueeze",
+            "Squeeze",
+            "Transpose",
+            "Tile",
+            "Slice",
+            "Not",
+            "Neg",
+        ),
         *("Gather", *COMBINING),
     )
     min_opset = 9
@@ -84,16 +104,23 @@ class UniformBroadcastPattern(_BroadcastOperand):
         if number is None:
             return None
         others = broadcast_shape(g, [*node.input[:place], *node.input[place + 1 :]])
-        return number if same_dims(broadcast_shapes(others, number.shape), g.try_infer_shape(node.output[0])) else None  # (2)
+        # (2)
+        return (
+            number
+            if same_dims(broadcast_shapes(others, number.shape), g.try_infer_shape(node.output[0]))
+            else None
+        )
 
     examples = Example.pairs(
-        "agraph (float[a,b] x) => (float[a,b] y) { s = Shape(x) c = ConstantOfShape <value = float[1] {1}> (s) y = Add(x, c) }",
+        "agraph (float[a,b] x) => (float[a,b] y) { s = Shape(x) "
+        "c = ConstantOfShape <value = float[1] {1}> (s) y = Add(x, c) }",
         "<float one = {1}> { y = Add(x, one) }",
         "agraph (bool[a,b] x) => (bool[a,b] y) <float one = {1}> "
         "{ s = Shape(x) e = Expand(one, s) c = Cast <to = 9> (e) y = And(c, x) }",
         "<bool one = {1}> { y = And(one, x) }",
-        "agraph (float[a,b,2] x) => (float[a,b,2] y) <float[3,2] t = {1, 2, 3, 4, 5, 6}> "
-        "{ s = Shape <end = 2> (x) i = ConstantOfShape <value = int64[1] {1}> (s) r = Gather(t, i) y = Add(x, r) }",
+        "agraph (float[a,b,2] x) => (float[a,b,2] y) <float[3,2] t = {1, 2, 3, 4, 5, 6}> { "
+        "s = Shape <end = 2> (x) i = ConstantOfShape <value = int64[1] {1}> (s) r = Gather(t, i) "
+        "y = Add(x, r) }",
         "<float[1,1,2] r = {3, 4}> { y = Add(x, r) }",
     )
 
@@ -102,8 +129,8 @@ class UnsqueezeBroadcastPattern(_BroadcastOperand):
     """op(Unsqueeze(x, leading axes), y) → op(x, y)
 
     What: reads the tensor before Unsqueeze, or Reshape, put axes of size 1 in front of it.
-    Why: elementwise operators align shapes from the last axis on: one node less, in the masks of most decoders; fusions
-    that look at the rank of a mask run before.
+    Why: elementwise operators align shapes from the last axis on: one node less, in the masks of
+    most decoders; fusions that look at the rank of a mask run before.
     Refuses when:
     1. the axes are not the first ones, or a shape is unknown.
     2. no other operand has the rank of the result.
@@ -126,7 +153,8 @@ class UnsqueezeBroadcastPattern(_BroadcastOperand):
         return movement.input[0] if leads and rank is not None and rank in others else None  # (2)
 
     examples = Example.only(
-        "agraph (float[b] x, float[a,b] z) => (float[a,b] y) <int64[1] k = {0}> { u = Unsqueeze(x, k) y = Add(u, z) }",
+        "agraph (float[b] x, float[a,b] z) => (float[a,b] y) <int64[1] k = {0}> { "
+        "u = Unsqueeze(x, k) y = Add(u, z) }",
         "{ y = Add(x, z) }",
     )
 
@@ -137,9 +165,23 @@ def _repeated(g: GraphView, name: str) -> Array | None:
     number = uniform_value(g, name)
     if number is not None or node is None or not is_op(node, "Gather"):
         return number
-    index, rank, axis = uniform_value(g, node.input[1]), g.info(node.input[1]).rank, axis_of(g, node)
+    index, rank, axis = (
+        uniform_value(g, node.input[1]),
+        g.info(node.input[1]).rank,
+        axis_of(g, node),
+    )
     shape = g.static_shape(node.input[0])
-    if index is None or rank is None or axis is None or shape is None or not -shape[axis] <= index < shape[axis]:
+    if (
+        index is None
+        or rank is None
+        or axis is None
+        or shape is None
+        or not -shape[axis] <= index < shape[axis]
+    ):
         return None
     table = g.get_computed_constant(node.input[0])
-    return None if table is None else np.take(table, index, axis).reshape(*shape[:axis], *(1,) * rank, *shape[axis + 1 :])
+    return (
+        None
+        if table is None
+        else np.take(table, index, axis).reshape(*shape[:axis], *(1,) * rank, *shape[axis + 1 :])
+    )

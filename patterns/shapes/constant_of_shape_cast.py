@@ -3,7 +3,16 @@ from typing import Final
 import numpy as np
 from onnx import TensorProto, numpy_helper
 
-from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    ANY,
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 from .._shapes import uniform_value
 
@@ -16,12 +25,14 @@ _FILLED: Final = (
 
 
 class ConstantOfShapeCastPattern(EasyPatternOptimization):
-    """Cast(ConstantOfShape(s, value)) → ConstantOfShape(s, converted value), the same for Not and Neg
+    """Cast(ConstantOfShape(s, value)) → ConstantOfShape(s, converted value), the same for Not and
+    Neg
 
     What: converts one number instead of a tensor full of it.
     Why: one pass over the tensor less.
     Refuses when:
-    1. the result has a type that ConstantOfShape does not have in every operator set, or its number cannot be computed.
+    1. the result has a type that ConstantOfShape does not have in every operator set, or its number
+       cannot be computed.
     """
 
     interior = "keep"
@@ -35,13 +46,17 @@ class ConstantOfShapeCastPattern(EasyPatternOptimization):
         name = m.nodes[-1].output[0]
         value = uniform_value(g, name) if g.try_infer_type(name) in _FILLED else None
         if value is None:  # (1)
-            return self.none(m.nodes[-1], msg="the number is not known, or its type is not one of ConstantOfShape")
+            return self.none(
+                m.nodes[-1],
+                msg="the number is not known, or its type is not one of ConstantOfShape",
+            )
         return m.derive(value=value.reshape(1))
 
     def apply_pattern(self, g: PatternRewriter, sizes: str, value: np.ndarray) -> str:
         return g.op.ConstantOfShape(sizes, value=numpy_helper.from_array(value))
 
     examples = Example.only(
-        "agraph (int64[2] s) => (bool[a,b] y) { c = ConstantOfShape <value = float[1] {1}> (s) y = Cast <to = 9> (c) }",
+        "agraph (int64[2] s) => (bool[a,b] y) { c = ConstantOfShape <value = float[1] {1}> (s) "
+        "y = Cast <to = 9> (c) }",
         "{ y = ConstantOfShape <value = bool[1] {1}> (s) }",
     )

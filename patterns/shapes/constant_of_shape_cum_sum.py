@@ -13,10 +13,12 @@ class ConstantOfShapeCumSumPattern(PatternOptimization):
     """CumSum(ConstantOfShape(s, 1), k) → Expand([1, 2, 3, ...], s)
 
     What: counts ahead of time; the number may be moved, cast or resized first.
-    Why: positions of images are counted in a mask that hides nothing: DETR and its relatives export this way.
+    Why: positions of images are counted in a mask that hides nothing: DETR and its relatives export
+    this way.
     Refuses when:
     1. the tensor is not known to hold one number only, or it is a constant already.
-    2. the size of the axis is not a number up to 4096, or another size does not follow from the sizes of the inputs.
+    2. the size of the axis is not a number up to 4096, or another size does not follow from the
+       sizes of the inputs.
     3. a sum is not exact, so that it would depend on the order.
     """
 
@@ -34,11 +36,21 @@ class ConstantOfShapeCumSumPattern(PatternOptimization):
         if not isinstance(size, int) or not 0 < size <= 4096 or not known:  # (2)
             return self.none(node, msg="the axis is too long, or a size is unknown")
         line = np.full([size if i == place else 1 for i in range(len(shape))], value)
-        sums, wide = (g.evaluate(node, [each, np.array(place, np.int64)]) for each in (line, line.astype(np.float64)))
-        if not sums or not wide or not (sums[0] == wide[0]).all() or np.abs(wide[0]).max() >= 2**52:  # (3)
+        sums, wide = (
+            g.evaluate(node, [each, np.array(place, np.int64)])
+            for each in (line, line.astype(np.float64))
+        )
+        # (3)
+        if not sums or not wide or not (sums[0] == wide[0]).all() or np.abs(wide[0]).max() >= 2**52:
             return self.none(node, msg="a sum is not exact")
-        makers = [g.node_before(each) for each in results_above(g, node) if uniform_value(g, each) is not None]
-        proof = sorted({maker for maker in makers if maker is not None}, key=lambda maker: maker.label)
+        makers = [
+            g.node_before(each)
+            for each in results_above(g, node)
+            if uniform_value(g, each) is not None
+        ]
+        proof = sorted(
+            {maker for maker in makers if maker is not None}, key=lambda maker: maker.label
+        )
         return MatchResult(self, [*proof, node], partial(self._count, sums[0]))
 
     def _count(self, sums: Array, g: PatternRewriter, *nodes: Node) -> list[Node]:
@@ -51,6 +63,6 @@ class ConstantOfShapeCumSumPattern(PatternOptimization):
     examples = Example.only(
         "agraph (float[b,3,2] x) => (float[b,3,2] y) <int64 k = {1}> "
         "{ s = Shape(x) c = ConstantOfShape <value = float[1] {1}> (s) y = CumSum(c, k) }",
-        "<float[1,3,1] n = {1, 2, 3}> { s = Shape(x) c = ConstantOfShape <value = float[1] {1}> (s) t = Shape(c) "
-        "y = Expand(n, t) }",
+        "<float[1,3,1] n = {1, 2, 3}> { s = Shape(x) "
+        "c = ConstantOfShape <value = float[1] {1}> (s) t = Shape(c) y = Expand(n, t) }",
     )

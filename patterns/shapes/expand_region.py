@@ -12,7 +12,10 @@ from .._nodes import renamed
 from .._shapes import same_dims, unstretched
 
 _ALIGNED: Final = frozenset((*BROADCASTING, *(ELEMENTWISE - POSITIONAL), "CastLike"))
-"""Operators of operands of any rank. (onnxruntime rounds the others by places, which change when there are fewer elements.)"""
+"""Operators of operands of any rank.
+
+(onnxruntime rounds the others by places, which change when there are fewer elements.)
+"""
 _OTHERS: Final = ("Gather", "Transpose", "Unsqueeze")
 
 _LARGEST = 32
@@ -28,11 +31,13 @@ class _ExpandRegion(PatternOptimization):
 class ExpandSinkPattern(_ExpandRegion):
     """g(... f(Expand(x)) ..., y) → g(... f(x) ..., y)
 
-    What: drops an Expand, so that elementwise operators, Unsqueeze, Transpose and the indices of Gather work on the small
-    tensor, until operators that broadcast restore the shape.
-    Why: masks are expanded for the batch long before the first sum that broadcasts anyway; all results in between shrink too.
+    What: drops an Expand, so that elementwise operators, Unsqueeze, Transpose and the indices of
+    Gather work on the small tensor, until operators that broadcast restore the shape.
+    Why: masks are expanded for the batch long before the first sum that broadcasts anyway; all
+    results in between shrink too.
     Refuses when:
-    1. a reader is another operator, one that onnxruntime rounds by the place of an element, or there are too many.
+    1. a reader is another operator, one that onnxruntime rounds by the place of an element, or
+       there are too many.
     2. a result that would shrink is an output, or a subgraph reads it.
     3. a shape is unknown.
     4. the readers are too far apart to be replaced together.
@@ -41,32 +46,46 @@ class ExpandSinkPattern(_ExpandRegion):
     anchors = ("Expand", "Tile")
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Walk down in the order of the graph, so that all operands of a node are settled before it."""
+        """Walk down in the order of the graph, so that all operands of a node are settled before
+        it.
+        """
         small = unstretched(g, node.output[0])
         shape = None if small is None else g.try_infer_shape(small)
         if small is None or shape is None:
-            return self.none(node, msg="it repeats more than axes of size 1, or the shape is unknown")
+            return self.none(
+                node, msg="it repeats more than axes of size 1, or the shape is unknown"
+            )
         shrunk: dict[str, Shape] = {node.output[0]: shape}
         region = region_below(g, shrunk, partial(carried, g, shrunk), _LARGEST)
         if region.stopped is not None:  # (1) (3)
             return self.none(region.stopped, msg="a reader cannot work on the small tensor")
         outside = next((name for name in shrunk if is_read_from_outside(g, name)), None)
         if outside is not None:  # (2)
-            return self.none(g.node_before(outside), msg="its result would shrink, and it is read from outside")
+            return self.none(
+                g.node_before(outside), msg="its result would shrink, and it is read from outside"
+            )
         if not region.nodes or not _are_together(g, [node, *region.nodes]):  # (4)
             return self.none(node, msg="the readers are too far apart")
-        return MatchResult(self, [node, *region.nodes], partial(self._without, small, tuple(shrunk)))
+        return MatchResult(
+            self, [node, *region.nodes], partial(self._without, small, tuple(shrunk))
+        )
 
-    def _without(self, small: str, shrunk: Sequence[str], g: PatternRewriter, node: Node, *region: Node) -> list[Node]:
-        return renamed(g, region, {node.output[0]: small, **{name: g.unique_name(name) for name in shrunk[1:]}})
+    def _without(
+        self, small: str, shrunk: Sequence[str], g: PatternRewriter, node: Node, *region: Node
+    ) -> list[Node]:
+        return renamed(
+            g, region, {node.output[0]: small, **{name: g.unique_name(name) for name in shrunk[1:]}}
+        )
 
     examples = Example.pairs(
-        "agraph (float[b,h,s,s] x, int64[b,1,1,s] m) => (float[b,h,s,s] y) <float one = {1}, int64[1] k = {1}> "
-        "{ i = Shape <end = 1> (x) j = Shape <start = 3> (m) t = Concat <axis = 0> (i, k, j, j) e = Expand(m, t) "
+        "agraph (float[b,h,s,s] x, int64[b,1,1,s] m) "
+        "=> (float[b,h,s,s] y) <float one = {1}, int64[1] k = {1}> { i = Shape <end = 1> (x) "
+        "j = Shape <start = 3> (m) t = Concat <axis = 0> (i, k, j, j) e = Expand(m, t) "
         "c = Cast <to = 1> (e) n = Sub(one, c) y = Add(x, n) }",
         "<float one = {1}> { c = Cast <to = 1> (m) n = Sub(one, c) y = Add(x, n) }",
-        "agraph (float[b,s,2] x, int64[s] p) => (float[b,s,2] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}> "
-        "{ i = Shape <end = 2> (x) e = Expand(p, i) g = Gather(w, e) y = Add(x, g) }",
+        "agraph (float[b,s,2] x, int64[s] p) "
+        "=> (float[b,s,2] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}> { i = Shape <end = 2> (x) "
+        "e = Expand(p, i) g = Gather(w, e) y = Add(x, g) }",
         "<float[3,2] w = {1, 2, 3, 4, 5, 6}> { g = Gather(w, p) y = Add(x, g) }",
         ranges=(("p", 0, 2),),
     )
@@ -75,9 +94,10 @@ class ExpandSinkPattern(_ExpandRegion):
 class ShapeBasedExpandSwapPattern(_ExpandRegion):
     """g(f(Expand(x, s))) → Expand(g(f(x)), s)
 
-    What: elementwise operators work on the small tensor and their result is stretched, even where several read the Expand
-    and one operator reads their results.
-    Why: less to compute; and the reader of the result often broadcasts anyway, so that the Expand is removed altogether.
+    What: elementwise operators work on the small tensor and their result is stretched, even where
+    several read the Expand and one operator reads their results.
+    Why: less to compute; and the reader of the result often broadcasts anyway, so that the Expand
+    is removed altogether.
     Refuses when:
     1. the shape s or one of those concerned is unknown.
     2. more than one result would have to be stretched, or the Expand itself is still read.
@@ -89,44 +109,73 @@ class ShapeBasedExpandSwapPattern(_ExpandRegion):
     priority = 1
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        # Add readers, in the order of the graph, as long as all their operands come before the Expand.
-        shape, sizes = g.try_infer_shape(node.input[0]), g.info(node.input[1]).data or g.get_ints(node.input[1])
+        # Add readers, in the order of the graph, as long as all their operands come before the
+        # Expand.
+        shape, sizes = (
+            g.try_infer_shape(node.input[0]),
+            g.info(node.input[1]).data or g.get_ints(node.input[1]),
+        )
         if shape is None or sizes is None:  # (1)
             return self.none(node, msg="a shape is unknown")
         shrunk: dict[str, Shape] = {node.output[0]: shape}
         region = region_below(g, shrunk, partial(_carry, g, node, shrunk), _LARGEST).nodes
-        leaves = [n for n in shrunk if is_read_from_outside(g, n) or any(r not in region for r in g.next_nodes(n))]
+        leaves = [
+            n
+            for n in shrunk
+            if is_read_from_outside(g, n) or any(r not in region for r in g.next_nodes(n))
+        ]
         if len(leaves) != 1 or leaves[0] == node.output[0]:  # (2)
             return self.none(node, msg="not exactly one other result would have to be stretched")
-        if not same_dims(broadcast_shapes(shrunk[leaves[0]], tuple(sizes)), g.try_infer_shape(leaves[0])):  # (3)
+        # (3)
+        if not same_dims(
+            broadcast_shapes(shrunk[leaves[0]], tuple(sizes)), g.try_infer_shape(leaves[0])
+        ):
             return self.none(node, msg="the result has another shape")
         return MatchResult(self, [node, *region], partial(self._swap, leaves[0]))
 
     def _swap(self, leaf: str, g: PatternRewriter, node: Node, *region: Node) -> list[Node]:
-        names = {node.output[0]: node.input[0]} | {n.output[0]: g.unique_name(n.output[0]) for n in region}
-        return [*renamed(g, region, names), g.make_node("Expand", [names[leaf], node.input[1]], [leaf])]
+        names = {node.output[0]: node.input[0]} | {
+            n.output[0]: g.unique_name(n.output[0]) for n in region
+        }
+        return [
+            *renamed(g, region, names),
+            g.make_node("Expand", [names[leaf], node.input[1]], [leaf]),
+        ]
 
     examples = Example.only(
-        "agraph (float[b,1,s] m, float[b,s,s] z) => (float[b,s,s] y) <float one = {1}, float low = {-100}> "
-        "{ t = Shape(z) e = Expand(m, t) n = Sub(one, e) c = Cast <to = 9> (n) y = Where(c, low, n) }",
-        "<float one = {1}, float low = {-100}> { n = Sub(one, m) c = Cast <to = 9> (n) w = Where(c, low, n) t = Shape(z) "
-        "y = Expand(w, t) }",
+        "agraph (float[b,1,s] m, float[b,s,s] z) "
+        "=> (float[b,s,s] y) <float one = {1}, float low = {-100}> { t = Shape(z) "
+        "e = Expand(m, t) n = Sub(one, e) c = Cast <to = 9> (n) y = Where(c, low, n) }",
+        "<float one = {1}, float low = {-100}> { n = Sub(one, m) c = Cast <to = 9> (n) "
+        "w = Where(c, low, n) t = Shape(z) y = Expand(w, t) }",
     )
 
 
 def _are_together(g: GraphView, nodes: list[Node]) -> bool:
     """Whether all operands of the nodes come before all readers of their results."""
     producers = [g.node_before(name) for node in nodes for name in node.input]
-    readers = [reader for node in nodes for name in node.output for reader in g.next_nodes(name) if reader not in nodes]
-    needed = [producer.label for producer in producers if producer is not None and producer not in nodes]
+    readers = [
+        reader
+        for node in nodes
+        for name in node.output
+        for reader in g.next_nodes(name)
+        if reader not in nodes
+    ]
+    needed = [
+        producer.label for producer in producers if producer is not None and producer not in nodes
+    ]
     return max(needed, default=0) < min((reader.label for reader in readers), default=1 << 62)
 
 
 def _carry(g: GraphView, node: Node, shrunk: dict[str, Shape], reader: Node) -> Carried | None:
-    """How an elementwise reader works on small operands, if its other operands are computed before the Expand. (4)"""
+    """How an elementwise reader works on small operands, if its other operands are computed before
+    the Expand. (4)
+    """
     producers = [g.node_before(name) for name in reader.input if name not in shrunk]
     is_elementwise = reader.op_type in BROADCASTING or reader.op_type in ELEMENTWISE
-    if not is_elementwise or not all(producer is None or producer.label < node.label for producer in producers):
+    if not is_elementwise or not all(
+        producer is None or producer.label < node.label for producer in producers
+    ):
         return None
     known = len(shrunk)
     found = carried(g, shrunk, reader)
@@ -134,7 +183,10 @@ def _carry(g: GraphView, node: Node, shrunk: dict[str, Shape], reader: Node) -> 
 
 
 def shape_with(g: GraphView, node: Node, shrunk: Mapping[str, Shape]) -> Shape | None:
-    """Shape of the result of a node when some operands are as small as given; ``None`` where it cannot take them."""
+    """Shape of the result of a node when some operands are as small as given.
+
+    ``None`` where it cannot take them.
+    """
     axes = axes_of(g, node, shrunk) if node.op_type in (*_ALIGNED, *_OTHERS) else None
     if axes is None:
         return None
@@ -143,11 +195,16 @@ def shape_with(g: GraphView, node: Node, shrunk: Mapping[str, Shape]) -> Shape |
         if operand is not None:
             shape = shrunk[name] if name in shrunk else g.try_infer_shape(name) or ()
             sizes.update(
-                (label, broadcast(sizes.get(label, 1), size)) for label, size in zip(operand.labels, shape, strict=True)
+                (label, broadcast(sizes.get(label, 1), size))
+                for label, size in zip(operand.labels, shape, strict=True)
             )
         if name in shrunk and node.op_type != "CastLike":
             # An axis less would move the axes of the result that are in front of it.
-            is_moved = node.op_type not in _ALIGNED and len(shrunk[name]) != g.info(name).rank and 0 not in axes.names.values()
+            is_moved = (
+                node.op_type not in _ALIGNED
+                and len(shrunk[name]) != g.info(name).rank
+                and 0 not in axes.names.values()
+            )
             if operand is None or operand.whole or is_moved:
                 return None
     return tuple(sizes.get(label, 1) for label in axes.results[0])
@@ -160,7 +217,9 @@ def carried(g: GraphView, shrunk: dict[str, Shape], node: Node) -> Carried | Non
         return None
     if not same_dims(found, g.try_infer_shape(result)):
         shrunk[result] = found
-    return Carried({place: shrunk[name] for place, name in enumerate(node.input) if name in shrunk}, {})
+    return Carried(
+        {place: shrunk[name] for place, name in enumerate(node.input) if name in shrunk}, {}
+    )
 
 
 def is_read_from_outside(g: GraphView, name: str) -> bool:

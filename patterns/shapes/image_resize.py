@@ -5,7 +5,15 @@ from typing import Any, ClassVar, Final
 
 from onnx import TensorProto
 
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Node, PatternBuilder, PatternRewriter
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    Node,
+    PatternBuilder,
+    PatternRewriter,
+)
 from xoptim.match.trace import Optional, Symbol
 
 _RANK: Final = 4
@@ -27,17 +35,22 @@ class _ImageResize(EasyPatternOptimization):
     providers = ("cpu",)
     form: ClassVar[Mapping[str, Any]]
 
-    def apply_pattern(self, g: PatternRewriter, x: str, roi: str, scales: str, sizes: str, others: dict[str, Any]) -> str:
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, roi: str, scales: str, sizes: str, others: dict[str, Any]
+    ) -> str:
         return g.op.Resize(x, roi or None, scales or None, sizes or None, **self.form, **others)
 
 
 class CubicResizePattern(_ImageResize):
     """Resize(x, 2, mode=cubic) → Resize(x, 2, mode=cubic, antialias=1)
 
-    What: asks for the filter against aliasing, which is the filter of the interpolation itself where no axis shrinks.
-    Why: measured 0.03 to 0.09 of the time: onnxruntime's kernel for it goes axis by axis, the plain one reads 16 elements each.
+    What: asks for the filter against aliasing, which is the filter of the interpolation itself
+    where no axis shrinks.
+    Why: measured 0.03 to 0.09 of the time: onnxruntime's kernel for it goes axis by axis, the plain
+    one reads 16 elements each.
     Refuses when:
-    1. the last two axes of four are not resized by 1, 2, 4 or 8: the kernels round the coordinates of others differently.
+    1. the last two axes of four are not resized by 1, 2, 4 or 8: the kernels round the coordinates
+       of others differently.
     2. coordinates are computed from the corners, or a part is cropped.
     3. the type is not float.
     """
@@ -47,16 +60,36 @@ class CubicResizePattern(_ImageResize):
     form = {"mode": "cubic", "antialias": 1}
     operand_types = {"x": {TensorProto.FLOAT}}  # (3)
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol, roi: Optional, scales: Optional, sizes: Optional) -> Symbol:
-        return g.op.Resize(x, roi, scales, sizes, mode="cubic", antialias=g.any_of(None, 0), attributes=g.capture("others"))
+    def match_pattern(
+        self, g: PatternBuilder, x: Symbol, roi: Optional, scales: Optional, sizes: Optional
+    ) -> Symbol:
+        return g.op.Resize(
+            x,
+            roi,
+            scales,
+            sizes,
+            mode="cubic",
+            antialias=g.any_of(None, 0),
+            attributes=g.capture("others"),
+        )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         node = m.nodes[0]
         if m.others.get("coordinate_transformation_mode", "half_pixel") not in _EXACT:  # (2)
-            return self.none(node, msg="coordinates are computed from corners, or a part is cropped")
+            return self.none(
+                node, msg="coordinates are computed from corners, or a part is cropped"
+            )
         scales = _factors(g, node)
-        if scales is None or scales[:2] != [1, 1] or not all(scale in _POWERS for scale in scales[2:]):  # (1)
-            return self.none(node, msg="a scale is unknown, or not 1, 2, 4 or 8, or batch or channels are resized")
+        # (1)
+        if (
+            scales is None
+            or scales[:2] != [1, 1]
+            or not all(scale in _POWERS for scale in scales[2:])
+        ):
+            return self.none(
+                node,
+                msg="a scale is unknown, or not 1, 2, 4 or 8, or batch or channels are resized",
+            )
         return True
 
     _torch = 'mode = "cubic", coordinate_transformation_mode = "half_pixel", cubic_coeff_a = -0.75'
@@ -65,40 +98,56 @@ class CubicResizePattern(_ImageResize):
     examples = Example.pairs(
         f"{_scaled} {{ y = Resize <{_torch}> (x, , s) }}",
         f"{_scaled} {{ y = Resize <{_torch}, antialias = 1> (x, , s) }}",
-        f'{_sized} {{ y = Resize <axes = [2, 3], mode = "cubic", exclude_outside = 1> (x, , , s) }}',
-        f'{_sized} {{ y = Resize <axes = [2, 3], mode = "cubic", exclude_outside = 1, antialias = 1> (x, , , s) }}',
+        f'{_sized} {{ y = Resize <axes = [2, 3], mode = "cubic", exclude_outside = 1> (x, , ,'
+        " s) }",
+        f'{_sized} {{ y = Resize <axes = [2, 3], mode = "cubic", exclude_outside = 1, antialias ='
+        " 1> (x, , , s) }",
     )
 
 
 class NearestResizePattern(_ImageResize):
     """Resize(x, 2, mode=nearest, half_pixel) → Resize(x, 2, mode=nearest, asymmetric, floor)
 
-    What: names the other coordinates that repeat each element twice: element i of the result is at i / 2 - 1 / 4, which is
-    nearest to the integer part of i / 2.
-    Why: onnxruntime's CPU kernel has a path of its own for these coordinates: measured 0.1 to 0.2 of the time.
+    What: names the other coordinates that repeat each element twice: element i of the result is at
+    i / 2 - 1 / 4, which is nearest to the integer part of i / 2.
+    Why: onnxruntime's CPU kernel has a path of its own for these coordinates: measured 0.1 to 0.2
+    of the time.
     Refuses when:
     1. coordinates are others, or an integer is not taken to be the nearest of the two.
-    2. scales are not known to be 1 and 1 for the batch and the channels, 2 and 2 for the other axes.
+    2. scales are not known to be 1 and 1 for the batch and the channels, 2 and 2 for the other
+       axes.
     """
 
     min_opset = 11
-    form = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    form = {
+        "mode": "nearest",
+        "coordinate_transformation_mode": "asymmetric",
+        "nearest_mode": "floor",
+    }
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol, roi: Optional, scales: Optional, sizes: Optional) -> Symbol:
+    def match_pattern(
+        self, g: PatternBuilder, x: Symbol, roi: Optional, scales: Optional, sizes: Optional
+    ) -> Symbol:
         # Ties do not occur, so either way of rounding them will do (1).
         same = {key: g.any_of(None, *values) for key, values in _SAME.items()}
         return g.op.Resize(x, roi, scales, sizes, **same, attributes=g.capture("others"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        return _factors(g, m.nodes[0]) == [1, 1, 2, 2] or self.none(m.nodes[0], msg="not twice as high and wide")  # (2)
+        # (2)
+        return _factors(g, m.nodes[0]) == [1, 1, 2, 2] or self.none(
+            m.nodes[0], msg="not twice as high and wide"
+        )
 
     _scaled = "agraph (float[n,3,h,w] x) => (float[n,3,k,l] y) <float[4] s = {1, 1, 2, 2}>"
     _sized = "agraph (uint8[1,3,4,5] x) => (uint8[1,3,8,10] y) <int64[4] s = {1, 3, 8, 10}>"
-    _form = 'mode = "nearest", coordinate_transformation_mode = "asymmetric", nearest_mode = "floor"'
+    _form = (
+        'mode = "nearest", coordinate_transformation_mode = "asymmetric", nearest_mode = "floor"'
+    )
     examples = Example.pairs(
         f"{_scaled} {{ y = Resize(x, , s) }}",
         f"{_scaled} {{ y = Resize <{_form}> (x, , s) }}",
-        f'{_sized} {{ y = Resize <coordinate_transformation_mode = "pytorch_half_pixel"> (x, , , s) }}',
+        f'{_sized} {{ y = Resize <coordinate_transformation_mode = "pytorch_half_pixel"> (x, , ,'
+        " s) }",
         f"{_sized} {{ y = Resize <{_form}> (x, , , s) }}",
     )
 
@@ -106,7 +155,8 @@ class NearestResizePattern(_ImageResize):
 def _factors(g: GraphView, node: Node) -> list[float] | None:
     """The scale of each of the four axes of a Resize, ``None`` where one is unknown.
 
-    Sizes in place of scales are read as powers of two only: by other factors, runtimes round coordinates differently.
+    Sizes in place of scales are read as powers of two only: by other factors, runtimes round
+    coordinates differently.
     """
     name = node.input[2] if len(node.input) > 2 else ""
     before, after = g.try_infer_shape(node.input[0]), g.try_infer_shape(node.output[0])
@@ -119,7 +169,13 @@ def _factors(g: GraphView, node: Node) -> list[float] | None:
             return None
         found = dict(zip((axis % _RANK for axis in axes), map(float, given.ravel()), strict=True))
         return [found.get(axis, 1.0) for axis in range(_RANK)]
-    if after is None or (name and given is None) or node.get_attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
+    if (
+        after is None
+        or (name and given is None)
+        or node.get_attribute("keep_aspect_ratio_policy", "stretch") != "stretch"
+    ):
         return None
-    powers = [next((n for n in _POWERS if b == a * n), 0.0) for a, b in zip(before, after, strict=True)]
+    powers = [
+        next((n for n in _POWERS if b == a * n), 0.0) for a, b in zip(before, after, strict=True)
+    ]
     return powers if all(powers) else None

@@ -1,6 +1,14 @@
 import numpy as np
 
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 from .._shapes import expand_target, same_dims
 
@@ -8,7 +16,8 @@ from .._shapes import expand_target, same_dims
 class ShapeBasedExpandPattern(EasyPatternOptimization):
     """Expand(x, computed shape) → Expand(x, constant), or x
 
-    What: writes 1 where the size of x stays, and the number where it is stretched; drops an Expand that stretches nothing.
+    What: writes 1 where the size of x stays, and the number where it is stretched; drops an Expand
+    that stretches nothing.
     Why: the chain that computes the shape is left without a reader.
     Refuses when:
     1. a shape is unknown, or an axis is stretched to a size that is not a number.
@@ -28,15 +37,18 @@ class ShapeBasedExpandPattern(EasyPatternOptimization):
             return self.none(m.nodes[0], msg="the shape is constant")
         target = None if source is None or result is None else expand_target(source, result)
         if target is None:  # (1)
-            return self.none(m.nodes[0], msg=lambda: f"unknown shapes, or {source} is stretched to {result}")
+            return self.none(
+                m.nodes[0], msg=lambda: f"unknown shapes, or {source} is stretched to {result}"
+            )
         return m.derive(target=target)
 
     def apply_pattern(self, g: PatternRewriter, x: str, target: list[int] | None) -> str:
         return x if target is None else g.op.Expand(x, np.array(target, dtype=np.int64))
 
     examples = Example.pairs(
-        "agraph (float[batch,2,1,seq] x) => (float[batch,2,4,seq] y) <int64[2] n = {2, 4}> "
-        "{ b = Shape <end = 1> (x) s = Shape <start = 3> (x) t = Concat <axis = 0> (b, n, s) y = Expand(x, t) }",
+        "agraph (float[batch,2,1,seq] x) => (float[batch,2,4,seq] y) <int64[2] n = {2, 4}> { "
+        "b = Shape <end = 1> (x) s = Shape <start = 3> (x) t = Concat <axis = 0> (b, n, s) "
+        "y = Expand(x, t) }",
         "<int64[4] t = {1, 1, 4, 1}> { y = Expand(x, t) }",
         "agraph (float[a,b] x) => (float[a,b] y) { s = Shape(x) e = Expand(x, s) y = Neg(e) }",
         "{ y = Neg(x) }",

@@ -1,6 +1,14 @@
 from xoptim.facts.dims import is_nonzero
 from xoptim.facts.shapes import broadcast_shapes
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 from .._shapes import same_dims
 
@@ -13,18 +21,27 @@ class ShapeBasedExpandBroadcastMatMulPattern(EasyPatternOptimization):
     Refuses when:
     1. a shape is unknown, or an operand is a vector, so that its axis is not a batch axis.
     2. the two axes of the matrix are stretched too.
-    3. the other operand may not give the batch its shape, or may have an empty batch axis: onnxruntime does not broadcast it.
+    3. the other operand may not give the batch its shape, or may have an empty batch axis:
+       onnxruntime does not broadcast it.
     """
 
     interior = "keep"
     min_opset = 8
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, shape: Symbol) -> Symbol:
-        return g.op.MatMul(g.op.Expand(a, shape), b) if g.option("left") else g.op.MatMul(a, g.op.Expand(b, shape))
+        return (
+            g.op.MatMul(g.op.Expand(a, shape), b)
+            if g.option("left")
+            else g.op.MatMul(a, g.op.Expand(b, shape))
+        )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         product = m.nodes[-1]
-        a, b, result = g.try_infer_shape(m.a), g.try_infer_shape(m.b), g.try_infer_shape(product.output[0])
+        a, b, result = (
+            g.try_infer_shape(m.a),
+            g.try_infer_shape(m.b),
+            g.try_infer_shape(product.output[0]),
+        )
         if a is None or b is None or result is None or min(len(a), len(b)) < 2:  # (1)
             return self.none(product, msg="a shape is unknown, or an operand is a vector")
         stretched = g.try_infer_shape(m.nodes[0].output[0])
@@ -32,7 +49,10 @@ class ShapeBasedExpandBroadcastMatMulPattern(EasyPatternOptimization):
             return self.none(product, msg="the matrix itself is stretched")
         batch = broadcast_shapes(a[:-2], b[:-2])
         fits = same_dims(batch, result[:-2]) and all(map(is_nonzero, batch or ()))
-        return fits or self.none(product, msg="the batch needs the stretched operand for its shape, or may be empty")  # (3)
+        # (3)
+        return fits or self.none(
+            product, msg="the batch needs the stretched operand for its shape, or may be empty"
+        )
 
     def apply_pattern(self, g: PatternRewriter, a: str, b: str) -> str:
         return g.op.MatMul(a, b)

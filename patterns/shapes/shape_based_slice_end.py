@@ -1,6 +1,15 @@
 import numpy as np
 
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    Optional,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 _END = np.iinfo(np.int64).max
 
@@ -8,7 +17,8 @@ _END = np.iinfo(np.int64).max
 class ShapeBasedSliceEndPattern(EasyPatternOptimization):
     """Slice(x, start, size of x) → Slice(x, start, end)
 
-    What: writes the largest integer, which means the end, where the end is computed from the shape of x.
+    What: writes the largest integer, which means the end, where the end is computed from the shape
+    of x.
     Why: the chain that computes it is left without a reader.
     Refuses when:
     1. the ends are constant already, or not all known to be numbers or the size of their axis.
@@ -18,13 +28,20 @@ class ShapeBasedSliceEndPattern(EasyPatternOptimization):
     min_opset = 10
 
     def match_pattern(
-        self, g: PatternBuilder, x: Symbol, starts: Symbol, ends: Symbol, axes: Optional, steps: Optional
+        self,
+        g: PatternBuilder,
+        x: Symbol,
+        starts: Symbol,
+        ends: Symbol,
+        axes: Optional,
+        steps: Optional,
     ) -> Symbol:
         return g.op.Slice(x, starts, ends, axes, steps)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         shape, ends = g.try_infer_shape(m.x), g.info(m.ends).data
-        if shape is None or ends is None or g.is_constant(m.ends) or g.try_infer_type(m.ends) != 7:  # (1)
+        # (1)
+        if shape is None or ends is None or g.is_constant(m.ends) or g.try_infer_type(m.ends) != 7:
             return self.none(m.nodes[0], msg="the ends are constant, or unknown")
         axes = g.get_ints(m.axes) if m.axes else list(range(len(ends)))
         steps = g.get_ints(m.steps) if m.steps else [1]
@@ -35,7 +52,9 @@ class ShapeBasedSliceEndPattern(EasyPatternOptimization):
             return self.none(m.nodes[0], msg="an end is not the size of its axis")
         return m.derive(last=[_END if w else end for w, end in zip(whole, ends, strict=True)])
 
-    def apply_pattern(self, g: PatternRewriter, x: str, starts: str, last: list[int], axes: str, steps: str) -> str:
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, starts: str, last: list[int], axes: str, steps: str
+    ) -> str:
         return g.op.Slice(x, starts, np.array(last, dtype=np.int64), axes, steps)
 
     examples = Example.only(

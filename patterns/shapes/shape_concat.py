@@ -14,17 +14,34 @@ _Part = tuple[str, int, int] | list[int] | str
 
 
 class ShapeConcatPattern(PatternOptimization):
-    """Where(Equal(Concat(...), -1), 1, Concat(...)), and the like → Concat(Shape(t, i, j), numbers, ...)
+    """Where(Equal(Concat(...), -1), 1, Concat(...)), and the like → Concat(Shape(t, i, j), numbers,
+    ...)
 
-    What: concatenates a vector of known elements from as few pieces as possible: runs of axes of one tensor, and numbers.
+    What: concatenates a vector of known elements from as few pieces as possible: runs of axes of
+    one tensor, and numbers.
     Why: exporters write ten nodes to keep a size where the source has -1.
     Refuses when:
     1. the elements are not all known, or none is a symbol.
-    2. an element is neither a size of an input or of a tensor whose Shape the chain reads, nor alone in a result above.
+    2. an element is neither a size of an input or of a tensor whose Shape the chain reads, nor
+       alone in a result above.
     3. the pieces take as many nodes as the rewrite makes superfluous.
     """
 
-    anchors = ("Shape", "Concat", "Where", "Mul", "Expand", "Gather", "Slice", "ScatterND", "Add", "Sub", "Cast", "Max", "Min")
+    anchors = (
+        "Shape",
+        "Concat",
+        "Where",
+        "Mul",
+        "Expand",
+        "Gather",
+        "Slice",
+        "ScatterND",
+        "Add",
+        "Sub",
+        "Cast",
+        "Max",
+        "Min",
+    )
     min_opset = 15
     priority = 1
     radius = 6
@@ -32,9 +49,18 @@ class ShapeConcatPattern(PatternOptimization):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         # The longest pieces come first.
         info = g.info(node.output[0])
-        if info.data is None or info.rank != 1 or info.dtype != 7 or all(type(d) is int for d in info.data):  # (1)
+        # (1)
+        if (
+            info.data is None
+            or info.rank != 1
+            or info.dtype != 7
+            or all(type(d) is int for d in info.data)
+        ):
             return self.none(node, msg="not a vector of known sizes")
-        tensors = [*g.given_tensors(d for d in info.data if not isinstance(d, int)), *measured_tensors(g, node)]
+        tensors = [
+            *g.given_tensors(d for d in info.data if not isinstance(d, int)),
+            *measured_tensors(g, node),
+        ]
         single = {
             data[0]: name
             for name in results_above(g, node)
@@ -49,7 +75,11 @@ class ShapeConcatPattern(PatternOptimization):
             parts.append(part)
             rest = rest[_length(part) :]
         made = sum(not isinstance(part, list) for part in parts) + (len(parts) > 1)
-        read = {part if isinstance(part, str) else part[0] for part in parts if not isinstance(part, list)}
+        read = {
+            part if isinstance(part, str) else part[0]
+            for part in parts
+            if not isinstance(part, list)
+        }
         if not _frees_more(g, node, read, made):  # (3)
             return self.none(node, msg="the number of nodes would not decrease")
         return MatchResult(self, [node], partial(self._join, parts))
@@ -62,20 +92,28 @@ class ShapeConcatPattern(PatternOptimization):
             elif isinstance(part, str):
                 names.append(g.op.Reshape(part, np.array([-1])) if g.get_rank(part) == 0 else part)
             else:
-                names.append(g.op.Shape(part[0], **axes_part(g.get_shape(part[0]), part[1], part[2] - part[1])))
+                names.append(
+                    g.op.Shape(
+                        part[0], **axes_part(g.get_shape(part[0]), part[1], part[2] - part[1])
+                    )
+                )
         joined = names[0] if len(names) == 1 else g.op.Concat(*names, axis=0)
         return [*g.created, g.make_node("Identity", [joined], node.output)]
 
     examples = Example.only(
-        "agraph (float[b,4] z) => (int64[2] y) "
-        "<int64 i = {0}, int64[1] k = {0}, int64[1] m = {-1}, int64[2] mm = {-1, -1}, int64[2] one = {1, 1}> { s = Shape(z) "
-        "n = Gather(s, i) u = Unsqueeze(n, k) c = Concat <axis = 0> (u, m) e = Equal(c, mm) w = Where(e, one, c) y = Neg(w) }",
-        "<int64[1] one = {1}> { s = Shape <end = 1> (z) w = Concat <axis = 0> (s, one) y = Neg(w) }",
+        "agraph (float[b,4] z) => (int64[2] y) <int64 i = {0}, int64[1] k = {0}, "
+        "int64[1] m = {-1}, int64[2] mm = {-1, -1}, int64[2] one = {1, 1}> { s = Shape(z) "
+        "n = Gather(s, i) u = Unsqueeze(n, k) c = Concat <axis = 0> (u, m) e = Equal(c, mm) "
+        "w = Where(e, one, c) y = Neg(w) }",
+        "<int64[1] one = {1}> { s = Shape <end = 1> (z) w = Concat <axis = 0> (s, one) "
+        "y = Neg(w) }",
     )
 
 
 def _first_part(data: Sequence[Dim], tensors: Sequence[tuple[str, Shape]]) -> _Part | None:
-    """The leading numbers of the data, or else the longest run of axes of a tensor at their beginning."""
+    """The leading numbers of the data, or else the longest run of axes of a tensor at their
+    beginning.
+    """
     numbers: list[int] = []
     for value in data:
         if not isinstance(value, int):
@@ -93,11 +131,15 @@ def _first_part(data: Sequence[Dim], tensors: Sequence[tuple[str, Shape]]) -> _P
 
 
 def _length(part: _Part) -> int:
-    return 1 if isinstance(part, str) else len(part) if isinstance(part, list) else part[2] - part[1]
+    return (
+        1 if isinstance(part, str) else len(part) if isinstance(part, list) else part[2] - part[1]
+    )
 
 
 def _frees_more(g: GraphView, node: Node, kept: set[str], count: int) -> bool:
-    """Whether more than ``count`` nodes become unused with a node: itself, and those that only these read, but not ``kept``."""
+    """Whether more than ``count`` nodes become unused with a node: itself, and those that only
+    these read, but not ``kept``.
+    """
     gone = {node}
     pending = [node]
     while pending and len(gone) <= count:
@@ -105,7 +147,10 @@ def _frees_more(g: GraphView, node: Node, kept: set[str], count: int) -> bool:
             producer = g.node_before(name) if name else None
             if producer is None or producer in gone:
                 continue
-            if all(result not in kept and g.is_used_only_by(result, *gone) for result in producer.output):
+            if all(
+                result not in kept and g.is_used_only_by(result, *gone)
+                for result in producer.output
+            ):
                 gone.add(producer)
                 pending.append(producer)
     return len(gone) > count

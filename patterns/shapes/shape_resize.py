@@ -9,8 +9,8 @@ class ShapeResizePattern(PatternOptimization):
     """Resize(x, sizes=Concat(Shape(x, 0, 2), c)) → Resize(x, sizes=c, axes=(2, 3))
 
     What: lists the axes that are resized, and their sizes as a constant.
-    Why: the nodes that compute the sizes of the other axes are removed. Scales in place of sizes would do so too, but
-    runtimes compute the sizes from them with rounding.
+    Why: the nodes that compute the sizes of the other axes are removed. Scales in place of sizes
+    would do so too, but runtimes compute the sizes from them with rounding.
     Refuses when:
     1. the sizes are constants, or not known, or there are none.
     2. they are the sizes of listed axes only, or keep the aspect ratio, or a part is cropped.
@@ -25,18 +25,28 @@ class ShapeResizePattern(PatternOptimization):
         sizes, shape = (g.info(name).data if name else None), g.try_infer_shape(node.input[0])
         if sizes is None or shape is None or len(sizes) != len(shape) or g.is_constant(name):  # (1)
             return self.none(node, msg="the sizes are constants, unknown, or absent")
-        modes = [g.get_attribute(node, key) for key in ("coordinate_transformation_mode", "keep_aspect_ratio_policy")]
-        if "axes" in node.attribute or modes[0] == "tf_crop_and_resize" or modes[1] not in (None, "stretch"):  # (2)
+        modes = [
+            g.get_attribute(node, key)
+            for key in ("coordinate_transformation_mode", "keep_aspect_ratio_policy")
+        ]
+        # (2)
+        if (
+            "axes" in node.attribute
+            or modes[0] == "tf_crop_and_resize"
+            or modes[1] not in (None, "stretch")
+        ):
             return self.none(node, msg="it lists axes, crops, or keeps the aspect ratio")
         axes = [axis for axis, size in enumerate(sizes) if size != shape[axis]]
         numbers = [size for axis in axes if isinstance(size := sizes[axis], int)]
         if not numbers or len(numbers) < len(axes):  # (3)
             return self.none(node, msg="a size is computed, or all sizes are the operand's")
         listed = {**node.attribute, "axes": axes}
-        return MatchResult(self, [node], replaced_by("Resize", *node.input[:3], np.array(numbers), **listed))
+        return MatchResult(
+            self, [node], replaced_by("Resize", *node.input[:3], np.array(numbers), **listed)
+        )
 
     examples = Example.only(
-        "agraph (float[a,b,4,5] x) => (float[a,b,8,11] y) <int64[2] c = {8, 11}> "
-        '{ s = Shape <end = 2> (x) z = Concat <axis = 0> (s, c) y = Resize <mode = "linear"> (x, , , z) }',
+        "agraph (float[a,b,4,5] x) => (float[a,b,8,11] y) <int64[2] c = {8, 11}> { s = Shape <end ="
+        ' 2> (x) z = Concat <axis = 0> (s, c) y = Resize <mode = "linear"> (x, , , z) }',
         '<int64[2] c = {8, 11}> { y = Resize <axes = [2, 3], mode = "linear"> (x, , , c) }',
     )

@@ -4,7 +4,16 @@ from onnx import TensorProto
 
 from xoptim.facts.operators import has_kernel
 from xoptim.facts.shapes import SHAPE_KEEPING
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol, Variadic
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+    Variadic,
+)
 
 _KEEPING = tuple(sorted(SHAPE_KEEPING))
 
@@ -15,25 +24,36 @@ class ShapeUnaryPattern(EasyPatternOptimization):
     What: reads the shape of an earlier tensor.
     Why: a tensor that is read only for its shape is not computed; the others can be freed earlier.
     Refuses when:
-    1. the tensor is not the first result of an operator whose result has the shape of its first operand.
+    1. the tensor is not the first result of an operator whose result has the shape of its first
+       operand.
     2. the provider has no kernel for the type of the earlier tensor, such as Size for bfloat16.
     """
 
     interior = "keep"
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, rest: Variadic) -> Symbol:
-        y = getattr(g.op, g.choice("operator", *_KEEPING))(x, rest, attributes=g.capture("given"))  # (1)
-        return getattr(g.op, g.choice("reader", "Shape", "Size"))(y, attributes=g.capture("attributes"))
+        # (1)
+        y = getattr(g.op, g.choice("operator", *_KEEPING))(x, rest, attributes=g.capture("given"))
+        return getattr(g.op, g.choice("reader", "Shape", "Size"))(
+            y, attributes=g.capture("attributes")
+        )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         dtype = g.try_infer_type(m.x)
-        fits = dtype == TensorProto.FLOAT16 or has_kernel(g.provider, "", m.reader, dtype, g.main_opset) is not False
-        return fits or self.none(m.nodes[0], msg="no kernel for the type of the earlier tensor")  # (2)
+        fits = (
+            dtype == TensorProto.FLOAT16
+            or has_kernel(g.provider, "", m.reader, dtype, g.main_opset) is not False
+        )
+        # (2)
+        return fits or self.none(m.nodes[0], msg="no kernel for the type of the earlier tensor")
 
-    def apply_pattern(self, g: PatternRewriter, x: str, reader: str, attributes: dict[str, Any]) -> str:
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, reader: str, attributes: dict[str, Any]
+    ) -> str:
         return str(getattr(g.op, reader)(x, **attributes))
 
     examples = Example.only(
-        "agraph (float[a,b] x) => (int64[2] y) { n = NonZero(x) t = Cast <to = 1> (n) r = Exp(t) y = Shape(r) }",
+        "agraph (float[a,b] x) => (int64[2] y) { n = NonZero(x) t = Cast <to = 1> (n) r = Exp(t) "
+        "y = Shape(r) }",
         "{ n = NonZero(x) y = Shape(n) }",
     )

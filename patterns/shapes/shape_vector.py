@@ -7,20 +7,40 @@ from .._shapes import axes_part, find_run, measured_tensors
 class ShapeVectorPattern(PatternOptimization):
     """Concat, Unsqueeze, Gather, ... of sizes → Shape(t, start, end)
 
-    What: reads the sizes that a chain of nodes computes from one tensor, an input of the graph if possible.
-    Why: one small node instead of a chain; and a tensor in between that is read only for its shape is not computed at all.
+    What: reads the sizes that a chain of nodes computes from one tensor, an input of the graph if
+    possible.
+    Why: one small node instead of a chain; and a tensor in between that is read only for its shape
+    is not computed at all.
     Refuses when:
     1. the elements are not all known, or none is a symbol: such a vector is a constant.
-    2. no available tensor has these axes in a row, or the vector is only a part of its axes before operator set 15.
+    2. no available tensor has these axes in a row, or the vector is only a part of its axes before
+       operator set 15.
     3. the node is the Shape of an input already, or no input has the axes.
     """
 
-    anchors = ("Shape", "Concat", "Unsqueeze", "Gather", "Slice", "Where", "Reshape", "Expand", "Cast", "Squeeze")
+    anchors = (
+        "Shape",
+        "Concat",
+        "Unsqueeze",
+        "Gather",
+        "Slice",
+        "Where",
+        "Reshape",
+        "Expand",
+        "Cast",
+        "Squeeze",
+    )
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         # Inputs first, then the tensors whose Shape the chain reads.
         info = g.info(node.output[0])
-        if info.data is None or info.rank != 1 or info.dtype != 7 or all(type(d) is int for d in info.data):  # (1)
+        # (1)
+        if (
+            info.data is None
+            or info.rank != 1
+            or info.dtype != 7
+            or all(type(d) is int for d in info.data)
+        ):
             return self.none(node, msg="not a vector of known sizes")
         candidates = g.given_tensors(next(([d] for d in info.data if not isinstance(d, int)), []))
         if node.op_type != "Shape":
@@ -30,13 +50,17 @@ class ShapeVectorPattern(PatternOptimization):
         for name, shape in candidates:
             start = find_run(shape, info.data)
             if start is not None and (len(shape) == len(info.data) or g.main_opset >= 15):
-                return MatchResult(self, [node], replaced_by("Shape", name, **axes_part(shape, start, len(info.data))))
+                return MatchResult(
+                    self,
+                    [node],
+                    replaced_by("Shape", name, **axes_part(shape, start, len(info.data))),
+                )
         return self.none(node, msg="no tensor has these axes in a row")  # (2)
 
     examples = Example.pairs(
-        "agraph (float[a,b,c] x) => (int64[2] y) <int64 zero = {0}, int64 one = {1}, int64[1] axis = {0}> "
-        "{ s = Shape(x) i = Gather(s, zero) j = Gather(s, one) k = Unsqueeze(i, axis) l = Unsqueeze(j, axis) "
-        "v = Concat <axis = 0> (k, l) y = Neg(v) }",
+        "agraph (float[a,b,c] x) => (int64[2] y) <int64 zero = {0}, int64 one = {1}, "
+        "int64[1] axis = {0}> { s = Shape(x) i = Gather(s, zero) j = Gather(s, one) "
+        "k = Unsqueeze(i, axis) l = Unsqueeze(j, axis) v = Concat <axis = 0> (k, l) y = Neg(v) }",
         "{ v = Shape <end = 2> (x) y = Neg(v) }",
         "agraph (float[a,b] x) => (int64[2] y) { t = Relu(x) s = Shape(t) y = Neg(s) }",
         "{ s = Shape(x) y = Neg(s) }",

@@ -13,9 +13,11 @@ class VectorMovementsPattern(PatternOptimization):
     """Reshape(Transpose(Slice(Reshape(x, [-1, 2])))) → Gather(x, positions)
 
     What: takes the elements of a short vector in their new order.
-    Why: a node instead of four, and the elements become known: torch rearranges the amounts of ``F.pad`` this way.
+    Why: a node instead of four, and the elements become known: torch rearranges the amounts of
+    ``F.pad`` this way.
     Refuses when:
-    1. the first tensor or the result is not a vector of known length, up to 64, or one node leads to it.
+    1. the first tensor or the result is not a vector of known length, up to 64, or one node leads
+       to it.
     2. in between is another operator, one whose other operands are not constants, or more than 8.
     """
 
@@ -24,23 +26,34 @@ class VectorMovementsPattern(PatternOptimization):
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         chain = [node]
-        while (above := g.node_before(chain[-1].input[0])) is not None and g.info(chain[-1].input[0]).rank != 1:
+        while (above := g.node_before(chain[-1].input[0])) is not None and g.info(
+            chain[-1].input[0]
+        ).rank != 1:
             chain.append(above)
             if len(chain) > _MOST or not is_op(above, *self.near):  # (2)
                 return self.none(above, msg="not a movement, or too many of them")
         source = chain[-1].input[0]
         sizes = [g.static_shape(name) or () for name in (source, node.output[0])]
-        if any(len(size) != 1 or size[0] > _LONGEST for size in sizes) or g.is_constant(source) or len(chain) < 2:  # (1)
+        # (1)
+        if (
+            any(len(size) != 1 or size[0] > _LONGEST for size in sizes)
+            or g.is_constant(source)
+            or len(chain) < 2
+        ):
             return self.none(node, msg="not from a short vector to another one by several nodes")
         results: Sequence[np.ndarray] = [np.arange(*sizes[0])]
         for step in reversed(chain):
             others = [g.get_computed_constant(name) for name in step.input[1:]]
-            if any(each is None for each in others) or not (results := g.evaluate(step, [results[0], *others]) or ()):  # (2)
+            # (2)
+            if any(each is None for each in others) or not (
+                results := g.evaluate(step, [results[0], *others]) or ()
+            ):
                 return self.none(node, msg="another operand is not a constant")
         return MatchResult(self, [node], replaced_by("Gather", source, results[0]))
 
     examples = Example.only(
-        "agraph (int64[4] x) => (int64[4] y) <int64[2] t = {-1, 2}, int64[1] o = {-1}, int64[1] e = {-9}, "
-        "int64[1] z = {0}> { r = Reshape(x, t) s = Slice(r, o, e, z, o) p = Transpose(s) y = Reshape(p, o) }",
+        "agraph (int64[4] x) => (int64[4] y) <int64[2] t = {-1, 2}, int64[1] o = {-1}, "
+        "int64[1] e = {-9}, int64[1] z = {0}> { r = Reshape(x, t) s = Slice(r, o, e, z, o) "
+        "p = Transpose(s) y = Reshape(p, o) }",
         "<int64[4] i = {2, 0, 3, 1}> { y = Gather(x, i) }",
     )

@@ -18,11 +18,16 @@ _DEEPEST: Final = 3
 
 
 def spans_by_axis(
-    shape: Shape | None, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int] | None, steps: Sequence[int] | None
+    shape: Shape | None,
+    starts: Sequence[int],
+    ends: Sequence[int],
+    axes: Sequence[int] | None,
+    steps: Sequence[int] | None,
 ) -> dict[int, Span] | None:
     """The span that a Slice takes along each axis of an operand whose shape may be known.
 
-    ``None`` for a malformed Slice, and for a negative axis of a tensor of unknown rank beside another axis.
+    ``None`` for a malformed Slice, and for a negative axis of a tensor of unknown rank beside
+    another axis.
     """
     written = range(len(starts)) if axes is None else axes
     places: list[int] = []
@@ -38,11 +43,13 @@ def spans_by_axis(
 
 
 def composed(size: Dim | None, first: Span, second: Span, end: int) -> Span | None:
-    """One span equal to ``first`` followed by ``second`` on its result; ``None`` where no span is equal for all sizes.
+    """One span equal to ``first`` followed by ``second`` on its result.
 
-    An axis whose size is a number is counted out. Of any other, steps must be 1 and starts at least 0, and the ends must be
-    both counted from the front, both from the back, or one of them the end of the axis, which is ``end`` or beyond: then starts
-    and ends add up.
+    ``None`` where no span is equal for all sizes.
+
+    An axis whose size is a number is counted out. Of any other, steps must be 1 and starts at least
+    0, and the ends must be both counted from the front, both from the back, or one of them the end
+    of the axis, which is ``end`` or beyond: then starts and ends add up.
     """
     (a, b, step), (c, d, other) = first, second
     if type(size) is int and step > 0 and other > 0:
@@ -62,7 +69,9 @@ def composed(size: Dim | None, first: Span, second: Span, end: int) -> Span | No
 
 
 class Steps(NamedTuple):
-    """The elements that Slices in a row take: for each axis that they cut, the first position and the step, to its end."""
+    """The elements that Slices in a row take: for each axis that they cut, the first position and
+    the step, to its end.
+    """
 
     source: str
     taken: dict[int, tuple[int, int]]
@@ -70,7 +79,9 @@ class Steps(NamedTuple):
 
 
 def steps_of(g: GraphView, name: str) -> Steps | None:
-    """The elements of a tensor that a result has, by Slices with steps, each to the end of different axes."""
+    """The elements of a tensor that a result has, by Slices with steps, each to the end of
+    different axes.
+    """
     taken: dict[int, tuple[int, int]] = {}
     nodes: list[Node] = []
     while is_op(node := g.node_before(name), "Slice") and len(nodes) < _DEEPEST:

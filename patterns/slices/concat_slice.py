@@ -11,12 +11,14 @@ from .._parts import span_of
 class ConcatSlicePattern(PatternOptimization):
     """Slice(Concat(a, b, c), part of b) → Slice(b, part), or b where that is all of it
 
-    What: reads only the operands that the Slice takes elements from: an operand, a part of one, or a Concat of fewer.
+    What: reads only the operands that the Slice takes elements from: an operand, a part of one, or
+    a Concat of fewer.
     Why: each of the two copies; the Concat is often removed too.
     Refuses when:
     1. the bounds are not known, even as symbols, several axes are sliced, or steps are not 1.
     2. the axes differ, or the shapes of the operands are unknown or differ elsewhere.
-    3. it takes elements from all operands, or it is not known from which, or at which numbers within them.
+    3. it takes elements from all operands, or it is not known from which, or at which numbers
+       within them.
     4. a part of several operands is taken, and something else reads the Concat: there would be two.
     """
 
@@ -24,13 +26,17 @@ class ConcatSlicePattern(PatternOptimization):
     near = ("Concat",)
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Find the last operand that begins before the part, and the first one that ends after it."""
+        """Find the last operand that begins before the part, and the first one that ends after
+        it.
+        """
         concat, span = g.node_before(node.input[0]), span_of(g, node)
         if not is_op(concat, "Concat") or span is None:  # (1)
             return self.none(node, msg="not a Slice of a Concat, or the bounds are unknown")
         axis, start, end = span
         if axis != axis_of(g, concat) or not agree_elsewhere(g, concat.input, axis):  # (2)
-            return self.none(node, msg="the axes differ, or the operands have unknown or other shapes")
+            return self.none(
+                node, msg="the axes differ, or the operands have unknown or other shapes"
+            )
         bounds = bounds_of(g, concat.input, axis)
         first = max(i for i, bound in enumerate(bounds) if i == 0 or is_nonnegative(start - bound))
         last = next((i for i, bound in enumerate(bounds) if is_nonnegative(bound - end)), 0)
@@ -38,29 +44,38 @@ class ConcatSlicePattern(PatternOptimization):
         inside = (start - bounds[first], end - bounds[first])
         is_whole = bool(names) and inside == (0, bounds[last] - bounds[first])
         numbers = [position for position in inside if isinstance(position, int) and position >= 0]
-        if not names or len(names) == len(concat.input) or (len(numbers) < 2 and not is_whole):  # (3)
+        # (3)
+        if not names or len(names) == len(concat.input) or (len(numbers) < 2 and not is_whole):
             return self.none(node, msg="it takes from all operands, or it is not known from which")
         if len(names) > 1 and not is_whole and not g.is_exclusive(node.input[0]):  # (4)
             return self.none(concat, msg="something else reads the Concat")
-        return MatchResult(self, [node], partial(self._part, names, axis, [] if is_whole else numbers))
+        return MatchResult(
+            self, [node], partial(self._part, names, axis, [] if is_whole else numbers)
+        )
 
-    def _part(self, names: Sequence[str], axis: int, numbers: list[int], g: PatternRewriter, node: Node) -> list[Node]:
+    def _part(
+        self, names: Sequence[str], axis: int, numbers: list[int], g: PatternRewriter, node: Node
+    ) -> list[Node]:
         name = names[0] if len(names) == 1 else g.op.Concat(*names, axis=axis)
         if numbers:
             name = g.op.Slice(name, starts=numbers[:1], ends=numbers[1:], axes=[axis])
         return [*g.created, g.make_node("Identity", [name], node.output)]
 
     examples = Example.pairs(
-        "agraph (float[a,2] x, float[a,3] z) => (float[a,3] y) <int64[1] s = {2}, int64[1] e = {5}, int64[1] k = {1}> "
-        "{ c = Concat <axis = -1> (x, z) p = Slice(c, s, e, k) y = Neg(p) }",
+        "agraph (float[a,2] x, float[a,3] z) "
+        "=> (float[a,3] y) <int64[1] s = {2}, int64[1] e = {5}, int64[1] k = {1}> { "
+        "c = Concat <axis = -1> (x, z) p = Slice(c, s, e, k) y = Neg(p) }",
         "{ y = Neg(z) }",
-        "agraph (float[3,b] x, float[3,c] z, float[b] w) => (float[3,b] y) <int64[1] s = {0}, int64[1] k = {1}> "
-        "{ c = Concat <axis = 1> (x, z) n = Size(w) e = Unsqueeze(n, s) p = Slice(c, s, e, k) y = Neg(p) }",
+        "agraph (float[3,b] x, float[3,c] z, float[b] w) "
+        "=> (float[3,b] y) <int64[1] s = {0}, int64[1] k = {1}> { c = Concat <axis = 1> (x, z) "
+        "n = Size(w) e = Unsqueeze(n, s) p = Slice(c, s, e, k) y = Neg(p) }",
         "{ y = Neg(x) }",
-        "agraph (float[a,2] x, float[a,3] z) => (float[a,1] y) <int64[1] s = {3}, int64[1] e = {4}, int64[1] k = {1}> "
-        "{ c = Concat <axis = 1> (x, z) y = Slice(c, s, e, k) }",
+        "agraph (float[a,2] x, float[a,3] z) "
+        "=> (float[a,1] y) <int64[1] s = {3}, int64[1] e = {4}, int64[1] k = {1}> { "
+        "c = Concat <axis = 1> (x, z) y = Slice(c, s, e, k) }",
         "<int64[1] s = {1}, int64[1] e = {2}, int64[1] k = {1}> { y = Slice(z, s, e, k) }",
-        "agraph (float[a,b] x, float[a,c] z, float[a,4] w) => (float[a,d] y) "
-        "<int64[1] s = {0}, int64[1] e = {-4}, int64[1] k = {1}> { c = Concat <axis = 1> (x, z, w) y = Slice(c, s, e, k) }",
+        "agraph (float[a,b] x, float[a,c] z, float[a,4] w) "
+        "=> (float[a,d] y) <int64[1] s = {0}, int64[1] e = {-4}, int64[1] k = {1}> { "
+        "c = Concat <axis = 1> (x, z, w) y = Slice(c, s, e, k) }",
         "{ y = Concat <axis = 1> (x, z) }",
     )

@@ -39,13 +39,17 @@ class _Part(NamedTuple):
 class PartRegionPattern(PatternOptimization):
     """Gather(f(x), i) → f(Gather(x, i)), and Slice
 
-    What: takes one position of an axis, or at most half of them, before all operators that compute the positions one by one:
-    elementwise ones, rows of products, normalizations and Softmax along other axes, Transpose, Reshape.
-    Why: the rest is not computed. A language model computes the scores of the last token only, a classifier the last layer
-    of its first token only: an image classifier of four layers takes 0.90 of the time.
+    What: takes one position of an axis, or at most half of them, before all operators that compute
+    the positions one by one: elementwise ones, rows of products, normalizations and Softmax along
+    other axes, Transpose, Reshape.
+    Why: the rest is not computed. A language model computes the scores of the last token only, a
+    classifier the last layer of its first token only: an image classifier of four layers takes 0.90
+    of the time.
     Refuses when:
-    1. it is not a part of one axis with a known number of positions: one, or at most half of a known size.
-    2. something else reads the results, or an operator needs several positions for one: the region ends there.
+    1. it is not a part of one axis with a known number of positions: one, or at most half of a
+       known size.
+    2. something else reads the results, or an operator needs several positions for one: the region
+       ends there.
     3. the part would have to be taken of several tensors: the region ends before.
     4. nothing is computed in the region.
     """
@@ -65,17 +69,22 @@ class PartRegionPattern(PatternOptimization):
         largest = region_above(g, node, part.axis, partial(_carry, g, part), _LARGEST)
         region = _of_one_source(g, node, largest)
         if region is None:  # (2) (3) (4)
-            return self.none(largest.stopped or node, msg="nothing before it computes only one part from one part")
+            return self.none(
+                largest.stopped or node,
+                msg="nothing before it computes only one part from one part",
+            )
         return MatchResult(self, [*reversed(region.nodes), node], partial(_write, region, part))
 
     examples = Example.pairs(
-        "agraph (float[b,s,4] x) => (float[b,3] y) <float[4,3] w = {1,2,3,4,5,6,7,8,9,8,7,6}, int64 i = {-1}> "
-        "{ m = MatMul(x, w) y = Gather <axis = 1> (m, i) }",
-        "<float[4,3] w = {1,2,3,4,5,6,7,8,9,8,7,6}, int64 i = {-1}> { g = Gather <axis = 1> (x, i) y = MatMul(g, w) }",
-        "agraph (float[b,s,4] x) => (float[b,t,4] y) <float[4] n = {1,2,1,2}, int64[1] o = {0}, int64[1] e = {1}> "
-        "{ l = LayerNormalization(x, n) r = Relu(l) a = Add(x, r) h = Tanh(a) y = Slice(h, o, e, e) }",
-        "<float[4] n = {1,2,1,2}, int64[1] o = {0}, int64[1] e = {1}> "
-        "{ p = Slice(x, o, e, e) l = LayerNormalization(p, n) r = Relu(l) a = Add(p, r) y = Tanh(a) }",
+        "agraph (float[b,s,4] x) => (float[b,3] y) <float[4,3] w = {1,2,3,4,5,6,7,8,9,8,7,6}, "
+        "int64 i = {-1}> { m = MatMul(x, w) y = Gather <axis = 1> (m, i) }",
+        "<float[4,3] w = {1,2,3,4,5,6,7,8,9,8,7,6}, int64 i = {-1}> { "
+        "g = Gather <axis = 1> (x, i) y = MatMul(g, w) }",
+        "agraph (float[b,s,4] x) => (float[b,t,4] y) <float[4] n = {1,2,1,2}, int64[1] o = {0}, "
+        "int64[1] e = {1}> { l = LayerNormalization(x, n) r = Relu(l) a = Add(x, r) h = Tanh(a) "
+        "y = Slice(h, o, e, e) }",
+        "<float[4] n = {1,2,1,2}, int64[1] o = {0}, int64[1] e = {1}> { p = Slice(x, o, e, e) "
+        "l = LayerNormalization(p, n) r = Relu(l) a = Add(p, r) y = Tanh(a) }",
     )
 
 
@@ -92,7 +101,11 @@ def _part_of(g: GraphView, node: Node) -> _Part | None:
             return None
     else:
         axes = g.get_argument(node, "axes")
-        if not isinstance(axes, list) or len(axes) != 1 or g.try_infer_type(node.input[1]) != TensorProto.INT64:
+        if (
+            not isinstance(axes, list)
+            or len(axes) != 1
+            or g.try_infer_type(node.input[1]) != TensorProto.INT64
+        ):
             return None
         axis = axes[0] % len(shape)
     size, taken = shape[axis], 1 if drops else result[axis]
@@ -103,7 +116,9 @@ def _part_of(g: GraphView, node: Node) -> _Part | None:
 
 
 def _of_one_source(g: GraphView, node: Node, region: Region) -> Region | None:
-    """The largest part of a region that computes, and takes its part of one value, besides constants if the part is known."""
+    """The largest part of a region that computes, and takes its part of one value, besides
+    constants if the part is known.
+    """
     is_free = all(g.is_constant(name) for name in node.input[1:] if name)
     for count in range(len(region.nodes), 0, -1):
         found = region.first(count)
@@ -114,16 +129,27 @@ def _of_one_source(g: GraphView, node: Node, region: Region) -> Region | None:
 
 
 def _carry(g: GraphView, part: _Part, node: Node, place: int) -> Carried | None:
-    """How a node computes the part of its result, whose axis is given, if it needs the same positions of its operands."""
-    shape, axes = g.try_infer_shape(node.output[0]), axes_of(g, node) if node.op_type in (*_COMPUTING, *_MOVING) else None
+    """How a node computes the part of its result, whose axis is given, if it needs the same
+    positions of its operands.
+    """
+    shape, axes = (
+        g.try_infer_shape(node.output[0]),
+        axes_of(g, node) if node.op_type in (*_COMPUTING, *_MOVING) else None,
+    )
     if axes is None or shape is None or (part.drops and axes.swaps):
         return None
     label = axes.results[0][place]
-    found = axes.parts([g.try_infer_shape(name) for name in node.input], label, shape[place], part.drops)
+    found = axes.parts(
+        [g.try_infer_shape(name) for name in node.input], label, shape[place], part.drops
+    )
     targets = axes.numbers["shape"].entries if node.op_type == "Reshape" else {}
-    if found is None or (part.may_be_empty and any(size == -1 for each, size in targets.items() if each != label)):
+    if found is None or (
+        part.may_be_empty and any(size == -1 for each, size in targets.items() if each != label)
+    ):
         return None  # onnxruntime refuses -1 beside an empty axis
-    return Carried(found, parameters(g, node, axes.replaced({label: ()} if part.drops else {}), cut=label))
+    return Carried(
+        found, parameters(g, node, axes.replaced({label: ()} if part.drops else {}), cut=label)
+    )
 
 
 def _write(region: Region, part: _Part, g: PatternRewriter, *nodes: Node) -> list[Node]:

@@ -16,11 +16,14 @@ class SlicesConcatPattern(PatternOptimization):
     """Concat(Slice(x, a:), Slice(x, :a)) → Gather(x, positions)
 
     What: takes the positions in their new order at once; ``torch.roll`` exports this way.
-    Why: copies the tensor once instead of twice, measured 1.1 to 1.7 times faster on onnxruntime's CPU provider.
+    Why: copies the tensor once instead of twice, measured 1.1 to 1.7 times faster on onnxruntime's
+    CPU provider.
     Refuses when:
-    1. an operand is not a Slice of the same tensor along the axis of the Concat between constant bounds.
+    1. an operand is not a Slice of the same tensor along the axis of the Concat between constant
+       bounds.
     2. something else reads a Slice.
-    3. the size of the axis is not a number or very large, or the block after a position is too small for a copy of its own.
+    3. the size of the axis is not a number or very large, or the block after a position is too
+       small for a copy of its own.
     """
 
     anchors = ("Concat",)
@@ -31,7 +34,12 @@ class SlicesConcatPattern(PatternOptimization):
         producers = [g.node_before(name) for name in node.input]
         cuts = [cut for p in producers if p is not None and (cut := cut_of(g, p)) is not None]
         sources = {cut.node.input[0] for cut in cuts}
-        if len(cuts) < max(2, len(node.input)) or len(sources) > 1 or {c.axis for c in cuts} != {axis_of(g, node)}:  # (1)
+        # (1)
+        if (
+            len(cuts) < max(2, len(node.input))
+            or len(sources) > 1
+            or {c.axis for c in cuts} != {axis_of(g, node)}
+        ):
             return self.none(node, msg="not all operands are parts of one tensor")
         if not all(g.is_used_only_by(name, node) for name in node.input):  # (2)
             return self.none(node, msg="a part is read elsewhere")
@@ -41,11 +49,14 @@ class SlicesConcatPattern(PatternOptimization):
         if len(sizes) < len(behind) or prod(sizes) < _BLOCK or len(positions) > _LONGEST:  # (3)
             return self.none(node, msg="too small blocks, or too many")
         nodes = list(dict.fromkeys(cut.node for cut in cuts))
-        taken = replaced_by("Gather", cuts[0].node.input[0], np.array(positions, np.int64), axis=cuts[0].axis)
+        taken = replaced_by(
+            "Gather", cuts[0].node.input[0], np.array(positions, np.int64), axis=cuts[0].axis
+        )
         return MatchResult(self, [*nodes, node], taken)
 
     examples = Example.only(
-        "agraph (float[a,5,16] x) => (float[a,5,16] y) <int64[1] zero = {0}, int64[1] two = {2}, int64[1] end = {5}, "
-        "int64[1] k = {1}> { p = Slice(x, two, end, k) q = Slice(x, zero, two, k) y = Concat <axis = 1> (p, q) }",
+        "agraph (float[a,5,16] x) => (float[a,5,16] y) <int64[1] zero = {0}, int64[1] two = {2}, "
+        "int64[1] end = {5}, int64[1] k = {1}> { p = Slice(x, two, end, k) "
+        "q = Slice(x, zero, two, k) y = Concat <axis = 1> (p, q) }",
         "<int64[5] i = {2, 3, 4, 0, 1}> { y = Gather <axis = 1> (x, i) }",
     )

@@ -12,10 +12,11 @@ class SlicesSplitPattern(PatternOptimization):
     """Slice(x, 0:a), Slice(x, a:b), Slice(x, b:) → Split(x)
 
     What: one node for all pieces.
-    Why: fewer nodes to dispatch; rotary embeddings of traced models cut every head in two halves this way. It runs last, so
-    that patterns that recognize an embedding match the Slices.
+    Why: fewer nodes to dispatch; rotary embeddings of traced models cut every head in two halves
+    this way. It runs last, so that patterns that recognize an embedding match the Slices.
     Refuses when:
-    1. a Slice has bounds that are not constant, more than one axis, or steps other than 1, or the axis is not a number.
+    1. a Slice has bounds that are not constant, more than one axis, or steps other than 1, or the
+       axis is not a number.
     2. the pieces leave a gap or overlap, or one is empty.
     3. more than a few cuts begin at the start of the axis, and this is a later one.
     """
@@ -32,26 +33,41 @@ class SlicesSplitPattern(PatternOptimization):
             return self.none(node, msg="not a constant cut of one axis from its start")
         if not self._is_tried(g, first):  # (3)
             return self.none(node, msg="many others begin at the start")
-        pieces = {cut.start: cut for n in g.next_nodes(node.input[0]) if (cut := cut_of(g, n)) and cut.axis == first.axis}
+        pieces = {
+            cut.start: cut
+            for n in g.next_nodes(node.input[0])
+            if (cut := cut_of(g, n)) and cut.axis == first.axis
+        }
         chain = [first]
         while chain[-1].end < first.size and chain[-1].end in pieces:
             chain.append(pieces[chain[-1].end])
         if chain[-1].end != first.size or len(chain) < 2:  # (2)
             return self.none(node, msg="the pieces do not cover the axis")
-        sizes, outputs = [cut.end - cut.start for cut in chain], [cut.node.output[0] for cut in chain]
+        sizes, outputs = (
+            [cut.end - cut.start for cut in chain],
+            [cut.node.output[0] for cut in chain],
+        )
         split = replaced_by("Split", node.input[0], outputs=outputs, axis=first.axis, split=sizes)
         return MatchResult(self, [cut.node for cut in chain], split)
 
     @staticmethod
     def _is_tried(g: GraphView, first: Cut) -> bool:
-        """Whether a cut is among the first few that begin at the start of the axis: each one visits all cuts."""
+        """Whether a cut is among the first few that begin at the start of the axis: each one visits
+        all cuts.
+        """
         # Without this limit, n Slices of one tensor would take time in proportion to n squared.
-        cuts = (cut for node in g.next_nodes(first.node.input[0]) if (cut := cut_of(g, node)) is not None)
-        return first in islice((cut for cut in cuts if cut.axis == first.axis and cut.start == 0), _TRIED)
+        cuts = (
+            cut
+            for node in g.next_nodes(first.node.input[0])
+            if (cut := cut_of(g, node)) is not None
+        )
+        return first in islice(
+            (cut for cut in cuts if cut.axis == first.axis and cut.start == 0), _TRIED
+        )
 
     examples = Example.only(
-        "agraph (float[a,8] x) => (float[a,3] y, float[a,5] z) <int64[1] zero = {0}, int64[1] three = {3}, "
-        "int64[1] last = {9223372036854775807}, int64[1] axis = {1}> "
-        "{ y = Slice(x, zero, three, axis) z = Slice(x, three, last, axis) }",
+        "agraph (float[a,8] x) => (float[a,3] y, float[a,5] z) <int64[1] zero = {0}, "
+        "int64[1] three = {3}, int64[1] last = {9223372036854775807}, int64[1] axis = {1}> { "
+        "y = Slice(x, zero, three, axis) z = Slice(x, three, last, axis) }",
         "<int64[2] sizes = {3, 5}> { y, z = Split <axis = 1> (x, sizes) }",
     )

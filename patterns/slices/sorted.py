@@ -5,7 +5,16 @@ from typing import Final
 from onnx import TensorProto
 
 from xoptim.facts.dims import is_nonzero
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Scalar,
+    Symbol,
+)
 
 _HEAD: Final = '<metadata_props: ["xoptim.assumptions" : "sorted(x)"]> agraph'
 """Of the examples: what the input is assumed to be."""
@@ -18,16 +27,20 @@ class _Sorted(EasyPatternOptimization):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         wanted = f"--assume 'sorted({m.x})' says so of an input"
-        return g.assumes("sorted", m.x) or self.none(m.nodes[0], msg=f"the order of the elements is not known: {wanted}")
+        return g.assumes("sorted", m.x) or self.none(
+            m.nodes[0], msg=f"the order of the elements is not known: {wanted}"
+        )
 
 
 class SortedReducePattern(_Sorted):
     """ReduceMax(x) → Gather(x, -1) for x in ascending order
 
-    What: reads the last element of each row, and the first one for ReduceMin; other axes are reduced afterwards.
+    What: reads the last element of each row, and the first one for ReduceMin; other axes are
+    reduced afterwards.
     Why: the largest position of a sequence is its last one: the other elements are not read.
     Refuses when:
-    1. x is not assumed to be sorted (``--assume 'sorted(x)'``), or it is not 32- or 64-bit integers.
+    1. x is not assumed to be sorted (``--assume 'sorted(x)'``), or it is not 32- or 64-bit
+       integers.
     2. the last axis is not reduced, may be empty, or the rank or the axes are unknown.
     """
 
@@ -45,18 +58,24 @@ class SortedReducePattern(_Sorted):
         if len(shape) - 1 in rest:  # (2)
             return self.none(m.nodes[0], msg="the last axis is not reduced")
         if not is_nonzero(shape[-1]):  # (2)
-            return self.none(m.nodes[0], msg=f"the axis may be empty, unless {shape[-1]} >= 1 is assumed")
+            return self.none(
+                m.nodes[0], msg=f"the axis may be empty, unless {shape[-1]} >= 1 is assumed"
+            )
         return super().validate_mapping(g, m) and m.derive(rest=sorted(rest))  # (1)
 
-    def apply_pattern(self, g: PatternRewriter, x: str, operator: str, keepdims: int, rest: list[int]) -> str:
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, operator: str, keepdims: int, rest: list[int]
+    ) -> str:
         place = -1 if operator == "ReduceMax" else 0
         end = g.op.Gather(x, [place] if keepdims else place, axis=-1)
         return str(getattr(g.op, operator)(end, axes=rest, keepdims=keepdims) if rest else end)
 
     examples = Example.pairs(
         f"{_HEAD} (int64[2,3] x) => (int64 y) {{ y = ReduceMax <keepdims = 0> (x) }}",
-        "<int64 last = {-1}, int64[1] a = {0}> { e = Gather <axis = -1> (x, last) y = ReduceMax <keepdims = 0> (e, a) }",
-        f"{_HEAD} (int64[batch,8] x) => (int64[batch,1] y) <int64[1] a = {{1}}> {{ y = ReduceMin(x, a) }}",
+        "<int64 last = {-1}, int64[1] a = {0}> { e = Gather <axis = -1> (x, last) "
+        "y = ReduceMax <keepdims = 0> (e, a) }",
+        f"{_HEAD} (int64[batch,8] x) => (int64[batch,1] y) <int64[1] a = {{1}}> {{ "
+        "y = ReduceMin(x, a) }",
         "<int64[1] first = {0}> { y = Gather <axis = -1> (x, first) }",
     )
 
@@ -67,8 +86,10 @@ class SortedTopKPattern(_Sorted):
     What: cuts the least elements off, or the largest ones backwards.
     Why: nothing is compared.
     Refuses when:
-    1. x is not assumed to be sorted (``--assume 'sorted(x)'``), or it is not 32- or 64-bit integers.
-    2. the positions are read, the axis is not the last one, or the order of the result is left open.
+    1. x is not assumed to be sorted (``--assume 'sorted(x)'``), or it is not 32- or 64-bit
+       integers.
+    2. the positions are read, the axis is not the last one, or the order of the result is left
+       open.
     3. k is not constant, or not known to fit into the axis.
     """
 
@@ -89,12 +110,16 @@ class SortedTopKPattern(_Sorted):
         return super().validate_mapping(g, m) and m.derive(count=count, size=size)  # (1)
 
     def apply_pattern(self, g: PatternRewriter, x: str, largest: int, count: int, size: int) -> str:
-        first, end, step = (-1, -size - 1 if count == size else -count - 1, -1) if largest else (0, count, 1)
+        first, end, step = (
+            (-1, -size - 1 if count == size else -count - 1, -1) if largest else (0, count, 1)
+        )
         return str(g.op.Slice(x, [first], [end], [-1], [step]))
 
     examples = Example.pairs(
-        f"{_HEAD} (int64[n,5] x) => (int64[n,3] y) <int64[1] k = {{3}}> {{ y, i = TopK <largest = 0> (x, k) }}",
-        "<int64[1] a = {0}, int64[1] b = {3}, int64[1] c = {-1}, int64[1] d = {1}> { y = Slice(x, a, b, c, d) }",
+        f"{_HEAD} (int64[n,5] x) => (int64[n,3] y) <int64[1] k = {{3}}> {{ "
+        "y, i = TopK <largest = 0> (x, k) }",
+        "<int64[1] a = {0}, int64[1] b = {3}, int64[1] c = {-1}, int64[1] d = {1}> { "
+        "y = Slice(x, a, b, c, d) }",
         f"{_HEAD} (int64[n,5] x) => (int64[n,5] y) <int64[1] k = {{5}}> {{ y, i = TopK(x, k) }}",
         "<int64[1] a = {-1}, int64[1] b = {-6}> { y = Slice(x, a, b, a, a) }",
     )

@@ -21,8 +21,10 @@ class ConcatConcatPattern(_ConcatOperands):
     What: concatenates all operands at once.
     Why: the parts of the inner one are copied once instead of twice.
     Refuses when:
-    1. the inner one joins along another axis, or the two are of different signs while the rank is unknown.
-    2. something else reads the inner result, or the outer one reads it twice: it is needed anyway then.
+    1. the inner one joins along another axis, or the two are of different signs while the rank is
+       unknown.
+    2. something else reads the inner result, or the outer one reads it twice: it is needed anyway
+       then.
     """
 
     near = ("Concat",)
@@ -30,19 +32,24 @@ class ConcatConcatPattern(_ConcatOperands):
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         inner = [producer for name in node.input if (producer := g.node_before(name)) is not None]
-        inner = [p for p in inner if p.op_type == "Concat" and not p.domain and self._fits(g, p, node)]
+        inner = [
+            p for p in inner if p.op_type == "Concat" and not p.domain and self._fits(g, p, node)
+        ]
         if not inner:
             return self.none(node, msg="no inner one along the same axis that nothing else reads")
         parts = {producer.output[0]: producer.input for producer in inner}
         inputs = [part for name in node.input for part in parts.get(name, (name,))]
-        return MatchResult(self, [*inner, node], replaced_by("Concat", *inputs, axis=g.get_attribute(node, "axis")))
+        return MatchResult(
+            self, [*inner, node], replaced_by("Concat", *inputs, axis=g.get_attribute(node, "axis"))
+        )
 
     def _fits(self, g: GraphView, inner: Node, outer: Node) -> bool:
         a, b = (g.get_attribute(node, "axis") for node in (inner, outer))
         if not isinstance(a, int) or not isinstance(b, int):
             return False
         rank = g.info(inner.output[0]).rank or g.info(outer.output[0]).rank or 0
-        same = a == b or (bool(rank) and normalized(a, rank) == normalized(b, rank) is not None)  # (1)
+        # (1)
+        same = a == b or (bool(rank) and normalized(a, rank) == normalized(b, rank) is not None)
         return same and g.is_exclusive(inner.output[0])  # (2)
 
     examples = Example.only(
@@ -74,7 +81,8 @@ class ConcatEmptyPattern(_ConcatOperands):
         return MatchResult(self, [node], replaced_by(op_type, *kept, **attributes))
 
     examples = Example.only(
-        "agraph (float[a,0,4] x, float[a,b,4] z) => (float[a,b,4] y) { c = Concat <axis = -2> (x, z) y = Neg(c) }",
+        "agraph (float[a,0,4] x, float[a,b,4] z) => (float[a,b,4] y) { "
+        "c = Concat <axis = -2> (x, z) y = Neg(c) }",
         "{ y = Neg(z) }",
     )
 
@@ -86,7 +94,8 @@ class SplitConcatPattern(_ConcatOperands):
     Why: each of the two copies the tensor.
     Refuses when:
     1. a piece is missing or out of order.
-    2. the axes differ or cannot be compared, or the shapes of the other operands are unknown or differ elsewhere.
+    2. the axes differ or cannot be compared, or the shapes of the other operands are unknown or
+       differ elsewhere.
     """
 
     near = ("Split",)
@@ -119,7 +128,11 @@ class SplitConcatPattern(_ConcatOperands):
         """A Split stays where another piece of it is read."""
         *splits, node = nodes
         left = set(inputs)
-        kept = [s for s in splits if not all(g.is_used_only_by(name, node) and name not in left for name in s.output)]
+        kept = [
+            s
+            for s in splits
+            if not all(g.is_used_only_by(name, node) and name not in left for name in s.output)
+        ]
         joined = g.make_node("Concat", inputs, node.output, **node.attribute)
         return [*kept, joined if len(inputs) > 1 else g.make_node("Identity", inputs, node.output)]
 
@@ -140,7 +153,8 @@ class ConcatSplitPattern(_ConcatOperands):
     Why: each of the two copies the tensor.
     Refuses when:
     1. the axes differ, or the shapes of the operands are unknown or differ elsewhere.
-    2. there are more or fewer pieces than operands, or a piece is not known to be as long as its operand.
+    2. there are more or fewer pieces than operands, or a piece is not known to be as long as its
+       operand.
     """
 
     anchors = ("Split",)
@@ -151,11 +165,15 @@ class ConcatSplitPattern(_ConcatOperands):
         if not is_op(concat, "Concat"):
             return self.none(node, msg="it does not split a Concat")
         axis = axis_of(g, node)
-        if axis is None or axis != axis_of(g, concat) or not agree_elsewhere(g, concat.input, axis):  # (1)
-            return self.none(node, msg="the axes differ, or the operands have unknown or other shapes")
+        # (1)
+        if axis is None or axis != axis_of(g, concat) or not agree_elsewhere(g, concat.input, axis):
+            return self.none(
+                node, msg="the axes differ, or the operands have unknown or other shapes"
+            )
         pairs = list(zip(concat.input, node.output, strict=False))
         lengths = [(size_along(g, a, axis), size_along(g, b, axis)) for a, b in pairs]
-        if len(concat.input) != len(node.output) or any(a is None or a != b for a, b in lengths):  # (2)
+        # (2)
+        if len(concat.input) != len(node.output) or any(a is None or a != b for a, b in lengths):
             return self.none(node, msg="the pieces are not the operands")
         return MatchResult(self, [node], partial(self._read, pairs))
 

@@ -10,7 +10,9 @@ from .._shapes import reshape_target
 
 
 class _Parts(NamedTuple):
-    """All positions of an axis, counted from the front: the nodes that take them, and in order the outputs without the axis."""
+    """All positions of an axis, counted from the front: the nodes that take them, and in order the
+    outputs without the axis.
+    """
 
     axis: int
     nodes: list[Node]
@@ -20,9 +22,10 @@ class _Parts(NamedTuple):
 class ReshapeSplitSqueezePattern(PatternOptimization):
     """Squeeze(Split(Transpose(Reshape(x)))) → Split(Transpose(Reshape(x)))
 
-    What: leaves the axis of the parts together with the next one, so that the parts keep it; the same for a Gather of
-    each position, and without the Transpose.
-    Why: a node less for each part; queries, keys and values of vision transformers are taken out of one product this way.
+    What: leaves the axis of the parts together with the next one, so that the parts keep it; the
+    same for a Gather of each position, and without the Transpose.
+    Why: a node less for each part; queries, keys and values of vision transformers are taken out of
+    one product this way.
     Refuses when:
     1. a position is missing, keeps its axis, or is read in another way too.
     2. the Reshape or the Transpose is read elsewhere, or a shape is unknown.
@@ -48,13 +51,21 @@ class ReshapeSplitSqueezePattern(PatternOptimization):
         whole, source = (g.try_infer_shape(name) for name in (reshape.output[0], reshape.input[0]))
         readers = [parts.nodes[0]] if is_op(node, "Split") else parts.nodes
         alone = perm is None or g.is_exclusive(reshape.output[0])
-        if whole is None or source is None or not alone or not g.is_used_only_by(node.input[0], *readers):  # (2)
+        # (2)
+        if (
+            whole is None
+            or source is None
+            or not alone
+            or not g.is_used_only_by(node.input[0], *readers)
+        ):
             return self.none(reshape, msg="it is read elsewhere, or a shape is unknown")
         order = list(range(len(whole))) if perm is None else perm
         axis = order[parts.axis]
         size = whole[axis + 1] if axis + 1 < len(whole) else None
         if not isinstance(size, int) or not size:  # (3)
-            return self.none(reshape, msg="it makes no axis of known size after the axis of the parts")
+            return self.none(
+                reshape, msg="it makes no axis of known size after the axis of the parts"
+            )
         shape = (*whole[:axis], len(parts.outputs) * size, *whole[axis + 2 :])
         present = g.get_ints(reshape.input[1]) or []
         inferred = [place - (place > axis) for place, length in enumerate(present) if length == -1]
@@ -64,14 +75,20 @@ class ReshapeSplitSqueezePattern(PatternOptimization):
         joined = [place - (place > axis) for place in order if place != axis]
         split = {"axis": joined.index(axis), "split": [size] * len(parts.outputs)}
         nodes = list(dict.fromkeys(filter(None, (reshape, above, *parts.nodes))))
-        return MatchResult(self, nodes, partial(self._write, reshape.input[0], target, joined, parts, split))
+        return MatchResult(
+            self, nodes, partial(self._write, reshape.input[0], target, joined, parts, split)
+        )
 
     def _split(self, g: GraphView, node: Node) -> _Parts | None:
         """The parts of a Split that are each read by a Squeeze."""
         axis, rank = axis_of(g, node), g.info(node.input[0]).rank
         readers = [g.next_node(name) for name in node.output if g.is_exclusive(name)]
         found = [reader for reader in readers if is_op(reader, "Squeeze")]
-        if axis is None or rank is None or not len(found) == len(node.output) == size_along(g, node.input[0], axis):
+        if (
+            axis is None
+            or rank is None
+            or not len(found) == len(node.output) == size_along(g, node.input[0], axis)
+        ):
             return None
         if any(g.get_argument(squeeze, "axes") not in ([axis], [axis - rank]) for squeeze in found):
             return None
@@ -80,11 +97,26 @@ class ReshapeSplitSqueezePattern(PatternOptimization):
     def _gathered(self, g: GraphView, node: Node) -> _Parts | None:
         """The positions that Gathers take; the node is the first one."""
         first = position_of(g, node)
-        found = all_positions(g, node) if first is not None and first.drops and not first.place else None
-        return None if found is None or first is None else _Parts(first.axis, found, [n.output[0] for n in found])
+        found = (
+            all_positions(g, node)
+            if first is not None and first.drops and not first.place
+            else None
+        )
+        return (
+            None
+            if found is None or first is None
+            else _Parts(first.axis, found, [n.output[0] for n in found])
+        )
 
     def _write(
-        self, x: str, target: list[int], joined: list[int], parts: _Parts, split: dict[str, Any], g: PatternRewriter, *_: Node
+        self,
+        x: str,
+        target: list[int],
+        joined: list[int],
+        parts: _Parts,
+        split: dict[str, Any],
+        g: PatternRewriter,
+        *_: Node,
     ) -> list[Node]:
         whole = g.op.Reshape(x, g.make_initializer("", target))
         if joined != sorted(joined):
@@ -93,12 +125,12 @@ class ReshapeSplitSqueezePattern(PatternOptimization):
 
     _heads = "agraph (float[n,5,24] x) => (float[n,3,5,4] y, float[n,3,5,4] z)"
     _moved = (
-        "<int64[5] t = {0, 5, 2, 3, 4}, int64[2] s = {1, 1}, int64[1] k = {0}, int64 i = {0}, int64 j = {1}> "
-        "{ r = Reshape(x, t) p = Transpose <perm = [2, 0, 3, 1, 4]> (r)"
+        "<int64[5] t = {0, 5, 2, 3, 4}, int64[2] s = {1, 1}, int64[1] k = {0}, int64 i = {0}, "
+        "int64 j = {1}> { r = Reshape(x, t) p = Transpose <perm = [2, 0, 3, 1, 4]> (r)"
     )
     _parted = (
-        f"{_heads} <int64[4] t = {{0, 5, 6, 4}}, int64[2] s = {{3, 3}}> "
-        "{ r = Reshape(x, t) p = Transpose <perm = [0, 2, 1, 3]> (r) y, z = Split <axis = 1> (p, s) }"
+        f"{_heads} <int64[4] t = {{0, 5, 6, 4}}, int64[2] s = {{3, 3}}> {{ r = Reshape(x, t) "
+        "p = Transpose <perm = [0, 2, 1, 3]> (r) y, z = Split <axis = 1> (p, s) }"
     )
     _start = "agraph (float[n,12] x) => (float[n,3,4] y)"
     examples = Example.pairs(
@@ -106,8 +138,9 @@ class ReshapeSplitSqueezePattern(PatternOptimization):
         _parted,
         f"{_heads} {_moved} y = Gather(p, i) z = Gather(p, j) }}",
         _parted,
-        f"{_start} <int64[4] t = {{0, 3, 2, 2}}, int64 i = {{0}}, int64 j = {{1}}> "
-        "{ r = Reshape(x, t) a = Gather <axis = 2> (r, i) b = Gather <axis = 2> (r, j) y = Concat <axis = 2> (b, a) }",
+        f"{_start} <int64[4] t = {{0, 3, 2, 2}}, int64 i = {{0}}, int64 j = {{1}}> {{ "
+        "r = Reshape(x, t) a = Gather <axis = 2> (r, i) b = Gather <axis = 2> (r, j) "
+        "y = Concat <axis = 2> (b, a) }",
         "<int64[3] t = {0, 3, 4}, int64[2] s = {2, 2}> "
         "{ r = Reshape(x, t) a, b = Split <axis = 2> (r, s) y = Concat <axis = 2> (b, a) }",
     )

@@ -1,1 +1,3 @@
-"""Scalers, linear models and ensembles of trees of ai.onnx.ml, as converters of scikit-learn write them."""
+"""Scalers, linear models and ensembles of trees of ai.onnx.ml, as converters of scikit-learn write
+them.
+"""

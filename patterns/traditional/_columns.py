@@ -1,4 +1,6 @@
-"""Nodes in front of a model that take or change columns of its operand, also those in front of a Concat of columns."""
+"""Nodes in front of a model that take or change columns of its operand, also those in front of a
+Concat of columns.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,15 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import Dim
 from xoptim.facts.errors import Declined
-from xoptim.match import ANY, EasyPatternOptimization, GraphView, Node, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    ANY,
+    EasyPatternOptimization,
+    GraphView,
+    Node,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 from .._folding import Array, rounded
 from .._nodes import axis_of, is_op
@@ -22,9 +32,11 @@ NEAR: Final = ("Concat", "ai.onnx.ml::Scaler", "Add", "Mul", "Sub")
 
 
 class _AfterColumns(EasyPatternOptimization):
-    """The common part of patterns that derive other attributes, ``given``, for a model that reads other columns.
+    """The common part of patterns that derive other attributes, ``given``, for a model that reads
+    other columns.
 
-    The nodes in front of the model are found by `operand_of`; what they computed is not read any more.
+    The nodes in front of the model are found by `operand_of`; what they computed is not read any
+    more.
     """
 
     results: ClassVar[Mapping[str, int]]
@@ -34,9 +46,13 @@ class _AfterColumns(EasyPatternOptimization):
         name = g.choice("model", *self.results)
         return getattr(g.op, name)(x, domain=DOMAIN, attributes=ANY, outputs=self.results[name])
 
-    def apply_pattern(self, g: PatternRewriter, model: str, read: tuple[Operand, list[str]], given: dict[str, Any]) -> Any:
+    def apply_pattern(
+        self, g: PatternRewriter, model: str, read: tuple[Operand, list[str]], given: dict[str, Any]
+    ) -> Any:
         operand, sources = read
-        return getattr(g.op, model)(operand.rewired(g, sources), domain=DOMAIN, outputs=self.results[model], **given)
+        return getattr(g.op, model)(
+            operand.rewired(g, sources), domain=DOMAIN, outputs=self.results[model], **given
+        )
 
 
 class Part(NamedTuple):
@@ -54,19 +70,27 @@ class Part(NamedTuple):
 
 
 class Operand(NamedTuple):
-    """The operand of a model: its parts, their number of columns, and the Concat that puts several parts together."""
+    """The operand of a model: its parts, their number of columns, and the Concat that puts several
+    parts together.
+    """
 
     parts: Sequence[Part]
     size: int
     concat: Node | None
 
     def rewired(self, g: PatternRewriter, sources: Sequence[str]) -> str:
-        """The operand with other parts, which have as many columns; the nodes are added to those that were created."""
+        """The operand with other parts, which have as many columns.
+
+        The nodes are added to those that were created.
+        """
         return sources[0] if self.concat is None else g.op.Concat(*sources, axis=1)
 
     def nodes(self, parts: Sequence[Part]) -> list[Node]:
         """The nodes of some parts, and the Concat."""
-        return [*[part.node for part in parts if part.node is not None], *([] if self.concat is None else [self.concat])]
+        return [
+            *[part.node for part in parts if part.node is not None],
+            *([] if self.concat is None else [self.concat]),
+        ]
 
 
 def is_ml(node: Node | None, *op_types: str) -> bool:
@@ -75,10 +99,12 @@ def is_ml(node: Node | None, *op_types: str) -> bool:
 
 
 def operand_of(g: GraphView, name: str, fits: Callable[[Node], bool]) -> Operand | None:
-    """The operand of a model, if a node computes it, or a part of it, that fits and that nothing else reads.
+    """The operand of a model, if a node computes it, or a part of it, that fits and that nothing
+    else reads.
 
     Returns:
-        Parts without a node where no such node computes them; ``None`` where that is so of all, or where the numbers of columns
+        Parts without a node where no such node computes them; ``None`` where that is so of all, or
+        where the numbers of columns
         are unknown.
     """
     node = g.node_before(name)
@@ -96,13 +122,21 @@ def operand_of(g: GraphView, name: str, fits: Callable[[Node], bool]) -> Operand
         fitting = maker if maker is not None and g.is_exclusive(each) and fits(maker) else None
         parts.append(Part(each, fitting, slice(place, place + columns)))
         place += columns
-    return Operand(parts, place, node if split else None) if any(part.node is not None for part in parts) else None
+    return (
+        Operand(parts, place, node if split else None)
+        if any(part.node is not None for part in parts)
+        else None
+    )
 
 
 def _columns(g: GraphView, name: str) -> Dim | None:
     """The number of columns of a matrix of 32-bit floats, ``None`` for another result."""
     info = g.info(name)
-    return info.shape[1] if info.dtype == TensorProto.FLOAT and info.shape is not None and len(info.shape) == 2 else None
+    return (
+        info.shape[1]
+        if info.dtype == TensorProto.FLOAT and info.shape is not None and len(info.shape) == 2
+        else None
+    )
 
 
 class Steps(NamedTuple):
@@ -127,7 +161,10 @@ class Steps(NamedTuple):
 
 
 def steps_above(g: GraphView, name: str) -> Steps:
-    """The last Scaler, Add, Mul or Sub with constants in front of each part of an operand; raises `Declined` without any."""
+    """The last Scaler, Add, Mul or Sub with constants in front of each part of an operand.
+
+    Raises `Declined` without any.
+    """
     operand = operand_of(g, name, lambda node: _step(g, node) is not None)
     if operand is None:
         raise Declined("there is no Scaler of a matrix, or it is read elsewhere")
@@ -143,12 +180,21 @@ def steps_above(g: GraphView, name: str) -> Steps:
 def _step(g: GraphView, node: Node) -> tuple[str, Array, Array] | None:
     """The operand of a step, its offsets and scales."""
     if is_ml(node, "Scaler"):
-        offset, scale = (np.array(node.attribute.get(each, []), np.float32) for each in ("offset", "scale"))
-        found = (node.input[0], offset, scale) if offset.shape == scale.shape and offset.size else None
+        offset, scale = (
+            np.array(node.attribute.get(each, []), np.float32) for each in ("offset", "scale")
+        )
+        found = (
+            (node.input[0], offset, scale) if offset.shape == scale.shape and offset.size else None
+        )
     else:
         found = _arithmetic(g, node)
     size = None if found is None else _columns(g, found[0])
-    if found is None or not isinstance(size, int) or not np.isfinite(found[1:]).all() or found[1].size not in (1, size):
+    if (
+        found is None
+        or not isinstance(size, int)
+        or not np.isfinite(found[1:]).all()
+        or found[1].size not in (1, size)
+    ):
         return None
     return found[0], np.broadcast_to(found[1], (size,)), np.broadcast_to(found[2], (size,))
 
@@ -165,11 +211,17 @@ def _arithmetic(g: GraphView, node: Node) -> tuple[str, Array, Array] | None:
     numbers = value.ravel()
     if node.op_type == "Mul":
         return node.input[0 if place else 1], np.zeros_like(numbers), numbers
-    return node.input[0 if place else 1], -numbers if node.op_type == "Add" else numbers, np.ones_like(numbers)
+    return (
+        node.input[0 if place else 1],
+        -numbers if node.op_type == "Add" else numbers,
+        np.ones_like(numbers),
+    )
 
 
 class Extraction(NamedTuple):
-    """The columns that a node takes of a tensor x of two axes, counted from the front, and how many columns x has."""
+    """The columns that a node takes of a tensor x of two axes, counted from the front, and how many
+    columns x has.
+    """
 
     node: Node
     x: str
@@ -178,10 +230,13 @@ class Extraction(NamedTuple):
 
 
 def extraction_of(g: GraphView, name: str, *, gathers: bool = False) -> Extraction | None:
-    """The ArrayFeatureExtractor (or Gather, with ``gathers``) with constant indices that takes a result from a matrix."""
+    """The ArrayFeatureExtractor (or Gather, with ``gathers``) with constant indices that takes a
+    result from a matrix.
+    """
     node = g.node_before(name)
     if node is None or not (
-        is_ml(node, "ArrayFeatureExtractor") or (gathers and is_op(node, "Gather") and axis_of(g, node) == 1)
+        is_ml(node, "ArrayFeatureExtractor")
+        or (gathers and is_op(node, "Gather") and axis_of(g, node) == 1)
     ):
         return None
     shape = g.try_infer_shape(node.input[0])
@@ -209,12 +264,15 @@ def numbers(values: Array) -> list[float]:
 
 
 def is_moderate(factors: Array) -> bool:
-    """Whether products with 32-bit floats overflow and vanish no sooner than those with weights that the factors are put in."""
+    """Whether products with 32-bit floats overflow and vanish no sooner than those with weights
+    that the factors are put in.
+    """
     return bool(((np.abs(factors) >= 2.0**-63) & (np.abs(factors) <= 2.0**63)).all())
 
 
 def shifted(weights: Array, intercepts: Array, found: Steps) -> tuple[Array, Array]:
-    """The coefficients, a row for each class, and intercepts of a linear model without the steps in front of it.
+    """The coefficients, a row for each class, and intercepts of a linear model without the steps in
+    front of it.
 
     Raises:
         Declined: when the new numbers lose digits.
@@ -230,9 +288,14 @@ def shifted(weights: Array, intercepts: Array, found: Steps) -> tuple[Array, Arr
 
 
 def is_a_sum(model: Node) -> bool:
-    """Whether a regressor adds numbers of 32 bits up, and gives the sum, or the mean of the trees, as it is."""
+    """Whether a regressor adds numbers of 32 bits up, and gives the sum, or the mean of the trees,
+    as it is.
+    """
     given = model.attribute
-    sums = given.get("aggregate_function", "SUM") in _SUMS and given.get("post_transform", "NONE") == "NONE"
+    sums = (
+        given.get("aggregate_function", "SUM") in _SUMS
+        and given.get("post_transform", "NONE") == "NONE"
+    )
     return sums and not any(key.endswith("as_tensor") for key in given)
 
 
@@ -246,7 +309,10 @@ def scaled_weights(model: Node, number: float) -> dict[str, list[float]]:
     keys = [key for key in _FACTORS.get((model.op_type, model.domain), ()) if key in given]
     if not keys or not is_a_sum(model) or not is_moderate(np.array(number)):
         raise Declined("the regressor is not a sum, or the factor is very large or small")
-    return {key: numbers(rounded(np.multiply(given[key], number), np.dtype(np.float32), summed=0)) for key in keys}
+    return {
+        key: numbers(rounded(np.multiply(given[key], number), np.dtype(np.float32), summed=0))
+        for key in keys
+    }
 
 
 def shifted_results(model: Node, values: Array) -> dict[str, list[float]]:
@@ -255,11 +321,21 @@ def shifted_results(model: Node, values: Array) -> dict[str, list[float]]:
     Raises:
         Declined: when it is not a sum, or the numbers do not fit.
     """
-    name, count = ("intercepts", "targets") if model.op_type == "LinearRegressor" else ("base_values", "n_targets")
+    name, count = (
+        ("intercepts", "targets")
+        if model.op_type == "LinearRegressor"
+        else ("base_values", "n_targets")
+    )
     targets = model.attribute.get(count, 1)
     before = np.array(model.attribute.get(name, np.zeros(targets)), np.float64)
     if not is_a_sum(model) or before.size != targets or values.size not in (1, targets):
         raise Declined("the regressor is not a sum, or there is not one number for each target")
     if is_ml(model, "TreeEnsembleRegressor") and not scores_every_target(model):
         raise Declined("a row may have no weight for a target")
-    return {name: numbers(rounded(before + values, np.dtype(np.float32), terms=(before, values.astype(np.float64))))}
+    return {
+        name: numbers(
+            rounded(
+                before + values, np.dtype(np.float32), terms=(before, values.astype(np.float64))
+            )
+        )
+    }

@@ -15,11 +15,15 @@ TREES: Final = {"TreeEnsembleClassifier": 2, "TreeEnsembleRegressor": 1}
 LOOSE: Final = ("BRANCH_LEQ", "BRANCH_GT")
 STRICT: Final = ("BRANCH_LT", "BRANCH_GTE")
 STUMP: Final = (
-    "nodes_treeids = [0, 0, 0], nodes_nodeids = [0, 1, 2], nodes_featureids = [1, 0, 0], nodes_truenodeids = [1, 0, 0], "
-    'nodes_falsenodeids = [2, 0, 0], nodes_modes = ["BRANCH_LEQ", "LEAF", "LEAF"], target_treeids = [0, 0], '
-    "target_nodeids = [1, 2], target_ids = [0, 0], target_weights = [3.0, 4.0], n_targets = 1"
+    "nodes_treeids = [0, 0, 0], nodes_nodeids = [0, 1, 2], nodes_featureids = [1, 0, 0],"
+    ' nodes_truenodeids = [1, 0, 0], nodes_falsenodeids = [2, 0, 0], nodes_modes = ["BRANCH_LEQ",'
+    ' "LEAF", "LEAF"], target_treeids = [0, 0], target_nodeids = [1, 2], target_ids = [0, 0],'
+    " target_weights = [3.0, 4.0], n_targets = 1"
 )
-"""One comparison of the second column with a number, for examples; the numbers, ``nodes_values``, are not among it."""
+"""One comparison of the second column with a number, for examples.
+
+The numbers, ``nodes_values``, are not among it.
+"""
 
 
 class Comparisons(NamedTuple):
@@ -29,7 +33,8 @@ class Comparisons(NamedTuple):
         inner: the places of the inner nodes among all nodes.
         columns: the column that each inner node compares.
         modes: how.
-        all_limits: the numbers of all nodes, leaves included, as 32-bit floats; finite for inner nodes.
+        all_limits: the numbers of all nodes, leaves included, as 32-bit floats; finite for inner
+            nodes.
     """
 
     inner: Array
@@ -44,7 +49,9 @@ def comparisons(node: Node, size: int) -> Comparisons:
     Raises:
         Declined: when one is neither < nor <=, > or >= of 32-bit floats.
     """
-    columns, modes = (np.array(node.attribute.get(f"nodes_{each}", [])) for each in ("featureids", "modes"))
+    columns, modes = (
+        np.array(node.attribute.get(f"nodes_{each}", [])) for each in ("featureids", "modes")
+    )
     limits = np.array(node.attribute.get("nodes_values", []), np.float32)
     if limits.shape == modes.shape == columns.shape:
         inner = np.flatnonzero(modes != "LEAF")
@@ -58,21 +65,33 @@ def decisions(found: Comparisons, values: Array) -> Array:
     """Whether each comparison is true of a number."""
     limits = found.all_limits[found.inner]
     ways = [values <= limits, values < limits, values > limits, values >= limits]
-    return np.select([found.modes == mode for mode in ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GT", "BRANCH_GTE")], ways)
+    return np.select(
+        [found.modes == mode for mode in ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GT", "BRANCH_GTE")],
+        ways,
+    )
 
 
 def scores_every_target(node: Node) -> bool:
-    """Whether each row has a weight for each target of an ensemble, as all leaves of some tree have one.
+    """Whether each row has a weight for each target of an ensemble, as all leaves of some tree have
+    one.
 
     onnxruntime leaves base values out where no leaf that a row reaches has a weight for the target.
     """
     given = node.attribute
-    places = zip(*(given.get(f"nodes_{each}", []) for each in ("treeids", "nodeids", "modes")), strict=True)
+    places = zip(
+        *(given.get(f"nodes_{each}", []) for each in ("treeids", "nodeids", "modes")), strict=True
+    )
     leaves: dict[int, set[int]] = {}
     for tree, place, mode in places:
         leaves.setdefault(tree, set()).update([place] if mode == "LEAF" else [])
     scored: dict[tuple[int, int], set[int]] = {}
-    for tree, target, place in zip(*(given.get(f"target_{each}", []) for each in ("treeids", "ids", "nodeids")), strict=True):
+    for tree, target, place in zip(
+        *(given.get(f"target_{each}", []) for each in ("treeids", "ids", "nodeids")), strict=True
+    ):
         scored.setdefault((tree, target), set()).add(place)
-    full = {target for (tree, target), found in scored.items() if leaves.get(tree) and leaves[tree] <= found}
+    full = {
+        target
+        for (tree, target), found in scored.items()
+        if leaves.get(tree) and leaves[tree] <= found
+    }
     return full >= set(range(given.get("n_targets", 1)))

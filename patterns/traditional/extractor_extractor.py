@@ -1,4 +1,13 @@
-from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    Constant,
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 from ._columns import DOMAIN, extraction_of
 
@@ -13,7 +22,9 @@ class ExtractorExtractorPattern(EasyPatternOptimization):
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, i: Constant, j: Constant) -> Symbol:
-        return g.op.ArrayFeatureExtractor(g.op.ArrayFeatureExtractor(x, i, domain=DOMAIN), j, domain=DOMAIN)
+        return g.op.ArrayFeatureExtractor(
+            g.op.ArrayFeatureExtractor(x, i, domain=DOMAIN), j, domain=DOMAIN
+        )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         first, second = (extraction_of(g, node.output[0]) for node in m.nodes)

@@ -37,7 +37,9 @@ class ExtractorsConcatPattern(PatternOptimization):
         taken = [each.node for run in runs if len(run) > 1 for each in run if each is not None]
         return MatchResult(self, [*taken, node], partial(self._joined, runs))
 
-    def _joined(self, runs: list[list[Extraction | None]], g: PatternRewriter, *nodes: Node) -> list[Node]:
+    def _joined(
+        self, runs: list[list[Extraction | None]], g: PatternRewriter, *nodes: Node
+    ) -> list[Node]:
         names, place = [], 0
         for run in runs:
             found = [each for each in run if each is not None]
@@ -52,7 +54,9 @@ class ExtractorsConcatPattern(PatternOptimization):
 
     _start = "agraph (float[a,4] x, float[a,2] z) => (float[a,5] y)"
     examples = Example.only(
-        f"{_start} <int64[1] i = {{3}}, int64[2] j = {{0, 2}}> {{ p = ai.onnx.ml.ArrayFeatureExtractor(x, i) "
-        "q = ai.onnx.ml.ArrayFeatureExtractor(x, j) y = Concat <axis = 1> (p, q, z) }",
-        "<int64[3] i = {3, 0, 2}> { p = ai.onnx.ml.ArrayFeatureExtractor(x, i) y = Concat <axis = 1> (p, z) }",
+        f"{_start} <int64[1] i = {{3}}, int64[2] j = {{0, 2}}> {{ "
+        "p = ai.onnx.ml.ArrayFeatureExtractor(x, i) q = ai.onnx.ml.ArrayFeatureExtractor(x, j) "
+        "y = Concat <axis = 1> (p, q, z) }",
+        "<int64[3] i = {3, 0, 2}> { p = ai.onnx.ml.ArrayFeatureExtractor(x, i) "
+        "y = Concat <axis = 1> (p, z) }",
     )

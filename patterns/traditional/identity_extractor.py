@@ -1,6 +1,15 @@
 import numpy as np
 
-from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    Constant,
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 from ._columns import DOMAIN, extraction_of
 
@@ -9,7 +18,8 @@ class IdentityExtractorPattern(EasyPatternOptimization):
     """ArrayFeatureExtractor(x, 0, 1, ..., n - 1) → x
 
     What: drops a node that takes every column in its place.
-    Why: it copies the matrix element by element; a ColumnTransformer often takes all columns, one after another.
+    Why: it copies the matrix element by element; a ColumnTransformer often takes all columns, one
+    after another.
     Refuses when:
     1. x is not a matrix of n columns.
     2. the places are not 0, 1, 2, ...
@@ -21,7 +31,8 @@ class IdentityExtractorPattern(EasyPatternOptimization):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         found = extraction_of(g, m.nodes[0].output[0])
         is_all = found is not None and np.array_equal(found.places, np.arange(found.size))
-        return is_all or self.none(m.nodes[0], msg="not all columns of a matrix in order")  # (1) (2)
+        # (1) (2)
+        return is_all or self.none(m.nodes[0], msg="not all columns of a matrix in order")
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
         return x

@@ -5,34 +5,52 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    ANY,
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
 
 from ._columns import DOMAIN, scaled_weights, shifted_results
 
 
 class _RegressorResult(EasyPatternOptimization):
-    """A regressor whose result one operator combines with ``c``; its attributes become ``given``."""
+    """A regressor whose result one operator combines with ``c``.
+
+    Its attributes become ``given``.
+    """
 
     exactness = "rounding"
     operators: ClassVar[Sequence[str]]
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, c: Symbol) -> Symbol:
         regressor = getattr(g.op, g.choice("operator", "TreeEnsembleRegressor", "LinearRegressor"))
-        return getattr(g.op, g.choice("by", *self.operators))(regressor(x, domain=DOMAIN, attributes=ANY), c)
+        return getattr(g.op, g.choice("by", *self.operators))(
+            regressor(x, domain=DOMAIN, attributes=ANY), c
+        )
 
-    def apply_pattern(self, g: PatternRewriter, x: str, operator: str, given: dict[str, Any]) -> str:
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, operator: str, given: dict[str, Any]
+    ) -> str:
         return str(getattr(g.op, operator)(x, domain=DOMAIN, **given))
 
 
 class RegressorAddPattern(_RegressorResult):
     """TreeEnsembleRegressor(x) + c → TreeEnsembleRegressor(x), and so for LinearRegressor
 
-    What: adds the number, one for all targets or one for each, to the base values or the intercepts.
+    What: adds the number, one for all targets or one for each, to the base values or the
+    intercepts.
     Why: measured 0.88 (1,000 rows) to 0.89 (one row) of the time of ten trees.
     Refuses when:
-    1. the other operand is not a constant number, or one for each target, or something else reads the result of the regressor.
-    2. the regressor transforms its result, does not sum the trees, has weights of 64 bits, or gives a row no weight for a
-       target, which is then 0 without the base value.
+    1. the other operand is not a constant number, or one for each target, or something else reads
+       the result of the regressor.
+    2. the regressor transforms its result, does not sum the trees, has weights of 64 bits, or gives
+       a row no weight for a target, which is then 0 without the base value.
     3. a new number leaves the range of 32-bit floats, or cancels numbers much larger than it.
     """
 
@@ -43,22 +61,31 @@ class RegressorAddPattern(_RegressorResult):
         values = g.get_computed_constant(m.c)
         if values is None or values.ndim > 2 or values.size != (values.shape or (1,))[-1]:  # (1)
             return self.none(node, msg="the summand is not constant, or differs from row to row")
-        return m.derive(given={**regressor.attribute, **shifted_results(regressor, values.ravel())})  # (1) (2) (3)
+        # (1) (2) (3)
+        return m.derive(given={**regressor.attribute, **shifted_results(regressor, values.ravel())})
 
-    _start, _form = "agraph (float[a,2] x) => (float[a,2] y)", "ai.onnx.ml.LinearRegressor <targets = 2, coefficients ="
+    _start, _form = (
+        "agraph (float[a,2] x) => (float[a,2] y)",
+        "ai.onnx.ml.LinearRegressor <targets = 2, coefficients =",
+    )
     examples = Example.only(
-        f"{_start} <float[2] c = {{2, 3}}> {{ t = {_form} [1.0, 2.0, 3.0, 4.0], intercepts = [5.0, 6.0]> (x) y = Add(t, c) }}",
+        f"{_start} <float[2] c = {{2, 3}}> {{ "
+        f"t = {_form} [1.0, 2.0, 3.0, 4.0], intercepts = [5.0, 6.0]> (x) y = Add(t, c) }}",
         f"{{ y = {_form} [1.0, 2.0, 3.0, 4.0], intercepts = [7.0, 9.0]> (x) }}",
     )
 
 
 class RegressorMulPattern(_RegressorResult):
-    """TreeEnsembleRegressor(x) · c → TreeEnsembleRegressor(x), and so for LinearRegressor and for Div
+    """TreeEnsembleRegressor(x) · c → TreeEnsembleRegressor(x), and so for LinearRegressor and for
+    Div
 
-    What: multiplies the weights of the leaves and the base values, or the coefficients and intercepts.
-    Why: measured 0.67 (1,000 rows) to 0.88 (one row) of the time of three regressors with a factor each.
+    What: multiplies the weights of the leaves and the base values, or the coefficients and
+    intercepts.
+    Why: measured 0.67 (1,000 rows) to 0.88 (one row) of the time of three regressors with a factor
+    each.
     Refuses when:
-    1. the other operand is not one constant number, or something else reads the result of the regressor.
+    1. the other operand is not one constant number, or something else reads the result of the
+       regressor.
     2. the regressor transforms its result, does not sum the trees, or has weights of 64 bits.
     3. a new number leaves the range of 32-bit floats.
     """
@@ -71,10 +98,15 @@ class RegressorMulPattern(_RegressorResult):
         if number is None or (g.info(m.c).rank or 0) > 2:  # (1)
             return self.none(node, msg="the factor is not one constant number")
         factor = float(number) if m.by == "Mul" else 1 / float(number or np.inf)
-        return m.derive(given={**regressor.attribute, **scaled_weights(regressor, factor)})  # (2) (3)
+        # (2) (3)
+        return m.derive(given={**regressor.attribute, **scaled_weights(regressor, factor)})
 
-    _start, _form = "agraph (float[a,2] x) => (float[a,2] y)", "ai.onnx.ml.LinearRegressor <targets = 2, coefficients ="
+    _start, _form = (
+        "agraph (float[a,2] x) => (float[a,2] y)",
+        "ai.onnx.ml.LinearRegressor <targets = 2, coefficients =",
+    )
     examples = Example.only(
-        f"{_start} <float c = {{2}}> {{ t = {_form} [1.0, 2.0, 3.0, 4.0], intercepts = [5.0, 6.0]> (x) y = Mul(t, c) }}",
+        f"{_start} <float c = {{2}}> {{ t = {_form} [1.0, 2.0, 3.0, 4.0], intercepts = [5.0, "
+        "6.0]> (x) y = Mul(t, c) }",
         f"{{ y = {_form} [2.0, 4.0, 6.0, 8.0], intercepts = [10.0, 12.0]> (x) }}",
     )

@@ -15,8 +15,10 @@ class ScalerGemmPattern(PatternOptimization):
     Why: measured 0.69 (1,000 rows) to 0.82 (one row) of the time of a perceptron with two layers.
     Refuses when:
     1. the operand is not a matrix of 32-bit floats, or something else reads the scaled one.
-    2. weight or bias are not stored constants that nothing else reads, with a number for each column, or attributes scale.
-    3. a new number leaves the range of 32-bit floats, or the bias cancels offsets much larger than it.
+    2. weight or bias are not stored constants that nothing else reads, with a number for each
+       column, or attributes scale.
+    3. a new number leaves the range of 32-bit floats, or the bias cancels offsets much larger than
+       it.
     """
 
     anchors = ("Gemm",)
@@ -25,21 +27,40 @@ class ScalerGemmPattern(PatternOptimization):
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         found = steps_above(g, node.input[0])  # (1)
-        scales = any(node.get_attribute(name) != 1 for name in ("alpha", "beta")) or node.get_attribute("transA")
-        if scales or not all(g.is_stored(name) and g.is_exclusive(name) for name in filter(None, node.input[1:])):  # (2)
+        scales = any(
+            node.get_attribute(name) != 1 for name in ("alpha", "beta")
+        ) or node.get_attribute("transA")
+        # (2)
+        if scales or not all(
+            g.is_stored(name) and g.is_exclusive(name) for name in filter(None, node.input[1:])
+        ):
             return self.none(node, msg="the weights are not constants of their own, or are scaled")
         weight = doubles(g, node.input[1])
         rows = weight if node.get_attribute("transB") else weight.T
         bias = doubles(g, node.input[2] if len(node.input) > 2 else "")
-        if rows.shape[1] != found.scale.size or bias.shape not in ((), (1,), rows.shape[:1], (1, rows.shape[0])):  # (2)
+        # (2)
+        if rows.shape[1] != found.scale.size or bias.shape not in (
+            (),
+            (1,),
+            rows.shape[:1],
+            (1, rows.shape[0]),
+        ):
             return self.none(node, msg="there is not a number for each column")
         new = shifted(rows, np.broadcast_to(bias.ravel(), rows.shape[:1]), found)  # (3)
         return MatchResult(self, [*found.nodes, node], partial(self._merge, found, *new))
 
-    def _merge(self, found: Steps, rows: Array, bias: Array, g: PatternRewriter, *nodes: Node) -> list[Node]:
+    def _merge(
+        self, found: Steps, rows: Array, bias: Array, g: PatternRewriter, *nodes: Node
+    ) -> list[Node]:
         node = nodes[-1]
-        weight = g.make_initializer("", rows if node.get_attribute("transB") else rows.T, source=node.input[1])
-        inputs = [found.operand.rewired(g, found.sources), weight, g.make_initializer("", bias, source="bias")]
+        weight = g.make_initializer(
+            "", rows if node.get_attribute("transB") else rows.T, source=node.input[1]
+        )
+        inputs = [
+            found.operand.rewired(g, found.sources),
+            weight,
+            g.make_initializer("", bias, source="bias"),
+        ]
         return [*g.created, g.make_node("Gemm", inputs, node.output, **node.attribute)]
 
     _start = "agraph (float[a,2] x) => (float[a,2] y) <float[2,2] w ="

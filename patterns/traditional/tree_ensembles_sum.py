@@ -14,14 +14,19 @@ _LISTS: Final = ("nodes_", "target_")
 
 
 class TreeEnsemblesSumPattern(PatternOptimization):
-    """TreeEnsembleRegressor(x) + TreeEnsembleRegressor(x) → TreeEnsembleRegressor(x), and so for Sum and Mean
+    """TreeEnsembleRegressor(x) + TreeEnsembleRegressor(x) → TreeEnsembleRegressor(x), and so for
+    Sum and Mean
 
-    What: puts the trees of both into one ensemble. Of a Sum, other operands stay; the weights of a Mean are divided.
-    Why: measured 0.80 (1,000 rows, 4 or 10 single trees) to 1.00 (100 trees each), 0.55 to 0.87 for one row.
+    What: puts the trees of both into one ensemble. Of a Sum, other operands stay; the weights of a
+    Mean are divided.
+    Why: measured 0.80 (1,000 rows, 4 or 10 single trees) to 1.00 (100 trees each), 0.55 to 0.87 for
+    one row.
     Refuses when:
-    1. fewer than two operands, or of a Mean not all, are ensembles of one matrix and as many targets that nothing else reads.
-    2. an ensemble transforms its result, does not sum the trees, has weights of 64 bits, other lists than another one, or
-       trees below 0; or it has base values and gives a row no weight for a target, which is then 0.
+    1. fewer than two operands, or of a Mean not all, are ensembles of one matrix and as many
+       targets that nothing else reads.
+    2. an ensemble transforms its result, does not sum the trees, has weights of 64 bits, other
+       lists than another one, or trees below 0; or it has base values and gives a row no weight for
+       a target, which is then 0.
     3. a new weight leaves the range of 32-bit floats.
     """
 
@@ -44,53 +49,95 @@ class TreeEnsemblesSumPattern(PatternOptimization):
         made = {tree.output[0] for tree in trees}
         joined = g.op.TreeEnsembleRegressor(trees[0].input[0], domain=DOMAIN, **given)
         rest = [name for name in node.input if name not in made]
-        whole = g.op.Sum(joined, *rest) if len(rest) > 1 else g.op.Add(joined, *rest) if rest else joined
+        whole = (
+            g.op.Sum(joined, *rest)
+            if len(rest) > 1
+            else g.op.Add(joined, *rest)
+            if rest
+            else joined
+        )
         return [*g.created, g.make_node("Identity", [whole], node.output)]
 
-    _start, _regressor = "agraph (float[a,2] x) => (float[a,1] y) {", "ai.onnx.ml.TreeEnsembleRegressor"
+    _start, _regressor = (
+        "agraph (float[a,2] x) => (float[a,1] y) {",
+        "ai.onnx.ml.TreeEnsembleRegressor",
+    )
     _both = (
-        "nodes_treeids = [0, 0, 0, 1, 1, 1], nodes_nodeids = [0, 1, 2, 0, 1, 2], nodes_featureids = [1, 0, 0, 1, 0, 0], "
-        "nodes_truenodeids = [1, 0, 0, 1, 0, 0], nodes_falsenodeids = [2, 0, 0, 2, 0, 0], "
-        'nodes_modes = ["BRANCH_LEQ", "LEAF", "LEAF", "BRANCH_LEQ", "LEAF", "LEAF"], target_treeids = [0, 0, 1, 1], '
-        "target_nodeids = [1, 2, 1, 2], target_ids = [0, 0, 0, 0], target_weights = [3.0, 4.0, 3.0, 4.0], n_targets = 1"
+        "nodes_treeids = [0, 0, 0, 1, 1, 1], nodes_nodeids = [0, 1, 2, 0, 1, 2], nodes_featureids ="
+        " [1, 0, 0, 1, 0, 0], nodes_truenodeids = [1, 0, 0, 1, 0, 0], nodes_falsenodeids = [2, 0,"
+        ' 0, 2, 0, 0], nodes_modes = ["BRANCH_LEQ", "LEAF", "LEAF", "BRANCH_LEQ", "LEAF", "LEAF"],'
+        " target_treeids = [0, 0, 1, 1], target_nodeids = [1, 2, 1, 2], target_ids = [0, 0, 0, 0],"
+        " target_weights = [3.0, 4.0, 3.0, 4.0], n_targets = 1"
     )
     examples = Example.only(
         f"{_start} p = {_regressor} <{STUMP}, nodes_values = [0.5, 0.0, 0.0]> (x) "
         f"q = {_regressor} <{STUMP}, nodes_values = [0.75, 0.0, 0.0]> (x) y = Add(p, q) }}",
-        f"{_start} y = {_regressor} <{_both}, nodes_values = [0.5, 0.0, 0.0, 0.75, 0.0, 0.0]> (x) }}",
+        f"{_start} y = {_regressor} <{_both}, nodes_values = [0.5, 0.0, 0.0, 0.75, 0.0, 0.0]> (x) "
+        "}",
     )
 
 
 def _key(tree: Node) -> tuple[Any, ...]:
     """Equal for ensembles whose trees fit into one."""
-    return tree.input[0], tree.attribute.get("n_targets"), frozenset(name for name in tree.attribute if name.startswith(_LISTS))
+    return (
+        tree.input[0],
+        tree.attribute.get("n_targets"),
+        frozenset(name for name in tree.attribute if name.startswith(_LISTS)),
+    )
 
 
 def _fits(g: GraphView, tree: Node) -> bool:
     """Whether a node is an ensemble that sums well-formed lists of trees of a matrix."""
-    if not is_ml(tree, "TreeEnsembleRegressor") or not is_a_sum(tree) or g.info(tree.input[0]).rank != 2:
+    if (
+        not is_ml(tree, "TreeEnsembleRegressor")
+        or not is_a_sum(tree)
+        or g.info(tree.input[0]).rank != 2
+    ):
         return False
     given, targets = tree.attribute, tree.attribute.get("n_targets")
-    sizes = {prefix: {len(given[name]) for name in given if name.startswith(prefix)} for prefix in _LISTS}
-    full = all(len(each) == 1 for each in sizes.values()) and "nodes_treeids" in given and "target_treeids" in given
+    sizes = {
+        prefix: {len(given[name]) for name in given if name.startswith(prefix)} for prefix in _LISTS
+    }
+    full = (
+        all(len(each) == 1 for each in sizes.values())
+        and "nodes_treeids" in given
+        and "target_treeids" in given
+    )
     base = given.get("base_values", [])
     fits = full and given.get("aggregate_function", "SUM") == "SUM" and len(base) in (0, targets)
     return fits and min(given["nodes_treeids"]) >= 0 and (not base or scores_every_target(tree))
 
 
 def _together(trees: Sequence[Node], parts: int) -> dict[str, Any]:
-    """The attributes of all trees in one ensemble, the weights divided by a number; raises `Declined` if they lose digits."""
-    given: dict[str, Any] = {name: value for name, value in trees[0].attribute.items() if not name.startswith(_LISTS)}
+    """The attributes of all trees in one ensemble, the weights divided by a number.
+
+    Raises `Declined` if they lose digits.
+    """
+    given: dict[str, Any] = {
+        name: value for name, value in trees[0].attribute.items() if not name.startswith(_LISTS)
+    }
     first = 0
     for tree in trees:
         for name, values in tree.attribute.items():
             if name.startswith(_LISTS):
-                moved = [value + first for value in values] if name.endswith("treeids") else list(values)
+                moved = (
+                    [value + first for value in values]
+                    if name.endswith("treeids")
+                    else list(values)
+                )
                 given[name] = [*given.get(name, []), *moved]
         first += max(tree.attribute["nodes_treeids"]) + 1
     weights = np.array(given["target_weights"], np.float64) / parts
-    bases = np.array([tree.attribute["base_values"] for tree in trees if tree.attribute.get("base_values")], np.float64) / parts
+    bases = (
+        np.array(
+            [tree.attribute["base_values"] for tree in trees if tree.attribute.get("base_values")],
+            np.float64,
+        )
+        / parts
+    )
     given["target_weights"] = numbers(rounded(weights, np.dtype(np.float32), summed=0))
     if bases.size:
-        given["base_values"] = numbers(rounded(bases.sum(0), np.dtype(np.float32), terms=list(bases)))
+        given["base_values"] = numbers(
+            rounded(bases.sum(0), np.dtype(np.float32), terms=list(bases))
+        )
     return given

@@ -1,4 +1,6 @@
-"""From file to file: a written model is whole, and weights are neither held nor read more than once."""
+"""From file to file: a written model is whole, and weights are neither held nor read more than
+once.
+"""
 
 import shutil
 from pathlib import Path
@@ -26,12 +28,17 @@ FEEDS = {"x": np.linspace(-1, 1, 3 * SIDE, dtype=np.float32).reshape(3, SIDE)}
 def model(folder: Path, text: str = "", name: str = "model.onnx") -> Path:
     """Products with weights as torch's exporter writes them, the weights in a file of their own."""
     folder.mkdir(exist_ok=True, parents=True)
-    text = text or "a = Transpose(w) b = MatMul(x, a) c = Relu(b) d = Transpose(v) e = MatMul(c, d) y = Add(e, u)"
+    layers = "a = Transpose(w) b = MatMul(x, a) c = Relu(b) d = Transpose(v) e = MatMul(c, d)"
+    text = text or f"{layers} y = Add(e, u)"
     proto = parse(f"agraph (float[N,{SIDE}] x) => (float[N,{SIDE}] y) {{ {text} }}")
     random = np.random.default_rng(0)
     for weight, shape in (("w", (SIDE, SIDE)), ("v", (SIDE, SIDE)), ("u", (SIDE,))):
-        proto.graph.initializer.append(numpy_helper.from_array(random.standard_normal(shape).astype(np.float32), weight))
-    onnx.save(proto, folder / name, save_as_external_data=True, location="weights.bin", size_threshold=0)
+        proto.graph.initializer.append(
+            numpy_helper.from_array(random.standard_normal(shape).astype(np.float32), weight)
+        )
+    onnx.save(
+        proto, folder / name, save_as_external_data=True, location="weights.bin", size_threshold=0
+    )
     return folder / name
 
 
@@ -47,7 +54,9 @@ def _all_views(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fold, "EXTERNAL_LIMIT", 1024)
 
 
-def test_weights_are_moved_without_being_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_are_moved_without_being_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source = model(tmp_path / "in")
     expected = results(source)
     reports: list[OptimizationReport] = []
@@ -63,15 +72,19 @@ def test_weights_are_moved_without_being_held(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize("growth", [None, 0, "0%"])
 def test_no_limit_of_growth_keeps_a_moved_weight(tmp_path: Path, growth: Any) -> None:
-    written = optimize_file(model(tmp_path / "in"), tmp_path / "out.onnx", max_growth=growth, verify=False)
+    written = optimize_file(
+        model(tmp_path / "in"), tmp_path / "out.onnx", max_growth=growth, verify=False
+    )
     assert "Transpose" not in types(read_proto(written[-1]))
 
 
 def test_views_of_several_kinds_are_written(tmp_path: Path) -> None:
     text = f"""
-      h = Constant <value = float[1] {{0.5}}> () s = Constant <value_ints = [{SIDE // 2}, 2, {SIDE}]> ()
+      h = Constant <value = float[1] {{0.5}}> ()
+        s = Constant <value_ints = [{SIDE // 2}, 2, {SIDE}]> ()
       t = Constant <value_ints = [{SIDE}, {SIDE}]> ()
-      a = Transpose(w) b = Mul(a, h) c0, c1 = Split <axis = 0, num_outputs = 2> (v) c = Concat <axis = 0> (c1, c0)
+      a = Transpose(w) b = Mul(a, h) c0, c1 = Split <axis = 0, num_outputs = 2> (v)
+        c = Concat <axis = 0> (c1, c0)
       r = Reshape(c, s) q = Transpose <perm = [1, 0, 2]> (r) p = Reshape(q, t)
       d = MatMul(x, b) e = MatMul(d, p) y = Add(e, u)
     """
@@ -82,8 +95,13 @@ def test_views_of_several_kinds_are_written(tmp_path: Path) -> None:
 
 
 def test_equal_weights_are_found_wherever_they_are(tmp_path: Path) -> None:
-    """Two tensors with the same bytes at different places, and a transposition that gives the bytes of a third one."""
-    path = model(tmp_path / "in", "a = Transpose(w) b = MatMul(x, a) c = MatMul(b, k) d = MatMul(c, l) y = Add(d, u)")
+    """Two tensors with the same bytes at different places, and a transposition that gives the bytes
+    of a third one.
+    """
+    path = model(
+        tmp_path / "in",
+        "a = Transpose(w) b = MatMul(x, a) c = MatMul(b, k) d = MatMul(c, l) y = Add(d, u)",
+    )
     proto = onnx.load(path)
     w = numpy_helper.to_array(proto.graph.initializer[0])
     for name, array in (("k", w.T.copy()), ("l", w.T.copy())):
@@ -98,7 +116,10 @@ def test_equal_weights_are_found_wherever_they_are(tmp_path: Path) -> None:
 def test_shared_weights_are_named(tmp_path: Path) -> None:
     source = model(tmp_path, "a = MatMul(x, w) b = Transpose(v) c = MatMul(a, b) y = Add(c, u)")
     written = optimize_file(source, tmp_path / "out.onnx", share_weights=True)
-    assert written == [tmp_path / "out.onnx.data", tmp_path / "out.onnx"], "what was transposed is not there as it is"
+    assert written == [
+        tmp_path / "out.onnx.data",
+        tmp_path / "out.onnx",
+    ], "what was transposed is not there as it is"
     assert shared_files(read_proto(written[-1])) == ["weights.bin"]
     assert (tmp_path / "out.onnx.data").stat().st_size == 4 * SIDE * SIDE
     again = optimize_file(written[-1], tmp_path / "again.onnx")
@@ -115,7 +136,9 @@ def test_in_place(tmp_path: Path) -> None:
     assert (tmp_path / "weights.bin").read_bytes() == weights, "other models may need it"
     (tmp_path / "weights.bin").unlink()
     np.testing.assert_allclose(results(source), expected, rtol=1e-5)
-    assert optimize_file(source, source)[0] == tmp_path / "model.onnx.1.data", "the file in use is never overwritten"
+    assert optimize_file(source, source)[0] == tmp_path / "model.onnx.1.data", (
+        "the file in use is never overwritten"
+    )
     np.testing.assert_allclose(results(source), expected, rtol=1e-5)
 
 
@@ -123,7 +146,10 @@ def test_a_model_that_came_in_one_file_stays_in_one(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     onnx.save(onnx.load(model(tmp_path / "in")), path)
     assert optimize_file(path, tmp_path / "out.onnx") == [tmp_path / "out.onnx"]
-    assert optimize_file(path, tmp_path / "e.onnx", external_data=True) == [tmp_path / "e.onnx.data", tmp_path / "e.onnx"]
+    assert optimize_file(path, tmp_path / "e.onnx", external_data=True) == [
+        tmp_path / "e.onnx.data",
+        tmp_path / "e.onnx",
+    ]
 
 
 def test_nothing_is_written_when_the_result_is_wrong(tmp_path: Path) -> None:
@@ -151,7 +177,9 @@ def test_a_source_that_is_damaged_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_the_old_name_of_save_warns_and_saves(tmp_path: Path) -> None:
-    with pytest.warns(DeprecationWarning, match=r"xoptim\.save_proto goes with version 2: use xoptim\.save$") as caught:
+    with pytest.warns(
+        DeprecationWarning, match=r"xoptim\.save_proto goes with version 2: use xoptim\.save$"
+    ) as caught:
         written = xoptim.save_proto(onnx.load(model(tmp_path / "in")), tmp_path / "m.onnx")
     assert written == [tmp_path / "m.onnx"]
     assert caught[0].filename == __file__, "the caller is warned"

@@ -10,14 +10,24 @@ import pytest
 
 from tests.dialects.rules import HEADER, PRODUCT, RELU, SQUARE, pair
 from tests.support import parse, run, same_results, types
-from xoptim import Example, PatternOptimization, database, optimize, parse_rules, read_rules, rewrite_rule, select
+from xoptim import (
+    Example,
+    PatternOptimization,
+    database,
+    optimize,
+    parse_rules,
+    read_rules,
+    rewrite_rule,
+    select,
+)
 from xoptim.api.rules import SubgraphRewriter, register_rewrite
 from xoptim.catalogue.discovery import patterns_of
 from xoptim.facts.errors import TextRuleError
 from xoptim.testing import check_example, check_near_misses
 
 RULES = Path(__file__).parents[2] / "examples" / "rules"
-POWERS = """agraph (float[n] x) => (float[n] z) <float two = {2}, float three = {3}> { y = Pow(x, two) z = Pow(y, three) }"""
+POWERS = """agraph (float[n] x) => (float[n] z) <float two = {2}, float
+  three = {3}> { y = Pow(x, two) z = Pow(y, three) }"""
 CUBE = "f (x) => (y) { three = Constant <value_float = 3.0> ()  y = Pow (x, three) }"
 CUBED = "f (x) => (y) { t = Mul (x, x)  y = Mul (t, x) }"
 
@@ -36,7 +46,10 @@ def _database() -> Iterator[None]:
 
 def test_files(tmp_path: Path) -> None:
     first, second = tmp_path / "a.onnxtxt", tmp_path / "b.onnxtxt"
-    first.write_text(pair("match (x) => (y) { y = Abs (x) }") + pair("match (x) => (y) { y = Sin (x) }").replace('"R"', '"S"'))
+    first.write_text(
+        pair("match (x) => (y) { y = Abs (x) }")
+        + pair("match (x) => (y) { y = Sin (x) }").replace('"R"', '"S"')
+    )
     second.write_text(pair("match (x) => (y) { y = Cos (x) }").replace('"R"', '"A"'))
     rules = read_rules(first, str(second))
     assert [(cls.name(), cls.priority) for cls in rules] == [("R", 0), ("S", 1), ("A", 2)]
@@ -55,7 +68,11 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     binary = tmp_path / "model.onnx"
     binary.write_bytes(b"\x08\xff\xfe")
     missing, folder = tmp_path / "none.onnxtxt", tmp_path
-    for path, what in ((missing, "No such file"), (folder, "Is a directory"), (binary, "not a text in UTF-8")):
+    for path, what in (
+        (missing, "No such file"),
+        (folder, "Is a directory"),
+        (binary, "not a text in UTF-8"),
+    ):
         with pytest.raises(TextRuleError) as caught:
             read_rules(path)
         assert str(caught.value).startswith(f"{path}: the rules cannot be read: ")
@@ -70,14 +87,20 @@ GEMM = "agraph (float[m,4] x, float[4,3] w, float[3] b) => (float[m,3] y) "
 PLAIN = Example(GEMM + "{ y = Gemm(x, w, b) }", GEMM + "{ t = MatMul(x, w) y = Add(t, b) }")
 SCALED = Example(
     GEMM + "{ y = Gemm <alpha = 0.5, beta = 3.0> (x, w, b) }",
-    GEMM + "<float h = {0.5}, float k = {3}> { s = MatMul(x, w) t = Mul(s, h) u = Mul(b, k) y = Add(t, u) }",
+    GEMM
+    + "<float h = {0.5}, float k = {3}> { s = MatMul(x, w) t = Mul(s, h) u = Mul(b, k) y = Add(t,"
+    " u) }",
 )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "name", "example"),
-    [("square", "SquareToMul", SQUARES), ("addmm", "UnpackAddmmPlain", PLAIN), ("addmm", "UnpackAddmm", SCALED)],
+    [
+        ("square", "SquareToMul", SQUARES),
+        ("addmm", "UnpackAddmmPlain", PLAIN),
+        ("addmm", "UnpackAddmm", SCALED),
+    ],
 )
 def test_the_examples_are_proved(file: str, name: str, example: Example) -> None:
     rules = {cls.name(): cls for cls in read_rules(RULES / f"{file}.onnxtxt")}
@@ -93,7 +116,11 @@ def test_a_registered_rule_runs_by_default() -> None:
     model = parse("agraph (float[n] x) => (float[n] y) { y = Sinh(x) }")
     assert types(optimize(model)) == ["Sinh"]
     made = register_rewrite(
-        "f (x) => (y) { y = Sinh (x) }", "f (x) => (y) { y = Asinh (x) }", name="Silly", exactness="approximate", tags=["odd"]
+        "f (x) => (y) { y = Sinh (x) }",
+        "f (x) => (y) { y = Asinh (x) }",
+        name="Silly",
+        exactness="approximate",
+        tags=["odd"],
     )
     assert (made.name(), made.exactness, made.tags) == ("Silly", "approximate", ("odd",))
     assert types(optimize(model)) == ["Asinh"]
@@ -101,7 +128,9 @@ def test_a_registered_rule_runs_by_default() -> None:
     assert types(optimize(model, patterns="odd")) == ["Asinh"]
     assert types(optimize(model, patterns="TransposeTranspose")) == ["Sinh"]
     with pytest.raises(ValueError, match="'Silly' is taken"):
-        register_rewrite("f (x) => (y) { y = Cosh (x) }", "f (x) => (y) { y = Acosh (x) }", name="Silly")
+        register_rewrite(
+            "f (x) => (y) { y = Cosh (x) }", "f (x) => (y) { y = Acosh (x) }", name="Silly"
+        )
     database().unregister("Silly")
     assert types(optimize(model)) == ["Sinh"]
 
@@ -115,9 +144,14 @@ def test_names_that_are_made_up() -> None:
 
 
 def test_functions() -> None:
-    """A pair of protobufs says the same; names of operands and results correspond by their places."""
+    """A pair of protobufs says the same.
+
+    Names of operands and results correspond by their places.
+    """
     match = onnx.parser.parse_function('<opset_import: ["" : 18]>' + CUBE)
-    replace = onnx.parser.parse_function('<opset_import: ["" : 18]> g (a) => (b) { t = Mul (a, a)  b = Mul (t, a) }')
+    replace = onnx.parser.parse_function(
+        '<opset_import: ["" : 18]> g (a) => (b) { t = Mul (a, a)  b = Mul (t, a) }'
+    )
     cls = rewrite_rule(match, replace, name="Cube", priority=4, examples=[Example(POWERS, POWERS)])
     assert (cls.name(), cls.priority, cls.arrow()) == ("Cube", 4, "Pow(x, 3) → Mul(Mul(a, a), a)")
     assert cls.examples == (Example(POWERS, POWERS),)
@@ -130,7 +164,10 @@ def test_functions() -> None:
 
 
 def test_texts_of_functions() -> None:
-    for text, where in (("", "pattern:1:1: one function is expected here, 0"), (RELU + "\n" + RELU, "pattern:2:1: one")):
+    for text, where in (
+        ("", "pattern:1:1: one function is expected here, 0"),
+        (RELU + "\n" + RELU, "pattern:2:1: one"),
+    ):
         with pytest.raises(TextRuleError, match=f"^{where}"):
             rewrite_rule(text, PRODUCT)
     with pytest.raises(TextRuleError, match=r"^replacement:2:4: "):
@@ -138,7 +175,12 @@ def test_texts_of_functions() -> None:
     with pytest.raises(TextRuleError, match=r"^pattern:1:1: unknown setting 'prio'"):
         rewrite_rule(RELU, PRODUCT, prio=1)
     assert rewrite_rule(HEADER + RELU, PRODUCT).name() == "R"
-    stated = rewrite_rule("f (x) => (y) { s = rule.settings <priority = 3> () y = Abs (x) }", PRODUCT, priority=2, max_opset=20)
+    stated = rewrite_rule(
+        "f (x) => (y) { s = rule.settings <priority = 3> () y = Abs (x) }",
+        PRODUCT,
+        priority=2,
+        max_opset=20,
+    )
     assert (stated.priority, stated.max_opset) == (3, 20)
     assert parse_rules(pair("match (x) => (y) { y = Abs (x) }"))[0].name() == "R"
 
@@ -147,7 +189,10 @@ def test_rules_of_a_pack() -> None:
     """A rule at the top of a module is found as the patterns there are."""
     module = ModuleType("pack")
     vars(module).update(match=SQUARE, replace=PRODUCT)
-    exec("from xoptim import rewrite_rule\nrule = rewrite_rule(match, replace, name='Packed')", vars(module))
+    exec(
+        "from xoptim import rewrite_rule\nrule = rewrite_rule(match, replace, name='Packed')",
+        vars(module),
+    )
     assert [cls.name() for cls in patterns_of(module)] == ["Packed"]
 
 
@@ -159,7 +204,9 @@ def test_a_rewriter_does_nothing_else() -> None:
     body = "{ a = Neg(w) b = Relu(x) c = Relu(x) d = Add(b, c) y = Add(d, a) }"
     model = parse(f"agraph (float[2] x) => (float[2] y) <float[2] w = {{1, 2}}> {body}")
     assert types(rewriter.run(model)) == types(model)
-    first = rewriter.register_rewrite(RELU, "f (x) => (y) { y = Abs (x) }", phase="target", priority=9)
+    first = rewriter.register_rewrite(
+        RELU, "f (x) => (y) { y = Abs (x) }", phase="target", priority=9
+    )
     assert rewriter.patterns == [first]
     rewriter.patterns.clear()
     given = model.SerializeToString()
@@ -172,15 +219,24 @@ def test_a_rewriter_does_nothing_else() -> None:
 def test_a_rewriter_keeps_the_order_of_registration() -> None:
     """Whatever names, phases and priorities say."""
     model = parse("agraph (float[2] x) => (float[2] y) { y = Sin(x) }")
-    rules = [("Z", "Sin", "Cos", "target"), ("B", "Sin", "Tan", "canonicalize"), ("A", "Cos", "Exp", "specialize")]
+    rules = [
+        ("Z", "Sin", "Cos", "target"),
+        ("B", "Sin", "Tan", "canonicalize"),
+        ("A", "Cos", "Exp", "specialize"),
+    ]
     rewriter = SubgraphRewriter()
     for name, given, made, phase in rules:
         rewriter.register_rewrite(
-            f"f (x) => (y) {{ y = {given} (x) }}", f"f (x) => (y) {{ y = {made} (x) }}", name=name, phase=phase
+            f"f (x) => (y) {{ y = {given} (x) }}",
+            f"f (x) => (y) {{ y = {made} (x) }}",
+            name=name,
+            phase=phase,
         )
     assert [cls.name() for cls in rewriter.patterns] == ["Z", "B", "A"]
     applied: list[str] = []
-    after = rewriter.run(model, on_event=lambda e: applied.append(e.pattern) if e.kind == "applied" else None)
+    after = rewriter.run(
+        model, on_event=lambda e: applied.append(e.pattern) if e.kind == "applied" else None
+    )
     assert types(after) == ["Exp"]
     assert applied == ["Z", "A"]
     with pytest.raises(ValueError, match="'A' is taken"):
@@ -189,9 +245,14 @@ def test_a_rewriter_keeps_the_order_of_registration() -> None:
 
 def test_a_rule_is_done_before_the_next_one_begins() -> None:
     rewriter = SubgraphRewriter()
-    rewriter.register_rewrite("f (x) => (y) { t = Exp (x) y = Exp (t) }", "f (x) => (y) { y = Exp (x) }")
+    rewriter.register_rewrite(
+        "f (x) => (y) { t = Exp (x) y = Exp (t) }", "f (x) => (y) { y = Exp (x) }"
+    )
     rewriter.register_rewrite("f (x) => (y) { y = Exp (x) }", "f (x) => (y) { y = Cos (x) }")
-    model = parse("agraph (float[2] x) => (float[2] y) { a = Exp(x) b = Exp(a) c = Exp(b) d = Exp(c) y = Exp(d) }")
+    model = parse(
+        "agraph (float[2] x) => (float[2] y) { a = Exp(x) b = Exp(a) c = Exp(b) d = Exp(c) "
+        "y = Exp(d) }"
+    )
     assert types(rewriter.run(model)) == ["Cos"]
 
 

@@ -18,7 +18,8 @@ if verb == "broken":
     sys.exit(2)
 status = {"different": "different", "doubtful": "not validated"}.get(verb, "equal")
 if verb != "silent":
-    reports = [{"status": status, "reason": "" if status == "equal" else "because", "largest": None}]
+    reports = [{"status": status, "reason": "" if status == "equal" else "because",
+      "largest": None}]
     sizes = dict(nodes_before=3, nodes_after=1, bytes_before=300, bytes_after=100)
     print(json.dumps({**sizes, "validation": reports}))
 if verb == "different":
@@ -42,9 +43,15 @@ def write(folder: Path, **models: str) -> Path:
 
 def runs(folder: Path) -> dict[str, int]:
     """How often the command ran each model."""
-    return {path.stem: len(path.read_text().splitlines()) for path in sorted(folder.rglob("*.runs"))}
+    return {
+        path.stem: len(path.read_text().splitlines()) for path in sorted(folder.rglob("*.runs"))
+    }
 
 
 def files(folder: Path) -> set[str]:
     """The files in a folder, the lock excepted."""
-    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file() and path.name != "lock"}
+    return {
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != "lock"
+    }

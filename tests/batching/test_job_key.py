@@ -1,4 +1,6 @@
-"""Whether a model is done depends on its content, the options that determine a result, and versions."""
+"""Whether a model is done depends on its content, the options that determine a result, and
+versions.
+"""
 
 import os
 from pathlib import Path
@@ -15,7 +17,9 @@ from xoptim.batching.job import content_key, inputs_of
 def external(folder: Path) -> Path:
     model = parse("agraph (float[4] x) => (float[4] y) { y = Add(x, w) }")
     model.graph.initializer.append(onnx.numpy_helper.from_array(np.ones(4, np.float32), "w"))
-    onnx.save(model, folder / "m.onnx", save_as_external_data=True, location="m.bin", size_threshold=0)
+    onnx.save(
+        model, folder / "m.onnx", save_as_external_data=True, location="m.bin", size_threshold=0
+    )
     return folder / "m.onnx"
 
 
@@ -37,7 +41,9 @@ def test_times_and_places_do_not_count(tmp_path: Path) -> None:
     assert content_key(inputs_of(moved), BatchOptions(scheduler="tcp://x")) == before
 
 
-def test_contents_options_and_versions_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_contents_options_and_versions_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model, rules, data = external(tmp_path), tmp_path / "rules.txt", tmp_path / "data"
     data.mkdir()
     (data / "input_0.pb").write_text("a")

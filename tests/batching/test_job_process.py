@@ -32,7 +32,9 @@ def test_one_that_ignores_the_request_to_end() -> None:
 
 
 def test_one_that_is_not_needed() -> None:
-    ended = run_command(["import time; time.sleep(300)"], timeout=None, memory=None, is_needed=lambda: False)
+    ended = run_command(
+        ["import time; time.sleep(300)"], timeout=None, memory=None, is_needed=lambda: False
+    )
     assert (ended.cut_off, ended.code) == ("not needed", -15)
 
 

@@ -6,13 +6,18 @@ import sys
 import pytest
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits and signals of Linux")
-REPLACED = "import runpy, sys, time; from xoptim.batching import job; runpy.run_module = lambda *_, **__: {}; job.main({!r})"
+REPLACED = (
+    "import runpy, sys, time; from xoptim.batching import job; runpy.run_module = lambda *_, **__: "
+    "{}; job.main({!r})"
+)
 
 
 @pytest.mark.slow
 def test_it_ends_when_the_batch_is_killed() -> None:
     code = REPLACED.format("(print(sys.argv, flush=True), time.sleep(300))", ["0", "model.onnx"])
-    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stdout.readline() == "['-c', 'model.onnx']\n"

@@ -1,4 +1,7 @@
-"""Batches with a command that crashes, hangs and refuses: one model is lost; what is done is not done again."""
+"""Batches with a command that crashes, hangs and refuses: one model is lost.
+
+What is done is not done again.
+"""
 
 import json
 import os
@@ -46,7 +49,9 @@ def test_each_model_ends_in_its_own_way(tmp_path: Path, monkeypatch: pytest.Monk
         is_last = found.exists() and found.read_text().count("\n") == 6
         return 1000.0 if is_last else 0.0
 
-    monkeypatch.setattr("xoptim.batching.job.time", SimpleNamespace(monotonic=now, sleep=time.sleep))
+    monkeypatch.setattr(
+        "xoptim.batching.job.time", SimpleNamespace(monotonic=now, sleep=time.sleep)
+    )
     models = write(
         tmp_path / "in",
         a__good="fine",
@@ -75,11 +80,22 @@ def test_each_model_ends_in_its_own_way(tmp_path: Path, monkeypatch: pytest.Monk
     assert errors["odd.onnx"] == "'it' is not an ONNX model"
     assert files(tmp_path / "out") == {RESULTS, "a/good.onnx", "doubt.onnx"}
     good = report.records[0]
-    assert (good.nodes_before, good.nodes_after, good.bytes_after, good.verdict) == (3, 1, 100, "equal, no difference")
+    assert (good.nodes_before, good.nodes_after, good.bytes_after, good.verdict) == (
+        3,
+        1,
+        100,
+        "equal, no difference",
+    )
 
 
 @pytest.mark.parametrize(
-    ("texts", "code"), [(["fine"], 0), (["fine", "doubtful"], 3), (["doubtful", "different"], 1), (["different", "crash"], 2)]
+    ("texts", "code"),
+    [
+        (["fine"], 0),
+        (["fine", "doubtful"], 3),
+        (["doubtful", "different"], 1),
+        (["different", "crash"], 2),
+    ],
 )
 def test_the_exit_code_is_that_of_the_worst(tmp_path: Path, texts: list[str], code: int) -> None:
     models = write(tmp_path / "in", **{f"m{number}": text for number, text in enumerate(texts)})
@@ -88,7 +104,10 @@ def test_the_exit_code_is_that_of_the_worst(tmp_path: Path, texts: list[str], co
 
 @pytest.mark.slow
 def test_only_the_changes_are_done_again(tmp_path: Path) -> None:
-    models, out = write(tmp_path / "in", a="fine", b="fine", c="different", d="crash"), tmp_path / "out"
+    models, out = (
+        write(tmp_path / "in", a="fine", b="fine", c="different", d="crash"),
+        tmp_path / "out",
+    )
     xoptim.batch(models, out, FAST)
     assert xoptim.batch(models, out, FAST).skipped == {"a.onnx", "b.onnx", "c.onnx"}
     assert runs(models) == {"a": 1, "b": 1, "c": 1, "d": 2}, "a crash is tried again"
@@ -100,9 +119,16 @@ def test_only_the_changes_are_done_again(tmp_path: Path) -> None:
     assert "damaged" not in (out / "b.onnx").read_text()
     changed = BatchOptions(jobs=4, arguments=("--drop", "Gelu"))
     assert not xoptim.batch(models, out, changed).skipped
-    assert json.loads((out / "b.onnx").read_text())[1] == ["--no-config", "optimize", "--drop", "Gelu"]
+    assert json.loads((out / "b.onnx").read_text())[1] == [
+        "--no-config",
+        "optimize",
+        "--drop",
+        "Gelu",
+    ]
     assert len(xoptim.batch(models, out, changed).skipped) == 4
-    assert not xoptim.batch(models, out, BatchOptions(jobs=4, arguments=("--drop", "Gelu"), resume=False)).skipped
+    assert not xoptim.batch(
+        models, out, BatchOptions(jobs=4, arguments=("--drop", "Gelu"), resume=False)
+    ).skipped
 
 
 def test_results_that_no_longer_hold_are_removed(tmp_path: Path) -> None:
@@ -111,7 +137,10 @@ def test_results_that_no_longer_hold_are_removed(tmp_path: Path) -> None:
     assert files(out) == {RESULTS, *(f"{name}.onnx{end}" for name in "ab" for end in ("", ".data"))}
     (out / "notes.txt").write_text("another file")
     (models / "b.onnx").unlink()
-    assert xoptim.batch([models / "a.onnx", models / "b.onnx"], out, FAST).records[1].status == "failed"
+    assert (
+        xoptim.batch([models / "a.onnx", models / "b.onnx"], out, FAST).records[1].status
+        == "failed"
+    )
     assert "b.onnx.data" in files(out), "a model that cannot be read may be the same"
     write(models, a="fine", b="crash")
     xoptim.batch(models, out, FAST)
@@ -154,14 +183,25 @@ def test_lines_of_other_models_stay(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_bytes_are_those_of_one_model_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bytes_are_those_of_one_model_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With the real command, and weights in a file of their own."""
     monkeypatch.undo()
-    text = "agraph (float[a,300] x) => (float[a,300] y) { t = Transpose(x) u = Transpose(t) y = Mul(u, w) }"
+    text = (
+        "agraph (float[a,300] x) => (float[a,300] y) { t = Transpose(x) u = Transpose(t) "
+        "y = Mul(u, w) }"
+    )
     model = parse(text)
     model.graph.initializer.append(onnx.numpy_helper.from_array(np.ones((1, 300), np.float32), "w"))
     (tmp_path / "in").mkdir()
-    onnx.save(model, tmp_path / "in/m.onnx", save_as_external_data=True, location="m.bin", size_threshold=0)
+    onnx.save(
+        model,
+        tmp_path / "in/m.onnx",
+        save_as_external_data=True,
+        location="m.bin",
+        size_threshold=0,
+    )
     report = xoptim.batch(tmp_path / "in", tmp_path / "out")
     assert (report.exit_code, report.records[0].nodes_after) == (0, 1)
     (tmp_path / "alone").mkdir()
@@ -171,4 +211,6 @@ def test_the_bytes_are_those_of_one_model_alone(tmp_path: Path, monkeypatch: pyt
     assert xoptim.batch(tmp_path / "in", tmp_path / "out").skipped == {"m.onnx"}
     with (tmp_path / "in/m.bin").open("r+b") as stream:
         stream.write(b"\x01")
-    assert not xoptim.batch(tmp_path / "in", tmp_path / "out").skipped, "weights in a file of their own count"
+    assert not xoptim.batch(tmp_path / "in", tmp_path / "out").skipped, (
+        "weights in a file of their own count"
+    )

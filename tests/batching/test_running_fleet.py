@@ -1,4 +1,6 @@
-"""A Dask cluster of processes on this machine: the same results, and nothing is lost with a worker."""
+"""A Dask cluster of processes on this machine: the same results, and nothing is lost with a
+worker.
+"""
 
 import os
 import signal
@@ -18,17 +20,22 @@ from xoptim.batching.store import RESULTS
 
 has_dask = find_spec("distributed") is not None
 needs_dask = pytest.mark.skipif(
-    not has_dask or sys.platform != "linux", reason="needs Linux and dask.distributed (pip install xoptim[fleet])"
+    not has_dask or sys.platform != "linux",
+    reason="needs Linux and dask.distributed (pip install xoptim[fleet])",
 )
 
 
 @pytest.fixture
 def scheduler() -> Iterator[str]:
-    """The address of a cluster of two workers, each a process with one thread, which is replaced when it ends."""
+    """The address of a cluster of two workers, each a process with one thread, which is replaced
+    when it ends.
+    """
     from dask.distributed import Client, LocalCluster
 
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
         Client(cluster) as client,
     ):
         replaced = f"from xoptim.batching import job; job.CODE = {SCRIPT!r}"
@@ -40,7 +47,10 @@ def scheduler() -> Iterator[str]:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 def test_a_worker_that_is_killed(scheduler: str, tmp_path: Path) -> None:
-    """Its model is done again, those that are done are not; one result is published though its process goes on for a while."""
+    """Its model is done again, those that are done are not.
+
+    One result is published though its process goes on for a while.
+    """
     texts = {f"m{number}": "fine" for number in range(5)}
     models, out = write(tmp_path / "in", **texts, bad="crash", zlast="slow"), tmp_path / "out"
 
@@ -55,7 +65,10 @@ def test_a_worker_that_is_killed(scheduler: str, tmp_path: Path) -> None:
     options = BatchOptions(scheduler=scheduler)
     report = xoptim.batch(models, out, options, on_step=kill_worker)
     good = {f"{name}.onnx" for name in (*texts, "zlast")}
-    assert {record.output: record.status for record in report.records} == {**dict.fromkeys(good, "done"), "bad.onnx": "crashed"}
+    assert {record.output: record.status for record in report.records} == {
+        **dict.fromkeys(good, "done"),
+        "bad.onnx": "crashed",
+    }
     assert runs(models) == {**dict.fromkeys(texts, 1), "bad": 1, "zlast": 2}
     assert files(out) == {RESULTS, "zlast.onnx.data", *good}
     assert len((out / RESULTS).read_text().splitlines()) == len(good) + 1
@@ -69,6 +82,14 @@ def _parent(process: int) -> int:
 @pytest.mark.filterwarnings("default")
 def test_no_scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "PATIENCE", "1s")
-    message = "no scheduler of Dask answers at 'tcp://127.0.0.1:9'" if has_dask else r"which xoptim\[fleet\] installs"
+    message = (
+        "no scheduler of Dask answers at 'tcp://127.0.0.1:9'"
+        if has_dask
+        else r"which xoptim\[fleet\] installs"
+    )
     with pytest.raises(BatchError, match=message):
-        xoptim.batch(write(tmp_path / "in", a="fine"), tmp_path / "out", BatchOptions(scheduler="tcp://127.0.0.1:9"))
+        xoptim.batch(
+            write(tmp_path / "in", a="fine"),
+            tmp_path / "out",
+            BatchOptions(scheduler="tcp://127.0.0.1:9"),
+        )

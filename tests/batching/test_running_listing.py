@@ -40,7 +40,10 @@ def test_what_is_found(folder: Path, source: str | list[str], names: list[str]) 
 
 
 def test_a_list(folder: Path) -> None:
-    """Relative to the current folder; a file that is missing is a model, which will have no result."""
+    """Relative to the current folder.
+
+    A file that is missing is a model, which will have no result.
+    """
     Path("list.txt").write_text(f"# models\nin/a.onnx\n\n{folder}/in/sub/b.onnx\nin/gone.onnx\n")
     found = find_models("list.txt", folder / "out")
     assert list(found) == ["a.onnx", "sub/b.onnx", "gone.onnx"]
@@ -57,7 +60,9 @@ def test_a_list(folder: Path) -> None:
         ("in", "in/..", "would replace|there is no model"),
     ],
 )
-def test_what_cannot_be_used(folder: Path, source: str | list[str], output: str, message: str) -> None:
+def test_what_cannot_be_used(
+    folder: Path, source: str | list[str], output: str, message: str
+) -> None:
     if source == "in" and output == "in/..":
         (folder / "a.onnx").symlink_to(folder / "in/a.onnx")
     with pytest.raises(BatchError, match=message):

@@ -13,7 +13,9 @@ A, B = (Record(model=f"/{name}", output=name, status="done") for name in "ab")
 def test_what_a_killed_run_left(tmp_path: Path) -> None:
     (tmp_path / ".xopt-batch/run-old/attempt").mkdir(parents=True)
     newer = Record(model="/a", output="a", status="failed", error="why")
-    (tmp_path / RESULTS).write_text("\n".join([B.to_line(), A.to_line(), newer.to_line(), A.to_line()[:20]]))
+    (tmp_path / RESULTS).write_text(
+        "\n".join([B.to_line(), A.to_line(), newer.to_line(), A.to_line()[:20]])
+    )
     with Store(tmp_path) as store:
         assert store.records == {"a": newer, "b": B}
         assert list((tmp_path / ".xopt-batch").glob("run-*")) == [store.workspace]
@@ -47,5 +49,7 @@ def _attempt(store: Store, *names: str, inputs: tuple[Path, ...] = ()) -> Attemp
     folder.mkdir()
     for name in names:
         (folder / name).write_text("new")
-    record = Record(model="/a", output="a", status="done", key="k", written=dict.fromkeys(names, ""))
+    record = Record(
+        model="/a", output="a", status="done", key="k", written=dict.fromkeys(names, "")
+    )
     return Attempt(record, folder, names, inputs)

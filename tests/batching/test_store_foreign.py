@@ -1,4 +1,6 @@
-"""Folders of results into which another user has written: nothing outside is touched, and nothing ends the batch."""
+"""Folders of results into which another user has written: nothing outside is touched, and nothing
+ends the batch.
+"""
 
 import json
 import logging
@@ -40,7 +42,12 @@ def test_files_outside_stay(tmp_path: Path, how: str) -> None:
     out.mkdir()
     victim.write_text("mine")
     (out / "link").symlink_to(tmp_path, target_is_directory=True)
-    names = {"..": "../victim.txt", "absolute": str(victim), "link": "link/victim.txt", "own": ".xopt-batch/../../victim.txt"}
+    names = {
+        "..": "../victim.txt",
+        "absolute": str(victim),
+        "link": "link/victim.txt",
+        "own": ".xopt-batch/../../victim.txt",
+    }
     (out / RESULTS).write_text(line(written={names[how]: sha256(victim)}) + "\n")
     assert publish(out, "a.onnx", "a.onnx").status == "done"
     assert victim.read_text() == "mine"
@@ -50,20 +57,32 @@ def test_only_files_that_are_as_they_were_written_are_removed(tmp_path: Path) ->
     for name in ("same.data", "changed.data", "target"):
         (tmp_path / name).write_text(name)
     (tmp_path / "link.data").symlink_to("target")
-    written = {name: sha256(tmp_path / name) for name in ("same.data", "changed.data", "link.data", "target")}
+    written = {
+        name: sha256(tmp_path / name)
+        for name in ("same.data", "changed.data", "link.data", "target")
+    }
     (tmp_path / "changed.data").write_text("by another")
     del written["target"]
     (tmp_path / RESULTS).write_text(line(written=written) + "\n")
     publish(tmp_path, "a.onnx", "a.onnx")
-    assert {path.name for path in tmp_path.iterdir()} >= {"changed.data", "link.data", "target", "a.onnx"}
+    assert {path.name for path in tmp_path.iterdir()} >= {
+        "changed.data",
+        "link.data",
+        "target",
+        "a.onnx",
+    }
     assert not (tmp_path / "same.data").exists()
 
 
-def test_an_input_is_not_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fake_command: None) -> None:
+def test_an_input_is_not_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fake_command: None
+) -> None:
     monkeypatch.chdir(tmp_path)
     source = write(tmp_path / "in", a="fine")
     Path("out").mkdir()
-    Path("out", RESULTS).write_text(line(written={"../in/a.onnx": sha256(source / "a.onnx")}) + "\n")
+    Path("out", RESULTS).write_text(
+        line(written={"../in/a.onnx": sha256(source / "a.onnx")}) + "\n"
+    )
     assert batch("in", "out", ONE).exit_code == 0
     assert (source / "a.onnx").read_text() == "fine"
 
@@ -94,7 +113,11 @@ BAD = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_invalid_records(
-    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fake_command: None
+    tmp_path: Path,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    fake_command: None,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "in", a="fine")
@@ -111,7 +134,9 @@ def test_invalid_records(
     assert found == ["a.onnx", "b.onnx"]
 
 
-def test_the_line_that_a_killed_run_cut_off_is_usual(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_line_that_a_killed_run_cut_off_is_usual(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / RESULTS).write_text(f"{GOOD.to_line()}\n{GOOD.to_line()[:30]}")
     with caplog.at_level(logging.WARNING, "xoptim"), Store(tmp_path) as store:
         assert list(store.records) == ["a.onnx"]

@@ -18,13 +18,17 @@ from xoptim.validate import FeedError, LoadError, RunError, Session
 
 NEG = "g (float[N,N] x) => (float[N,N] y) { y = Neg(x) }"
 NEG_TWICE = "g (float[N,N] x) => (float[N,N] y) { a = Neg(x) b = Neg(a) y = Neg(b) }"
-PRODUCTS = "g (float[N,N] x) => (float[N,N] y) { a = MatMul(x, x) b = MatMul(a, x) y = MatMul(b, x) }"
+PRODUCTS = (
+    "g (float[N,N] x) => (float[N,N] y) { a = MatMul(x, x) b = MatMul(a, x) y = MatMul(b, x) }"
+)
 QUICK = BenchOptions(seconds=0.01, passes=1, threads=1, dims={"N": 8})
 
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tests do not look at the values of the figures: nothing is warmed up, and loading is not measured."""
+    """The tests do not look at the values of the figures: nothing is warmed up, and loading is not
+    measured.
+    """
     monkeypatch.setattr("xoptim.bench.rounds._WARM", 0.0)
     monkeypatch.setattr("xoptim.bench.rounds._TURN", 0.0)
     monkeypatch.setattr("xoptim.bench.measure.measure_loading", lambda *_: Loading(0.5, 2_000_000))
@@ -95,7 +99,15 @@ def test_json() -> None:
     assert len(found["models"][1]["interval"]) == 2
     assert found["models"][1]["median_ms"] == pytest.approx(1e3 * report.models[1].median)
     latency = report.latency()
-    assert set(latency) == {"provider", "threads", "before_ms", "after_ms", "ratio", "interval", "sizes"}
+    assert set(latency) == {
+        "provider",
+        "threads",
+        "before_ms",
+        "after_ms",
+        "ratio",
+        "interval",
+        "sizes",
+    }
     assert latency["threads"] == 1
     assert latency["after_ms"] == found["models"][1]["median_ms"]
 
@@ -120,7 +132,9 @@ def test_models_that_cannot_be_measured() -> None:
         bench([], QUICK)
     with pytest.raises(LoadError):
         measured("g (float[N] x) => (float[N] y) { y = NoSuchOperator(x) }")
-    with pytest.raises(FeedError, match=r"'model 2': it cannot be fed like the first model: .* inputs x, z"):
+    with pytest.raises(
+        FeedError, match=r"'model 2': it cannot be fed like the first model: .* inputs x, z"
+    ):
         measured(NEG, "g (float[N,N] z) => (float[N,N] y) { y = Neg(z) }", compare=False)
 
 
@@ -131,7 +145,10 @@ def test_options_are_checked(wrong: dict[str, float]) -> None:
 
 
 def test_files_and_external_weights(tmp_path: Path) -> None:
-    """A protobuf with its weights in a file is written elsewhere; it stays as it is, and so does the file."""
+    """A protobuf with its weights in a file is written elsewhere.
+
+    It stays as it is, and so does the file.
+    """
     model = parse("g (float[N,64] x) => (float[N,64] y) <float[64,64] w> { y = MatMul(x, w) }")
     model.graph.initializer.append(onnx.numpy_helper.from_array(np.eye(64, dtype=np.float32), "w"))
     path = tmp_path / "model.onnx"

@@ -54,7 +54,9 @@ def test_times_are_those_of_the_runs(clock: Clock) -> None:
 
 def test_short_runs_are_repeated(clock: Clock) -> None:
     """In a round both models take about the same time, however long a run of each takes."""
-    measure_pass([clock.model("a", 0.001), clock.model("b", 0.01)], [Times(), Times()], 1.0, random.Random(0))
+    measure_pass(
+        [clock.model("a", 0.001), clock.model("b", 0.01)], [Times(), Times()], 1.0, random.Random(0)
+    )
     counted = clock.ran[-(21 + 3) * 5 :]
     assert 6 < counted.count("a") / counted.count("b") < 8  # 20 + 1 runs for 2 + 1
 
@@ -67,7 +69,9 @@ def test_long_runs_are_measured_once_a_round(clock: Clock) -> None:
 
 
 def test_the_order_changes_from_round_to_round(clock: Clock) -> None:
-    measure_pass([clock.model(name, 0.03) for name in "abc"], [Times() for _ in "abc"], 3.0, random.Random(0))
+    measure_pass(
+        [clock.model(name, 0.03) for name in "abc"], [Times() for _ in "abc"], 3.0, random.Random(0)
+    )
     warm = clock.ran.index("b") * 3
     orders = {tuple(clock.ran[start : start + 6 : 2]) for start in range(warm, len(clock.ran), 6)}
     assert {frozenset(order) for order in orders} == {frozenset("abc")}

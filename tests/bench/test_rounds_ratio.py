@@ -8,8 +8,12 @@ from xoptim.bench import Interval, Ratio, ratio_of
 Passes = list[list[float]]
 
 
-def drawn(factor: float, seed: int, noise: float = 0.05, passes: int = 3, rounds: int = 60) -> Passes:
-    """Times around ``factor`` with the disturbances of a busy machine: some runs take far longer."""
+def drawn(
+    factor: float, seed: int, noise: float = 0.05, passes: int = 3, rounds: int = 60
+) -> Passes:
+    """Times around ``factor`` with the disturbances of a busy machine: some runs take far
+    longer.
+    """
     rng = np.random.default_rng(seed)
     times = factor * np.exp(noise * rng.standard_normal((passes, rounds)))
     times[rng.random(times.shape) < 0.1] *= 3
@@ -35,12 +39,17 @@ def test_a_difference_is_found_in_noise(factor: float) -> None:
 @pytest.mark.slow
 def test_identical_models_rarely_differ() -> None:
     """The interval contains 1 in about 95 of 100 measurements of two equal models."""
-    wrong = sum(ratio_of(drawn(1.0, seed), drawn(1.0, seed + 1000)).is_difference for seed in range(40))
+    wrong = sum(
+        ratio_of(drawn(1.0, seed), drawn(1.0, seed + 1000)).is_difference for seed in range(40)
+    )
     assert wrong <= 6
 
 
 def test_load_that_lasts_several_rounds_cancels_out() -> None:
-    """The machine becomes half as fast in the middle; both models are measured before and after that."""
+    """The machine becomes half as fast in the middle.
+
+    Both models are measured before and after that.
+    """
     slowdown = np.repeat([1.0, 2.0], 30)
     base, times = np.array(drawn(1.0, seed=1)) * slowdown, np.array(drawn(0.9, seed=2)) * slowdown
     ratio = ratio_of(times.tolist(), base.tolist())
@@ -49,7 +58,9 @@ def test_load_that_lasts_several_rounds_cancels_out() -> None:
 
 
 def test_sessions_that_differ_widen_the_interval() -> None:
-    """One of three pairs of sessions is 10 % slower throughout, for no reason: the models do not differ."""
+    """One of three pairs of sessions is 10 % slower throughout, for no reason: the models do not
+    differ.
+    """
     base = drawn(1.0, seed=1, noise=0.001)
     times = drawn(1.0, seed=2, noise=0.001)
     times[0] = [1.1 * seconds for seconds in times[0]]

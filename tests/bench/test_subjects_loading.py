@@ -18,11 +18,15 @@ def test_memory_of_the_weights_is_counted(tmp_path: Path) -> None:
     count = (MEGABYTES << 20) // 4
     weight = numpy_helper.from_array(np.random.default_rng(0).random(count, np.float32), "w")
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [count]) for name in ("x", "y")]
-    graph = helper.make_graph([helper.make_node("Add", ["x", "w"], ["y"])], "g", ends[:1], ends[1:], [weight])
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["x", "w"], ["y"])], "g", ends[:1], ends[1:], [weight]
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
     path = tmp_path / "model.onnx"
     path.write_bytes(model.SerializeToString())
-    found = measure_loading(path, SessionSettings(threads=1, level="all"), {"x": np.ones(count, np.float32)})
+    found = measure_loading(
+        path, SessionSettings(threads=1, level="all"), {"x": np.ones(count, np.float32)}
+    )
     assert found.seconds > 0
     if resident_size() is not None:  # Linux
         assert found.memory is not None
@@ -32,5 +36,7 @@ def test_memory_of_the_weights_is_counted(tmp_path: Path) -> None:
 def test_a_model_that_cannot_be_loaded(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(b"not a model")
-    with pytest.raises(LoadError, match=r"model\.onnx' cannot be loaded in a process of its own: .*LoadError"):
+    with pytest.raises(
+        LoadError, match=r"model\.onnx' cannot be loaded in a process of its own: .*LoadError"
+    ):
         measure_loading(path, SessionSettings(), {})

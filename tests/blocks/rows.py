@@ -14,7 +14,9 @@ NOISE = ("Softplus", "Erf", "Selu", "Softsign", "Sin", "Sigmoid")
 """Operators outside of the blocks."""
 
 
-def row(rng: random.Random, steps: Sequence[str], times: int) -> tuple[onnx.ModelProto, list[set[str]]]:
+def row(
+    rng: random.Random, steps: Sequence[str], times: int
+) -> tuple[onnx.ModelProto, list[set[str]]]:
     """A model with copies of a block made of these steps; the results of each copy.
 
     All copies read one common value. Other nodes come before, behind and beside them.

@@ -51,12 +51,25 @@ def test_only_the_axes_of_results_count(one: str, other: str, equal: bool) -> No
 
 
 def test_nodes_that_are_never_in_a_block() -> None:
-    branches = "then_branch = t () => (float[n,4] p) { p = Neg(x) }, else_branch = e () => (float[n,4] q) { q = Abs(x) }"
-    assert settings_of(f"c = ReduceMax <keepdims = 0> (i) b = Cast <to = 9> (c) y = If (b) <{branches}> v = Neg(y)")[2] is None
-    body = onnx.helper.make_graph([onnx.helper.make_node("Neg", ["x"], ["p"])], "g", [], [onnx.ValueInfoProto(name="p")])
+    branches = (
+        "then_branch = t () => (float[n,4] p) { "
+        "p = Neg(x) }, else_branch = e () => (float[n,4] q) { q = Abs(x) }"
+    )
+    assert (
+        settings_of(
+            f"c = ReduceMax <keepdims = 0> (i) b = Cast <to = 9> (c) y = If (b) <{branches}> "
+            "v = Neg(y)"
+        )[2]
+        is None
+    )
+    body = onnx.helper.make_graph(
+        [onnx.helper.make_node("Neg", ["x"], ["p"])], "g", [], [onnx.ValueInfoProto(name="p")]
+    )
     node = onnx.helper.make_node("F", ["x"], ["y"], domain="acme", cases=[body, body])
     values = [onnx.helper.make_tensor_value_info(name, 1, ["n"]) for name in "xy"]
-    graph = load_model(onnx.helper.make_model(onnx.helper.make_graph([node], "g", values[:1], values[1:]))).graph
+    graph = load_model(
+        onnx.helper.make_model(onnx.helper.make_graph([node], "g", values[:1], values[1:]))
+    ).graph
     assert settings(graph, next(iter(graph.nodes))) is None
 
 

@@ -14,7 +14,10 @@ FIXED = tuple(step for step in STEPS if step not in ("centre", "clip"))
 
 @in_parts("part", 4)
 def test_random_blocks_are_found_exactly(part: int) -> None:
-    """Whatever the order of the nodes; the block may be cut at another place only if the nodes around it allow that."""
+    """Whatever the order of the nodes.
+
+    The block may be cut at another place only if the nodes around it allow that.
+    """
     for seed in range(25):
         rng = random.Random(1000 * part + seed)
         steps = rng.sample(sorted(STEPS), rng.randint(3, 6))
@@ -28,7 +31,9 @@ def layers(*widths: int, extra: bool = False) -> onnx.ModelProto:
     g = Sketch()
     x = g.input("n", widths[0])
     for before, after in pairwise(widths):
-        x = g.add("Relu", g.add("Add", g.add("MatMul", x, g.weight(before, after)), g.weight(after)))
+        x = g.add(
+            "Relu", g.add("Add", g.add("MatMul", x, g.weight(before, after)), g.weight(after))
+        )
     return g.model(g.add("MatMul", x, g.weight(widths[-1], widths[-1])) if extra else x)
 
 
@@ -46,11 +51,18 @@ def test_layers_of_two_widths_are_one_block() -> None:
 
 
 def test_weights_that_are_rows() -> None:
-    """As all layers of a stage but the first one may have them, which reads another operator than the others."""
+    """As all layers of a stage but the first one may have them, which reads another operator than
+    the others.
+    """
     g = Sketch()
     x = g.input("n", WIDTH)
     for number in range(4):
-        y = g.add("LayerNormalization", x, g.weight(*((1, WIDTH) if number else (WIDTH,))), g.weight(WIDTH))
+        y = g.add(
+            "LayerNormalization",
+            x,
+            g.weight(*((1, WIDTH) if number else (WIDTH,))),
+            g.weight(WIDTH),
+        )
         x = g.add("Add", x, g.add("MatMul", g.add("Erf", y), g.weight(WIDTH, WIDTH)))
     assert sizes(g.model(x)) == [(4, 4)]
 
@@ -69,12 +81,19 @@ def test_two_nodes_are_too_few() -> None:
 
 @pytest.mark.parametrize(("inner", "outer", "expected"), [(2, 6, (6, 9)), (8, 2, (16, 4))])
 def test_nested_blocks(inner: int, outer: int, expected: tuple[int, int]) -> None:
-    """The block that leaves the fewest nodes is taken: the outer one, or the inner one if it comes many times in each."""
+    """The block that leaves the fewest nodes is taken: the outer one, or the inner one if it comes
+    many times in each.
+    """
     g = Sketch()
     x = g.input("n", WIDTH)
     for _ in range(outer):
         for _ in range(inner):
-            x = g.add("Tanh", g.add("Erf", g.add("Add", g.add("MatMul", x, g.weight(WIDTH, WIDTH)), g.weight(WIDTH))))
+            x = g.add(
+                "Tanh",
+                g.add(
+                    "Erf", g.add("Add", g.add("MatMul", x, g.weight(WIDTH, WIDTH)), g.weight(WIDTH))
+                ),
+            )
         x = g.add("Softmax", x)
     assert sizes(g.model(x))[0] == expected
 
@@ -86,7 +105,9 @@ def test_two_kinds_of_layers_in_turn() -> None:
     mask = g.add("Sign", x)
     for number in range(6):
         y = g.add("MatMul", x, g.weight(WIDTH, WIDTH))
-        x = g.add("Add", x, g.add("Mul", g.add("Softmax", y) if number % 2 else g.add("Tanh", y), mask))
+        x = g.add(
+            "Add", x, g.add("Mul", g.add("Softmax", y) if number % 2 else g.add("Tanh", y), mask)
+        )
     assert sizes(g.model(x)) == [(3, 8)]
 
 
@@ -102,12 +123,17 @@ def test_a_first_and_a_last_copy_that_differ_are_left_out() -> None:
 def test_copies_side_by_side() -> None:
     g = Sketch()
     x = g.input("n", WIDTH)
-    towers = [g.add("Tanh", g.add("Add", g.add("MatMul", x, g.weight(WIDTH, WIDTH)), g.weight(WIDTH))) for _ in range(5)]
+    towers = [
+        g.add("Tanh", g.add("Add", g.add("MatMul", x, g.weight(WIDTH, WIDTH)), g.weight(WIDTH)))
+        for _ in range(5)
+    ]
     assert sizes(g.model(g.add("Sum", *towers))) == [(5, 3)]
 
 
 def test_a_copy_runs_as_a_whole() -> None:
-    """The nodes between the parts of each copy differ: no copy could run before them, nor behind them."""
+    """The nodes between the parts of each copy differ: no copy could run before them, nor behind
+    them.
+    """
     g = Sketch()
     x = g.input("n", WIDTH)
     for op_type in ("Sin", "Cos", "Erf", "Abs"):
@@ -128,7 +154,10 @@ def test_a_copy_runs_as_a_whole() -> None:
     ],
 )
 def test_nodes_that_differ_are_not_in_one_block(texts: list[str]) -> None:
-    nodes = "".join(f"a{n} = Exp(x{n}) b{n} = {text}(a{n}) x{n + 1} = Neg(b{n}) " for n, text in enumerate(texts))
+    nodes = "".join(
+        f"a{n} = Exp(x{n}) b{n} = {text}(a{n}) x{n + 1} = Neg(b{n}) "
+        for n, text in enumerate(texts)
+    )
     assert sizes(parse(f"agraph (float[n,4] x0) => (float[n,4] x3) {{ {nodes} }}")) == []
 
 
@@ -152,7 +181,9 @@ def test_nothing_repeats_in_an_empty_graph() -> None:
 
 
 def test_values_of_constant_nodes() -> None:
-    """Constant nodes are part of the block where their values are equal, and read from outside where they differ."""
+    """Constant nodes are part of the block where their values are equal, and read from outside
+    where they differ.
+    """
     nodes = []
     for number in range(3):
         for name, value in (("k", 2.0), ("w", float(number))):

@@ -18,7 +18,11 @@ def norm(g: Sketch, x: str) -> str:
 
 
 def mix(g: Sketch, x: str, activation: str) -> str:
-    return g.add("MatMul", g.add(activation, g.add("MatMul", x, g.weight(WIDTH, WIDTH))), g.weight(WIDTH, WIDTH))
+    return g.add(
+        "MatMul",
+        g.add(activation, g.add("MatMul", x, g.weight(WIDTH, WIDTH))),
+        g.weight(WIDTH, WIDTH),
+    )
 
 
 def embedding(g: Sketch) -> str:
@@ -52,15 +56,23 @@ def normalized_behind(times: int) -> tuple[onnx.ModelProto, list[int]]:
 
 @pytest.mark.parametrize("build", [normalized_before, normalized_behind])
 @pytest.mark.parametrize("times", [2, 3, 5])
-def test_the_cut_hands_on_one_value(build: Callable[[int], tuple[onnx.ModelProto, list[int]]], times: int) -> None:
-    """Nodes like those at the ends of a layer stand before the first and behind the last one, so there are several cuts."""
+def test_the_cut_hands_on_one_value(
+    build: Callable[[int], tuple[onnx.ModelProto, list[int]]], times: int
+) -> None:
+    """Nodes like those at the ends of a layer stand before the first and behind the last one, so
+    there are several cuts.
+    """
     model, ends = build(times)
-    layers = [{name for node in model.graph.node[a:b] for name in node.output} for a, b in pairwise(ends)]
+    layers = [
+        {name for node in model.graph.node[a:b] for name in node.output} for a, b in pairwise(ends)
+    ]
     for seed in range(4):
         assert next(found(shuffled(model, random.Random(seed)))) == layers
     constants = {tensor.name for tensor in model.graph.initializer}
     after = outline(model)
-    assert [len(set(node.input) - constants) for node in after.graph.node if node.domain == "outlined"] == [1] * times
+    assert [
+        len(set(node.input) - constants) for node in after.graph.node if node.domain == "outlined"
+    ] == [1] * times
 
 
 @pytest.mark.parametrize("shift", [0, -1, 1])
@@ -73,9 +85,14 @@ def test_the_cut_is_where_scopes_are(shift: int) -> None:
     for index, node in enumerate(nodes):
         layer, place = divmod(index - begin, size)
         node.name = (
-            f"/stack/block.{layer}/part.{place}/{node.op_type}" if 0 <= layer < 4 else f"/outside/{node.op_type}.{index}"
+            f"/stack/block.{layer}/part.{place}/{node.op_type}"
+            if 0 <= layer < 4
+            else f"/outside/{node.op_type}.{index}"
         )
-    expected = [{name for node in nodes[begin + n * size : begin + (n + 1) * size] for name in node.output} for n in range(4)]
+    expected = [
+        {name for node in nodes[begin + n * size : begin + (n + 1) * size] for name in node.output}
+        for n in range(4)
+    ]
     assert next(found(model)) == expected
     assert [node.name for node in outline(model).graph.node if node.domain == "outlined"] == [
         f"stack/block.{n}" for n in range(4)
@@ -83,7 +100,9 @@ def test_the_cut_is_where_scopes_are(shift: int) -> None:
 
 
 def test_copies_at_the_ends_are_added() -> None:
-    """Nodes near the ends of the row have other neighbours than those within it, so that the search may begin without them."""
+    """Nodes near the ends of the row have other neighbours than those within it, so that the search
+    may begin without them.
+    """
     g = Sketch()
     x = g.input("n", WIDTH)
     for _ in range(8):
@@ -94,7 +113,9 @@ def test_copies_at_the_ends_are_added() -> None:
     early = Alignment(links, set(), block).extended()
     assert early.rows == tuple((n - 1, n, n + 1) for n in range(3, 24, 3))
     late = Alignment(links, set(), early).late()
-    assert Alignment(links, set(), late).extended().rows == tuple((n, n + 1, n + 2) for n in range(0, 24, 3))
+    assert Alignment(links, set(), late).extended().rows == tuple(
+        (n, n + 1, n + 2) for n in range(0, 24, 3)
+    )
     assert Alignment(links, {0}, late).extended().rows == late.rows
 
 
@@ -107,11 +128,18 @@ def test_the_earliest_cut(build: Callable[[int], tuple[onnx.ModelProto, list[int
     early = Alignment(links, set(), block).early()
     late = Alignment(links, set(), block).late()
     assert early.rows != late.rows
-    assert Alignment(links, set(), late).early().rows == Alignment(links, set(), early).early().rows == early.rows
+    assert (
+        Alignment(links, set(), late).early().rows
+        == Alignment(links, set(), early).early().rows
+        == early.rows
+    )
 
 
 def test_a_row_that_is_seen_in_part() -> None:
-    """Strangers look like the nodes of the row from near by; from farther away, its ends look different from the rest of it."""
+    """Strangers look like the nodes of the row from near by.
+
+    From farther away, its ends look different from the rest of it.
+    """
     operators = ("Neg", "Exp", "Tanh", "Softmax")
     g = Sketch()
     x = g.input("n", WIDTH)

@@ -19,7 +19,13 @@ def node(name: str = "", **metadata: str) -> Node:
         (node("/encoder/layer.0/attention/Add_3"), ("encoder", "layer.0", "attention")),
         (node("Add_3"), ()),
         (node(""), ()),
-        (node("n", pkg__torch__onnx__name_scopes="['', 'm', 'm.layer.1', 'm.layer.1.act', 'gelu_1']"), ("m", "layer.1", "act")),
+        (
+            node(
+                "n",
+                pkg__torch__onnx__name_scopes="['', 'm', 'm.layer.1', 'm.layer.1.act', 'gelu_1']",
+            ),
+            ("m", "layer.1", "act"),
+        ),
         (node("n", pkg__torch__onnx__name_scopes="not a list"), ()),
         (node("n", namespace=": Wrapped/m: M/m.layer.1: L/add: aten.add"), ("m", "layer.1")),
     ],

@@ -1,6 +1,7 @@
 """Fetch Pyodide for the tests of the page: ``python -m tests.browser.fetch FOLDER``.
 
-Pyodide is in npm's registry, its packages only on its own server; without them, the tests use a stand-in for xoptim.
+Pyodide is in npm's registry, its packages only on its own server; without them, the tests use a
+stand-in for xoptim.
 """
 
 import importlib
@@ -46,7 +47,10 @@ def main(folder: Path) -> None:
     """Fetch what can be had into a folder."""
     version = site().PYODIDE
     folder.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["npm", "pack", "--silent", f"pyodide@{version}", "--pack-destination", str(folder)], check=True)
+    subprocess.run(
+        ["npm", "pack", "--silent", f"pyodide@{version}", "--pack-destination", str(folder)],
+        check=True,
+    )
     with tarfile.open(folder / f"pyodide-{version}.tgz") as archive:
         for member in archive.getmembers():
             member.name = member.name.removeprefix("package/")

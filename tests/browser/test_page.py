@@ -1,4 +1,6 @@
-"""The page that runs xoptim in the browser: its Python without onnxruntime, and the page in Chromium with Pyodide."""
+"""The page that runs xoptim in the browser: its Python without onnxruntime, and the page in
+Chromium with Pyodide.
+"""
 
 import subprocess
 import sys
@@ -41,20 +43,27 @@ for name, value in found.items():
     Path(name).write_bytes(value if isinstance(value, bytes) else value.encode())
 """
 STAND_IN = {
-    "onnx/__init__.py": """
+    "onnx/__init__.py": (
+        """
 class load_model_from_string:
     def __init__(self, data): self.graph, self.node = self, data
-""",
-    "xoptim/__init__.py": """
+"""
+    ),
+    "xoptim/__init__.py": (
+        """
 import pathlib
 class XoptimError(Exception): pass
 def optimize(data, report):
     if not data.startswith(b"model"): raise XoptimError("not a\\nmodel")
     pathlib.Path(report).write_bytes((pathlib.Path(__file__).parent / "report.html").read_bytes())
     return data[:5]
-""",
+"""
+    ),
 }
-"""The modules that the Python of the page imports, without numpy; nodes are bytes, the report is a real one."""
+"""The modules that the Python of the page imports, without numpy.
+
+Nodes are bytes, the report is a real one.
+"""
 Served: TypeAlias = Callable[[Path, Sequence[str]], Visit]
 
 
@@ -64,9 +73,13 @@ class _Quiet(SimpleHTTPRequestHandler):
 
 
 def run_like_pyodide(model: Path, folder: Path) -> None:
-    """Run the Python of the page without what Pyodide lacks, and write its results into a folder."""
+    """Run the Python of the page without what Pyodide lacks, and write its results into a
+    folder.
+    """
     words = [sys.executable, "-c", LIKE_PYODIDE, str(ROOT / "docs" / "browser"), str(model)]
-    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        words, cwd=folder, capture_output=True, text=True, timeout=300, check=False
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -92,7 +105,10 @@ def test_a_file_that_is_not_a_model(tmp_path: Path) -> None:
 
 @pytest.fixture
 def served(browser: Any, tmp_path: Path) -> Iterator[Served]:
-    """Opens the page with a folder of wheels; it may read from this machine only, and send nothing."""
+    """Opens the page with a folder of wheels.
+
+    It may read from this machine only, and send nothing.
+    """
     if not (PYODIDE / "pyodide.mjs").exists():
         pytest.skip("there is no Pyodide: make test-browser fetches it")
     (tmp_path / "pyodide").symlink_to(PYODIDE)
@@ -112,7 +128,11 @@ def served(browser: Any, tmp_path: Path) -> Iterator[Served]:
 
     yield opened
     assert {request.method for request in sent} <= {"GET"}
-    assert [request.url for request in sent if not request.url.startswith((address, "blob:", "about:", "data:"))] == []
+    assert [
+        request.url
+        for request in sent
+        if not request.url.startswith((address, "blob:", "about:", "data:"))
+    ] == []
     page.close()
     server.shutdown()
     server.server_close()
@@ -136,14 +156,23 @@ def check_report(visit: Visit) -> None:
 
 
 def test_the_page_with_a_stand_in(served: Served, tmp_path: Path) -> None:
-    """The page, its worker, Pyodide and the report are the real ones; xoptim is two modules that need no numpy."""
+    """The page, its worker, Pyodide and the report are the real ones.
+
+    Xoptim is two modules that need no numpy.
+    """
     pytest.importorskip("igraph")
     run_like_pyodide(MODEL, tmp_path)
     (tmp_path / "wheels").mkdir()
     with zipfile.ZipFile(tmp_path / "wheels" / "stand_in-1.0-py3-none-any.whl", "w") as wheel:
-        for name, text in {**STAND_IN, "xoptim/report.html": (tmp_path / "report").read_text(encoding="utf-8")}.items():
+        for name, text in {
+            **STAND_IN,
+            "xoptim/report.html": (tmp_path / "report").read_text(encoding="utf-8"),
+        }.items():
             wheel.writestr(name, text)
-        wheel.writestr("stand_in-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: stand-in\nVersion: 1.0\n")
+        wheel.writestr(
+            "stand_in-1.0.dist-info/METADATA",
+            "Metadata-Version: 2.1\nName: stand-in\nVersion: 1.0\n",
+        )
         wheel.writestr("stand_in-1.0.dist-info/RECORD", "")
         wheel.writestr("stand_in-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
     (tmp_path / "a.onnx").write_bytes(b"model and more")

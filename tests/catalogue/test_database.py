@@ -1,4 +1,6 @@
-"""The database of patterns: groups, their sequence, and what users add (seed 003, "The optimization database")."""
+"""The database of patterns: groups, their sequence, and what users add (seed 003, "The optimization
+database").
+"""
 
 from typing import Any
 
@@ -22,7 +24,11 @@ from xoptim.catalogue.database import PatternGroup, PatternSequence
 from xoptim.catalogue.entries import POSITIONS
 from xoptim.match.rewrite import PHASES, ModelPass
 
-Zeta, Alpha, Beta = toy("Zeta", tags=("a",)), toy("Alpha", tags=("a",), priority=1), toy("Beta", tags=("b",))
+Zeta, Alpha, Beta = (
+    toy("Zeta", tags=("a",)),
+    toy("Alpha", tags=("a",), priority=1),
+    toy("Beta", tags=("b",)),
+)
 Gamma, Fused = toy("Gamma", phase="specialize"), toy("Fused", phase="target", tags=("onnxruntime",))
 
 
@@ -48,7 +54,11 @@ def test_a_group() -> None:
     group.register("Zeta", Zeta)
     group.register("second", beta, "cheap", "deep")
     group.register("Alpha", Alpha)
-    assert list(group) == ["second", "Zeta", "Alpha"], "by priority, then by the names that the patterns have"
+    assert list(group) == [
+        "second",
+        "Zeta",
+        "Alpha",
+    ], "by priority, then by the names that the patterns have"
     assert len(group) == 3
     assert "second" in group
     assert "Beta" not in group
@@ -75,9 +85,13 @@ def test_what_a_group_refuses() -> None:
     for name, pattern in (("Zeta", Beta), ("other", Zeta())):
         with pytest.raises(ValueError, match="the name 'Zeta' is taken"):
             group.register(name, pattern)
-    with pytest.raises(ValueError, match="'Gamma' belongs to the phase 'specialize', not to 'canonicalize'"):
+    with pytest.raises(
+        ValueError, match="'Gamma' belongs to the phase 'specialize', not to 'canonicalize'"
+    ):
         group.register("Gamma", Gamma)
-    with pytest.raises(TypeError, match="'Simplify' rewrites whole models: register it in the sequence"):
+    with pytest.raises(
+        TypeError, match="'Simplify' rewrites whole models: register it in the sequence"
+    ):
         group.register("Simplify", Simplify)  # type: ignore[arg-type]
     for wrong in (3, int, "Zeta"):
         with pytest.raises(TypeError, match="a group holds patterns"):
@@ -97,13 +111,24 @@ def test_a_sequence() -> None:
     sequence.register("late", late, 2.0)
     sequence.register("middle", Simplify(), 2.0, "whole")
     sequence.register("early", early, 1.0, "first", "fast_run")
-    assert list(sequence) == ["early", "middle", "late"], "a rewriter comes before the group at the same place"
+    assert list(sequence) == [
+        "early",
+        "middle",
+        "late",
+    ], "a rewriter comes before the group at the same place"
     assert sequence["late"] is sequence.group("late") is late
     assert (len(sequence), "early" in sequence, "Zeta" in sequence) == (3, True, False)
     assert names(sequence.query(Query("all"))) == ["Gamma", "Simplify", "Zeta"]
     late.register("Alpha", Alpha)
-    assert names(sequence.query(Query("all"))) == ["Gamma", "Simplify", "Zeta", "Alpha"], "a group may grow"
-    assert names(sequence.query(Query(["first"]))) == ["Gamma"], "tags of a group are tags of all that is in it"
+    assert names(sequence.query(Query("all"))) == [
+        "Gamma",
+        "Simplify",
+        "Zeta",
+        "Alpha",
+    ], "a group may grow"
+    assert names(sequence.query(Query(["first"]))) == ["Gamma"], (
+        "tags of a group are tags of all that is in it"
+    )
     assert names(sequence.query(Query(["late"]))) == ["Zeta", "Alpha"], "and so is its name"
     assert names(sequence.query(Query(["middle", "whole"]))) == ["Simplify"]
     sequence.unregister("early")
@@ -129,7 +154,12 @@ def test_what_a_sequence_refuses() -> None:
     group.register("Zeta", Zeta)
     sequence.register("group", group, 1.0)
     sequence.register("simplify", Simplify, 0.0)
-    for name, entry in (("group", PatternGroup()), ("Zeta", PatternGroup()), ("other", Simplify), ("again", group)):
+    for name, entry in (
+        ("group", PatternGroup()),
+        ("Zeta", PatternGroup()),
+        ("other", Simplify),
+        ("again", group),
+    ):
         with pytest.raises(ValueError, match="is taken"):
             sequence.register(name, entry, 2.0)
     for name, pattern in (("Simplify", Beta), ("simplify", Beta), ("group", Beta)):
@@ -163,12 +193,21 @@ def test_passes_at_positions_of_one_phase_keep_their_order() -> None:
 def test_its_structure(principal: PatternSequence) -> None:
     assert database() is principal
     assert list(principal) == list(PHASES)
-    assert [list(principal.group(name)) for name in principal] == [["Beta", "Zeta", "Alpha"], ["Gamma"], ["Fused"], [], []]
-    assert {entry.group: entry.position for entry in principal.entries()} == {name: POSITIONS[name] for name in PHASES[:3]}
+    assert [list(principal.group(name)) for name in principal] == [
+        ["Beta", "Zeta", "Alpha"],
+        ["Gamma"],
+        ["Fused"],
+        [],
+        [],
+    ]
+    assert {entry.group: entry.position for entry in principal.entries()} == {
+        name: POSITIONS[name] for name in PHASES[:3]
+    }
     assert principal.words() == {
-        "a": 2, "all": 5, "approximate": 0, "b": 1, "canonicalize": 3, "default": 4, "deprecated": 0, "exact": 5, "extra": 0,
-        "fast_compile": 3, "fast_run": 5, "final": 0, "finite": 0, "global": 0, "lower": 0, "onnxruntime": 1,
-        "preview": 0, "rounding": 0, "specialize": 1, "stable": 5, "target": 1,
+        "a": 2, "all": 5, "approximate": 0, "b": 1, "canonicalize": 3, "default": 4,
+        "deprecated": 0, "exact": 5, "extra": 0, "fast_compile": 3, "fast_run": 5, "final": 0,
+        "finite": 0, "global": 0, "lower": 0, "onnxruntime": 1, "preview": 0, "rounding": 0,
+        "specialize": 1, "stable": 5, "target": 1,
     }  # fmt: skip
 
 
@@ -183,13 +222,23 @@ def test_all_that_is_installed_is_in_it() -> None:
     cheap, safe = (database().query(Query(profile)) for profile in ("fast_compile", "fast_run"))
     assert set(cheap) < set(select("default")) < set(safe)
     assert safe == select("default+onnxruntime")
-    assert all(p.exactness == "exact" and p.phase == "canonicalize" and not p.produces for p in cheap)
+    assert all(
+        p.exactness == "exact" and p.phase == "canonicalize" and not p.produces for p in cheap
+    )
 
 
 def test_order_of_the_result(install: Install) -> None:
-    """Position, passes before the patterns of a phase, priority, name; by whatever way a pattern is selected."""
+    """Position, passes before the patterns of a phase, priority, name.
+
+    By whatever way a pattern is selected.
+    """
     phases = {"c": "canonicalize", "s": "specialize", "t": "target"}
-    patterns = [toy(f"{k}{n}{p + 1}", phase=phase, priority=p) for k, phase in phases.items() for n in "BA" for p in (1, -1)]
+    patterns = [
+        toy(f"{k}{n}{p + 1}", phase=phase, priority=p)
+        for k, phase in phases.items()
+        for n in "BA"
+        for p in (1, -1)
+    ]
     places = ("final", "canonicalize", "canonicalize", "specialize", "target", "specialize")
     globals_ = [toy(f"g{n}", ModelPass, phase=phase) for n, phase in enumerate(places)]
     install(*patterns, *globals_)
@@ -214,11 +263,17 @@ def test_order_of_the_result(install: Install) -> None:
         "g0",
     ]
     assert names(database().query(Query("all"))) == names(select("all")) == expected
-    assert names(select([*patterns, *globals_])) == names(select([cls() for cls in (*globals_, *patterns)])) == expected
+    assert (
+        names(select([*patterns, *globals_]))
+        == names(select([cls() for cls in (*globals_, *patterns)]))
+        == expected
+    )
     assert names(OptimizationOptions().selected()) == expected
 
 
-def test_a_broken_pattern_of_a_pack_is_left_out(install: Install, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_broken_pattern_of_a_pack_is_left_out(
+    install: Install, caplog: pytest.LogCaptureFixture
+) -> None:
     install(toy("target"), toy("Wrong", phase="nowhere"), toy("Numbers", tags=(3,)), Zeta)
     assert names(select("all")) == ["Zeta"]
     assert [message.partition(" is left out: ")[2] for message in messages(caplog)] == [
@@ -233,7 +288,9 @@ def test_a_broken_pattern_of_a_pack_is_left_out(install: Install, caplog: pytest
 
 def test_presets_are_no_tags(install: Install) -> None:
     """The rules apply to the tags that a pattern declares, not to those given on registration."""
-    install(toy("Boast", tags=("fast_run", "all", "default"), exactness="approximate"), toy("Plain"))
+    install(
+        toy("Boast", tags=("fast_run", "all", "default"), exactness="approximate"), toy("Plain")
+    )
     assert names(select("fast_run")) == ["Plain"]
     register(toy("Trusted", exactness="approximate"), "fast_run")
     assert names(select("fast_run")) == ["Plain", "Trusted"]
@@ -243,13 +300,22 @@ def test_presets_are_no_tags(install: Install) -> None:
 
 def test_fast_compile_is_portable(install: Install) -> None:
     foreign = toy("Foreign", produces=("com.acme",))
-    install(toy("Zeta"), foreign, toy("Runtime", tags=("onnxruntime",)), toy("Later", phase="specialize"))
+    install(
+        toy("Zeta"),
+        foreign,
+        toy("Runtime", tags=("onnxruntime",)),
+        toy("Later", phase="specialize"),
+    )
     assert names(select("fast_compile")) == ["Zeta"]
     assert names(select("default")) == ["Foreign", "Zeta", "Later"]
 
 
 def test_names_come_before_tags(install: Install) -> None:
-    install(toy("Zeta"), toy("Other", tags=("Zeta", "default", "specialize")), toy("specialize", phase="target"))
+    install(
+        toy("Zeta"),
+        toy("Other", tags=("Zeta", "default", "specialize")),
+        toy("specialize", phase="target"),
+    )
     assert names(select("Zeta")) == names(select(Query(["Zeta"]))) == ["Zeta"]
     assert names(select(Query("all", exclude=["Zeta"]))) == ["Other"]
     assert names(select("default")) == ["Other", "Zeta"]
@@ -262,7 +328,11 @@ def test_registering_a_rewriter_of_whole_models(principal: PatternSequence) -> N
     """The seed's `optdb.register('simplify', simplify, 0.5, 'fast_run')`."""
     principal.register("simplify", Simplify(), 0.5, "fast_run", "mine")
     expected = ["Simplify", "Beta", "Zeta", "Alpha", "Gamma", "Fused"]
-    assert names(select("fast_run")) == names(OptimizationOptions(patterns=Query("fast_run")).selected()) == expected
+    assert (
+        names(select("fast_run"))
+        == names(OptimizationOptions(patterns=Query("fast_run")).selected())
+        == expected
+    )
     for text in ("simplify", "Simplify", "mine", "global"):
         assert names(select(text)) == ["Simplify"]
     assert names(select("fast_run", drop=["simplify"])) == expected[1:]
@@ -326,13 +396,17 @@ def test_what_is_registered_is_used(install: Install) -> None:
     assert types(optimize(model, patterns="default+mine")) == ["Relu"]
 
 
-# ---------------------------------------------------------------- what patterns say about themselves
+# --------------------------------------------------------------- what patterns say about themselves
 
 
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("exactness", "fine", "'Odd': exactness is one of exact, rounding, finite, approximate, not 'fine'"),
+        (
+            "exactness",
+            "fine",
+            "'Odd': exactness is one of exact, rounding, finite, approximate, not 'fine'",
+        ),
         ("status", "new", "'Odd': status is one of stable, preview, deprecated, not 'new'"),
         ("tags", "acme", r"'Odd': tags is a tuple: \('acme',\)"),
         ("anchors", (1,), r"'Odd': anchors is a list of words, not \(1,\)"),
@@ -348,7 +422,9 @@ def test_a_pattern_that_says_what_it_cannot_say(
         PatternGroup().register("Odd", odd)
     install(odd, Zeta)
     assert names(select("all")) == ["Zeta"]
-    assert [text.partition(" is left out: ")[0] for text in messages(caplog)] == ["pattern Odd of tests.catalogue.toys"]
+    assert [text.partition(" is left out: ")[0] for text in messages(caplog)] == [
+        "pattern Odd of tests.catalogue.toys"
+    ]
 
 
 def test_a_name_with_its_suffix_is_the_same_name(principal: PatternSequence) -> None:

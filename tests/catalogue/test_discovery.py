@@ -13,7 +13,16 @@ import pytest
 from xoptim.cli.main import run
 
 from tests.support import parse, types
-from xoptim import EasyPatternOptimization, PatternOptimization, Query, Rewrite, database, installed_patterns, optimize, select
+from xoptim import (
+    EasyPatternOptimization,
+    PatternOptimization,
+    Query,
+    Rewrite,
+    database,
+    installed_patterns,
+    optimize,
+    select,
+)
 from xoptim.catalogue import discovery
 from xoptim.catalogue.discovery import GROUP, patterns_of
 from xoptim.catalogue.selection import resolve
@@ -75,7 +84,11 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def builtin() -> dict[str, type[Rewrite]]:
-    return {name: cls for name, cls in installed_patterns().items() if cls.__module__.startswith("xoptim.")}
+    return {
+        name: cls
+        for name, cls in installed_patterns().items()
+        if cls.__module__.startswith("xoptim.")
+    }
 
 
 # ---------------------------------------------------------------- the built-in catalogue
@@ -91,7 +104,9 @@ def test_the_catalogue() -> None:
         assert cls not in (PatternOptimization, EasyPatternOptimization)
 
 
-def test_an_error_in_the_catalogue_is_not_hidden(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_in_the_catalogue_is_not_hidden(
+    site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(module: object) -> list[type[PatternOptimization]]:
         raise ImportError("broken")
 
@@ -115,16 +130,32 @@ def test_a_pack_that_pip_installs(site: Path, tmp_path: Path) -> None:
         f'[project.entry-points."{GROUP}"]\nacme = "acme_patterns"\n'
         '[tool.setuptools]\npackages = ["acme_patterns"]\n'
     )
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index"]
-    subprocess.run([*pip, "--no-deps", "--no-build-isolation", "--target", str(site), str(source)], check=True)
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-index",
+    ]
+    subprocess.run(
+        [*pip, "--no-deps", "--no-build-isolation", "--target", str(site), str(source)], check=True
+    )
     importlib.invalidate_caches()
     assert installed_patterns()["AcmeSinh"].__module__ == "acme_patterns.sinh"
     assert types(optimize(parse(MODEL), strict=True)) == ["Relu"]
     assert types(optimize(parse(MODEL), patterns="default-acme")) == ["Sinh", "Asinh", "Relu"]
     # The words of the pack are words of the database, for queries and on the command line.
     assert types(optimize(parse(MODEL), patterns=Query(["acme"]))) == ["Relu"]
-    assert types(optimize(parse(MODEL), patterns=Query(["fast_run"], exclude=["acme"]))) == ["Sinh", "Asinh", "Relu"]
-    assert [p.name() for p in database().query(Query(["all"], require=["acme", "rounding"]))] == ["AcmeSinh"]
+    assert types(optimize(parse(MODEL), patterns=Query(["fast_run"], exclude=["acme"]))) == [
+        "Sinh",
+        "Asinh",
+        "Relu",
+    ]
+    assert [p.name() for p in database().query(Query(["all"], require=["acme", "rounding"]))] == [
+        "AcmeSinh"
+    ]
     model = tmp_path / "model.onnx"
     model.write_bytes(parse(MODEL).SerializeToString())
     assert run([str(model), "--patterns", "TransposeTranspose", "--include", "acme", "-q"]) == 0
@@ -143,7 +174,9 @@ class WholePattern(GlobalRewriter):
 """
 
 
-def test_a_pack_with_a_rewriter_of_whole_models(add_pack: AddPack, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_pack_with_a_rewriter_of_whole_models(
+    add_pack: AddPack, caplog: pytest.LogCaptureFixture
+) -> None:
     add_pack("acme", {"acme.py": WHOLE + SINH.format(name="SinhPattern")})
     assert [p.name() for p in select(Query(["acme"]))] == ["Sinh", "Whole"]
     assert database()["Whole"] is select("Whole")[0] is select(installed_patterns()["Whole"])[0]
@@ -159,7 +192,9 @@ def test_a_module(add_pack: AddPack, caplog: pytest.LogCaptureFixture) -> None:
     assert warnings(caplog) == []
 
 
-def test_a_package_with_all_its_modules(add_pack: AddPack, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_package_with_all_its_modules(
+    add_pack: AddPack, caplog: pytest.LogCaptureFixture
+) -> None:
     add_pack(
         "acme",
         {
@@ -167,17 +202,24 @@ def test_a_package_with_all_its_modules(add_pack: AddPack, caplog: pytest.LogCap
             "acme/first.py": SINH.format(name="FirstPattern"),
             "acme/_help.py": SINH.format(name="_Base") + "\nclass Other: pass\n",
             "acme/deep/__init__.py": "",
-            "acme/deep/second.py": "from acme._help import _Base\n"
-            "from xoptim import PatternOptimization\n"
-            "from xoptim.patterns.movement.transpose_transpose import TransposeTransposePattern\n"
-            "class SecondPattern(_Base): '''A → B'''\n"
-            "class Third(PatternOptimization): '''A → B'''\n",
+            "acme/deep/second.py": (
+                "from acme._help import _Base\nfrom xoptim import PatternOptimization\nfrom "
+                "xoptim.patterns.movement.transpose_transpose import "
+                "TransposeTransposePattern\nclass SecondPattern(_Base): '''A → B'''\nclass "
+                "Third(PatternOptimization): '''A → B'''\n"
+            ),
         },
     )
     assert installed_patterns().keys() - builtin().keys() == {"First", "Second", "Third"}
-    assert installed_patterns()["TransposeTranspose"].__module__ == "xoptim.patterns.movement.transpose_transpose"
+    assert (
+        installed_patterns()["TransposeTranspose"].__module__
+        == "xoptim.patterns.movement.transpose_transpose"
+    )
     assert warnings(caplog) == []
-    assert [cls.__name__ for cls in patterns_of(importlib.import_module("acme.deep"))] == ["SecondPattern", "Third"]
+    assert [cls.__name__ for cls in patterns_of(importlib.import_module("acme.deep"))] == [
+        "SecondPattern",
+        "Third",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -188,7 +230,13 @@ def test_a_package_with_all_its_modules(add_pack: AddPack, caplog: pytest.LogCap
         ({"broken.py": "def ("}, "broken"),
         ({"broken.py": ""}, "broken:missing"),
         ({"other.py": ""}, "no_such_module"),
-        ({"broken/__init__.py": SINH.format(name="HalfPattern"), "broken/bad.py": "raise ValueError('no')"}, "broken"),
+        (
+            {
+                "broken/__init__.py": SINH.format(name="HalfPattern"),
+                "broken/bad.py": "raise ValueError('no')",
+            },
+            "broken",
+        ),
     ],
 )
 def test_a_broken_pack_is_skipped(
@@ -205,12 +253,19 @@ def test_a_broken_pack_is_skipped(
 
 
 @pytest.mark.parametrize("name", ["a_pack", "z_pack"])
-def test_the_built_in_pattern_wins(name: str, add_pack: AddPack, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_built_in_pattern_wins(
+    name: str, add_pack: AddPack, caplog: pytest.LogCaptureFixture
+) -> None:
     text = SINH.format(name="TransposeTransposePattern") + SINH.format(name="OwnPattern")
     add_pack(name, {f"{name}.py": text})
-    assert installed_patterns()["TransposeTranspose"].__module__ == "xoptim.patterns.movement.transpose_transpose"
+    assert (
+        installed_patterns()["TransposeTranspose"].__module__
+        == "xoptim.patterns.movement.transpose_transpose"
+    )
     assert installed_patterns()["Own"].__module__ == name
-    assert warnings(caplog) == [f"pattern TransposeTranspose of pack '{name}' is hidden by another of that name"]
+    assert warnings(caplog) == [
+        f"pattern TransposeTranspose of pack '{name}' is hidden by another of that name"
+    ]
 
 
 def test_of_two_packs_the_first_wins(add_pack: AddPack, caplog: pytest.LogCaptureFixture) -> None:

@@ -26,7 +26,10 @@ TOYS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(autouse=True)
 def _toys(install: Install) -> None:
-    install(*(toy(name, **extra) for name, extra in TOYS.items()), toy("Whole", ModelPass, phase="specialize"))
+    install(
+        *(toy(name, **extra) for name, extra in TOYS.items()),
+        toy("Whole", ModelPass, phase="specialize"),
+    )
 
 
 def found(*words: Any, **more: Any) -> list[str]:
@@ -34,8 +37,17 @@ def found(*words: Any, **more: Any) -> list[str]:
 
 
 def test_it_holds_sets_of_words() -> None:
-    query = Query(["a", "b", "a"], require=(word for word in "c"), exclude={"d"}, subquery={"target": Query("a")})
-    assert [set(words) for words in (query.include, query.require, query.exclude)] == [{"a", "b"}, {"c"}, {"d"}]
+    query = Query(
+        ["a", "b", "a"],
+        require=(word for word in "c"),
+        exclude={"d"},
+        subquery={"target": Query("a")},
+    )
+    assert [set(words) for words in (query.include, query.require, query.exclude)] == [
+        {"a", "b"},
+        {"c"},
+        {"d"},
+    ]
     assert Query("word").include == {"word"}, "one word, not its letters"
     assert query.subquery == {"target": Query(["a"])}
     assert Query([]) == Query(()) == Query(set(), [], [], {})
@@ -92,15 +104,28 @@ def test_refined_queries_are_new() -> None:
         ((["Zeta", " BetaPattern "],), ["Beta", "Zeta"]),
     ],
 )
-def test_at_least_one_included_all_required_none_excluded(words: tuple[Any, ...], expected: list[str]) -> None:
+def test_at_least_one_included_all_required_none_excluded(
+    words: tuple[Any, ...], expected: list[str]
+) -> None:
     assert found(*words) == expected
 
 
 def test_a_subquery_is_asked_of_its_group_instead() -> None:
-    assert found(["default"], subquery={"canonicalize": Query(["Rough"])}) == ["Rough", "Whole", "Gamma"]
+    assert found(["default"], subquery={"canonicalize": Query(["Rough"])}) == [
+        "Rough",
+        "Whole",
+        "Gamma",
+    ]
     assert found(["a"], subquery={"target": Query([])}) == ["Beta", "Zeta"]
-    assert found([], subquery={"target": Query(["all"]), "specialize": Query("b")}) == ["Gamma", "Fused"]
-    assert found(["default"], exclude=["b"], subquery={"specialize": Query("b")}) == ["Zeta", "Whole", "Gamma"]
+    assert found([], subquery={"target": Query(["all"]), "specialize": Query("b")}) == [
+        "Gamma",
+        "Fused",
+    ]
+    assert found(["default"], exclude=["b"], subquery={"specialize": Query("b")}) == [
+        "Zeta",
+        "Whole",
+        "Gamma",
+    ]
 
 
 @pytest.mark.parametrize("where", ["include", "require", "exclude", "subquery"])
@@ -112,7 +137,10 @@ def test_unknown_words(where: str) -> None:
 
 
 def test_unknown_groups() -> None:
-    with pytest.raises(UnknownPatternError, match="'targets'; there are: canonicalize, final, lower, specialize, target"):
+    with pytest.raises(
+        UnknownPatternError,
+        match="'targets'; there are: canonicalize, final, lower, specialize, target",
+    ):
         found(["a"], subquery={"targets": Query("a")})
 
 
@@ -125,7 +153,10 @@ def test_a_query_goes_where_a_selection_goes() -> None:
 
 
 def test_a_query_of_words_is_its_own_selection() -> None:
-    """As a part of another query, it would be answered again for each model; one with groups is, for what is left out."""
+    """As a part of another query, it would be answered again for each model.
+
+    One with groups is, for what is left out.
+    """
     query = Query(["a"], exclude=["Zeta"])
     assert Query.of(query) is query
     assert Query.of(Query(["a"], subquery={"target": query})).steps

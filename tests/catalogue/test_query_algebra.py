@@ -1,4 +1,6 @@
-"""The laws of selections: texts, queries and lists are one algebra of sets, whatever words they are made of."""
+"""The laws of selections: texts, queries and lists are one algebra of sets, whatever words they are
+made of.
+"""
 
 import pickle
 from collections.abc import Sequence
@@ -44,13 +46,27 @@ words = st.sampled_from(WORDS)
 sets = st.lists(words, max_size=4)
 signed = st.lists(st.tuples(st.sampled_from("+,-"), words), max_size=8)
 plain = st.builds(Query, sets, sets, sets)
-queries = st.builds(Query, sets, st.lists(words, max_size=1), sets, st.dictionaries(st.sampled_from(GROUPS), plain, max_size=2))
-laws = settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+queries = st.builds(
+    Query,
+    sets,
+    st.lists(words, max_size=1),
+    sets,
+    st.dictionaries(st.sampled_from(GROUPS), plain, max_size=2),
+)
+laws = settings(
+    max_examples=150,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 
 
 @pytest.fixture(autouse=True)
 def _toys(install: Install) -> None:
-    install(*(toy(name, **extra) for name, extra in TOYS.items()), toy("Whole", ModelPass, phase="specialize"))
+    install(
+        *(toy(name, **extra) for name, extra in TOYS.items()),
+        toy("Whole", ModelPass, phase="specialize"),
+    )
 
 
 def answer(query: Query) -> set[str]:
@@ -90,8 +106,12 @@ def test_a_list_of_texts_is_one_text(texts: list[list[tuple[str, str]]]) -> None
 
 @given(sets, sets, sets)
 @laws
-def test_words_are_union_intersection_and_difference(include: list[str], require: list[str], exclude: list[str]) -> None:
-    expected = set[str]().union(*map(meaning, include)).intersection(*map(meaning, [*require, "all"]))
+def test_words_are_union_intersection_and_difference(
+    include: list[str], require: list[str], exclude: list[str]
+) -> None:
+    expected = (
+        set[str]().union(*map(meaning, include)).intersection(*map(meaning, [*require, "all"]))
+    )
     assert answer(Query(include, require, exclude)) == expected.difference(*map(meaning, exclude))
 
 
@@ -102,7 +122,11 @@ def test_words_count_after_the_text(
 ) -> None:
     """As ``--include``, ``--require`` and ``--exclude`` come after ``--patterns``."""
     query = Query.of(text_of(steps)).including(*include).requiring(*require).excluding(*exclude)
-    expected = folded(steps).union(*map(meaning, set(include) - set(exclude))).intersection(*map(meaning, [*require, "all"]))
+    expected = (
+        folded(steps)
+        .union(*map(meaning, set(include) - set(exclude)))
+        .intersection(*map(meaning, [*require, "all"]))
+    )
     assert answer(query) == expected.difference(*map(meaning, exclude))
 
 
@@ -118,7 +142,9 @@ def test_a_subquery_decides_in_its_group_and_nowhere_else(query: Query) -> None:
     without = answer(Query(query.include, query.require, query.exclude))
     for entry in database().entries():
         asked = query.subquery.get(entry.group)
-        assert (entry.name in answer(query)) is (entry.name in (without if asked is None else answer(asked)))
+        assert (entry.name in answer(query)) is (
+            entry.name in (without if asked is None else answer(asked))
+        )
 
 
 # ---------------------------------------------------------------- what can be done with it
@@ -137,10 +163,17 @@ def test_including_and_excluding_undo_each_other(query: Query, word: str) -> Non
 @laws
 def test_excluding_is_taking_away(steps: list[tuple[str, str]], word: str) -> None:
     taken = folded(steps) - meaning(word)
-    assert answer(Query.of(text_of(steps)).excluding(word)) == answer(Query.of([text_of(steps), f"-{word}"])) == taken
+    assert (
+        answer(Query.of(text_of(steps)).excluding(word))
+        == answer(Query.of([text_of(steps), f"-{word}"]))
+        == taken
+    )
 
 
-@given(st.lists(st.one_of(signed.map(text_of), queries), max_size=3), st.lists(st.sampled_from(NAMES), max_size=3))
+@given(
+    st.lists(st.one_of(signed.map(text_of), queries), max_size=3),
+    st.lists(st.sampled_from(NAMES), max_size=3),
+)
 @laws
 def test_to_drop_is_to_exclude(selection: list[str | Query], drop: list[str]) -> None:
     chosen = select(selection, drop)
@@ -167,7 +200,9 @@ def test_classes_and_instances_are_parts_of_a_query() -> None:
     zeta = toy("Zeta")()
     query = Query.of(["default", zeta, MinePattern])
     assert zeta in database().query(query)
-    assert answer(query.requiring("exact")) == answer(Query(["default"], ["exact"])), "Mine has no metadata"
+    assert answer(query.requiring("exact")) == answer(Query(["default"], ["exact"])), (
+        "Mine has no metadata"
+    )
     assert answer(query.excluding("a")) == {"Beta", "Mine", "Whole"}
     assert answer(Query.of([query, "-Mine-Zeta"])) == answer(Query(["default"], exclude=["Zeta"]))
 
@@ -177,9 +212,14 @@ def test_what_was_added_may_be_taken_away_twice() -> None:
         """Called as something else was."""
 
     assert answer(Query.of([DeltaPattern, "Gamma,-Delta,-Delta"])) == {"Gamma"}
-    assert [pattern.name() for pattern in select([DeltaPattern, "Gamma", "-Delta"], ["Delta"])] == ["Gamma"]
+    assert [pattern.name() for pattern in select([DeltaPattern, "Gamma", "-Delta"], ["Delta"])] == [
+        "Gamma"
+    ]
     assert answer(Query.of("Gamma,-Delta")) == set()
-    assert answer(Query.of([DeltaPattern, "Delta"])) == {"Delta", "Gamma"}, "what is added comes from the database"
+    assert answer(Query.of([DeltaPattern, "Delta"])) == {
+        "Delta",
+        "Gamma",
+    }, "what is added comes from the database"
 
 
 def test_a_preset_is_not_a_name() -> None:
@@ -195,7 +235,11 @@ def test_a_preset_is_not_a_name() -> None:
 def test_what_holds_for_something_is_what_finds_it(query: Query, called: set[str]) -> None:
     found = False
     for sign, word in query.all_steps:
-        found = {"+": found or word in called, "&": found and word in called, "-": found and word not in called}[sign]
+        found = {
+            "+": found or word in called,
+            "&": found and word in called,
+            "-": found and word not in called,
+        }[sign]
     assert query.holds(called) is found
     assert not Query(query.include, [*query.require, "nothing"]).holds(called)
 

@@ -6,7 +6,14 @@ from typing import Any
 import pytest
 
 from tests.catalogue.toys import Install, messages, toy
-from xoptim import OptimizationOptions, PatternOptimization, Query, UnknownPatternError, installed_patterns, select
+from xoptim import (
+    OptimizationOptions,
+    PatternOptimization,
+    Query,
+    UnknownPatternError,
+    installed_patterns,
+    select,
+)
 from xoptim.catalogue.query import Name
 from xoptim.catalogue.selection import resolve
 from xoptim.engine.environment import DebugSettings
@@ -164,10 +171,14 @@ def test_unknown_words(word: str, hint: str, toys: object) -> None:
 
 def test_names_say_where_they_come_from(toys: object) -> None:
     assert names("Zeta", (Name("ZetaPattern", "PATTERN"),)) == []
-    with pytest.raises(UnknownPatternError, match=r"^PATTERN: unknown pattern 'Zet'; did you mean 'Zeta'"):
+    with pytest.raises(
+        UnknownPatternError, match=r"^PATTERN: unknown pattern 'Zet'; did you mean 'Zeta'"
+    ):
         names("Zeta", (Name("BetaPattern", "PATTERN"), Name("Zet", "PATTERN")))
     for word in ("default", "defaul", "movement"):
-        with pytest.raises(UnknownPatternError, match=f"^PATTERN: unknown pattern '{word}'") as error:
+        with pytest.raises(
+            UnknownPatternError, match=f"^PATTERN: unknown pattern '{word}'"
+        ) as error:
             names("Zeta", (Name(word, "PATTERN"),))
         assert "did you mean" not in str(error.value), "what is suggested can be used"
 
@@ -195,7 +206,9 @@ def test_options(toys: dict[str, type[PatternOptimization]]) -> None:
 
 def test_order_of_the_catalogue() -> None:
     found = select("all")
-    assert [p.name() for p in found] == [p.name() for p in select(list(reversed([p.name() for p in found])))]
+    assert [p.name() for p in found] == [
+        p.name() for p in select(list(reversed([p.name() for p in found])))
+    ]
     levels = [(PHASES.index(p.phase), p.priority) for p in found]
     assert levels == sorted(levels)
     for (level, first), (next_level, second) in pairwise(zip(levels, found, strict=True)):
@@ -208,7 +221,9 @@ def test_order_of_the_catalogue() -> None:
 def test_presets_of_the_catalogue() -> None:
     standard = select("default")
     assert {p.exactness for p in standard} <= {"exact", "rounding"}
-    assert not any(p.produces or "onnxruntime" in p.tags or p.status == "deprecated" for p in standard)
+    assert not any(
+        p.produces or "onnxruntime" in p.tags or p.status == "deprecated" for p in standard
+    )
     assert {p.name() for p in standard} <= {p.name() for p in select("default+onnxruntime")}
     assert all(p.name() == cls.name() for p in select("all") for cls in resolve(p.name()))
     assert all(select(cls.__name__)[0].name() == name for name, cls in installed_patterns().items())
@@ -223,7 +238,9 @@ def test_deprecated_patterns_by_name(toys: object, caplog: pytest.LogCaptureFixt
     assert messages(caplog) == []
     for _ in range(2):
         assert names("OldPattern") == ["Old"]
-    assert names(Query(["Zeta"], subquery={"target": Query([]), "canonicalize": Query(["OldFused"])})) == ["OldFused"]
+    assert names(
+        Query(["Zeta"], subquery={"target": Query([]), "canonicalize": Query(["OldFused"])})
+    ) == ["OldFused"]
     assert messages(caplog) == [
         "pattern 'Old' is deprecated: it may be removed in a later version",
         "pattern 'OldFused' is deprecated: it may be removed in a later version",
@@ -232,9 +249,16 @@ def test_deprecated_patterns_by_name(toys: object, caplog: pytest.LogCaptureFixt
 
 @pytest.fixture
 def renamed(install: Install) -> None:
-    """`New` was `OldNew` and `Zeta` once; of `Twin` two patterns were made; a tag is called like a former name."""
+    """`New` was `OldNew` and `Zeta` once.
+
+    Of `Twin` two patterns were made; a tag is called like a former name.
+    """
     new = toy("New", former_names=("OldNewPattern", "Zeta", "movement"))
-    install(new, toy("Zeta", tags=("movement",)), *(toy(n, former_names=("Twin",)) for n in ("One", "Two")))
+    install(
+        new,
+        toy("Zeta", tags=("movement",)),
+        *(toy(n, former_names=("Twin",)) for n in ("One", "Two")),
+    )
 
 
 @pytest.mark.parametrize(
@@ -249,32 +273,49 @@ def renamed(install: Install) -> None:
     ],
 )
 def test_former_names(
-    chosen: Any, drop: tuple[str, ...], expected: list[str], renamed: None, caplog: pytest.LogCaptureFixture
+    chosen: Any,
+    drop: tuple[str, ...],
+    expected: list[str],
+    renamed: None,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     for _ in range(2):
         assert names(chosen, drop) == expected
     assert messages(caplog) == ["pattern 'OldNew' is called 'New' now; its old name may be removed"]
 
 
-def test_what_is_there_comes_before_former_names(renamed: None, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_there_comes_before_former_names(
+    renamed: None, caplog: pytest.LogCaptureFixture
+) -> None:
     assert names("Zeta") == names("movement") == ["Zeta"]
     assert names("all", ("Zeta",)) == ["New", "One", "Two"]
     assert messages(caplog) == []
     assert names("all-Twin") == ["New", "Zeta"]
-    assert messages(caplog) == ["pattern 'Twin' is called 'One' and 'Two' now; its old name may be removed"]
+    assert messages(caplog) == [
+        "pattern 'Twin' is called 'One' and 'Two' now; its old name may be removed"
+    ]
 
 
 def test_former_names_in_the_environment(renamed: None, caplog: pytest.LogCaptureFixture) -> None:
-    options = OptimizationOptions(patterns="all", debug=DebugSettings(drop=("OldNew", "Two"), patterns=("Twin", "Zeta")))
+    options = OptimizationOptions(
+        patterns="all", debug=DebugSettings(drop=("OldNew", "Two"), patterns=("Twin", "Zeta"))
+    )
     assert [pattern.name() for pattern in options.selected()] == ["One", "Zeta"]
     assert len(messages(caplog)) == 2
-    assert {p.name(): options.verbosity(p) for p in select("all")} == {"New": 0, "One": 10, "Two": 10, "Zeta": 10}
+    assert {p.name(): options.verbosity(p) for p in select("all")} == {
+        "New": 0,
+        "One": 10,
+        "Two": 10,
+        "Zeta": 10,
+    }
     assert messages(caplog) == []
     with pytest.raises(UnknownPatternError, match=r"^DROPPATTERN: unknown pattern 'OldNw'"):
         OptimizationOptions(debug=DebugSettings(drop=("OldNw",))).selected()
 
 
-def test_a_pattern_of_the_caller_may_be_called_like_a_former_name(renamed: None, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_pattern_of_the_caller_may_be_called_like_a_former_name(
+    renamed: None, caplog: pytest.LogCaptureFixture
+) -> None:
     own = toy("OldNew")
     assert names([own, "Zeta"], ("OldNew",)) == ["Zeta"]
     assert names([own, "New,-OldNew"]) == ["New"]

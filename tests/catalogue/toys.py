@@ -10,7 +10,10 @@ from xoptim import PatternOptimization, Rewrite
 from xoptim.catalogue.database import PatternSequence
 
 Install = Callable[..., PatternSequence]
-"""Makes pattern classes the installed ones, in place of all others; returns the principal database."""
+"""Makes pattern classes the installed ones, in place of all others.
+
+Returns the principal database.
+"""
 
 
 def toy(name: str, base: type[Rewrite] = PatternOptimization, **attributes: Any) -> Any:

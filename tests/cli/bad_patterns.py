@@ -4,7 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from xoptim import EasyPatternOptimization, GraphBuilderPatternOptimization, MatchResult, Node, PatternOptimization
+from xoptim import (
+    EasyPatternOptimization,
+    GraphBuilderPatternOptimization,
+    MatchResult,
+    Node,
+    PatternOptimization,
+)
 from xoptim.match import PatternBuilder, PatternRewriter, Symbol
 
 
@@ -43,12 +49,16 @@ class _AtRelu(PatternOptimization):
 class FailingPattern(_AtRelu):
     """Fails at every Relu"""
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(
+        self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]
+    ) -> MatchResult | None:
         raise ZeroDivisionError("there is nothing here")
 
 
 class ImpatientPattern(_AtRelu):
     """Ctrl-C at every Relu"""
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(
+        self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]
+    ) -> MatchResult | None:
         raise KeyboardInterrupt

@@ -11,7 +11,9 @@ from xoptim.cli.main import run
 
 from tests.support import parse
 
-TRANSPOSES = "agraph (float[a,b] x) => (float[a,b] y) { t = Transpose(x) u = Transpose(t) y = Relu(u) }"
+TRANSPOSES = (
+    "agraph (float[a,b] x) => (float[a,b] y) { t = Transpose(x) u = Transpose(t) y = Relu(u) }"
+)
 RELU = "agraph (float[batch,4] x) => (float[batch,4] y) { y = Relu(x) }"
 ONLY = ("--patterns", "TransposeTranspose")
 
@@ -60,7 +62,9 @@ Xopt = Callable[..., Outcome]
 def write(model: onnx.ModelProto | str, name: str = "model.onnx", **options: Any) -> Path:
     """Save a model, or the text of one, in the current folder."""
     path = Path(name)
-    path.write_bytes((parse(model, **options) if isinstance(model, str) else model).SerializeToString())
+    path.write_bytes(
+        (parse(model, **options) if isinstance(model, str) else model).SerializeToString()
+    )
     return path
 
 

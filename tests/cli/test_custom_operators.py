@@ -43,21 +43,36 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("there is no C compiler")
     folder = tmp_path_factory.mktemp("library")
     (folder / "ops.c").write_text(SOURCE)
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", str(folder / "ops.so"), str(folder / "ops.c")], check=True)
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", "-o", str(folder / "ops.so"), str(folder / "ops.c")],
+        check=True,
+    )
     return folder / "ops.so"
 
 
 def test_every_command_that_runs_models_has_the_option() -> None:
-    has = {name for name, command in group.commands.items() if any("--custom-op-lib" in p.opts for p in command.params)}
-    runs = {name for name, command in group.commands.items() if any("--provider" in p.opts for p in command.params)}
+    has = {
+        name
+        for name, command in group.commands.items()
+        if any("--custom-op-lib" in p.opts for p in command.params)
+    }
+    runs = {
+        name
+        for name, command in group.commands.items()
+        if any("--provider" in p.opts for p in command.params)
+    }
     others = {"diff", "check", "batch", "place"}
-    assert has == COMMANDS.keys() | others, "two run models if asked; batch hands its options on; place loads models"
+    assert has == COMMANDS.keys() | others, (
+        "two run models if asked; batch hands its options on; place loads models"
+    )
     assert runs - has <= {"explain", "find", "doctor"}, "these only match patterns"
 
 
 @pytest.mark.usefixtures("brief")
 @pytest.mark.parametrize("command", COMMANDS)
-def test_it_is_loaded(xopt: Xopt, library: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_loaded(
+    xopt: Xopt, library: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(network(layers=1) if command == "sensitivity" else TRANSPOSES)
     if command == "replay":
         monkeypatch.setenv("DUMPPATTERNS", "dumps")
@@ -71,9 +86,14 @@ def test_it_is_loaded(xopt: Xopt, library: Path, command: str, monkeypatch: pyte
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("gone.so", "there is no library of operators 'gone.so'"), ("onnxruntime-extensions", "onnxruntime-extensions is not")],
+    [
+        ("gone.so", "there is no library of operators 'gone.so'"),
+        ("onnxruntime-extensions", "onnxruntime-extensions is not"),
+    ],
 )
-def test_libraries_that_are_missing(xopt: Xopt, name: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_libraries_that_are_missing(
+    xopt: Xopt, name: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(TRANSPOSES)
     monkeypatch.setitem(__import__("sys").modules, "onnxruntime_extensions", None)
     assert message in xopt("model.onnx", "--custom-op-lib", name).error
@@ -88,18 +108,30 @@ def test_a_file_that_is_not_a_library(xopt: Xopt) -> None:
     assert not Path("model.opt.onnx").exists()
 
 
-@pytest.mark.parametrize(("domain", "library"), [("acme", "FILE"), ("ai.onnx.contrib", "onnxruntime-extensions")])
-def test_the_option_is_named_where_a_library_is_missing(xopt: Xopt, domain: str, library: str) -> None:
-    write(parse(f"agraph (float[n] x) => (float[n] y) {{ y = {domain}.Foo(x) }}", domains={domain: 1}))
+@pytest.mark.parametrize(
+    ("domain", "library"), [("acme", "FILE"), ("ai.onnx.contrib", "onnxruntime-extensions")]
+)
+def test_the_option_is_named_where_a_library_is_missing(
+    xopt: Xopt, domain: str, library: str
+) -> None:
+    write(
+        parse(f"agraph (float[n] x) => (float[n] y) {{ y = {domain}.Foo(x) }}", domains={domain: 1})
+    )
     assert f"`--custom-op-lib {library}` loads a library of operators" in xopt("model.onnx").err
 
 
 def test_operators_of_the_extensions(xopt: Xopt) -> None:
     """A model that onnxruntime alone cannot run is proved."""
     pytest.importorskip("onnxruntime_extensions")
-    text = "agraph (float[n] x) => (float[n] y) { t = Neg(x) u = Neg(t) y = ai.onnx.contrib.NegPos(u) }"
+    text = (
+        "agraph (float[n] x) => (float[n] y) { t = Neg(x) u = Neg(t) "
+        "y = ai.onnx.contrib.NegPos(u) }"
+    )
     write(
-        parse(text.replace("y = ai.onnx.contrib.NegPos(u)", "y, z = ai.onnx.contrib.NegPos(u)"), domains={"ai.onnx.contrib": 1})
+        parse(
+            text.replace("y = ai.onnx.contrib.NegPos(u)", "y, z = ai.onnx.contrib.NegPos(u)"),
+            domains={"ai.onnx.contrib": 1},
+        )
     )
     assert xopt("model.onnx", "-q").code == 3
     assert xopt("model.onnx", "-q", "--custom-op-lib", "onnxruntime-extensions").code == 0

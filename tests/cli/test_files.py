@@ -23,7 +23,13 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="special files of POS
 
 def piped(*words: str, given: bytes) -> subprocess.CompletedProcess[bytes]:
     """The command as a filter."""
-    return subprocess.run([sys.executable, "-m", "xoptim", *words], input=given, capture_output=True, check=False, timeout=300)
+    return subprocess.run(
+        [sys.executable, "-m", "xoptim", *words],
+        input=given,
+        capture_output=True,
+        check=False,
+        timeout=300,
+    )
 
 
 @pytest.mark.slow
@@ -41,7 +47,9 @@ def test_weights_travel_with_a_model_on_standard_output() -> None:
     model = parse("agraph (float[n,64] x) => (float[n,64] y) { y = Add(x, w) }")
     weight = np.arange(64, dtype=np.float32)
     model.graph.initializer.append(numpy_helper.from_array(weight, "w"))
-    onnx.save(model, "model.onnx", save_as_external_data=True, location="model.data", size_threshold=0)
+    onnx.save(
+        model, "model.onnx", save_as_external_data=True, location="model.data", size_threshold=0
+    )
     done = piped("model.onnx", "-o", "-", "-q", given=b"")
     (tensor,) = onnx.load_from_string(done.stdout).graph.initializer
     np.testing.assert_array_equal(numpy_helper.to_array(tensor), weight)
@@ -54,7 +62,9 @@ def test_streams_that_are_closed(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) ->
         assert xopt("stats", "-").error == "standard input is closed; give the file of the model"
     monkeypatch.setattr("sys.__stdout__", None)
     for words in (("model.onnx",), ("infer", "model.onnx")):
-        assert xopt(*words, "-o", "-").error == "standard output is closed; give a file with -o FILE"
+        assert (
+            xopt(*words, "-o", "-").error == "standard output is closed; give a file with -o FILE"
+        )
 
 
 def test_a_full_folder_for_temporary_files(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,8 +78,12 @@ def test_a_full_folder_for_temporary_files(xopt: Xopt, monkeypatch: pytest.Monke
     assert error.endswith(": No space left on device")
 
 
-@pytest.mark.parametrize("words", [("stats", "-"), ("-", "-o", "out.onnx"), ("verify", "-", "model.onnx")])
-def test_standard_input(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "words", [("stats", "-"), ("-", "-o", "out.onnx"), ("verify", "-", "model.onnx")]
+)
+def test_standard_input(
+    xopt: Xopt, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
     given = write(RELU).read_bytes()
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(given)))
     assert xopt(*words).code == 0
@@ -82,14 +96,22 @@ def test_standard_input(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, words: tupl
         (("-",), "MODEL is a stream: give a file to write with -o FILE, or -o -"),
         (("-", "--in-place"), "MODEL is a stream: give a file to write with -o FILE, or -o -"),
         (("bisect", "-"), "MODEL is a stream: give a file to write with -o FILE"),
-        (("tune", "-", "-o", "-"), "this command cannot write to standard output; give a file with -o FILE"),
+        (
+            ("tune", "-", "-o", "-"),
+            "this command cannot write to standard output; give a file with -o FILE",
+        ),
         (("-", "-o", "-", "--json"), "-o - and --json both write to standard output"),
         (("verify", "-", "-"), "standard input can be read only once"),
         (("mine", "-", "model.onnx", "-"), "standard input can be read only once"),
-        (("-", "-o", "s3://bucket/out.onnx"), "'s3://bucket/out.onnx' is an address, not a file; write a file first"),
+        (
+            ("-", "-o", "s3://bucket/out.onnx"),
+            "'s3://bucket/out.onnx' is an address, not a file; write a file first",
+        ),
     ],
 )
-def test_streams_that_cannot_be_used(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], message: str) -> None:
+def test_streams_that_cannot_be_used(
+    xopt: Xopt, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], message: str
+) -> None:
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(write(RELU).read_bytes())))
     assert xopt(*words).error == message
 
@@ -105,9 +127,12 @@ def test_parts_and_shapes_go_to_standard_output(words: tuple[str, ...]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "words", [("check",), ("check", "--json"), ("bench", "--seconds", "0.01"), ("-o", "out.onnx", "--json")]
+    "words",
+    [("check",), ("check", "--json"), ("bench", "--seconds", "0.01"), ("-o", "out.onnx", "--json")],
 )
-def test_a_stream_has_no_folder(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]) -> None:
+def test_a_stream_has_no_folder(
+    xopt: Xopt, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
     """The file to which it is copied is not mentioned."""
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(write(RELU).read_bytes())))
     first, *rest = words
@@ -121,9 +146,16 @@ def test_a_stream_has_no_folder(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, wor
 def test_weights_beside_a_stream(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
     model = parse("agraph (float[n,64] x) => (float[n,64] y) { y = Add(x, w) }")
     model.graph.initializer.append(numpy_helper.from_array(np.ones(64, np.float32), "w"))
-    onnx.save(model, "model.onnx", save_as_external_data=True, location="model.data", size_threshold=0)
-    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(Path("model.onnx").read_bytes())))
-    expected = "tensor 'w': external data file 'model.data' is missing; a stream has no folder: give the file of the model"
+    onnx.save(
+        model, "model.onnx", save_as_external_data=True, location="model.data", size_threshold=0
+    )
+    monkeypatch.setattr(
+        "sys.stdin", SimpleNamespace(buffer=io.BytesIO(Path("model.onnx").read_bytes()))
+    )
+    expected = (
+        "tensor 'w': external data file 'model.data' is missing; a stream has no folder: give the "
+        "file of the model"
+    )
     assert xopt("-", "-o", "out.onnx").error == expected
 
 
@@ -140,7 +172,9 @@ def test_a_named_pipe_is_read_once(xopt: Xopt) -> None:
 
 
 @posix
-@pytest.mark.parametrize("command", [(), ("apply", "TransposeTranspose", "--at", "u"), ("tune",), ("bisect",)])
+@pytest.mark.parametrize(
+    "command", [(), ("apply", "TransposeTranspose", "--at", "u"), ("tune",), ("bisect",)]
+)
 @pytest.mark.parametrize("kind", ["device", "pipe", "socket", "link to a pipe"])
 def test_special_files_are_not_replaced(xopt: Xopt, kind: str, command: tuple[str, ...]) -> None:
     write(TRANSPOSES)
@@ -157,7 +191,9 @@ def test_special_files_are_not_replaced(xopt: Xopt, kind: str, command: tuple[st
     holder.close()
     assert outcome.error == f"{target!r} is a device, a pipe or a socket, not a file"
     after = Path(target).lstat(), Path(target).stat()
-    assert [(s.st_ino, stat.S_IFMT(s.st_mode)) for s in after] == [(s.st_ino, stat.S_IFMT(s.st_mode)) for s in before]
+    assert [(s.st_ino, stat.S_IFMT(s.st_mode)) for s in after] == [
+        (s.st_ino, stat.S_IFMT(s.st_mode)) for s in before
+    ]
 
 
 @posix
@@ -192,7 +228,10 @@ def test_a_folder_that_is_read_only(xopt: Xopt, monkeypatch: pytest.MonkeyPatch)
     """It is refused before any work, unless nothing is to be written there."""
     write(TRANSPOSES)
     monkeypatch.setattr("os.access", lambda path, mode: Path(path) != Path.cwd())
-    assert "cannot write 'model.opt.onnx': its folder is read-only; write somewhere else" in xopt("model.onnx").error
+    assert (
+        "cannot write 'model.opt.onnx': its folder is read-only; write somewhere else"
+        in xopt("model.onnx").error
+    )
     assert xopt("model.onnx", "--dry-run").code == 0
     Path("other").mkdir()
     assert xopt("model.onnx", "-o", "other/model.onnx").code == 0

@@ -1,4 +1,6 @@
-"""Links are followed only for a name that the user gives: a downloaded folder may hold one that leads anywhere."""
+"""Links are followed only for a name that the user gives: a downloaded folder may hold one that
+leads anywhere.
+"""
 
 from pathlib import Path
 
@@ -23,9 +25,15 @@ def victim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def write_large() -> None:
     """A model whose weights are in a file of their own."""
-    write("agraph (float[n,64] x) => (float[n,64] y) { y = MatMul(x, w) }".replace("{ y", "<float[64,64] w = {0}> { y"))
+    write(
+        "agraph (float[n,64] x) => (float[n,64] y) { y = MatMul(x, w) }".replace(
+            "{ y", "<float[64,64] w = {0}> { y"
+        )
+    )
     model = onnx.load("model.onnx")
-    model.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(np.eye(64, dtype=np.float32), "w"))
+    model.graph.initializer[0].CopyFrom(
+        onnx.numpy_helper.from_array(np.eye(64, dtype=np.float32), "w")
+    )
     onnx.save(model, "model.onnx", save_as_external_data=True, location="weights", size_threshold=0)
 
 
@@ -41,7 +49,9 @@ def write_large() -> None:
     ],
 )
 @pytest.mark.parametrize("exists", [True, False])
-def test_default_names(xopt: Xopt, victim: Path, link: str, words: tuple[str, ...], exists: bool) -> None:
+def test_default_names(
+    xopt: Xopt, victim: Path, link: str, words: tuple[str, ...], exists: bool
+) -> None:
     write(TRANSPOSES)
     write(TRANSPOSES, "other.onnx")
     if not exists:
@@ -66,7 +76,10 @@ def test_a_name_that_is_given(xopt: Xopt, victim: Path) -> None:
 def test_weights_beside_the_result(xopt: Xopt, victim: Path, words: tuple[str, ...]) -> None:
     write_large()
     Path("model.opt.onnx.data").symlink_to(victim)
-    assert "'model.opt.onnx.data' belongs to it and is a symbolic link; remove the link" in xopt("model.onnx", *words).error
+    assert (
+        "'model.opt.onnx.data' belongs to it and is a symbolic link; remove the link"
+        in xopt("model.onnx", *words).error
+    )
     assert (victim.read_text(), Path("model.opt.onnx").exists()) == ("mine", False)
     assert Path("model.opt.onnx.data").is_symlink()
     for command in (("infer",), ("extract", "--to", "y")):
@@ -101,5 +114,7 @@ def test_batches(xopt: Xopt, victim: Path) -> None:
     Path("out/model.onnx").symlink_to(victim)
     outcome = xopt("batch", "models", "-o", "out", "-j", "1")
     assert outcome.code == 2
-    assert "'model.onnx' is a symbolic link" in outcome.out.replace(str(Path.cwd()), "").replace("/out/", "")
+    assert "'model.onnx' is a symbolic link" in outcome.out.replace(str(Path.cwd()), "").replace(
+        "/out/", ""
+    )
     assert victim.read_text() == "mine"

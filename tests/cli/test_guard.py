@@ -9,18 +9,25 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals are passed on with means of Linux")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="signals are passed on with means of Linux"
+)
 
 
 def start(code: str) -> subprocess.Popen[str]:
-    """A process that runs code as the command of a guard, and reacts to signals also where this one ignores them."""
+    """A process that runs code as the command of a guard, and reacts to signals also where this one
+    ignores them.
+    """
     start = (
-        "import os, signal, sys, time\nfrom xoptim.cli.guard import guarded, note\n"
-        "for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):\n    signal.signal(number, signal.SIG_DFL)\n"
-        "def command():\n    "
+        "import os, signal, sys, time\nfrom xoptim.cli.guard import guarded, note\nfor number in "
+        "(signal.SIGHUP, signal.SIGINT, signal.SIGTERM):\n    signal.signal(number, "
+        "signal.SIG_DFL)\ndef command():\n    "
     )
     return subprocess.Popen(
-        [sys.executable, "-c", f"{start}{code}\nguarded(command)"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", f"{start}{code}\nguarded(command)"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
 
 
@@ -29,8 +36,16 @@ def start(code: str) -> subprocess.Popen[str]:
     [
         ("sys.exit(3)", 3, ""),
         ("pass", 0, ""),
-        ("os.kill(os.getpid(), signal.SIGKILL)", 137, "SIGKILL, most likely for its memory; nothing was written"),
-        ("note('loading'); os.abort()", 134, "SIGABRT at the step 'loading', most likely a defect of onnxruntime"),
+        (
+            "os.kill(os.getpid(), signal.SIGKILL)",
+            137,
+            "SIGKILL, most likely for its memory; nothing was written",
+        ),
+        (
+            "note('loading'); os.abort()",
+            134,
+            "SIGABRT at the step 'loading', most likely a defect of onnxruntime",
+        ),
         ("sys.exit('no file')", 1, "no file"),
     ],
 )
@@ -46,10 +61,17 @@ def test_a_parent_that_ignores_the_ends_of_its_children() -> None:
     ignoring = "import signal, subprocess, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN)"
     code = "from xoptim.cli.guard import guarded; import sys; guarded(lambda: sys.exit(3))"
     start = f"import os; os.execv(sys.executable, [sys.executable, '-c', {code!r}])"
-    assert subprocess.run([sys.executable, "-c", f"{ignoring}; {start}"], check=False, timeout=300).returncode == 3
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", f"{ignoring}; {start}"], check=False, timeout=300
+        ).returncode
+        == 3
+    )
 
 
-@pytest.mark.parametrize(("number", "ended"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize(
+    ("number", "ended"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)]
+)
 def test_signals_reach_the_command(number: signal.Signals, ended: int) -> None:
     handler = f"signal.signal({int(number)}, lambda *_: sys.exit({ended}))"
     with start(f"{handler}; print('ready', flush=True); time.sleep(60)") as process:
@@ -75,6 +97,9 @@ def test_the_command_ends_when_its_parent_is_killed() -> None:
 
 def test_the_one_process_of_a_thread_runs_the_command_itself() -> None:
     """A fork would lose the threads."""
-    code = "pass\nimport threading\nthreading.Thread(target=time.sleep, args=(1,), daemon=True).start()\nparent = os.getpid()\n"
+    code = (
+        "pass\nimport threading\nthreading.Thread(target=time.sleep, args=(1,), "
+        "daemon=True).start()\nparent = os.getpid()\n"
+    )
     process = start(f"{code}def command():\n    print(os.getpid() == parent)")
     assert process.communicate(timeout=300)[0] == "True\n"

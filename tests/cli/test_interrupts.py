@@ -1,4 +1,6 @@
-"""Ctrl-C at each step, full disks, targets that cannot be replaced: existing files stay, and no other file is left."""
+"""Ctrl-C at each step, full disks, targets that cannot be replaced: existing files stay, and no
+other file is left.
+"""
 
 from __future__ import annotations
 
@@ -48,13 +50,19 @@ def test_ctrl_c_while_patterns_run(xopt: Xopt) -> None:
     write(RELU)
     Path("old.onnx").write_bytes(b"old")
     outcome = xopt("model.onnx", "-o", "old.onnx", "--patterns", "Impatient")
-    assert (outcome.code, outcome.out, outcome.err.strip()) == (130, "", "xopt: error: interrupted; nothing was written")
+    assert (outcome.code, outcome.out, outcome.err.strip()) == (
+        130,
+        "",
+        "xopt: error: interrupted; nothing was written",
+    )
     assert Path("old.onnx").read_bytes() == b"old"
     assert files() == {"model.onnx", "old.onnx"}
 
 
 @pytest.mark.parametrize("place", ["onnx.ModelProto", "os.replace", "tempfile.mkstemp"])
-@pytest.mark.parametrize("options", [("-o", "old.onnx"), ("--in-place",), ("-o", "old.onnx", "--external-data")])
+@pytest.mark.parametrize(
+    "options", [("-o", "old.onnx"), ("--in-place",), ("-o", "old.onnx", "--external-data")]
+)
 def test_ctrl_c_while_the_result_is_written(
     xopt: Xopt, monkeypatch: pytest.MonkeyPatch, place: str, options: tuple[str, ...]
 ) -> None:
@@ -67,7 +75,11 @@ def test_ctrl_c_while_the_result_is_written(
         else:
             patch.setattr(f"xoptim.graph.save.{place}", raising(KeyboardInterrupt()))
         outcome = xopt("model.onnx", *options, "--no-verify")
-    assert (outcome.code, outcome.out, outcome.err.strip()) == (130, "", "xopt: error: interrupted; nothing was written")
+    assert (outcome.code, outcome.out, outcome.err.strip()) == (
+        130,
+        "",
+        "xopt: error: interrupted; nothing was written",
+    )
     assert (Path("model.onnx").read_bytes(), Path("old.onnx").read_bytes()) == (given, b"old")
     assert files() == {"model.onnx", "old.onnx"}
 
@@ -88,16 +100,24 @@ def test_a_full_disk(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, options: tuple
 def test_a_target_that_may_not_be_replaced(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
     write(TRANSPOSES)
     with monkeypatch.context() as patch:
-        patch.setattr("xoptim.graph.save.os.replace", raising(PermissionError(errno.EACCES, "Permission denied")))
+        patch.setattr(
+            "xoptim.graph.save.os.replace",
+            raising(PermissionError(errno.EACCES, "Permission denied")),
+        )
         assert xopt("model.onnx").error == "cannot write 'model.opt.onnx': Permission denied"
     assert files() == {"model.onnx"}
 
 
 @pytest.mark.parametrize("step", ["job._hints", "page.Page.draw"])
-def test_what_takes_long_comes_before_the_model_is_written(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+def test_what_takes_long_comes_before_the_model_is_written(
+    xopt: Xopt, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
     """Then the message of an interrupt is right: nothing was written."""
     write(RELU)
     monkeypatch.setattr(f"xoptim.workflow.{step}", raising(KeyboardInterrupt()))
     outcome = xopt("model.onnx", "--report", "page.html")
-    assert (outcome.code, outcome.err.strip()) == (130, "xopt: error: interrupted; nothing was written")
+    assert (outcome.code, outcome.err.strip()) == (
+        130,
+        "xopt: error: interrupted; nothing was written",
+    )
     assert files() == {"model.onnx"}

@@ -46,7 +46,13 @@ def test_options_may_come_first(xopt: Xopt) -> None:
 
 @pytest.mark.usefixtures("brief")
 @pytest.mark.parametrize(
-    "words", [("model.onnx", "-O2"), ("fast", "model.onnx", "-O2"), ("fast", "model.onnx", "--tune"), ("-O2", "model.onnx")]
+    "words",
+    [
+        ("model.onnx", "-O2"),
+        ("fast", "model.onnx", "-O2"),
+        ("fast", "model.onnx", "--tune"),
+        ("-O2", "model.onnx"),
+    ],
 )
 def test_words_for_tuning(xopt: Xopt, words: tuple[str, ...]) -> None:
     write(TRANSPOSES)
@@ -64,7 +70,10 @@ def test_a_warning_is_shown_once(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr("xoptim.workflow.job.Job._check_sizes_fit", warn)
     for _ in range(2):
-        assert xopt("model.onnx").err.splitlines() == ["xopt: warning: a warning of one", "xopt: warning: a warning of another"]
+        assert xopt("model.onnx").err.splitlines() == [
+            "xopt: warning: a warning of one",
+            "xopt: warning: a warning of another",
+        ]
 
 
 def test_a_model_that_is_called_like_a_command(xopt: Xopt) -> None:
@@ -90,7 +99,10 @@ def test_help(xopt: Xopt, words: tuple[str, ...]) -> None:
 
 def test_the_list_of_commands_is_not_cut(xopt: Xopt) -> None:
     printed = " ".join(xopt("--help").out.split())
-    first = [" ".join((command.help or "").split()).partition(". ")[0].rstrip(".") for command in COMMANDS]
+    first = [
+        " ".join((command.help or "").split()).partition(". ")[0].rstrip(".")
+        for command in COMMANDS
+    ]
     assert [each for each in first if each not in printed] == []
 
 
@@ -107,12 +119,24 @@ def test_no_words_at_all(xopt: Xopt) -> None:
         (("optimize",), "Missing argument 'MODEL'"),
         (("model.onnx", "another.onnx"), "`xopt model.onnx -o another.onnx` writes there"),
         (("model.onnx", "stats"), "the command comes first: `xopt stats model.onnx`"),
-        (("model.onnx", "-o", "http://host/out.onnx"), "'http://host/out.onnx' is an address, not a file"),
+        (
+            ("model.onnx", "-o", "http://host/out.onnx"),
+            "'http://host/out.onnx' is an address, not a file",
+        ),
         (("stat", "model.onnx"), "there is no command or file 'stat'; did you mean `xopt stats`?"),
-        (("optimise", "model.onnx"), "there is no command or file 'optimise'; did you mean `xopt optimize`?"),
+        (
+            ("optimise", "model.onnx"),
+            "there is no command or file 'optimise'; did you mean `xopt optimize`?",
+        ),
         (("nodir/model.onnx",), "cannot read 'nodir/model.onnx': No such file or directory"),
-        (("modle.onnx",), "cannot read 'modle.onnx': No such file or directory (did you mean 'model.onnx'?)"),
-        (("http://host/model.onnx",), "'http://host/model.onnx' is an address, not a file; download the model first"),
+        (
+            ("modle.onnx",),
+            "cannot read 'modle.onnx': No such file or directory (did you mean 'model.onnx'?)",
+        ),
+        (
+            ("http://host/model.onnx",),
+            "'http://host/model.onnx' is an address, not a file; download the model first",
+        ),
         (("stats", "hf://name/model.onnx"), "'hf://name/model.onnx' is an address, not a file"),
         (("model.onnx", "--frobnicate"), "--frobnicate"),
         (("model.onnx", "--max-rounds", "-1"), "-1"),
@@ -125,15 +149,33 @@ def test_no_words_at_all(xopt: Xopt) -> None:
         (("",), "the name of the model is empty"),
         (("stats", ""), "the name of the model is empty"),
         (("model.onnx", "-o", ""), "the name of the file to write is empty"),
-        (("doctor", "--provider", "nope"), "onnxruntime has no execution provider 'nope' on any machine"),
-        (("explain", "model.onnx", "Cast", "--provider", "gpu"), "no execution provider 'gpu' on any machine"),
-        (("new-pattern", "APattern", "--family", "tensors"), "there is no folder 'patterns' of families here"),
+        (
+            ("doctor", "--provider", "nope"),
+            "onnxruntime has no execution provider 'nope' on any machine",
+        ),
+        (
+            ("explain", "model.onnx", "Cast", "--provider", "gpu"),
+            "no execution provider 'gpu' on any machine",
+        ),
+        (
+            ("new-pattern", "APattern", "--family", "tensors"),
+            "there is no folder 'patterns' of families here",
+        ),
         (("verify", "model.onnx"), "Missing argument 'OTHER'"),
-        (("verify", "model.onnx", "absent.onnx"), "cannot read 'absent.onnx': No such file or directory"),
-        (("verify", "model.onnx", "."), "cannot read '.': Is a directory (did you mean 'model.onnx'?)"),
+        (
+            ("verify", "model.onnx", "absent.onnx"),
+            "cannot read 'absent.onnx': No such file or directory",
+        ),
+        (
+            ("verify", "model.onnx", "."),
+            "cannot read '.': Is a directory (did you mean 'model.onnx'?)",
+        ),
         (
             (".",),
-            "cannot read '.': Is a directory (did you mean 'model.onnx'?); `xopt batch . -o OUT` optimizes all models in it",
+            (
+                "cannot read '.': Is a directory (did you mean 'model.onnx'?); `xopt batch . -o "
+                "OUT` optimizes all models in it"
+            ),
         ),
         (("stats", "absent.onnx"), "cannot read 'absent.onnx': No such file or directory"),
     ],
@@ -174,7 +216,9 @@ def test_the_script_returns_the_code_of_the_command(monkeypatch: pytest.MonkeyPa
 
 
 def test_python_module() -> None:
-    """A version, but maybe not `xoptim.__version__`: metadata of another installation may lie in the folder of the tests."""
+    """A version, but maybe not `xoptim.__version__`: metadata of another installation may lie in
+    the folder of the tests.
+    """
     assert re.fullmatch(r"xopt, version \d+\.\d+(\.\S+)?\n", shell("--version").stdout)
 
 
@@ -194,8 +238,13 @@ def test_the_summary_cannot_be_written() -> None:
     write(TRANSPOSES)
     with open("/dev/full", "w") as full:
         words = [sys.executable, "-m", "xoptim", "model.onnx", *ONLY]
-        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=300)
-    assert (done.returncode, done.stderr) == (2, "xopt: error: cannot write to standard output: No space left on device\n")
+        done = subprocess.run(
+            words, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=300
+        )
+    assert (done.returncode, done.stderr) == (
+        2,
+        "xopt: error: cannot write to standard output: No space left on device\n",
+    )
     assert types_in("model.opt.onnx") == ["Relu"]
 
 
@@ -209,8 +258,15 @@ def test_errors_of_the_system(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> No
     write(RELU)
     for error, message in (
         (OSError("cannot connect to tcp://a:1"), "cannot connect to tcp://a:1"),
-        (OSError(5, "Input/output error", "file"), "cannot use 'file': Input/output error; nothing was written"),
-        (FileNotFoundError(2, "No such file or directory"), "the current folder does not exist any more"),  # os.getcwd
+        (
+            OSError(5, "Input/output error", "file"),
+            "cannot use 'file': Input/output error; nothing was written",
+        ),
+        # os.getcwd
+        (
+            FileNotFoundError(2, "No such file or directory"),
+            "the current folder does not exist any more",
+        ),
         (OSError(5, "Input/output error"), "cannot write to standard output: Input/output error"),
     ):
         monkeypatch.setattr("xoptim.workflow.job.prove", fail(error))
@@ -227,19 +283,28 @@ def test_the_current_folder_is_gone(xopt: Xopt, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_nobody_reads_the_output() -> None:
-    """As `xopt list | head` does: the process ends as if the signal had killed it, and says nothing."""
+    """As `xopt list | head` does: the process ends as if the signal had killed it, and says
+    nothing.
+    """
     reader, writer = os.pipe()
     os.close(reader)
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "xoptim", "list"], stdout=writer, stderr=subprocess.PIPE, text=True, check=False, timeout=300
+            [sys.executable, "-m", "xoptim", "list"],
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=300,
         )
     finally:
         os.close(writer)
     assert (done.returncode, done.stderr) == (UNREAD, "")
 
 
-def test_ignored_exceptions_are_reported_but_for_a_lack_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ignored_exceptions_are_reported_but_for_a_lack_of_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     seen: list[SimpleNamespace] = []
     monkeypatch.setattr("sys.__unraisablehook__", seen.append)
     monkeypatch.setattr("sys.unraisablehook", None)

@@ -38,7 +38,9 @@ def _try(model: Path, choices: _Outer, further: _Further) -> None:
 
 
 def test_a_command_is_given_objects() -> None:
-    done = CliRunner().invoke(_try, ["m", "--dry-run", "--size", "2", "--tag", "a", "--tag", "b", "--no-check"])
+    done = CliRunner().invoke(
+        _try, ["m", "--dry-run", "--size", "2", "--tag", "a", "--tag", "b", "--no-check"]
+    )
     inner = _Inner(size=2, tags=("a", "b"))
     assert done.output == f"m {_Outer(True, inner, False)} {_Further()}\n"
 
@@ -49,7 +51,16 @@ def test_defaults_are_those_of_the_objects() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("30", 30), ("30s", 30), ("2m", 120), ("1.5 min", 90), ("250ms", 0.25), ("1h", 3600), ("1e-9", 1e-9)]
+    ("text", "seconds"),
+    [
+        ("30", 30),
+        ("30s", 30),
+        ("2m", 120),
+        ("1.5 min", 90),
+        ("250ms", 0.25),
+        ("1h", 3600),
+        ("1e-9", 1e-9),
+    ],
 )
 def test_times(text: str, seconds: float) -> None:
     assert duration("Time.").metadata["option"][1]["type"](text) == pytest.approx(seconds)
@@ -65,7 +76,15 @@ def test_names_and_help_come_in_the_order_of_the_fields() -> None:
     assert names_of(_Outer) == ["dry_run", "size", "tags", "check"]
     text = CliRunner().invoke(_try, ["--help"]).output
     places = [
-        text.index(word) for word in ("Try MODEL.", "--dry-run", "--size", "--tag", "--check / --no-check", "[default: check]")
+        text.index(word)
+        for word in (
+            "Try MODEL.",
+            "--dry-run",
+            "--size",
+            "--tag",
+            "--check / --no-check",
+            "[default: check]",
+        )
     ]
     assert places == sorted(places)
 
@@ -78,20 +97,38 @@ def test_other_words_are_refused(words: list[str]) -> None:
 def _groups(kind: Any) -> list[Any]:
     """A dataclass of options, and the groups in it."""
     hints = get_type_hints(kind)
-    return [kind, *(group for each in fields(kind) if is_dataclass(hints[each.name]) for group in _groups(hints[each.name]))]
+    return [
+        kind,
+        *(
+            group
+            for each in fields(kind)
+            if is_dataclass(hints[each.name])
+            for group in _groups(hints[each.name])
+        ),
+    ]
 
 
 @pytest.mark.parametrize("name", [each.name for each in COMMANDS])
 def test_types_of_fields_are_those_of_the_values(name: str) -> None:
-    """Flags are Booleans, options that may be repeated are tuples, and what may be missing may be ``None``."""
+    """Flags are Booleans, options that may be repeated are tuples, and what may be missing may be
+    ``None``.
+    """
     subject = next(each for each in COMMANDS if each.name == name)
     options = {each.name: each for each in subject.params if isinstance(each, click.Option)}
     function = inspect.unwrap(subject.callback) if subject.callback else None
     kinds = [hint for hint in get_type_hints(function).values() if is_dataclass(hint)]
-    described = [(kind, each) for top in kinds for kind in _groups(top) for each in fields(kind) if each.metadata]
+    described = [
+        (kind, each)
+        for top in kinds
+        for kind in _groups(top)
+        for each in fields(kind)
+        if each.metadata
+    ]
     for kind, each in described:
         hint, found = str(get_type_hints(kind)[each.name]), options[each.name]
         assert found.multiple == hint.startswith("tuple["), each.name
         assert (found.is_flag and not found.count) == (hint == "<class 'bool'>"), each.name
-        assert (each.default is None and not found.required) == ("None" in hint or "Optional" in hint), each.name
+        assert (each.default is None and not found.required) == (
+            "None" in hint or "Optional" in hint
+        ), each.name
     assert {each.name for _, each in described} == set(options)

@@ -32,12 +32,18 @@ def shape(path: str = "model.opt.onnx") -> list[int | str]:
         (("--fix", "seq=5"), ["batch", 5]),
     ],
 )
-def test_sizes_are_written_and_proved(xopt: Xopt, words: tuple[str, ...], expected: list[int | str]) -> None:
+def test_sizes_are_written_and_proved(
+    xopt: Xopt, words: tuple[str, ...], expected: list[int | str]
+) -> None:
     write(TWO)
     (report,) = xopt("model.onnx", *words, "--json").json["validation"]
     assert report["status"] == "equal"
     assert shape() == expected
-    known = {name: size for name, size in zip(("batch", "seq"), expected, strict=True) if isinstance(size, int)}
+    known = {
+        name: size
+        for name, size in zip(("batch", "seq"), expected, strict=True)
+        if isinstance(size, int)
+    }
     assert all(not known.keys() & run["dims"].keys() for run in report["runs"])
     assert shape("model.onnx") == ["batch", "seq"]
 
@@ -62,7 +68,9 @@ def test_texts_are_stripped(xopt: Xopt) -> None:
 @pytest.mark.usefixtures("brief")
 def test_measured_and_bisected_models_are_the_prepared_ones(xopt: Xopt, brief: None) -> None:
     write(TWO)
-    outcome = xopt("model.onnx", "--rename", "x=pixels", "--fix", "batch=2,seq=3", "--benchmark", "--json")
+    outcome = xopt(
+        "model.onnx", "--rename", "x=pixels", "--fix", "batch=2,seq=3", "--benchmark", "--json"
+    )
     assert (outcome.code, outcome.err) == (0, "")
     assert outcome.json["latency"] is not None
 
@@ -87,7 +95,10 @@ def test_a_seed(xopt: Xopt) -> None:
         (("--fix", "batch"), "--fix 'batch': write it as NAME=SIZE"),
         (("--fix", "batch=two"), "--fix 'batch=two': write it as NAME=SIZE"),
         (("--fix", "5,batch=2"), "--fix '5,batch=2': write it as NAME=SIZE"),
-        (("--fix", "bacth=2"), "--fix bacth: the open dimensions and the inputs of the model are batch, seq, x"),
+        (
+            ("--fix", "bacth=2"),
+            "--fix bacth: the open dimensions and the inputs of the model are batch, seq, x",
+        ),
         (("--fix", "batch=1", "--fix", "batch=2"), "--fix batch: it is given twice"),
         (("--rename", "x"), "--rename 'x': write it as OLD=NEW"),
         (("--rename", "w=v"), "the model has no input or output 'w'; it has x, y, z"),
@@ -113,14 +124,19 @@ def test_a_part(xopt: Xopt) -> None:
 
 def test_shapes(xopt: Xopt) -> None:
     write(TWO)
-    assert xopt("infer", "model.onnx", "-o", "shapes.onnx") == (0, "4 of 4 results: shapes.onnx\n", "")
+    assert xopt("infer", "model.onnx", "-o", "shapes.onnx") == (
+        0,
+        "4 of 4 results: shapes.onnx\n",
+        "",
+    )
     found = onnx.load("shapes.onnx").graph.value_info
     assert [value.name for value in found] == ["t", "u"]
 
 
 def test_a_free_batch(xopt: Xopt) -> None:
     write(
-        "agraph (float[1,6] x) => (float[1,6] y) <int64[2] s = {1, 6}> { t = Transpose(x) u = Transpose(t) y = Reshape(u, s) }"
+        "agraph (float[1,6] x) => (float[1,6] y) <int64[2] s = {1, 6}> { t = Transpose(x) "
+        "u = Transpose(t) y = Reshape(u, s) }"
     )
     (report,) = xopt("model.onnx", "--free", "batch", "--json").json["validation"]
     assert {run["dims"]["batch"] for run in report["runs"]} >= {2, 3}
@@ -131,8 +147,13 @@ def test_a_free_batch(xopt: Xopt) -> None:
 
 def test_sizes_with_which_the_model_does_not_run(xopt: Xopt) -> None:
     """They are bad usage; a model that does not run anyway is written, and not validated."""
-    write("agraph (float[n] x) => (float[n] y) <float[3] w = {1, 2, 3}> { t = Add(x, w) y = Neg(t) }")
-    assert "the model does not run with the sizes of --fix: onnxruntime cannot " in xopt("model.onnx", "--fix", "n=5").error
+    write(
+        "agraph (float[n] x) => (float[n] y) <float[3] w = {1, 2, 3}> { t = Add(x, w) y = Neg(t) }"
+    )
+    assert (
+        "the model does not run with the sizes of --fix: onnxruntime cannot "
+        in xopt("model.onnx", "--fix", "n=5").error
+    )
     assert files() == {"model.onnx"}
     write("agraph (float[n] x) => (float[n] y) { y = acme.Foo(x) }", domains={"acme": 1})
     assert xopt("model.onnx", "--fix", "n=5").code == 3

@@ -9,8 +9,9 @@ import pytest
 from tests.cli.command import Xopt, files, types_in, write
 
 MASKED = (
-    "agraph (float[b,s,2,4] x, float[b,2,t,4] k, float[b,2,t,4] v, float[b,1,s,t] mask) => (float[b,2,s,4] y) "
-    "{ q = Transpose <perm = [0, 2, 1, 3]> (x) p = Transpose <perm = [0, 1, 3, 2]> (k) a = MatMul(q, p) e = Add(a, mask) "
+    "agraph (float[b,s,2,4] x, float[b,2,t,4] k, float[b,2,t,4] v, float[b,1,s,t] mask) "
+    "=> (float[b,2,s,4] y) { q = Transpose <perm = [0, 2, 1, 3]> (x) "
+    "p = Transpose <perm = [0, 1, 3, 2]> (k) a = MatMul(q, p) e = Add(a, mask) "
     "w = Softmax <axis = -1> (e) y = MatMul(w, v) }"
 )
 KNOWN = ("--assume", "t >= 1", "--assume", "finite(mask)")
@@ -18,7 +19,9 @@ WORDS = "t >= 1, finite(mask)"
 
 
 def entry(path: str = "model.opt.onnx") -> list[str]:
-    return [each.value for each in onnx.load(path).metadata_props if each.key == "xoptim.assumptions"]
+    return [
+        each.value for each in onnx.load(path).metadata_props if each.key == "xoptim.assumptions"
+    ]
 
 
 def test_a_model_is_optimized_under_assumptions(xopt: Xopt) -> None:
@@ -30,7 +33,9 @@ def test_a_model_is_optimized_under_assumptions(xopt: Xopt) -> None:
     assert f"assumed     {WORDS}" in outcome.out
     assert "Attention" in types_in("model.opt.onnx")
     assert entry() == ["t >= 1; finite(mask)"]
-    assert xopt("model.onnx", *KNOWN, "--json", "--dry-run").json["assumptions"] == WORDS.split(", ")
+    assert xopt("model.onnx", *KNOWN, "--json", "--dry-run").json["assumptions"] == WORDS.split(
+        ", "
+    )
     assert xopt("stats", "model.opt.onnx", "--json").json["assumptions"] == WORDS.split(", ")
     assert f"assumptions   {WORDS}" in xopt("stats", "model.opt.onnx").out
     xopt("model.opt.onnx", "-o", "again.onnx")
@@ -47,14 +52,25 @@ def test_values_that_break_an_assumption(xopt: Xopt) -> None:
     assert "it is assumed that t >= 1" in outcome.error
     np.savez("feeds.npz", mask=np.full((1, 1, 1, 2), -np.inf, np.float32))
     refused = xopt("verify", "model.onnx", "model.opt.onnx", trust, "--feeds", "feeds.npz")
-    assert (refused.code, refused.error) == (2, "the values of input 'mask' break the assumption finite(mask)")
-    assert xopt("verify", "model.onnx", "model.onnx", "--feeds", "feeds.npz", "--assume", "finite(mask)").code == 2
+    assert (refused.code, refused.error) == (
+        2,
+        "the values of input 'mask' break the assumption finite(mask)",
+    )
+    assert (
+        xopt(
+            "verify", "model.onnx", "model.onnx", "--feeds", "feeds.npz", "--assume", "finite(mask)"
+        ).code
+        == 2
+    )
     assert xopt("model.onnx", *KNOWN, "--feeds", "feeds.npz").code == 2
 
 
 @pytest.mark.usefixtures("bad_patterns")
 def test_a_wrong_rewrite_is_found_under_assumptions(xopt: Xopt) -> None:
-    write("agraph (float[n] x, float[m] z) => (float[n] y, float[m] w) { t = Neg(x) r = Relu(t) y = Abs(r) w = Neg(z) }")
+    write(
+        "agraph (float[n] x, float[m] z) => (float[n] y, float[m] w) { t = Neg(x) r = Relu(t) "
+        "y = Abs(r) w = Neg(z) }"
+    )
     known = ("--assume", "n >= 2", "--assume", "m % 4 == 0", "--assume", "finite(z)")
     outcome = xopt("bisect", "model.onnx", "--patterns", "default+WrongRelu", *known)
     assert (outcome.code, types_in("model.bisect.onnx")) == (1, ["Relu"])
@@ -71,7 +87,9 @@ def test_guards(xopt: Xopt) -> None:
     outcome = xopt("model.onnx", *KNOWN, "--guard")
     assert (outcome.code, outcome.err) == (0, "")
     assert "unguarded" not in outcome.out
-    assert {"assumed: t >= 1", "assumed: finite(mask)"} <= {node.name for node in onnx.load("model.opt.onnx").graph.node}
+    assert {"assumed: t >= 1", "assumed: finite(mask)"} <= {
+        node.name for node in onnx.load("model.opt.onnx").graph.node
+    }
 
 
 @pytest.mark.parametrize(
@@ -95,7 +113,9 @@ def test_assumptions_that_do_not_fit_are_left_out(xopt: Xopt) -> None:
     write(MASKED, opset=23)
     outcome = xopt("model.onnx", *KNOWN, "--assume", "pst >= 1", "--assume-fitting")
     assert outcome.code == 0
-    assert outcome.err.startswith("xopt: warning: assumption 'pst >= 1': the model has no size 'pst'")
+    assert outcome.err.startswith(
+        "xopt: warning: assumption 'pst >= 1': the model has no size 'pst'"
+    )
     assert outcome.err.rstrip().endswith("it is left out")
     assert entry() == ["t >= 1; finite(mask)"]
     assert "has no effect without --assume" in xopt("model.onnx", "--assume-fitting").error
@@ -116,7 +136,11 @@ def test_settings(xopt: Xopt) -> None:
     assert xopt("model.onnx").code == 0
     assert entry() == ["t >= 1; finite(mask)"]
     write("agraph (float[n] x) => (float[n] y) { y = Neg(x) }", "other.onnx")
-    for words in (("other.onnx",), ("verify", "other.onnx", "other.onnx"), ("explain", "other.onnx", "NegNeg")):
+    for words in (
+        ("other.onnx",),
+        ("verify", "other.onnx", "other.onnx"),
+        ("explain", "other.onnx", "NegNeg"),
+    ):
         outcome = xopt(*words)
         assert outcome.code == 0, "settings are for many models"
         assert outcome.err.count("it is left out") == 2
@@ -129,7 +153,10 @@ def test_settings(xopt: Xopt) -> None:
 def test_explanations_under_assumptions(xopt: Xopt) -> None:
     write(MASKED, opset=23)
     assert "--assume 't >= 1' lifts this" in xopt("explain", "model.onnx", "Attention").out
-    assert "--assume 'finite(mask)' lifts this" in xopt("explain", "model.onnx", "Attention", "--assume", "t >= 1").out
+    assert (
+        "--assume 'finite(mask)' lifts this"
+        in xopt("explain", "model.onnx", "Attention", "--assume", "t >= 1").out
+    )
     assert "1 matches" in xopt("explain", "model.onnx", "Attention", *KNOWN).out
 
 
@@ -137,10 +164,20 @@ def test_explanations_under_assumptions(xopt: Xopt) -> None:
 def test_guarded_models_are_measured_on_values_that_pass(xopt: Xopt) -> None:
     write("agraph (float[n,m] x) => (float[n,m] y) { t = Neg(x) y = Exp(t) }")
     known = ("--assume", "m % 7 == 5", "--assume", "sorted(x)")
-    outcome = xopt("model.onnx", *known, "--guard", "--benchmark", "--only-if-faster", "--include", "extra")
+    outcome = xopt(
+        "model.onnx", *known, "--guard", "--benchmark", "--only-if-faster", "--include", "extra"
+    )
     assert (outcome.code, outcome.err) == (0, "")
-    assert "assumed: m % 7 == 5" in xopt("bench", "model.onnx", "model.opt.onnx", "--seconds", "0.1").err
-    assert xopt("bench", "model.onnx", "model.opt.onnx", "--seconds", "0.1", "--assume-from-model").code == 0
+    assert (
+        "assumed: m % 7 == 5"
+        in xopt("bench", "model.onnx", "model.opt.onnx", "--seconds", "0.1").err
+    )
+    assert (
+        xopt(
+            "bench", "model.onnx", "model.opt.onnx", "--seconds", "0.1", "--assume-from-model"
+        ).code
+        == 0
+    )
 
 
 def test_tuning_keeps_them(xopt: Xopt) -> None:
@@ -150,9 +187,14 @@ def test_tuning_keeps_them(xopt: Xopt) -> None:
 
 
 def test_the_default_set_is_switched_off(xopt: Xopt) -> None:
-    write("agraph (float[n] x) => (float[n] y) <int64[1] s = {0}, int64[1] e = {2147483647}> { t = Slice(x, s, e) y = Neg(t) }")
+    write(
+        "agraph (float[n] x) => (float[n] y) <int64[1] s = {0}, int64[1] e = {2147483647}> { "
+        "t = Slice(x, s, e) y = Neg(t) }"
+    )
     xopt("model.onnx")
     assert (types_in("model.opt.onnx"), entry()) == (["Neg"], [])
     for words, left in ((("nothing",), ["Slice", "Neg"]), (("nothing", "open_ends"), ["Neg"])):
-        assert xopt("model.onnx", *(word for text in words for word in ("--assume", text))).code == 0
+        assert (
+            xopt("model.onnx", *(word for text in words for word in ("--assume", text))).code == 0
+        )
         assert (types_in("model.opt.onnx"), entry()) == (left, ["; ".join(words)])

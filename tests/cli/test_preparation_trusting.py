@@ -1,4 +1,6 @@
-"""Assumptions in the metadata of a model: the author of the file wrote them, so they hold only where the caller says so."""
+"""Assumptions in the metadata of a model: the author of the file wrote them, so they hold only
+where the caller says so.
+"""
 
 import json
 from pathlib import Path
@@ -51,7 +53,9 @@ def test_a_model_does_not_choose_how_it_is_judged(xopt: Xopt) -> None:
         outcome = xopt("verify", "a.onnx", "b.onnx", *words)
         assert outcome.code == 0
         assert "assumed: bool(x)" in outcome.out
-        assert xopt("verify", "a.onnx", "b.onnx", *words, "--json").json[0]["assumptions"] == ["bool(x)"]
+        assert xopt("verify", "a.onnx", "b.onnx", *words, "--json").json[0]["assumptions"] == [
+            "bool(x)"
+        ]
     assert xopt("verify", "b.onnx", "a.onnx").code == 3, "nor does the original"
 
 
@@ -61,8 +65,13 @@ def test_equal_models_are_equal_whatever_they_list(xopt: Xopt) -> None:
     outcome = xopt("verify", "a.onnx", "b.onnx")
     assert outcome.code == 0
     assert UNUSED.format("'n == 3', 'bool(x)'") in outcome.out
-    assert UNUSED.format("'bool(x)'") in xopt("verify", "a.onnx", "b.onnx", "--assume", "n == 3").out
-    assert "not used" not in xopt("verify", "a.onnx", "b.onnx", "--assume", "n == 3", "--assume", "bool(x)").out
+    assert (
+        UNUSED.format("'bool(x)'") in xopt("verify", "a.onnx", "b.onnx", "--assume", "n == 3").out
+    )
+    assert (
+        "not used"
+        not in xopt("verify", "a.onnx", "b.onnx", "--assume", "n == 3", "--assume", "bool(x)").out
+    )
 
 
 def test_no_assumption_explains_another_signature(xopt: Xopt) -> None:
@@ -84,20 +93,26 @@ def test_sizes_are_frozen_only_if_the_caller_says_so(xopt: Xopt) -> None:
     assert "assumed     n == 3" in outcome.out
     assert xopt("model.onnx", TRUST, "--json", "--dry-run").json["assumptions"] == ["n == 3"]
     assert xopt("model.onnx", "--assume", "n == 3").err == "", "they are given"
-    assert xopt("model.onnx", "--assume", "n == 4").code == 0, "they do not contradict what is not used"
+    assert xopt("model.onnx", "--assume", "n == 4").code == 0, (
+        "they do not contradict what is not used"
+    )
     assert "cannot hold" in xopt("model.onnx", "--assume", "n == 4", TRUST).error
 
 
 @pytest.mark.usefixtures("bad_patterns")
 def test_metadata_of_the_original_excuse_no_wrong_rewrite(xopt: Xopt) -> None:
-    write_with("agraph (float[n] x) => (float[n] y) { t = Neg(x) y = Relu(t) }", "model.onnx", "n >= 1")
+    write_with(
+        "agraph (float[n] x) => (float[n] y) { t = Neg(x) y = Relu(t) }", "model.onnx", "n >= 1"
+    )
     outcome = xopt("model.onnx", "--patterns", "WrongRelu", "--strict")
     assert outcome.code == 1
     assert xopt("bisect", "model.onnx", "--patterns", "WrongRelu").code == 1
 
 
 def test_shapes_are_inferred(xopt: Xopt) -> None:
-    write_with("agraph (float[n] x) => (float[k] y) { t = Neg(x) y = Abs(t) }", "model.onnx", "n == 3")
+    write_with(
+        "agraph (float[n] x) => (float[k] y) { t = Neg(x) y = Abs(t) }", "model.onnx", "n == 3"
+    )
     outcome = xopt("infer", "model.onnx", "-o", "out.onnx")
     assert outcome.warnings == [UNUSED.format("'n == 3'")]
     assert onnx.load("out.onnx").graph.value_info[0].type.tensor_type.shape.dim[0].dim_param == "n"
@@ -113,7 +128,9 @@ def test_models_are_compared_everywhere(xopt: Xopt) -> None:
     measured = xopt("bench", "a.onnx", "b.onnx", *quick, TRUST)
     assert measured.code == 0
     assert "assumed: bool(x)" in measured.out
-    assert xopt("bench", "a.onnx", "b.onnx", *quick, TRUST, "--json").json["assumptions"] == ["bool(x)"]
+    assert xopt("bench", "a.onnx", "b.onnx", *quick, TRUST, "--json").json["assumptions"] == [
+        "bool(x)"
+    ]
     assert xopt("report", "a.onnx", "b.onnx", "-o", "page.html").code == 3
     assert "assumed     bool(x)" in xopt("report", "a.onnx", "b.onnx", "-o", "page.html", TRUST).out
     values = xopt("diff", "--values", "a.onnx", "b.onnx")
@@ -131,7 +148,9 @@ def test_tuning_batches_and_checks(xopt: Xopt) -> None:
         assert frozen("out/model.onnx") == bool(trust)
         (line,) = Path("out/results.jsonl").read_text().splitlines()
         assert json.loads(line)["assumptions"] == expected
-        found = xopt("tune", "models/model.onnx", "-o", "tuned.onnx", "--budget", "1", *trust, "--json")
+        found = xopt(
+            "tune", "models/model.onnx", "-o", "tuned.onnx", "--budget", "1", *trust, "--json"
+        )
         assert (found.code, found.json["assumptions"]) == (0, expected)
     assert xopt("check", "models/model.onnx", "--max-shrink", "10%").code == 0
     found = xopt("check", "models/model.onnx", "--max-shrink", "10%", TRUST)
@@ -142,12 +161,18 @@ def test_tuning_batches_and_checks(xopt: Xopt) -> None:
 
 @pytest.mark.parametrize("command", ["find", "explain"])
 def test_patterns_that_need_them(xopt: Xopt, command: str) -> None:
-    text = "agraph (int64[n,m] x) => (int64[n] y) <int64[1] a = {1}> { y = ReduceMax <keepdims = 0> (x, a) }"
+    text = (
+        "agraph (int64[n,m] x) => (int64[n] y) <int64[1] a = {1}> { "
+        "y = ReduceMax <keepdims = 0> (x, a) }"
+    )
     write_with(text, "model.onnx", "sorted(x); m >= 1")
     words = (command, "model.onnx", "SortedReduce", "--json")
     plain, trusting = xopt(*words), xopt(*words, TRUST)
     if command == "explain":
-        assert (plain.json["assumptions"], trusting.json["assumptions"]) == ([], ["m >= 1", "sorted(x)"])
+        assert (plain.json["assumptions"], trusting.json["assumptions"]) == (
+            [],
+            ["m >= 1", "sorted(x)"],
+        )
         without, found = plain.json["explanations"], trusting.json["explanations"]
     else:
         without, found = plain.json, trusting.json
@@ -171,10 +196,24 @@ def test_statistics_list_what_a_model_says(xopt: Xopt) -> None:
 
 
 def test_dumps(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = "agraph (int64[n,m] x) => (int64[n] y) <int64[1] a = {1}> { y = ReduceMax <keepdims = 0> (x, a) }"
+    text = (
+        "agraph (int64[n,m] x) => (int64[n] y) <int64[1] a = {1}> { "
+        "y = ReduceMax <keepdims = 0> (x, a) }"
+    )
     write(text)
     monkeypatch.setenv("DUMPPATTERNS", "dumps")
-    assert xopt("model.onnx", "--assume", "sorted(x)", "--assume", "m >= 1", "--patterns", "SortedReduce").code == 0
+    assert (
+        xopt(
+            "model.onnx",
+            "--assume",
+            "sorted(x)",
+            "--assume",
+            "m >= 1",
+            "--patterns",
+            "SortedReduce",
+        ).code
+        == 0
+    )
     monkeypatch.delenv("DUMPPATTERNS")
     plain: Any = xopt("replay", "dumps", "--json").json
     assert {each["status"] for each in plain} == {"not validated"}
@@ -199,14 +238,18 @@ def test_python(tmp_path: Path) -> None:
 
 def test_long_metadata_are_short_lines(xopt: Xopt) -> None:
     write_with(SIZES, "model.onnx", "; ".join(f"n >= {i}; x{i} >= 1" for i in range(99)))
-    assert xopt("model.onnx").warnings == [UNUSED.format("'n >= 98'")], "sizes that the model lacks do not count"
+    assert xopt("model.onnx").warnings == [UNUSED.format("'n >= 98'")], (
+        "sizes that the model lacks do not count"
+    )
     write_with(SIZES, "model.onnx", "n >= 1" * 9999)
     (warning,) = xopt("model.onnx").warnings
     assert "the entry xoptim.assumptions of the metadata is ignored" in warning
     assert len(warning) < 300
     inputs = ", ".join(f"float[n{i}] x{i}" for i in range(20))
     write_with(
-        f"agraph ({inputs}) => (float[n0] y) {{ y = Neg(x0) }}", "model.onnx", "; ".join(f"n{i} >= 1" for i in range(20))
+        f"agraph ({inputs}) => (float[n0] y) {{ y = Neg(x0) }}",
+        "model.onnx",
+        "; ".join(f"n{i} >= 1" for i in range(20)),
     )
     (warning,) = xopt("model.onnx").warnings
     assert "'n15 >= 1' and 12 more; " in warning

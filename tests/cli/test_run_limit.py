@@ -14,7 +14,8 @@ pytestmark = pytest.mark.slow
 
 # NonMaxSuppression compares each of n boxes, which do not overlap, with all boxes before it.
 BOXES = """agraph (int64 n) => (int64[k,3] y) {
-    zero = Constant <value = int64 {0}> () one = Constant <value = int64 {1}> () r = Range(zero, n, one)
+    zero = Constant <value = int64 {0}> () one = Constant <value = int64 {1}> ()
+      r = Range(zero, n, one)
     f = Cast <to = 1> (r) two = Constant <value = float {2}> () a = Mul(f, two)
     unit = Constant <value = float {1}> () b = Add(a, unit) none = Constant <value = float {0}> ()
     c = Mul(f, none) d = Add(c, unit)
@@ -35,9 +36,17 @@ def test_a_kernel_that_does_not_return(words: tuple[str, ...]) -> None:
     np.savez("feeds.npz", n=np.array(MANY))
     command = "from xoptim.cli.start import main; main()"
     options = ("model.onnx", "--feeds", "feeds.npz", "--run-limit", "2", *words)
-    done = subprocess.run([sys.executable, "-c", command, *options], capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", command, *options],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("xopt: error: a run did not end within 2 seconds, and one node does not stop; --run-limit")
+    assert done.stderr.startswith(
+        "xopt: error: a run did not end within 2 seconds, and one node does not stop; --run-limit"
+    )
     assert done.stderr.count("\n") == 1
     assert Path("model.onnx").read_bytes() == given
     assert files() == {"model.onnx", "feeds.npz"}
@@ -57,5 +66,11 @@ except UnstoppableError as error:
     os.write(1, str(error).encode())
 os._exit(0)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
-    assert done.stdout == "constants of the model cannot be computed within 0.2 seconds; --no-fold leaves them as they are"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert (
+        done.stdout
+        == "constants of the model cannot be computed within 0.2 seconds; --no-fold leaves them as"
+        " they are"
+    )

@@ -1,4 +1,7 @@
-"""Patterns that a command line selects: ``--include``, ``--require``, ``--exclude``; the words that ``xopt list`` prints."""
+"""Patterns that a command line selects: ``--include``, ``--require``, ``--exclude``.
+
+The words that ``xopt list`` prints.
+"""
 
 import re
 
@@ -28,16 +31,27 @@ def own(monkeypatch: pytest.MonkeyPatch) -> None:
     warn_once.cache_clear()
     common = {"__doc__": "A → B", "anchors": ("acme::Nothing",)}
     for name, status in (("Early", "preview"), ("Late", "deprecated")):
-        register(type(f"{name}Pattern", (PatternOptimization,), {**common, "status": status}), "extra", "own")
-    register(type("Whole", (GlobalRewriter,), {"__doc__": "A → B", "former_names": ("Entire",)}), "own")
+        register(
+            type(f"{name}Pattern", (PatternOptimization,), {**common, "status": status}),
+            "extra",
+            "own",
+        )
+    register(
+        type("Whole", (GlobalRewriter,), {"__doc__": "A → B", "former_names": ("Entire",)}), "own"
+    )
 
 
 # ---------------------------------------------------------------- what is chosen
 
 
 def test_include_adds(xopt: Xopt) -> None:
-    assert listed(xopt, "--patterns", "Cast", "--include", "einsum") == sorted({"Cast"} | names("einsum"))
-    assert listed(xopt, "--patterns", "", "--include", "Cast", "--include", "DropoutPattern") == ["Cast", "Dropout"]
+    assert listed(xopt, "--patterns", "Cast", "--include", "einsum") == sorted(
+        {"Cast"} | names("einsum")
+    )
+    assert listed(xopt, "--patterns", "", "--include", "Cast", "--include", "DropoutPattern") == [
+        "Cast",
+        "Dropout",
+    ]
 
 
 def test_require_keeps_what_has_all_words(xopt: Xopt) -> None:
@@ -45,27 +59,40 @@ def test_require_keeps_what_has_all_words(xopt: Xopt) -> None:
     both = listed(xopt, "--require", "einsum", "--require", "exact")
     assert both == sorted(names("einsum") & names("exact"))
     assert 0 < len(both) < len(names("einsum"))
-    assert listed(xopt, "--patterns", "Cast", "--include", "einsum", "--require", "einsum") == sorted(names("einsum"))
+    assert listed(
+        xopt, "--patterns", "Cast", "--include", "einsum", "--require", "einsum"
+    ) == sorted(names("einsum"))
     assert listed(xopt, "--patterns", "Cast", "--require", "einsum") == []
 
 
 def test_exclude_beats_include(xopt: Xopt) -> None:
     assert listed(xopt, "--exclude", "fast_run") == sorted(names("all+lower-fast_run"))
-    assert listed(xopt, "--patterns", "Cast", "--include", "einsum", "--exclude", "einsum") == ["Cast"]
+    assert listed(xopt, "--patterns", "Cast", "--include", "einsum", "--exclude", "einsum") == [
+        "Cast"
+    ]
     assert listed(xopt, "--patterns", "Cast", "--exclude", "Cast", "--include", "Cast") == []
-    assert listed(xopt, "--patterns", "Cast+Dropout", "--exclude", "Cast", "--exclude", "onnxruntime") == ["Dropout"]
+    assert listed(
+        xopt, "--patterns", "Cast+Dropout", "--exclude", "Cast", "--exclude", "onnxruntime"
+    ) == ["Dropout"]
 
 
 @pytest.mark.parametrize("option", ["--include", "--require", "--exclude"])
-def test_a_word_that_nothing_knows(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, option: str) -> None:
+def test_a_word_that_nothing_knows(
+    xopt: Xopt, monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
     def fail(*_: object, **__: object) -> None:
         raise AssertionError("the model was read")
 
     write(TRANSPOSES)
     monkeypatch.setattr("xoptim.optimizing.proof.GraphBuilder", fail)
     for command in ("list", "model.onnx"):
-        assert "unknown pattern 'fastrun'; did you mean 'fast_run'?" in xopt(command, option, "fastrun").error
-        assert "unknown pattern 'Cast+Dropout'" in xopt(command, option, "Cast+Dropout").error, "one word, no selection"
+        assert (
+            "unknown pattern 'fastrun'; did you mean 'fast_run'?"
+            in xopt(command, option, "fastrun").error
+        )
+        assert "unknown pattern 'Cast+Dropout'" in xopt(command, option, "Cast+Dropout").error, (
+            "one word, no selection"
+        )
 
 
 @pytest.mark.parametrize(
@@ -95,9 +122,13 @@ def test_selections_that_cannot_be_meant(xopt: Xopt, text: str, message: str) ->
         (("--patterns", "fast_compile"), 1),
     ],
 )
-def test_a_model_is_optimized_by_what_is_chosen(xopt: Xopt, words: tuple[str, ...], count: int) -> None:
+def test_a_model_is_optimized_by_what_is_chosen(
+    xopt: Xopt, words: tuple[str, ...], count: int
+) -> None:
     write(TRANSPOSES)
-    assert xopt("model.onnx", *words, "--json").json["patterns"].get("TransposeTranspose", 0) == count
+    assert (
+        xopt("model.onnx", *words, "--json").json["patterns"].get("TransposeTranspose", 0) == count
+    )
     assert types_in("model.opt.onnx") == (["Relu"] if count else ["Transpose", "Transpose", "Relu"])
 
 
@@ -108,7 +139,9 @@ def test_status_and_former_names_are_spoken_of(xopt: Xopt) -> None:
     write(TRANSPOSES)
     assert xopt("model.onnx", "-q", "--include", "Late", *ONLY).warnings == [deprecated]
     assert xopt("model.onnx", "-q", "--drop", "Entire", *ONLY).warnings == [renamed]
-    assert xopt("model.onnx", "-q", "--drop", "Entire", "--include", "Late", *ONLY).warnings == [], "each is said once"
+    assert (
+        xopt("model.onnx", "-q", "--drop", "Entire", "--include", "Late", *ONLY).warnings == []
+    ), "each is said once"
 
 
 # ---------------------------------------------------------------- what is listed
@@ -116,9 +149,28 @@ def test_status_and_former_names_are_spoken_of(xopt: Xopt) -> None:
 
 @pytest.mark.usefixtures("own")
 def test_the_status_is_shown_where_it_matters(xopt: Xopt) -> None:
-    plain, mixed = (xopt("list", "--patterns", text).out.splitlines() for text in ("Cast", "Cast+own"))
-    assert plain[0].split() == ["pattern", "phase", "exactness", "opset", "provider", "tags", "rewrite"]
-    assert mixed[0].split() == ["pattern", "phase", "exactness", "opset", "status", "provider", "tags", "rewrite"]
+    plain, mixed = (
+        xopt("list", "--patterns", text).out.splitlines() for text in ("Cast", "Cast+own")
+    )
+    assert plain[0].split() == [
+        "pattern",
+        "phase",
+        "exactness",
+        "opset",
+        "provider",
+        "tags",
+        "rewrite",
+    ]
+    assert mixed[0].split() == [
+        "pattern",
+        "phase",
+        "exactness",
+        "opset",
+        "status",
+        "provider",
+        "tags",
+        "rewrite",
+    ]
     assert {line.split()[0]: line.split()[4] for line in mixed if line.startswith("  ")} == {
         "Cast": "stable", "Early": "preview", "Late": "deprecated", "Whole": "stable",
     }  # fmt: skip
@@ -131,7 +183,9 @@ def test_rewriters_of_whole_models_are_listed(xopt: Xopt) -> None:
     assert ["Whole", "global", "exact", "1+", "any", "A", "→", "B"] in rows
     assert len(rows) == 2
     assert lines[-1] == f"2 of {len(installed_patterns()) + 3} patterns"
-    phases = {row["name"]: row["phase"] for row in xopt("list", "--patterns", "global", "--json").json}
+    phases = {
+        row["name"]: row["phase"] for row in xopt("list", "--patterns", "global", "--json").json
+    }
     assert phases["Whole"] == "global"
     assert "phase global, exactness exact" in xopt("show", "Whole").out
 
@@ -146,7 +200,11 @@ def test_words_with_their_numbers(xopt: Xopt) -> None:
     assert list(counts) == sorted(counts)
     assert counts == database().words() == xopt("list", "--tags", "--json").json
     assert all(counts[word] == len(names(word)) for word in counts)
-    assert (counts["all"], counts["own"], counts["deprecated"]) == (len(installed_patterns()) + 3 - counts["lower"], 3, 1)
+    assert (counts["all"], counts["own"], counts["deprecated"]) == (
+        len(installed_patterns()) + 3 - counts["lower"],
+        3,
+        1,
+    )
     assert not counts.keys() & {"Cast", "Early", "EarlyPattern"}
     some = xopt("list", "--tags", "--json", "--patterns", "Cast", "--include", "own").json
     assert (some["all"], some["own"], some["extra"], some["einsum"]) == (4, 3, 2, 0)
@@ -155,10 +213,15 @@ def test_words_with_their_numbers(xopt: Xopt) -> None:
 @pytest.mark.usefixtures("bad_patterns")
 def test_words_of_a_pack(xopt: Xopt) -> None:
     found = listed(xopt, "--patterns", "", "--include", "extra", "--require", "rounding")
-    assert [name for name in found if not installed_patterns()[name].__module__.startswith("xoptim.")] == ["ShiftedRelu"]
+    assert [
+        name for name in found if not installed_patterns()[name].__module__.startswith("xoptim.")
+    ] == ["ShiftedRelu"]
 
 
 def test_help(xopt: Xopt) -> None:
     for command in ("optimize", "list"):
         text = xopt(command, "--help").out
-        assert all(re.search(rf"{option} +TAG ", text) for option in ("--include", "--require", "--exclude"))
+        assert all(
+            re.search(rf"{option} +TAG ", text)
+            for option in ("--include", "--require", "--exclude")
+        )

@@ -7,7 +7,8 @@ import pytest
 from tests.cli.command import Xopt, files, types_in, write
 from tests.dialects.rules import pair
 
-POWERS = """agraph (float[n] x) => (float[n] z) <float two = {2}, float three = {3}> { y = Pow(x, two) z = Pow(y, three) }"""
+POWERS = """agraph (float[n] x) => (float[n] z) <float two = {2}, float
+  three = {3}> { y = Pow(x, two) z = Pow(y, three) }"""
 SIN = "agraph (float[n] x) => (float[n] y) { y = Sinh(x) }"
 EXAMPLES = Path(__file__).parents[2] / "examples" / "rules"
 
@@ -17,7 +18,9 @@ def rules(name: str, *pairs: tuple[str, str, str]) -> Path:
     path = Path(name)
     path.write_text(
         "".join(
-            pair(f"match (x) => (y) {{ y = {a} (x) }}", f"replace (x) => (y) {{ y = {b} (x) }}").replace('"R"', f'"{rule}"')
+            pair(
+                f"match (x) => (y) {{ y = {a} (x) }}", f"replace (x) => (y) {{ y = {b} (x) }}"
+            ).replace('"R"', f'"{rule}"')
             for rule, a, b in pairs
         )
     )
@@ -26,7 +29,9 @@ def rules(name: str, *pairs: tuple[str, str, str]) -> Path:
 
 def test_rules_of_a_file(xopt: Xopt) -> None:
     write(POWERS)
-    outcome = xopt("model.onnx", "--rewrite", EXAMPLES / "square.onnxtxt", "--patterns", "", "--json")
+    outcome = xopt(
+        "model.onnx", "--rewrite", EXAMPLES / "square.onnxtxt", "--patterns", "", "--json"
+    )
     assert outcome.code == 0
     assert outcome.json["patterns"] == {"SquareToMul": 1}
     assert outcome.json["exactness"] == "rounding"
@@ -35,7 +40,10 @@ def test_rules_of_a_file(xopt: Xopt) -> None:
 
 
 def test_rules_run_beside_the_patterns(xopt: Xopt) -> None:
-    write("agraph (float[a,b] x) => (float[a,b] y) { t = Transpose(x) u = Transpose(t) y = Softsign(u) }")
+    write(
+        "agraph (float[a,b] x) => (float[a,b] y) { t = Transpose(x) u = Transpose(t) "
+        "y = Softsign(u) }"
+    )
     rules("r.onnxtxt", ("Halves", "Softsign", "Tanh"))
     assert xopt("model.onnx", "--rewrite", "r.onnxtxt", "--no-verify").code == 0
     assert types_in("model.opt.onnx") == ["Tanh"]
@@ -66,8 +74,14 @@ def test_the_order_of_rules_and_files(xopt: Xopt) -> None:
     ("text", "error"),
     [
         ("match (x) => (y) {\n  y = Abs (x; }", "r.onnxtxt:2:13: ')' expected"),
-        (pair("match (x) => (y) { y = Abs (x) }", "replace (x) => (y) { y = Abss (x) }"), "r.onnxtxt:4:22: no operator 'Abss'"),
-        (pair("match (x) => (y) { y = Abs (x) }").replace('"R"', '"Cast"'), "r.onnxtxt:2: 'Cast' is the name of a pattern"),
+        (
+            pair("match (x) => (y) { y = Abs (x) }", "replace (x) => (y) { y = Abss (x) }"),
+            "r.onnxtxt:4:22: no operator 'Abss'",
+        ),
+        (
+            pair("match (x) => (y) { y = Abs (x) }").replace('"R"', '"Cast"'),
+            "r.onnxtxt:2: 'Cast' is the name of a pattern",
+        ),
         (None, "r.onnxtxt: the rules cannot be read: No such file or directory"),
     ],
 )
@@ -94,7 +108,15 @@ def test_two_rules_of_one_name(xopt: Xopt) -> None:
 
 def test_refusals_name_the_file(xopt: Xopt) -> None:
     write(POWERS)
-    outcome = xopt("model.onnx", "--rewrite", EXAMPLES / "square.onnxtxt", "--patterns", "", "-vv", "--no-verify")
+    outcome = xopt(
+        "model.onnx",
+        "--rewrite",
+        EXAMPLES / "square.onnxtxt",
+        "--patterns",
+        "",
+        "-vv",
+        "--no-verify",
+    )
     assert outcome.code == 0
     assert "SquareToMul refused" in outcome.out
     assert "square.onnxtxt:10)" in outcome.out

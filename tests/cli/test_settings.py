@@ -32,7 +32,10 @@ def types_with(xopt: Xopt, *words: str) -> list[str]:
         ("seed = 1.5", "Invalid value for '--seed': '1.5' is not a valid integer range."),
         ("seed = -3", "Invalid value for '--seed': -3 is not in the range x>=0."),
         ('check = "never"', "Invalid value for '--check': 'never' is not one of 'end', 'each'."),
-        ('patterns = "defualt"', "Invalid value for '--patterns': unknown pattern 'defualt'; did you mean 'default'?"),
+        (
+            'patterns = "defualt"',
+            "Invalid value for '--patterns': unknown pattern 'defualt'; did you mean 'default'?",
+        ),
         ('opset = "last"', "Invalid value for '--opset': 'last' is neither a number nor `newest`"),
         ("max-growth = -1", "Invalid value for '--max-growth': '-1': a size such as 500kB"),
     ],
@@ -48,7 +51,10 @@ def test_options_by_name(xopt: Xopt) -> None:
     """A file in the folder; the command line is stronger; ``--no-config`` ignores it."""
     write(TRANSPOSES)
     Path(".git").mkdir()  # the folder is a project, in which all settings count
-    settings('drop = ["TransposeTranspose"]\npatterns = "TransposeTranspose"\nverify = false\nmax-growth = "10%"')
+    settings(
+        'drop = ["TransposeTranspose"]\npatterns = "TransposeTranspose"\nverify = '
+        'false\nmax-growth = "10%"'
+    )
     assert types_with(xopt) == UNCHANGED
     assert types_with(xopt, "--drop", "MatMulAdd") == ["Relu"]
     assert types_with(xopt, "--no-config") == ["Relu"]
@@ -64,7 +70,9 @@ def test_a_project_file_around(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> N
     write(TRANSPOSES)
     assert types_with(xopt) == UNCHANGED
     settings("")
-    assert types_with(xopt) == ["Relu"], "the nearest file counts, and xoptim.toml before pyproject.toml"
+    assert types_with(xopt) == ["Relu"], (
+        "the nearest file counts, and xoptim.toml before pyproject.toml"
+    )
 
 
 def test_a_file_that_is_named(xopt: Xopt) -> None:
@@ -75,12 +83,18 @@ def test_a_file_that_is_named(xopt: Xopt) -> None:
         assert types_with(xopt, *words) == UNCHANGED
     assert xopt("--config", "other.toml", "model.onnx", "-q").code == 0
     assert types_in("model.opt.onnx") == UNCHANGED
-    assert xopt("model.onnx", "--config", "gone.toml").error == "--config 'gone.toml': there is no such file"
+    assert (
+        xopt("model.onnx", "--config", "gone.toml").error
+        == "--config 'gone.toml': there is no such file"
+    )
     assert xopt("model.onnx", "--config").error == "--config needs a file"
 
 
 def test_tables_of_commands(xopt: Xopt) -> None:
-    """``patterns`` concerns every command that has the option; a table, one of them; ``verify`` is an option and a command."""
+    """``patterns`` concerns every command that has the option.
+
+    A table, one of them; ``verify`` is an option and a command.
+    """
     Path(".git").mkdir()
     settings('patterns = "Cast"\nverify = false\n[list]\ntags = true')
     assert xopt("list").out.split()[0] == "word"
@@ -94,7 +108,10 @@ def test_tables_of_commands(xopt: Xopt) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('patern = "x"', "xoptim.toml: no command has an option --patern; did you mean 'patterns'?"),
+        (
+            'patern = "x"',
+            "xoptim.toml: no command has an option --patern; did you mean 'patterns'?",
+        ),
         ('[list]\nfix = "x"', "xoptim.toml: `xopt list` has no option --fix"),
         ("[lsit]\ntags = true", "xoptim.toml: there is no command 'lsit'; did you mean 'list'?"),
         ("in-place = true", "xoptim.toml: no command has an option --in-place"),

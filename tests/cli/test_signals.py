@@ -22,12 +22,16 @@ pytestmark = [
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 STEPS = ("tempfile.mkstemp", "os.chmod", "os.rename", "os.remove")
-"""Events of what writes files. The command below has 13 of them: the model is in place from the seventh on."""
+"""Events of what writes files.
+
+The command below has 13 of them: the model is in place from the seventh on.
+"""
 IN_PLACE = 7
 IN_TIME = """
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
-number, first, only = int(sys.argv[1]), int(sys.argv[2]), [each for each in sys.argv[3].split(",") if each]
+number, first, only = int(sys.argv[1]), int(sys.argv[2]),
+  [each for each in sys.argv[3].split(",") if each]
 parent, seen = os.getpid(), 0
 def hook(event, _):
     global seen
@@ -41,26 +45,39 @@ sys.argv = ["xopt", *sys.argv[4:]]
 from xoptim.cli.start import main
 main()
 """
-"""Sends a signal to the command at an event that Python audits: an import, an open file, a move, ..."""
+"""Sends a signal to the command at an event that Python audits: an import, an open file, a move,
+...
+"""
 WORDS = ("model.onnx", "--in-place", "-q", "--external-data", "--report", "page.html")
 
 
 @pytest.fixture(autouse=True)
 def _model() -> None:
     proto = parse(
-        "agraph (float[n,64] x) => (float[n,64] y) { t = Transpose(x) u = Transpose(t) v = MatMul(u, w) y = Relu(v) }"
+        "agraph (float[n,64] x) => (float[n,64] y) { t = Transpose(x) u = Transpose(t) "
+        "v = MatMul(u, w) y = Relu(v) }"
     )
     proto.graph.initializer.append(numpy_helper.from_array(np.eye(64, dtype=np.float32), "w"))
-    onnx.save(proto, "model.onnx", save_as_external_data=True, location="model.onnx.data", size_threshold=0)
+    onnx.save(
+        proto,
+        "model.onnx",
+        save_as_external_data=True,
+        location="model.onnx.data",
+        size_threshold=0,
+    )
 
 
-def interrupted(number: signal.Signals, first: int, only: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
+def interrupted(
+    number: signal.Signals, first: int, only: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
     words = [sys.executable, "-c", IN_TIME, str(int(number)), str(first), ",".join(only), *WORDS]
     return subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
 
 
 def check(done: subprocess.CompletedProcess[str], number: signal.Signals) -> None:
-    """One line, the exit code of the signal, a whole model, and no other file than the line says."""
+    """One line, the exit code of the signal, a whole model, and no other file than the line
+    says.
+    """
     assert done.returncode == 128 + number, done
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
@@ -71,7 +88,11 @@ def check(done: subprocess.CompletedProcess[str], number: signal.Signals) -> Non
     is_new = len(model.graph.node) == 2
     assert ("model.onnx' " in line or "model.onnx', " in line) == is_new, line
     assert ("nothing was written" in line) != is_new
-    assert files() <= {"model.onnx", "model.onnx.data", *(("model.onnx.1.data", "page.html") if is_new else ())}
+    assert files() <= {
+        "model.onnx",
+        "model.onnx.data",
+        *(("model.onnx.1.data", "page.html") if is_new else ()),
+    }
     assert ("page.html" in line) == Path("page.html").exists()
 
 
@@ -92,12 +113,14 @@ def test_while_the_command_is_loaded_and_works(event: int) -> None:
 def test_no_library_is_loaded_before_signals_are_passed_on() -> None:
     """A thread of a library would receive signals in place of the process that passes them on."""
     code = (
-        "import os, sys\nimport xoptim.cli.start\nfrom xoptim.cli import guard\n"
-        "def command():\n    print([name for name in ('numpy', 'onnx', 'onnxruntime', 'click') if name in sys.modules])\n"
-        "    print(os.getppid() == parent)\n"
-        "parent = os.getpid()\nguard.guarded(command)"
+        "import os, sys\nimport xoptim.cli.start\nfrom xoptim.cli import guard\ndef command():\n   "
+        " print([name for name in ('numpy', 'onnx', 'onnxruntime', "
+        "'click') if name in sys.modules])\n    print(os.getppid() == parent)\nparent = "
+        "os.getpid()\nguard.guarded(command)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
     assert done.stdout == "[]\nTrue\n"
 
 
@@ -130,58 +153,68 @@ main()"""
 def test_an_exception_that_a_library_catches_is_raised_again() -> None:
     """As extensions do that are being imported."""
     code = (
-        "import signal\nfrom xoptim.system.signals import ENDING, Ended\nENDING.at_once(print); ENDING.by_exception()\n"
-        "try:\n    with ENDING.insistently():\n"
-        "        try:\n            signal.raise_signal(signal.SIGTERM)\n"
-        "        except BaseException:\n            raise ImportError('initialization failed')\n"
-        "except Ended as end:\n    print(end.word, end.code)"
+        "import signal\nfrom xoptim.system.signals import ENDING, Ended\nENDING.at_once(print); "
+        "ENDING.by_exception()\ntry:\n    with ENDING.insistently():\n        try:\n            "
+        "signal.raise_signal(signal.SIGTERM)\n        except BaseException:\n            raise "
+        "ImportError('initialization failed')\nexcept Ended as end:\n    print(end.word, end.code)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
     assert (done.stdout, done.stderr) == ("terminated 143\n", "")
 
 
 def test_while_an_extension_is_imported() -> None:
     name = "onnxruntime.capi.onnxruntime_pybind11_state"
     code = (
-        "import signal, sys\nfrom importlib.machinery import ExtensionFileLoader as Loader\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\nexec_module = Loader.exec_module\n"
-        "def interrupted(self, module):\n"
-        f"    if module.__name__ == {name!r} and signal.getsignal(signal.SIGINT).__name__ == '_raise':\n"
-        "        try:\n            signal.raise_signal(signal.SIGINT)\n"
-        "        except BaseException as error:\n            raise ImportError('initialization failed') from error\n"
-        "    exec_module(self, module)\n"
-        "Loader.exec_module = interrupted\n"
-        f"sys.argv = ['xopt', *{WORDS!r}]\nfrom xoptim.cli.start import main\nmain()"
+        "import signal, sys\nfrom importlib.machinery import ExtensionFileLoader as "
+        "Loader\nsignal.signal(signal.SIGINT, signal.default_int_handler)\nexec_module = "
+        f"Loader.exec_module\ndef interrupted(self, module):\n    if module.__name__ == {name!r} "
+        "and signal.getsignal(signal.SIGINT).__name__ == '_raise':\n        try:\n            "
+        "signal.raise_signal(signal.SIGINT)\n        except BaseException as error:\n            "
+        "raise ImportError('initialization failed') from error\n    exec_module(self, "
+        f"module)\nLoader.exec_module = interrupted\nsys.argv = ['xopt', *{WORDS!r}]\nfrom "
+        "xoptim.cli.start import main\nmain()"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120
+    )
     check(done, signal.SIGINT)
 
 
 def test_an_exception_that_python_ignores_is_raised_again() -> None:
     """As in a destructor, or a callback of a weak reference."""
     code = (
-        "import signal, time\nfrom xoptim.system.signals import ENDING, Ended\nENDING.at_once(print); ENDING.by_exception()\n"
-        "class Swallows:\n    def __del__(self): signal.raise_signal(signal.SIGTERM); time.sleep(0)\n"
-        "try:\n    Swallows()\n    time.sleep(60)\nexcept Ended as end:\n    print(end.word, end.code)"
+        "import signal, time\nfrom xoptim.system.signals import ENDING, "
+        "Ended\nENDING.at_once(print); ENDING.by_exception()\nclass Swallows:\n    def "
+        "__del__(self): signal.raise_signal(signal.SIGTERM); time.sleep(0)\ntry:\n    Swallows()\n "
+        "   time.sleep(60)\nexcept Ended as end:\n    print(end.word, end.code)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
     assert (done.stdout, done.stderr) == ("terminated 143\n", "")
 
 
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_command_that_does_not_react_is_killed(number: signal.Signals) -> None:
-    """As in a kernel that does not return, or in code that holds Python's lock; its temporary files are removed."""
+    """As in a kernel that does not return, or in code that holds Python's lock.
+
+    Its temporary files are removed.
+    """
     code = (
-        "import signal, sys, tempfile, time\nfrom pathlib import Path\nfrom xoptim.cli import guard\n"
-        "from xoptim.system.journal import JOURNAL, ScratchFolder\nguard._PATIENCE = 0.5\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "def command():\n"
-        "    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})\n"
-        "    folder = ScratchFolder(); Path('left.tmp').write_bytes(b'x'); JOURNAL.note(Path('left.tmp'))\n"
-        "    print(folder.name, flush=True); time.sleep(600)\n"
-        "guard.guarded(command)"
+        "import signal, sys, tempfile, "
+        "time\nfrom pathlib import Path\nfrom xoptim.cli import guard\nfrom xoptim.system.journal "
+        "import JOURNAL, ScratchFolder\nguard._PATIENCE = 0.5\nsignal.signal(signal.SIGINT, "
+        "signal.default_int_handler)\ndef command():\n    signal.pthread_sigmask(signal.SIG_BLOCK, "
+        "{signal.SIGINT, signal.SIGTERM})\n    "
+        "folder = ScratchFolder(); Path('left.tmp').write_bytes(b'x'); "
+        "JOURNAL.note(Path('left.tmp'))\n    print(folder.name, "
+        "flush=True); time.sleep(600)\nguard.guarded(command)"
     )
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     with process:
         assert process.stdout is not None
         folder = Path(process.stdout.readline().strip())
@@ -189,15 +222,23 @@ def test_a_command_that_does_not_react_is_killed(number: signal.Signals) -> None
         process.send_signal(number)
         err = process.communicate(timeout=60)[1]
     word = "interrupted" if number == signal.SIGINT else "terminated"
-    assert (process.returncode, err) == (128 + number, f"xopt: error: {word}; nothing was written\n")
+    assert (process.returncode, err) == (
+        128 + number,
+        f"xopt: error: {word}; nothing was written\n",
+    )
     assert not folder.exists()
     assert files() == {"model.onnx", "model.onnx.data"}
 
 
 def test_a_signal_that_the_parent_ignores_stays_ignored() -> None:
     """As in a background job of a shell."""
-    start = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); from xoptim.cli.start import main; main()"
-    with subprocess.Popen([sys.executable, "-c", start, *WORDS], stderr=subprocess.PIPE, text=True) as process:
+    start = (
+        "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); from xoptim.cli.start import "
+        "main; main()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", start, *WORDS], stderr=subprocess.PIPE, text=True
+    ) as process:
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
         err = process.communicate(timeout=120)[1]
@@ -206,14 +247,14 @@ def test_a_signal_that_the_parent_ignores_stays_ignored() -> None:
 
 def test_what_a_crash_leaves_is_removed_and_told() -> None:
     code = (
-        "import os\nfrom pathlib import Path\nfrom xoptim.cli.guard import guarded\n"
-        "def command():\n"
-        "    from xoptim.graph.save import replace_file, temporary\n"
-        "    replace_file(Path('done.txt'), b'new')\n"
-        "    with temporary(Path('begun.txt')):\n        os.abort()\n"
-        "guarded(command)"
+        "import os\nfrom pathlib import Path\nfrom xoptim.cli.guard import guarded\ndef "
+        "command():\n    from xoptim.graph.save import replace_file, temporary\n    "
+        "replace_file(Path('done.txt'), b'new')\n    with temporary(Path('begun.txt')):\n        "
+        "os.abort()\nguarded(command)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
     assert done.returncode == 128 + signal.SIGABRT
     assert done.stderr.endswith(f"; {str(Path('done.txt').absolute())!r} was written\n")
     assert done.stderr.count("\n") == 1

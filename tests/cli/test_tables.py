@@ -9,7 +9,8 @@ from xoptim.cli.tables import Rows
 from tests.cli.command import Xopt, write
 from xoptim import installed_patterns
 
-LONG = "/model/decoder/layers.17/self_attn/a_very_long_name_of_a_module/which_goes_on_and_on_and_on/MatMul_output_0"
+_SCOPE = "/model/decoder/layers.17/self_attn"
+LONG = f"{_SCOPE}/a_very_long_name_of_a_module/which_goes_on_and_on_and_on/MatMul_output_0"
 
 
 def shown(rows: Rows, width: int) -> list[str]:
@@ -50,7 +51,12 @@ def test_sentences_go_below() -> None:
 def test_everything_goes_below() -> None:
     rows = Rows("node", "reason", "place", prose={"reason"})
     rows.add(LONG, "unknown shape", "a/very/long/path/of/a/file.py:1234")
-    assert shown(rows, 40) == ["node", LONG, "    unknown shape", "    place a/very/long/path/of/a/file.py:1234"]
+    assert shown(rows, 40) == [
+        "node",
+        LONG,
+        "    unknown shape",
+        "    place a/very/long/path/of/a/file.py:1234",
+    ]
 
 
 @pytest.fixture
@@ -67,7 +73,11 @@ def _narrow(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_narrow")
 def test_lists_at_80_columns(xopt: Xopt) -> None:
     lines = xopt("list").out.splitlines()
-    names = [name for name in installed_patterns() if not any(line.startswith(f"  {name}  ") for line in lines)]
+    names = [
+        name
+        for name in installed_patterns()
+        if not any(line.startswith(f"  {name}  ") for line in lines)
+    ]
     assert names == []
     assert max(map(len, lines)) <= 80
     assert "…" not in "".join(lines)
@@ -77,7 +87,10 @@ def test_lists_at_80_columns(xopt: Xopt) -> None:
 
 @pytest.mark.usefixtures("_narrow")
 def test_explanations_at_80_columns(xopt: Xopt) -> None:
-    write(f'agraph (float[a,b] x) => (float[a,b] y) {{ ["first"] t = Tanh(x) ["{LONG}"] u = Tanh(t) ["last"] y = Tanh(u) }}')
+    write(
+        f'agraph (float[a,b] x) => (float[a,b] y) {{ ["first"] t = Tanh(x) ["{LONG}"] '
+        'u = Tanh(t) ["last"] y = Tanh(u) }'
+    )
     out = xopt("explain", "model.onnx", "FastGelu").out
     assert LONG in out
     found = xopt("explain", "model.onnx", "FastGelu", "--json").json["explanations"]

@@ -25,7 +25,9 @@ def test_providers_that_go_with_a_target(name: str, providers: tuple[str, ...]) 
 
 
 def test_a_provider_of_another_kind() -> None:
-    with pytest.raises(click.UsageError, match="--provider qnn runs the model elsewhere than --target webgpu"):
+    with pytest.raises(
+        click.UsageError, match="--provider qnn runs the model elsewhere than --target webgpu"
+    ):
         check_target("webgpu", ("cpu", "qnn"))
 
 
@@ -37,17 +39,25 @@ def test_operators_of_onnxruntime() -> None:
 
 
 def test_limits_that_are_exceeded() -> None:
-    left = PlacedNode("b", "Erf", "", "CPUExecutionProvider", -1, "there is no kernel", "another form")
+    left = PlacedNode(
+        "b", "Erf", "", "CPUExecutionProvider", -1, "there is no kernel", "another form"
+    )
     found = Placement("fake", (PlacedNode("a", "Abs", "", "Fake", 0), left, left))
     assert exceeded(found, None, None) == []
     assert exceeded(found, 2, 1) == []
-    assert exceeded(found, 1, 0) == ["left: 2, at most 1 allowed", "partitions: 1, at most 0 allowed"]
+    assert exceeded(found, 1, 0) == [
+        "left: 2, at most 1 allowed",
+        "partitions: 1, at most 0 allowed",
+    ]
     assert exceeded(replace(found, compiles=False), None, 9) == ["partitions: at most 9 allowed"]
     assert list(left_texts(found)) == ["Erf 2: there is no kernel (it would help: another form)"]
 
 
 def test_only_the_most_frequent_operators_are_named() -> None:
-    nodes = [PlacedNode(f"n{number}", f"Op{number}", "acme", "CPUExecutionProvider") for number in range(8)]
+    nodes = [
+        PlacedNode(f"n{number}", f"Op{number}", "acme", "CPUExecutionProvider")
+        for number in range(8)
+    ]
     texts = list(left_texts(Placement("fake", tuple(nodes))))
     assert texts[0] == "acme::Op0 1: the reason is not known"
     assert texts[-1] == "2 more, which `xopt place` lists"
@@ -62,7 +72,9 @@ def test_sizes_are_written() -> None:
 
 
 def placed(text: str) -> Placement:
-    """A placement by letters: digits are partitions, capitals operators elsewhere, ``s`` shapes, ``a`` nodes computed ahead."""
+    """A placement by letters: digits are partitions, capitals operators elsewhere, ``s`` shapes,
+    ``a`` nodes computed ahead.
+    """
     cpu = "CPUExecutionProvider"
     nodes: list[PlacedNode] = []
     for place, each in enumerate(text):

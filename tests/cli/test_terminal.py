@@ -1,4 +1,6 @@
-"""Names in a model hold control characters, line breaks and markup: no command lets them reach the terminal."""
+"""Names in a model hold control characters, line breaks and markup: no command lets them reach the
+terminal.
+"""
 
 import io
 import os
@@ -20,7 +22,8 @@ from tests.support import parse
 FORGED = "xopt: error: forged"
 BAD = f"\x1b[31m[red]\x07\x9b2J\u202e\rx\n{FORGED}\x1b]0;t\x07"
 MODEL = """agraph (float[N,4] x, float[4] w) => (float[N,4] y) <float[4] one = {1, 1, 1, 1}> {
-    t = Transpose(x) u = Transpose(t) v = Mul(u, one) r = Relu(v) z = Add(r, w) q = Tanh(z) y = Sigmoid(q)
+    t = Transpose(x) u = Transpose(t) v = Mul(u, one) r = Relu(v) z = Add(r, w) q = Tanh(z)
+      y = Sigmoid(q)
 }"""
 NAMES = ("t", "u", "v", "r", "z", "q", "one", "x", "w", "y")
 UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]")
@@ -57,7 +60,10 @@ def spoiled() -> onnx.ModelProto:
 
 def prepare(folder: Path) -> None:
     """The files that the command lines name."""
-    np.savez(folder / "feeds.npz", **{bad("x"): np.ones((2, 4), np.float32), bad("w"): np.ones(4, np.float32)})  # type: ignore[arg-type]
+    np.savez(
+        folder / "feeds.npz",
+        **{bad("x"): np.ones((2, 4), np.float32), bad("w"): np.ones(4, np.float32)},  # type: ignore[arg-type]
+    )
     other = onnx.load("bad.onnx")
     other.graph.node[-1].op_type = "HardSigmoid"
     onnx.save(other, "other.onnx")
@@ -81,7 +87,15 @@ def lines_of(folder: Path) -> dict[str, list[Sequence[str]]]:
             ["bad.onnx", "-v", "-o", "1.onnx"],
             ["bad.onnx", "-vv", "-o", "2.onnx", "--check", "each", "--benchmark"],
             ["bad.onnx", "-o", "3.onnx", "--dim", f"{bad('N')}=3", "--feeds", "feeds.npz"],
-            ["bad.onnx", "-o", "4.onnx", "--assume", f"{bad('N')} >= 2", "--assume", f"finite({bad('q')})"],
+            [
+                "bad.onnx",
+                "-o",
+                "4.onnx",
+                "--assume",
+                f"{bad('N')} >= 2",
+                "--assume",
+                f"finite({bad('q')})",
+            ],
             ["bad.onnx", "-o", "5.onnx", "--fix", f"{bad('no')}=2"],
             ["bad.onnx", "-o", "6.onnx", "--drop", bad("Pattern")],
             ["bad.onnx", "-o", BAD.replace("/", "_")],
@@ -91,11 +105,28 @@ def lines_of(folder: Path) -> dict[str, list[Sequence[str]]]:
             [BAD.replace("/", "_")],
         ],
         "fast": [["bad.onnx", "-o", "7.onnx"]],
-        "verify": [["bad.onnx", "other.onnx"], ["bad.onnx", "bad.onnx"], ["bad.onnx", "missing.onnx"]],
+        "verify": [
+            ["bad.onnx", "other.onnx"],
+            ["bad.onnx", "bad.onnx"],
+            ["bad.onnx", "missing.onnx"],
+        ],
         "diff": [["bad.onnx", "other.onnx"], ["--values", "bad.onnx", "other.onnx"]],
-        "place": [["bad.onnx", "--target", "onnx"], ["bad.onnx", "--target", "cpu", "-v"], ["bad.onnx", "--target", bad("x")]],
-        "stats": [["bad.onnx"], ["bad.onnx", "--layers"], ["bad.onnx", "--dim", f"{bad('N')}=3"], ["unknown.onnx"]],
-        "explain": [["bad.onnx", "TransposeTranspose", "--all"], ["bad.onnx", "MulOne", "-v"], ["bad.onnx", bad("P")]],
+        "place": [
+            ["bad.onnx", "--target", "onnx"],
+            ["bad.onnx", "--target", "cpu", "-v"],
+            ["bad.onnx", "--target", bad("x")],
+        ],
+        "stats": [
+            ["bad.onnx"],
+            ["bad.onnx", "--layers"],
+            ["bad.onnx", "--dim", f"{bad('N')}=3"],
+            ["unknown.onnx"],
+        ],
+        "explain": [
+            ["bad.onnx", "TransposeTranspose", "--all"],
+            ["bad.onnx", "MulOne", "-v"],
+            ["bad.onnx", bad("P")],
+        ],
         "find": [["bad.onnx", "TransposeTranspose"], ["unknown.onnx", "MatMulAdd"]],
         "apply": [
             ["bad.onnx", "TransposeTranspose", "--at", node, "-o", "8.onnx"],
@@ -108,14 +139,27 @@ def lines_of(folder: Path) -> dict[str, list[Sequence[str]]]:
         "sensitivity": [["bad.onnx"]],
         "report": [["bad.onnx", "1.onnx", "-o", "page.html"]],
         "mine": [["bad.onnx", "bad.onnx"], ["unknown.onnx"]],
-        "extract": [["bad.onnx", "-o", "10.onnx", "--inputs", bad("v"), "--outputs", bad("q")], ["bad.onnx", "-o", "a.onnx"]],
+        "extract": [
+            ["bad.onnx", "-o", "10.onnx", "--inputs", bad("v"), "--outputs", bad("q")],
+            ["bad.onnx", "-o", "a.onnx"],
+        ],
         "infer": [["bad.onnx", "-o", "11.onnx"], ["missing.onnx", "-o", "b.onnx"]],
         "check": [["bad.onnx", "unknown.onnx"]],
         "list": [["--with", bad("P")], ["--has", bad("P")]],
         "show": [[bad("P")]],
         "replay": [["dump"], [bad("dump")]],
         "batch": [["list.txt", "-o", "results"]],
-        "new-pattern": [["Mine", "--from", "bad.onnx", "--nodes", f"{node},{bad('Transpose_u')}", "--pack", "pack"]],
+        "new-pattern": [
+            [
+                "Mine",
+                "--from",
+                "bad.onnx",
+                "--nodes",
+                f"{node},{bad('Transpose_u')}",
+                "--pack",
+                "pack",
+            ]
+        ],
         "doctor": [[]],
         "completion": [[bad("bash")]],
     }
@@ -131,7 +175,9 @@ def check(texts: Sequence[str], words: Sequence[str]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*(each.name for each in COMMANDS), "fast"])
 @pytest.mark.usefixtures("brief")
-def test_names_of_a_model_do_not_control_the_terminal(name: str, tmp_path: Path, xopt: Xopt) -> None:
+def test_names_of_a_model_do_not_control_the_terminal(
+    name: str, tmp_path: Path, xopt: Xopt
+) -> None:
     write(spoiled(), "bad.onnx")
     if name == "replay":
         (tmp_path / "dump").mkdir()
@@ -192,7 +238,10 @@ def test_json_is_as_it_is(xopt: Xopt) -> None:
 
 def test_a_file_name_that_is_not_utf_8(xopt: Xopt) -> None:
     name = os.fsdecode(b"m\xff\xfe.onnx")
-    write("agraph (float[N,4] x) => (float[N,4] y) { t = Transpose(x) u = Transpose(t) y = Relu(u) }", name)
+    write(
+        "agraph (float[N,4] x) => (float[N,4] y) { t = Transpose(x) u = Transpose(t) y = Relu(u) }",
+        name,
+    )
     outcome = xopt(name, "-v")
     assert (outcome.code, outcome.err) == (0, "")
     assert r"m\udcff\udcfe.opt.onnx" in outcome.out

@@ -1,4 +1,6 @@
-"""Settings files that were not named: what needs trust counts only in the user's own file, in the project."""
+"""Settings files that were not named: what needs trust counts only in the user's own file, in the
+project.
+"""
 
 import os
 from pathlib import Path
@@ -28,10 +30,14 @@ def test_verification_is_not_switched_off_from_elsewhere(xopt: Xopt, folder: Pat
     found = xopt("model.onnx", "--json")
     assert len(found.json["validation"]) == 1
     assert found.warnings == [
-        f"{folder / 'xoptim.toml'}: verify is ignored: the file is outside the current project, a folder with .git or "
-        f"pyproject.toml; --config {folder / 'xoptim.toml'} uses it"
+        f"{folder / 'xoptim.toml'}: verify is ignored: the file is outside the current project, a "
+        f"folder with .git or pyproject.toml; --config {folder / 'xoptim.toml'} uses it"
     ]
-    assert types_in("model.opt.onnx") == ["Transpose", "Transpose", "Relu"], "the other settings count"
+    assert types_in("model.opt.onnx") == [
+        "Transpose",
+        "Transpose",
+        "Relu",
+    ], "the other settings count"
     assert found.json["settings_file"] == str(folder / "xoptim.toml")
     assert f"settings    {folder / 'xoptim.toml'}" in xopt("model.onnx").out
     assert xopt("stats", "model.onnx").err == "", "nothing was ignored"
@@ -72,8 +78,16 @@ def test_a_file_that_is_named_counts(xopt: Xopt, folder: Path) -> None:
     ("text", "words", "ignored"),
     [
         ("custom-op-lib = 'evil.so'", ("model.onnx",), "custom-op-lib"),
-        ("[optimize]\ncustom-op-lib = ['evil.so']", ("batch", ".", "-o", "out", "-j", "1"), "custom-op-lib"),
-        ("custom-op-lib = 'evil.so'", ("bench", "model.onnx", "--seconds", "0.01"), "custom-op-lib"),
+        (
+            "[optimize]\ncustom-op-lib = ['evil.so']",
+            ("batch", ".", "-o", "out", "-j", "1"),
+            "custom-op-lib",
+        ),
+        (
+            "custom-op-lib = 'evil.so'",
+            ("bench", "model.onnx", "--seconds", "0.01"),
+            "custom-op-lib",
+        ),
         ("rewrite = 'rules.onnxtxt'", ("model.onnx",), "rewrite"),
         ("report = '.bashrc'", ("model.onnx",), "report"),
         ("scheduler = 'tcp://evil:1'", ("batch", ".", "-o", "out", "-j", "1"), "scheduler"),
@@ -92,7 +106,12 @@ def test_a_file_that_is_named_counts(xopt: Xopt, folder: Path) -> None:
     ],
 )
 def test_all_that_needs_trust(
-    xopt: Xopt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, words: tuple[str, ...], ignored: str
+    xopt: Xopt,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    text: str,
+    words: tuple[str, ...],
+    ignored: str,
 ) -> None:
     (tmp_path / "xoptim.toml").write_text(text)
     Path("here").mkdir()
@@ -102,21 +121,30 @@ def test_all_that_needs_trust(
     assert outcome.code == 0
     (warning,) = [line for line in outcome.err.splitlines() if line.startswith("xopt: warning: ")]
     assert sorted(
-        warning.partition("xoptim.toml: ")[2].partition(" is ignored")[0].partition(" are ignored")[0].split(", ")
+        warning.partition("xoptim.toml: ")[2]
+        .partition(" is ignored")[0]
+        .partition(" are ignored")[0]
+        .split(", ")
     ) == (sorted(ignored.split(", ")))
     assert not (tmp_path / ".bashrc").exists()
 
 
 def test_settings_that_need_none(xopt: Xopt, tmp_path: Path) -> None:
     (tmp_path / "xoptim.toml").write_text(
-        "patterns = 'default+onnxruntime'\ninclude = ['onnxruntime']\nverify = true\nstrict = true\ntf32 = false\nseed = 3\n"
+        "patterns = 'default+onnxruntime'\ninclude = ['onnxruntime']\nverify = true\nstrict = "
+        "true\ntf32 = false\nseed = 3\n"
     )
     write(RELU)
     assert xopt("model.onnx").err == ""
 
 
 def test_names_are_options() -> None:
-    names = {each.name for command in COMMANDS for each in command.params if isinstance(each, click.Option)}
+    names = {
+        each.name
+        for command in COMMANDS
+        for each in command.params
+        if isinstance(each, click.Option)
+    }
     assert names >= GUARDED.keys()
 
 
@@ -127,7 +155,8 @@ def test_files_to_read_and_write_need_trust() -> None:
         each.name
         for command in COMMANDS
         for each in command.params
-        if isinstance(each, click.Option) and (isinstance(each.type, click.Path) or "FILE" in (each.metavar or ""))
+        if isinstance(each, click.Option)
+        and (isinstance(each.type, click.Path) or "FILE" in (each.metavar or ""))
     }
     assert paths - harmless <= GUARDED.keys()
 
@@ -139,4 +168,6 @@ def test_files_in_settings_are_relative_to_them(xopt: Xopt, folder: Path) -> Non
     Path("ops.so").write_text("not a library")
     assert str(folder / "ops.so") in xopt("model.onnx").error
     (folder / "xoptim.toml").write_text("custom-op-lib = 'onnxruntime-extensions'\n")
-    assert xopt("model.onnx").error.startswith("the package onnxruntime-extensions is not installed")
+    assert xopt("model.onnx").error.startswith(
+        "the package onnxruntime-extensions is not installed"
+    )

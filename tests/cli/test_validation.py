@@ -13,10 +13,14 @@ from tests.cli.command import RELU, TRANSPOSES, Xopt, files, types_in, write
 from tests.support import parse
 from xoptim.validate.report import Noise, RunReport, ValidationReport, rounding_note
 
-TWO = "agraph (float[batch,4] x, int64[batch] i) => (float[batch,4] y) { f = Cast <to = 1> (i) r = Relu(x) y = MatMul(r, w) }"
+TWO = (
+    "agraph (float[batch,4] x, int64[batch] i) => (float[batch,4] y) { f = Cast <to = 1> (i) "
+    "r = Relu(x) y = MatMul(r, w) }"
+)
 UNKNOWN_OPERATOR = "agraph (float[n] x) => (float[n] y) { t = acme.Frobnicate(x) y = Identity(t) }"
 no_cuda = pytest.mark.skipif(
-    "CUDAExecutionProvider" in onnxruntime.get_available_providers(), reason="there is a CUDA execution provider"
+    "CUDAExecutionProvider" in onnxruntime.get_available_providers(),
+    reason="there is a CUDA execution provider",
 )
 
 
@@ -28,13 +32,21 @@ no_cuda = pytest.mark.skipif(
 def test_a_wrong_pattern_writes_nothing(xopt: Xopt, target: str) -> None:
     given = write(RELU).read_bytes()
     before = files()
-    outcome = xopt("model.onnx", "--patterns", "WrongRelu", "--strict", *(["--in-place"] if target == "model.onnx" else []))
+    outcome = xopt(
+        "model.onnx",
+        "--patterns",
+        "WrongRelu",
+        "--strict",
+        *(["--in-place"] if target == "model.onnx" else []),
+    )
     assert outcome.code == 1
     assert files() == before
     assert Path("model.onnx").read_bytes() == given
     (line,) = outcome.err.splitlines()
     assert line.startswith("xopt: error: different: output 'y' with batch=")
-    assert re.search(r"(?<!\w)\d+(\.\d+)?(e-?\d+)?(?!\w)", line.partition("'y' with batch=")[2].partition(":")[2])
+    assert re.search(
+        r"(?<!\w)\d+(\.\d+)?(e-?\d+)?(?!\w)", line.partition("'y' with batch=")[2].partition(":")[2]
+    )
     assert line.endswith("; nothing was written; patterns applied: WrongRelu")
     assert "written     nothing" in outcome.out
     assert "validation  cpu: different; the reason is below" in outcome.out
@@ -47,7 +59,11 @@ def test_a_wrong_pattern_in_json(xopt: Xopt) -> None:
     assert outcome.code == 1
     summary = outcome.json
     (report,) = summary["validation"]
-    assert (report["status"], report["largest"]["output"], report["largest"]["fault"]) == ("different", "y", "value")
+    assert (report["status"], report["largest"]["output"], report["largest"]["fault"]) == (
+        "different",
+        "y",
+        "value",
+    )
     assert report["largest"]["max_abs"] > 0.1
     assert (summary["written"], summary["bytes_after"]) == ([], None)
     assert outcome.err.count("\n") == 1
@@ -64,7 +80,13 @@ def test_nobody_checks_a_wrong_pattern(xopt: Xopt) -> None:
 
 @pytest.mark.usefixtures("bad_patterns")
 @pytest.mark.parametrize(
-    ("options", "code"), [((), 1), (("--atol", "0.01"), 0), (("--atol", "1e-6"), 1), (("--rtol", "1e-6", "--atol", "1e-6"), 1)]
+    ("options", "code"),
+    [
+        ((), 1),
+        (("--atol", "0.01"), 0),
+        (("--atol", "1e-6"), 1),
+        (("--rtol", "1e-6", "--atol", "1e-6"), 1),
+    ],
 )
 def test_tolerances(xopt: Xopt, options: tuple[str, ...], code: int) -> None:
     write(RELU)
@@ -96,7 +118,10 @@ def test_sizes(xopt: Xopt) -> None:
 @pytest.mark.parametrize("text", ["a", "a=", "=3", "a=x", "a=-1", "a=1.5", "a 3"])
 def test_sizes_that_are_none(xopt: Xopt, text: str) -> None:
     write(TRANSPOSES)
-    assert f"--dim '{text}': write it as NAME=SIZE, such as batch=2" in xopt("model.onnx", "--dim", text).error
+    assert (
+        f"--dim '{text}': write it as NAME=SIZE, such as batch=2"
+        in xopt("model.onnx", "--dim", text).error
+    )
     assert files() == {"model.onnx"}
 
 
@@ -106,12 +131,18 @@ def test_several_sizes_in_one_word(xopt: Xopt) -> None:
     (report,) = xopt("model.onnx", "--dim", "a=5,b=7", "--json").json["validation"]
     assert all(run["dims"] == {"a": 5, "b": 7} for run in report["runs"])
     assert report["notes"] == []
-    assert xopt("model.onnx", "--dim", "a=5,b").error == "--dim 'a=5,b': write it as NAME=SIZE, such as batch=2"
+    assert (
+        xopt("model.onnx", "--dim", "a=5,b").error
+        == "--dim 'a=5,b': write it as NAME=SIZE, such as batch=2"
+    )
 
 
 def test_sizes_of_what_the_model_does_not_have(xopt: Xopt) -> None:
     write(TRANSPOSES)
-    assert "sizes for batch, but the open dimensions of the model are a, b" in xopt("model.onnx", "--dim", "batch=2").error
+    assert (
+        "sizes for batch, but the open dimensions of the model are a, b"
+        in xopt("model.onnx", "--dim", "batch=2").error
+    )
     assert files() == {"model.onnx"}
 
 
@@ -129,7 +160,10 @@ def test_values_of_some_inputs(xopt: Xopt) -> None:
     np.savez("feeds.npz", x=np.ones((3, 4), np.float32))
     (report,) = xopt("model.onnx", "--feeds", "feeds.npz", "--json").json["validation"]
     assert report["status"] == "equal"
-    assert {(run["source"], run["dims"]["batch"]) for run in report["runs"]} >= {("random", 3), ("wide", 3)}
+    assert {(run["source"], run["dims"]["batch"]) for run in report["runs"]} >= {
+        ("random", 3),
+        ("wide", 3),
+    }
 
 
 @pytest.mark.parametrize(
@@ -140,7 +174,10 @@ def test_values_of_some_inputs(xopt: Xopt) -> None:
             {"x": np.ones((3, 5), np.float32), "i": np.zeros(3, np.int64)},
             "the values of input 'x' have shape [3, 5], not [batch, 4]",
         ),
-        ({"x": np.ones((3, 4), np.float64), "i": np.zeros(3, np.int64)}, "the values of input 'x' are float64, not float32"),
+        (
+            {"x": np.ones((3, 4), np.float64), "i": np.zeros(3, np.int64)},
+            "the values of input 'x' are float64, not float32",
+        ),
     ],
 )
 def test_values_that_do_not_fit(xopt: Xopt, feeds: dict[str, np.ndarray], message: str) -> None:
@@ -154,7 +191,10 @@ def test_values_that_do_not_fit(xopt: Xopt, feeds: dict[str, np.ndarray], messag
 def test_values_that_contradict_each_other(xopt: Xopt) -> None:
     write("agraph (float[n,4] x, float[n,4] z) => (float[n,4] y) { y = Add(x, z) }")
     np.savez("feeds.npz", x=np.ones((3, 4), np.float32), z=np.ones((5, 4), np.float32))
-    assert xopt("model.onnx", "--feeds", "feeds.npz").error == "n is 3 in the values of input 'x', but 5 in those of 'z'"
+    assert (
+        xopt("model.onnx", "--feeds", "feeds.npz").error
+        == "n is 3 in the values of input 'x', but 5 in those of 'z'"
+    )
     np.savez("feeds.npz", x=np.ones((3, 4), np.float32))
     error = "n is 3 in the values of input 'x', but 4 was chosen"
     for words in (("model.onnx",), ("verify", "model.onnx", "model.onnx"), ("bench", "model.onnx")):
@@ -179,14 +219,18 @@ def test_values_in_one_array_or_as_objects(xopt: Xopt) -> None:
         ("feeds.npy", "it holds one array"),
         ("objects.npz", "it holds objects: texts need the type str; write"),
     ):
-        assert xopt("model.onnx", "--feeds", name).error.startswith(f"cannot read feeds from '{name}': {reason}")
+        assert xopt("model.onnx", "--feeds", name).error.startswith(
+            f"cannot read feeds from '{name}': {reason}"
+        )
 
 
 def write_test_data(folder: str, *arrays: np.ndarray) -> None:
     for number, array in enumerate(arrays):
         path = Path(folder, "test_data_set_0")
         path.mkdir(parents=True, exist_ok=True)
-        (path / f"input_{number}.pb").write_bytes(numpy_helper.from_array(array).SerializeToString())
+        (path / f"input_{number}.pb").write_bytes(
+            numpy_helper.from_array(array).SerializeToString()
+        )
 
 
 def test_data_of_onnx(xopt: Xopt) -> None:
@@ -212,12 +256,14 @@ def test_data_that_cannot_be_used(xopt: Xopt) -> None:
     assert "model.opt.onnx" not in files()
 
 
-# -------------------------------------------------------------------- providers, and what cannot be run
+# ---------------------------------------------------------------- providers, and what cannot be run
 
 
 @no_cuda
 @pytest.mark.parametrize("words", [("model.onnx",), ("verify", "model.onnx", "model.onnx")])
-def test_a_provider_that_is_not_here(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]) -> None:
+def test_a_provider_that_is_not_here(
+    xopt: Xopt, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
     def fail(*_: object, **__: object) -> None:
         raise AssertionError("the model was read")
 
@@ -236,7 +282,9 @@ def test_optimize_for_a_provider_that_is_elsewhere(xopt: Xopt) -> None:
 
 def test_the_same_provider_by_two_names(xopt: Xopt) -> None:
     write(RELU)
-    reports = xopt("model.onnx", "--provider", "cpu", "--provider", "CPUExecutionProvider", "--json").json["validation"]
+    reports = xopt(
+        "model.onnx", "--provider", "cpu", "--provider", "CPUExecutionProvider", "--json"
+    ).json["validation"]
     assert [report["status"] for report in reports] == ["equal", "equal"]
 
 
@@ -248,7 +296,9 @@ def test_a_model_that_onnxruntime_cannot_run(xopt: Xopt) -> None:
     assert warning.startswith("not validated: onnxruntime cannot load the original: ")
     (line,) = [line for line in outcome.out.splitlines() if line.startswith("validation")]
     assert line == "validation  cpu: not validated; the reason is below"
-    assert (outcome.out + outcome.err).count("acme") == 1 + outcome.out.count("acme::Frobnicate"), "the message appears once"
+    assert (outcome.out + outcome.err).count("acme") == 1 + outcome.out.count("acme::Frobnicate"), (
+        "the message appears once"
+    )
     assert types_in("model.opt.onnx") == ["Frobnicate"]
     assert xopt("model.onnx", "--dim", "n=3", "-q").code == 3
     assert xopt("model.onnx", "--no-verify", "-q") == (0, "", "")
@@ -258,7 +308,9 @@ def test_a_strict_run_demands_proof(xopt: Xopt) -> None:
     write(UNKNOWN_OPERATOR, domains={"acme": 1})
     outcome = xopt("model.onnx", "--strict", "-q")
     assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err.startswith("xopt: error: not validated: onnxruntime cannot load the original: ")
+    assert outcome.err.startswith(
+        "xopt: error: not validated: onnxruntime cannot load the original: "
+    )
     assert outcome.err.endswith("; nothing was written because of --strict\n")
     assert files() == {"model.onnx"}
     assert xopt("model.onnx", "--strict", "--no-verify", "-q").code == 0
@@ -293,7 +345,9 @@ def test_verify_different_models(xopt: Xopt) -> None:
 def test_verify_rounding(xopt: Xopt) -> None:
     head = "agraph (float[n,8] x) => (float[n,1] y) <int64[1] a = {1}> "
     write(head + "{ y = ReduceSum(x, a) }")
-    write(head + "{ d = Cast <to = 11> (x) s = ReduceSum(d, a) y = Cast <to = 1> (s) }", "other.onnx")
+    write(
+        head + "{ d = Cast <to = 11> (x) s = ReduceSum(d, a) y = Cast <to = 1> (s) }", "other.onnx"
+    )
     assert xopt("verify", "model.onnx", "other.onnx").code == 0
     assert xopt("verify", "model.onnx", "other.onnx", "--exact").code == 1
 
@@ -310,7 +364,9 @@ def test_verify_what_is_no_model(xopt: Xopt) -> None:
     write(RELU)
     Path("text.onnx").write_text("this is a text")
     for words in (("text.onnx", "model.onnx"), ("model.onnx", "text.onnx")):
-        assert xopt("verify", *words).error == "'text.onnx' is not an ONNX model, or it is truncated"
+        assert (
+            xopt("verify", *words).error == "'text.onnx' is not an ONNX model, or it is truncated"
+        )
 
 
 def test_verify_tells_what_limits_the_evidence(xopt: Xopt) -> None:
@@ -332,8 +388,13 @@ def test_help_tells_the_exit_codes(xopt: Xopt) -> None:
 
 
 def test_noise_is_not_called_a_failure_to_run(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sum moves a large number by less than rounding does, and Sin makes anything of that: 64-bit floats decide it."""
-    text = "agraph (float[64] x) => (float[64] y) <float o = {3e7}, float e = {1}> { z = Mul(x, o) a = Mul(z, e) y = Sin(a) }"
+    """The sum moves a large number by less than rounding does, and Sin makes anything of that:
+    64-bit floats decide it.
+    """
+    text = (
+        "agraph (float[64] x) => (float[64] y) <float o = {3e7}, float e = {1}> { z = Mul(x, o) "
+        "a = Mul(z, e) y = Sin(a) }"
+    )
     write(text)
     write(text.replace("Mul(z, e)", "Add(z, e)"), "other.onnx")
     assert xopt("verify", "model.onnx", "other.onnx", "--json").json[0]["status"] == "different"
@@ -345,12 +406,14 @@ def test_noise_is_not_called_a_failure_to_run(xopt: Xopt, monkeypatch: pytest.Mo
     assert "cannot run" not in report["reason"]
 
 
-def test_weights_that_do_not_fit_are_compared_in_sections(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = parse(
-        """agraph (float[n,8] x) => (float[n,8] y)
-        { a = MatMul(x, v) b = Neg(a) c = Neg(b) d = MatMul(c, w) e = Relu(d) y = MatMul(e, u) }"""
+def test_weights_that_do_not_fit_are_compared_in_sections(
+    xopt: Xopt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = parse("""agraph (float[n,8] x) => (float[n,8] y)
+        { a = MatMul(x, v) b = Neg(a) c = Neg(b) d = MatMul(c, w) e = Relu(d) y = MatMul(e, u) }""")
+    model.graph.initializer.extend(
+        numpy_helper.from_array(np.eye(8, dtype=np.float32), name) for name in "uvw"
     )
-    model.graph.initializer.extend(numpy_helper.from_array(np.eye(8, dtype=np.float32), name) for name in "uvw")
     write(model)
     for module in ("work", "validation"):
         monkeypatch.setattr(f"xoptim.validate.{module}.available_memory", lambda: 1200)
@@ -368,20 +431,37 @@ def test_weights_that_do_not_fit_are_compared_in_sections(xopt: Xopt, monkeypatc
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("verify", "model.onnx", "--ulp", "4", "--atol", "1"), "--ulp takes the place of tolerances; leave out --atol"),
-        (("verify", "model.onnx", "--exact", "--rtol", "1"), "--exact demands equal bits; leave out --rtol"),
-        (("--dim", "batch=2,seq=3", "--dim", "batch=4"), "--dim batch: it is given twice, as 2 and 4"),
-        (("-o", "-", "--external-data"), "-o - writes the weights with the model; --external-data needs a file"),
+        (
+            ("verify", "model.onnx", "--ulp", "4", "--atol", "1"),
+            "--ulp takes the place of tolerances; leave out --atol",
+        ),
+        (
+            ("verify", "model.onnx", "--exact", "--rtol", "1"),
+            "--exact demands equal bits; leave out --rtol",
+        ),
+        (
+            ("--dim", "batch=2,seq=3", "--dim", "batch=4"),
+            "--dim batch: it is given twice, as 2 and 4",
+        ),
+        (
+            ("-o", "-", "--external-data"),
+            "-o - writes the weights with the model; --external-data needs a file",
+        ),
     ],
 )
 def test_options_that_exclude_each_other(xopt: Xopt, words: tuple[str, ...], message: str) -> None:
     write(TRANSPOSES)
-    command = (*words[:1], "model.onnx", *words[1:]) if words[0] == "verify" else ("model.onnx", *words)
+    command = (
+        (*words[:1], "model.onnx", *words[1:]) if words[0] == "verify" else ("model.onnx", *words)
+    )
     assert message in xopt(*command).error
 
 
 def test_a_budget_of_the_runs(xopt: Xopt) -> None:
-    sliced = parse("agraph (float[n] x) => (float y) <int64[1] z = {0}, int64[1] e = {300}> { t = Slice(x, z, e) y = Relu(t) }")
+    sliced = parse(
+        "agraph (float[n] x) => (float y) <int64[1] z = {0}, int64[1] e = {300}> { "
+        "t = Slice(x, z, e) y = Relu(t) }"
+    )
     onnx.save(sliced, "model.onnx")
     assert re.search(r"equal: 1 output in \d+ runs", xopt("model.onnx").out)
     outcome = xopt("model.onnx", "--validation-budget", "1e-9")
@@ -390,18 +470,31 @@ def test_a_budget_of_the_runs(xopt: Xopt) -> None:
     assert "(--validation-budget)" in outcome.out
     (report,) = xopt("model.onnx", "--validation-budget", "1e-9", "--json").json["validation"]
     assert report["skipped"][0]["dims"] == {"n": 306}
-    assert "--validation-budget has no effect" in xopt("model.onnx", "--no-verify", "--validation-budget", "9").err
+    assert (
+        "--validation-budget has no effect"
+        in xopt("model.onnx", "--no-verify", "--validation-budget", "9").err
+    )
 
 
 def test_the_time_of_a_run_with_several_unknown_axes_is_not_told_in_years(xopt: Xopt) -> None:
     axes = "int64[3] a = {1, 1, -1}, int64[3] b = {1, -1, 1}, int64[3] c = {-1, 1, 1}"
-    nodes = "t = Slice(x, z, e) i = NonZero(x) f = Cast <to = 1> (i) g = Reshape(f, a) h = Reshape(f, b) j = Reshape(f, c)"
-    text = f"<int64[1] z = {{0}}, int64[1] e = {{30000}}, {axes}> {{ {nodes} k = Add(g, h) y = Mul(k, j) }}"
+    nodes = (
+        "t = Slice(x, z, e) i = NonZero(x) f = Cast <to = 1> (i) g = Reshape(f, a) "
+        "h = Reshape(f, b) j = Reshape(f, c)"
+    )
+    text = (
+        f"<int64[1] z = {{0}}, int64[1] e = {{30000}}, {axes}> {{ {nodes} k = Add(g, h) "
+        "y = Mul(k, j) }"
+    )
     onnx.save(parse(f"agraph (float[n] x) => (float[n] t, float[p,q,r] y) {text}"), "model.onnx")
-    assert "would take more than an hour, and the budget of all runs is 5 s" in xopt("model.onnx").out
+    assert (
+        "would take more than an hour, and the budget of all runs is 5 s" in xopt("model.onnx").out
+    )
 
 
-def test_differences_that_are_rounding_are_counted(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_differences_that_are_rounding_are_counted(
+    xopt: Xopt, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One line for all outputs; a line for each with ``--verbose``."""
     noise = {name: Noise(1e-5, explains=True, accepted=True) for name in "ab"}
     run = RunReport("random", {}, 0, 0.0, 0.0, (), noise)
@@ -409,7 +502,10 @@ def test_differences_that_are_rounding_are_counted(xopt: Xopt, monkeypatch: pyte
     monkeypatch.setattr("xoptim.optimizing.proof.compare", lambda *_: report)
     write(RELU)
     assert xopt("model.onnx").out.count("rounding") == 1
-    assert "2 outputs: the differences are rounding, 1e-05 comes of one unit in the last place" in xopt("model.onnx").out
+    assert (
+        "2 outputs: the differences are rounding, 1e-05 comes of one unit in the last place"
+        in xopt("model.onnx").out
+    )
     assert "output 'b': the difference is rounding" in xopt("model.onnx", "-v").out
     (found,) = xopt("model.onnx", "--json").json["validation"]
     assert set(found["runs"][0]["noise"]) == {"a", "b"}

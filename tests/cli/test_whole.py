@@ -1,4 +1,6 @@
-"""Every command that writes a model writes a whole one: it can be moved elsewhere, and needs no other file."""
+"""Every command that writes a model writes a whole one: it can be moved elsewhere, and needs no
+other file.
+"""
 
 import shutil
 from pathlib import Path
@@ -28,7 +30,9 @@ def test_a_written_model_is_whole_and_can_be_moved(xopt: Xopt, way: str) -> None
     Path("out").mkdir()
     outcome = xopt(*WAYS[way])
     assert outcome.code == 0, outcome
-    written = next(p for p in (Path("in/out.onnx"), *Path("out").rglob("*.onnx"), source) if p.exists())
+    written = next(
+        p for p in (Path("in/out.onnx"), *Path("out").rglob("*.onnx"), source) if p.exists()
+    )
     Path("moved").mkdir()
     for path in (written, *written.parent.glob(f"{written.name}*data")):
         shutil.move(path, "moved")

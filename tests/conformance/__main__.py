@@ -1,6 +1,8 @@
-"""Run all conformance cases, print the figures and write the page: ``make conformance`` or ``python -m tests.conformance``.
+"""Run all conformance cases, print the figures and write the page: ``make conformance`` or ``python
+-m tests.conformance``.
 
-With ``--check``, the page stays as it is, and is compared with the result of this machine, which may differ on another one.
+With ``--check``, the page stays as it is, and is compared with the result of this machine, which
+may differ on another one.
 """
 
 import argparse
@@ -13,9 +15,14 @@ from tests.conformance.page import PAGE, differences, render, summary
 
 
 def main() -> int:
-    """Write or check the page; the exit status is 1 when a case fails, or the page to check differs."""
+    """Write or check the page.
+
+    The exit status is 1 when a case fails, or the page to check differs.
+    """
     parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="compare the page with this machine, and write nothing")
+    parser.add_argument(
+        "--check", action="store_true", help="compare the page with this machine, and write nothing"
+    )
     given = parser.parse_args()
     logging.basicConfig(level=logging.ERROR)
     found = sorted(map(judge, all_cases()), key=lambda outcome: outcome.case)
@@ -25,7 +32,9 @@ def main() -> int:
     else:
         PAGE.write_text(render(found), encoding="utf-8")
     sys.stdout.writelines(f"{fault}\n" for fault in faults)
-    sys.stdout.write(f"{summary(found)}\n{'compared with' if given.check else 'written to'} {PAGE}\n")
+    sys.stdout.write(
+        f"{summary(found)}\n{'compared with' if given.check else 'written to'} {PAGE}\n"
+    )
     return 1 if faults else 0
 
 

@@ -1,4 +1,6 @@
-"""The conformance cases that the onnx package carries: models, inputs, and the outputs that they must give."""
+"""The conformance cases that the onnx package carries: models, inputs, and the outputs that they
+must give.
+"""
 
 import warnings
 from collections.abc import Iterator, Sequence
@@ -11,7 +13,10 @@ import onnx
 from onnx import numpy_helper
 
 KINDS = ("node", "simple", "light", "pytorch-converted", "pytorch-operator")
-"""The kinds that need no download. The models of ``real`` and of ``light`` are the same, with and without weights."""
+"""The kinds that need no download.
+
+The models of ``real`` and of ``light`` are the same, with and without weights.
+"""
 _DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"
 _LIGHT_RTOL = 2e-3
 
@@ -47,7 +52,11 @@ def all_cases() -> tuple[Case, ...]:
     """Every case, sorted by kind and name."""
     found = [*_node_cases(), *_light_cases()]
     for kind in ("simple", "pytorch-converted", "pytorch-operator"):
-        found += [_stored_case(kind, folder) for folder in (_DATA / kind).iterdir() if (folder / "model.onnx").is_file()]
+        found += [
+            _stored_case(kind, folder)
+            for folder in (_DATA / kind).iterdir()
+            if (folder / "model.onnx").is_file()
+        ]
     return tuple(sorted(found, key=lambda case: (KINDS.index(case.kind), case.name)))
 
 
@@ -70,7 +79,9 @@ def with_constants(case: Case, *, spare: int) -> onnx.ModelProto | None:
     kept = [value for value in case.model.graph.input if value.name not in replaced]
     del model.graph.input[:]
     model.graph.input.extend(kept)
-    model.graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in replaced.items())
+    model.graph.initializer.extend(
+        numpy_helper.from_array(value, name) for name, value in replaced.items()
+    )
     model.ir_version = max(model.ir_version, 4)  # before, every initializer had to be an input
     return model
 
@@ -91,7 +102,9 @@ def _node_cases() -> Iterator[Case]:
         cases = collect_testcases(None)
     for case in cases:
         if case.model is not None and case.data_sets:
-            data = tuple((inputs, [_array(o) for o in outputs]) for inputs, outputs in case.data_sets)
+            data = tuple(
+                (inputs, [_array(o) for o in outputs]) for inputs, outputs in case.data_sets
+            )
             yield Case("node", case.name, case.model, data, case.rtol, case.atol)
 
 
@@ -124,8 +137,19 @@ def _light_cases() -> Iterator[Case]:
     for path in sorted((_DATA / "light").glob("*.onnx")):
         model = onnx.load(path)
         stored = {tensor.name for tensor in model.graph.initializer}
-        shapes = [[d.dim_value or 1 for d in v.type.tensor_type.shape.dim] for v in model.graph.input if v.name not in stored]
-        inputs = [(np.arange(np.prod(s)).reshape(s) / np.prod(s)).astype(np.float32) for s in shapes]
+        shapes = [
+            [d.dim_value or 1 for d in v.type.tensor_type.shape.dim]
+            for v in model.graph.input
+            if v.name not in stored
+        ]
+        inputs = [
+            (np.arange(np.prod(s)).reshape(s) / np.prod(s)).astype(np.float32) for s in shapes
+        ]
         count = range(len(model.graph.output))
-        outputs = [onnx.TensorProto.FromString((path.parent / f"{path.stem}_output_{i}.pb").read_bytes()) for i in count]
-        yield Case("light", path.stem, model, ((inputs, [_array(o) for o in outputs]),), _LIGHT_RTOL)
+        outputs = [
+            onnx.TensorProto.FromString((path.parent / f"{path.stem}_output_{i}.pb").read_bytes())
+            for i in count
+        ]
+        yield Case(
+            "light", path.stem, model, ((inputs, [_array(o) for o in outputs]),), _LIGHT_RTOL
+        )

@@ -1,4 +1,6 @@
-"""Runs of a conformance case: onnxruntime runs it as it is, then optimized, and with constants for its inputs."""
+"""Runs of a conformance case: onnxruntime runs it as it is, then optimized, and with constants for
+its inputs.
+"""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -18,18 +20,32 @@ SELECTIONS = ("default", "default+onnxruntime")
 _SMALL = 1 << 20
 """Bytes of weights and images above which the inputs of a network stay inputs."""
 _TWO_STEPS = {"bfloat16": 2**-6, "float16": 2**-9}
-"""Relative distance of a number of 16 bits to the next but one; the suite allows as much for the first type."""
+"""Relative distance of a number of 16 bits to the next but one.
+
+The suite allows as much for the first type.
+"""
 MEANINGS = (
     (r"Unsupported model IR|Opset .* is under development", "version not supported"),
-    (r"not a registered function/op|No Op registered|is under development|is not a registered", "unknown operator or version"),
-    (r"Could not find an implementation|NOT_IMPLEMENTED|not implemented|not yet implemented", "no kernel for these types"),
-    (r"cannot be fed|cannot be read|Unsupported type proto|not supported|nsupported", "type not supported"),
+    (
+        r"not a registered function/op|No Op registered|is under development|is not a registered",
+        "unknown operator or version",
+    ),
+    (
+        r"Could not find an implementation|NOT_IMPLEMENTED|not implemented|not yet implemented",
+        "no kernel for these types",
+    ),
+    (
+        r"cannot be fed|cannot be read|Unsupported type proto|not supported|nsupported",
+        "type not supported",
+    ),
     (r"crashes", "crashes"),
     (r"", "refused"),
 )
 """Parts of messages of onnxruntime, and the reason that they show."""
 _SLACK = 2.0
-"""How much farther from the suite a result may be after the optimization: the order of sums depends on the processor."""
+"""How much farther from the suite a result may be after the optimization: the order of sums depends
+on the processor.
+"""
 
 
 class Outcome(NamedTuple):
@@ -50,7 +66,9 @@ class Outcome(NamedTuple):
 
 @cache
 def outcomes(chunk: int, chunks: int) -> tuple[Outcome, ...]:
-    """Every ``chunks``-th case, from number ``chunk`` on, in one of its forms: another one in the next case."""
+    """Every ``chunks``-th case, from number ``chunk`` on, in one of its forms: another one in the
+    next case.
+    """
     numbers = range(chunk, len(all_cases()), chunks)
     return tuple(judge(all_cases()[number], number) for number in numbers)
 
@@ -82,7 +100,10 @@ def judge(case: Case, form: int | None = None) -> Outcome:
 
 
 def _lowered(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with the newest versions that onnxruntime accepts; whether it still says the same shows in its outputs."""
+    """The model with the newest versions that onnxruntime accepts.
+
+    Whether it still says the same shows in its outputs.
+    """
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     while isinstance(message := RUNTIME.load(copy), str):
@@ -99,7 +120,11 @@ def _lowered(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def _forms(case: Case) -> Iterable[tuple[str, onnx.ModelProto]]:
     yield "", case.model
-    if sum(v.nbytes for v in case.feeds(0).values() if isinstance(v, np.ndarray)) + case.model.ByteSize() > _SMALL:
+    if (
+        sum(v.nbytes for v in case.feeds(0).values() if isinstance(v, np.ndarray))
+        + case.model.ByteSize()
+        > _SMALL
+    ):
         return
     for spare in (0, 1):
         model = with_constants(case, spare=spare)
@@ -108,7 +133,10 @@ def _forms(case: Case) -> Iterable[tuple[str, onnx.ModelProto]]:
 
 
 def _optimized_fault(case: Case, model: onnx.ModelProto, selection: str, tried: set[bytes]) -> str:
-    """The fault of a model after its optimization; a model that was seen before is not run again."""
+    """The fault of a model after its optimization.
+
+    A model that was seen before is not run again.
+    """
     try:
         smaller = xoptim.optimize(model, patterns=selection, strict=True)
     except Exception as error:  # whatever it is, it is the finding
@@ -121,7 +149,9 @@ def _optimized_fault(case: Case, model: onnx.ModelProto, selection: str, tried: 
 
 
 def _reason(case: Case, model: onnx.ModelProto, slack: float = 1.0) -> str:
-    """Why a model does not give the outputs of the suite, empty when it does, within ``slack`` times its tolerance."""
+    """Why a model does not give the outputs of the suite, empty when it does, within ``slack``
+    times its tolerance.
+    """
     loaded = RUNTIME.load(model)
     if isinstance(loaded, str):
         return _meaning(loaded)
@@ -129,11 +159,14 @@ def _reason(case: Case, model: onnx.ModelProto, slack: float = 1.0) -> str:
     for number, (_, expected) in enumerate(case.data):
         if number and len(wanted) < len(case.model.graph.input):
             break  # the constants are those of the first data set
-        found = RUNTIME.run(loaded, {name: v for name, v in case.feeds(number).items() if name in wanted})
+        found = RUNTIME.run(
+            loaded, {name: v for name, v in case.feeds(number).items() if name in wanted}
+        )
         if isinstance(found, str):
             return _meaning(found)
         if len(expected) != len(found) or not all(
-            agree(e, f, slack * case.rtol, slack * case.atol) for e, f in zip(expected, found, strict=True)
+            agree(e, f, slack * case.rtol, slack * case.atol)
+            for e, f in zip(expected, found, strict=True)
         ):
             return "other numbers"
     return ""
@@ -154,7 +187,11 @@ def agree(expected: Any, found: Any, rtol: float, atol: float) -> bool:
             and all(agree(e, f, rtol, atol) for e, f in zip(expected, found, strict=True))
         )
     if isinstance(expected, Mapping):
-        return isinstance(found, Mapping) and expected.keys() == found.keys() and all(expected[k] == found[k] for k in expected)
+        return (
+            isinstance(found, Mapping)
+            and expected.keys() == found.keys()
+            and all(expected[k] == found[k] for k in expected)
+        )
     if expected is None or found is None:
         return expected is found
     e, f = np.asarray(expected), np.asarray(found)
@@ -167,4 +204,8 @@ def agree(expected: Any, found: Any, rtol: float, atol: float) -> bool:
     rtol = max(rtol, _TWO_STEPS.get(e.dtype.name, 0.0))
     if e.dtype.isbuiltin != 1:
         e, f = e.astype(np.float64), f.astype(np.float64)
-    return bool(np.allclose(f, e, rtol, atol, equal_nan=True)) if e.dtype.kind in "fc" else bool(np.array_equal(e, f))
+    return (
+        bool(np.allclose(f, e, rtol, atol, equal_nan=True))
+        if e.dtype.kind in "fc"
+        else bool(np.array_equal(e, f))
+    )

@@ -1,4 +1,6 @@
-"""The page about the conformance cases: the number that pass, and those that onnxruntime alone does not get right."""
+"""The page about the conformance cases: the number that pass, and those that onnxruntime alone does
+not get right.
+"""
 
 import re
 from collections import Counter
@@ -14,11 +16,12 @@ from tests.conformance.judging import SELECTIONS, Outcome
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "conformance.md"
 _HEAD = """# Conformance
 
-Written by `make conformance`. The cases come with the onnx package (its kinds {kinds}), each a model with inputs
-and the expected outputs. Each model is optimized with {selections}, as it is, with all its inputs turned
-into constants, and with all but the first one, and each result runs in onnxruntime and is compared with the outputs of the
-suite, within its tolerance. Models of versions that onnxruntime does not support yet are declared to be of the newest version
-that it supports, and count where they still give the outputs of the suite.
+Written by `make conformance`. The cases come with the onnx package (its kinds {kinds}),
+each a model with inputs and the expected outputs. Each model is optimized with {selections}, as it
+is, with all its inputs made constants, and with all but the first one, and each result runs in
+onnxruntime and is compared with the outputs of the suite, within its tolerance. Models of versions
+that onnxruntime does not support yet are declared to be of the newest version that it supports, and
+count where they still give the outputs of the suite.
 
 {versions}
 
@@ -30,8 +33,8 @@ that it supports, and count where they still give the outputs of the suite.
 
 ## Cases that onnxruntime alone does not get right
 
-These cases cannot test the optimizer and are left out. Under "other numbers", onnxruntime runs the model, but its results
-differ from the suite.
+These cases cannot test the optimizer and are left out. Under "other numbers", onnxruntime runs the
+model, but its results differ from the suite.
 """
 
 
@@ -70,7 +73,8 @@ def summary(outcomes: Sequence[Outcome]) -> str:
     faults = sum(len(o.faults) for o in outcomes)
     return (
         f"{len(outcomes)} cases, {len(right)} right without optimization, of those "
-        f"{sum(not o.faults for o in right)} right after it; {sum(o.runs for o in outcomes)} comparisons, {faults} failed"
+        f"{sum(not o.faults for o in right)} right after it; {sum(o.runs for o in outcomes)} "
+        f"comparisons, {faults} failed"
     )
 
 

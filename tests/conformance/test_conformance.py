@@ -1,4 +1,5 @@
-"""Every conformance case that onnxruntime gets right is right after the optimization, with constants for inputs too.
+"""Every conformance case that onnxruntime gets right is right after the optimization, with
+constants for inputs too.
 
 A case is optimized here in one of its forms; ``make conformance`` tries all of them.
 """
@@ -20,7 +21,9 @@ CHUNKS = 16
 @pytest.mark.slow
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 @pytest.mark.filterwarnings("ignore")
-def test_optimized_models_give_the_outputs_of_the_suite(chunk: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_optimized_models_give_the_outputs_of_the_suite(
+    chunk: int, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.ERROR)
     found = outcomes(chunk, CHUNKS)
     assert [fault for outcome in found for fault in outcome.faults] == []
@@ -32,7 +35,10 @@ def test_the_page_is_consistent() -> None:
     page = PAGE.read_text(encoding="utf-8")
     shown = listed(page)
     total = int(shown.pop("all"))
-    rows = [[int(cell) for cell in row] for row in re.findall(r"^\| [\w-]+ \| (\d+) \| (\d+) \| (\d+) \|$", page, re.MULTILINE)]
+    rows = [
+        [int(cell) for cell in row]
+        for row in re.findall(r"^\| [\w-]+ \| (\d+) \| (\d+) \| (\d+) \|$", page, re.MULTILINE)
+    ]
     assert [sum(column) for column in zip(*rows[:-1], strict=True)] == rows[-1]
     assert len(rows) == len(KINDS) + 1
     assert rows[-1][0] - rows[-1][1] == len(shown)
@@ -74,10 +80,18 @@ def test_how_a_case_is_judged() -> None:
     right = judge(_case(TEXT, [X, X], [np.array([0, 4], np.float32)]))
     assert right == Outcome("toy/toy", "", 6)
     assert judge(_case(TEXT, [X, X], [X])).left_out == "other numbers"
-    assert [judge(_case(TEXT, [X, X], [np.array([0, 4], np.float32)]), form).runs for form in range(4)] == [2, 2, 2, 2]
+    assert [
+        judge(_case(TEXT, [X, X], [np.array([0, 4], np.float32)]), form).runs for form in range(4)
+    ] == [2, 2, 2, 2]
     unknown = judge(_case("agraph (float[2] x) => (float[2] y) { y = Unheard(x) }", [X], [X]))
     assert unknown.left_out.startswith("unknown operator or version: ")
-    page = render([right, right._replace(case="node/a", left_out="refused: so"), right._replace(case="node/b")])
+    page = render(
+        [
+            right,
+            right._replace(case="node/a", left_out="refused: so"),
+            right._replace(case="node/b"),
+        ]
+    )
     assert listed(page) == {"node/a": "refused", "all": "2"} | {"all": listed(page)["all"]}
     assert "3 cases, 2 right" in summary([right, right._replace(left_out="refused"), right])
 
@@ -89,11 +103,16 @@ def test_a_fault_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_rounding_of_a_rewrite_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which of two sums is closer to the suite depends on the processor: a result may be twice as far from it."""
+    """Which of two sums is closer to the suite depends on the processor: a result may be twice as
+    far from it.
+    """
     text = "agraph (float[2] x) => (float[2] y) <float c = {FACTOR}> { y = Mul(x, c) }"
     case = _case(text.replace("FACTOR", "1.0009"), [X], [X])._replace(rtol=1e-3, atol=0.0)
     for factor, faults in (("1.0019", 0), ("1.0021", 1)):
-        monkeypatch.setattr("xoptim.optimize", lambda model, factor=factor, **_: parse(text.replace("FACTOR", factor)))
+        monkeypatch.setattr(
+            "xoptim.optimize",
+            lambda model, factor=factor, **_: parse(text.replace("FACTOR", factor)),
+        )
         assert len(judge(case, 0).faults) == faults
 
 

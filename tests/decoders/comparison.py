@@ -1,4 +1,6 @@
-"""Two decoders on the same values: batches, lengths, earlier tokens and paddings, onnxruntime's optimizations off and on."""
+"""Two decoders on the same values: batches, lengths, earlier tokens and paddings, onnxruntime's
+optimizations off and on.
+"""
 
 import itertools
 from collections.abc import Callable, Mapping

@@ -1,4 +1,7 @@
-"""Tiny decoders of nine families with a cache, as torch's two exporters write them; needs torch and transformers."""
+"""Tiny decoders of nine families with a cache, as torch's two exporters write them.
+
+Needs torch and transformers.
+"""
 
 import os
 import pathlib
@@ -15,9 +18,16 @@ SOURCE: Final = 6
 """Positions of the encoder's states that an encoder-decoder is exported with."""
 
 _WIDTH: Final[Mapping[str, Any]] = {
-    "vocab_size": VOCABULARY, "hidden_size": HEADS * SIZE, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS,
-    "intermediate_size": 96, "max_position_embeddings": 64, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0,
-}  # fmt: skip
+    "vocab_size": VOCABULARY,
+    "hidden_size": HEADS * SIZE,
+    "num_hidden_layers": LAYERS,
+    "num_attention_heads": HEADS,
+    "intermediate_size": 96,
+    "max_position_embeddings": 64,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "pad_token_id": 0,
+}
 _TOKENS: Final[Mapping[str, Any]] = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
 
 
@@ -48,7 +58,14 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "gpt2": Family(
         "GPT2Config",
         "GPT2LMHeadModel",
-        {**_TOKENS, "vocab_size": VOCABULARY, "n_embd": HEADS * SIZE, "n_layer": LAYERS, "n_head": HEADS, "n_positions": 64},
+        {
+            **_TOKENS,
+            "vocab_size": VOCABULARY,
+            "n_embd": HEADS * SIZE,
+            "n_layer": LAYERS,
+            "n_head": HEADS,
+            "n_positions": 64,
+        },
         (4,),
     ),
     "opt": Family(
@@ -61,9 +78,19 @@ FAMILIES: Final[Mapping[str, Family]] = {
         "WhisperConfig",
         "WhisperForConditionalGeneration",
         {
-            **_TOKENS, "vocab_size": VOCABULARY, "d_model": HEADS * SIZE, "encoder_layers": 1, "decoder_layers": LAYERS,
-            "encoder_attention_heads": HEADS, "decoder_attention_heads": HEADS, "encoder_ffn_dim": 96, "decoder_ffn_dim": 96,
-            "max_target_positions": 64, "decoder_start_token_id": 1, "suppress_tokens": None, "begin_suppress_tokens": None,
+            **_TOKENS,
+            "vocab_size": VOCABULARY,
+            "d_model": HEADS * SIZE,
+            "encoder_layers": 1,
+            "decoder_layers": LAYERS,
+            "encoder_attention_heads": HEADS,
+            "decoder_attention_heads": HEADS,
+            "encoder_ffn_dim": 96,
+            "decoder_ffn_dim": 96,
+            "max_target_positions": 64,
+            "decoder_start_token_id": 1,
+            "suppress_tokens": None,
+            "begin_suppress_tokens": None,
         },
         (4,),
         crosses=True,
@@ -72,14 +99,22 @@ FAMILIES: Final[Mapping[str, Family]] = {
         "T5Config",
         "T5ForConditionalGeneration",
         {
-            "vocab_size": VOCABULARY, "d_model": HEADS * SIZE, "d_kv": SIZE, "d_ff": 96, "num_layers": LAYERS,
-            "num_decoder_layers": LAYERS, "num_heads": HEADS, "pad_token_id": 0, "eos_token_id": 2,
-            "decoder_start_token_id": 0, "bos_token_id": 1,
+            "vocab_size": VOCABULARY,
+            "d_model": HEADS * SIZE,
+            "d_kv": SIZE,
+            "d_ff": 96,
+            "num_layers": LAYERS,
+            "num_decoder_layers": LAYERS,
+            "num_heads": HEADS,
+            "pad_token_id": 0,
+            "eos_token_id": 2,
+            "decoder_start_token_id": 0,
+            "bos_token_id": 1,
         },
         (4,),
         crosses=True,
     ),
-}  # fmt: skip
+}
 
 
 class Form(NamedTuple):
@@ -104,7 +139,10 @@ class Form(NamedTuple):
 
 
 def forms() -> list[Form]:
-    """The forms of every family in which any two of exporter, attention and groups meet; ``FORMS=all`` gives all forms."""
+    """The forms of every family in which any two of exporter, attention and groups meet.
+
+    ``FORMS=all`` gives all forms.
+    """
     found = [
         Form(name, exporter, attention, groups)
         for name, family in FAMILIES.items()
@@ -114,8 +152,15 @@ def forms() -> list[Form]:
     ]
     if os.environ.get("FORMS") == "all":
         return found
-    odd = [(form.exporter == "dynamo") ^ (form.attention == "sdpa") ^ (form.groups == HEADS) for form in found]
-    return [form for form, chosen in zip(found, odd, strict=True) if chosen or len(FAMILIES[form.family].groups) == 1]
+    odd = [
+        (form.exporter == "dynamo") ^ (form.attention == "sdpa") ^ (form.groups == HEADS)
+        for form in found
+    ]
+    return [
+        form
+        for form, chosen in zip(found, odd, strict=True)
+        if chosen or len(FAMILIES[form.family].groups) == 1
+    ]
 
 
 def feeds_of(form: Form, batch: int, length: int, past: int, padding: str) -> dict[str, np.ndarray]:
@@ -136,9 +181,14 @@ def feeds_of(form: Form, batch: int, length: int, past: int, padding: str) -> di
             mask[row, :count] = 0
         elif padding == "right":
             mask[row, past + length - count :] = 0
-    feeds: dict[str, np.ndarray] = {"input_ids": rng.integers(3, VOCABULARY, (batch, length)), "attention_mask": mask}
+    feeds: dict[str, np.ndarray] = {
+        "input_ids": rng.integers(3, VOCABULARY, (batch, length)),
+        "attention_mask": mask,
+    }
     if FAMILIES[form.family].crosses:
-        feeds["encoder_hidden_states"] = rng.normal(size=(batch, SOURCE, HEADS * SIZE)).astype(np.float32)
+        feeds["encoder_hidden_states"] = rng.normal(size=(batch, SOURCE, HEADS * SIZE)).astype(
+            np.float32
+        )
     for layer in range(LAYERS):
         for kind in ("key", "value"):
             cache = rng.normal(size=(batch, form.groups, past, SIZE)).astype(np.float32)
@@ -154,27 +204,50 @@ def export(form: Form, folder: pathlib.Path) -> pathlib.Path:
     if path.exists():
         return path
     module = _module(form)
-    values = {name: torch.from_numpy(value) for name, value in feeds_of(form, 2, 3, 4, "none").items()}
+    values = {
+        name: torch.from_numpy(value) for name, value in feeds_of(form, 2, 3, 4, "none").items()
+    }
     total = "total" if form.exporter == "dynamo" else "past + seq"
-    dims = {name: {axis: total if dim == "total" else dim for axis, dim in _dims(name).items()} for name in values}
+    dims = {
+        name: {axis: total if dim == "total" else dim for axis, dim in _dims(name).items()}
+        for name in values
+    }
     given, names = tuple(values.values()), list(values)
     if form.exporter == "dynamo":
         opened = (tuple(dims[name] for name in names),)
         program = torch.onnx.export(
-            module, given, dynamo=True, optimize=False, verbose=False, input_names=names, output_names=_results(),
+            module,
+            given,
+            dynamo=True,
+            optimize=False,
+            verbose=False,
+            input_names=names,
+            output_names=_results(),
             dynamic_shapes=opened,
-        )  # fmt: skip
+        )
         program.save(str(path), external_data=False)
     else:
         torch.onnx.export(
-            module, given, str(path), dynamo=False, opset_version=18, input_names=names, output_names=_results(),
-            dynamic_axes={**dims, **{name: _dims(name.replace("present", "past")) for name in _results()[1:]}},
-        )  # fmt: skip
+            module,
+            given,
+            str(path),
+            dynamo=False,
+            opset_version=18,
+            input_names=names,
+            output_names=_results(),
+            dynamic_axes={
+                **dims,
+                **{name: _dims(name.replace("present", "past")) for name in _results()[1:]},
+            },
+        )
     return path
 
 
 def _results() -> list[str]:
-    return ["logits", *(f"present.{layer}.{kind}" for layer in range(LAYERS) for kind in ("key", "value"))]
+    return [
+        "logits",
+        *(f"present.{layer}.{kind}" for layer in range(LAYERS) for kind in ("key", "value")),
+    ]
 
 
 def _dims(name: str) -> dict[int, str]:
@@ -218,13 +291,21 @@ def _module(form: Form) -> Any:
             if family.crosses:
                 both = EncoderDecoderCache(cache, DynamicCache())
                 found = self.model(
-                    encoder_outputs=BaseModelOutput(last_hidden_state=states), decoder_input_ids=ids,
-                    decoder_attention_mask=mask, past_key_values=both, use_cache=True,
-                )  # fmt: skip
+                    encoder_outputs=BaseModelOutput(last_hidden_state=states),
+                    decoder_input_ids=ids,
+                    decoder_attention_mask=mask,
+                    past_key_values=both,
+                    use_cache=True,
+                )
                 cache = found.past_key_values.self_attention_cache
             else:
-                found = self.model(input_ids=ids, attention_mask=mask, past_key_values=cache, use_cache=True)
+                found = self.model(
+                    input_ids=ids, attention_mask=mask, past_key_values=cache, use_cache=True
+                )
                 cache = found.past_key_values
-            return (found.logits, *(each for layer in cache.layers for each in (layer.keys, layer.values)))
+            return (
+                found.logits,
+                *(each for layer in cache.layers for each in (layer.keys, layer.values)),
+            )
 
     return Decoder().eval()

@@ -1,4 +1,7 @@
-"""The benchmark of decoders, on tiny ones where torch is installed; its figures are computed without."""
+"""The benchmark of decoders, on tiny ones where torch is installed.
+
+Its figures are computed without.
+"""
 
 import re
 from dataclasses import replace
@@ -15,10 +18,27 @@ from tests.meta.sources import ROOT
 from xoptim.bench.rounds import Times
 from xoptim.bench.subjects import Loading
 
-FOUR = {"encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 96, "decoder_ffn_dim": 96}
+FOUR = {
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 96,
+    "decoder_ffn_dim": 96,
+}
 WIDTHS = {
-    "llama": {"hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 4, "num_key_value_heads": 4},
-    "whisper": {"d_model": 64, **FOUR, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1},
+    "llama": {
+        "hidden_size": 64,
+        "intermediate_size": 96,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 4,
+    },
+    "whisper": {
+        "d_model": 64,
+        **FOUR,
+        "pad_token_id": 0,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "decoder_start_token_id": 1,
+    },
     "gpt2": {"n_embd": 64, "n_head": 4, "bos_token_id": 1, "eos_token_id": 2},
 }
 """Settings that make the decoders tiny."""
@@ -29,7 +49,15 @@ def tiny(name: str) -> Plan:
     """A decoder of one layer and four heads, optimized with the widest selection."""
     full = DECODERS[name]
     settings = {**full.settings, **WIDTHS[name], "vocab_size": 64}
-    small = replace(full, settings=settings, heads=4, width=16, vocabulary=64, source=full.source and 30, loads=FEW)
+    small = replace(
+        full,
+        settings=settings,
+        heads=4,
+        width=16,
+        vocabulary=64,
+        source=full.source and 30,
+        loads=FEW,
+    )
     return Plan(small, 1, 0.01, 1, ["onnxruntime newest"])
 
 
@@ -41,19 +69,31 @@ def test_a_tiny_decoder(name: str, tmp_path: Path, brief: None) -> None:
     if reason := missing("torch", "transformers", "onnxscript"):
         pytest.skip(reason)
     lines = [*lines_of(tiny(name), ("dynamo", "tracing"), tmp_path)]
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| o")]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in lines
+        if line.startswith("| o")
+    ]
     assert [cells[0] for cells in rows] == ["original", "onnxruntime newest"] * 2
     for original, ours in (rows[:2], rows[2:]):
         assert int(ours[1]) < int(original[1]) / 2
         assert float(ours[-2]) < 1e-5
     if DECODERS[name].built:
         reason = missing("onnxruntime_genai")
-        assert any(line.startswith(f"built: not measured: {reason}" if reason else "| built") for line in lines)
+        assert any(
+            line.startswith(f"built: not measured: {reason}" if reason else "| built")
+            for line in lines
+        )
 
 
 def test_inputs() -> None:
     decoder = replace(DECODERS["whisper"], heads=2, width=4, source=6)
-    assert caches(decoder, 1) == ["0.decoder.key", "0.decoder.value", "0.encoder.key", "0.encoder.value"]
+    assert caches(decoder, 1) == [
+        "0.decoder.key",
+        "0.decoder.value",
+        "0.encoder.key",
+        "0.encoder.value",
+    ]
     assert caches(DECODERS["gpt2"], 2) == ["0.key", "0.value", "1.key", "1.value"]
     shapes = {name: value.shape for name, value in values_of(decoder, 1, Load(3, 2, 5)).items()}
     assert shapes["input_ids"] == (3, 2)
@@ -78,33 +118,66 @@ def test_scores_that_are_not_numbers_differ() -> None:
 
 
 def test_a_row() -> None:
-    times = {"original": Times([[0.002, 0.002]]), "built": Times([[0.004, 0.004]]), "default": Times([[0.001, 0.001]])}
+    times = {
+        "original": Times([[0.002, 0.002]]),
+        "built": Times([[0.004, 0.004]]),
+        "default": Times([[0.001, 0.001]]),
+    }
     figures = {label: Figures(9, Loading(1.5, 2_000_000_000)) for label in times}
     figures["default"].seconds = 7.0
     fill(figures, {"1 token": times}, {"original": 0.0, "built": 1e-6, "default": 2e-7})
     base = {"1 token": 2.0}
-    assert row("original", figures["original"], base) == "| original | 9 | 2.00 ms (0.50) | 1.5 | 2.0 |  |  |"
-    assert row("default", figures["default"], base) == "| default | 9 | 0.50 (0.25) | 1.5 | 2.0 | 2e-07 | 7 |"
+    assert (
+        row("original", figures["original"], base)
+        == "| original | 9 | 2.00 ms (0.50) | 1.5 | 2.0 |  |  |"
+    )
+    assert (
+        row("default", figures["default"], base)
+        == "| default | 9 | 0.50 (0.25) | 1.5 | 2.0 | 2e-07 | 7 |"
+    )
     widths = [line.count("|") for line in head(tiny("gpt2")).splitlines()]
     assert widths == [row("default", figures["default"], base).count("|") + 1] * 2
 
 
 def test_the_page() -> None:
-    """Its commands have options that exist, its tables the columns of a run; the README shows figures of it."""
+    """Its commands have options that exist, its tables the columns of a run.
+
+    The README shows figures of it.
+    """
     page = (ROOT / "docs" / "decoders.md").read_text(encoding="utf-8")
     options = {each for option in decoders.main.params for each in option.opts}
-    words = {word for line in page.splitlines() if line.startswith("python") for word in line.split("#")[0].split()[3:]}
+    words = {
+        word
+        for line in page.splitlines()
+        if line.startswith("python")
+        for word in line.split("#")[0].split()[3:]
+    }
     assert {word for word in words if word.startswith("--")} <= options
     for name in DECODERS:
         assert page.count(head(replace(tiny(name), decoder=DECODERS[name]))) >= 2
-    section = (ROOT / "README.md").read_text(encoding="utf-8").split("(docs/decoders.md)")[1].split("\n## ")[0]
+    section = (
+        (ROOT / "README.md")
+        .read_text(encoding="utf-8")
+        .split("(docs/decoders.md)")[1]
+        .split("\n## ")[0]
+    )
     shown = {
-        label.strip(): figures.split(", ") for label, figures in re.findall(r"^- (.*): (\d+ nodes.*)$", section, re.MULTILINE)
+        label.strip(): figures.split(", ")
+        for label, figures in re.findall(r"^- (.*): (\d+ nodes.*)$", section, re.MULTILINE)
     }
-    table = [[cell.split(" ")[0] for cell in line.strip("| ").split(" | ")] for line in page.splitlines()]
-    labels = {"onnxruntime newest": "xopt onnxruntime newest", "built": next(name for name in shown if "builder" in name)}
+    table = [
+        [cell.split(" ")[0] for cell in line.strip("| ").split(" | ")] for line in page.splitlines()
+    ]
+    labels = {
+        "onnxruntime newest": "xopt onnxruntime newest",
+        "built": next(name for name in shown if "builder" in name),
+    }
     for label, name in labels.items():
-        cells = next(row for row, line in zip(table, page.splitlines(), strict=True) if line.startswith(f"| {label} |"))
+        cells = next(
+            row
+            for row, line in zip(table, page.splitlines(), strict=True)
+            if line.startswith(f"| {label} |")
+        )
         assert [cells[1] + " nodes", *cells[2:5]] == shown[name]
 
 
@@ -128,4 +201,6 @@ def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_builder_may_be_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(decoders, "missing", lambda *_: "onnxruntime_genai not installed")
-    assert [*lines_of(tiny("llama"), (), tmp_path)] == ["built: not measured: onnxruntime_genai not installed"]
+    assert [*lines_of(tiny("llama"), (), tmp_path)] == [
+        "built: not measured: onnxruntime_genai not installed"
+    ]

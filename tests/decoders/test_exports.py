@@ -25,13 +25,18 @@ TURNED: Final = ("llama", "mistral", "qwen2", "gemma", "phi")
 NOT_WRITTEN: Final = (("t5", "dynamo", "sdpa"),)
 """Forms that torch's exporter fails on."""
 OPEN: Final = (("opt", "dynamo"),)
-"""Forms whose lengths of queries come from the mask too, so that they may be 0 (onnxruntime's kernel refuses that), unless
-the name of the mask's length says what it is."""
+"""Forms whose lengths of queries come from the mask too, so that they may be 0 (onnxruntime's
+kernel refuses that), unless the name of the mask's length says what it is.
+"""
 
 
-@pytest.mark.parametrize("form", [form for form in forms() if form[:3] not in NOT_WRITTEN], ids=lambda form: form.name)
+@pytest.mark.parametrize(
+    "form", [form for form in forms() if form[:3] not in NOT_WRITTEN], ids=lambda form: form.name
+)
 def test_form(form: Form, tmp_path: Path) -> None:
-    """One Attention a layer, which reads the cache, shares heads and splits and merges them, and equal numbers."""
+    """One Attention a layer, which reads the cache, shares heads and splits and merges them, and
+    equal numbers.
+    """
     before = onnx.load(export(form, tmp_path))
     after = optimize(before, patterns="default+onnxruntime", opset="newest")
     finite = optimize(before, patterns="default+onnxruntime+finite", opset="newest")

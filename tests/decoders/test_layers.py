@@ -1,4 +1,6 @@
-"""Layers of decoders with a cache: one Attention reads and writes it, and the numbers are equal in all calls."""
+"""Layers of decoders with a cache: one Attention reads and writes it, and the numbers are equal in
+all calls.
+"""
 
 from typing import Final
 
@@ -13,14 +15,18 @@ from xoptim import optimize
 LENGTHS: Final = (1, 5)
 PAST: Final = (0, 1, 17)
 PADDINGS: Final = ("left", "right")
-ROTARY: Final = Form(mask="causal and padding, later", groups=GROUPS, past=True, rotary="halves", positions="later")
+ROTARY: Final = Form(
+    mask="causal and padding, later", groups=GROUPS, past=True, rotary="halves", positions="later"
+)
 LAYERS: Final = {
     "LLaMA, eager": ROTARY,
     "LLaMA, sdpa": ROTARY._replace(queries="root", scores="plain", mask="guarded, later"),
     "heads repeated by Gather": ROTARY._replace(repeat="Gather", mask="guarded, later"),
     "heads repeated by Tile": ROTARY._replace(repeat="Tile"),
     "one head of keys": ROTARY._replace(groups=1, mask="guarded, later"),
-    "Phi: a part of each head": ROTARY._replace(groups=HEADS, rotary="partial", mask="guarded, later"),
+    "Phi: a part of each head": ROTARY._replace(
+        groups=HEADS, rotary="partial", mask="guarded, later"
+    ),
     "GPT-2": Form(mask="causal and padding, later", past=True),
     "positions of padded tokens": ROTARY._replace(positions="given"),
 }
@@ -32,9 +38,14 @@ def test_layer(name: str) -> None:
     before = model_of(form, 24)
     after = optimize(before)
     found = types(after)
-    assert (found.count("Attention"), found.count("RotaryEmbedding")) == (1, 2 if form.rotary else 0)
+    assert (found.count("Attention"), found.count("RotaryEmbedding")) == (
+        1,
+        2 if form.rotary else 0,
+    )
     assert not {"Softmax", "Tile", "Transpose"} & set(found)
-    assert sum(bool(node.input[4:]) for node in after.graph.node if node.op_type == "Attention") == 1
+    assert (
+        sum(bool(node.input[4:]) for node in after.graph.node if node.op_type == "Attention") == 1
+    )
     guards = found.count("IsNaN")
     assert guards == (form.mask == "guarded, later")
     finite = optimize(before, patterns="default+finite")
@@ -46,5 +57,13 @@ def test_layer(name: str) -> None:
 def test_layer_in_operator_set_18(name: str) -> None:
     before = model_of(LAYERS[name], 18)
     for patterns in ("default", "default+onnxruntime"):
-        assert_same(before, optimize(before, patterns=patterns), lengths=LENGTHS, past=PAST, paddings=PADDINGS)
-    assert_same(before, optimize(before, opset="newest"), lengths=LENGTHS, past=PAST, paddings=PADDINGS)
+        assert_same(
+            before,
+            optimize(before, patterns=patterns),
+            lengths=LENGTHS,
+            past=PAST,
+            paddings=PADDINGS,
+        )
+    assert_same(
+        before, optimize(before, opset="newest"), lengths=LENGTHS, past=PAST, paddings=PADDINGS
+    )

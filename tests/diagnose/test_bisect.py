@@ -1,5 +1,7 @@
 # mypy: disable-error-code="no-any-return"
-"""The rewrite that changes a result, a small model that shows it, and the same optimization without it."""
+"""The rewrite that changes a result, a small model that shows it, and the same optimization without
+it.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,10 @@ from xoptim.validate import ValidationOptions, run_reference, validate
 
 pytestmark = pytest.mark.slow
 
-CHAIN = "agraph (float[N,3] x) => (float[N,3] y) { a = Neg(x) b = Floor(a) c = Relu(b) d = Neg(c) e = Floor(d) y = Exp(e) }"
+CHAIN = (
+    "agraph (float[N,3] x) => (float[N,3] y) { a = Neg(x) b = Floor(a) c = Relu(b) d = Neg(c) "
+    "e = Floor(d) y = Exp(e) }"
+)
 TINY_BERT = Path("examples/models/tiny_bert.onnx")
 
 
@@ -49,7 +54,9 @@ def right_for(count: int) -> type[EasyPatternOptimization]:
 
         def apply_pattern(self, g: PatternRewriter, x: str) -> Any:
             positive = g.op.Mul(g.op.Add(x, g.op.Abs(x)), 0.5)
-            return g.op.Where(g.op.Equal(g.op.Shape(x, end=1), np.array([count])), positive, g.op.Neg(positive))
+            return g.op.Where(
+                g.op.Equal(g.op.Shape(x, end=1), np.array([count])), positive, g.op.Neg(positive)
+            )
 
     return RightForPattern
 
@@ -78,9 +85,15 @@ def rows_of_the_first_run(model: onnx.ModelProto) -> int:
 
 
 def test_what_is_right_on_the_recorded_run_is_bisected() -> None:
-    model = parse("agraph (float[N,3] x) => (float[N,3] y) { " + " ".join(
-        f"t{i + 1} = {'Relu' if i == 11 else 'Neg' if i % 2 else 'Exp'}({f't{i}' if i else 'x'})" for i in range(16)
-    ) + " y = Sin(t16) }")  # fmt: skip
+    model = parse(
+        "agraph (float[N,3] x) => (float[N,3] y) { "
+        + " ".join(
+            f"t{i + 1} ="
+            f" {'Relu' if i == 11 else 'Neg' if i % 2 else 'Exp'}({f't{i}' if i else 'x'})"
+            for i in range(16)
+        )
+        + " y = Sin(t16) }"
+    )
     wrong = right_for(rows_of_the_first_run(model))
     found = suspect(model, "default", wrong, merge=False)
     culprit = found.find_culprit()
@@ -95,8 +108,13 @@ def test_the_number_of_runs_grows_slowly(seed: int) -> None:
     """Many right rewrites, up to hundreds, and a wrong one among them."""
     count = 40 + 70 * seed
     body = [f"n{i} = Neg(t{i}) m{i} = Neg(n{i}) t{i + 1} = Sin(m{i})" for i in range(count)]
-    body[17 + seed] = f"n{17 + seed} = Neg(t{17 + seed}) m{17 + seed} = Neg(n{17 + seed}) t{18 + seed} = Relu(m{17 + seed})"
-    model = parse(f"agraph (float[N,3] t0) => (float[N,3] y) {{ {' '.join(body)} y = Identity(t{count}) }}")
+    body[17 + seed] = (
+        f"n{17 + seed} = Neg(t{17 + seed}) m{17 + seed} = Neg(n{17 + seed}) "
+        f"t{18 + seed} = Relu(m{17 + seed})"
+    )
+    model = parse(
+        f"agraph (float[N,3] t0) => (float[N,3] y) {{ {' '.join(body)} y = Identity(t{count}) }}"
+    )
     rows = int(np.asarray(run_reference(model, ValidationOptions()).runs[0].feeds["t0"]).shape[0])
     culprit = suspect(model, "default", right_for(rows)).find_culprit()
     assert culprit is not None
@@ -110,8 +128,13 @@ def plus_one(tensor: Tensor) -> Tensor:
 
 def test_folding_can_be_to_blame(monkeypatch: pytest.MonkeyPatch) -> None:
     add = Folder._add
-    monkeypatch.setattr(Folder, "_add", lambda self, name, value, *rest: add(self, name, plus_one(value), *rest))
-    model = parse("agraph (float[N,3] x) => (float[N,3] y) <float[3] k = {1, 2, 3}> { e = Exp(k) y = Mul(x, e) }")
+    monkeypatch.setattr(
+        Folder, "_add", lambda self, name, value, *rest: add(self, name, plus_one(value), *rest)
+    )
+    model = parse(
+        "agraph (float[N,3] x) => (float[N,3] y) <float[3] k = {1, 2, 3}> { e = Exp(k) "
+        "y = Mul(x, e) }"
+    )
     found = suspect(model, "default")
     culprit = found.find_culprit()
     assert culprit is not None
@@ -124,7 +147,11 @@ def test_folding_can_be_to_blame(monkeypatch: pytest.MonkeyPatch) -> None:
 def large_model(seed: int) -> onnx.ModelProto:
     """A random graph with one place at which the wrong pattern matches."""
     model = random_model(seed)
-    output = next(value for value in model.graph.output if value.type.tensor_type.elem_type == onnx.TensorProto.FLOAT)
+    output = next(
+        value
+        for value in model.graph.output
+        if value.type.tensor_type.elem_type == onnx.TensorProto.FLOAT
+    )
     made = parse("agraph (float[N] x) => (float[N] q) { p = Neg(x) q = Floor(p) }").graph.node
     made[0].input[0], output.name, made[1].output[0] = output.name, "floor", "floor"
     model.graph.node.extend(made)

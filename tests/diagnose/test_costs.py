@@ -12,23 +12,50 @@ from xoptim.diagnose.costs import Cost, costs
 
 def model(nodes: str, x: str = "float[n,8] x", **weights: tuple[int, ...]) -> onnx.ModelProto:
     found = parse(f"agraph ({x}) => (y) {{ {nodes} }}")
-    found.graph.initializer.extend(numpy_helper.from_array(np.ones(s, np.float32), name) for name, s in weights.items())
+    found.graph.initializer.extend(
+        numpy_helper.from_array(np.ones(s, np.float32), name) for name, s in weights.items()
+    )
     return found
 
 
 @pytest.mark.parametrize(
     ("proto", "operator", "expected"),
     [
-        (model("y = MatMul(x, w)", w=(8, 5)), "MatMul", Cost(1, 40, 2 * 3 * 5 * 8, 4 * (24 + 40), 4 * 15)),
-        (model("y = Gemm <transB = 1> (x, w, b)", w=(5, 8), b=(5,)), "Gemm", Cost(1, 45, 3 * 5 * 17, 4 * 69, 60)),
-        (model("y = Gemm <transA = 1> (w, x)", w=(3, 5)), "Gemm", Cost(1, 15, 5 * 8 * 6, 4 * 39, 160)),
         (
-            model("y = Conv <pads = [1, 1, 1, 1]> (x, w, b)", "float[n,4,6,6] x", w=(8, 4, 3, 3), b=(8,)),
+            model("y = MatMul(x, w)", w=(8, 5)),
+            "MatMul",
+            Cost(1, 40, 2 * 3 * 5 * 8, 4 * (24 + 40), 4 * 15),
+        ),
+        (
+            model("y = Gemm <transB = 1> (x, w, b)", w=(5, 8), b=(5,)),
+            "Gemm",
+            Cost(1, 45, 3 * 5 * 17, 4 * 69, 60),
+        ),
+        (
+            model("y = Gemm <transA = 1> (w, x)", w=(3, 5)),
+            "Gemm",
+            Cost(1, 15, 5 * 8 * 6, 4 * 39, 160),
+        ),
+        (
+            model(
+                "y = Conv <pads = [1, 1, 1, 1]> (x, w, b)",
+                "float[n,4,6,6] x",
+                w=(8, 4, 3, 3),
+                b=(8,),
+            ),
             "Conv",
             Cost(1, 296, 3 * 8 * 36 * (2 * 36 + 1), 4 * (432 + 296), 4 * 864),
         ),
-        (model("y = Conv <group = 4> (x, w)", "float[n,4,6,6] x", w=(4, 1, 3, 3)), "Conv", Cost(1, 36, 192 * 18, 1872, 768)),
-        (model("y = ConvTranspose(x, w)", "float[n,4,6,6] x", w=(4, 2, 3, 3)), "ConvTranspose", Cost(1, 72, 15552, 2016, 1536)),
+        (
+            model("y = Conv <group = 4> (x, w)", "float[n,4,6,6] x", w=(4, 1, 3, 3)),
+            "Conv",
+            Cost(1, 36, 192 * 18, 1872, 768),
+        ),
+        (
+            model("y = ConvTranspose(x, w)", "float[n,4,6,6] x", w=(4, 2, 3, 3)),
+            "ConvTranspose",
+            Cost(1, 72, 15552, 2016, 1536),
+        ),
         (model("y = Relu(x)"), "Relu", Cost(1, 0, 24, 96, 96)),
         (model("y = Transpose(x)"), "Transpose", Cost(1, 0, 0, 96, 96)),
         (model("y = ReduceSum <keepdims = 0> (x)"), "ReduceSum", Cost(1, 0, 24, 96, 4)),
@@ -51,7 +78,8 @@ def test_a_constant_of_two_nodes_counts_once() -> None:
 def test_layers_and_subgraphs() -> None:
     text = """agraph (float[4] x, bool c) => (y) {
         ["/encoder/layer.0/act/Relu"] t = Relu(x) ["/encoder/layer.1/act/Relu"] u = Relu(t)
-        y = If (c) <then_branch = a () => (p) { ["/head/a/b/c/Neg"] p = Neg(u) }, else_branch = b () => (q) { q = Exp(u) }>
+        y = If (c) <then_branch = a () => (p) { ["/head/a/b/c/Neg"] p = Neg(u) },
+          else_branch = b () => (q) { q = Exp(u) }>
     }"""
     found = costs(parse(text), {})
     assert {name: cost.nodes for name, cost in found.by_layer.items()} == {

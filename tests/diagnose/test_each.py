@@ -57,7 +57,12 @@ TEXT = """agraph (float[N,3] x, bool c) => (float[N,3] y, float[N,3] z) {
 }"""
 
 
-def checked(model: onnx.ModelProto | Path, patterns: Any, checks: ValidationOptions | None = None, **options: Any) -> EachCheck:
+def checked(
+    model: onnx.ModelProto | Path,
+    patterns: Any,
+    checks: ValidationOptions | None = None,
+    **options: Any,
+) -> EachCheck:
     check = EachCheck(model, checks or ValidationOptions())
     optimize(model, patterns=patterns, on_application=check, **options)
     return check
@@ -84,13 +89,18 @@ def test_a_wrong_one_is_named_with_values_on_which_it_is_wrong() -> None:
 
 def test_values_are_those_that_the_model_computes() -> None:
     """Random values would refute this rewrite, and those of the model do not."""
-    check = checked(parse(TEXT), [MergedExpPattern], strict=True, merge=False, constant_folding=False)
+    check = checked(
+        parse(TEXT), [MergedExpPattern], strict=True, merge=False, constant_folding=False
+    )
     assert check.checked
     assert not check.disagreements
 
 
 def test_results_that_rewrites_have_made_are_computed() -> None:
-    text = "agraph (float[N,3] x) => (float[N,3] y) { a = Neg(x) b = Abs(a) c = Neg(b) d = Abs(c) y = Exp(d) }"
+    text = (
+        "agraph (float[N,3] x) => (float[N,3] y) { a = Neg(x) b = Abs(a) c = Neg(b) d = Abs(c) "
+        "y = Exp(d) }"
+    )
     check = checked(parse(text), [HalfAbsPattern, MergedExpPattern], merge=False)
     assert check.checked == 3
     assert not check.disagreements
@@ -105,8 +115,10 @@ def test_given_values_are_used() -> None:
 
 def test_results_of_constants_alone_are_not_recorded() -> None:
     """All weights in floats may be more than the memory."""
-    text = """agraph (float[n,2] x) => (float[n,2] y) <int8[2,2] w = {1, 2, 3, 4}, float s = {0.5}> {
-        f = DequantizeLinear(w, s) t = Transpose(f) r = RandomNormal <shape = [2]> () p = MatMul(x, t) y = Add(p, r) }"""
+    text = """agraph (float[n,2] x) => (float[n,2] y) <int8[2,2] w = {1, 2, 3, 4}, float
+      s = {0.5}> {
+        f = DequantizeLinear(w, s) t = Transpose(f) r = RandomNormal <shape = [2]> ()
+          p = MatMul(x, t) y = Add(p, r) }"""
     model = parse(text)
     assert record(model, ValidationOptions()).keys() == {"x", "r", "p", "y"}
     check = EachCheck(model)
@@ -115,7 +127,10 @@ def test_results_of_constants_alone_are_not_recorded() -> None:
 
 
 def test_a_model_that_does_not_run_leaves_random_values_which_prove_nothing() -> None:
-    model = parse("agraph (float[N,3] x) => (float[N,3] y) { a = Neg(x) b = Abs(a) y = acme.Foo(b) }", domains={"acme": 1})
+    model = parse(
+        "agraph (float[N,3] x) => (float[N,3] y) { a = Neg(x) b = Abs(a) y = acme.Foo(b) }",
+        domains={"acme": 1},
+    )
     assert record(model, ValidationOptions()) == {}
     check = checked(model, [WrongAbsPattern])
     assert check.disagreements == []
@@ -135,7 +150,10 @@ def test_a_pass_over_the_model_is_not_run_by_itself() -> None:
     """Its changes have no region of their own; the models are compared as a whole."""
     nodes = " ".join(f"a{lane} = Relu(x{lane}) b{lane} = Tanh(a{lane})" for lane in range(6))
     inputs = ", ".join(f"float[n,4] x{lane}" for lane in range(6))
-    model = parse(f"agraph ({inputs}) => (float[n,4] y) {{ {nodes} y = Sum({', '.join(f'b{lane}' for lane in range(6))}) }}")
+    model = parse(
+        f"agraph ({inputs}) => (float[n,4] y) {{ {nodes} "
+        f"y = Sum({', '.join(f'b{lane}' for lane in range(6))}) }}"
+    )
     check = EachCheck(model)
     optimize(model, patterns="repeated", on_application=check)
     assert check.unchecked == [("Repeated", "it changes the whole model")]

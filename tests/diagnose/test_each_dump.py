@@ -9,7 +9,13 @@ from tests.engine.rules import NegNegPattern, builder, chain, renaming
 from tests.support import parse, run, types
 from xoptim.engine.environment import DebugSettings
 from xoptim.engine.options import OptimizationOptions
-from xoptim.match import GraphBuilderPatternOptimization, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import (
+    GraphBuilderPatternOptimization,
+    MatchResult,
+    Node,
+    PatternOptimization,
+    PatternRewriter,
+)
 from xoptim.optimizing.builder import GraphBuilder
 
 
@@ -18,7 +24,9 @@ class BackwardsPattern(PatternOptimization):
 
     anchors = ("Add",)
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(
+        self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]
+    ) -> MatchResult | None:
         before = g.node_before(node.input[0])
         return self.none(node) if before is None else MatchResult(self, [node, before], self.apply)
 
@@ -31,14 +39,19 @@ class BackwardsPattern(PatternOptimization):
 
 
 def test_what_is_dumped_can_be_run(tmp_path: Path) -> None:
-    text = "agraph (float[2] x, float[2] z) => (float[2] y) <float[2] w = {3, 4}> { m = Mul(x, w) y = Add(m, z) }"
+    text = (
+        "agraph (float[2] x, float[2] z) => (float[2] y) <float[2] w = {3, 4}> { m = Mul(x, w) "
+        "y = Add(m, z) }"
+    )
     gr = builder(text, BackwardsPattern, DebugSettings(dump=tmp_path / "new" / "folder"))
     gr.optimize()
     folder = tmp_path / "new" / "folder"
     assert sorted(path.name for path in folder.iterdir()) == [
         "00000_Backwards.after.onnx", "00000_Backwards.before.onnx", "00000_Backwards.txt",
     ]  # fmt: skip
-    before, after = (onnx.load(folder / f"00000_Backwards.{kind}.onnx") for kind in ("before", "after"))
+    before, after = (
+        onnx.load(folder / f"00000_Backwards.{kind}.onnx") for kind in ("before", "after")
+    )
     assert (types(before), types(after)) == (["Mul", "Add"], ["Mul", "Sum"])
     feeds = {"x": np.array([1, 2], np.float32), "z": np.array([5, 6], np.float32)}
     for model in (before, after):
@@ -53,7 +66,9 @@ def test_what_is_dumped_can_be_run(tmp_path: Path) -> None:
 def test_each_application_is_numbered_and_runs_do_not_overwrite_each_other(tmp_path: Path) -> None:
     for _ in range(2):
         patterns = [NegNegPattern, renaming("Exp", "Log")]
-        builder(chain("Neg", "Neg", "Exp", "Neg", "Neg"), patterns, DebugSettings(dump=tmp_path)).optimize()
+        builder(
+            chain("Neg", "Neg", "Exp", "Neg", "Neg"), patterns, DebugSettings(dump=tmp_path)
+        ).optimize()
     names = sorted(path.name.split(".")[0] for path in tmp_path.glob("*.txt"))
     assert [name.split("_")[0] for name in names] == [f"{i:05d}" for i in range(6)]
     assert [name.split("_")[1] for name in names[:3]] == ["ExpToLog", "NegNeg", "NegNeg"]
@@ -71,7 +86,9 @@ def test_other_domains_are_imported(tmp_path: Path) -> None:
 
 
 def _dumped(folder: Path, stem: str = "*") -> tuple[onnx.ModelProto, onnx.ModelProto]:
-    before, after = (onnx.load(next(folder.glob(f"{stem}.{kind}.onnx"))) for kind in ("before", "after"))
+    before, after = (
+        onnx.load(next(folder.glob(f"{stem}.{kind}.onnx"))) for kind in ("before", "after")
+    )
     for model in (before, after):
         onnx.checker.check_model(model, full_check=True)
     return before, after
@@ -89,7 +106,11 @@ def _inputs(model: onnx.ModelProto) -> list[str]:
 
 
 def test_the_models_say_what_they_are(tmp_path: Path) -> None:
-    _dump(tmp_path, "agraph (float[a,b] x) => (float[a,b] y) { t = Neg(x) u = Neg(t) y = Exp(u) }", NegNegPattern)
+    _dump(
+        tmp_path,
+        "agraph (float[a,b] x) => (float[a,b] y) { t = Neg(x) u = Neg(t) y = Exp(u) }",
+        NegNegPattern,
+    )
     for model in _dumped(tmp_path):
         told = {entry.key: entry.value for entry in model.metadata_props}
         assert told == {"xoptim.pattern": "NegNeg", "xoptim.exactness": "exact"}
@@ -99,21 +120,34 @@ def test_the_models_say_what_they_are(tmp_path: Path) -> None:
 
 
 def test_models_in_16_bits_are_never_exact(tmp_path: Path) -> None:
-    _dump(tmp_path, "agraph (float16[a] x) => (float16[a] y) { t = Neg(x) u = Neg(t) y = Exp(u) }", NegNegPattern)
+    _dump(
+        tmp_path,
+        "agraph (float16[a] x) => (float16[a] y) { t = Neg(x) u = Neg(t) y = Exp(u) }",
+        NegNegPattern,
+    )
     assert {entry.value for entry in _dumped(tmp_path)[0].metadata_props} == {"NegNeg", "rounding"}
 
 
 def test_results_that_stay_are_outputs(tmp_path: Path) -> None:
-    text = "agraph (float[a] x) => (float[a] y, float[a] z) { t = Relu(x) u = Relu(t) y = Neg(u) z = Exp(t) }"
+    text = (
+        "agraph (float[a] x) => (float[a] y, float[a] z) { t = Relu(x) u = Relu(t) y = Neg(u) "
+        "z = Exp(t) }"
+    )
 
     class Both(PatternOptimization):
         """Relu(Relu(x)) → Relu(x), and the first one stays"""
 
         anchors = ("Relu",)
 
-        def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        def match(
+            self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]
+        ) -> MatchResult | None:
             before = g.node_before(node.input[0])
-            return MatchResult(self, [before, node], self.apply) if before is not None else self.none(node)
+            return (
+                MatchResult(self, [before, node], self.apply)
+                if before is not None
+                else self.none(node)
+            )
 
         def apply(self, g: PatternRewriter, *nodes: Node) -> list[Node]:
             return [g.make_node("Max", [nodes[0].output[0]], nodes[1].output), nodes[0]]
@@ -126,8 +160,9 @@ def test_results_that_stay_are_outputs(tmp_path: Path) -> None:
 
 def test_sizes_are_computed_inside(tmp_path: Path) -> None:
     text = (
-        "agraph (float[a,b,12] x) => (float[c,d,e,f] y) <int64 i = {0}, int64 j = {1}, int64[1] k = {0}, int64[1] n = {3}, "
-        "int64[1] m = {4}> { s = Shape(x) p = Gather(s, i) q = Gather(s, j) g = Unsqueeze(p, k) h = Unsqueeze(q, k) "
+        "agraph (float[a,b,12] x) => (float[c,d,e,f] y) <int64 i = {0}, int64 j = {1}, "
+        "int64[1] k = {0}, int64[1] n = {3}, int64[1] m = {4}> { s = Shape(x) p = Gather(s, i) "
+        "q = Gather(s, j) g = Unsqueeze(p, k) h = Unsqueeze(q, k) "
         "t = Concat <axis = 0> (g, h, n, m) y = Reshape(x, t) }"
     )
     _dump(tmp_path, text, "ShapeBasedReshape")
@@ -138,20 +173,27 @@ def test_sizes_are_computed_inside(tmp_path: Path) -> None:
 
 def test_what_lies_between_is_there(tmp_path: Path) -> None:
     text = (
-        "agraph (float[a,2] x, float[a,3] z) => (float[a,3] y) <int64[1] s = {2}, int64[1] e = {5}, int64[1] k = {1}> "
-        "{ v = Relu(x) c = Concat <axis = -1> (v, z) p = Slice(c, s, e, k) y = Neg(p) }"
+        "agraph (float[a,2] x, float[a,3] z) "
+        "=> (float[a,3] y) <int64[1] s = {2}, int64[1] e = {5}, int64[1] k = {1}> { v = Relu(x) "
+        "c = Concat <axis = -1> (v, z) p = Slice(c, s, e, k) y = Neg(p) }"
     )
     _dump(tmp_path, text, "ConcatSlice")
     before, _ = _dumped(tmp_path)
-    assert types(before) == ["Concat", "Slice"]  # the replacement reads z, what was matched the Concat
+    # the replacement reads z, what was matched the Concat
+    assert types(before) == ["Concat", "Slice"]
     assert _inputs(before) == ["v", "z"]
 
 
 def test_open_dimensions_that_are_equal_stay_equal(tmp_path: Path) -> None:
-    text = "agraph (float[a,2] x) => (float[a,2] y) { r = Relu(x) t = Neg(r) u = Neg(t) y = Exp(u) }"
+    text = (
+        "agraph (float[a,2] x) => (float[a,2] y) { r = Relu(x) t = Neg(r) u = Neg(t) y = Exp(u) }"
+    )
     _dump(tmp_path, _open(text), NegNegPattern)
     before, _ = _dumped(tmp_path)
-    names = {v.type.tensor_type.shape.dim[0].dim_param for v in (*before.graph.input, *before.graph.output)}
+    names = {
+        v.type.tensor_type.shape.dim[0].dim_param
+        for v in (*before.graph.input, *before.graph.output)
+    }
     assert names == {"unk__0"}
 
 
@@ -163,7 +205,10 @@ def _open(text: str) -> onnx.ModelProto:
 
 
 def test_constants_that_are_made_of_large_ones(tmp_path: Path) -> None:
-    proto = parse("agraph (float[n,600] x) => (float[n,600] y) <float h = {0.5}> { t = MatMul(x, w) y = Mul(t, h) }")
+    proto = parse(
+        "agraph (float[n,600] x) => (float[n,600] y) <float h = {0.5}> { t = MatMul(x, w) "
+        "y = Mul(t, h) }"
+    )
     proto.graph.initializer.append(numpy_helper.from_array(np.eye(600, dtype=np.float32), "w"))
     _dump(tmp_path, proto, "MatMulMul")
     before, after = _dumped(tmp_path)
@@ -173,7 +218,9 @@ def test_constants_that_are_made_of_large_ones(tmp_path: Path) -> None:
 
 def test_subgraphs(tmp_path: Path) -> None:
     class IfTwice(renaming("If", "If")):  # type: ignore[misc]
-        def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        def match(
+            self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]
+        ) -> MatchResult | None:
             if len(node.input) != 1 or (node.metadata or {}):
                 return None
             return MatchResult(self, [node], self.apply)
@@ -184,8 +231,10 @@ def test_subgraphs(tmp_path: Path) -> None:
             return [g.make_node("If", nodes[0].input, nodes[0].output, **bodies)]
 
     text = (
-        "agraph (bool c, float[a] x) => (float[a] y) { k = Neg(x) r = Abs(k) y = If (c) <then_branch = t () => (float[a] u) "
-        "{ v = Neg(k) w = Neg(v) u = Exp(w) }, else_branch = e () => (float[a] z) { z = Exp(r) }> }"
+        "agraph (bool c, float[a] x) => (float[a] y) { k = Neg(x) r = Abs(k) "
+        "y = If (c) <then_branch = t () "
+        "=> (float[a] u) { v = Neg(k) w = Neg(v) "
+        "u = Exp(w) }, else_branch = e () => (float[a] z) { z = Exp(r) }> }"
     )
     _dump(tmp_path / "inner", text, NegNegPattern)
     before, after = _dumped(tmp_path / "inner")
@@ -198,10 +247,10 @@ def test_subgraphs(tmp_path: Path) -> None:
 
 def test_functions_that_are_called(tmp_path: Path) -> None:
     text = (
-        "agraph (float[a] x) => (float[a] y) { t = local.f(x) y = Abs(t) } "
-        '<domain: "local", opset_import: ["" : 18, "local" : 1]> f (p) => (q) { r = local.g(p) q = Neg(r) } '
-        '<domain: "local", opset_import: ["" : 18]> g (p) => (q) { q = Exp(p) } '
-        '<domain: "local", opset_import: ["" : 18]> h (p) => (q) { q = Exp(p) }'
+        "agraph (float[a] x) => (float[a] y) { t = local.f(x) "
+        'y = Abs(t) } <domain: "local", opset_import: ["" : 18, "local" : 1]> f (p) => (q) { '
+        'r = local.g(p) q = Neg(r) } <domain: "local", opset_import: ["" : 18]> g (p) => (q) { '
+        'q = Exp(p) } <domain: "local", opset_import: ["" : 18]> h (p) => (q) { q = Exp(p) }'
     )
 
     class AbsFPattern(PatternOptimization):
@@ -209,7 +258,9 @@ def test_functions_that_are_called(tmp_path: Path) -> None:
 
         anchors = ("Abs",)
 
-        def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        def match(
+            self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]
+        ) -> MatchResult | None:
             return MatchResult(self, [g.node_before(node.input[0]), node], self.apply)
 
         def apply(self, g: PatternRewriter, *nodes: Node) -> list[Node]:
@@ -223,7 +274,11 @@ def test_functions_that_are_called(tmp_path: Path) -> None:
 
 
 def test_numbers_go_on_in_a_folder_that_was_emptied(tmp_path: Path) -> None:
-    for expected in (["00000_NegNeg.txt"], ["00000_NegNeg.txt", "00001_NegNeg.txt"], ["00000_NegNeg.txt"]):
+    for expected in (
+        ["00000_NegNeg.txt"],
+        ["00000_NegNeg.txt", "00001_NegNeg.txt"],
+        ["00000_NegNeg.txt"],
+    ):
         _dump(tmp_path / "d", chain("Neg", "Neg", "Exp"), NegNegPattern)
         assert sorted(path.name for path in (tmp_path / "d").glob("*.txt")) == expected
         if len(expected) == 2:

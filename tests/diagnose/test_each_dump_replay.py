@@ -21,7 +21,9 @@ from xoptim.testing import parse as parse_example
 RELU = "agraph (float[a] x) => (float[a] y) { t = Relu(x) y = Exp(t) }"
 
 
-def _dump(folder: Path, model: onnx.ModelProto | Path, patterns: Any, provider: str = "cpu") -> None:
+def _dump(
+    folder: Path, model: onnx.ModelProto | Path, patterns: Any, provider: str = "cpu"
+) -> None:
     optimize(model, patterns=patterns, provider=provider, debug=DebugSettings(dump=folder))
 
 
@@ -48,25 +50,40 @@ REASONS = {
     "ConcatEmpty": "finite",
     "LowerMatMulNBits": "with onnxruntime's own optimizations",
 }
-"""The result of ConcatEmpty is empty whatever is fed; onnxruntime rounds the other operand of dequantized weights."""
+"""The result of ConcatEmpty is empty whatever is fed.
+
+Onnxruntime rounds the other operand of dequantized weights.
+"""
 
 
 @in_parts("part", 4)
-def test_all_rewrites_of_the_examples_are_equal(tmp_path: Path, part: int, caplog: pytest.LogCaptureFixture) -> None:
-    """Of every second pattern, the others after the next commit: the harness compares the models of all."""
+def test_all_rewrites_of_the_examples_are_equal(
+    tmp_path: Path, part: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of every second pattern, the others after the next commit: the harness compares the models of
+    all.
+    """
     caplog.set_level(logging.ERROR)
     known = list(installed_patterns().values())[2 * part + commits() % 2 :: 8]
     # How much integers of 8 bits err is not a matter of rounding.
-    patterns = [c for c in known if c.examples and not issubclass(c, RangedPattern) and c.exactness != "approximate"]
+    patterns = [
+        c
+        for c in known
+        if c.examples and not issubclass(c, RangedPattern) and c.exactness != "approximate"
+    ]
     for cls in patterns:
         example = cls.examples[0]
         provider = cls.providers[0] if cls.providers else "cpu"
-        _dump(tmp_path, parse_example(example.before, example.opset, example.domains), [cls], provider)
+        _dump(
+            tmp_path, parse_example(example.before, example.opset, example.domains), [cls], provider
+        )
     found = replay(tmp_path)
     names = {cls.name() for cls in patterns if issubclass(cls, PatternOptimization)}
     assert len({each.pattern for each in found}) > 0.9 * len(names)
     wrong = [(each.name, each.status, each.reason) for each in found if each.status != "equal"]
-    assert all(REASONS.get(each.rpartition("_")[2], UNRUN) in reason for each, _, reason in wrong), wrong
+    assert all(
+        REASONS.get(each.rpartition("_")[2], UNRUN) in reason for each, _, reason in wrong
+    ), wrong
 
 
 def test_a_wrong_rewrite_is_noticed(tmp_path: Path) -> None:
@@ -77,16 +94,25 @@ def test_a_wrong_rewrite_is_noticed(tmp_path: Path) -> None:
     assert found.largest > 0
     assert "output 't'" in found.reason
     told = found.to_json()
-    assert (told["status"], told["name"], told["report"]["status"]) == ("different", "00000_WrongRelu", "different")
+    assert (told["status"], told["name"], told["report"]["status"]) == (
+        "different",
+        "00000_WrongRelu",
+        "different",
+    )
 
 
 def test_the_tolerance_follows_the_exactness(tmp_path: Path) -> None:
     _dump(tmp_path, parse(RELU), WrongReluPattern)
     path = next(tmp_path.glob("*.before.onnx"))
-    before, after = parse(RELU), parse(RELU.replace("Exp(t)", "Exp(u)").replace("y =", "u = Add(t, e) y ="))
+    before, after = (
+        parse(RELU),
+        parse(RELU.replace("Exp(t)", "Exp(u)").replace("y =", "u = Add(t, e) y =")),
+    )
     after.graph.initializer.append(onnx.numpy_helper.from_array(np.array(1e-7, np.float32), "e"))
     for exactness, status in (("exact", "different"), ("rounding", "equal")):
-        onnx.helper.set_model_props(before, {"xoptim.pattern": "Close", "xoptim.exactness": exactness})
+        onnx.helper.set_model_props(
+            before, {"xoptim.pattern": "Close", "xoptim.exactness": exactness}
+        )
         onnx.save(before, path)
         onnx.save(after, next(tmp_path.glob("*.after.onnx")))
         (found,) = replay(str(tmp_path))
@@ -115,12 +141,16 @@ def test_damaged_dumps(tmp_path: Path) -> None:
     assert [each.status for each in found] == ["damaged", "damaged", "damaged", "different"]
     assert found[0].reason == "00000_WrongRelu.txt is missing; the dump is incomplete"
     assert found[1].reason == "00001_WrongRelu.after.onnx is missing; the dump is incomplete"
-    assert "00002_WrongRelu.before.onnx' is not an ONNX model, or it is truncated" in found[2].reason
+    assert (
+        "00002_WrongRelu.before.onnx' is not an ONNX model, or it is truncated" in found[2].reason
+    )
     assert found[2].to_json()["report"] is None
     model = onnx.load(tmp_path / "00003_WrongRelu.before.onnx")
     onnx.helper.set_model_props(model, {"xoptim.exactness": "quite"})
     onnx.save(model, tmp_path / "00003_WrongRelu.before.onnx")
-    assert replay(tmp_path)[3].reason == "00003_WrongRelu.before.onnx: there is no exactness 'quite'"
+    assert (
+        replay(tmp_path)[3].reason == "00003_WrongRelu.before.onnx: there is no exactness 'quite'"
+    )
 
 
 def test_no_dump(tmp_path: Path) -> None:

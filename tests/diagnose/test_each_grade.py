@@ -8,9 +8,10 @@ from xoptim.optimizing.builder import GraphBuilder
 
 # Beside the branch, onnxruntime keeps 32 bits from one node to the next one.
 BRANCH = (
-    "agraph ({0}[4,64] x) => ({0}[4,64] y) <bool c = {{1}}> {{ a = Sigmoid(x) b = Mul(a, a) z = If(c) < "
-    "then_branch = yes () => ({0}[4,64] p) {{ d = Mul(b, a) p = Exp(d) }}, else_branch = no () => ({0}[4,64] q) "
-    "{{ q = Neg(x) }}> w = Mul(z, b) y = Tanh(w) }}"
+    "agraph ({0}[4,64] x) => ({0}[4,64] y) <bool c = {{1}}> {{ a = Sigmoid(x) b = Mul(a, a) "
+    "z = If(c) < then_branch = yes () "
+    "=> ({0}[4,64] p) {{ d = Mul(b, a) p = Exp(d) }}, else_branch = no () => ({0}[4,64] q) {{ "
+    "q = Neg(x) }}> w = Mul(z, b) y = Tanh(w) }}"
 )
 
 
@@ -23,12 +24,18 @@ def test_models_in_16_bits_round() -> None:
 
 @pytest.mark.parametrize(("element", "exactness"), [("float", "exact"), ("float16", "rounding")])
 def test_a_branch_that_is_taken_out(element: str, exactness: str) -> None:
-    """IfConstant is exact, but in 16 bits the runtime decides what is rounded, and a branch is a border for it."""
+    """IfConstant is exact, but in 16 bits the runtime decides what is rounded, and a branch is a
+    border for it.
+    """
     before = parse(BRANCH.format(element))
     builder = GraphBuilder(before, optimization_options=OptimizationOptions(patterns="IfConstant"))
     after = builder.to_onnx()
     assert builder.report().applied == {"IfConstant": 1}
     assert builder.report().exactness == exactness
-    x = np.random.default_rng(0).standard_normal((4, 64)).astype(np.float16 if element == "float16" else np.float32)
+    x = (
+        np.random.default_rng(0)
+        .standard_normal((4, 64))
+        .astype(np.float16 if element == "float16" else np.float32)
+    )
     (expected,), (actual,) = (run(model, {"x": x}) for model in (before, after))
     assert np.array_equal(expected, actual) == (exactness == "exact")

@@ -34,9 +34,9 @@ from xoptim.match.refusal import listener
 from xoptim.match.rewrite import ModelPass
 
 IF = (
-    "agraph (bool c, float[a] x) => (float[a] y) { k = Neg(x) y = If (c) <then_branch = t () => (float[a] u) { v = Neg(x) "
-    "u = Neg(v) }, else_branch = e () => (float[a] w) { w = local.f(k) }> } "
-    '<domain: "local", opset_import: ["" : 18]> f (p) => (q) { r = Abs(p) q = Neg(r) }'
+    "agraph (bool c, float[a] x) => (float[a] y) { k = Neg(x) y = If (c) <then_branch = t () =>"
+    " (float[a] u) { v = Neg(x) u = Neg(v) }, else_branch = e () => (float[a] w) { w = local.f(k)"
+    ' }> } <domain: "local", opset_import: ["" : 18]> f (p) => (q) { r = Abs(p) q = Neg(r) }'
 )
 
 
@@ -45,7 +45,9 @@ class QuietPattern(PatternOptimization):
 
     anchors = ("Abs",)
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(
+        self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]
+    ) -> MatchResult | None:
         before = g.node_before(node.input[0])
         if before is None:
             return None
@@ -62,7 +64,9 @@ class QuietPattern(PatternOptimization):
 class EverywherePattern(PatternOptimization):
     """x → x, and it is offered every node"""
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(
+        self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]
+    ) -> MatchResult | None:
         if node.op_type != "Abs":
             return self.none(node, msg="no Abs")
         return self.none(node, msg="never")
@@ -97,11 +101,18 @@ def test_all_graphs_are_searched() -> None:
 def test_what_is_told() -> None:
     model = parse("agraph (float[a,3] x) => (float[a,3] y) { t = Relu(x) y = Neg(t) }")
     (found,) = explain(model, NegNegPattern)
-    assert (found.pattern, found.status, found.reason) == ("NegNeg", "refused", "Neg expected, Relu found")
+    assert (found.pattern, found.status, found.reason) == (
+        "NegNeg",
+        "refused",
+        "Neg expected, Relu found",
+    )
     assert found.culprit is not None
     assert (found.culprit.op_type, found.anchor.op_type, found.total) == ("Relu", "Neg", 2)
     assert [place.outputs for place in found.matched] == [("y",)]
-    assert [(v.name, v.dtype, v.shape) for v in found.values] == [("x", "float", ("a", 3)), ("t", "float", ("a", 3))]
+    assert [(v.name, v.dtype, v.shape) for v in found.values] == [
+        ("x", "float", ("a", 3)),
+        ("t", "float", ("a", 3)),
+    ]
     source = Path(found.file).read_text().splitlines()
     assert "g.op.Neg(g.op.Neg(x))" in source[found.line - 1]
     assert found.exit_point == f"{found.file}:{found.line}"
@@ -153,22 +164,31 @@ def test_a_pattern_without_anchors_tells_the_best_only() -> None:
 
 
 def test_at_a_node() -> None:
-    model = parse("agraph (float[a] x) => (float[a] y) { [first] t = Neg(x) [second] u = Relu(t) [third] y = Neg(u) }")
+    model = parse(
+        "agraph (float[a] x) => (float[a] y) { [first] t = Neg(x) [second] u = Relu(t) [third] "
+        "y = Neg(u) }"
+    )
     for at in ("third", "y", "#2"):
         (found,) = explain(model, NegNegPattern, at)
         assert (found.anchor.name, found.anchor.position) == ("third", 2)
-    (found,) = explain(model, NegNegPattern, "second")  # no anchor, but the node on which the search failed
+    # no anchor, but the node on which the search failed
+    (found,) = explain(model, NegNegPattern, "second")
     assert (found.anchor.name, found.culprit and found.culprit.name) == ("third", "second")
     (found,) = explain(parse(chain("Neg", "Relu")), NegNegPattern, "#1")
     assert found.reason == "the search begins at Neg, and no search reached this node"
-    with pytest.raises(ModelError, match="no node or result is called 'secnd'; did you mean 'second'"):
+    with pytest.raises(
+        ModelError, match="no node or result is called 'secnd'; did you mean 'second'"
+    ):
         explain(model, NegNegPattern, "secnd")
     with pytest.raises(ModelError, match="positions are #0 to #2"):
         explain(model, NegNegPattern, "#7")
 
 
 def test_what_is_not_used_at_all() -> None:
-    text = "agraph (float[a] x) => (float[a] y, float[a] y2) <float one = {1}> { t = Add(x, one) y = Abs(t) y2 = Abs(x) }"
+    text = (
+        "agraph (float[a] x) => (float[a] y, float[a] y2) <float one = {1}> { t = Add(x, one) "
+        "y = Abs(t) y2 = Abs(x) }"
+    )
     new, old = parse(text, 21), parse(text)
     best, other = explain(new, AbsOfSumPattern, provider="cuda")
     assert (best.status, best.reason) == ("refused", "max_opset 20, the model has 21")
@@ -176,8 +196,14 @@ def test_what_is_not_used_at_all() -> None:
     assert [place.outputs for place in best.matched] == [("t",), ("y",)]
     assert (other.reason, other.others[0].reason) == (best.reason, "'x' is not produced by Add")
     assert explain(old, AbsOfSumPattern)[0].reason == "it is for provider cuda, not for cpu"
-    assert "providers" in Path(best.file).read_text().splitlines()[explain(old, AbsOfSumPattern)[0].line - 1]
-    assert [e.status for e in explain(old, AbsOfSumPattern, provider="cuda")] == ["refused", "matches"]
+    assert (
+        "providers"
+        in Path(best.file).read_text().splitlines()[explain(old, AbsOfSumPattern)[0].line - 1]
+    )
+    assert [e.status for e in explain(old, AbsOfSumPattern, provider="cuda")] == [
+        "refused",
+        "matches",
+    ]
     assert not find_matches(new, AbsOfSumPattern, provider="cuda")
     assert not find_matches(old, AbsOfSumPattern)
     assert len(find_matches(old, AbsOfSumPattern, provider="cuda")) == 1
@@ -189,11 +215,14 @@ def test_what_is_not_used_at_all() -> None:
 
 def test_constants_of_all_kinds() -> None:
     model = parse(
-        "agraph (float[a] x) => (float[a] y) <float16 h = {0}, int64[2,2] m = {1, 2, 3, 4}, float[9] big = "
-        "{1,2,3,4,5,6,7,8,9}> { n = Constant <value = float {inf}> () y = acme.Mix(x, h, m, big, n) }",
+        "agraph (float[a] x) => (float[a] y) <float16 h = {0}, int64[2,2] m = {1, 2, 3, 4}, "
+        "float[9] big = {1,2,3,4,5,6,7,8,9}> { n = Constant <value = float {inf}> () "
+        "y = acme.Mix(x, h, m, big, n) }",
         domains={"acme": 1},
     )
-    model.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(np.array(0.1, np.float16), "h"))
+    model.graph.initializer[0].CopyFrom(
+        onnx.numpy_helper.from_array(np.array(0.1, np.float16), "h")
+    )
     (found,) = explain(model, type("P", (EverywherePattern,), {"anchors": ("acme::Mix",)}))
     told = {value.name: (value.shape, value.is_constant, value.value) for value in found.values}
     assert told == {
@@ -224,16 +253,22 @@ def test_one_pattern_is_asked_for() -> None:
 
 def test_a_pattern_that_raises() -> None:
     class Raising(QuietPattern):
-        def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        def match(
+            self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]
+        ) -> MatchResult | None:
             if node.output[0] == "y":
                 raise ValueError("oh")
             return super().match(g, node, matched)
 
-    model = parse("agraph (float[a] x) => (float[a] y, float[a] z) { t = Neg(x) y = Abs(x) z = Abs(t) }")
+    model = parse(
+        "agraph (float[a] x) => (float[a] y, float[a] z) { t = Neg(x) y = Abs(x) z = Abs(t) }"
+    )
     found = explain(model, Raising)
     assert [(e.status, e.anchor.outputs[0]) for e in found] == [("failed", "y"), ("matches", "z")]
     assert found[0].reason == "the pattern raised ValueError: oh"
-    assert 'raise ValueError("oh")' in Path(found[0].file).read_text().splitlines()[found[0].line - 1]
+    assert (
+        'raise ValueError("oh")' in Path(found[0].file).read_text().splitlines()[found[0].line - 1]
+    )
     with pytest.raises(XoptimError, match="the pattern raised ValueError: oh"):
         find_matches(model, Raising)
     with pytest.raises(XoptimError, match="failed at 'Abs'"):

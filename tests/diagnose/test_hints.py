@@ -16,7 +16,8 @@ GELU = """agraph (float[2,8] x) => (float[2,8] y) {
 }"""
 IN_A_BRANCH = """agraph (float[2,8] x, bool c) => (float[2,8] y) {
     y = If (c) <then_branch = g () => (float[2,8] p) {
-            r = Constant <value = float {1.4142135381698608}> () o = Constant <value = float {1.0}> ()
+            r = Constant <value = float {1.4142135381698608}> ()
+              o = Constant <value = float {1.0}> ()
             h = Constant <value = float {0.5}> ()
             d = Div(x, r) e = Erf(d) a = Add(e, o) m = Mul(x, a) p = Mul(m, h) },
         else_branch = k () => (float[2,8] q) { q = Neg(x) }>
@@ -39,7 +40,12 @@ def test_the_hint_comes_true(text: str) -> None:
     assert hint.nodes == sum(hint.patterns.values()) * 4
     assert proto.SerializeToString(deterministic=True) == before
     applied: dict[str, int] = {}
-    optimize(parse(text, 17), OPTIONS, opset=hint.opset, report=lambda report: applied.update(report.applied))
+    optimize(
+        parse(text, 17),
+        OPTIONS,
+        opset=hint.opset,
+        report=lambda report: applied.update(report.applied),
+    )
     assert hint.patterns.items() <= applied.items()
 
 
@@ -52,15 +58,29 @@ def test_the_result_is_loaded_without_warnings(caplog: pytest.LogCaptureFixture)
 
 def test_the_text() -> None:
     hint = OpsetHint(17, 40, 23, {"Gelu": 4, "RMSNormalization": 9})
-    assert str(hint) == ("40 nodes fewer with --opset 23: Gelu 4, RMSNormalization 9; the model has operator set 17")
-    assert hint.to_json() == {"opset": 23, "patterns": {"Gelu": 4, "RMSNormalization": 9}, "nodes": 40}
+    assert (
+        str(hint)
+        == "40 nodes fewer with --opset 23: Gelu 4, RMSNormalization 9; the model has operator"
+        " set 17"
+    )
+    assert hint.to_json() == {
+        "opset": 23,
+        "patterns": {"Gelu": 4, "RMSNormalization": 9},
+        "nodes": 40,
+    }
 
 
 @pytest.mark.parametrize(
     ("text", "opset", "changes"),
     [
         (GELU, 20, {}),
-        (GELU.replace("o = Constant <value = float {1.0}>", "o = Constant <value = float {2.0}>"), 17, {}),
+        (
+            GELU.replace(
+                "o = Constant <value = float {1.0}>", "o = Constant <value = float {2.0}>"
+            ),
+            17,
+            {},
+        ),
         (GELU, 17, {"patterns": "default-Gelu-GeluErf"}),
         (GELU, 17, {"patterns": None}),
         ("agraph (float[n] x) => (float[n] y) { y = Relu(x) }", 17, {}),
@@ -92,10 +112,8 @@ def test_a_node_that_cannot_be_raised_so_far(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_model_without_the_standard_set() -> None:
-    proto = onnx.parser.parse_model(
-        """<ir_version: 8, opset_import: ["com.microsoft" : 1]>
-        agraph (float[2] x) => (float[2] y) { y = com.microsoft.Gelu(x) }"""
-    )
+    proto = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["com.microsoft" : 1]>
+        agraph (float[2] x) => (float[2] y) { y = com.microsoft.Gelu(x) }""")
     assert opset_hint(proto, OPTIONS) is None
 
 

@@ -14,16 +14,32 @@ def test_explanations_name_the_assumption_that_a_refusal_wants() -> None:
     model = parse(MASKED, 23)
     assert [each.advice for each in explain(model, "Attention")] == ["--assume 't >= 1' lifts this"]
     known = explain(model, "Attention", assume=["t >= 1"])
-    assert [(each.status, each.advice) for each in known] == [("refused", "--assume 'finite(mask)' lifts this")]
-    assert [each.status for each in explain(model, "Attention", assume=["t >= 1", "finite(mask)"])] == ["matches"]
+    assert [(each.status, each.advice) for each in known] == [
+        ("refused", "--assume 'finite(mask)' lifts this")
+    ]
+    assert [
+        each.status for each in explain(model, "Attention", assume=["t >= 1", "finite(mask)"])
+    ] == ["matches"]
 
 
 @pytest.mark.parametrize(
     ("pattern", "word", "body"),
     [
-        ("SortedReduce", "sorted", "(int64[n,4] x) => (int64[n,1] y) <int64[1] a = {1}> { y = ReduceMax(x, a) }"),
-        ("SortedTopK", "sorted", "(int64[n,4] x) => (int64[n,2] y) <int64[1] k = {2}> { y, i = TopK(x, k) }"),
-        ("UnitNormalization", "unit", "(float[n,4] x) => (float[n,4] y) { y = LpNormalization(x) }"),
+        (
+            "SortedReduce",
+            "sorted",
+            "(int64[n,4] x) => (int64[n,1] y) <int64[1] a = {1}> { y = ReduceMax(x, a) }",
+        ),
+        (
+            "SortedTopK",
+            "sorted",
+            "(int64[n,4] x) => (int64[n,2] y) <int64[1] k = {2}> { y, i = TopK(x, k) }",
+        ),
+        (
+            "UnitNormalization",
+            "unit",
+            "(float[n,4] x) => (float[n,4] y) { y = LpNormalization(x) }",
+        ),
     ],
 )
 def test_refusals_name_the_property_that_is_wanted(pattern: str, word: str, body: str) -> None:
@@ -45,20 +61,34 @@ def test_nothing_is_advised_where_nothing_helps() -> None:
 
 @pytest.mark.parametrize("after", [None, "default"])
 def test_tensors_that_are_not_known_to_be_finite(after: str | None) -> None:
-    model = parse("agraph (float[n] x, float[n] z) => (float[n] y) <float h = {0.5}> { t = Mul(x, z) y = Pow(t, h) }")
+    model = parse(
+        "agraph (float[n] x, float[n] z) => (float[n] y) <float h = {0.5}> { t = Mul(x, z) "
+        "y = Pow(t, h) }"
+    )
     (found,) = explain(model, "PowHalf", assume=["finite(x)"], after=after)
-    assert (found.status, found.reason) == ("refused", "t is not known to be finite (--assume finite)")
+    assert (found.status, found.reason) == (
+        "refused",
+        "t is not known to be finite (--assume finite)",
+    )
     assert [each.status for each in explain(model, "PowHalf")] == ["matches"]
 
 
 def test_guards_hide_nothing_from_explanations() -> None:
-    guarded = optimize(parse(MASKED, 23), patterns=None, assume=["t >= 1", "finite(mask)"], guard=True)
-    assert [each.status for each in explain(guarded, "Attention", assume_from_model=True)] == ["matches"]
+    guarded = optimize(
+        parse(MASKED, 23), patterns=None, assume=["t >= 1", "finite(mask)"], guard=True
+    )
+    assert [each.status for each in explain(guarded, "Attention", assume_from_model=True)] == [
+        "matches"
+    ]
 
 
 def test_candidates() -> None:
     model = parse(MASKED, 23)
-    assert candidates(model, Assumptions.of(["b >= 2", "s <= 5"])) == ["s >= 1", "t >= 1", "finite(mask)"]
+    assert candidates(model, Assumptions.of(["b >= 2", "s <= 5"])) == [
+        "s >= 1",
+        "t >= 1",
+        "finite(mask)",
+    ]
     assert candidates(model, Assumptions.of(["b >= 1", "s >= 1", "t >= 1", "finite"])) == []
     assert needed(["a", "b", "c"], lambda chosen: "b" in chosen) == ["b"]
     many = [f"n{number} >= 1" for number in range(9)]

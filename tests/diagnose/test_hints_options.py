@@ -10,7 +10,10 @@ from xoptim.diagnose import hints as module
 from xoptim.diagnose.hints import OptionHint, option_hints
 from xoptim.engine.options import OptimizationOptions
 
-FUSED = "agraph (float[k,n,8] x, float[k,n,8] z) => (y) { t = Transpose <perm = [0, 2, 1]> (z) y = MatMul(x, t) }"
+FUSED = (
+    "agraph (float[k,n,8] x, float[k,n,8] z) => (y) { t = Transpose <perm = [0, 2, 1]> (z) "
+    "y = MatMul(x, t) }"
+)
 SIZES = """agraph (float[n] x) => (float[n] y) <int64 zero = {0}, int64 one = {1}> {
     s = Shape(x) b = Squeeze(s) r = Range(zero, b, one) f = Cast <to = 1> (r) y = Add(x, f)
 }"""
@@ -40,7 +43,9 @@ def test_operators_of_onnxruntime() -> None:
 def test_fixed_sizes() -> None:
     proto = optimize(parse(SIZES))
     (hint,) = hints(proto, {"n": 3})
-    assert hint.option == "fixed sizes, such as --fix n=1", "the size of a batch in use, not the one of the proof"
+    assert hint.option == "fixed sizes, such as --fix n=1", (
+        "the size of a batch in use, not the one of the proof"
+    )
     after = optimize(prepare(parse(SIZES), fix={"n": [1]}))
     assert len(proto.graph.node) - len(after.graph.node) == hint.nodes > 0
     assert hints(proto) == [], "no sizes are known with which it runs"
@@ -48,12 +53,22 @@ def test_fixed_sizes() -> None:
 
 def test_fixed_sizes_are_sizes_in_use_where_the_model_runs_with_them() -> None:
     named = parse(SIZES.replace("[n]", "[seq]"))
-    tables = parse(SIZES.replace("[n]", "[seq]").replace("y = Add(x, f)", "q = Mul(r, r) e = Gather(table, q) y = Add(x, e)"))
-    tables.graph.initializer.append(onnx.numpy_helper.from_array(np.arange(1600, dtype=np.float32), "table"))
+    tables = parse(
+        SIZES.replace("[n]", "[seq]").replace(
+            "y = Add(x, f)", "q = Mul(r, r) e = Gather(table, q) y = Add(x, e)"
+        )
+    )
+    tables.graph.initializer.append(
+        onnx.numpy_helper.from_array(np.arange(1600, dtype=np.float32), "table")
+    )
     for model, length in ((named, 128), (tables, 32)):
         (hint,) = hints(optimize(model), {"seq": 3})
         assert hint.option == f"fixed sizes, such as --fix seq={length}"
-        assert len(optimize(model).graph.node) - len(optimize(prepare(model, fix={"seq": [length]})).graph.node) == hint.nodes
+        assert (
+            len(optimize(model).graph.node)
+            - len(optimize(prepare(model, fix={"seq": [length]})).graph.node)
+            == hint.nodes
+        )
 
 
 def test_functions() -> None:
@@ -73,8 +88,13 @@ def test_large_models_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nodes_of_branches_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = "agraph (bool c, float[n] x) => (float[n] y) <float half = {0.5}> { y = If (c) <then_branch = t () => (float[n] p) "
-    text += "{ a = Abs(x) p = Pow(a, half) }, else_branch = e () => (float[n] q) { q = Identity(x) }> }"
+    text = (
+        "agraph (bool c, float[n] x) => (float[n] y) <float half = {0.5}> { "
+        "y = If (c) <then_branch = t () => (float[n] p) "
+    )
+    text += (
+        "{ a = Abs(x) p = Pow(a, half) }, else_branch = e () => (float[n] q) { q = Identity(x) }> }"
+    )
     model = optimize(parse(text))
     assert hints(model)
     monkeypatch.setattr(module, "MOST_NODES", 2)  # the graph itself has one
@@ -90,21 +110,33 @@ def test_calls_that_cannot_be_replaced_are_no_error() -> None:
 
 
 def test_patterns_that_assume_finite_numbers() -> None:
-    text = "agraph (float[n] x) => (float[n] y) <float half = {0.5}> { a = Abs(x) y = Pow(a, half) }"
+    text = (
+        "agraph (float[n] x) => (float[n] y) <float half = {0.5}> { a = Abs(x) y = Pow(a, half) }"
+    )
     (hint,) = hints(optimize(parse(text)))
-    assert (hint.option, hint.patterns) == ("--assume finite, which holds where no NaN, infinity or -0 occurs", {"PowHalf": 1})
+    assert (hint.option, hint.patterns) == (
+        "--assume finite, which holds where no NaN, infinity or -0 occurs",
+        {"PowHalf": 1},
+    )
     assert hints(optimize(parse(text), patterns="default+finite")) == []
 
 
 def test_patterns_whose_results_are_close() -> None:
-    text = "agraph (float[n] x) => (float[n] y) <float one = {1}> { m = Neg(x) e = Exp(m) p = Add(e, one) y = Div(one, p) }"
+    text = (
+        "agraph (float[n] x) => (float[n] y) <float one = {1}> { m = Neg(x) e = Exp(m) "
+        "p = Add(e, one) y = Div(one, p) }"
+    )
     (hint,) = hints(optimize(parse(text)))
-    assert (hint.option, hint.patterns) == ("--include approximate, with which results are only close", {"SigmoidExp": 1})
+    assert (hint.option, hint.patterns) == (
+        "--include approximate, with which results are only close",
+        {"SigmoidExp": 1},
+    )
 
 
 MASKED = (
-    "agraph (float[b,s,2,4] x, float[b,2,t,4] k, float[b,2,t,4] v, float[b,1,s,t] mask) => (float[b,2,s,4] y) "
-    "{ q = Transpose <perm = [0, 2, 1, 3]> (x) p = Transpose <perm = [0, 1, 3, 2]> (k) a = MatMul(q, p) e = Add(a, mask) "
+    "agraph (float[b,s,2,4] x, float[b,2,t,4] k, float[b,2,t,4] v, float[b,1,s,t] mask) "
+    "=> (float[b,2,s,4] y) { q = Transpose <perm = [0, 2, 1, 3]> (x) "
+    "p = Transpose <perm = [0, 1, 3, 2]> (k) a = MatMul(q, p) e = Add(a, mask) "
     "w = Softmax <axis = -1> (e) y = MatMul(w, v) }"
 )
 

@@ -27,12 +27,18 @@ def test_results_stand_in_any_order() -> None:
 def test_which_operands_are_equal_counts() -> None:
     assert canonical((call("Mul", X, X), call("Add", Inner(0, 0), Y))) == "Add(Mul(a, a), b)"
     assert canonical((call("Mul", X, Y), call("Add", Inner(0, 0), Y))) == "Add(Mul(a, b), a)"
-    assert canonical((call("Mul", X, Y), call("Add", Inner(0, 0), Inner(0, 0)))) == "t1 = Mul(a, b); Add(t1, t1)"
+    assert (
+        canonical((call("Mul", X, Y), call("Add", Inner(0, 0), Inner(0, 0))))
+        == "t1 = Mul(a, b); Add(t1, t1)"
+    )
 
 
 def test_leaves_results_and_domains() -> None:
     split = call("Split", X, C, Leaf("text", "_"), Leaf("text", "0.5"))
-    assert canonical((split, call("Gelu", Inner(0, 1), domain="acme"))) == "acme::Gelu(Split(a, A, _, 0.5)[1])"
+    assert (
+        canonical((split, call("Gelu", Inner(0, 1), domain="acme")))
+        == "acme::Gelu(Split(a, A, _, 0.5)[1])"
+    )
 
 
 def test_letters_go_on_after_z() -> None:

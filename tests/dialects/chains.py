@@ -43,7 +43,9 @@ def chained(
 
 
 def becomes(*operators: str) -> Any:
-    """A rule that puts a chain of operators in the place of the matched one, the first of them first in the dataflow."""
+    """A rule that puts a chain of operators in the place of the matched one, the first of them
+    first in the dataflow.
+    """
 
     def rule(g: PatternRewriter, match: Match) -> str:
         result: str = match.inputs[0]

@@ -24,7 +24,9 @@ W = "<float[3,3] w = {1,2,3,4,5,6,7,8,9}, float[3] b = {1,2,3}>"
 ACME = {"acme": 1}
 
 
-def graph(nodes: str, *, inputs: str = "float[3,3] x, float[3,3] z", outputs: str = "y", weights: str = W) -> str:
+def graph(
+    nodes: str, *, inputs: str = "float[3,3] x, float[3,3] z", outputs: str = "y", weights: str = W
+) -> str:
     """A graph with a weight and a bias."""
     return f"agraph ({inputs}) => ({outputs}) {weights} {{ {nodes} }}"
 
@@ -37,7 +39,9 @@ def matches(pattern: type[ChainPattern], nodes: str, **more: Any) -> bool:
 
 
 def test_what_is_handed_on() -> None:
-    found = find(chained("Relu", "Add", "Gemm")(), graph("t = Gemm(x, w, b) u = Add(b, t) y = Relu(u)"))
+    found = find(
+        chained("Relu", "Add", "Gemm")(), graph("t = Gemm(x, w, b) u = Add(b, t) y = Relu(u)")
+    )
     assert [node.op_type for node in found["entries"]] == ["Relu", "Add", "Gemm"]
     assert found["inputs"] == ("x", "w", "b")
     assert found["parameters"] == ((), ("b",), ("w", "b"))
@@ -55,18 +59,28 @@ def test_domains(entry: str) -> None:
 
 @pytest.mark.parametrize(
     ("entry", "operands"),
-    [("Sub", "t, ?"), ("Sub", "?, t"), ("Gemm", "t, w, ?"), ("Gemm", "w, ?, t"), ("acme::Blend", "w, ?, t, ?")],
+    [
+        ("Sub", "t, ?"),
+        ("Sub", "?, t"),
+        ("Gemm", "t, w, ?"),
+        ("Gemm", "w, ?, t"),
+        ("acme::Blend", "w, ?, t, ?"),
+    ],
 )
 def test_parameters_stand_anywhere(entry: str, operands: str) -> None:
     pattern = chained(entry, "Exp")
     node = f"y = {entry.replace('::', '.')}({operands})"
     assert matches(pattern, f"t = Exp(x) {node.replace('?', 'b')}")
-    assert matches(pattern, f"c = Neg(b) t = Exp(x) {node.replace('?', 'c')}"), "constants may be computed"
+    assert matches(pattern, f"c = Neg(b) t = Exp(x) {node.replace('?', 'c')}"), (
+        "constants may be computed"
+    )
     assert not matches(pattern, f"t = Exp(x) {node.replace('?', 'z')}")
 
 
 def test_operands_that_are_left_out_are_no_inputs() -> None:
-    assert matches(chained("Clip", "Exp"), 't = Exp(x) y = Clip(t, "", c)', weights="<float c = {1}>")
+    assert matches(
+        chained("Clip", "Exp"), 't = Exp(x) y = Clip(t, "", c)', weights="<float c = {1}>"
+    )
 
 
 def test_the_last_entry_reads_what_it_likes() -> None:
@@ -86,8 +100,11 @@ def test_a_value_read_twice_is_two_inputs() -> None:
         ("t = Exp(x) y = Neg(t) v = Abs(t)", "y, v"),
         ("t = Exp(x) y = Neg(t)", "y, t"),
         (
-            "t = Exp(x) y = Neg(t) k = Constant <value = bool {1}> () v = If (k) <then_branch = p () => (q) { q = Abs(t) }, "
-            "else_branch = r () => (s) { s = Abs(y) }>",
+            (
+                "t = Exp(x) y = Neg(t) k = Constant <value = bool {1}> () "
+                "v = If (k) <then_branch = p () => (q) { q = Abs(t) }, else_branch = r () "
+                "=> (s) { s = Abs(y) }>"
+            ),
             "y, v",
         ),
     ],
@@ -102,11 +119,15 @@ def test_nothing_else_reads_the_inside(nodes: str, outputs: str) -> None:
 
 
 def test_the_root_is_read_by_whoever_likes() -> None:
-    assert matches(chained("Neg", "Exp"), "t = Exp(x) y = Neg(t) v = Abs(y) u = Floor(y)", outputs="y, v, u")
+    assert matches(
+        chained("Neg", "Exp"), "t = Exp(x) y = Neg(t) v = Abs(y) u = Floor(y)", outputs="y, v, u"
+    )
 
 
 def test_operators_with_subgraphs_have_hidden_inputs() -> None:
-    branches = "<then_branch = p () => (q) { q = Abs(x) }, else_branch = r () => (s) { s = Neg(x) }>"
+    branches = (
+        "<then_branch = p () => (q) { q = Abs(x) }, else_branch = r () => (s) { s = Neg(x) }>"
+    )
     nodes = f"c = Constant <value = bool {{1}}> () k = Not(c) t = If (k) {branches} y = Exp(t)"
     assert matches(chained("Exp", "If"), nodes)
     assert not matches(chained("Exp", "If", "Not"), nodes)
@@ -136,7 +157,9 @@ def test_config(written: str, config: dict[str, Any], expected: bool) -> None:
 
 
 def test_config_with_lists_and_defaults_of_the_rank() -> None:
-    assert matches(chained("Transpose", configs=[{"perm": [1, 0]}]), "y = Transpose <perm = [1, 0]> (x)")
+    assert matches(
+        chained("Transpose", configs=[{"perm": [1, 0]}]), "y = Transpose <perm = [1, 0]> (x)"
+    )
     assert matches(chained("Transpose", configs=[{"perm": (1, 0)}]), "y = Transpose(x)")
     assert not matches(chained("Transpose", configs=[{"perm": [0, 1]}]), "y = Transpose(x)")
 
@@ -144,7 +167,9 @@ def test_config_with_lists_and_defaults_of_the_rank() -> None:
 def test_config_of_an_attribute_that_became_an_input() -> None:
     nodes = "t = Neg(x) y = Clip(t, low, high)"
     weights = "<float low = {0}, float high = {6}>"
-    assert matches(chained("Clip", "Neg", configs=[{"min": 0.0, "max": 6.0}]), nodes, weights=weights)
+    assert matches(
+        chained("Clip", "Neg", configs=[{"min": 0.0, "max": 6.0}]), nodes, weights=weights
+    )
     assert not matches(chained("Clip", "Neg", configs=[{"max": 5.0}]), nodes, weights=weights)
 
 
@@ -152,7 +177,9 @@ def test_config_of_an_attribute_that_became_an_input() -> None:
 
 
 def test_further_results_that_nothing_reads_need_no_replacement() -> None:
-    text = "agraph (float[4] x) => (float[2] y{}) {{ t = Neg(x) y, v = Split <num_outputs = 2> (t) }}"
+    text = (
+        "agraph (float[4] x) => (float[2] y{}) {{ t = Neg(x) y, v = Split <num_outputs = 2> (t) }}"
+    )
 
     class Half(chained("Split", "Neg")):  # type: ignore[misc]
         def apply_pattern(self, g: PatternRewriter, inputs: tuple[str, ...]) -> Any:
@@ -172,7 +199,9 @@ def test_further_results_that_nothing_reads_need_no_replacement() -> None:
 def test_a_chain_goes_on_with_the_first_result() -> None:
     assert matches(chained("Neg", "Split"), "t, u = Split <num_outputs = 2> (x) y = Neg(t)")
     assert not matches(chained("Neg", "Split"), "t, u = Split <num_outputs = 2> (x) y = Neg(u)")
-    assert not matches(chained("Neg", "Split"), "t, u = Split <num_outputs = 2> (x) y = Neg(t)", outputs="y, u")
+    assert not matches(
+        chained("Neg", "Split"), "t, u = Split <num_outputs = 2> (x) y = Neg(t)", outputs="y, u"
+    )
 
 
 def test_an_operand_may_be_the_result() -> None:
@@ -180,7 +209,10 @@ def test_an_operand_may_be_the_result() -> None:
         def apply_pattern(self, g: PatternRewriter, inputs: tuple[str, ...]) -> str:
             return inputs[0]
 
-    assert types(rewrite(Undone(), "{ t = Exp(x) u = Neg(t) v = Neg(u) y = Abs(v) }")) == ["Exp", "Abs"]
+    assert types(rewrite(Undone(), "{ t = Exp(x) u = Neg(t) v = Neg(u) y = Abs(v) }")) == [
+        "Exp",
+        "Abs",
+    ]
 
 
 # -------------------------------------------------------------------- chains of constants
@@ -197,17 +229,29 @@ def test_an_operand_may_be_the_result() -> None:
         (("Mul", "Neg", "Initializer"), "c = Neg(x) y = Mul(c, b)", False),
         (("Mul", "Initializer"), "d = Mul(w, b) y = Add(x, d)", True),
         (("Mul", "Initializer"), "e = Exp(w) d = Mul(e, b) y = Add(x, d)", False),
-        (("Neg", "Initializer"), "e = Constant <value_float = 1.0> () d = Neg(e) y = Add(x, d)", True),
+        (
+            ("Neg", "Initializer"),
+            "e = Constant <value_float = 1.0> () d = Neg(e) y = Add(x, d)",
+            True,
+        ),
     ],
 )
-def test_in_constants_what_is_stored_is_a_parameter(entries: tuple[str, ...], nodes: str, expected: bool) -> None:
+def test_in_constants_what_is_stored_is_a_parameter(
+    entries: tuple[str, ...], nodes: str, expected: bool
+) -> None:
     assert matches(chained(*entries), nodes) is expected
 
 
 def test_the_operators_of_entries_are_found_without_their_initializer() -> None:
-    found = find(chained("Mul", "Neg", "Initializer")(), graph("c = Neg(w) d = Mul(c, b) y = Add(x, d)"))
+    found = find(
+        chained("Mul", "Neg", "Initializer")(), graph("c = Neg(w) d = Mul(c, b) y = Add(x, d)")
+    )
     assert [node.op_type for node in found["entries"]] == ["Mul", "Neg"]
-    assert (found["inputs"], found["initializer"], found["parameters"]) == (("w",), "w", (("b",), ("w",)))
+    assert (found["inputs"], found["initializer"], found["parameters"]) == (
+        ("w",),
+        "w",
+        (("b",), ("w",)),
+    )
 
 
 # -------------------------------------------------------------------- sub-patterns
@@ -228,7 +272,11 @@ EXP_W = "e = Exp(w) "
         (chained("Initializer"), "c = Neg(w) y = Gemm(x, c, b)", True),
         (chained("Initializer", output=True), "c = Neg(w) y = Gemm(x, c, b)", False),
         (chained("Initializer", output=True), "y = Gemm(x, w, b)", True),
-        (chained("Initializer", output=True), "c = Constant <value_floats = [1.0]> () y = Gemm(x, c, b)", True),
+        (
+            chained("Initializer", output=True),
+            "c = Constant <value_floats = [1.0]> () y = Gemm(x, c, b)",
+            True,
+        ),
         (chained("Initializer"), "y = Gemm(x, z, b)", False),
         (chained("Neg", "Initializer"), "c = Neg(w) d = Exp(c) y = Gemm(x, d, b)", True),
         (chained("Exp", "Initializer"), "c = Neg(w) d = Exp(c) y = Gemm(x, d, b)", False),
@@ -242,16 +290,32 @@ def test_sub_patterns(sub: type[ChainPattern], nodes: str, expected: bool) -> No
 
 def test_inputs_by_name_and_by_position() -> None:
     sub = chained("Exp")
-    for name, expected in (("A", False), ("B", True), ("C", False), ("input_0", False), ("input_1", True), ("input_7", False)):
+    for name, expected in (
+        ("A", False),
+        ("B", True),
+        ("C", False),
+        ("input_0", False),
+        ("input_1", True),
+        ("input_7", False),
+    ):
         assert matches(chained("Gemm", subs=[{name: sub}]), EXP_W + "y = Gemm(x, e)") is expected
-    assert matches(chained("acme::Blend", subs=[{"input_2": sub}]), EXP_W + "y = acme.Blend(x, w, e)")
-    assert matches(chained("Sum", subs=[{"data_0": sub}]), EXP_W + "y = Sum(x, w, e)"), "any of a list of operands"
-    assert matches(chained("Exp", "Gemm", subs=[{}, {"B": sub}]), EXP_W + "t = Gemm(x, e, b) y = Exp(t)")
+    assert matches(
+        chained("acme::Blend", subs=[{"input_2": sub}]), EXP_W + "y = acme.Blend(x, w, e)"
+    )
+    assert matches(chained("Sum", subs=[{"data_0": sub}]), EXP_W + "y = Sum(x, w, e)"), (
+        "any of a list of operands"
+    )
+    assert matches(
+        chained("Exp", "Gemm", subs=[{}, {"B": sub}]), EXP_W + "t = Gemm(x, e, b) y = Exp(t)"
+    )
 
 
 @pytest.mark.parametrize(
     ("operator", "message"),
-    [("Gemm", "Gemm has no input 'weight'; it has A, B, C"), ("acme::Blend", "it has input_0, input_1, ...")],
+    [
+        ("Gemm", "Gemm has no input 'weight'; it has A, B, C"),
+        ("acme::Blend", "it has input_0, input_1, ..."),
+    ],
 )
 def test_an_input_that_does_not_exist(operator: str, message: str) -> None:
     nodes = f"y = {operator.replace('::', '.')}(x, w)"
@@ -267,8 +331,16 @@ def test_all_parameters_must_fit() -> None:
 
 
 def test_sub_matches_are_handed_on() -> None:
-    nodes = "c = Neg(w) d = Neg(c) e = Neg(d) f = Exp(e) h = Neg(f) i = Neg(h) t = Gemm(x, i, b) y = Relu(t)"
-    found = find(chained("Relu", "Gemm", subs=[{}, {"B": chained("Neg", "Neg"), "C": chained("Initializer")}])(), graph(nodes))
+    nodes = (
+        "c = Neg(w) d = Neg(c) e = Neg(d) f = Exp(e) h = Neg(f) i = Neg(h) t = Gemm(x, i, b) "
+        "y = Relu(t)"
+    )
+    found = find(
+        chained(
+            "Relu", "Gemm", subs=[{}, {"B": chained("Neg", "Neg"), "C": chained("Initializer")}]
+        )(),
+        graph(nodes),
+    )
     first, second = found["sub_matches"]
     assert first == {}
     assert list(second) == ["B", "C"]
@@ -282,9 +354,15 @@ def test_sub_matches_are_handed_on() -> None:
 
 def test_sub_patterns_have_sub_patterns_and_config() -> None:
     inner = chained("Softmax", configs=[{"axis": 0}], subs=[{"input": chained("Exp")}])
-    assert matches(chained("Gemm", subs=[{"B": inner}]), "c = Exp(w) d = Softmax <axis = 0> (c) y = Gemm(x, d)")
-    assert not matches(chained("Gemm", subs=[{"B": inner}]), "c = Neg(w) d = Softmax <axis = 0> (c) y = Gemm(x, d)")
-    assert not matches(chained("Gemm", subs=[{"B": inner}]), "c = Exp(w) d = Softmax(c) y = Gemm(x, d)")
+    assert matches(
+        chained("Gemm", subs=[{"B": inner}]), "c = Exp(w) d = Softmax <axis = 0> (c) y = Gemm(x, d)"
+    )
+    assert not matches(
+        chained("Gemm", subs=[{"B": inner}]), "c = Neg(w) d = Softmax <axis = 0> (c) y = Gemm(x, d)"
+    )
+    assert not matches(
+        chained("Gemm", subs=[{"B": inner}]), "c = Exp(w) d = Softmax(c) y = Gemm(x, d)"
+    )
 
 
 def test_a_constant_that_several_read_is_found_for_each() -> None:
@@ -293,15 +371,28 @@ def test_a_constant_that_several_read_is_found_for_each() -> None:
     view = GraphBuilderPatternOptimization(load(graph(nodes)).graph)
     found = [pattern().match(view, node, []) for node in view.nodes if node.op_type == "Gemm"]
     assert len([match for match in found if match is not None]) == 2
-    assert [len(matches_feeding(view, name, chained("Exp"))) for name in ("d", "c", "w", "t", "nothing")] == [1, 1, 0, 0, 0]
+    assert [
+        len(matches_feeding(view, name, chained("Exp"))) for name in ("d", "c", "w", "t", "nothing")
+    ] == [1, 1, 0, 0, 0]
     assert not matches(pattern, nodes + " v = Abs(c)", outputs="y, v"), "inside, nothing else reads"
 
 
 def test_stored_constants_of_an_enclosing_graph() -> None:
-    branch = "<then_branch = p () => (q) { q = Gemm(x, w) }, else_branch = r () => (s) { s = Gemm(x, z) }>"
+    branch = (
+        "<then_branch = p () => (q) { q = Gemm(x, w) }, else_branch = r () "
+        "=> (s) { s = Gemm(x, z) }>"
+    )
     pattern = chained("Gemm", subs=[{"B": chained("Initializer", output=True)}])
-    body = next(iter(load(graph(f"y = If (k) {branch}", inputs="bool k, float[3,3] x, float[3,3] z")).graph.nodes)).bodies
-    assert [first_match(pattern(), body[name]) is not None for name in ("then_branch", "else_branch")] == [True, False]
+    body = next(
+        iter(
+            load(
+                graph(f"y = If (k) {branch}", inputs="bool k, float[3,3] x, float[3,3] z")
+            ).graph.nodes
+        )
+    ).bodies
+    assert [
+        first_match(pattern(), body[name]) is not None for name in ("then_branch", "else_branch")
+    ] == [True, False]
 
 
 def test_a_change_in_what_feeds_a_parameter_is_noticed() -> None:
@@ -356,7 +447,9 @@ def test_refusals_say_where_the_condition_is_written(nodes: str, reason: str, me
 
 
 def test_a_computed_operand_beside_the_chain_is_told() -> None:
-    (refusal,) = refusals(chained("Mul", "Neg")(), graph("c = Neg(w) e = Exp(b) d = Mul(c, e) y = Add(x, d)"))
+    (refusal,) = refusals(
+        chained("Mul", "Neg")(), graph("c = Neg(w) e = Exp(b) d = Mul(c, e) y = Add(x, d)")
+    )
     assert refusal.reason == "an operand beside the chain is computed too"
 
 
@@ -366,8 +459,16 @@ def test_a_computed_operand_beside_the_chain_is_told() -> None:
         ((), {}, "entries are operators"),
         (("Initializer",), {}, "entries are operators"),
         (("Neg", "Initializer", "Exp"), {}, "only behind at least one of them comes 'Initializer'"),
-        (("Neg",), {"configs": [{}, {}]}, "config_patterns has 2 elements, but there are 1 operators"),
-        (("Neg", "Initializer"), {"subs": [{}, {}]}, "sub_patterns has 2 elements, but there are 1 operators"),
+        (
+            ("Neg",),
+            {"configs": [{}, {}]},
+            "config_patterns has 2 elements, but there are 1 operators",
+        ),
+        (
+            ("Neg", "Initializer"),
+            {"subs": [{}, {}]},
+            "sub_patterns has 2 elements, but there are 1 operators",
+        ),
     ],
 )
 def test_what_no_chain_can_be(entries: tuple[str, ...], more: Any, message: str) -> None:
@@ -407,8 +508,16 @@ def test_a_registry_keeps_rules_by_pattern() -> None:
 @pytest.mark.parametrize(
     ("action", "error", "message"),
     [
-        (lambda: ChainRegistry("melt"), ValueError, "unknown kind of rules 'melt'; there are: parameter, shatter, fuse"),  # type: ignore[arg-type]
-        (lambda: ChainRegistry("fuse").register(chained("Neg"), 5), TypeError, "5 cannot be called"),  # type: ignore[call-overload]
+        (
+            lambda: ChainRegistry("melt"),  # type: ignore[arg-type]
+            ValueError,
+            "unknown kind of rules 'melt'; there are: parameter, shatter, fuse",
+        ),
+        (
+            lambda: ChainRegistry("fuse").register(chained("Neg"), 5),  # type: ignore[call-overload]
+            TypeError,
+            "5 cannot be called",
+        ),
         (lambda: ChainRegistry("fuse").register("Neg", becomes("Abs")), TypeError, "not 'Neg'"),  # type: ignore[call-overload]
     ],
 )
@@ -424,7 +533,9 @@ def test_a_pattern_in_several_registries() -> None:
         registry.register(pattern, becomes(name))
     patterns = [cls for registry in registries for cls in registry.patterns()]
     assert [cls.name() for cls in patterns] == ["ParameterNegNeg", "ShatterNegNeg", "FuseNegNeg"]
-    text = graph("c = Neg(w) d = Neg(c) t = Neg(x) u = Neg(t) y = Add(u, d)", outputs="float[3,3] y")
+    text = graph(
+        "c = Neg(w) d = Neg(c) t = Neg(x) u = Neg(t) y = Add(u, d)", outputs="float[3,3] y"
+    )
     after = optimize(parse(text), patterns=patterns, constant_folding=False, strict=True)
     assert sorted(types(after)) == ["Abs", "Add", "Sin"]
 
@@ -432,22 +543,36 @@ def test_a_pattern_in_several_registries() -> None:
 def test_outputs_of_constant_sub_graphs() -> None:
     registry = ChainRegistry("parameter")
     registry.register(chained("Neg", output=True), becomes("Abs"))
-    text = graph("c = Neg(w) d = Neg(c) e = Neg(w) y = Add(x, d)", outputs="float[3,3] y, float[3,3] e")
-    after = optimize(parse(text), patterns=registry.patterns(), constant_folding=False, merge=False, strict=True)
+    text = graph(
+        "c = Neg(w) d = Neg(c) e = Neg(w) y = Add(x, d)", outputs="float[3,3] y, float[3,3] e"
+    )
+    after = optimize(
+        parse(text), patterns=registry.patterns(), constant_folding=False, merge=False, strict=True
+    )
     assert types(after) == ["Neg", "Abs", "Abs", "Add"]
 
 
 def test_metadata_of_a_pattern_are_those_of_its_rewrite() -> None:
     registry = ChainRegistry("fuse")
-    registry.register(chained("Neg", "Neg", exactness="finite", phase="target", tags=("acme",), priority=7), becomes("Abs"))
+    registry.register(
+        chained("Neg", "Neg", exactness="finite", phase="target", tags=("acme",), priority=7),
+        becomes("Abs"),
+    )
     (made,) = registry.patterns()
-    assert (made.exactness, made.phase, made.tags, made.priority) == ("finite", "target", ("acme",), 207)
+    assert (made.exactness, made.phase, made.tags, made.priority) == (
+        "finite",
+        "target",
+        ("acme",),
+        207,
+    )
 
 
 def test_a_rule_that_gives_too_much() -> None:
     registry = ChainRegistry("fuse")
     registry.register(chained("Neg"), lambda g, match: (g.op.Sin(match.inputs[0]), "x"))
-    with pytest.raises(XoptimError, match="FuseNeg: apply_pattern gives 2 results, 1 expected") as error:
+    with pytest.raises(
+        XoptimError, match="FuseNeg: apply_pattern gives 2 results, 1 expected"
+    ) as error:
         rewrite(registry.patterns()[0](), "{ y = Neg(x) }")
     assert isinstance(error.value.__cause__, RewriteError)
 
@@ -467,5 +592,8 @@ def test_the_page_about_chains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert types(after) == ["FusedGemm", "HardSigmoid", "Mul"]
     assert [node.name for node in after.graph.initializer if node.dims == [2, 3]] == ["stored"]
     same_results(before, after, {"x": np.linspace(-2, 2, 12, dtype=np.float32).reshape(4, 3)})
-    assert [match.pattern.name() for match in session["matches"]] == ["FuseGemmRelu", "ShatterHardSwish"]
+    assert [match.pattern.name() for match in session["matches"]] == [
+        "FuseGemmRelu",
+        "ShatterHardSwish",
+    ]
     assert [root.op_type for root in session["roots"]] == ["Relu", "HardSwish"]

@@ -17,7 +17,9 @@ BINARY = ("Add", "Sub")
 
 
 def random_graph(rng: random.Random, size: int) -> str:
-    """Layers and parameters at random: some constants are computed, some results are outputs, or read twice."""
+    """Layers and parameters at random: some constants are computed, some results are outputs, or
+    read twice.
+    """
     known = ["x", "z", "w", "v"]
     nodes = []
     for number in range(size):
@@ -29,13 +31,17 @@ def random_graph(rng: random.Random, size: int) -> str:
         known.append(f"t{number}")
     outputs = dict.fromkeys([known[-1], *rng.sample(known[4:], 2)])
     return (
-        f"agraph (float[2] x, float[2] z) => ({', '.join(outputs)}) <float[2] w = {{1, 2}}, float[2] v = {{3, 4}}> "
-        f"{{ {' '.join(nodes)} }}"
+        "agraph (float[2] x, float[2] z) "
+        f"=> ({', '.join(outputs)}) <float[2] w = {{1, 2}}, float[2] v = {{3, "
+        f"4}}> {{ {' '.join(nodes)} }}"
     )
 
 
 def inputs_of(graph: Graph, node: Node) -> list[str]:
-    """Operands that are not parameters: variable ones; in a node that reads constants only, those that are computed."""
+    """Operands that are not parameters: variable ones.
+
+    In a node that reads constants only, those that are computed.
+    """
     constant = GraphBuilderPatternOptimization(graph).is_constant
     variable = [name for name in node.input if not constant(name)]
     return variable or [name for name in node.input if graph.producer(name) is not None]

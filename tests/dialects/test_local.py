@@ -52,15 +52,25 @@ def matching(pattern: type[PatternOptimization], text: str, **options: Any) -> t
 
 def test_a_function_becomes_a_pattern_class() -> None:
     assert issubclass(exp_of_neg, LocalRewriter)
-    assert (exp_of_neg.__name__, exp_of_neg.name(), exp_of_neg.__module__) == ("ExpOfNegPattern", "ExpOfNeg", __name__)
+    assert (exp_of_neg.__name__, exp_of_neg.name(), exp_of_neg.__module__) == (
+        "ExpOfNegPattern",
+        "ExpOfNeg",
+        __name__,
+    )
     assert exp_of_neg.arrow() == "Exp(Neg(x)) → Reciprocal(Exp(x))"
     assert exp_of_neg().anchor_keys() == {("", "Exp")}
     assert exp_of_neg.exactness == "rounding"
-    assert (doubled.name(), doubled.exactness, doubled.tags, doubled.priority) == ("Doubled", "exact", ("mine",), 2)
+    assert (doubled.name(), doubled.exactness, doubled.tags, doubled.priority) == (
+        "Doubled",
+        "exact",
+        ("mine",),
+        2,
+    )
     assert doubled().anchor_keys() == {("", "Add"), ("acme", "Plus")}
     module = ModuleType("acme_pack")
     source = (
-        "from xoptim.dialects import local_rewriter\n@local_rewriter('Neg')\ndef no_neg(g, node):\n    return node.input[0]\n"
+        "from xoptim.dialects import local_rewriter\n@local_rewriter('Neg')\ndef no_neg(g, "
+        "node):\n    return node.input[0]\n"
     )
     exec(source, vars(module))
     assert [cls.name() for cls in patterns_of(module)] == ["NoNeg"]
@@ -75,7 +85,9 @@ def test_new_nodes() -> None:
     after = rewrite(doubled(), text)
     assert types(after) == ["Mul", "Add", "Mul", "Mul"]
     same_results(parse(text), after, FEEDS)
-    assert types(rewrite(doubled(), f"{X} {{ y = acme.Plus(x, x) }}", domains={"acme": 1})) == ["Mul"]
+    assert types(rewrite(doubled(), f"{X} {{ y = acme.Plus(x, x) }}", domains={"acme": 1})) == [
+        "Mul"
+    ]
 
 
 def test_results_of_several_outputs() -> None:
@@ -90,7 +102,9 @@ def test_results_of_several_outputs() -> None:
 
 
 def test_looking_for_a_match_changes_nothing() -> None:
-    """Nodes, literals, facts and functions that the function makes appear only when it is applied."""
+    """Nodes, literals, facts and functions that the function makes appear only when it is
+    applied.
+    """
 
     @local_rewriter("Neg")
     def undecided(g: LocalView, node: Node) -> Any:
@@ -113,7 +127,9 @@ def test_looking_for_a_match_changes_nothing() -> None:
             assert pattern().match(view, node, []) is None
         except ValueError:
             assert pattern is failing
-        assert [n for n, _ in model.graph.all_known()] == [n for n, _ in untouched.graph.all_known()]
+        assert [n for n, _ in model.graph.all_known()] == [
+            n for n, _ in untouched.graph.all_known()
+        ]
         assert model.graph.initializers == {}
         assert (model.opsets, model.functions) == (untouched.opsets, [])
         assert text_of(model) == text_of(untouched)
@@ -127,7 +143,9 @@ def test_literals_and_functions_come_with_the_match() -> None:
     @local_rewriter("Neg")
     def called(g: LocalView, node: Node) -> Any:
         twice = g.function("twice (a) => (b) { b = Add(a, a) }")
-        return g.op.Sub(0.0, g.op.Mul(twice(node.input[0]), g.make_initializer("half", np.float32(0.5))))
+        return g.op.Sub(
+            0.0, g.op.Mul(twice(node.input[0]), g.make_initializer("half", np.float32(0.5)))
+        )
 
     text = f"{X} {{ a = Neg(x) b = Abs(a) y = Neg(b) }}"
     after = rewrite(called(), text)
@@ -142,7 +160,9 @@ def test_the_function_sees_what_it_made() -> None:
     @local_rewriter("Abs")
     def look(g: LocalView, node: Node) -> Any:
         total = g.op.ReduceSum(node.input[0], axes=[1], keepdims=0)
-        seen.append((g.get_type(total), g.get_rank(total), g.get_constant_scalar(g.op.Identity(2.0))))
+        seen.append(
+            (g.get_type(total), g.get_rank(total), g.get_constant_scalar(g.op.Identity(2.0)))
+        )
         return None
 
     assert find(look(), f"{X} {{ y = Abs(x) }}") is None
@@ -151,17 +171,26 @@ def test_the_function_sees_what_it_made() -> None:
 
 def test_nothing_to_do() -> None:
     for answer in (False, None, lambda node: node.output, lambda node: node.output[0]):
-        found = local_rewriter("Neg", name="Same")(lambda g, node, a=answer: a(node) if callable(a) else a)
+        found = local_rewriter("Neg", name="Same")(
+            lambda g, node, a=answer: a(node) if callable(a) else a
+        )
         assert find(found(), f"{X} {{ y = Neg(x) }}") is None
     copies = local_rewriter("Identity", name="Copy")(lambda g, node: node.input[0])
-    assert types(rewrite(copies(), f"{X} {{ y = Identity(x) }}")) == ["Identity"], "it would be one again"
+    assert types(rewrite(copies(), f"{X} {{ y = Identity(x) }}")) == ["Identity"], (
+        "it would be one again"
+    )
 
 
 def test_a_new_node_may_have_the_name_of_the_old_result() -> None:
-    rename = local_rewriter("Neg", name="Rename")(lambda g, node: g.op.Abs(node.input[0], outputs=[node.output[0]]))
+    rename = local_rewriter("Neg", name="Rename")(
+        lambda g, node: g.op.Abs(node.input[0], outputs=[node.output[0]])
+    )
     text = f"{X} {{ a = Neg(x) y = Exp(a) }}"
     after = rewrite(rename(), text)
-    assert [(node.op_type, node.output[0]) for node in after.graph.node] == [("Abs", "a"), ("Exp", "y")]
+    assert [(node.op_type, node.output[0]) for node in after.graph.node] == [
+        ("Abs", "a"),
+        ("Exp", "y"),
+    ]
     model, match = matching(rename, f"{X} {{ y = Neg(x) }}")
     assert match is not None
     assert model.graph.info_of("y").rank == 2
@@ -169,7 +198,11 @@ def test_a_new_node_may_have_the_name_of_the_old_result() -> None:
 
 def test_refusals() -> None:
     (found,) = refusals(exp_of_neg(), "{ y = Exp(x) }")
-    assert (found.pattern, found.reason, found.file) == ("ExpOfNeg", "nothing is computed before", __file__)
+    assert (found.pattern, found.reason, found.file) == (
+        "ExpOfNeg",
+        "nothing is computed before",
+        __file__,
+    )
     assert found.node is not None
     assert found.node.op_type == "Exp"
     with open(__file__, encoding="utf-8") as file:
@@ -234,7 +267,11 @@ def test_matches_that_overlap_are_drafted_again() -> None:
 
 def test_events_and_statistics() -> None:
     text = f"{X} {{ n = Neg(x) y = Exp(n) }}"
-    kinds = [(event.kind, event.pattern) for event in events(text, [exp_of_neg, NegNegPattern]) if event.pattern == "ExpOfNeg"]
+    kinds = [
+        (event.kind, event.pattern)
+        for event in events(text, [exp_of_neg, NegNegPattern])
+        if event.pattern == "ExpOfNeg"
+    ]
     assert kinds == [("matched", "ExpOfNeg"), ("applied", "ExpOfNeg")]
     report = reported(text, exp_of_neg)
     assert report.applied == {"ExpOfNeg": 1}

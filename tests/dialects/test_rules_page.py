@@ -21,7 +21,8 @@ from xoptim.facts.errors import TextRuleError
 PAGE = (Path(__file__).parents[2] / "docs" / "rules.md").read_text(encoding="utf-8")
 MODEL = """agraph (float[batch,3] x) => (float[batch,3] y) <float two = {2}>
 {
-    a = Pow (x, two)  b = HardSigmoid <alpha = 0.3> (a)  c = Relu (b)  d = Cos (c)  e = Sqrt (d)  f = Mul (e, e)
+    a = Pow (x, two)  b = HardSigmoid <alpha = 0.3> (a)  c = Relu (b)  d = Cos (c)  e = Sqrt (d)
+      f = Mul (e, e)
     g = Sinh (f)  h = Asinh (g)  i = Exp (h)  j = Log (i)  y = Relu (j)
 }"""
 
@@ -44,7 +45,9 @@ def blocks(language: str) -> list[str]:
 
 
 def test_shell_snippets(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = [shlex.split(line, comments=True) for block in blocks("sh") for line in block.splitlines()]
+    lines = [
+        shlex.split(line, comments=True) for block in blocks("sh") for line in block.splitlines()
+    ]
     assert len(lines) == 2
     for words in lines:
         assert words[0] == "xopt"
@@ -61,7 +64,10 @@ def test_python_snippets() -> None:
     text = pair("match (x) => (y) { y = Relu (x) ok = filter.longer <than = 2> (x) }")
     (longer,) = parse_rules(text)
     graph = "agraph (float[2,%d] x) => (float[2,%d] y) { y = Relu(x) }"
-    assert [types(optimize(parse(graph % (n, n)), patterns=[longer])) for n in (2, 3)] == [["Relu"], ["Neg"]]
+    assert [types(optimize(parse(graph % (n, n)), patterns=[longer])) for n in (2, 3)] == [
+        ["Relu"],
+        ["Neg"],
+    ]
     exec(compile(second, "rules.md", "exec"), session)
     made = session["smaller"]
     assert {"Pow", "Sqrt"}.isdisjoint(types(made))
@@ -85,15 +91,24 @@ def test_all_filters_are_explained() -> None:
     rows = _first_cells("Conditions")
     assert [re.findall(r"\w+", row)[0] for row in rows] == list(filters.BUILT_IN)
     for row in rows:
-        parse_rules(pair(_asks(row.strip("`").replace(", ...", ""))).replace("replace (x)", "replace <alpha> (a, b, x)"))
+        parse_rules(
+            pair(_asks(row.strip("`").replace(", ...", ""))).replace(
+                "replace (x)", "replace <alpha> (a, b, x)"
+            )
+        )
 
 
 def _asks(condition: str) -> str:
-    return f"match <alpha> (a, b, x) => (y) {{ y = c.Elu <alpha = @alpha> (a, b, x)  ok = filter.{condition} }}"
+    return (
+        "match <alpha> (a, b, x) => (y) { y = c.Elu <alpha = @alpha> (a, b, x)  "
+        f"ok = filter.{condition} }}"
+    )
 
 
 def test_all_settings_are_explained() -> None:
-    assert sorted(name for row in _first_cells("Settings") for name in re.findall(r"\w+", row)) == sorted(SETTINGS)
+    assert sorted(
+        name for row in _first_cells("Settings") for name in re.findall(r"\w+", row)
+    ) == sorted(SETTINGS)
     defaults = dict(re.findall(r"^\| `(\w+)` \| `\"?(\w+)\"?` \|", PAGE, re.MULTILINE))
     (rule,) = parse_rules(pair(RELU.replace("f ", "match ", 1)))
     assert defaults.pop("keep_names") == "0"

@@ -34,15 +34,29 @@ def refusal(pattern: Any, text: str, opset: int = 18) -> str:
 def test_op_sub_keeps_operands_attributes_and_results() -> None:
     after = rewrite(OpSub("Elu", "LeakyRelu")(), f"{X} {{ y = Elu <alpha = 0.5> (x) }}")
     (node,) = after.graph.node
-    assert (node.op_type, node.input, node.output, node.attribute[0].f) == ("LeakyRelu", ["x"], ["y"], 0.5)
+    assert (node.op_type, node.input, node.output, node.attribute[0].f) == (
+        "LeakyRelu",
+        ["x"],
+        ["y"],
+        0.5,
+    )
     text = "agraph (float[4] x) => (float[m] y, float[m] z) { y, z = Split <num_outputs = 2> (x) }"
     after = rewrite(OpSub("Split", "acme::Cut")(), text)
     (node,) = after.graph.node
     assert (node.op_type, node.domain, node.output) == ("Cut", "acme", ["y", "z"])
     assert [o.domain for o in after.opset_import] == ["", "acme"]
-    back = rewrite(OpSub("acme::Cut", "ai.onnx::Split")(), text.replace("Split", "acme.Cut"), domains={"acme": 1})
+    back = rewrite(
+        OpSub("acme::Cut", "ai.onnx::Split")(),
+        text.replace("Split", "acme.Cut"),
+        domains={"acme": 1},
+    )
     (node,) = back.graph.node
-    assert (node.op_type, node.domain, node.output, node.attribute[0].i) == ("Split", "", ["y", "z"], 2)
+    assert (node.op_type, node.domain, node.output, node.attribute[0].i) == (
+        "Split",
+        "",
+        ["y", "z"],
+        2,
+    )
 
 
 def test_op_sub_with_operands_and_results_left_out() -> None:
@@ -51,9 +65,15 @@ def test_op_sub_with_operands_and_results_left_out() -> None:
 
 
 def test_op_sub_refuses_what_the_other_operator_does_not_take() -> None:
-    assert refusal(OpSub("Elu", "Relu"), "{ y = Elu <alpha = 0.5> (x) }") == "Relu has no attribute 'alpha'"
+    assert (
+        refusal(OpSub("Elu", "Relu"), "{ y = Elu <alpha = 0.5> (x) }")
+        == "Relu has no attribute 'alpha'"
+    )
     assert types(rewrite(OpSub("Elu", "Relu")(), f"{X} {{ y = Elu(x) }}")) == ["Relu"]
-    assert refusal(OpSub("Where", "Add"), "{ c = Cast <to = 9> (x) y = Where(c, x, z) }") == "Add does not take 3 operands"
+    assert (
+        refusal(OpSub("Where", "Add"), "{ c = Cast <to = 9> (x) y = Where(c, x, z) }")
+        == "Add does not take 3 operands"
+    )
     text = "agraph (float[4] x) => (y) { y, z = Split <num_outputs = 2> (x) }"
     assert refusal(OpSub("Split", "Relu"), text) == "Relu does not give 2 results"
     assert types(rewrite(OpSub("Max", "Sum")(), f"{X} {{ y = Max(x, z, x) }}")) == ["Sum"]
@@ -61,8 +81,16 @@ def test_op_sub_refuses_what_the_other_operator_does_not_take() -> None:
 
 def test_op_remove() -> None:
     assert types(rewrite(OpRemove("Relu")(), f"{X} {{ a = Relu(x) y = Neg(a) }}")) == ["Neg"]
-    assert types(rewrite(OpRemove("acme::Probe")(), f"{X} {{ a = acme.Probe(x) y = Neg(a) }}", domains={"acme": 1})) == ["Neg"]
-    text = "agraph (float[2] x, float[2] z) => (float[2] y) { a, b = acme.Pair(x, z) y = Sub(b, a) }"
+    assert types(
+        rewrite(
+            OpRemove("acme::Probe")(),
+            f"{X} {{ a = acme.Probe(x) y = Neg(a) }}",
+            domains={"acme": 1},
+        )
+    ) == ["Neg"]
+    text = (
+        "agraph (float[2] x, float[2] z) => (float[2] y) { a, b = acme.Pair(x, z) y = Sub(b, a) }"
+    )
     after = rewrite(OpRemove("acme::Pair")(), text, domains={"acme": 1})
     assert [(node.op_type, node.input) for node in after.graph.node] == [("Sub", ["z", "x"])]
 
@@ -72,10 +100,15 @@ def test_op_remove_refuses() -> None:
     assert "another type" in refusal(OpRemove("Cast"), "{ y = Cast <to = 11> (x) }")
     assert "another shape" in refusal(OpRemove("Transpose"), "{ y = Transpose(x) }")
     assert "remove_identity" in refusal(OpRemove("Identity"), "{ y = Identity(x) }")
-    assert types(rewrite(OpRemove("Cast")(), f"{X} {{ a = Cast <to = 1> (x) y = Neg(a) }}")) == ["Neg"]
+    assert types(rewrite(OpRemove("Cast")(), f"{X} {{ a = Cast <to = 1> (x) y = Neg(a) }}")) == [
+        "Neg"
+    ]
 
 
-@pytest.mark.parametrize("make", [lambda: OpSub("", "Add"), lambda: OpSub("Add", 3), lambda: OpRemove("acme::")])  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    "make",
+    [lambda: OpSub("", "Add"), lambda: OpSub("Add", 3), lambda: OpRemove("acme::")],  # type: ignore[arg-type]
+)
 def test_operators_have_names(make: Any) -> None:
     with pytest.raises(TypeError, match="takes the name of an operator"):
         make()
@@ -98,10 +131,15 @@ def test_a_variable_must_have_the_type_and_shape_of_the_result() -> None:
     assert find(cancel(), "{ s = Add(x, z) y = Sub(s, z) }") is not None
     text = "agraph (float[1] x, float[n] z) => (y) { s = Add(x, z) y = Sub(s, z) }"
     assert refusal(cancel, text) == "'x' may have another shape than 'y'"
-    column = "agraph (bool[2,3] t, float[2,1] x) => (y) { i = NonZero(t) j = Cast <to = 1> (i) s = Add(x, j)"
+    column = (
+        "agraph (bool[2,3] t, float[2,1] x) => (y) { i = NonZero(t) j = Cast <to = 1> (i) "
+        "s = Add(x, j)"
+    )
     assert refusal(cancel, f"{column} y = Sub(s, j) }}") == "'x' may have another shape than 'y'"
     assert find(cancel(), f"{column} y = Sub(s, x) }}") is not None
-    assert refusal(PatternSub(("Cast", "x", {"to": 11}), "x"), "{ y = Cast <to = 11> (x) }").startswith("'x' has another type")
+    assert refusal(
+        PatternSub(("Cast", "x", {"to": 11}), "x"), "{ y = Cast <to = 11> (x) }"
+    ).startswith("'x' has another type")
 
 
 def test_nested_replacements_and_domains() -> None:
@@ -110,7 +148,10 @@ def test_nested_replacements_and_domains() -> None:
     assert types(after) == ["Add", "Neg"]
     made = PatternSub(("Add", "x", "x"), ("test::Twice", ("acme::Id", "x")))
     assert made.produces == ("acme", "test")
-    assert [node.domain for node in rewrite(made(), f"{X} {{ y = Add(x, x) }}").graph.node] == ["acme", "test"]
+    assert [node.domain for node in rewrite(made(), f"{X} {{ y = Add(x, x) }}").graph.node] == [
+        "acme",
+        "test",
+    ]
 
 
 def test_literals() -> None:
@@ -131,12 +172,19 @@ def test_operands_that_are_absent() -> None:
     assert types(rewrite(rule(), f"{X} <float k = {{1}}> {{ y = Clip(x, , k) }}")) == ["Min"]
     assert find(rule(), f"{X} <float k = {{1}}> {{ y = Clip(x, k, k) }}") is None
     back = PatternSub(("Min", "x", "high"), ("Clip", "x", None, "high"))
-    assert rewrite(back(), f"{X} <float k = {{1}}> {{ y = Min(x, k) }}").graph.node[0].input == ["x", "", "k"]
+    assert rewrite(back(), f"{X} <float k = {{1}}> {{ y = Min(x, k) }}").graph.node[0].input == [
+        "x",
+        "",
+        "k",
+    ]
     assert rule.arrow() == "Clip(x, -, high) → Min(x, high)"
 
 
 def test_attributes() -> None:
-    rule = PatternSub(("Neg", ("Softmax", "x", {"axis": capture("a")})), ("LogSoftmax", "x", {"axis": capture("a")}))
+    rule = PatternSub(
+        ("Neg", ("Softmax", "x", {"axis": capture("a")})),
+        ("LogSoftmax", "x", {"axis": capture("a")}),
+    )
     after = rewrite(rule(), f"{X} {{ s = Softmax <axis = 0> (x) y = Neg(s) }}")
     assert [(n.op_type, n.attribute[0].i) for n in after.graph.node] == [("LogSoftmax", 0)]
     assert rule.arrow() == "Neg(Softmax(x, axis=a)) → LogSoftmax(x, axis=a)"
@@ -147,9 +195,14 @@ def test_attributes() -> None:
         pattern = PatternSub(("Softmax", "x", {"axis": wanted}), ("Hardmax", "x"))
         assert (find(pattern(), "{ y = Softmax <axis = 0> (x) }") is not None) == found
     plain = PatternSub(("Softmax", "x"), ("Hardmax", "x"))
-    assert find(plain(), "{ y = Softmax <axis = 0> (x) }") is None, "an attribute that is not mentioned has its default"
+    assert find(plain(), "{ y = Softmax <axis = 0> (x) }") is None, (
+        "an attribute that is not mentioned has its default"
+    )
     assert find(plain(), "{ y = Softmax <axis = -1> (x) }") is not None
-    assert PatternSub(("Softmax", "x", {"axis": AnyOf((0, 2))}), "x").arrow() == "Softmax(x, axis=0|2) → x"
+    assert (
+        PatternSub(("Softmax", "x", {"axis": AnyOf((0, 2))}), "x").arrow()
+        == "Softmax(x, axis=0|2) → x"
+    )
 
 
 def test_all_attributes_at_once() -> None:
@@ -158,12 +211,18 @@ def test_all_attributes_at_once() -> None:
     conv = "Conv <strides = [2, 2], pads = [1, 1, 1, 1]> (x, w)"
     text = f"agraph (float[1,3,8,8] x, float[4,3,3,3] w) => (y) {{ c = {conv} y = Relu(c) }}"
     (node,) = rewrite(rule(), text).graph.node
-    assert {a.name: list(a.ints) for a in node.attribute} == {"strides": [2, 2], "pads": [1, 1, 1, 1]}
+    assert {a.name: list(a.ints) for a in node.attribute} == {
+        "strides": [2, 2],
+        "pads": [1, 1, 1, 1],
+    }
     assert rule.arrow() == "Relu(Conv(x, w)) → acme::ConvRelu(x, w)"
 
 
 def test_what_became_an_input_is_an_attribute() -> None:
-    rule = PatternSub(("Neg", ("ReduceSum", "x", {"axes": capture("axes")})), ("ReduceMean", "x", {"axes": capture("axes")}))
+    rule = PatternSub(
+        ("Neg", ("ReduceSum", "x", {"axes": capture("axes")})),
+        ("ReduceMean", "x", {"axes": capture("axes")}),
+    )
     for opset in (13, 18):
         text = f"{X[:-3]}t) <int64[1] k = {{1}}> {{ s = ReduceSum(x, k) t = Neg(s) }}"
         after = rewrite(rule(), text, opset)
@@ -184,19 +243,27 @@ def test_constraints_on_results() -> None:
     assert {"n", "x"} <= set(seen)
     flat = "agraph (float[N] x) => (float[N] y) { n = Neg(x) y = Abs(n) }"
     assert refusal(rule, flat) == "the constraint on x does not hold"
-    whole = PatternSub({"pattern": ("Neg", "x"), "constraint": lambda g, name: name == "y"}, ("Floor", "x"))
+    whole = PatternSub(
+        {"pattern": ("Neg", "x"), "constraint": lambda g, name: name == "y"}, ("Floor", "x")
+    )
     assert types(rewrite(whole(), f"{X} {{ n = Neg(x) y = Neg(n) }}")) == ["Neg", "Floor"]
     assert whole.arrow() == "Neg(x) → Floor(x)"
 
 
 def test_a_constraint_that_is_refused_makes_the_search_go_on() -> None:
-    rule = PatternSub(("Add", {"pattern": "a", "constraint": lambda g, name: name == "z"}, "b"), ("Sub", "a", "b"))
+    rule = PatternSub(
+        ("Add", {"pattern": "a", "constraint": lambda g, name: name == "z"}, "b"), ("Sub", "a", "b")
+    )
     assert rewrite(rule(), f"{X} {{ y = Add(x, z) }}").graph.node[0].input == ["z", "x"]
 
 
 def test_a_constraint_on_the_whole() -> None:
-    rule = PatternSub(("Mul", "x", "y"), "x", constraint=lambda g, m: g.is_constant_scalar(m.y, 1.0))
-    assert types(rewrite(rule(), f"{X} <float one = {{1}}> {{ a = Mul(x, one) y = Neg(a) }}")) == ["Neg"]
+    rule = PatternSub(
+        ("Mul", "x", "y"), "x", constraint=lambda g, m: g.is_constant_scalar(m.y, 1.0)
+    )
+    assert types(rewrite(rule(), f"{X} <float one = {{1}}> {{ a = Mul(x, one) y = Neg(a) }}")) == [
+        "Neg"
+    ]
     assert refusal(rule, "{ y = Mul(x, z) }") == "the constraint does not hold"
 
 
@@ -213,7 +280,10 @@ def test_a_constant_takes_the_type_and_shape_of_the_result() -> None:
     zero = PatternSub(("Sub", "x", "x"), 0)
     for dtype in ("float", "double", "int64", "float16"):
         for shape in ("", "2,3"):
-            text = f"agraph ({dtype}[{shape}] x) => ({dtype}[{shape}] y) {{ a = Sub(x, x) y = Add(x, a) }}"
+            text = (
+                f"agraph ({dtype}[{shape}] x) => ({dtype}[{shape}] y) {{ a = Sub(x, x) "
+                "y = Add(x, a) }"
+            )
             text = text.replace("[]", "")
             after = optimize(parse(text), patterns=zero, strict=True, tag_nodes=False)
             assert types(after) == ["Add"], "one of many elements is computed ahead"
@@ -221,12 +291,23 @@ def test_a_constant_takes_the_type_and_shape_of_the_result() -> None:
     open_shape = f"{X} {{ y = Sub(x, x) }}"
     assert types(rewrite(zero(), open_shape)) == ["Sub"], "nothing tells what to fill"
     half = PatternSub(("Sub", "x", "x"), 0.5)
-    assert types(rewrite(half(), "agraph (int64[2] x) => (int64[2] y) { y = Sub(x, x) }")) == ["Sub"], "no int64"
+    assert types(rewrite(half(), "agraph (int64[2] x) => (int64[2] y) { y = Sub(x, x) }")) == [
+        "Sub"
+    ], "no int64"
     array = PatternSub(("Sub", "x", "x"), np.zeros(2, np.float32))
     assert array.arrow() == "Sub(x, x) → [0.0, 0.0]"
-    assert "y" in rewrite(array(), "agraph (float[2] x) => (float[2] y) { y = Sub(x, x) }").graph.node[0].output
+    assert (
+        "y"
+        in rewrite(array(), "agraph (float[2] x) => (float[2] y) { y = Sub(x, x) }")
+        .graph.node[0]
+        .output
+    )
     truth = PatternSub(("Equal", "x", "x"), True)
-    after = optimize(parse("agraph (int64[2] x) => (bool[2] y) { a = Equal(x, x) y = Not(a) }"), patterns=truth, strict=True)
+    after = optimize(
+        parse("agraph (int64[2] x) => (bool[2] y) { a = Equal(x, x) y = Not(a) }"),
+        patterns=truth,
+        strict=True,
+    )
     assert types(after) == ["Constant"], "the output depends on a constant only"
     assert onnx.numpy_helper.to_array(after.graph.node[0].attribute[0].t).tolist() == [False, False]
 
@@ -240,8 +321,13 @@ def test_results_in_between_that_are_read_elsewhere() -> None:
 
 
 def test_associative_operators() -> None:
-    rule = PatternSub(("Add", "a", ("Neg", "b"), "c", {"associative": True}), ("Sub", ("Add", "a", "c"), "b"))
-    text = "agraph (float[3] x, float[3] z, float[3] w) => (float[3] y) { n = Neg(z) s = Add(n, w) y = Add(x, s) }"
+    rule = PatternSub(
+        ("Add", "a", ("Neg", "b"), "c", {"associative": True}), ("Sub", ("Add", "a", "c"), "b")
+    )
+    text = (
+        "agraph (float[3] x, float[3] z, float[3] w) => (float[3] y) { n = Neg(z) s = Add(n, w) "
+        "y = Add(x, s) }"
+    )
     assert types(rewrite(rule(), text, max_iter=1)) == ["Add", "Sub"]
     assert rule.arrow() == "Add(a, Neg(b), c) → Sub(Add(a, c), b)"
 
@@ -265,8 +351,16 @@ def test_associative_operators() -> None:
         (("Add", "x", {1: 2}), "x", "1 is not the name of an attribute"),
         (("Add", "x", "y"), {"pattern": "x", "constraint": len}, "only an expression to look for"),
         (("Add", "x", {"pattern": "y"}), "x", "an expression with a constraint is"),
-        (("Add", "x", {"pattern": 2, "constraint": len}), "x", "an expression with a constraint is"),
-        (("Add", "x", {"pattern": "y", "constraint": 3}), "x", "an expression with a constraint is"),
+        (
+            ("Add", "x", {"pattern": 2, "constraint": len}),
+            "x",
+            "an expression with a constraint is",
+        ),
+        (
+            ("Add", "x", {"pattern": "y", "constraint": 3}),
+            "x",
+            "an expression with a constraint is",
+        ),
         (("Neg", "x"), ("Softmax", "x", {"axis": capture("a")}), "'a' is not captured"),
         (("Neg", "x"), ("Softmax", "x", {"axis": ANY}), "attribute 'axis' of Softmax has no value"),
         (("Neg", "x"), ("Softmax", "x", {"axis": AnyOf((1, 2))}), "has no value"),
@@ -281,7 +375,9 @@ def test_mistakes(left: Any, right: Any, message: str) -> None:
 def test_mistakes_in_metadata() -> None:
     with pytest.raises(TypeError, match="a pattern has no 'colour'; it has anchors, "):
         OpSub("Add", "Mul", colour="red")
-    with pytest.raises(TypeError, match="exactness is one of exact, rounding, finite, approximate, not 'fine'"):
+    with pytest.raises(
+        TypeError, match="exactness is one of exact, rounding, finite, approximate, not 'fine'"
+    ):
         OpRemove("Add", exactness="fine")
     with pytest.raises(TypeError, match=r"tags is a tuple: \('mine',\)"):
         PatternSub(("Neg", "x"), "x", tags="mine")
@@ -305,18 +401,30 @@ def test_names_and_metadata() -> None:
         assert made.exactness == "rounding"
         assert made.__module__ == __name__
     chosen = PatternSub(
-        ("Neg", "x"), "x", name="MinePattern", phase="specialize", priority=3, exactness="finite", tags=["mine"],
-        min_opset=13, max_opset=20, providers=("cuda",), status="preview",
+        ("Neg", "x"), "x", name="MinePattern", phase="specialize", priority=3, exactness="finite",
+        tags=["mine"], min_opset=13, max_opset=20, providers=("cuda",), status="preview",
     )  # fmt: skip
     assert chosen.name() == "Mine"
-    assert (chosen.phase, chosen.priority, chosen.exactness, chosen.tags) == ("specialize", 3, "finite", ("mine",))
-    assert (chosen.min_opset, chosen.max_opset, chosen.providers, chosen.status) == (13, 20, ("cuda",), "preview")
+    assert (chosen.phase, chosen.priority, chosen.exactness, chosen.tags) == (
+        "specialize",
+        3,
+        "finite",
+        ("mine",),
+    )
+    assert (chosen.min_opset, chosen.max_opset, chosen.providers, chosen.status) == (
+        13,
+        20,
+        ("cuda",),
+        "preview",
+    )
 
 
 def test_a_pack_may_hold_them_at_module_level() -> None:
     module = ModuleType("acme_pack")
     source = "from xoptim.dialects import *\n"
-    source += "Cancel = PatternSub(('Div', ('Mul', 'x', 'y'), 'y'), 'x')\nOther = OpSub('Add', 'Mul')\n"
+    source += (
+        "Cancel = PatternSub(('Div', ('Mul', 'x', 'y'), 'y'), 'x')\nOther = OpSub('Add', 'Mul')\n"
+    )
     exec(source, vars(module))
     assert {cls.name() for cls in patterns_of(module)} == {"MulDiv", "AddToMul"}
 

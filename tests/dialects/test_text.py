@@ -20,8 +20,7 @@ from xoptim.facts.errors import TextRuleError
 
 
 def test_a_file_with_comments() -> None:
-    first, second = parse_rules(
-        """# Rules { of } ours = (
+    first, second = parse_rules("""# Rules { of } ours = (
 <domain: "First", opset_import: ["" : 18], doc_string: "Relu → Abs
 
 What: { y = Relu(x) }">
@@ -34,8 +33,7 @@ match (x) => (y) { # y = Abs(x)
 replace (x) => (y) { y = Cos (x) }
 <domain: "SecondPattern", opset_import: ["" : 18]>
 match (x) => (y) { y = Sin (x) }
-"""
-    )
+""")
     assert [cls.name() for cls in (first, second)] == ["First", "Second"]
     assert [cls.__name__ for cls in (first, second)] == ["FirstPattern", "SecondPattern"]
     assert (first.arrow(), first.__doc__) == ("Relu → Abs", "Relu → Abs\n\nWhat: { y = Relu(x) }")
@@ -55,19 +53,20 @@ def test_an_empty_file() -> None:
 
 def test_settings() -> None:
     (cls,) = parse_rules(
-        pair(
-            """match (x) => (y) {
-    s = rule.settings <exactness = "finite", phase = "target", priority = 7, interior = "keep", status = "preview"> ()
-    t = rule.settings <min_opset = 13, max_opset = 20, tags = ["x", "y"], providers = "cuda", former_names = ["Old"]> ()
+        pair("""match (x) => (y) {
+    s = rule.settings <exactness = "finite", phase = "target", priority = 7, interior = "keep",
+      status = "preview"> ()
+    t = rule.settings <min_opset = 13, max_opset = 20, tags = ["x", "y"], providers = "cuda",
+      former_names = ["Old"]> ()
     u = rule.settings <anchors = ["Relu"]> ()
     y = Relu (x)
-}"""
-        )
+}""")
     )
     found = {name: getattr(cls, name) for name in SETTINGS if name != "keep_names"}
     assert found == {
-        "exactness": "finite", "phase": "target", "priority": 7, "interior": "keep", "status": "preview", "min_opset": 13,
-        "max_opset": 20, "tags": ("x", "y"), "providers": ("cuda",), "former_names": ("Old",), "anchors": ("Relu",),
+        "exactness": "finite", "phase": "target", "priority": 7, "interior": "keep",
+        "status": "preview", "min_opset": 13, "max_opset": 20, "tags": ("x", "y"),
+        "providers": ("cuda",), "former_names": ("Old",), "anchors": ("Relu",),
     }  # fmt: skip
 
 
@@ -105,40 +104,79 @@ def test_a_number_in_every_form(text: str) -> None:
 
 @pytest.mark.parametrize("value", ["3.0", "2.00001", "-2.0"])
 def test_another_number(value: str) -> None:
-    (refusal,) = refusals(rule(SQUARE, PRODUCT), f"{{ c = Constant <value_float = {value}> () y = Pow(x, c) }}")
+    (refusal,) = refusals(
+        rule(SQUARE, PRODUCT), f"{{ c = Constant <value_float = {value}> () y = Pow(x, c) }}"
+    )
     assert "is not the constant 2.0" in refusal.reason
 
 
 def test_a_number_as_it_is_written() -> None:
     """0.1 in 32 bits is not 0.1 in 64; what was written is meant."""
     pattern = rule("f (x) => (y) { c = Constant <value_float = 0.1> () y = Mul (x, c) }")
-    assert find(pattern, "agraph (double[2] x) => (y) <double c = {0.1}> { y = Mul(x, c) }") is not None
-    assert find(pattern, "agraph (float[2] x) => (y) <float c = {0.1}> { y = Mul(c, x) }") is not None
-    assert find(pattern, "agraph (float16[2] x) => (y) <float16 c = {11878}> { y = Mul(x, c) }") is not None
-    assert find(pattern, "agraph (float[2] x) => (y) <float c = {0.0999756}> { y = Mul(x, c) }") is None
-    exact = rule("f (x) => (y) { c = Constant <value = double {0.7978845608028654}> () y = Mul (x, c) }")
-    assert find(exact, "agraph (double[2] x) => (y) <double c = {0.7978845608028654}> { y = Mul(x, c) }") is not None
-    assert find(exact, "agraph (double[2] x) => (y) <double c = {0.7978845608}> { y = Mul(x, c) }") is None
+    assert (
+        find(pattern, "agraph (double[2] x) => (y) <double c = {0.1}> { y = Mul(x, c) }")
+        is not None
+    )
+    assert (
+        find(pattern, "agraph (float[2] x) => (y) <float c = {0.1}> { y = Mul(c, x) }") is not None
+    )
+    assert (
+        find(pattern, "agraph (float16[2] x) => (y) <float16 c = {11878}> { y = Mul(x, c) }")
+        is not None
+    )
+    assert (
+        find(pattern, "agraph (float[2] x) => (y) <float c = {0.0999756}> { y = Mul(x, c) }")
+        is None
+    )
+    exact = rule(
+        "f (x) => (y) { c = Constant <value = double {0.7978845608028654}> () y = Mul (x, c) }"
+    )
+    assert (
+        find(
+            exact, "agraph (double[2] x) => (y) <double c = {0.7978845608028654}> { y = Mul(x, c) }"
+        )
+        is not None
+    )
+    assert (
+        find(exact, "agraph (double[2] x) => (y) <double c = {0.7978845608}> { y = Mul(x, c) }")
+        is None
+    )
 
 
 def test_an_array() -> None:
     pattern = rule("f (x) => (y) { c = Constant <value = float[2] {1, 2}> () y = Mul (x, c) }")
-    assert find(pattern, "agraph (float[3,2] x) => (y) <float[2] c = {1, 2}> { y = Mul(c, x) }") is not None
-    assert find(pattern, "agraph (float[2,2] x) => (y) <float[2,1] c = {1, 2}> { y = Mul(c, x) }") is None
-    assert find(pattern, "agraph (float[3,2] x) => (y) <float[2] c = {1, 3}> { y = Mul(c, x) }") is None
+    assert (
+        find(pattern, "agraph (float[3,2] x) => (y) <float[2] c = {1, 2}> { y = Mul(c, x) }")
+        is not None
+    )
+    assert (
+        find(pattern, "agraph (float[2,2] x) => (y) <float[2,1] c = {1, 2}> { y = Mul(c, x) }")
+        is None
+    )
+    assert (
+        find(pattern, "agraph (float[3,2] x) => (y) <float[2] c = {1, 3}> { y = Mul(c, x) }")
+        is None
+    )
 
 
 def test_a_constant_that_is_read_twice() -> None:
     """In the model it may be two constants."""
-    pattern = rule("f (x) => (y) { c = Constant <value_float = 2.0> () t = Mul (x, c) y = Add (t, c) }")
+    pattern = rule(
+        "f (x) => (y) { c = Constant <value_float = 2.0> () t = Mul (x, c) y = Add (t, c) }"
+    )
     assert find(
-        pattern, "{ a = Constant <value_float = 2.0> () b = Constant <value_float = 2.0> () t = Mul(x, a) y = Add(t, b) }"
+        pattern,
+        "{ a = Constant <value_float = 2.0> () b = Constant <value_float = 2.0> () t = Mul(x, a) "
+        "y = Add(t, b) }",
     )
 
 
 @pytest.mark.parametrize("dtype", ["float", "double", "float16", "int32"])
 def test_numbers_of_replacements_take_the_type_of_their_neighbours(dtype: str) -> None:
-    pattern = rule(PRODUCT, "f (x) => (y) { two = Constant <value_float = 2.0> () t = Abs (x) y = Mul (two, t) }")
+    pattern = rule(
+        PRODUCT,
+        "f (x) => (y) { two = Constant <value_float = 2.0> () t = Abs (x) y = Mul (two, t) }",
+    )
     after = rewrite(pattern, f"agraph ({dtype}[2] x) => ({dtype}[2] y) {{ y = Mul(x, x) }}")
     (two,) = after.graph.initializer
     assert two.data_type == after.graph.input[0].type.tensor_type.elem_type
@@ -150,26 +188,37 @@ def test_numbers_of_replacements_take_the_type_of_their_neighbours(dtype: str) -
 def test_arrays_of_replacements_stay_as_they_are() -> None:
     pattern = rule(
         RELU,
-        """f (x) => (y) { a = Constant <value = int8[2] {1, 2}> () c = Constant <value_floats = [1.0, 2.0]> ()
+        """f (x) => (y)
+          { a = Constant <value = int8[2] {1, 2}> () c = Constant <value_floats = [1.0, 2.0]> ()
             d = Cast <to = 1> (a) e = Add (c, d) f = Add (c, x) y = Mul (e, f) }""",
     )
     after = rewrite(pattern, "agraph (float[3,2] x) => (float[3,2] y) { y = Relu(x) }")
     stored = [onnx.numpy_helper.to_array(tensor) for tensor in after.graph.initializer]
-    assert sorted((a.dtype.name, a.tolist()) for a in stored) == [("float32", [1.0, 2.0]), ("int8", [1, 2])]
+    assert sorted((a.dtype.name, a.tolist()) for a in stored) == [
+        ("float32", [1.0, 2.0]),
+        ("int8", [1, 2]),
+    ]
     (result,) = run(after, {"x": np.ones((3, 2), np.float32)})
     np.testing.assert_array_equal(result, [[4.0, 12.0]] * 3)
 
 
 def test_strings_of_replacements() -> None:
     words = 'words = Constant <value_strings = ["p", "q"]> ()'
-    pattern = rule("f (x) => (y) { y = StringNormalizer (x) }", f"f (x) => (y) {{ {words} y = StringConcat (x, words) }}")
-    after = rewrite(pattern, "agraph (string[2] x) => (string[2] y) { y = StringNormalizer(x) }", 20)
+    pattern = rule(
+        "f (x) => (y) { y = StringNormalizer (x) }",
+        f"f (x) => (y) {{ {words} y = StringConcat (x, words) }}",
+    )
+    after = rewrite(
+        pattern, "agraph (string[2] x) => (string[2] y) { y = StringNormalizer(x) }", 20
+    )
     assert types(after) == ["StringConcat"]
     assert run(after, {"x": np.array(["a", "b"], dtype=object)})[0].tolist() == ["ap", "bq"]
 
 
 def test_a_constant_as_a_result() -> None:
-    pattern = rule("f (x) => (y) { y = Size (x) }", "f (x) => (y) { y = Constant <value_int = 6> () }")
+    pattern = rule(
+        "f (x) => (y) { y = Size (x) }", "f (x) => (y) { y = Constant <value_int = 6> () }"
+    )
     after = rewrite(pattern, "agraph (float[2,3] x) => (int64 y) { y = Size(x) }")
     np.testing.assert_array_equal(run(after, {"x": np.ones((2, 3), np.float32)})[0], 6)
 
@@ -210,7 +259,11 @@ def test_an_attribute_that_is_written_twice() -> None:
     match = "f <a: float = 1.0> (x) => (y) { t = c.F <a = @a> (x) y = c.F <a = @a> (t) }"
     pattern = rule(match, "f <a: float = 1.0> (x) => (y) { y = c.G <a = @a> (x) }")
     for first, second, fits in ((2, 2, True), (2, 3, False)):
-        found = find(pattern, f"{{ t = c.F <a = {first}.0> (x) y = c.F <a = {second}.0> (t) }}", domains={"c": 1})
+        found = find(
+            pattern,
+            f"{{ t = c.F <a = {first}.0> (x) y = c.F <a = {second}.0> (t) }}",
+            domains={"c": 1},
+        )
         assert (found is not None) == fits
     for text, fits in (("<a = 1.0>", True), ("<a = 2.0>", False)):
         found = find(pattern, f"{{ t = c.F (x) y = c.F {text} (t) }}", domains={"c": 1})
@@ -218,30 +271,46 @@ def test_an_attribute_that_is_written_twice() -> None:
 
 
 def test_attributes_that_are_not_mentioned_have_their_default() -> None:
-    pattern = rule("f (x, w, b) => (y) { y = Gemm (x, w, b) }", "f (x, w, b) => (y) { y = Sum (x, w, b) }")
-    assert find(pattern, "agraph (float[2,2] x, float[2,2] w, float[2] b) => (y) { y = Gemm <alpha = 1.0> (x, w, b) }")
+    pattern = rule(
+        "f (x, w, b) => (y) { y = Gemm (x, w, b) }", "f (x, w, b) => (y) { y = Sum (x, w, b) }"
+    )
+    assert find(
+        pattern,
+        "agraph (float[2,2] x, float[2,2] w, float[2] b) => (y) { "
+        "y = Gemm <alpha = 1.0> (x, w, b) }",
+    )
     for attributes in ("transA = 1", "alpha = 2.0"):
         body = f"{{ y = Gemm <{attributes}> (x, w, b) }}"
-        (refusal,) = refusals(pattern, f"agraph (float[2,2] x, float[2,2] w, float[2] b) => (y) {body}")
+        (refusal,) = refusals(
+            pattern, f"agraph (float[2,2] x, float[2,2] w, float[2] b) => (y) {body}"
+        )
         assert "is not its default" in refusal.reason
 
 
 def test_a_tensor_as_an_attribute() -> None:
-    pattern = rule("f (x) => (y) { y = ConstantOfShape <value = int64[1] {3}> (x) }", "f (x) => (y) { y = Cast <to = 7> (x) }")
+    pattern = rule(
+        "f (x) => (y) { y = ConstantOfShape <value = int64[1] {3}> (x) }",
+        "f (x) => (y) { y = Cast <to = 7> (x) }",
+    )
     graph = "agraph (int64[1] x) => (y) { y = ConstantOfShape <value = %s> (x) }"
     assert find(pattern, graph % "int64[1] {3}") is not None
     assert find(pattern, graph % "int64[1] {4}") is None
     assert find(pattern, graph % "int32[1] {3}") is None
 
 
-AXES = ("axes = Constant <value_ints = [-1]> () t = ReduceMean (x, axes)", "t = ReduceMean <axes = [-1]> (x)")
+AXES = (
+    "axes = Constant <value_ints = [-1]> () t = ReduceMean (x, axes)",
+    "t = ReduceMean <axes = [-1]> (x)",
+)
 
 
 @pytest.mark.parametrize("match", AXES)
 @pytest.mark.parametrize("replace", AXES)
 @pytest.mark.parametrize(("opset", "model"), [(13, AXES[1]), (18, AXES[0])])
 def test_attributes_that_became_inputs(match: str, replace: str, opset: int, model: str) -> None:
-    pattern = rule(f"f (x) => (y) {{ {match} y = Neg (t) }}", f"f (x) => (y) {{ {replace} y = Abs (t) }}")
+    pattern = rule(
+        f"f (x) => (y) {{ {match} y = Neg (t) }}", f"f (x) => (y) {{ {replace} y = Abs (t) }}"
+    )
     before = parse(f"agraph (float[2,3] x) => (float[2,1] y) {{ {model} y = Neg (t) }}", opset)
     after = optimize(before, patterns=[pattern], constant_folding=False)
     assert [t for t in types(after) if t != "Constant"] == ["ReduceMean", "Abs"]
@@ -252,18 +321,37 @@ def test_attributes_that_became_inputs(match: str, replace: str, opset: int, mod
 def test_numbers_that_became_inputs() -> None:
     low = "low = Constant <value_float = 0.1> () high = Constant <value_float = 6.0> ()"
     pattern = rule(
-        f"f (x) => (y) {{ {low} y = Clip (x, low, high) }}", "f (x) => (y) { t = Clip <min = 0.1, max = 6.0> (x) y = Neg (t) }"
+        f"f (x) => (y) {{ {low} y = Clip (x, low, high) }}",
+        "f (x) => (y) { t = Clip <min = 0.1, max = 6.0> (x) y = Neg (t) }",
     )
     for opset, text in (
         (10, "agraph (float[2] x) => (float[2] y) { y = Clip <min = 0.1, max = 6.0> (x) }"),
-        (13, "agraph (float[2] x) => (float[2] y) <float a = {0.1}, float b = {6}> { y = Clip(x, a, b) }"),
-        (13, "agraph (float16[2] x) => (float16[2] y) <float16 a = {11878}, float16 b = {17920}> { y = Clip(x, a, b) }"),
+        (
+            13,
+            (
+                "agraph (float[2] x) => (float[2] y) <float a = {0.1}, float b = {6}> { "
+                "y = Clip(x, a, b) }"
+            ),
+        ),
+        (
+            13,
+            (
+                "agraph (float16[2] x) => (float16[2] y) <float16 a = {11878}, "
+                "float16 b = {17920}> { y = Clip(x, a, b) }"
+            ),
+        ),
     ):
         after = optimize(parse(text, opset), patterns=[pattern], constant_folding=False, max_iter=1)
         assert types(after) == ["Clip", "Neg"]
         assert len(after.graph.node[0].input) == (1 if opset == 10 else 3)
     for body in ("y = Clip(x, , b)", "y = Clip(x, a)", "y = Clip(x, b, a)", "y = Clip(x)"):
-        assert find(pattern, f"agraph (float[2] x) => (y) <float a = {{0.1}}, float b = {{6}}> {{ {body} }}") is None
+        assert (
+            find(
+                pattern,
+                f"agraph (float[2] x) => (y) <float a = {{0.1}}, float b = {{6}}> {{ {body} }}",
+            )
+            is None
+        )
 
 
 def test_an_operand_that_is_left_out() -> None:
@@ -280,10 +368,18 @@ def test_several_results() -> None:
         "f (x) => (a, b) { a, i = TopK <k = 2> (x) b = Neg (a) }",
         "f (x) => (p, q) { t = Abs (x) p, i = TopK <k = 2> (t) q = Neg (p) }",
     )
-    after = rewrite(pattern, "agraph (float[4] x) => (a, b) { a, i = TopK <k = 2> (x) b = Neg (a) }", 9, max_iter=1)
+    after = rewrite(
+        pattern,
+        "agraph (float[4] x) => (a, b) { a, i = TopK <k = 2> (x) b = Neg (a) }",
+        9,
+        max_iter=1,
+    )
     assert types(after) == ["Abs", "TopK", "Neg"]
     assert [o.name for o in after.graph.output] == ["a", "b"]
-    assert find(pattern, "agraph (float[4] x) => (a, b, i) { a, i = TopK <k = 2> (x) b = Neg (a) }", 9) is None
+    assert (
+        find(pattern, "agraph (float[4] x) => (a, b, i) { a, i = TopK <k = 2> (x) b = Neg (a) }", 9)
+        is None
+    )
 
 
 def test_results_that_are_read_elsewhere() -> None:
@@ -305,16 +401,22 @@ def _named_model() -> onnx.ModelProto:
 
 
 def _names(model: onnx.ModelProto) -> list[tuple[str, str, str]]:
-    return [(n.op_type, n.name, {p.key: p.value for p in n.metadata_props}.get("source", "")) for n in model.graph.node]
+    return [
+        (n.op_type, n.name, {p.key: p.value for p in n.metadata_props}.get("source", ""))
+        for n in model.graph.node
+    ]
 
 
 def test_names_that_are_kept() -> None:
-    match, replace = "f (x) => (y) { t = Abs (x) y = Neg (t) }", "f (x) => (z) { u = Exp (x) z = Log (u) }"
+    match, replace = (
+        "f (x) => (y) { t = Abs (x) y = Neg (t) }",
+        "f (x) => (z) { u = Exp (x) z = Log (u) }",
+    )
     pattern = rule(match, replace, value_name_pairs=[("u", "t"), ("z", "y")])
     after = optimize(_named_model(), patterns=[pattern])
     assert _names(after) == [("Exp", "first", "line of first"), ("Log", "second", "line of second")]
     crossed = rule(match, replace, value_name_pairs=[("z", "t"), ("u", "t")])
-    (exp, log) = _names(optimize(_named_model(), patterns=[crossed]))
+    exp, log = _names(optimize(_named_model(), patterns=[crossed]))
     assert log == ("Log", "first", "line of first")
     assert exp[1] not in ("", "first", "second")
     assert exp[2] == "line of first"
@@ -322,15 +424,24 @@ def test_names_that_are_kept() -> None:
 
 @pytest.mark.parametrize("pairs", [[("q", "t")], [("u", "q")], [("x", "t")]])
 def test_pairs_of_unknown_results(pairs: list[tuple[str, str]]) -> None:
-    with pytest.raises(TextRuleError, match=r"value_name_pairs: unknown result '[qx]' of '(match|replace)'"):
-        rule("f (x) => (y) { t = Abs (x) y = Neg (t) }", "f (x) => (z) { u = Exp (x) z = Log (u) }", value_name_pairs=pairs)
+    with pytest.raises(
+        TextRuleError, match=r"value_name_pairs: unknown result '[qx]' of '(match|replace)'"
+    ):
+        rule(
+            "f (x) => (y) { t = Abs (x) y = Neg (t) }",
+            "f (x) => (z) { u = Exp (x) z = Log (u) }",
+            value_name_pairs=pairs,
+        )
 
 
 def test_names_that_are_kept_when_asked() -> None:
     match = "match (x) => (y) { %s t = Abs (x) y = Neg (t) }"
     replace = "replace (x) => (y) { t = Exp (x) y = Log (t) }"
     (asked,) = parse_rules(pair(match % "s = rule.settings <keep_names = 1> ()", replace))
-    assert [name for _, name, _ in _names(optimize(_named_model(), patterns=[asked]))] == ["first", "second"]
+    assert [name for _, name, _ in _names(optimize(_named_model(), patterns=[asked]))] == [
+        "first",
+        "second",
+    ]
     (silent,) = parse_rules(pair(match % "", replace))
     assert silent.rule.origins == {}
 
@@ -340,7 +451,9 @@ def test_the_name_of_a_node_that_stays_is_not_given_away() -> None:
         "f (x) => (y) { t = Abs (x) y = Neg (t) }", "f (x) => (y) { u = Exp (x) y = Log (u) }",
         value_name_pairs=[("u", "t"), ("y", "y")], interior="keep",
     )  # fmt: skip
-    model = parse("agraph (float[2] x) => (y, z) { [first] t = Abs(x) [second] y = Neg(t) z = Exp(t) }")
+    model = parse(
+        "agraph (float[2] x) => (y, z) { [first] t = Abs(x) [second] y = Neg(t) z = Exp(t) }"
+    )
     names = {node.output[0]: node.name for node in optimize(model, patterns=[pattern]).graph.node}
     assert names["t"] == "first"
     assert names["y"] == "second"
@@ -357,7 +470,10 @@ FILTERS: dict[str, tuple[list[str], list[str]]] = {
     "is_float": (["(x)", "(x, c)"], ["(i)", "(u)"]),
     "is_integer": (["(i)"], ["(x)", "(u)", "(i, x)"]),
     "has_rank": (["(x)", "<rank = 2> (x)"], ["<rank = 3> (x)", "(u)"]),
-    "has_shape": (["(x)", "<shape = [-1, 3]> (x)", "<shape = [3]> (c)"], ["(u)", "<shape = [3]> (x)", "<shape = [2, 3]> (x)"]),
+    "has_shape": (
+        ["(x)", "<shape = [-1, 3]> (x)", "<shape = [3]> (c)"],
+        ["(u)", "<shape = [3]> (x)", "<shape = [2, 3]> (x)"],
+    ),
     "static_shape": (["(c)"], ["(x)", "(u)", "(c, x)"]),
     "same_shape": (["(x, i)", "(x, i, x)"], ["(x, c)", "(u, u)", "(x, i, c)"]),
     "same_rank": (["(x, i)"], ["(x, c)", "(u, u)"]),
@@ -368,7 +484,8 @@ FILTERS: dict[str, tuple[list[str], list[str]]] = {
     "equal": (["<a = @f, b = 2.0> ()"], ["<a = @f, b = 3.0> ()"]),
     "differ": (["<a = @f, b = 3.0> ()"], ["<a = @f, b = 2.0> ()"]),
 }
-FILTERED = """agraph (float[N,3] x, int64[N,3] i, u) => (float[N,3] y) <float[3] c = {1, 2, 3}, float k = {2}>
+FILTERED = """agraph (float[N,3] x, int64[N,3] i, u) => (float[N,3] y) <float[3]
+  c = {1, 2, 3}, float k = {2}>
     { a = Add(x, x) t = c.F <f = 2.0> (x, c, k, i, u) s = Add(t, x) y = Relu(s) z = Neg(y) }"""
 
 
@@ -380,18 +497,28 @@ def test_all_filters_are_tried() -> None:
 def test_filters(name: str) -> None:
     fitting, others = FILTERS[name]
     for asked, fits in [*((text, True) for text in fitting), *((text, False) for text in others)]:
-        match = f"t = c.F <f = @f> (x, c, k, i, u) s = Add (t, x) y = Relu (s) ok = filter.{name} {asked}"
-        pattern = rule(f"f <f> (x, c, k, i, u) => (y) {{ {match} }}", "f <f> (x, c, k, i, u) => (y) { y = Neg (x) }")
+        match = (
+            "t = c.F <f = @f> (x, c, k, i, u) s = Add (t, x) y = Relu (s) "
+            f"ok = filter.{name} {asked}"
+        )
+        pattern = rule(
+            f"f <f> (x, c, k, i, u) => (y) {{ {match} }}",
+            "f <f> (x, c, k, i, u) => (y) { y = Neg (x) }",
+        )
         assert (find(pattern, FILTERED, domains={"c": 1}) is not None) == fits, asked
 
 
 def test_a_filter_that_says_no_is_named() -> None:
     pattern = rule(
-        "f (x, z) => (y) {\n y = Pow (x, z)\n ok = filter.same_shape (x, z)\n also = filter.is_float (x) }",
+        "f (x, z) => (y) {\n y = Pow (x, z)\n ok = filter.same_shape (x, z)\n "
+        "also = filter.is_float (x) }",
         "f (x, z) => (y) { y = Sum (x, z) }",
     )
     (refusal,) = refusals(pattern, "agraph (float[2] x, float[1] z) => (y) { y = Pow(x, z) }")
-    assert (refusal.reason, refusal.exit_point) == ("the filter same_shape(x, z) does not hold", "pattern:3")
+    assert (refusal.reason, refusal.exit_point) == (
+        "the filter same_shape(x, z) does not hold",
+        "pattern:3",
+    )
     (refusal,) = refusals(pattern, "agraph (int64[2] x, int64[2] z) => (y) { y = Pow(x, z) }")
     assert refusal.reason == "the filter is_float(x) does not hold"
 
@@ -414,7 +541,8 @@ def test_filters_of_ones_own() -> None:
 
     register_filter("longer", longer)
     pattern = rule(
-        "f <alpha> (x) => (y) { t = Abs (x) y = Elu <alpha = @alpha> (t) ok = filter.longer <than = 4> (t) }",
+        "f <alpha> (x) => (y) { t = Abs (x) y = Elu <alpha = @alpha> (t) "
+        "ok = filter.longer <than = 4> (t) }",
         "f <alpha> (x) => (y) { y = Relu (x) }",
     )
     assert find(pattern, "agraph (float[2,5] a) => (y) { t = Abs(a) y = Elu(t) }") is not None

@@ -16,73 +16,168 @@ from xoptim.match.refusal import Refusal, listening
         (pair("match (x) => (y) {\n  y = Relu (x; }"), "3:14", "')' expected"),
         (pair("match (x) => (y) {\n  # ä ;\n  é = Relu (x) }"), "4:3", "'=' expected"),
         (pair('match (x) => (y) {\n  y = Relu <a = "ää"; > (x) }'), "3:21", "'>' expected"),
-        (HEADER + '\nmatch (x) => (y) { y = Relu <a = "b> (x) }', "2:43", "incomplete string literal"),
+        (
+            HEADER + '\nmatch (x) => (y) { y = Relu <a = "b> (x) }',
+            "2:43",
+            "incomplete string literal",
+        ),
         (HEADER + "\nmatch (x) => (y) {\n y = Relu (x)", "3:14", "'=' expected"),
         ("nonsense", "1:9", "'(' expected"),
-        (HEADER + "\nmatch (x) => (y) {\n y = Elu <alpha = 1e> (x) }", "3:19", "Failed to parse float"),
+        (
+            HEADER + "\nmatch (x) => (y) {\n y = Elu <alpha = 1e> (x) }",
+            "3:19",
+            "Failed to parse float",
+        ),
         (pair("match (x) => (y) { y = Elu <alpha = > (x) }"), "2:37", "a value is expected"),
         (HEADER + " # c\nmatch (x) => (y) { y = Relu (x) }", "2:1", "rule 'R' has no 'replace'"),
         (HEADER + "\n\n replace (x) => (y) { y = Relu (x) }", "3:2", "rule 'R' has no 'match'"),
         ("match (x) => (y) { y = Relu (x) }", "1:1", "the rule has no name"),
         (HEADER + "search (x) => (y) { y = Relu (x) }", "1:39", "function 'search'"),
         (pair("match (x) => (y) { y = Abs (x) }") * 2, "6:1", "rule 'R' has a second 'match'"),
-        (pair("match (x) => (y) { y = Abs (x) }").replace('"R"', '"a-b"'), "2:1", "'a-b' cannot be the name of a rule"),
-        (pair("match (x) => (y) { y = Abs (x) }", "replace (x, z) => (y) { y = Abs (x) }"), "4:1", "different inputs: (x) and"),
         (
-            pair("match (x) => (y) { y = Abs (x) }", "replace (x) => (y, z) { y = Abs (x) z = Neg (x) }"),
+            pair("match (x) => (y) { y = Abs (x) }").replace('"R"', '"a-b"'),
+            "2:1",
+            "'a-b' cannot be the name of a rule",
+        ),
+        (
+            pair("match (x) => (y) { y = Abs (x) }", "replace (x, z) => (y) { y = Abs (x) }"),
+            "4:1",
+            "different inputs: (x) and",
+        ),
+        (
+            pair(
+                "match (x) => (y) { y = Abs (x) }",
+                "replace (x) => (y, z) { y = Abs (x) z = Neg (x) }",
+            ),
             "4:1",
             "different outputs",
         ),
-        (pair("match (a, x) => (y) { y = Pow (a, x) }", "replace (x, a) => (y) { y = Pow (a, x) }"), "4:1", "different inputs"),
-        (pair("match <a> (x) => (y) { y = Elu <alpha = @a> (x) }"), "4:1", "different attributes: <a> and <>"),
         (
-            pair("match <a: float = 1.0> (x) => (y) { y = Elu <alpha = @a> (x) }", "replace <a> (x) => (y) { y = Abs (x) }"),
+            pair(
+                "match (a, x) => (y) { y = Pow (a, x) }", "replace (x, a) => (y) { y = Pow (a, x) }"
+            ),
+            "4:1",
+            "different inputs",
+        ),
+        (
+            pair("match <a> (x) => (y) { y = Elu <alpha = @a> (x) }"),
+            "4:1",
+            "different attributes: <a> and <>",
+        ),
+        (
+            pair(
+                "match <a: float = 1.0> (x) => (y) { y = Elu <alpha = @a> (x) }",
+                "replace <a> (x) => (y) { y = Abs (x) }",
+            ),
             "4:1",
             "'a' has different defaults",
         ),
-        (pair("match (x) => (z) {\n y = Abs (x) }"), "2:1", "unknown result 'z': no operator of 'match' makes it"),
-        (pair("match (x) => (y) { y = Abs (x) }", "replace (x) => (z) { y = Abs (x) }"), "4:1", "unknown result 'z'"),
-        (pair("match (x, x) => (y) { y = Abs (x) }"), "2:1", "two inputs of 'match' have the same name"),
-        (pair("match (x) => (y, y) { y = Abs (x) }"), "2:1", "result 'y' is returned twice"),
-        (pair("match (x) => (y) { y = Abs (x) }").replace('"R"', '"Pattern"'), "2:1", "the rule has no name"),
         (
-            HEADER.replace("R", "RPattern") + "match (x) => (y) { y = Abs (x) }" + pair("match (x) => (y) { y = Abs (x) }"),
+            pair("match (x) => (z) {\n y = Abs (x) }"),
+            "2:1",
+            "unknown result 'z': no operator of 'match' makes it",
+        ),
+        (
+            pair("match (x) => (y) { y = Abs (x) }", "replace (x) => (z) { y = Abs (x) }"),
+            "4:1",
+            "unknown result 'z'",
+        ),
+        (
+            pair("match (x, x) => (y) { y = Abs (x) }"),
+            "2:1",
+            "two inputs of 'match' have the same name",
+        ),
+        (pair("match (x) => (y, y) { y = Abs (x) }"), "2:1", "result 'y' is returned twice"),
+        (
+            pair("match (x) => (y) { y = Abs (x) }").replace('"R"', '"Pattern"'),
+            "2:1",
+            "the rule has no name",
+        ),
+        (
+            HEADER.replace("R", "RPattern")
+            + "match (x) => (y) { y = Abs (x) }"
+            + pair("match (x) => (y) { y = Abs (x) }"),
             "2:1",
             "second",
         ),
         (pair("match (x) => (x) { }"), "2:1", "no operator in 'match'"),
-        (pair("match (x) => (x) { y = Abs (x) }"), "2:1", "the output 'x' of 'match' is not the result of an operator"),
-        (pair("match (x, z) => (y) { y = Abs (x) }", "replace (x, z) => (y) { y = Add (x, z) }"), "2:1", "reads the input 'z'"),
-        (pair("match (x) => (y) {\n y = Add (x, z)\n z = Abs (x) }"), "3:2", "operand 'z' of Add is not defined before it"),
-        (pair("match (x) => (y) { y = Abs (x) }", "replace (x) => (y) {\n# \n  y = Neg (t) }"), "6:3", "operand 't' of Neg"),
-        (pair("match (x) => (y) { y = Abs (x)\n y = Neg (x) }"), "3:2", "result 'y' is defined twice"),
-        (pair("match (x) => (x) { x = Abs (x) }"), "2:20", "result 'x' is defined twice"),
-        (pair("match (x) => (y) { y = Elu <alpha = @a> (x) }"), "2:20", "@a is not an attribute of 'match'"),
         (
-            pair("match <a> (x) => (y) { y = Abs (x) }", "replace <a> (x) => (y) {\n y = Elu <alpha = @a> (x) }"),
+            pair("match (x) => (x) { y = Abs (x) }"),
+            "2:1",
+            "the output 'x' of 'match' is not the result of an operator",
+        ),
+        (
+            pair("match (x, z) => (y) { y = Abs (x) }", "replace (x, z) => (y) { y = Add (x, z) }"),
+            "2:1",
+            "reads the input 'z'",
+        ),
+        (
+            pair("match (x) => (y) {\n y = Add (x, z)\n z = Abs (x) }"),
+            "3:2",
+            "operand 'z' of Add is not defined before it",
+        ),
+        (
+            pair("match (x) => (y) { y = Abs (x) }", "replace (x) => (y) {\n# \n  y = Neg (t) }"),
+            "6:3",
+            "operand 't' of Neg",
+        ),
+        (
+            pair("match (x) => (y) { y = Abs (x)\n y = Neg (x) }"),
+            "3:2",
+            "result 'y' is defined twice",
+        ),
+        (pair("match (x) => (x) { x = Abs (x) }"), "2:20", "result 'x' is defined twice"),
+        (
+            pair("match (x) => (y) { y = Elu <alpha = @a> (x) }"),
+            "2:20",
+            "@a is not an attribute of 'match'",
+        ),
+        (
+            pair(
+                "match <a> (x) => (y) { y = Abs (x) }",
+                "replace <a> (x) => (y) {\n y = Elu <alpha = @a> (x) }",
+            ),
             "5:2",
             "@a is used here, but no operator of 'match' has it",
         ),
         (
-            pair("match <y> (x) => (y) { y = Elu <alpha = @y> (x) }", "replace <y> (x) => (z) { z = Abs (x) }"),
+            pair(
+                "match <y> (x) => (y) { y = Elu <alpha = @y> (x) }",
+                "replace <y> (x) => (z) { z = Abs (x) }",
+            ),
             "2:24",
             "'y' is the name of an attribute and of a result",
         ),
         (
-            pair("match <x> (x) => (y) { y = Elu <alpha = @x> (x) }", "replace <x> (x) => (y) { y = Abs (x) }"),
+            pair(
+                "match <x> (x) => (y) { y = Elu <alpha = @x> (x) }",
+                "replace <x> (x) => (y) { y = Abs (x) }",
+            ),
             "2:1",
             "'x' is the name of an attribute and of an input",
         ),
         (
-            pair("match (c, x) => (y) {\n y = Abs (x)\n z = If <then_branch = g () => (t) { t = Abs (x) }> (c) }"),
+            pair(
+                "match (c, x) => (y) {\n y = Abs (x)\n "
+                "z = If <then_branch = g () => (t) { t = Abs (x) }> (c) }"
+            ),
             "4:2",
             "attribute 'then_branch' of If: subgraphs are not supported in rules",
         ),
-        (pair("match (x) => (y) { y = Softmax <axs = 1> (x) }"), "2:20", "Softmax has no attribute 'axs'"),
-        (pair("match (x) => (y) { y = Abs (x) }", "replace (x) => (y) { y = Abss (x) }"), "4:22", "no operator 'Abss'"),
+        (
+            pair("match (x) => (y) { y = Softmax <axs = 1> (x) }"),
+            "2:20",
+            "Softmax has no attribute 'axs'",
+        ),
+        (
+            pair("match (x) => (y) { y = Abs (x) }", "replace (x) => (y) { y = Abss (x) }"),
+            "4:22",
+            "no operator 'Abss'",
+        ),
         (
             pair(
-                "match (x, z) => (y, t) { y = Abs (x)\n t = Cos (z) }", "replace (x, z) => (y, t) { y = Cos (x) t = Abs (z) }"
+                "match (x, z) => (y, t) { y = Abs (x)\n t = Cos (z) }",
+                "replace (x, z) => (y, t) { y = Cos (x) t = Abs (z) }",
             ),
             "2:1",
             "of match_pattern in rules is not connected",
@@ -103,12 +198,18 @@ from xoptim.match.refusal import Refusal, listening
             "filter.is_float: got an unexpected",
         ),
         (
-            pair("match (x) => (y) { y = Abs (x) }", "replace (x) => (y) { o = filter.is_float (x) y = Neg (x) }"),
+            pair(
+                "match (x) => (y) { y = Abs (x) }",
+                "replace (x) => (y) { o = filter.is_float (x) y = Neg (x) }",
+            ),
             "4:22",
             "belongs",
         ),
         (
-            pair("match (x) => (y) { c = Constant <value_int = 1> ()\n o = filter.is_float (c)\n y = Add (x, c) }"),
+            pair(
+                "match (x) => (y) { c = Constant <value_int = 1> ()\n o = filter.is_float (c)\n "
+                "y = Add (x, c) }"
+            ),
             "3:2",
             "has the operand 'c', which the rule itself gives",
         ),
@@ -117,7 +218,11 @@ from xoptim.match.refusal import Refusal, listening
             "2:20",
             "unknown setting 'prio'; there are",
         ),
-        (pair("match (x) => (y) { s = rule.setings <priority = 1> () y = Abs (x) }"), "2:20", "there is rule.settings"),
+        (
+            pair("match (x) => (y) { s = rule.setings <priority = 1> () y = Abs (x) }"),
+            "2:20",
+            "there is rule.settings",
+        ),
         (
             pair("match (x) => (y) { y = Abs (x) s = rule.settings <exactness = 1> () }"),
             "2:32",
@@ -128,23 +233,54 @@ from xoptim.match.refusal import Refusal, listening
             "2:32",
             "'priority' is a whole number",
         ),
-        (pair("match (x) => (y) { y = Abs (x) s = rule.settings <tags = [1, 2]> () }"), "2:32", "'tags' is a list of words"),
-        (pair("match (x) => (y) { y = Abs (x) s = rule.settings <keep_names = 2> () }"), "2:32", "'keep_names' is 0 or 1"),
         (
-            pair("match <a> (x) => (y) { y = Elu <alpha = @a> (x) s = rule.settings <priority = @a> () }"),
+            pair("match (x) => (y) { y = Abs (x) s = rule.settings <tags = [1, 2]> () }"),
+            "2:32",
+            "'tags' is a list of words",
+        ),
+        (
+            pair("match (x) => (y) { y = Abs (x) s = rule.settings <keep_names = 2> () }"),
+            "2:32",
+            "'keep_names' is 0 or 1",
+        ),
+        (
+            pair(
+                "match <a> (x) => (y) { y = Elu <alpha = @a> (x) "
+                "s = rule.settings <priority = @a> () }"
+            ),
             "2:49",
             "settings are values",
         ),
-        (pair('match (x) => (y) { y = Abs (x) s = rule.settings <anchors = "Neg"> () }'), "2:1", "no node with an operator"),
-        (pair('match (x) => (y) { c = Constant <value_string = "a"> ()\n y = Add (x, c) }'), "2:1", "'c' is not a number"),
-        (pair("match (x) => (y) { c = Constant ()\n y = Add (x, c) }"), "2:20", "a Constant has one attribute"),
+        (
+            pair('match (x) => (y) { y = Abs (x) s = rule.settings <anchors = "Neg"> () }'),
+            "2:1",
+            "no node with an operator",
+        ),
+        (
+            pair('match (x) => (y) { c = Constant <value_string = "a"> ()\n y = Add (x, c) }'),
+            "2:1",
+            "'c' is not a number",
+        ),
+        (
+            pair("match (x) => (y) { c = Constant ()\n y = Add (x, c) }"),
+            "2:20",
+            "a Constant has one attribute",
+        ),
         (
             pair("match <a> (x) => (y) { c = Constant <value_int = @a> ()\n y = Add (x, c) }"),
             "2:24",
             "a Constant in 'match' has",
         ),
-        (pair("match (x) => (y) { c = Constant <other = 1> ()\n y = Add (x, c) }"), "2:20", "with the attribute 'other'"),
-        (pair("match (x) => (y) { c = Constant <value = float[2] {1}> ()\n y = Add (x, c) }"), "2:20", "cannot be read"),
+        (
+            pair("match (x) => (y) { c = Constant <other = 1> ()\n y = Add (x, c) }"),
+            "2:20",
+            "with the attribute 'other'",
+        ),
+        (
+            pair("match (x) => (y) { c = Constant <value = float[2] {1}> ()\n y = Add (x, c) }"),
+            "2:20",
+            "cannot be read",
+        ),
     ],
 )
 def test_errors_name_the_place(text: str, where: str, what: str) -> None:
@@ -158,7 +294,9 @@ def test_errors_name_the_place(text: str, where: str, what: str) -> None:
 
 
 def test_errors_name_the_file() -> None:
-    with pytest.raises(TextRuleError, match=r"^a/b\.onnxtxt:1:1: 'match' .* has no name|^a/b\.onnxtxt:1:1: "):
+    with pytest.raises(
+        TextRuleError, match=r"^a/b\.onnxtxt:1:1: 'match' .* has no name|^a/b\.onnxtxt:1:1: "
+    ):
         parse_rules("match (x) => (y) { y = Relu (x) }", "a/b.onnxtxt")
 
 
@@ -180,7 +318,10 @@ match (x) => (y)
     pattern = parse_rules(text, "file.onnxtxt")[0]()
     cos = '{ s = %s(x) y, o = custom.Cos <t = float[2] {1, 2}, s = "y = Neg (s)%s"> (s) }'
     domains = {"custom": 1}
-    assert find(pattern, "agraph (float[1,2,3] x) => (y)" + cos % ("Sin", ""), domains=domains) is not None
+    assert (
+        find(pattern, "agraph (float[1,2,3] x) => (y)" + cos % ("Sin", ""), domains=domains)
+        is not None
+    )
     for model, line, reason in (
         (("Tan", ""), 7, "Sin expected"),
         (("Sin", "."), 9, "attribute s="),
@@ -188,7 +329,11 @@ match (x) => (y)
     ):
         body = "agraph (float[2,3] x) => (y)" + cos % model
         (refusal,) = _refusals(pattern, body, domains)
-        assert (refusal.file, refusal.line, refusal.exit_point) == ("file.onnxtxt", line, f"file.onnxtxt:{line}")
+        assert (refusal.file, refusal.line, refusal.exit_point) == (
+            "file.onnxtxt",
+            line,
+            f"file.onnxtxt:{line}",
+        )
         assert reason in refusal.reason
         assert refusal.pattern == "R"
 

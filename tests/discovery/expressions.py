@@ -28,25 +28,63 @@ def _ways(name: str, values: Iterable[Any], **others: Any) -> tuple[Way, ...]:
 _PLAIN: Final = (Way(),)
 _AXES: Final = tuple(Way((("keepdims", keep),), ((axis,),)) for axis in (-1, 1) for keep in (1, 0))
 _UNARY: Final = (
-    *("Neg", "Abs", "Relu", "Exp", "Log", "Sqrt", "Reciprocal", "Sigmoid", "Tanh", "Floor", "Ceil", "Round", "Sign", "Erf"),
+    *(
+        "Neg",
+        "Abs",
+        "Relu",
+        "Exp",
+        "Log",
+        "Sqrt",
+        "Reciprocal",
+        "Sigmoid",
+        "Tanh",
+        "Floor",
+        "Ceil",
+        "Round",
+        "Sign",
+        "Erf",
+    ),
     *("Sin", "Cos", "Softplus", "Not", "IsNaN", "Gelu", "HardSwish", "Shape", "Size"),
 )
 _BINARY: Final = (
-    *("Add", "Sub", "Mul", "Div", "Max", "Min", "Pow", "Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual", "And"),
+    *(
+        "Add",
+        "Sub",
+        "Mul",
+        "Div",
+        "Max",
+        "Min",
+        "Pow",
+        "Equal",
+        "Greater",
+        "Less",
+        "GreaterOrEqual",
+        "LessOrEqual",
+        "And",
+    ),
     *("Or", "Xor", "MatMul"),
 )
 OPERATORS: Final[Mapping[str, tuple[int, tuple[Way, ...]]]] = {
     **dict.fromkeys(_UNARY, (1, _PLAIN)),
     **dict.fromkeys(_BINARY, (2, _PLAIN)),
     "Where": (3, _PLAIN),
-    "Cast": (1, _ways("to", (onnx.TensorProto.FLOAT, onnx.TensorProto.BOOL, onnx.TensorProto.INT64))),
+    "Cast": (
+        1,
+        _ways("to", (onnx.TensorProto.FLOAT, onnx.TensorProto.BOOL, onnx.TensorProto.INT64)),
+    ),
     "Transpose": (1, _ways("perm", ((0, 2, 1), (1, 0, 2)))),
     "Softmax": (1, _ways("axis", (-1,))),
     "Concat": (2, _ways("axis", (-1, 0))),
-    "Reshape": (1, (Way((), ((-1,),)), Way((), ((0, -1),)), Way((), ((0, 0, -1, 2),)), Way((), ((0, 0, -1),)))),
+    "Reshape": (
+        1,
+        (Way((), ((-1,),)), Way((), ((0, -1),)), Way((), ((0, 0, -1, 2),)), Way((), ((0, 0, -1),))),
+    ),
     "Unsqueeze": (1, tuple(Way((), ((axis,),)) for axis in (0, 1, -1))),
     "Squeeze": (1, tuple(Way((), ((axis,),)) for axis in (0, 1, -1))),
-    "Gather": (1, tuple(Way((("axis", axis),), (index,)) for axis in (0, -1) for index in (0, (0,)))),
+    "Gather": (
+        1,
+        tuple(Way((("axis", axis),), (index,)) for axis in (0, -1) for index in (0, (0,))),
+    ),
     "Slice": (1, (Way((), ((0,), (1,), (-1,))), Way((), ((1,), (9,), (1,))))),
     **dict.fromkeys(("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"), (1, _AXES)),
     "CumSum": (1, (Way((), (-1,)),)),
@@ -82,13 +120,18 @@ class Term:
     def __str__(self) -> str:
         if not self.op_type:
             return self.name
-        settings = [str(list(each) if isinstance(each, tuple) else each) for each in self.way.operands]
+        settings = [
+            str(list(each) if isinstance(each, tuple) else each) for each in self.way.operands
+        ]
         settings += [f"{name}={value}" for name, value in self.way.attributes]
         return f"{self.op_type}({', '.join((*map(str, self.parts), *settings))})"
 
 
 def parsed(form: str) -> ast.expr | None:
-    """The expression of a form; ``None`` if it has several results, or operators of other domains."""
+    """The expression of a form.
+
+    ``None`` if it has several results, or operators of other domains.
+    """
     try:
         *shared, last = ast.parse(form.replace("::", "__")).body
     except SyntaxError:
@@ -107,7 +150,10 @@ def parsed(form: str) -> ast.expr | None:
 
 
 def terms(tree: ast.expr) -> Iterator[Term]:
-    """The expressions of a form, for all ways to call its operators; numbers other than `CONSTANTS` are operands."""
+    """The expressions of a form, for all ways to call its operators.
+
+    Numbers other than `CONSTANTS` are operands.
+    """
     if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id in OPERATORS:
         count, ways = OPERATORS[tree.func.id]
         if len(tree.args) < count:
@@ -122,13 +168,19 @@ def terms(tree: ast.expr) -> Iterator[Term]:
 
 
 def renamed(term: Term) -> Term:
-    """The same expression with its operands named ``a``, ``b``, ... in order, so that expressions share their right sides."""
+    """The same expression with its operands named ``a``, ``b``, ... in order, so that expressions
+    share their right sides.
+    """
     names: dict[str, str] = {}
 
     def copied(each: Term) -> Term:
         if each.op_type:
             return Term(each.op_type, each.way, tuple(map(copied, each.parts)))
-        return Term(name=names.setdefault(each.name, chr(ord("a") + len(names)))) if each.is_operand else each
+        return (
+            Term(name=names.setdefault(each.name, chr(ord("a") + len(names))))
+            if each.is_operand
+            else each
+        )
 
     return copied(term)
 

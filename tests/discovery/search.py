@@ -1,13 +1,16 @@
-"""The search for rewrites: small expressions that models contain, and cheaper ones that compute the same.
+"""The search for rewrites: small expressions that models contain, and cheaper ones that compute the
+same.
 
-Left sides are the forms that ``xopt mine`` finds, with one result and operators of `OPERATORS`; attributes, which forms do not
-have, are tried in turn. Right sides are all expressions of fewer nodes, at most two, over the same operands and the constants
-0, 1, -1 and 2, grown by one node at a time; of those that compute the same numbers the first one is kept. onnxruntime computes
-every node, one kernel at a time. A pair that agrees on random numbers is then compared on all types, on special values (NaN,
-infinities, -0, the ends of the type), on operands that are broadcast, of one element, and empty: this decides its exactness, or
-drops it.
+Left sides are the forms that ``xopt mine`` finds, with one result and operators of `OPERATORS`;
+attributes, which forms do not have, are tried in turn. Right sides are all expressions of fewer
+nodes, at most two, over the same operands and the constants 0, 1, -1 and 2, grown by one node at a
+time; of those that compute the same numbers the first one is kept. onnxruntime computes every node,
+one kernel at a time. A pair that agrees on random numbers is then compared on all types, on special
+values (NaN, infinities, -0, the ends of the type), on operands that are broadcast, of one element,
+and empty: this decides its exactness, or drops it.
 
-Equality on samples is evidence, not a proof: a rewrite that is found here becomes a pattern only with a reason why it is right.
+Equality on samples is evidence, not a proof: a rewrite that is found here becomes a pattern only
+with a reason why it is right.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,7 +25,16 @@ import onnxruntime
 
 import xoptim
 from benchmarks.families import Graph
-from tests.discovery.expressions import CONSTANTS, OPERATORS, Term, Way, ordered, parsed, renamed, terms
+from tests.discovery.expressions import (
+    CONSTANTS,
+    OPERATORS,
+    Term,
+    Way,
+    ordered,
+    parsed,
+    renamed,
+    terms,
+)
 from xoptim.facts.dtypes import Exactness
 
 OPSET: Final = 21
@@ -33,7 +45,9 @@ class Kernels:
     """Computes calls in onnxruntime, one node at a time."""
 
     def __init__(self) -> None:
-        self._sessions: dict[tuple[str, Way, tuple[Any, ...]], onnxruntime.InferenceSession | None] = {}
+        self._sessions: dict[
+            tuple[str, Way, tuple[Any, ...]], onnxruntime.InferenceSession | None
+        ] = {}
         self._options = onnxruntime.SessionOptions()
         self._options.log_severity_level = 4
         self._options.intra_op_num_threads = 1
@@ -54,11 +68,18 @@ class Kernels:
             return None
         return found
 
-    def _session(self, op_type: str, way: Way, operands: Sequence[Array]) -> onnxruntime.InferenceSession | None:
-        types = {f"x{i}": onnx.helper.np_dtype_to_tensor_dtype(each.dtype) for i, each in enumerate(operands)}
+    def _session(
+        self, op_type: str, way: Way, operands: Sequence[Array]
+    ) -> onnxruntime.InferenceSession | None:
+        types = {
+            f"x{i}": onnx.helper.np_dtype_to_tensor_dtype(each.dtype)
+            for i, each in enumerate(operands)
+        }
         model = model_of(Term(op_type, way, tuple(Term(name=name) for name in types)), types)
         try:
-            return onnxruntime.InferenceSession(model.SerializeToString(), self._options, providers=["CPUExecutionProvider"])
+            return onnxruntime.InferenceSession(
+                model.SerializeToString(), self._options, providers=["CPUExecutionProvider"]
+            )
         except Exception:  # no kernel for the types, or none that may be called so
             return None
 
@@ -98,7 +119,9 @@ class Setting:
     shape: tuple[int, ...]
     size: int
 
-    def random(self, dtype: Any, shapes: Mapping[str, tuple[int, ...]] | None = None, seed: int = 0) -> dict[str, Array]:
+    def random(
+        self, dtype: Any, shapes: Mapping[str, tuple[int, ...]] | None = None, seed: int = 0
+    ) -> dict[str, Array]:
         """Numbers of the size of 1, and Booleans."""
         rng = np.random.default_rng(seed)
         found = {}
@@ -113,14 +136,24 @@ class Setting:
         return found
 
     def special(self, dtype: Any) -> Iterator[dict[str, Array]]:
-        """Special values of the type, against each other; extremes; broadcast operands; empty axes."""
+        """Special values of the type, against each other.
+
+        Extremes; broadcast operands; empty axes.
+        """
         limits = np.iinfo(dtype) if np.dtype(dtype).kind in "iu" else np.finfo(dtype)
         low, high = limits.min, limits.max
-        values = [0, 1, -1, 2, low, high] if isinstance(limits, np.iinfo) else [*_SPECIAL, low, high, limits.tiny]
+        values = (
+            [0, 1, -1, 2, low, high]
+            if isinstance(limits, np.iinfo)
+            else [*_SPECIAL, low, high, limits.tiny]
+        )
         for seed in range(1, 9):
             rng = np.random.default_rng(seed)
             feeds = self.random(dtype, seed=seed)
-            yield {n: v if v.dtype == bool else rng.choice(np.array(values, dtype), v.shape) for n, v in feeds.items()}
+            yield {
+                n: v if v.dtype == bool else rng.choice(np.array(values, dtype), v.shape)
+                for n, v in feeds.items()
+            }
         for name in self.names:
             for shape in ((self.shape[-1],), (), (1, *self.shape[1:]), (*self.shape[:2], 1)):
                 yield self.random(dtype, {name: shape}, seed=9)
@@ -132,7 +165,9 @@ def fingerprint(value: Array) -> bytes:
     """Equal for results that differ by rounding only, but for a negligible share of them."""
     rounded = np.round(value, 8) + 0 if value.dtype.kind == "f" else value
     # A table has a million of them: it stores a digest in place of the numbers.
-    return blake2b(rounded.tobytes(), digest_size=16, key=f"{value.dtype}{value.shape}".encode()).digest()
+    return blake2b(
+        rounded.tobytes(), digest_size=16, key=f"{value.dtype}{value.shape}".encode()
+    ).digest()
 
 
 def grown(kernels: Kernels, setting: Setting) -> dict[bytes, Term]:
@@ -164,8 +199,12 @@ def shortest(table: Mapping[bytes, Term], value: Array | None, nodes: int) -> Te
 _Valued = tuple[Term, Array]
 
 
-def _calls(last: Sequence[_Valued], leaves: Sequence[_Valued]) -> Iterator[tuple[str, Way, tuple[_Valued, ...]]]:
-    """All calls with one new operand, or the same one twice, beside operands from outside and numbers."""
+def _calls(
+    last: Sequence[_Valued], leaves: Sequence[_Valued]
+) -> Iterator[tuple[str, Way, tuple[_Valued, ...]]]:
+    """All calls with one new operand, or the same one twice, beside operands from outside and
+    numbers.
+    """
     for op_type, (count, ways) in OPERATORS.items():
         for given in last:
             rows = {tuple(id(each) for each in row): row for row in _rows(given, leaves, count)}
@@ -192,7 +231,8 @@ class Rule:
         exactness: the worst over all samples.
         dtypes: types on which both sides run.
         kinds: operands that are Booleans.
-        places: occurrences of the form of the left side where nothing else reads its interior results.
+        places: occurrences of the form of the left side where nothing else reads its interior
+            results.
         models: number of models that contain it.
     """
 
@@ -208,18 +248,31 @@ class Rule:
 _TYPES: Final = ("float32", "float16", "float64", "int64", "int32")
 
 
-def judged(kernels: Kernels, setting: Setting, left: Term, right: Term) -> tuple[Exactness, tuple[str, ...]] | None:
-    """How a rewrite agrees on all samples of all types on which the left side runs; ``None`` where it does not."""
+def judged(
+    kernels: Kernels, setting: Setting, left: Term, right: Term
+) -> tuple[Exactness, tuple[str, ...]] | None:
+    """How a rewrite agrees on all samples of all types on which the left side runs.
+
+    ``None`` where it does not.
+    """
     grades: list[Exactness] = []
     ran = []
     for name in _TYPES:
         dtype = np.dtype(name)
-        for special, feeds in [(False, setting.random(dtype, seed=11)), *((True, each) for each in setting.special(dtype))]:
+        for special, feeds in [
+            (False, setting.random(dtype, seed=11)),
+            *((True, each) for each in setting.special(dtype)),
+        ]:
             values = [kernels.value(side, feeds, dtype) for side in (left, right)]
             if values[0] is None:
                 continue
             grade = None if values[1] is None else compared(values[0], values[1])
-            if grade is None and (not special or dtype.kind in "iu" or values[1] is None or values[0].shape != values[1].shape):
+            if grade is None and (
+                not special
+                or dtype.kind in "iu"
+                or values[1] is None
+                or values[0].shape != values[1].shape
+            ):
                 return None
             grades.append(grade or "finite")
             ran.append(name)
@@ -241,7 +294,9 @@ def compared(a: Array, b: Array) -> Exactness | None:
 
 
 def searched(forms: Iterable[Mapping[str, Any]], most: int) -> list[Rule]:
-    """Rewrites of the forms that ``xopt mine`` writes as JSON, of 2 to this many nodes, in order of the forms."""
+    """Rewrites of the forms that ``xopt mine`` writes as JSON, of 2 to this many nodes, in order of
+    the forms.
+    """
     kernels = Kernels()
     lefts: dict[Term, Mapping[str, Any]] = {}
     for form in forms:
@@ -263,7 +318,14 @@ def searched(forms: Iterable[Mapping[str, Any]], most: int) -> list[Rule]:
             right = _right_side(kernels, table, left, feeds, setting.dtype)
             verdict = None if right is None else judged(kernels, setting, left, right)
             if right is not None and verdict is not None:
-                found[left] = Rule(left, right, *verdict, setting.kinds, lefts[left]["exclusive"], lefts[left]["models"])
+                found[left] = Rule(
+                    left,
+                    right,
+                    *verdict,
+                    setting.kinds,
+                    lefts[left]["exclusive"],
+                    lefts[left]["models"],
+                )
     return [found[left] for left in lefts if left in found]
 
 
@@ -276,10 +338,20 @@ def _settings(left: Term) -> Iterator[Setting]:
 
 
 def _right_side(
-    kernels: Kernels, table: Mapping[bytes, Term], left: Term, feeds: Mapping[str, Array], dtype: np.dtype[Any]
+    kernels: Kernels,
+    table: Mapping[bytes, Term],
+    left: Term,
+    feeds: Mapping[str, Array],
+    dtype: np.dtype[Any],
 ) -> Term | None:
-    """The expression that computes the same with fewer nodes; ``None`` when a part of the left side has a shorter form."""
-    smaller = {term: shortest(table, kernels.value(term, feeds, dtype), len(term.nodes())) for term in left.nodes()}
+    """The expression that computes the same with fewer nodes.
+
+    ``None`` when a part of the left side has a shorter form.
+    """
+    smaller = {
+        term: shortest(table, kernels.value(term, feeds, dtype), len(term.nodes()))
+        for term in left.nodes()
+    }
     right = smaller.pop(left)
     return None if any(smaller.values()) else right
 
@@ -290,9 +362,16 @@ def _kinds(names: Sequence[str]) -> Iterator[frozenset[str]]:
         yield frozenset(name for name, each in zip(names, chosen, strict=True) if each)
 
 
-def model_of(term: Term, types: Mapping[str, int], shape: Sequence[int | str] | None = None) -> onnx.ModelProto:
-    """A model that computes an expression; its numbers have the type of the first operand that is not Boolean."""
-    number = next((each for each in types.values() if each != onnx.TensorProto.BOOL), onnx.TensorProto.FLOAT)
+def model_of(
+    term: Term, types: Mapping[str, int], shape: Sequence[int | str] | None = None
+) -> onnx.ModelProto:
+    """A model that computes an expression.
+
+    Its numbers have the type of the first operand that is not Boolean.
+    """
+    number = next(
+        (each for each in types.values() if each != onnx.TensorProto.BOOL), onnx.TensorProto.FLOAT
+    )
     g = Graph(OPSET)
     names: dict[Term, str] = {}
     for each in ordered(term):
@@ -310,7 +389,9 @@ def model_of(term: Term, types: Mapping[str, int], shape: Sequence[int | str] | 
 
 def side_of(rule: Rule, term: Term, shape: Sequence[int | str]) -> onnx.ModelProto:
     """A model of one side of a rewrite."""
-    number = onnx.helper.np_dtype_to_tensor_dtype(np.dtype("float32" if "float32" in rule.dtypes else rule.dtypes[0]))
+    number = onnx.helper.np_dtype_to_tensor_dtype(
+        np.dtype("float32" if "float32" in rule.dtypes else rule.dtypes[0])
+    )
     names = [each.name for each in ordered(rule.left) if each.is_operand]
     types = {name: onnx.TensorProto.BOOL if name in rule.kinds else number for name in names}
     return onnx.shape_inference.infer_shapes(model_of(term, types, shape), strict_mode=True)
@@ -320,4 +401,6 @@ def is_known(rule: Rule) -> bool:
     """Whether the default patterns make the left side as small as the right side."""
     shape = ("n", *(_SQUARE if "MatMul" in str(rule.left) else _SHAPE)[1:])
     optimized = xoptim.optimize(side_of(rule, rule.left, shape))
-    return sum(node.op_type != "Constant" for node in optimized.graph.node) <= len(rule.right.nodes())
+    return sum(node.op_type != "Constant" for node in optimized.graph.node) <= len(
+        rule.right.nodes()
+    )

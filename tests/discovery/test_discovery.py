@@ -6,13 +6,21 @@ from tests.discovery.search import Rule, is_known, searched, side_of
 
 
 def found(*forms: str) -> dict[str, Rule]:
-    given = [{"form": form, "nodes": form.count("("), "exclusive": 1, "models": 1} for form in forms]
+    given = [
+        {"form": form, "nodes": form.count("("), "exclusive": 1, "models": 1} for form in forms
+    ]
     return {str(rule.left): rule for rule in searched(given, 3)}
 
 
 @pytest.mark.slow
 def test_cheaper_expressions_that_compute_the_same() -> None:
-    rules = found("Sub(a, Neg(b))", "Where(IsNaN(a), 0, a)", "Exp(Log(a))", "t1 = Neg(a); Mul(t1, t1)", "Relu(a); Neg(a)")
+    rules = found(
+        "Sub(a, Neg(b))",
+        "Where(IsNaN(a), 0, a)",
+        "Exp(Log(a))",
+        "t1 = Neg(a); Mul(t1, t1)",
+        "Relu(a); Neg(a)",
+    )
     assert {left: str(rule.right) for left, rule in rules.items()} == {
         "Sub(a, Neg(b))": "Add(a, b)",
         "Where(IsNaN(a), 0, a)": "a",

@@ -1,4 +1,6 @@
-"""Raises an error at the n-th call of any of many functions, so that one can see what is left behind."""
+"""Raises an error at the n-th call of any of many functions, so that one can see what is left
+behind.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ class InjectedError(Exception):
 
 
 class Point(NamedTuple):
-    """Where a function is looked up: an attribute of a class or a module, or an entry of a table."""
+    """Where a function is looked up: an attribute of a class or a module, or an entry of a
+    table.
+    """
 
     owner: Any
     key: Any
@@ -53,8 +57,12 @@ class Point(NamedTuple):
 
 
 def methods(cls: type, *names: str) -> list[Point]:
-    """Methods that a class itself defines: those named, or all that are plain functions and not private."""
-    chosen = names or [n for n, f in vars(cls).items() if inspect.isfunction(f) and not n.startswith("_")]
+    """Methods that a class itself defines: those named, or all that are plain functions and not
+    private.
+    """
+    chosen = names or [
+        n for n, f in vars(cls).items() if inspect.isfunction(f) and not n.startswith("_")
+    ]
     return [Point(cls, name) for name in chosen]
 
 
@@ -64,11 +72,29 @@ def places(name: str, *modules: Any) -> list[Point]:
 
 
 def _of_patterns() -> list[Point]:
-    classes = {c for p in select(PATTERNS) for c in type(p).__mro__ if c.__module__.startswith("xoptim.patterns.")}
-    traced = ("match_pattern", "apply_pattern")  # called once in the life of a process, not in the loop
-    mine = [p for c in sorted(classes, key=lambda c: c.__qualname__) for p in methods(c) if p.key not in traced]
-    shared = [*methods(EasyPatternOptimization, "match", "replacement"), *methods(PatternOptimization, "none")]
-    views = [*methods(GraphQueries), *methods(GraphBuilderPatternOptimization), *methods(PatternRewriter)]
+    classes = {
+        c
+        for p in select(PATTERNS)
+        for c in type(p).__mro__
+        if c.__module__.startswith("xoptim.patterns.")
+    }
+    # called once in the life of a process, not in the loop
+    traced = ("match_pattern", "apply_pattern")
+    mine = [
+        p
+        for c in sorted(classes, key=lambda c: c.__qualname__)
+        for p in methods(c)
+        if p.key not in traced
+    ]
+    shared = [
+        *methods(EasyPatternOptimization, "match", "replacement"),
+        *methods(PatternOptimization, "none"),
+    ]
+    views = [
+        *methods(GraphQueries),
+        *methods(GraphBuilderPatternOptimization),
+        *methods(PatternRewriter),
+    ]
     return [*mine, *shared, *views]
 
 
@@ -86,7 +112,16 @@ GROUPS: dict[str, Callable[[], list[Point]]] = {
         *places("refresh", edit, fold),
     ],
     "verbs": lambda: [
-        *methods(Graph, "insert", "remove", "rename", "rename_output", "add_initializer", "remove_initializer", "sweep"),
+        *methods(
+            Graph,
+            "insert",
+            "remove",
+            "rename",
+            "rename_output",
+            "add_initializer",
+            "remove_initializer",
+            "sweep",
+        ),
         *methods(FactTable, "move", "learn_constness"),
         *methods(References, "set_inputs"),
         *places("load_bodies", edit),
@@ -99,7 +134,11 @@ GROUPS: dict[str, Callable[[], list[Point]]] = {
         *methods(Tensor, "key", "sample", "to_raw"),
         *methods(edit.Edit, "commit"),
     ],
-    "exporting": lambda: [*places("export_graph", export), *places("export_nodes", export), *methods(Node, "to_proto")],
+    "exporting": lambda: [
+        *places("export_graph", export),
+        *places("export_nodes", export),
+        *methods(Node, "to_proto"),
+    ],
 }
 
 
@@ -108,7 +147,10 @@ class _Stream:
 
     def __init__(self, stream: Any, wire: Tripwire) -> None:
         self._stream = stream
-        self.write, self.flush = wire.around(stream.write, "write"), wire.around(stream.flush, "flush")
+        self.write, self.flush = (
+            wire.around(stream.write, "write"),
+            wire.around(stream.flush, "flush"),
+        )
         self.truncate, self.fileno = wire.around(stream.truncate, "truncate"), stream.fileno
 
     def __enter__(self) -> _Stream:
@@ -132,7 +174,9 @@ class Tripwire:
         within: whether a pattern was being matched or applied then.
     """
 
-    def __init__(self, at: int = 0, error: BaseException | None = None, *, late: bool = False) -> None:
+    def __init__(
+        self, at: int = 0, error: BaseException | None = None, *, late: bool = False
+    ) -> None:
         self.at = at
         self.error = error
         self.late = late
@@ -177,13 +221,22 @@ class Tripwire:
     @contextmanager
     def across(self, points: Iterable[Point]) -> Iterator[Tripwire]:
         """Count the calls of these functions within the block."""
-        watched = [(point, self._noting(point.get())) for point in methods(applier.Applier, "match", "_replace")]
+        watched = [
+            (point, self._noting(point.get()))
+            for point in methods(applier.Applier, "match", "_replace")
+        ]
         yield from self._put([*watched, *((p, self.around(p.get(), str(p.key))) for p in points)])
 
     @contextmanager
     def in_writing(self) -> Iterator[Tripwire]:
         """Count what happens while a model is written."""
-        names = (("chmod", os), ("fsync", os), ("replace", os), ("_write_raw", data_file), ("data_path", save))
+        names = (
+            ("chmod", os),
+            ("fsync", os),
+            ("replace", os),
+            ("_write_raw", data_file),
+            ("data_path", save),
+        )
         points = [Point(owner, name) for name, owner in names]
         if not self.late:  # a file whose name is not known cannot be removed
             points.append(Point(tempfile, "mkstemp"))
@@ -214,8 +267,10 @@ def chosen(calls: int, most: int, seed: str) -> list[int]:
 
 MODEL = """
 agraph (float[n,8] x, bool c) => (float[n,8] y, float[8,n] z, int64[2] s, float[n,8] v)
-<float[8,8] w = {WEIGHTS}, float[8] b = {1,2,3,4,5,6,7,8}, float[8] b2 = {1,2,3,4,5,6,7,8}, float half = {0.5},
- float[1] one = {1.0}, float root = {1.4142135}, int64[2] whole = {-1, 8}, int64[2] rest = {0, 8}, float zero = {0.0},
+<float[8,8] w = {WEIGHTS}, float[8] b = {1,2,3,4,5,6,7,8}, float[8] b2 = {1,2,3,4,5,6,7,8},
+float half = {0.5},
+ float[1] one = {1.0}, float root = {1.4142135}, int64[2] whole = {-1, 8}, int64[2] rest = {0, 8},
+ float zero = {0.0},
  int64[1] first = {0}, int64[1] last = {1}>
 {
     t1 = Transpose <perm = [1, 0]> (x)
@@ -274,7 +329,9 @@ agraph (float[n,8] x, bool c) => (float[n,8] y, float[8,n] z, int64[2] s, float[
 
 
 def model() -> onnx.ModelProto:
-    """A model in which there is something to do for folding, merging, and patterns of many kinds, within a branch too."""
+    """A model in which there is something to do for folding, merging, and patterns of many kinds,
+    within a branch too.
+    """
     weights = ",".join(f"{((7 * i) % 11 - 5) / 10}" for i in range(64))
     header = '<ir_version: 10, opset_import: ["" : 20]>'
     return onnx.parser.parse_model(header + MODEL.replace("{WEIGHTS}", "{" + weights + "}"))

@@ -63,7 +63,9 @@ def renaming(old: str, new: str, **fields: Any) -> type[PatternOptimization]:
         anchors = (old,)
         seen: list[str] = []
 
-        def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        def match(
+            self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]
+        ) -> MatchResult | None:
             self.seen.append(node.output[0])
             return MatchResult(self, [node], self.apply)
 
@@ -73,10 +75,18 @@ def renaming(old: str, new: str, **fields: Any) -> type[PatternOptimization]:
     return type(f"{old}To{new}Pattern", (Renaming,), {"seen": [], **fields})
 
 
-def tuned(text: str | onnx.ModelProto, patterns: Any, opset: int = 18, **options: Any) -> onnx.ModelProto:
+def tuned(
+    text: str | onnx.ModelProto, patterns: Any, opset: int = 18, **options: Any
+) -> onnx.ModelProto:
     """The model after these patterns, without folding and merging unless asked for."""
     model = parse(text, opset) if isinstance(text, str) else text
-    chosen = {"constant_folding": False, "merge": False, "strict": True, "tag_nodes": False, **options}
+    chosen = {
+        "constant_folding": False,
+        "merge": False,
+        "strict": True,
+        "tag_nodes": False,
+        **options,
+    }
     return optimize(model, patterns=patterns, **chosen)
 
 
@@ -94,11 +104,20 @@ def events(text: str | onnx.ModelProto, patterns: Any, **options: Any) -> list[E
     return heard
 
 
-def builder(text: str, patterns: Any, debug: DebugSettings | None = None, **options: Any) -> GraphBuilder:
+def builder(
+    text: str, patterns: Any, debug: DebugSettings | None = None, **options: Any
+) -> GraphBuilder:
     """A builder that is ready to optimize."""
-    chosen: Mapping[str, Any] = {"constant_folding": False, "merge": False, "tag_nodes": False, **options}
+    chosen: Mapping[str, Any] = {
+        "constant_folding": False,
+        "merge": False,
+        "tag_nodes": False,
+        **options,
+    }
     chosen = chosen if debug is None else {**chosen, "debug": debug}
-    return GraphBuilder(parse(text), optimization_options=OptimizationOptions(patterns=patterns, **chosen))
+    return GraphBuilder(
+        parse(text), optimization_options=OptimizationOptions(patterns=patterns, **chosen)
+    )
 
 
 def chain(*operators: str, extra: str = "", sizes: Sequence[str] = ("N", "3")) -> str:

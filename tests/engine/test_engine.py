@@ -7,7 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.engine.rules import AbsNegNegPattern, AbsNegPattern, NegNegPattern, builder, chain, events, renaming, reported, tuned
+from tests.engine.rules import (
+    AbsNegNegPattern,
+    AbsNegPattern,
+    NegNegPattern,
+    builder,
+    chain,
+    events,
+    renaming,
+    reported,
+    tuned,
+)
 from tests.support import parse, same_results, types, verify
 from xoptim.api.optimizing import optimize
 from xoptim.engine.environment import DebugSettings
@@ -81,7 +91,9 @@ def test_strategies(strategy: str, expected: list[str]) -> None:
     class Eager(AbsNegNegPattern):
         priority = 0
 
-    after = tuned(chain("Neg", "Neg", "Abs"), [AbsNegPattern, Eager, NegNegPattern], strategy=strategy)
+    after = tuned(
+        chain("Neg", "Neg", "Abs"), [AbsNegPattern, Eager, NegNegPattern], strategy=strategy
+    )
     assert types(after) == expected
 
 
@@ -108,11 +120,15 @@ def test_an_operator_set_out_of_range() -> None:
 
 def test_most_rounds() -> None:
     text = chain(*["Neg"] * 16)
-    assert len(types(tuned(text, NegNegPattern))) == 1, "an output cannot be the input: an Identity is left"
+    assert len(types(tuned(text, NegNegPattern))) == 1, (
+        "an output cannot be the input: an Identity is left"
+    )
     assert len(types(tuned(text, NegNegPattern, max_iter=0))) == 16
     heard = events(text, NegNegPattern, max_iter=1)
     assert [e.kind for e in heard].count("round") == 1
-    gr = builder(chain("Neg", "Exp", "Neg"), [renaming("Neg", "Log"), renaming("Exp", "Abs", priority=2)])
+    gr = builder(
+        chain("Neg", "Exp", "Neg"), [renaming("Neg", "Log"), renaming("Exp", "Abs", priority=2)]
+    )
     rows = gr.optimize(max_iter=1)
     assert [n.op_type for n in gr.nodes] == ["Log", "Exp", "Log"]
     assert max(row["iteration"] for row in rows) == 1
@@ -127,7 +143,9 @@ def test_the_end_is_confirmed_by_a_last_look_at_all_nodes() -> None:
         anchors = ("Exp",)
         radius = 0
 
-        def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        def match(
+            self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]
+        ) -> MatchResult | None:
             far = any(other.op_type == "Sqrt" for other in g.iter_nodes())
             return MatchResult(self, [node], self.apply) if far else self.none(node)
 
@@ -161,7 +179,9 @@ def test_a_match_that_no_longer_holds_is_dropped() -> None:
 
         anchors = ("Exp",)
 
-        def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        def match(
+            self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]
+        ) -> MatchResult | None:
             after = g.next_node(node.output[0])
             if after is None or after.op_type != "Neg":
                 return self.none(node)
@@ -176,7 +196,8 @@ def test_a_match_that_no_longer_holds_is_dropped() -> None:
     both = [BeforeGreedyPattern, Greedy]
     heard = events(chain("Exp", "Neg"), both, strategy="largest")
     assert [(e.kind, e.pattern) for e in heard if e.kind != "round"][:4] == [
-        ("matched", "BeforeGreedy"), ("matched", "Greedy"), ("applied", "BeforeGreedy"), ("dropped", "Greedy"),
+        ("matched", "BeforeGreedy"), ("matched", "Greedy"), ("applied", "BeforeGreedy"),
+        ("dropped", "Greedy"),
     ]  # fmt: skip
     heard = events(chain("Exp", "Neg"), both)
     assert [(e.kind, e.pattern) for e in heard if e.kind != "round"] == [
@@ -189,7 +210,9 @@ def test_a_match_that_no_longer_holds_is_dropped() -> None:
 class Raising(PatternOptimization):
     anchors = ("Neg",)
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(
+        self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]
+    ) -> MatchResult | None:
         raise KeyError("out of luck")
 
 
@@ -220,7 +243,9 @@ def test_a_pattern_that_raises_is_skipped_with_one_warning(
 
 @pytest.mark.parametrize("pattern", [Raising, RaisingInApply])
 def test_in_strict_mode_a_pattern_that_raises_is_fatal(pattern: type[PatternOptimization]) -> None:
-    with pytest.raises(XoptimError, match=rf"pattern {pattern.name()} failed at 'Neg': \w+: ") as error:
+    with pytest.raises(
+        XoptimError, match=rf"pattern {pattern.name()} failed at 'Neg': \w+: "
+    ) as error:
         tuned(chain("Neg"), pattern)
     assert isinstance(error.value.__cause__, (KeyError, ZeroDivisionError))
 
@@ -242,7 +267,9 @@ def test_a_rewrite_that_would_break_the_graph_is_dropped() -> None:
     assert "would change its shape from [2, 3] to [4, 3]" in dropped.text
     after = tuned(text, Wrong, strict=False, remove_unused=False)
     assert after == parse(text)
-    with pytest.raises(XoptimError, match="pattern Wrong at 'Neg': result 't1' would change its shape"):
+    with pytest.raises(
+        XoptimError, match="pattern Wrong at 'Neg': result 't1' would change its shape"
+    ):
         tuned(text, Wrong)
 
 
@@ -264,7 +291,10 @@ def test_what_a_replacement_makes_and_nobody_reads_is_removed() -> None:
 
 
 def test_two_patterns_that_undo_each_other_are_named() -> None:
-    with pytest.raises(BudgetError, match=r"patterns (NegToExp and ExpToNeg|ExpToNeg and NegToExp) keep rewriting 't1'"):
+    with pytest.raises(
+        BudgetError,
+        match=r"patterns (NegToExp and ExpToNeg|ExpToNeg and NegToExp) keep rewriting 't1'",
+    ):
         tuned(chain("Neg"), [renaming("Neg", "Exp"), renaming("Exp", "Neg")])
 
 
@@ -285,7 +315,9 @@ class Growing(EasyPatternOptimization):
 
 @pytest.mark.slow
 def test_a_pattern_that_grows_without_end_is_stopped() -> None:
-    with pytest.raises(BudgetError, match=r"no end after \d+ rounds and \d+ nodes; try without Growing"):
+    with pytest.raises(
+        BudgetError, match=r"no end after \d+ rounds and \d+ nodes; try without Growing"
+    ):
         tuned(chain("Neg"), Growing)
 
 
@@ -295,7 +327,9 @@ def test_a_long_sum_that_is_absorbed_piece_by_piece_has_an_end() -> None:
 
         anchors = ("Concat",)
 
-        def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        def match(
+            self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]
+        ) -> MatchResult | None:
             for name in node.input:
                 before = g.node_before(name)
                 if before is not None and before.op_type == "Concat":
@@ -304,12 +338,15 @@ def test_a_long_sum_that_is_absorbed_piece_by_piece_has_an_end() -> None:
 
         def apply(self, g: PatternRewriter, *nodes: Node) -> list[Node]:
             before, node = nodes
-            inputs = [n for i in node.input for n in (before.input if i == before.output[0] else (i,))]
+            inputs = [
+                n for i in node.input for n in (before.input if i == before.output[0] else (i,))
+            ]
             return [g.make_node("Concat", inputs, node.output, axis=0)]
 
     parts = " ".join(f"c{i} = Concat <axis = 0> (x, x)" for i in range(100))
     text = (
-        f"agraph (float[1] x) => (float[200] y) {{ {parts} y = Concat <axis = 0> ({', '.join(f'c{i}' for i in range(100))}) }}"
+        f"agraph (float[1] x) => (float[200] y) {{ {parts} "
+        f"y = Concat <axis = 0> ({', '.join(f'c{i}' for i in range(100))}) }}"
     )
     after = tuned(text, Absorb)
     assert types(after) == ["Concat"]
@@ -322,7 +359,12 @@ def test_a_long_sum_that_is_absorbed_piece_by_piece_has_an_end() -> None:
 def test_one_rewrite_a_round() -> None:
     text = chain(*["Exp", "Neg", "Neg"] * 20, "Abs")
     heard: list[Any] = []
-    gr = builder(text, [NegNegPattern, renaming("Exp", "Log")], DebugSettings(step=True), on_event=heard.append)
+    gr = builder(
+        text,
+        [NegNegPattern, renaming("Exp", "Log")],
+        DebugSettings(step=True),
+        on_event=heard.append,
+    )
     gr.optimize()
     assert [n.op_type for n in gr.nodes] == ["Log"] * 20 + ["Abs"]
     applied = [e.text.split(", ")[1] for e in heard if e.kind == "round"]
@@ -338,7 +380,7 @@ def test_a_step_that_fails_does_not_end_the_run() -> None:
     assert [n.op_type for n in gr.nodes] == ["Neg", "Log"]
 
 
-# ------------------------------------------------------------------ names that must stay, marks, other graphs
+# -------------------------------------------------------- names that must stay, marks, other graphs
 
 
 def test_a_name_that_must_not_disappear() -> None:
@@ -349,7 +391,11 @@ def test_a_name_that_must_not_disappear() -> None:
             gr.optimize()
     gr = builder(text, NegNegPattern, DebugSettings(keep="t1"))
     gr.optimize()
-    gr = builder("agraph (float[n] x) => (float[n] y) { y = Neg(x) u = Exp(x) }", None, DebugSettings(keep="u"))
+    gr = builder(
+        "agraph (float[n] x) => (float[n] y) { y = Neg(x) u = Exp(x) }",
+        None,
+        DebugSettings(keep="u"),
+    )
     with pytest.raises(BudgetError, match="PATTERNNOREMOVE: step remove_unused removes result 'u'"):
         gr.optimize()
 
@@ -359,7 +405,10 @@ def test_new_nodes_carry_the_name_of_their_pattern() -> None:
     marks = [{p.key: p.value for p in node.metadata_props} for node in after.graph.node]
     assert marks == [{"xoptim.pattern": "NegToLog"}, {}]
     again = tuned(after, renaming("Exp", "Abs"), tag_nodes=True)
-    assert [p.value for node in again.graph.node for p in node.metadata_props] == ["NegToLog", "ExpToAbs"]
+    assert [p.value for node in again.graph.node for p in node.metadata_props] == [
+        "NegToLog",
+        "ExpToAbs",
+    ]
 
 
 def test_subgraphs_and_functions_are_optimized() -> None:
@@ -368,14 +417,24 @@ def test_subgraphs_and_functions_are_optimized() -> None:
           a = Neg(x) b = Neg(a) d = l.f(b)
           y = If (c) <then_branch = t () => (float[2] p) { e = Neg(d) f = Neg(e) p = Exp(f) },
                       else_branch = u () => (float[2] p) { e = Neg(x) f = Neg(e) p = Abs(f) }>
-        } <domain: "l", opset_import: ["" : 18]> f (u) => (v) { k = Neg(u) m = Neg(k) v = Abs(m) }""",
+        } <domain: "l", opset_import: ["" : 18]> f (u) => (v) { k = Neg(u) m = Neg(k) v = Abs(m)
+          }""",
         domains={"l": 1},
     )
-    gr = GraphBuilder(proto, optimization_options=OptimizationOptions(patterns=NegNegPattern, strict=True))
+    gr = GraphBuilder(
+        proto, optimization_options=OptimizationOptions(patterns=NegNegPattern, strict=True)
+    )
     gr.optimize()
     verify(gr.model)
-    assert [[n.op_type for n in g.nodes] for g in gr.model.graphs()] == [["Abs"], ["f", "If"], ["Exp"], ["Abs"]]
-    assert gr.report().applied == {"NegNeg": 3}, "a branch reads Neg(x) of the graph around it before patterns run"
+    assert [[n.op_type for n in g.nodes] for g in gr.model.graphs()] == [
+        ["Abs"],
+        ["f", "If"],
+        ["Exp"],
+        ["Abs"],
+    ]
+    assert gr.report().applied == {"NegNeg": 3}, (
+        "a branch reads Neg(x) of the graph around it before patterns run"
+    )
     for condition in (True, False):
         feeds = {"c": np.array(condition), "x": np.array([1, -2], np.float32)}
         same_results(proto, gr.to_onnx(optimize=False), feeds)
@@ -393,7 +452,9 @@ def test_the_matches_of_the_round_are_handed_over() -> None:
     class Counting(PatternOptimization):
         anchors = ("Neg",)
 
-        def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        def match(
+            self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]
+        ) -> MatchResult | None:
             handed.append(len(matched))
             return MatchResult(self, [node], self.apply)
 
@@ -405,7 +466,9 @@ def test_the_matches_of_the_round_are_handed_over() -> None:
 
 
 def test_counts() -> None:
-    report = reported(chain(*["Neg"] * 8, "Exp"), [NegNegPattern, renaming("Exp", "Log", exactness="rounding")])
+    report = reported(
+        chain(*["Neg"] * 8, "Exp"), [NegNegPattern, renaming("Exp", "Log", exactness="rounding")]
+    )
     assert report.applied == {"ExpToLog": 1, "NegNeg": 4}
     assert (report.nodes_before, report.nodes_after, report.exactness) == (9, 1, "rounding")
     assert reported(chain("Exp"), NegNegPattern).exactness == "exact"

@@ -1,4 +1,6 @@
-"""Strategies: the choice among overlapping matches, in a round and in a search without rewriting."""
+"""Strategies: the choice among overlapping matches, in a round and in a search without
+rewriting.
+"""
 
 from collections.abc import Sequence
 from itertools import permutations
@@ -17,14 +19,18 @@ from xoptim.match.pattern import STRATEGIES, disjoint, first_found, largest_firs
 
 
 def fused(*patterns: type[ChainPattern]) -> list[type[ChainPattern]]:
-    """Chains with rules that put an operator in their place: Sin for the first, Cos for the second, and so on."""
+    """Chains with rules that put an operator in their place: Sin for the first, Cos for the second,
+    and so on.
+    """
     registry = ChainRegistry("fuse")
     for pattern, name in zip(patterns, ("Sin", "Cos", "Tan", "Sinh"), strict=False):
         registry.register(pattern, becomes(name))
     return registry.patterns()
 
 
-def found(text: str, patterns: Any, strategy: str = "largest", **more: Any) -> list[tuple[str, list[str]]]:
+def found(
+    text: str, patterns: Any, strategy: str = "largest", **more: Any
+) -> list[tuple[str, list[str]]]:
     """Name and results of each match."""
     matches, _ = match_patterns(parse(text), patterns, strategy, **more)
     return [(m.pattern.name(), [n.output[0] for n in m.nodes if n is not None]) for m in matches]
@@ -50,7 +56,9 @@ def test_orders() -> None:
 
 def test_names() -> None:
     assert [strategy_named(name) for name in STRATEGIES] == [first_found, largest_first]
-    with pytest.raises(ValueError, match="unknown strategy 'biggest'; there are: priority, largest"):
+    with pytest.raises(
+        ValueError, match="unknown strategy 'biggest'; there are: priority, largest"
+    ):
         strategy_named("biggest")
     with pytest.raises(ValueError, match="unknown strategy 'biggest'"):
         tuned(chain("Neg", "Neg"), NegNegPattern, strategy="biggest")
@@ -61,17 +69,30 @@ def test_names() -> None:
 # -------------------------------------------------------------------- in a round
 
 OVERLAPPING = [
-    (chained("Neg", "Exp"), chained("Floor", "Abs", "Neg"), "Exp Neg Abs Floor", ["Exp", "Cos"], ["Sin", "Abs", "Floor"]),
+    (
+        chained("Neg", "Exp"),
+        chained("Floor", "Abs", "Neg"),
+        "Exp Neg Abs Floor",
+        ["Exp", "Cos"],
+        ["Sin", "Abs", "Floor"],
+    ),
     (chained("Neg", "Exp"), chained("Abs", "Neg", "Exp"), "Exp Neg Abs", ["Cos"], ["Sin", "Abs"]),
     (chained("Neg", "Exp"), chained("Abs", "Neg"), "Exp Neg Abs", ["Sin", "Abs"], ["Sin", "Abs"]),
     (chained("Neg"), chained("Neg", "Neg"), "Neg Neg Neg", ["Cos", "Sin"], ["Sin"] * 3),
 ]
-"""Two chains, a graph, what the larger one leaves, and what the first one leaves. In the order of their names."""
+"""Two chains, a graph, what the larger one leaves, and what the first one leaves.
+
+In the order of their names.
+"""
 
 
 @pytest.mark.parametrize(("first", "second", "operators", "largest", "priority"), OVERLAPPING)
 def test_largest_and_priority(
-    first: type[ChainPattern], second: type[ChainPattern], operators: str, largest: Sequence[str], priority: Sequence[str]
+    first: type[ChainPattern],
+    second: type[ChainPattern],
+    operators: str,
+    largest: Sequence[str],
+    priority: Sequence[str],
 ) -> None:
     fuse = ChainRegistry("fuse")
     fuse.register(type("APattern", (first,), {}), becomes("Sin"))
@@ -79,12 +100,19 @@ def test_largest_and_priority(
     text = chain(*operators.split())
     for strategy, expected in (("largest", largest), ("priority", priority)):
         assert types(tuned(text, fuse.patterns(), strategy=strategy)) == list(expected)
-        assert types(tuned(text, fuse.patterns()[::-1], strategy=strategy)) == list(expected), "names decide, not the list"
+        assert types(tuned(text, fuse.patterns()[::-1], strategy=strategy)) == list(expected), (
+            "names decide, not the list"
+        )
 
 
 def test_a_node_in_several_matches_is_in_exactly_one() -> None:
     text = chain("Exp", "Neg", "Abs", "Exp", "Neg", "Abs", "Floor", "Exp")
-    patterns = fused(chained("Neg", "Exp"), chained("Abs", "Neg"), chained("Floor", "Abs", "Neg"), chained("Abs", "Neg", "Exp"))
+    patterns = fused(
+        chained("Neg", "Exp"),
+        chained("Abs", "Neg"),
+        chained("Floor", "Abs", "Neg"),
+        chained("Abs", "Neg", "Exp"),
+    )
     for strategy in STRATEGIES:
         model = load(text)
         matches, roots = match_patterns(model, patterns, strategy)
@@ -93,9 +121,13 @@ def test_a_node_in_several_matches_is_in_exactly_one() -> None:
         assert list(roots.values()) == matches
         for root, match in roots.items():
             assert root is match.nodes[-1], "the last call of a chain"
-        heard = [e for e in events(text, patterns, strategy=strategy) if e.kind in ("applied", "round")]
+        heard = [
+            e for e in events(text, patterns, strategy=strategy) if e.kind in ("applied", "round")
+        ]
         first = heard[: next(i for i, e in enumerate(heard) if e.kind == "round")]
-        assert [e.pattern for e in first] == [m.pattern.name() for m in matches], "the first round takes the same ones"
+        assert [e.pattern for e in first] == [m.pattern.name() for m in matches], (
+            "the first round takes the same ones"
+        )
 
 
 def test_of_equal_matches_the_earlier_pattern_wins_then_the_earlier_node() -> None:
@@ -104,10 +136,16 @@ def test_of_equal_matches_the_earlier_pattern_wins_then_the_earlier_node() -> No
     for patterns in permutations([NegNegPattern, AbsNegPattern]):
         assert found(text, patterns) == expected
     late = type("AbsNegPattern", (AbsNegPattern,), {"priority": 1})
-    assert found(text, [late, NegNegPattern]) == [("NegNeg", ["t1", "t2"]), ("AbsNeg", ["t3", "t4"])]
+    assert found(text, [late, NegNegPattern]) == [
+        ("NegNeg", ["t1", "t2"]),
+        ("AbsNeg", ["t3", "t4"]),
+    ]
     last = type("NegNegPattern", (NegNegPattern,), {"phase": "specialize"})
     assert found(text, [late, last]) == expected
-    assert found(chain(*["Neg"] * 5), NegNegPattern) == [("NegNeg", ["t1", "t2"]), ("NegNeg", ["t3", "t4"])]
+    assert found(chain(*["Neg"] * 5), NegNegPattern) == [
+        ("NegNeg", ["t1", "t2"]),
+        ("NegNeg", ["t3", "t4"]),
+    ]
 
 
 # -------------------------------------------------------------------- asking
@@ -147,8 +185,15 @@ def test_selections_providers_and_operator_sets() -> None:
     with pytest.raises(UnknownPatternError):
         found(text, "NegNegNeg")
     cuda = renaming("Neg", "Exp", providers=("cuda",))
-    assert [len(found(text, cuda, provider=provider)) for provider in ("", "cuda", "cpu")] == [2, 2, 0]
-    assert [len(found(text, renaming("Neg", "Exp", **limits))) for limits in ({"min_opset": 19}, {"max_opset": 17})] == [0, 0]
+    assert [len(found(text, cuda, provider=provider)) for provider in ("", "cuda", "cpu")] == [
+        2,
+        2,
+        0,
+    ]
+    assert [
+        len(found(text, renaming("Neg", "Exp", **limits)))
+        for limits in ({"min_opset": 19}, {"max_opset": 17})
+    ] == [0, 0]
 
 
 def test_errors_of_patterns_are_not_hidden() -> None:

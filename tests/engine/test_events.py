@@ -25,7 +25,9 @@ def test_one_stream() -> None:
     kinds = [event.kind for event in heard]
     assert kinds[:4] == ["matched", "applied", "matched", "applied"]
     assert kinds.count("round") >= 2
-    applied = next(event for event in heard if event.kind == "applied" and event.pattern == "NegNeg")
+    applied = next(
+        event for event in heard if event.kind == "applied" and event.pattern == "NegNeg"
+    )
     assert [node.op_type for node in applied.removed] == ["Neg", "Neg"]
     assert [node.op_type for node in applied.added] == ["Identity"]
     assert applied.graph == "agraph"
@@ -62,10 +64,19 @@ def test_very_verbose_tells_refusals_with_file_and_line(capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize(
-    "debug", [DebugSettings(patterns=("NegNeg",)), DebugSettings(levels={"NegNeg": 10}), DebugSettings(verbose=10)]
+    "debug",
+    [
+        DebugSettings(patterns=("NegNeg",)),
+        DebugSettings(levels={"NegNeg": 10}),
+        DebugSettings(verbose=10),
+    ],
 )
-def test_verbosity_of_one_pattern_or_of_all(debug: DebugSettings, capsys: pytest.CaptureFixture[str]) -> None:
-    builder(chain("Neg", "Neg", "Exp", "Neg", "Abs"), [NegNegPattern, AbsNegPattern], debug).optimize()
+def test_verbosity_of_one_pattern_or_of_all(
+    debug: DebugSettings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    builder(
+        chain("Neg", "Neg", "Exp", "Neg", "Abs"), [NegNegPattern, AbsNegPattern], debug
+    ).optimize()
     output = capsys.readouterr().out
     for kind in ("refused", "matched", "applied"):
         assert f"{kind} NegNeg" in output or f"NegNeg {kind}" in output, kind
@@ -121,6 +132,9 @@ def test_text(details: dict[str, Any], text: str) -> None:
 
 def test_text_with_nodes() -> None:
     neg = node_of(load(chain("Neg")), "Neg")
-    assert str(Event("applied", "P", node=neg, added=[neg], removed=[neg, neg])) == "[xoptim] applied P at 'Neg' -2 +1 nodes"
+    assert (
+        str(Event("applied", "P", node=neg, added=[neg], removed=[neg, neg]))
+        == "[xoptim] applied P at 'Neg' -2 +1 nodes"
+    )
     neg.name = "n"
     assert str(Event("matched", "P", node=neg)) == "[xoptim] matched P at 'n'"

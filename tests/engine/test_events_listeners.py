@@ -12,9 +12,19 @@ from xoptim.engine.environment import DebugSettings
 from xoptim.engine.events import Application, EventStream, Statistics
 from xoptim.match.refusal import Refusal
 
-COLUMNS = {"pattern", "iteration", "time_in", "instances", "match_index", "added", "removed", "exit_point"}
+COLUMNS = {
+    "pattern",
+    "iteration",
+    "time_in",
+    "instances",
+    "match_index",
+    "added",
+    "removed",
+    "exit_point",
+}
 AGGREGATION = {
-    "time_in": "sum", "added": "sum", "removed": "sum", "iteration": "max", "match_index": "max", "instances": "sum",
+    "time_in": "sum", "added": "sum", "removed": "sum", "iteration": "max", "match_index": "max",
+    "instances": "sum",
 }  # fmt: skip
 
 
@@ -39,7 +49,9 @@ def test_rows() -> None:
 
 @pytest.mark.parametrize("patterns", [None, NegNegPattern])
 @pytest.mark.parametrize("operators", [("Exp",), ("Neg", "Neg", "Abs")])
-def test_aggregation_works_whatever_happened(patterns: type[NegNegPattern] | None, operators: tuple[str, ...]) -> None:
+def test_aggregation_works_whatever_happened(
+    patterns: type[NegNegPattern] | None, operators: tuple[str, ...]
+) -> None:
     df = pandas.DataFrame(builder(chain(*operators), patterns, constant_folding=True).optimize())
     for c in df.columns:
         if "time" not in c and "pattern" not in c and "exit_point" not in c:
@@ -50,7 +62,9 @@ def test_aggregation_works_whatever_happened(patterns: type[NegNegPattern] | Non
 
 
 def test_where_most_matches_were_refused() -> None:
-    gr = builder(chain("Exp", "Neg", "Exp", "Neg", "Neg", "Abs"), NegNegPattern, DebugSettings(verbose=10))
+    gr = builder(
+        chain("Exp", "Neg", "Exp", "Neg", "Neg", "Abs"), NegNegPattern, DebugSettings(verbose=10)
+    )
     rows = [row for row in gr.optimize() if row["pattern"] == "match_NegNeg" and row["exit_point"]]
     assert rows
     assert all("rules.py:" in row["exit_point"] for row in rows)
@@ -65,20 +79,38 @@ def test_listening_to_events() -> None:
     stream.iteration = 4
     stream.send("timed", "a step", seconds=0.5, count=3)
     stream.send("tried", "NegNeg", seconds=1e-9, tried=10)
-    for name, file in (("NegNeg", "a.py"), ("NegNeg", "b.py"), ("NegNeg", "b.py"), ("Other", "c.py")):
+    for name, file in (
+        ("NegNeg", "a.py"),
+        ("NegNeg", "b.py"),
+        ("NegNeg", "b.py"),
+        ("Other", "c.py"),
+    ):
         stream.send("refused", name, refusal=Refusal(name, None, "why", file, 1))
     stream.send("tried", "NegNeg", seconds=0.25, count=1, tried=10)
-    stream.send("applied", "NegNeg", seconds=0.125, count=1, added=(), removed=list(graph.nodes), application=application)
-    rows = [(r["pattern"], r["iteration"], r["time_in"], r["removed"], r["exit_point"]) for r in statistics.rows]
+    stream.send(
+        "applied",
+        "NegNeg",
+        seconds=0.125,
+        count=1,
+        added=(),
+        removed=list(graph.nodes),
+        application=application,
+    )
+    rows = [
+        (r["pattern"], r["iteration"], r["time_in"], r["removed"], r["exit_point"])
+        for r in statistics.rows
+    ]
     assert rows == [
-        ("a step", 4, 0.5, 3, ""), ("match_NegNeg", 4, 1e-9, 0, ""), ("match_NegNeg", 4, 0.25, 0, "b.py:1"),
-        ("apply_NegNeg", 4, 0.125, 1, ""),
+        ("a step", 4, 0.5, 3, ""), ("match_NegNeg", 4, 1e-9, 0, ""),
+        ("match_NegNeg", 4, 0.25, 0, "b.py:1"), ("apply_NegNeg", 4, 0.125, 1, ""),
     ]  # fmt: skip
 
 
 def test_which_rows_exist_does_not_depend_on_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     def rows() -> list[str]:
-        gr = builder(chain("Neg", "Neg", "Exp", "Neg", "Abs"), [NegNegPattern, renaming("Exp", "Log")])
+        gr = builder(
+            chain("Neg", "Neg", "Exp", "Neg", "Abs"), [NegNegPattern, renaming("Exp", "Log")]
+        )
         return [row["pattern"] for row in gr.optimize()]
 
     usual = rows()

@@ -1,11 +1,13 @@
 """Errors injected at every call: the promises hold nevertheless.
 
 1. The model given to `optimize` never changes.
-2. An exception in a pattern, a kernel or a formula of inference costs that pattern or node only: the result computes the same.
+2. An exception in a pattern, a kernel or a formula of inference costs that pattern or node only:
+   the result computes the same.
 3. Ctrl-C and lack of memory are never swallowed.
-4. Whatever is raised while a pattern is matched or applied, the graph of a `GraphBuilder` is as consistent as before. (After
-   Ctrl-C elsewhere a builder is to be thrown away.)
-5. Files are whole: what was there before, or the new model with its weights; and nothing else is left behind.
+4. Whatever is raised while a pattern is matched or applied, the graph of a `GraphBuilder` is as
+   consistent as before. (After Ctrl-C elsewhere a builder is to be thrown away.)
+5. Files are whole: what was there before, or the new model with its weights; and nothing else is
+   left behind.
 """
 
 import errno
@@ -43,13 +45,17 @@ ORIGINAL = model()
 @cache
 def results(model_bytes: bytes) -> list[np.ndarray]:
     """All outputs on all feeds."""
-    return [array for feeds in FEEDS for array in run(onnx.ModelProto.FromString(model_bytes), feeds)]
+    return [
+        array for feeds in FEEDS for array in run(onnx.ModelProto.FromString(model_bytes), feeds)
+    ]
 
 
 def assert_equal(proto: onnx.ModelProto) -> None:
     """The model computes what the original one does."""
     onnx.checker.check_model(proto, full_check=True)
-    for expected, found in zip(results(ORIGINAL.SerializeToString()), results(proto.SerializeToString()), strict=True):
+    for expected, found in zip(
+        results(ORIGINAL.SerializeToString()), results(proto.SerializeToString()), strict=True
+    ):
         np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
 
 
@@ -62,12 +68,18 @@ def calls(group: str) -> int:
     return wire.calls
 
 
-def optimize_with(wire: Tripwire, group: str) -> tuple[GraphBuilder | None, onnx.ModelProto | None, BaseException | None]:
-    """The builder as it was left, the result if there is one, and what was raised if anything was."""
+def optimize_with(
+    wire: Tripwire, group: str
+) -> tuple[GraphBuilder | None, onnx.ModelProto | None, BaseException | None]:
+    """The builder as it was left, the result if there is one, and what was raised if anything
+    was.
+    """
     builder = None
     try:
         with wire.across(GROUPS[group]()):
-            builder = GraphBuilder(ORIGINAL, optimization_options=OptimizationOptions(patterns=PATTERNS))
+            builder = GraphBuilder(
+                ORIGINAL, optimization_options=OptimizationOptions(patterns=PATTERNS)
+            )
             builder.optimize()
             return builder, builder.to_onnx(optimize=False), None
     except BaseException as error:
@@ -116,7 +128,7 @@ def test_optimizing_is_possible_afterwards() -> None:
         assert len(again.graph.node) == len(expected.graph.node)
 
 
-# -------------------------------------------------------------------- replacements that fail half-way
+# ------------------------------------------------------------------ replacements that fail half-way
 
 
 def test_a_replacement_whose_subgraph_is_wrong_is_undone() -> None:
@@ -143,7 +155,9 @@ def _twice(name: str) -> onnx.GraphProto:
 
 
 def test_nodes_of_a_branch_come_back() -> None:
-    """Those that read each other, and one with a subgraph that captures what another one of them computes."""
+    """Those that read each other, and one with a subgraph that captures what another one of them
+    computes.
+    """
     text = """agraph (float[n] x, bool c) => (float[n] y) {
         y = If (c) <
             then_branch = outer () => (float[n] o) {
@@ -162,7 +176,11 @@ def test_nodes_of_a_branch_come_back() -> None:
     body = next(iter(wrapped.graph.nodes)).bodies["then_branch"]
     right = onnx.parser.parse_graph("inner () => (float[n] p) { p = Abs(a) }")
     with pytest.raises(RewriteError, match="reads 'a'"):
-        replace(body, list(body.nodes), [Node("If", ["c"], ["o"], {"then_branch": right, "else_branch": right})])
+        replace(
+            body,
+            list(body.nodes),
+            [Node("If", ["c"], ["o"], {"then_branch": right, "else_branch": right})],
+        )
     new = Node("If", ["c"], ["o"], {"then_branch": _twice("p"), "else_branch": _twice("p")})
     fixed = [Node("Sign", ["x"], ["a"]), new]
     with pytest.raises(ModelError, match="'p' is produced twice"):
@@ -194,7 +212,9 @@ def value_in(path: Path) -> float:
 @pytest.mark.parametrize("kind", ["full disk", "interrupt", "memory"])
 @pytest.mark.parametrize("present", [False, True], ids=["new", "present"])
 def test_writing(tmp_path: Path, kind: str, late: bool, present: bool) -> None:
-    """At every single step of writing a model and its weights, over what is there or where there is nothing yet."""
+    """At every single step of writing a model and its weights, over what is there or where there is
+    nothing yet.
+    """
     folder = tmp_path / "folder"
     path = folder / "model.onnx"
     raised: list[bool] = []
@@ -214,7 +234,9 @@ def test_writing(tmp_path: Path, kind: str, late: bool, present: bool) -> None:
         if present or files:
             data = "model.onnx.1.data" if present and value_in(path) == 2.0 else "model.onnx.data"
             assert files == {"model.onnx", data}, f"{wire.where}, call {number}"
-            assert value_in(path) in ((1.0, 2.0) if raised[-1] and present else (2.0,)), f"{wire.where}, call {number}"
+            assert value_in(path) in ((1.0, 2.0) if raised[-1] and present else (2.0,)), (
+                f"{wire.where}, call {number}"
+            )
     assert len(raised) > 10
 
 
@@ -229,4 +251,6 @@ def written_with(wire: Tripwire, path: Path) -> BaseException | None:
 
 
 def _error(kind: str) -> BaseException:
-    return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) if kind == "full disk" else ERRORS[kind]()
+    return (
+        OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) if kind == "full disk" else ERRORS[kind]()
+    )

@@ -1,4 +1,6 @@
-"""Passes over whole models: where they run, how often, what is said about them, and what happens when they fail."""
+"""Passes over whole models: where they run, how often, what is said about them, and what happens
+when they fail.
+"""
 
 import re
 from collections.abc import Callable, Iterable
@@ -7,9 +9,26 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.engine.rules import AbsNegPattern, NegNegPattern, builder, chain, events, renaming, reported, tuned
+from tests.engine.rules import (
+    AbsNegPattern,
+    NegNegPattern,
+    builder,
+    chain,
+    events,
+    renaming,
+    reported,
+    tuned,
+)
 from tests.support import load, parse, same_results, types, verify
-from xoptim import GraphBuilder, ModelPass, Node, OptimizationOptions, PatternOptimization, XoptimError, optimize
+from xoptim import (
+    GraphBuilder,
+    ModelPass,
+    Node,
+    OptimizationOptions,
+    PatternOptimization,
+    XoptimError,
+    optimize,
+)
 from xoptim.api.whole_model import GlobalRewriter, global_rewriter
 from xoptim.engine.environment import DebugSettings
 from xoptim.engine.events import Application
@@ -52,12 +71,19 @@ def test_a_function_becomes_a_class() -> None:
 
     assert issubclass(nothing_at_all, GlobalRewriter)
     assert (nothing_at_all.__name__, nothing_at_all.__module__) == ("NothingAtAllPattern", __name__)
-    assert (nothing_at_all.phase, nothing_at_all.exactness, nothing_at_all.tags) == ("target", "exact", ("mine",))
+    assert (nothing_at_all.phase, nothing_at_all.exactness, nothing_at_all.tags) == (
+        "target",
+        "exact",
+        ("mine",),
+    )
     assert nothing_at_all.arrow() == "x → x"
     for metadata, message in (
         ({"colour": "red"}, "a pass has no 'colour'; it has before, "),
         ({"anchors": ("Neg",)}, "a pass has no 'anchors'"),
-        ({"phase": "never"}, "phase is one of canonicalize, specialize, target, final, lower, not 'never'"),
+        (
+            {"phase": "never"},
+            "phase is one of canonicalize, specialize, target, final, lower, not 'never'",
+        ),
         ({"before": "Other"}, "before is a tuple"),
     ):
         with pytest.raises(TypeError, match=message):
@@ -65,7 +91,13 @@ def test_a_function_becomes_a_class() -> None:
 
 
 def test_what_it_returns() -> None:
-    for answer, changes, expected in ((3, False, 3), (None, False, 0), (None, True, 1), (True, True, 1), (False, False, 0)):
+    for answer, changes, expected in (
+        (3, False, 3),
+        (None, False, 0),
+        (None, True, 1),
+        (True, True, 1),
+        (False, False, 0),
+    ):
 
         def change(gr: GraphBuilder, answer: Any = answer, changes: bool = changes) -> Any:
             if changes:
@@ -85,7 +117,10 @@ def test_it_is_a_pass() -> None:
     rewriter = swap("Neg", "Exp")()
     assert isinstance(rewriter, ModelPass)
     assert not isinstance(rewriter, PatternOptimization)
-    assert (rewriter.run(model), types_of(node for node in model.graph.nodes if node.op_type == "Exp")) == (2, ["Exp"] * 2)
+    assert (
+        rewriter.run(model),
+        types_of(node for node in model.graph.nodes if node.op_type == "Exp"),
+    ) == (2, ["Exp"] * 2)
     model.graph.sweep()
     assert rewriter.run(model) == 0
 
@@ -103,7 +138,9 @@ def test_a_pass_on_the_model_itself() -> None:
 
     report = reported(chain("Neg", "Abs", "Neg"), SwapLastPattern)
     assert report.applied == {"SwapLast": 2}
-    with pytest.raises(XoptimError, match="pattern Nothing failed: NotImplementedError: NothingPattern has no run"):
+    with pytest.raises(
+        XoptimError, match="pattern Nothing failed: NotImplementedError: NothingPattern has no run"
+    ):
         tuned(chain("Neg"), type("NothingPattern", (ModelPass,), {}))
 
 
@@ -133,11 +170,19 @@ def test_each_at_its_place() -> None:
 
         return type(f"Marker{name.title()}Pattern", (Marker,), {"phase": name})
 
-    rewriters = [counting(log, f"{number} {name}", phase=name) for number in (2, 1) for name in reversed(PHASES)]
+    rewriters = [
+        counting(log, f"{number} {name}", phase=name)
+        for number in (2, 1)
+        for name in reversed(PHASES)
+    ]
     tuned(chain("Abs"), [*rewriters, *map(phase, PHASES)])
     # Once a pattern is active, it is offered what changes, and nothing does.
-    assert list(dict.fromkeys(log)) == [word for name in PHASES for word in (f"1 {name}", f"2 {name}", name)]
-    assert [log.count(f"1 {name}") for name in PHASES] == [1] * len(PHASES), "again only when something changed"
+    assert list(dict.fromkeys(log)) == [
+        word for name in PHASES for word in (f"1 {name}", f"2 {name}", name)
+    ]
+    assert [log.count(f"1 {name}") for name in PHASES] == [1] * len(PHASES), (
+        "again only when something changed"
+    )
 
 
 def test_one_before_another() -> None:
@@ -149,7 +194,9 @@ def test_one_before_another() -> None:
     tuned(chain("Abs"), [counting(log, word, **given) for word, given in fields.items()])
     assert log == ["D", "C", "B", "A", "E"], "not before what is in an earlier phase"
     log.clear()
-    tuned(chain("Abs"), [counting(log, "A", before=("LogB",)), counting(log, "B", before=("LogA",))])
+    tuned(
+        chain("Abs"), [counting(log, "A", before=("LogB",)), counting(log, "B", before=("LogA",))]
+    )
     assert sorted(log) == ["A", "B"], "a contradiction ends"
 
 
@@ -157,7 +204,9 @@ def test_a_pattern_before_another() -> None:
     for before, expected in (((), "Floor"), (("NegToFloor",), "Sin")):
         patterns = [renaming("Neg", "Floor"), renaming("Neg", "Sin", before=before)]
         assert types(tuned(chain("Neg"), patterns)) == [expected]
-        assert types(tuned(chain("Neg"), [patterns[0], type("SinLater", (patterns[1],), {"priority": 1})])) == [expected]
+        assert types(
+            tuned(chain("Neg"), [patterns[0], type("SinLater", (patterns[1],), {"priority": 1})])
+        ) == [expected]
 
 
 def test_without_a_phase_between_them() -> None:
@@ -183,14 +232,23 @@ def test_they_and_the_patterns_help_each_other() -> None:
     after = tuned(text, [unpack, NegNegPattern])
     assert types(after) == ["Abs", "Floor"]
     assert reported(text, [unpack, NegNegPattern]).applied == {"ExpExp": 2, "NegNeg": 1}
-    assert types(tuned(text, [unpack, NegNegPattern], max_iter=1)) == ["Abs", "Exp", "Neg", "Neg", "Exp", "Floor"]
+    assert types(tuned(text, [unpack, NegNegPattern], max_iter=1)) == [
+        "Abs",
+        "Exp",
+        "Neg",
+        "Neg",
+        "Exp",
+        "Floor",
+    ]
 
 
 def test_what_it_makes_is_offered_to_patterns_and_folded_and_merged() -> None:
     def change(gr: GraphBuilder) -> int:
         found = [node for node in gr.nodes if node.op_type == "Floor"]
         for node in found:
-            three = gr.op.Add(gr.make_initializer("one", np.float32(1)), gr.make_initializer("two", np.float32(2)))
+            three = gr.op.Add(
+                gr.make_initializer("one", np.float32(1)), gr.make_initializer("two", np.float32(2))
+            )
             gr.replace(node.output[0], gr.op.Mul(gr.op.Abs(gr.op.Neg(node.input[0])), three))
         return len(found)
 
@@ -199,7 +257,11 @@ def test_what_it_makes_is_offered_to_patterns_and_folded_and_merged() -> None:
     after = optimize(parse(text), patterns=[made, AbsNegPattern], merge=True)
     assert types(after) == ["Abs", "Mul", "Sub"]
     assert len(after.graph.initializer) == 1
-    same_results(parse("agraph (float[2] x) => (float[2] y) { y = Sub(x, x) }"), after, {"x": np.array([1, -2], np.float32)})
+    same_results(
+        parse("agraph (float[2] x) => (float[2] y) { y = Sub(x, x) }"),
+        after,
+        {"x": np.array([1, -2], np.float32)},
+    )
 
 
 def test_it_ends() -> None:
@@ -235,7 +297,13 @@ def test_it_works_on_subgraphs_if_it_likes() -> None:
     tuned(text, global_rewriter(name="Look")(look))
     assert seen == [["If", "Neg", "Neg", "Exp", "Neg"]]
     tuned(text, [global_rewriter(name="Look")(look), NegNegPattern])
-    assert seen[1] == ["If", "Neg", "Neg", "Exp", "Neg"], "passes come before the patterns of their phase"
+    assert seen[1] == [
+        "If",
+        "Neg",
+        "Neg",
+        "Exp",
+        "Neg",
+    ], "passes come before the patterns of their phase"
     assert seen[2] == ["If", "Exp", "Neg"], "and again after them"
 
 
@@ -243,7 +311,8 @@ def test_operator_sets_and_providers() -> None:
     log: list[str] = []
     rewriters = [
         counting(log, "New", min_opset=19), counting(log, "Old", max_opset=17),
-        counting(log, "Now", min_opset=18, max_opset=18), counting(log, "Cuda", providers=("cuda",)),
+        counting(log, "Now", min_opset=18, max_opset=18),
+        counting(log, "Cuda", providers=("cuda",)),
     ]  # fmt: skip
     tuned(chain("Neg"), rewriters)
     assert log == ["Now"]
@@ -274,11 +343,22 @@ def test_report_and_statistics() -> None:
 
 
 def test_events_and_tags() -> None:
-    found = [event for event in events(chain("Neg", "Abs"), swap("Neg", "Exp")) if event.pattern == "NegToExp"]
+    found = [
+        event
+        for event in events(chain("Neg", "Abs"), swap("Neg", "Exp"))
+        if event.pattern == "NegToExp"
+    ]
     (applied,) = found
-    assert (applied.kind, applied.text, types_of(applied.added)) == ("applied", "1 rewrites", ["Exp"])
+    assert (applied.kind, applied.text, types_of(applied.added)) == (
+        "applied",
+        "1 rewrites",
+        ["Exp"],
+    )
     after = tuned(chain("Neg", "Abs"), swap("Neg", "Exp"), tag_nodes=True)
-    assert [[p.value for p in node.metadata_props] for node in after.graph.node] == [["NegToExp"], []]
+    assert [[p.value for p in node.metadata_props] for node in after.graph.node] == [
+        ["NegToExp"],
+        [],
+    ]
 
 
 def test_the_log(caplog: pytest.LogCaptureFixture) -> None:
@@ -320,15 +400,22 @@ def test_one_that_raises_is_skipped(caplog: pytest.LogCaptureFixture) -> None:
     gr = builder(chain("Neg", "Abs", "Neg", "Neg"), [failing(ValueError("what")), NegNegPattern])
     heard: list[Any] = []
     gr.optimization_options = OptimizationOptions(
-        patterns=[failing(ValueError("what")), NegNegPattern], constant_folding=False, on_event=heard.append
+        patterns=[failing(ValueError("what")), NegNegPattern],
+        constant_folding=False,
+        on_event=heard.append,
     )
     gr.optimize()
     verify(gr.model)
     (record,) = caplog.records
     assert re.fullmatch(
-        r"pattern Failing failed: ValueError: what \(.*test_global.py:\d+\); it is skipped from now on", record.getMessage()
+        r"pattern Failing failed: ValueError: what \(.*test_global.py:\d+\); it is skipped from"
+        r" now on",
+        record.getMessage(),
     )
-    assert [node.op_type for node in gr.nodes] == ["Exp", "Abs"], "what it had done by then was right"
+    assert [node.op_type for node in gr.nodes] == [
+        "Exp",
+        "Abs",
+    ], "what it had done by then was right"
     assert [event.kind for event in heard if event.pattern == "Failing"] == ["failed", "applied"]
 
 
@@ -343,7 +430,10 @@ def test_a_refused_replacement_that_is_not_caught() -> None:
         gr.replace("t1", "t2")
 
     text = chain("Neg", "Abs")
-    assert tuned(text, global_rewriter(name="Wrong")(change), strict=False).graph.node == parse(text).graph.node
+    assert (
+        tuned(text, global_rewriter(name="Wrong")(change), strict=False).graph.node
+        == parse(text).graph.node
+    )
     with pytest.raises(XoptimError, match="'t2' depends on 't1'"):
         tuned(text, global_rewriter(name="Wrong")(change))
 
@@ -355,8 +445,14 @@ def test_budgets_are_not_swallowed() -> None:
 
 def test_a_result_that_must_stay() -> None:
     remove = global_rewriter(name="Remove")(lambda gr: gr.graph.remove(gr.nodes[-1]))
-    gr = builder("agraph (float[2] x) => (float[2] y) { y = Neg(x) u = Abs(x) }", remove, DebugSettings(keep="u"))
-    gr.optimization_options = OptimizationOptions(patterns=remove, remove_unused=False, debug=DebugSettings(keep="u"))
+    gr = builder(
+        "agraph (float[2] x) => (float[2] y) { y = Neg(x) u = Abs(x) }",
+        remove,
+        DebugSettings(keep="u"),
+    )
+    gr.optimization_options = OptimizationOptions(
+        patterns=remove, remove_unused=False, debug=DebugSettings(keep="u")
+    )
     with pytest.raises(BudgetError, match="PATTERNNOREMOVE: pattern Remove removes result 'u'"):
         gr.optimize()
 
@@ -365,7 +461,10 @@ def test_without_a_builder() -> None:
     """A model is enough to optimize it, whatever rewrites are selected."""
     model = load(chain("Neg", "Neg", "Neg"))
     Optimizer(
-        model, OptimizationOptions(patterns=[swap("Neg", "Exp", phase="target"), TopologicalNavigator(NegNegPattern)])
+        model,
+        OptimizationOptions(
+            patterns=[swap("Neg", "Exp", phase="target"), TopologicalNavigator(NegNegPattern)]
+        ),
     ).run()
     assert types_of(model.graph.nodes) == ["Exp"]
     assert model.listeners == []

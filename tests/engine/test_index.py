@@ -5,7 +5,13 @@ from tests.engine.rules import AbsNegPattern, NegNegPattern, renaming
 from tests.support import load, parse, types
 from xoptim import optimize
 from xoptim.engine.index import PatternIndex
-from xoptim.match import EasyPatternOptimization, PatternBuilder, PatternOptimization, Scalar, Symbol
+from xoptim.match import (
+    EasyPatternOptimization,
+    PatternBuilder,
+    PatternOptimization,
+    Scalar,
+    Symbol,
+)
 
 TEXT = """agraph (float[N] x) => (float[N] y) <float k = {2}> {
   a = Neg(x) b = Neg(a) c = Abs(b) d = Abs(x) e = Mul(c, d) f = Mul(e, k) g = test.Neg(f)
@@ -26,7 +32,9 @@ def offered(*patterns: PatternOptimization, distance: int = 0) -> dict[str, list
     graph = load(TEXT, domains={"test": 1}).graph
     index = PatternIndex(patterns)
     found = index.candidates(graph, dict.fromkeys(graph.nodes, distance))
-    return {index.patterns[n].name(): [node.output[0] for node in nodes] for n, nodes in found.items()}
+    return {
+        index.patterns[n].name(): [node.output[0] for node in nodes] for n, nodes in found.items()
+    }
 
 
 def test_by_anchor_and_producer() -> None:
@@ -39,9 +47,14 @@ def test_by_constant_operand() -> None:
     assert offered(ScaledPattern()) == {"Scaled": ["f", "y"]}, "h is computed from constants"
 
 
-@pytest.mark.parametrize(("value", "nodes"), [(2.0, ["f", "y"]), (1.0, ["y"]), (0.044715, ["f", "y"])])
+@pytest.mark.parametrize(
+    ("value", "nodes"), [(2.0, ["f", "y"]), (1.0, ["y"]), (0.044715, ["f", "y"])]
+)
 def test_by_literal(value: float, nodes: list[str]) -> None:
-    """The value of h is not stored, so that it may be any literal; one that may be rounded is compared by the matcher."""
+    """The value of h is not stored, so that it may be any literal.
+
+    One that may be rounded is compared by the matcher.
+    """
 
     class TimesPattern(EasyPatternOptimization):
         def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
@@ -51,21 +64,48 @@ def test_by_literal(value: float, nodes: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "stored", ["float k = {1}", "float[1,1] k = {1}", "float16 k = {15360}", "bfloat16 k = {16256}", "int8 k = {1}"]
+    "stored",
+    [
+        "float k = {1}",
+        "float[1,1] k = {1}",
+        "float16 k = {15360}",
+        "bfloat16 k = {16256}",
+        "int8 k = {1}",
+    ],
 )
 def test_a_literal_in_every_type(stored: str) -> None:
     """Numbers of 16 bits are written as their bits: both are 1."""
     element = stored.split()[0].split("[")[0]
-    result = optimize(parse(f"agraph ({element}[n,2] x) => ({element}[n,2] y) <{stored}> {{ t = Mul(x, k) y = Neg(t) }}"))
+    result = optimize(
+        parse(
+            f"agraph ({element}[n,2] x) => ({element}[n,2] y) <{stored}> {{ t = Mul(x, k) "
+            "y = Neg(t) }"
+        )
+    )
     assert types(result) == ["Neg"]
 
 
 def test_patterns_without_anchor_see_every_node() -> None:
-    assert offered(AnywherePattern())["Anywhere"] == ["a", "b", "c", "d", "e", "f", "g", "j", "h", "y"]
+    assert offered(AnywherePattern())["Anywhere"] == [
+        "a",
+        "b",
+        "c",
+        "d",
+        "e",
+        "f",
+        "g",
+        "j",
+        "h",
+        "y",
+    ]
 
 
 def test_patterns_come_in_their_order() -> None:
-    assert list(offered(AnywherePattern(), AbsNegPattern(), NegNegPattern())) == ["Anywhere", "AbsNeg", "NegNeg"]
+    assert list(offered(AnywherePattern(), AbsNegPattern(), NegNegPattern())) == [
+        "Anywhere",
+        "AbsNeg",
+        "NegNeg",
+    ]
 
 
 def test_patterns_to_be_explained_are_tried_at_all_their_anchors() -> None:

@@ -61,7 +61,9 @@ def test_no_pattern_writes_a_newer_operator() -> None:
     spelled.graph.CopyFrom(lowered.graph)
     assert types(optimize(spelled)) == ["Gelu"]
     assert types(optimize(spelled, opset=17)) == types(lowered)
-    used = {each.name() for each in Optimizer(load(GELU, 20), OptimizationOptions(opset=17)).rewrites}
+    used = {
+        each.name() for each in Optimizer(load(GELU, 20), OptimizationOptions(opset=17)).rewrites
+    }
     assert "GeluErf" not in used
 
 
@@ -75,7 +77,9 @@ def test_only_standard_operators_are_written() -> None:
 
 def test_a_pattern_that_is_dropped() -> None:
     """The function of ONNX takes its place, which divides by a root."""
-    after = optimize(parse(GELU, 20), patterns=None, opset=17, drop=("LowerGelu", "LowerToDefinition"))
+    after = optimize(
+        parse(GELU, 20), patterns=None, opset=17, drop=("LowerGelu", "LowerToDefinition")
+    )
     assert "Erf" in types(after)
     assert types(after) != types(optimize(parse(GELU, 20), patterns=None, opset=17))
 
@@ -111,7 +115,9 @@ def test_the_given_model_stays_as_it_was() -> None:
     optimize(proto, opset=17)
     unknown = parse("agraph (float[n] x) => (int32[n] y) { y = BitCast <to = 6> (x) }", 26)
     given = unknown.SerializeToString(deterministic=True)
-    with pytest.raises(ModelError, match="the set does not have it, and ONNX defines BitCast by no function"):
+    with pytest.raises(
+        ModelError, match="the set does not have it, and ONNX defines BitCast by no function"
+    ):
         optimize(unknown, opset=17)
     assert proto.SerializeToString(deterministic=True) == before
     assert unknown.SerializeToString(deterministic=True) == given
@@ -138,7 +144,10 @@ def test_the_model_that_is_shipped(target: int) -> None:
     again = optimize(after, opset=23)
     assert [each.opset_import[0].version for each in (newer, after, again)] == [23, target, 23]
     random = np.random.default_rng(0)
-    feeds = {"input_ids": random.integers(0, 50, (2, 9)), "attention_mask": np.ones((2, 9), np.int64)}
+    feeds = {
+        "input_ids": random.integers(0, 50, (2, 9)),
+        "attention_mask": np.ones((2, 9), np.int64),
+    }
     for other in (after, again):
         same_results(newer, other, feeds)
 

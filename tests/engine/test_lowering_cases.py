@@ -42,7 +42,9 @@ def lowered(model: onnx.ModelProto, target: int) -> onnx.ModelProto | str:
 
 
 def differences(case: Case, before: onnx.ModelProto, after: onnx.ModelProto) -> str:
-    """The difference between a lowered model and both the original and the suite, if there is any."""
+    """The difference between a lowered model and both the original and the suite, if there is
+    any.
+    """
     names = {value.name for value in before.graph.input}
     feeds = {name: value for name, value in case.feeds(0).items() if name in names}
     expected: list[Sequence[Any]] = [case.data[0][1]]
@@ -110,5 +112,9 @@ def test_each_case_is_equal_or_refused(part: int, target: int) -> None:
 def test_some_cases_are_not_refused() -> None:
     known = {case.name.removeprefix("test_"): case for case in newer_cases(17)}
     models = {name: with_constants(known[name], spare=1) or known[name].model for name in _ALWAYS}
-    refused = {name: after for name, model in models.items() if isinstance(after := lowered(model, 17), str)}
+    refused = {
+        name: after
+        for name, model in models.items()
+        if isinstance(after := lowered(model, 17), str)
+    }
     assert refused == {}

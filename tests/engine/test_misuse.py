@@ -1,4 +1,7 @@
-"""Patterns that are wrong: each is skipped with its one warning, or its rewrite is refused; the model stays right."""
+"""Patterns that are wrong: each is skipped with its one warning, or its rewrite is refused.
+
+The model stays right.
+"""
 
 import logging
 from collections.abc import Callable
@@ -9,7 +12,14 @@ import onnx
 import pytest
 
 from tests.support import parse, same_results, text_of, types, verify
-from xoptim import EasyPatternOptimization, GraphBuilder, OptimizationOptions, PatternOptimization, XoptimError, optimize
+from xoptim import (
+    EasyPatternOptimization,
+    GraphBuilder,
+    OptimizationOptions,
+    PatternOptimization,
+    XoptimError,
+    optimize,
+)
 from xoptim.match import GraphView, MatchResult, Node, PatternBuilder, PatternRewriter, Symbol
 
 CHAIN = "agraph (float[a,b] x) => (float[a,b] y) { t = Neg(x) y = Abs(t) }"
@@ -64,7 +74,9 @@ MATCHES: dict[str, Any] = {
     "a list": [1],
     "a string": "no",
     "the class": MatchResult,
-    "names in place of nodes": lambda pattern, node: MatchResult(pattern, [node.name], pattern.apply),
+    "names in place of nodes": lambda pattern, node: MatchResult(
+        pattern, [node.name], pattern.apply
+    ),
 }
 
 
@@ -112,14 +124,23 @@ def sets_an_attribute(g: PatternRewriter, node: Node) -> list[Node]:
 
 
 APPLIES: dict[str, tuple[str, Apply]] = {
-    "other operands for a node of the graph": ("modified .*, which is in the graph", changes_operands),
+    "other operands for a node of the graph": (
+        "modified .*, which is in the graph",
+        changes_operands,
+    ),
     "other operands, and an error": ("ValueError: no", changes_operands_and_fails),
     "an attribute of a node of the graph": ("TypeError: 'mappingproxy'", sets_an_attribute),
     "another type under the old name": ("its type from float to int64", hides_the_type),
     "another type, and an error": ("ValueError: no", hides_the_type_and_fails),
-    "its own result as an operand": ("reads 't', which nothing defines before it", reads_its_own_result),
+    "its own result as an operand": (
+        "reads 't', which nothing defines before it",
+        reads_its_own_result,
+    ),
     "axes in another order": ("", lambda g, node: [g.make_node("Transpose", ["x"], node.output)]),
-    "an operator that does not exist": ("Rellu does not exist", lambda g, node: [g.make_node("Rellu", ["x"], node.output)]),
+    "an operator that does not exist": (
+        "Rellu does not exist",
+        lambda g, node: [g.make_node("Rellu", ["x"], node.output)],
+    ),
     "an operator of a later operator set": (
         "RMSNormalization does not exist in version 18",
         lambda g, node: [g.make_node("RMSNormalization", ["x", "x"], node.output)],
@@ -128,9 +149,18 @@ APPLIES: dict[str, tuple[str, Apply]] = {
         "com.microsoft::Rellu does not exist",
         lambda g, node: [g.make_node("Rellu", ["x"], node.output, domain="com.microsoft")],
     ),
-    "too many operands": ("Exp does not take 2 operands", lambda g, node: [g.make_node("Exp", ["x", "x"], node.output)]),
-    "too many results": ("Exp does not give 2 results", lambda g, node: [g.make_node("Exp", ["x"], [*node.output, "more"])]),
-    "an unknown attribute": ("Exp has no attribute 'axes'", lambda g, node: [g.make_node("Exp", ["x"], node.output, axes=1)]),
+    "too many operands": (
+        "Exp does not take 2 operands",
+        lambda g, node: [g.make_node("Exp", ["x", "x"], node.output)],
+    ),
+    "too many results": (
+        "Exp does not give 2 results",
+        lambda g, node: [g.make_node("Exp", ["x"], [*node.output, "more"])],
+    ),
+    "an unknown attribute": (
+        "Exp has no attribute 'axes'",
+        lambda g, node: [g.make_node("Exp", ["x"], node.output, axes=1)],
+    ),
     "an attribute of another type": (
         "'axis' of Softmax is of type int, not 1.0",
         lambda g, node: [g.make_node("Softmax", ["x"], node.output, axis=1.0)],
@@ -139,7 +169,10 @@ APPLIES: dict[str, tuple[str, Apply]] = {
         "'alpha' of acme::Elu has a value",
         lambda g, node: [g.make_node("Elu", ["x"], node.output, domain="acme", alpha=object())],
     ),
-    "a missing attribute": ("'to' of Cast is missing", lambda g, node: [g.make_node("Cast", ["x"], node.output)]),
+    "a missing attribute": (
+        "'to' of Cast is missing",
+        lambda g, node: [g.make_node("Cast", ["x"], node.output)],
+    ),
     "nothing": ("apply returns a list of nodes, not None", lambda g, node: None),
     "names": ("apply returns a list of nodes", lambda g, node: ["x"]),
 }
@@ -149,7 +182,9 @@ APPLIES: dict[str, tuple[str, Apply]] = {
 def test_a_replacement_that_is_wrong_leaves_everything_as_it_was(case: str) -> None:
     reason, apply = APPLIES[case]
     pattern = applying(apply)
-    builder = GraphBuilder(parse(CHAIN), optimization_options=OptimizationOptions(patterns=[pattern]))
+    builder = GraphBuilder(
+        parse(CHAIN), optimization_options=OptimizationOptions(patterns=[pattern])
+    )
     before = text_of(builder.model)
     facts = {name: repr(info) for name, info in builder.graph.all_known()}
     builder.optimize()
@@ -167,11 +202,15 @@ def test_names_of_a_replacement_that_was_refused_are_free_again() -> None:
         return [g.make_node("Rellu", ["x"], node.output)]
 
     tried = optimize(parse(CHAIN), patterns=[applying(refused), "MulMul"])
-    assert tried.SerializeToString() == optimize(parse(CHAIN), patterns=["MulMul"]).SerializeToString()
+    assert (
+        tried.SerializeToString() == optimize(parse(CHAIN), patterns=["MulMul"]).SerializeToString()
+    )
 
 
 def outer_name(g: PatternRewriter, node: Node) -> list[Node]:
-    """Not harmless in a subgraph: ``t`` is computed around it, and an inner name must not hide an outer one."""
+    """Not harmless in a subgraph: ``t`` is computed around it, and an inner name must not hide an
+    outer one.
+    """
     if node.output[0] != "p":
         return [node]
     return [g.make_node("Abs", ["x"], ["t"]), g.make_node("Relu", ["t"], node.output)]

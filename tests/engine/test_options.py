@@ -40,9 +40,18 @@ def test_patterns() -> None:
 
 
 def test_providers() -> None:
-    cuda, both = renaming("Exp", "Log", providers=("cuda",)), renaming("Abs", "Log", providers=("cpu", "cuda"))
-    for provider, expected in (("cpu", ["AbsToLog"]), ("cuda", ["AbsToLog", "ExpToLog"]), ("other", [])):
-        assert [p.name() for p in options(patterns=[cuda, both], provider=provider).selected()] == expected
+    cuda, both = (
+        renaming("Exp", "Log", providers=("cuda",)),
+        renaming("Abs", "Log", providers=("cpu", "cuda")),
+    )
+    for provider, expected in (
+        ("cpu", ["AbsToLog"]),
+        ("cuda", ["AbsToLog", "ExpToLog"]),
+        ("other", []),
+    ):
+        assert [
+            p.name() for p in options(patterns=[cuda, both], provider=provider).selected()
+        ] == expected
 
 
 @pytest.mark.parametrize(
@@ -51,12 +60,17 @@ def test_providers() -> None:
         ("webgpu", "cpu", ["NegToLog"]),
         ("cuda", "cpu", ["AbsToLog", "NegToLog"]),
         ("cpu", "cpu", ["AbsToLog", "NegToLog", "SinToLog"]),
-        ("qnn", "cuda", ["ExpToLog", "NegToLog"]),  # the precision takes the kernels of another provider for a model
+        # the precision takes the kernels of another provider for a model
+        ("qnn", "cuda", ["ExpToLog", "NegToLog"]),
     ],
 )
-def test_what_was_measured_on_the_processor_is_not_for_other_targets(target: str, provider: str, expected: list[str]) -> None:
+def test_what_was_measured_on_the_processor_is_not_for_other_targets(
+    target: str, provider: str, expected: list[str]
+) -> None:
     measured = {"Sin": ("cpu",), "Abs": ("cpu", "cuda"), "Exp": ("cuda",), "Neg": ()}
-    patterns = [renaming(operator, "Log", providers=providers) for operator, providers in measured.items()]
+    patterns = [
+        renaming(operator, "Log", providers=providers) for operator, providers in measured.items()
+    ]
     chosen = options(patterns=patterns, target=target, provider=provider).selected()
     assert sorted(each.name() for each in chosen) == expected
 
@@ -74,4 +88,7 @@ def test_what_was_measured_on_the_processor_is_not_for_other_targets(target: str
     ],
 )
 def test_verbosity(verbose: int, debug: dict[str, Any], expected: int) -> None:
-    assert options(verbose=verbose, debug=DebugSettings(**debug)).verbosity(NegNegPattern()) == expected
+    assert (
+        options(verbose=verbose, debug=DebugSettings(**debug)).verbosity(NegNegPattern())
+        == expected
+    )

@@ -24,7 +24,8 @@ NESTED = """agraph (bool c, float[2] x) => (float[2] y) <float[2] w = {1, 2}> {
   y = If (c) <
     then_branch = t () => (float[2] p) {
       d = Exp(a) e = Exp(b) f = Sub(d, e)
-      p = If (c) <then_branch = tt () => (float[2] q) { m = Mul(k, k) g = Neg(f) h = Neg(g) q = Add(h, m) },
+      p = If (c) <then_branch = tt () => (float[2] q)
+        { m = Mul(k, k) g = Neg(f) h = Neg(g) q = Add(h, m) },
                   else_branch = te () => (float[2] q) { g = Exp(b) q = Sub(f, g) }>
     },
     else_branch = u () => (float[2] p) { g = Neg(a) h = Neg(g) p = Abs(h) }
@@ -48,7 +49,8 @@ def test_what_changes_in_one_graph_helps_the_others() -> None:
 
 def test_folding_and_patterns_take_turns() -> None:
     text = """agraph (float[2] x) => (float[2] y) <float[2] w = {1, 2}> {
-      a = Exp(w) b = Neg(a) c = Neg(b) d = Add(x, c) e = Add(x, c) f = Neg(d) g = Neg(f) y = Add(e, g)
+      a = Exp(w) b = Neg(a) c = Neg(b) d = Add(x, c) e = Add(x, c) f = Neg(d) g = Neg(f)
+        y = Add(e, g)
     }"""
     after = optimize(parse(text), patterns=NegNegPattern)
     assert types(after) == ["Add", "Add"]
@@ -63,17 +65,29 @@ def test_merging_makes_new_matches() -> None:
     assert types(after) == ["Exp", "Add"]
 
 
-@pytest.mark.parametrize("switch", ["constant_folding", "merge", "remove_unused", "remove_identity"])
+@pytest.mark.parametrize(
+    "switch", ["constant_folding", "merge", "remove_unused", "remove_identity"]
+)
 def test_switches(switch: str) -> None:
     text = """agraph (float[2] x) => (float[2] y) <float[2] w = {1, 2}> {
       a = Add(w, w) b = Neg(x) c = Neg(x) d = Add(b, c) e = Identity(d) y = Add(e, a) u = Exp(y)
     }"""
-    kept = {"constant_folding": "a = Add", "merge": "c = Neg", "remove_unused": "u = Exp", "remove_identity": "e = Identity"}
+    kept = {
+        "constant_folding": "a = Add",
+        "merge": "c = Neg",
+        "remove_unused": "u = Exp",
+        "remove_identity": "e = Identity",
+    }
     for option, node in kept.items():
-        after = optimize(parse(text), replace(OptimizationOptions(patterns=None), **{switch: False}))  # type: ignore[arg-type]
+        after = optimize(
+            parse(text),
+            replace(OptimizationOptions(patterns=None), **{switch: False}),  # type: ignore[arg-type]
+        )
         found = {f"{n.output[0]} = {n.op_type}" for n in after.graph.node}
         assert (node in found) == (option == switch), node
-    same_results(parse(text), optimize(parse(text), patterns=None), {"x": np.array([1, -2], np.float32)})
+    same_results(
+        parse(text), optimize(parse(text), patterns=None), {"x": np.array([1, -2], np.float32)}
+    )
 
 
 def test_the_model_is_no_longer_listened_to_afterwards() -> None:
@@ -83,7 +97,9 @@ def test_the_model_is_no_longer_listened_to_afterwards() -> None:
     assert model.listeners == []
     assert optimizer.state.counts == {"NegNeg": 1}
     verify(model)
-    broken = Optimizer(model, OptimizationOptions(patterns=renaming("Abs", "Abs"), debug=DebugSettings()))
+    broken = Optimizer(
+        model, OptimizationOptions(patterns=renaming("Abs", "Abs"), debug=DebugSettings())
+    )
     with pytest.raises(Exception, match="keeps rewriting"):
         broken.run()
     assert model.listeners == []
@@ -91,9 +107,10 @@ def test_the_model_is_no_longer_listened_to_afterwards() -> None:
 
 def test_old_versions_of_the_format() -> None:
     proto = parse(
-        "agraph (bool c, float[2] x) => (float[2] y) { k = Constant <value = float[2] {1, 2}> () a = Add(x, k) "
-        "y = If (c) <then_branch = t () => (float[2] q) { m = Constant <value = float[2] {3, 4}> () q = Add(a, m) },"
-        " else_branch = e () => (float[2] q) { q = Abs(a) }> }",
+        "agraph (bool c, float[2] x) => (float[2] y) { k = Constant <value = float[2] {1, 2}> () "
+        "a = Add(x, k) y = If (c) <then_branch = t () "
+        "=> (float[2] q) { m = Constant <value = float[2] {3, 4}> () "
+        "q = Add(a, m) }, else_branch = e () => (float[2] q) { q = Abs(a) }> }",
         opset=8,
         ir_version=3,
     )
@@ -104,7 +121,9 @@ def test_old_versions_of_the_format() -> None:
 
 
 def test_damaged_weights_are_noticed_although_nothing_needs_their_numbers() -> None:
-    proto = parse("agraph (float[1000] x) => (float[1000] y) { a = Neg(x) b = Neg(a) y = Add(b, w) }")
+    proto = parse(
+        "agraph (float[1000] x) => (float[1000] y) { a = Neg(x) b = Neg(a) y = Add(b, w) }"
+    )
     weight = numpy_helper.from_array(np.ones(1000, np.float32), "w")
     weight.raw_data = b"12"
     proto.graph.initializer.append(weight)
@@ -125,12 +144,17 @@ def test_the_same_bytes_whatever_the_hash_seed() -> None:
     results = []
     for seed in ("0", "1"):
         environment = {**os.environ, "PYTHONHASHSEED": seed}
-        done = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, check=True
+        )
         results.append(done.stdout)
     assert results[0] == results[1] == optimize(demo_mlp_model()).SerializeToString()
 
 
-OLD = "agraph (float[2,3] x) => (float[a,b,c] y) { t = Clip <min = 0.0> (x) y = Unsqueeze <axes = [1]> (t) }"
+OLD = (
+    "agraph (float[2,3] x) => (float[a,b,c] y) { t = Clip <min = 0.0> (x) "
+    "y = Unsqueeze <axes = [1]> (t) }"
+)
 
 
 @pytest.mark.parametrize("opset", [13, "newest"])
@@ -154,11 +178,16 @@ def test_the_original_is_compared_with_the_raised_result() -> None:
 
 
 def test_an_optimization_is_a_list_of_passes() -> None:
-    options = OptimizationOptions(patterns=None, opset=18, outline=True, drop_unused_inputs=True, debug=DebugSettings())
+    options = OptimizationOptions(
+        patterns=None, opset=18, outline=True, drop_unused_inputs=True, debug=DebugSettings()
+    )
     notes = ["write_guards", "note_growth", "note_assumptions"]
     names = [each.name() for each in Optimizer(load(chain("Neg")), options).passes]
     settled = ["", "remove_initializers", "write_expanded"]
     always = ["remove_guards", *settled, *notes]
     others = ["note_products", "outline", "drop_unused_inputs"]
     assert names == ["remove_guards", "raise_operator_set", *settled, *others, *notes]
-    assert [each.name() for each in Optimizer(load(chain("Neg")), OptimizationOptions(patterns=None)).passes] == always
+    assert [
+        each.name()
+        for each in Optimizer(load(chain("Neg")), OptimizationOptions(patterns=None)).passes
+    ] == always

@@ -8,7 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.engine.rules import AbsNegNegPattern, AbsNegPattern, NegNegPattern, builder, chain, events, renaming, reported, tuned
+from tests.engine.rules import (
+    AbsNegNegPattern,
+    AbsNegPattern,
+    NegNegPattern,
+    builder,
+    chain,
+    events,
+    renaming,
+    reported,
+    tuned,
+)
 from tests.support import parse, same_results, types, verify
 from xoptim import GraphBuilder, Node, UnknownPatternError
 from xoptim.api.whole_model import global_rewriter
@@ -46,7 +56,10 @@ def operators(gr: GraphBuilder) -> list[str]:
 
 def test_orders() -> None:
     log: list[str] = []
-    text = "agraph (float[2] x) => (float[2] y) { a = Neg(x) b = Abs(a) c = Exp(a) d = Floor(b) y = Add(c, d) }"
+    text = (
+        "agraph (float[2] x) => (float[2] y) { a = Neg(x) b = Abs(a) c = Exp(a) d = Floor(b) "
+        "y = Add(c, d) }"
+    )
     walk(TopologicalNavigator(visiting(log)), text)
     assert log == ["a", "b", "c", "d"]
     log.clear()
@@ -65,7 +78,9 @@ def test_the_first_pattern_that_matches() -> None:
 
 
 def test_rewrites_happen_at_once() -> None:
-    """A rewrite at one node decides the match at the next one: from the front, pairs are taken in order."""
+    """A rewrite at one node decides the match at the next one: from the front, pairs are taken in
+    order.
+    """
     text = chain("Neg", "Neg", "Neg", "Neg", "Neg")
     for navigator in (TopologicalNavigator(NegNegPattern), ReverseNavigator(NegNegPattern)):
         gr, count = walk(navigator, text)
@@ -75,13 +90,17 @@ def test_rewrites_happen_at_once() -> None:
 @BOTH
 def test_subgraphs_and_functions_come_too(navigator: Any) -> None:
     text = """agraph (bool c, float[2] x) => (float[2] y) { n = Neg(x) y = If (c)
-      <then_branch = t () => (float[2] p) { u = Abs(x) p = l.f(u) }, else_branch = e () => (float[2] q) { q = Exp(n) }> }
+      <then_branch = t () => (float[2] p) { u = Abs(x) p = l.f(u) },
+        else_branch = e () => (float[2] q) { q = Exp(n) }> }
       <domain: "l", opset_import: ["" : 18]> f (v) => (w) { w = Floor(v) }"""
     log: list[str] = []
     gr = GraphBuilder(parse(text, domains={"l": 1}))
     assert navigator(visiting(log)).run(gr.model) == 0
     assert log == ["q", "u", "n", "w"], "inner graphs come first"
-    assert navigator(OpSub("Abs", "Ceil"), OpSub("Floor", "Neg"), OpSub("Neg", "Exp")).run(gr.model) == 3
+    assert (
+        navigator(OpSub("Abs", "Ceil"), OpSub("Floor", "Neg"), OpSub("Neg", "Exp")).run(gr.model)
+        == 3
+    )
     verify(gr.model)
     assert sorted(gr.count_types()) == ["Ceil", "Exp", "If", "Neg", "l::f"]
 
@@ -99,12 +118,17 @@ def test_what_is_made_in_the_place_of_a_node_is_left_to_the_next_walk() -> None:
 def test_new_nodes_further_on_are_visited() -> None:
     """Found at the Neg, made in the place of the Exp, with the Floor in between."""
     log: list[str] = []
-    text = "agraph (float[2] x) => (float[2] y) { a = Neg(x) b = Floor(x) c = Exp(a) d = Sin(c) y = Add(b, d) }"
+    text = (
+        "agraph (float[2] x) => (float[2] y) { a = Neg(x) b = Floor(x) c = Exp(a) d = Sin(c) "
+        "y = Add(b, d) }"
+    )
 
     class NegExpPattern(PatternSub(("Exp", ("Neg", "x")), ("Cos", ("Tan", "x")))):  # type: ignore[misc]
         anchors = ("Neg",)
 
-    gr, count = walk(TopologicalNavigator(NegExpPattern, visiting(log, "Floor", "Cos", "Tan", "Sin")), text)
+    gr, count = walk(
+        TopologicalNavigator(NegExpPattern, visiting(log, "Floor", "Cos", "Tan", "Sin")), text
+    )
     assert (operators(gr), count) == (["Floor", "Tan", "Cos", "Sin", "Add"], 1)
     assert len(log) == 4
     assert (log[0], log[2:]) == ("b", ["c", "d"])
@@ -112,7 +136,10 @@ def test_new_nodes_further_on_are_visited() -> None:
 
 def test_new_nodes_behind_are_not_visited_again() -> None:
     log: list[str] = []
-    gr, _ = walk(ReverseNavigator(AbsNegPattern, visiting(log, "Abs", "Neg", "Exp")), chain("Exp", "Neg", "Abs"))
+    gr, _ = walk(
+        ReverseNavigator(AbsNegPattern, visiting(log, "Abs", "Neg", "Exp")),
+        chain("Exp", "Neg", "Abs"),
+    )
     assert operators(gr) == ["Exp", "Abs"]
     assert log == ["t1"]
 
@@ -149,11 +176,17 @@ def test_random_walks_end_and_are_right(navigator: Any) -> None:
 def test_it_is_repeated_as_long_as_it_helps(navigator: Any) -> None:
     pairs = [OpSub("Neg", "Abs"), OpSub("Abs", "Exp")]
     assert types(tuned(chain("Neg", "Floor", "Neg"), navigator(*pairs))) == ["Exp", "Floor", "Exp"]
-    assert types(tuned(chain("Neg", "Floor", "Neg"), navigator(*pairs), max_iter=1)) == ["Abs", "Floor", "Abs"]
+    assert types(tuned(chain("Neg", "Floor", "Neg"), navigator(*pairs), max_iter=1)) == [
+        "Abs",
+        "Floor",
+        "Abs",
+    ]
 
 
 def test_what_it_does_is_recorded_as_what_its_patterns_do() -> None:
-    navigator = TopologicalNavigator(NegNegPattern, OpSub("Abs", "Exp", exactness="approximate"), name="Mine")
+    navigator = TopologicalNavigator(
+        NegNegPattern, OpSub("Abs", "Exp", exactness="approximate"), name="Mine"
+    )
     text = chain("Neg", "Neg", "Abs")
     report = reported(text, navigator)
     assert (report.applied, report.exactness) == ({"AbsToExp": 1, "NegNeg": 1}, "approximate")
@@ -175,7 +208,11 @@ def test_it_runs_at_its_place() -> None:
 def test_a_pattern_that_raises_is_skipped(caplog: pytest.LogCaptureFixture) -> None:
     broken = local_rewriter("Neg", name="Broken")(lambda g, node: g.nonsense)
     navigator = TopologicalNavigator(broken, OpSub("Neg", "Abs"))
-    assert types(tuned(chain("Neg", "Exp", "Neg"), navigator, strict=False)) == ["Abs", "Exp", "Abs"]
+    assert types(tuned(chain("Neg", "Exp", "Neg"), navigator, strict=False)) == [
+        "Abs",
+        "Exp",
+        "Abs",
+    ]
     assert len([r for r in caplog.records if "pattern Broken failed at" in r.getMessage()]) == 1
     with pytest.raises(Exception, match="pattern Broken failed at"):
         tuned(chain("Neg"), navigator)
@@ -185,13 +222,16 @@ def test_refusals_are_heard(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     why = local_rewriter("Neg", name="Why")(lambda g, node: g.refuse("not today", node))
     tuned(chain("Neg"), TopologicalNavigator(why), verbose=10)
-    assert any("Why refused at " in record.getMessage() and "not today" in record.getMessage() for record in caplog.records)
+    assert any(
+        "Why refused at " in record.getMessage() and "not today" in record.getMessage()
+        for record in caplog.records
+    )
 
 
 def test_operator_sets_and_providers() -> None:
     patterns = [
-        OpSub("Neg", "Abs", min_opset=19), OpSub("Neg", "Exp", max_opset=17), OpSub("Neg", "Ceil", providers=("cuda",)),
-        OpSub("Neg", "Floor"),
+        OpSub("Neg", "Abs", min_opset=19), OpSub("Neg", "Exp", max_opset=17),
+        OpSub("Neg", "Ceil", providers=("cuda",)), OpSub("Neg", "Floor"),
     ]  # fmt: skip
     navigator = TopologicalNavigator(*patterns)
     assert types(tuned(chain("Neg"), navigator)) == ["Floor"]
@@ -204,17 +244,29 @@ def test_operator_sets_and_providers() -> None:
 
 
 def test_what_they_accept() -> None:
-    navigator = TopologicalNavigator("Cast", "TransposeTransposePattern", NegNegPattern, AbsNegPattern(), NegNegPattern)
-    assert [p.name() for p in navigator.patterns] == ["Cast", "TransposeTranspose", "NegNeg", "AbsNeg"]
+    navigator = TopologicalNavigator(
+        "Cast", "TransposeTransposePattern", NegNegPattern, AbsNegPattern(), NegNegPattern
+    )
+    assert [p.name() for p in navigator.patterns] == [
+        "Cast",
+        "TransposeTranspose",
+        "NegNeg",
+        "AbsNeg",
+    ]
     assert navigator.name() == "TopologicalCastTransposeTransposeNegNegAbsNeg"
-    text = "agraph (float[2,3] x) => (float[2,3] y) { a = Transpose(x) b = Transpose(a) c = Cast <to = 1> (b) y = Neg(c) }"
+    text = (
+        "agraph (float[2,3] x) => (float[2,3] y) { a = Transpose(x) b = Transpose(a) "
+        "c = Cast <to = 1> (b) y = Neg(c) }"
+    )
     assert types(tuned(text, navigator)) == ["Neg"]
 
 
 def test_mistakes() -> None:
     with pytest.raises(TypeError, match="a ReverseNavigator needs patterns"):
         ReverseNavigator()
-    with pytest.raises(TypeError, match="Whole rewrites whole models: it cannot be applied at a node"):
+    with pytest.raises(
+        TypeError, match="Whole rewrites whole models: it cannot be applied at a node"
+    ):
         TopologicalNavigator(NegNegPattern, global_rewriter(name="Whole")(lambda gr: None))
     with pytest.raises(TypeError, match="rewrites whole models"):
         TopologicalNavigator(TopologicalNavigator(NegNegPattern))
@@ -225,11 +277,21 @@ def test_mistakes() -> None:
 
 
 def test_metadata() -> None:
-    mild, wild = OpSub("Neg", "Abs", exactness="finite"), OpSub("Abs", "Exp", exactness="approximate")
+    mild, wild = (
+        OpSub("Neg", "Abs", exactness="finite"),
+        OpSub("Abs", "Exp", exactness="approximate"),
+    )
     assert TopologicalNavigator(NegNegPattern).exactness == "exact"
     assert TopologicalNavigator(wild, mild).exactness == "approximate"
-    chosen = ReverseNavigator(mild, name="Mine", phase="target", tags=["mine"], exactness="rounding")
-    assert (chosen.name(), chosen.phase, chosen.tags, chosen.exactness) == ("Mine", "target", ("mine",), "rounding")
+    chosen = ReverseNavigator(
+        mild, name="Mine", phase="target", tags=["mine"], exactness="rounding"
+    )
+    assert (chosen.name(), chosen.phase, chosen.tags, chosen.exactness) == (
+        "Mine",
+        "target",
+        ("mine",),
+        "rounding",
+    )
     other = ReverseNavigator(mild)
     assert (other.name(), other.phase, other.tags) == ("ReverseNegToAbs", "canonicalize", ())
     moved = copy.copy(chosen)
@@ -240,6 +302,12 @@ def test_metadata() -> None:
 
 
 def test_two_of_them_in_one_selection() -> None:
-    first, second = TopologicalNavigator(OpSub("Neg", "Abs")), TopologicalNavigator(OpSub("Exp", "Floor"))
+    first, second = (
+        TopologicalNavigator(OpSub("Neg", "Abs")),
+        TopologicalNavigator(OpSub("Exp", "Floor")),
+    )
     assert types(tuned(chain("Neg", "Exp"), [first, second])) == ["Abs", "Floor"]
-    assert types(tuned(chain("Neg", "Exp"), [first, second], drop=(first.name(),))) == ["Neg", "Floor"]
+    assert types(tuned(chain("Neg", "Exp"), [first, second], drop=(first.name(),))) == [
+        "Neg",
+        "Floor",
+    ]

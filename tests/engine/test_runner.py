@@ -22,7 +22,11 @@ class Untidy(ModelPass):
 def test_a_contract_that_is_broken() -> None:
     with pytest.raises(XoptimError, match="pass Untidy ensures used: nothing reads 'left'"):
         tuned(chain("Neg", "Abs"), Untidy, remove_unused=False)
-    assert types(tuned(chain("Neg", "Abs"), Untidy, remove_unused=False, strict=False)) == ["Exp", "Neg", "Abs"]
+    assert types(tuned(chain("Neg", "Abs"), Untidy, remove_unused=False, strict=False)) == [
+        "Exp",
+        "Neg",
+        "Abs",
+    ]
 
 
 class Hasty(ModelPass):
@@ -33,7 +37,11 @@ class Hasty(ModelPass):
 
 def test_a_requirement_that_is_not_met() -> None:
     with pytest.raises(XoptimError, match="pass Hasty requires used: nothing reads 'u'"):
-        tuned("agraph (float[2] x) => (float[2] y) { u = Neg(x) y = Abs(x) }", Hasty, remove_unused=False)
+        tuned(
+            "agraph (float[2] x) => (float[2] y) { u = Neg(x) y = Abs(x) }",
+            Hasty,
+            remove_unused=False,
+        )
 
 
 def test_steps_are_dropped_by_name() -> None:

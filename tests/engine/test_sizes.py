@@ -60,7 +60,12 @@ def test_expressions_of_a_graph_are_bounded(family: str) -> None:
     count = 40
     builder = xoptim.GraphBuilder(SIZES[family](count))
     infos = [builder.graph.info_of(name) for node in builder.graph.nodes for name in node.output]
-    dims = [dim for info in infos for dim in (*(info.shape or ()), *(info.data or ())) if not isinstance(dim, int)]
+    dims = [
+        dim
+        for info in infos
+        for dim in (*(info.shape or ()), *(info.data or ()))
+        if not isinstance(dim, int)
+    ]
     assert dims
     assert max(dim.weight for dim in dims) <= symbolic.MOST_WEIGHT
     assert max(len(dim.terms) for dim in dims) <= symbolic.MOST_TERMS

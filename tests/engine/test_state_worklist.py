@@ -42,7 +42,8 @@ def test_it_listens_to_the_graph() -> None:
 def test_other_graphs_keep_what_is_theirs() -> None:
     model = load(
         "agraph (bool c, float[n] x) => (float[n] y) { a = Neg(x) "
-        "y = If (c) <then_branch = t () => (float[n] p) { p = Abs(a) }, else_branch = e () => (float[n] p) { p = Exp(x) }> }"
+        "y = If (c) <then_branch = t () => (float[n] p) { p = Abs(a) }, else_branch = e () "
+        "=> (float[n] p) { p = Exp(x) }> }"
     )
     body = next(g for g in model.graphs() if g.name == "t")
     worklist = Worklist()

@@ -84,16 +84,22 @@ def i64(*items: int) -> Array:
     return np.array(items, dtype=np.int64)
 
 
-def binary(op_type: str, dtypes: tuple[Any, ...], opsets: tuple[int, ...] = OPSETS) -> Callable[[Rng], Case]:
+def binary(
+    op_type: str, dtypes: tuple[Any, ...], opsets: tuple[int, ...] = OPSETS
+) -> Callable[[Rng], Case]:
     def make(rng: Rng) -> Case:
         dtype = pick(rng, dtypes)
         a, b = broadcast_pair(rng)
-        return Case(op_type, [values(rng, dtype, a), values(rng, dtype, b)], opset=pick(rng, opsets))
+        return Case(
+            op_type, [values(rng, dtype, a), values(rng, dtype, b)], opset=pick(rng, opsets)
+        )
 
     return make
 
 
-def unary(op_type: str, dtypes: tuple[Any, ...], opsets: tuple[int, ...] = OPSETS) -> Callable[[Rng], Case]:
+def unary(
+    op_type: str, dtypes: tuple[Any, ...], opsets: tuple[int, ...] = OPSETS
+) -> Callable[[Rng], Case]:
     def make(rng: Rng) -> Case:
         return Case(op_type, [values(rng, pick(rng, dtypes), dims(rng))], opset=pick(rng, opsets))
 
@@ -121,7 +127,11 @@ def case_reshape(rng: Rng) -> Case:
 def case_squeeze(rng: Rng) -> Case:
     shape = tuple(d if rng.random() < 0.5 else 1 for d in dims(rng, 3))
     data = values(rng, pick(rng, MOVED), shape)
-    axes = [axis - 3 * int(rng.random() < 0.5) for axis, d in enumerate(shape) if d == 1 and rng.random() < 0.7]
+    axes = [
+        axis - 3 * int(rng.random() < 0.5)
+        for axis, d in enumerate(shape)
+        if d == 1 and rng.random() < 0.7
+    ]
     opset = pick(rng, (11, 13, 21, 23))
     if not axes:
         return Case("Squeeze", [data], {}, opset)
@@ -143,7 +153,11 @@ def case_unsqueeze(rng: Rng) -> Case:
 
 def case_transpose(rng: Rng) -> Case:
     data = values(rng, pick(rng, MOVED), dims(rng))
-    more = {"perm": [int(a) for a in rng.permutation(data.ndim)]} if rng.random() < 0.8 and data.ndim else {}
+    more = (
+        {"perm": [int(a) for a in rng.permutation(data.ndim)]}
+        if rng.random() < 0.8 and data.ndim
+        else {}
+    )
     return Case("Transpose", [data], more, pick(rng, OPSETS))
 
 
@@ -151,10 +165,16 @@ def case_concat(rng: Rng) -> Case:
     shape, dtype = dims(rng, int(rng.integers(1, 4))), pick(rng, MOVED)
     axis = int(rng.integers(len(shape)))
     parts = [
-        values(rng, dtype, (*shape[:axis], int(rng.integers(0, 4)), *shape[axis + 1 :])) for _ in range(int(rng.integers(1, 4)))
+        values(rng, dtype, (*shape[:axis], int(rng.integers(0, 4)), *shape[axis + 1 :]))
+        for _ in range(int(rng.integers(1, 4)))
     ]
     opset = pick(rng, OPSETS)
-    return Case("Concat", list(parts), {"axis": axis - len(shape) * int(opset >= 11 and rng.random() < 0.5)}, opset)
+    return Case(
+        "Concat",
+        list(parts),
+        {"axis": axis - len(shape) * int(opset >= 11 and rng.random() < 0.5)},
+        opset,
+    )
 
 
 def case_gather(rng: Rng) -> Case:
@@ -163,15 +183,27 @@ def case_gather(rng: Rng) -> Case:
     length = data.shape[axis]
     low = -length if rng.random() < 0.5 else 0
     shape = dims(rng, int(rng.integers(0, 3)))
-    positions = rng.integers(low, max(length, low + 1), shape).astype(pick(rng, (np.int32, np.int64)))
-    return Case("Gather", [data, np.asarray(positions)], {"axis": axis} if axis else {}, pick(rng, (11, 13, 21)))
+    positions = rng.integers(low, max(length, low + 1), shape).astype(
+        pick(rng, (np.int32, np.int64))
+    )
+    return Case(
+        "Gather",
+        [data, np.asarray(positions)],
+        {"axis": axis} if axis else {},
+        pick(rng, (11, 13, 21)),
+    )
 
 
 def case_slice(rng: Rng) -> Case:
     data = values(rng, pick(rng, MOVED), dims(rng, int(rng.integers(1, 4)), 7))
-    axes = [int(a) for a in rng.choice(data.ndim, int(rng.integers(1, data.ndim + 1)), replace=False)]
+    axes = [
+        int(a) for a in rng.choice(data.ndim, int(rng.integers(1, data.ndim + 1)), replace=False)
+    ]
     extremes = (-(2**63), 2**63 - 1, -(2**31), 2**31 - 1)
-    bounds = [int(pick(rng, extremes)) if rng.random() < 0.2 else int(rng.integers(-9, 9)) for _ in (*axes, *axes)]
+    bounds = [
+        int(pick(rng, extremes)) if rng.random() < 0.2 else int(rng.integers(-9, 9))
+        for _ in (*axes, *axes)
+    ]
     starts, ends = bounds[: len(axes)], bounds[len(axes) :]
     opset = pick(rng, OPSETS)
     if opset < 10:
@@ -192,7 +224,11 @@ def case_expand(rng: Rng) -> Case:
 
 def case_split(rng: Rng) -> Case:
     shape = dims(rng, int(rng.integers(1, 4)), 6)
-    axis, count, opset = int(rng.integers(-len(shape), len(shape))), int(rng.integers(1, 4)), pick(rng, OPSETS)
+    axis, count, opset = (
+        int(rng.integers(-len(shape), len(shape))),
+        int(rng.integers(1, 4)),
+        pick(rng, OPSETS),
+    )
     if opset < 11:
         axis %= len(shape)
     more: dict[str, Any] = {"axis": axis} if axis else {}
@@ -205,11 +241,15 @@ def case_split(rng: Rng) -> Case:
         if opset < 13:
             return Case("Split", [data], {**more, "split": lengths}, opset, count)
         return Case("Split", [data, i64(*lengths)], more, opset, count)
-    return Case("Split", [data], {**more, "num_outputs": count} if opset >= 18 else more, opset, count)
+    return Case(
+        "Split", [data], {**more, "num_outputs": count} if opset >= 18 else more, opset, count
+    )
 
 
 def case_trilu(rng: Rng) -> Case:
-    data = values(rng, pick(rng, (np.float32, np.int64, np.bool_)), dims(rng, int(rng.integers(2, 4))))
+    data = values(
+        rng, pick(rng, (np.float32, np.int64, np.bool_)), dims(rng, int(rng.integers(2, 4)))
+    )
     inputs: list[Array | None] = [data]
     if rng.random() < 0.7:
         inputs.append(np.array(int(rng.integers(-6, 6)), np.int64))
@@ -219,7 +259,11 @@ def case_trilu(rng: Rng) -> Case:
 def case_where(rng: Rng) -> Case:
     a, b = broadcast_pair(rng)
     dtype = pick(rng, (np.float32, np.int64, np.int32, np.uint8))
-    inputs: list[Array | None] = [values(rng, np.bool_, a), values(rng, dtype, b), values(rng, dtype, a)]
+    inputs: list[Array | None] = [
+        values(rng, np.bool_, a),
+        values(rng, dtype, b),
+        values(rng, dtype, a),
+    ]
     return Case("Where", inputs, {}, pick(rng, (9, 16)))
 
 
@@ -237,7 +281,11 @@ def case_constant(rng: Rng) -> Case:
 
 
 def case_constant_of_shape(rng: Rng) -> Case:
-    more = {"value": numpy_helper.from_array(values(rng, pick(rng, MOVED), (1,)))} if rng.random() < 0.7 else {}
+    more = (
+        {"value": numpy_helper.from_array(values(rng, pick(rng, MOVED), (1,)))}
+        if rng.random() < 0.7
+        else {}
+    )
     return Case("ConstantOfShape", [i64(*dims(rng))], more, pick(rng, (9, 20, 21)))
 
 
@@ -246,12 +294,19 @@ def case_cast(rng: Rng) -> Case:
     source, target = pick(rng, kinds), pick(rng, (*kinds, ml_dtypes.bfloat16))
     x = values(rng, source, dims(rng), -200, 200)
     if rng.random() < 0.2 and source in (np.float32, np.float64):
-        x = np.append(x.ravel(), np.array([np.inf, -np.inf, 0.0, -0.0, 65519.996, 65520, 1e-8, 1e30], source))
+        x = np.append(
+            x.ravel(), np.array([np.inf, -np.inf, 0.0, -0.0, 65519.996, 65520, 1e-8, 1e30], source)
+        )
     if rng.random() < 0.3 and source in (np.int64, np.uint64):
         x = (x.astype(np.int64) << int(rng.integers(0, 55))).astype(source)
     if rng.random() < 0.1:
         return Case("CastLike", [x, np.zeros(1, target)], {}, 15)
-    return Case("Cast", [x], {"to": helper.np_dtype_to_tensor_dtype(np.dtype(target))}, pick(rng, (9, 13, 19, 21)))
+    return Case(
+        "Cast",
+        [x],
+        {"to": helper.np_dtype_to_tensor_dtype(np.dtype(target))},
+        pick(rng, (9, 13, 19, 21)),
+    )
 
 
 def case_divide(rng: Rng) -> Case:
@@ -287,7 +342,10 @@ MAKERS: dict[str, Callable[[Rng], Case]] = {
     **{name: unary(name, FLOATS) for name in ("Sqrt", "Floor", "Ceil")},
     **{name: binary(name, (*INTS, *FLOATS)) for name in ("Add", "Sub", "Mul")},
     **{name: binary(name, (np.int32, np.int64, *FLOATS)) for name in ("Greater", "Less")},
-    **{name: binary(name, (np.int32, np.int64, *FLOATS), (12, 16)) for name in ("GreaterOrEqual", "LessOrEqual")},
+    **{
+        name: binary(name, (np.int32, np.int64, *FLOATS), (12, 16))
+        for name in ("GreaterOrEqual", "LessOrEqual")
+    },
     **{name: binary(name, (np.bool_,)) for name in ("And", "Or", "Xor")},
     "Div": case_divide,
 }
@@ -312,7 +370,11 @@ def test_kernel_is_bit_identical(op_type: str) -> None:
         if computed is None or expected is None:
             continue
         compared += 1
-        assert all(same_bits(a, b) for a, b in zip(computed, expected, strict=True)), (case, computed, expected)
+        assert all(same_bits(a, b) for a, b in zip(computed, expected, strict=True)), (
+            case,
+            computed,
+            expected,
+        )
     assert compared >= 20
 
 
@@ -325,10 +387,16 @@ def test_sparse_constant_becomes_dense(positions: Array) -> None:
     assert computed[0].tolist() == [[0, 1.5, 0], [0, 0, -2.5]]
 
 
-@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, ml_dtypes.float8_e5m2, ml_dtypes.int4, np.float16])
+@pytest.mark.parametrize(
+    "dtype", [ml_dtypes.bfloat16, ml_dtypes.float8_e5m2, ml_dtypes.int4, np.float16]
+)
 def test_movement_keeps_any_dtype(dtype: Any) -> None:
     x = np.arange(6).astype(dtype).reshape(2, 3)
-    for case in (Case("Transpose", [x]), Case("Gather", [x, i64(1, 0)]), Case("Concat", [x, x], {"axis": 0})):
+    for case in (
+        Case("Transpose", [x]),
+        Case("Gather", [x, i64(1, 0)]),
+        Case("Concat", [x, x], {"axis": 0}),
+    ):
         computed = case.computed()
         assert computed is not None
         assert computed[0].dtype == x.dtype

@@ -1,4 +1,6 @@
-"""Elements of integer types stand for what a runtime computes, sums and products that wrap around included."""
+"""Elements of integer types stand for what a runtime computes, sums and products that wrap around
+included.
+"""
 
 import numpy as np
 import onnx
@@ -32,7 +34,8 @@ def test_values_hold_in_runs(body: str, bits: int) -> None:
     if bits == 32:
         body = body.replace("i = Cast <to = 6> (w)", "i = Identity (w)")
     text = f"""<ir_version: 8, opset_import: ["": 17]>
-        g (uint8[n] x) => (y) <{dtype}[1] k = {{{factor}}}> {{ t = Shape (x) s = Cast <to = {code}> (t) {body} }}"""
+        g (uint8[n] x) => (y) <{dtype}[1]
+          k = {{{factor}}}> {{ t = Shape (x) s = Cast <to = {code}> (t) {body} }}"""
     model = onnx.parser.parse_model(text)
     known = infer_model(model)["y"].data
     session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
@@ -96,7 +99,10 @@ def test_reshape_finds_the_sizes_that_are_meant() -> None:
     assert shape(tensor("n", "m", 6), *narrow, 6) == (N, M, 6)
     assert shape(tensor("n", "m", 6), narrow[0], 2, narrow[1], 3) == (N, 2, M, 3)
     assert shape(tensor(N * M, 6), *narrow, 6) == (N, M, 6)
-    assert shape(tensor("n", "m", "s"), as_integer(N * M, 64), as_integer(6 * S, 32)) != (N * M, 6 * S)
+    assert shape(tensor("n", "m", "s"), as_integer(N * M, 64), as_integer(6 * S, 32)) != (
+        N * M,
+        6 * S,
+    )
     assert shape(tensor("n", "m", "s"), -1, as_integer(M * S, 64)) == (N, M * S)
     # One that became small leaves more to the other.
     found = shape(tensor("n", "m", 6), -1, narrow[1], 6)
@@ -117,16 +123,22 @@ def test_squeeze_reads_an_empty_list_of_axes_as_none(opset: int) -> None:
     x = np.zeros((1, 3, 1), np.float32)
     node = onnx.helper.make_node("Squeeze", ["x", "axes"] if opset >= 13 else ["x"], ["y"])
     if opset < 13:
-        node.attribute.append(onnx.helper.make_attribute("axes", [], attr_type=onnx.AttributeProto.INTS))
+        node.attribute.append(
+            onnx.helper.make_attribute("axes", [], attr_type=onnx.AttributeProto.INTS)
+        )
     values = [onnx.helper.make_tensor_value_info("x", F, (1, 3, 1))]
     weights = [onnx.numpy_helper.from_array(ints(), "axes")] if opset >= 13 else []
     graph = onnx.helper.make_graph([node], "g", values, [onnx.ValueInfoProto(name="y")], weights)
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)], ir_version=7)
+    model = onnx.helper.make_model(
+        graph, opset_imports=[onnx.helper.make_opsetid("", opset)], ir_version=7
+    )
     (expected,) = run(model, {"x": x})
     assert expected.shape == (3,)
     attributes: dict[str, list[int]] = {} if opset >= 13 else {"axes": []}
     operands = [x, ints()] if opset >= 13 else [x]
-    assert infer("Squeeze", [tensor(1, 3, 1), *operands[1:]], attributes, opset=opset)[0].shape == (3,)
+    assert infer("Squeeze", [tensor(1, 3, 1), *operands[1:]], attributes, opset=opset)[0].shape == (
+        3,
+    )
 
     class Squeeze:
         op_type, domain, num_outputs = "Squeeze", "", 1
@@ -143,4 +155,6 @@ def test_squeeze_reads_an_empty_list_of_axes_as_none(opset: int) -> None:
 
 
 def test_scalars_of_32_bits() -> None:
-    assert infer("Sub", [scalar(5, dtype=I32), infer("Cast", [scalar(N)], {"to": I32})[0]])[0].data == (as_integer(5 - N, 32),)
+    assert infer("Sub", [scalar(5, dtype=I32), infer("Cast", [scalar(N)], {"to": I32})[0]])[
+        0
+    ].data == (as_integer(5 - N, 32),)

@@ -28,14 +28,21 @@ def function(text: str) -> onnx.FunctionProto:
 
 @pytest.mark.parametrize("stored", [True, False])
 def test_region_matches_the_model_in_full(stored: bool) -> None:
-    """Products with stored and with computed matrices add up differently; the region follows the model."""
+    """Products with stored and with computed matrices add up differently.
+
+    The region follows the model.
+    """
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((7, 512), (512, 512)))
     graph = region("g () => (float[7, 512] y) { t = MatMul(a, b) y = Tanh(t) }")
-    model = helper.make_model(onnx.GraphProto(name="g", node=graph.node, output=graph.output), ir_version=8)
+    model = helper.make_model(
+        onnx.GraphProto(name="g", node=graph.node, output=graph.output), ir_version=8
+    )
     model.opset_import[0].version = 18
     kept = {"a": a, "b": b} if stored else {"a": a, "bt": b.T.copy()}
-    model.graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in kept.items())
+    model.graph.initializer.extend(
+        numpy_helper.from_array(value, name) for name, value in kept.items()
+    )
     if not stored:
         model.graph.node.insert(0, helper.make_node("Transpose", ["bt"], ["b"]))
     feeds = {"a": a, "b": b if stored else Computed(b)}
@@ -45,7 +52,9 @@ def test_region_matches_the_model_in_full(stored: bool) -> None:
 
 
 @pytest.mark.parametrize("stored", [True, False])
-@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, np.float16, np.bool_, np.uint16])
+@pytest.mark.parametrize(
+    "dtype", [ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, np.float16, np.bool_, np.uint16]
+)
 def test_region_keeps_bits_of_every_dtype(dtype: Any, stored: bool) -> None:
     x = np.arange(6).astype(dtype).reshape(2, 3)
     nodes = [helper.make_node("Identity", ["x"], ["y"])]
@@ -86,7 +95,9 @@ def test_region_with_subgraph_and_function() -> None:
     twice = function("twice (a) => (b) { b = Add(a, a) }")
     halved = function("half (a, b) => (c) { c = Div(a, b) }")
     feeds = {"c": np.array(True), "x": np.array([1.0, 2.0], np.float32)}
-    result = evaluate_with_onnxruntime(nodes, feeds, ["r"], {"": 18, "local": 1}, 8, [twice, halved])
+    result = evaluate_with_onnxruntime(
+        nodes, feeds, ["r"], {"": 18, "local": 1}, 8, [twice, halved]
+    )
     assert result.values is not None
     assert result.values["r"].tolist() == [2, 4]
 
@@ -100,7 +111,9 @@ def test_region_with_subgraph_and_function() -> None:
         ("g () => (y) { y = Gather(x, far) }", "indices"),
     ],
 )
-def test_region_reports_why_it_failed(text: str, part: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_region_reports_why_it_failed(
+    text: str, part: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     feeds = {"x": np.ones(3, np.float32), "far": np.array([5])}
     result = evaluate_with_onnxruntime(region(text).node, feeds, ["y"], {"": 18, "unheard": 1}, 8)
     assert result.values is None
@@ -132,6 +145,8 @@ def test_region_never_divides_integers_blindly(text: str, runs: bool) -> None:
         "x": np.ones(1, np.float32),
     }
     ratio = function("ratio (a, b) => (c) { c = Div(a, b) }")
-    result = evaluate_with_onnxruntime(region(text).node, feeds, ["y"], {"": 18, "local": 1}, 8, [ratio])
+    result = evaluate_with_onnxruntime(
+        region(text).node, feeds, ["y"], {"": 18, "local": 1}, 8, [ratio]
+    )
     assert (result.values is not None) == runs
     assert runs or "divi" in result.reason

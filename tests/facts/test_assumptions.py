@@ -70,11 +70,18 @@ def test_words_that_are_assumed() -> None:
     usual, less = Assumptions(), Assumptions.of(["nothing", "nonempty", "bool(m)"])
     assert all(map(usual.has, DEFAULTS))
     assert [word for word in DEFAULTS if less.has(word)] == ["nonempty"]
-    assert (less.has("bool", "m"), less.has("bool", "x"), less.about("bool")) == (True, False, ["m"])
+    assert (less.has("bool", "m"), less.has("bool", "x"), less.about("bool")) == (
+        True,
+        False,
+        ["m"],
+    )
     assert Assumptions.of(["finite"]).has("finite", "x")
 
 
-@pytest.mark.parametrize("fact", [SizeFact(3, 17, 5, 2), SizeFact(1), SizeFact(0, 4), SizeFact(divisor=8), SizeFact(6, 6)])
+@pytest.mark.parametrize(
+    "fact",
+    [SizeFact(3, 17, 5, 2), SizeFact(1), SizeFact(0, 4), SizeFact(divisor=8), SizeFact(6, 6)],
+)
 def test_sizes_nearby(fact: SizeFact) -> None:
     for size in range(40):
         near = fact.nearest(size)
@@ -87,21 +94,45 @@ def test_sizes_are_fitted_and_refused() -> None:
     fitted = known.fitted({"past": 0, "seq": 3, "total": 9, "width": 9, "batch": 2, "other": 5})
     assert fitted == {"past": 1, "seq": 3, "total": 4, "width": 16, "batch": 1, "other": 5}
     assert known.broken(fitted) == ""
-    others = {"past": (0, "past >= 1"), "width": (9, "width % 8 == 0"), "total": (9, "total == past + seq")}
+    others = {
+        "past": (0, "past >= 1"),
+        "width": (9, "width % 8 == 0"),
+        "total": (9, "total == past + seq"),
+    }
     for name, (size, text) in others.items():
         assert known.broken({**fitted, name: size}) == text
 
 
 def test_remainders_of_large_divisors_meet_without_a_search() -> None:
-    """Metadata of a model may list many; the common multiple of the divisors of one size is bounded."""
-    primes = [1048573, 1048571, 1048559, 1048549, 1048517, 1048507, 1048447, 1048433, 1048423, 1048391] * 20
+    """Metadata of a model may list many.
+
+    The common multiple of the divisors of one size is bounded.
+    """
+    primes = [
+        1048573,
+        1048571,
+        1048559,
+        1048549,
+        1048517,
+        1048507,
+        1048447,
+        1048433,
+        1048423,
+        1048391,
+    ] * 20
     known = Assumptions.of([f"m{i} % {p} == 1" for i, p in enumerate(primes)])
     assert dict(known.sizes)["m7"].rest == 1
-    with pytest.raises(AssumptionError, match="the divisors of a size have a multiple of at most 1048576"):
+    with pytest.raises(
+        AssumptionError, match="the divisors of a size have a multiple of at most 1048576"
+    ):
         Assumptions.of([f"n % {prime} == 5" for prime in primes])
     small = itertools.product(range(1, 9), repeat=2)
     for first, second in small:
         for rests in itertools.product(range(first), range(second)):
-            met = SizeFact(divisor=first, rest=rests[0]).meet(SizeFact(divisor=second, rest=rests[1]))
-            both = [size for size in range(first * second) if (size % first, size % second) == rests]
+            met = SizeFact(divisor=first, rest=rests[0]).meet(
+                SizeFact(divisor=second, rest=rests[1])
+            )
+            both = [
+                size for size in range(first * second) if (size % first, size % second) == rests
+            ]
             assert (None if met is None else met.rest) == (both[0] if both else None)

@@ -8,10 +8,14 @@ from xoptim.facts.attributes import MOVED, MOVED_DEFAULTS, Moved, moved, moved_i
 ALWAYS_OPERANDS = {("Slice", "steps"), ("Pad", "axes")}
 
 
-@pytest.mark.parametrize(("key", "operand"), MOVED.items(), ids=lambda value: "-".join(map(str, value)))
+@pytest.mark.parametrize(
+    ("key", "operand"), MOVED.items(), ids=lambda value: "-".join(map(str, value))
+)
 def test_each_operand_came_when_the_attribute_went(key: tuple[str, str], operand: Moved) -> None:
     op_type, attribute = key
-    new, old = (onnx.defs.get_schema(op_type, version) for version in (operand.since, operand.since - 1))
+    new, old = (
+        onnx.defs.get_schema(op_type, version) for version in (operand.since, operand.since - 1)
+    )
     assert len(old.inputs) <= operand.place < len(new.inputs)
     assert attribute not in new.attributes
     assert (attribute in old.attributes) is (key not in ALWAYS_OPERANDS)

@@ -14,7 +14,9 @@ def double(number: int, *, times: int = 1) -> int:
 
 def test_a_function_under_its_old_name() -> None:
     twice = deprecated(double, "xoptim.twice", "xoptim.double")
-    with pytest.warns(DeprecationWarning, match=r"^xoptim\.twice goes with version 2: use xoptim\.double$") as caught:
+    with pytest.warns(
+        DeprecationWarning, match=r"^xoptim\.twice goes with version 2: use xoptim\.double$"
+    ) as caught:
         assert twice(3, times=2) == 12
     assert [warning.filename for warning in caught] == [__file__]
     assert (twice.__name__, twice.__doc__) == ("twice", "A number, doubled.")

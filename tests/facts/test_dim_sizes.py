@@ -111,7 +111,8 @@ def test_a_proof_ends_after_so_many_steps(monkeypatch: pytest.MonkeyPatch) -> No
     assert isinstance(difference, SymbolicDim)
     steps = 0
     assert bounds(difference)[0] is not None
-    # The step that exhausts the budget may still look at the operands of the operations that it is inside of.
+    # The step that exhausts the budget may still look at the operands of the operations that it is
+    # inside of.
     assert steps <= 3 * dim_bounds.PROOF_STEPS
 
 
@@ -119,7 +120,9 @@ def test_an_opaque_symbol_is_known_by_its_operation() -> None:
     def long(*prefixes: str) -> Dim:
         total: Dim = 0
         for prefix in prefixes:
-            total = total + sum((named(f"{prefix}{i}") for i in range(symbolic.MOST_TERMS - 2)), start=K * 0)
+            total = total + sum(
+                (named(f"{prefix}{i}") for i in range(symbolic.MOST_TERMS - 2)), start=K * 0
+            )
         return total
 
     whole = long("p", "q")

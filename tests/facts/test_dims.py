@@ -37,7 +37,9 @@ from xoptim.facts.dims import (
 
 NAMES = ("a", "b", "c")
 SYMBOLS = {name: sympy.Symbol(name, integer=True, nonnegative=True) for name in NAMES}
-POINTS = [dict(zip(NAMES, values, strict=True)) for values in itertools.product((0, 1, 2, 5, 9), repeat=3)]
+POINTS = [
+    dict(zip(NAMES, values, strict=True)) for values in itertools.product((0, 1, 2, 5, 9), repeat=3)
+]
 
 Tree = tuple[Any, ...] | int | str
 
@@ -47,10 +49,14 @@ def _trees(operations: tuple[str, ...]) -> st.SearchStrategy[Tree]:
 
     def grow(children: st.SearchStrategy[Tree]) -> st.SearchStrategy[Tree]:
         positive = st.sampled_from(NAMES).map(lambda name: ("+", name, 1))
-        divisors: st.SearchStrategy[Tree] = st.one_of(st.integers(1, 6), st.integers(-3, -1), positive)
+        divisors: st.SearchStrategy[Tree] = st.one_of(
+            st.integers(1, 6), st.integers(-3, -1), positive
+        )
         plain = [operation for operation in operations if operation not in ("//", "%", "ceil")]
         divided = [operation for operation in operations if operation in ("//", "%", "ceil")]
-        options: list[st.SearchStrategy[Tree]] = [st.tuples(st.sampled_from(plain), children, children)]
+        options: list[st.SearchStrategy[Tree]] = [
+            st.tuples(st.sampled_from(plain), children, children)
+        ]
         if divided:
             options.append(st.tuples(st.sampled_from(divided), children, divisors))
         return st.one_of(options)
@@ -133,11 +139,17 @@ def test_the_text_is_the_expression(tree: Tree, point: dict[str, int]) -> None:
 @pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(POLYNOMIALS, POLYNOMIALS)
-def test_polynomials_are_one_object_exactly_when_sympy_proves_them_equal(left: Tree, right: Tree) -> None:
+def test_polynomials_are_one_object_exactly_when_sympy_proves_them_equal(
+    left: Tree, right: Tree
+) -> None:
     first, second, *_ = _followed(_dim(left), _dim(right), _dim(("+", left, right)))
     assert sympy.expand(_sympy(str(first)) - _sympy(str(second))) == 0 if first == second else True
     difference = first - second
-    assert (sympy.expand(_sympy(f"({first}) - ({second})")) == 0) == (difference == 0) == (first == second)
+    assert (
+        (sympy.expand(_sympy(f"({first}) - ({second})")) == 0)
+        == (difference == 0)
+        == (first == second)
+    )
     assert _dim(("-", ("+", left, right), right)) == first
     assert _dim(("*", left, right)) == _dim(("*", right, left))
 
@@ -155,7 +167,9 @@ def test_exact_quotient_inverts_multiplication(left: Tree, right: Tree) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(EXPRESSIONS, EXPRESSIONS, st.sampled_from(POINTS))
-def test_substitution_commutes_with_evaluation(tree: Tree, inner: Tree, point: dict[str, int]) -> None:
+def test_substitution_commutes_with_evaluation(
+    tree: Tree, inner: Tree, point: dict[str, int]
+) -> None:
     (replaced,) = _followed(substitute(_dim(tree), {"a": dim_max(_dim(inner), 0)}))
     value = max(_number(inner, point), 0)
     assert evaluate(replaced, point) == _number(tree, {**point, "a": value})
@@ -238,7 +252,11 @@ def test_sizes_padded_to_whole_windows() -> None:
     for size in range(40):
         quotient = exact_quotient(padded * 24, padded // 8 * 3)
         assert quotient == 64
-        assert evaluate(padded, {"n": size}) == 8 * evaluate(padded // 8, {"n": size}) == -(-size // 8) * 8
+        assert (
+            evaluate(padded, {"n": size})
+            == 8 * evaluate(padded // 8, {"n": size})
+            == -(-size // 8) * 8
+        )
 
 
 def test_extremes() -> None:
@@ -267,7 +285,11 @@ def test_broadcast() -> None:
     assert broadcast(0, n) == 0
     assert broadcast(1, 4) == 4
     assert broadcast(n, m) is broadcast(m, n)
-    assert broadcast(broadcast(n, m), k) is broadcast(n, broadcast(k, m)) is broadcast(broadcast(k, n), broadcast(n, m))
+    assert (
+        broadcast(broadcast(n, m), k)
+        is broadcast(n, broadcast(k, m))
+        is broadcast(broadcast(k, n), broadcast(n, m))
+    )
     assert broadcast(n, 2 * m) is 2 * m
     assert broadcast(n, m + 2) is m + 2
     assert broadcast(broadcast(n, m), 7) == 7
@@ -331,7 +353,8 @@ _PROGRAM = """
 from xoptim.facts.dims import *
 n, m = named("n"), named("m")
 x, y = fresh(), fresh()
-print((n + m + x * y) // 3 * (m + n + 1) + dim_max(y, x, n, 2) * broadcast(m, broadcast(x, n)) + mod(n * m + y, 5))
+joined = dim_max(y, x, n, 2) * broadcast(m, broadcast(x, n))
+print((n + m + x * y) // 3 * (m + n + 1) + joined + mod(n * m + y, 5))
 """
 
 

@@ -28,8 +28,15 @@ def _wrapped(value: int, bits: int) -> int:
 
 @pytest.mark.slow
 @settings(max_examples=200, deadline=None)
-@given(POLYNOMIALS, POLYNOMIALS, st.sampled_from((1, 3, 2**20, 2**31, 2**33 + 1)), st.sampled_from((32, 64)))
-def test_arithmetic_of_integers_is_what_a_processor_computes(left: Tree, right: Tree, scale: int, bits: int) -> None:
+@given(
+    POLYNOMIALS,
+    POLYNOMIALS,
+    st.sampled_from((1, 3, 2**20, 2**31, 2**33 + 1)),
+    st.sampled_from((32, 64)),
+)
+def test_arithmetic_of_integers_is_what_a_processor_computes(
+    left: Tree, right: Tree, scale: int, bits: int
+) -> None:
     first = as_integer(_dim(left) * scale, bits)
     whole = as_integer(first * _dim(right) + first, bits)
     low, high = bounds(whole)
@@ -74,7 +81,10 @@ def test_what_a_cut_integer_tells() -> None:
     assert bounds(cut) == (-(2**31), 2**31 - 1)
     assert lower_bound(N - cut) == 0
     assert lower_bound(cut + N) == -(2**31)
-    assert lower_bound(fresh(nonnegative=False) - as_integer(fresh(nonnegative=False), 32)) == -(2**63) - 2**31 + 1
+    assert (
+        lower_bound(fresh(nonnegative=False) - as_integer(fresh(nonnegative=False), 32))
+        == -(2**63) - 2**31 + 1
+    )
     assert before_wrapping(cut) is N
     assert before_wrapping(cut, 64) is cut
     assert before_wrapping(as_integer(N * M, 64), 64) is N * M

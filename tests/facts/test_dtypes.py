@@ -10,14 +10,20 @@ KNOWN = [n for n in TensorProto.DataType.values() if n in dtypes.ELEMENT_TYPES]
 
 def test_every_type_of_the_standard_is_known() -> None:
     exotic = {"UNDEFINED", "FLOAT6E2M3", "FLOAT6E3M2"}
-    assert {TensorProto.DataType.Name(n) for n in TensorProto.DataType.values() if n not in KNOWN} <= exotic
+    assert {
+        TensorProto.DataType.Name(n) for n in TensorProto.DataType.values() if n not in KNOWN
+    } <= exotic
 
 
 @pytest.mark.parametrize("number", KNOWN)
 def test_agrees_with_onnx(number: int) -> None:
     assert dtypes.numpy_dtype(number) == helper.tensor_dtype_to_np_dtype(number)
     assert dtypes.element_type(dtypes.numpy_dtype(number)) == number
-    assert dtypes.type_name(number) in (TensorProto.DataType.Name(number).lower(), "float", "double")
+    assert dtypes.type_name(number) in (
+        TensorProto.DataType.Name(number).lower(),
+        "float",
+        "double",
+    )
 
 
 def test_strings_of_all_kinds() -> None:
@@ -55,7 +61,9 @@ def test_names_of_what_is_no_type() -> None:
 
 @pytest.mark.parametrize("number", KNOWN)
 def test_tolerances_grow_with_the_loss(number: int) -> None:
-    exact, rounding, finite, approximate = (dtypes.tolerance(number, e) for e in ("exact", "rounding", "finite", "approximate"))
+    exact, rounding, finite, approximate = (
+        dtypes.tolerance(number, e) for e in ("exact", "rounding", "finite", "approximate")
+    )
     assert exact == (0, 0)
     assert finite == rounding
     assert approximate.rtol >= rounding.rtol
@@ -65,7 +73,14 @@ def test_tolerances_grow_with_the_loss(number: int) -> None:
 
 @pytest.mark.parametrize(
     "dtype",
-    [np.float64, np.float32, np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2],
+    [
+        np.float64,
+        np.float32,
+        np.float16,
+        ml_dtypes.bfloat16,
+        ml_dtypes.float8_e4m3fn,
+        ml_dtypes.float8_e5m2,
+    ],
 )
 def test_rounding_allows_at_least_a_step(dtype: type) -> None:
     step = float(ml_dtypes.finfo(dtype).eps)  # type: ignore[no-untyped-call]

@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 from onnx import TensorProto
 
-from xoptim.facts.dtypes import LOSSLESS, is_float, is_integer, is_one_conversion, numpy_dtype, type_name
+from xoptim.facts.dtypes import (
+    LOSSLESS,
+    is_float,
+    is_integer,
+    is_one_conversion,
+    numpy_dtype,
+    type_name,
+)
 
 COMMON = sorted(LOSSLESS.keys() | {t for types in LOSSLESS.values() for t in types})
 
@@ -13,7 +20,9 @@ def every_kind_of_value(element_type: int) -> np.ndarray:
     """All values of a narrow type; of a wide one those around powers of 2, and odd ones."""
     dtype = numpy_dtype(element_type)
     if dtype.itemsize <= 2 and element_type != TensorProto.BOOL:
-        return np.arange(256**dtype.itemsize, dtype=np.uint64).astype(f"u{dtype.itemsize}").view(dtype)
+        return (
+            np.arange(256**dtype.itemsize, dtype=np.uint64).astype(f"u{dtype.itemsize}").view(dtype)
+        )
     powers = [s * (2**e + d) for e in range(65) for d in (-1, 0, 1) for s in (1, -1)]
     if is_integer(element_type):
         limits = np.iinfo(dtype)
@@ -21,7 +30,9 @@ def every_kind_of_value(element_type: int) -> np.ndarray:
     if not is_float(element_type):
         return np.array([False, True])
     with np.errstate(all="ignore"):
-        return np.array([*powers, *(2.0**e for e in range(-1080, 1024)), 1 / 3, -0.0, np.inf, -np.inf, np.nan]).astype(dtype)
+        return np.array(
+            [*powers, *(2.0**e for e in range(-1080, 1024)), 1 / 3, -0.0, np.inf, -np.inf, np.nan]
+        ).astype(dtype)
 
 
 def converted(values: np.ndarray, element_type: int) -> np.ndarray:
@@ -34,7 +45,10 @@ def same(a: np.ndarray, b: np.ndarray) -> bool:
         return bool(np.array_equal(a, b))
     with np.errstate(all="ignore"):
         x, y = a.astype(np.float64), b.astype(np.float64)
-    return bool(np.array_equal(x, y, equal_nan=True) and np.array_equal(np.signbit(x[x == x]), np.signbit(y[y == y])))
+    return bool(
+        np.array_equal(x, y, equal_nan=True)
+        and np.array_equal(np.signbit(x[x == x]), np.signbit(y[y == y]))
+    )
 
 
 @pytest.mark.parametrize("source", sorted(LOSSLESS), ids=type_name)
@@ -49,7 +63,11 @@ def test_table_lists_the_types_that_give_every_value_back(source: int) -> None:
 
 def _same_numbers(a: np.ndarray, b: np.ndarray) -> bool:
     """Exact comparison of integers; floats are compared by the way back alone."""
-    return a.dtype.kind not in "iub" or b.dtype.kind not in "iu" or [int(v) for v in a] == [int(v) for v in b]
+    return (
+        a.dtype.kind not in "iub"
+        or b.dtype.kind not in "iu"
+        or [int(v) for v in a] == [int(v) for v in b]
+    )
 
 
 def test_chains_give_what_one_conversion_gives() -> None:
@@ -61,7 +79,10 @@ def test_chains_give_what_one_conversion_gives() -> None:
                 wide = converted(values, TensorProto.DOUBLE)
                 limits = np.iinfo(numpy_dtype(target))
                 values = values[(wide > float(limits.min)) & (wide < float(limits.max))]
-            at_once, in_steps = converted(values, target), converted(converted(values, middle), target)
+            at_once, in_steps = (
+                converted(values, target),
+                converted(converted(values, middle), target),
+            )
             assert same(at_once, in_steps), (source, middle, target)
 
 

@@ -15,7 +15,12 @@ from xoptim.facts import operators as kernels
 from xoptim.facts.operators import has_kernel
 from xoptim.facts.schema import since_version
 
-FLOAT, DOUBLE, HALF, BRAIN = TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16
+FLOAT, DOUBLE, HALF, BRAIN = (
+    TensorProto.FLOAT,
+    TensorProto.DOUBLE,
+    TensorProto.FLOAT16,
+    TensorProto.BFLOAT16,
+)
 
 
 @pytest.mark.parametrize("provider", ["cpu", "CPU", "CPUExecutionProvider"])
@@ -39,7 +44,9 @@ FLOAT, DOUBLE, HALF, BRAIN = TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.
         ("com.microsoft", "QuickGelu", FLOAT, 1, True),
     ],
 )
-def test_cpu(provider: str, domain: str, op_type: str, dtype: int, opset: int, expected: bool | None) -> None:
+def test_cpu(
+    provider: str, domain: str, op_type: str, dtype: int, opset: int, expected: bool | None
+) -> None:
     if dtype == HALF and platform.machine() not in ("x86_64", "AMD64"):
         pytest.skip("other processors have kernels of float16")
     assert has_kernel(provider, domain, op_type, dtype, opset) is expected
@@ -76,7 +83,9 @@ def without_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
         ("com.microsoft", "BiasGelu", 0, 1, None),
     ],
 )
-def test_cuda_as_documented(domain: str, op_type: str, dtype: int, opset: int, expected: bool | None) -> None:
+def test_cuda_as_documented(
+    domain: str, op_type: str, dtype: int, opset: int, expected: bool | None
+) -> None:
     assert has_kernel("cuda", domain, op_type, dtype, opset) is expected
     assert has_kernel("CUDAExecutionProvider", domain, op_type, dtype, opset) is expected
 
@@ -86,7 +95,9 @@ def test_nothing_is_claimed_of_other_providers() -> None:
 
 
 def test_documented_ranges_end_where_schemas_change() -> None:
-    """A range that covers two schema versions, or starts between two, would be a slip of the pen."""
+    """A range that covers two schema versions, or starts between two, would be a slip of the
+    pen.
+    """
     for (domain, op_type), found in kernels._documented("cuda").items():
         for kernel in found:
             since = since_version(op_type, domain, kernel.first)
@@ -97,7 +108,9 @@ def test_documented_ranges_end_where_schemas_change() -> None:
 def _with_tensorrt(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A build for GPUs without the library of TensorRT, whose registry ends the process."""
     providers = ["TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider"]
-    registry = SimpleNamespace(get_available_providers=lambda: providers, get_all_opkernel_def=lambda: pytest.fail("read"))
+    registry = SimpleNamespace(
+        get_available_providers=lambda: providers, get_all_opkernel_def=lambda: pytest.fail("read")
+    )
     monkeypatch.setattr(kernels, "_registry_of_onnxruntime", registry)
     for cached in (kernels._installed, kernels._providers):
         cached.cache_clear()
@@ -115,7 +128,9 @@ def test_a_build_for_gpus_has_its_kernels_from_tables() -> None:
 
 
 def test_the_table_has_a_line_for_each_operator() -> None:
-    """`python -m tests.facts.kernels --check` compares it with the registry, which depends on the processor."""
+    """`python -m tests.facts.kernels --check` compares it with the registry, which depends on the
+    processor.
+    """
     tables = tomllib.loads(TABLE.read_text(encoding="utf-8"))
     assert {"ai.onnx", "ai.onnx.ml", "com.microsoft"} <= tables.keys()
     assert {"MatMul", "Conv", "Relu", "Softmax", "Attention"} <= tables["ai.onnx"].keys()
@@ -132,13 +147,17 @@ def loads(op_type: str, dtype: int, opset: int) -> bool:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     try:
-        onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        onnxruntime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
     except onnxruntime.capi.onnxruntime_pybind11_state.NotImplemented:
         return False
     return True
 
 
-@pytest.mark.parametrize("op_type", ["Relu", "Abs", "Sigmoid", "Erf", "Softmax", "Sqrt", "Identity", "Floor"])
+@pytest.mark.parametrize(
+    "op_type", ["Relu", "Abs", "Sigmoid", "Erf", "Softmax", "Sqrt", "Identity", "Floor"]
+)
 @pytest.mark.parametrize("opset", [7, 9, 12, 13, 16, 21])
 def test_registry_rule_is_that_of_onnxruntime(op_type: str, opset: int) -> None:
     """Halves are left out: onnxruntime casts them where there is no kernel."""
@@ -146,8 +165,18 @@ def test_registry_rule_is_that_of_onnxruntime(op_type: str, opset: int) -> None:
     if schema is None:
         assert op_type == "Erf"
         return
-    allowed = {c.type_param_str: c.allowed_type_strs for c in onnx.defs.get_schema(op_type, opset).type_constraints}
+    allowed = {
+        c.type_param_str: c.allowed_type_strs
+        for c in onnx.defs.get_schema(op_type, opset).type_constraints
+    }
     main = allowed.get("T") or allowed["V"]
-    for dtype, name in ((FLOAT, "float"), (DOUBLE, "double"), (BRAIN, "bfloat16"), (TensorProto.INT8, "int8")):
+    for dtype, name in (
+        (FLOAT, "float"),
+        (DOUBLE, "double"),
+        (BRAIN, "bfloat16"),
+        (TensorProto.INT8, "int8"),
+    ):
         if f"tensor({name})" in main:
-            assert has_kernel("cpu", "", op_type, dtype, opset) is loads(op_type, dtype, opset), name
+            assert has_kernel("cpu", "", op_type, dtype, opset) is loads(op_type, dtype, opset), (
+                name
+            )

@@ -40,7 +40,10 @@ def test_a_lack_of_memory_is_no_damaged_file() -> None:
 
 
 def test_inputs_with_a_stored_value_are_not_fed() -> None:
-    dense, sparse = onnx.TensorProto(name="dense"), onnx.SparseTensorProto(values=onnx.TensorProto(name="sparse"))
+    dense, sparse = (
+        onnx.TensorProto(name="dense"),
+        onnx.SparseTensorProto(values=onnx.TensorProto(name="sparse")),
+    )
     inputs = [onnx.ValueInfoProto(name=name) for name in ("x", "dense", "sparse")]
     graph = onnx.GraphProto(input=inputs, initializer=[dense], sparse_initializer=[sparse])
     assert [value.name for value in fed_inputs(onnx.ModelProto(graph=graph))] == ["x"]

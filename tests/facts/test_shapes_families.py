@@ -24,7 +24,9 @@ def _inferred(op_type: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
         number = onnx.TensorProto.DataType.Value(chosen.upper())
         given[name] = helper.make_tensor_type_proto(number, shape)
     node = helper.make_node(op_type, names, ["y"], **ATTRIBUTES.get(op_type, {}))
-    found = onnx.shape_inference.infer_node_outputs(schema, node, given, opset_imports=[helper.make_opsetid("", OPSET)])
+    found = onnx.shape_inference.infer_node_outputs(
+        schema, node, given, opset_imports=[helper.make_opsetid("", OPSET)]
+    )
     return tuple(dim.dim_value for dim in found["y"].tensor_type.shape.dim)
 
 
@@ -52,5 +54,7 @@ def test_groups_contain_each_other() -> None:
 
 
 def test_all_reductions_are_there() -> None:
-    known = {s.name for s in onnx.defs.get_all_schemas() if s.name.startswith("Reduce") and not s.domain}
+    known = {
+        s.name for s in onnx.defs.get_all_schemas() if s.name.startswith("Reduce") and not s.domain
+    }
     assert known == set(REDUCTIONS)

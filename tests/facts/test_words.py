@@ -27,7 +27,9 @@ def test_very_many_known_words_are_not_all_compared(monkeypatch: pytest.MonkeyPa
         return distance(a, b)
 
     monkeypatch.setattr(words, "_distance", counting)
-    known = [f"/encoder/layers.{number:05}/attention/self/MatMul_output_0" for number in range(100_000)]
+    known = [
+        f"/encoder/layers.{number:05}/attention/self/MatMul_output_0" for number in range(100_000)
+    ]
     wrong = known[70_707].replace("/self", "/sefl")
     assert similar(wrong, known) == [known[70_707]]
     assert len(compared) * len(wrong) ** 2 <= words._MOST_STEPS

@@ -7,7 +7,14 @@ from xoptim.facts.words import byte_amount
 
 @pytest.mark.parametrize(
     ("text", "amount"),
-    [("500", 500), ("7 B", 7), ("1.5GB", 1_500_000_000), ("2 KiB", 2048), ("1gib", 1 << 30), (" 0 ", 0)],
+    [
+        ("500", 500),
+        ("7 B", 7),
+        ("1.5GB", 1_500_000_000),
+        ("2 KiB", 2048),
+        ("1gib", 1 << 30),
+        (" 0 ", 0),
+    ],
 )
 def test_amounts(text: str, amount: int) -> None:
     assert byte_amount(text) == amount

@@ -1,4 +1,6 @@
-"""Changes inputs a little: protobufs by their fields, texts by their words, and both by their bytes."""
+"""Changes inputs a little: protobufs by their fields, texts by their words, and both by their
+bytes.
+"""
 
 import random
 import re
@@ -11,7 +13,23 @@ from google.protobuf.message import DecodeError, Message
 
 _INTEGERS = (-1, 0, 1, 2, 3, 7, 8, 16, 255, 2**31 - 1, -(2**31), 2**40, 2**62, 2**63 - 1, -(2**63))
 _NUMBERS = (0.0, -0.0, 1.0, -1.0, 1e-45, 3e38, float("inf"), float("nan"))
-_WORDS = ("", "x", "y", "Add", "If", "Loop", "Constant", "Reshape", "n", "../x", "/", "\n", "é", "a" * 300, "then_branch")
+_WORDS = (
+    "",
+    "x",
+    "y",
+    "Add",
+    "If",
+    "Loop",
+    "Constant",
+    "Reshape",
+    "n",
+    "../x",
+    "/",
+    "\n",
+    "é",
+    "a" * 300,
+    "then_branch",
+)
 _SNIPPETS = (b"", b"\0", b"\xff", b"-1", b"9" * 20, *(bytes([byte]) for byte in b'0+-,"<>{}()[]'))
 _TOKEN = re.compile(rb"\w+|\s+|[^\w\s]")
 
@@ -81,7 +99,8 @@ def _mutate_message(data: bytes, rng: random.Random, kind: type[Message]) -> byt
     fields = chosen.DESCRIPTOR.fields
     present = [each for each, _ in chosen.ListFields()]
     field: Any = rng.choice(present) if present and rng.random() < 0.8 else rng.choice(fields)
-    with suppress(ValueError, TypeError, IndexError):  # an enumeration without such a value, a string that is not a text
+    # an enumeration without such a value, a string that is not a text
+    with suppress(ValueError, TypeError, IndexError):
         if _is_repeated(field):
             _change_list(getattr(chosen, field.name), field, everything, rng)
         elif rng.random() < 0.2:
@@ -94,7 +113,11 @@ def _mutate_message(data: bytes, rng: random.Random, kind: type[Message]) -> byt
 
 
 def _is_repeated(field: Any) -> bool:
-    return bool(field.is_repeated if hasattr(field, "is_repeated") else field.label == FieldDescriptor.LABEL_REPEATED)
+    return bool(
+        field.is_repeated
+        if hasattr(field, "is_repeated")
+        else field.label == FieldDescriptor.LABEL_REPEATED
+    )
 
 
 def _messages(message: Message) -> Iterator[Message]:
@@ -106,7 +129,9 @@ def _messages(message: Message) -> Iterator[Message]:
 
 
 def _copy(source: Message, target: Message) -> None:
-    """Copy a message that may be within the target, or the other way round: protobuf itself does not survive that."""
+    """Copy a message that may be within the target, or the other way round: protobuf itself does
+    not survive that.
+    """
     raw = source.SerializeToString()
     target.Clear()
     target.MergeFromString(raw)
@@ -146,7 +171,9 @@ def _value(field: Any, old: Any, everything: list[Message], rng: random.Random) 
     if kind == FieldDescriptor.CPPTYPE_STRING:
         if field.type == FieldDescriptor.TYPE_BYTES:
             return _mutate_bytes(old or b"abcdefgh", rng)
-        return rng.choice([*_WORDS, *rng.sample(_strings(everything), k=min(8, len(_strings(everything))))])
+        return rng.choice(
+            [*_WORDS, *rng.sample(_strings(everything), k=min(8, len(_strings(everything))))]
+        )
     return rng.choice([*_INTEGERS, rng.randrange(30)])
 
 

@@ -1,7 +1,9 @@
-"""Feed targets with mutated inputs until something breaks: ``python -m tests.fuzzing.run TARGET --seconds 600``.
+"""Feed targets with mutated inputs until something breaks: ``python -m tests.fuzzing.run TARGET
+--seconds 600``.
 
-With ``atheris`` installed (``pip install .[fuzz]``), what is mutated is guided by the code that it reaches. Without it, or with
-``--runs``, a fixed sequence of mutations is tried. What breaks is written to ``--save`` and reported.
+With ``atheris`` installed (``pip install .[fuzz]``), what is mutated is guided by the code that it
+reaches. Without it, or with ``--runs``, a fixed sequence of mutations is tried. What breaks is
+written to ``--save`` and reported.
 """
 
 import argparse
@@ -35,9 +37,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("targets", nargs="*", metavar="TARGET")
     parser.add_argument("--seconds", type=float, default=60, help="for all targets together")
-    parser.add_argument("--runs", type=int, default=0, help="mutations of each target, the same ones each time")
+    parser.add_argument(
+        "--runs", type=int, default=0, help="mutations of each target, the same ones each time"
+    )
     parser.add_argument("--seed", type=int, default=0, help="another sequence of mutations")
-    parser.add_argument("--save", type=Path, default=Path(tempfile.gettempdir()), help="folder for inputs that break something")
+    parser.add_argument(
+        "--save",
+        type=Path,
+        default=Path(tempfile.gettempdir()),
+        help="folder for inputs that break something",
+    )
     parser.add_argument("--corpus", type=Path, help="folder for inputs that reach something new")
     chosen = parser.parse_args(arguments)
     if not chosen.runs and importlib.util.find_spec("atheris") is not None:

@@ -1,4 +1,6 @@
-"""The targets of damaged inputs: each reads bytes, and may raise only the errors that are meant for users."""
+"""The targets of damaged inputs: each reads bytes, and may raise only the errors that are meant for
+users.
+"""
 
 import atexit
 import io
@@ -19,7 +21,18 @@ from xoptim.cli.validation import Comparison, Values
 
 from tests.engine.faults import model as model_of_many_parts
 from tests.support import parse, verify
-from xoptim import GraphBuilder, OptimizationOptions, Query, XoptimError, database, optimize, parse_rules, replay, save, select
+from xoptim import (
+    GraphBuilder,
+    OptimizationOptions,
+    Query,
+    XoptimError,
+    database,
+    optimize,
+    parse_rules,
+    replay,
+    save,
+    select,
+)
 from xoptim.engine.environment import DebugSettings
 from xoptim.facts.assumptions import ENTRY, Assumptions
 from xoptim.graph.load import read_proto
@@ -85,28 +98,52 @@ def load_and_save(data: bytes) -> None:
     builder.optimize()
     verify(builder.model)
     proto = builder.to_onnx(optimize=False)
-    save(proto, _folder() / "written.onnx", builder.model.base_dir, external=len(data) % 2 == 0 or None)
+    save(
+        proto,
+        _folder() / "written.onnx",
+        builder.model.base_dir,
+        external=len(data) % 2 == 0 or None,
+    )
     assert path.read_bytes() == data
 
 
 def _models() -> list[bytes]:
     texts = (
         FEED,
-        "agraph (float[2,3] x) => (float[3,2] y) <int64[2] s = {3, 2}> { a = Reshape(x, s) b = Constant<value_float = 1.0>() "
-        "y = Mul(a, b) }",
-        "agraph (float[n] x, bool c) => (float[n] y) <float[1] w = {2}> { y = If (c) < then_branch = t () => (float[n] p) "
-        "{ p = Add(x, w) }, else_branch = e () => (float[n] q) { q = Sub(x, w) } > }",
-        "agraph (float[n] x, int64 k, bool c) => (float[n] y) { y = Loop (k, c, x) < body = b (int64 i, bool d, float[n] s) "
-        "=> (bool e, float[n] t) { e = Identity(d) t = Add(s, s) } > }",
-        "agraph (float[n,m] x) => (int64[2] s, float[m,n] y) { s = Shape(x) t = Transpose(x) u = Cast<to = 1>(t) y = Neg(u) }",
-        "agraph (float[4] x) => (float[4] y) { y = mine.Twice(x) } "
-        '<domain: "mine", opset_import: ["": 18]> Twice (x) => (y) { y = Add(x, x) }',
+        (
+            "agraph (float[2,3] x) => (float[3,2] y) <int64[2] s = {3, 2}> { a = Reshape(x, s) "
+            "b = Constant<value_float = 1.0>() y = Mul(a, b) }"
+        ),
+        (
+            "agraph (float[n] x, bool c) => (float[n] y) <float[1] w = {2}> { "
+            "y = If (c) < then_branch = t () => (float[n] p) { p = Add(x, w) }, else_branch = e () "
+            "=> (float[n] q) { q = Sub(x, w) } > }"
+        ),
+        (
+            "agraph (float[n] x, int64 k, bool c) => (float[n] y) { "
+            "y = Loop (k, c, x) < body = b (int64 i, bool d, float[n] s) "
+            "=> (bool e, float[n] t) { e = Identity(d) t = Add(s, s) } > }"
+        ),
+        (
+            "agraph (float[n,m] x) => (int64[2] s, float[m,n] y) { s = Shape(x) t = Transpose(x) "
+            "u = Cast<to = 1>(t) y = Neg(u) }"
+        ),
+        (
+            "agraph (float[4] x) => (float[4] y) { y = mine.Twice(x) } "
+            '<domain: "mine", opset_import: ["": 18]> Twice (x) => (y) { y = Add(x, x) }'
+        ),
         "agraph (seq(float[n]) l) => (float[m] y) <int64 z = {0}> { y = SequenceAt(l, z) }",
         "agraph (string[n] x) => (float[2,2] y) <int64[2] s = {2, 2}> { y = ConstantOfShape(s) }",
-        "agraph (uint8[4] x) => (float[4] y) <float s = {0.5}, uint8 z = {3}> { d = DequantizeLinear(x, s, z) "
-        "q = QuantizeLinear(d, s, z) y = DequantizeLinear(q, s, z) }",
-        "agraph (float[a,8] x) => (float[a,4] p, float[a,4] q) <int64[2] k = {4, 4}> { p0, q0 = Split<axis = 1>(x, k) "
-        "c = Concat<axis = 1>(p0, q0) p, q = Split<axis = 1>(c, k) }",
+        (
+            "agraph (uint8[4] x) => (float[4] y) <float s = {0.5}, uint8 z = {3}> { "
+            "d = DequantizeLinear(x, s, z) q = QuantizeLinear(d, s, z) "
+            "y = DequantizeLinear(q, s, z) }"
+        ),
+        (
+            "agraph (float[a,8] x) => (float[a,4] p, float[a,4] q) <int64[2] k = {4, 4}> { "
+            "p0, q0 = Split<axis = 1>(x, k) c = Concat<axis = 1>(p0, q0) "
+            "p, q = Split<axis = 1>(c, k) }"
+        ),
     )
     protos = [parse(text, domains={"mine": 1}) for text in texts]
     external = protos[2].graph.initializer[0]
@@ -132,7 +169,8 @@ def read_rule_text(data: bytes) -> None:
     rules = parse_rules(data.decode(errors="replace"), "rules.onnxtxt")
     if rules:
         text = """agraph (float[n,n] x) => (float[n,n] y) <float one = {1}, float two = {2}> {
-            a = Mul(x, one) b = Neg(a) c = Neg(b) d = Pow(c, two) e = Gemm(d, x, c) y = Gemm<alpha = 0.5>(e, x, c)
+            a = Mul(x, one) b = Neg(a) c = Neg(b) d = Pow(c, two) e = Gemm(d, x, c)
+              y = Gemm<alpha = 0.5>(e, x, c)
         }"""
         optimize(parse(text), patterns=list(rules), debug=DebugSettings())
 
@@ -146,9 +184,16 @@ def read_model_text(data: bytes) -> None:
 
 def _model_texts() -> list[bytes]:
     model = onnx.load_from_string(_models()[2])
-    texts = (onnx.printer.to_text(model), text_format.MessageToString(model), json_format.MessageToJson(model))
+    texts = (
+        onnx.printer.to_text(model),
+        text_format.MessageToString(model),
+        json_format.MessageToJson(model),
+    )
     nested = "If (c) <a = g () => (float p) { p = " * 30
-    return [*(text.encode() for text in texts), f"<ir_version: 8>\ng (bool c) => (float y) {{ y = {nested}Neg(c)".encode()]
+    return [
+        *(text.encode() for text in texts),
+        f"<ir_version: 8>\ng (bool c) => (float y) {{ y = {nested}Neg(c)".encode(),
+    ]
 
 
 def read_assumptions(data: bytes) -> None:
@@ -162,7 +207,11 @@ def read_assumptions(data: bytes) -> None:
         Assumptions.of([each])
 
 
-ASSUMPTIONS = ("n >= 1; n % 8 == 0; m == n + 4", "4 <= m <= 64; finite(x); sorted(i)", "nothing; nonempty; x:1 == 4; finite")
+ASSUMPTIONS = (
+    "n >= 1; n % 8 == 0; m == n + 4",
+    "4 <= m <= 64; finite(x); sorted(i)",
+    "nothing; nonempty; x:1 == 4; finite",
+)
 
 
 def read_selection(data: bytes) -> None:
@@ -210,7 +259,9 @@ _DATA_MODELS = (
 
 
 def read_test_data(data: bytes) -> None:
-    """``--test-data FOLDER``: a tensor, a sequence or an optional value in ``input_0.pb``, as the first byte says."""
+    """``--test-data FOLDER``: a tensor, a sequence or an optional value in ``input_0.pb``, as the
+    first byte says.
+    """
     folder = _folder() / "test_data_set_0"
     folder.mkdir(exist_ok=True)
     (folder / "input_0.pb").write_bytes(data[1:])
@@ -221,7 +272,11 @@ def _test_data() -> list[bytes]:
     values: list[Message] = []
     for array in (np.ones((2, 4), np.float32), np.array(["a", "é"], object), np.array(3, np.int64)):
         tensor = numpy_helper.from_array(array)
-        values += [tensor, numpy_helper.from_list([array, array]), numpy_helper.from_optional(array)]
+        values += [
+            tensor,
+            numpy_helper.from_list([array, array]),
+            numpy_helper.from_optional(array),
+        ]
     unpacked = onnx.helper.make_tensor("t", onnx.TensorProto.INT4, [3], [1, 2, 3])
     values += [unpacked, onnx.SequenceProto(), onnx.OptionalProto()]
     return [bytes([number % 3]) + value.SerializeToString() for number, value in enumerate(values)]
@@ -245,16 +300,24 @@ def _dumps() -> list[bytes]:
         bodies = ("a = Neg(x) y = Neg(a) }", "y = Abs(x) }")
         models = [parse("agraph (float[n] x) => (float[n] y) { " + body) for body in bodies]
         for model in models:
-            onnx.helper.set_model_props(model, {"xoptim.pattern": "Fuzz", "xoptim.exactness": exactness})
+            onnx.helper.set_model_props(
+                model, {"xoptim.pattern": "Fuzz", "xoptim.exactness": exactness}
+            )
         found.append(_SEPARATOR.join(m.SerializeToString() for m in models))
     return found
 
 
 TARGETS: dict[str, Target] = {
     "model": Target(load_weights, _models, onnx.ModelProto),
-    "rules": Target(read_rule_text, lambda: [RULE.encode(), *(p.read_bytes() for p in sorted(_RULES.iterdir()))], "text"),
+    "rules": Target(
+        read_rule_text,
+        lambda: [RULE.encode(), *(p.read_bytes() for p in sorted(_RULES.iterdir()))],
+        "text",
+    ),
     "model-text": Target(read_model_text, _model_texts, "text"),
-    "assumptions": Target(read_assumptions, lambda: [text.encode() for text in ASSUMPTIONS], "text"),
+    "assumptions": Target(
+        read_assumptions, lambda: [text.encode() for text in ASSUMPTIONS], "text"
+    ),
     "selection": Target(read_selection, lambda: [text.encode() for text in SELECTIONS], "text"),
     "feeds": Target(read_feeds, _archives, "bytes"),
     "test-data": Target(read_test_data, _test_data, "bytes"),

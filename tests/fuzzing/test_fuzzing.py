@@ -1,7 +1,7 @@
 """Every input from outside gives a result or an error that names the mistake.
 
-The inputs here are the same each time, and short; ``make fuzz-loaders`` goes on for an hour, guided by coverage if the extra
-``fuzz`` is installed.
+The inputs here are the same each time, and short; ``make fuzz-loaders`` goes on for an hour, guided
+by coverage if the extra ``fuzz`` is installed.
 """
 
 import random
@@ -29,7 +29,9 @@ RUNS = 600
 
 @pytest.mark.parametrize("path", KNOWN, ids=[f"{path.parent.name}-{path.name}" for path in KNOWN])
 def test_what_once_broke(path: Path) -> None:
-    """Inputs that once ended in an internal error, or not at all: counted in calls, not in seconds."""
+    """Inputs that once ended in an internal error, or not at all: counted in calls, not in
+    seconds.
+    """
     left = iter(range(MOST_CALLS))
 
     def count(*_: object) -> None:
@@ -43,13 +45,20 @@ def test_what_once_broke(path: Path) -> None:
         sys.setprofile(before)
 
 
-def test_test_data_is_read_from_its_own_files_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_test_data_is_read_from_its_own_files_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """External data would be looked for in the current folder."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "other.bin").write_bytes(b"\0" * 8)
-    tensor = onnx.TensorProto(data_type=onnx.TensorProto.FLOAT, dims=[2], data_location=onnx.TensorProto.EXTERNAL)
+    tensor = onnx.TensorProto(
+        data_type=onnx.TensorProto.FLOAT, dims=[2], data_location=onnx.TensorProto.EXTERNAL
+    )
     tensor.external_data.add(key="location", value="other.bin")
-    for value, of in ((tensor, "float[n]"), (onnx.SequenceProto(elem_type=1, tensor_values=[tensor]), "seq(float[n])")):
+    for value, of in (
+        (tensor, "float[n]"),
+        (onnx.SequenceProto(elem_type=1, tensor_values=[tensor]), "seq(float[n])"),
+    ):
         (tmp_path / "input_0.pb").write_bytes(value.SerializeToString())
         with pytest.raises(FeedError, match="its data is in another file"):
             load_test_data(tmp_path, parse(f"agraph ({of} x) => ({of} y) {{ y = Identity(x) }}"))
@@ -58,7 +67,15 @@ def test_test_data_is_read_from_its_own_files_only(tmp_path: Path, monkeypatch: 
 @pytest.mark.slow
 def test_mutations(tmp_path: Path) -> None:
     """In a process of its own, should it crash."""
-    words = [sys.executable, "-m", "tests.fuzzing.run", "--runs", str(RUNS), "--save", str(tmp_path)]
+    words = [
+        sys.executable,
+        "-m",
+        "tests.fuzzing.run",
+        "--runs",
+        str(RUNS),
+        "--save",
+        str(tmp_path),
+    ]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines() == [f"{name}: {RUNS} inputs" for name in TARGETS]
@@ -88,7 +105,9 @@ def test_the_corpus_is_small() -> None:
 def test_mutations_are_repeatable_and_new(name: str) -> None:
     target = TARGETS[name]
     seed = max(target.seeds(), key=len)
-    first, second = ([mutate(seed, random.Random(n), target.kind) for n in range(60)] for _ in range(2))
+    first, second = (
+        [mutate(seed, random.Random(n), target.kind) for n in range(60)] for _ in range(2)
+    )
     assert first == second
     assert len({*first} - {seed}) > 40
 
@@ -122,11 +141,20 @@ def _endless(_: bytes) -> None:
         pass
 
 
-@pytest.mark.parametrize(("target", "message"), [(_raising, "LookupError: a defect"), (_endless, "more than 0.1 s")])
+@pytest.mark.parametrize(
+    ("target", "message"), [(_raising, "LookupError: a defect"), (_endless, "more than 0.1 s")]
+)
 def test_what_breaks_is_kept(
-    target: object, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    target: object,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("tests.fuzzing.targets.TARGETS", {"toy": Target(target, lambda: [b"a", b"bb"], "bytes")})  # type: ignore[arg-type]
+    monkeypatch.setattr(
+        "tests.fuzzing.targets.TARGETS",
+        {"toy": Target(target, lambda: [b"a", b"bb"], "bytes")},  # type: ignore[arg-type]
+    )
     monkeypatch.setattr(run, "SLOWEST", 0.1)
     assert run.main(["toy", "--runs", "2", "--save", str(tmp_path)]) in (1, 2)
     kept = sorted(tmp_path.iterdir())

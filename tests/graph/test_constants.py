@@ -28,7 +28,8 @@ TEXT = """agraph (bool r, float[n,4] x, float[2] o) => (y)
   huger = Neg(huge)
   g = Einsum <equation = "i,i->"> (a, b)
   h = custom.Foo(w)
-  i = If (r) <then_branch = th () => (float[2] q) { z = Neg(a) q = Abs(z) }, else_branch = el () => (float[2] q) { q = Exp(w) }>
+  i = If (r) <then_branch = th () => (float[2] q) { z = Neg(a) q = Abs(z) },
+    else_branch = el () => (float[2] q) { q = Exp(w) }>
   y = Neg(x)
 }"""
 
@@ -49,7 +50,8 @@ def test_which_results_are_constant(graph: Any) -> None:
 
 def test_values(graph: Any) -> None:
     expected: dict[str, Any] = {
-        "w": [1, 2], "k": [5, 6], "a": [6, 8], "b": [36, 64], "four": 4, "e": [36], "f": [64], "g": 6 * 36 + 8 * 64,
+        "w": [1, 2], "k": [5, 6], "a": [6, 8], "b": [36, 64], "four": 4, "e": [36], "f": [64],
+        "g": 6 * 36 + 8 * 64,
     }  # fmt: skip
     for name, value in expected.items():
         array = constant_array(graph, name)
@@ -74,7 +76,9 @@ def test_large_values_are_not_computed(graph: Any, monkeypatch: pytest.MonkeyPat
 
 
 def test_what_cannot_be_computed_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    graph = load("agraph (float[2] x) => (float[1] y) <float[2] w = {1, 2}> { y = Gather(w, w) }").graph
+    graph = load(
+        "agraph (float[2] x) => (float[1] y) <float[2] w = {1, 2}> { y = Gather(w, w) }"
+    ).graph
     assert constant_array(graph, "y") is None
     monkeypatch.setattr(constants, "evaluate", None)
     assert constant_array(graph, "y") is None
@@ -90,7 +94,9 @@ def test_constants_of_the_enclosing_graph(graph: Any) -> None:
 
 def test_a_ladder_of_constants_takes_linear_time() -> None:
     steps = " ".join(f"a{i + 1} = Add(a{i}, b{i}) b{i + 1} = Sub(a{i}, b{i})" for i in range(60))
-    graph = load(f"agraph () => (float[1] a60) <float[1] a0 = {{1}}, float[1] b0 = {{2}}> {{ {steps} }}").graph
+    graph = load(
+        f"agraph () => (float[1] a60) <float[1] a0 = {{1}}, float[1] b0 = {{2}}> {{ {steps} }}"
+    ).graph
     assert is_constant(graph, "a60")
     array = constant_array(graph, "a60")
     assert array is not None
@@ -102,7 +108,10 @@ def test_known_values() -> None:
     assert known_value(Info(TensorProto.INT64, (2,), (3, n))) is None
     assert known_value(Info(TensorProto.INT64, None, (3,))) is None
     assert known_value(Info(TensorProto.INT64, (2,))) is None
-    for dtype, numpy in ((TensorProto.INT64, np.dtype(np.int64)), (TensorProto.INT32, np.dtype(np.int32))):
+    for dtype, numpy in (
+        (TensorProto.INT64, np.dtype(np.int64)),
+        (TensorProto.INT32, np.dtype(np.int32)),
+    ):
         vector = known_value(Info(dtype, (2,), (3, 4)))
         assert vector is not None
         assert (vector.dtype, vector.tolist()) == (numpy, [3, 4])

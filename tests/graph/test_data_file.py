@@ -38,7 +38,9 @@ def write(tensor: Tensor, path: Path) -> TensorProto:
     return proto
 
 
-needs_holes = pytest.mark.skipif(not hasattr(os, "SEEK_DATA"), reason="this system does not tell where holes are")
+needs_holes = pytest.mark.skipif(
+    not hasattr(os, "SEEK_DATA"), reason="this system does not tell where holes are"
+)
 
 
 @needs_holes
@@ -56,7 +58,9 @@ def test_holes_stay_holes(tmp_path: Path, moved: bool) -> None:
 
 
 @needs_holes
-def test_no_more_than_the_rows_with_numbers_are_read_to_move_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_than_the_rows_with_numbers_are_read_to_move_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tensor = transposed(sparse(tmp_path / "in", 256), [1, 0])
     if not is_hole(tmp_path / "in" / "w", 8 * HOLE, HOLE):
         pytest.skip("this file system has no holes")
@@ -86,7 +90,9 @@ def test_digests_of_holes_are_not_read(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("kernel", ["copies", "is missing", "refuses"])
-def test_ranges_are_copied_with_the_kernel_and_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel: str) -> None:
+def test_ranges_are_copied_with_the_kernel_and_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel: str
+) -> None:
     source, target = tmp_path / "a", tmp_path / "b"
     data = os.urandom(100_000)
     source.write_bytes(data)
@@ -107,11 +113,16 @@ def test_ranges_are_copied_with_the_kernel_and_without(tmp_path: Path, monkeypat
 
 def test_a_file_that_became_shorter_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"12345")
-    with (tmp_path / "b").open("wb", buffering=0) as stream, pytest.raises(OSError, match="became shorter"):
+    with (
+        (tmp_path / "b").open("wb", buffering=0) as stream,
+        pytest.raises(OSError, match="became shorter"),
+    ):
         copy_range(tmp_path / "a", 0, 100_000, stream, 0)
 
 
-def test_room_on_the_disk_is_looked_at_before_anything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_room_on_the_disk_is_looked_at_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tensor = stored(np.ones((512, 512), np.float32), tmp_path / "in")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1_000_000))
     with pytest.raises(OSError, match="1,048,576 bytes are needed, 1,000,000 are free"):
@@ -120,9 +131,12 @@ def test_room_on_the_disk_is_looked_at_before_anything_is_written(tmp_path: Path
 
 
 def test_names_are_numbered_in_the_order_of_their_use() -> None:
-    proto = parse("""agraph (bool c, float[2] x, float[2] a, float[2] b, float[2] d) => (float[2] y) {
+    proto = parse(
+        """agraph (bool c, float[2] x, float[2] a, float[2] b, float[2] d) => (float[2] y) {
       t = Add(x, b)
-      y = If (c) <then_branch = p () => (float[2] q) { q = Add(t, d) }, else_branch = e () => (float[2] r) { r = Add(t, a) }>
-    }""")
+      y = If (c) <then_branch = p () => (float[2] q) { q = Add(t, d) },
+        else_branch = e () => (float[2] r) { r = Add(t, a) }>
+    }"""
+    )
     order = uses(proto)
     assert sorted("abd", key=order.__getitem__) == ["b", "d", "a"]

@@ -5,7 +5,12 @@ import pytest
 
 from tests.support import parse
 from xoptim.facts.errors import ModelError
-from xoptim.graph.data_file import check_external_data, external_bytes, external_locations, has_external_data
+from xoptim.graph.data_file import (
+    check_external_data,
+    external_bytes,
+    external_locations,
+    has_external_data,
+)
 from xoptim.graph.save import save_proto
 
 MODEL = """agraph (bool c, float[600] x) => (float[600] y) {
@@ -15,7 +20,10 @@ MODEL = """agraph (bool c, float[600] x) => (float[600] y) {
 
 
 def stored_elsewhere(folder: Path) -> onnx.ModelProto:
-    """A model whose only weight belongs to a branch, and is in ``folder/weights.bin``; it has no length of its own."""
+    """A model whose only weight belongs to a branch, and is in ``folder/weights.bin``.
+
+    It has no length of its own.
+    """
     folder.mkdir()
     proto = parse(MODEL)
     weight = proto.graph.node[0].attribute[0].g.initializer.add(name="w", data_type=1, dims=[600])

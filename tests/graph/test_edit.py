@@ -26,7 +26,11 @@ def order(graph: Graph | Model) -> str:
 def test_a_replacement_takes_the_place_of_what_goes() -> None:
     model = load(CHAIN)
     graph = model.graph
-    replace(graph, [node_of(graph, "Neg"), node_of(graph, "Abs")], [Node("Exp", ["x"], ["v"]), Node("Log", ["v"], ["u"])])
+    replace(
+        graph,
+        [node_of(graph, "Neg"), node_of(graph, "Abs")],
+        [Node("Exp", ["x"], ["v"]), Node("Log", ["v"], ["u"])],
+    )
     assert order(graph) == "Exp Log Relu"
     assert graph.info_of("v").shape == graph.info_of("x").shape
     verify(model)
@@ -58,25 +62,43 @@ REFUSED: dict[str, tuple[str, Change]] = {
         "not a node of this graph",
         lambda g: ([node_of(load(CHAIN), "Neg")], [Node("Neg", ["x"], ["t"])]),
     ),
-    "a result goes that is read": ("'t' would disappear", lambda g: ([node_of(g, "Neg")], [Node("Neg", ["x"], ["other"])])),
+    "a result goes that is read": (
+        "'t' would disappear",
+        lambda g: ([node_of(g, "Neg")], [Node("Neg", ["x"], ["other"])]),
+    ),
     "an output goes": ("'y' would disappear", lambda g: ([node_of(g, "Relu")], [])),
     "a result that goes is read": (
         "reads 't'",
         lambda g: ([node_of(g, "Neg"), node_of(g, "Abs")], [Node("Abs", ["t"], ["u"])]),
     ),
-    "an undefined name is read": ("reads 'nowhere'", lambda g: ([node_of(g, "Abs")], [Node("Add", ["t", "nowhere"], ["u"])])),
+    "an undefined name is read": (
+        "reads 'nowhere'",
+        lambda g: ([node_of(g, "Abs")], [Node("Add", ["t", "nowhere"], ["u"])]),
+    ),
     "new nodes in the wrong order": (
         "reads 'v', which nothing defines before it",
         lambda g: ([node_of(g, "Abs")], [Node("Log", ["v"], ["u"]), Node("Exp", ["t"], ["v"])]),
     ),
-    "a name is taken": ("'t', which is already", lambda g: ([node_of(g, "Abs")], [Node("Split", ["t"], ["u", "t"])])),
-    "an input is produced": ("'x', which is already", lambda g: ([node_of(g, "Abs")], [Node("Split", ["t"], ["u", "x"])])),
+    "a name is taken": (
+        "'t', which is already",
+        lambda g: ([node_of(g, "Abs")], [Node("Split", ["t"], ["u", "t"])]),
+    ),
+    "an input is produced": (
+        "'x', which is already",
+        lambda g: ([node_of(g, "Abs")], [Node("Split", ["t"], ["u", "x"])]),
+    ),
     "a name is produced twice": (
         "'u', which is already",
         lambda g: ([node_of(g, "Abs")], [Node("Neg", ["t"], ["u"]), Node("Abs", ["t"], ["u"])]),
     ),
-    "the same node twice": ("already", lambda g: ([node_of(g, "Abs")], [(n := Node("Neg", ["t"], ["u"])), n])),
-    "the type changes": ("its type from float to bool", lambda g: ([node_of(g, "Abs")], [Node("IsNaN", ["t"], ["u"])])),
+    "the same node twice": (
+        "already",
+        lambda g: ([node_of(g, "Abs")], [(n := Node("Neg", ["t"], ["u"])), n]),
+    ),
+    "the type changes": (
+        "its type from float to bool",
+        lambda g: ([node_of(g, "Abs")], [Node("IsNaN", ["t"], ["u"])]),
+    ),
     "the rank changes": (
         "its shape from",
         lambda g: ([node_of(g, "Abs")], [Node("ReduceMax", ["t"], ["u"], {"keepdims": 0})]),
@@ -85,7 +107,10 @@ REFUSED: dict[str, tuple[str, Change]] = {
         "its shape from",
         lambda g: ([node_of(g, "Abs")], [Node("Concat", ["t", "t"], ["u"], {"axis": 1})]),
     ),
-    "a new node reads what comes of it": ("cycle", lambda g: ([node_of(g, "Neg")], [Node("Add", ["x", "u"], ["t"])])),
+    "a new node reads what comes of it": (
+        "cycle",
+        lambda g: ([node_of(g, "Neg")], [Node("Add", ["x", "u"], ["t"])]),
+    ),
     "a longer cycle": ("cycle", lambda g: ([node_of(g, "Neg")], [Node("Add", ["x", "y"], ["t"])])),
 }
 
@@ -109,7 +134,12 @@ def test_a_cycle_is_noticed_wherever_the_new_node_should_go() -> None:
         graph = model.graph
         before = text_of(model)
         with pytest.raises(RewriteError, match="cycle"):
-            replace(graph, [node_of(graph, "Neg")], [Node("Add", ["x", "u"], ["t"])], node_of(graph, place))
+            replace(
+                graph,
+                [node_of(graph, "Neg")],
+                [Node("Add", ["x", "u"], ["t"])],
+                node_of(graph, place),
+            )
         assert text_of(model) == before
 
 
@@ -123,7 +153,9 @@ PARALLEL = """agraph (float[n] x) => (float[n] y, float[n] z) {
 
 
 def fuse(graph: Graph, insert_at: Node | None = None) -> None:
-    """Neg and Abs by one node with two results, which reads what comes after a reader of the first one."""
+    """Neg and Abs by one node with two results, which reads what comes after a reader of the first
+    one.
+    """
     fused = Node("Pair", ["x", "p"], ["a", "b"], domain="test")
     replace(graph, [node_of(graph, "Neg"), node_of(graph, "Abs")], [fused], insert_at)
 
@@ -140,19 +172,27 @@ def test_what_reads_the_readers_moves_too() -> None:
     model = load("""agraph (bool c, float[n] x) => (float[n] y, float[n] z, float[n] w) {
       a = Neg(x)
       r = Relu(a)
-      y = If (c) <then_branch = t () => (float[n] q) { q = Abs(r) }, else_branch = e () => (float[n] q) { q = Abs(a) }>
+      y = If (c) <then_branch = t () => (float[n] q) { q = Abs(r) },
+        else_branch = e () => (float[n] q) { q = Abs(a) }>
       z = Sin(y)
       p = Exp(x)
       w = Abs(p)
     }""")
     graph = model.graph
-    replace(graph, [node_of(graph, "Neg"), node_of(graph, "Abs")], [Node("Pair", ["x", "p"], ["a", "w"], domain="test")])
+    replace(
+        graph,
+        [node_of(graph, "Neg"), node_of(graph, "Abs")],
+        [Node("Pair", ["x", "p"], ["a", "w"], domain="test")],
+    )
     verify(model)
     assert order(model) == "Exp Pair Relu If Sin"
 
 
 def test_fusing_what_depends_on_each_other_is_a_cycle() -> None:
-    model = load("agraph (float[n] x) => (float[n] y, float[n] z) { a = Neg(x) r = Relu(a) b = Abs(r) y = Exp(b) z = Log(a) }")
+    model = load(
+        "agraph (float[n] x) => (float[n] y, float[n] z) { a = Neg(x) r = Relu(a) b = Abs(r) "
+        "y = Exp(b) z = Log(a) }"
+    )
     before = text_of(model)
     with pytest.raises(RewriteError, match="cycle"):
         replace(
@@ -167,7 +207,8 @@ def test_fusing_what_depends_on_each_other_is_a_cycle() -> None:
 def test_a_capture_decides_the_place() -> None:
     text = """agraph (bool c, float[n] x) => (float[n] y, float[n] z) {
       a = Neg(x)
-      y = If (c) <then_branch = t () => (float[n] q) { q = Abs(a) }, else_branch = e () => (float[n] q) { q = Exp(x) }>
+      y = If (c) <then_branch = t () => (float[n] q) { q = Abs(a) },
+        else_branch = e () => (float[n] q) { q = Exp(x) }>
       z = Relu(a)
     }"""
     model = load(text)
@@ -184,7 +225,8 @@ def test_a_capture_decides_the_place() -> None:
 def test_a_captured_result_must_not_disappear() -> None:
     model = load(
         "agraph (bool c, float[n] x) => (float[n] y) { a = Neg(x) "
-        "y = If (c) <then_branch = t () => (float[n] q) { q = Abs(a) }, else_branch = e () => (a) { }> }"
+        "y = If (c) <then_branch = t () => (float[n] q) { q = Abs(a) }, else_branch = e () "
+        "=> (a) { }> }"
     )
     before = text_of(model)
     with pytest.raises(RewriteError, match="'a' would disappear"):
@@ -196,9 +238,14 @@ def test_a_captured_result_must_not_disappear() -> None:
 def test_the_output_of_a_subgraph_decides_the_place() -> None:
     model = load(
         "agraph (bool c, float[n] x) => (float[n] y, float[n] z) { a = Neg(x) "
-        "y = If (c) <then_branch = t () => (a) { }, else_branch = e () => (float[n] q) { q = Abs(x) }> z = Relu(a) }"
+        "y = If (c) <then_branch = t () => (a) { }, else_branch = e () "
+        "=> (float[n] q) { q = Abs(x) }> z = Relu(a) }"
     )
-    replace(model.graph, [node_of(model, "Neg"), node_of(model, "Relu")], [Node("Pair", ["x"], ["a", "z"], domain="test")])
+    replace(
+        model.graph,
+        [node_of(model, "Neg"), node_of(model, "Relu")],
+        [Node("Pair", ["x"], ["a", "z"], domain="test")],
+    )
     assert order(model) == "Pair If"
     verify(model)
 
@@ -206,8 +253,9 @@ def test_the_output_of_a_subgraph_decides_the_place() -> None:
 def test_replacing_in_a_subgraph_may_read_the_enclosing_graph() -> None:
     model = load(
         "agraph (bool c, float[n] x) => (float[n] y) { a = Neg(x) b = Abs(x) "
-        "y = If (c) <then_branch = t () => (float[n] q) { p = Exp(a) q = Relu(p) },"
-        " else_branch = e () => (float[n] q) { q = Abs(b) }> }"
+        "y = If (c) <then_branch = t () "
+        "=> (float[n] q) { p = Exp(a) q = Relu(p) }, else_branch = e () => (float[n] q) { "
+        "q = Abs(b) }> }"
     )
     body = list(model.graphs())[1]
     replace(body, list(body.nodes), [Node("Add", ["a", "b"], ["q"])])
@@ -223,11 +271,15 @@ def test_replacing_in_a_subgraph_may_read_the_enclosing_graph() -> None:
 def test_a_new_node_may_have_subgraphs() -> None:
     text = """agraph (bool c, float[2] x) => (float[2] y) {
       a = Neg(x) b = Abs(x) r = Relu(a)
-      y = If (c) <then_branch = t () => (float[2] q) { q = Exp(r) }, else_branch = e () => (float[2] q) { q = Log(b) }>
+      y = If (c) <then_branch = t () => (float[2] q) { q = Exp(r) },
+        else_branch = e () => (float[2] q) { q = Log(b) }>
     }"""
     model = load(text)
     old = node_of(model, "If")
-    attributes = {"then_branch": old.attribute["else_branch"], "else_branch": old.attribute["then_branch"]}
+    attributes = {
+        "then_branch": old.attribute["else_branch"],
+        "else_branch": old.attribute["then_branch"],
+    }
     replace(model.graph, [old], [Node("Not", ["c"], ["d"]), Node("If", ["d"], ["y"], attributes)])
     verify(model)
     assert [n.op_type for n in model.graph.captures("r")] == ["Exp"]
@@ -266,18 +318,23 @@ def test_a_subgraph_at_any_depth_of_a_new_node_is_recorded_by_the_commit_only(re
 def test_a_subgraph_of_a_new_node_must_not_read_what_goes() -> None:
     model = load("""agraph (bool c, float[2] x) => (float[2] y) {
       a = Neg(x)
-      y = If (c) <then_branch = t () => (float[2] q) { q = Exp(a) }, else_branch = e () => (float[2] q) { q = Log(x) }>
+      y = If (c) <then_branch = t () => (float[2] q) { q = Exp(a) },
+        else_branch = e () => (float[2] q) { q = Log(x) }>
     }""")
     old = node_of(model, "If")
     before = text_of(model)
     with pytest.raises(RewriteError, match="reads 'a'"):
-        replace(model.graph, [old, node_of(model, "Neg")], [Node("If", ["c"], ["y"], old.attribute)])
+        replace(
+            model.graph, [old, node_of(model, "Neg")], [Node("If", ["c"], ["y"], old.attribute)]
+        )
     assert text_of(model) == before
     verify(model)
 
 
 def test_facts_of_readers_are_refined() -> None:
-    model = load("agraph (float[n,3] x, int64[k] s) => (y) { t = Reshape(x, s) u = Neg(t) y = Abs(u) }")
+    model = load(
+        "agraph (float[n,3] x, int64[k] s) => (y) { t = Reshape(x, s) u = Neg(t) y = Abs(u) }"
+    )
     graph = model.graph
     unknown = graph.info_of("u").rank
     replace(graph, [node_of(graph, "Reshape")], [Node("Transpose", ["x"], ["t"])])
@@ -289,8 +346,12 @@ def test_facts_of_readers_are_refined() -> None:
 
 @settings(max_examples=80, deadline=None)
 @given(st.integers(2, 14), st.lists(st.tuples(*[st.integers(0, 1 << 20)] * 4), max_size=8))
-def test_random_fusions_give_an_order_that_runs_or_are_refused(size: int, moves: list[tuple[int, int, int, int]]) -> None:
-    nodes = " ".join(f"t{i} = Add(t{max(0, i - 1 - i % 3)}, t{max(0, i - 2)})" for i in range(1, size + 1))
+def test_random_fusions_give_an_order_that_runs_or_are_refused(
+    size: int, moves: list[tuple[int, int, int, int]]
+) -> None:
+    nodes = " ".join(
+        f"t{i} = Add(t{max(0, i - 1 - i % 3)}, t{max(0, i - 2)})" for i in range(1, size + 1)
+    )
     model = load_model(parse(f"agraph (float[n] t0) => (float[n] t{size}) {{ {nodes} }}"))
     graph = model.graph
     for first, second, third, place in moves:
@@ -298,7 +359,9 @@ def test_random_fusions_give_an_order_that_runs_or_are_refused(size: int, moves:
         removed = list({known[first % len(known)]: None, known[second % len(known)]: None})
         names = ["t0", *(name for node in known if node not in removed for name in node.output)]
         reads = [names[third % len(names)], names[first % len(names)]]
-        new = Node("Fused", reads, [name for node in removed for name in node.output], domain="test")
+        new = Node(
+            "Fused", reads, [name for node in removed for name in node.output], domain="test"
+        )
         before = text_of(model)
         try:
             replace(graph, removed, [new], known[place % len(known)] if place % 3 else None)
@@ -308,8 +371,13 @@ def test_random_fusions_give_an_order_that_runs_or_are_refused(size: int, moves:
 
 
 def test_an_operator_that_does_not_take_the_type() -> None:
-    """The match ends, and nothing is wrong with the pattern: Expand takes no floats of 8 bits, which Cast gives."""
-    text = "agraph (float[3] x) => (float8e4m3fn[2,3] y) <int64[2] s = {2, 3}> { e = Expand(x, s) y = Cast <to = 17> (e) }"
+    """The match ends, and nothing is wrong with the pattern: Expand takes no floats of 8 bits,
+    which Cast gives.
+    """
+    text = (
+        "agraph (float[3] x) => (float8e4m3fn[2,3] y) <int64[2] s = {2, 3}> { e = Expand(x, s) "
+        "y = Cast <to = 17> (e) }"
+    )
     graph = load(text, 21).graph
     new = [Node("Cast", ["x"], ["c"], {"to": 17}), Node("Expand", ["c", "s"], ["y"])]
     with pytest.raises(Declined, match="Expand takes no operand of type float8e4m3fn"):

@@ -20,18 +20,27 @@ def names(*nodes: Node | None) -> list[str]:
 
 def test_a_new_node_stands_where_the_last_removed_one_was(graph: Graph) -> None:
     gone = [node_of(graph, "Neg"), node_of(graph, "Abs")]
-    assert find_place(graph, gone, [Node("Relu", ["x"], ["b"])]) == (None, []), "before them is nothing that stays"
+    assert find_place(graph, gone, [Node("Relu", ["x"], ["b"])]) == (
+        None,
+        [],
+    ), "before them is nothing that stays"
     place, moved = find_place(graph, [node_of(graph, "Exp")], [Node("Relu", ["x"], ["c"])])
     assert (names(place), moved) == (["Abs"], [])
-    place, moved = find_place(graph, [node_of(graph, "Exp")], [Node("Relu", ["a"], ["c"])], node_of(graph, "Neg"))
+    place, moved = find_place(
+        graph, [node_of(graph, "Exp")], [Node("Relu", ["a"], ["c"])], node_of(graph, "Neg")
+    )
     assert (names(place), moved) == (["Neg"], []), "the given place, which computes its operand"
 
 
 def test_a_new_node_stands_after_its_operands_and_before_its_readers(graph: Graph) -> None:
-    place, moved = find_place(graph, [node_of(graph, "Neg")], [Node("Relu", ["x"], ["a"])], node_of(graph, "Exp"))
+    place, moved = find_place(
+        graph, [node_of(graph, "Neg")], [Node("Relu", ["x"], ["a"])], node_of(graph, "Exp")
+    )
     assert (names(place), moved) == (["start"], []), "the given place stands behind a reader"
     new = [Node("Relu", ["x"], ["t"]), Node("Log", ["t"], ["c"])]
-    assert names(find_place(graph, [node_of(graph, "Exp")], new)[0]) == ["Abs"], "operands that are new themselves do not count"
+    assert names(find_place(graph, [node_of(graph, "Exp")], new)[0]) == ["Abs"], (
+        "operands that are new themselves do not count"
+    )
 
 
 def test_readers_before_an_operand_move_behind_the_place(graph: Graph) -> None:
@@ -46,7 +55,11 @@ def test_an_operand_that_depends_on_a_new_result_is_a_cycle(graph: Graph) -> Non
 
 def test_new_nodes_on_both_sides_of_a_node_that_stays_are_placed_one_by_one(graph: Graph) -> None:
     gone = [node_of(graph, "Neg"), node_of(graph, "Add")]
-    new = [Node("Relu", ["x"], ["a"]), Node("Log", ["x"], ["l"]), Node("Sum", ["b", "c", "l"], ["y"])]
+    new = [
+        Node("Relu", ["x"], ["a"]),
+        Node("Log", ["x"], ["l"]),
+        Node("Sum", ["b", "c", "l"], ["y"]),
+    ]
     with pytest.raises(Declined, match="would form a cycle"):
         find_place(graph, gone, new)
     places, moved = find_places(graph, gone, new)

@@ -37,7 +37,11 @@ ROWS = np.broadcast_to(np.arange(40, dtype=np.float32)[:, None], (40, 30))
 def test_the_elements_are_the_same_bits(array: np.ndarray, core: tuple[int, ...]) -> None:
     found = expanded(graph(), Tensor.from_array(array))
     assert found is not None
-    assert (found.core.shape, found.shape, found.stored_bytes) == (core, array.shape, found.core.nbytes)
+    assert (found.core.shape, found.shape, found.stored_bytes) == (
+        core,
+        array.shape,
+        found.core.nbytes,
+    )
     assert found.to_raw() == array.tobytes()
 
 
@@ -58,7 +62,15 @@ def mixed(first: Any, other: Any) -> np.ndarray:
         np.full(3000, "a", object),
         np.zeros(3000, ml_dtypes.bfloat16),
     ],
-    ids=["all differ", "signs of zeros", "the last differs", "small", "empty", "text", "a type without kernels"],
+    ids=[
+        "all differ",
+        "signs of zeros",
+        "the last differs",
+        "small",
+        "empty",
+        "text",
+        "a type without kernels",
+    ],
 )
 def test_what_is_stored_whole(array: np.ndarray) -> None:
     assert expanded(graph(), Tensor.from_array(array)) is None
@@ -70,7 +82,9 @@ def test_two_different_payloads_of_nan_differ() -> None:
     assert expanded(graph(), Tensor.from_array(bits.view(np.float32))) is None
 
 
-@pytest.mark.parametrize(("opset", "expected"), [(7, ""), (8, "Expand"), (9, "ConstantOfShape"), (18, "ConstantOfShape")])
+@pytest.mark.parametrize(
+    ("opset", "expected"), [(7, ""), (8, "Expand"), (9, "ConstantOfShape"), (18, "ConstantOfShape")]
+)
 def test_the_operator_that_the_model_has(opset: int, expected: str) -> None:
     target = graph(opset)
     found = expanded(target, Tensor.from_array(np.full((30, 40), 2.5, np.float32)))
@@ -83,7 +97,9 @@ def test_the_operator_that_the_model_has(opset: int, expected: str) -> None:
 
 
 def test_equal_ones_have_equal_keys() -> None:
-    one, same = (expanded(graph(), Tensor.from_array(np.full((30, 40), 2, np.float32))) for _ in range(2))
+    one, same = (
+        expanded(graph(), Tensor.from_array(np.full((30, 40), 2, np.float32))) for _ in range(2)
+    )
     other = expanded(graph(), Tensor.from_array(np.full((30, 40), 3, np.float32)))
     assert one is not None
     assert same is not None

@@ -21,12 +21,14 @@ def rich_model() -> onnx.ModelProto:
           b = l.f <alpha = 0.5> (a)
           y = If (c) <
             then_branch = t () => (float[N,3] p) <float[1] v = {2}> { p = Mul(b, v) },
-            else_branch = e () => (float[N,3] p) { p = custom.Thing <mode = "fast", sizes = [1, 2]> (b) }
+            else_branch = e () => (float[N,3] p)
+              { p = custom.Thing <mode = "fast", sizes = [1, 2]> (b) }
           >
           f, "" = MaxPool <kernel_shape = [1]> (y)
           z = ReduceSum <keepdims = 0> (f, k)
           e = SequenceAt(s, k)
-        } <domain: "l", opset_import: ["" : 18]> f <alpha> (u) => (v) { v = Elu <alpha: float = @alpha> (u) }""",
+        } <domain: "l", opset_import: ["" : 18]> f <alpha> (u) => (v) { v = Elu <alpha:
+          float = @alpha> (u) }""",
         domains={"l": 1, "custom": 2},
     )
     proto.producer_name, proto.producer_version, proto.domain = "tool", "1.0", "org.example"
@@ -47,13 +49,19 @@ def rich_model() -> onnx.ModelProto:
     annotation.quant_parameter_tensor_names.add(key="SCALE_TENSOR", value="k")
     values = numpy_helper.from_array(np.array([3.0], np.float32), "sparse")
     graph.sparse_initializer.append(
-        helper.make_sparse_tensor(values, numpy_helper.from_array(np.array([1], np.int64), "i"), [4])
+        helper.make_sparse_tensor(
+            values, numpy_helper.from_array(np.array([1], np.int64), "i"), [4]
+        )
     )
     training = proto.training_info.add()
-    training.algorithm.CopyFrom(helper.make_graph([helper.make_node("Neg", ["a"], ["loss"])], "step", [], []))
+    training.algorithm.CopyFrom(
+        helper.make_graph([helper.make_node("Neg", ["a"], ["loss"])], "step", [], [])
+    )
     proto.functions[0].doc_string = "a function"
     proto.functions[0].metadata_props.add(key="f", value="4")
-    proto.functions[0].value_info.append(helper.make_tensor_value_info("v", TensorProto.FLOAT, None))
+    proto.functions[0].value_info.append(
+        helper.make_tensor_value_info("v", TensorProto.FLOAT, None)
+    )
     return proto
 
 
@@ -61,7 +69,9 @@ def test_an_untouched_model_is_written_byte_by_byte_as_it_was() -> None:
     proto = rich_model()
     again = export_model(load_model(proto))
     assert again == proto
-    assert again.SerializeToString(deterministic=True) == proto.SerializeToString(deterministic=True)
+    assert again.SerializeToString(deterministic=True) == proto.SerializeToString(
+        deterministic=True
+    )
 
 
 def test_a_graph_without_name_keeps_none() -> None:
@@ -92,20 +102,37 @@ def test_changes_are_written_and_the_rest_survives() -> None:
     replace(body, list(body.nodes), [Node("Sub", ["b", "v"], ["p"])])
     verify(model)
     again = export_model(model)
-    assert [n.op_type for n in again.graph.node] == ["Add", "f", "If", "Identity", "ReduceSum", "SequenceAt"]
+    assert [n.op_type for n in again.graph.node] == [
+        "Add",
+        "f",
+        "If",
+        "Identity",
+        "ReduceSum",
+        "SequenceAt",
+    ]
     branches = {a.name: a.g for a in again.graph.node[2].attribute}
     assert branches["then_branch"].node[0].op_type == "Sub"
     assert branches["else_branch"] == proto.graph.node[2].attribute[1].g
     for node in (again.graph.node[3], branches["then_branch"].node[0]):
         node.CopyFrom(proto.graph.node[3])
-    for field in ("doc_string", "metadata_props", "value_info", "quantization_annotation", "sparse_initializer", "input"):
+    for field in (
+        "doc_string",
+        "metadata_props",
+        "value_info",
+        "quantization_annotation",
+        "sparse_initializer",
+        "input",
+    ):
         assert getattr(again.graph, field) == getattr(proto.graph, field), field
     assert again.training_info == proto.training_info
     assert again.functions == proto.functions
 
 
 def test_what_is_gone_is_no_longer_declared() -> None:
-    proto = parse("agraph (float[n] x) => (float[n] y) <float[1] w = {1}> { t = Neg(x) u = Add(t, w) y = Abs(u) }")
+    proto = parse(
+        "agraph (float[n] x) => (float[n] y) <float[1] w = {1}> { t = Neg(x) u = Add(t, w) "
+        "y = Abs(u) }"
+    )
     for name in ("t", "u"):
         proto.graph.value_info.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n"]))
     proto.graph.quantization_annotation.add(tensor_name="u")
@@ -121,7 +148,8 @@ def test_what_is_gone_is_no_longer_declared() -> None:
 
 def test_domains_that_rewrites_bring_in_are_imported() -> None:
     model = load(
-        'agraph (float[n] x) => (float[n] y) { y = l.f(x) } <domain: "l", opset_import: ["" : 18]> f (u) => (v) { v = Neg(u) }',
+        'agraph (float[n] x) => (float[n] y) { y = l.f(x) } <domain: "l", opset_import: ["" : 18]>'
+        " f (u) => (v) { v = Neg(u) }",
         domains={"l": 1},
     )
     model.opsets["com.microsoft"] = 1
@@ -133,7 +161,8 @@ def test_domains_that_rewrites_bring_in_are_imported() -> None:
 
 def test_constants_of_a_function_become_nodes() -> None:
     model = load(
-        'agraph (float[2] x) => (float[2] y) { y = l.f(x) } <domain: "l", opset_import: ["" : 18]> f (u) => (v) { v = Neg(u) }',
+        'agraph (float[2] x) => (float[2] y) { y = l.f(x) } <domain: "l", opset_import: ["" : 18]>'
+        " f (u) => (v) { v = Neg(u) }",
         domains={"l": 1},
     )
     body = model.functions[0].body
@@ -147,8 +176,14 @@ def test_constants_of_a_function_become_nodes() -> None:
 def old_format() -> onnx.ModelProto:
     """Version 3 of the format, in which every initializer is listed as an input."""
     weights = [numpy_helper.from_array(np.full(2, i, np.float32), f"w{i}") for i in range(2)]
-    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in ("w0", "x", "w1", "y")]
-    nodes = [helper.make_node("Add", ["x", "w0"], ["t"]), helper.make_node("Mul", ["t", "w1"], ["y"])]
+    values = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [2])
+        for name in ("w0", "x", "w1", "y")
+    ]
+    nodes = [
+        helper.make_node("Add", ["x", "w0"], ["t"]),
+        helper.make_node("Mul", ["t", "w1"], ["y"]),
+    ]
     graph = helper.make_graph(nodes, "g", values[:3], values[3:], weights)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 8)], ir_version=3)
 
@@ -162,15 +197,19 @@ def test_initializers_of_the_old_format_are_inputs() -> None:
     replace(graph, [node_of(graph, "Mul")], [Node("Sub", ["t", "k"], ["y"])])
     graph.remove_initializer("w1")
     again = export_model(model)
-    assert (again.ir_version, [value.name for value in again.graph.input]) == (4, ["x"]), "no other inputs appear"
+    assert (again.ir_version, [value.name for value in again.graph.input]) == (
+        4,
+        ["x"],
+    ), "no other inputs appear"
     onnx.checker.check_model(again)
     assert run(again, {"x": np.zeros(2, np.float32)})[0].tolist() == [-1, -1]
 
 
 def test_constants_in_subgraphs_of_the_old_format() -> None:
     proto = parse(
-        "agraph (bool c, float[2] x) => (float[2] y) { y = If (c) <then_branch = t () => (float[2] q) { q = Neg(x) },"
-        " else_branch = e () => (float[2] q) { q = Abs(x) }> }",
+        "agraph (bool c, float[2] x) => (float[2] y) { "
+        "y = If (c) <then_branch = t () => (float[2] q) { q = Neg(x) }, else_branch = e () "
+        "=> (float[2] q) { q = Abs(x) }> }",
         opset=8,
         ir_version=3,
     )
@@ -202,7 +241,8 @@ def test_declarations(info: Info, text: str) -> None:
 
 
 SCANNED = """agraph (float[n,4] x, int64 trips) => (float[t,n,4] y) <int64[3] same = {0, 0, 0}> {
-      last, all = Loop (trips, "", x) <body = b (int64 i, bool c, float[] u) => (bool[] d, float[] v, float[] w) {
+      last, all = Loop (trips, "", x) <body = b (int64 i, bool c, float[] u) => (bool[] d,
+        float[] v, float[] w) {
         v = Neg(u) d = Identity(c) w = Identity(v)
       }>
       r = Reshape(all, same)
@@ -212,7 +252,10 @@ SCANNED = """agraph (float[n,4] x, int64 trips) => (float[t,n,4] y) <int64[3] sa
 
 
 def test_the_rank_of_what_a_scan_reads_is_declared() -> None:
-    """onnxruntime runs the original because of the Reshape; without the Reshape, it cannot infer the rank of ``q``."""
+    """onnxruntime runs the original because of the Reshape.
+
+    Without the Reshape, it cannot infer the rank of ``q``.
+    """
     original = parse(SCANNED)
     optimized = xoptim.optimize(original)
     assert "Reshape" not in types(optimized)
@@ -227,10 +270,13 @@ def test_the_rank_of_what_a_scan_reads_is_declared() -> None:
 
 
 def test_a_declaration_that_cannot_be_right_is_written_right() -> None:
-    """The branches of the If differ in rank: before the condition is computed, the declaration is not known to be wrong."""
+    """The branches of the If differ in rank: before the condition is computed, the declaration is
+    not known to be wrong.
+    """
     text = (
-        "agraph (float[n,4] x) => (float[m] y) <bool c = {1}> { t = Identity(x) y = If (c) "
-        "< then_branch = f () => (p) { p = Neg(t) }, else_branch = e () => (q) { q = ReduceSum<keepdims = 0>(t) } > }"
+        "agraph (float[n,4] x) => (float[m] y) <bool c = {1}> { t = Identity(x) "
+        "y = If (c) < then_branch = f () => (p) { p = Neg(t) }, else_branch = e () "
+        "=> (q) { q = ReduceSum<keepdims = 0>(t) } > }"
     )
     model = parse(text)
     model.graph.output[0].doc_string = "kept"
@@ -240,11 +286,20 @@ def test_a_declaration_that_cannot_be_right_is_written_right() -> None:
     assert model.graph.output[0].type.tensor_type.shape.dim[0].dim_param == "m"
 
 
-def test_one_declared_shape_that_is_wrong_makes_the_others_doubtful(caplog: pytest.LogCaptureFixture) -> None:
-    proto = parse("agraph (float[N,3] x) => (z) { y = Neg(x) t = test.Op(y) z = Abs(t) }", domains={"test": 1})
-    proto.graph.value_info.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 4], doc_string="y"))
+def test_one_declared_shape_that_is_wrong_makes_the_others_doubtful(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    proto = parse(
+        "agraph (float[N,3] x) => (z) { y = Neg(x) t = test.Op(y) z = Abs(t) }", domains={"test": 1}
+    )
+    proto.graph.value_info.append(
+        helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 4], doc_string="y")
+    )
     proto.graph.value_info.append(helper.make_tensor_value_info("t", TensorProto.FLOAT, [2, 7]))
     (found,) = export_model(load_model(proto)).graph.value_info
     assert "declared shapes are ignored" in caplog.text
     assert (found.name, found.doc_string) == ("y", "y")
-    assert [each.dim_param or each.dim_value for each in found.type.tensor_type.shape.dim] == ["N", 3]
+    assert [each.dim_param or each.dim_value for each in found.type.tensor_type.shape.dim] == [
+        "N",
+        3,
+    ]

@@ -32,7 +32,11 @@ def test_facts_live_as_long_as_their_value() -> None:
     facts.remember({"a": np.ones(2)})
     facts.mark_overridable(["a"])
     facts.drop(definitions.remove_results(node))
-    assert (facts.known("a"), facts.is_computed("a"), facts.evaluated("a")) == (None, False, "unasked")
+    assert (facts.known("a"), facts.is_computed("a"), facts.evaluated("a")) == (
+        None,
+        False,
+        "unasked",
+    )
     assert not facts.depends_on_caller("a")
     assert [name for name, _ in facts.items()] == ["x", "w"]
 
@@ -46,8 +50,16 @@ def test_facts_follow_a_value_that_is_renamed() -> None:
     facts.remember({"a": None})
     facts.mark_overridable(["a"])
     facts.move("a", "b")
-    assert (facts.known("a"), facts.is_computed("a"), facts.depends_on_caller("a")) == (None, False, False)
-    assert (facts.known("b"), facts.is_computed("b"), facts.depends_on_caller("b")) == (FLOAT, True, True)
+    assert (facts.known("a"), facts.is_computed("a"), facts.depends_on_caller("a")) == (
+        None,
+        False,
+        False,
+    )
+    assert (facts.known("b"), facts.is_computed("b"), facts.depends_on_caller("b")) == (
+        FLOAT,
+        True,
+        True,
+    )
     assert (facts.evaluated("a"), facts.evaluated("b")) == ("unasked", None)
 
 
@@ -74,7 +86,10 @@ def test_a_subgraph_sees_the_facts_of_the_graphs_around_it() -> None:
     inner = FactTable(inside, facts)
     assert (inner.is_computed("a"), inner.depends_on_caller("a")) == (True, True)
     inside.inputs["a"] = FLOAT
-    assert (inner.is_computed("a"), inner.depends_on_caller("a")) == (False, False), "another value hides it"
+    assert (inner.is_computed("a"), inner.depends_on_caller("a")) == (
+        False,
+        False,
+    ), "another value hides it"
 
 
 def test_dependence_on_the_caller_spreads_to_results() -> None:

@@ -19,9 +19,20 @@ def nested() -> tuple[Definitions, Definitions]:
 def test_a_name_is_defined_in_one_graph_and_resolved_from_those_inside_it() -> None:
     outer, inner = nested()
     outer.add_results([Node("Split", ["x"], ["a", "", "b"])])
-    assert [outer.defines(name) for name in ("x", "w", "a", "b", "")] == [True, True, True, True, False]
+    assert [outer.defines(name) for name in ("x", "w", "a", "b", "")] == [
+        True,
+        True,
+        True,
+        True,
+        False,
+    ]
     assert [inner.defines(name) for name in ("x", "w", "a")] == [False, False, False]
-    assert [inner.resolves(name) for name in ("x", "w", "a", "nothing")] == [True, True, True, False]
+    assert [inner.resolves(name) for name in ("x", "w", "a", "nothing")] == [
+        True,
+        True,
+        True,
+        False,
+    ]
     inner.inputs["p"] = FLOAT
     assert (inner.is_input("p"), inner.is_input("x"), outer.resolves("p")) == (True, False, False)
 

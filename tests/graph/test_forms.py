@@ -15,14 +15,18 @@ import xoptim
 from tests.support import parse, types
 from xoptim.graph.forms import kind_of, text_form
 
-TEXT = '<ir_version: 9, opset_import: ["" : 18]>\nagraph (float[n] x) => (float[n] y) { t = Neg(x) y = Neg(t) }'
+TEXT = (
+    '<ir_version: 9, opset_import: ["" : 18]>\nagraph (float[n] x) => (float[n] y) { t = Neg(x) y ='
+    " Neg(t) }"
+)
 
 
 def archive(*names: str) -> bytes:
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as file:
         for name in names:
-            file.writestr(zipfile.ZipInfo(name), b"content")  # of a fixed date: the bytes are names of tests
+            # of a fixed date: the bytes are names of tests
+            file.writestr(zipfile.ZipInfo(name), b"content")
     return stream.getvalue()
 
 
@@ -32,12 +36,21 @@ def archive(*names: str) -> bytes:
         (b"", "it is empty"),
         (b"\n<!DOCTYPE html>\n<html></html>", "it is an HTML page"),
         (b"<HTML><body>404</body></HTML>", "it is an HTML page"),
-        (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n", "`git lfs pull` fetches the file"),
+        (
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n",
+            "`git lfs pull` fetches the file",
+        ),
         (gzip.compress(b"model", mtime=0), "it is compressed with gzip"),
-        (archive("archive/data.pkl", "archive/version"), "it is a model of PyTorch; torch.onnx.export"),
+        (
+            archive("archive/data.pkl", "archive/version"),
+            "it is a model of PyTorch; torch.onnx.export",
+        ),
         (pickle.dumps({"weight": 1}, protocol=2), "it is a pickle"),
         (archive("saved_model.pb"), "it is a zip archive; unpack it first"),
-        (b"\x1c\x00\x00\x00TFL3" + bytes(20), "it is a model of TensorFlow Lite; tf2onnx converts it"),
+        (
+            b"\x1c\x00\x00\x00TFL3" + bytes(20),
+            "it is a model of TensorFlow Lite; tf2onnx converts it",
+        ),
         (b"\x1c\x00\x00\x00ORTM" + bytes(20), "it is a model in onnxruntime's own format"),
         (b'\x40\x00\x00\x00\x00\x00\x00\x00{"w":{"dtype":"F32"}}', "it is a file of safetensors"),
         (b"GGUF\x03\x00\x00\x00", "it is a GGUF file"),
@@ -70,7 +83,9 @@ def test_text_forms_are_read(tmp_path: Path, suffix: str) -> None:
         model.graph.node[1].input.append("w")
         model.graph.node[0].op_type, model.graph.node[1].op_type = "Relu", "Add"
         model.graph.initializer.append(numpy_helper.from_array(np.ones(1, np.float32), "w"))
-        onnx.external_data_helper.convert_model_to_external_data(model, location="w.data", size_threshold=0)
+        onnx.external_data_helper.convert_model_to_external_data(
+            model, location="w.data", size_threshold=0
+        )
         onnx.external_data_helper.write_external_data_tensors(model, str(tmp_path))
         onnx.save(model, path, suffix)
     plain = tmp_path / "model.onnx"
@@ -85,7 +100,10 @@ def test_text_forms_are_read(tmp_path: Path, suffix: str) -> None:
     ("text", "reason"),
     [
         (TEXT.replace("Neg(t)", "Neg(t"), "as ONNX text, it has a mistake"),
-        ("ir_version: 9\ngraph { node { input: 'x' op_type } }", "as a protobuf in text form, it has a mistake"),
+        (
+            "ir_version: 9\ngraph { node { input: 'x' op_type } }",
+            "as a protobuf in text form, it has a mistake",
+        ),
         ('{"irVersion": 9, "graph": {"nodes": []}}', "as JSON, it has a mistake"),
     ],
 )

@@ -54,8 +54,19 @@ def test_questions() -> None:
     assert graph.use_count("a") == 1
     assert graph.is_captured("b")
     assert not graph.is_captured("x")
-    assert (graph.is_output("y"), graph.is_output("b"), graph.is_input("x"), graph.is_input("w")) == (True, False, True, False)
-    assert [graph.defines(name) for name in ("x", "w", "a", "inner", "")] == [True, True, True, False, False]
+    assert (
+        graph.is_output("y"),
+        graph.is_output("b"),
+        graph.is_input("x"),
+        graph.is_input("w"),
+    ) == (True, False, True, False)
+    assert [graph.defines(name) for name in ("x", "w", "a", "inner", "")] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
     assert all(graph.is_needed(name) for name in ("a", "b", "y", "z", "x", "w"))
     outer, then_branch, nested, *_ = model.graphs()
     assert outer is graph
@@ -149,7 +160,8 @@ def test_rename_output_reaches_subgraphs() -> None:
 def test_the_output_of_a_subgraph_may_be_a_result_of_the_enclosing_graph() -> None:
     model = load(
         "agraph (bool c, float[n] x) => (float[n] y) { a = Relu(x) b = Neg(a) "
-        "y = If (c) <then_branch = t () => (a) { }, else_branch = e () => (float[n] p) { p = Abs(b) }> }"
+        "y = If (c) <then_branch = t () => (a) { }, else_branch = e () "
+        "=> (float[n] p) { p = Abs(b) }> }"
     )
     graph = model.graph
     assert graph.is_captured("a")
@@ -236,7 +248,9 @@ def _apply(graph: Graph, verb: str, numbers: list[int]) -> None:
         fresh = graph.model.names.fresh("new")
         graph.insert(Node("Add", [first, second], [fresh]), nodes[place - 1] if place else None)
     elif verb == "initializer":
-        graph.add_initializer(graph.model.names.fresh("k"), Tensor.from_array(np.zeros(1, np.float32)))
+        graph.add_initializer(
+            graph.model.names.fresh("k"), Tensor.from_array(np.zeros(1, np.float32))
+        )
     elif verb == "sweep":
         graph.sweep()
     elif node is None:

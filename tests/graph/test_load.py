@@ -46,26 +46,50 @@ def test_captures_of_later_results_are_sorted(caplog: pytest.LogCaptureFixture) 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("agraph (float[n] x) => (float[n] y) { y = Add(x, u) u = Neg(y) }", "form a cycle through 'Add'"),
+        (
+            "agraph (float[n] x) => (float[n] y) { y = Add(x, u) u = Neg(y) }",
+            "form a cycle through 'Add'",
+        ),
         ("agraph (float[n] x) => (float[n] y) { y = Add(x, y) }", "form a cycle"),
         (
-            "agraph (bool c, float[n] x) => (float[n] y) { y = If (c) <then_branch = t () => (float[n] q) { q = Neg(y) },"
-            " else_branch = e () => (float[n] q) { q = Abs(x) }> }",
+            (
+                "agraph (bool c, float[n] x) => (float[n] y) { "
+                "y = If (c) <then_branch = t () => (float[n] q) { q = Neg(y) }, else_branch = e () "
+                "=> (float[n] q) { q = Abs(x) }> }"
+            ),
             "form a cycle through 'If'",
         ),
-        ("agraph (float[n] x) => (float[n] y) { t = Neg(x) t = Abs(x) y = Relu(t) }", "'t' is produced twice"),
-        ("agraph (float[n] x) => (float[n] y) { x = Neg(y) y = Abs(x) }", "'x' is produced by a node and is an input"),
-        ("agraph (float[n] x) => (float[n] w) <float[1] w = {1}> { w = Neg(x) }", "'w' is produced by a node and is"),
-        ("agraph (float[n] x) => (float[n] y) { y = Neg(nothing) }", "'Neg' reads 'nothing', which nothing defines"),
+        (
+            "agraph (float[n] x) => (float[n] y) { t = Neg(x) t = Abs(x) y = Relu(t) }",
+            "'t' is produced twice",
+        ),
+        (
+            "agraph (float[n] x) => (float[n] y) { x = Neg(y) y = Abs(x) }",
+            "'x' is produced by a node and is an input",
+        ),
+        (
+            "agraph (float[n] x) => (float[n] w) <float[1] w = {1}> { w = Neg(x) }",
+            "'w' is produced by a node and is",
+        ),
+        (
+            "agraph (float[n] x) => (float[n] y) { y = Neg(nothing) }",
+            "'Neg' reads 'nothing', which nothing defines",
+        ),
         ("agraph (float[n] x) => (float[n] y) { u = Neg(x) }", "output 'y' is not produced"),
         (
-            "agraph (bool c, float[n] x) => (float[n] y) { y = If (c) <then_branch = t () => (float[n] q) { q = Neg(k) },"
-            " else_branch = e () => (float[n] q) { k = Abs(x) q = Abs(k) }> }",
+            (
+                "agraph (bool c, float[n] x) => (float[n] y) { "
+                "y = If (c) <then_branch = t () => (float[n] q) { q = Neg(k) }, else_branch = e () "
+                "=> (float[n] q) { k = Abs(x) q = Abs(k) }> }"
+            ),
             "'Neg' reads 'k', which nothing defines",
         ),
         (
-            "agraph (bool c, float[n] x) => (float[n] y) { y = If (c) <then_branch = t () => (float[n] q) { },"
-            " else_branch = e () => (float[n] q) { q = Abs(x) }> }",
+            (
+                "agraph (bool c, float[n] x) => (float[n] y) { "
+                "y = If (c) <then_branch = t () => (float[n] q) { }, else_branch = e () "
+                "=> (float[n] q) { q = Abs(x) }> }"
+            ),
             "'q' is not produced",
         ),
     ],
@@ -91,7 +115,9 @@ def model_with_listed_weight(ir_version: int) -> onnx.ModelProto:
     weight = numpy_helper.from_array(np.ones(2, np.float32), "w")
     nodes = [helper.make_node("Add", ["x", "w"], ["y"])]
     graph = helper.make_graph(nodes, "g", [value("x", 2), value("w", 2)], [value("y", 2)], [weight])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 8)], ir_version=ir_version)
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 8)], ir_version=ir_version
+    )
 
 
 def test_an_initializer_that_is_an_input_too() -> None:
@@ -142,9 +168,10 @@ def test_captures_two_levels_deep_and_the_same_names_in_siblings() -> None:
 
 def test_functions() -> None:
     text = (
-        'agraph (float[n] x) => (float[n] y) { y = l.f <a = 0.5> (x) } <domain: "l", opset_import: ["" : 17, "l" : 1]> '
-        'f <a> (u) => (v) { w = Elu <alpha: float = @a> (u) v = l.g(w) } <domain: "l", opset_import: ["" : 16]> '
-        "g (u) => (v) { v = Neg(u) }"
+        "agraph (float[n] x) => (float[n] y) { "
+        'y = l.f <a = 0.5> (x) } <domain: "l", opset_import: ["" : 17, "l" : 1]> f <a> (u) '
+        "=> (v) { w = Elu <alpha: float = @a> (u) "
+        'v = l.g(w) } <domain: "l", opset_import: ["" : 16]> g (u) => (v) { v = Neg(u) }'
     )
     model = load(text, domains={"l": 1})
     assert [f.key for f in model.functions] == [("l", "f", ""), ("l", "g", "")]
@@ -161,13 +188,16 @@ def test_functions() -> None:
         ["f (u) => (v) { v = l.f(u) }"],
         ["f (u) => (v) { v = l.g(u) }", "g (u) => (v) { w = Neg(u) v = l.f(w) }"],
         [
-            "f (u) => (v) { c = Constant <value = bool {1}> () v = If (c) <then_branch = t () => (q) { q = l.f(u) },"
-            " else_branch = e () => (q) { q = Neg(u) }> }"
+            "f (u) => (v) { c = Constant <value = bool {1}> () "
+            "v = If (c) <then_branch = t () => (q) { q = l.f(u) }, else_branch = e () "
+            "=> (q) { q = Neg(u) }> }"
         ],
     ],
 )
 def test_functions_that_call_themselves(bodies: list[str]) -> None:
-    functions = " ".join(f'<domain: "l", opset_import: ["" : 18, "l" : 1]> {body}' for body in bodies)
+    functions = " ".join(
+        f'<domain: "l", opset_import: ["" : 18, "l" : 1]> {body}' for body in bodies
+    )
     with pytest.raises(ModelError, match="local function 'f' calls itself"):
         load(f"agraph (float[n] x) => (float[n] y) {{ y = l.f(x) }} {functions}", domains={"l": 1})
 
@@ -184,7 +214,9 @@ def test_a_broken_function() -> None:
 def test_sparse_initializers() -> None:
     values = numpy_helper.from_array(np.array([3.0], np.float32), "s")
     indices = numpy_helper.from_array(np.array([1], np.int64), "s_indices")
-    graph = helper.make_graph([helper.make_node("Identity", ["s"], ["y"])], "g", [], [value("y", 4)])
+    graph = helper.make_graph(
+        [helper.make_node("Identity", ["s"], ["y"])], "g", [], [value("y", 4)]
+    )
     graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [4]))
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
     model = load_model(proto)
@@ -197,7 +229,9 @@ def test_sparse_initializers() -> None:
 def test_training_info_pins_names() -> None:
     proto = parse("agraph (float[n] x) => (float[n] y) { t = Neg(x) u = Abs(t) y = Relu(u) }")
     training = proto.training_info.add()
-    training.algorithm.CopyFrom(helper.make_graph([helper.make_node("Exp", ["t"], ["loss"])], "a", [], []))
+    training.algorithm.CopyFrom(
+        helper.make_graph([helper.make_node("Exp", ["t"], ["loss"])], "a", [], [])
+    )
     training.update_binding.add(key="u", value="loss")
     model = load_model(proto)
     assert {"t", "u", "loss"} <= model.graph.pinned
@@ -227,7 +261,13 @@ def test_degenerate_graphs() -> None:
         helper.make_model(helper.make_graph([], "empty", [], [])),
         helper.make_model(helper.make_graph([], "through", [value("x", "n")], [value("x", "n")])),
         helper.make_model(
-            helper.make_graph([], "stored", [], [value("w", 1)], [numpy_helper.from_array(np.ones(1, np.float32), "w")])
+            helper.make_graph(
+                [],
+                "stored",
+                [],
+                [value("w", 1)],
+                [numpy_helper.from_array(np.ones(1, np.float32), "w")],
+            )
         ),
     ):
         model = load_model(proto)
@@ -284,8 +324,9 @@ def test_a_deep_model() -> None:
     body = "q = Neg(x)"
     for depth in range(12):
         body = (
-            f"q = If (c) <then_branch = t{depth} () => (float[2] q) {{ {body} }},"
-            f" else_branch = e{depth} () => (float[2] q) {{ q = Abs(x) }}>"
+            f"q = If (c) <then_branch = t{depth} () "
+            f"=> (float[2] q) {{ {body} }}, else_branch = e{depth} () => (float[2] q) {{ "
+            "q = Abs(x) }>"
         )
     text = f"agraph (bool c, float[2] x) => (float[2] q) {{ {body} }}"
     model = load(text)

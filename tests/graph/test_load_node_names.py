@@ -1,4 +1,6 @@
-"""Names of nodes, which are unique in a loaded model: onnxruntime refuses a graph with equal names."""
+"""Names of nodes, which are unique in a loaded model: onnxruntime refuses a graph with equal
+names.
+"""
 
 from pathlib import Path
 
@@ -12,12 +14,16 @@ from xoptim.graph.export import export_model
 from xoptim.graph.load import load_model
 from xoptim.validate import validate
 
-EQUAL = "agraph (float[B,4] x) => (float[B,4] y) { [n] a = Relu(x) [n] b = Sigmoid(a) [n] y = Mul(a, b) }"
+EQUAL = (
+    "agraph (float[B,4] x) => (float[B,4] y) { [n] a = Relu(x) [n] b = Sigmoid(a) [n] "
+    "y = Mul(a, b) }"
+)
 NESTED = """agraph (float[4] x, bool c) => (float[4] y) {
     [n] a = own.f(x) [n_1] b = own.f(a) [n] d = Add(a, b)
     [i] y = If(c) <then_branch = t () => (p) { [n] q = Exp(d) [k] o = Abs(q) [k] p = Neg(o) },
                    else_branch = e () => (r) { [k] r = Tanh(d) }> }
-    <domain: "own", opset_import: ["" : 18]> f (x) => (y) { [n] z = Sigmoid(x) [n] v = Cos(z) y = Sin(v) }"""
+    <domain: "own",
+      opset_import: ["" : 18]> f (x) => (y) { [n] z = Sigmoid(x) [n] v = Cos(z) y = Sin(v) }"""
 
 
 def names(model: onnx.ModelProto) -> list[str]:
@@ -44,7 +50,10 @@ def test_subgraphs_and_functions_are_included() -> None:
 
 
 def test_unique_and_empty_names_stay() -> None:
-    text = "agraph (float[4] x) => (float[4] y) { [n] a = Relu(x) b = Exp(a) c = Abs(b) [n_1] y = Neg(c) }"
+    text = (
+        "agraph (float[4] x) => (float[4] y) { [n] a = Relu(x) b = Exp(a) c = Abs(b) [n_1] "
+        "y = Neg(c) }"
+    )
     assert names(loaded(text)) == ["n", "", "", "n_1"]
 
 

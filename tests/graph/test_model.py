@@ -21,15 +21,19 @@ def test_names_of_nodes_are_unique_in_the_whole_model() -> None:
         } <domain: "l", opset_import: ["" : 18]> f (u) => (v) { [neg] v = Neg(u) }""",
         domains={"l": 1},
     )
-    fresh = [model.node_names.fresh(hint) for hint in ("relu", "inner", "neg", "outer", "new", "new", "relu")]
+    fresh = [
+        model.node_names.fresh(hint)
+        for hint in ("relu", "inner", "neg", "outer", "new", "new", "relu")
+    ]
     assert fresh == ["relu_1", "inner_2", "neg_1", "outer_1", "new", "new_1", "relu_2"]
     assert [g.name for g in model.graphs()] == ["f", "agraph", "t", "e"]
 
 
 def test_calls_of_functions_that_come_and_go() -> None:
     model = load(
-        'agraph (float[n] x) => (float[n] y) { y = l.f(x) } <domain: "l", opset_import: ["" : 18]> f (u) => (v) { v = Neg(u) } '
-        '<domain: "l", opset_import: ["" : 18]> g (u) => (v) { v = Abs(u) }',
+        'agraph (float[n] x) => (float[n] y) { y = l.f(x) } <domain: "l", opset_import: ["" : 18]>'
+        ' f (u) => (v) { v = Neg(u) } <domain: "l", opset_import: ["" : 18]> g (u) => (v) { v ='
+        " Abs(u) }",
         domains={"l": 1},
     )
     f, g = model.functions

@@ -31,7 +31,10 @@ def test_names_are_reserved_in_the_base_when_they_are_committed() -> None:
     assert base.fresh("t") == "t"
     dropped, kept = Names(base), Names(base)
     assert [dropped.fresh("t"), dropped.fresh("t")] == ["t_1", "t_2"]
-    assert [kept.fresh("t"), kept.fresh("u")] == ["t_1", "u"], "the names of the other one are free again"
+    assert [kept.fresh("t"), kept.fresh("u")] == [
+        "t_1",
+        "u",
+    ], "the names of the other one are free again"
     kept.commit()
     assert [base.fresh("t"), base.fresh("u")] == ["t_2", "u_1"]
     assert base.next_count("t") == 3

@@ -13,7 +13,16 @@ from xoptim.graph.node import Node
 
 def test_attributes_are_decoded() -> None:
     proto = helper.make_node(
-        "Op", ["x", ""], ["y"], domain="d", i=3, f=0.5, s="text", ints=[1, 2], floats=[0.5], strings=["a", "b"]
+        "Op",
+        ["x", ""],
+        ["y"],
+        domain="d",
+        i=3,
+        f=0.5,
+        s="text",
+        ints=[1, 2],
+        floats=[0.5],
+        strings=["a", "b"],
     )
     proto.attribute.append(helper.make_attribute("raw", b"\xff\xfe"))
     proto.attribute.append(helper.make_attribute("t", numpy_helper.from_array(np.arange(3))))
@@ -22,7 +31,8 @@ def test_attributes_are_decoded() -> None:
     found = dict(node.attribute)
     assert found.pop("t").dims == [3]
     assert found == {
-        "i": 3, "f": 0.5, "s": "text", "ints": [1, 2], "floats": [0.5], "strings": ["a", "b"], "raw": b"\xff\xfe",
+        "i": 3, "f": 0.5, "s": "text", "ints": [1, 2], "floats": [0.5], "strings": ["a", "b"],
+        "raw": b"\xff\xfe",
     }  # fmt: skip
     assert node.attribute is node.attribute
     assert node.to_proto() == proto
@@ -36,7 +46,11 @@ def test_the_standard_domain_has_two_names() -> None:
     assert Node("Relu", ["x"], ["y"], domain="ai.onnx").to_proto().domain == ""
 
 
-REDUCTIONS = ("ReduceMax <keepdims = {}> (x)", "ReduceSum <keepdims = {}> (x, k)", "ArgMin <keepdims = {}> (x)")
+REDUCTIONS = (
+    "ReduceMax <keepdims = {}> (x)",
+    "ReduceSum <keepdims = {}> (x, k)",
+    "ArgMin <keepdims = {}> (x)",
+)
 
 
 @pytest.mark.parametrize(("kept", "expected"), [(0, 0), (1, 1), (2, 0), (-1, 0)])
@@ -53,8 +67,9 @@ def test_axes_are_kept_where_the_attribute_is_1(reduction: str, kept: int, expec
 
 def test_references_to_attributes_of_a_function() -> None:
     model = load(
-        "agraph (float[n] x) => (float[n] y) { y = l.f <a = 0.5> (x) } "
-        '<domain: "l", opset_import: ["" : 18]> f <a> (x) => (y) { y = Elu <alpha: float = @a> (x) }',
+        "agraph (float[n] x) => (float[n] y) { "
+        'y = l.f <a = 0.5> (x) } <domain: "l", opset_import: ["" : 18]> f <a> (x) => (y) { '
+        "y = Elu <alpha: float = @a> (x) }",
         domains={"l": 1},
     )
     node = node_of(model.functions[0].body, "Elu")
@@ -104,7 +119,9 @@ def test_same_attributes() -> None:
 
     tensor = numpy_helper.from_array(np.ones(3))
     assert node(a=1, b=[1, 2], t=tensor).same_attributes(node(t=tensor, b=[1, 2], a=1))
-    assert node(f=0.1).same_attributes(Node("Op", ["x"], ["y"], {"f": 0.1})), "compared as 32-bit numbers"
+    assert node(f=0.1).same_attributes(Node("Op", ["x"], ["y"], {"f": 0.1})), (
+        "compared as 32-bit numbers"
+    )
     assert not node(a=1).same_attributes(node(a=2))
     assert not node(a=1).same_attributes(node())
     assert not node(a=1).same_attributes(node(b=1))
@@ -113,11 +130,23 @@ def test_same_attributes() -> None:
 
 
 def test_new_nodes_are_written() -> None:
-    node = Node("Op", ["x"], ["y"], {"i": 1, "v": np.ones(2, np.float32)}, domain="d", name="n", overload="o", doc_string="why")
+    node = Node(
+        "Op",
+        ["x"],
+        ["y"],
+        {"i": 1, "v": np.ones(2, np.float32)},
+        domain="d",
+        name="n",
+        overload="o",
+        doc_string="why",
+    )
     node.metadata = {"k": "v"}
     proto = node.to_proto()
     assert (proto.domain, proto.name, proto.overload, proto.doc_string) == ("d", "n", "o", "why")
-    assert {a.name: a.type for a in proto.attribute} == {"i": AttributeProto.INT, "v": AttributeProto.TENSOR}
+    assert {a.name: a.type for a in proto.attribute} == {
+        "i": AttributeProto.INT,
+        "v": AttributeProto.TENSOR,
+    }
     assert [(p.key, p.value) for p in proto.metadata_props] == [("k", "v")]
     assert repr(node) == "y = d::Op(x)"
 

@@ -16,7 +16,9 @@ def check(order: OrderedNodes, expected: list[Node]) -> None:
     assert labels == sorted(set(labels))
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1 << 30)), max_size=60), st.integers(0, 5))
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1 << 30)), max_size=60), st.integers(0, 5)
+)
 def test_random_insertions_and_removals(moves: list[tuple[int, int]], start: int) -> None:
     order = OrderedNodes()
     model: list[Node] = []
@@ -45,7 +47,9 @@ def dense(count: int) -> tuple[OrderedNodes, list[Node]]:
 
 
 def test_ten_thousand_insertions_at_one_place_in_the_middle() -> None:
-    """Each costs a few new labels (amortized, a logarithm of the length), not a renumbering of the list."""
+    """Each costs a few new labels (amortized, a logarithm of the length), not a renumbering of the
+    list.
+    """
     order, nodes = dense(1000)
     new = [node() for _ in range(10_000)]
     relabelled = 0
@@ -53,7 +57,10 @@ def test_ten_thousand_insertions_at_one_place_in_the_middle() -> None:
         labels = [n.label for n in order] if len(order) % 100 == 0 else []
         order.insert_after(nodes[500], each)
         if labels:
-            relabelled += sum(n.label != label for n, label in zip((n for n in order if n is not each), labels, strict=True))
+            relabelled += sum(
+                n.label != label
+                for n, label in zip((n for n in order if n is not each), labels, strict=True)
+            )
     assert relabelled < 200, "by a hundred of the insertions; 56 were measured"
     check(order, [*nodes[:501], *new[::-1], *nodes[501:]])
 

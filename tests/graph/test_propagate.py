@@ -75,7 +75,13 @@ def test_a_size_that_wraps_around_nowhere_is_better_than_the_integer_that_it_was
 
 def test_results_that_exist_may_not_change() -> None:
     graph = load("agraph (float[N,3] x) => (float[N,3] y) { y = Neg(x) }").graph
-    for fine in (Info(FLOAT, (N, 3)), Info(FLOAT, (M, 3)), Info(FLOAT, (fresh(), fresh())), Info(FLOAT), UNKNOWN):
+    for fine in (
+        Info(FLOAT, (N, 3)),
+        Info(FLOAT, (M, 3)),
+        Info(FLOAT, (fresh(), fresh())),
+        Info(FLOAT),
+        UNKNOWN,
+    ):
         check_results(graph, ["y"], [fine])
     for bad, message in (
         (Info(TensorProto.DOUBLE, (N, 3)), "'y' would change its type from float to double"),
@@ -98,8 +104,12 @@ def test_what_the_model_declares_completes_what_follows(caplog: pytest.LogCaptur
     assert not caplog.text
 
 
-@pytest.mark.parametrize("declared", [(FLOAT, ["N", 4]), (INT64, ["N", 3]), (FLOAT, ["N"]), (FLOAT, ["N", 3, 1])])
-def test_where_they_disagree_the_operators_win(declared: tuple[int, list[int | str]], caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    "declared", [(FLOAT, ["N", 4]), (INT64, ["N", 3]), (FLOAT, ["N"]), (FLOAT, ["N", 3, 1])]
+)
+def test_where_they_disagree_the_operators_win(
+    declared: tuple[int, list[int | str]], caplog: pytest.LogCaptureFixture
+) -> None:
     proto = parse("agraph (float[N,3] x) => (z) { y = Neg(x) z = Abs(y) }")
     proto.graph.value_info.append(helper.make_tensor_value_info("y", *declared))
     with caplog.at_level(logging.WARNING, "xoptim"):
@@ -110,19 +120,24 @@ def test_where_they_disagree_the_operators_win(declared: tuple[int, list[int | s
 
 def test_a_length_of_at_most_1_may_be_declared_as_1(caplog: pytest.LogCaptureFixture) -> None:
     text = (
-        "agraph (float[N,4] x) => (float[1,4] y, float[2,?] w) <int64[1] a = {0}, int64[1] b = {1}, int64[1] c = {2}> "
-        "{ y = Slice(x, a, b, a) z = Slice(x, a, c, a) w = Transpose <perm = [0, 1]> (z) }"
+        "agraph (float[N,4] x) => (float[1,4] y, float[2,?] w) <int64[1] a = {0}, "
+        "int64[1] b = {1}, int64[1] c = {2}> { y = Slice(x, a, b, a) z = Slice(x, a, c, a) "
+        "w = Transpose <perm = [0, 1]> (z) }"
     )
     with caplog.at_level(logging.WARNING, "xoptim"):
         graph = load(text.replace("float[2,?] w", "float[?,?] w")).graph
         assert not caplog.text
         assert shape(graph, "y") == ["min(N, 1)", "4"], "it may be empty"
         load(text)
-    assert "value_info of 'w' contradicts the operators" in caplog.text, "a length of at most 2 may be stale"
+    assert "value_info of 'w' contradicts the operators" in caplog.text, (
+        "a length of at most 2 may be stale"
+    )
 
 
 def test_new_nodes_and_their_readers() -> None:
-    graph = load("agraph (float[N,3] x) => (z) { y = test.Op(x) z = Neg(y) w = Abs(z) }", domains={"test": 1}).graph
+    graph = load(
+        "agraph (float[N,3] x) => (z) { y = test.Op(x) z = Neg(y) w = Abs(z) }", domains={"test": 1}
+    ).graph
     assert shape(graph, "w") is None
     node = Node("Transpose", ["x"], ["t"])
     assert infer_node(graph, node)[0].shape == (3, N)
@@ -134,14 +149,19 @@ def test_new_nodes_and_their_readers() -> None:
 
 
 def test_unknown_operators_and_omitted_results() -> None:
-    graph = load('agraph (float[N,1,4] x) => (y) { y, "" = MaxPool <kernel_shape = [2]> (x) }').graph
+    graph = load(
+        'agraph (float[N,1,4] x) => (y) { y, "" = MaxPool <kernel_shape = [2]> (x) }'
+    ).graph
     assert shape(graph, "y") == ["N", "1", "3"]
     assert infer_node(graph, Node("Thing", ["x"], ["a", "b"], domain="test")) == [UNKNOWN, UNKNOWN]
     assert infer_node(graph, Node("NoSuchOperator", ["x"], ["a"])) == [UNKNOWN]
 
 
 def test_one_stale_declaration_makes_all_doubtful(caplog: pytest.LogCaptureFixture) -> None:
-    proto = parse("agraph (float[N,4] x, int64[2] s) => (float[?,?] z) { y = Relu(x) t = Reshape(y, s) z = Neg(t) }")
+    proto = parse(
+        "agraph (float[N,4] x, int64[2] s) => (float[?,?] z) { y = Relu(x) t = Reshape(y, s) "
+        "z = Neg(t) }"
+    )
     for name, dims in (("y", [1, 4]), ("t", [1, 4])):
         proto.graph.value_info.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, dims))
     with caplog.at_level(logging.WARNING, "xoptim"):

@@ -30,7 +30,11 @@ def test_inputs() -> None:
     node = node_of(graph, "Op")
     seen = context(graph, node)
     assert (seen.op_type, seen.domain, seen.opset, seen.num_outputs) == ("Op", "test", 3, 1)
-    assert [seen.attribute("axis"), seen.attribute("other"), seen.attribute("other", 5)] == [1, None, 5]
+    assert [seen.attribute("axis"), seen.attribute("other"), seen.attribute("other", 5)] == [
+        1,
+        None,
+        5,
+    ]
     first = seen.input(0)
     assert first is not None
     assert first.shape == (named("N"), 2)
@@ -56,7 +60,9 @@ def test_large_constants_are_not_read(tmp_path: Path) -> None:
     for name, size in (("a", 1 << 15), ("b", 100), ("c", 1 << 11)):
         proto.graph.initializer.append(numpy_helper.from_array(np.ones(size, np.int64), name))
     copy = onnx.ModelProto.FromString(proto.SerializeToString())
-    onnx.save(copy, tmp_path / "m.onnx", save_as_external_data=True, location="w", size_threshold=1 << 10)
+    onnx.save(
+        copy, tmp_path / "m.onnx", save_as_external_data=True, location="w", size_threshold=1 << 10
+    )
     for source, base, read in (
         (proto, None, [False, True, True]),
         (onnx.load(tmp_path / "m.onnx", load_external_data=False), tmp_path, [False, True, False]),
@@ -69,8 +75,9 @@ def test_large_constants_are_not_read(tmp_path: Path) -> None:
 
 def test_subgraphs() -> None:
     graph = load(
-        "agraph (bool c, float[n] x) => (float[n] y) { y = If (c) <then_branch = t () => (float[n] p) { p = Neg(x) },"
-        " else_branch = e () => (float[n] p) { p = Abs(x) }> }"
+        "agraph (bool c, float[n] x) => (float[n] y) { "
+        "y = If (c) <then_branch = t () => (float[n] p) { p = Neg(x) }, else_branch = e () "
+        "=> (float[n] p) { p = Abs(x) }> }"
     ).graph
     asked: list[str] = []
 

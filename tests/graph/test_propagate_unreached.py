@@ -7,8 +7,9 @@ from xoptim.api.optimizing import optimize
 from xoptim.engine.events import Event
 
 BRANCHES = (
-    "agraph (float[2,3] x, bool c) => (float[a,b] y) <int64[1] one = {{1}}> {{ y = If(c) < "
-    "then_branch = yes () => (float[d,e] p) {{ {body} }}, else_branch = no () => (float[2,3] q) {{ q = Neg(x) }}> }}"
+    "agraph (float[2,3] x, bool c) => (float[a,b] y) <int64[1] one = {{1}}> {{ "
+    "y = If(c) < then_branch = yes () => (float[d,e] p) {{ {body} }}, else_branch = no () "
+    "=> (float[2,3] q) {{ q = Neg(x) }}> }}"
 )
 
 
@@ -20,11 +21,16 @@ BRANCHES = (
         "k = Add(one, one) p = Tile(x, k)",
         "k = Add(one, one) s = Concat<axis = 0>(k, k) p, r = Split<axis = 1>(x, s)",
         "m = Neg(one) k = ConstantOfShape(m) p = Add(k, x)",
-        "e = Cast<to = 1>(one) k = Sub(e, e) s = Concat<axis = 0>(k, k) n = Neg(s) p = Resize(x, , n)",
+        (
+            "e = Cast<to = 1>(one) k = Sub(e, e) s = Concat<axis = 0>(k, k) n = Neg(s) "
+            "p = Resize(x, , n)"
+        ),
         "m = Sub(one, one) n = Sub(m, one) s = Concat<axis = 0>(n, one) p = Resize(x, , , s)",
         # the node that fails comes later
-        "z = Squeeze(one) k = Sub(z, z) r = Range(k, z, z) t = Cast<to = 1>(r) u = Add(t, t) w = Exp(u) "
-        "v = Concat<axis = 0>(w, w) p = Add(x, v)",
+        (
+            "z = Squeeze(one) k = Sub(z, z) r = Range(k, z, z) t = Cast<to = 1>(r) u = Add(t, t) "
+            "w = Exp(u) v = Concat<axis = 0>(w, w) p = Add(x, v)"
+        ),
     ],
 )
 def test_a_branch_that_is_never_taken_stays_loadable(body: str) -> None:
@@ -48,10 +54,16 @@ def test_a_branch_that_may_be_taken_is_folded() -> None:
 
 def test_a_constant_around_such_a_branch_is_left() -> None:
     before = parse(
-        "agraph (float[2,3] x, bool c) => (float[a,b] y) <int64[1] one = {1}> { k = Add(one, one) y = If(c) < "
-        "then_branch = yes () => (float[d,e] p) { p = Tile(x, k) }, else_branch = no () => (float[2,3] q) { q = Neg(x) }> }"
+        "agraph (float[2,3] x, bool c) => (float[a,b] y) <int64[1] one = {1}> { k = Add(one, one) "
+        "y = If(c) < then_branch = yes () "
+        "=> (float[d,e] p) { p = Tile(x, k) }, else_branch = no () => (float[2,3] q) { "
+        "q = Neg(x) }> }"
     )
-    same_results(before, optimize(before, strict=True), {"x": np.ones((2, 3), np.float32), "c": np.array(False)})
+    same_results(
+        before,
+        optimize(before, strict=True),
+        {"x": np.ones((2, 3), np.float32), "c": np.array(False)},
+    )
 
 
 NEUTRAL = {
@@ -62,23 +74,36 @@ NEUTRAL = {
     "part": "k = Concat<axis = 0>({v})",
     "twice": "n = Neg({v}) k = Neg(n)",
     "axis": "u = Unsqueeze({v}, zero) k = Squeeze(u, zero)",
-    "branch": "k = If(c) <then_branch = s () => (int64[n] v) {{ v = Identity({v}) }}, "
-    "else_branch = t () => (int64[n] w) {{ w = Identity({v}) }}>",
+    "branch": (
+        "k = If(c) <then_branch = s () => (int64[n] v) {{ v = Identity({v}) }}, "
+        "else_branch = t () => (int64[n] w) {{ w = Identity({v}) }}>"
+    ),
 }
-FAILING = {"bad": "p = Reshape(x, k)", "two": "p = Squeeze(x, k)", "fives": "p, r = Split<axis = 1>(x, k)"}
+FAILING = {
+    "bad": "p = Reshape(x, k)",
+    "two": "p = Squeeze(x, k)",
+    "fives": "p, r = Split<axis = 1>(x, k)",
+}
 
 
 @pytest.mark.parametrize("maker", NEUTRAL)
 @pytest.mark.parametrize("outside", [True, False], ids=["around the branch", "in the branch"])
-def test_a_copy_of_a_constant_stays_in_front_of_a_node_that_is_never_reached(maker: str, outside: bool) -> None:
-    """Without the neutral operator the node reads a stored constant, and runtimes refuse to load the model."""
+def test_a_copy_of_a_constant_stays_in_front_of_a_node_that_is_never_reached(
+    maker: str, outside: bool
+) -> None:
+    """Without the neutral operator the node reads a stored constant, and runtimes refuse to load
+    the model.
+    """
     for name, reader in FAILING.items():
         nodes = NEUTRAL[maker].format(v=name)
         around, inside = (nodes, reader) if outside else ("", f"{nodes} {reader}")
         before = parse(
-            "agraph (float[2,3] x, bool c) => (float[a,b] y) <int64[1] one = {1}, int64[1] zero = {0}, int64[1] two = {2}, "
-            f"int64[4] bad = {{-1, 2, 2, -1}}, int64[2] fives = {{5, 5}}> {{ {around} y = If(c) < "
-            f"then_branch = yes () => (float[d,e] p) {{ {inside} }}, else_branch = no () => (float[2,3] q) {{ q = Neg(x) }}> }}"
+            "agraph (float[2,3] x, bool c) "
+            "=> (float[a,b] y) <int64[1] one = {1}, int64[1] zero = {0}, int64[1] two = {2}, "
+            f"int64[4] bad = {{-1, 2, 2, -1}}, int64[2] fives = {{5, 5}}> {{ {around} "
+            "y = If(c) < then_branch = yes () "
+            f"=> (float[d,e] p) {{ {inside} }}, else_branch = no () => (float[2,3] q) {{ "
+            "q = Neg(x) }> }"
         )
         once = optimize(before, strict=True)
         same_results(before, once, {"x": np.ones((2, 3), np.float32), "c": np.array(False)})
@@ -96,7 +121,10 @@ def test_a_shape_to_solve_beside_an_empty_axis_stays_computed() -> None:
 
 def test_constants_of_the_main_graph_are_folded() -> None:
     """The nodes of the main graph all run, so that a model with such a node is of no use."""
-    before = parse("agraph (float[2,3] x) => (float[a,b] y) <int64[1] one = {1}> { k = Add(one, one) y = Tile(x, k) }")
+    before = parse(
+        "agraph (float[2,3] x) => (float[a,b] y) <int64[1] one = {1}> { k = Add(one, one) "
+        "y = Tile(x, k) }"
+    )
     assert types(optimize(before)) == ["Tile"]
     with pytest.raises(Exception, match="Tile"):
         run(before, {"x": np.ones((2, 3), np.float32)})

@@ -72,7 +72,9 @@ def test_external_data_on_demand(tmp_path: Path) -> None:
     check(target)
 
 
-def test_external_data_above_the_limit_of_protobuf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_external_data_above_the_limit_of_protobuf(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(save, "PROTO_LIMIT", 4000)
     save_proto(model(), tmp_path / "large.onnx")
     assert files(tmp_path) == ["large.onnx", "large.onnx.data"]
@@ -84,12 +86,22 @@ def test_external_data_above_the_limit_of_protobuf(tmp_path: Path, monkeypatch: 
 
 def test_large_tensors_are_aligned_to_pages(tmp_path: Path) -> None:
     proto = model()
-    proto.graph.initializer.extend([weight("a", 0, 500), weight("b", 5, 2000), weight("c_", 6, 2000)])
+    proto.graph.initializer.extend(
+        [weight("a", 0, 500), weight("b", 5, 2000), weight("c_", 6, 2000)]
+    )
     save_proto(proto, tmp_path / "m.onnx", external=True)
     offsets = [int(place(t)["offset"]) for t in proto.graph.initializer if t.external_data]
-    assert offsets == [0, 4800, 8192, 16384], "in the order in which nodes use them, those that nothing uses last"
+    assert offsets == [
+        0,
+        4800,
+        8192,
+        16384,
+    ], "in the order in which nodes use them, those that nothing uses last"
     check(tmp_path / "m.onnx")
-    found = {t.name: numpy_helper.to_array(t)[0] for t in onnx.load(tmp_path / "m.onnx").graph.initializer}
+    found = {
+        t.name: numpy_helper.to_array(t)[0]
+        for t in onnx.load(tmp_path / "m.onnx").graph.initializer
+    }
     assert (found["b"], found["c_"]) == (5, 6)
 
 
@@ -151,12 +163,16 @@ def test_a_model_can_be_written_over_itself(tmp_path: Path) -> None:
 
 def test_strings_stay_in_the_model(tmp_path: Path) -> None:
     proto = parse("agraph () => (string[200] y) { y = Identity(s) }")
-    proto.graph.initializer.append(TensorProto(name="s", data_type=TensorProto.STRING, dims=[200], string_data=[b"a"] * 200))
+    proto.graph.initializer.append(
+        TensorProto(name="s", data_type=TensorProto.STRING, dims=[200], string_data=[b"a"] * 200)
+    )
     save_proto(proto, tmp_path / "m.onnx", external=True)
     assert run(onnx.ModelProto(), {}, str(tmp_path / "m.onnx"))[0].tolist() == ["a"] * 200
 
 
-@pytest.mark.parametrize("typed", [TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.INT4, TensorProto.COMPLEX64])
+@pytest.mark.parametrize(
+    "typed", [TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.INT4, TensorProto.COMPLEX64]
+)
 def test_every_form_of_storage_can_move(tmp_path: Path, typed: int) -> None:
     tensor = helper.make_tensor("w", typed, [4096], [1.0, 0.0, 1.0, 1.0] * 1024)
     expected = numpy_helper.to_array(tensor)
@@ -166,8 +182,12 @@ def test_every_form_of_storage_can_move(tmp_path: Path, typed: int) -> None:
     np.testing.assert_array_equal(numpy_helper.to_array(again), expected)
 
 
-@pytest.mark.parametrize("failure", ["missing folder", "missing data", "short data", "disk full", "a folder"])
-def test_failures_leave_everything_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: str) -> None:
+@pytest.mark.parametrize(
+    "failure", ["missing folder", "missing data", "short data", "disk full", "a folder"]
+)
+def test_failures_leave_everything_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: str
+) -> None:
     proto = stored_elsewhere(tmp_path / "in")
     out = tmp_path / "out"
     out.mkdir()
@@ -198,7 +218,9 @@ def test_failures_leave_everything_as_it_was(tmp_path: Path, monkeypatch: pytest
         assert (out / "m.onnx.data").read_bytes() == b"old data"
 
 
-def test_further_files_are_moved_into_place_with_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_further_files_are_moved_into_place_with_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     target, beside = tmp_path / "m.onnx", tmp_path / "m.json"
     assert save_proto(model(), target, along={beside: b"new"}) == [beside, target]
     assert beside.read_bytes() == b"new"

@@ -21,7 +21,9 @@ def test_one_file(tmp_path: Path) -> None:
         replace_file(Path(os.devnull), b"new")
 
 
-def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_the_file_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     target = tmp_path / "a"
     target.write_bytes(b"old")
 

@@ -18,7 +18,9 @@ def weighty(folder: Path, value: float) -> Model:
     folder.mkdir(exist_ok=True)
     proto = parse("agraph (float[1024] x) => (float[1024] y) { y = Add(x, w) }")
     proto.graph.initializer.append(numpy_helper.from_array(np.full(1024, value, np.float32), "w"))
-    onnx.save(proto, folder / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    onnx.save(
+        proto, folder / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0
+    )
     return load_model(read_proto(folder / "m.onnx"), folder)
 
 
@@ -58,7 +60,9 @@ def test_a_draft_without_a_target_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("last", [0, 1, 2])
-def test_there_is_a_whole_model_at_any_time(last: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_there_is_a_whole_model_at_any_time(
+    last: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The process ends after each of the steps that move files."""
     target, replace = tmp_path / "out.onnx", os.replace
     with Draft(target) as draft:
@@ -83,7 +87,9 @@ def test_former_weights_are_removed_unless_a_model_needs_them(tmp_path: Path) ->
     for number in (1, 2, 3):
         with Draft(target) as draft:
             draft.commit(draft.export(weighty(tmp_path / "in", number)))
-        assert names(tmp_path) == sorted(["out.onnx", "out.onnx.1.data" if number == 2 else "out.onnx.data"])
+        assert names(tmp_path) == sorted(
+            ["out.onnx", "out.onnx.1.data" if number == 2 else "out.onnx.data"]
+        )
         assert value_of(target) == number
     with Draft(tmp_path / "sharing.onnx", share_weights=True) as draft:
         draft.commit(draft.export(load_model(read_proto(target), tmp_path)))
@@ -91,7 +97,13 @@ def test_former_weights_are_removed_unless_a_model_needs_them(tmp_path: Path) ->
     with Draft(target) as draft:
         draft.commit(draft.export(weighty(tmp_path / "in", 4)))
     assert value_of(tmp_path / "sharing.onnx") == 3
-    assert names(tmp_path) == ["out.onnx", "out.onnx.1.data", "out.onnx.7.data", "out.onnx.data", "sharing.onnx"]
+    assert names(tmp_path) == [
+        "out.onnx",
+        "out.onnx.1.data",
+        "out.onnx.7.data",
+        "out.onnx.data",
+        "sharing.onnx",
+    ]
 
 
 @pytest.mark.parametrize("in_place", [False, True])
@@ -107,7 +119,9 @@ def test_weights_of_the_original_stay_unless_it_is_replaced(in_place: bool, tmp_
     assert names(tmp_path) == sorted(["out.onnx", "out.onnx.1.data", *kept])
 
 
-def test_a_name_that_is_kept_is_given_up_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_is_kept_is_given_up_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with Draft(tmp_path / "out.onnx") as draft:
         proto = draft.export(weighty(tmp_path / "in", 1))
         monkeypatch.setattr("xoptim.graph.save.check_space", raising)
@@ -141,5 +155,8 @@ def test_weights_of_another_model_of_the_draft_are_not_shared(tmp_path: Path) ->
 
 def test_weights_of_the_original_are_not_overwritten(tmp_path: Path) -> None:
     model = weighty(tmp_path / "in", 1)
-    with Draft(tmp_path / "in" / "w.bin") as draft, pytest.raises(ModelError, match="it holds weights of the model"):
+    with (
+        Draft(tmp_path / "in" / "w.bin") as draft,
+        pytest.raises(ModelError, match="it holds weights of the model"),
+    ):
         draft.export(model)

@@ -18,7 +18,9 @@ FEEDS = {"x": np.array([1, -2], np.float32)}
 
 
 def model() -> onnx.ModelProto:
-    proto = parse("agraph (float[2] x) => (float[2] y) { t = Identity(x) u = Add(t, w) y = Add(u, w) }")
+    proto = parse(
+        "agraph (float[2] x) => (float[2] y) { t = Identity(x) u = Add(t, w) y = Add(u, w) }"
+    )
     proto.graph.initializer.append(numpy_helper.from_array(np.ones(2, np.float32), "w"))
     return proto
 
@@ -63,7 +65,9 @@ def test_onnx_ir(tmp_path: Path) -> None:
     assert isinstance(result, ir.Model)
     check(ir.to_proto(result))
     assert len(source.graph) == 3
-    onnx.save(model(), tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    onnx.save(
+        model(), tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0
+    )
     result = optimize(ir.load(tmp_path / "m.onnx"), patterns=None)
     weight = result.graph.initializers["w"].const_value
     assert isinstance(weight, ir.ExternalTensor)
@@ -74,7 +78,9 @@ def test_the_program_of_torch_takes_the_new_model_over(tmp_path: Path) -> None:
     program = FakeProgram(ir.from_proto(model()))
     assert optimize(program, patterns=None) is program
     check(ir.to_proto(program.model))
-    onnx.save(model(), tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    onnx.save(
+        model(), tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0
+    )
     program = FakeProgram(ir.load(tmp_path / "m.onnx"))
     optimize(program, patterns=None)
     weight = program.model.graph.initializers["w"].const_value
@@ -83,12 +89,17 @@ def test_the_program_of_torch_takes_the_new_model_over(tmp_path: Path) -> None:
 
 
 def test_external_data_of_a_path(tmp_path: Path) -> None:
-    onnx.save(model(), tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    onnx.save(
+        model(), tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0
+    )
     source = Source(tmp_path / "m.onnx")
     assert (source.kind, source.base_dir) == ("path", tmp_path)
     result: Any = optimize(tmp_path / "m.onnx", patterns=None)
     (tmp_path / "w.bin").unlink()
-    assert onnx.numpy_helper.to_array(result.graph.initializer[0]).tolist() == [1, 1], "the model holds its weights"
+    assert onnx.numpy_helper.to_array(result.graph.initializer[0]).tolist() == [
+        1,
+        1,
+    ], "the model holds its weights"
     with pytest.raises(ModelError, match="put it beside the model"):
         Source(tmp_path / "m.onnx")
 
@@ -98,7 +109,8 @@ def test_a_graph_and_a_function_alone() -> None:
     assert (builder.input_names, builder.output_names, builder.main_opset) == (["x"], ["y"], 21)
     check(builder.to_onnx(optimize=True))
     proto = parse(
-        'agraph (float[2] x) => (float[2] y) { y = l.f(x) } <domain: "l", opset_import: ["" : 17]> f (u) => (v) { v = Neg(u) }',
+        'agraph (float[2] x) => (float[2] y) { y = l.f(x) } <domain: "l", opset_import: ["" : 17]>'
+        " f (u) => (v) { v = Neg(u) }",
         domains={"l": 1},
     )
     builder = GraphBuilder(proto.functions[0])

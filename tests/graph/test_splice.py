@@ -1,4 +1,6 @@
-"""Subgraphs whose nodes move out: names that clash, subgraphs of subgraphs, what is stored inside."""
+"""Subgraphs whose nodes move out: names that clash, subgraphs of subgraphs, what is stored
+inside.
+"""
 
 from typing import Any
 
@@ -23,7 +25,9 @@ def _optimized(text: str, *patterns: str) -> onnx.ModelProto:
     result: onnx.ModelProto = xoptim.optimize(model, patterns=list(patterns), strict=True)
     onnx.checker.check_model(result, full_check=True)
     for flag in (False, True):
-        for a, b in zip(_run(model, x=_X, d=np.array(flag)), _run(result, x=_X, d=np.array(flag)), strict=True):
+        for a, b in zip(
+            _run(model, x=_X, d=np.array(flag)), _run(result, x=_X, d=np.array(flag)), strict=True
+        ):
             np.testing.assert_array_equal(a, b)
     return result
 
@@ -38,7 +42,7 @@ def test_names_that_both_branches_and_another_node_use() -> None:
         "else_branch = no () => (float[a] q) { t = Sqrt(h) q = Relu(t) }"
     )
     result = _optimized(
-        f"agraph (float[a] x, bool d) => (float[a] y, float[a] z) <bool c = {{1}}> "
+        "agraph (float[a] x, bool d) => (float[a] y, float[a] z) <bool c = {1}> "
         f"{{ h = Neg(x) y = If(c) <{branches}> z = If(d) <{branches}> }}",
         "IfConstant",
     )
@@ -73,9 +77,11 @@ def test_nested_constant_conditions_and_a_stored_constant() -> None:
 
 def test_one_result_of_a_branch_twice() -> None:
     result = _optimized(
-        "agraph (float[a] x, bool d) => (float[a] y, float[a] z) <bool c = {1}> { s, t = If(c) < "
-        "then_branch = yes () => (float[a] p, float[a] q) { p = Exp(x) q = Identity(p) }, "
-        "else_branch = no () => (float[a] r, float[a] u) { r = Neg(x) u = Abs(x) }> y = Relu(s) z = Neg(t) }",
+        "agraph (float[a] x, bool d) => (float[a] y, float[a] z) <bool c = {1}> { "
+        "s, t = If(c) < then_branch = yes () "
+        "=> (float[a] p, float[a] q) { p = Exp(x) "
+        "q = Identity(p) }, else_branch = no () => (float[a] r, float[a] u) { r = Neg(x) "
+        "u = Abs(x) }> y = Relu(s) z = Neg(t) }",
         "IfConstant",
     )
     assert sorted(_operators(result)) == ["Exp", "Neg", "Relu"]
@@ -84,11 +90,12 @@ def test_one_result_of_a_branch_twice() -> None:
 @pytest.mark.parametrize("condition", ["", "c"])
 def test_a_round_that_needs_its_number_and_holds_a_branch(condition: str) -> None:
     result = _optimized(
-        "agraph (float[a] x, bool d) => (float[a] y, float[b,a] z) <int64 n = {1}, bool c = {1}> "
-        f"{{ y, z = Loop(n, {condition}, x) < body = round (int64 i, bool f, float[a] p) => (bool e, float[a] q, float[a] r) "
-        "{ e = Not(f) k = Cast <to = 1> (i) q = Sub(k, p) r = If(d) < "
-        "then_branch = inner () => (float[a] u) { u = Add(q, k) }, "
-        "else_branch = other () => (float[a] v) { v = Mul(q, p) }> }> }",
+        "agraph (float[a] x, bool d) => (float[a] y, float[b,a] z) <int64 n = {1}, "
+        f"bool c = {{1}}> {{ y, z = Loop(n, {condition}, x) < body = round (int64 i, bool f, "
+        "float[a] p) => (bool e, float[a] q, float[a] r) { e = Not(f) k = Cast <to = 1> (i) "
+        "q = Sub(k, p) r = If(d) < then_branch = inner () "
+        "=> (float[a] u) { u = Add(q, k) }, else_branch = other () => (float[a] v) { "
+        "v = Mul(q, p) }> }> }",
         "LoopOnce",
     )
     assert "Loop" not in _operators(result)
@@ -97,10 +104,10 @@ def test_a_round_that_needs_its_number_and_holds_a_branch(condition: str) -> Non
 
 def test_a_call_of_a_function_with_the_name_of_an_operator_stays_a_call() -> None:
     result = _optimized(
-        "agraph (float[a] x, bool d) => (float[a] y) <bool c = {1}> { y = If(c) < "
-        "then_branch = yes () => (float[a] p) { t = com.microsoft.Gelu(x) p = Relu(t) }, "
-        "else_branch = no () => (float[a] q) { q = Neg(x) }> } "
-        '<domain: "com.microsoft", opset_import: ["" : 18]> Gelu (x) => (y) { z = Neg(x) y = Exp(z) }',
+        "agraph (float[a] x, bool d) => (float[a] y) <bool c = {1}> { y = If(c) < then_branch = yes"
+        " () => (float[a] p) { t = com.microsoft.Gelu(x) p = Relu(t) }, else_branch = no () =>"
+        ' (float[a] q) { q = Neg(x) }> } <domain: "com.microsoft", opset_import: ["" : 18]> Gelu'
+        " (x) => (y) { z = Neg(x) y = Exp(z) }",
         "default+onnxruntime",
     )
     assert _operators(result) == ["Gelu", "Relu"]
@@ -108,8 +115,9 @@ def test_a_call_of_a_function_with_the_name_of_an_operator_stays_a_call() -> Non
 
 def test_a_deprecated_operator_of_a_branch() -> None:
     model = parse(
-        "agraph (float[1,2,b] x) => (float[1,2,b] y) <float[1] w = {2}, bool c = {1}> { y = If(c) < "
-        "then_branch = yes () => (float[1,2,b] p) { p = GroupNormalization <num_groups = 1> (x, w, w) }, "
+        "agraph (float[1,2,b] x) => (float[1,2,b] y) <float[1] w = {2}, bool c = {1}> { "
+        "y = If(c) < then_branch = yes () "
+        "=> (float[1,2,b] p) { p = GroupNormalization <num_groups = 1> (x, w, w) }, "
         "else_branch = no () => (float[1,2,b] q) { q = Neg(x) }> }"
     )
     result = xoptim.optimize(model, patterns=["IfConstant"], strict=True)

@@ -10,7 +10,8 @@ from xoptim.optimizing.builder import GraphBuilder
 
 TEXT = """agraph (bool c, float[2] x) => (float[2] y) <float[2] t = {1, 2}> {
   a = l.f <alpha = 0.5> (x)
-  b = If (c) <then_branch = th () => (float[2] q) { q = l.f(a) }, else_branch = e () => (float[2] q) { q = Neg(a) }>
+  b = If (c) <then_branch = th () => (float[2] q) { q = l.f(a) },
+    else_branch = e () => (float[2] q) { q = Neg(a) }>
   y = Add(b, t)
 }
 <domain: "l", opset_import: ["" : 18, "l" : 1]> f <alpha: float = 2.0> (u) => (v)

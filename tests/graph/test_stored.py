@@ -85,7 +85,9 @@ def test_external_data(folder: Path, place: dict[str, str], first: float) -> Non
         ({"location": "w", "offset": "many"}, "not a number"),
     ],
 )
-def test_external_data_that_cannot_be_read(folder: Path, place: dict[str, str], message: str) -> None:
+def test_external_data_that_cannot_be_read(
+    folder: Path, place: dict[str, str], message: str
+) -> None:
     tensor = StoredTensor(external(**place), folder)
     for read in (tensor.numpy, tensor.external_location, tensor.to_raw):
         with pytest.raises(ModelError, match=message):
@@ -100,7 +102,8 @@ def test_a_link_out_of_the_folder_is_not_followed(folder: Path) -> None:
 
 def test_a_wrong_count_is_found_without_reading_the_numbers() -> None:
     StoredTensor(tensor_proto(data_type=1, dims=[2], float_data=[1.0, 2.0])).check_count()
-    StoredTensor(tensor_proto(data_type=9, dims=[2])).check_count()  # only the usual types are checked ahead
+    # only the usual types are checked ahead
+    StoredTensor(tensor_proto(data_type=9, dims=[2])).check_count()
     StoredTensor(external(location="nothing")).check_count()
     with pytest.raises(ModelError, match="'w' is damaged: 1 numbers, 2 expected"):
         StoredTensor(tensor_proto(data_type=1, dims=[2], float_data=[1.0])).check_count()
@@ -115,7 +118,10 @@ def test_numbers_that_were_read_are_not_parsed_again() -> None:
 
 
 def test_sizes_and_raw_data() -> None:
-    assert [data_size(dtype, (3, 1)) for dtype in (TensorProto.FLOAT, TensorProto.INT4, TensorProto.STRING)] == [12, 2, 24]
+    assert [
+        data_size(dtype, (3, 1))
+        for dtype in (TensorProto.FLOAT, TensorProto.INT4, TensorProto.STRING)
+    ] == [12, 2, 24]
     foreign = np.asfortranarray(np.arange(6, dtype=np.float32).reshape(2, 3))
     assert raw_data(TensorProto.FLOAT, foreign) == np.arange(6, dtype=np.float32).tobytes()
 

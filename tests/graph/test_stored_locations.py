@@ -1,4 +1,6 @@
-"""Locations of external data with the separators of Windows, and files of weights that are missing."""
+"""Locations of external data with the separators of Windows, and files of weights that are
+missing.
+"""
 
 import sys
 from pathlib import Path
@@ -41,14 +43,22 @@ def test_a_backslash_separates_folders(tmp_path: Path) -> None:
     assert validate(path, tmp_path / "new.onnx").status == "equal"
     (tensor,) = infer(path).graph.initializer
     assert tensor.external_data[0].value == "inner/w.bin"
-    assert StoredTensor(model("inner\\w.bin").graph.initializer[0], tmp_path).numpy().tolist() == WEIGHT.tolist()
+    assert (
+        StoredTensor(model("inner\\w.bin").graph.initializer[0], tmp_path).numpy().tolist()
+        == WEIGHT.tolist()
+    )
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a backslash always separates folders there")
 def test_a_name_may_hold_a_backslash(tmp_path: Path) -> None:
     saved(tmp_path, "inner\\w.bin", "inner/w.bin")
     (tmp_path / "inner\\w.bin").write_bytes((WEIGHT + 1).tobytes())
-    assert StoredTensor(model("inner\\w.bin").graph.initializer[0], tmp_path).numpy().tolist() == [1, 2, 3, 4]
+    assert StoredTensor(model("inner\\w.bin").graph.initializer[0], tmp_path).numpy().tolist() == [
+        1,
+        2,
+        3,
+        4,
+    ]
 
 
 def test_a_backslash_does_not_leave_the_folder(tmp_path: Path) -> None:
@@ -92,4 +102,8 @@ def test_a_shape_that_is_missing_is_unknown(tmp_path: Path) -> None:
     assert not any(dim.dim_value for dim in value.type.tensor_type.shape.dim)
     (tmp_path / "s.bin").write_bytes(np.array([0, 2, 3]).tobytes())
     (value,) = infer(path).graph.value_info
-    assert [dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim] == ["n", 2, 3]
+    assert [dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim] == [
+        "n",
+        2,
+        3,
+    ]

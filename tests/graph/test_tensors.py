@@ -21,7 +21,9 @@ def test_every_type_in_every_form(dtype: int) -> None:
     assert array.astype(np.complex64).ravel().tolist() == pytest.approx([1, 0, 1], abs=1e-30)
     raw = helper.make_tensor("w", dtype, [3, 1], tensor.to_raw(), raw=True)
     forms = [tensor, Tensor.from_proto(raw), Tensor.from_array(array)]
-    assert len({form.key() for form in forms}) == 1, "the form in which numbers are stored does not matter"
+    assert len({form.key() for form in forms}) == 1, (
+        "the form in which numbers are stored does not matter"
+    )
     assert {form.nbytes for form in forms} == {len(tensor.to_raw())}
     for form in forms:
         written = form.to_proto("other")
@@ -48,15 +50,22 @@ def test_bits_decide_not_values() -> None:
 
     assert key(0.0) != key(-0.0)
     assert key(np.nan) == key(np.nan)
-    assert Tensor.from_array(np.zeros(2, np.int32)).key() != Tensor.from_array(np.zeros(2, np.float32)).key()
+    assert (
+        Tensor.from_array(np.zeros(2, np.int32)).key()
+        != Tensor.from_array(np.zeros(2, np.float32)).key()
+    )
     large = np.arange(1000, dtype=np.float32)
-    assert key(*large) == Tensor.from_proto(helper.make_tensor("w", 1, [1000], large.tolist())).key()
+    assert (
+        key(*large) == Tensor.from_proto(helper.make_tensor("w", 1, [1000], large.tolist())).key()
+    )
     assert key(*large) != key(*large[::-1])
 
 
 def test_strings() -> None:
     values = ["a", "", "zoë", "null\0"]
-    stored = Tensor.from_proto(tensor_proto(data_type=8, dims=[2, 2], string_data=[v.encode() for v in values]))
+    stored = Tensor.from_proto(
+        tensor_proto(data_type=8, dims=[2, 2], string_data=[v.encode() for v in values])
+    )
     assert stored.numpy().tolist() == [["a", ""], ["zoë", "null\0"]]
     assert stored.numpy().dtype == object
     array = Tensor.from_array(np.array(values, dtype=object).reshape(2, 2))

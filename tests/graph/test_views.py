@@ -1,4 +1,6 @@
-"""Views equal what numpy computes, whichever parts of them are read, and however they are composed."""
+"""Views equal what numpy computes, whichever parts of them are read, and however they are
+composed.
+"""
 
 import math
 from pathlib import Path
@@ -13,7 +15,16 @@ from xoptim.graph import data_file
 from xoptim.graph.data_file import Weight, refer, write_weights
 from xoptim.graph.parts import SAMPLES
 from xoptim.graph.tensors import Tensor
-from xoptim.graph.views import Elementwise, Joined, Reshaped, Sliced, Transposed, reshaped, sliced, transposed
+from xoptim.graph.views import (
+    Elementwise,
+    Joined,
+    Reshaped,
+    Sliced,
+    Transposed,
+    reshaped,
+    sliced,
+    transposed,
+)
 
 
 def stored(array: np.ndarray, folder: Path, name: str = "w") -> Tensor:
@@ -26,7 +37,9 @@ def stored(array: np.ndarray, folder: Path, name: str = "w") -> Tensor:
 
 
 def numbers(random: Random, shape: list[int]) -> np.ndarray:
-    return np.array([random.uniform(-1, 1) for _ in range(math.prod(shape))], np.float32).reshape(shape)
+    return np.array([random.uniform(-1, 1) for _ in range(math.prod(shape))], np.float32).reshape(
+        shape
+    )
 
 
 def step(random: Random, array: np.ndarray, tensor: Tensor) -> tuple[np.ndarray, Tensor]:
@@ -43,15 +56,24 @@ def step(random: Random, array: np.ndarray, tensor: Tensor) -> tuple[np.ndarray,
         shape = random.sample([*shape, rest], len(shape) + 1)
         return array.reshape(shape), reshaped(tensor, shape)
     if kind == "slice":
-        taken = [range(d)[random.randrange(d) :: random.choice([1, 1, 2, -1, -2])][: random.randint(1, d)] for d in array.shape]
+        taken = [
+            range(d)[random.randrange(d) :: random.choice([1, 1, 2, -1, -2])][
+                : random.randint(1, d)
+            ]
+            for d in array.shape
+        ]
         shape = [len(each) for each in taken]
         view = sliced(tensor, [each.start for each in taken], [each.step for each in taken], shape)
         return array[np.ix_(*map(list, taken))], view
     if kind == "join":
         axis, other = random.randrange(rank), numbers(random, list(array.shape))
-        return np.concatenate([array, other], axis), Joined([tensor, Tensor.from_array(other)], axis)
+        return np.concatenate([array, other], axis), Joined(
+            [tensor, Tensor.from_array(other)], axis
+        )
     other = numbers(random, [random.choice([1, d]) for d in array.shape])
-    view = Elementwise(np.multiply, "Mul", [tensor, Tensor.from_array(other)], TensorProto.FLOAT, array.shape)
+    view = Elementwise(
+        np.multiply, "Mul", [tensor, Tensor.from_array(other)], TensorProto.FLOAT, array.shape
+    )
     return array * other, view
 
 
@@ -76,7 +98,9 @@ def test_compositions_equal_numpy(tmp_path_factory: pytest.TempPathFactory, rand
 
 
 def written(tensor: Tensor, path: Path, room: int) -> np.ndarray:
-    """The tensor as it is read back from the file into which it was written in parts of so many bytes."""
+    """The tensor as it is read back from the file into which it was written in parts of so many
+    bytes.
+    """
     proto = TensorProto(name="x", data_type=tensor.dtype, dims=tensor.shape)
     with pytest.MonkeyPatch.context() as patch, path.open("wb", buffering=0) as stream:
         patch.setattr(data_file, "PART", room)
@@ -110,7 +134,10 @@ def test_views_that_move_no_byte_have_the_place_of_their_bytes(tmp_path: Path) -
 
 
 def test_keys_tell_views_apart(tmp_path: Path) -> None:
-    tensor, other = (stored(np.arange(8, dtype=np.float32).reshape(2, 2, 2) + n, tmp_path, f"w{n}") for n in range(2))
+    tensor, other = (
+        stored(np.arange(8, dtype=np.float32).reshape(2, 2, 2) + n, tmp_path, f"w{n}")
+        for n in range(2)
+    )
     views = [
         *(transposed(each, perm) for each in (tensor, other) for perm in ([1, 0, 2], [0, 2, 1])),
         *(Joined([tensor, other], axis) for axis in range(3)),
@@ -124,10 +151,17 @@ def test_keys_tell_views_apart(tmp_path: Path) -> None:
     assert transposed(tensor, [1, 0, 2]).key() == transposed(tensor, [1, 0, 2]).key()
 
 
-def test_nothing_is_read_until_numbers_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_read_until_numbers_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tensor = stored(np.arange(24, dtype=np.float32).reshape(4, 6), tmp_path)
     monkeypatch.setattr(Tensor, "numpy", lambda _: pytest.fail("read"))
     view = Joined([transposed(tensor, [1, 0]), reshaped(tensor, [6, 4])], 1)
     info = view.info()
-    assert (view.shape, view.nbytes, info.static_shape, view.uniform()) == ((6, 8), 192, (6, 8), None)
+    assert (view.shape, view.nbytes, info.static_shape, view.uniform()) == (
+        (6, 8),
+        192,
+        (6, 8),
+        None,
+    )
     assert view.key()

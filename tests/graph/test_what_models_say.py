@@ -1,4 +1,6 @@
-"""Statements of a model beside its nodes: defaults of inputs, annotations, shapes of results, functions that hide operators."""
+"""Statements of a model beside its nodes: defaults of inputs, annotations, shapes of results,
+functions that hide operators.
+"""
 
 import numpy as np
 import onnx
@@ -18,11 +20,13 @@ FLOAT = TensorProto.FLOAT
 
 def declare(model: onnx.ModelProto, **shapes: list[int]) -> onnx.ModelProto:
     """Add declarations of float results."""
-    model.graph.value_info.extend(helper.make_tensor_value_info(name, FLOAT, shape) for name, shape in shapes.items())
+    model.graph.value_info.extend(
+        helper.make_tensor_value_info(name, FLOAT, shape) for name, shape in shapes.items()
+    )
     return model
 
 
-# -------------------------------------------------------------------- defaults that a caller may override
+# -------------------------------------------------------------- defaults that a caller may override
 
 RESHAPED = """agraph (float[n,4] x, int64[2] s, bool c) => (y) <int64[2] s = {2, 8}> {
     t = Reshape (x, s)
@@ -56,7 +60,14 @@ def test_new_nodes_depend_on_the_caller_as_well() -> None:
     graph = model.graph
     reshape = node_of(graph, "Reshape")
     replace(graph, [reshape], [Node("Identity", ["s"], ["k"]), Node("Reshape", ["x", "k"], ["t"])])
-    assert [graph.depends_on_caller(name) for name in ("s", "k", "t", "u", "x", "v")] == [True, True, True, True, False, False]
+    assert [graph.depends_on_caller(name) for name in ("s", "k", "t", "u", "x", "v")] == [
+        True,
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
     verify(model)
 
 
@@ -86,10 +97,14 @@ def test_other_values_than_the_defaults(nodes: str) -> None:
 
 
 def annotated(*tensors: str) -> onnx.ModelProto:
-    """Two equal sums; the second one, and its operand, are quantized by scales that equal others."""
+    """Two equal sums.
+
+    The second one, and its operand, are quantized by scales that equal others.
+    """
     proto = parse(
-        "agraph (float[4] x) => (float[4] y) <float[4] a = {1,2,3,4}, float[4] b = {1,2,3,4}, float s = {1}, float s2 = {1}, "
-        "uint8 z = {0}> { t = Add (x, a) u = Add (x, b) m = Mul (t, u) y = Mul (m, s) }"
+        "agraph (float[4] x) => (float[4] y) <float[4] a = {1,2,3,4}, float[4] b = {1,2,3,4}, "
+        "float s = {1}, float s2 = {1}, uint8 z = {0}> { t = Add (x, a) u = Add (x, b) "
+        "m = Mul (t, u) y = Mul (m, s) }"
     )
     for name in tensors:
         annotation = proto.graph.quantization_annotation.add(tensor_name=name)
@@ -120,7 +135,10 @@ def test_an_annotation_of_what_is_gone_goes() -> None:
 
 
 def test_declarations_of_what_remains_survive() -> None:
-    proto = parse("agraph (float[4] x) => (float[4] y) { t = Neg (x) u = Exp (t) i = Identity (u) w = Log (i) y = Abs (w) }")
+    proto = parse(
+        "agraph (float[4] x) => (float[4] y) { t = Neg (x) u = Exp (t) i = Identity (u) "
+        "w = Log (i) y = Abs (w) }"
+    )
     declare(proto, t=[4], u=[4], i=[4], w=[4])
     for version in (3, 10):
         proto.ir_version = version
@@ -147,7 +165,9 @@ Gelu (a) => (b) { c = Exp (a) d = Exp (a) b = Add (c, d) }"""
 def test_a_function_that_is_called_like_an_operator_is_that_function() -> None:
     proto = parse(OWN, domains={"com.microsoft": 1})
     after = optimize(proto, patterns="default+onnxruntime")
-    assert [(node.domain, node.op_type) for node in after.graph.node][:3] == [("com.microsoft", "Gelu")] * 3
+    assert [(node.domain, node.op_type) for node in after.graph.node][:3] == [
+        ("com.microsoft", "Gelu")
+    ] * 3
     assert [o.domain for o in after.opset_import] == [o.domain for o in proto.opset_import]
     assert [node.op_type for node in after.functions[0].node] == ["Exp", "Add"]
     graph = load_model(proto).graph

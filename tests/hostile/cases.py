@@ -24,9 +24,11 @@ class Case:
         id: of the row and of the test.
         what: the input, in words.
         does: what ``xopt`` does with it, in words.
-        make: makes the model, and the files around it in the current folder; ``None`` when a test of its own does.
+        make: makes the model, and the files around it in the current folder; ``None`` when a test
+            of its own does.
         error: part of the one line of the refusal, empty when the model is accepted.
-        reason: part of the reason why it could not be validated, empty when it is validated, ``None`` when either will do.
+        reason: part of the reason why it could not be validated, empty when it is validated,
+            ``None`` when either will do.
         operators: those left in the main graph, ``None`` when they do not matter.
         warnings: what is warned of.
         options: of the command line.
@@ -53,7 +55,9 @@ def refused(id: str, what: str, make: Callable[[], Made], error: str, **more: An
     return Case(id, what, f"error: “… {error} …”", make, error=error, **more)
 
 
-def optimized(id: str, what: str, make: Callable[[], Made], operators: str | None = None, **more: Any) -> Case:
+def optimized(
+    id: str, what: str, make: Callable[[], Made], operators: str | None = None, **more: Any
+) -> Case:
     """An input that is optimized, validated and written as any other.
 
     Args:
@@ -65,13 +69,33 @@ def optimized(id: str, what: str, make: Callable[[], Made], operators: str | Non
     """
     does = more.pop("does", "optimized; the numbers are equal")
     does += "".join(f"; warning: “… {text} …”" for text in more.get("warnings", ()))
-    return Case(id, what, does, make, operators=None if operators is None else operators.split(), **more)
+    return Case(
+        id, what, does, make, operators=None if operators is None else operators.split(), **more
+    )
 
 
-def unproven(id: str, what: str, make: Callable[[], Made], reason: str, operators: str | None = None, **more: Any) -> Case:
-    """An input that is optimized and written, and said not to be validated; with ``--strict`` nothing is written."""
+def unproven(
+    id: str,
+    what: str,
+    make: Callable[[], Made],
+    reason: str,
+    operators: str | None = None,
+    **more: Any,
+) -> Case:
+    """An input that is optimized and written, and said not to be validated.
+
+    With ``--strict`` nothing is written.
+    """
     does = more.pop("does", f"optimized; not validated: “… {reason} …”")
-    return Case(id, what, does, make, reason=reason, operators=None if operators is None else operators.split(), **more)
+    return Case(
+        id,
+        what,
+        does,
+        make,
+        reason=reason,
+        operators=None if operators is None else operators.split(),
+        **more,
+    )
 
 
 def listed(id: str, what: str, does: str) -> Callable[[Test], Test]:
@@ -89,7 +113,9 @@ def text(graph: str, opset: int = 18, **options: Any) -> Callable[[], onnx.Model
     return lambda: parse(graph, opset, **options)
 
 
-def changed(graph: str, change: Callable[[onnx.ModelProto], object], opset: int = 18, **options: Any) -> Callable[[], Made]:
+def changed(
+    graph: str, change: Callable[[onnx.ModelProto], object], opset: int = 18, **options: Any
+) -> Callable[[], Made]:
     """Makes a model from text, and changes it then."""
 
     def make() -> onnx.ModelProto:
@@ -102,7 +128,10 @@ def changed(graph: str, change: Callable[[onnx.ModelProto], object], opset: int 
 
 def snapshot() -> Mapping[str, bytes | None]:
     """All that is in the current folder: the content of files, ``None`` for everything else."""
-    return {str(path): path.read_bytes() if path.is_file() and not path.is_symlink() else None for path in Path().rglob("*")}
+    return {
+        str(path): path.read_bytes() if path.is_file() and not path.is_symlink() else None
+        for path in Path().rglob("*")
+    }
 
 
 def check(case: Case, xopt: Xopt) -> None:
@@ -150,12 +179,21 @@ def _check_model(case: Case, given: onnx.ModelProto, found: onnx.ModelProto) -> 
     if case.output:
         assert [onnx.helper.printable_value_info(v) for v in found.graph.output] == [case.output]
     else:
-        assert [v.SerializeToString() for v in found.graph.output] == [v.SerializeToString() for v in given.graph.output]
-    if given.ir_version != found.ir_version:  # initializers have changed, which were inputs before version 4
+        assert [v.SerializeToString() for v in found.graph.output] == [
+            v.SerializeToString() for v in given.graph.output
+        ]
+    # initializers have changed, which were inputs before version 4
+    if given.ir_version != found.ir_version:
         assert (given.ir_version < 4, found.ir_version) == (True, 4)
         stored = {tensor.name for tensor in given.graph.initializer}
         assert list(found.graph.input) == [v for v in given.graph.input if v.name not in stored]
     else:
-        assert [v.SerializeToString() for v in found.graph.input] == [v.SerializeToString() for v in given.graph.input]
-    kept = [entry for entry in given.opset_import if "--inline" not in case.options or entry.domain != "local"]
+        assert [v.SerializeToString() for v in found.graph.input] == [
+            v.SerializeToString() for v in given.graph.input
+        ]
+    kept = [
+        entry
+        for entry in given.opset_import
+        if "--inline" not in case.options or entry.domain != "local"
+    ]
     assert all(entry in found.opset_import for entry in kept)

@@ -23,17 +23,21 @@ THEMES = {
 }
 HEAD = """# Odd and hostile inputs
 
-The table lists how `xopt` handles odd, damaged and hostile models. Written by `make docs` from the tests in
-`tests/hostile`, one test a row; {count} rows. Every refusal is one line on standard error and exit code 2, and all files are
-left unchanged. A fault of onnxruntime that ends the process, as for a Split of fewer parts than results, is one line too, on
-Linux, and the exit code is 128 plus the number of the signal. Where a reason quotes onnxruntime, onnxruntime cannot run the
-original model; with `--strict` nothing is written then.
+The table lists how `xopt` handles odd, damaged and hostile models. Written by `make docs` from the
+tests in `tests/hostile`, one test a row; {count} rows. Every refusal is one line on standard error
+and exit code 2, and all files are left unchanged. A fault of onnxruntime that ends the process, as
+for a Split of fewer parts than results, is one line too, on Linux, and the exit code is 128 plus
+the number of the signal. Where a reason quotes onnxruntime, onnxruntime cannot run the original
+model; with `--strict` nothing is written then.
 """
 
 
 def rows(module: ModuleType) -> list[Case]:
     """The rows of a theme, in order."""
-    return [*getattr(module, "CASES", ()), *(value.row for value in vars(module).values() if hasattr(value, "row"))]
+    return [
+        *getattr(module, "CASES", ()),
+        *(value.row for value in vars(module).values() if hasattr(value, "row")),
+    ]
 
 
 def page() -> str:
@@ -42,7 +46,9 @@ def page() -> str:
     parts = [HEAD.format(count=sum(map(len, tables.values())))]
     for title, cases in tables.items():
         lines = [f"| {case.id} | {_cell(case.what)} | {_cell(case.does)} |\n" for case in cases]
-        parts.append(f"\n## {title}\n\n| id | input | behaviour of `xopt` |\n|---|---|---|\n{''.join(lines)}")
+        parts.append(
+            f"\n## {title}\n\n| id | input | behaviour of `xopt` |\n|---|---|---|\n{''.join(lines)}"
+        )
     return "".join(parts)
 
 

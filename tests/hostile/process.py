@@ -13,10 +13,16 @@ from tests.cli.command import Outcome
 
 _COMMAND = "from xoptim.cli.main import main; main()"
 _SIGNALS = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-"""A process ignores what its parent ignores, and a shell makes its background jobs ignore SIGINT; some tests send it."""
+"""A process ignores what its parent ignores, and a shell makes its background jobs ignore SIGINT.
+
+Some tests send it.
+"""
 _PATIENCE = 300.0
 """Seconds after which a process that ought to take moments is killed."""
-_BEGIN = "import resource; resource.setrlimit(resource.{0}, ({1}, resource.getrlimit(resource.{0})[1])); "
+_BEGIN = (
+    "import resource; resource.setrlimit(resource.{0}, ({1}, "
+    "resource.getrlimit(resource.{0})[1])); "
+)
 
 
 class Measured(NamedTuple):
@@ -24,14 +30,17 @@ class Measured(NamedTuple):
 
     Attributes:
         outcome: exit code (negative: the signal that ended it) and what it wrote.
-        megabytes: largest resident size; infinite when a signal ended the process before it could say so.
+        megabytes: largest resident size; infinite when a signal ended the process before it could
+            say so.
     """
 
     outcome: Outcome
     megabytes: float
 
 
-def start(*words: str, limit: tuple[str, Any] | None = None, before: str = "") -> subprocess.Popen[str]:
+def start(
+    *words: str, limit: tuple[str, Any] | None = None, before: str = ""
+) -> subprocess.Popen[str]:
     """Start the command.
 
     Args:
@@ -61,7 +70,8 @@ def peak():
         with open("/proc/self/status") as status:
             kilobytes = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
     except OSError:
-        kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (1024 if sys.platform == "darwin" else 1)
+        kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (1024 if
+          sys.platform == "darwin" else 1)
     with open({!r}, "w") as file:
         file.write(str(kilobytes))
 atexit.register(peak)
@@ -69,7 +79,10 @@ atexit.register(peak)
 
 
 def measure(*words: str, limit: tuple[str, Any] | None = None, before: str = "") -> Measured:
-    """Run the command as `start` does and measure it; one that does not come to an end is killed."""
+    """Run the command as `start` does and measure it.
+
+    One that does not come to an end is killed.
+    """
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "peak"
         process = start(*words, limit=limit, before=_PEAK.format(str(file)) + before)

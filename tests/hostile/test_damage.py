@@ -9,8 +9,13 @@ from onnx import AttributeProto, TensorProto, helper
 from tests.cli.command import Xopt
 from tests.hostile.cases import PLAIN, Case, Made, changed, check, optimized, refused, unproven
 
-WEIGHT = "agraph (float[4] x) => (float[4] y) <float[4] w = {1,2,3,4}> { t = Identity(x) y = Add(t, w) }"
-CONSTANT = "agraph (float[4] x) => (float[4] y) { w = Constant <value = float[4] {1,2,3,4}> () t = Identity(x) y = Add(t, w) }"
+WEIGHT = (
+    "agraph (float[4] x) => (float[4] y) <float[4] w = {1,2,3,4}> { t = Identity(x) y = Add(t, w) }"
+)
+CONSTANT = (
+    "agraph (float[4] x) => (float[4] y) { w = Constant <value = float[4] {1,2,3,4}> () "
+    "t = Identity(x) y = Add(t, w) }"
+)
 NODES = PLAIN.format("t = Identity(x) y = Neg(t)")
 
 
@@ -54,7 +59,10 @@ def misspelt(field: bytes) -> Callable[[], bytes]:
     def make() -> bytes:
         model = helper.make_model(
             helper.make_graph(
-                [helper.make_node("Neg", ["INPUT"], ["MIDDLE"], name="NODE"), helper.make_node("Neg", ["MIDDLE"], ["y"])],
+                [
+                    helper.make_node("Neg", ["INPUT"], ["MIDDLE"], name="NODE"),
+                    helper.make_node("Neg", ["MIDDLE"], ["y"]),
+                ],
                 "GRAPH",
                 [helper.make_tensor_value_info("INPUT", TensorProto.FLOAT, ["LENGTH"])],
                 [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])],
@@ -75,10 +83,16 @@ def same_attribute_twice(proto: onnx.NodeProto) -> None:
 SHORT = "7 bytes of data, 16 expected"
 CASES = [
     refused(
-        "damage-bytes", "an initializer of 7 bytes for 4 floats", weight(raw(b"1234567")), f"tensor 'w' is damaged: {SHORT}"
+        "damage-bytes",
+        "an initializer of 7 bytes for 4 floats",
+        weight(raw(b"1234567")),
+        f"tensor 'w' is damaged: {SHORT}",
     ),
     refused(
-        "damage-empty", "an initializer without data", weight(raw(b"")), "tensor 'w' is damaged: 0 bytes of data, 16 expected"
+        "damage-empty",
+        "an initializer without data",
+        weight(raw(b"")),
+        "tensor 'w' is damaged: 0 bytes of data, 16 expected",
     ),
     refused(
         "damage-numbers",
@@ -86,13 +100,43 @@ CASES = [
         weight(dims(113)),
         "tensor 'w' is damaged: 4 numbers, 113 expected",
     ),
-    refused("damage-negative", "an initializer with a negative dimension", weight(dims(-4)), "is damaged: its shape is [-4]"),
-    refused("damage-dimension", "an initializer with a dimension of 2^62", weight(dims(1 << 62)), "tensor 'w' is damaged"),
-    refused("damage-type", "an initializer of a type that does not exist", weight(typed(99)), "newer than the installed onnx"),
+    refused(
+        "damage-negative",
+        "an initializer with a negative dimension",
+        weight(dims(-4)),
+        "is damaged: its shape is [-4]",
+    ),
+    refused(
+        "damage-dimension",
+        "an initializer with a dimension of 2^62",
+        weight(dims(1 << 62)),
+        "tensor 'w' is damaged",
+    ),
+    refused(
+        "damage-type",
+        "an initializer of a type that does not exist",
+        weight(typed(99)),
+        "newer than the installed onnx",
+    ),
     refused("damage-type-0", "an initializer without a type", weight(typed(0)), "its type is 0"),
-    refused("damage-constant", "a Constant of 7 bytes for 4 floats", constant(raw(b"1234567")), "a constant is damaged"),
-    refused("damage-constant-dims", "a Constant with a negative dimension", constant(dims(-4)), "a constant is damaged"),
-    refused("damage-constant-type", "a Constant of a type that does not exist", constant(typed(99)), "its type is 99"),
+    refused(
+        "damage-constant",
+        "a Constant of 7 bytes for 4 floats",
+        constant(raw(b"1234567")),
+        "a constant is damaged",
+    ),
+    refused(
+        "damage-constant-dims",
+        "a Constant with a negative dimension",
+        constant(dims(-4)),
+        "a constant is damaged",
+    ),
+    refused(
+        "damage-constant-type",
+        "a Constant of a type that does not exist",
+        constant(typed(99)),
+        "its type is 99",
+    ),
     unproven(
         "damage-constant-none",
         "a Constant without a value",
@@ -100,8 +144,20 @@ CASES = [
         "onnxruntime cannot load",
         "Constant Add",
     ),
-    unproven("damage-attribute", "an attribute without name and type", node(lambda n: n.attribute.add()), "onnxruntime", "Neg"),
-    unproven("damage-attribute-twice", "an attribute written twice", node(same_attribute_twice), "onnxruntime", "Neg"),
+    unproven(
+        "damage-attribute",
+        "an attribute without name and type",
+        node(lambda n: n.attribute.add()),
+        "onnxruntime",
+        "Neg",
+    ),
+    unproven(
+        "damage-attribute-twice",
+        "an attribute written twice",
+        node(same_attribute_twice),
+        "onnxruntime",
+        "Neg",
+    ),
     unproven(
         "damage-attribute-graph",
         "an attribute that is a graph, without the graph",
@@ -116,12 +172,25 @@ CASES = [
         "onnxruntime",
         "Neg",
     ),
-    unproven("damage-operator", "a node without an operator", node(lambda n: n.ClearField("op_type")), "onnxruntime"),
     unproven(
-        "damage-operands", "a node with an empty operand too many", node(lambda n: n.input.append("")), "onnxruntime", "Neg"
+        "damage-operator",
+        "a node without an operator",
+        node(lambda n: n.ClearField("op_type")),
+        "onnxruntime",
     ),
     unproven(
-        "damage-results", "a node with an empty result too many", node(lambda n: n.output.append("")), "onnxruntime", "Neg"
+        "damage-operands",
+        "a node with an empty operand too many",
+        node(lambda n: n.input.append("")),
+        "onnxruntime",
+        "Neg",
+    ),
+    unproven(
+        "damage-results",
+        "a node with an empty result too many",
+        node(lambda n: n.output.append("")),
+        "onnxruntime",
+        "Neg",
     ),
     refused(
         "damage-no-results",
@@ -129,16 +198,28 @@ CASES = [
         changed(NODES, lambda model: model.graph.node[0].ClearField("output")),
         "reads 't', which nothing defines",
     ),
-    optimized("damage-empty-node", "an empty node", changed(NODES, lambda model: model.graph.node.add())),
     optimized(
-        "damage-value-info", "a description of nothing", changed(NODES, lambda model: model.graph.value_info.add()), "Neg"
+        "damage-empty-node", "an empty node", changed(NODES, lambda model: model.graph.node.add())
+    ),
+    optimized(
+        "damage-value-info",
+        "a description of nothing",
+        changed(NODES, lambda model: model.graph.value_info.add()),
+        "Neg",
     ),
     unproven(
-        "damage-input", "an input without a name", changed(NODES, lambda model: model.graph.input.add()), "onnxruntime", "Neg"
+        "damage-input",
+        "an input without a name",
+        changed(NODES, lambda model: model.graph.input.add()),
+        "onnxruntime",
+        "Neg",
     ),
     *(
         refused(
-            f"damage-utf8-{where.decode().lower()}", f"a name that is not UTF-8: of the {what}", misspelt(where), "is not UTF-8"
+            f"damage-utf8-{where.decode().lower()}",
+            f"a name that is not UTF-8: of the {what}",
+            misspelt(where),
+            "is not UTF-8",
         )
         for where, what in (
             (b"GRAPH", "graph"),

@@ -26,8 +26,18 @@ def without(field: str) -> bytes:
 
 
 CASES = [
-    refused("file-random", "4 KB of random bytes", lambda: np.random.default_rng(0).bytes(4096), NO_MODEL),
-    refused("file-text", "a text", lambda: b"The quick brown fox jumps over the lazy dog.\n" * 9, NO_MODEL),
+    refused(
+        "file-random",
+        "4 KB of random bytes",
+        lambda: np.random.default_rng(0).bytes(4096),
+        NO_MODEL,
+    ),
+    refused(
+        "file-text",
+        "a text",
+        lambda: b"The quick brown fox jumps over the lazy dog.\n" * 9,
+        NO_MODEL,
+    ),
     refused("file-empty", "an empty file", lambda: b"", NO_MODEL),
     refused("file-zeros", "a file of zeros", lambda: bytes(4096), NO_MODEL),
     refused("file-zip", "a zip archive", lambda: b"PK\x03\x04" + bytes(99), NO_MODEL),
@@ -43,12 +53,21 @@ CASES = [
         lambda: bytes(text(TRANSPOSES)().SerializeToString())[:-9],
         f"{NO_MODEL}, or it is truncated",
     ),
-    refused("file-no-graph", "a model without a graph", lambda: without("graph"), "there is no graph"),
-    refused("file-no-opset", "a model without operator sets", lambda: without("opset_import"), "imports no operator set"),
+    refused(
+        "file-no-graph", "a model without a graph", lambda: without("graph"), "there is no graph"
+    ),
+    refused(
+        "file-no-opset",
+        "a model without operator sets",
+        lambda: without("opset_import"),
+        "imports no operator set",
+    ),
     refused(
         "file-no-standard-opset",
         "standard operators, but only another operator set",
-        lambda: onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["ai.onnx.ml" : 3]> {PLAIN.format("y = Neg(x)")}'),
+        lambda: onnx.parser.parse_model(
+            f'<ir_version: 8, opset_import: ["ai.onnx.ml" : 3]> {PLAIN.format("y = Neg(x)")}'
+        ),
         "has operators of ai.onnx, such as Neg, but imports no version of it",
     ),
 ]
@@ -86,10 +105,17 @@ def test_a_model_with_one_byte_changed(xopt: Xopt) -> None:
         assert "internal error" not in outcome.err, (bytes(damaged), outcome.err)
 
 
-@listed("file-missing", "a file that is not there", "error: “cannot read 'model.onnx': No such file or directory”")
+@listed(
+    "file-missing",
+    "a file that is not there",
+    "error: “cannot read 'model.onnx': No such file or directory”",
+)
 def test_a_file_that_is_missing(xopt: Xopt) -> None:
     assert xopt("model.onnx").error == "cannot read 'model.onnx': No such file or directory"
-    assert xopt("folder/model.onnx", "-o", "here.onnx").error == "cannot read 'folder/model.onnx': No such file or directory"
+    assert (
+        xopt("folder/model.onnx", "-o", "here.onnx").error
+        == "cannot read 'folder/model.onnx': No such file or directory"
+    )
     assert not list(Path().iterdir())
 
 
@@ -104,7 +130,10 @@ def test_a_folder(xopt: Xopt) -> None:
 @listed("file-device", "a device", "error: “… it is a device, not a file”")
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="devices of POSIX")
 def test_a_device(xopt: Xopt) -> None:
-    assert xopt("/dev/zero", "-o", "out.onnx").error == "cannot read '/dev/zero': it is a device, not a file"
+    assert (
+        xopt("/dev/zero", "-o", "out.onnx").error
+        == "cannot read '/dev/zero': it is a device, not a file"
+    )
 
 
 @listed("file-pipe", "a pipe", "read as a file")
@@ -126,8 +155,14 @@ def test_a_link_to_itself(xopt: Xopt) -> None:
     assert "cannot read 'model.onnx': " in xopt("model.onnx").error
 
 
-@listed("file-unreadable", "a file that may not be read", "error: “cannot read 'model.onnx': Permission denied”")
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
+@listed(
+    "file-unreadable",
+    "a file that may not be read",
+    "error: “cannot read 'model.onnx': Permission denied”",
+)
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything"
+)
 def test_a_file_that_may_not_be_read(xopt: Xopt) -> None:
     write(RELU).chmod(0)
     assert xopt("model.onnx").error == "cannot read 'model.onnx': Permission denied"
@@ -136,20 +171,30 @@ def test_a_file_that_may_not_be_read(xopt: Xopt) -> None:
 @listed(
     "file-3-gb",
     "a file of 3 GB",
-    "error: “… a protobuf ends at 2 GiB; weights beyond that have to be external data”; it is not read",
+    "error: “… a protobuf ends at 2 GiB; weights beyond that have to be external data”; it is not "
+    "read",
 )
 @pytest.mark.skipif(sys.platform == "win32", reason="files with holes")
 def test_a_file_larger_than_a_protobuf() -> None:
     with Path("model.onnx").open("wb") as stream:
         stream.truncate(3 << 30)
     measured = measure("model.onnx")
-    assert "a protobuf ends at 2 GiB; weights beyond that have to be external data" in measured.outcome.error
+    assert (
+        "a protobuf ends at 2 GiB; weights beyond that have to be external data"
+        in measured.outcome.error
+    )
     assert measured.megabytes < 1000
 
 
-@listed("file-weights-as-model", "the file of the weights, given as the model", "error: “… is not an ONNX model …”")
+@listed(
+    "file-weights-as-model",
+    "the file of the weights, given as the model",
+    "error: “… is not an ONNX model …”",
+)
 def test_weights_in_place_of_the_model(xopt: Xopt) -> None:
     model = text("agraph (float[4] x) => (float[4] y) { y = Add(x, w) }")()
     model.graph.initializer.append(numpy_helper.from_array(np.arange(4, dtype=np.float32), "w"))
-    onnx.save(model, "model.onnx", save_as_external_data=True, location="model.data", size_threshold=0)
+    onnx.save(
+        model, "model.onnx", save_as_external_data=True, location="model.data", size_threshold=0
+    )
     assert "'model.data' is not an ONNX model" in xopt("model.data").error

@@ -7,7 +7,17 @@ import onnx
 import pytest
 
 from tests.cli.command import Xopt, write
-from tests.hostile.cases import Case, Made, changed, check, listed, optimized, refused, text, unproven
+from tests.hostile.cases import (
+    Case,
+    Made,
+    changed,
+    check,
+    listed,
+    optimized,
+    refused,
+    text,
+    unproven,
+)
 from xoptim import ModelError, optimize
 
 HEAD = '<domain: "local", opset_import: ["" : 18, "local" : 1]>'
@@ -15,7 +25,9 @@ BOMB = [f"f{i} (a) => (b) {{ t = local.f{i + 1}(a) b = local.f{i + 1}(t) }}" for
 
 
 def calling(graph: str, *functions: str) -> str:
-    return f"agraph (float[n] x) => (float[n] y) {{ {graph} }} " + " ".join(f"{HEAD} {body}" for body in functions)
+    return f"agraph (float[n] x) => (float[n] y) {{ {graph} }} " + " ".join(
+        f"{HEAD} {body}" for body in functions
+    )
 
 
 def model(graph: str, *functions: str) -> Callable[[], Made]:
@@ -33,14 +45,20 @@ def as_standard(found: onnx.ModelProto) -> None:
 CALL = "y = local.f(x)"
 INLINE: dict[str, Any] = {"options": ("--inline",)}
 NEG, ABS = "f (a) => (b) { b = Neg(a) }", "f (a) => (b) { b = Abs(a) }"
-NESTED = ("f (a) => (b) { c = local.g(a) b = Neg(c) }", "g (a) => (b) { c = Abs(a) b = Identity(c) }")
+NESTED = (
+    "f (a) => (b) { c = local.g(a) b = Neg(c) }",
+    "g (a) => (b) { c = Abs(a) b = Identity(c) }",
+)
 BRANCHING = (
-    "f (u) => (v) { c = Constant <value = bool {1}> () v = If (c) <then_branch = t () => (q) { q = local.f(u) }, "
-    "else_branch = e () => (q) { q = Neg(u) }> }"
+    "f (u) => (v) { c = Constant <value = bool {1}> () "
+    "v = If (c) <then_branch = t () => (q) { q = local.f(u) }, else_branch = e () "
+    "=> (q) { q = Neg(u) }> }"
 )
 CASES = [
     optimized("function-nested", "functions that call functions", model(CALL, *NESTED), "f"),
-    optimized("function-inlined", "the same with `--inline`", model(CALL, *NESTED), "Abs Neg", **INLINE),
+    optimized(
+        "function-inlined", "the same with `--inline`", model(CALL, *NESTED), "Abs Neg", **INLINE
+    ),
     optimized(
         "function-overloaded",
         "two overloads",
@@ -53,7 +71,9 @@ CASES = [
         changed(calling("t = local.f(x) y = local.f(t)", NEG, ABS), overload, domains={"local": 1}),
         **INLINE,
     ),
-    optimized("function-unused", "a function that nothing calls", model("y = Relu(x)", NEG), "Relu"),
+    optimized(
+        "function-unused", "a function that nothing calls", model("y = Relu(x)", NEG), "Relu"
+    ),
     optimized(
         "function-standard",
         "a function with domain and name of a standard operator",
@@ -85,7 +105,12 @@ CASES = [
         model(CALL, BRANCHING),
         "local function 'f' calls itself",
     ),
-    refused("function-twice", "a function defined twice", model(CALL, NEG, ABS), "local function 'f' is defined twice"),
+    refused(
+        "function-twice",
+        "a function defined twice",
+        model(CALL, NEG, ABS),
+        "local function 'f' is defined twice",
+    ),
     refused(
         "function-input-twice",
         "a function with two inputs of one name",
@@ -112,13 +137,25 @@ CASES = [
         "h",
     ),
     unproven(
-        "function-operands", "a call with too many operands", model("y = local.f(x, x, x)", NEG), "onnxruntime cannot load", "f"
+        "function-operands",
+        "a call with too many operands",
+        model("y = local.f(x, x, x)", NEG),
+        "onnxruntime cannot load",
+        "f",
     ),
     unproven(
-        "function-no-operands", "a call with too few operands", model("y = local.f()", NEG), "onnxruntime cannot load", "f"
+        "function-no-operands",
+        "a call with too few operands",
+        model("y = local.f()", NEG),
+        "onnxruntime cannot load",
+        "f",
     ),
     unproven(
-        "function-results", "a call with too many results", model("y, z = local.f(x)", NEG), "onnxruntime cannot load", "f"
+        "function-results",
+        "a call with too many results",
+        model("y, z = local.f(x)", NEG),
+        "onnxruntime cannot load",
+        "f",
     ),
     unproven(
         "function-attribute",
@@ -138,7 +175,8 @@ CASES = [
         "function-bomb-inlined",
         "the same with `--inline`",
         model("y = local.f0(x)", *BOMB, "f40 (a) => (b) { b = Neg(a) }"),
-        "without local functions the model would have 1,099,511,627,776 nodes; leave them (no --inline)",
+        "without local functions the model would have 1,099,511,627,776 nodes; leave them (no "
+        "--inline)",
         **INLINE,
     ),
 ]
@@ -149,7 +187,11 @@ def test_functions(xopt: Xopt, case: Case) -> None:
     check(case, xopt)
 
 
-@listed("function-python", "the same in Python, `optimize(model, inline=True)`", "`ModelError` with the same text")
+@listed(
+    "function-python",
+    "the same in Python, `optimize(model, inline=True)`",
+    "`ModelError` with the same text",
+)
 @pytest.mark.parametrize("id", ["function-recursive", "function-bomb"])
 def test_functions_in_python(id: str) -> None:
     (case,) = (case for case in CASES if case.id == id)
@@ -162,6 +204,9 @@ def test_functions_in_python(id: str) -> None:
 def test_functions_within_functions(xopt: Xopt) -> None:
     depth = 100
     bodies = [f"f{level} (a) => (b) {{ b = local.f{level + 1}(a) }}" for level in range(depth)]
-    write(calling("y = local.f0(x)", *bodies, f"f{depth} (a) => (b) {{ b = Neg(a) }}"), domains={"local": 1})
+    write(
+        calling("y = local.f0(x)", *bodies, f"f{depth} (a) => (b) {{ b = Neg(a) }}"),
+        domains={"local": 1},
+    )
     assert xopt("model.onnx", "--no-verify", "-q") == (0, "", "")
     assert len(onnx.load("model.opt.onnx").functions) == depth + 1

@@ -8,13 +8,26 @@ import pytest
 from onnx import TensorProto, helper
 
 from tests.cli.command import Xopt, types_in, write
-from tests.hostile.cases import PLAIN, Case, changed, check, listed, optimized, refused, text, unproven
+from tests.hostile.cases import (
+    PLAIN,
+    Case,
+    changed,
+    check,
+    listed,
+    optimized,
+    refused,
+    text,
+    unproven,
+)
 from tests.support import run
 from xoptim import optimize
 
 pytestmark = pytest.mark.slow
 
-LISTED = "agraph (float[2] x, float[2] w) => (float[2] y) <float[2] w = {1,2}> { t = Neg(w) y = Add(t, x) }"
+LISTED = (
+    "agraph (float[2] x, float[2] w) => (float[2] y) <float[2] w = {1,2}> { t = Neg(w) "
+    "y = Add(t, x) }"
+)
 CHAIN = PLAIN.format("t = Identity(x) y = Exp(t)")
 
 
@@ -112,23 +125,42 @@ CASES = [
         "initializer 'w' is defined twice",
     ),
     optimized("graph-node-names", "nodes without names", text(CHAIN), "Exp"),
-    unproven("graph-empty", "no inputs, no nodes, no outputs", text("agraph () => () { }"), "onnxruntime cannot load", ""),
-    optimized("graph-no-nodes", "an output that is an input, no nodes", text("agraph (float[n] x) => (float[n] x) { }"), ""),
+    unproven(
+        "graph-empty",
+        "no inputs, no nodes, no outputs",
+        text("agraph () => () { }"),
+        "onnxruntime cannot load",
+        "",
+    ),
+    optimized(
+        "graph-no-nodes",
+        "an output that is an input, no nodes",
+        text("agraph (float[n] x) => (float[n] x) { }"),
+        "",
+    ),
     optimized(
         "graph-no-inputs",
         "no inputs",
-        text("agraph () => (float[2] y) { t = RandomNormal <shape = [2], seed = 1.0> () y = Identity(t) }"),
+        text(
+            "agraph () => (float[2] y) { t = RandomNormal <shape = [2], seed = 1.0> () "
+            "y = Identity(t) }"
+        ),
         "RandomNormal",
     ),
     optimized(
         "graph-constants",
         "everything folds to constants",
-        text("agraph () => (float[2] y) <float[2] a = {1, 2}> { t = Neg(a) u = Exp(t) y = Add(u, a) }"),
+        text(
+            "agraph () => (float[2] y) <float[2] a = {1, 2}> { t = Neg(a) u = Exp(t) "
+            "y = Add(u, a) }"
+        ),
     ),
     optimized(
         "graph-output-initializer",
         "an output that is an initializer",
-        text("agraph (float[2] x) => (float[2] a, float[2] y) <float[2] a = {1, 2}> { y = Neg(x) }"),
+        text(
+            "agraph (float[2] x) => (float[2] a, float[2] y) <float[2] a = {1, 2}> { y = Neg(x) }"
+        ),
         "Neg",
     ),
     optimized(
@@ -157,7 +189,9 @@ CASES = [
     optimized(
         "graph-unused-results",
         "results that nothing reads",
-        text("agraph (float[2] x) => (float[2] y) { u, v = Split <num_outputs = 2> (x) y = Neg(x) }"),
+        text(
+            "agraph (float[2] x) => (float[2] y) { u, v = Split <num_outputs = 2> (x) y = Neg(x) }"
+        ),
         "Neg",
     ),
     optimized(
@@ -166,10 +200,24 @@ CASES = [
         text("agraph (float[n] x) => (float[n] y) <float high = {1}> { y = Clip(x, , high) }"),
         "Clip",
     ),
-    optimized("graph-dimension-0", "a dimension 0", text("agraph (float[0,n] x) => (float[0,n] y) { t = Neg(x) y = Exp(t) }")),
-    optimized("graph-rank-0", "rank 0", text("agraph (float x) => (float y) { t = Identity(x) y = Exp(t) }"), "Exp"),
+    optimized(
+        "graph-dimension-0",
+        "a dimension 0",
+        text("agraph (float[0,n] x) => (float[0,n] y) { t = Neg(x) y = Exp(t) }"),
+    ),
+    optimized(
+        "graph-rank-0",
+        "rank 0",
+        text("agraph (float x) => (float y) { t = Identity(x) y = Exp(t) }"),
+        "Exp",
+    ),
     optimized("graph-rank-unknown", "unknown ranks", changed(CHAIN, no_shapes), "Exp"),
-    optimized("graph-no-output-type", "an output without a type", text("agraph (float[2] x) => (y) { y = Exp(x) }"), "Exp"),
+    optimized(
+        "graph-no-output-type",
+        "an output without a type",
+        text("agraph (float[2] x) => (y) { y = Exp(x) }"),
+        "Exp",
+    ),
     unproven(
         "graph-no-types",
         "no types at all",
@@ -177,7 +225,9 @@ CASES = [
         "onnxruntime cannot",
         "Neg",
     ),
-    optimized("graph-input-negative", "an input of shape [-3]", changed(CHAIN, give("x", 1, -3)), "Exp"),
+    optimized(
+        "graph-input-negative", "an input of shape [-3]", changed(CHAIN, give("x", 1, -3)), "Exp"
+    ),
     optimized("graph-negative", "a declared shape [-5]", changed(CHAIN, give("t", 1, -5)), "Exp"),
     optimized(
         "graph-contradiction",
@@ -225,7 +275,11 @@ CASES = [
         "Neg",
     ),
     unproven(
-        "graph-operands", "too few operands", text(PLAIN.format("t = Identity(x) y = Add(t)")), "onnxruntime cannot", "Add"
+        "graph-operands",
+        "too few operands",
+        text(PLAIN.format("t = Identity(x) y = Add(t)")),
+        "onnxruntime cannot",
+        "Add",
     ),
     unproven(
         "graph-attributes",
@@ -257,7 +311,11 @@ def test_graphs(xopt: Xopt, case: Case) -> None:
     check(case, xopt)
 
 
-@listed("graph-node-names-same", "two nodes of one name", "optimized; the names become unique, the numbers are equal")
+@listed(
+    "graph-node-names-same",
+    "two nodes of one name",
+    "optimized; the names become unique, the numbers are equal",
+)
 def test_nodes_of_one_name(xopt: Xopt) -> None:
     model = text(PLAIN.format("t = Exp(x) y = Exp(t)"))()
     same_names(model)
@@ -269,7 +327,11 @@ def test_nodes_of_one_name(xopt: Xopt) -> None:
     assert len({node.name for node in found}) == 2
 
 
-@listed("graph-overridden", "a default that a caller overrides, after optimization", "computed with the caller's value")
+@listed(
+    "graph-overridden",
+    "a default that a caller overrides, after optimization",
+    "computed with the caller's value",
+)
 def test_overridden_defaults() -> None:
     feeds = {"x": np.zeros(2, np.float32), "w": np.array([5, 6], np.float32)}
     assert run(optimize(text(LISTED)()), feeds)[0].tolist() == [-5, -6]
@@ -279,8 +341,13 @@ def test_overridden_defaults() -> None:
 @listed("graph-chain", "a chain of 20,000 nodes", "optimized")
 def test_a_long_chain(xopt: Xopt) -> None:
     count = 20_000
-    nodes = [helper.make_node(("Sin", "Exp", "Identity")[i % 3], [f"x{i}"], [f"x{i + 1}"]) for i in range(count)]
-    graph = helper.make_graph(nodes, "chain", [declared("x0", 1, "n")], [declared(f"x{count}", 1, "n")])
+    nodes = [
+        helper.make_node(("Sin", "Exp", "Identity")[i % 3], [f"x{i}"], [f"x{i + 1}"])
+        for i in range(count)
+    ]
+    graph = helper.make_graph(
+        nodes, "chain", [declared("x0", 1, "n")], [declared(f"x{count}", 1, "n")]
+    )
     write(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10))
     assert xopt("model.onnx", "--no-verify", "-q") == (0, "", "")
     assert len(types_in("model.opt.onnx")) == count - count // 3
@@ -292,7 +359,9 @@ def test_a_long_chain_that_folds(xopt: Xopt) -> None:
     nodes = [helper.make_node("Neg", [f"x{i}"], [f"x{i + 1}"]) for i in range(count)]
     nodes.append(helper.make_node("Add", [f"x{count}", "x"], ["y"]))
     weight = helper.make_tensor("x0", TensorProto.FLOAT, [2], [1.0, 1.0])
-    graph = helper.make_graph(nodes, "chain", [declared("x", 1, 2)], [declared("y", 1, 2)], [weight])
+    graph = helper.make_graph(
+        nodes, "chain", [declared("x", 1, 2)], [declared("y", 1, 2)], [weight]
+    )
     write(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10))
     assert xopt("model.onnx", "--no-verify", "-q") == (0, "", "")
     assert types_in("model.opt.onnx") == ["Add"]
@@ -302,7 +371,9 @@ def test_a_long_chain_that_folds(xopt: Xopt) -> None:
 def test_nodes_in_reverse(xopt: Xopt) -> None:
     count = 20_000
     nodes = [helper.make_node("Sin", [f"x{i}"], [f"x{i + 1}"]) for i in range(count)][::-1]
-    graph = helper.make_graph(nodes, "chain", [declared("x0", 1, "n")], [declared(f"x{count}", 1, "n")])
+    graph = helper.make_graph(
+        nodes, "chain", [declared("x0", 1, "n")], [declared(f"x{count}", 1, "n")]
+    )
     write(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10))
     outcome = xopt("model.onnx", "--no-verify", "-q")
     assert (outcome.code, len(outcome.warnings)) == (0, 1)

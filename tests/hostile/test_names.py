@@ -10,7 +10,16 @@ from tests.cli.command import TRANSPOSES, Xopt, types_in, write
 from tests.hostile.cases import PLAIN, Case, Made, changed, check, listed, optimized
 
 STRANGE = "größe / 模型 :0\n\t\"'`$(x) ☃"
-FILES = ["two words.onnx", "modèle.onnx", "模型.onnx", "-dash.onnx", "semi;colon&.onnx", "näme ☃", "a.b.c.onnx", "x" * 200]
+FILES = [
+    "two words.onnx",
+    "modèle.onnx",
+    "模型.onnx",
+    "-dash.onnx",
+    "semi;colon&.onnx",
+    "näme ☃",
+    "a.b.c.onnx",
+    "x" * 200,
+]
 
 
 def renamed(name: str) -> Callable[[], Made]:
@@ -27,7 +36,9 @@ def dimension(name: str) -> Callable[[], Made]:
         for value in (*model.graph.input, *model.graph.output):
             value.type.tensor_type.shape.dim[0].dim_param = name
 
-    return changed("agraph (float[n,2] x) => (float[n,2] y) { t = Identity(x) y = Relu(t) }", change)
+    return changed(
+        "agraph (float[n,2] x) => (float[n,2] y) { t = Identity(x) y = Relu(t) }", change
+    )
 
 
 def fresh_names(model: onnx.ModelProto) -> None:
@@ -38,7 +49,12 @@ def fresh_names(model: onnx.ModelProto) -> None:
 
 
 CASES = [
-    optimized("name-strange", "names with line breaks, quotes, signs of other scripts", renamed(STRANGE), "Abs Relu"),
+    optimized(
+        "name-strange",
+        "names with line breaks, quotes, signs of other scripts",
+        renamed(STRANGE),
+        "Abs Relu",
+    ),
     optimized("name-long", "names of 100,000 letters", renamed("n" * 100_000), "Abs Relu"),
     optimized("name-python", "names that are words of Python", renamed("None"), "Abs Relu"),
     optimized(
@@ -49,7 +65,12 @@ CASES = [
     optimized("name-dim-formula", "a dimension called `2*(N+1`", dimension("2*(N+1"), "Relu"),
     optimized("name-dim-number", "a dimension called `3`", dimension("3"), "Relu"),
     optimized("name-dim-strange", "a dimension with a strange name", dimension(STRANGE), "Relu"),
-    optimized("name-dim-long", "a dimension whose name has 100,000 letters", dimension("d" * 100_000), "Relu"),
+    optimized(
+        "name-dim-long",
+        "a dimension whose name has 100,000 letters",
+        dimension("d" * 100_000),
+        "Relu",
+    ),
 ]
 
 
@@ -73,7 +94,11 @@ def test_names_of_files(xopt: Xopt, name: str) -> None:
     assert types_in(target) == ["Relu"]
 
 
-@listed("name-file-long", "a target whose name has 300 letters", "error: “cannot write …: File name too long”")
+@listed(
+    "name-file-long",
+    "a target whose name has 300 letters",
+    "error: “cannot write …: File name too long”",
+)
 def test_a_target_with_too_long_a_name(xopt: Xopt) -> None:
     write(TRANSPOSES)
     assert "File name too long" in xopt("model.onnx", "-o", "x" * 300).error
@@ -81,7 +106,9 @@ def test_a_target_with_too_long_a_name(xopt: Xopt) -> None:
 
 
 @listed(
-    "name-file-250", "a model whose name has 253 letters, so that `NAME.opt.onnx` is too long", "error: “…: File name too long”"
+    "name-file-250",
+    "a model whose name has 253 letters, so that `NAME.opt.onnx` is too long",
+    "error: “…: File name too long”",
 )
 def test_a_default_target_with_too_long_a_name(xopt: Xopt) -> None:
     name = f"{'x' * 248}.onnx"

@@ -16,5 +16,7 @@ def test_every_theme_is_in_the_page() -> None:
 
 
 def test_rows_have_names_of_their_own() -> None:
-    ids = [row.id for name in THEMES.values() for row in rows(import_module(f"tests.hostile.{name}"))]
+    ids = [
+        row.id for name in THEMES.values() for row in rows(import_module(f"tests.hostile.{name}"))
+    ]
     assert len(set(ids)) == len(ids) > 150

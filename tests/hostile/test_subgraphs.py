@@ -10,7 +10,10 @@ from tests.cli.command import Xopt
 from tests.hostile.cases import Case, Made, check, listed, optimized, refused, text, unproven
 from xoptim import ModelError, optimize
 
-IF = "agraph (bool c, float[2] x) => (float[2] y) {{ {before} y = If (c) <then_branch = {then}, else_branch = {other}> }}"
+IF = (
+    "agraph (bool c, float[2] x) => (float[2] y) {{ {before} "
+    "y = If (c) <then_branch = {then}, else_branch = {other}> }}"
+)
 OTHER = "e () => (float[2] q) { q = Abs(x) }"
 LOOP = """agraph (float[2] x) => (float[2] y) {{
   n = Constant <value = int64 {{3}}> () t = Constant <value = bool {{1}}> () a = Neg(x)
@@ -57,7 +60,8 @@ TWO_LEVELS = """t () => (float[2] p) {
 CLASH = "e () => (float[2] p) { s = Abs(a) r = Identity(s) p = Neg(r) }"
 SCAN = """agraph (float[3,2] x, float[2] z) => (float[2] y, float[3,2] ys) {
   k = Neg(z) a = Identity(k)
-  y, ys = Scan <num_scan_inputs = 1, body = b (float[2] s, float[2] e) => (float[2] s2, float[2] o) {
+  y, ys = Scan <num_scan_inputs = 1, body = b (float[2] s, float[2] e) => (float[2] s2,
+    float[2] o) {
     u = Add(s, e) i = Identity(u) s2 = Add(i, a) o = Mul(s2, k)
   }> (z, x)
 }"""
@@ -75,7 +79,12 @@ CASES = [
         branch(TWO_LEVELS, "a = Relu(x)", CLASH),
         "Relu If",
     ),
-    optimized("subgraph-loop", "If in Loop: captures from two levels above", text(LOOP.format(body=NESTED_LOOP)), "Neg Loop"),
+    optimized(
+        "subgraph-loop",
+        "If in Loop: captures from two levels above",
+        text(LOOP.format(body=NESTED_LOOP)),
+        "Neg Loop",
+    ),
     optimized("subgraph-scan", "Scan with captures", text(SCAN)),
     optimized(
         "subgraph-names",
@@ -94,9 +103,11 @@ CASES = [
         "subgraph-weights",
         "equal initializers in both branches and outside",
         text(
-            "agraph (bool c, float[2] x) => (float[2] y) <float[2] w = {1,2}> { z = Add(x, w) y = If (c) <"
-            "then_branch = t () => (float[2] q) <float[2] w1 = {1,2}> { q = Mul(z, w1) }, "
-            "else_branch = e () => (float[2] q) <float[2] w2 = {1,2}> { q = Sub(z, w2) }> }"
+            "agraph (bool c, float[2] x) => (float[2] y) <float[2] w = {1,2}> { z = Add(x, w) "
+            "y = If (c) <then_branch = t () "
+            "=> (float[2] q) <float[2] w1 = {1,2}> { "
+            "q = Mul(z, w1) }, else_branch = e () => (float[2] q) <float[2] w2 = {1,2}> { "
+            "q = Sub(z, w2) }> }"
         ),
         "Add If",
     ),
@@ -104,8 +115,9 @@ CASES = [
         "subgraph-unsorted",
         "a branch that reads what comes after its node",
         text(
-            "agraph (bool c, float[2] x) => (float[2] y) { y = If (c) <then_branch = t () => (float[2] q) { q = Neg(a) }, "
-            f"else_branch = {OTHER}> a = Exp(x) }}"
+            "agraph (bool c, float[2] x) => (float[2] y) { "
+            "y = If (c) <then_branch = t () "
+            f"=> (float[2] q) {{ q = Neg(a) }}, else_branch = {OTHER}> a = Exp(x) }}"
         ),
         "Exp If",
         warnings=("the nodes of graph 'agraph' are not in order; they were sorted",),
@@ -114,12 +126,15 @@ CASES = [
         "subgraph-constant",
         "a condition that is constant",
         text(
-            "agraph (float[2] x) => (float[2] y) { c = Constant <value = bool {1}> () y = If (c) <"
-            f"then_branch = t () => (float[2] q) {{ q = Neg(x) }}, else_branch = {OTHER}> }}"
+            "agraph (float[2] x) => (float[2] y) { c = Constant <value = bool {1}> () "
+            "y = If (c) <then_branch = t () "
+            f"=> (float[2] q) {{ q = Neg(x) }}, else_branch = {OTHER}> }}"
         ),
     ),
     optimized("subgraph-deep", "If, 30 levels deep", nested_model(30), "If"),
-    refused("subgraph-too-deep", "If, 300 levels deep", nested(300), "'model.onnx' is nested too deeply"),
+    refused(
+        "subgraph-too-deep", "If, 300 levels deep", nested(300), "'model.onnx' is nested too deeply"
+    ),
     refused(
         "subgraph-undefined",
         "a branch that reads an undefined name",
@@ -129,11 +144,17 @@ CASES = [
     refused(
         "subgraph-sibling",
         "a branch that reads a result of the other branch",
-        branch("t () => (float[2] q) { q = Neg(k) }", other="e () => (float[2] q) { k = Abs(x) q = Abs(k) }"),
+        branch(
+            "t () => (float[2] q) { q = Neg(k) }",
+            other="e () => (float[2] q) { k = Abs(x) q = Abs(k) }",
+        ),
         "reads 'k', which nothing defines",
     ),
     refused(
-        "subgraph-output", "a branch whose output nothing produces", branch("t () => (float[2] q) { }"), "'q' is not produced"
+        "subgraph-output",
+        "a branch whose output nothing produces",
+        branch("t () => (float[2] q) { }"),
+        "'q' is not produced",
     ),
     refused(
         "subgraph-cycle",
@@ -144,13 +165,20 @@ CASES = [
     unproven(
         "subgraph-shadow",
         "a branch that defines a name of the graph around it again",
-        branch("t () => (float[2] p) { s = Neg(x) p = Abs(s) }", "s = Relu(x)", "e () => (float[2] p) { p = Neg(s) }"),
+        branch(
+            "t () => (float[2] p) { s = Neg(x) p = Abs(s) }",
+            "s = Relu(x)",
+            "e () => (float[2] p) { p = Neg(s) }",
+        ),
         "onnxruntime cannot load",
     ),
     unproven(
         "subgraph-one-branch",
         "If without else_branch",
-        text("agraph (bool c, float[2] x) => (float[2] y) { y = If (c) <then_branch = t () => (float[2] y) { y = Neg(x) }> }"),
+        text(
+            "agraph (bool c, float[2] x) => (float[2] y) { "
+            "y = If (c) <then_branch = t () => (float[2] y) { y = Neg(x) }> }"
+        ),
         "onnxruntime cannot load",
         "If",
     ),
@@ -178,14 +206,19 @@ CASES = [
         "subgraph-endless",
         "Loop, 2^60 times",
         text(
-            "agraph (float[2] x) => (float[2] y) { n = Constant <value = int64 {1152921504606846976}> () "
-            "t = Constant <value = bool {1}> () y = Loop (n, t, x) <body = b (int64 i, bool k, float[2] a) => "
-            "(bool k2, float[2] c) { k2 = Identity(k) c = Neg(a) }> }"
+            "agraph (float[2] x) => (float[2] y) { "
+            "n = Constant <value = int64 {1152921504606846976}> () "
+            "t = Constant <value = bool {1}> () "
+            "y = Loop (n, t, x) <body = b (int64 i, bool k, float[2] a) "
+            "=> (bool k2, float[2] c) { k2 = Identity(k) c = Neg(a) }> }"
         ),
         "a run was stopped after 0.3 seconds",
         "Loop",
         options=("--run-limit", "0.3"),
-        does="optimized; not validated: “… a run was stopped after 600 seconds” (`--run-limit`); Ctrl-C ends it at once",
+        does=(
+            "optimized; not validated: “… a run was stopped after 600 seconds” (`--run-limit`); "
+            "Ctrl-C ends it at once"
+        ),
     ),
 ]
 
@@ -195,7 +228,11 @@ def test_subgraphs(xopt: Xopt, case: Case) -> None:
     check(case, xopt)
 
 
-@listed("subgraph-python", "a `ModelProto` in Python, 3,000 levels deep", "`ModelError`: “… nested more than 31 deep …”")
+@listed(
+    "subgraph-python",
+    "a `ModelProto` in Python, 3,000 levels deep",
+    "`ModelError`: “… nested more than 31 deep …”",
+)
 def test_deeper_than_a_file_can_hold() -> None:
     for depth in (32, 300, 3000):
         with pytest.raises(ModelError, match="nested more than 31 deep"):

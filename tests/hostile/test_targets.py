@@ -1,4 +1,6 @@
-"""Full disks, read-only folders, interruptions, two at a time: existing files stay, and no other file is left."""
+"""Full disks, read-only folders, interruptions, two at a time: existing files stay, and no other
+file is left.
+"""
 
 import os
 import shutil
@@ -37,9 +39,14 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="signals and limits o
 def weighty(count: int = 40) -> None:
     """A model with ``count`` weights of 40 kB each, as ``model.onnx``."""
     nodes = [helper.make_node("Add", [f"x{i}", f"w{i}"], [f"x{i + 1}"]) for i in range(count)]
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [10_000]) for name in ("x0", f"x{count}")]
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [10_000])
+        for name in ("x0", f"x{count}")
+    ]
     graph = helper.make_graph(nodes, "sum", ends[:1], ends[1:])
-    graph.initializer.extend(numpy_helper.from_array(np.full(10_000, i, np.float32), f"w{i}") for i in range(count))
+    graph.initializer.extend(
+        numpy_helper.from_array(np.full(10_000, i, np.float32), f"w{i}") for i in range(count)
+    )
     write(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10))
 
 
@@ -51,14 +58,20 @@ def old_files(*names: str) -> None:
 READ_ONLY = "its folder is read-only; write somewhere else with -o FILE"
 
 
-@listed("target-full", "a full disk", "error: “cannot write …”; the target is as it was, no other file is left")
+@listed(
+    "target-full",
+    "a full disk",
+    "error: “cannot write …”; the target is as it was, no other file is left",
+)
 @posix
 @pytest.mark.parametrize("more", [(), ("--external-data",)])
 def test_a_full_disk(more: tuple[str, ...]) -> None:
     """No file may grow beyond 100 kB: writes that really fail, half-way."""
     weighty()
     old_files("out.onnx", "out.onnx.data")
-    process = start("model.onnx", "-o", "out.onnx", *PLAINLY, *more, limit=("RLIMIT_FSIZE", 100_000))
+    process = start(
+        "model.onnx", "-o", "out.onnx", *PLAINLY, *more, limit=("RLIMIT_FSIZE", 100_000)
+    )
     assert finish(process).error == "cannot write 'out.onnx': File too large"
     assert files() == {"model.onnx", "out.onnx", "out.onnx.data"}
     assert Path("out.onnx").read_bytes() == Path("out.onnx.data").read_bytes() == OLD
@@ -108,10 +121,17 @@ def test_a_folder_that_is_read_only(xopt: Xopt) -> None:
     Path("folder").mkdir(mode=0o555)
     if os.access("folder", os.W_OK):
         pytest.skip("root may write everywhere")
-    assert xopt("model.onnx", "-o", "folder/out.onnx").error == f"cannot write 'folder/out.onnx': {READ_ONLY}"
+    assert (
+        xopt("model.onnx", "-o", "folder/out.onnx").error
+        == f"cannot write 'folder/out.onnx': {READ_ONLY}"
+    )
 
 
-@listed("target-read-only-disk", "a disk that is mounted read-only", "error: “cannot write …: its folder is read-only”")
+@listed(
+    "target-read-only-disk",
+    "a disk that is mounted read-only",
+    "error: “cannot write …: its folder is read-only”",
+)
 @posix
 def test_a_disk_that_is_read_only(xopt: Xopt, small_disk: Path) -> None:
     write(TRANSPOSES)
@@ -128,15 +148,23 @@ def test_a_target_that_is_a_folder(xopt: Xopt) -> None:
     assert files() == {"model.onnx", "folder"}
 
 
-@listed("target-nowhere", "a target in a folder that is not there", "error: “the folder … does not exist; make it first”")
+@listed(
+    "target-nowhere",
+    "a target in a folder that is not there",
+    "error: “the folder … does not exist; make it first”",
+)
 def test_a_target_in_a_folder_that_is_missing(xopt: Xopt) -> None:
     write(TRANSPOSES)
-    assert xopt("model.onnx", "-o", "a/b.onnx").error == "the folder 'a' does not exist; make it first"
+    assert (
+        xopt("model.onnx", "-o", "a/b.onnx").error == "the folder 'a' does not exist; make it first"
+    )
     assert files() == {"model.onnx"}
 
 
 @listed(
-    "target-input", "a target that is the input, by another name", "error: “… is the input; use --in-place to overwrite it”"
+    "target-input",
+    "a target that is the input, by another name",
+    "error: “… is the input; use --in-place to overwrite it”",
 )
 @posix
 def test_a_target_that_is_the_input(xopt: Xopt) -> None:
@@ -144,7 +172,9 @@ def test_a_target_that_is_the_input(xopt: Xopt) -> None:
     Path("link.onnx").symlink_to("model.onnx")
     os.link("model.onnx", "hard.onnx")
     for name in ("model.onnx", "./model.onnx", "link.onnx", "hard.onnx"):
-        assert "is the input; use --in-place to overwrite it" in xopt("model.onnx", "-o", name).error
+        assert (
+            "is the input; use --in-place to overwrite it" in xopt("model.onnx", "-o", name).error
+        )
     assert Path("model.onnx").read_bytes() == given
 
 
@@ -165,18 +195,25 @@ def interrupt(number: int, when: Callable[[], bool]) -> tuple[int, str]:
 @listed(
     "interrupted-write",
     "Ctrl-C while weights are written",
-    "exit code 130, “interrupted; nothing was written”; the target is as it was, no other file is left",
+    "exit code 130, “interrupted; nothing was written”; the target is as it was, no other file is "
+    "left",
 )
 @posix
 def test_ctrl_c_while_weights_are_written() -> None:
-    assert interrupt(signal.SIGINT, Path("progress").exists) == (130, "xopt: error: interrupted; nothing was written")
+    assert interrupt(signal.SIGINT, Path("progress").exists) == (
+        130,
+        "xopt: error: interrupted; nothing was written",
+    )
     assert files() - {"out.onnx.data", "out.onnx.1.data"} == {"model.onnx", "out.onnx", "progress"}
 
 
 @listed("terminated-write", "SIGTERM while weights are written", "the same, exit code 143")
 @posix
 def test_a_termination_while_weights_are_written() -> None:
-    assert interrupt(signal.SIGTERM, Path("progress").exists) == (143, "xopt: error: terminated; nothing was written")
+    assert interrupt(signal.SIGTERM, Path("progress").exists) == (
+        143,
+        "xopt: error: terminated; nothing was written",
+    )
     assert files() - {"out.onnx.data", "out.onnx.1.data"} == {"model.onnx", "out.onnx", "progress"}
 
 
@@ -192,13 +229,19 @@ def test_a_kill_while_weights_are_written() -> None:
     assert all(name.startswith(".out.onnx.") and name.endswith(".tmp") for name in left)
 
 
-@listed("ignored-signal", "Ctrl-C or SIGTERM in a process whose parent ignores them", "the run goes on, as with any program")
+@listed(
+    "ignored-signal",
+    "Ctrl-C or SIGTERM in a process whose parent ignores them",
+    "the run goes on, as with any program",
+)
 @posix
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_that_the_parent_ignores(number: int) -> None:
     weighty(4)
     ignore = f"signal.signal({int(number)}, signal.SIG_IGN)"
-    process = start("model.onnx", "-o", "out.onnx", "--external-data", *PLAINLY, before=f"{ignore}\n{SLOW}")
+    process = start(
+        "model.onnx", "-o", "out.onnx", "--external-data", *PLAINLY, before=f"{ignore}\n{SLOW}"
+    )
     try:
         wait_for(Path("progress").exists)
         process.send_signal(number)
@@ -208,13 +251,18 @@ def test_a_signal_that_the_parent_ignores(number: int) -> None:
     assert files() - {"out.onnx.data", "out.onnx.1.data"} == {"model.onnx", "out.onnx", "progress"}
 
 
-@listed("interrupted-run", "Ctrl-C while onnxruntime runs a model that never ends", "exit code 130 at once; nothing is written")
+@listed(
+    "interrupted-run",
+    "Ctrl-C while onnxruntime runs a model that never ends",
+    "exit code 130 at once; nothing is written",
+)
 @posix
 def test_ctrl_c_while_a_model_runs() -> None:
     write(
-        "agraph (float[2] x) => (float[2] y) { n = Constant <value = int64 {1152921504606846976}> () "
-        "t = Constant <value = bool {1}> () y = Loop (n, t, x) <body = b (int64 i, bool k, float[2] a) => "
-        "(bool k2, float[2] c) { k2 = Identity(k) c = Neg(a) }> }"
+        "agraph (float[2] x) => (float[2] y) { "
+        "n = Constant <value = int64 {1152921504606846976}> () t = Constant <value = bool {1}> () "
+        "y = Loop (n, t, x) <body = b (int64 i, bool k, float[2] a) "
+        "=> (bool k2, float[2] c) { k2 = Identity(k) c = Neg(a) }> }"
     )
     mark = """
 from xoptim.validate.session import Session
@@ -230,17 +278,32 @@ Session._call = marked
         process.send_signal(signal.SIGINT)
     finally:
         outcome = finish(process, 30)
-    assert (outcome.code, outcome.err.strip()) == (130, "xopt: error: interrupted; nothing was written")
+    assert (outcome.code, outcome.err.strip()) == (
+        130,
+        "xopt: error: interrupted; nothing was written",
+    )
     assert files() == {"model.onnx", "progress"}
 
 
 @pytest.mark.slow
-@listed("two-writers", "two processes that write one target", "both succeed; the target is whole, and one of the two")
+@listed(
+    "two-writers",
+    "two processes that write one target",
+    "both succeed; the target is whole, and one of the two",
+)
 @posix
 def test_two_processes_that_write_one_target() -> None:
     write(TRANSPOSES, "first.onnx")
-    write(parse("agraph (float[a,b] x) => (float[a,b] y) { t = Transpose(x) u = Transpose(t) y = Exp(u) }"), "second.onnx")
-    processes = [start(name, "-o", "out.onnx", *PLAINLY) for name in ("first.onnx", "second.onnx") * 2]
+    write(
+        parse(
+            "agraph (float[a,b] x) => (float[a,b] y) { t = Transpose(x) u = Transpose(t) "
+            "y = Exp(u) }"
+        ),
+        "second.onnx",
+    )
+    processes = [
+        start(name, "-o", "out.onnx", *PLAINLY) for name in ("first.onnx", "second.onnx") * 2
+    ]
     assert [finish(process) for process in processes] == [(0, "", "")] * 4
     onnx.checker.check_model(onnx.load("out.onnx"))
     assert types_in("out.onnx") in (["Relu"], ["Exp"])
@@ -265,7 +328,11 @@ def test_two_processes_that_write_one_target_and_its_weights(xopt: Xopt) -> None
 
 
 @pytest.mark.slow
-@listed("two-in-place", "two processes that overwrite a model in place", "both succeed; the model is whole")
+@listed(
+    "two-in-place",
+    "two processes that overwrite a model in place",
+    "both succeed; the model is whole",
+)
 @posix
 def test_two_processes_in_place() -> None:
     write(TRANSPOSES)

@@ -1,4 +1,6 @@
-"""Texts in a model and on the command line that would take regular expressions, arithmetic or the parser too long."""
+"""Texts in a model and on the command line that would take regular expressions, arithmetic or the
+parser too long.
+"""
 
 import os
 import sys
@@ -31,9 +33,13 @@ HEADER = '<ir_version: 10, opset_import: ["" : 18]>\n'
 WEIGHTS = "agraph (float[4] x) => (float[4] y) <float[4] w = {1, 2, 3, 4}> { y = Add(x, w) }"
 DEEP = {
     "types": f"{HEADER}g ({'seq(' * 100_000}float{')' * 100_000} x) => (float y) {{ y = Neg(x) }}",
-    "subgraphs": f"{HEADER}g (float x) => (float y) {{ {'y = If (x) <a = g () => (float y) { ' * 20_000}",
+    "subgraphs": (
+        f"{HEADER}g (float x) => (float y) {{ {'y = If (x) <a = g () => (float y) { ' * 20_000}"
+    ),
     "lists": f"{HEADER}g (float x) => (float y) {{ {'y = Neg <a = [g () => (float y) { ' * 20_000}",
-    "attributes": f"{HEADER}g (float x) => (float y) {{ y = Neg <a : type_proto = {'map(int64, ' * 100_000}",
+    "attributes": (
+        f"{HEADER}g (float x) => (float y) {{ y = Neg <a : type_proto = {'map(int64, ' * 100_000}"
+    ),
 }
 
 
@@ -107,12 +113,18 @@ def chain(length: int) -> Callable[[], onnx.ModelProto]:
     """Local functions each of which calls the next one."""
 
     def make() -> onnx.ModelProto:
-        model = parse("agraph (float[4] x) => (float[4] y) { y = local.f0(x) }", domains={"local": 1})
+        model = parse(
+            "agraph (float[4] x) => (float[4] y) { y = local.f0(x) }", domains={"local": 1}
+        )
         opsets = [helper.make_opsetid("", 18), helper.make_opsetid("local", 1)]
         for number in range(length):
             last = number == length - 1
-            call = helper.make_node("Relu" if last else f"f{number + 1}", ["x"], ["y"], domain="" if last else "local")
-            model.functions.append(helper.make_function("local", f"f{number}", ["x"], ["y"], [call], opsets))
+            call = helper.make_node(
+                "Relu" if last else f"f{number + 1}", ["x"], ["y"], domain="" if last else "local"
+            )
+            model.functions.append(
+                helper.make_function("local", f"f{number}", ["x"], ["y"], [call], opsets)
+            )
         return model
 
     return make
@@ -135,14 +147,27 @@ def misspelt(field: str) -> Callable[[], bytes]:
     return make
 
 
-LONGER, IGNORED = "is longer than 400 characters", "the entry xoptim.assumptions of the metadata is ignored"
+LONGER, IGNORED = (
+    "is longer than 400 characters",
+    "the entry xoptim.assumptions of the metadata is ignored",
+)
 CASES = [
     *(
-        optimized(f"text-metadata-{name}", f"assumptions in the metadata: {what}", assuming(entry), "Relu", warnings=(IGNORED,))
+        optimized(
+            f"text-metadata-{name}",
+            f"assumptions in the metadata: {what}",
+            assuming(entry),
+            "Relu",
+            warnings=(IGNORED,),
+        )
         for name, what, entry in (
             ("open", "`finite(` and 4,000 spaces", "finite(" + " " * 4000),
             ("spaces", "a name and 80,000 spaces", f"n{' ' * 80_000}x >= 1"),
-            ("remainders", "150 remainders of one size", "; ".join(f"n % {prime} == 1" for prime in PRIMES)),
+            (
+                "remainders",
+                "150 remainders of one size",
+                "; ".join(f"n % {prime} == 1" for prime in PRIMES),
+            ),
             ("number", "a number of 5,000 digits", f"n >= {DIGITS}"),
             ("many", "100,000 of them", "; ".join(f"n{number} >= 1" for number in range(100_000))),
         )
@@ -157,16 +182,37 @@ CASES = [
     ),
     *(
         refused(
-            f"text-external-{name}", f"external data whose {name} has 5,000 digits", outside(**{name: DIGITS}), "not a number"
+            f"text-external-{name}",
+            f"external data whose {name} has 5,000 digits",
+            outside(**{name: DIGITS}),
+            "not a number",
         )
         for name in ("offset", "length")
     ),
-    unproven("text-external-held", "external data with an entry `held`", outside(held="x"), "onnxruntime", "Add"),
+    unproven(
+        "text-external-held",
+        "external data with an entry `held`",
+        outside(held="x"),
+        "onnxruntime",
+        "Add",
+    ),
     unproven("text-rank", "an input of 65 axes", of_rank(65), "has 65 axes", "Neg"),
-    refused("text-rank-more", "an input of 20,000 axes", of_rank(20_000), "a value of 20000 axes is declared"),
+    refused(
+        "text-rank-more",
+        "an input of 20,000 axes",
+        of_rank(20_000),
+        "a value of 20000 axes is declared",
+    ),
     refused("text-rank-weights", "weights of 65 axes", stored(*[1] * 65), "has 65 axes"),
-    refused("text-elements", "weights of 2^124 elements in a file", stored(1 << 62, 1 << 62), "multiply to 2^63 or more"),
-    optimized("text-squares", "a shape that is computed by squaring the sizes of 60 inputs", squares),
+    refused(
+        "text-elements",
+        "weights of 2^124 elements in a file",
+        stored(1 << 62, 1 << 62),
+        "multiply to 2^63 or more",
+    ),
+    optimized(
+        "text-squares", "a shape that is computed by squaring the sizes of 60 inputs", squares
+    ),
     refused(
         "text-chain",
         "300 local functions, each of which calls the next, with `--inline`",
@@ -175,7 +221,12 @@ CASES = [
         options=("--inline",),
     ),
     *(
-        refused(f"text-utf8-{field.lower()}", f"a text that is not UTF-8: {what}", misspelt(field), "is not UTF-8")
+        refused(
+            f"text-utf8-{field.lower()}",
+            f"a text that is not UTF-8: {what}",
+            misspelt(field),
+            "is not UTF-8",
+        )
         for field, what in (
             ("ATTRIBUTE", "the name of an attribute"),
             ("DOCUMENT", "the documentation of a node"),
@@ -218,12 +269,18 @@ def test_options(xopt: Xopt, words: tuple[str, ...], message: str) -> None:
 
 def test_a_position_of_many_digits(xopt: Xopt) -> None:
     write(RELU)
-    assert "no node or result is called" in xopt("explain", "model.onnx", "Gelu", "--at", f"#{DIGITS}").error
+    assert (
+        "no node or result is called"
+        in xopt("explain", "model.onnx", "Gelu", "--at", f"#{DIGITS}").error
+    )
 
 
 def test_memory_of_many_digits(xopt: Xopt) -> None:
     write(RELU)
-    assert "below 2^63 bytes" in xopt("batch", "model.onnx", "-o", "out", "--memory", DIGITS[:90]).error
+    assert (
+        "below 2^63 bytes"
+        in xopt("batch", "model.onnx", "-o", "out", "--memory", DIGITS[:90]).error
+    )
 
 
 def test_more_threads_than_any_machine_has(xopt: Xopt) -> None:
@@ -249,21 +306,34 @@ def test_an_equation_of_many_letters(xopt: Xopt) -> None:
         assert xopt("model.onnx").code == 3
 
 
-@listed("text-strings", "texts that StringConcat or Concat doubles 40 times", "optimized in moments, not folded")
+@listed(
+    "text-strings",
+    "texts that StringConcat or Concat doubles 40 times",
+    "optimized in moments, not folded",
+)
 @pytest.mark.parametrize("operator", ["StringConcat", "Concat <axis = 0> "])
 def test_texts_that_grow_are_not_folded(operator: str) -> None:
     steps = " ".join(f"c{n + 1} = {operator}(c{n}, c{n})" for n in range(40))
     start = 'c0 = Constant <value_strings = ["ab"]> () d0 = StringConcat(c0, c0)'
-    text = f"agraph (string[1] x) => (string[n] y) {{ {start} {steps} y = Concat <axis = 0> (x, d0, c40) }}"
+    text = (
+        f"agraph (string[1] x) => (string[n] y) {{ {start} {steps} "
+        "y = Concat <axis = 0> (x, d0, c40) }"
+    )
     with Limits():
         found = optimize(parse(text, opset=20), patterns="default")
     kinds = [node.op_type for node in found.graph.node]
     assert 20 < len(kinds) < 41
-    assert [list(tensor.string_data) for tensor in found.graph.initializer if list(tensor.dims) == [1]].count([b"abab"]) == 1
+    assert [
+        list(tensor.string_data) for tensor in found.graph.initializer if list(tensor.dims) == [1]
+    ].count([b"abab"]) == 1
     assert sum(tensor.ByteSize() for tensor in found.graph.initializer) < 3_000_000
 
 
-@listed("text-deep", "a model in text form, nested 20,000 or 100,000 deep", "error: “… is nested too deeply …”")
+@listed(
+    "text-deep",
+    "a model in text form, nested 20,000 or 100,000 deep",
+    "error: “… is nested too deeply …”",
+)
 @pytest.mark.parametrize("kind", DEEP)
 def test_text_forms_that_are_nested_deeply(xopt: Xopt, kind: str) -> None:
     Path("model.onnxtxt").write_text(DEEP[kind], encoding="utf-8")
@@ -273,11 +343,17 @@ def test_text_forms_that_are_nested_deeply(xopt: Xopt, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", ["y = If (c) <a = g () => (float y) { " * 20_000, f"y = Neg <a : type_proto = {'seq(' * 100_000}> (x)"]
+    "body",
+    [
+        "y = If (c) <a = g () => (float y) { " * 20_000,
+        f"y = Neg <a : type_proto = {'seq(' * 100_000}> (x)",
+    ],
 )
 def test_rules_that_are_nested_deeply(xopt: Xopt, body: str) -> None:
     write(RELU)
-    Path("rules.onnxtxt").write_text(f"match (x) => (y) {{ {body} }}\nreplace (x) => (y) {{ y = Neg(x) }}", encoding="utf-8")
+    Path("rules.onnxtxt").write_text(
+        f"match (x) => (y) {{ {body} }}\nreplace (x) => (y) {{ y = Neg(x) }}", encoding="utf-8"
+    )
     assert "nested too deeply" in xopt("model.onnx", "--rewrite", "rules.onnxtxt").error
 
 
@@ -321,7 +397,10 @@ def test_values_of_other_types(xopt: Xopt, kind: str) -> None:
         assert "the values of input 'x' are" in outcome.error
 
 
-@pytest.mark.parametrize("content", ["tool = 5\n", 'tool = "x"\n', "tool = [1]\n", "[[tool]]\nx = 1\n", "[tool]\nxoptim = 5\n"])
+@pytest.mark.parametrize(
+    "content",
+    ["tool = 5\n", 'tool = "x"\n', "tool = [1]\n", "[[tool]]\nx = 1\n", "[tool]\nxoptim = 5\n"],
+)
 def test_project_files_of_others(xopt: Xopt, content: str) -> None:
     write(RELU)
     Path("pyproject.toml").write_text(content, encoding="utf-8")
@@ -330,7 +409,9 @@ def test_project_files_of_others(xopt: Xopt, content: str) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such names")
-@pytest.mark.parametrize("words", [("--feeds",), ("--rewrite",), ("-o",), ("--config",), ("--test-data",)])
+@pytest.mark.parametrize(
+    "words", [("--feeds",), ("--rewrite",), ("-o",), ("--config",), ("--test-data",)]
+)
 def test_names_of_files_that_are_not_utf8(xopt: Xopt, words: tuple[str, ...]) -> None:
     write(RELU)
     name = os.fsdecode(b"no\xff\xfe/such")
@@ -346,16 +427,29 @@ def test_remainders_of_one_size() -> None:
         for second in facts:
             met = first.meet(second)
             holds = [size for size in range(300) if first.holds(size) and second.holds(size)]
-            assert holds == ([] if met is None else [size for size in range(300) if met.holds(size)])
+            assert holds == (
+                [] if met is None else [size for size in range(300) if met.holds(size)]
+            )
     with pytest.raises(AssumptionError, match="have a multiple of at most"):
         Assumptions.of(["n % 1048573 == 1", "n % 1048571 == 1"])
 
 
 @pytest.mark.parametrize(
     ("given", "number"),
-    [("0", 0), ("007", 7), (str((1 << 63) - 1), (1 << 63) - 1), (str(1 << 63), None), (DIGITS, None), ("", None), ("-1", None),
-     ("1_0", None), ("٣", None), ("²", None), ("1.0", None)],
-)  # fmt: skip
+    [
+        ("0", 0),
+        ("007", 7),
+        (str((1 << 63) - 1), (1 << 63) - 1),
+        (str(1 << 63), None),
+        (DIGITS, None),
+        ("", None),
+        ("-1", None),
+        ("1_0", None),
+        ("٣", None),
+        ("²", None),
+        ("1.0", None),
+    ],
+)
 def test_whole_numbers(given: str, number: int | None) -> None:
     assert whole_number(given) == number
 

@@ -13,7 +13,10 @@ from tests.hostile.cases import Case, changed, check, listed, optimized, text, u
 
 pytestmark = pytest.mark.slow
 
-CARRIED = "agraph ({0}[2,3] x) => ({0}[2,3] y, {0}[3,2] z) {{ i = Identity(x) y = {1}(i) z = Transpose(w) }}"
+CARRIED = (
+    "agraph ({0}[2,3] x) => ({0}[2,3] y, {0}[3,2] z) {{ i = Identity(x) y = {1}(i) "
+    "z = Transpose(w) }}"
+)
 # Written down, so that the table in the docs does not depend on the release of onnx.
 ALL = [
     "FLOAT",
@@ -74,7 +77,11 @@ def carried(name: str) -> Callable[[], onnx.ModelProto]:
         number = element_type(name)
         for value in (*model.graph.input, *model.graph.output):
             value.type.tensor_type.elem_type = number
-        values: Any = [b"a", "\u2603".encode(), b"", b"d", b"e", b"f"] if name == "STRING" else [1, 0, 1, 1, 0, 1]
+        values: Any = (
+            [b"a", "\u2603".encode(), b"", b"d", b"e", b"f"]
+            if name == "STRING"
+            else [1, 0, 1, 1, 0, 1]
+        )
         model.graph.initializer.append(helper.make_tensor("w", number, [2, 3], values))
         return model
 
@@ -86,7 +93,12 @@ def row(name: str) -> Case:
     return (
         optimized(f"type-{name.lower()}", f"input, output and weight of type {name}", make)
         if name in RUN
-        else unproven(f"type-{name.lower()}", f"input, output and weight of type {name}", make, "onnxruntime cannot load")
+        else unproven(
+            f"type-{name.lower()}",
+            f"input, output and weight of type {name}",
+            make,
+            "onnxruntime cannot load",
+        )
     )
 
 
@@ -116,21 +128,26 @@ CASES = [
     optimized(
         "type-sequence",
         "a sequence of tensors",
-        text("agraph (seq(float[n]) s) => (float[n] y) <int64 i = {0}> { t = SequenceAt(s, i) y = Neg(t) }"),
+        text(
+            "agraph (seq(float[n]) s) => (float[n] y) <int64 i = {0}> { t = SequenceAt(s, i) "
+            "y = Neg(t) }"
+        ),
         "SequenceAt Neg",
     ),
     optimized(
         "type-sequence-made",
         "sequences made, changed and taken apart",
         text(
-            "agraph (float[2] x) => (float[m] y) { a = Identity(x) s = SequenceConstruct(a, x) u = SequenceInsert(s, x) "
-            "v = SequenceErase(u) y = ConcatFromSequence <axis = 0> (v) }"
+            "agraph (float[2] x) => (float[m] y) { a = Identity(x) s = SequenceConstruct(a, x) "
+            "u = SequenceInsert(s, x) v = SequenceErase(u) y = ConcatFromSequence <axis = 0> (v) }"
         ),
     ),
     optimized(
         "type-optional",
         "an optional tensor",
-        text("agraph (optional(float[n]) s) => (float[n] y) { t = OptionalGetElement(s) y = Neg(t) }"),
+        text(
+            "agraph (optional(float[n]) s) => (float[n] y) { t = OptionalGetElement(s) y = Neg(t) }"
+        ),
         "OptionalGetElement Neg",
     ),
     optimized(
@@ -150,13 +167,19 @@ CASES = [
     optimized(
         "type-sparse",
         "a sparse initializer",
-        changed("agraph (float[2,3] x) => (float[2,3] y) { t = Add(x, w) y = Identity(t) }", sparse),
+        changed(
+            "agraph (float[2,3] x) => (float[2,3] y) { t = Add(x, w) y = Identity(t) }", sparse
+        ),
         "Add",
     ),
     optimized(
         "type-training",
         "training information",
-        changed("agraph (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { t = Mul(x, w) y = Identity(t) }", training),
+        changed(
+            "agraph (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { t = Mul(x, w) "
+            "y = Identity(t) }",
+            training,
+        ),
         "Mul",
         does="left unchanged, as are the values that it reads and writes; the numbers are equal",
     ),
@@ -172,7 +195,9 @@ def test_types(xopt: Xopt, case: Case) -> None:
     assert onnx.load("model.opt.onnx").training_info == onnx.load("model.onnx").training_info
 
 
-@listed("type-bits", "weights of every type, moved to a file of their own", "carried over bit by bit")
+@listed(
+    "type-bits", "weights of every type, moved to a file of their own", "carried over bit by bit"
+)
 @pytest.mark.parametrize("name", [name for name in ALL if name != "STRING"])
 def test_weights_of_every_type_are_carried_over(xopt: Xopt, name: str) -> None:
     model = text("agraph (float[n] x) => (float[n] y) { t = Identity(x) y = Neg(t) }")()

@@ -7,11 +7,25 @@ import pytest
 from onnx import helper
 
 from tests.cli.command import Xopt
-from tests.hostile.cases import NEWEST, PLAIN, Case, Made, changed, check, optimized, refused, text, unproven
+from tests.hostile.cases import (
+    NEWEST,
+    PLAIN,
+    Case,
+    Made,
+    changed,
+    check,
+    optimized,
+    refused,
+    text,
+    unproven,
+)
 
 pytestmark = pytest.mark.slow
 
-MOVED = "agraph (float[2,3] x) => (float[3,2] y) { t = Transpose <perm = [1,0]> (x) u = Identity(t) y = Sigmoid(u) }"
+MOVED = (
+    "agraph (float[2,3] x) => (float[3,2] y) { t = Transpose <perm = [1,0]> (x) u = Identity(t) "
+    "y = Sigmoid(u) }"
+)
 LISTED = """agraph (float[2,3] x, float[2,3] w) => (float[2,3] y) <float[2,3] w = {1,2,3,4,5,6}> {
   s = Add(x, w) t = Identity(s) y = Sigmoid(t)
 }"""
@@ -42,7 +56,9 @@ def ir_version(version: int) -> Case:
     make = text(LISTED, 7, ir_version=version)
     options = {"options": ("--patterns", "Cast")}
     if version in LOADED_FORMATS:
-        return optimized(f"format-{version}", f"version {version} of the format", make, "Add Sigmoid", **options)
+        return optimized(
+            f"format-{version}", f"version {version} of the format", make, "Add Sigmoid", **options
+        )
     return any_verdict(f"format-{version}", f"version {version} of the format", make, "Add Sigmoid")
 
 
@@ -73,12 +89,38 @@ def full_name(model: onnx.ModelProto) -> None:
 
 CASES = [
     *(opset(version) for version in range(1, 27)),
-    any_verdict("opset-newest", "the newest operator set that onnx has", text(MOVED, NEWEST), "Transpose Sigmoid"),
-    unproven("opset-future", "an operator set of the future", versioned(999), "onnxruntime cannot load", "Relu"),
+    any_verdict(
+        "opset-newest",
+        "the newest operator set that onnx has",
+        text(MOVED, NEWEST),
+        "Transpose Sigmoid",
+    ),
+    unproven(
+        "opset-future",
+        "an operator set of the future",
+        versioned(999),
+        "onnxruntime cannot load",
+        "Relu",
+    ),
     unproven("opset-zero", "operator set 0", versioned(0), "onnxruntime cannot load"),
-    refused("opset-negative", "operator set -5", versioned(-5), "operator set 'ai.onnx' has no version -5"),
-    optimized("opset-twice", "an operator set imported twice", changed(MOVED, import_again), "Transpose Sigmoid"),
-    refused("opset-none", "no import of the standard operator set", changed(MOVED, elsewhere), "but imports no version"),
+    refused(
+        "opset-negative",
+        "operator set -5",
+        versioned(-5),
+        "operator set 'ai.onnx' has no version -5",
+    ),
+    optimized(
+        "opset-twice",
+        "an operator set imported twice",
+        changed(MOVED, import_again),
+        "Transpose Sigmoid",
+    ),
+    refused(
+        "opset-none",
+        "no import of the standard operator set",
+        changed(MOVED, elsewhere),
+        "but imports no version",
+    ),
     optimized(
         "opset-full-name",
         "the standard operators under the name `ai.onnx`",
@@ -104,8 +146,8 @@ CASES = [
         "domain-ml",
         "`ai.onnx.ml`",
         text(
-            "agraph (float[n,2] x) => (float[n,2] y) "
-            "{ t = ai.onnx.ml.Scaler <offset = [1.0, 2.0], scale = [1.0, 2.0]> (x) y = Identity(t) }",
+            "agraph (float[n,2] x) => (float[n,2] y) { "
+            "t = ai.onnx.ml.Scaler <offset = [1.0, 2.0], scale = [1.0, 2.0]> (x) y = Identity(t) }",
             domains={"ai.onnx.ml": 3},
         ),
         "Scaler",
@@ -132,7 +174,8 @@ CASES = [
         "domain-microsoft-unknown",
         "`com.microsoft`, an operator that does not exist",
         text(
-            "agraph (float[n,2] x) => (float[n,2] y) { t = com.microsoft.Frobnicate(x) y = Identity(t) }",
+            "agraph (float[n,2] x) => (float[n,2] y) { t = com.microsoft.Frobnicate(x) "
+            "y = Identity(t) }",
             domains={"com.microsoft": 1},
         ),
         "onnxruntime cannot load",
@@ -163,8 +206,8 @@ CASES = [
         "domain-several",
         "operators of four domains in one model",
         text(
-            "agraph (float[n,2] x) => (float[n,2] y) { a = ai.onnx.ml.Scaler <offset = [1.0], scale = [2.0]> (x) "
-            "b = Identity(a) "
+            "agraph (float[n,2] x) => (float[n,2] y) { "
+            "a = ai.onnx.ml.Scaler <offset = [1.0], scale = [2.0]> (x) b = Identity(a) "
             "c = com.microsoft.Gelu(b) d = Identity(c) e = acme.F(d) f = Identity(e) y = Relu(f) }",
             domains={"ai.onnx.ml": 3, "com.microsoft": 1, "acme": 7},
         ),

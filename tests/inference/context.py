@@ -1,4 +1,6 @@
-"""A node as shape formulas see it, without a graph, and facts about the results of a whole model."""
+"""A node as shape formulas see it, without a graph, and facts about the results of a whole
+model.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -46,7 +48,9 @@ class FakeContext:
         self.domain = domain
         self.opset = opset
         self.num_outputs = num_outputs
-        self.inputs: Sequence[Info | None] = [array_info(x) if isinstance(x, np.ndarray) else x for x in inputs]
+        self.inputs: Sequence[Info | None] = [
+            array_info(x) if isinstance(x, np.ndarray) else x for x in inputs
+        ]
         self._constants = {i: x for i, x in enumerate(inputs) if isinstance(x, np.ndarray)}
         self._attributes = dict(attributes or {})
         self._bodies = dict(bodies or {})
@@ -71,7 +75,11 @@ class FakeContext:
             numbers = [d for d in data if type(d) is int]
             return numbers if len(numbers) == len(data) else None
         array = self.constant(index)
-        return None if array is None or array.dtype.kind not in "iu" else [int(v) for v in array.ravel()]
+        return (
+            None
+            if array is None or array.dtype.kind not in "iu"
+            else [int(v) for v in array.ravel()]
+        )
 
     def fresh(self, *, nonnegative: bool = True) -> SymbolicDim:
         return fresh(nonnegative=nonnegative)
@@ -93,15 +101,30 @@ def infer(
     num_outputs: int = 1,
     bodies: Mapping[str, Body] | None = None,
 ) -> list[Info]:
-    """Facts about each output of a node, by the formula of its operator, or as onnx infers them without one."""
-    context = FakeContext(op_type, inputs, attributes, domain=domain, opset=opset, num_outputs=num_outputs, bodies=bodies)
+    """Facts about each output of a node, by the formula of its operator, or as onnx infers them
+    without one.
+    """
+    context = FakeContext(
+        op_type,
+        inputs,
+        attributes,
+        domain=domain,
+        opset=opset,
+        num_outputs=num_outputs,
+        bodies=bodies,
+    )
     if (domain, op_type) in FORMULAS:
         results = [info or UNKNOWN for info in FORMULAS[domain, op_type](context)]
     else:
-        operands = ["" if info is None else f"i{index}" for index, info in enumerate(context.inputs)]
+        operands = [
+            "" if info is None else f"i{index}" for index, info in enumerate(context.inputs)
+        ]
         names = [f"o{index}" for index in range(num_outputs)]
         node = onnx.helper.make_node(op_type, operands, names, domain=domain, **(attributes or {}))
-        results = [info or UNKNOWN for info in infer_with_onnx(node, opset, context.inputs, context.constant)]
+        results = [
+            info or UNKNOWN
+            for info in infer_with_onnx(node, opset, context.inputs, context.constant)
+        ]
     return (results + [UNKNOWN] * num_outputs)[:num_outputs]
 
 
@@ -112,7 +135,9 @@ def infer_model(model: onnx.ModelProto) -> dict[str, Info]:
     known: dict[str, Info] = {v.name: type_proto_to_info(v.type) for v in model.graph.input}
     known |= {name: array_info(array) for name, array in constants.items()}
     for node in model.graph.node:
-        inputs: list[Input] = [constants.get(name, known.get(name)) if name else None for name in node.input]
+        inputs: list[Input] = [
+            constants.get(name, known.get(name)) if name else None for name in node.input
+        ]
         context = FakeContext(
             node.op_type,
             inputs,

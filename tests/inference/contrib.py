@@ -26,10 +26,15 @@ def facts(given: Given) -> Input:
 
 
 def infer_contrib(
-    op_type: str, inputs: Sequence[Given], attributes: Mapping[str, Any] | None = None, outputs: int = 1
+    op_type: str,
+    inputs: Sequence[Given],
+    attributes: Mapping[str, Any] | None = None,
+    outputs: int = 1,
 ) -> list[Info]:
     """Facts about each output."""
-    return infer(op_type, [facts(g) for g in inputs], attributes, domain=DOMAIN, opset=1, num_outputs=outputs)
+    return infer(
+        op_type, [facts(g) for g in inputs], attributes, domain=DOMAIN, opset=1, num_outputs=outputs
+    )
 
 
 def check_contrib(
@@ -41,18 +46,25 @@ def check_contrib(
     assignments: Sequence[Mapping[str, int]] = ({},),
     complete: bool = True,
 ) -> list[Info]:
-    """Facts about each output, after comparing them with runs. ``complete``: all dimensions are numbers or have a name."""
+    """Facts about each output, after comparing them with runs.
+
+    ``complete``: all dimensions are numbers or have a name.
+    """
     infos = infer_contrib(op_type, inputs, attributes, outputs)
     runner = session(_model(op_type, inputs, attributes or {}, infos))
     for assignment in assignments:
         values = dict(assignment)
-        feeds = {f"x{i}": _feed(g, values) for i, g in enumerate(inputs) if isinstance(g, (Info, Fed))}
+        feeds = {
+            f"x{i}": _feed(g, values) for i, g in enumerate(inputs) if isinstance(g, (Info, Fed))
+        }
         for info, result in zip(infos, runner.run(None, feeds), strict=True):
             check_run(info, np.asarray(result), values)
     if complete:
         for info in infos:
             assert info.shape is not None
-            assert not any(isinstance(dim, SymbolicDim) and dim.is_anonymous for dim in info.shape), info
+            assert not any(
+                isinstance(dim, SymbolicDim) and dim.is_anonymous for dim in info.shape
+            ), info
     return infos
 
 
@@ -61,13 +73,19 @@ def _feed(given: Info | Fed, values: Mapping[str, int]) -> np.ndarray:
         return given.value
     shape = [evaluate(dim, values) for dim in given.shape or ()]
     if given.data is not None:
-        return np.array([evaluate(d, values) for d in given.data], dtype=numpy_dtype(given.dtype)).reshape(shape)
+        return np.array(
+            [evaluate(d, values) for d in given.data], dtype=numpy_dtype(given.dtype)
+        ).reshape(shape)
     return random_array(given.dtype, shape)
 
 
-def _model(op_type: str, inputs: Sequence[Given], attributes: Mapping[str, Any], infos: Sequence[Info]) -> onnx.ModelProto:
+def _model(
+    op_type: str, inputs: Sequence[Given], attributes: Mapping[str, Any], infos: Sequence[Info]
+) -> onnx.ModelProto:
     names = ["" if given is None else f"x{i}" for i, given in enumerate(inputs)]
-    node = onnx.helper.make_node(op_type, names, [f"y{i}" for i in range(len(infos))], domain=DOMAIN, **attributes)
+    node = onnx.helper.make_node(
+        op_type, names, [f"y{i}" for i in range(len(infos))], domain=DOMAIN, **attributes
+    )
     values = [
         onnx.helper.make_value_info(name, info_to_type_proto(info))
         for name, given in zip(names, inputs, strict=True)
@@ -78,7 +96,8 @@ def _model(op_type: str, inputs: Sequence[Given], attributes: Mapping[str, Any],
         for name, given in zip(names, inputs, strict=True)
         if isinstance(given, np.ndarray)
     ]
-    # Types of outputs do not follow by themselves where onnxruntime has no inference for the operator.
+    # Types of outputs do not follow by themselves where onnxruntime has no inference for the
+    # operator.
     results = [
         onnx.helper.make_value_info(name, info_to_type_proto(Info(info.dtype or TensorProto.FLOAT)))
         for name, info in zip(node.output, infos, strict=True)

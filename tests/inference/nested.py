@@ -22,14 +22,20 @@ Opsets = Mapping[str, int]
 def infer_outputs(
     graph: onnx.GraphProto, opsets: Opsets, outer: Known, given: Sequence[Info | None] | None = None
 ) -> list[Info]:
-    """Facts about the outputs of a graph or of a body, whose inputs have the facts given, else the types declared."""
+    """Facts about the outputs of a graph or of a body, whose inputs have the facts given, else the
+    types declared.
+    """
     constants = {t.name: onnx.numpy_helper.to_array(t) for t in graph.initializer}
     known = {**outer, **{name: array_info(array) for name, array in constants.items()}}
     for index, value in enumerate(graph.input):
         info = given[index] if given is not None and index < len(given) else None
-        known[value.name] = type_proto_to_info(value.type) if info is None or info is UNKNOWN else info
+        known[value.name] = (
+            type_proto_to_info(value.type) if info is None or info is UNKNOWN else info
+        )
     for node in graph.node:
-        for name, info in zip(node.output, _infer_node(node, opsets, known, constants), strict=False):
+        for name, info in zip(
+            node.output, _infer_node(node, opsets, known, constants), strict=False
+        ):
             known[name] = info or UNKNOWN
             if node.op_type == "Constant" and node.attribute[0].HasField("t"):
                 constants[name] = onnx.numpy_helper.to_array(node.attribute[0].t)
@@ -39,12 +45,22 @@ def infer_outputs(
 def _infer_node(
     node: onnx.NodeProto, opsets: Opsets, known: Known, constants: Mapping[str, np.ndarray]
 ) -> Sequence[Info | None]:
-    inputs: list[Input] = [constants.get(name, known.get(name, UNKNOWN)) if name else None for name in node.input]
+    inputs: list[Input] = [
+        constants.get(name, known.get(name, UNKNOWN)) if name else None for name in node.input
+    ]
     attributes = {a.name: decode_attribute(a) for a in node.attribute}
-    bodies = {a.name: _body(a.g, opsets, known) for a in node.attribute if a.type == AttributeProto.GRAPH}
+    bodies = {
+        a.name: _body(a.g, opsets, known) for a in node.attribute if a.type == AttributeProto.GRAPH
+    }
     opset = opsets.get(node.domain, 1)
     context = FakeContext(
-        node.op_type, inputs, attributes, opset=opset, num_outputs=len(node.output), bodies=bodies, domain=node.domain
+        node.op_type,
+        inputs,
+        attributes,
+        opset=opset,
+        num_outputs=len(node.output),
+        bodies=bodies,
+        domain=node.domain,
     )
     formula = FORMULAS.get((node.domain, node.op_type))
     if formula is None:
@@ -56,10 +72,13 @@ def _body(graph: onnx.GraphProto, opsets: Opsets, known: Known) -> Body:
     return lambda inputs: infer_outputs(graph, opsets, known, inputs)
 
 
-def check_model(text: str, feeds: Sequence[Mapping[str, Any]] = (), *, strict: bool = True, opset: int = 17) -> list[Info]:
+def check_model(
+    text: str, feeds: Sequence[Mapping[str, Any]] = (), *, strict: bool = True, opset: int = 17
+) -> list[Info]:
     """Facts about the outputs of a model in the text form of ONNX, types of inputs only.
 
-    The symbols take the values that the shapes of the feeds give them. ``strict=False`` leaves out the onnx package.
+    The symbols take the values that the shapes of the feeds give them. ``strict=False`` leaves out
+    the onnx package.
     """
     model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]>\n{text}')
     infos = infer_outputs(model.graph, {"": opset}, {})
@@ -90,7 +109,9 @@ def assert_not_less(mine: Info, theirs: Info) -> None:
         if theirs.shape is not None:
             assert mine.shape is not None
             assert len(mine.shape) == len(theirs.shape)
-            assert all(a == b for a, b in zip(mine.shape, theirs.shape, strict=True) if type(b) is int)
+            assert all(
+                a == b for a, b in zip(mine.shape, theirs.shape, strict=True) if type(b) is int
+            )
 
 
 def _symbols(value: onnx.ValueInfoProto) -> list[str]:

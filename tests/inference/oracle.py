@@ -1,4 +1,6 @@
-"""Inferred facts against the shape inference of the onnx package and against runs of onnxruntime."""
+"""Inferred facts against the shape inference of the onnx package and against runs of
+onnxruntime.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +19,24 @@ from xoptim.inference.types import info_to_type_proto
 
 F, I64, I32, B = TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL
 ASSIGNMENTS: tuple[dict[str, int], ...] = ({"n": 4, "m": 3, "k": 2}, {"n": 6, "m": 1, "k": 1})
-_IR = {7: 3, 8: 3, 9: 4, 10: 5, 11: 6, 12: 7, 13: 7, 14: 7, 15: 8, 16: 8, 17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 22: 10}
+_IR = {
+    7: 3,
+    8: 3,
+    9: 4,
+    10: 5,
+    11: 6,
+    12: 7,
+    13: 7,
+    14: 7,
+    15: 8,
+    16: 8,
+    17: 8,
+    18: 8,
+    19: 9,
+    20: 9,
+    21: 10,
+    22: 10,
+}
 
 
 @dataclass(frozen=True)
@@ -54,7 +73,10 @@ def scalar(element: Dim | str, dtype: int = I64) -> Info:
 def one_node_model(
     op_type: str, inputs: Sequence[Given], attributes: Mapping[str, Any], outputs: int, opset: int
 ) -> onnx.ModelProto:
-    """A model of one node; constants are initializers, the rest are graph inputs ``x0``, ``x1``, ..."""
+    """A model of one node.
+
+    Constants are initializers, the rest are graph inputs ``x0``, ``x1``, ...
+    """
     names = ["" if given is None else f"x{i}" for i, given in enumerate(inputs)]
     node = onnx.helper.make_node(op_type, names, [f"y{i}" for i in range(outputs)], **attributes)
     values, initializers = [], []
@@ -71,8 +93,12 @@ def one_node_model(
 
 
 def compare_with_onnx(model: onnx.ModelProto, infos: Sequence[Info], symbols: set[str]) -> None:
-    """The facts do not contradict those that the onnx package infers, and none of these is missing."""
-    inferred = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
+    """The facts do not contradict those that the onnx package infers, and none of these is
+    missing.
+    """
+    inferred = onnx.shape_inference.infer_shapes(
+        model, check_type=True, strict_mode=True, data_prop=True
+    )
     for value, info in zip(inferred.graph.output, infos, strict=True):
         theirs = value.type.tensor_type
         if not theirs.elem_type:
@@ -86,7 +112,11 @@ def compare_with_onnx(model: onnx.ModelProto, infos: Sequence[Info], symbols: se
             if dim.HasField("dim_value"):
                 assert mine == dim.dim_value, (value.name, info, theirs)
             elif dim.dim_param in symbols:
-                assert not isinstance(mine, SymbolicDim) or not mine.is_anonymous, (value.name, info, theirs)
+                assert not isinstance(mine, SymbolicDim) or not mine.is_anonymous, (
+                    value.name,
+                    info,
+                    theirs,
+                )
 
 
 def random_array(dtype: int, shape: Sequence[int], seed: int = 0) -> np.ndarray:
@@ -103,7 +133,9 @@ def _feed(given: Given, values: Mapping[str, int]) -> np.ndarray | None:
         return None
     shape = [evaluate(dim, values) for dim in given.shape]
     if given.data is not None:
-        return np.array([evaluate(d, values) for d in given.data], dtype=numpy_dtype(given.dtype)).reshape(shape)
+        return np.array(
+            [evaluate(d, values) for d in given.data], dtype=numpy_dtype(given.dtype)
+        ).reshape(shape)
     return random_array(given.dtype, shape)
 
 
@@ -131,7 +163,9 @@ def session(model: onnx.ModelProto) -> ort.InferenceSession:
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
-    return ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return ort.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
 
 
 def _without_feed(given: Given) -> Input:
@@ -152,7 +186,8 @@ def check(
 ) -> list[Info]:
     """Facts about the outputs of a node, after comparing them with both references.
 
-    ``run=False`` leaves out onnxruntime (it has no kernel), ``strict=False`` the onnx package (it is wrong or refuses).
+    ``run=False`` leaves out onnxruntime (it has no kernel), ``strict=False`` the onnx package (it
+    is wrong or refuses).
     """
     known: list[Input] = []
     for given in inputs:

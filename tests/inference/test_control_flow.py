@@ -28,11 +28,15 @@ def zeros(*shape: int) -> np.ndarray:
 def test_if_keeps_what_both_branches_agree_on() -> None:
     text = """g (bool c, float[n, 3, m] x) => (y) {
         y = If (c) <
-            then_branch = a () => (u) { s = Constant <value = int64[1] {2}> () u = Split <axis = 2> (x) },
+            then_branch = a () => (u)
+              { s = Constant <value = int64[1] {2}> () u = Split <axis = 2> (x) },
             else_branch = b () => (v) { v = Neg (x) }
         >
     }"""
-    text = text.replace("s = Constant <value = int64[1] {2}> () u = Split <axis = 2> (x)", "u = Concat <axis = 2> (x, x)")
+    text = text.replace(
+        "s = Constant <value = int64[1] {2}> () u = Split <axis = 2> (x)",
+        "u = Concat <axis = 2> (x, x)",
+    )
     info = check_model(text, [{"c": np.array(c), "x": zeros(2, 3, 4)} for c in (True, False)])[0]
     assert info.shape is not None
     assert info.shape[:2] == (N, 3)
@@ -79,7 +83,8 @@ def test_if_of_malformed_branches() -> None:
 
 LOOP = """g (int64 k, float[n, 3] x, float[m] y) => (p, q, r) {
     t = Constant <value = bool {1}> ()
-    p, q, r = Loop (k, %s, x, y) <body = b (int64 i, bool go, float[a, b2] u, float[c] v) => (more, uu, vv, w) {
+    p, q, r = Loop (k, %s, x, y) <body = b (int64 i, bool go, float[a, b2] u, float[c] v) => (more,
+      uu, vv, w) {
         more = %s
         uu = Relu (u)
         vv = Concat <axis = 0> (v, y)
@@ -108,9 +113,13 @@ def test_loop(condition: str, more: str, exact: bool) -> None:
     assert infos[2].shape[1:] == (N, 3)
     assert isinstance(infos[2].shape[0], SymbolicDim)
     # The number of iterations is M where nothing else ends the loop; M itself is an input here.
-    fixed = text.replace("int64 k, ", "").replace("t = Const", "k = Constant <value = int64 {4}> () t = Const")
+    fixed = text.replace("int64 k, ", "").replace(
+        "t = Const", "k = Constant <value = int64 {4}> () t = Const"
+    )
     fixed = fixed.replace("w = ReduceSum <keepdims = 0> (uu, i)", "w = Neg (uu)")
-    trips = (check_model(fixed, [{"x": zeros(2, 3), "y": zeros(5)}], strict=exact)[2].shape or ())[0]
+    trips = (check_model(fixed, [{"x": zeros(2, 3), "y": zeros(5)}], strict=exact)[2].shape or ())[
+        0
+    ]
     assert (trips == 4) is exact
 
 
@@ -135,14 +144,17 @@ def test_loop_that_changes_a_rank() -> None:
             uu = Unsqueeze (u, z)
         }>
     }""".replace("float u)", "u)")
-    assert check_model(text, [{"k": np.array(k), "x": zeros(3)} for k in (0, 2)], strict=False) == [Info(1)]
+    assert check_model(text, [{"k": np.array(k), "x": zeros(3)} for k in (0, 2)], strict=False) == [
+        Info(1)
+    ]
 
 
 def test_loop_whose_dimensions_depend_on_each_other() -> None:
     """The second value changes only after the first one has: one round is not enough."""
     text = """g (int64 k, float[n] x, float[n] y) => (p, q) {
         t = Constant <value = bool {1}> ()
-        p, q = Loop (k, t, x, y) <body = b (int64 i, bool go, float[a] u, float[c] v) => (more, uu, vv) {
+        p, q = Loop (k, t, x, y) <body = b (int64 i, bool go, float[a] u, float[c] v) => (more, uu,
+          vv) {
             more = Identity (go)
             uu = Concat <axis = 0> (u, x)
             vv = Identity (u)
@@ -185,7 +197,8 @@ def test_loop_of_malformed_nodes() -> None:
 def test_scan(opset: int) -> None:
     text = """g (float[3] h, float[n, 3] x, float[m, n] z) => (p, q, r) {
         p, q, r = Scan <num_scan_inputs = 2, scan_input_axes = [0, 1], scan_output_axes = [1, 0],
-            scan_input_directions = [0, 1], body = b (float[3] u, float[3] a, float[m] c) => (uu, v, w) {
+            scan_input_directions = [0, 1], body = b (float[3] u, float[3] a, float[m] c) => (uu, v,
+              w) {
             uu = Add (u, a)
             v = Neg (c)
             w = Concat <axis = 0> (u, c)
@@ -238,7 +251,8 @@ def test_sequence_map() -> None:
     text = """g (float[n, 3] x, float[m, 3] y, float[3] z) => (seq(float) r, float one) {
         s = SequenceConstruct (x, y)
         k = Constant <value = int64 {0}> ()
-        r = SequenceMap <body = b (float[a, 3] u, float[3] v) => (float[a, 3] w) { w = Add (u, v) }> (s, z)
+        r = SequenceMap <body = b (float[a, 3] u, float[3] v) => (float[a,
+          3] w) { w = Add (u, v) }> (s, z)
         one = SequenceAt (r, k)
     }"""
     infos = check_model(text, [{"x": zeros(2, 3), "y": zeros(5, 3), "z": zeros(3)}], strict=False)

@@ -27,8 +27,9 @@ def test_shape_and_size() -> None:
         assert check("Shape", [x], opset=opset) == [vector("n", 3, "m")]
         assert check("Size", [x], opset=opset) == [scalar(3 * n * m)]
     for attributes, expected in (
-        ({"start": 1}, vector(3, "m")), ({"end": -1}, vector("n", 3)), ({"start": -2, "end": 2}, vector(3)),
-        ({"start": -9, "end": 9}, vector("n", 3, "m")), ({"start": 2, "end": 1}, vector()),
+        ({"start": 1}, vector(3, "m")), ({"end": -1}, vector("n", 3)),
+        ({"start": -2, "end": 2}, vector(3)), ({"start": -9, "end": 9}, vector("n", 3, "m")),
+        ({"start": 2, "end": 1}, vector()),
     ):  # fmt: skip
         assert check("Shape", [x], attributes) == [expected]
     assert check("Shape", [tensor()]) == [vector()]
@@ -85,8 +86,9 @@ def test_constant_of_shape() -> None:
 @pytest.mark.parametrize(
     ("start", "limit", "delta", "size"),
     [
-        (0, "n", 1, n), (0, "n", 2, ceil_div(n, 2)), (2, "n", 1, dim_max(n - 2, 0)), ("n", 0, -1, n), ("n", n + m, 1, m),
-        (1, 7, 2, 3), (7, 1, -2, 3), (1, 1, 1, 0), (5, 1, 1, 0), ("n", -1, -1, n + 1),
+        (0, "n", 1, n), (0, "n", 2, ceil_div(n, 2)), (2, "n", 1, dim_max(n - 2, 0)),
+        ("n", 0, -1, n), ("n", n + m, 1, m), (1, 7, 2, 3), (7, 1, -2, 3), (1, 1, 1, 0),
+        (5, 1, 1, 0), ("n", -1, -1, n + 1),
     ],
 )  # fmt: skip
 def test_range(start: Any, limit: Any, delta: int, size: Any) -> None:
@@ -104,7 +106,9 @@ def test_range_of_other_types() -> None:
     assert check("Range", operands(1, 0, 0.3)) == [Info(F, (0,))]
     assert check("Range", operands(0, 7, 2)) == [Info(F, (4,))]
     assert infer("Range", [Info(F, (), (3,)), *operands(9, 2)]) == [Info(F, (3,))]
-    assert infer("Range", [Info(F, (), (-(2**24),)), Info(F, (), (2**24,)), *operands(1)])[0].static_shape == (2**25,)
+    assert infer("Range", [Info(F, (), (-(2**24),)), Info(F, (), (2**24,)), *operands(1)])[
+        0
+    ].static_shape == (2**25,)
     assert infer("Range", operands(0, 1, 0))[0].rank == 1
     assert check("Range", [Fed(np.array(0)), Fed(np.array(4)), Fed(np.array(1))])[0].rank == 1
     assert infer("Range", [scalar("n"), scalar("m"), np.array(0)])[0].rank == 1
@@ -113,8 +117,14 @@ def test_range_of_other_types() -> None:
 def test_top_k() -> None:
     x = tensor("n", 6)
     for opset in (10, 11):
-        assert check("TopK", [x, ints(2)], opset=opset, outputs=2) == [Info(F, (n, 2)), Info(I64, (n, 2))]
-    assert check("TopK", [tensor(6, "n"), vector("m")], {"axis": 0}, outputs=2) == [Info(F, (m, n)), Info(I64, (m, n))]
+        assert check("TopK", [x, ints(2)], opset=opset, outputs=2) == [
+            Info(F, (n, 2)),
+            Info(I64, (n, 2)),
+        ]
+    assert check("TopK", [tensor(6, "n"), vector("m")], {"axis": 0}, outputs=2) == [
+        Info(F, (m, n)),
+        Info(I64, (m, n)),
+    ]
     values, positions = check("TopK", [x, Fed(ints(3))], outputs=2)
     assert values.shape == positions.shape
     assert infer("TopK", [x], {"k": 2}, opset=1, num_outputs=2)[0].shape == (n, 2)
@@ -126,8 +136,12 @@ def test_one_hot() -> None:
     indices, values = Fed(np.zeros((2, 3), np.int64)), np.array([0, 1], np.float32)
     for opset in (9, 11):
         assert check("OneHot", [indices, np.array(5), values], opset=opset) == [Info(F, (2, 3, 5))]
-        assert check("OneHot", [indices, np.array(5), values], {"axis": 0}, opset=opset) == [Info(F, (5, 2, 3))]
-    assert check("OneHot", [indices, np.array(5, np.float32), values], {"axis": -2}) == [Info(F, (2, 5, 3))]
+        assert check("OneHot", [indices, np.array(5), values], {"axis": 0}, opset=opset) == [
+            Info(F, (5, 2, 3))
+        ]
+    assert check("OneHot", [indices, np.array(5, np.float32), values], {"axis": -2}) == [
+        Info(F, (2, 5, 3))
+    ]
     assert check("OneHot", [indices, scalar("m"), values]) == [Info(F, (2, 3, m))]
     assert check("OneHot", [indices, Fed(np.array(4)), values])[0].rank == 3
     assert infer("OneHot", [Info(I64), np.array(4), values]) == [Info(F)]
@@ -162,9 +176,14 @@ def test_random_numbers() -> None:
     x = tensor("n", 3)
     for op_type in ("RandomNormal", "RandomUniform"):
         assert check(op_type, [], {"shape": [2, 3]}) == [Info(F, (2, 3))]
-        assert check(op_type, [], {"shape": [2, 3], "dtype": TensorProto.DOUBLE})[0].dtype == TensorProto.DOUBLE
+        assert (
+            check(op_type, [], {"shape": [2, 3], "dtype": TensorProto.DOUBLE})[0].dtype
+            == TensorProto.DOUBLE
+        )
         assert check(op_type + "Like", [x]) == [x]
-        assert check(op_type + "Like", [x], {"dtype": TensorProto.DOUBLE})[0] == Info(TensorProto.DOUBLE, (n, 3))
+        assert check(op_type + "Like", [x], {"dtype": TensorProto.DOUBLE})[0] == Info(
+            TensorProto.DOUBLE, (n, 3)
+        )
     assert check("Bernoulli", [x], {"dtype": B}, run=False) == [Info(B, (n, 3))]
     assert check("Bernoulli", [x], run=False) == [x]
     assert check("Multinomial", [x], {"sample_size": 5}) == [Info(I32, (n, 5))]
@@ -180,12 +199,19 @@ def test_quantization() -> None:
     eight = tensor("n", 3, dtype=TensorProto.INT8)
     for opset in (10, 13, 19, 21):
         assert check("QuantizeLinear", [x, scale, np.array(0, np.int8)], opset=opset) == [eight]
-        assert check("QuantizeLinear", [x, scale], opset=opset) == [tensor("n", 3, dtype=TensorProto.UINT8)]
+        assert check("QuantizeLinear", [x, scale], opset=opset) == [
+            tensor("n", 3, dtype=TensorProto.UINT8)
+        ]
         assert check("DequantizeLinear", [eight, scale, np.array(0, np.int8)], opset=opset) == [x]
-    assert check("QuantizeLinear", [x, scale], {"output_dtype": TensorProto.INT8}, opset=21) == [eight]
+    assert check("QuantizeLinear", [x, scale], {"output_dtype": TensorProto.INT8}, opset=21) == [
+        eight
+    ]
     half = np.array(1, np.float16)
     assert check("DequantizeLinear", [eight, half], opset=19)[0].dtype == TensorProto.FLOAT16
-    assert check("DequantizeLinear", [eight, half], {"output_dtype": F}, opset=23, run=False)[0].dtype == F
+    assert (
+        check("DequantizeLinear", [eight, half], {"output_dtype": F}, opset=23, run=False)[0].dtype
+        == F
+    )
     assert infer("QuantizeLinear", [x, scale, Info()])[0] == Info(0, (n, 3))
     y, y_scale, zero = check("DynamicQuantizeLinear", [x], outputs=3, opset=11)
     assert y == tensor("n", 3, dtype=TensorProto.UINT8)
@@ -203,24 +229,40 @@ def test_a_new_symbol_is_new() -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int16, np.int32, np.int64])
 def test_range_is_as_long_as_in_onnxruntime(dtype: type) -> None:
     rng = np.random.default_rng(7)
-    triples: list[tuple[Any, ...]] = [(5, 0.7, -0.1), (0, 1, 0.1), (1, 0, 0.3)] if np.dtype(dtype).kind == "f" else []
+    triples: list[tuple[Any, ...]] = (
+        [(5, 0.7, -0.1), (0, 1, 0.1), (1, 0, 0.3)] if np.dtype(dtype).kind == "f" else []
+    )
     while len(triples) < 60:
         if np.dtype(dtype).kind == "f":
             triples.append(tuple(rng.normal(0, (20, 20, 0.4))))
         else:
             limits = np.iinfo(dtype)
             start, limit = rng.integers(limits.min, limits.max, 2)
-            triples.append((start, limit, max(limits.min, min(limits.max, (int(limit) - int(start)) // 37)) or 1))
+            triples.append(
+                (
+                    start,
+                    limit,
+                    max(limits.min, min(limits.max, (int(limit) - int(start)) // 37)) or 1,
+                )
+            )
     for triple in triples:
         operands: list[np.ndarray] = [np.array(value, dtype) for value in triple]
         node = onnx.helper.make_node("Range", ["start", "limit", "delta"], ["y"])
-        fed = [onnx.helper.make_tensor_value_info(name, element_type(operands[0].dtype), ()) for name in node.input]
+        fed = [
+            onnx.helper.make_tensor_value_info(name, element_type(operands[0].dtype), ())
+            for name in node.input
+        ]
         graph = onnx.helper.make_graph([node], "g", fed, [onnx.ValueInfoProto(name="y")])
-        model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)
-        session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+        model = onnx.helper.make_model(
+            graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8
+        )
+        session = ort.InferenceSession(
+            model.SerializeToString(), providers=["CPUExecutionProvider"]
+        )
         (expected,) = session.run(None, dict(zip(node.input, operands, strict=True)))
         found = infer("Range", operands, opset=13)[0].static_shape
-        # Integers that doubles do not hold are counted in another way from version 1.32 of onnxruntime on.
+        # Integers that doubles do not hold are counted in another way from version 1.32 of
+        # onnxruntime on.
         first, last, step = triple
         whole = -((int(first) - int(last)) // int(step)) if dtype is np.int64 else 0
         apart = dtype is np.int64 and np.ceil((float(last) - float(first)) / float(step)) != whole
@@ -230,12 +272,16 @@ def test_range_is_as_long_as_in_onnxruntime(dtype: type) -> None:
 def test_a_number_that_doubles_and_integers_count_differently_is_not_known() -> None:
     operands = [np.array(value) for value in (9223372036854775804, -7, -1844674407370955162)]
     assert infer("Range", operands, opset=13)[0].static_shape is None
-    assert infer("Range", [np.array(value) for value in (0, 10, 3)], opset=13)[0].static_shape == (4,)
+    assert infer("Range", [np.array(value) for value in (0, 10, 3)], opset=13)[0].static_shape == (
+        4,
+    )
 
 
 def test_range_of_a_size_that_a_double_does_not_hold() -> None:
     limit = as_integer(n * m, 64)
-    assert infer("Range", [np.array(0), scalar(limit), np.array(1)])[0].shape == (dim_max(limit, 0),)
+    assert infer("Range", [np.array(0), scalar(limit), np.array(1)])[0].shape == (
+        dim_max(limit, 0),
+    )
     (result,) = infer("Range", [np.array(0), scalar(limit), np.array(1000)])
     assert result.shape is not None
     assert isinstance(result.shape[0], SymbolicDim)

@@ -12,22 +12,39 @@ from xoptim.facts.shapes import Info
 n, m = named("n"), named("m")
 
 UNARY = {
-    "Abs": 7, "Acos": 7, "Acosh": 9, "Asin": 7, "Asinh": 9, "Atan": 7, "Atanh": 9, "Ceil": 7, "Celu": 12, "Cos": 7, "Cosh": 9,
-    "Elu": 7, "Erf": 9, "Exp": 7, "Floor": 7, "Gelu": 20, "HardSigmoid": 7, "HardSwish": 14, "Hardmax": 7, "Identity": 7,
-    "LeakyRelu": 7, "Log": 7, "LogSoftmax": 7, "Mish": 18, "Neg": 7, "Reciprocal": 7, "Relu": 7, "Round": 11, "Selu": 7,
-    "Shrink": 9, "Sigmoid": 7, "Sign": 9, "Sin": 7, "Sinh": 9, "Softmax": 7, "Softplus": 7, "Softsign": 7, "Sqrt": 7,
-    "Swish": 24, "Tan": 7, "Tanh": 7, "ThresholdedRelu": 10, "Trilu": 14,
+    "Abs": 7, "Acos": 7, "Acosh": 9, "Asin": 7, "Asinh": 9, "Atan": 7, "Atanh": 9, "Ceil": 7,
+    "Celu": 12, "Cos": 7, "Cosh": 9, "Elu": 7, "Erf": 9, "Exp": 7, "Floor": 7, "Gelu": 20,
+    "HardSigmoid": 7, "HardSwish": 14, "Hardmax": 7, "Identity": 7, "LeakyRelu": 7, "Log": 7,
+    "LogSoftmax": 7, "Mish": 18, "Neg": 7, "Reciprocal": 7, "Relu": 7, "Round": 11, "Selu": 7,
+    "Shrink": 9, "Sigmoid": 7, "Sign": 9, "Sin": 7, "Sinh": 9, "Softmax": 7, "Softplus": 7,
+    "Softsign": 7, "Sqrt": 7, "Swish": 24, "Tan": 7, "Tanh": 7, "ThresholdedRelu": 10, "Trilu": 14,
 }  # fmt: skip
-BINARY = {"Add": 7, "Sub": 7, "Mul": 7, "Div": 7, "Pow": 7, "Equal": 11, "Greater": 9, "Less": 9, "LessOrEqual": 12}
+BINARY = {
+    "Add": 7,
+    "Sub": 7,
+    "Mul": 7,
+    "Div": 7,
+    "Pow": 7,
+    "Equal": 11,
+    "Greater": 9,
+    "Less": 9,
+    "LessOrEqual": 12,
+}
 
 
 @pytest.mark.parametrize("op_type", UNARY)
 def test_unary(op_type: str) -> None:
     for opset in (UNARY[op_type], 21 if UNARY[op_type] <= 21 else 24):
         info = tensor("n", 3, "m")
-        (result,) = check(op_type, [info], opset=opset, run=op_type not in ("Swish", "Mish", "Shrink"))
+        (result,) = check(
+            op_type, [info], opset=opset, run=op_type not in ("Swish", "Mish", "Shrink")
+        )
         assert result is info
-    check(op_type, [tensor(0, 2) if op_type not in ("Hardmax", "Softmax", "LogSoftmax") else tensor(1, 2)], opset=opset)
+    check(
+        op_type,
+        [tensor(0, 2) if op_type not in ("Hardmax", "Softmax", "LogSoftmax") else tensor(1, 2)],
+        opset=opset,
+    )
     assert infer(op_type, [Info(F)]) == [Info(F)]
 
 
@@ -40,7 +57,10 @@ def test_predicates(op_type: str) -> None:
 
 @pytest.mark.parametrize(("opset", "mask"), [(7, F), (10, B), (12, B), (13, B), (21, B)])
 def test_dropout(opset: int, mask: int) -> None:
-    assert check("Dropout", [tensor("n", 3)], opset=opset, outputs=2) == [Info(F, (n, 3)), Info(mask, (n, 3))]
+    assert check("Dropout", [tensor("n", 3)], opset=opset, outputs=2) == [
+        Info(F, (n, 3)),
+        Info(mask, (n, 3)),
+    ]
     assert infer("Dropout", [tensor(2)], opset=6, num_outputs=2)[1].dtype == F
 
 
@@ -76,13 +96,22 @@ def test_binary_keeps_objects_and_knows_what_it_does_not_know() -> None:
     assert odd.rank == 2
     assert odd.shape is not None
     assert odd.shape[1] is n
-    assert infer("Add", [Info(F, (2, 3)), Info(F, (3,))], {"axis": 1, "broadcast": 1}, opset=6)[0].shape == (2, 3)
+    assert infer("Add", [Info(F, (2, 3)), Info(F, (3,))], {"axis": 1, "broadcast": 1}, opset=6)[
+        0
+    ].shape == (2, 3)
     assert infer("Add", [tensor("n", 3)])[0] == Info()
 
 
 @pytest.mark.parametrize(
     ("op_type", "dtype", "opset"),
-    [("And", B, 7), ("Or", B, 7), ("Xor", B, 7), ("BitwiseAnd", I32, 18), ("BitwiseOr", I64, 18), ("BitwiseXor", I32, 18)],
+    [
+        ("And", B, 7),
+        ("Or", B, 7),
+        ("Xor", B, 7),
+        ("BitwiseAnd", I32, 18),
+        ("BitwiseOr", I64, 18),
+        ("BitwiseXor", I32, 18),
+    ],
 )
 def test_logic(op_type: str, dtype: int, opset: int) -> None:
     check(op_type, [tensor("n", 3, dtype=dtype), tensor(3, dtype=dtype)], opset=opset)
@@ -90,7 +119,11 @@ def test_logic(op_type: str, dtype: int, opset: int) -> None:
 
 def test_other_binary_operators() -> None:
     unsigned = TensorProto.UINT8
-    check("BitShift", [tensor("n", 3, dtype=unsigned), tensor(1, dtype=unsigned)], {"direction": "LEFT"})
+    check(
+        "BitShift",
+        [tensor("n", 3, dtype=unsigned), tensor(1, dtype=unsigned)],
+        {"direction": "LEFT"},
+    )
     check("BitwiseNot", [tensor("n", 3, dtype=I32)])
     check("Mod", [tensor("n", 3, dtype=I32), tensor(3, dtype=I32)])
     check("Mod", [tensor("n", 3), tensor(1, 1)], {"fmod": 1})
@@ -155,7 +188,9 @@ def test_cast_of_values() -> None:
     assert infer("Cast", [vector("n")], {"to": F})[0].data is None
     assert infer("Cast", [vector(1 << 24)], {"to": F})[0].data == (1 << 24,)
     assert infer("Cast", [vector((1 << 24) + 1)], {"to": F})[0].data is None
-    assert infer("Cast", [vector(3)], {"to": TensorProto.STRING})[0] == Info(TensorProto.STRING, (1,))
+    assert infer("Cast", [vector(3)], {"to": TensorProto.STRING})[0] == Info(
+        TensorProto.STRING, (1,)
+    )
     assert infer("Cast", [tensor("n")], {"to": "INT64"}, opset=1)[0].dtype == I64
     check("CastLike", [tensor("n", 3), tensor(dtype=I32)], run=False)
     assert infer("CastLike", [tensor("n"), Info()])[0] == Info(0, (n,))
@@ -191,7 +226,9 @@ def test_cast_of_values() -> None:
 )
 def test_values(op_type: str, a: Given, b: Given, expected: tuple[Any, ...] | None) -> None:
     run = not (op_type == "Div" and expected is None)
-    (result,) = check(op_type, [a, b], opset=16, run=run, assignments=({"n": 5, "m": 3}, {"n": 9, "m": 2}))
+    (result,) = check(
+        op_type, [a, b], opset=16, run=run, assignments=({"n": 5, "m": 3}, {"n": 9, "m": 2})
+    )
     assert result.data == expected
 
 
@@ -222,8 +259,9 @@ def test_values_of_single_operands() -> None:
 def test_floating_point_values_are_followed_only_while_they_are_exact_integers() -> None:
     six = Info(F, (1,), (6,))
     for op_type, number, expected in (
-        ("Mul", 2.0, (12,)), ("Mul", 0.5, None), ("Div", 2.0, (3,)), ("Div", 4.0, None), ("Add", 1.5, None),
-        ("Sub", 1.0, (5,)), ("Mul", 1e9, None), ("Mul", -0.0, None), ("Mul", np.inf, None),
+        ("Mul", 2.0, (12,)), ("Mul", 0.5, None), ("Div", 2.0, (3,)), ("Div", 4.0, None),
+        ("Add", 1.5, None), ("Sub", 1.0, (5,)), ("Mul", 1e9, None), ("Mul", -0.0, None),
+        ("Mul", np.inf, None),
     ):  # fmt: skip
         (result,) = infer(op_type, [six, np.array([number], np.float32)])
         assert result.data == expected, (op_type, number)

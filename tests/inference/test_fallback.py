@@ -15,10 +15,17 @@ n, m = named("n"), named("m")
 
 
 def _infer(
-    op_type: str, inputs: Sequence[Input], opset: int = 18, domain: str = "", outputs: int = 1, **attributes: Any
+    op_type: str,
+    inputs: Sequence[Input],
+    opset: int = 18,
+    domain: str = "",
+    outputs: int = 1,
+    **attributes: Any,
 ) -> list[Info | None]:
     names = ["" if given is None else f"x{i}" for i, given in enumerate(inputs)]
-    node = helper.make_node(op_type, names, [f"y{i}" for i in range(outputs)], domain=domain, **attributes)
+    node = helper.make_node(
+        op_type, names, [f"y{i}" for i in range(outputs)], domain=domain, **attributes
+    )
     context = FakeContext(op_type, inputs, domain=domain, opset=opset)
     return infer_with_onnx(node, opset, context.inputs, context.constant)
 
@@ -57,7 +64,9 @@ def test_sequences() -> None:
     sequence = Info(container="sequence", element=Info(F, (n, 3)))
     (result,) = _infer("SequenceAt", [sequence, np.array(0)])
     assert result == Info(F, (n, 3))
-    assert _infer("SequenceConstruct", [Info(F, (n,)), Info(F, (n,))])[0] == Info(container="sequence", element=Info(F, (n,)))
+    assert _infer("SequenceConstruct", [Info(F, (n,)), Info(F, (n,))])[0] == Info(
+        container="sequence", element=Info(F, (n,))
+    )
 
 
 @pytest.mark.parametrize(
@@ -73,7 +82,9 @@ def test_sequences() -> None:
         ("Cast", "", [Info(F, (2,))], {"to": "odd"}),
     ],
 )
-def test_odd_nodes_give_less_knowledge(op_type: str, domain: str, inputs: list[Input], attributes: dict[str, Any]) -> None:
+def test_odd_nodes_give_less_knowledge(
+    op_type: str, domain: str, inputs: list[Input], attributes: dict[str, Any]
+) -> None:
     (result,) = _infer(op_type, inputs, domain=domain, **attributes)
     assert result is None or result.shape is None or result.shape == ()
 

@@ -11,7 +11,15 @@ from xoptim.facts.shapes import Info, Shape
 
 n, m, k = named("n"), named("m"), named("k")
 REDUCTIONS = (
-    *("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin"),
+    *(
+        "ReduceL1",
+        "ReduceL2",
+        "ReduceLogSum",
+        "ReduceLogSumExp",
+        "ReduceMax",
+        "ReduceMean",
+        "ReduceMin",
+    ),
     *("ReduceProd", "ReduceSum", "ReduceSumSquare"),
 )
 
@@ -34,7 +42,11 @@ def test_matmul(a: tuple[Any, ...], b: tuple[Any, ...], expected: Shape) -> None
     for opset in (7, 9, 13):
         assert check("MatMul", [tensor(*a), tensor(*b)], opset=opset) == [Info(F, expected)]
     eight = TensorProto.UINT8
-    (result,) = check("MatMulInteger", [tensor(*a, dtype=eight), tensor(*b, dtype=eight)], run=len(a) > 1 and len(b) > 1)
+    (result,) = check(
+        "MatMulInteger",
+        [tensor(*a, dtype=eight), tensor(*b, dtype=eight)],
+        run=len(a) > 1 and len(b) > 1,
+    )
     assert result == Info(TensorProto.INT32, expected)
 
 
@@ -45,7 +57,9 @@ def test_matmul_of_odd_operands() -> None:
     scale, zero = np.array(1, np.float32), np.array(1, np.uint8)
     eight = TensorProto.UINT8
     a, b = tensor("n", 3, dtype=eight), tensor(3, "m", dtype=eight)
-    assert check("QLinearMatMul", [a, scale, zero, b, scale, zero, scale, zero]) == [Info(eight, (n, m))]
+    assert check("QLinearMatMul", [a, scale, zero, b, scale, zero, scale, zero]) == [
+        Info(eight, (n, m))
+    ]
 
 
 @pytest.mark.parametrize("opset", [7, 9, 11, 13])
@@ -53,8 +67,12 @@ def test_gemm(opset: int) -> None:
     bias = tensor("m")
     assert check("Gemm", [tensor("n", 3), tensor(3, "m"), bias], opset=opset) == [Info(F, (n, m))]
     both = {"transA": 1, "transB": 1}
-    assert check("Gemm", [tensor(3, "n"), tensor("m", 3), bias], both, opset=opset) == [Info(F, (n, m))]
-    assert check("Gemm", [tensor("n", 3), tensor("m", 3), bias], {"transB": 1}, opset=opset) == [Info(F, (n, m))]
+    assert check("Gemm", [tensor(3, "n"), tensor("m", 3), bias], both, opset=opset) == [
+        Info(F, (n, m))
+    ]
+    assert check("Gemm", [tensor("n", 3), tensor("m", 3), bias], {"transB": 1}, opset=opset) == [
+        Info(F, (n, m))
+    ]
 
 
 def test_gemm_without_full_knowledge() -> None:
@@ -97,7 +115,10 @@ def test_reduction_without_axes_or_with_unknown_ones(op_type: str) -> None:
     unknown = tensor("k", dtype=I64)
     assert infer(op_type, [x, unknown], {"keepdims": 0}, opset=18)[0].shape is None
     assert infer(op_type, [x, unknown], {"keepdims": 1}, opset=18)[0].rank == 3
-    assert infer(op_type, [x, unknown], {"keepdims": 1, "noop_with_empty_axes": 1}, opset=18)[0].rank == 3
+    assert (
+        infer(op_type, [x, unknown], {"keepdims": 1, "noop_with_empty_axes": 1}, opset=18)[0].rank
+        == 3
+    )
     assert infer(op_type, [Info(F)], {"keepdims": 0}, opset=18) == [Info(F, ())]
     assert infer(op_type, [Info(F)], opset=18) == [Info(F)]
     assert infer(op_type, [x, ints(7)], opset=18) == [Info(F)]
@@ -124,7 +145,10 @@ def test_values_of_reductions(op_type: str, expected: Any) -> None:
     assert check(op_type, [x, axes], opset=18, run=run) == [Info(I64, (1,), data)]
     if expected is not None:
         assert check(op_type, [scalar("n")], {"keepdims": 0}, opset=18) == [Info(I64, (), (n,))]
-    assert infer(op_type, [x, tensor("k", dtype=I64)], {"noop_with_empty_axes": 1}, opset=18)[0].data is None
+    assert (
+        infer(op_type, [x, tensor("k", dtype=I64)], {"noop_with_empty_axes": 1}, opset=18)[0].data
+        is None
+    )
 
 
 @pytest.mark.parametrize("op_type", ["ArgMax", "ArgMin"])
@@ -132,7 +156,9 @@ def test_positions_of_extremes(op_type: str) -> None:
     x = tensor("n", 3, "m")
     for opset in (7, 11, 12, 13):
         assert check(op_type, [x], opset=opset) == [Info(I64, (1, 3, m))]
-        assert check(op_type, [x], {"axis": -1, "keepdims": 0}, opset=opset if opset > 7 else 11) == [Info(I64, (n, 3))]
+        assert check(
+            op_type, [x], {"axis": -1, "keepdims": 0}, opset=opset if opset > 7 else 11
+        ) == [Info(I64, (n, 3))]
     assert infer(op_type, [Info(F)]) == [Info(I64)]
 
 
@@ -162,7 +188,9 @@ def test_einsum_without_full_knowledge() -> None:
     assert result.rank == 2
     assert result.shape is not None
     assert result.shape[1] == 3
-    assert infer("Einsum", [Info(F), tensor("m", 3)], {"equation": "...j,jk->...k"})[0].shape is None
+    assert (
+        infer("Einsum", [Info(F), tensor("m", 3)], {"equation": "...j,jk->...k"})[0].shape is None
+    )
     assert infer("Einsum", [tensor("m", 3)], {"equation": "ijk->i"})[0].shape is None
     assert infer("Einsum", [tensor("m", 3)], {"equation": "i1->i"})[0].shape is None
     assert infer("Einsum", [tensor("m", 3)], {"equation": "ij,j->i"})[0].shape is None

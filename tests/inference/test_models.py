@@ -1,4 +1,6 @@
-"""Facts about whole models: against the onnx package, against another symbolic inference, and against runs."""
+"""Facts about whole models: against the onnx package, against another symbolic inference, and
+against runs.
+"""
 
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -48,7 +50,8 @@ agraph (float[n,k] x, int64 trips) => (float[i,n,k] y, float[n,k] last, float[n,
 {
     run = Constant <value = bool {1}> ()
     last, y = Loop (trips, run, x) <
-        body = b (int64 step, bool go, float[n,k] state) => (bool on, float[n,k] next, float[n,k] seen) {
+        body = b (int64 step, bool go, float[n,k] state) => (bool on, float[n,k] next,
+          float[n,k] seen) {
             on = Identity(go)
             next = Add(state, x)
             seen = Mul(next, next)
@@ -88,7 +91,9 @@ agraph (float[batch,seq,12] x) => (float[batch,h,seq,d] y, float[r,4] flat, floa
 
 
 class Case(NamedTuple):
-    """A model, sizes of its symbols on which it runs, and how large values of integer inputs may get."""
+    """A model, sizes of its symbols on which it runs, and how large values of integer inputs may
+    get.
+    """
 
     model: onnx.ModelProto
     assignments: tuple[Sizes, ...]
@@ -96,7 +101,9 @@ class Case(NamedTuple):
 
 
 def _light(name: str) -> Case:
-    """A model of the onnx package whose image may have any batch and size, as far as inference is concerned."""
+    """A model of the onnx package whose image may have any batch and size, as far as inference is
+    concerned.
+    """
     model = onnx.load(LIGHT / f"light_{name}.onnx")
     for value in _inputs(model):
         for dim, symbol in zip(value.type.tensor_type.shape.dim, ("n", "", "h", "w"), strict=True):
@@ -132,7 +139,12 @@ NAMES = (
     *sorted(path.stem.replace("light_", "light ") for path in LIGHT.glob("*.onnx")),
 )
 each_model = pytest.mark.parametrize("name", NAMES)
-_SLOW_TO_SIMPLIFY = {"light densenet121", "light inception_v1", "light inception_v2", "light resnet50"}
+_SLOW_TO_SIMPLIFY = {
+    "light densenet121",
+    "light inception_v1",
+    "light inception_v2",
+    "light resnet50",
+}
 """Models of the operators of the others, for which the other symbolic inference takes a minute."""
 
 
@@ -140,7 +152,9 @@ _SLOW_TO_SIMPLIFY = {"light densenet121", "light inception_v1", "light inception
 def facts(name: str) -> dict[str, Info]:
     """Facts about every result of the main graph of a model."""
     graph = load_model(case(name).model).graph
-    return {result: graph.info_of(result) for node in graph.nodes for result in node.output if result}
+    return {
+        result: graph.info_of(result) for node in graph.nodes for result in node.output if result
+    }
 
 
 def _inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
@@ -149,7 +163,12 @@ def _inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
 
 
 def _symbols(model: onnx.ModelProto) -> set[str]:
-    return {d.dim_param for value in _inputs(model) for d in value.type.tensor_type.shape.dim if d.dim_param}
+    return {
+        d.dim_param
+        for value in _inputs(model)
+        for d in value.type.tensor_type.shape.dim
+        if d.dim_param
+    }
 
 
 def test_all_models_are_here() -> None:
@@ -159,9 +178,15 @@ def test_all_models_are_here() -> None:
 @each_model
 def test_not_less_than_the_onnx_package_knows(name: str) -> None:
     model, symbols = case(name).model, _symbols(case(name).model)
-    inferred = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
+    inferred = onnx.shape_inference.infer_shapes(
+        model, check_type=True, strict_mode=True, data_prop=True
+    )
     known = facts(name)
-    results = [value for value in (*inferred.graph.value_info, *inferred.graph.output) if value.name in known]
+    results = [
+        value
+        for value in (*inferred.graph.value_info, *inferred.graph.output)
+        if value.name in known
+    ]
     declared = {value.name for value in model.graph.output if value.type.WhichOneof("value")}
     for value in results:
         theirs, mine = type_proto_to_info(value.type), known[value.name]
@@ -169,7 +194,11 @@ def test_not_less_than_the_onnx_package_knows(name: str) -> None:
             assert_not_less(mine, theirs)
         for a, b in zip(mine.shape or (), theirs.shape or (), strict=False):
             if isinstance(b, SymbolicDim) and b.symbols <= symbols:
-                assert not isinstance(a, SymbolicDim) or not a.is_anonymous, (value.name, mine, theirs)
+                assert not isinstance(a, SymbolicDim) or not a.is_anonymous, (
+                    value.name,
+                    mine,
+                    theirs,
+                )
     assert len(results) > len(known) / 2
 
 
@@ -199,7 +228,9 @@ def _compare(mine: Any, theirs: Any, assignments: Iterable[Sizes], message: str)
         return False
     for sizes in assignments:
         number = theirs if isinstance(theirs, int) else theirs.evaluate(sizes)
-        if not isinstance(number, int) or (isinstance(mine, SymbolicDim) and not mine.symbols <= sizes.keys()):
+        if not isinstance(number, int) or (
+            isinstance(mine, SymbolicDim) and not mine.symbols <= sizes.keys()
+        ):
             return False
         assert evaluate(mine, sizes) == number, message
     return True
@@ -215,11 +246,15 @@ def test_facts_hold_in_runs(name: str) -> None:
     del watched.graph.output[:]
     for result, info in known.items():
         if info.dtype:
-            watched.graph.output.add(name=result).type.CopyFrom(info_to_type_proto(Info(info.dtype)))
+            watched.graph.output.add(name=result).type.CopyFrom(
+                info_to_type_proto(Info(info.dtype))
+            )
     runner = session(watched)
     for seed, sizes in enumerate(assignments):
         values = dict(sizes)
-        for output, array in zip(watched.graph.output, runner.run(None, _feeds(model, sizes, below, seed)), strict=True):
+        for output, array in zip(
+            watched.graph.output, runner.run(None, _feeds(model, sizes, below, seed)), strict=True
+        ):
             check_value(known[output.name], array, values)
     assert len(watched.graph.output) >= len(known) - 1
 
@@ -231,6 +266,10 @@ def _feeds(model: onnx.ModelProto, sizes: Sizes, below: int, seed: int) -> dict[
         tensor = value.type.tensor_type
         shape = [sizes[d.dim_param] if d.dim_param else d.dim_value for d in tensor.shape.dim]
         # A Loop that never runs stacks nothing; onnxruntime then makes all symbolic dimensions 0.
-        numbers = rng.integers(0 if shape else 1, below, shape) if tensor.elem_type != BOOL else np.full(shape, seed == 0)
+        numbers = (
+            rng.integers(0 if shape else 1, below, shape)
+            if tensor.elem_type != BOOL
+            else np.full(shape, seed == 0)
+        )
         feeds[value.name] = np.asarray(numbers).astype(numpy_dtype(tensor.elem_type))
     return feeds

@@ -24,7 +24,9 @@ def _anonymous(*dims: Dim) -> bool:
 
 def test_transpose() -> None:
     for opset in (7, 13, 21):
-        assert check("Transpose", [tensor("n", 3, "m")], {"perm": [2, 0, 1]}, opset=opset) == [Info(F, (m, n, 3))]
+        assert check("Transpose", [tensor("n", 3, "m")], {"perm": [2, 0, 1]}, opset=opset) == [
+            Info(F, (m, n, 3))
+        ]
         assert check("Transpose", [tensor("n", 3, "m")], opset=opset) == [Info(F, (m, 3, n))]
     assert check("Transpose", [vector("n", 2)]) == [vector("n", 2)]
     assert infer("Transpose", [Info(F)], {"perm": [1, 0]})[0].rank == 2
@@ -61,9 +63,16 @@ def test_reshape(source: tuple[Any, ...], target: Given, expected: Shape) -> Non
 
 
 def test_reshape_with_zeros() -> None:
-    assert check("Reshape", [tensor(0, "n"), ints(3, 0)], {"allowzero": 1}, opset=14) == [Info(F, (3, 0))]
-    assert check("Reshape", [tensor(0, 3), ints(0, 3)], {"allowzero": 0}, opset=14) == [Info(F, (0, 3))]
-    assert check("Reshape", [tensor(0, "n"), ints(0, -1)], opset=14, run=False, strict=False)[0].rank == 2
+    assert check("Reshape", [tensor(0, "n"), ints(3, 0)], {"allowzero": 1}, opset=14) == [
+        Info(F, (3, 0))
+    ]
+    assert check("Reshape", [tensor(0, 3), ints(0, 3)], {"allowzero": 0}, opset=14) == [
+        Info(F, (0, 3))
+    ]
+    assert (
+        check("Reshape", [tensor(0, "n"), ints(0, -1)], opset=14, run=False, strict=False)[0].rank
+        == 2
+    )
     padded = n + mod(-n, 8)
     assert infer("Reshape", [Info(F, (padded // 8, 8, 3)), ints(-1, 3)]) == [Info(F, (padded, 3))]
     assert infer("Reshape", [tensor("n", 4)], {"shape": [-1, 2]}, opset=1) == [Info(F, (2 * n, 2))]
@@ -113,7 +122,9 @@ def test_squeeze() -> None:
         # A symbol may be 1 at run time.
         assert infer("Squeeze", [x], opset=opset) == [Info(F)]
         assert check("Squeeze", [tensor(2, 1, 3)], opset=opset) == [Info(F, (2, 3))]
-        assert check("Squeeze", [tensor(n + 2, 1)], opset=opset, strict=False) == [Info(F, (n + 2,))]
+        assert check("Squeeze", [tensor(n + 2, 1)], opset=opset, strict=False) == [
+            Info(F, (n + 2,))
+        ]
     assert check("Squeeze", [x, ints(-1, -3)]) == [Info(F, (n, 3))]
     assert check("Squeeze", [x, Fed(ints(1))])[0].rank == 3
     assert infer("Squeeze", [x, tensor("k", dtype=I64)]) == [Info(F)]
@@ -181,12 +192,18 @@ def test_tile() -> None:
 
 def test_concat() -> None:
     for opset in (7, 11, 13):
-        assert check("Concat", [tensor("n", 3), tensor("m", 3)], {"axis": 0}, opset=opset) == [Info(F, (n + m, 3))]
-        assert check("Concat", [tensor("n", 3), tensor("n", "m")], {"axis": 1}, opset=opset) == [Info(F, (n, m + 3))]
+        assert check("Concat", [tensor("n", 3), tensor("m", 3)], {"axis": 0}, opset=opset) == [
+            Info(F, (n + m, 3))
+        ]
+        assert check("Concat", [tensor("n", 3), tensor("n", "m")], {"axis": 1}, opset=opset) == [
+            Info(F, (n, m + 3))
+        ]
         assert check("Concat", [tensor("n", 3)], {"axis": 1}, opset=opset) == [tensor("n", 3)]
     assert check("Concat", [tensor("n", 3), tensor(0, 3)], {"axis": -2}) == [tensor("n", 3)]
     # Where a valid model makes dimensions equal, what says most is kept.
-    assert check("Concat", [tensor("n", "m"), tensor(2, 3)], {"axis": 0}, assignments=({"n": 1, "m": 3},))[0].shape == (
+    assert check(
+        "Concat", [tensor("n", "m"), tensor(2, 3)], {"axis": 0}, assignments=({"n": 1, "m": 3},)
+    )[0].shape == (
         n + 2,
         3,
     )
@@ -201,13 +218,22 @@ def test_concat() -> None:
 
 
 def test_values_of_concat() -> None:
-    assert check("Concat", [vector("n", 2), ints(-1), vector("m")], {"axis": 0})[0].data == (n, 2, -1, m)
+    assert check("Concat", [vector("n", 2), ints(-1), vector("m")], {"axis": 0})[0].data == (
+        n,
+        2,
+        -1,
+        m,
+    )
     (result,) = check("Concat", [vector("n"), Fed(ints(5, 6))], {"axis": 0})
     assert result.data is not None
     assert result.data[0] is n
     assert _anonymous(*result.data[1:])
-    assert infer("Concat", [tensor(1, dtype=I64), tensor(1, dtype=I64)], {"axis": 0}) == [Info(I64, (2,))]
-    assert infer("Concat", [vector(*range(40)), vector(*range(40))], {"axis": 0}) == [Info(I64, (80,))]
+    assert infer("Concat", [tensor(1, dtype=I64), tensor(1, dtype=I64)], {"axis": 0}) == [
+        Info(I64, (2,))
+    ]
+    assert infer("Concat", [vector(*range(40)), vector(*range(40))], {"axis": 0}) == [
+        Info(I64, (80,))
+    ]
 
 
 def test_split() -> None:
@@ -223,14 +249,31 @@ def test_split() -> None:
         assert [part.rank for part in parts] == [2, 2]
     assert check("Split", [x], {"axis": 1}, outputs=2, opset=13) == [Info(F, (n, 3))] * 2
     assert check("Split", [tensor(4 * n)], outputs=2, opset=13) == [Info(F, (2 * n,))] * 2
-    assert check("Split", [tensor("n")], outputs=2, opset=13, assignments=({"n": 6},)) == [Info(F, (n // 2,))] * 2
+    assert (
+        check("Split", [tensor("n")], outputs=2, opset=13, assignments=({"n": 6},))
+        == [Info(F, (n // 2,))] * 2
+    )
 
 
 def test_split_into_a_number_of_parts() -> None:
-    assert check("Split", [tensor(7)], {"num_outputs": 3}, outputs=3, opset=18) == [Info(F, (3,)), Info(F, (3,)), Info(F, (1,))]
-    parts = check("Split", [tensor("n")], {"num_outputs": 2}, outputs=2, opset=18, assignments=({"n": 6}, {"n": 5}))
+    assert check("Split", [tensor(7)], {"num_outputs": 3}, outputs=3, opset=18) == [
+        Info(F, (3,)),
+        Info(F, (3,)),
+        Info(F, (1,)),
+    ]
+    parts = check(
+        "Split",
+        [tensor("n")],
+        {"num_outputs": 2},
+        outputs=2,
+        opset=18,
+        assignments=({"n": 6}, {"n": 5}),
+    )
     assert parts == [Info(F, ((n + 1) // 2,)), Info(F, (n - (n + 1) // 2,))]
-    assert check("Split", [tensor(2 * n)], {"num_outputs": 2}, outputs=2, opset=18) == [Info(F, (n,))] * 2
+    assert (
+        check("Split", [tensor(2 * n)], {"num_outputs": 2}, outputs=2, opset=18)
+        == [Info(F, (n,))] * 2
+    )
     assert infer("Split", [tensor("n")], num_outputs=2, opset=18)[1].rank == 1
     assert infer("Split", [Info(F)], num_outputs=2, opset=18) == [Info(F)] * 2
     assert infer("Split", [tensor("n")], {"axis": 4}, num_outputs=2, opset=18)[0].rank == 1
@@ -294,7 +337,12 @@ SLICES: list[tuple[Dim | str, Any, Any, int, Dim]] = [
 def test_slice(size: Dim | str, start: Any, end: Any, step: int, expected: Dim) -> None:
     x = tensor(2, size)
     inputs: list[Given] = [x, vector(start), vector(end), ints(1), ints(step)]
-    (result,) = check("Slice", inputs, opset=13, assignments=({"n": 4, "m": 3}, {"n": 1, "m": 1}, {"n": 0, "m": 2}))
+    (result,) = check(
+        "Slice",
+        inputs,
+        opset=13,
+        assignments=({"n": 4, "m": 3}, {"n": 1, "m": 1}, {"n": 0, "m": 2}),
+    )
     assert _shape(result) == (2, expected)
     if step == 1 and type(start) is int and type(end) is int:
         attributes = {"starts": [start], "ends": [end], "axes": [-1]}
@@ -304,11 +352,15 @@ def test_slice(size: Dim | str, start: Any, end: Any, step: int, expected: Dim) 
 def test_slice_of_several_axes() -> None:
     x = tensor("n", 6, 8)
     assert check("Slice", [x, ints(0, 1), ints(FAR, 5)], opset=11) == [Info(F, (n, 4, 8))]
-    assert check("Slice", [x, ints(1, -4), ints(5, FAR), ints(1, -1)], opset=10) == [Info(F, (n, 4, 4))]
-    assert check("Slice", [x, ints(1).astype(np.int32), ints(5).astype(np.int32), ints(1).astype(np.int32)]) == [
+    assert check("Slice", [x, ints(1, -4), ints(5, FAR), ints(1, -1)], opset=10) == [
+        Info(F, (n, 4, 4))
+    ]
+    assert check(
+        "Slice", [x, ints(1).astype(np.int32), ints(5).astype(np.int32), ints(1).astype(np.int32)]
+    ) == [Info(F, (n, 4, 8))]
+    assert check("Slice", [x], {"starts": [0, 1], "ends": [FAR, 5]}, opset=7) == [
         Info(F, (n, 4, 8))
     ]
-    assert check("Slice", [x], {"starts": [0, 1], "ends": [FAR, 5]}, opset=7) == [Info(F, (n, 4, 8))]
 
 
 def test_slice_without_full_knowledge() -> None:
@@ -357,7 +409,9 @@ def test_gather() -> None:
 
 def test_gather_elements_and_nd() -> None:
     x = tensor("n", 3, 4)
-    assert check("GatherElements", [x, Fed(np.zeros((1, 2, 3), np.int64))], {"axis": 1}) == [Info(F, (1, 2, 3))]
+    assert check("GatherElements", [x, Fed(np.zeros((1, 2, 3), np.int64))], {"axis": 1}) == [
+        Info(F, (1, 2, 3))
+    ]
     zeros = Fed(np.zeros((2, 5, 2), np.int64))
     for opset in (11, 12, 13):
         assert check("GatherND", [x, zeros], opset=opset) == [Info(F, (2, 5, 4))]
@@ -381,12 +435,19 @@ def test_scatter() -> None:
 def test_a_scattered_vector_of_sizes() -> None:
     x = vector("n", 3, "k")
     for opset in (11, 13, 16, 18):
-        assert infer("ScatterElements", [x, ints(1, -1), vector("m", 5)], opset=opset)[0] == vector("n", "m", 5)
+        assert infer("ScatterElements", [x, ints(1, -1), vector("m", 5)], opset=opset)[0] == vector(
+            "n", "m", 5
+        )
     unknown = Info(I64, (3,))
-    assert infer("ScatterElements", [x, ints(1, -2), vector("m", 5)])[0] == unknown, "one place is written twice"
+    assert infer("ScatterElements", [x, ints(1, -2), vector("m", 5)])[0] == unknown, (
+        "one place is written twice"
+    )
     assert infer("ScatterElements", [x, ints(3), vector("m")])[0] == unknown, "beyond the end"
     assert infer("ScatterElements", [x, vector("i"), vector("m")])[0] == unknown
-    assert infer("ScatterElements", [x, ints(1), vector("m")], {"reduction": "add"}, opset=18)[0] == unknown
+    assert (
+        infer("ScatterElements", [x, ints(1), vector("m")], {"reduction": "add"}, opset=18)[0]
+        == unknown
+    )
     assert infer("ScatterND", [x, tensor(1, 1, dtype=I64), vector("m")])[0] == unknown
 
 
@@ -411,7 +472,9 @@ def test_pad() -> None:
 def test_depth_and_space() -> None:
     for opset in (7, 11, 13):
         x = tensor("n", 8, "m", 3)
-        assert check("DepthToSpace", [x], {"blocksize": 2}, opset=opset) == [Info(F, (n, 2, 2 * m, 6))]
+        assert check("DepthToSpace", [x], {"blocksize": 2}, opset=opset) == [
+            Info(F, (n, 2, 2 * m, 6))
+        ]
         x = tensor("n", 2, 2 * m, 6)
         assert check("SpaceToDepth", [x], {"blocksize": 2}, opset=opset) == [Info(F, (n, 8, m, 3))]
     (result,) = infer("SpaceToDepth", [tensor(1, 1, 3, "n")], {"blocksize": 2})

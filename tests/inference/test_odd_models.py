@@ -1,4 +1,6 @@
-"""Formulas meet models that no checker has seen: they never raise, and never answer with what cannot be."""
+"""Formulas meet models that no checker has seen: they never raise, and never answer with what
+cannot be.
+"""
 
 import random
 from typing import Any
@@ -15,18 +17,116 @@ from xoptim.inference import FORMULAS
 pytestmark = pytest.mark.slow
 
 CONTAINERS: tuple[Container, ...] = ("sequence", "optional", "map", "sparse", "opaque")
-CONSTANTS: tuple[list[Any], ...] = ([1, 2], [1.5, float("nan")], [2.0, 0.5, 1, 1], [0], [], [True], [[3]], [-1, 9, 2])
+CONSTANTS: tuple[list[Any], ...] = (
+    [1, 2],
+    [1.5, float("nan")],
+    [2.0, 0.5, 1, 1],
+    [0],
+    [],
+    [True],
+    [[3]],
+    [-1, 9, 2],
+)
 WORDS = ("SAME_UPPER", "VALID", "NOTSET", "bidirectional", "not_larger", "RGB", "ij,jk->ik", "?")
 NAMES = (
-    *("axis", "axes", "strides", "pads", "dilations", "kernel_shape", "group", "auto_pad", "ceil_mode", "output_shape"),
-    *("output_padding", "scales", "keep_aspect_ratio_policy", "hidden_size", "direction", "layout", "num_heads", "blocksize"),
-    *("kv_num_heads", "q_num_heads", "qkv_hidden_sizes", "num_scan_inputs", "scan_input_axes", "scan_output_axes"),
-    *("channels_last", "transA", "transB", "transBatchA", "transBatchB", "N", "K", "Nq", "Nkv", "keepdims", "new_axis"),
-    *("spatial", "stash_type", "onesided", "inverse", "output_datatype", "pooled_shape", "output_height", "dtype", "to"),
-    *("state_window", "dilation", "ndim", "bits", "gather_axis", "dim", "size", "step", "positive", "signal_ndim"),
-    *("pixel_format", "stopwords", "ngram_indexes", "past_present_share_buffer", "sliding_window_cache", "num_outputs"),
-    *("split", "perm", "start", "end", "starts", "ends", "equation", "batch_dims", "allowzero", "shape", "value", "type"),
-    *("select_last_index", "saturate", "block_size", "k", "largest", "noop_with_empty_axes", "value_ints", "value_float"),
+    *(
+        "axis",
+        "axes",
+        "strides",
+        "pads",
+        "dilations",
+        "kernel_shape",
+        "group",
+        "auto_pad",
+        "ceil_mode",
+        "output_shape",
+    ),
+    *(
+        "output_padding",
+        "scales",
+        "keep_aspect_ratio_policy",
+        "hidden_size",
+        "direction",
+        "layout",
+        "num_heads",
+        "blocksize",
+    ),
+    *(
+        "kv_num_heads",
+        "q_num_heads",
+        "qkv_hidden_sizes",
+        "num_scan_inputs",
+        "scan_input_axes",
+        "scan_output_axes",
+    ),
+    *(
+        "channels_last",
+        "transA",
+        "transB",
+        "transBatchA",
+        "transBatchB",
+        "N",
+        "K",
+        "Nq",
+        "Nkv",
+        "keepdims",
+        "new_axis",
+    ),
+    *(
+        "spatial",
+        "stash_type",
+        "onesided",
+        "inverse",
+        "output_datatype",
+        "pooled_shape",
+        "output_height",
+        "dtype",
+        "to",
+    ),
+    *(
+        "state_window",
+        "dilation",
+        "ndim",
+        "bits",
+        "gather_axis",
+        "dim",
+        "size",
+        "step",
+        "positive",
+        "signal_ndim",
+    ),
+    *(
+        "pixel_format",
+        "stopwords",
+        "ngram_indexes",
+        "past_present_share_buffer",
+        "sliding_window_cache",
+        "num_outputs",
+    ),
+    *(
+        "split",
+        "perm",
+        "start",
+        "end",
+        "starts",
+        "ends",
+        "equation",
+        "batch_dims",
+        "allowzero",
+        "shape",
+        "value",
+        "type",
+    ),
+    *(
+        "select_last_index",
+        "saturate",
+        "block_size",
+        "k",
+        "largest",
+        "noop_with_empty_axes",
+        "value_ints",
+        "value_float",
+    ),
 )
 
 
@@ -67,7 +167,13 @@ def odd_attribute(rng: random.Random) -> Any:
         return rng.randint(-4, 9)
     if kind < 7:
         return [rng.randint(-2, 5) for _ in range(rng.randint(0, 6))]
-    choices = (rng.choice(WORDS), rng.random() * 4, [rng.random()] * rng.randint(0, 5), ["a", "b"], object())
+    choices = (
+        rng.choice(WORDS),
+        rng.random() * 4,
+        [rng.random()] * rng.randint(0, 5),
+        ["a", "b"],
+        object(),
+    )
     return choices[kind - 7]
 
 
@@ -77,15 +183,25 @@ def odd_body(rng: random.Random) -> list[Info]:
 
 ODD = random.Random("odd")
 ATTRIBUTES = [odd_attribute(ODD) for _ in range(1000)]
-INPUTS: list[Input] = [np.array(ODD.choice(CONSTANTS)) if ODD.random() < 0.2 else odd_info(ODD) for _ in range(1000)]
+INPUTS: list[Input] = [
+    np.array(ODD.choice(CONSTANTS)) if ODD.random() < 0.2 else odd_info(ODD) for _ in range(1000)
+]
 
 
 def odd_context(rng: random.Random, domain: str, op_type: str) -> FakeContext:
-    """A context whose parts are drawn from lists made once: that is many times faster than to make each of them."""
+    """A context whose parts are drawn from lists made once: that is many times faster than to make
+    each of them.
+    """
     return FakeContext(
         op_type,
         rng.choices(INPUTS, k=rng.randint(0, 9)),
-        dict(zip(rng.sample(NAMES, len(NAMES) // 4), rng.choices(ATTRIBUTES, k=len(NAMES) // 4), strict=True)),
+        dict(
+            zip(
+                rng.sample(NAMES, len(NAMES) // 4),
+                rng.choices(ATTRIBUTES, k=len(NAMES) // 4),
+                strict=True,
+            )
+        ),
         domain=domain,
         opset=rng.choice((1, 6, 7, 8, 9, 10, 11, 13, 14, 17, 18, 20, 22, 24)),
         num_outputs=rng.randint(1, 5),
@@ -99,7 +215,9 @@ def assert_sane(info: Info | None) -> None:
     assert isinstance(info.dtype, int)
     if info.shape is not None:
         assert type(info.shape) is tuple
-        assert all((type(d) is int and d >= 0) or isinstance(d, SymbolicDim) for d in info.shape), info
+        assert all((type(d) is int and d >= 0) or isinstance(d, SymbolicDim) for d in info.shape), (
+            info
+        )
 
 
 @pytest.mark.parametrize(("domain", "op_type"), sorted(FORMULAS))
@@ -111,10 +229,18 @@ def test_formulas_never_raise(domain: str, op_type: str) -> None:
             assert_sane(info)
 
 
-@pytest.mark.parametrize("expression", ["Squeeze(x, j)", "ReduceSum <keepdims = 0> (x, j)", "ReduceMax <keepdims = 0> (x, j)"])
+@pytest.mark.parametrize(
+    "expression",
+    ["Squeeze(x, j)", "ReduceSum <keepdims = 0> (x, j)", "ReduceMax <keepdims = 0> (x, j)"],
+)
 def test_axes_that_a_caller_gives_may_be_equal(expression: str) -> None:
-    """onnxruntime takes an axis that is listed twice once, so that the number of axes does not tell the rank."""
-    text = f"agraph (float[2,3,1] x, int64[2] j) => (y) <int64[2] j = {{2, -1}}> {{ y = {expression} }}"
+    """onnxruntime takes an axis that is listed twice once, so that the number of axes does not tell
+    the rank.
+    """
+    text = (
+        "agraph (float[2,3,1] x, int64[2] j) => (y) <int64[2] j = {2, -1}> { "
+        f"y = {expression} }}"
+    )
     assert load(text).graph.info_of("y").shape is None
     (found,) = run(parse(text), {"x": np.ones((2, 3, 1), np.float32)})
     assert found.shape == (2, 3)

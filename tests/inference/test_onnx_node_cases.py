@@ -1,4 +1,6 @@
-"""The test cases that the onnx package ships for its operators, of every operator and of its decomposition."""
+"""The test cases that the onnx package ships for its operators, of every operator and of its
+decomposition.
+"""
 
 import warnings
 from collections.abc import Iterator, Sequence
@@ -13,7 +15,15 @@ from tests.inference.oracle import check_run
 from xoptim.facts.shapes import Info
 
 VALUES_DECIDE = {
-    *("BlackmanWindow", "DFT", "HammingWindow", "HannWindow", "ImageDecoder", "MelWeightMatrix", "NonMaxSuppression"),
+    *(
+        "BlackmanWindow",
+        "DFT",
+        "HammingWindow",
+        "HannWindow",
+        "ImageDecoder",
+        "MelWeightMatrix",
+        "NonMaxSuppression",
+    ),
     *("NonZero", "StringNormalizer", "StringSplit", "Unique"),
 }
 """Operators whose result size may depend on more than what is known of their inputs."""
@@ -40,7 +50,9 @@ def _with_constants(model: onnx.ModelProto, inputs: Sequence[Any]) -> onnx.Model
             complete.graph.initializer.add().CopyFrom(given)
             complete.graph.initializer[-1].name = value.name
         elif isinstance(given, (np.ndarray, np.generic)):
-            complete.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(given), value.name))
+            complete.graph.initializer.append(
+                onnx.numpy_helper.from_array(np.asarray(given), value.name)
+            )
     return complete
 
 
@@ -69,7 +81,12 @@ def test_facts_hold_for_every_case() -> None:
                     faults.append((name, fault))
                 static = info.container != "" or (info.dtype and info.static_shape is not None)
                 operators = {node.op_type for node in model.graph.node}
-                if variant is not model and len(model.graph.node) == 1 and not static and not operators & VALUES_DECIDE:
+                if (
+                    variant is not model
+                    and len(model.graph.node) == 1
+                    and not static
+                    and not operators & VALUES_DECIDE
+                ):
                     faults.append((name, f"little is known: {info}"))
     assert not faults
     assert checked > 3000

@@ -1,4 +1,7 @@
-"""A malformed model gives fewer facts; a formula never raises, and never breaks the rules of `Info`."""
+"""A malformed model gives fewer facts.
+
+A formula never raises, and never breaks the rules of `Info`.
+"""
 
 import random
 from typing import Any
@@ -50,12 +53,50 @@ INPUTS: list[Input] = [
     np.array(["a"], dtype=object),
 ]
 NAMES = (
-    *("allowzero", "axes", "axis", "batch_dims", "blocksize", "dtype", "ends", "equation", "fmod", "k", "keepdims"),
-    *("noop_with_empty_axes", "num_outputs", "output_dtype", "pads", "perm", "sample_size", "shape", "split", "start"),
+    *(
+        "allowzero",
+        "axes",
+        "axis",
+        "batch_dims",
+        "blocksize",
+        "dtype",
+        "ends",
+        "equation",
+        "fmod",
+        "k",
+        "keepdims",
+    ),
+    *(
+        "noop_with_empty_axes",
+        "num_outputs",
+        "output_dtype",
+        "pads",
+        "perm",
+        "sample_size",
+        "shape",
+        "split",
+        "start",
+    ),
     *("end", "starts", "to", "transA", "value", "value_int", "value_ints", "value_floats"),
 )
 VALUES: list[Any] = [
-    *(0, 1, -1, 2, 7, -9, 1 << 40, 1.5, "odd", b"\xff", "ij,jk->ik", "...i->...", "->", "i->ii", "FLOAT"),
+    *(
+        0,
+        1,
+        -1,
+        2,
+        7,
+        -9,
+        1 << 40,
+        1.5,
+        "odd",
+        b"\xff",
+        "ij,jk->ik",
+        "...i->...",
+        "->",
+        "i->ii",
+        "FLOAT",
+    ),
     *([], [0], [1, 0], [-1, 2], [0, 0], [5, 6, 7, 8], [1.5], ["a"], [2**63 - 1]),
     AttributeReference("outer", AttributeProto.INTS),
     numpy_helper.from_array(np.array([3])),
@@ -64,7 +105,9 @@ VALUES: list[Any] = [
     np.array([1, 2]),
 ]
 COVERED = sorted(
-    key for key, formula in FORMULAS.items() if key[0] == "" and key[1] not in ("If", "Loop", "Scan", "SequenceMap")
+    key
+    for key, formula in FORMULAS.items()
+    if key[0] == "" and key[1] not in ("If", "Loop", "Scan", "SequenceMap")
 )
 
 
@@ -86,6 +129,8 @@ def test_nothing_raises(op_type: str) -> None:
     for _ in range(300):
         attributes = {name: rng.choice(VALUES) for name in rng.sample(NAMES, 8)}
         inputs = rng.choices(INPUTS, k=rng.randrange(6))
-        context = FakeContext(op_type, inputs, attributes, opset=rng.randrange(1, 29), num_outputs=rng.randrange(5))
+        context = FakeContext(
+            op_type, inputs, attributes, opset=rng.randrange(1, 29), num_outputs=rng.randrange(5)
+        )
         for info in FORMULAS["", op_type](context):
             _check(info)

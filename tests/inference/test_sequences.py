@@ -103,7 +103,9 @@ def test_split(attributes: str, split: str, expected: tuple[object, ...], opset:
     }}"""
     uneven = None in expected
     if uneven:
-        text = text.replace(", stacked)", ")").replace("stacked = ConcatFromSequence <axis = -1, new_axis = 1> (s)", "")
+        text = text.replace(", stacked)", ")").replace(
+            "stacked = ConcatFromSequence <axis = -1, new_axis = 1> (s)", ""
+        )
     if uneven and expected[1] is None:
         text = text.replace("axis = 0> (s)", "axis = 1> (s)")
     infos = check_model(text, [{"x": zeros(4, 3)}, {"x": zeros(5, 3)}], opset=opset)
@@ -111,7 +113,9 @@ def test_split(attributes: str, split: str, expected: tuple[object, ...], opset:
     assert shape is not None
     assert len(shape) == len(expected)
     for dim, known in zip(shape, expected, strict=True):
-        assert dim is known if known is not None else isinstance(dim, SymbolicDim) and dim.is_anonymous
+        assert (
+            dim is known if known is not None else isinstance(dim, SymbolicDim) and dim.is_anonymous
+        )
     if not uneven:
         assert anonymous(infos[3]) == [False] * len(expected) + [True]
 

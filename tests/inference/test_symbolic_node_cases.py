@@ -1,4 +1,6 @@
-"""The test cases of the onnx package, those with subgraphs too, after every dimension of their inputs became a symbol."""
+"""The test cases of the onnx package, those with subgraphs too, after every dimension of their
+inputs became a symbol.
+"""
 
 import warnings
 from collections.abc import Iterator, Sequence
@@ -14,7 +16,8 @@ from xoptim.inference.types import type_proto_to_info
 
 STANDARD = ("", "ai.onnx", "ai.onnx.ml")
 ONNX_IS_WRONG = (
-    *("test_attention", "test_dft", "test_stft"),  # dimensions that follow from values or from unknown ones
+    # dimensions that follow from values or from unknown ones
+    *("test_attention", "test_dft", "test_stft"),
     *("test_loop", "test_scan"),  # what a body declares counts, though its inputs are symbols here
 )
 
@@ -26,7 +29,11 @@ def _cases() -> Iterator[tuple[str, onnx.ModelProto, Sequence[Any], Sequence[Any
 
         cases = collect_testcases(None)
     for case in cases:
-        if case.model is not None and case.data_sets and all(n.domain in STANDARD for n in case.model.graph.node):
+        if (
+            case.model is not None
+            and case.data_sets
+            and all(n.domain in STANDARD for n in case.model.graph.node)
+        ):
             inputs, outputs = case.data_sets[0]
             yield case.name, case.model, [_array(v) for v in inputs], [_array(v) for v in outputs]
 
@@ -35,7 +42,9 @@ def _array(value: Any) -> Any:
     return onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
 
 
-def _symbolic(model: onnx.ModelProto, inputs: Sequence[Any]) -> tuple[onnx.ModelProto, dict[str, int]]:
+def _symbolic(
+    model: onnx.ModelProto, inputs: Sequence[Any]
+) -> tuple[onnx.ModelProto, dict[str, int]]:
     """The model without the sizes of its inputs, and what they were."""
     result, sizes = onnx.ModelProto(), dict[str, int]()
     result.CopyFrom(model)
@@ -78,7 +87,11 @@ def test_facts_hold_for_symbols() -> None:
         infos = infer_outputs(symbolic.graph, opsets, {})
         for info, result in zip(infos, outputs, strict=False):
             checked += 1
-            if info is not UNKNOWN and result is not None and (fault := _fault(info, result, sizes)):
+            if (
+                info is not UNKNOWN
+                and result is not None
+                and (fault := _fault(info, result, sizes))
+            ):
                 faults.append((name, fault))
         if not name.startswith(ONNX_IS_WRONG) and (fault := _less(symbolic, infos)):
             faults.append((name, fault))

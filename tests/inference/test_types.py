@@ -57,7 +57,11 @@ def test_types_without_words_of_their_own_are_kept_as_they_are() -> None:
 def test_writing() -> None:
     anonymous = fresh()
     proto = info_to_type_proto(Info(F, (anonymous, n + 1, 3)))
-    assert [dim.WhichOneof("value") for dim in proto.tensor_type.shape.dim] == [None, "dim_param", "dim_value"]
+    assert [dim.WhichOneof("value") for dim in proto.tensor_type.shape.dim] == [
+        None,
+        "dim_param",
+        "dim_value",
+    ]
     assert proto.tensor_type.shape.dim[1].dim_param == "n + 1"
     names: dict[str, SymbolicDim] = {}
     info = Info(F, (anonymous, n + 1, anonymous, named("n + 1")))

@@ -13,7 +13,9 @@ n, m = named("n"), named("m")
 
 
 def _check(text: str, opset: int = 18) -> dict[str, Info]:
-    """Facts about every result of a graph in ONNX text form, after running it under each assignment of the symbols."""
+    """Facts about every result of a graph in ONNX text form, after running it under each assignment
+    of the symbols.
+    """
     model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": {opset}]>\n{text}')
     known = infer_model(model)
     onnx.checker.check_model(model, full_check=True)
@@ -27,9 +29,12 @@ def _check(text: str, opset: int = 18) -> dict[str, Info]:
         feeds = {}
         for value in model.graph.input:
             info = known[value.name]
-            feeds[value.name] = random_array(info.dtype, [evaluate(d, values) for d in info.shape or ()])
+            feeds[value.name] = random_array(
+                info.dtype, [evaluate(d, values) for d in info.shape or ()]
+            )
         results: dict[str, np.ndarray] = dict(zip(names, runner.run(names, feeds), strict=True))
-        for node in model.graph.node:  # in order: a new symbol gets its number where it first occurs
+        # in order: a new symbol gets its number where it first occurs
+        for node in model.graph.node:
             for name in node.output:
                 check_run(known[name], results[name], values)
     return known
@@ -38,7 +43,8 @@ def _check(text: str, opset: int = 18) -> dict[str, Info]:
 def test_split_of_heads() -> None:
     known = _check("""
         g (float[n, m, 64] x) => (float[a, b, c, d] y)
-        <int64 zero = {0}, int64 one = {1}, int64[1] axis = {0}, int64[2] tail = {8, -1}, int64[1] eight = {8}>
+        <int64 zero = {0}, int64 one = {1}, int64[1] axis = {0}, int64[2] tail = {8, -1},
+          int64[1] eight = {8}>
         {
             s = Shape (x)
             batch = Gather (s, zero)
@@ -71,7 +77,8 @@ def test_expansion_with_wildcards() -> None:
 def test_causal_mask() -> None:
     known = _check("""
         g (float[1, 1, 32, 32] mask, float[2, n, m] x) => (float[a, b, c, d] y)
-        <int64 one = {1}, int64[1] first = {0}, int64[1] zero = {0}, int64[1] axis = {3}, int64 limit = {32}>
+        <int64 one = {1}, int64[1] first = {0}, int64[1] zero = {0}, int64[1] axis = {3},
+          int64 limit = {32}>
         {
             s = Shape <start = 1> (x)
             length = Gather (s, one)
@@ -85,7 +92,8 @@ def test_causal_mask() -> None:
 def test_last_positions() -> None:
     known = _check("""
         g (float[n, m] x) => (float[a, b] y)
-        <int64[1] one = {1}, int64[1] axis = {1}, int64[1] far = {9223372036854775807}, int64[1] zero = {0}>
+        <int64[1] one = {1}, int64[1] axis = {1}, int64[1] far = {9223372036854775807},
+          int64[1] zero = {0}>
         {
             s = Shape (x)
             size = Slice (s, one, far, zero)
@@ -191,11 +199,13 @@ def test_tile_and_pad_by_computed_amounts() -> None:
     assert known["half"].data == (m // 8,)
 
 
-@pytest.mark.parametrize("nodes", ["y = Mul(s, one)", "y = Mul(one, s)", "y = Add(s, zero)", "y = Sub(s, zero)"])
+@pytest.mark.parametrize(
+    "nodes", ["y = Mul(s, one)", "y = Mul(one, s)", "y = Add(s, zero)", "y = Sub(s, zero)"]
+)
 def test_neutral_numbers_leave_a_product_of_sizes_as_it_is(nodes: str) -> None:
     """The operand has room for it, which bounds of its factors do not show."""
     known = _check(
-        "agraph (float[n,m] x) => (int64[1] y) <int64[1] t = {-1}, int64 one = {1}, int64 zero = {0}> "
-        f"{{ r = Reshape(x, t) s = Shape(r) {nodes} }}"
+        "agraph (float[n,m] x) => (int64[1] y) <int64[1] t = {-1}, int64 one = {1}, "
+        f"int64 zero = {{0}}> {{ r = Reshape(x, t) s = Shape(r) {nodes} }}"
     )
     assert known["y"].data == known["s"].data == (n * m,)

@@ -64,13 +64,25 @@ def assert_known(infos: list[Info]) -> None:
 @pytest.mark.parametrize("opset", [1, 11, 22])
 def test_conv(attributes: dict[str, Any], opset: int) -> None:
     for shape in (("n", 4, "h", "w"), (2, 4, 9, 10)):
-        assert_known(check("Conv", [tensor(*shape), weights(6, 4, 3, 2)], attributes, opset=opset, assignments=SIZES))
+        assert_known(
+            check(
+                "Conv",
+                [tensor(*shape), weights(6, 4, 3, 2)],
+                attributes,
+                opset=opset,
+                assignments=SIZES,
+            )
+        )
 
 
 def test_conv_groups_bias_and_unknown_weights() -> None:
     sizes = [{"n": 2, "w": 9, "m": 4, "k": 2}]
-    assert_known(check("Conv", [tensor("n", 4, "w"), tensor("m", 2, "k")], {"group": 2}, assignments=sizes))
-    result = check("Conv", [tensor("n", 4, "w"), tensor("m", 4, "k"), tensor("m")], assignments=sizes)[0]
+    assert_known(
+        check("Conv", [tensor("n", 4, "w"), tensor("m", 2, "k")], {"group": 2}, assignments=sizes)
+    )
+    result = check(
+        "Conv", [tensor("n", 4, "w"), tensor("m", 4, "k"), tensor("m")], assignments=sizes
+    )[0]
     assert result.shape == (named("n"), named("m"), named("w") - named("k") + 1)
     for one in ((1, 1, 1), (0, 1, 4)):
         assert_known(check("Conv", [tensor(*one), weights(1, 1, 1)]))
@@ -80,7 +92,9 @@ def test_conv_knows_the_rank_from_either_operand() -> None:
     known = infer("Conv", [UNKNOWN, tensor(6, 4, 3, 3)])[0]
     assert known.shape is not None
     assert (known.rank, known.shape[1]) == (4, 6)
-    known = infer("Conv", [tensor("n", 4, "h", "w"), UNKNOWN], {"auto_pad": "SAME_UPPER", "strides": [2, 2]})[0]
+    known = infer(
+        "Conv", [tensor("n", 4, "h", "w"), UNKNOWN], {"auto_pad": "SAME_UPPER", "strides": [2, 2]}
+    )[0]
     assert known.shape is not None
     assert known.shape[2] is (named("h") + 1) // 2
     assert infer("Conv", [UNKNOWN, UNKNOWN])[0].shape is None
@@ -117,10 +131,14 @@ def test_a_window_larger_than_its_input_leaves_the_size_open() -> None:
 
 def test_quantized_convolutions() -> None:
     x, w = tensor("n", 4, "h", "w", dtype=U8), weights(6, 4, 3, 2, dtype=U8)
-    assert_known(check("ConvInteger", [x, w, zero()], {"strides": [2, 1]}, opset=10, assignments=SIZES))
+    assert_known(
+        check("ConvInteger", [x, w, zero()], {"strides": [2, 1]}, opset=10, assignments=SIZES)
+    )
     operands: list[Given] = [x, scale(), zero(), w, scale(), zero(), scale(), zero()]
     assert_known(check("QLinearConv", operands, {"strides": [2, 1]}, opset=10, assignments=SIZES))
-    signed = infer("QLinearConv", [x, scale(), zero(), w, scale(), zero(), scale(), zero(np.int8)])[0]
+    signed = infer("QLinearConv", [x, scale(), zero(), w, scale(), zero(), scale(), zero(np.int8)])[
+        0
+    ]
     assert signed.dtype == TensorProto.INT8
 
 
@@ -135,20 +153,35 @@ def test_deform_conv(opset: int) -> None:
 @pytest.mark.parametrize("opset", [1, 11, 22])
 def test_conv_transpose(attributes: dict[str, Any], opset: int) -> None:
     for shape in (("n", 4, "h", "w"), (2, 4, 9, 10)):
-        assert_known(check("ConvTranspose", [tensor(*shape), weights(4, 6, 3, 2)], attributes, opset=opset, assignments=SIZES))
+        assert_known(
+            check(
+                "ConvTranspose",
+                [tensor(*shape), weights(4, 6, 3, 2)],
+                attributes,
+                opset=opset,
+                assignments=SIZES,
+            )
+        )
 
 
 def test_conv_transpose_output_padding_and_shape() -> None:
     x, w = tensor("n", 4, "h", "w"), weights(4, 3, 3, 2)
     extra = {"strides": [2, 2], "output_padding": [1, 0]}
     assert_known(check("ConvTranspose", [x, w], extra, assignments=SIZES))
-    assert_known(check("ConvTranspose", [x, w], {**extra, "strides": [4, 4], "group": 2}, assignments=SIZES))
+    assert_known(
+        check("ConvTranspose", [x, w], {**extra, "strides": [4, 4], "group": 2}, assignments=SIZES)
+    )
     # The onnx package adds the padding to a size that is fixed already.
     same = {**extra, "auto_pad": "SAME_UPPER"}
     assert_known(check("ConvTranspose", [x, w], same, assignments=SIZES, strict=False))
     given = {"strides": [2, 2], "output_shape": [18, 27]}
     fixed = tensor("n", 4, 9, 14)
-    assert check("ConvTranspose", [fixed, w], given, assignments=SIZES)[0].shape == (named("n"), 3, 18, 27)
+    assert check("ConvTranspose", [fixed, w], given, assignments=SIZES)[0].shape == (
+        named("n"),
+        3,
+        18,
+        27,
+    )
 
 
 @pytest.mark.parametrize(
@@ -166,7 +199,9 @@ def test_pools(op_type: str, opset: int) -> None:
         assert_known(check(op_type, [x], dilated, opset=opset, assignments=SIZES))
     if opset >= (18 if op_type == "LpPool" else 10):
         for attributes in CEILED:
-            assert_known(check(op_type, [x], {**attributes, "ceil_mode": 1}, opset=opset, assignments=SIZES))
+            assert_known(
+                check(op_type, [x], {**attributes, "ceil_mode": 1}, opset=opset, assignments=SIZES)
+            )
 
 
 @pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool"])
@@ -176,7 +211,9 @@ def test_rounding_up_drops_windows_in_the_padding(op_type: str, size: int) -> No
         known = {**attributes, "ceil_mode": 1}
         assert_known(check(op_type, [tensor(1, 1, size + 1, size + 2)], known, opset=22))
         # Before operator set 22 the onnx package counts them, onnxruntime never did.
-        assert_known(check(op_type, [tensor(1, 1, size + 1, size + 2)], known, opset=11, strict=False))
+        assert_known(
+            check(op_type, [tensor(1, 1, size + 1, size + 2)], known, opset=11, strict=False)
+        )
 
 
 def test_max_pool_positions() -> None:
@@ -200,13 +237,22 @@ def test_max_unpool(opset: int) -> None:
     assert_known(check("MaxUnpool", [tensor(1, 1, 4, 5), positions], window, opset=opset))
     given: list[Given] = [tensor(1, 1, 4, 5), positions, ints(1, 1, 9, 11)]
     assert check("MaxUnpool", given, window, opset=opset)[0].shape == (1, 1, 9, 11)
-    later: list[Input] = [tensor(1, 1, "h", "w"), tensor(1, 1, "h", "w", dtype=7), tensor(4, dtype=7)]
+    later: list[Input] = [
+        tensor(1, 1, "h", "w"),
+        tensor(1, 1, "h", "w", dtype=7),
+        tensor(4, dtype=7),
+    ]
     assert infer("MaxUnpool", later, window, opset=opset)[0].rank == 4
 
 
 def test_col2im() -> None:
     sizes = [{"n": 2}, {"n": 1}]
-    check_sizes = [(16, {}), (9, {"dilations": [2, 2]}), (25, {"pads": [1, 0, 0, 1]}), (4, {"strides": [3, 3]})]
+    check_sizes = [
+        (16, {}),
+        (9, {"dilations": [2, 2]}),
+        (25, {"pads": [1, 0, 0, 1]}),
+        (4, {"strides": [3, 3]}),
+    ]
     for columns, attributes in check_sizes:
         inputs: list[Given] = [tensor("n", 12, columns), ints(5, 5), ints(2, 2)]
         result = check("Col2Im", inputs, attributes, opset=18, assignments=sizes)[0]
@@ -215,4 +261,7 @@ def test_col2im() -> None:
     assert infer("Col2Im", later, opset=18)[0].rank == 4
     assert infer("Col2Im", [tensor("n", 12, "l"), UNKNOWN, UNKNOWN], opset=18)[0].shape is None
     for attributes in ({"strides": [1, 1]}, {"dilations": [2, 1]}, {"pads": [1, 1, 0, 0]}):
-        assert infer("Col2Im", [tensor("n", 12, "l"), UNKNOWN, UNKNOWN], attributes, opset=18)[0].rank == 4
+        assert (
+            infer("Col2Im", [tensor("n", 12, "l"), UNKNOWN, UNKNOWN], attributes, opset=18)[0].rank
+            == 4
+        )

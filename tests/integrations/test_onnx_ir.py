@@ -19,7 +19,9 @@ def _types(model: ir.Model) -> list[str]:
 
 
 def test_it_composes() -> None:
-    """It returns a new model, leaves the given one unchanged, and the pass behind it gets the new one."""
+    """It returns a new model, leaves the given one unchanged, and the pass behind it gets the new
+    one.
+    """
     given = parse(TEXT)
     model = ir.from_proto(given)
     step = OptimizePass(verify=True)
@@ -49,7 +51,12 @@ def test_a_manager_stops_when_nothing_changes() -> None:
 def test_options_reach_the_optimizer() -> None:
     model = ir.from_proto(parse(TEXT))
     assert "Mul" not in _types(OptimizePass(patterns="NeutralMul")(model).model)
-    assert _types(OptimizePass(patterns=None)(model).model) == ["Transpose", "Transpose", "Mul", "Relu"]
+    assert _types(OptimizePass(patterns=None)(model).model) == [
+        "Transpose",
+        "Transpose",
+        "Mul",
+        "Relu",
+    ]
     with pytest.raises(PassError) as caught:
         Sequential(OptimizePass(patterns="NoSuchPattern"))(model)
     assert isinstance(caught.value.__cause__, UnknownPatternError)
@@ -60,15 +67,35 @@ def test_options_reach_the_optimizer() -> None:
     [
         ("agraph (float[a] x) => (float[a] y) { y = Relu(x) }", {}, False),
         ("agraph (float[a] x) => (float[a] y) { y = Relu(x) }", {"opset": 21}, True),
-        ("agraph (float[a] x) => (float[a] y) { k = Constant <value_float = 2.0> () y = Pow(k, x) }", {}, True),
-        ("agraph (float[a] x) => (float[a] y) <float k = {2}, float l = {2}> { u = Pow(k, x) y = Pow(l, u) }", {}, True),
+        (
+            (
+                "agraph (float[a] x) => (float[a] y) { k = Constant <value_float = 2.0> () "
+                "y = Pow(k, x) }"
+            ),
+            {},
+            True,
+        ),
+        (
+            (
+                "agraph (float[a] x) => (float[a] y) <float k = {2}, float l = {2}> { "
+                "u = Pow(k, x) y = Pow(l, u) }"
+            ),
+            {},
+            True,
+        ),
         ("agraph (float[a] x) => (float[a] y) <float k = {2}> { y = Relu(x) }", {}, True),
-        ("agraph (float[a] x, float[b] z) => (float[a] y) { y = Relu(x) }", {"drop_unused_inputs": True}, True),
+        (
+            "agraph (float[a] x, float[b] z) => (float[a] y) { y = Relu(x) }",
+            {"drop_unused_inputs": True},
+            True,
+        ),
         ("agraph (float[a] x, float[b] z) => (float[a] y) { y = Relu(x) }", {}, False),
         ("agraph (float[a] x) => (float[a] y) { y = Relu(x) }", {"outline": True}, False),
     ],
 )
-def test_it_says_whether_it_changed_the_model(text: str, options: dict[str, Any], modified: bool) -> None:
+def test_it_says_whether_it_changed_the_model(
+    text: str, options: dict[str, Any], modified: bool
+) -> None:
     model = ir.from_proto(parse(text))
     result = OptimizePass(**options)(model)
     assert result.modified == modified

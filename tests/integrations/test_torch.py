@@ -27,14 +27,18 @@ def mlp() -> Any:
 
 
 def run(model: onnx.ModelProto, feeds: dict[str, Any]) -> Any:
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
     return session.run(None, feeds)[0]
 
 
 @pytest.mark.parametrize("patterns", [None, "default"])
 def test_module_and_model_agree(patterns: str | None) -> None:
     module, x = mlp(), torch.rand(3, 10)
-    model = to_onnx(module, (x,), input_names=["x"], options=xoptim.OptimizationOptions(patterns=patterns))
+    model = to_onnx(
+        module, (x,), input_names=["x"], options=xoptim.OptimizationOptions(patterns=patterns)
+    )
     onnx.checker.check_model(model, full_check=True)
     expected = module(x).detach().numpy()
     np.testing.assert_allclose(run(model, {"x": x.numpy()}), expected, rtol=1e-5, atol=1e-6)
@@ -49,7 +53,10 @@ def test_shapes_that_torch_knows_are_kept() -> None:
         dynamic_shapes=({0: batch},),
         options=xoptim.OptimizationOptions(patterns=None),
     )
-    known = {v.name: [d.dim_param or d.dim_value for d in v.type.tensor_type.shape.dim] for v in model.graph.value_info}
+    known = {
+        v.name: [d.dim_param or d.dim_value for d in v.type.tensor_type.shape.dim]
+        for v in model.graph.value_info
+    }
     results = [name for node in model.graph.node for name in node.output]
     inner = [known[name] for name in results if name in known]
     assert ["batch", 32] in inner
@@ -67,16 +74,24 @@ class Joined(Module):  # type: ignore[misc]
 
 def test_ranges_of_dimensions_are_taken_over() -> None:
     batch, past = torch.export.Dim("batch", min=1, max=64), torch.export.Dim("past", min=3)
-    shapes = {"x": {0: batch, 1: torch.export.Dim("seq")}, "past": {0: batch, 1: past}, "nothing": None}
+    shapes = {
+        "x": {0: batch, 1: torch.export.Dim("seq")},
+        "past": {0: batch, 1: past},
+        "nothing": None,
+    }
     args = (torch.rand(2, 5, 8), torch.rand(2, 7, 8), None)
     given = xoptim.OptimizationOptions(assume=("finite(x)",))
     model = to_onnx(Joined(), args, input_names=["x", "past"], dynamic_shapes=shapes, options=given)
-    first, second = ([dim.dim_param for dim in value.type.tensor_type.shape.dim] for value in model.graph.input)
+    first, second = (
+        [dim.dim_param for dim in value.type.tensor_type.shape.dim] for value in model.graph.input
+    )
     assert first[0] == second[0]
     (entry,) = [each.value for each in model.metadata_props if each.key == "xoptim.assumptions"]
     assert {*entry.split("; ")} == {f"1 <= {first[0]} <= 64", f"{second[1]} >= 3", "finite(x)"}
     with optimized_exports():
-        program = torch.onnx.export(Joined(), args, dynamic_shapes=shapes, dynamo=True, verbose=False)
+        program = torch.onnx.export(
+            Joined(), args, dynamic_shapes=shapes, dynamo=True, verbose=False
+        )
     assert any(each.key == "xoptim.assumptions" for each in program.model_proto.metadata_props)
 
 
@@ -120,9 +135,13 @@ def test_the_hook_optimizes_what_is_returned_and_written(stored: bool, tmp_path:
     original = torch.onnx.export
     target = tmp_path / "model.onnx" if stored else None
     with optimized_exports(verify=True):
-        program = torch.onnx.export(turned(), (torch.rand(3, 10),), target, dynamo=True, optimize=False, verbose=False)
+        program = torch.onnx.export(
+            turned(), (torch.rand(3, 10),), target, dynamo=True, optimize=False, verbose=False
+        )
     assert torch.onnx.export is original
-    plain = torch.onnx.export(turned(), (torch.rand(3, 10),), dynamo=True, optimize=False, verbose=False)
+    plain = torch.onnx.export(
+        turned(), (torch.rand(3, 10),), dynamo=True, optimize=False, verbose=False
+    )
     count = len(program.model_proto.graph.node)
     assert count < len(plain.model_proto.graph.node)
     if target is not None:

@@ -1,4 +1,6 @@
-"""Random graphs in which copies of a pattern are planted, and copies in which one condition is broken."""
+"""Random graphs in which copies of a pattern are planted, and copies in which one condition is
+broken.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,7 +39,9 @@ Found = tuple[tuple[str, ...], tuple[tuple[str, Any], ...]]
 
 @dataclass
 class Copy:
-    """A planted copy: the nodes that play the parts, what they are called with, and what is wrong with it."""
+    """A planted copy: the nodes that play the parts, what they are called with, and what is wrong
+    with it.
+    """
 
     roles: list[str]
     bindings: dict[str, Any]
@@ -76,7 +80,10 @@ def value_of(op: Operator, name: str, written: dict[str, Any]) -> Any:
 
 
 class Garden:
-    """A graph that grows; every result but the parts of a Split is a matrix of three rows and columns."""
+    """A graph that grows.
+
+    Every result but the parts of a Split is a matrix of three rows and columns.
+    """
 
     def __init__(self, rng: Random) -> None:
         self.rng = rng
@@ -91,11 +98,17 @@ class Garden:
 
     # ---------------------------------------------------------------- pieces
 
-    def node(self, op: Operator, inputs: Sequence[str], attributes: dict[str, Any], outputs: int = 0) -> onnx.NodeProto:
+    def node(
+        self, op: Operator, inputs: Sequence[str], attributes: dict[str, Any], outputs: int = 0
+    ) -> onnx.NodeProto:
         """Add a node."""
         number = len(self.nodes)
-        names = [f"r{number}" + (f"_{place}" if place else "") for place in range(outputs or op.results)]
-        found = helper.make_node(op.op_type, inputs, names, f"n{number}", domain=op.domain, **attributes)
+        names = [
+            f"r{number}" + (f"_{place}" if place else "") for place in range(outputs or op.results)
+        ]
+        found = helper.make_node(
+            op.op_type, inputs, names, f"n{number}", domain=op.domain, **attributes
+        )
         self.nodes.append(found)
         return found
 
@@ -106,13 +119,21 @@ class Garden:
         if form == 0:
             self.initializers.append(numpy_helper.from_array(array, name))
             if overridable:
-                self.overridable.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, array.shape))
+                self.overridable.append(
+                    helper.make_tensor_value_info(name, TensorProto.FLOAT, array.shape)
+                )
         elif form == 1 and array.ndim < 2:
-            written: dict[str, Any] = {"value_floats": array.tolist()} if array.ndim else {"value_float": float(array)}
-            self.nodes.append(helper.make_node("Constant", [], [name], f"n{len(self.nodes)}", **written))
+            written: dict[str, Any] = (
+                {"value_floats": array.tolist()} if array.ndim else {"value_float": float(array)}
+            )
+            self.nodes.append(
+                helper.make_node("Constant", [], [name], f"n{len(self.nodes)}", **written)
+            )
         else:
             tensor = numpy_helper.from_array(array)
-            self.nodes.append(helper.make_node("Constant", [], [name], f"n{len(self.nodes)}", value=tensor))
+            self.nodes.append(
+                helper.make_node("Constant", [], [name], f"n{len(self.nodes)}", value=tensor)
+            )
         return name
 
     def number(self, value: Any, overridable: bool = False) -> str:
@@ -124,8 +145,12 @@ class Garden:
 
     def fixed(self, scalar: bool, positive: bool, full: bool) -> str:
         """Add some constant."""
-        shape: tuple[int, ...] = SHAPE if full else self.rng.choice(((), (1,)) if scalar else ((), (1, 1), (3,), SHAPE))
-        values = np.array([self.rng.randrange(1, 9) / 4 for _ in range(int(np.prod(shape)))], np.float32).reshape(shape)
+        shape: tuple[int, ...] = (
+            SHAPE if full else self.rng.choice(((), (1,)) if scalar else ((), (1, 1), (3,), SHAPE))
+        )
+        values = np.array(
+            [self.rng.randrange(1, 9) / 4 for _ in range(int(np.prod(shape)))], np.float32
+        ).reshape(shape)
         if not positive and chance(self.rng, 50):
             values = -values
         return self.constant(values.astype(np.float32))
@@ -136,7 +161,11 @@ class Garden:
 
     def attributes(self, op: Operator) -> dict[str, Any]:
         """Attributes for noise."""
-        return {name: self.rng.choice(values) for name, values in op.attributes.items() if chance(self.rng, 50)}
+        return {
+            name: self.rng.choice(values)
+            for name, values in op.attributes.items()
+            if chance(self.rng, 50)
+        }
 
     def noise(self, operators: Sequence[Operator]) -> None:
         """Add a node, often of an operator of the pattern."""
@@ -144,12 +173,20 @@ class Garden:
         op = rng.choice(operators if chance(rng, 70) else OPERATORS)
         if op in (SPLIT, CONCAT):
             parts = self.split(self.pick(), {"axis": rng.randrange(2)})
-            order = rng.sample(list(parts.output), len(parts.output)) if chance(rng, 50) else list(parts.output)
+            order = (
+                rng.sample(list(parts.output), len(parts.output))
+                if chance(rng, 50)
+                else list(parts.output)
+            )
             self.pool += self.node(CONCAT, order, {"axis": parts.attribute[0].i}).output
             return
         inputs = [self.pick() for _ in range(op.least + rng.randrange(op.most - op.least + 1))]
         if op.numbers and chance(rng, 30):
-            inputs[-1] = self.number(rng.choice((0.5, 2.0, 0.1))) if chance(rng, 50) else self.fixed(False, False, False)
+            inputs[-1] = (
+                self.number(rng.choice((0.5, 2.0, 0.1)))
+                if chance(rng, 50)
+                else self.fixed(False, False, False)
+            )
             rng.shuffle(inputs)
         self.pool += self.node(op, inputs, self.attributes(op)).output
 
@@ -162,18 +199,24 @@ class Garden:
 
     def constant_ints(self, values: Sequence[int]) -> str:
         """Add a vector of integers."""
-        self.initializers.append(numpy_helper.from_array(np.array(values, np.int64), f"i{len(self.initializers)}"))
+        self.initializers.append(
+            numpy_helper.from_array(np.array(values, np.int64), f"i{len(self.initializers)}")
+        )
         return self.initializers[-1].name
 
     def capture(self, name: str) -> str:
         """Add an If, one branch of which reads a result."""
         number = len(self.nodes)
-        made = [helper.make_tensor_value_info(f"{b}{number}", TensorProto.FLOAT, SHAPE) for b in "te"]
+        made = [
+            helper.make_tensor_value_info(f"{b}{number}", TensorProto.FLOAT, SHAPE) for b in "te"
+        ]
         bodies = [
             helper.make_graph([helper.make_node(op, [read], [value.name])], op, [], [value])
             for op, read, value in zip(("Ceil", "Floor"), (name, self.inputs[0]), made, strict=True)
         ]
-        found = self.node(Operator("If"), ["flag"], {"then_branch": bodies[0], "else_branch": bodies[1]})
+        found = self.node(
+            Operator("If"), ["flag"], {"then_branch": bodies[0], "else_branch": bodies[1]}
+        )
         self.outputs += found.output
         return found.output[0]
 
@@ -182,16 +225,34 @@ class Garden:
     def model(self) -> onnx.ModelProto:
         """The nodes in some order in which they can run; what nothing reads is an output."""
         read = {name for node in self.nodes for name in node.input}
-        read |= {n for node in self.nodes for a in node.attribute if a.HasField("g") for m in a.g.node for n in m.input}
-        unread = [n for node in self.nodes for n in node.output if n and n not in read and n not in self.silent]
+        read |= {
+            n
+            for node in self.nodes
+            for a in node.attribute
+            if a.HasField("g")
+            for m in a.g.node
+            for n in m.input
+        }
+        unread = [
+            n
+            for node in self.nodes
+            for n in node.output
+            if n and n not in read and n not in self.silent
+        ]
         names = dict.fromkeys(n for n in [*unread, *self.outputs] if n[0] == "r")
-        matrix = [helper.make_tensor_value_info(name, TensorProto.FLOAT, SHAPE) for name in (*self.inputs, *names)]
+        matrix = [
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, SHAPE)
+            for name in (*self.inputs, *names)
+        ]
         flag = helper.make_tensor_value_info("flag", TensorProto.BOOL, [])
         inputs = [*matrix[: len(self.inputs)], flag, *self.overridable]
         outputs = matrix[len(self.inputs) :]
-        hidden = [n for node in self.nodes if node.domain for n in node.output if n not in names]  # nothing else tells shapes
+        # nothing else tells shapes
+        hidden = [n for node in self.nodes if node.domain for n in node.output if n not in names]
         known = [helper.make_tensor_value_info(name, TensorProto.FLOAT, SHAPE) for name in hidden]
-        graph = helper.make_graph(self.shuffled(), "garden", inputs, outputs, self.initializers, value_info=known)
+        graph = helper.make_graph(
+            self.shuffled(), "garden", inputs, outputs, self.initializers, value_info=known
+        )
         imports = [helper.make_opsetid(domain, version) for domain, version in DOMAINS.items()]
         return helper.make_model(graph, opset_imports=imports, ir_version=10)
 
@@ -201,7 +262,9 @@ class Garden:
         pending, order, ready = list(self.nodes), [], set(self.inputs)
         rng = Random(self.rng.randrange(1 << 16))
         while pending:
-            able = [n for n in pending if all(name in ready or name not in made for name in _reads(n))]
+            able = [
+                n for n in pending if all(name in ready or name not in made for name in _reads(n))
+            ]
             node = rng.choice(able)
             pending.remove(node)
             order.append(node)
@@ -210,7 +273,10 @@ class Garden:
 
 
 def _reads(node: onnx.NodeProto) -> set[str]:
-    return {*node.input, *(n for a in node.attribute if a.HasField("g") for m in a.g.node for n in m.input)}
+    return {
+        *node.input,
+        *(n for a in node.attribute if a.HasField("g") for m in a.g.node for n in m.input),
+    }
 
 
 # ------------------------------------------------------------------ copies
@@ -219,7 +285,9 @@ def _reads(node: onnx.NodeProto) -> set[str]:
 class Planter:
     """Plants one copy of a variant of a pattern."""
 
-    def __init__(self, garden: Garden, pattern: Pattern, variant: Variant, fault: Fault | None) -> None:
+    def __init__(
+        self, garden: Garden, pattern: Pattern, variant: Variant, fault: Fault | None
+    ) -> None:
         self.garden, self.rng = garden, garden.rng
         self.pattern, self.variant, self.fault = pattern, variant, fault
         self.env: dict[Any, Any] = {}
@@ -245,8 +313,14 @@ class Planter:
         for operand in dict.fromkeys(self.variant.operands()):
             if isinstance(operand, Outside):
                 self.env[operand] = "" if operand.optional and chance(rng, 50) else garden.pick()
-                if condition is not None and condition.kind == "computed" and operand.name in condition.names:
-                    self.env[operand] = rng.choice(garden.inputs if self._is("condition") else computed)
+                if (
+                    condition is not None
+                    and condition.kind == "computed"
+                    and operand.name in condition.names
+                ):
+                    self.env[operand] = rng.choice(
+                        garden.inputs if self._is("condition") else computed
+                    )
             elif isinstance(operand, Fixed):
                 users = [c for c in self.variant.calls if operand in c.operands]
                 full = any(not c.op.numbers for c in users)
@@ -255,7 +329,8 @@ class Planter:
                 count = operand.least + rng.randrange(3)
                 constant = operand.constant
                 self.env[operand] = tuple(
-                    garden.fixed(False, False, False) if constant else garden.pick() for _ in range(count)
+                    garden.fixed(False, False, False) if constant else garden.pick()
+                    for _ in range(count)
                 )
         if condition is not None and condition.kind == "different":
             first, second = (Outside(name) for name in condition.names)
@@ -273,16 +348,27 @@ class Planter:
             return garden.constant(np.full(SHAPE if full else (), -0.5, np.float32))
         if way == 1 and operand.scalar:
             return garden.constant(np.full(SHAPE if full else (3,), 0.5, np.float32))
-        return garden.pick() if way == 2 else garden.constant(np.full(SHAPE, 0.5, np.float32), overridable=True)
+        return (
+            garden.pick()
+            if way == 2
+            else garden.constant(np.full(SHAPE, 0.5, np.float32), overridable=True)
+        )
 
     def _is(self, kind: str, call: int = -1, detail: Any = None) -> bool:
         """Whether this is what is to be broken."""
         fault = self.fault
-        return fault is not None and fault.kind == kind and fault.call in (-1, call) and fault.detail in (None, detail)
+        return (
+            fault is not None
+            and fault.kind == kind
+            and fault.call in (-1, call)
+            and fault.detail in (None, detail)
+        )
 
     def _call(self, index: int, call: Call) -> None:
         attributes = self._attributes(index, call)
-        operands = [self._operand(index, place, operand) for place, operand in enumerate(call.operands)]
+        operands = [
+            self._operand(index, place, operand) for place, operand in enumerate(call.operands)
+        ]
         if self._is("missing", index):
             operands.pop()
         if self._is("surplus", index):
@@ -297,7 +383,9 @@ class Planter:
             op = Operator(op.op_type, "elsewhere", results=op.results)
         if call.associative:
             leaves = [name for names in operands for name in names]
-            node = self._tree(op, leaves + ([self.garden.pick()] if self._is("terms", index) else []))
+            node = self._tree(
+                op, leaves + ([self.garden.pick()] if self._is("terms", index) else [])
+            )
         else:
             node = self._plain(index, call, op, operands, attributes)
         self.roles.append(node.name)
@@ -307,7 +395,12 @@ class Planter:
             self.env |= {Result(index, place): name for place, name in enumerate(node.output)}
 
     def _plain(
-        self, index: int, call: Call, op: Operator, operands: list[tuple[str, ...]], attributes: dict[str, Any]
+        self,
+        index: int,
+        call: Call,
+        op: Operator,
+        operands: list[tuple[str, ...]],
+        attributes: dict[str, Any],
     ) -> onnx.NodeProto:
         rng, garden = self.rng, self.garden
         if call.op is SPLIT:
@@ -317,11 +410,14 @@ class Planter:
             rest = list(operands.pop(listed)) if listed >= 0 else []
             rng.shuffle(operands)
             for place in sorted(rng.sample(range(len(operands) + len(rest)), len(rest))):
-                operands.insert(place, (rest.pop(0),))  # the order among them is part of what is captured
+                # the order among them is part of what is captured
+                operands.insert(place, (rest.pop(0),))
         inputs = [name for names in operands for name in names]
         while inputs and not inputs[-1] and chance(rng, 50):
             inputs.pop()
-        node = garden.node(op, inputs, attributes, 3 if op.op_type == "Fork" and chance(rng, 30) else 0)
+        node = garden.node(
+            op, inputs, attributes, 3 if op.op_type == "Fork" and chance(rng, 30) else 0
+        )
         for place in range(1, len(node.output)):
             used = Result(index, place) in (*self.variant.operands(), *self.variant.outputs)
             garden.silent |= set() if used else {node.output[place]}
@@ -334,17 +430,30 @@ class Planter:
                 return (garden.number(operand.value),)
             way = self.rng.randrange(3)
             if way == 0:
-                wrong = tuple(v + 1 for v in operand.value) if isinstance(operand.value, tuple) else operand.value * 1.01
+                wrong = (
+                    tuple(v + 1 for v in operand.value)
+                    if isinstance(operand.value, tuple)
+                    else operand.value * 1.01
+                )
                 return (garden.number(wrong),)
             return (garden.number(operand.value, overridable=True) if way == 1 else garden.pick(),)
         names = self.env[operand]
         fault = self.fault
-        if fault is not None and isinstance(operand, Outside) and fault[:2] == ("inward", index) and fault.detail[0] == place:
+        if (
+            fault is not None
+            and isinstance(operand, Outside)
+            and fault[:2] == ("inward", index)
+            and fault.detail[0] == place
+        ):
             self.bindings[operand.name] = self.env[operand] = self.env[fault.detail[1]]
             return (self.env[operand],)
         if self._is("repeat", index, place):
             if isinstance(operand, Fixed):
-                return (garden.fixed(operand.scalar, operand.positive, not self.variant.calls[index].op.numbers),)
+                return (
+                    garden.fixed(
+                        operand.scalar, operand.positive, not self.variant.calls[index].op.numbers
+                    ),
+                )
             return (self.rng.choice([name for name in garden.pool if name != names]),)
         return names if isinstance(names, tuple) else (names,)
 
@@ -380,7 +489,9 @@ class Planter:
             elif spec.name in self._captured:
                 choices = [self._captured[spec.name]]
             if self._is("attribute", index, name):
-                choices = [v for v in (*values, default) if v is not None and not allows(call, name, v)]
+                choices = [
+                    v for v in (*values, default) if v is not None and not allows(call, name, v)
+                ]
             if not choices:
                 continue
             value = rng.choice(choices)
@@ -393,7 +504,9 @@ class Planter:
         return written
 
     def _readers(self, outputs: Sequence[str]) -> None:
-        """Let something read results in between where the pattern allows it, or does not, if that is to be broken."""
+        """Let something read results in between where the pattern allows it, or does not, if that
+        is to be broken.
+        """
         for index, place, keep in interior(self.pattern, self.variant):
             name = self.env.get(Result(index, place))
             if name is None or name in outputs:

@@ -1,4 +1,6 @@
-"""Random patterns as data: drawn, written down as the source of a class, and expanded into their variants."""
+"""Random patterns as data: drawn, written down as the source of a class, and expanded into their
+variants.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -44,11 +46,22 @@ def _commutative(op_type: str, most: int, associative: bool = True) -> Operator:
 UNARY = (
     *(Operator(name) for name in ("Abs", "Neg", "Relu", "Tanh", "Sigmoid")),
     Operator("LeakyRelu", attributes={"alpha": (0.1, 0.25)}, defaults={"alpha": 0.01}),
-    Operator("HardSigmoid", "", 1, 1, {"alpha": (0.1, 0.25), "beta": (0.25, 0.75)}, {"alpha": 0.2, "beta": 0.5}),
+    Operator(
+        "HardSigmoid",
+        "",
+        1,
+        1,
+        {"alpha": (0.1, 0.25), "beta": (0.25, 0.75)},
+        {"alpha": 0.2, "beta": 0.5},
+    ),
     Operator("Softmax", attributes={"axis": (0, 1)}, defaults={"axis": -1}),
     Operator("Transpose", attributes={"perm": ([0, 1],)}, defaults={"perm": [1, 0]}),
     Operator("QuickGelu", "com.microsoft", attributes={"alpha": (0.5, 1.0)}),
-    Operator("Knob", "acme", attributes={"level": (1, 2, 3), "mode": ("up", "down"), "spots": ([1, 2], [2, 1])}),
+    Operator(
+        "Knob",
+        "acme",
+        attributes={"level": (1, 2, 3), "mode": ("up", "down"), "spots": ([1, 2], [2, 1])},
+    ),
 )
 OPERATORS = (
     *UNARY,
@@ -123,7 +136,9 @@ Operand = Outside | Result | Number | Fixed | Listed | Parts
 
 @dataclass(frozen=True)
 class Spec:
-    """A condition on an attribute: ``equal``, ``any_of``, ``any``, ``capture`` or ``positive`` (a capture above zero)."""
+    """A condition on an attribute: ``equal``, ``any_of``, ``any``, ``capture`` or ``positive`` (a
+    capture above zero).
+    """
 
     kind: str
     values: tuple[Any, ...] = ()
@@ -142,7 +157,8 @@ class Call:
     """A node of a pattern.
 
     Attributes:
-        others: what attributes that are not mentioned must be: their default when empty, ``ANY``, or captured by this name.
+        others: what attributes that are not mentioned must be: their default when empty, ``ANY``,
+            or captured by this name.
         mark: ``keep`` or ``refuse`` readers of the first result; as the pattern says when empty.
         other: operator of an alternative.
         optional: whether the node may be missing, its operand then taking the place of its result.
@@ -256,7 +272,10 @@ class Pattern:
                 formal.append(f"{operand.name}: {'Scalar' if operand.scalar else 'Constant'}")
             elif isinstance(operand, Fixed):
                 check = "lambda v: v > 0" if operand.scalar else "lambda v: bool((v > 0).all())"
-                lines.append(f"{operand.name} = g.constant({operand.name!r}, {check}, scalar={operand.scalar})")
+                lines.append(
+                    f"{operand.name} = g.constant({operand.name!r}, {check}, "
+                    f"scalar={operand.scalar})"
+                )
             elif isinstance(operand, Listed) and not operand.least and not operand.constant:
                 formal.append(f"{operand.name}: Variadic")
             elif isinstance(operand, Listed):
@@ -288,7 +307,11 @@ def _shown(operand: Operand) -> str:
     if isinstance(operand, Result):
         return f"v{operand.call}" + (f"_{operand.place}" if operand.place else "")
     if isinstance(operand, Number):
-        return f"np.array({list(operand.value)})" if isinstance(operand.value, tuple) else repr(operand.value)
+        return (
+            f"np.array({list(operand.value)})"
+            if isinstance(operand.value, tuple)
+            else repr(operand.value)
+        )
     return operand.name
 
 
@@ -298,7 +321,9 @@ def _lines(index: int, call: Call) -> Iterator[str]:
     words += [f"outputs={call.op.results}"] if call.op.results > 1 else []
     words += [f"outputs=g.variadic({call.parts!r})"] if call.parts else []
     if call.others:
-        words.append("attributes=ANY" if call.others == "ANY" else f"attributes=g.capture({call.others!r})")
+        words.append(
+            "attributes=ANY" if call.others == "ANY" else f"attributes=g.capture({call.others!r})"
+        )
     words += [f"{flag}=True" for flag in ("associative", "any_order") if getattr(call, flag)]
     operands = [_shown(operand) for operand in call.operands]
 
@@ -308,7 +333,9 @@ def _lines(index: int, call: Call) -> Iterator[str]:
 
     shown = written(call.op, words)
     if call.other is not None:
-        shown = f"g.either(lambda: {shown}, lambda: {written(call.other, ())}, name='either{index}')"
+        shown = (
+            f"g.either(lambda: {shown}, lambda: {written(call.other, ())}, name='either{index}')"
+        )
     if call.optional:
         shown = f"{shown} if g.option('option{index}') else {operands[0]}"
     results = [_shown(Result(index, place)) for place in range(call.op.results)]
@@ -347,7 +374,10 @@ class _Drawing:
         if self.free and not chance(self.rng, 30):
             return self.free[-1 - self.rng.randrange(len(self.free))]
         read = {operand for call in self.calls for operand in call.operands}
-        there: list[Operand] = [*self.results, *(operand for operand in self.outside if operand in read)]
+        there: list[Operand] = [
+            *self.results,
+            *(operand for operand in self.outside if operand in read),
+        ]
         return self.rng.choice(there) if there else self.given()
 
     def given(self) -> Operand:
@@ -365,7 +395,12 @@ class _Drawing:
             return self.given()
         if kind < 6:
             return self.known()
-        again = [o for c in self.calls for o in c.operands if isinstance(o, Fixed) and (op.numbers or not o.scalar)]
+        again = [
+            o
+            for c in self.calls
+            for o in c.operands
+            if isinstance(o, Fixed) and (op.numbers or not o.scalar)
+        ]
         if again and kind == 9 and chance(self.rng, 60):
             return self.rng.choice(again)
         if not op.numbers:
@@ -379,16 +414,27 @@ class _Drawing:
         """Conditions on some of the attributes."""
         found = []
         for name, values in op.attributes.items():
-            kinds = ["", "equal", "capture", "any_of", "any"] + (["positive"] if name == "alpha" else [])
+            kinds = ["", "equal", "capture", "any_of", "any"] + (
+                ["positive"] if name == "alpha" else []
+            )
             kind = self.rng.choice(kinds)
             if kind == "":
                 continue
             several = tuple(dict.fromkeys(map(repr, values)))
             chosen = values if kind == "any_of" and len(several) > 1 else (self.rng.choice(values),)
-            again = [s.name for c in self.calls for n, s in c.attributes if n == name and s.kind == "capture" == kind]
+            again = [
+                s.name
+                for c in self.calls
+                for n, s in c.attributes
+                if n == name and s.kind == "capture" == kind
+            ]
             reused = bool(again) and chance(self.rng, 30)
-            captured = (again[0] if reused else self.name("c")) if kind in ("capture", "positive") else ""
-            found.append((name, Spec(kind, chosen if kind in ("equal", "any_of") else (), captured)))
+            captured = (
+                (again[0] if reused else self.name("c")) if kind in ("capture", "positive") else ""
+            )
+            found.append(
+                (name, Spec(kind, chosen if kind in ("equal", "any_of") else (), captured))
+            )
         return tuple(found)
 
     def call(self, optional: bool) -> None:
@@ -402,20 +448,42 @@ class _Drawing:
         optional = optional and isinstance(first, Result)
         operands = [first, *(self.operand(op) for _ in range(count - 1))]
         if op.op_type == "Gemm" and count == 3:
-            operands[2] = Outside(self.name("x"), optional=True) if chance(rng, 40) else self.given()
+            operands[2] = (
+                Outside(self.name("x"), optional=True) if chance(rng, 40) else self.given()
+            )
         elif op.most > 2 and op.op_type != "Gemm" and not associative and chance(rng, 35):
             operands[-1] = Listed(self.name("l"), rng.randrange(2), chance(rng, 20))
         if op.op_type != "Gemm":
             rng.shuffle(operands)
         attributes = self.attributes(op)
-        others = ("", "ANY", self.name("a"))[rng.choice((0, 0, 0, 1, 2))] if op.attributes and not op.domain else ""
+        others = (
+            ("", "ANY", self.name("a"))[rng.choice((0, 0, 0, 1, 2))]
+            if op.attributes and not op.domain
+            else ""
+        )
         straight = op.op_type in ("Sub", "Mix", "Bag", "MatMul")
         any_order = straight and count > 1 and chance(rng, 20)
-        plain = not attributes and not others and not associative and not any_order and op.results == 1
+        plain = (
+            not attributes and not others and not associative and not any_order and op.results == 1
+        )
         plain = plain and op.op_type != "Gemm"
-        other = self.alternative(op, operands) if plain and not optional and chance(rng, 20) else None
+        other = (
+            self.alternative(op, operands) if plain and not optional and chance(rng, 20) else None
+        )
         mark = "" if optional else rng.choice(("", "", "", "keep", "refuse"))
-        self.add(Call(op, tuple(operands), attributes, others, associative, any_order, mark, other, optional))
+        self.add(
+            Call(
+                op,
+                tuple(operands),
+                attributes,
+                others,
+                associative,
+                any_order,
+                mark,
+                other,
+                optional,
+            )
+        )
 
     def alternative(self, op: Operator, operands: Sequence[Operand]) -> Operator | None:
         """Another operator for the same operands."""
@@ -423,7 +491,10 @@ class _Drawing:
         fits = [
             o
             for o in OPERATORS
-            if o.least <= len(operands) <= o.most and o.key != op.key and o.results == 1 and o.numbers >= op.numbers
+            if o.least <= len(operands) <= o.most
+            and o.key != op.key
+            and o.results == 1
+            and o.numbers >= op.numbers
         ]
         fits = [o for o in fits if o.op_type != "Gemm" and (o.most > 2 or not listed)]
         return self.rng.choice(fits) if fits else None
@@ -459,12 +530,22 @@ def draw_pattern(rng: Random) -> Pattern:
             drawing.call(optional)
     calls = drawing.calls
     optional_operands = {o for call in calls if call.optional for o in call.operands}
-    inner = [r for r in drawing.results if r not in drawing.free and r not in optional_operands and not calls[r.call].optional]
+    inner = [
+        r
+        for r in drawing.results
+        if r not in drawing.free and r not in optional_operands and not calls[r.call].optional
+    ]
     outputs = [r for r in drawing.free if not (r.place and chance(rng, 30))]
     outputs += [result for result in inner if chance(rng, 10)]
     solid = [call.op for call in calls if call.other is None and not call.optional]
     anchor = rng.choice(solid) if chance(rng, 20) and solid else None
-    name = "" if anchor is None else f"{anchor.domain}::{anchor.op_type}" if anchor.domain else anchor.op_type
+    name = (
+        ""
+        if anchor is None
+        else f"{anchor.domain}::{anchor.op_type}"
+        if anchor.domain
+        else anchor.op_type
+    )
     interior = "keep" if chance(rng, 30) else "refuse"
     read = {operand for call in calls for operand in call.operands}
     condition = _condition(rng, [operand for operand in drawing.outside if operand in read])

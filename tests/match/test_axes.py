@@ -14,7 +14,10 @@ from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE, REDUCTIONS, Shape
 from xoptim.match import GraphView, Node, PatternRewriter
 from xoptim.match.axes import DESCRIBED, Axes, Labels, Operand, axes_of, parameters, rewritten
 
-INTS = "int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] last = {-1}, int64[1] many = {99}"
+INTS = (
+    "int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] last = {-1}, int64[1] "
+    "many = {99}"
+)
 X = "float[4,6,2,4] x"
 CASES = {
     "Add": (f"{X}, float[2,1] w", "Add(x, w)"),
@@ -30,7 +33,11 @@ CASES = {
     "LogSoftmax": (X, "LogSoftmax <axis = -2> (x)"),
     "Hardmax": (X, "Hardmax <axis = 0> (x)"),
     "Slice": (X, "Slice(x, one, many, two)"),
-    "Slice, two axes": (X, "Slice(x, i, j, k)", "int64[2] i = {1, -3}, int64[2] j = {9, -1}, int64[2] k = {-1, 1}"),
+    "Slice, two axes": (
+        X,
+        "Slice(x, i, j, k)",
+        "int64[2] i = {1, -3}, int64[2] j = {9, -1}, int64[2] k = {-1, 1}",
+    ),
     "Slice, no axes": (X, "Slice(x, i, j)", "int64[3] i = {0, 1, 0}, int64[3] j = {9, 9, 1}"),
     "Pad": (X, "Pad(x, i)", "int64[8] i = {0, 1, 0, 0, 0, 2, 0, 0}"),
     "Pad of axes": (X, "Pad(x, i, , k)", "int64[2] i = {1, 2}, int64[1] k = {-3}"),
@@ -49,7 +56,10 @@ CASES = {
     "MatMul of a matrix": ("float[4,6,3] x, float[3,4] w", "MatMul(x, w)"),
     "MatMul of matrices": ("float[4,6] x, float[6,2] w", "MatMul(x, w)"),
     "Gemm": ("float[4,6] x, float[6,2] w, float[2] z", "Gemm(x, w, z)"),
-    "Gemm, transposed": ("float[6,4] x, float[2,6] w, float[4,1] z", "Gemm <transA = 1, transB = 1> (x, w, z)"),
+    "Gemm, transposed": (
+        "float[6,4] x, float[2,6] w, float[4,1] z",
+        "Gemm <transA = 1, transB = 1> (x, w, z)",
+    ),
     "Gather": (f"{X}, int64[2,4] i", "Gather <axis = -3> (x, i)"),
     "Gather of one": (f"{X}, int64 i", "Gather <axis = 1> (x, i)"),
     "Transpose": (X, "Transpose <perm = [2, 0, 3, 1]> (x)"),
@@ -59,15 +69,21 @@ CASES = {
     "Tile": (X, "Tile(x, k)", "int64[4] k = {1, 2, 1, 3}"),
     "Expand": ("float[4,1,2,1] x", "Expand(x, k)", "int64[4] k = {1, 6, 2, 3}"),
     "Expand, shorter": ("float[4,1,2,1] x", "Expand(x, k)", "int64[2] k = {1, 6}"),
-    "Resize": (X, "Resize <mode = \"nearest\"> (x, , k)", "float[4] k = {1, 2, 1, 1}"),
-    "Resize to sizes": (X, "Resize <mode = \"nearest\"> (x, , , k)", "int64[4] k = {4, 9, 2, 4}"),
+    "Resize": (X, 'Resize <mode = "nearest"> (x, , k)', "float[4] k = {1, 2, 1, 1}"),
+    "Resize to sizes": (X, 'Resize <mode = "nearest"> (x, , , k)', "int64[4] k = {4, 9, 2, 4}"),
     "QuantizeLinear": (f"{X}, float[6] s, uint8[6] o", "QuantizeLinear <axis = 1> (x, s, o)"),
     "QuantizeLinear, one scale": (f"{X}, float s", "QuantizeLinear(x, s)"),
     "DequantizeLinear": ("int8[4,6,2] x, float[2] s", "DequantizeLinear <axis = -1> (x, s)"),
-    "LayerNormalization": (f"{X}, float[2,4] w, float[2,4] z", "LayerNormalization <axis = -2> (x, w, z)"),
-    "LayerNormalization, wide": (f"{X}, float[1,4] w, float[1,1,4] z", "LayerNormalization(x, w, z)"),
+    "LayerNormalization": (
+        f"{X}, float[2,4] w, float[2,4] z",
+        "LayerNormalization <axis = -2> (x, w, z)",
+    ),
+    "LayerNormalization, wide": (
+        f"{X}, float[1,4] w, float[1,1,4] z",
+        "LayerNormalization(x, w, z)",
+    ),
     "RMSNormalization": (f"{X}, float[4] w", "RMSNormalization <axis = 3> (x, w)"),
-}  # fmt: skip
+}
 """Inputs, a node, and constants."""
 
 OPSET = 23
@@ -124,7 +140,9 @@ PARTS = {
     "LayerNormalization, wide": ("012", "012"),
     "RMSNormalization": ("012", "012"),
 }
-"""The axes of the first result that can be cut if operands are cut, and the ones that can be dropped then."""
+"""The axes of the first result that can be cut if operands are cut, and the ones that can be
+dropped then.
+"""
 
 
 class Run(NamedTuple):
@@ -145,13 +163,22 @@ class Run(NamedTuple):
         """The size of an axis of the first result."""
         return int(self.results[0].shape[self.axes.results[0].index(label)])
 
-    def check(self, axes: Axes, operands: Sequence[np.ndarray], expected: Sequence[np.ndarray], **changes: object) -> None:
+    def check(
+        self,
+        axes: Axes,
+        operands: Sequence[np.ndarray],
+        expected: Sequence[np.ndarray],
+        **changes: object,
+    ) -> None:
         """Run the node on other operands, with the parameters that it needs then."""
         edit = PatternRewriter(self.g.graph)
         changed = parameters(self.g, self.node, axes, **changes)  # type: ignore[arg-type]
         node = rewritten(edit, self.node, self.node.input, len(self.node.output), changed)
         known = dict(zip(self.node.input, operands, strict=True))
-        arrays = [known[name] if name in known else edit.get_computed_constant(name) for name in node.input]
+        arrays = [
+            known[name] if name in known else edit.get_computed_constant(name)
+            for name in node.input
+        ]
         for a, b in zip(ran(node, arrays), expected, strict=True):
             assert a.shape == b.shape
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
@@ -159,8 +186,14 @@ class Run(NamedTuple):
 
 def ran(node: Node, arrays: Sequence[np.ndarray | None]) -> list[np.ndarray]:
     """The results of a node."""
-    feeds = {name: array for name, array in zip(node.input, arrays, strict=True) if name and array is not None}
-    found = evaluate_with_onnxruntime([node.to_proto()], feeds, list(node.output), {"": OPSET}, 10).values
+    feeds = {
+        name: array
+        for name, array in zip(node.input, arrays, strict=True)
+        if name and array is not None
+    }
+    found = evaluate_with_onnxruntime(
+        [node.to_proto()], feeds, list(node.output), {"": OPSET}, 10
+    ).values
     assert found is not None
     return [found[name] for name in node.output]
 
@@ -168,7 +201,9 @@ def ran(node: Node, arrays: Sequence[np.ndarray | None]) -> list[np.ndarray]:
 def started(inputs: str, call: str, constants: str = "") -> Run:
     outputs = "y, q" if call.startswith("Split") else "y"
     stored = ", ".join(filter(None, (INTS, constants)))
-    model = load(f"agraph ({inputs}) => ({outputs}) <{stored}> {{ {outputs} = {call} }}", opset=OPSET)
+    model = load(
+        f"agraph ({inputs}) => ({outputs}) <{stored}> {{ {outputs} = {call} }}", opset=OPSET
+    )
     (node,) = model.graph.nodes
     g, random = GraphView(model.graph), np.random.default_rng(len(call))
     operands: list[np.ndarray] = []
@@ -176,9 +211,11 @@ def started(inputs: str, call: str, constants: str = "") -> Run:
         value, shape = g.get_computed_constant(name), g.static_shape(name) if name else ()
         if value is None:
             kind = numpy_dtype(g.try_infer_type(name)) if name else np.dtype(np.float32)
-            value = np.asarray(random.integers(0, 2, shape) if kind.kind in "iub" else random.uniform(0.2, 2, shape)).astype(
-                kind
-            )
+            value = np.asarray(
+                random.integers(0, 2, shape)
+                if kind.kind in "iub"
+                else random.uniform(0.2, 2, shape)
+            ).astype(kind)
         operands.append(value)
     axes = axes_of(g, node)
     assert axes is not None
@@ -200,7 +237,9 @@ def turned(array: np.ndarray, old: Labels, new: Labels) -> np.ndarray:
 
 @each
 def test_permutations(name: str) -> None:
-    """A permutation of the operands gives the result permuted alike, for more than one permutation."""
+    """A permutation of the operands gives the result permuted alike, for more than one
+    permutation.
+    """
     run = RUNS[name]
     first = run.axes.operands[0]
     assert first is not None
@@ -208,13 +247,20 @@ def test_permutations(name: str) -> None:
     for labels in {first.labels, run.axes.results[0]}:
         for order in permutations(labels):
             moved = run.axes.reordered(order)
-            if moved is None or not all(map(is_placed, moved.operands, [moved.results[0]] * len(moved.operands))):
+            if moved is None or not all(
+                map(is_placed, moved.operands, [moved.results[0]] * len(moved.operands))
+            ):
                 continue
             operands = [
                 array if old is None or new is None else turned(array, old.labels, new.labels)
-                for array, old, new in zip(run.operands, run.axes.operands, moved.operands, strict=True)
+                for array, old, new in zip(
+                    run.operands, run.axes.operands, moved.operands, strict=True
+                )
             ]
-            results = [turned(array, *each) for array, *each in zip(run.results, run.axes.results, moved.results, strict=True)]
+            results = [
+                turned(array, *each)
+                for array, *each in zip(run.results, run.axes.results, moved.results, strict=True)
+            ]
             run.check(moved, operands[::-1] if moved.fixed != run.axes.fixed else operands, results)
             count += 1
     assert count > 1 or name in UNMOVED
@@ -222,12 +268,18 @@ def test_permutations(name: str) -> None:
 
 def is_placed(operand: Operand | None, result: Labels) -> bool:
     """Whether the axes of an operand with fewer axes than the result are the last ones."""
-    return operand is None or not operand.broadcasts or {*operand.labels} == {*result[len(result) - len(operand.labels) :]}
+    return (
+        operand is None
+        or not operand.broadcasts
+        or {*operand.labels} == {*result[len(result) - len(operand.labels) :]}
+    )
 
 
 @each
 def test_parts(name: str) -> None:
-    """A part of a result comes from the same part of operands: some positions of an axis, or one, without the axis."""
+    """A part of a result comes from the same part of operands: some positions of an axis, or one,
+    without the axis.
+    """
     run = RUNS[name]
     shapes, cut = run.shapes, set[tuple[int, bool]]()
     for label in run.axes.results[0]:
@@ -236,15 +288,20 @@ def test_parts(name: str) -> None:
             if parts is None:
                 continue
             operands = [
-                array.take(index, parts[place]) if place in parts else array for place, array in enumerate(run.operands)
+                array.take(index, parts[place]) if place in parts else array
+                for place, array in enumerate(run.operands)
             ]
             results = [
-                array.take(index, labels.index(label)) for array, labels in zip(run.results, run.axes.results, strict=True)
+                array.take(index, labels.index(label))
+                for array, labels in zip(run.results, run.axes.results, strict=True)
             ]
             axes = run.axes.replaced({label: ()}) if drops else run.axes
             run.check(axes, operands, results, cut=label)
             cut.add((label, drops))
-    places = [{run.axes.results[0].index(label) for label, drops in cut if drops == one} for one in (False, True)]
+    places = [
+        {run.axes.results[0].index(label) for label, drops in cut if drops == one}
+        for one in (False, True)
+    ]
     assert tuple("".join(map(str, sorted(found))) for found in places) == PARTS[name]
 
 
@@ -276,12 +333,22 @@ def test_split_axes(name: str) -> None:
     """An axis that is split into two in the operands is split in the result."""
     run = RUNS[name]
     shapes, new = run.shapes, 99
-    for label in () if run.axes.numbers else run.axes.results[0][: len(run.axes.results[0]) - run.axes.last]:
-        if label in run.axes.names.values() or run.axes.parts(shapes, label, run.size(label)) is None:
+    for label in (
+        () if run.axes.numbers else run.axes.results[0][: len(run.axes.results[0]) - run.axes.last]
+    ):
+        if (
+            label in run.axes.names.values()
+            or run.axes.parts(shapes, label, run.size(label)) is None
+        ):
             continue
         axes = run.axes.replaced({label: (label, new)})
-        operands = [split(a, o and o.labels, label) for a, o in zip(run.operands, run.axes.operands, strict=True)]
-        results = [split(a, labels, label) for a, labels in zip(run.results, run.axes.results, strict=True)]
+        operands = [
+            split(a, o and o.labels, label)
+            for a, o in zip(run.operands, run.axes.operands, strict=True)
+        ]
+        results = [
+            split(a, labels, label) for a, labels in zip(run.results, run.axes.results, strict=True)
+        ]
         run.check(axes, operands, results)
 
 
@@ -290,4 +357,6 @@ def split(array: np.ndarray, labels: Labels | None, label: int) -> np.ndarray:
         return array
     axis = labels.index(label)
     size = array.shape[axis]
-    return array.reshape(*array.shape[:axis], *((1, 1) if size == 1 else (2, size // 2)), *array.shape[axis + 1 :])
+    return array.reshape(
+        *array.shape[:axis], *((1, 1) if size == 1 else (2, size // 2)), *array.shape[axis + 1 :]
+    )

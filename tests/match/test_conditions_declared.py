@@ -54,7 +54,10 @@ class Kernel(Fused):
 
 
 PLAIN = "agraph (float[2,3] a, float[3,4] b) => (float[2,4] y) { t = Gemm(a, b) y = Relu(t) }"
-UNKNOWN = "agraph (float[2,3] a, float[3,4] b) => (float[2,4] y) { u = test.Odd(b) t = Gemm(a, u) y = Relu(t) }"
+UNKNOWN = (
+    "agraph (float[2,3] a, float[3,4] b) => (float[2,4] y) { u = test.Odd(b) t = Gemm(a, u) "
+    "y = Relu(t) }"
+)
 
 
 @pytest.mark.parametrize(
@@ -62,23 +65,34 @@ UNKNOWN = "agraph (float[2,3] a, float[3,4] b) => (float[2,4] y) { u = test.Odd(
     [
         (Floats, PLAIN.replace("float[", "int32["), "the type int32 of 'a' does not fit"),
         (Matrices, UNKNOWN, "'u' is not known to have 2 axes"),
-        (Biased, PLAIN.replace("b) =>", "b, float[4] c) =>").replace("(a, b)", "(a, b, c)"), "'c' is not constant"),
+        (
+            Biased,
+            PLAIN.replace("b) =>", "b, float[4] c) =>").replace("(a, b)", "(a, b, c)"),
+            "'c' is not constant",
+        ),
         (Kernel, PLAIN, "Gemm has no kernel for the type of 'a'"),
     ],
 )
-def test_a_condition_that_does_not_hold(pattern: type[EasyPatternOptimization], text: str, reason: str) -> None:
+def test_a_condition_that_does_not_hold(
+    pattern: type[EasyPatternOptimization], text: str, reason: str
+) -> None:
     """The refusal names the line of the declaration."""
     (refusal,) = refusals(pattern(), text)
     assert refusal.reason == reason
     lines, first = inspect.getsourcelines(pattern)
-    assert (Path(refusal.file).name, refusal.line) == ("test_conditions_declared.py", first + len(lines) - 1)
+    assert (Path(refusal.file).name, refusal.line) == (
+        "test_conditions_declared.py",
+        first + len(lines) - 1,
+    )
 
 
 @pytest.mark.parametrize("pattern", [Floats, Matrices, Biased])
 def test_conditions_that_hold(pattern: type[EasyPatternOptimization]) -> None:
     """An operand that is left out satisfies all of them."""
     assert find(pattern(), PLAIN) is not None
-    constant = PLAIN.replace("{ t", "<float[4] c = {1, 2, 3, 4}> { t").replace("(a, b)", "(a, b, c)")
+    constant = PLAIN.replace("{ t", "<float[4] c = {1, 2, 3, 4}> { t").replace(
+        "(a, b)", "(a, b, c)"
+    )
     assert find(pattern(), constant) is not None
 
 
@@ -87,7 +101,11 @@ def test_a_name_that_nothing_captures() -> None:
         operand_types = {"aa": FLOATS}
 
     with pytest.raises(
-        PatternError, match=r"test_conditions_declared.py:\d+: Wrong: operand_types names 'aa', which nothing captures"
+        PatternError,
+        match=(
+            r"test_conditions_declared.py:\d+: Wrong: operand_types names 'aa', which nothing"
+            r" captures"
+        ),
     ):
         find(Wrong(), PLAIN)
 
@@ -129,4 +147,6 @@ def test_a_helper_that_declines() -> None:
         assert Matched().match_at(GraphView(graph), node_of(graph, "Relu"), []) is None
     assert [refusal.reason for refusal in heard] == ["a helper declines"] * 2
     codes = Validated.validate_mapping.__code__, Matched.match.__code__
-    assert [(each.file, each.line) for each in heard] == [(code.co_filename, code.co_firstlineno + 1) for code in codes]
+    assert [(each.file, each.line) for each in heard] == [
+        (code.co_filename, code.co_firstlineno + 1) for code in codes
+    ]

@@ -7,7 +7,8 @@ from onnx import TensorProto
 from tests.support import load, text_of, verify
 from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
 
-TEXT = """agraph (float[n,3] x, float16[n] h, int64[n] i, bool[n,3] b, double[n] d) => (float[n,3] y)
+TEXT = """agraph (float[n,3] x, float16[n] h, int64[n] i, bool[n,3] b,
+  double[n] d) => (float[n,3] y)
 <float[3] w = {1, 2, 3}> { [relu] y = Relu(x) }"""
 FLOAT, INT64, DOUBLE, BOOL = np.float32, np.int64, np.float64, np.bool_
 
@@ -42,12 +43,17 @@ def test_names() -> None:
     assert g.unique_name("x") == "x_1"
     assert g.unique_name("fresh") == "fresh"
     assert g.make_node("Relu", ["x"]).name != g.make_node("Relu", ["x"]).name
-    assert g.make_node("Clip", ["x", "", ""]).input == ("x",), "operands left out at the end are not written"
+    assert g.make_node("Clip", ["x", "", ""]).input == ("x",), (
+        "operands left out at the end are not written"
+    )
 
 
 def test_a_missing_operator_set_is_imported() -> None:
     g = rewriter()
-    nodes = [g.make_node("Gelu", ["x"], domain="com.microsoft"), g.make_node("Thing", ["x"], domain="other")]
+    nodes = [
+        g.make_node("Gelu", ["x"], domain="com.microsoft"),
+        g.make_node("Thing", ["x"], domain="other"),
+    ]
     assert g.opsets == {"": 18}, "a node that is never used must leave no trace"
     for node in nodes:
         g.graph.insert(node, g.graph.nodes.last)
@@ -126,7 +132,9 @@ def test_only_the_standard_domain_is_adapted() -> None:
         ("Max", ("h", 0.0, 1.0), 2, np.float16),
     ],
 )
-def test_numbers_take_the_type_that_fits(op_type: str, operands: tuple[Any, ...], place: int, dtype: type) -> None:
+def test_numbers_take_the_type_that_fits(
+    op_type: str, operands: tuple[Any, ...], place: int, dtype: type
+) -> None:
     g = rewriter()
     getattr(g.op, op_type)(*operands)
     array = stored(g, g.created[0].input[place])

@@ -14,7 +14,10 @@ from xoptim.match import EasyPatternOptimization, PatternBuilder, PatternRewrite
 from xoptim.match.create import DOMAIN
 
 FEEDS = {"x": np.array([[-2, 0, 3]], np.float32)}
-TEXT = "agraph (float[N,3] x) => (float[N,3] y) { a = Abs(x) b = Neg(a) c = Abs(b) d = Neg(c) y = Relu(d) }"
+TEXT = (
+    "agraph (float[N,3] x) => (float[N,3] y) { a = Abs(x) b = Neg(a) c = Abs(b) d = Neg(c) "
+    "y = Relu(d) }"
+)
 
 
 class MinusAbs(EasyPatternOptimization):
@@ -30,11 +33,17 @@ class MinusAbs(EasyPatternOptimization):
 
 
 class OtherMinusAbs(MinusAbs):
-    body = '<domain: "xoptim.local", opset_import: ["" : 18]> MinusAbs (u) => (w) { a = Abs(u) w = Neg(a) }'
+    body = (
+        '<domain: "xoptim.local", opset_import: ["" : 18]> MinusAbs (u) => (w) { a = Abs(u) w ='
+        " Neg(a) }"
+    )
 
 
 class ScaledAbs(MinusAbs):
-    body = "Scaled <by: int> (x) => (y) { k = Constant<value_int: int = @by>() f = CastLike(k, x) a = Abs(x) y = Mul(a, f) }"
+    body = (
+        "Scaled <by: int> (x) => (y) { k = Constant<value_int: int = @by>() f = CastLike(k, x) "
+        "a = Abs(x) y = Mul(a, f) }"
+    )
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
         return g.function(self.body)(x, by=-1)
@@ -62,7 +71,9 @@ def test_functions_do_not_come_to_call_each_other_in_a_circle() -> None:
             return g.op.Relu(x)
 
         def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-            return g.function("Positive (x) => (y) { a = Abs(x) b = Neg(a) c = Sub(x, b) y = Relu(c) }")(x)
+            return g.function(
+                "Positive (x) => (y) { a = Abs(x) b = Neg(a) c = Sub(x, b) y = Relu(c) }"
+            )(x)
 
     once = optimize(parse(TEXT), patterns=[MinusAbs(), AbsNegAbs()], strict=True)
     for _ in range(2):
@@ -73,7 +84,9 @@ def test_functions_do_not_come_to_call_each_other_in_a_circle() -> None:
 
 
 class CallsBase(MinusAbs):
-    body = '<domain: "base", opset_import: ["" : 18, "acme" : 1]> Inner (x) => (y) { y = acme.F(x) }'
+    body = (
+        '<domain: "base", opset_import: ["" : 18, "acme" : 1]> Inner (x) => (y) { y = acme.F(x) }'
+    )
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.Abs(x)
@@ -81,7 +94,9 @@ class CallsBase(MinusAbs):
 
 def test_a_detour_over_another_domain_is_a_circle_too() -> None:
     model = parse("agraph (float[N,3] x) => (float[N,3] y) { y = acme.F(x) }", domains={"acme": 1})
-    function = onnx.parser.parse_function('<domain: "acme", opset_import: ["" : 18]> F (x) => (y) { a = Abs(x) y = Neg(a) }')
+    function = onnx.parser.parse_function(
+        '<domain: "acme", opset_import: ["" : 18]> F (x) => (y) { a = Abs(x) y = Neg(a) }'
+    )
     model.functions.append(function)
     after = optimize(model, patterns=[CallsBase()], strict=True)
     assert [f.name for f in after.functions] == ["F"]
@@ -95,7 +110,9 @@ def test_attributes_of_the_call() -> None:
 
 
 def test_another_function_of_that_name_stays() -> None:
-    once = rewrite(MinusAbs(), "agraph (float[N,3] x) => (float[N,3] y) { a = Abs(x) b = Neg(a) y = Exp(b) }")
+    once = rewrite(
+        MinusAbs(), "agraph (float[N,3] x) => (float[N,3] y) { a = Abs(x) b = Neg(a) y = Exp(b) }"
+    )
     once.graph.node[-1].op_type = "Neg"
     extra = parse("agraph (float[N,3] x) => (float[N,3] y) { a = Abs(x) y = Neg(a) }").graph.node
     del once.graph.node[:]
@@ -131,7 +148,9 @@ def test_a_rewrite_that_fails_leaves_no_function() -> None:
 def traced() -> onnx.ModelProto:
     """A model with names and metadata, as exporters write them."""
     model = parse("agraph (float[N,3] x) => (float[N,3] y) { a = Abs(x) b = Neg(a) y = Relu(b) }")
-    for node, name in zip(model.graph.node, ("/block.0/abs/Abs", "/block.0/neg/Neg", "last"), strict=True):
+    for node, name in zip(
+        model.graph.node, ("/block.0/abs/Abs", "/block.0/neg/Neg", "last"), strict=True
+    ):
         node.name = name
         node.doc_string = f"made by {name}"
         entry = node.metadata_props.add()
@@ -160,7 +179,9 @@ def test_names_metadata_and_remarks() -> None:
 
 def test_the_pattern_is_not_named_when_that_is_off() -> None:
     after = optimize(traced(), patterns=[AbsExp()], tag_nodes=False)
-    assert [[p.key for p in node.metadata_props] for node in after.graph.node] == [["namespace"]] * 3
+    assert [[p.key for p in node.metadata_props] for node in after.graph.node] == [
+        ["namespace"]
+    ] * 3
 
 
 def test_a_name_that_the_pattern_gave_stays() -> None:

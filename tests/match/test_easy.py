@@ -39,7 +39,9 @@ class KeepingNegAbs(NegAbs):
 def test_a_chain() -> None:
     assert find(NegAbs(), "{ a = Abs(x) y = Neg(a) }") == {"x": "x"}
     assert find(NegAbs(), "{ a = Neg(x) y = Abs(a) }") is None
-    after = rewrite(NegAbs(), "agraph (float[N] x) => (float[N] y) { a = Abs(x) n = Neg(a) y = Relu(n) }")
+    after = rewrite(
+        NegAbs(), "agraph (float[N] x) => (float[N] y) { a = Abs(x) n = Neg(a) y = Relu(n) }"
+    )
     assert types(after) == ["Exp", "Relu"]
     assert after.graph.node[0].output == ["n"], "the result keeps its name"
 
@@ -113,10 +115,15 @@ def test_a_node_with_several_results() -> None:
         def apply_pattern(self, g: PatternRewriter, x: str) -> str:
             return g.op.Neg(x)
 
-    text = "agraph (float[4] x) => (y) {{ a, b = Split <axis = 0, num_outputs = 2> (x) y = Sub({}) }}"
+    text = (
+        "agraph (float[4] x) => (y) {{ a, b = Split <axis = 0, num_outputs = 2> (x) y = Sub({}) }}"
+    )
     assert find(SplitAdd(), text.format("a, b")) == {"x": "x"}
     assert find(SplitAdd(), text.format("b, a")) is None
-    more = "agraph (float[6] x) => (y, c) { a, b, c = Split <axis = 0, num_outputs = 3> (x) y = Sub(a, b) }"
+    more = (
+        "agraph (float[6] x) => (y, c) { a, b, c = Split <axis = 0, num_outputs = 3> (x) "
+        "y = Sub(a, b) }"
+    )
     assert find(SplitAdd(), more) is None, "a third result is an output"
 
 
@@ -145,12 +152,20 @@ def test_options() -> None:
 
 def test_results_in_between_that_something_else_reads() -> None:
     used = {
-        "another node": "agraph (float[N] x) => (float[N] y, float[N] o) { a = Abs(x) y = Neg(a) o = Relu(a) }",
+        "another node": (
+            "agraph (float[N] x) => (float[N] y, float[N] o) { a = Abs(x) y = Neg(a) o = Relu(a) }"
+        ),
         "an output": "agraph (float[N] x) => (float[N] y, float[N] a) { a = Abs(x) y = Neg(a) }",
-        "a subgraph": "agraph (bool c, float[N] x) => (float[N] y, float[N] o) { a = Abs(x) y = Neg(a) "
-        "o = If (c) <then_branch = t () => (float[N] q) { q = Relu(a) }, else_branch = e () => (float[N] q) { q = Exp(x) }> }",
-        "the output of a subgraph": "agraph (bool c, float[N] x) => (float[N] y, float[N] o) { a = Abs(x) y = Neg(a) "
-        "o = If (c) <then_branch = t () => (a) { }, else_branch = e () => (float[N] q) { q = Exp(x) }> }",
+        "a subgraph": (
+            "agraph (bool c, float[N] x) => (float[N] y, float[N] o) { a = Abs(x) y = Neg(a) "
+            "o = If (c) <then_branch = t () => (float[N] q) { q = Relu(a) }, else_branch = e () "
+            "=> (float[N] q) { q = Exp(x) }> }"
+        ),
+        "the output of a subgraph": (
+            "agraph (bool c, float[N] x) => (float[N] y, float[N] o) { a = Abs(x) y = Neg(a) "
+            "o = If (c) <then_branch = t () => (a) { }, else_branch = e () "
+            "=> (float[N] q) { q = Exp(x) }> }"
+        ),
     }
     for who, text in used.items():
         assert find(NegAbs(), text) is None, who
@@ -168,9 +183,15 @@ def test_what_is_kept_keeps_what_it_needs() -> None:
         def apply_pattern(self, g: PatternRewriter, x: str) -> str:
             return g.op.Exp(x)
 
-    kept = rewrite(Three(), "agraph (float[N] x) => (float[N] y, float[N] b) { a = Erf(x) b = Abs(a) y = Neg(b) }")
+    kept = rewrite(
+        Three(),
+        "agraph (float[N] x) => (float[N] y, float[N] b) { a = Erf(x) b = Abs(a) y = Neg(b) }",
+    )
     assert sorted(types(kept)) == ["Abs", "Erf", "Exp"]
-    partly = rewrite(Three(), "agraph (float[N] x) => (float[N] y, float[N] a) { a = Erf(x) b = Abs(a) y = Neg(b) }")
+    partly = rewrite(
+        Three(),
+        "agraph (float[N] x) => (float[N] y, float[N] a) { a = Erf(x) b = Abs(a) y = Neg(b) }",
+    )
     assert sorted(types(partly)) == ["Erf", "Exp"]
 
 
@@ -198,7 +219,9 @@ def test_an_operand_that_is_another_result() -> None:
             t = g.op.Erf(x)
             return g.op.Neg(t), g.op.Add(t, z)
 
-    text = "agraph (float[N] x) => (float[N] p, float[N] q) {{ t = Erf(x) p = Neg(t) q = Add(t, {}) }}"
+    text = (
+        "agraph (float[N] x) => (float[N] p, float[N] q) {{ t = Erf(x) p = Neg(t) q = Add(t, {}) }}"
+    )
     assert find(Both(), text.format("x")) == {"x": "x", "z": "x"}
     assert find(Both(), text.format("p")) is None
 
@@ -231,7 +254,10 @@ def test_one_new_result_for_two_old_ones() -> None:
             r = g.op.Relu(x)
             return r, r
 
-    text = "agraph (float[N,3] x) => (float[N,3] y, float[N,3] q) { t = Relu(x) y = Abs(t) q = Identity(t) }"
+    text = (
+        "agraph (float[N,3] x) => (float[N,3] y, float[N,3] q) { t = Relu(x) y = Abs(t) "
+        "q = Identity(t) }"
+    )
     after = rewrite(Same(), text, remove_identity=False)
     assert types(after) == ["Relu", "Identity"]
     same_results(parse(text), after, {"x": FEEDS["x"]})
@@ -243,7 +269,9 @@ def test_options_attributes_and_derived_values_are_handed_over_by_name() -> None
             t = g.op.Elu(x, alpha=g.capture("alpha"))
             return g.op.Relu(t) if g.option("outer") else g.op.Neg(t)
 
-        def validate_attribute_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+        def validate_attribute_mapping(
+            self, g: GraphBuilderPatternOptimization, m: Match
+        ) -> bool | None:
             return m.alpha > 0.4
 
         def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
@@ -286,8 +314,8 @@ def test_the_two_methods_must_be_there() -> None:
 def test_matching_in_subgraphs() -> None:
     model = load(
         "agraph (bool c, float[N] x) => (float[N] y) { a = Abs(x) "
-        "y = If (c) <then_branch = t () => (float[N] q) { q = Neg(a) },"
-        " else_branch = e () => (float[N] q) { b = Abs(x) q = Neg(b) }> }"
+        "y = If (c) <then_branch = t () => (float[N] q) { q = Neg(a) }, else_branch = e () "
+        "=> (float[N] q) { b = Abs(x) q = Neg(b) }> }"
     )
     bodies = node_of(model, "If").bodies
     assert find(NegAbs(), bodies["then_branch"]) is None, "a match lies in one graph"

@@ -1,4 +1,7 @@
-"""Mistakes in declared patterns are errors when the class is first used, strict or not; they name file, line and correction."""
+"""Mistakes in declared patterns are errors when the class is first used, strict or not.
+
+They name file, line and correction.
+"""
 
 import re
 from typing import Any
@@ -106,12 +109,18 @@ class TwoOfOneNamePattern(NegAbs):
 
 
 WRONG: dict[type[EasyPatternOptimization], str] = {
-    WrongParameterPattern: "apply_pattern has a parameter 'xx', which nothing captures; did you mean 'x'?",
+    WrongParameterPattern: (
+        "apply_pattern has a parameter 'xx', which nothing captures; did you mean 'x'?"
+    ),
     WrongDerivedPattern: "apply_pattern has a parameter 'ranks', which nothing captures",
-    NoReturnPattern: "apply_pattern returns nothing; return the results that replace those of match_pattern",
+    NoReturnPattern: (
+        "apply_pattern returns nothing; return the results that replace those of match_pattern"
+    ),
     NoResultPattern: "match_pattern returns None; return the results of the subgraph",
     MisspeltOperatorPattern: "there is no operator Abss; did you mean 'Abs'?",
-    MisspeltMicrosoftPattern: "there is no operator com.microsoft::FastGellu; did you mean 'FastGelu'?",
+    MisspeltMicrosoftPattern: (
+        "there is no operator com.microsoft::FastGellu; did you mean 'FastGelu'?"
+    ),
     MisspeltAttributePattern: "Softmax has no attribute 'axes'; did you mean 'axis'?",
     FewOperandsPattern: "MatMul does not take 1 operands (2)",
     ManyOperandsPattern: "Abs does not take 2 operands (1)",
@@ -136,7 +145,9 @@ def test_mistakes_are_errors(pattern: type[EasyPatternOptimization], strict: boo
     assert WRONG[pattern] in text
     assert text.startswith(f"{__file__}:")
     functions = (vars(pattern).get(name) for name in ("match_pattern", "apply_pattern"))
-    places = [mark for function in functions if function is not None for mark in marked(function.__code__)]
+    places = [
+        mark for function in functions if function is not None for mark in marked(function.__code__)
+    ]
     if places:
         assert text.startswith(f"{__file__}:{places[0]}:")
 
@@ -174,7 +185,12 @@ class ForeignOperatorPattern(NegAbs):
 
 
 @pytest.mark.parametrize(
-    ("pattern", "left"), [(NegAbs, ["Abs"]), (DerivedElsewherePattern, ["Abs"]), (ForeignOperatorPattern, ["Neg", "Abs"])]
+    ("pattern", "left"),
+    [
+        (NegAbs, ["Abs"]),
+        (DerivedElsewherePattern, ["Abs"]),
+        (ForeignOperatorPattern, ["Neg", "Abs"]),
+    ],
 )
 def test_patterns_that_are_right(pattern: type[EasyPatternOptimization], left: list[str]) -> None:
     assert types(optimize(parse(MODEL), patterns=[pattern], strict=True)) == left

@@ -1,5 +1,7 @@
 # mypy: disable-error-code="no-any-return"
-"""The language of patterns: alternatives, lists of operands, trees of sums, captured constants, values read elsewhere."""
+"""The language of patterns: alternatives, lists of operands, trees of sums, captured constants,
+values read elsewhere.
+"""
 
 from typing import Any
 
@@ -31,7 +33,9 @@ def pattern(describe: Any, replace: Any = None, **members: Any) -> EasyPatternOp
     name = f"{describe.__name__.title()}Pattern"
     functions: dict[str, Any] = {"match_pattern": describe, "apply_pattern": replace}
     found: EasyPatternOptimization = type(
-        name, (EasyPatternOptimization,), {**{k: staticmethod(f) for k, f in functions.items() if f is not None}, **members}
+        name,
+        (EasyPatternOptimization,),
+        {**{k: staticmethod(f) for k, f in functions.items() if f is not None}, **members},
     )()
     return found
 
@@ -55,7 +59,10 @@ def activation(g: PatternBuilder, x: Symbol) -> Symbol:
     [
         ("{ a = Relu(x) y = Neg(a) }", {"x": "x", "form": 0}),
         ("{ k = Constant<value_float = 0.0>() a = Clip(x, k) y = Neg(a) }", {"x": "x", "form": 1}),
-        ("{ k = Constant<value = float[3] {-1, 0, -2}>() a = Max(k, x) y = Neg(a) }", {"x": "x", "floor": "k", "form": 2}),
+        (
+            "{ k = Constant<value = float[3] {-1, 0, -2}>() a = Max(k, x) y = Neg(a) }",
+            {"x": "x", "floor": "k", "form": 2},
+        ),
         ("{ k = Constant<value = float[3] {-1, 1, -2}>() a = Max(x, k) y = Neg(a) }", None),
         ("{ k = Constant<value_float = 1.0>() a = Clip(x, k) y = Neg(a) }", None),
         ("{ a = Max(x, z) y = Neg(a) }", None),
@@ -74,7 +81,9 @@ def test_what_another_alternative_captures_is_none() -> None:
         return g.op.Abs(x)
 
     chosen = pattern(activation, replace)
-    assert types(rewrite(chosen, "agraph (float[N] x) => (float[N] y) { a = Relu(x) y = Neg(a) }")) == ["Abs"]
+    assert types(
+        rewrite(chosen, "agraph (float[N] x) => (float[N] y) { a = Relu(x) y = Neg(a) }")
+    ) == ["Abs"]
     assert seen == [(None, 0)]
 
 
@@ -85,8 +94,13 @@ def test_a_parameter_that_nothing_captures_is_an_error_of_the_pattern() -> None:
     def replace(g: PatternRewriter, x: str, wrong: str) -> str:
         return x
 
-    with pytest.raises(Exception, match="apply_pattern has a parameter 'wrong', which nothing captures"):
-        rewrite(pattern(describe, replace), "agraph (float[N] x) => (float[N] y) { a = Neg(x) y = Neg(a) }")
+    with pytest.raises(
+        Exception, match="apply_pattern has a parameter 'wrong', which nothing captures"
+    ):
+        rewrite(
+            pattern(describe, replace),
+            "agraph (float[N] x) => (float[N] y) { a = Neg(x) y = Neg(a) }",
+        )
 
 
 def guarded(g: PatternBuilder, x: Symbol) -> Symbol:
@@ -102,7 +116,9 @@ def test_conditions_inside_alternatives_are_always_asked() -> None:
     text = "agraph (float[%s] x) => (y) { a = %s(x) y = Neg(a) }"
     assert find(chosen, text % ("N, 3", "Relu")) is not None
     assert find(chosen, text % ("N", "Relu")) is None
-    assert find(chosen, text % ("N", "Abs")) is not None, "the condition belongs to the other alternative"
+    assert find(chosen, text % ("N", "Abs")) is not None, (
+        "the condition belongs to the other alternative"
+    )
     assert next(r.reason for r in refusals(chosen, text % ("N", "Relu"))) == "a vector is not large"
 
 
@@ -112,8 +128,16 @@ def test_choices_among_many_answers() -> None:
         return getattr(g.op, g.choice("outer", "Floor", "Ceil"))(inner)
 
     chosen = pattern(describe)
-    assert find(chosen, "{ a = Sign(x) y = Ceil(a) }") == {"x": "x", "inner": "Sign", "outer": "Ceil"}
-    assert find(chosen, "{ a = Abs(x) y = Floor(a) }") == {"x": "x", "inner": "Abs", "outer": "Floor"}
+    assert find(chosen, "{ a = Sign(x) y = Ceil(a) }") == {
+        "x": "x",
+        "inner": "Sign",
+        "outer": "Ceil",
+    }
+    assert find(chosen, "{ a = Abs(x) y = Floor(a) }") == {
+        "x": "x",
+        "inner": "Abs",
+        "outer": "Floor",
+    }
     assert find(chosen, "{ a = Neg(x) y = Floor(a) }") is None
 
 
@@ -139,9 +163,20 @@ def test_a_list_of_operands() -> None:
         return g.op.Concat(*(g.op.Neg(name) for name in (x, *rest)), axis=axis)
 
     chosen = pattern(joined, replace)
-    assert find(chosen, "{ a = Concat<axis = 1>(z, x, z) y = Neg(a) }") == {"x": "z", "rest": ("x", "z"), "axis": 1}
-    assert find(chosen, "{ a = Concat<axis = 1>(z) y = Neg(a) }") == {"x": "z", "rest": (), "axis": 1}
-    text = "agraph (float[N,3] x, float[N,3] z) => (float[M,3] y) { a = Concat<axis = 0>(x, z, x) y = Neg(a) }"
+    assert find(chosen, "{ a = Concat<axis = 1>(z, x, z) y = Neg(a) }") == {
+        "x": "z",
+        "rest": ("x", "z"),
+        "axis": 1,
+    }
+    assert find(chosen, "{ a = Concat<axis = 1>(z) y = Neg(a) }") == {
+        "x": "z",
+        "rest": (),
+        "axis": 1,
+    }
+    text = (
+        "agraph (float[N,3] x, float[N,3] z) => (float[M,3] y) { a = Concat<axis = 0>(x, z, x) "
+        "y = Neg(a) }"
+    )
     after = rewrite(chosen, text)
     assert types(after) == ["Neg", "Neg", "Neg", "Concat"]
     same_results(parse(text), after, FEEDS)
@@ -186,7 +221,10 @@ def test_all_results_of_a_node() -> None:
 
 
 def test_the_number_of_results_decides_what_they_are() -> None:
-    """Two results are not two of three, even if nothing reads the third; a result that may be left out does not count."""
+    """Two results are not two of three, even if nothing reads the third.
+
+    A result that may be left out does not count.
+    """
 
     def describe(g: PatternBuilder, x: Symbol) -> Symbol:
         a, b = g.op.Split(x, outputs=2, axis=1)
@@ -209,7 +247,7 @@ def test_two_lists_in_one_node_are_an_error() -> None:
         find(pattern(describe), "{ y = Concat<axis = 0>(x, z) }")
 
 
-# ------------------------------------------------------------------ order and arrangement of operands
+# ---------------------------------------------------------------- order and arrangement of operands
 
 
 def test_commutative_operators_of_many_operands() -> None:
@@ -263,7 +301,10 @@ def test_sums_of_sums(text: str) -> None:
         "{ a = Abs(x) r = Relu(x) s = Add(a, r) y = Neg(s) }",
         "{ a = Abs(x) r = Relu(x) s = Add(a, z) t = Sub(s, r) y = Neg(t) }",
         "{ a = Abs(x) r = Relu(z) s = Add(a, z) t = Add(s, r) y = Neg(t) }",
-        "{ a = Abs(x) r = Relu(x) s = Add(a, z) t = Add(s, r) y = Neg(t) w = Exp(s) v = Add(w, y) }",
+        (
+            "{ a = Abs(x) r = Relu(x) s = Add(a, z) t = Add(s, r) y = Neg(t) w = Exp(s) "
+            "v = Add(w, y) }"
+        ),
     ],
 )
 def test_what_is_no_such_sum(text: str) -> None:
@@ -283,7 +324,10 @@ def test_products_of_four() -> None:
 
     chosen = pattern(describe)
     body = "{ h = Constant<value_float = 0.5>() e = Exp(x) %s }"
-    for text in ("a = Mul(x, z) b = Mul(e, h) y = Mul(a, b)", "a = Mul(h, e) b = Mul(a, z) y = Mul(x, b)"):
+    for text in (
+        "a = Mul(x, z) b = Mul(e, h) y = Mul(a, b)",
+        "a = Mul(h, e) b = Mul(a, z) y = Mul(x, b)",
+    ):
         assert find(chosen, body % text) == {"x": "x", "z": "z"}
     assert find(chosen, body % "a = Mul(h, e) b = Mul(a, a) y = Mul(x, b)") is None
 
@@ -301,13 +345,19 @@ def test_differences_are_not_associative() -> None:
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [("float {0.25}", True), ("float[1] {0.25}", True), ("float {3.0}", False), ("float[2] {0.25, 0.25}", False)],
+    [
+        ("float {0.25}", True),
+        ("float[1] {0.25}", True),
+        ("float {3.0}", False),
+        ("float[2] {0.25, 0.25}", False),
+    ],
 )
 def test_a_number_that_satisfies_a_condition(value: str, expected: bool) -> None:
     def describe(g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.LeakyRelu(g.op.Mul(x, g.constant("scale", lambda v: v < 1, scalar=True)))
 
-    text = "agraph (float[N,2] x) => (y) { k = Constant<value = %s>() a = Mul(x, k) y = LeakyRelu(a) }" % value  # noqa: UP031
+    nodes = f"k = Constant<value = {value}>() a = Mul(x, k) y = LeakyRelu(a)"
+    text = f"agraph (float[N,2] x) => (y) {{ {nodes} }}"
     assert (find(pattern(describe), text) == {"x": "x", "scale": "k"}) is expected
 
 
@@ -331,7 +381,8 @@ def test_constants_computed_from_captured_ones() -> None:
 
     chosen = pattern(describe, replace, exactness="rounding")
     text = """agraph (float[N,3] x) => (float[N,3] y)
-        { a = Constant<value = float[3] {1, 2, 3}>() b = Constant<value_float = 2.0>() t = Mul(x, a) y = Mul(b, t) }"""
+        { a = Constant<value = float[3] {1, 2, 3}>() b = Constant<value_float = 2.0>() t = Mul(x, a)
+          y = Mul(b, t) }"""
     after = rewrite(chosen, text)
     assert types(after) == ["Mul"]
     same_results(parse(text), after, {"x": X})
@@ -345,7 +396,9 @@ def two_readers(policy: str) -> EasyPatternOptimization:
         mark: Any = {"keep": g.keep, "refuse": g.exclusive}.get(policy, lambda value: value)
         return g.op.Neg(mark(g.op.Abs(g.op.Relu(x))))
 
-    return pattern(describe, lambda g, x: g.op.Exp(x), interior="keep" if policy == "refuse" else "refuse")
+    return pattern(
+        describe, lambda g, x: g.op.Exp(x), interior="keep" if policy == "refuse" else "refuse"
+    )
 
 
 @pytest.mark.parametrize(
@@ -358,8 +411,13 @@ def two_readers(policy: str) -> EasyPatternOptimization:
         ("", "a", None),
     ],
 )
-def test_who_may_read_a_value_in_between(policy: str, reader: str, expected: list[str] | None) -> None:
-    text = f"agraph (float[N] x) => (float[N] y, float[N] w) {{ r = Relu(x) a = Abs(r) y = Neg(a) w = Floor({reader}) }}"
+def test_who_may_read_a_value_in_between(
+    policy: str, reader: str, expected: list[str] | None
+) -> None:
+    text = (
+        "agraph (float[N] x) => (float[N] y, float[N] w) { r = Relu(x) a = Abs(r) y = Neg(a) "
+        f"w = Floor({reader}) }}"
+    )
     chosen = two_readers(policy)
     assert (find(chosen, text) is None) is (expected is None)
     if expected is not None:
@@ -371,7 +429,8 @@ def test_outputs_and_subgraphs_count_as_readers(reader: str) -> None:
     declared = "agraph (float[N] x, bool c) => (float[N] y, float[N] %s)" % reader  # noqa: UP031
     for text in (
         f"{declared} {{ r = Relu(x) a = Abs(r) y = Neg(a) }}",
-        f"""agraph (float[N] x, bool c) => (float[N] y, float[N] w) {{ r = Relu(x) a = Abs(r) y = Neg(a)
+        f"""agraph (float[N] x, bool c) => (float[N] y,
+          float[N] w) {{ r = Relu(x) a = Abs(r) y = Neg(a)
             w = If(c) <then_branch = t () => (float[N] p) {{ p = Floor({reader}) }},
                        else_branch = e () => (float[N] q) {{ q = Ceil({reader}) }}> }}""",
     ):
@@ -391,7 +450,10 @@ def test_results_by_name_in_another_order() -> None:
 
     text = "agraph (float[N] x) => (float[N] p, float[N] q) { a = Abs(x) p = Floor(a) q = Ceil(a) }"
     after = rewrite(pattern(named, replace), text)
-    assert {node.op_type: list(node.output) for node in after.graph.node} == {"Relu": ["p"], "Exp": ["q"]}
+    assert {node.op_type: list(node.output) for node in after.graph.node} == {
+        "Relu": ["p"],
+        "Exp": ["q"],
+    }
 
 
 def test_a_result_that_nothing_reads_need_not_be_given() -> None:
@@ -400,7 +462,11 @@ def test_a_result_that_nothing_reads_need_not_be_given() -> None:
             return named(g, x)
 
         def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-            unread = [name for name, result in zip(m.output_names, m.outputs, strict=True) if not g.is_used(result)]
+            unread = [
+                name
+                for name, result in zip(m.output_names, m.outputs, strict=True)
+                if not g.is_used(result)
+            ]
             return m.derive(wanted=[name for name in m.output_names if name not in unread])
 
         def apply_pattern(self, g: PatternRewriter, x: str, wanted: list[str]) -> dict[str, str]:
@@ -413,10 +479,13 @@ def test_a_result_that_nothing_reads_need_not_be_given() -> None:
 
 
 def test_a_name_that_is_no_result_is_an_error() -> None:
-    with pytest.raises(Exception, match="apply_pattern gives 'middle', which match_pattern does not return"):
+    with pytest.raises(
+        Exception, match="apply_pattern gives 'middle', which match_pattern does not return"
+    ):
         rewrite(
             pattern(named, lambda g, x: {"middle": x}),
-            "agraph (float[N] x) => (float[N] p, float[N] q) { a = Abs(x) p = Floor(a) q = Ceil(a) }",
+            "agraph (float[N] x) => (float[N] p, float[N] q) { a = Abs(x) p = Floor(a) "
+            "q = Ceil(a) }",
         )
 
 
@@ -441,10 +510,15 @@ def test_an_absent_operand_is_not_an_absent_result() -> None:
         return g.op.Neg(y), mask
 
     class WithGaps(EasyPatternOptimization):
-        def match_pattern(self, g: PatternBuilder, x: Symbol, ratio: Optional, mode: Optional) -> tuple[Symbol, ...]:
+        def match_pattern(
+            self, g: PatternBuilder, x: Symbol, ratio: Optional, mode: Optional
+        ) -> tuple[Symbol, ...]:
             return describe(g, x, ratio, mode)
 
-    assert find(WithGaps(), '{ t, "" = acme.Foo(x, "", z) y = Neg(t) }', domains={"acme": 1}) is not None
+    assert (
+        find(WithGaps(), '{ t, "" = acme.Foo(x, "", z) y = Neg(t) }', domains={"acme": 1})
+        is not None
+    )
 
 
 @pytest.mark.parametrize(
@@ -465,7 +539,9 @@ def test_an_array_has_a_shape_too(value: str, expected: bool) -> None:
     assert (find(pattern(describe), text) is not None) is expected
 
 
-@pytest.mark.parametrize(("size", "expected"), [("n,3", False), ("2,3", False), ("3", False), ("1", True)])
+@pytest.mark.parametrize(
+    ("size", "expected"), [("n,3", False), ("2,3", False), ("3", False), ("1", True)]
+)
 def test_a_number_stands_for_a_constant_that_keeps_the_shape(size: str, expected: bool) -> None:
     def describe(g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.Mul(x, 2.0)
@@ -476,12 +552,20 @@ def test_a_number_stands_for_a_constant_that_keeps_the_shape(size: str, expected
     assert (find(pattern(describe), text) is not None) is expected
 
 
-@pytest.mark.parametrize(("attributes", "expected"), [("", True), ("<axis = 1, broadcast = 1>", False)])
+@pytest.mark.parametrize(
+    ("attributes", "expected"), [("", True), ("<axis = 1, broadcast = 1>", False)]
+)
 def test_every_node_of_a_sum_of_sums_is_an_ordinary_one(attributes: str, expected: bool) -> None:
-    """Before operator set 7, Add could say where its second operand lies; such sums cannot be arranged at will."""
+    """Before operator set 7, Add could say where its second operand lies.
+
+    Such sums cannot be arranged at will.
+    """
 
     def describe(g: PatternBuilder, x: Symbol, z: Symbol) -> Symbol:
         return g.op.Neg(g.op.Add(x, x, z, associative=True))
 
-    text = f"agraph (float[2,3] x, float[2,3] z) => (y) {{ s = Add{attributes}(x, z) t = Add(x, s) y = Neg(t) }}"
+    text = (
+        f"agraph (float[2,3] x, float[2,3] z) => (y) {{ s = Add{attributes}(x, z) t = Add(x, s) "
+        "y = Neg(t) }"
+    )
     assert (find(pattern(describe), text, opset=6) is not None) is expected

@@ -40,17 +40,24 @@ class NoAnchorsPattern(Replacing):
 
 
 MISTAKES = {
-    MisspeltPattern: (r"operator Rellu does not exist in version 18 of the operator set; did you mean 'Relu'\?", 2),
+    MisspeltPattern: (
+        r"operator Rellu does not exist in version 18 of the operator set; did you mean 'Relu'\?",
+        2,
+    ),
     OtherTypePattern: ("result 't1' would change its type from float to int64", 1),
     TwoResultsPattern: ("apply_pattern gives 2 results, 1 expected", 1),
 }
 
 
 @pytest.mark.parametrize("pattern", MISTAKES, ids=lambda pattern: pattern.__name__)
-def test_a_replacement_that_is_not_valid_is_told_once(pattern: type[Replacing], caplog: pytest.LogCaptureFixture) -> None:
+def test_a_replacement_that_is_not_valid_is_told_once(
+    pattern: type[Replacing], caplog: pytest.LogCaptureFixture
+) -> None:
     """With file and line; the model stays as it was."""
     text, line = MISTAKES[pattern]
-    model = parse("agraph (float[a] x) => (float[a] y) { t0 = Neg(x) t1 = Neg(t0) v = Neg(t1) y = Abs(v) }")
+    model = parse(
+        "agraph (float[a] x) => (float[a] y) { t0 = Neg(x) t1 = Neg(t0) v = Neg(t1) y = Abs(v) }"
+    )
     assert optimize(model, patterns=[pattern]).graph == model.graph
     (record,) = caplog.records
     first = inspect.getsourcelines(pattern)[1]
@@ -64,5 +71,9 @@ def test_a_replacement_that_is_not_valid_is_told_once(pattern: type[Replacing], 
 
 def test_metadata_is_checked_when_a_class_is_used() -> None:
     line = inspect.getsourcelines(NoAnchorsPattern)[1] + 1
-    with pytest.raises(PatternError, match=rf"test_lines.py:{line}: NoAnchors: anchors is a tuple: \('Neg',\)"):
-        optimize(parse("agraph (float[a] x) => (float[a] y) { y = Neg(x) }"), patterns=[NoAnchorsPattern])
+    with pytest.raises(
+        PatternError, match=rf"test_lines.py:{line}: NoAnchors: anchors is a tuple: \('Neg',\)"
+    ):
+        optimize(
+            parse("agraph (float[a] x) => (float[a] y) { y = Neg(x) }"), patterns=[NoAnchorsPattern]
+        )

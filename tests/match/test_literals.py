@@ -55,21 +55,29 @@ def test_literals(value: Any, dtype: Any, number: Any, expected: bool) -> None:
     assert equals_literal(literal(value, dtype), number) is expected
 
 
-@pytest.mark.parametrize("name", ["bfloat16", "float16", "float8_e4m3fn", "float8_e5m2", "float32", "float64"])
+@pytest.mark.parametrize(
+    "name", ["bfloat16", "float16", "float8_e4m3fn", "float8_e5m2", "float32", "float64"]
+)
 def test_a_number_is_what_its_type_makes_of_it_and_nothing_else(name: str) -> None:
     dtype = np.dtype(getattr(ml_dtypes, name, name))
     for literal in (0.5, 2.0, 0.044715, -1.702, 6.0):
         stored = np.asarray(literal).astype(dtype)
         assert equals_literal(stored, literal)
         for factor in (0.7, 1.4, -1.0, 0.0):
-            assert not equals_literal((np.asarray(literal) * factor).astype(dtype), literal), (literal, factor)
+            assert not equals_literal((np.asarray(literal) * factor).astype(dtype), literal), (
+                literal,
+                factor,
+            )
 
 
 @pytest.mark.parametrize(
-    ("name", "step"), [("bfloat16", 2.0**-7), ("float16", 2.0**-10), ("float32", 2.0**-23), ("float64", 2.0**-52)]
+    ("name", "step"),
+    [("bfloat16", 2.0**-7), ("float16", 2.0**-10), ("float32", 2.0**-23), ("float64", 2.0**-52)],
 )
 def test_a_number_next_to_it(name: str, step: float) -> None:
-    """Another one where 16 bits hold the number that is asked for, else one that was rounded otherwise on the way."""
+    """Another one where 16 bits hold the number that is asked for, else one that was rounded
+    otherwise on the way.
+    """
     dtype = np.dtype(getattr(ml_dtypes, name, name))
     for number in (1, -1, 0.5, 2.0, 6.0):
         assert equals_literal(np.asarray(number).astype(dtype), number)

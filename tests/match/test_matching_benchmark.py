@@ -1,4 +1,7 @@
-"""The benchmark of the matcher runs, and counts attempts as it should; times are none of a test's business."""
+"""The benchmark of the matcher runs, and counts attempts as it should.
+
+Times are none of a test's business.
+"""
 
 import pytest
 
@@ -9,7 +12,9 @@ def test_the_benchmark_measures_every_form() -> None:
     found = matching.attempts(5)
     assert set(found) == set(matching.FORMS)
     for form, times in found.items():
-        assert set(times) == ({"first", "match"} if form == "OpSub" else {"first", "miss", "deep", "match"}), form
+        assert set(times) == (
+            {"first", "match"} if form == "OpSub" else {"first", "miss", "deep", "match"}
+        ), form
 
 
 def test_producers_distinguish_the_patterns() -> None:

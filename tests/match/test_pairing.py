@@ -1,5 +1,7 @@
 # mypy: disable-error-code="no-any-return"
-"""The pairs of a partial match: none contradicts another one, and those of a choice are taken back before the next."""
+"""The pairs of a partial match: none contradicts another one, and those of a choice are taken back
+before the next.
+"""
 
 from typing import Any
 
@@ -23,7 +25,9 @@ class Difference(EasyPatternOptimization):
     """Sub(LeakyRelu(x), LeakyRelu(y)), with the same constant → Neg(x)"""
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, y: Symbol) -> Symbol:
-        return g.op.Sub(g.op.LeakyRelu(x, alpha=g.capture("c")), g.op.LeakyRelu(y, alpha=g.capture("c")))
+        return g.op.Sub(
+            g.op.LeakyRelu(x, alpha=g.capture("c")), g.op.LeakyRelu(y, alpha=g.capture("c"))
+        )
 
 
 def started() -> tuple[Graph, Pairing]:

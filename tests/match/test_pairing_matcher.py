@@ -60,13 +60,17 @@ ANY_OF = PatternBuilder(()).any_of
         ({"axis": 0, "attributes": CAPTURE("all")}, "<axis = 0>", {"all": {}}),
     ],
 )  # fmt: skip
-def test_attributes(attributes: dict[str, Any], written: str, expected: dict[str, Any] | None) -> None:
+def test_attributes(
+    attributes: dict[str, Any], written: str, expected: dict[str, Any] | None
+) -> None:
     found = find(softmax(**attributes), f"{{ y = Softmax {written} (x) }}")
     assert found == (None if expected is None else {"x": "x", **expected})
 
 
 @pytest.mark.parametrize(("optional", "expected"), [(False, None), (True, {"x": "x", "a": None})])
-def test_a_capture_of_an_attribute_that_is_absent(optional: bool, expected: dict[str, Any] | None) -> None:
+def test_a_capture_of_an_attribute_that_is_absent(
+    optional: bool, expected: dict[str, Any] | None
+) -> None:
     class Pooled(EasyPatternOptimization):
         def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
             return g.op.Upsample(x, height_scale=CAPTURE("a", optional=optional), domain="acme")
@@ -77,14 +81,26 @@ def test_a_capture_of_an_attribute_that_is_absent(optional: bool, expected: dict
 def test_attributes_of_every_kind_are_compared() -> None:
     class Everything(EasyPatternOptimization):
         def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-            return g.op.Thing(x, f=0.1, s="text", ints=(1, 2), floats=[0.5, 0.1], strings=["a"], domain="test")
+            return g.op.Thing(
+                x, f=0.1, s="text", ints=(1, 2), floats=[0.5, 0.1], strings=["a"], domain="test"
+            )
 
-    def text(f: str = "0.1", s: str = "text", ints: str = "1, 2", floats: str = "0.5, 0.1", strings: str = '"a"') -> str:
-        return f'{{ y = test.Thing <f = {f}, s = "{s}", ints = [{ints}], floats = [{floats}], strings = [{strings}]> (x) }}'
+    def text(
+        f: str = "0.1",
+        s: str = "text",
+        ints: str = "1, 2",
+        floats: str = "0.5, 0.1",
+        strings: str = '"a"',
+    ) -> str:
+        return (
+            f'{{ y = test.Thing <f = {f}, s = "{s}", ints = [{ints}], floats = [{floats}], strings'
+            f" = [{strings}]> (x) }}"
+        )
 
     for given, matches in (
-        ({}, True), ({"f": "0.2"}, False), ({"s": "other"}, False), ({"ints": "1"}, False), ({"ints": "2, 1"}, False),
-        ({"floats": "0.5, 0.2"}, False), ({"strings": '"a", "b"'}, False),
+        ({}, True), ({"f": "0.2"}, False), ({"s": "other"}, False), ({"ints": "1"}, False),
+        ({"ints": "2, 1"}, False), ({"floats": "0.5, 0.2"}, False),
+        ({"strings": '"a", "b"'}, False),
     ):  # fmt: skip
         assert (find(Everything(), text(**given), domains={"test": 1}) is not None) == matches
 
@@ -94,18 +110,27 @@ def test_one_name_for_two_attributes_means_that_they_are_equal() -> None:
         def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
             return g.op.Softmax(g.op.LogSoftmax(x, axis=g.capture("axis")), axis=g.capture("axis"))
 
-    assert find(Twice(), "{ a = LogSoftmax <axis = 0> (x) y = Softmax <axis = 0> (a) }") == {"x": "x", "axis": 0}
+    assert find(Twice(), "{ a = LogSoftmax <axis = 0> (x) y = Softmax <axis = 0> (a) }") == {
+        "x": "x",
+        "axis": 0,
+    }
     assert find(Twice(), "{ a = LogSoftmax <axis = 0> (x) y = Softmax <axis = 1> (a) }") is None
 
 
 def test_a_reference_to_an_attribute_of_the_function_fits_nothing() -> None:
     model = load(
-        "agraph (float[N,3] x) => (y) { y = l.f <axis = 1> (x) } "
-        '<domain: "l", opset_import: ["" : 18]> f <axis> (u) => (v) { v = Softmax <axis: int = @axis> (u) }',
+        'agraph (float[N,3] x) => (y) { y = l.f <axis = 1> (x) } <domain: "l", opset_import: ["" :'
+        " 18]> f <axis> (u) => (v) { v = Softmax <axis: int = @axis> (u) }",
         domains={"l": 1},
     )
     body = model.functions[0].body
-    for attributes in ({}, {"axis": 1}, {"axis": CAPTURE("a")}, {"attributes": CAPTURE("all")}, {"axis": lambda a: a > 0}):
+    for attributes in (
+        {},
+        {"axis": 1},
+        {"axis": CAPTURE("a")},
+        {"attributes": CAPTURE("all")},
+        {"axis": lambda a: a > 0},
+    ):
         assert find(softmax(**attributes), body) is None
     assert find(softmax(attributes=ANY), body) == {"x": "u"}
 
@@ -131,12 +156,16 @@ class PlainSum(EasyPatternOptimization):
     ],
 )
 def test_axes_are_an_attribute_or_an_operand(opset: int, node: str, axes: list[int] | None) -> None:
-    assert find(AnySum(), f"{{ {node} }}", opset) == (None if axes is None else {"x": "x", "axes": axes})
+    assert find(AnySum(), f"{{ {node} }}", opset) == (
+        None if axes is None else {"x": "x", "axes": axes}
+    )
 
 
 def test_an_operand_that_was_an_attribute_must_be_absent_when_it_is_not_mentioned() -> None:
     assert find(PlainSum(), "{ y = ReduceSum(x) }", 13) == {"x": "x"}
-    assert find(PlainSum(), "{ k = Constant <value_ints = [1]> () y = ReduceSum(x, k) }", 13) is None
+    assert (
+        find(PlainSum(), "{ k = Constant <value_ints = [1]> () y = ReduceSum(x, k) }", 13) is None
+    )
     assert find(PlainSum(), "{ y = ReduceSum <axes = [1]> (x) }", 11) is None
 
     class Pad(EasyPatternOptimization):
@@ -157,7 +186,9 @@ def test_bounds_of_clip_by_operator_set() -> None:
 
     assert find(Clip(), "{ y = Clip <min = 0.0, max = 6.0> (x) }", 6) == {"x": "x"}
     constants = "<float a = {0}, float b = {6}, float c = {5}>"
-    assert find(Clip(), f"agraph (float[N] x) => (y) {constants} {{ y = Clip(x, a, b) }}") == {"x": "x"}
+    assert find(Clip(), f"agraph (float[N] x) => (y) {constants} {{ y = Clip(x, a, b) }}") == {
+        "x": "x"
+    }
     assert find(Clip(), f"agraph (float[N] x) => (y) {constants} {{ y = Clip(x, a, c) }}") is None
     assert find(Clip(), f"agraph (float[N] x) => (y) {constants} {{ y = Clip(x, a) }}") is None
 
@@ -182,7 +213,10 @@ class Gate(EasyPatternOptimization):
     ],
 )
 def test_commutative_operators_in_both_orders(nodes: str) -> None:
-    assert find(Gate(), f"agraph (float[N] x) => (y) <float k = {{1.5}}> {{ {nodes} }}") == {"x": "x", "a": "k"}
+    assert find(Gate(), f"agraph (float[N] x) => (y) <float k = {{1.5}}> {{ {nodes} }}") == {
+        "x": "x",
+        "a": "k",
+    }
 
 
 def test_other_operators_in_one_order_only() -> None:
@@ -204,7 +238,11 @@ def test_the_search_goes_on_after_a_wrong_turn() -> None:
     for first in ("n, z", "z, n"):
         for second in ("b, z", "z, b"):
             for last in ("p, q", "q, p"):
-                assert find(Deep(), text.format(first, second, last)) == {"x": "x", "z": "z"}, (first, second, last)
+                assert find(Deep(), text.format(first, second, last)) == {"x": "x", "z": "z"}, (
+                    first,
+                    second,
+                    last,
+                )
     assert find(Deep(), text.format("n, z", "b, x", "p, q")) is None
 
 
@@ -249,9 +287,9 @@ def test_one_node_plays_one_part() -> None:
 @pytest.mark.parametrize(
     ("constant", "matches"),
     [
-        ("float k = {0.5}", True), ("float[1] k = {0.5}", True), ("float[1,1] k = {0.5}", True), ("double k = {0.5}", True),
-        ("float16 k = {14336}", True), ("float k = {0.25}", False), ("float[2] k = {0.5, 0.25}", False),
-        ("int64 k = {1}", False),
+        ("float k = {0.5}", True), ("float[1] k = {0.5}", True), ("float[1,1] k = {0.5}", True),
+        ("double k = {0.5}", True), ("float16 k = {14336}", True), ("float k = {0.25}", False),
+        ("float[2] k = {0.5, 0.25}", False), ("int64 k = {1}", False),
     ],
 )  # fmt: skip
 def test_numbers_in_every_form(constant: str, matches: bool) -> None:
@@ -264,7 +302,10 @@ def test_numbers_in_every_form(constant: str, matches: bool) -> None:
     assert (find(Half(), f"{head} <{constant}> {{ y = Mul(x, k) }}") is not None) == matches
     if kind in ("float", "double", "int64"):
         value = constant.replace(" k = ", " ")
-        assert (find(Half(), f"{head} {{ k = Constant <value = {value}> () y = Mul(x, k) }}") is not None) == matches
+        assert (
+            find(Half(), f"{head} {{ k = Constant <value = {value}> () y = Mul(x, k) }}")
+            is not None
+        ) == matches
 
 
 def test_numbers_that_are_computed_or_overridable() -> None:
@@ -272,8 +313,12 @@ def test_numbers_that_are_computed_or_overridable() -> None:
         def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
             return g.op.Mul(x, np.float32(2))
 
-    assert find(Two(), "agraph (float[N] x) => (y) <float k = {1}> { t = Add(k, k) y = Mul(x, t) }") == {"x": "x"}
-    assert find(Two(), "agraph (float[N] x, float k) => (y) <float k = {2}> { y = Mul(x, k) }") is None
+    assert find(
+        Two(), "agraph (float[N] x) => (y) <float k = {1}> { t = Add(k, k) y = Mul(x, t) }"
+    ) == {"x": "x"}
+    assert (
+        find(Two(), "agraph (float[N] x, float k) => (y) <float k = {2}> { y = Mul(x, k) }") is None
+    )
     assert find(Two(), "agraph (float[N] x, float k) => (y) { y = Mul(x, k) }") is None
 
 
@@ -283,8 +328,8 @@ def test_a_number_that_raises_the_rank_of_the_result_does_not_fit() -> None:
             return g.op.Add(x, 0)
 
     for shape, kind, matches in (
-        ("[N]", "float[1]", True), ("[N]", "float[1,1]", False), ("", "float[1]", False), ("[N,3]", "float[1]", True),
-        ("[N,3]", "float", True), ("", "float", True),
+        ("[N]", "float[1]", True), ("[N]", "float[1,1]", False), ("", "float[1]", False),
+        ("[N,3]", "float[1]", True), ("[N,3]", "float", True), ("", "float", True),
     ):  # fmt: skip
         text = f"agraph (float{shape} x) => (y) <{kind} k = {{0}}> {{ y = Add(x, k) }}"
         assert (find(Zero(), text) is not None) == matches, (shape, kind)
@@ -296,7 +341,10 @@ def test_arrays() -> None:
             return g.op.Reshape(x, [0, -1])
 
     def text(values: str, count: int = 2) -> str:
-        return f"agraph (float[N,2,3] x) => (y) <int64[{count}] s = {{{values}}}> {{ y = Reshape(x, s) }}"
+        return (
+            f"agraph (float[N,2,3] x) => (y) <int64[{count}] s = {{{values}}}> {{ "
+            "y = Reshape(x, s) }"
+        )
 
     assert find(Perm(), text("0, -1")) == {"x": "x"}
     assert find(Perm(), text("0, 6")) is None
@@ -309,9 +357,21 @@ def test_annotations() -> None:
             return g.op.Clip(g.op.Add(x, c), low)
 
     head = "agraph (float[N] x, float z) => (y) <float[3] w = {1, 2, 3}, float k = {1}>"
-    assert find(Annotated(), f"{head} {{ a = Add(x, w) y = Clip(a, z) }}") == {"x": "x", "c": "w", "low": "z"}
-    assert find(Annotated(), f"{head} {{ a = Add(x, w) y = Clip(a) }}") == {"x": "x", "c": "w", "low": ""}
-    assert find(Annotated(), f"{head} {{ t = Neg(w) a = Add(x, t) y = Clip(a) }}") == {"x": "x", "c": "t", "low": ""}
+    assert find(Annotated(), f"{head} {{ a = Add(x, w) y = Clip(a, z) }}") == {
+        "x": "x",
+        "c": "w",
+        "low": "z",
+    }
+    assert find(Annotated(), f"{head} {{ a = Add(x, w) y = Clip(a) }}") == {
+        "x": "x",
+        "c": "w",
+        "low": "",
+    }
+    assert find(Annotated(), f"{head} {{ t = Neg(w) a = Add(x, t) y = Clip(a) }}") == {
+        "x": "x",
+        "c": "t",
+        "low": "",
+    }
     assert find(Annotated(), f"{head} {{ a = Add(x, z) y = Clip(a) }}") is None
     assert find(Annotated(), f"{head} {{ a = Add(x, w) y = Clip(a, k, z) }}") is None
 

@@ -1,7 +1,13 @@
 import pytest
 
 from tests.support import load, node_of
-from xoptim.match import EasyPatternOptimization, Example, GraphBuilderPatternOptimization, MatchResult, PatternOptimization
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphBuilderPatternOptimization,
+    MatchResult,
+    PatternOptimization,
+)
 from xoptim.match.pattern import operator_key
 
 
@@ -22,7 +28,11 @@ class Bare(PatternOptimization):
 
 def test_metadata() -> None:
     pattern = ThingPattern()
-    assert (pattern.name(), pattern.arrow(), repr(pattern)) == ("Thing", "Thing(x) → x", "ThingPattern()")
+    assert (pattern.name(), pattern.arrow(), repr(pattern)) == (
+        "Thing",
+        "Thing(x) → x",
+        "ThingPattern()",
+    )
     assert pattern.anchor_keys() == {("", "Thing"), ("com.microsoft", "Gelu")}
     assert pattern.near_keys() == {("", "Add")}
     assert pattern.reach() == 5
@@ -66,24 +76,38 @@ def test_results() -> None:
             "<int64 i = {1}> { y = SequenceAt(x, i) }",
             "agraph (seq(float[a]) x) => (float[a] y) <int64 i = {1}> { y = SequenceAt(x, i) }",
         ),
-        ("agraph (float[a] x) => (y) { y = Abs(x) }", "agraph (x) => (y) { y = Neg(x) }", "agraph (x) => (y) { y = Neg(x) }"),
+        (
+            "agraph (float[a] x) => (y) { y = Abs(x) }",
+            "agraph (x) => (y) { y = Neg(x) }",
+            "agraph (x) => (y) { y = Neg(x) }",
+        ),
     ],
 )
-def test_the_graph_after_has_the_ends_of_the_graph_before(before: str, after: str, expected: str) -> None:
+def test_the_graph_after_has_the_ends_of_the_graph_before(
+    before: str, after: str, expected: str
+) -> None:
     assert Example(before, after).after == expected
 
 
 def test_examples_of_pairs() -> None:
     texts = ("agraph (float[a] x) => (float[a] y) { y = Relu(x) }", "{ y = Elu(x) }")
-    assert Example.pairs(*texts, *texts[::-1], opset=20) == (Example(*texts, opset=20), Example(*texts[::-1], opset=20))
+    assert Example.pairs(*texts, *texts[::-1], opset=20) == (
+        Example(*texts, opset=20),
+        Example(*texts[::-1], opset=20),
+    )
     with pytest.raises(ValueError, match="shorter"):
         Example.pairs(*texts, texts[0])
 
 
 def test_domains_that_an_example_uses() -> None:
-    before, after = "agraph (float[a] x) => (float[a] y) { y = ai.onnx.ml.Scaler(x) }", "{ y = com.microsoft.Gelu(x) }"
+    before, after = (
+        "agraph (float[a] x) => (float[a] y) { y = ai.onnx.ml.Scaler(x) }",
+        "{ y = com.microsoft.Gelu(x) }",
+    )
     assert Example(before, after).domains == (("com.microsoft", 1), ("ai.onnx.ml", 1))
-    assert Example(before, "{ y = acme.F(x) }", domains=(("acme", 2), ("ai.onnx.ml", 3))).domains == (
+    assert Example(
+        before, "{ y = acme.F(x) }", domains=(("acme", 2), ("ai.onnx.ml", 3))
+    ).domains == (
         ("ai.onnx.ml", 3),
         ("acme", 2),
     )

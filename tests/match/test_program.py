@@ -37,7 +37,13 @@ def test_a_rare_operator_is_the_anchor_of_common_ones() -> None:
 
     program = compiled(pattern)
     assert program.anchor_key == ("", "Erf")
-    assert steps(program) == [("inputs", "Erf"), ("down", "Mul"), ("inputs", "Mul"), ("down", "Add"), ("inputs", "Add")]
+    assert steps(program) == [
+        ("inputs", "Erf"),
+        ("down", "Mul"),
+        ("inputs", "Mul"),
+        ("down", "Add"),
+        ("inputs", "Add"),
+    ]
     assert (program.near, program.reach) == (None, 3)
 
 
@@ -49,7 +55,12 @@ def test_every_node_is_visited_once_whatever_the_shape() -> None:
 
     program = compiled(pattern)
     for kind in ("inputs",):
-        assert sorted(op for k, op in steps(program) if k == kind) == ["Add", "Mul", "Softmax", "Split"]
+        assert sorted(op for k, op in steps(program) if k == kind) == [
+            "Add",
+            "Mul",
+            "Softmax",
+            "Split",
+        ]
     assert len([s for s in program.steps if s.kind != "inputs"]) == 3
 
 
@@ -75,7 +86,13 @@ def test_a_literal_that_may_be_rounded_does_not_tell_where_to_look() -> None:
 
 def test_operand_orders() -> None:
     def pattern(g: PatternBuilder, x: Symbol, z: Symbol) -> tuple[Symbol, ...]:
-        return g.op.Add(x, z), g.op.Add(x, x), g.op.Sub(x, z), g.op.Max(x, z, 1.0), g.op.Add(x, z, domain="test")
+        return (
+            g.op.Add(x, z),
+            g.op.Add(x, x),
+            g.op.Sub(x, z),
+            g.op.Max(x, z, 1.0),
+            g.op.Add(x, z, domain="test"),
+        )
 
     (found,) = trace(pattern)
     assert [operand_orders(node) for node in found.nodes] == [
@@ -97,7 +114,11 @@ def apart(g: PatternBuilder, x: Symbol, z: Symbol) -> tuple[Symbol, Symbol]:
 
 @pytest.mark.parametrize(
     ("function", "message"),
-    [(empty, "must return results of g.op calls"), (nothing, "must return"), (apart, "is not connected to the rest")],
+    [
+        (empty, "must return results of g.op calls"),
+        (nothing, "must return"),
+        (apart, "is not connected to the rest"),
+    ],
 )
 def test_patterns_that_cannot_be_searched(function: Callable[..., Any], message: str) -> None:
     with pytest.raises(TypeError, match=message) as error:

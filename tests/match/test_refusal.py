@@ -41,8 +41,9 @@ class Gelu(EasyPatternOptimization):
 
 FIRST_LINE = inspect.getsourcelines(Gelu.match_pattern)[1]
 TEXT = (
-    "agraph (float[N,3] x, float[N,3] z) => (y) <float half = {{0.5}}, float one = {{1}}, float two = {{2}}> "
-    "{{ t = Mul({a}, {b}) u = {c}(t) v = Softmax <axis = {d}> (u) y = Sub(v, {e}) }}"
+    "agraph (float[N,3] x, float[N,3] z) "
+    "=> (y) <float half = {{0.5}}, float one = {{1}}, float two = {{2}}> {{ t = Mul({a}, {b}) "
+    "u = {c}(t) v = Softmax <axis = {d}> (u) y = Sub(v, {e}) }}"
 )
 GOOD = {"a": "x", "b": "half", "c": "Erf", "d": "1", "e": "one"}
 
@@ -56,7 +57,9 @@ GOOD = {"a": "x", "b": "half", "c": "Erf", "d": "1", "e": "one"}
         ({"e": "two"}, "Sub", "'two' is not the constant 1.0", 4),
     ],
 )
-def test_the_condition_that_failed(wrong: dict[str, str], op_type: str, reason: str, line: int) -> None:
+def test_the_condition_that_failed(
+    wrong: dict[str, str], op_type: str, reason: str, line: int
+) -> None:
     assert find(Gelu(), TEXT.format(**GOOD)) == {"x": "x"}
     heard = refusals(Gelu(), TEXT.format(**{**GOOD, **wrong}))
     (refusal,) = heard
@@ -71,7 +74,10 @@ def test_only_the_way_that_led_furthest_is_told() -> None:
         def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
             return g.op.Max(g.op.Neg(g.op.Abs(g.op.Exp(x))), 1.0)
 
-    text = "agraph (float[N] x) => (y) <float one = {1}> { e = Log(x) a = Abs(e) n = Neg(a) y = Max(one, n) }"
+    text = (
+        "agraph (float[N] x) => (y) <float one = {1}> { e = Log(x) a = Abs(e) n = Neg(a) "
+        "y = Max(one, n) }"
+    )
     (refusal,) = refusals(Sum(), text)
     assert refusal.reason == "Exp expected, Log found"
 
@@ -93,13 +99,20 @@ class Shared(EasyPatternOptimization):
 
     anchors = ("Mul",)
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol, z: Symbol, k: Constant) -> tuple[Symbol, Symbol]:
+    def match_pattern(
+        self, g: PatternBuilder, x: Symbol, z: Symbol, k: Constant
+    ) -> tuple[Symbol, Symbol]:
         return g.op.Mul(x, k), g.op.Sub(k, z)
 
 
 def test_listening_changes_nothing_that_is_found() -> None:
-    """In the order of operands that does not fit, no constant is bound from which the search could go on."""
-    text = "agraph (float[N,3] x, float[N,3] z) => (y, v) <float k = {2}> { y = Mul(k, x) v = Sub(k, z) }"
+    """In the order of operands that does not fit, no constant is bound from which the search could
+    go on.
+    """
+    text = (
+        "agraph (float[N,3] x, float[N,3] z) => (y, v) <float k = {2}> { y = Mul(k, x) "
+        "v = Sub(k, z) }"
+    )
     found = find(Shared(), text)
     assert found == {"x": "x", "z": "z", "k": "k"}
     heard: list[Refusal] = []
@@ -122,7 +135,10 @@ def test_the_order_of_operands_in_which_all_else_fits_is_told(operands: str) -> 
 
 
 def test_a_match_asks_nobody_who_listens() -> None:
-    """The attempt that decides refuses in silence; its conditions are asked once more to tell why."""
+    """The attempt that decides refuses in silence.
+
+    Its conditions are asked once more to tell why.
+    """
     asked: list[bool] = []
 
     class Asking(EasyPatternOptimization):
@@ -140,7 +156,9 @@ def test_a_match_asks_nobody_who_listens() -> None:
 class ByHand(PatternOptimization):
     anchors = ("Neg",)
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(
+        self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]
+    ) -> MatchResult | None:
         if node.name == "plain":
             return self.none()
         frame = inspect.currentframe()
@@ -162,7 +180,12 @@ def test_patterns_by_hand() -> None:
     }
     for name, (reason, line, node) in expected.items():
         (refusal,) = refusals(ByHand(), f"{{ [{name}] y = Neg(x) }}")
-        assert (refusal.pattern, refusal.reason, refusal.line, refusal.file) == ("ByHand", reason, line, HERE)
+        assert (refusal.pattern, refusal.reason, refusal.line, refusal.file) == (
+            "ByHand",
+            reason,
+            line,
+            HERE,
+        )
         assert (refusal.node.name if refusal.node is not None else None) == node
 
 

@@ -6,7 +6,10 @@ from xoptim.match.regions import Carried, Region, region_above, region_below
 
 
 def carry(node: Node, form: int) -> Carried | None:
-    """Transpose adds one to the form, Add keeps it for both operands, Sub for the first one; others do not work."""
+    """Transpose adds one to the form, Add keeps it for both operands, Sub for the first one.
+
+    Others do not work.
+    """
     if node.op_type == "Transpose":
         return Carried({0: form + 1}, {})
     return (
@@ -66,12 +69,18 @@ def test_a_region_has_a_largest_size_and_earlier_ones() -> None:
     body = "a = Neg(x) b = Neg(a) c = Add(b, w) y = Relu(c)"
     assert operators(above(body, most=2)) == ["Add", "Neg"]
     region = above(body)
-    assert [set(region.first(count).sources) for count in range(4)] == [{"c"}, {"b", "w"}, {"a", "w"}, {"x", "w"}]
+    assert [set(region.first(count).sources) for count in range(4)] == [
+        {"c"},
+        {"b", "w"},
+        {"a", "w"},
+        {"x", "w"},
+    ]
 
 
 def test_nodes_below_come_in_the_order_of_the_graph() -> None:
     graph = load(
-        "agraph (float[4] x, float[4] w) => (y, z) { a = Neg(x) b = Exp(x) c = Add(a, w) y = Mul(c, a) z = Neg(c) }"
+        "agraph (float[4] x, float[4] w) => (y, z) { a = Neg(x) b = Exp(x) c = Add(a, w) "
+        "y = Mul(c, a) z = Neg(c) }"
     ).graph
     g, forms = GraphView(graph), {"x": None}
 

@@ -1,4 +1,6 @@
-"""Metadata of rewrites: sections of docstrings that a class takes from the class that it extends."""
+"""Metadata of rewrites: sections of docstrings that a class takes from the class that it
+extends.
+"""
 
 from xoptim.match.rewrite import Rewrite
 
@@ -31,7 +33,10 @@ class Helper(_Family):
 
 
 def test_sections_that_are_left_out_come_from_the_base() -> None:
-    assert Silent.__doc__ == "A(x) → B(x)\n\nWhy: one node less.\nRefuses when:\n1. a shape is unknown."
+    assert (
+        Silent.__doc__
+        == "A(x) → B(x)\n\nWhy: one node less.\nRefuses when:\n1. a shape is unknown."
+    )
 
 
 def test_sections_stand_in_one_order_and_own_ones_count() -> None:

@@ -5,11 +5,28 @@ import numpy as np
 import pytest
 
 from xoptim.match import trace as module
-from xoptim.match.trace import ANY, AnyOf, Capture, Constant, Optional, PatternBuilder, Scalar, Symbol, trace
+from xoptim.match.trace import (
+    ANY,
+    AnyOf,
+    Capture,
+    Constant,
+    Optional,
+    PatternBuilder,
+    Scalar,
+    Symbol,
+    trace,
+)
 
 
 def test_what_is_written_down() -> None:
-    def pattern(g: PatternBuilder, x: Symbol, w: Constant, k: Scalar, low: Optional, n: "module.Scalar | None" = None):  # type: ignore[no-untyped-def]
+    def pattern(  # type: ignore[no-untyped-def]
+        g: PatternBuilder,
+        x: Symbol,
+        w: Constant,
+        k: Scalar,
+        low: Optional,
+        n: "module.Scalar | None" = None,
+    ):
         t = g.op.Clip(x, low, None, domain="d", mode="m", attributes=ANY)
         return g.op.Add(t, 1.5), w
 
@@ -18,7 +35,12 @@ def test_what_is_written_down() -> None:
     assert [(s.name, s.kind) for s in found.symbols[:5]] == [
         ("x", None), ("w", Constant), ("k", Scalar), ("low", Optional), ("n", None),
     ]  # fmt: skip
-    assert (clip.op_type, clip.domain, clip.attributes, clip.others) == ("Clip", "d", {"mode": "m"}, ANY)
+    assert (clip.op_type, clip.domain, clip.attributes, clip.others) == (
+        "Clip",
+        "d",
+        {"mode": "m"},
+        ANY,
+    )
     assert clip.inputs == [found.symbols[0], found.symbols[3], None]
     assert add.inputs[0] is clip.outputs[0]
     assert add.inputs[1] is not None

@@ -8,10 +8,11 @@ from xoptim.facts.assumptions import Assumptions
 from xoptim.match.values import is_assumed, is_finite
 
 MODEL = (
-    "agraph (float[n] x, float[n] y, int64[n] i, bool[n] c) => (float[n] r) <float[1] two = {2}, float[1] low = {-inf}> "
-    "{ a = Relu(x) b = Where(c, a, x) d = Cast <to = 1> (i) e = Max(b, d, two) f = Where(c, low, x) g = Mul(x, x) "
-    "h = Cast <to = 10> (i) k = Concat <axis = 0> (x, y) s = Add(e, f) t = Add(s, g) u = Cast <to = 1> (h) "
-    "v = ReduceSum <keepdims = 0> (k) w = Add(t, v) r = Add(w, u) }"
+    "agraph (float[n] x, float[n] y, int64[n] i, bool[n] c) "
+    "=> (float[n] r) <float[1] two = {2}, float[1] low = {-inf}> { a = Relu(x) b = Where(c, a, x) "
+    "d = Cast <to = 1> (i) e = Max(b, d, two) f = Where(c, low, x) g = Mul(x, x) "
+    "h = Cast <to = 10> (i) k = Concat <axis = 0> (x, y) s = Add(e, f) t = Add(s, g) "
+    "u = Cast <to = 1> (h) v = ReduceSum <keepdims = 0> (k) w = Add(t, v) r = Add(w, u) }"
 )
 
 
@@ -19,7 +20,13 @@ def test_what_follows_from_finite_inputs() -> None:
     model = load(MODEL)
     model.assumptions = Assumptions.of(["finite(x)"])
     names = ["x", "y", "i", "c", "two", "low", *"abdefghk"]
-    assert [name for name in names if is_finite(model.graph, name)] == ["x", "i", "c", "two", *"abde"]
+    assert [name for name in names if is_finite(model.graph, name)] == [
+        "x",
+        "i",
+        "c",
+        "two",
+        *"abde",
+    ]
     assert not is_finite(load(MODEL).graph, "x")
     model.assumptions = Assumptions.of(["finite"])
     assert is_finite(model.graph, "g")
@@ -27,8 +34,8 @@ def test_what_follows_from_finite_inputs() -> None:
 
 def test_names_in_functions_are_not_inputs() -> None:
     model = load(
-        'agraph (float[n] x) => (float[n] y) { y = local.f(x) } <domain: "local", opset_import: ["" : 18]> '
-        "f (x) => (q) { q = Abs(x) }",
+        'agraph (float[n] x) => (float[n] y) { y = local.f(x) } <domain: "local", opset_import: [""'
+        " : 18]> f (x) => (q) { q = Abs(x) }",
         domains={"local": 1},
     )
     model.assumptions = Assumptions.of(["bool(x)"])
@@ -37,7 +44,10 @@ def test_names_in_functions_are_not_inputs() -> None:
     assert not is_assumed(model.graph, "bool", "y")
 
 
-ROOTS = "agraph (float[n] x, float[n] y) => (float[n] a, float[n] b) <float h = {0.5}> { a = Pow(x, h) b = Pow(y, h) }"
+ROOTS = (
+    "agraph (float[n] x, float[n] y) => (float[n] a, float[n] b) <float h = {0.5}> { a = Pow(x, h) "
+    "b = Pow(y, h) }"
+)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +62,9 @@ ROOTS = "agraph (float[n] x, float[n] y) => (float[n] a, float[n] b) <float h = 
         ((), "finite", ["Sqrt", "Sqrt"]),
     ],
 )
-def test_patterns_that_need_finite_numbers(assumed: tuple[str, ...], patterns: str, expected: list[str]) -> None:
+def test_patterns_that_need_finite_numbers(
+    assumed: tuple[str, ...], patterns: str, expected: list[str]
+) -> None:
     found = optimize(parse(ROOTS), patterns=patterns, assume=assumed)
     assert types(found) == expected
     assert optimize(found, patterns=patterns).SerializeToString() == found.SerializeToString()

@@ -1,4 +1,6 @@
-"""The methods that the seed document lists under "Available Patterns and API", and what came with them."""
+"""The methods that the seed document lists under "Available Patterns and API", and what came with
+them.
+"""
 
 from typing import Any
 
@@ -10,7 +12,8 @@ from tests.support import load, node_of, text_of
 from xoptim.facts.dims import named
 from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
 
-TEXT = """agraph (bool c, float[N,3] x, float[N,3] z, float[1] o) => (float[N,3] y, float[N,3] q, unknown)
+TEXT = """agraph (bool c, float[N,3] x, float[N,3] z, float[1] o) => (float[N,3] y, float[N,3] q,
+  unknown)
 <float[1] one = {1}, float[3] w = {1, 2, 3}, float[1] o = {1}, int64 i = {7}> {
   a = Add(x, one)
   b = Relu(a)
@@ -19,7 +22,8 @@ TEXT = """agraph (bool c, float[N,3] x, float[N,3] z, float[1] o) => (float[N,3]
   r = Relu(x)
   s = Relu(x)
   q = Neg(b)
-  y = If (c) <then_branch = t () => (float[N,3] p) { p = Add(d, s) }, else_branch = e () => (float[N,3] p) { p = Neg(x) }>
+  y = If (c) <then_branch = t () => (float[N,3] p) { p = Add(d, s) },
+    else_branch = e () => (float[N,3] p) { p = Neg(x) }>
   unknown = test.Thing(y)
   sh = Shape(x)
   k = Constant <value = string {"text"}> ()
@@ -64,19 +68,33 @@ def test_what_is_unknown_is_an_error_to_ask_for(g: GraphBuilderPatternOptimizati
 
 
 def test_constants(g: GraphBuilderPatternOptimization) -> None:
-    assert [g.is_constant(n) for n in ("one", "two", "k", "w", "x", "o", "a", "")] == [True] * 4 + [False] * 4
+    assert [g.is_constant(n) for n in ("one", "two", "k", "w", "x", "o", "a", "")] == [True] * 4 + [
+        False
+    ] * 4
     assert g.is_constant_scalar("one")
     assert g.is_constant_scalar("one", 1)
     assert g.is_constant_scalar("two", 2.0)
     assert g.is_constant_scalar("i", 7)
     assert not g.is_constant_scalar("one", 2)
     assert [g.is_constant_scalar(n) for n in ("w", "x", "o", "", "k", "nothing")] == [False] * 6
-    assert [g.get_constant_scalar(n) for n in ("one", "two", "i", "w", "k", "")] == [1.0, 2.0, 7, None, None, None]
+    assert [g.get_constant_scalar(n) for n in ("one", "two", "i", "w", "k", "")] == [
+        1.0,
+        2.0,
+        7,
+        None,
+        None,
+        None,
+    ]
     two, text = g.get_computed_constant("two"), g.get_computed_constant("k")
     assert two is not None
     assert (two.tolist(), two.dtype) == ([2], np.dtype(np.float32))
     assert text is not None
-    assert g.get_computed_constant("a") is g.get_computed_constant("") is g.get_computed_constant("o") is None
+    assert (
+        g.get_computed_constant("a")
+        is g.get_computed_constant("")
+        is g.get_computed_constant("o")
+        is None
+    )
     assert [g.get_ints("i"), g.get_ints("one"), g.get_ints("x")] == [[7], None, None]
     assert g.known_value("sh") is None
 
@@ -107,10 +125,19 @@ def test_walking(g: GraphBuilderPatternOptimization) -> None:
 
 def test_uses(g: GraphBuilderPatternOptimization) -> None:
     assert [g.is_output(n) for n in ("y", "b", "x")] == [True, False, False]
-    assert [g.is_used(n) for n in ("a", "q", "d", "unused", "nothing")] == [True, True, True, False, False]
+    assert [g.is_used(n) for n in ("a", "q", "d", "unused", "nothing")] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
     assert [g.is_used_by_subgraph(n) for n in ("d", "s", "a", "x")] == [True, True, False, True]
-    # a: two readers; d: captured; q: an output; b, r: one reader; unused: none; y: an output that is read
-    assert [g.is_used_more_than_once(n) for n in ("a", "d", "q", "y", "b", "r", "unused")] == [True] * 4 + [False] * 3
+    # a: two readers; d: captured; q: an output; b, r: one reader; unused: none; y: an output that
+    # is read
+    assert [g.is_used_more_than_once(n) for n in ("a", "d", "q", "y", "b", "r", "unused")] == [
+        True
+    ] * 4 + [False] * 3
     assert [g.is_exclusive(n) for n in ("b", "d")] == [True, False]
     relu, mul, neg = (node_of(g.graph, op) for op in ("Relu", "Mul", "Neg"))
     assert g.is_used_only_by("a", relu, mul)
@@ -125,7 +152,14 @@ def test_asking_changes_nothing() -> None:
     model = load(TEXT, domains={"test": 2})
     before = text_of(model)
     g = GraphBuilderPatternOptimization(model.graph)
-    for ask in (g.info, g.is_constant, g.get_computed_constant, g.node_before, g.next_nodes, g.is_used_more_than_once):
+    for ask in (
+        g.info,
+        g.is_constant,
+        g.get_computed_constant,
+        g.node_before,
+        g.next_nodes,
+        g.is_used_more_than_once,
+    ):
         for name in ("two", "a", "nothing"):
             ask(name)
     assert text_of(model) == before

@@ -4,7 +4,10 @@ import xoptim
 from tests.support import parse
 from xoptim.match import GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-CHAIN = "agraph (float[n] x) => (float[n] y, float[n] z) { a = Neg(x) b = Neg(a) y = Exp(b) c = Neg(y) d = Neg(c) z = Exp(d) }"
+CHAIN = (
+    "agraph (float[n] x) => (float[n] y, float[n] z) { a = Neg(x) b = Neg(a) y = Exp(b) c = Neg(y) "
+    "d = Neg(c) z = Exp(d) }"
+)
 
 
 class Counting(PatternOptimization):

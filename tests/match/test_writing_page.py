@@ -20,7 +20,9 @@ PARTS = "<int64[1] zero = {0}, int64[1] three = {3}, int64[1] end = {100}, int64
 def session() -> dict[str, Any]:
     """The names that the snippets define, one after the other."""
     names: dict[str, Any] = {"__name__": "page"}
-    for number, snippet in enumerate(re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE), 1):
+    for number, snippet in enumerate(
+        re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE), 1
+    ):
         exec(compile(snippet, f"writing-patterns.md, snippet {number}", "exec"), names)
     return names
 
@@ -31,12 +33,16 @@ def session() -> dict[str, Any]:
         (
             "ReluClipPattern",
             """agraph (float[n,7] x) => (float[n,7] y)
-            { r = Relu(x) lo = Constant<value_float = -1.0>() hi = Constant<value_float = 1.5>() y = Clip(r, lo, hi) }""",
+            { r = Relu(x) lo = Constant<value_float = -1.0>() hi = Constant<value_float = 1.5>()
+              y = Clip(r, lo, hi) }""",
             ["Clip"],
         ),
         (
             "MatMulActivationPattern",
-            f"agraph (float[n,3] x) => (float[n,4] y) {WEIGHTS} {{ t = MatMul(x, w) u = Add(b, t) y = Relu(u) }}",
+            (
+                f"agraph (float[n,3] x) => (float[n,4] y) {WEIGHTS} {{ t = MatMul(x, w) "
+                "u = Add(b, t) y = Relu(u) }"
+            ),
             ["Dense"],
         ),
         (
@@ -61,5 +67,10 @@ def test_patterns(session: dict[str, Any], pattern: str, text: str, expected: li
 
 
 def test_every_word_of_the_language_is_there() -> None:
-    words = {name for name in vars(PatternBuilder) if not name.startswith("_")} - {"add", "symbol", "taken", "ANY"}
+    words = {name for name in vars(PatternBuilder) if not name.startswith("_")} - {
+        "add",
+        "symbol",
+        "taken",
+        "ANY",
+    }
     assert {word for word in words if f"g.{word}(" not in PAGE} == set()

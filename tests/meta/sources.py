@@ -11,9 +11,13 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("xoptim", "patterns", "cli", "tests", "examples", "benchmarks")
 with_mypy = pytest.mark.xdist_group("mypy")
-"""Marks tests that run mypy with the settings of the repository: one after the other, they share what it has read."""
+"""Marks tests that run mypy with the settings of the repository: one after the other, they share
+what it has read.
+"""
 in_one_process = pytest.mark.xdist_group("sources")
-"""Marks files of tests that read all sources, so that one process parses them once for all of these tests."""
+"""Marks files of tests that read all sources, so that one process parses them once for all of these
+tests.
+"""
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,10 @@ class Source:
 
     @property
     def room(self) -> str:
-        """The package of the file, ``xoptim.match`` or ``tests.meta``; the module name for files directly in ``xoptim``."""
+        """The package of the file, ``xoptim.match`` or ``tests.meta``.
+
+        The module name for files directly in ``xoptim``.
+        """
         parts = Path(self.path).with_suffix("").parts
         return ".".join(parts[:2])
 
@@ -55,7 +62,8 @@ def sources(*folders: str) -> tuple[Source, ...]:
 @cache
 def _in(folder: str) -> tuple[Source, ...]:
     found = []
-    gc.disable()  # the trees stay, so that looking for garbage among them again and again would only take time
+    # the trees stay, so that looking for garbage among them again and again would only take time
+    gc.disable()
     try:
         for path in sorted((ROOT / folder).rglob("*.py")):
             text = path.read_text(encoding="utf-8")

@@ -14,8 +14,9 @@ import xoptim
 from tests.meta.sources import ROOT
 
 ADVICE = (
-    "this breaks code that uses the last release: give it back, with `xoptim.facts.deprecation.deprecated` when it has another "
-    "name now (docs/stability.md); only for a new major version, write docs/released_api.txt by `python docs/api.py --release`"
+    "this breaks code that uses the last release: give it back, with "
+    "`xoptim.facts.deprecation.deprecated` when it has another name now (docs/stability.md); only "
+    "for a new major version, write docs/released_api.txt by `python docs/api.py --release`"
 )
 _NO_DEFAULT = inspect.Parameter.empty
 _BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -33,7 +34,9 @@ def api() -> Iterator[Any]:
 
 
 def broken(released: Iterable[str], now: Iterable[str]) -> list[str]:
-    """The differences that break callers: names that are gone, calls that fail or mean something else."""
+    """The differences that break callers: names that are gone, calls that fail or mean something
+    else.
+    """
     current = dict(map(_divided, now))
     found = []
     for name, parameters in map(_divided, released):
@@ -64,11 +67,20 @@ def _accepts(now: str, released: str) -> bool:
     places = [name for name, each in old.items() if each.kind in _BY_PLACE]
     return (
         [name for name, each in new.items() if each.kind in _BY_PLACE][: len(places)] == places
-        and all(name in new and repr(new[name].default) == repr(each.default) for name, each in old.items())
-        and all(new[name].kind == each.kind or new[name].kind in _BY_PLACE for name, each in old.items())
-        and all(each.default is not _NO_DEFAULT or each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD) or name in old
-                for name, each in new.items())
-    )  # fmt: skip
+        and all(
+            name in new and repr(new[name].default) == repr(each.default)
+            for name, each in old.items()
+        )
+        and all(
+            new[name].kind == each.kind or new[name].kind in _BY_PLACE for name, each in old.items()
+        )
+        and all(
+            each.default is not _NO_DEFAULT
+            or each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+            or name in old
+            for name, each in new.items()
+        )
+    )
 
 
 def test_what_was_released_is_there(api: Any) -> None:
@@ -84,8 +96,16 @@ def test_the_page_is_up_to_date(api: Any) -> None:
 def test_the_list_has_the_usual_names_and_the_old_one(api: Any) -> None:
     listed = {line.partition("(")[0] for line in api.surface()}
     assert {f"xoptim.{name}" for name in xoptim.__all__} <= listed
-    assert {"xoptim.save_proto", "xoptim.GraphBuilder.to_onnx", "xoptim.testing.check_example"} <= listed
-    assert {"xopt optimize --patterns", "xopt optimize -o", "xoptim.integrations.onnx_ir.OptimizePass"} <= listed
+    assert {
+        "xoptim.save_proto",
+        "xoptim.GraphBuilder.to_onnx",
+        "xoptim.testing.check_example",
+    } <= listed
+    assert {
+        "xopt optimize --patterns",
+        "xopt optimize -o",
+        "xoptim.integrations.onnx_ir.OptimizePass",
+    } <= listed
     assert "xoptim.optimize(model, options=None, *, inline=False" in "\n".join(api.surface())
 
 
@@ -120,10 +140,14 @@ def test_a_removed_name_is_reported(api: Any) -> None:
 
 
 def test_the_version_is_the_same_everywhere() -> None:
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "version"
+    ]
     assert re.fullmatch(r"\d+\.\d+\.\d+", version)
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     headings = re.findall(r"^## (\S+)", changes, re.MULTILINE)
     assert next(heading for heading in headings if heading != "Unreleased") == version
     assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    assert f"| {version.partition('.')[0]}.x |" in (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    assert f"| {version.partition('.')[0]}.x |" in (ROOT / "SECURITY.md").read_text(
+        encoding="utf-8"
+    )

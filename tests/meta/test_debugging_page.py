@@ -31,8 +31,12 @@ def _playground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_shell_snippets(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = [shlex.split(line, comments=True) for block in _blocks("sh") for line in block.splitlines()]
+def test_shell_snippets(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [
+        shlex.split(line, comments=True) for block in _blocks("sh") for line in block.splitlines()
+    ]
     commands = set()
     for words in filter(None, lines):
         if words[0] == "make":
@@ -65,6 +69,13 @@ def test_python_snippets(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_all_variables_are_listed() -> None:
     listed = set(re.findall(r"^\| `(\w+)=", PAGE, re.MULTILINE))
-    assert listed >= {"LOG_PATTERN_OPTIMIZE", "PATTERN", "DROPPATTERN", "DUMPPATTERNS", "PATTERNNOREMOVE", "PATTERNSTEP"}
+    assert listed >= {
+        "LOG_PATTERN_OPTIMIZE",
+        "PATTERN",
+        "DROPPATTERN",
+        "DUMPPATTERNS",
+        "PATTERNNOREMOVE",
+        "PATTERNSTEP",
+    }
     fields = len(DebugSettings.__dataclass_fields__)
     assert len(listed) == fields, "a setting is missing on the page"

@@ -19,9 +19,11 @@ logging.disable(logging.WARNING)
 
 def digest(model, patterns):
     options = xoptim.OptimizationOptions(patterns=patterns)
-    return hashlib.sha256(xoptim.optimize(model, options).SerializeToString(deterministic=True)).hexdigest()
+    data = xoptim.optimize(model, options).SerializeToString(deterministic=True)
+    return hashlib.sha256(data).hexdigest()
 
-examples = [(cls, example) for cls in xoptim.installed_patterns().values() for example in cls.examples]
+patterns = xoptim.installed_patterns().values()
+examples = [(cls, example) for cls in patterns for example in cls.examples]
 for number, (cls, example) in enumerate(examples):
     model = parse(example.before, example.opset, example.domains)
     for patterns in ([cls], "all") if number % 10 == 0 else ([cls],):
@@ -37,7 +39,9 @@ def test_hash_seeds_make_no_difference() -> None:
     command = [sys.executable, "-c", _SCRIPT]
     environments = [{**os.environ, "PYTHONHASHSEED": seed} for seed in ("1", "2")]
     pipe = subprocess.PIPE
-    processes = [subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=e) for e in environments]
+    processes = [
+        subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=e) for e in environments
+    ]
     answers = [process.communicate(timeout=300) for process in processes]
     assert [p.returncode for p in processes] == [0, 0], answers
     first, second = (output.splitlines() for output, _ in answers)

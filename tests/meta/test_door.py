@@ -1,4 +1,6 @@
-"""A graph is changed only by its verbs, a rewrite is made only by an edit, and only the edit undoes changes."""
+"""A graph is changed only by its verbs, a rewrite is made only by an edit, and only the edit undoes
+changes.
+"""
 
 import ast
 import re
@@ -15,7 +17,9 @@ TABLES = ("definitions", "facts", "references")
 TABLE_OWNERS = ("xoptim/graph/graph.py", "xoptim/graph/references.py", "xoptim/graph/edit.py")
 """Files that may access the tables of a graph; others call its verbs."""
 NODE_OWNERS = ("xoptim/graph/", "xoptim/match/easy.py")
-"""Files that set operands and results of nodes: the verbs, and code for nodes that are not in a graph yet."""
+"""Files that set operands and results of nodes: the verbs, and code for nodes that are not in a
+graph yet.
+"""
 TRANSACTION = "xoptim/graph/edit.py"
 UNDOING = re.compile(r"undo|roll_?back|restore|revert|put_back|take_back|forget")
 
@@ -28,24 +32,38 @@ def tables_touched(source: Source) -> Iterator[str]:
 
 
 def _is_call_of_text(node: ast.Attribute) -> bool:
-    """Whether the attribute is that of a call in a rule written in text: the names to which it refers."""
-    return node.attr == "references" and isinstance(node.value, ast.Name) and node.value.id == "call"
+    """Whether the attribute is that of a call in a rule written in text: the names to which it
+    refers.
+    """
+    return (
+        node.attr == "references" and isinstance(node.value, ast.Name) and node.value.id == "call"
+    )
 
 
 def node_fields_set(source: Source) -> Iterator[str]:
     """The places that assign operands or results."""
     for node in source.nodes:
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and node.attr in ("input", "output"):
+        if (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.ctx, ast.Store)
+            and node.attr in ("input", "output")
+        ):
             yield f"{source.path}:{node.lineno} .{node.attr} = ..."
 
 
 def undos(source: Source) -> Iterator[str]:
-    """Functions whose names suggest an undo, and handlers that catch every exception, which only an undo needs."""
+    """Functions whose names suggest an undo, and handlers that catch every exception, which only an
+    undo needs.
+    """
     for node in source.nodes:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and UNDOING.search(node.name):
             yield f"{source.path}:{node.lineno} {node.name}"
-        if isinstance(node, ast.ExceptHandler) and (node.type is None or ast.unparse(node.type) == "BaseException"):
-            yield f"{source.path}:{node.lineno} except {'' if node.type is None else 'BaseException'}"
+        if isinstance(node, ast.ExceptHandler) and (
+            node.type is None or ast.unparse(node.type) == "BaseException"
+        ):
+            yield (
+                f"{source.path}:{node.lineno} except {'' if node.type is None else 'BaseException'}"
+            )
 
 
 def test_tables_are_private_to_the_graph() -> None:
@@ -56,7 +74,11 @@ def test_tables_are_private_to_the_graph() -> None:
 
 
 def test_nodes_in_a_graph_change_by_its_verbs() -> None:
-    others = [source for source in sources("xoptim", "patterns", "cli") if not source.path.startswith(NODE_OWNERS)]
+    others = [
+        source
+        for source in sources("xoptim", "patterns", "cli")
+        if not source.path.startswith(NODE_OWNERS)
+    ]
     assert not [found for source in others for found in node_fields_set(source)]
 
 

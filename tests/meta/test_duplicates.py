@@ -11,24 +11,39 @@ from tests.meta.sources import Source, in_one_process, sources
 pytestmark = in_one_process
 
 LINES = 5
-"""Number of equal lines in a row from which they are a repetition. A statement is one line, however it is wrapped."""
+"""Number of equal lines in a row from which they are a repetition.
+
+A statement is one line, however it is wrapped.
+"""
 LITERAL = (ast.Constant, ast.Tuple, ast.List, ast.expr_context)
 
 
 def code(source: Source) -> list[tuple[int, str]]:
-    """Number and text of each statement, without white space and comments; of one that holds others, the text before them.
+    """Number and text of each statement, without white space and comments.
 
-    Imports, decorators, docstrings and names for plain data, such as the metadata of a pattern, are left out.
+    Of one that holds others, the text before them.
+
+    Imports, decorators, docstrings and names for plain data, such as the metadata of a pattern, are
+    left out.
     """
     rows = source.text.splitlines()
-    statements = sorted((n for n in source.nodes if isinstance(n, ast.stmt)), key=lambda n: (n.lineno, n.col_offset))
+    statements = sorted(
+        (n for n in source.nodes if isinstance(n, ast.stmt)), key=lambda n: (n.lineno, n.col_offset)
+    )
     found = []
     for node in statements:
         if isinstance(node, (ast.Import, ast.ImportFrom)) or _is_data(node):
             continue
         inner: list[ast.stmt] = getattr(node, "body", [])
         last = max(node.lineno, inner[0].lineno - 1) if inner else node.end_lineno
-        found.append((node.lineno, "".join("".join(row.split("# ")[0].split()) for row in rows[node.lineno - 1 : last])))
+        found.append(
+            (
+                node.lineno,
+                "".join(
+                    "".join(row.split("# ")[0].split()) for row in rows[node.lineno - 1 : last]
+                ),
+            )
+        )
     return found
 
 
@@ -38,7 +53,9 @@ def _is_data(node: ast.stmt) -> bool:
 
 
 def repetitions(files: Iterable[Source]) -> Iterator[str]:
-    """The places of each run of `LINES` equal statements that stands more than once in some files."""
+    """The places of each run of `LINES` equal statements that stands more than once in some
+    files.
+    """
     places: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for source in files:
         lines = code(source)
@@ -89,5 +106,7 @@ DATA_ONLY = "phase = 'a'\ntags = ('a', 'b')\nleast = 1\nmost = None\nnames = [\n
     ],
 )
 def test_how_lines_are_compared(text: str, count: int) -> None:
-    files = [Source(f"{number}.py", each, ast.parse(each)) for number, each in enumerate((FIRST, text))]
+    files = [
+        Source(f"{number}.py", each, ast.parse(each)) for number, each in enumerate((FIRST, text))
+    ]
     assert len(list(repetitions(files))) == count

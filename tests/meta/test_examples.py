@@ -47,13 +47,19 @@ def _log_as_it_was() -> Iterator[None]:
 def _scripts() -> Iterator[Any]:
     for path in sorted(EXAMPLES.glob("*.py")):
         # torch's exporter warns about its own use of torch
-        marks = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")] if "torch" in path.stem else []
+        marks = (
+            [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
+            if "torch" in path.stem
+            else []
+        )
         marks += [pytest.mark.slow] if path.stem == "circuit" else []
         yield pytest.param(path, id=path.stem, marks=marks)
 
 
 @pytest.mark.parametrize("path", list(_scripts()))
-def test_script(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_script(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     for package in NEEDS.get(path.stem, ()):
         pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
@@ -71,14 +77,20 @@ def test_nothing_else_is_there() -> None:
 
 @pytest.fixture
 def pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Rewrite]]:
-    """The pattern of the pack, installed as by pip: its metadata is in a folder where packages are searched."""
+    """The pattern of the pack, installed as by pip: its metadata is in a folder where packages are
+    searched.
+    """
     project = tomllib.loads((PACK / "pyproject.toml").read_text(encoding="utf-8"))
     name, version = project["project"]["name"], project["project"]["version"]
     info = tmp_path / f"{name.replace('-', '_')}-{version}.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
     groups = project["project"]["entry-points"]
-    lines = [line for group, entries in groups.items() for line in (f"[{group}]", *(f"{k} = {v}" for k, v in entries.items()))]
+    lines = [
+        line
+        for group, entries in groups.items()
+        for line in (f"[{group}]", *(f"{k} = {v}" for k, v in entries.items()))
+    ]
     (info / "entry_points.txt").write_text("\n".join(lines))
     monkeypatch.setattr(sys, "path", [str(tmp_path), str(PACK), *sys.path])
     modules = set(sys.modules)
@@ -86,7 +98,11 @@ def pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Rewri
     (pattern,) = resolve("acme")
     yield pattern
     installed_patterns.cache_clear()
-    for module in [module for module in sys.modules if module not in modules and module.startswith("acme_patterns")]:
+    for module in [
+        module
+        for module in sys.modules
+        if module not in modules and module.startswith("acme_patterns")
+    ]:
         del sys.modules[module]
 
 

@@ -13,26 +13,64 @@ from tests.meta.sources import Source, in_one_process, sources
 pytestmark = in_one_process
 
 FLOORS = {
-    "system": 0, "facts": 0, "inference": 1, "evaluate": 2, "graph": 3, "match": 4, "opsets": 4, "preparation": 4,
-    "dialects": 5, "repeated": 5, "blocks": 5, "sizes": 5, "passes": 5, "catalogue": 6, "engine": 7, "validate": 8,
-    "bench": 9, "diagnose": 9, "reporting": 9, "targets": 9, "api": 10, "batching": 10, "builder": 10, "doc": 10, "door": 10,
-    "integrations": 10, "optimizing": 10, "precision": 10, "tuning": 10, "__init__": 10, "workflow": 10, "testing": 11,
-    "scaffold": 11, "__main__": 12,
-}  # fmt: skip
-"""The floors of `docs/how-it-works.md`; ``testing`` and ``scaffold`` stand beside the public modules and may import them."""
+    "system": 0,
+    "facts": 0,
+    "inference": 1,
+    "evaluate": 2,
+    "graph": 3,
+    "match": 4,
+    "opsets": 4,
+    "preparation": 4,
+    "dialects": 5,
+    "repeated": 5,
+    "blocks": 5,
+    "sizes": 5,
+    "passes": 5,
+    "catalogue": 6,
+    "engine": 7,
+    "validate": 8,
+    "bench": 9,
+    "diagnose": 9,
+    "reporting": 9,
+    "targets": 9,
+    "api": 10,
+    "batching": 10,
+    "builder": 10,
+    "doc": 10,
+    "door": 10,
+    "integrations": 10,
+    "optimizing": 10,
+    "precision": 10,
+    "tuning": 10,
+    "__init__": 10,
+    "workflow": 10,
+    "testing": 11,
+    "scaffold": 11,
+    "__main__": 12,
+}
+"""The floors of `docs/how-it-works.md`.
+
+``testing`` and ``scaffold`` stand beside the public modules and may import them.
+"""
 OPTIONAL = ("torch", "onnxscript", "dask", "pandas", "jinja2", "igraph")
 """Third-party packages that functions import when they need them."""
 
 
 def imports(source: Source) -> Iterator[tuple[int, str]]:
-    """Line and full name of every module that a file imports, inside functions too; relative ones start with a dot."""
+    """Line and full name of every module that a file imports, inside functions too.
+
+    Relative ones start with a dot.
+    """
     for node in source.nodes:
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             module = "." * node.level + (node.module or "")
             if module == "xoptim":  # from xoptim import facts
-                yield from ((node.lineno, f"xoptim.{a.name}" if a.name in FLOORS else module) for a in node.names)
+                yield from (
+                    (node.lineno, f"xoptim.{a.name}" if a.name in FLOORS else module)
+                    for a in node.names
+                )
             else:
                 yield node.lineno, module
 
@@ -75,25 +113,41 @@ def uses(everywhere: Iterable[Source]) -> dict[str, set[str]]:
 
 
 def test_no_circle_of_rooms() -> None:
-    """Floors exclude cycles between floors; rooms on one floor must not import each other either."""
+    """Floors exclude cycles between floors.
+
+    Rooms on one floor must not import each other either.
+    """
     found = uses(sources("xoptim"))
     assert {"engine", "optimizing"} <= found["api"]
     TopologicalSorter(found).prepare()
 
 
 def test_circles_are_found() -> None:
-    texts = {"xoptim/testing/a.py": "import xoptim.scaffold.b", "xoptim/scaffold/b.py": "from xoptim.testing import a"}
+    texts = {
+        "xoptim/testing/a.py": "import xoptim.scaffold.b",
+        "xoptim/scaffold/b.py": "from xoptim.testing import a",
+    }
     made = uses(Source(path, text, ast.parse(text)) for path, text in texts.items())
     with pytest.raises(CycleError):
         TopologicalSorter(made).prepare()
 
 
 def test_rooms_name_each_other_absolutely() -> None:
-    assert not [f"{s.path}:{line}" for s in sources("xoptim") for line, module in imports(s) if module.startswith(".")]
+    assert not [
+        f"{s.path}:{line}"
+        for s in sources("xoptim")
+        for line, module in imports(s)
+        if module.startswith(".")
+    ]
 
 
 def test_nothing_needs_the_testing_room() -> None:
-    users = [s.path for s in sources("xoptim", "patterns", "cli") for _, m in imports(s) if room(m) == "testing"]
+    users = [
+        s.path
+        for s in sources("xoptim", "patterns", "cli")
+        for _, m in imports(s)
+        if room(m) == "testing"
+    ]
     assert all(path.startswith("xoptim/testing/") for path in users)
 
 
@@ -106,8 +160,13 @@ def misplaced(source: Source) -> Iterator[str]:
     for line, module in imports(source):
         if module.split(".")[0] == "xoptim" and room(module) not in FOR_PATTERNS:
             yield f"{source.path}:{line} imports {module}"
-        if module.split(".")[0] == "patterns" or (module.startswith("..") and not re.fullmatch(r"\.\._[a-z]+", module)):
-            yield f"{source.path}:{line} imports {module}: not a sibling, nor a helper that families share"
+        if module.split(".")[0] == "patterns" or (
+            module.startswith("..") and not re.fullmatch(r"\.\._[a-z]+", module)
+        ):
+            yield (
+                f"{source.path}:{line} imports {module}: not a sibling, nor a helper that families "
+                "share"
+            )
 
 
 def test_patterns_use_the_matching_room_facts_and_each_other() -> None:
@@ -116,7 +175,9 @@ def test_patterns_use_the_matching_room_facts_and_each_other() -> None:
 
 def test_patterns_import_the_view_at_all() -> None:
     """Otherwise the test above would check no imports."""
-    users = [s.path for s in sources("patterns") for _, module in imports(s) if module == "xoptim.match"]
+    users = [
+        s.path for s in sources("patterns") for _, module in imports(s) if module == "xoptim.match"
+    ]
     assert len(set(users)) > 100
 
 
@@ -130,7 +191,13 @@ def test_patterns_import_the_view_at_all() -> None:
         ("def f():\n    from xoptim.evaluate.regions import evaluate", 1),
         ("from patterns.shapes import relu", 1),
         ("from ..shapes.relu import Relu", 1),
-        ("from xoptim.match import Node\nfrom xoptim.facts.dims import Dim\nfrom .._nodes import is_op\nfrom ._a import b", 0),
+        (
+            (
+                "from xoptim.match import Node\nfrom xoptim.facts.dims import Dim\nfrom .._nodes "
+                "import is_op\nfrom ._a import b"
+            ),
+            0,
+        ),
     ],
 )
 def test_imports_that_a_pattern_must_not_have_are_found(text: str, count: int) -> None:
@@ -144,7 +211,9 @@ def test_helpers_of_patterns_stand_beside_those_that_use_them() -> None:
         for _, module in imports(source):
             if module.startswith("..") or (module.startswith(".") and source.path.count("/") == 1):
                 users.setdefault(module.lstrip("."), set()).add(source.path.rpartition("/")[0])
-    shared = {Path(s.path).stem for s in sources("patterns") if s.path.count("/") == 1} - {"__init__"}
+    shared = {Path(s.path).stem for s in sources("patterns") if s.path.count("/") == 1} - {
+        "__init__"
+    }
     assert {name for name in shared if len(users.get(name, ())) < 2} == set()
 
 
@@ -173,7 +242,8 @@ def test_command_line_uses_the_door_and_the_validation() -> None:
         f"{source.path}:{line} imports {module}"
         for source in sources("cli")
         for line, module in imports(source)
-        if (module.split(".")[0] == "xoptim" and room(module) not in allowed) or module.split(".")[0] == "cli"
+        if (module.split(".")[0] == "xoptim" and room(module) not in allowed)
+        or module.split(".")[0] == "cli"
     ]
     assert not wrong
 
@@ -192,14 +262,24 @@ def test_imports_inside_functions_are_of_optional_packages() -> None:
 
 @pytest.mark.parametrize(
     ("here", "there", "climbs"),
-    [("match", "graph", False), ("graph", "match", True), ("facts", "facts", False), ("builder", "testing", True),
-     ("testing", "builder", False), ("match", "patterns", True), ("engine", "__init__", True)],
-)  # fmt: skip
+    [
+        ("match", "graph", False),
+        ("graph", "match", True),
+        ("facts", "facts", False),
+        ("builder", "testing", True),
+        ("testing", "builder", False),
+        ("match", "patterns", True),
+        ("engine", "__init__", True),
+    ],
+)
 def test_what_climbing_means(here: str, there: str, climbs: bool) -> None:
     assert _climbs(here, there) is climbs
 
 
 def test_imports_are_found_everywhere() -> None:
-    text = "from xoptim import match, Node\ndef f():\n    from .a import b\n    import xoptim.graph.node\n"
+    text = (
+        "from xoptim import match, Node\ndef f():\n    from .a import b\n    import "
+        "xoptim.graph.node\n"
+    )
     found = sorted(imports(Source("", text, ast.parse(text))))
     assert found == [(1, "xoptim"), (1, "xoptim.match"), (3, ".a"), (4, "xoptim.graph.node")]

@@ -39,7 +39,9 @@ def test_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
         def __init__(self, words: list[str], **how: object) -> None:
             started.append(words)
             environment = how.get("env", {})
-            assert "pytest" not in words or (isinstance(environment, dict) and environment["OMP_NUM_THREADS"] == "1")
+            assert "pytest" not in words or (
+                isinstance(environment, dict) and environment["OMP_NUM_THREADS"] == "1"
+            )
 
         def kill(self) -> None:
             killed.append(self)
@@ -71,7 +73,10 @@ READING = {
 
 
 def clocks(text: str) -> Iterator[str]:
-    """The clocks that a file names; to replace one is to give it as a keyword, or as the name in a text."""
+    """The clocks that a file names.
+
+    To replace one is to give it as a keyword, or as the name in a text.
+    """
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Attribute) and node.attr in CLOCKS:
             yield node.attr
@@ -81,7 +86,9 @@ def clocks(text: str) -> Iterator[str]:
 
 def test_no_test_decides_by_a_clock() -> None:
     files = {path.relative_to(ROOT).as_posix(): path for path in ROOT.glob("tests/**/test_*.py")}
-    assert {name for name, path in files.items() if [*clocks(path.read_text(encoding="utf-8"))]} == READING.keys()
+    assert {
+        name for name, path in files.items() if [*clocks(path.read_text(encoding="utf-8"))]
+    } == READING.keys()
     assert [*clocks("import time\nstart = time.monotonic()")] == ["monotonic"]
     assert [*clocks("from time import perf_counter")] == ["perf_counter"]
     assert [*clocks("SimpleNamespace(monotonic=now)")] == []

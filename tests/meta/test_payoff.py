@@ -1,4 +1,6 @@
-"""Every fusion has a subject on which it applies, and the check of the measurements finds what is wrong."""
+"""Every fusion has a subject on which it applies, and the check of the measurements finds what is
+wrong.
+"""
 
 import pytest
 
@@ -14,12 +16,18 @@ def test_each_fusion_has_a_subject() -> None:
 def test_each_fusion_applies_on_its_model() -> None:
     for name in fusions("default+onnxruntime"):
         applied: list[object] = []
-        xoptim.optimize(model_of(SUBJECTS[name], SUBJECTS[name].rows[0]), patterns=name, on_application=applied.append)
+        xoptim.optimize(
+            model_of(SUBJECTS[name], SUBJECTS[name].rows[0]),
+            patterns=name,
+            on_application=applied.append,
+        )
         assert applied, name
 
 
 def test_faults_of_the_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`python -m benchmarks.operators --check` looks at the page, whose figures are those of one machine."""
+    """`python -m benchmarks.operators --check` looks at the page, whose figures are those of one
+    machine.
+    """
     monkeypatch.setattr(operators, "SUBJECTS", {"Gelu": Subject("", rows=(1, 16))})
     monkeypatch.setattr(operators, "fusions", lambda selection: {"Gelu"})
 
@@ -28,6 +36,10 @@ def test_faults_of_the_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
 
     fine, slow = "0.50 (0.45 to 1.10)", "1.20 (1.10 to 1.30)"
     assert faults_of({("Gelu", "cpu", "1"): row(fine, fine)}) == []
-    assert faults_of({("Gelu", "cpu", "1"): row(fine, "")}) == ["Gelu, cpu, 1: the sizes are not those of the subject"]
-    assert faults_of({("Gelu", "cpu", "1"): row(fine, slow)}) == ["Gelu, cpu, 1: slower with 16 rows, but applied by default"]
+    assert faults_of({("Gelu", "cpu", "1"): row(fine, "")}) == [
+        "Gelu, cpu, 1: the sizes are not those of the subject"
+    ]
+    assert faults_of({("Gelu", "cpu", "1"): row(fine, slow)}) == [
+        "Gelu, cpu, 1: slower with 16 rows, but applied by default"
+    ]
     assert faults_of({("Gelu", "cuda", "1"): row(fine, "")}) == ["Gelu is not measured"]

@@ -26,12 +26,23 @@ NEEDS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NEEDS)
 def test_script(name: str, tmp_path: Path) -> None:
-    """A script runs in a process of its own, proves its result, and says that the model became smaller."""
-    missing = [package for package in NEEDS[name] if util.find_spec(package.partition(".")[0]) is None]
+    """A script runs in a process of its own, proves its result, and says that the model became
+    smaller.
+    """
+    missing = [
+        package for package in NEEDS[name] if util.find_spec(package.partition(".")[0]) is None
+    ]
     if missing:
         pytest.skip(f"{', '.join(missing)} not installed")
     path = FOLDER / f"{name}.py"
-    done = subprocess.run([sys.executable, path], cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(
+        [sys.executable, path],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     said = re.search(r"^(\d+) nodes became (\d+)$", done.stdout, re.MULTILINE)
     assert said is not None, done.stdout
@@ -42,7 +53,9 @@ def test_every_script_is_tested_and_described() -> None:
     page = (ROOT / "docs" / "pipelines.md").read_text(encoding="utf-8")
     assert {path.stem for path in FOLDER.glob("*.py")} == set(NEEDS)
     for name in NEEDS:
-        assert f"python examples/pipelines/{name}.py" in (FOLDER / f"{name}.py").read_text(encoding="utf-8")
+        assert f"python examples/pipelines/{name}.py" in (FOLDER / f"{name}.py").read_text(
+            encoding="utf-8"
+        )
         assert f"examples/pipelines/{name}.py)" in page
 
 

@@ -1,4 +1,6 @@
-"""The page about lower precision: its snippet runs, in its order, and each step gives what the page says."""
+"""The page about lower precision: its snippet runs, in its order, and each step gives what the page
+says.
+"""
 
 import re
 import shutil

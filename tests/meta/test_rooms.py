@@ -19,7 +19,11 @@ def test_the_table_of_rooms_is_complete() -> None:
     rows = re.findall(r"(?m)^\| (\d+) \| ([^|]+) \|", page)
     floors = {name: int(floor) for floor, names in rows for name in _names(names)}
     assert all((ROOT / name).exists() for name in floors), floors
-    rooms = {re.sub(r"^xoptim/|\.py$|/$", "", name): floor for name, floor in floors.items() if name.startswith("xoptim/")}
+    rooms = {
+        re.sub(r"^xoptim/|\.py$|/$", "", name): floor
+        for name, floor in floors.items()
+        if name.startswith("xoptim/")
+    }
     assert rooms == {name: floor for name, floor in FLOORS.items() if name not in UNNAMED}
     assert set(floors) - {name for name in floors if name.startswith("xoptim/")} == {"cli/"}
 
@@ -37,5 +41,9 @@ def test_contributing_names_the_rooms_in_order() -> None:
     floors = [{FLOORS[name] for name in _names(names)} for names in line.split("<")]
     assert all(len(floor) == 1 for floor in floors)
     assert [floor for (floor,) in floors] == sorted({floor for (floor,) in floors})
-    packages = {path.parent.name for path in (ROOT / "xoptim").glob("*/__init__.py")} - {"cli", "patterns"}  # links
+    # links
+    packages = {path.parent.name for path in (ROOT / "xoptim").glob("*/__init__.py")} - {
+        "cli",
+        "patterns",
+    }
     assert sorted(_names(line)) == sorted(packages)

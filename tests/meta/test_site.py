@@ -1,4 +1,6 @@
-"""The sources of the site: pictures in place of flowcharts, every page in the index, links that lead to pages."""
+"""The sources of the site: pictures in place of flowcharts, every page in the index, links that
+lead to pages.
+"""
 
 import importlib
 import json
@@ -43,7 +45,10 @@ def test_a_picture(module: Any) -> None:
 
 
 def test_parts_are_pictures_of_their_own(module: Any) -> None:
-    chart = "flowchart LR\n  subgraph after\n  b([x]) --> y\n  end\n  subgraph before\n  x --> t[Neg] --> u[Neg] --> y\n  end\n"
+    chart = (
+        "flowchart LR\n  subgraph after\n  b([x]) --> y\n  end\n  subgraph before\n  x --> t[Neg] "
+        "--> u[Neg] --> y\n  end\n"
+    )
     text = module("pictures").picture(chart)
     assert re.findall("<p>(.*)</p>", text) == ["before", "after"]
     assert text.count("<rect") == 6
@@ -52,16 +57,29 @@ def test_parts_are_pictures_of_their_own(module: Any) -> None:
 def test_the_sources(module: Any, tmp_path: Path) -> None:
     site = module("build_site")
     site.write_sources(tmp_path)
-    pages = {path.relative_to(tmp_path).as_posix(): path.read_text(encoding="utf-8") for path in tmp_path.rglob("*.md")}
+    pages = {
+        path.relative_to(tmp_path).as_posix(): path.read_text(encoding="utf-8")
+        for path in tmp_path.rglob("*.md")
+    }
     assert not [name for name, text in pages.items() if "```mermaid" in text]
     assert pages["docs/patterns/GatherUnsqueeze.md"].count("<svg") == 2
     assert "](docs/pictures/report.png)" in pages["index.md"], "a picture stays a picture"
     listed = {f"{name}.md" for names in site.GUIDES.values() for name in names}
-    assert {name for name in pages if not name.startswith("docs/patterns/")} - listed == {"index.md"}
+    assert {name for name in pages if not name.startswith("docs/patterns/")} - listed == {
+        "index.md"
+    }
     for name, text in pages.items():
         plain = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
-        links = [link for link in re.findall(r"\]\(([^()\s]+)\)", plain) if not re.match(r"[a-z]+:|#", link)]
-        assert [link for link in links if not ((tmp_path / name).parent / link.partition("#")[0]).exists()] == []
+        links = [
+            link
+            for link in re.findall(r"\]\(([^()\s]+)\)", plain)
+            if not re.match(r"[a-z]+:|#", link)
+        ]
+        assert [
+            link
+            for link in links
+            if not ((tmp_path / name).parent / link.partition("#")[0]).exists()
+        ] == []
     assert ".. autofunction:: optimize" in (tmp_path / "api.rst").read_text(encoding="utf-8")
 
 
@@ -77,15 +95,25 @@ def test_the_page_in_the_browser(module: Any, tmp_path: Path) -> None:
         "wheels": ["a-1.0-py3-none-any.whl"],
     }
     files = {path.name for path in (tmp_path / "page").iterdir()}
-    assert files == {"index.html", "worker.js", "optimize.py", "packages.json", "a-1.0-py3-none-any.whl"}
+    assert files == {
+        "index.html",
+        "worker.js",
+        "optimize.py",
+        "packages.json",
+        "a-1.0-py3-none-any.whl",
+    }
     site.write_sources(tmp_path)
-    assert '<a href="browser/index.html">' in (tmp_path / "docs" / "browser.md").read_text(encoding="utf-8")
+    assert '<a href="browser/index.html">' in (tmp_path / "docs" / "browser.md").read_text(
+        encoding="utf-8"
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_the_built_site_is_read(browser: Any) -> None:
-    """From the start to the page of a pattern, whose flowcharts are drawn, and nothing is loaded from elsewhere."""
+    """From the start to the page of a pattern, whose flowcharts are drawn, and nothing is loaded
+    from elsewhere.
+    """
     start = ROOT / "build" / "site" / "html" / "index.html"
     if not start.exists():
         pytest.skip("make site builds it")

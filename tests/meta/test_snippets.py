@@ -25,7 +25,8 @@ from xoptim.bench.options import BenchOptions
 from xoptim.tuning.options import TuneOptions
 
 SHIPPED = ROOT / "examples" / "models" / "tiny_bert.onnx"
-NOT_RUN_HERE = {"make demo", "make test"}  # they install packages, and the second one runs this test
+# they install packages, and the second one runs this test
+NOT_RUN_HERE = {"make demo", "make test"}
 SHIPPING = ("README", "tour")
 """Pages that run on the model that ships."""
 GUIDES = (
@@ -71,7 +72,9 @@ agraph (float[batch,seq,16] x, int64[batch,seq] mask) => (float[batch,seq,4] y)
 
 
 def _page(name: str) -> str:
-    return (ROOT / (f"{name}.md" if name == "README" else f"docs/{name}.md")).read_text(encoding="utf-8")
+    return (ROOT / (f"{name}.md" if name == "README" else f"docs/{name}.md")).read_text(
+        encoding="utf-8"
+    )
 
 
 def _blocks(name: str, language: str) -> list[str]:
@@ -84,7 +87,10 @@ def _blocks(name: str, language: str) -> list[str]:
 @pytest.fixture(autouse=True)
 def _playground(tmp_path: Path, brief: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A folder of its own and short measurements; what snippets set for the process is restored."""
-    for options, shorter in ((BenchOptions, {"seconds": 0.05, "passes": 1, "loading": False}), (TuneOptions, {"budget": 1.0})):
+    for options, shorter in (
+        (BenchOptions, {"seconds": 0.05, "passes": 1, "loading": False}),
+        (TuneOptions, {"budget": 1.0}),
+    ):
         defaults: Any = options.__init__.__kwdefaults__
         for name, value in shorter.items():
             monkeypatch.setitem(defaults, name, value)
@@ -109,20 +115,36 @@ def _files(page: str) -> None:
     Path("models").mkdir()
     if page == "pipelines":  # which shows checks that pass, one of them against a revision
         model = xoptim.optimize(model)
-        for words in ("init -q", "add .", "-c user.name=n -c user.email=e@x commit -q --allow-empty -m models"):
+        for words in (
+            "init -q",
+            "add .",
+            "-c user.name=n -c user.email=e@x commit -q --allow-empty -m models",
+        ):
             subprocess.run(["git", *words.split()], check=True, capture_output=True)
     for name in ("model", "model.opt", "a", "b", "models/one"):
         onnx.save(model, f"{name}.onnx")
 
 
-def _run_shell(page: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> set[str]:
-    """Run the lines of the shell snippets of a page; returns the first words of those that are other programs."""
+def _run_shell(
+    page: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> set[str]:
+    """Run the lines of the shell snippets of a page.
+
+    Returns the first words of those that are other programs.
+    """
     others: set[str] = set()
-    for line in filter(None, (line for block in _blocks(page, "sh") for line in block.splitlines())):
+    for line in filter(
+        None, (line for block in _blocks(page, "sh") for line in block.splitlines())
+    ):
         words = shlex.split(line, comments=True)
         if "|" in words:
             paths = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
-            subprocess.run(["bash", "-ec", line], check=True, env={**os.environ, "PATH": paths}, capture_output=True)
+            subprocess.run(
+                ["bash", "-ec", line],
+                check=True,
+                env={**os.environ, "PATH": paths},
+                capture_output=True,
+            )
             continue
         if words[0] != "xopt" and "=" not in words[0]:
             others.add(" ".join(words))
@@ -143,7 +165,11 @@ def _run_shell(page: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
 def _run_python(page: str) -> dict[str, Any]:
     """Run the snippets in Python in order, as in one session."""
-    session: dict[str, Any] = {"xoptim": xoptim, "model": onnx.load("model.onnx"), "smaller": xoptim.optimize("model.onnx")}
+    session: dict[str, Any] = {
+        "xoptim": xoptim,
+        "model": onnx.load("model.onnx"),
+        "smaller": xoptim.optimize("model.onnx"),
+    }
     for number, snippet in enumerate(_blocks(page, "python"), 1):
         if "xoptim.integrations.torch" in snippet and importlib.util.find_spec("torch") is None:
             continue
@@ -178,7 +204,9 @@ def test_python_snippets_of_the_shipped_model() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", GUIDES)
-def test_guide(page: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_guide(
+    page: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     _files(page)
     others = _run_shell(page, monkeypatch, capsys)
     assert page == "performance" or not others
@@ -205,7 +233,9 @@ def test_commands_beside_those_of_other_tools(capsys: pytest.CaptureFixture[str]
 def test_every_page_with_snippets_is_run() -> None:
     """A page is run here, or its own test reads it."""
     pages = {
-        path.stem for path in (ROOT / "docs").glob("*.md") if re.search(r"^```(sh|python)$", _page(path.stem), re.MULTILINE)
+        path.stem
+        for path in (ROOT / "docs").glob("*.md")
+        if re.search(r"^```(sh|python)$", _page(path.stem), re.MULTILINE)
     }
     assert pages == {*GUIDES, *ELSEWHERE, "tour"}
     for page, test in ELSEWHERE.items():

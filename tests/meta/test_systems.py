@@ -17,9 +17,32 @@ OWNER = "xoptim/system/"
 MODULES = {"fcntl", "msvcrt", "pwd", "resource", "signal", "termios", "winreg"}
 NAMES = {
     "os": {
-        *("name", "uname", "kill", "killpg", "fork", "waitpid", "getpgid", "setsid", "nice", "geteuid", "getuid"),
+        *(
+            "name",
+            "uname",
+            "kill",
+            "killpg",
+            "fork",
+            "waitpid",
+            "getpgid",
+            "setsid",
+            "nice",
+            "geteuid",
+            "getuid",
+        ),
         *("sched_getaffinity", "sched_setaffinity", "cpu_count", "process_cpu_count", "sysconf"),
-        *("replace", "rename", "link", "symlink", "chmod", "umask", "pread", "pwrite", "copy_file_range", "sendfile"),
+        *(
+            "replace",
+            "rename",
+            "link",
+            "symlink",
+            "chmod",
+            "umask",
+            "pread",
+            "pwrite",
+            "copy_file_range",
+            "sendfile",
+        ),
         *("SEEK_DATA", "SEEK_HOLE"),
     },
     "sys": {"platform", "getwindowsversion"},
@@ -47,7 +70,9 @@ def _names(node: ast.AST, documented: set[int]) -> Iterator[str]:
     elif isinstance(node, ast.ImportFrom):
         module = node.module or ""
         yield from (module for _ in node.names[:1] if module in MODULES)
-        yield from (f"{module}.{alias.name}" for alias in node.names if alias.name in NAMES.get(module, ()))
+        yield from (
+            f"{module}.{alias.name}" for alias in node.names if alias.name in NAMES.get(module, ())
+        )
     elif isinstance(node, ast.Attribute):
         if isinstance(node.value, ast.Name) and node.attr in NAMES.get(node.value.id, ()):
             yield f"{node.value.id}.{node.attr}"
@@ -56,20 +81,39 @@ def _names(node: ast.AST, documented: set[int]) -> Iterator[str]:
     elif isinstance(node, ast.Call):
         yield from (keyword.arg for keyword in node.keywords if keyword.arg in POPEN)
         if isinstance(node.func, ast.Name) and node.func.id in ("hasattr", "getattr"):
-            yield from (f"{node.func.id}(os)" for each in node.args[:1] if isinstance(each, ast.Name) and each.id == "os")
-    elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documented:
-        yield from (node.value for _ in range(node.value.startswith(PLACES) or node.value in MODULES | POPEN))
+            yield from (
+                f"{node.func.id}(os)"
+                for each in node.args[:1]
+                if isinstance(each, ast.Name) and each.id == "os"
+            )
+    elif (
+        isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and id(node) not in documented
+    ):
+        yield from (
+            node.value
+            for _ in range(node.value.startswith(PLACES) or node.value in MODULES | POPEN)
+        )
 
 
 def test_other_rooms_do_not_ask_for_the_system() -> None:
     everywhere = sources("xoptim", "patterns", "cli", "benchmarks")
-    assert [place for source in everywhere if not source.path.startswith(OWNER) for place in found(source)] == []
+    assert [
+        place
+        for source in everywhere
+        if not source.path.startswith(OWNER)
+        for place in found(source)
+    ] == []
 
 
 def test_the_room_is_found_out() -> None:
     """Otherwise the test above would check nothing."""
     texts = {
-        place.partition(" ")[2] for source in sources("xoptim") if source.path.startswith(OWNER) for place in found(source)
+        place.partition(" ")[2]
+        for source in sources("xoptim")
+        if source.path.startswith(OWNER)
+        for place in found(source)
     }
     assert {
         "sys.platform",
@@ -81,7 +125,14 @@ def test_the_room_is_found_out() -> None:
         "/proc/cpuinfo",
         "fcntl",
     } <= texts
-    assert {"os.fork", "os.pwrite", "hasattr(os)", "mmap.MAP_PRIVATE", "creationflags", "resource"} <= texts
+    assert {
+        "os.fork",
+        "os.pwrite",
+        "hasattr(os)",
+        "mmap.MAP_PRIVATE",
+        "creationflags",
+        "resource",
+    } <= texts
 
 
 @pytest.mark.parametrize(
@@ -126,7 +177,13 @@ cli.main()
 """Runs the command as on another system: without the functions and files that it lacks."""
 
 
-WORDS = (str(ROOT / "examples" / "models" / "tiny_bert.onnx"), "-o", "m.onnx", "--external-data", "--strict")
+WORDS = (
+    str(ROOT / "examples" / "models" / "tiny_bert.onnx"),
+    "-o",
+    "m.onnx",
+    "--external-data",
+    "--strict",
+)
 
 
 @pytest.fixture(scope="module")
@@ -144,6 +201,8 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 def test_the_command_on_other_systems(platform: str, tmp_path: Path, weights: bytes) -> None:
     """It optimizes, proves and writes weights to a file, as here."""
     words = [sys.executable, "-c", OTHER, platform, *WORDS]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        words, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "m.onnx.data").read_bytes() == weights

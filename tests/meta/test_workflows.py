@@ -1,4 +1,6 @@
-"""The workflows and forms of `.github`: steps are targets of the Makefile, on all promised systems and versions."""
+"""The workflows and forms of `.github`: steps are targets of the Makefile, on all promised systems
+and versions.
+"""
 
 import re
 import shutil
@@ -12,7 +14,10 @@ import pytest
 from tests.meta.sources import ROOT
 
 FOLDER = ROOT / ".github"
-WORKFLOWS = {path.stem: path.read_text(encoding="utf-8") for path in sorted((FOLDER / "workflows").glob("*.yml"))}
+WORKFLOWS = {
+    path.stem: path.read_text(encoding="utf-8")
+    for path in sorted((FOLDER / "workflows").glob("*.yml"))
+}
 ELSEWHERE = ("gh issue create ",)
 """Commands that need the service that runs the workflows."""
 
@@ -25,26 +30,47 @@ def commands(text: str) -> list[str]:
 
 
 def test_there_are_workflows_for_all_that_is_promised() -> None:
-    assert {name: commands(text) for name, text in WORKFLOWS.items()}.keys() == {"ci", "nightly", "release", "site"}
-    assert {"make lint", "make types", "make test", "make oldest", "make release", "make image"} <= set(
-        commands(WORKFLOWS["ci"])
-    )
+    assert {name: commands(text) for name, text in WORKFLOWS.items()}.keys() == {
+        "ci",
+        "nightly",
+        "release",
+        "site",
+    }
+    assert {
+        "make lint",
+        "make types",
+        "make test",
+        "make oldest",
+        "make release",
+        "make image",
+    } <= set(commands(WORKFLOWS["ci"]))
     assert commands(WORKFLOWS["release"]) == ["make release"]
     assert commands(WORKFLOWS["site"]) == ["make site"]
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
-@pytest.mark.parametrize("command", sorted({each for text in WORKFLOWS.values() for each in commands(text)}))
+@pytest.mark.parametrize(
+    "command", sorted({each for text in WORKFLOWS.values() for each in commands(text)})
+)
 def test_each_step_is_a_target_of_make(command: str, tmp_path: Path) -> None:
-    """Make prints the commands that it would run, as in a checkout where nothing is installed yet."""
+    """Make prints the commands that it would run, as in a checkout where nothing is installed
+    yet.
+    """
     if command.startswith(ELSEWHERE):
         return
     name, target, *settings = command.split()
-    assert (name, {setting.partition("=")[0] for setting in settings} - {"PYTHON"}) == ("make", set())
+    assert (name, {setting.partition("=")[0] for setting in settings} - {"PYTHON"}) == (
+        "make",
+        set(),
+    )
     words = ["make", "--dry-run", "--no-print-directory", target, *settings, f"VENV={tmp_path}"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    made = "docker build" if target == "image" else (settings[0].partition("=")[2] if settings else "python3") + " -m venv"
+    made = (
+        "docker build"
+        if target == "image"
+        else (settings[0].partition("=")[2] if settings else "python3") + " -m venv"
+    )
     assert made in done.stdout, "it makes an environment"
 
 
@@ -58,7 +84,11 @@ def test_windows_has_another_folder_of_scripts(tmp_path: Path) -> None:
 
 def test_the_versions_of_python_are_those_of_the_package() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    named = [found[1] for each in project["classifiers"] if (found := re.fullmatch(r".* :: Python :: (3\.\d+)", each))]
+    named = [
+        found[1]
+        for each in project["classifiers"]
+        if (found := re.fullmatch(r".* :: Python :: (3\.\d+)", each))
+    ]
     (matrix,) = re.findall(r"python: \[(.*)\]", WORKFLOWS["ci"])
     assert re.findall(r"[\d.]+", matrix) == named
     assert project["requires-python"] == f">={named[0]}"
@@ -66,31 +96,43 @@ def test_the_versions_of_python_are_those_of_the_package() -> None:
 
 
 def test_rights_are_few() -> None:
-    """Each workflow reads only, jobs name what else they need; a release is uploaded without a password."""
+    """Each workflow reads only, jobs name what else they need.
+
+    A release is uploaded without a password.
+    """
     for text in WORKFLOWS.values():
         assert re.search(r"^permissions:\n  contents: read$", text, re.MULTILINE)
         assert "secrets." not in text
         assert text.count("actions/checkout@") == text.count("persist-credentials: false")
         assert len(re.findall("timeout-minutes", text)) == len(re.findall("runs-on", text))
-    writes = {name: sorted(set(re.findall(r"([a-z-]+): write", text))) for name, text in WORKFLOWS.items()}
+    writes = {
+        name: sorted(set(re.findall(r"([a-z-]+): write", text))) for name, text in WORKFLOWS.items()
+    }
     assert writes == {
         "ci": [],
         "nightly": ["issues"],
         "release": ["attestations", "id-token"],
         "site": ["id-token", "pages"],
     }
-    assert WORKFLOWS["release"].count("actions/attest@") == 2, "where the files were built, and what the wheel needs"
+    assert WORKFLOWS["release"].count("actions/attest@") == 2, (
+        "where the files were built, and what the wheel needs"
+    )
     assert "sbom-path: build/xoptim.cdx.json" in WORKFLOWS["release"]
     assert "pypa/gh-action-pypi-publish@" in WORKFLOWS["release"]
 
 
 def test_actions_are_pinned_and_each_has_one_version() -> None:
-    """A tag can be moved, a commit cannot; the version beside it is for readers, and for what proposes updates."""
+    """A tag can be moved, a commit cannot.
+
+    The version beside it is for readers, and for what proposes updates.
+    """
     everything = "\n".join([*WORKFLOWS.values(), (ROOT / "action.yml").read_text(encoding="utf-8")])
     named = set(re.findall(r"uses: (\S+)@(.*)", everything))
     assert all(re.fullmatch(r"[0-9a-f]{40} # v\d+\.\d+\.\d+", version) for _, version in named)
     assert len(named) == len({name for name, _ in named}) >= 8
-    assert "package-ecosystem: github-actions" in (FOLDER / "dependabot.yml").read_text(encoding="utf-8")
+    assert "package-ecosystem: github-actions" in (FOLDER / "dependabot.yml").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_a_workflow_does_not_run_beside_itself() -> None:
@@ -113,7 +155,10 @@ def test_a_failing_nightly_build_is_reported() -> None:
 
 
 def test_forms_ask_for_what_a_defect_needs() -> None:
-    forms = {path.stem: path.read_text(encoding="utf-8") for path in (FOLDER / "ISSUE_TEMPLATE").glob("*.yml")}
+    forms = {
+        path.stem: path.read_text(encoding="utf-8")
+        for path in (FOLDER / "ISSUE_TEMPLATE").glob("*.yml")
+    }
     assert forms.keys() == {"config", "wrong-result", "crash", "missed"}
     for name, text in forms.items():
         if name != "config":
@@ -126,12 +171,19 @@ def test_forms_ask_for_what_a_defect_needs() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["actionlint"], ["zizmor", "--offline", "--no-progress", ".github", "action.yml"]], ids=lambda words: words[0]
+    "words",
+    [["actionlint"], ["zizmor", "--offline", "--no-progress", ".github", "action.yml"]],
+    ids=lambda words: words[0],
 )
 def test_a_checker_finds_nothing(words: list[str]) -> None:
-    """Actionlint reads expressions, types and versions of actions; zizmor rights, pins and what a stranger could inject."""
+    """Actionlint reads expressions, types and versions of actions.
+
+    Zizmor rights, pins and what a stranger could inject.
+    """
     program = shutil.which(words[0], path=sysconfig.get_path("scripts"))
     if program is None:
         pytest.skip(f"there is no {words[0]}: make workflows installs it")
-    done = subprocess.run([program, *words[1:]], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [program, *words[1:]], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr

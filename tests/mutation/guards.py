@@ -1,7 +1,8 @@
 """Conditions of patterns that can be switched off, one at a time, while they run.
 
-The modules of the catalogue are compiled with a call around each condition: one that allows a match, and one before a refusal.
-The call records the conditions that refuse, and lets the one that is switched off hold.
+The modules of the catalogue are compiled with a call around each condition: one that allows a
+match, and one before a refusal. The call records the conditions that refuse, and lets the one that
+is switched off hold.
 """
 
 import ast
@@ -18,7 +19,10 @@ from xoptim.match.rewrite import Rewrite
 
 _DECLARED: Final = ("constant_operands", "operand_types", "operand_ranks")
 _OPTIONS: Final = ("outputs", "domain", "associative", "any_order", "attributes", "name", None)
-"""Keywords of a node in a description that are neither attributes nor operands; `None` is ``**others``."""
+"""Keywords of a node in a description that are neither attributes nor operands.
+
+`None` is ``**others``.
+"""
 _GUARD, _LOOSE = "__guard__", "__loose__"
 
 
@@ -46,7 +50,9 @@ class Switch:
         return value
 
     def loose(self, key: str, value: Any, anything: Any) -> Any:
-        """The value that a description asks of an attribute or operand, or any: ``ANY``, or a function that makes a symbol."""
+        """The value that a description asks of an attribute or operand, or any: ``ANY``, or a
+        function that makes a symbol.
+        """
         self.described.add(key)
         if key != self.off:
             return value
@@ -80,7 +86,11 @@ class _Instrumenter(ast.NodeTransformer):
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         outer = self._builder
-        named = (a.arg for a in node.args.args if isinstance(a.annotation, ast.Name) and a.annotation.id == "PatternBuilder")
+        named = (
+            a.arg
+            for a in node.args.args
+            if isinstance(a.annotation, ast.Name) and a.annotation.id == "PatternBuilder"
+        )
         self._builder = next(named, "")
         self.generic_visit(node)
         self._builder = outer
@@ -128,7 +138,9 @@ class _Instrumenter(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         match node:
-            case ast.Call(func=ast.Name(id="all" | "any" as name), args=[ast.GeneratorExp() as generator]):
+            case ast.Call(
+                func=ast.Name(id="all" | "any" as name), args=[ast.GeneratorExp() as generator]
+            ):
                 generator.elt = self._terms(generator.elt, name == "all")
             case ast.Call(func=ast.Attribute(value=ast.Attribute(attr="op"))) if self._builder:
                 node.args = [self._loosened(each, "symbol") for each in node.args]
@@ -145,13 +157,21 @@ class _Instrumenter(ast.NodeTransformer):
         return value
 
     def _terms(self, test: ast.expr, held: bool) -> ast.expr:
-        """A condition that allows a match where it has the value ``held``, each of its terms switchable."""
+        """A condition that allows a match where it has the value ``held``, each of its terms
+        switchable.
+        """
         match test:
             case ast.BoolOp(op=op, values=terms) if isinstance(op, ast.And if held else ast.Or):
-                return ast.copy_location(ast.BoolOp(op, [self._terms(term, held) for term in terms]), test)
+                return ast.copy_location(
+                    ast.BoolOp(op, [self._terms(term, held) for term in terms]), test
+                )
             case ast.UnaryOp(op=ast.Not(), operand=operand):
-                return ast.copy_location(ast.UnaryOp(ast.Not(), self._terms(operand, not held)), test)
-            case ast.Call(func=ast.Name(id=name), args=[ast.GeneratorExp()]) if name == ("all" if held else "any"):
+                return ast.copy_location(
+                    ast.UnaryOp(ast.Not(), self._terms(operand, not held)), test
+                )
+            case ast.Call(func=ast.Name(id=name), args=[ast.GeneratorExp()]) if name == (
+                "all" if held else "any"
+            ):
                 return test  # its element is a condition
         return self._call(_GUARD, test, ast.Constant(held), test)
 
@@ -160,13 +180,22 @@ class _Instrumenter(ast.NodeTransformer):
         match value:
             case ast.Constant(value=None | str()):
                 return value
-            case ast.Constant() | ast.List() | ast.UnaryOp() | ast.Call(func=ast.Attribute(attr="any_of")):
-                return self._call(_LOOSE, value, value, ast.parse(f"{self._builder}.{anything}", mode="eval").body)
+            case (
+                ast.Constant()
+                | ast.List()
+                | ast.UnaryOp()
+                | ast.Call(func=ast.Attribute(attr="any_of"))
+            ):
+                return self._call(
+                    _LOOSE, value, value, ast.parse(f"{self._builder}.{anything}", mode="eval").body
+                )
         return value
 
     def _call(self, name: str, at: ast.expr, *values: ast.expr) -> ast.expr:
         key = f"{self._place}:{at.lineno}:{at.col_offset} `{_plain(ast.unparse(at))}`"
-        return ast.copy_location(ast.Call(ast.Name(name, ast.Load()), [ast.Constant(key), *values], []), at)
+        return ast.copy_location(
+            ast.Call(ast.Name(name, ast.Load()), [ast.Constant(key), *values], []), at
+        )
 
 
 def _plain(text: str) -> str:
@@ -175,9 +204,15 @@ def _plain(text: str) -> str:
 
 
 def _refuses(statement: ast.stmt) -> bool:
-    """Whether a statement returns nothing, or what ``self.none`` returns, raises an error, or leaves out a candidate."""
+    """Whether a statement returns nothing, or what ``self.none`` returns, raises an error, or
+    leaves out a candidate.
+    """
     match statement:
-        case ast.Return(value=None | ast.Call(func=ast.Attribute(attr="none"))) | ast.Raise() | ast.Continue():
+        case (
+            ast.Return(value=None | ast.Call(func=ast.Attribute(attr="none")))
+            | ast.Raise()
+            | ast.Continue()
+        ):
             return True
         case ast.Return(value=value):
             return value is not None and _is_nothing(value)
@@ -196,7 +231,9 @@ class _Loader(importlib.machinery.SourceFileLoader):
 
     def get_code(self, fullname: str) -> Any:
         path = self.get_filename(fullname)
-        return compile(instrumented(self.get_data(path), "/".join(path.rsplit("/", 2)[1:])), path, "exec")
+        return compile(
+            instrumented(self.get_data(path), "/".join(path.rsplit("/", 2)[1:])), path, "exec"
+        )
 
     def exec_module(self, module: ModuleType) -> None:
         vars(module).update({_GUARD: SWITCH.guard, _LOOSE: SWITCH.loose})
@@ -207,8 +244,14 @@ class _Finder(importlib.abc.MetaPathFinder):
     def __init__(self, names: str) -> None:
         self._names = names
 
-    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> Any:
-        spec = importlib.machinery.PathFinder.find_spec(name, path) if re.match(self._names, name) else None
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> Any:
+        spec = (
+            importlib.machinery.PathFinder.find_spec(name, path)
+            if re.match(self._names, name)
+            else None
+        )
         if spec is not None and isinstance(spec.loader, importlib.machinery.SourceFileLoader):
             spec.loader = _Loader(spec.loader.name, spec.loader.path)
             return spec
@@ -216,7 +259,9 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def switchable(names: str) -> None:
-    """Load modules whose names match a regular expression with conditions that can be switched off, from now on."""
+    """Load modules whose names match a regular expression with conditions that can be switched off,
+    from now on.
+    """
     sys.meta_path.insert(0, _Finder(names))
 
 
@@ -226,10 +271,18 @@ def undeclared(pattern: type[Rewrite]) -> Iterator[tuple[str, type[Rewrite]]]:
         declared = getattr(pattern, name, ())
         for operand in declared:
             left = [each for each in declared if each != operand]
-            others = {each: declared[each] for each in left} if isinstance(declared, dict) else tuple(left)
+            others = (
+                {each: declared[each] for each in left}
+                if isinstance(declared, dict)
+                else tuple(left)
+            )
             yield f"{pattern.__name__}.{name} without `{operand}`", derived(pattern, {name: others})
 
 
 def derived(pattern: type[Rewrite], changes: dict[str, Any]) -> type[Rewrite]:
     """A pattern that is traced anew, some of its attributes changed."""
-    return type(pattern.__name__, (pattern,), {"__module__": pattern.__module__, "__doc__": pattern.__doc__, **changes})
+    return type(
+        pattern.__name__,
+        (pattern,),
+        {"__module__": pattern.__module__, "__doc__": pattern.__doc__, **changes},
+    )

@@ -1,9 +1,11 @@
-"""How many wrong models the proof of the command notices: ``python -m tests.mutation.proof FOLDER``.
+"""How many wrong models the proof of the command notices: ``python -m tests.mutation.proof
+FOLDER``.
 
-One condition of the catalogue at a time is switched off, of all patterns and of the helpers that they share. Where near misses
-of examples then compute something else, two of these models and what they became are kept in the folder. Then the proof of the
-plain command judges all of them: those that it does not notice are printed, and counted by the kind of near miss. A later run
-judges the same ones, with the proof as it is then.
+One condition of the catalogue at a time is switched off, of all patterns and of the helpers that
+they share. Where near misses of examples then compute something else, two of these models and what
+they became are kept in the folder. Then the proof of the plain command judges all of them: those
+that it does not notice are printed, and counted by the kind of near miss. A later run judges the
+same ones, with the proof as it is then.
 """
 
 import argparse
@@ -37,22 +39,31 @@ _PROCESSES: Final = 2
 
 
 def search(folder: Path, count: int, seed: int, of: str) -> None:
-    """Keep wrong models in a folder until there are as many as wanted, or all conditions have been switched off."""
+    """Keep wrong models in a folder until there are as many as wanted, or all conditions have been
+    switched off.
+    """
     switchable(r"xoptim\.patterns\.")
-    names = sorted({c.__module__ for c in installed_patterns().values() if re.search(of, c.__module__)})
+    names = sorted(
+        {c.__module__ for c in installed_patterns().values() if re.search(of, c.__module__)}
+    )
     random.Random(seed).shuffle(names)
     seen: set[bytes] = set()
     switched: set[str] = set()
     needed: set[str] = set()
     with ProcessPoolExecutor(_PROCESSES, get_context("fork")) as pool:
-        for tried in itertools.chain.from_iterable(pool.map(partial(wrong_models, seed=seed), names)):
+        for tried in itertools.chain.from_iterable(
+            pool.map(partial(wrong_models, seed=seed), names)
+        ):
             switched.add(tried.key)
             fresh = [wrong for wrong in tried.wrong if serialized(wrong.after) not in seen]
             needed |= {tried.key} if fresh else set()
             for wrong in fresh[: max(count - len(seen), 0)]:
                 _keep(wrong, folder / f"{len(seen):04}")
                 seen.add(serialized(wrong.after))
-            sys.stdout.write(f"\r{len(switched)} conditions switched off, {len(needed)} needed: {len(seen)} wrong models")
+            sys.stdout.write(
+                f"\r{len(switched)} conditions switched off, {len(needed)} needed: {len(seen)} "
+                "wrong models"
+            )
             sys.stdout.flush()
             if len(seen) >= count:
                 pool.shutdown(cancel_futures=True)
@@ -85,16 +96,22 @@ def judge(folder: Path) -> Iterator[tuple[Wrong, str]]:
 
 def _judge(wrong: Wrong, answer: Connection) -> None:
     logging.disable()
-    answer.send(validate(wrong.before, wrong.after, ValidationOptions(exactness=wrong.exactness)).status)
+    answer.send(
+        validate(wrong.before, wrong.after, ValidationOptions(exactness=wrong.exactness)).status
+    )
 
 
 def main() -> int:
     """Entry point; the exit status is 0."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path, help="of wrong models; filled first if it does not exist")
+    parser.add_argument(
+        "folder", type=Path, help="of wrong models; filled first if it does not exist"
+    )
     parser.add_argument("--count", type=int, default=275, help="most wrong models to search for")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--of", default="", help="only patterns of modules whose name has this regular expression")
+    parser.add_argument(
+        "--of", default="", help="only patterns of modules whose name has this regular expression"
+    )
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.disable()
@@ -107,7 +124,10 @@ def main() -> int:
         if verdict == "equal":
             sys.stdout.write(f"not noticed: {wrong.text}\n")
             missed[wrong.family] += 1
-    sys.stdout.write(f"{verdicts.total()} wrong models, {verdicts.total() - verdicts['equal']} noticed: {dict(verdicts)}\n")
+    sys.stdout.write(
+        f"{verdicts.total()} wrong models, {verdicts.total() - verdicts['equal']} noticed: "
+        f"{dict(verdicts)}\n"
+    )
     sys.stdout.write(f"not noticed, by the near miss: {dict(missed.most_common())}\n")
     return 0
 

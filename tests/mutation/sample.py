@@ -1,7 +1,9 @@
-"""Mutation testing of the rooms that keep models right: ``python -m tests.mutation.sample --count 150``.
+"""Mutation testing of the rooms that keep models right: ``python -m tests.mutation.sample --count
+150``.
 
-A sample of all mutants of cosmic-ray is tried one by one in a copy of the repository. A mutant is killed when a test
-fails (or takes for ever). Those that survive are printed: each is a condition that no test needs.
+A sample of all mutants of cosmic-ray is tried one by one in a copy of the repository. A mutant is
+killed when a test fails (or takes for ever). Those that survive are printed: each is a condition
+that no test needs.
 """
 
 import argparse
@@ -18,15 +20,35 @@ from typing import Any, Final
 
 ROOT: Final = Path(__file__).parents[2]
 FILES: Final = (
-    *("match/matcher.py", "match/pairing.py", "match/conditions.py", "match/literals.py", "match/easy.py", "match/program.py"),
+    *(
+        "match/matcher.py",
+        "match/pairing.py",
+        "match/conditions.py",
+        "match/literals.py",
+        "match/easy.py",
+        "match/program.py",
+    ),
     *("match/moved.py", "match/view.py", "match/functions.py"),
-    *("graph/edit.py", "graph/graph.py", "graph/references.py", "graph/constants.py", "graph/propagate.py"),
+    *(
+        "graph/edit.py",
+        "graph/graph.py",
+        "graph/references.py",
+        "graph/constants.py",
+        "graph/propagate.py",
+    ),
     *("engine/engine.py", "engine/index.py", "engine/worklist.py"),
     *("passes/merge.py", "passes/fold.py", "passes/cleanup.py"),
 )
 """Files whose mistakes could make a wrong model."""
 TESTS: Final = (
-    *("tests/match", "tests/graph", "tests/engine", "tests/passes", "tests/patterns/test_shape_proofs.py", "tests/seeds"),
+    *(
+        "tests/match",
+        "tests/graph",
+        "tests/engine",
+        "tests/passes",
+        "tests/patterns/test_shape_proofs.py",
+        "tests/seeds",
+    ),
     *("--deselect", "tests/match/test_matching_benchmark.py"),
 )
 TIME_LIMIT: Final = 240.0
@@ -50,9 +72,14 @@ def mutants(folder: Path, count: int, seed: int) -> list[Any]:
             if operator.arguments():
                 continue
             positions = [p for node in ast_nodes(tree) for p in operator().mutation_positions(node)]
-            found += [(path, name, occurrence, position[0][0]) for occurrence, position in enumerate(positions)]
+            found += [
+                (path, name, occurrence, position[0][0])
+                for occurrence, position in enumerate(positions)
+            ]
     chosen = random.Random(seed).sample(found, min(count, len(found)))
-    sys.stdout.write(f"{len(found)} mutants in {len(FILES)} files, {len(chosen)} of them are tried\n")
+    sys.stdout.write(
+        f"{len(found)} mutants in {len(FILES)} files, {len(chosen)} of them are tried\n"
+    )
     return chosen
 
 
@@ -68,10 +95,28 @@ def survives(folder: Path, mutant: Any) -> bool | None:
 
 def passes(folder: Path) -> bool:
     """Whether the tests pass in a copy, which is imported instead of what is installed."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", *TESTS]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-x",
+        "-q",
+        "-p",
+        "no:randomly",
+        "-p",
+        "no:cacheprovider",
+        *TESTS,
+    ]
     environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, timeout=TIME_LIMIT, env=environment, check=False)
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            capture_output=True,
+            timeout=TIME_LIMIT,
+            env=environment,
+            check=False,
+        )
     except subprocess.TimeoutExpired:
         return False
     return done.returncode == 0
@@ -86,7 +131,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "copy"
         shutil.copytree(
-            ROOT, folder, symlinks=True, ignore=shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", "*.egg-info")
+            ROOT,
+            folder,
+            symlinks=True,
+            ignore=shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", "*.egg-info"),
         )
         if not passes(folder):
             sys.stderr.write("the tests fail without a mutant\n")
@@ -101,11 +149,17 @@ def main() -> int:
             if verdict:
                 path, name, _, line = mutant
                 text = path.read_text(encoding="utf-8").splitlines()[line - 1].strip()
-                sys.stdout.write(f"survived: {path.relative_to(folder)}:{line} {name.partition('/')[2]}: {text}\n")
+                sys.stdout.write(
+                    f"survived: {path.relative_to(folder)}:{line} {name.partition('/')[2]}: "
+                    f"{text}\n"
+                )
             sys.stdout.flush()
         total = verdicts.total()
         score = 100 * verdicts[False] / max(total, 1)
-        sys.stdout.write(f"killed {verdicts[False]} of {total} ({score:.0f} %) in {time.perf_counter() - start:.0f} s\n")
+        sys.stdout.write(
+            f"killed {verdicts[False]} of {total} ({score:.0f} %) in "
+            f"{time.perf_counter() - start:.0f} s\n"
+        )
     return 0
 
 

@@ -26,8 +26,11 @@ from xoptim.testing.variant import Case, Variant, provider_of, serialized
 _MODELS: Final = 2
 """Models of one guard, each a near miss of another family."""
 _LIMITS: Final = {"tried": 48, "run": 12, "failed": 12}
-"""Near misses that a pattern without a guard is tried on; of these, those that are run, since it changes them in another way
-than with the guard, and those on which it fails."""
+"""Near misses that a pattern without a guard is tried on.
+
+Of these, those that are run, since it changes them in another way than with the guard, and those on
+which it fails.
+"""
 _SECONDS: Final = 2.0
 """Processor time for optimizing one near miss: without a guard, a pattern may never end."""
 _GUARD_SECONDS: Final = 12.0
@@ -37,7 +40,9 @@ _NOT_NUMBERS: Final = ("onnxruntime refuses", "the result does not run")
 
 
 class Optimized(NamedTuple):
-    """A model that a pattern has rewritten, the grade of the rewrites, and whether there was one."""
+    """A model that a pattern has rewritten, the grade of the rewrites, and whether there was
+    one.
+    """
 
     model: onnx.ModelProto
     exactness: Exactness
@@ -45,7 +50,10 @@ class Optimized(NamedTuple):
 
 
 class Wrong(NamedTuple):
-    """A model and what became of it, which computes something else; in words, the guard, the near miss and the difference."""
+    """A model and what became of it, which computes something else.
+
+    In words, the guard, the near miss and the difference.
+    """
 
     before: onnx.ModelProto
     after: onnx.ModelProto
@@ -74,7 +82,9 @@ class Place(NamedTuple):
 
 
 class Mutant(NamedTuple):
-    """A pattern without a condition, and the near misses that it may change in another way: by their numbers."""
+    """A pattern without a condition, and the near misses that it may change in another way: by
+    their numbers.
+    """
 
     key: str
     pattern: type[Rewrite]
@@ -82,12 +92,20 @@ class Mutant(NamedTuple):
 
 
 class Battery:
-    """The near misses of all patterns of a module, in a random order, and what the patterns make of them."""
+    """The near misses of all patterns of a module, in a random order, and what the patterns make of
+    them.
+    """
 
     def __init__(self, module: str, seed: int) -> None:
         patterns = patterns_of(sys.modules[module])
-        pairs = [(Case(example, pattern), pattern) for pattern in patterns for example in pattern.examples]
-        self._places = [Place(case, p, v) for case, p in pairs for v in near_misses(case.example, p)]
+        pairs = [
+            (Case(example, pattern), pattern)
+            for pattern in patterns
+            for example in pattern.examples
+        ]
+        self._places = [
+            Place(case, p, v) for case, p in pairs for v in near_misses(case.example, p)
+        ]
         random.Random(seed).shuffle(self._places)
         self._patterns = patterns
         self._right: list[bytes] = []
@@ -110,7 +128,9 @@ class Battery:
             self._idle.append(number)
 
     def mutants(self) -> Iterator[Mutant]:
-        """The patterns without one condition: of those that refused, then of descriptions and declarations."""
+        """The patterns without one condition: of those that refused, then of descriptions and
+        declarations.
+        """
         for key, numbers in self._refusals.items():
             for pattern in self._patterns:
                 mine = [n for n in numbers if self._places[n].pattern is pattern]
@@ -129,7 +149,9 @@ class Battery:
         verdicts: Counter[str] = Counter()
         for number in _mixed([(self._places[n].variant.family, n) for n in mutant.numbers]):
             case, _, variant = self._places[number]
-            if len(families) == _MODELS or any(verdicts[word] == most for word, most in _LIMITS.items()):
+            if len(families) == _MODELS or any(
+                verdicts[word] == most for word, most in _LIMITS.items()
+            ):
                 break
             if variant.family in families:
                 continue
@@ -143,7 +165,10 @@ class Battery:
             runs, difference, _ = compare(case, variant, found.model, mutant.pattern.exactness)
             if difference and (runs or not difference.startswith(_NOT_NUMBERS)):
                 families.add(variant.family)
-                text = f"{mutant.pattern.__name__} without {mutant.key}\n  {variant.name}: {difference[:300]}"
+                text = (
+                    f"{mutant.pattern.__name__} without {mutant.key}\n  {variant.name}: "
+                    f"{difference[:300]}"
+                )
                 yield Wrong(variant.model, found.model, found.exactness, text)
 
 
@@ -172,7 +197,9 @@ def _optimized(pattern: type[Rewrite], model: onnx.ModelProto) -> Optimized | No
 
 
 def apart(work: Callable[..., None], *given: Any, seconds: float) -> Iterator[Any]:
-    """The answers of a function that runs in a process of its own: it may crash, never end, or need all memory."""
+    """The answers of a function that runs in a process of its own: it may crash, never end, or need
+    all memory.
+    """
     context = multiprocessing.get_context("fork")
     here, there = context.Pipe(duplex=False)
     process = context.Process(target=work, args=(*given, there))
@@ -189,7 +216,9 @@ def apart(work: Callable[..., None], *given: Any, seconds: float) -> Iterator[An
 
 
 def wrong_models(module: str, seed: int) -> list[Tried]:
-    """The conditions of the patterns of a module, and of the helpers that they call, with what comes of switching them off."""
+    """The conditions of the patterns of a module, and of the helpers that they call, with what
+    comes of switching them off.
+    """
     battery = Battery(module, seed)
     mutants = list(battery.mutants())
     found: list[list[Wrong]] = []
@@ -203,7 +232,8 @@ def wrong_models(module: str, seed: int) -> list[Tried]:
 def _try_all(battery: Battery, mutants: Sequence[Mutant], answer: Connection) -> None:
     """Send the wrong models of each mutant."""
     signal.signal(signal.SIGVTALRM, _stop)
-    vars(RUNTIME).update(vars(Runtime()))  # a process of its own: one that is shared would answer another's questions
+    # a process of its own: one that is shared would answer another's questions
+    vars(RUNTIME).update(vars(Runtime()))
     resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
     logging.disable()
     for mutant in mutants:

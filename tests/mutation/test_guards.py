@@ -34,7 +34,8 @@ def match_pattern(g: PatternBuilder, x):
 def conditions() -> list[str]:
     """The texts of the conditions in the source."""
     keys = re.findall(
-        r"__(?:guard|loose)__\('(s\.py:\d+:\d+ `.*?`)'", ast.unparse(instrumented(SOURCE, "s.py")).replace('"', "'")
+        r"__(?:guard|loose)__\('(s\.py:\d+:\d+ `.*?`)'",
+        ast.unparse(instrumented(SOURCE, "s.py")).replace('"', "'"),
     )
     return [key.partition("`")[2].removesuffix("`") for key in keys]
 
@@ -42,7 +43,17 @@ def conditions() -> list[str]:
 def test_conditions_are_found() -> None:
     assert sorted(conditions()) == sorted(
         [
-            *("(z := x) > 30", "x < 0", "x == 1 and y", "x != 7", "y", "each == 6", "plain", "each != 5", "z"),
+            *(
+                "(z := x) > 30",
+                "x < 0",
+                "x == 1 and y",
+                "x != 7",
+                "y",
+                "each == 6",
+                "plain",
+                "each != 5",
+                "z",
+            ),
             *("1.0", "[2]"),
         ]
     )
@@ -94,14 +105,31 @@ def test_a_declaration_is_left_out() -> None:
 
 
 def test_wrong_models_are_kept_and_judged(tmp_path: Path) -> None:
-    """A pattern without a condition makes wrong models; the proof notices some, and another run judges the same ones."""
+    """A pattern without a condition makes wrong models.
+
+    The proof notices some, and another run judges the same ones.
+    """
     folder = tmp_path / "wrong"
-    command = [sys.executable, "-m", "tests.mutation.proof", str(folder), "--count", "2", "--of", "mul_add_mul$"]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.mutation.proof",
+        str(folder),
+        "--count",
+        "2",
+        "--of",
+        "mul_add_mul$",
+    ]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     kept = sorted(path.name for path in folder.iterdir())
     assert kept[:2] == ["0000.after.onnx", "0000.before.onnx"]
     assert f"{len(kept) // 2} wrong models, " in said
     verdicts = [(wrong.text, verdict) for wrong, verdict in judge(folder)]
     assert len(verdicts) == len(kept) // 2
-    assert {verdict for _, verdict in verdicts} <= {"different", "equal", "not validated", "crash or no end"}
+    assert {verdict for _, verdict in verdicts} <= {
+        "different",
+        "equal",
+        "not validated",
+        "crash or no end",
+    }
     assert all(" without " in text for text, _ in verdicts)

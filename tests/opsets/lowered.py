@@ -15,7 +15,9 @@ from xoptim.graph.load import load_model
 from xoptim.opsets.lowering import lower_model
 
 
-def check(text: str, opset: int, target: int, feeds: Mapping[str, Any], **options: Any) -> list[str]:
+def check(
+    text: str, opset: int, target: int, feeds: Mapping[str, Any], **options: Any
+) -> list[str]:
     """Lower a model from text, and raise it again; both must compute the same as the original.
 
     Returns the operators of the lowered model, in order.

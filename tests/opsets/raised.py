@@ -24,10 +24,15 @@ def raised(text: str, opset: int, target: int, **options: Any) -> Model:
     return model
 
 
-def check(text: str, opset: int, target: int, feeds: Mapping[str, Any], **options: Any) -> list[str]:
-    """Raise a model from text and compare it with the original; returns its operators, in order, for each graph.
+def check(
+    text: str, opset: int, target: int, feeds: Mapping[str, Any], **options: Any
+) -> list[str]:
+    """Raise a model from text and compare it with the original.
 
-    The results must have equal bits, so kernels of both operator sets must compute in the same order.
+    Returns its operators, in order, for each graph.
+
+    The results must have equal bits, so kernels of both operator sets must compute in the same
+    order.
     """
     before = parse(text, opset, **options)
     model = load_model(before)

@@ -26,7 +26,10 @@ def test_operands_aligned_at_an_axis(axis: int | None) -> None:
     x, b = numbers(2, 3, 4, 5), numbers(4, 5) if axis is None else numbers(3, 4)
     attributes = "broadcast = 1" + ("" if axis is None else f", axis = {axis}")
     shape = ",".join(map(str, b.shape))
-    text = f"agraph (float[2,3,4,5] x, float[{shape}] b) => (float[a,b,c,d] y) {{ y = Add <{attributes}> (x, b) }}"
+    text = (
+        f"agraph (float[2,3,4,5] x, float[{shape}] b) => (float[a,b,c,d] y) {{ "
+        f"y = Add <{attributes}> (x, b) }}"
+    )
     assert (after(text, 6, {"x": x, "b": b}) == x + (b if axis is None else b[:, :, None])).all()
 
 
@@ -39,7 +42,9 @@ def test_operands_aligned_at_an_axis_of_unknown_rank() -> None:
 def test_slopes() -> None:
     x, s = numbers(2, 3, 4), numbers(3)
     text = "agraph (float[a,b,c] x, float[3] s) => (float[a,b,c] y) { y = PRelu (x, s) }"
-    np.testing.assert_array_equal(after(text, 6, {"x": x, "s": s}), np.where(x < 0, s[:, None] * x, x))
+    np.testing.assert_array_equal(
+        after(text, 6, {"x": x, "s": s}), np.where(x < 0, s[:, None] * x, x)
+    )
     older = run(export_model(raised(text, 6, 9)), {"x": x, "s": s})[0]
     np.testing.assert_array_equal(older, np.where(x < 0, s[:, None] * x, x))
     one = text.replace("float[3]", "float[1]")
@@ -59,7 +64,11 @@ def test_training_steps() -> None:
 
 
 def test_cast_to_a_named_type() -> None:
-    given = after('agraph (float[a] x) => (int64[a] y) { y = Cast <to = "INT64"> (x) }', 5, {"x": np.array([1.5], F32)})
+    given = after(
+        'agraph (float[a] x) => (int64[a] y) { y = Cast <to = "INT64"> (x) }',
+        5,
+        {"x": np.array([1.5], F32)},
+    )
     assert given.dtype == np.int64
 
 
@@ -83,23 +92,36 @@ def test_attributes_that_are_written_or_renamed() -> None:
 
 def test_split() -> None:
     x = numbers(5, 2)
-    text = "agraph (float[5,2] x) => (float[a,b] y, float[c,d] z) <float[2] s = {2, 3}> { y, z = Split <axis = 0> (x, s) }"
+    text = (
+        "agraph (float[5,2] x) => (float[a,b] y, float[c,d] z) <float[2] s = {2, 3}> { "
+        "y, z = Split <axis = 0> (x, s) }"
+    )
     assert (after(text, 1, {"x": x}) == x[:2]).all()
-    text = "agraph (float[5,2] x, float[2] s) => (float[a,b] y, float[c,d] z) { y, z = Split <axis = 0> (x, s) }"
+    text = (
+        "agraph (float[5,2] x, float[2] s) => (float[a,b] y, float[c,d] z) { "
+        "y, z = Split <axis = 0> (x, s) }"
+    )
     assert "only known when the model runs" in reason(text, 1, 2)
 
 
 @pytest.mark.parametrize("name", ["Gemm <broadcast = 1>", "Gemm"])
 def test_gemm(name: str) -> None:
-    text = f"agraph (float[2,3] x, float[3,4] w, float[4] b) => (float[a,b] y) {{ y = {name} (x, w, b) }}"
+    text = (
+        "agraph (float[2,3] x, float[3,4] w, float[4] b) => (float[a,b] y) { "
+        f"y = {name} (x, w, b) }}"
+    )
     feeds = {"x": numbers(2, 3), "w": numbers(3, 4), "b": numbers(4)}
-    np.testing.assert_allclose(after(text, 6, feeds), feeds["x"] @ feeds["w"] + feeds["b"], rtol=1e-5)
+    np.testing.assert_allclose(
+        after(text, 6, feeds), feeds["x"] @ feeds["w"] + feeds["b"], rtol=1e-5
+    )
 
 
 def test_sets_before_the_seventh_in_onnxruntime() -> None:
     check(f"agraph {MATRIX} {{ y = Clip <min = -0.5> (x) }}", 6, 24, {"x": numbers(2, 3)})
 
 
-@pytest.mark.parametrize("call", ["Upsample <height_scale = 2.0, width_scale = 2.0> (x)", "Tile (x, x, x)"])
+@pytest.mark.parametrize(
+    "call", ["Upsample <height_scale = 2.0, width_scale = 2.0> (x)", "Tile (x, x, x)"]
+)
 def test_forms_that_are_not_supported(call: str) -> None:
     assert "its form before is not supported" in reason(f"agraph {MATRIX} {{ y = {call} }}", 1, 7)

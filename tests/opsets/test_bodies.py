@@ -58,7 +58,8 @@ def test_types_on_which_a_function_depends() -> None:
 
 def test_a_value_that_the_caller_gives() -> None:
     text = """agraph (float[n] x) => (float[n] y) { y = own.f <a = 2.0> (x) }
-    <domain: "own", opset_import: ["" : 24]> f <a> (x) => (y) { y = Swish <alpha: float = @a> (x) }"""
+    <domain: "own",
+      opset_import: ["" : 24]> f <a> (x) => (y) { y = Swish <alpha: float = @a> (x) }"""
     model = load(text, 24, domains={"own": 1})
     (function,) = model.functions
     with pytest.raises(Refused, match="given by the caller"):

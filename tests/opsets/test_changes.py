@@ -29,7 +29,9 @@ def test_calls_that_become_invalid(op_type: str, version: int, expected: str) ->
     assert expected in breaks(op_type, version)
 
 
-@pytest.mark.parametrize(("op_type", "version"), [("Gemm", 11), ("Loop", 11), ("Resize", 13), ("Relu", 14), ("Cast", 19)])
+@pytest.mark.parametrize(
+    ("op_type", "version"), [("Gemm", 11), ("Loop", 11), ("Resize", 13), ("Relu", 14), ("Cast", 19)]
+)
 def test_calls_that_stay_valid(op_type: str, version: int) -> None:
     """An operand that may be left out, more element types, an attribute that has a default."""
     assert breaks(op_type, version) == ()

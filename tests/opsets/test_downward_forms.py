@@ -21,7 +21,11 @@ def test_one_axis(name: str) -> None:
 
 
 def test_parts_of_a_shape() -> None:
-    for call in ("Shape <start = 1> (x)", "Shape <start = -2, end = -1> (x)", "Shape <end = 2> (x)"):
+    for call in (
+        "Shape <start = 1> (x)",
+        "Shape <start = -2, end = -1> (x)",
+        "Shape <end = 2> (x)",
+    ):
         text = f"agraph (float[a,b,c] x) => (int64[n] y) {{ y = {call} }}"
         for target in (14, 9):
             assert check(text, 15, target, X) == ["Shape", "Slice"]
@@ -30,11 +34,15 @@ def test_parts_of_a_shape() -> None:
 
 
 def test_zeros_in_a_shape() -> None:
-    text = "agraph (float[2,3,4] x) => (float[a,b] y) <int64[2] s = {6, 4}> { y = Reshape <allowzero = 1> (x, s) }"
+    text = (
+        "agraph (float[2,3,4] x) => (float[a,b] y) <int64[2] s = {6, 4}> { "
+        "y = Reshape <allowzero = 1> (x, s) }"
+    )
     assert check(text, 14, 13, X) == ["Reshape"]
     assert "allowzero" in reason(text.replace("{6, 4}", "{0, 4}"), 14, 13)
     computed = """agraph (float[a,3,4] x) => (float[c,d] y) <int64[1] i = {0}, int64[1] m = {12}>
-    { s = Shape (x) t = Gather (s, i) u = Concat <axis = 0> (t, m) y = Reshape <allowzero = 1> (x, u) }"""
+    { s = Shape (x) t = Gather (s, i) u = Concat <axis = 0> (t, m)
+      y = Reshape <allowzero = 1> (x, u) }"""
     assert check(computed, 14, 13, X)[-1] == "Reshape", "the size of an axis, at its place"
     moved = computed.replace("(t, m)", "(m, t)")
     assert "allowzero" in reason(moved, 14, 13)
@@ -43,7 +51,10 @@ def test_zeros_in_a_shape() -> None:
 
 
 def test_scatters() -> None:
-    text = "agraph (float[2,3] x, int64[1,2] i, float[1,2] u) => (float[2,3] y) { y = ScatterElements <axis = -1> (x, i, u) }"
+    text = (
+        "agraph (float[2,3] x, int64[1,2] i, float[1,2] u) => (float[2,3] y) { "
+        "y = ScatterElements <axis = -1> (x, i, u) }"
+    )
     feeds = {"x": numbers(2, 3), "i": np.array([[2, 0]]), "u": numbers(1, 2, seed=1)}
     assert check(text, 18, 13, feeds) == ["ScatterElements"]
     assert check(text, 18, 10, feeds) == ["Scatter"]
@@ -59,7 +70,10 @@ def test_a_third_operand() -> None:
 
 
 def test_negative_indices() -> None:
-    text = "agraph (float[2,3] x) => (float[2,2] y) <int64[2] i = {-1, 0}> { y = Gather <axis = 1> (x, i) }"
+    text = (
+        "agraph (float[2,3] x) => (float[2,2] y) <int64[2] i = {-1, 0}> { "
+        "y = Gather <axis = 1> (x, i) }"
+    )
     assert check(text, 13, 9, {"x": numbers(2, 3)}) == ["Gather"]
     given = "agraph (float[2,3] x, int32[2] i) => (float[2,2] y) { y = Gather <axis = 1> (x, i) }"
     feeds = {"x": numbers(2, 3), "i": np.array([-1, 0], np.int32)}
@@ -71,7 +85,9 @@ def test_operands_that_are_broadcast() -> None:
     text = "agraph (float[2,3] x, float[3] z) => (float[2,3] y) { y = Sum (x, z, x) }"
     feeds = {"x": numbers(2, 3), "z": numbers(3)}
     assert check(text, 8, 7, feeds) == ["Add", "Add"]
-    assert check(text.replace("float[3] z", "float[2,3] z"), 8, 7, feeds | {"z": numbers(2, 3)}) == ["Sum"]
+    assert check(
+        text.replace("float[3] z", "float[2,3] z"), 8, 7, feeds | {"z": numbers(2, 3)}
+    ) == ["Sum"]
     assert "operands are broadcast" in reason(text.replace("Sum", "Max"), 8, 7)
 
 
@@ -86,19 +102,23 @@ def test_types_of_casts() -> None:
 
 
 def test_repeated_numbers() -> None:
-    text = "agraph (int64[2] s) => (float[a,b] y) { y = ConstantOfShape <value = float[1] {2.5}> (s) }"
+    text = (
+        "agraph (int64[2] s) => (float[a,b] y) { y = ConstantOfShape <value = float[1] {2.5}> (s) }"
+    )
     assert check(text, 9, 8, {"s": np.array([2, 3])}) == ["Expand"]
 
 
 def test_training() -> None:
     text = (
-        "agraph (float[2,3,4] x, float[3] s, float[3] b, float[3] m, float[3] v) => (float[2,3,4] y) "
-        "{ y = BatchNormalization (x, s, b, m, v) }"
+        "agraph (float[2,3,4] x, float[3] s, float[3] b, float[3] m, float[3] v) "
+        "=> (float[2,3,4] y) { y = BatchNormalization (x, s, b, m, v) }"
     )
     feeds = X | {name: np.abs(numbers(3, seed=place)) for place, name in enumerate("sbmv")}
     for target in (13, 8):
         assert check(text, 15, target, feeds) == ["BatchNormalization"]
-    training = text.replace("y = Batch", "y, a, c = Batch").replace("(x, s, b", "<training_mode = 1> (x, s, b")
+    training = text.replace("y = Batch", "y, a, c = Batch").replace(
+        "(x, s, b", "<training_mode = 1> (x, s, b"
+    )
     assert "training_mode" in reason(training, 15, 13)
 
 
@@ -108,7 +128,10 @@ def test_remainders() -> None:
     assert "fmod=0" in reason(text.replace(" <fmod = 1>", ""), 28, 13)
 
 
-QUANTIZE = "agraph (float[2,3] x) => (int8[2,3] y) <float s = {0.5}> { y = QuantizeLinear <output_dtype = 3> (x, s) }"
+QUANTIZE = (
+    "agraph (float[2,3] x) => (int8[2,3] y) <float s = {0.5}> { "
+    "y = QuantizeLinear <output_dtype = 3> (x, s) }"
+)
 
 
 def test_types_of_quantized_numbers() -> None:
@@ -122,8 +145,13 @@ def test_types_of_quantized_numbers() -> None:
 
 
 def test_scales_of_an_axis() -> None:
-    text = "agraph (int8[2,3] x) => (float[2,3] y) <float[3] s = {0.5, 1, 2}> { y = DequantizeLinear <axis = -1> (x, s) }"
-    assert check(text, 23, 13, {"x": np.array([[1, 2, 3], [-1, -2, -3]], np.int8)}) == ["DequantizeLinear"]
+    text = (
+        "agraph (int8[2,3] x) => (float[2,3] y) <float[3] s = {0.5, 1, 2}> { "
+        "y = DequantizeLinear <axis = -1> (x, s) }"
+    )
+    assert check(text, 23, 13, {"x": np.array([[1, 2, 3], [-1, -2, -3]], np.int8)}) == [
+        "DequantizeLinear"
+    ]
     assert "more than one scale" in reason(text, 23, 12)
     blocked = text.replace("float[3] s = {0.5, 1, 2}", "float[2,1] s = {0.5, 1}")
     assert "block_size" in reason(blocked.replace("axis = -1", "axis = 1, block_size = 3"), 23, 19)

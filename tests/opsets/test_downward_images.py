@@ -72,7 +72,10 @@ def test_scaled_indices() -> None:
 
 
 def test_sampling() -> None:
-    text = 'agraph (float[1,2,4,6] x, float[1,3,3,2] g) => (float[a,b,c,d] y) { y = GridSample <mode = "cubic"> (x, g) }'
+    text = (
+        "agraph (float[1,2,4,6] x, float[1,3,3,2] g) => (float[a,b,c,d] y) { y = GridSample <mode ="
+        ' "cubic"> (x, g) }'
+    )
     assert check(text, 20, 16, X | {"g": numbers(1, 3, 3, 2)}) == ["GridSample"]
     assert "no images of 4 axes" in reason(text.replace("float[1,2,4,6] x", "float[] x"), 20, 16)
 

@@ -42,7 +42,10 @@ def test_an_operand_that_is_computed() -> None:
 
 def test_squeeze_and_unsqueeze() -> None:
     constants = "<int64[2] i = {-1, 0}>"
-    text = f"agraph (float[2,4] x) => (float[2,4] y) {constants} {{ z = Unsqueeze (x, i) y = Squeeze (z, i) }}"
+    text = (
+        f"agraph (float[2,4] x) => (float[2,4] y) {constants} {{ z = Unsqueeze (x, i) "
+        "y = Squeeze (z, i) }"
+    )
     for target in (12, 11, 9, 7):
         assert check(text, 13, target, X) == ["Unsqueeze", "Squeeze"]
 
@@ -50,10 +53,16 @@ def test_squeeze_and_unsqueeze() -> None:
 def test_parts() -> None:
     outputs = "float[a,b] y, float[c,d] z, float[e,f] w"
     for call in ("Split <axis = 1, num_outputs = 3> (x)", "Split <axis = -1> (x, s)"):
-        text = f"agraph (float[2,4] x) => ({outputs}) <int64[3] s = {{1, 2, 1}}> {{ y, z, w = {call} }}"
+        text = (
+            f"agraph (float[2,4] x) => ({outputs}) <int64[3] s = {{1, 2, 1}}> {{ "
+            f"y, z, w = {call} }}"
+        )
         for target in (17, 13, 11, 10):
             assert check(text, 18, target, X) == ["Split"]
-    text = f"agraph (float[2,n] x) => ({outputs}) {{ y, z, w = Split <axis = 1, num_outputs = 3> (x) }}"
+    text = (
+        f"agraph (float[2,n] x) => ({outputs}) {{ "
+        "y, z, w = Split <axis = 1, num_outputs = 3> (x) }"
+    )
     for length in (3, 4, 7):
         assert check(text, 18, 17, {"x": numbers(2, length)})[-1] == "Split"
     assert "split must be constant there" in reason(text, 18, 12)
@@ -91,7 +100,9 @@ def test_bounds() -> None:
     text = "agraph (float[2,4] x, float l) => (float[c,d] y) { y = Clip (x, l, l) }"
     assert check(text, 13, 10, feeds | {"l": np.array(-0.5, F32)}) == ["Max", "Min"]
     assert "a bound is computed" in reason(text, 13, 7)
-    assert "tensor(int32) in operator set 11" in reason("agraph (int32[2] x) => (int32[2] y) { y = Clip (x) }", 13, 11)
+    assert "tensor(int32) in operator set 11" in reason(
+        "agraph (int32[2] x) => (int32[2] y) { y = Clip (x) }", 13, 11
+    )
 
 
 def test_pads() -> None:
@@ -99,7 +110,10 @@ def test_pads() -> None:
     text = of("Pad (x, p, v, i)", constants=constants)
     for target in (17, 11, 10):
         assert check(text, 18, target, X) == ["Pad"]
-    given = "agraph (float[2,4] x, int64[2] p) => (float[c,d] y) <int64[1] i = {-1}> { y = Pad (x, p, , i) }"
+    given = (
+        "agraph (float[2,4] x, int64[2] p) => (float[c,d] y) <int64[1] i = {-1}> { "
+        "y = Pad (x, p, , i) }"
+    )
     feeds = X | {"p": np.array([1, 2])}
     assert check(given, 18, 17, feeds) == ["ScatterElements", "Pad"]
     assert "pads must be constant there" in reason(given, 18, 10)
@@ -125,6 +139,8 @@ def test_the_axis_of_a_transform() -> None:
 def test_negative_axes() -> None:
     for call in ("Concat <axis = -1> (x, x)", "Flatten <axis = -1> (x)", "Softmax <axis = -1> (x)"):
         assert check(of(call), 11, 10, X) == [call.split()[0]]
-    assert "the rank is unknown" in reason("agraph (float[] x) => (float[c,d] y) { y = Flatten <axis = -1> (x) }", 11, 10)
+    assert "the rank is unknown" in reason(
+        "agraph (float[] x) => (float[c,d] y) { y = Flatten <axis = -1> (x) }", 11, 10
+    )
     assert counted_from_start([-1, 0], 3) == [2, 0]
     assert counted_from_start([1, 0], None) == [1, 0]

@@ -11,9 +11,21 @@ from xoptim.graph.load import load_model
 from xoptim.opsets import lowering
 from xoptim.opsets.adapters import Judgement
 from xoptim.opsets.changes import operators, versions
-from xoptim.opsets.lowering import LOWERINGS, OLDEST, check_target, judge_lowering, lower_model, plan_lowering
+from xoptim.opsets.lowering import (
+    LOWERINGS,
+    OLDEST,
+    check_target,
+    judge_lowering,
+    lower_model,
+    plan_lowering,
+)
 
-STEPS = [(op_type, version) for op_type in operators() for version in versions(op_type) if version > OLDEST]
+STEPS = [
+    (op_type, version)
+    for op_type in operators()
+    for version in versions(op_type)
+    if version > OLDEST
+]
 NEW = {(op_type, versions(op_type)[0]) for op_type in operators()}
 RELU = "agraph (float[n] x) => (float[n] y) { y = Relu (x) }"
 
@@ -68,8 +80,13 @@ def test_additions() -> None:
     )
     feeds = {"x": numbers(2, 2, 3), "w": numbers(1, 4, 3), "r": numbers(1, 4, 4)}
     assert check(text, 14, 13, feeds) == ["RNN"]
-    assert "its attribute layout has no equal form" in reason(text.replace("layout = 0", "layout = 1"), 14, 13)
-    text = "agraph (float[1,1,4,4] x) => (float[a,b,c,d] y, int64[a,b,c,d] i) { y, i = MaxPool <kernel_shape = [2, 2]> (x) }"
+    assert "its attribute layout has no equal form" in reason(
+        text.replace("layout = 0", "layout = 1"), 14, 13
+    )
+    text = (
+        "agraph (float[1,1,4,4] x) => (float[a,b,c,d] y, int64[a,b,c,d] i) { "
+        "y, i = MaxPool <kernel_shape = [2, 2]> (x) }"
+    )
     assert "its result Indices has no equal form" in reason(text, 8, 7)
     unread = text.replace(", int64[a,b,c,d] i)", ")")
     assert check(unread, 8, 7, {"x": numbers(1, 1, 4, 4)}) == ["MaxPool"]
@@ -77,7 +94,9 @@ def test_additions() -> None:
 
 def test_an_operator_that_the_older_set_does_not_have() -> None:
     text = "agraph (float[n] x) => (float[n] y) { [g] y = Gelu (x) }"
-    assert reason(text, 20, 17).startswith("node 'g' (Gelu) cannot be lowered to operator set 17: the set does not have it")
+    assert reason(text, 20, 17).startswith(
+        "node 'g' (Gelu) cannot be lowered to operator set 17: the set does not have it"
+    )
 
 
 NESTED = """agraph (float[2,3] x, bool c) => (float[a,b] y) <int64[1] i = {1}>
@@ -101,7 +120,9 @@ def test_local_functions() -> None:
     assert [entry.version for entry in after.functions[0].opset_import if not entry.domain] == [13]
     assert after.ir_version == 8, "older versions of the format have no functions"
     onnx.checker.check_model(after)
-    refused = text.replace("i = Constant <value_ints = [1]> () y = ReduceMean (x, i)", "y = Gelu (x)").replace("18]", "20]")
+    refused = text.replace(
+        "i = Constant <value_ints = [1]> () y = ReduceMean (x, i)", "y = Gelu (x)"
+    ).replace("18]", "20]")
     error = reason(refused, 20, 13, domains={"own": 1})
     assert "(Gelu) " in error or "Gelu that computes" in error
     assert "of local function 'f' cannot be lowered to operator set 13" in error
@@ -118,7 +139,10 @@ def test_a_version_of_the_file_format_that_stays() -> None:
     older = load(RELU, 24, ir_version=3)
     lower_model(older, 17)
     assert export_model(older).ir_version == 3
-    text = "agraph (float[n] x, float8e4m3fn[n] z) => (float[n] y, float8e4m3fn[n] w) { y = Relu (x) w = own.F (z) }"
+    text = (
+        "agraph (float[n] x, float8e4m3fn[n] z) => (float[n] y, float8e4m3fn[n] w) { y = Relu (x) "
+        "w = own.F (z) }"
+    )
     newer = load(text, 24, ir_version=11, domains={"own": 1})
     lower_model(newer, 17)
     assert export_model(newer).ir_version == 11

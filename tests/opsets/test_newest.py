@@ -29,7 +29,11 @@ def test_no_operator_loses_its_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernels: all operators have one for every set, but Relu and Attention each lack one."""
     lacking = {("Relu", 14), ("Attention", 24)}
     monkeypatch.setattr(newest, "newest_that_loads", lambda: 25)
-    monkeypatch.setattr(newest, "has_kernel", lambda provider, domain, op_type, dtype, opset: (op_type, opset) not in lacking)
+    monkeypatch.setattr(
+        newest,
+        "has_kernel",
+        lambda provider, domain, op_type, dtype, opset: (op_type, opset) not in lacking,
+    )
     assert newest_for(load(RELU, 11), "cpu") == 13
     assert newest_for(load(RELU, 17), "cpu") == 23, "fusions write Attention"
     assert newest_for(load(RELU, 25), "cpu") == 25
@@ -38,7 +42,10 @@ def test_no_operator_loses_its_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_deprecated_operator_does_not_count() -> None:
-    text = "agraph (float[1,1,2,2] x) => (float[a,b,c,d] y) { y = Upsample <scales = [1.0, 1.0, 2.0, 2.0]> (x) }"
+    text = (
+        "agraph (float[1,1,2,2] x) => (float[a,b,c,d] y) { "
+        "y = Upsample <scales = [1.0, 1.0, 2.0, 2.0]> (x) }"
+    )
     assert newest_for(load(text, 8), "cpu") == newest_for(load(RELU, 8), "cpu") > 20
 
 
@@ -53,7 +60,9 @@ def test_the_installed_kernels() -> None:
 def test_an_operator_that_runs_as_a_function_is_a_bound() -> None:
     """onnxruntime loads Selu of 64 bits, which has no kernel, in operator set 18 but not in 21."""
     text = "agraph (double[n] x) => (double[n] y) { y = Selu(x) }"
-    assert newest_for(load(text, 18), "cpu") == (18 if has_kernel("cpu", "", "Selu", 11, 18) is False else newest_that_loads())
+    assert newest_for(load(text, 18), "cpu") == (
+        18 if has_kernel("cpu", "", "Selu", 11, 18) is False else newest_that_loads()
+    )
     assert newest_for(load(text.replace("Selu", "Tanh"), 18), "cpu") > 20
     assert newest_for(load(text.replace("double", "float"), 18), "cpu") > 20
 
@@ -66,7 +75,10 @@ def test_an_operator_within_a_function_is_a_bound() -> None:
 
 
 def test_a_slower_kernel_is_a_bound() -> None:
-    text = "agraph (float[1,2,9,9] x) => (float[a,b,c,d] y) { y = AveragePool <kernel_shape = [3, 3]> (x) }"
+    text = (
+        "agraph (float[1,2,9,9] x) => (float[a,b,c,d] y) { "
+        "y = AveragePool <kernel_shape = [3, 3]> (x) }"
+    )
     assert newest_for(load(text, 11), "cpu") == 18
     assert newest_for(load(text, 11), "cuda") > 18
     assert newest_for(load(text, 19), "cpu") > 19, "it is slow already"
@@ -92,5 +104,7 @@ def test_a_model_that_is_newer(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_operator_of_integers_without_a_kernel_stays() -> None:
     """The same of Relu of 64-bit integers, which runs as the function that ONNX defines."""
     text = "agraph (int64[n] x) => (int64[n] y) { y = Relu(x) }"
-    assert newest_for(load(text, 18), "cpu") == (18 if has_kernel("cpu", "", "Relu", 7, 18) is False else newest_that_loads())
+    assert newest_for(load(text, 18), "cpu") == (
+        18 if has_kernel("cpu", "", "Relu", 7, 18) is False else newest_that_loads()
+    )
     assert newest_for(load(text.replace("int64", "float"), 18), "cpu") > 20

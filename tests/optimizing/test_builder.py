@@ -13,7 +13,14 @@ from onnx import TensorProto, helper
 import xoptim
 from tests.engine.rules import NegNegPattern, chain, renaming
 from tests.support import parse, run, same_results, text_of, types, verify
-from xoptim import GraphBuilder, ModelError, OptimizationOptions, OptimizationReport, UnknownPatternError, optimize
+from xoptim import (
+    GraphBuilder,
+    ModelError,
+    OptimizationOptions,
+    OptimizationReport,
+    UnknownPatternError,
+    optimize,
+)
 from xoptim.facts.dims import named
 
 FLOAT = TensorProto.FLOAT
@@ -29,7 +36,11 @@ def test_everything_that_is_promised_is_there() -> None:
 
 
 def test_no_package_is_named_like_a_public_function() -> None:
-    rooms = {path.stem for path in Path(xoptim.__file__).parent.iterdir() if path.suffix == ".py" or path.is_dir()}
+    rooms = {
+        path.stem
+        for path in Path(xoptim.__file__).parent.iterdir()
+        if path.suffix == ".py" or path.is_dir()
+    }
     assert not rooms & set(xoptim.__all__)
 
 
@@ -43,7 +54,12 @@ def test_optimize() -> None:
     assert types(after) == ["Abs"]
     assert proto == parse(chain("Neg", "Neg", "Abs"))
     (report,) = reports
-    assert (report.applied, report.nodes_before, report.nodes_after, report.exactness) == ({"NegNeg": 1}, 3, 1, "exact")
+    assert (report.applied, report.nodes_before, report.nodes_after, report.exactness) == (
+        {"NegNeg": 1},
+        3,
+        1,
+        "exact",
+    )
     assert report.rows
 
 
@@ -71,10 +87,16 @@ def test_a_model_survives_optimization_in_all_its_parts() -> None:
     proto.graph.node[3].doc_string = "last"
     after = optimize(proto, patterns=NegNegPattern)
     assert types(after) == ["f", "Abs"]
-    assert (after.producer_name, after.doc_string, after.graph.doc_string) == ("tool", "model", "graph")
+    assert (after.producer_name, after.doc_string, after.graph.doc_string) == (
+        "tool",
+        "model",
+        "graph",
+    )
     assert (after.metadata_props, after.functions, after.graph.value_info) == (
-        proto.metadata_props, proto.functions, proto.graph.value_info,
-    )  # fmt: skip
+        proto.metadata_props,
+        proto.functions,
+        proto.graph.value_info,
+    )
     assert after.graph.node[1] == proto.graph.node[3]
     same_results(proto, after, {"x": np.array([[1, -2, 3]], np.float32)})
 
@@ -139,7 +161,10 @@ def test_building_with_subgraphs() -> None:
     verify(gr.model)
     assert len(gr.graph.captures("t")) == 2
     proto = gr.to_onnx()
-    assert run(proto, {"c": np.array(False), "x": np.array([1, -2], np.float32)})[0].tolist() == [-1, -2]
+    assert run(proto, {"c": np.array(False), "x": np.array([1, -2], np.float32)})[0].tolist() == [
+        -1,
+        -2,
+    ]
 
 
 def test_mistakes_while_building() -> None:
@@ -166,17 +191,38 @@ MISTAKES: dict[str, tuple[str, Callable[[GraphBuilder], object]]] = {
     "a truth value as dimension": ("not True", lambda gr: gr.make_tensor_input("n", FLOAT, [True])),
     "no name of a dimension": ("not ''", lambda gr: gr.make_tensor_input("n", FLOAT, [""])),
     "an unknown type": ("no element type 999", lambda gr: gr.make_tensor_input("n", 999)),
-    "an output of another type": ("declaration of output 'k' contradicts", lambda gr: gr.make_tensor_output("k", 7)),
-    "a negative dimension of an output": ("not -2", lambda gr: gr.make_tensor_output("k", FLOAT, [-2])),
-    "a result twice": ("two results of the same name", lambda gr: gr.make_node("Split", "x", ["a", "a"], num_outputs=2)),
+    "an output of another type": (
+        "declaration of output 'k' contradicts",
+        lambda gr: gr.make_tensor_output("k", 7),
+    ),
+    "a negative dimension of an output": (
+        "not -2",
+        lambda gr: gr.make_tensor_output("k", FLOAT, [-2]),
+    ),
+    "a result twice": (
+        "two results of the same name",
+        lambda gr: gr.make_node("Split", "x", ["a", "a"], num_outputs=2),
+    ),
     "no result": ("at least one result not empty", lambda gr: gr.make_node("Neg", "x", [""])),
-    "a result without name": ("operands and results must be names", lambda gr: gr.make_node("Neg", "x", [None])),  # type: ignore[list-item]
+    "a result without name": (
+        "operands and results must be names",
+        lambda gr: gr.make_node("Neg", "x", [None]),  # type: ignore[list-item]
+    ),
     "an operand less": ("Neg does not take 0 operands", lambda gr: gr.make_node("Neg", [])),
     "an unknown operator": ("Nag does not exist", lambda gr: gr.op.Nag("x")),
-    "a fraction": ("'axis' of Concat is of type int, not 1.0", lambda gr: gr.op.Concat("x", "x", axis=1.0)),  # type: ignore[call-overload]
-    "a text": ("'axis' of Concat is of type int, not '1'", lambda gr: gr.op.Concat("x", "x", axis="1")),  # type: ignore[call-overload]
+    "a fraction": (
+        "'axis' of Concat is of type int, not 1.0",
+        lambda gr: gr.op.Concat("x", "x", axis=1.0),  # type: ignore[call-overload]
+    ),
+    "a text": (
+        "'axis' of Concat is of type int, not '1'",
+        lambda gr: gr.op.Concat("x", "x", axis="1"),  # type: ignore[call-overload]
+    ),
     "an object": ("for which ONNX has no type", lambda gr: gr.op.Concat("x", "x", axis=object())),  # type: ignore[call-overload]
-    "an object in another domain": ("for which ONNX has no type", lambda gr: gr.op.Thing("x", domain="acme", a={1: 2})),
+    "an object in another domain": (
+        "for which ONNX has no type",
+        lambda gr: gr.op.Thing("x", domain="acme", a={1: 2}),
+    ),
 }
 
 
@@ -210,7 +256,11 @@ def test_truth_values_and_lists() -> None:
         value = gr.get_constant(gr.nodes[-1].input[1])
         assert value is not None
         dtypes.append(value.dtype)
-    assert dtypes == [np.float64, np.float64, np.int64], "as the operand beside them, and as the operator has it"
+    assert dtypes == [
+        np.float64,
+        np.float64,
+        np.int64,
+    ], "as the operand beside them, and as the operator has it"
     onnx.checker.check_model(gr.to_onnx(), full_check=True)
 
 
@@ -218,8 +268,13 @@ def test_truth_values_and_lists() -> None:
 
 
 def test_questions() -> None:
-    gr = GraphBuilder(parse("agraph (float[N,3] x) => (y, u) <float[1] w = {2}> { a = Add(w, w) y = Mul(x, a) u = test.Op(x) }",
-                            domains={"test": 1}))  # fmt: skip
+    gr = GraphBuilder(
+        parse(
+            "agraph (float[N,3] x) => (y, u) <float[1] w = {2}> { a = Add(w, w) y = Mul(x, a) "
+            "u = test.Op(x) }",
+            domains={"test": 1},
+        )
+    )
     assert (gr.has_type("y"), gr.has_shape("y"), gr.has_rank("y")) == (True, True, True)
     assert (gr.get_type("y"), gr.get_shape("y"), gr.get_rank("y")) == (FLOAT, (named("N"), 3), 2)
     assert (gr.has_type("u"), gr.has_shape("u"), gr.has_rank("u")) == (False, False, False)
@@ -247,7 +302,10 @@ def test_shapes_on_demand() -> None:
 
 
 def test_optimizing_in_place() -> None:
-    gr = GraphBuilder(parse(chain("Neg", "Neg", "Abs")), optimization_options=OptimizationOptions(patterns=NegNegPattern))
+    gr = GraphBuilder(
+        parse(chain("Neg", "Neg", "Abs")),
+        optimization_options=OptimizationOptions(patterns=NegNegPattern),
+    )
     assert gr.report().applied == {}
     rows = gr.optimize()
     assert {row["pattern"] for row in rows} >= {"apply_NegNeg", "iteration"}
@@ -269,7 +327,9 @@ def test_what_is_asked_at_the_call_counts() -> None:
 
 def test_verbosity_at_the_constructor(capsys: pytest.CaptureFixture[str]) -> None:
     options = OptimizationOptions(patterns=NegNegPattern)
-    GraphBuilder(parse(chain("Neg", "Neg", "Abs")), optimization_options=options, verbose=1).optimize()
+    GraphBuilder(
+        parse(chain("Neg", "Neg", "Abs")), optimization_options=options, verbose=1
+    ).optimize()
     assert "round 1: 1 matches, 1 applied" in capsys.readouterr().out
     assert options.verbose == 0
 
@@ -279,19 +339,32 @@ def test_saving(tmp_path: Path) -> None:
     gr.make_tensor_input("x", FLOAT, [1000])
     gr.make_tensor_output(gr.op.Add("x", np.ones(1000, np.float32)))
     assert gr.save(tmp_path / "m.onnx") == [tmp_path / "m.onnx"]
-    assert gr.save(str(tmp_path / "n.onnx"), external_data=True) == [tmp_path / "n.onnx.data", tmp_path / "n.onnx"]
+    assert gr.save(str(tmp_path / "n.onnx"), external_data=True) == [
+        tmp_path / "n.onnx.data",
+        tmp_path / "n.onnx",
+    ]
     feeds = {"x": np.zeros(1000, np.float32)}
     for name in ("m", "n"):
         assert run(onnx.ModelProto(), feeds, str(tmp_path / f"{name}.onnx"))[0].sum() == 1000
     again: Any = GraphBuilder(tmp_path / "n.onnx")
-    assert again.save(tmp_path / "o.onnx") == [tmp_path / "o.onnx.data", tmp_path / "o.onnx"], "a written model is whole"
-    assert again.save(tmp_path / "p.onnx", share_weights=True) == [tmp_path / "p.onnx"], "the weights stay where they are"
+    assert again.save(tmp_path / "o.onnx") == [
+        tmp_path / "o.onnx.data",
+        tmp_path / "o.onnx",
+    ], "a written model is whole"
+    assert again.save(tmp_path / "p.onnx", share_weights=True) == [tmp_path / "p.onnx"], (
+        "the weights stay where they are"
+    )
 
 
-@pytest.mark.parametrize(("element", "grade"), [("float", "exact"), ("float16", "rounding"), ("bfloat16", "rounding")])
+@pytest.mark.parametrize(
+    ("element", "grade"), [("float", "exact"), ("float16", "rounding"), ("bfloat16", "rounding")]
+)
 def test_half_precision_is_never_promised_to_be_exact(element: str, grade: str) -> None:
     reports: list[OptimizationReport] = []
-    text = f"agraph ({element}[a,b] x) => ({element}[a,b] y) {{ t = Transpose(x) u = Transpose(t) y = Relu(u) }}"
+    text = (
+        f"agraph ({element}[a,b] x) => ({element}[a,b] y) {{ t = Transpose(x) u = Transpose(t) "
+        "y = Relu(u) }"
+    )
     optimize(parse(text), report=reports.append)
     assert reports[0].applied == {"TransposeTranspose": 1}
     assert reports[0].exactness == grade
@@ -300,7 +373,11 @@ def test_half_precision_is_never_promised_to_be_exact(element: str, grade: str) 
 def test_a_builder_of_a_model_in_memory() -> None:
     first = GraphBuilder(parse("agraph (float[2] x) => (float[2] y) { a = Neg(x) y = Abs(a) }"))
     second = GraphBuilder.of(first.model)
-    assert (second.model, second.graph, second.optimization_options.patterns) == (first.model, first.model.graph, "default")
+    assert (second.model, second.graph, second.optimization_options.patterns) == (
+        first.model,
+        first.model.graph,
+        "default",
+    )
     second.replace("y", second.op.Abs("x"))
     first.optimize()
     assert [node.op_type for node in first.nodes] == ["Abs"]
@@ -309,10 +386,16 @@ def test_a_builder_of_a_model_in_memory() -> None:
 
 def test_what_it_prints() -> None:
     """One line: the operator set, the number of nodes, inputs and outputs with types and shapes."""
-    builder = GraphBuilder(parse("agraph (float[n,3] x, int64 k) => (float[n,3] y) { a = Neg(x) b = Neg(a) y = Exp(b) }"))
+    builder = GraphBuilder(
+        parse(
+            "agraph (float[n,3] x, int64 k) => (float[n,3] y) { a = Neg(x) b = Neg(a) y = Exp(b) }"
+        )
+    )
     text = "(x float[n,3], k int64[]) → (y float[n,3])>"
     assert repr(builder) == f"<GraphBuilder: opset {builder.main_opset}, 3 nodes, {text}"
     builder.optimize()
     assert repr(builder) == f"<GraphBuilder: opset {builder.main_opset}, 1 node, {text}"
     assert repr(builder.report()) == "<OptimizationReport: 3 → 1 nodes, 1 rewrites, exact>"
-    assert repr(xoptim.verify(builder.to_onnx(), builder.to_onnx())).startswith("<ValidationReport: cpu: equal: 1 output in ")
+    assert repr(xoptim.verify(builder.to_onnx(), builder.to_onnx())).startswith(
+        "<ValidationReport: cpu: equal: 1 output in "
+    )

@@ -1,4 +1,6 @@
-"""Replacing one result by another in a builder: who reads it, names of outputs, order, and what is refused."""
+"""Replacing one result by another in a builder: who reads it, names of outputs, order, and what is
+refused.
+"""
 
 import random
 from typing import Any
@@ -12,7 +14,10 @@ from xoptim import GraphBuilder, OptimizationOptions
 from xoptim.facts.errors import RewriteError
 from xoptim.graph.redirect import substitute
 
-CHAIN = "agraph (float[3] x, float[3] w) => (float[3] y) { a = Neg(x) b = Abs(a) c = Exp(b) y = Add(b, c) }"
+CHAIN = (
+    "agraph (float[3] x, float[3] w) => (float[3] y) { a = Neg(x) b = Abs(a) c = Exp(b) "
+    "y = Add(b, c) }"
+)
 FEEDS = {"x": np.array([1, -2, 3], np.float32), "w": np.array([4, 5, 6], np.float32)}
 
 
@@ -37,7 +42,10 @@ def test_all_readers_follow() -> None:
     assert gr.next_nodes("b") == []
     assert [node.op_type for node in gr.next_nodes("w")] == ["Exp", "Add"]
     verify(gr.model)
-    assert types(gr.to_onnx()) == ["Exp", "Add"], "what nothing reads goes when the model is optimized"
+    assert types(gr.to_onnx()) == [
+        "Exp",
+        "Add",
+    ], "what nothing reads goes when the model is optimized"
 
 
 def test_a_result_that_was_made_since() -> None:
@@ -60,14 +68,19 @@ def test_an_output_keeps_its_name() -> None:
     assert gr.output_names == ["y"]
     after = gr.to_onnx()
     assert types(after) == ["Neg", "Abs", "Exp", "Sum"]
-    assert [value.name for value in after.graph.output] == list(after.graph.node[-1].output) == ["y"]
+    assert (
+        [value.name for value in after.graph.output] == list(after.graph.node[-1].output) == ["y"]
+    )
     same_results(parse(CHAIN), after, FEEDS)
 
 
 @pytest.mark.parametrize("new", ["x", "k", "b", "w"])
 def test_outputs_that_become_copies(new: str) -> None:
     """Of an input, of an initializer, of another output."""
-    text = "agraph (float[3] x, float[3] w) => (float[3] a, float[3] b) <float[3] k = {1, 2, 3}> { a = Neg(x) b = Abs(a) }"
+    text = (
+        "agraph (float[3] x, float[3] w) => (float[3] a, float[3] b) <float[3] k = {1, 2, 3}> { "
+        "a = Neg(x) b = Abs(a) }"
+    )
     gr = builder(text)
     if new == "b":
         refused(gr, "a", "b", "depends on")
@@ -90,7 +103,8 @@ def test_outputs_that_become_copies(new: str) -> None:
 def test_subgraphs_follow() -> None:
     text = """agraph (bool c, float[2] x) => (float[2] y) {
       a = Neg(x) b = Abs(a)
-      y = If (c) <then_branch = t () => (float[2] p) { p = Exp(b) }, else_branch = e () => (float[2] q) { q = Identity(b) }>
+      y = If (c) <then_branch = t () => (float[2] p) { p = Exp(b) },
+        else_branch = e () => (float[2] q) { q = Identity(b) }>
     }"""
     gr = builder(text)
     gr.replace("b", gr.op.Relu("a"))
@@ -99,7 +113,10 @@ def test_subgraphs_follow() -> None:
     after = gr.to_onnx()
     for condition in (True, False):
         feeds = {"c": np.array(condition), "x": np.array([1, -2], np.float32)}
-        assert run(after, feeds)[0].tolist() == (np.exp([0, 2]).astype(np.float32) if condition else np.array([0, 2])).tolist()
+        assert (
+            run(after, feeds)[0].tolist()
+            == (np.exp([0, 2]).astype(np.float32) if condition else np.array([0, 2])).tolist()
+        )
 
 
 def test_what_a_new_subgraph_reads_moves_too() -> None:
@@ -114,7 +131,10 @@ def test_what_a_new_subgraph_reads_moves_too() -> None:
 
 
 def test_facts_are_put_together() -> None:
-    text = "agraph (float[n] x, int64[1] s) => (y) { a = Reshape(x, s) b = Slice(x, i, j) c = Neg(b) y = Exp(c) }"
+    text = (
+        "agraph (float[n] x, int64[1] s) => (y) { a = Reshape(x, s) b = Slice(x, i, j) c = Neg(b) "
+        "y = Exp(c) }"
+    )
     proto = parse(text)
     for name, value in (("i", 0), ("j", 2)):
         proto.graph.initializer.append(onnx.numpy_helper.from_array(np.array([value]), name))
@@ -128,8 +148,8 @@ def test_facts_are_put_together() -> None:
 
 def test_contradictions_are_refused() -> None:
     gr = builder(
-        "agraph (float[3] x, double[3] d, float[4] l, float[1,3] r) => (float[3] y) <float[3] k = {1, 2, 3}>"
-        "{ a = Neg(x) b = Abs(a) o = Neg(k) y = Add(b, o) }"
+        "agraph (float[3] x, double[3] d, float[4] l, float[1,3] r) "
+        "=> (float[3] y) <float[3] k = {1, 2, 3}>{ a = Neg(x) b = Abs(a) o = Neg(k) y = Add(b, o) }"
     )
     refused(gr, "a", "d", "would change its type from float to double")
     refused(gr, "a", "l", r"would change its shape from \[3\] to \[4\]")
@@ -147,7 +167,8 @@ def test_contradictions_are_refused() -> None:
 def test_cycles_through_new_nodes_and_subgraphs_are_refused() -> None:
     gr = builder(
         "agraph (bool c, float[2] x) => (float[2] y) { a = Neg(x) "
-        "y = If (c) <then_branch = t () => (float[2] p) { p = Exp(a) }, else_branch = e () => (float[2] q) { q = Abs(a) }> }"
+        "y = If (c) <then_branch = t () => (float[2] p) { p = Exp(a) }, else_branch = e () "
+        "=> (float[2] q) { q = Abs(a) }> }"
     )
     refused(gr, "a", gr.op.Relu("a"), "depends on 'a'")
     refused(gr, "a", gr.op.Relu("y"), "depends on 'a'")
@@ -157,11 +178,9 @@ def test_cycles_through_new_nodes_and_subgraphs_are_refused() -> None:
 def test_what_must_stay() -> None:
     gr = builder("agraph (float[2] x, float[2] w) => (float[2] x, float[2] y) { y = Neg(x) }")
     refused(gr, "x", "w", "that no node computes")
-    hidden = builder(
-        """agraph (bool c, float[2] x) => (float[2] y) { a = Neg(x) b = Abs(x)
+    hidden = builder("""agraph (bool c, float[2] x) => (float[2] y) { a = Neg(x) b = Abs(x)
         y = If (c) <then_branch = t () => (float[2] p) { b = Exp(a) p = Neg(b) },
-                    else_branch = e () => (float[2] q) { q = Abs(a) }> }"""
-    )
+                    else_branch = e () => (float[2] q) { q = Abs(a) }> }""")
     assert node_of(hidden.graph, "If").bodies["then_branch"].producer("b") is not None
     refused(hidden, "a", "b", "hides 'b'")
 
@@ -175,19 +194,27 @@ def test_random_replacements_keep_the_tables_right() -> None:
             gr.make_tensor_input(name, onnx.TensorProto.FLOAT, [2])
         names = ["x", "y", "z"]
         for _ in range(12):
-            names.append(getattr(gr.op, draw.choice(["Add", "Mul", "Sub"]))(*draw.choices(names, k=2)))
+            names.append(
+                getattr(gr.op, draw.choice(["Add", "Mul", "Sub"]))(*draw.choices(names, k=2))
+            )
         gr.make_tensor_output([names[-1], names[-3]])
         for _ in range(15):
             made = [node.output[0] for node in gr.nodes]
             old = draw.choice(made)
-            new = gr.op.Max(*draw.choices(made, k=2)) if draw.random() < 0.5 else draw.choice(["x", "y", *made])
+            new = (
+                gr.op.Max(*draw.choices(made, k=2))
+                if draw.random() < 0.5
+                else draw.choice(["x", "y", *made])
+            )
             order = [node.output for node in gr.nodes]
             problem = ""
             try:
                 gr.replace(old, new)
             except RewriteError as error:
                 problem = str(error)
-            assert not problem or ("depends on" in problem and [node.output for node in gr.nodes] == order)
+            assert not problem or (
+                "depends on" in problem and [node.output for node in gr.nodes] == order
+            )
             refusals += bool(problem)
             verify(gr.model)
         onnx.checker.check_model(gr.to_onnx(), full_check=True)

@@ -31,7 +31,10 @@ from xoptim.optimizing import proof
 from xoptim.validate import ChoiceError
 from xoptim.validate.options import ValidationChanges
 
-MODEL = "agraph (float[N,3] x) => (float[N,3] y) { a = Neg(x) b = Neg(a) c = Exp(b) d = Relu(c) y = Sin(d) }"
+MODEL = (
+    "agraph (float[N,3] x) => (float[N,3] y) { a = Neg(x) b = Neg(a) c = Exp(b) d = Relu(c) "
+    "y = Sin(d) }"
+)
 UNKNOWN = "agraph (float[N,3] x) => (float[N,3] y) { a = acme.Frobnicate(x) y = Identity(a) }"
 
 
@@ -61,14 +64,22 @@ def test_nothing_is_proved_unless_asked() -> None:
     reports: list[OptimizationReport] = []
     optimize(parse(MODEL), report=reports.append)
     assert reports[0].validation == ()
-    assert types(optimize(parse(MODEL), patterns=WrongReluPattern)) == ["Neg", "Neg", "Exp", "Exp", "Sin"]
+    assert types(optimize(parse(MODEL), patterns=WrongReluPattern)) == [
+        "Neg",
+        "Neg",
+        "Exp",
+        "Exp",
+        "Sin",
+    ]
     assert optimize(parse(UNKNOWN, domains={"acme": 1})).graph.node
 
 
 def test_a_wrong_pattern_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
     reports: list[OptimizationReport] = []
     with caplog.at_level(logging.WARNING, "xoptim"):
-        result = optimize(parse(MODEL), patterns=["default", WrongReluPattern], verify=True, report=reports.append)
+        result = optimize(
+            parse(MODEL), patterns=["default", WrongReluPattern], verify=True, report=reports.append
+        )
     assert types(result) == ["Exp", "Relu", "Sin"]
     (message,) = caplog.messages
     assert message.startswith("pattern WrongRelu at ")
@@ -80,7 +91,9 @@ def test_a_wrong_pattern_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
 def test_what_differs_is_an_error() -> None:
     reports: list[OptimizationReport] = []
     with pytest.raises(DifferentModelError, match="different: output 'y' with N=2") as caught:
-        optimize(parse(MODEL), patterns=WrongReluPattern, verify=True, strict=True, report=reports.append)
+        optimize(
+            parse(MODEL), patterns=WrongReluPattern, verify=True, strict=True, report=reports.append
+        )
     assert isinstance(caught.value, (ValidationError, XoptimError))
     assert caught.value.report.status == "different"
     assert caught.value.report is reports[0].validation[0]
@@ -113,7 +126,9 @@ def test_options_of_the_proof() -> None:
 
 def weighted() -> onnx.ModelProto:
     model = parse("agraph (float[N,64] x) => (float[N,64] y) { v = Identity(w) y = MatMul(x, v) }")
-    model.graph.initializer.append(numpy_helper.from_array(np.random.default_rng(0).standard_normal((64, 64), np.float32), "w"))
+    model.graph.initializer.append(
+        numpy_helper.from_array(np.random.default_rng(0).standard_normal((64, 64), np.float32), "w")
+    )
     return model
 
 
@@ -121,7 +136,9 @@ def test_every_kind_of_model(tmp_path: Path) -> None:
     import onnx_ir as ir
 
     model = weighted()
-    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    onnx.save(
+        model, tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0
+    )
     path = tmp_path / "m.onnx"
     for given in (weighted(), path, str(path), weighted().SerializeToString(), ir.load(path)):
         result = optimize(given, verify=True)
@@ -140,7 +157,9 @@ def test_leaving_out_with_weights_in_a_file(tmp_path: Path) -> None:
     model = weighted()
     model.graph.node.append(onnx.helper.make_node("Relu", ["y"], ["z"]))
     model.graph.output[0].name = "z"
-    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    onnx.save(
+        model, tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0
+    )
     for given in (tmp_path / "m.onnx", ir.load(tmp_path / "m.onnx")):
         reports: list[OptimizationReport] = []
         optimize(given, patterns=WrongReluPattern, verify=True, report=reports.append)
@@ -158,11 +177,19 @@ def test_verify() -> None:
         verify("nowhere.onnx", parse(MODEL))
 
 
-@pytest.mark.parametrize(("options", "changes"), [(OptimizationOptions, OptimizationChanges),
-                                                  (ValidationOptions, ValidationChanges)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("options", "changes"),
+    [(OptimizationOptions, OptimizationChanges), (ValidationOptions, ValidationChanges)],
+)
 def test_keywords_are_the_fields_of_the_options(options: Any, changes: Any) -> None:
-    accepted = {name: getattr(kind, "__forward_arg__", kind) for name, kind in changes.__annotations__.items()}
-    own = [(field.name, field.type) for field in fields(options) if field.name != "target"]  # an argument of its own
+    accepted = {
+        name: getattr(kind, "__forward_arg__", kind)
+        for name, kind in changes.__annotations__.items()
+    }
+    # an argument of its own
+    own = [(field.name, field.type) for field in fields(options) if field.name != "target"]
     assert own == list(accepted.items())
     assert not changes.__required_keys__
-    assert all(f.default is not MISSING or f.default_factory is not MISSING for f in fields(options))
+    assert all(
+        f.default is not MISSING or f.default_factory is not MISSING for f in fields(options)
+    )

@@ -7,7 +7,12 @@ from xoptim.api.optimizing import optimize
 from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.redirect import redirect
 from xoptim.optimizing.builder import GraphBuilder
-from xoptim.passes.cleanup import DropUnreadResults, RemoveInitializers, RemoveUnused, remove_identities
+from xoptim.passes.cleanup import (
+    DropUnreadResults,
+    RemoveInitializers,
+    RemoveUnused,
+    remove_identities,
+)
 from xoptim.testing.runtime import RUNTIME
 
 
@@ -26,7 +31,10 @@ from xoptim.testing.runtime import RUNTIME
     ],
 )
 def test_identities(nodes: str, expected: list[str]) -> None:
-    text = f"agraph (float[2] x, float[2] o) => (float[2] y) <float[2] w = {{1, 2}}, float[2] o = {{1, 1}}> {{ {nodes} }}"
+    text = (
+        "agraph (float[2] x, float[2] o) "
+        f"=> (float[2] y) <float[2] w = {{1, 2}}, float[2] o = {{1, 1}}> {{ {nodes} }}"
+    )
     proto = parse(text, domains={"test": 1})
     after = tuned(proto, None)
     assert types(after) == expected
@@ -36,11 +44,16 @@ def test_identities(nodes: str, expected: list[str]) -> None:
 
 
 def test_identities_of_outputs() -> None:
-    text = "agraph (float[2] x) => (float[2] y, float[2] z, float[2] a) { a = Neg(x) y = Identity(a) z = Identity(a) }"
+    text = (
+        "agraph (float[2] x) => (float[2] y, float[2] z, float[2] a) { a = Neg(x) y = Identity(a) "
+        "z = Identity(a) }"
+    )
     after = tuned(text, None)
     assert types(after) == ["Neg", "Identity", "Identity"], "three outputs need three names"
     same_results(parse(text), after, {"x": np.array([1, -2], np.float32)})
-    read = "agraph (float[2] x) => (float[2] y, float[2] z) { a = Neg(x) y = Identity(a) z = Abs(a) }"
+    read = (
+        "agraph (float[2] x) => (float[2] y, float[2] z) { a = Neg(x) y = Identity(a) z = Abs(a) }"
+    )
     after = tuned(read, None)
     assert types(after) == ["Neg", "Abs"]
     assert [o.name for o in after.graph.output] == ["y", "z"]
@@ -55,16 +68,22 @@ def test_identities_in_subgraphs() -> None:
     after = tuned(text, None)
     assert types(after) == ["Neg", "If"]
     branches = [attribute.g for attribute in after.graph.node[1].attribute]
-    assert [types(branch) for branch in branches] == [["Identity"], ["Abs"]], "a branch gives no result of another graph"
+    assert [types(branch) for branch in branches] == [
+        ["Identity"],
+        ["Abs"],
+    ], "a branch gives no result of another graph"
     for condition in (True, False):
-        same_results(parse(text), after, {"c": np.array(condition), "x": np.array([1, -2], np.float32)})
+        same_results(
+            parse(text), after, {"c": np.array(condition), "x": np.array([1, -2], np.float32)}
+        )
 
 
 def test_unused_nodes_and_initializers() -> None:
     text = """agraph (bool c, float[2] x, float[2] o) => (float[2] y)
     <float[2] w = {1, 2}, float[2] v = {3, 4}, float[2] o = {1, 1}> {
       a = Neg(x) b = Exp(a) d = Add(b, w) y = Abs(x)
-      e = If (c) <then_branch = t () => (float[2] p) { p = Add(d, v) }, else_branch = u () => (float[2] p) { p = Abs(b) }>
+      e = If (c) <then_branch = t () => (float[2] p) { p = Add(d, v) },
+        else_branch = u () => (float[2] p) { p = Abs(b) }>
     }"""
     after = tuned(text, None)
     assert types(after) == ["Abs"]
@@ -74,7 +93,10 @@ def test_unused_nodes_and_initializers() -> None:
 
 
 def test_a_node_is_used_when_one_of_its_results_is() -> None:
-    model = load("agraph (float[4] x) => (float[2] y) { a, b = Split <axis = 0, num_outputs = 2> (x) y = Neg(b) c = Abs(a) }")
+    model = load(
+        "agraph (float[4] x) => (float[2] y) { a, b = Split <axis = 0, num_outputs = 2> (x) "
+        "y = Neg(b) c = Abs(a) }"
+    )
     assert RemoveUnused().run_on(model.graph) == 1
     assert types(model) == ["Split", "Neg"]
     verify(model)
@@ -100,7 +122,10 @@ def test_redirect() -> None:
 
 
 def test_pinned_names_stay() -> None:
-    model = load("agraph (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { a = Identity(x) y = Neg(a) b = Abs(x) }")
+    model = load(
+        "agraph (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { a = Identity(x) y = Neg(a) "
+        "b = Abs(x) }"
+    )
     model.graph.pinned.update(("a", "b", "w"))
     assert remove_identities(list(model.graph.nodes)) == 0
     assert RemoveUnused().run_on(model.graph) == 0
@@ -118,7 +143,11 @@ def test_optional_results_that_nothing_reads() -> None:
     verify(model)
     assert node_of(model, "LSTM").output == ("", "h")
     proto = parse(text)
-    feeds = {"x": np.ones((2, 1, 3), np.float32), "w": np.ones((1, 8, 3), np.float32), "r": np.ones((1, 8, 2), np.float32)}
+    feeds = {
+        "x": np.ones((2, 1, 3), np.float32),
+        "w": np.ones((1, 8, 3), np.float32),
+        "r": np.ones((1, 8, 2), np.float32),
+    }
     same_results(proto, tuned(proto, None), feeds)
 
 
@@ -135,7 +164,10 @@ def test_optional_results_that_nothing_reads() -> None:
 )
 def test_results_that_may_be_left_out(nodes: str, outputs: list[str]) -> None:
     outs = "float[1,1,4] y, float[1,1,1] z" if "z =" in nodes else "float[p,q,r] y"
-    text = f"agraph (float[1,1,4] x) => ({outs}) <float[4] s = {{1, 2, 3, 4}}, int64[1] n = {{2}}> {{ {nodes} }}"
+    text = (
+        f"agraph (float[1,1,4] x) => ({outs}) <float[4] s = {{1, 2, 3, 4}}, "
+        f"int64[1] n = {{2}}> {{ {nodes} }}"
+    )
     model = load(text)
     DropUnreadResults().run_on(model.graph)
     verify(model)
@@ -144,13 +176,14 @@ def test_results_that_may_be_left_out(nodes: str, outputs: list[str]) -> None:
 
 def test_results_of_nodes_that_are_not_the_operator() -> None:
     call = (
-        'agraph (float[4] x) => (float[4] y) { y, m = Dropout(x) } <domain: "", opset_import: ["" : 18]> '
-        "Dropout (a) => (b, c) { b = Neg(a) c = Abs(a) }"
+        'agraph (float[4] x) => (float[4] y) { y, m = Dropout(x) } <domain: "", opset_import: ["" :'
+        " 18]> Dropout (a) => (b, c) { b = Neg(a) c = Abs(a) }"
     )
     model = load(call)
     assert DropUnreadResults().run_on(model.graph) == 0, "a local function"
     odd = load(
-        "agraph (float[1,4] x) => (float[1,4] y) <float[4] s = {1, 2, 3, 4}> { y, m = LayerNormalization <foo = 1> (x, s) }"
+        "agraph (float[1,4] x) => (float[1,4] y) <float[4] s = {1, 2, 3, 4}> { "
+        "y, m = LayerNormalization <foo = 1> (x, s) }"
     )
     assert DropUnreadResults().run_on(odd.graph) == 0, "it has an attribute that does not exist"
     verify(odd)
@@ -164,11 +197,17 @@ def test_results_of_nodes_that_are_not_the_operator() -> None:
         ("float[2] x, float[2] z", "y = Identity(x) w = Identity(z)", ["x", "z"]),
         ("float[2] x, float[2,3] z", "s = Shape(z) w = Cast <to = 1> (s) y = Neg(x)", ["x"]),
         ("float[2] x, float[2] k", "y = Neg(x)", ["x", "k"]),
-        ("float[2] x, bool c, float[2] z", "y = If(c) <then_branch = t () => (float[2] p) { p = Abs(z) }, "
-         "else_branch = e () => (float[2] q) { q = Neg(x) }>", ["x", "c", "z"]),
+        (
+            "float[2] x, bool c, float[2] z",
+            (
+                "y = If(c) <then_branch = t () => (float[2] p) { p = Abs(z) }, "
+                "else_branch = e () => (float[2] q) { q = Neg(x) }>"
+            ),
+            ["x", "c", "z"],
+        ),
         ("seq(float[2]) q, float[2] x", "y = Neg(x)", ["x"]),
     ],
-)  # fmt: skip
+)
 def test_unused_inputs(inputs: str, nodes: str, kept: list[str]) -> None:
     ends = "float[2] y, float[2] w" if "w =" in nodes else "float[2] y"
     proto = parse(f"agraph ({inputs}) => ({ends}) <float[2] k = {{1, 2}}> {{ {nodes} }}")
@@ -177,11 +216,15 @@ def test_unused_inputs(inputs: str, nodes: str, kept: list[str]) -> None:
     verify(gr.model)
     assert [value.name for value in gr.to_onnx(optimize=False).graph.input] == kept
     assert not gr.report().unused_inputs
-    assert sorted((*gr.report().dropped_inputs, *kept)) == sorted(value.name for value in proto.graph.input)
+    assert sorted((*gr.report().dropped_inputs, *kept)) == sorted(
+        value.name for value in proto.graph.input
+    )
     plain = GraphBuilder(proto)
     plain.optimize()
     assert plain.report().unused_inputs == gr.report().dropped_inputs
-    assert [value.name for value in plain.to_onnx(optimize=False).graph.input] == [value.name for value in proto.graph.input]
+    assert [value.name for value in plain.to_onnx(optimize=False).graph.input] == [
+        value.name for value in proto.graph.input
+    ]
 
 
 def test_an_input_that_training_reads_stays() -> None:
@@ -192,8 +235,12 @@ def test_an_input_that_training_reads_stays() -> None:
 
 
 def test_initializers_of_an_old_format_are_no_unused_inputs() -> None:
-    proto = parse("agraph (float[2] x, float[2] w, float[2] v) => (float[2] y) <float[2] w = {1, 2}, float[2] v = {1, 1}> "
-                  "{ a = Neg(v) y = Add(x, w) }", ir_version=3, opset=8)  # fmt: skip
+    proto = parse(
+        "agraph (float[2] x, float[2] w, float[2] v) "
+        "=> (float[2] y) <float[2] w = {1, 2}, float[2] v = {1, 1}> { a = Neg(v) y = Add(x, w) }",
+        ir_version=3,
+        opset=8,
+    )
     after = optimize(proto, drop_unused_inputs=True)
     assert [value.name for value in after.graph.input if value.name == "x"] == ["x"]
     gr = GraphBuilder(proto)
@@ -206,14 +253,24 @@ def test_initializers_of_an_old_format_are_no_unused_inputs() -> None:
     ("body", "expected"),
     [
         ("y = Cast<to = 21>(x) z = DequantizeLinear(y, s)", ["Cast", "DequantizeLinear"]),
-        ("t = Transpose(x) u = Transpose(t) y = Cast<to = 21>(f) z = DequantizeLinear(u, s)", ["Cast", "DequantizeLinear"]),
+        (
+            "t = Transpose(x) u = Transpose(t) y = Cast<to = 21>(f) z = DequantizeLinear(u, s)",
+            ["Cast", "DequantizeLinear"],
+        ),
         ("t = Cast<to = 21>(f) y = Cast<to = 21>(t) z = Cast<to = 1>(y)", ["Cast", "Cast"]),
-        ("y = Cast<to = 21>(f) t = Cast<to = 21>(f) z = DequantizeLinear(t, s)", ["Cast", "DequantizeLinear"]),
+        (
+            "y = Cast<to = 21>(f) t = Cast<to = 21>(f) z = DequantizeLinear(t, s)",
+            ["Cast", "DequantizeLinear"],
+        ),
     ],
 )
 def test_no_copy_of_4_bits_is_left(body: str, expected: list[str], removes: bool) -> None:
     """Onnxruntime has no Identity for these types."""
-    model = parse(f"agraph (uint4[4] x, float[4] f) => (uint4[4] y, float[4] z) <float s = {{0.5}}> {{ {body} }}", opset=21)
+    model = parse(
+        "agraph (uint4[4] x, float[4] f) "
+        f"=> (uint4[4] y, float[4] z) <float s = {{0.5}}> {{ {body} }}",
+        opset=21,
+    )
     after = optimize(model, remove_identity=removes, strict=True)
     assert "Identity" not in types(after)
     if removes:
@@ -222,5 +279,9 @@ def test_no_copy_of_4_bits_is_left(body: str, expected: list[str], removes: bool
 
 
 def test_equal_outputs_of_4_bits_stay() -> None:
-    model = parse("agraph (float[4] f) => (uint4[4] y, uint4[4] z) { y = Cast<to = 21>(f) z = Cast<to = 21>(f) }", opset=21)
+    model = parse(
+        "agraph (float[4] f) => (uint4[4] y, uint4[4] z) { y = Cast<to = 21>(f) "
+        "z = Cast<to = 21>(f) }",
+        opset=21,
+    )
     assert types(optimize(model, strict=True)) == ["Cast", "Cast"]

@@ -1,4 +1,6 @@
-"""The passes of the optimizer: each runs over a model, or one graph of it, and counts its changes."""
+"""The passes of the optimizer: each runs over a model, or one graph of it, and counts its
+changes.
+"""
 
 from collections.abc import Callable
 
@@ -11,15 +13,23 @@ from xoptim.engine.events import EventStream
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
 from xoptim.match.rewrite import Condition, unmet
-from xoptim.passes.cleanup import GraphPass, RemoveIdentities, RemoveInitializers, RemoveUnused, inner_first
+from xoptim.passes.cleanup import (
+    GraphPass,
+    RemoveIdentities,
+    RemoveInitializers,
+    RemoveUnused,
+    inner_first,
+)
 from xoptim.passes.fold import FoldConstants
 from xoptim.passes.growth import Growth
 from xoptim.passes.merge import MergeInitializers, MergeNodes
 
 BRANCHES = """agraph (bool c, float[2] x) => (float[2] y)
   <float[2] i = {1, 2}, float[2] j = {1, 2}> {
-    u = Identity(x) a = Abs(u) b = Abs(u) v = Add(a, b) unused = Neg(x) k = Add(i, j) w = Mul(v, k) z = If (c)
-      <then_branch = t () => (float[2] p) { m = Neg(x) n = Neg(x) o = Identity(m) q = Floor(x) p = Add(o, n) },
+    u = Identity(x) a = Abs(u) b = Abs(u) v = Add(a, b) unused = Neg(x) k = Add(i, j) w = Mul(v, k)
+      z = If (c)
+      <then_branch = t () => (float[2] p)
+        { m = Neg(x) n = Neg(x) o = Identity(m) q = Floor(x) p = Add(o, n) },
        else_branch = e () => (float[2] r) { r = Exp(x) }>
     y = Add(w, z) }"""
 
@@ -38,7 +48,9 @@ CASES: tuple[tuple[str, Callable[[], GraphPass], int], ...] = (
 
 
 @pytest.mark.parametrize(("name", "make", "count"), CASES, ids=[name for name, _, _ in CASES])
-def test_a_pass_ensures_what_it_promises(name: str, make: Callable[[], GraphPass], count: int) -> None:
+def test_a_pass_ensures_what_it_promises(
+    name: str, make: Callable[[], GraphPass], count: int
+) -> None:
     for seed in range(30):
         model = load_model(random_model(seed))
         assert unmet(model, make().requires) == "", name
@@ -71,7 +83,9 @@ def test_values_that_are_read_before_they_are_defined() -> None:
 
 
 @pytest.mark.parametrize(("name", "make", "count"), CASES, ids=[name for name, _, _ in CASES])
-def test_a_pass_counts_what_it_changes_in_all_graphs(name: str, make: Callable[[], GraphPass], count: int) -> None:
+def test_a_pass_counts_what_it_changes_in_all_graphs(
+    name: str, make: Callable[[], GraphPass], count: int
+) -> None:
     model = load(BRANCHES)
     assert (make().name(), make().run(model)) == (name, count)
     assert make().run(model) == 0
@@ -83,7 +97,10 @@ def test_initializers_that_nothing_reads() -> None:
     model = load(BRANCHES)
     assert RemoveInitializers().run(model) == 0
     model.graph.add_initializer("left", next(iter(model.graph.initializers.values())))
-    assert (RemoveInitializers().name(), RemoveInitializers().run(model)) == ("remove_initializers", 1)
+    assert (RemoveInitializers().name(), RemoveInitializers().run(model)) == (
+        "remove_initializers",
+        1,
+    )
 
 
 def test_run_on_leaves_other_graphs_alone() -> None:
@@ -110,7 +127,12 @@ def test_inner_graphs_and_then_functions() -> None:
 
 def test_what_is_folded_decides_about_rounding() -> None:
     one = fold()
-    one.run(load("agraph (int64[2] x) => (int64[2] y) <int64[2] i = {1, 2}> { k = Add(i, i) y = Mul(x, k) }"))
+    one.run(
+        load(
+            "agraph (int64[2] x) => (int64[2] y) <int64[2] i = {1, 2}> { k = Add(i, i) "
+            "y = Mul(x, k) }"
+        )
+    )
     assert not one.rounds
     one.run(load(BRANCHES))
     assert one.rounds

@@ -1,4 +1,6 @@
-"""The producers of a product's operands decide which kernel runs it: equal numbers, but not equal bits."""
+"""The producers of a product's operands decide which kernel runs it: equal numbers, but not equal
+bits.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -17,16 +19,24 @@ KERNEL = np.random.default_rng(1).standard_normal((8, 4, 3, 3)).astype(np.float3
 
 PLAIN = {
     "identity": "agraph (float[n,300] x) => (float[n,200] y) { v = Identity(w) y = MatMul(x, v) }",
-    "behind a node": "agraph (float[n,300] x) => (float[n,200] y) { a = Neg(x) v = Identity(w) y = MatMul(a, v) }",
+    "behind a node": (
+        "agraph (float[n,300] x) => (float[n,200] y) { a = Neg(x) v = Identity(w) "
+        "y = MatMul(a, v) }"
+    ),
     "gemm": "agraph (float[n,300] x) => (float[n,200] y) { v = Identity(w) y = Gemm(x, v) }",
-    "if": """agraph (float[n,300] x, bool b) => (float[n,200] y) { v = Identity(w) y = If(b)
+    "if": (
+        """agraph (float[n,300] x, bool b) => (float[n,200] y) { v = Identity(w) y = If(b)
         <then_branch = t () => (float[n,200] p) { p = MatMul(x, v) },
-         else_branch = e () => (float[n,200] q) { r = MatMul(x, v) q = Neg(r) }> }""",
-    "within a branch": """agraph (float[n,300] x, bool b) => (float[n,200] y) { y = If(b)
+         else_branch = e () => (float[n,200] q) { r = MatMul(x, v) q = Neg(r) }> }"""
+    ),
+    "within a branch": (
+        """agraph (float[n,300] x, bool b) => (float[n,200] y) { y = If(b)
         <then_branch = t () => (float[n,200] p) { v = Identity(w) p = MatMul(x, v) },
-         else_branch = e () => (float[n,200] q) { r = MatMul(x, w) q = Neg(r) }> }""",
+         else_branch = e () => (float[n,200] q) { r = MatMul(x, w) q = Neg(r) }> }"""
+    ),
 }
-FUNCTION = """agraph (float[n,300] x) => (float[n,200] y) { v = Identity(w) y = local.product(x, v) }
+FUNCTION = """agraph (float[n,300] x) => (float[n,200] y)
+  { v = Identity(w) y = local.product(x, v) }
     <domain: "local", opset_import: ["" : 18]> product (a, b) => (c) { c = MatMul(a, b) }"""
 
 
@@ -36,7 +46,9 @@ def model_of(text: str, **options: Any) -> onnx.ModelProto:
     return model
 
 
-def optimized(model: onnx.ModelProto, patterns: Any = ()) -> tuple[onnx.ModelProto, OptimizationReport]:
+def optimized(
+    model: onnx.ModelProto, patterns: Any = ()
+) -> tuple[onnx.ModelProto, OptimizationReport]:
     reports: list[OptimizationReport] = []
     return optimize(model, patterns=patterns, report=reports.append), reports[0]
 
@@ -71,11 +83,20 @@ def test_identity_in_front_of_a_call() -> None:
     assert report.exactness == "rounding"
 
 
-@pytest.mark.parametrize("inside", ["v = Transpose(w) z = Transpose(v)", "v = Cast<to = 11>(w) z = Cast<to = 1>(v)",
-                                    "v = Reshape(w, s) z = Identity(v)"])  # fmt: skip
+@pytest.mark.parametrize(
+    "inside",
+    [
+        "v = Transpose(w) z = Transpose(v)",
+        "v = Cast<to = 11>(w) z = Cast<to = 1>(v)",
+        "v = Reshape(w, s) z = Identity(v)",
+    ],
+)
 @pytest.mark.parametrize("limit", ["unlimited", "1MB"])
 def test_constants_that_are_computed(inside: str, limit: str) -> None:
-    text = f"agraph (float[n,300] x) => (float[n,200] y) <int64[2] s = {{300, 200}}> {{ {inside} y = MatMul(x, z) }}"
+    text = (
+        f"agraph (float[n,300] x) => (float[n,200] y) <int64[2] s = {{300, 200}}> {{ {inside} "
+        "y = MatMul(x, z) }"
+    )
     model = model_of(text)
     reports: list[OptimizationReport] = []
     result = optimize(model, max_growth=limit, report=reports.append)
@@ -94,9 +115,18 @@ def test_a_convolution() -> None:
     [
         "agraph (float[n,300] x) => (float[n,200] y) { z = Identity(x) y = MatMul(z, w) }",
         "agraph (float[n,300] x) => (float[n,200] y) { z = MatMul(x, w) y = Identity(z) }",
-        "agraph (float[n,300] x) => (float[n,200] y) { z = MatMul(x, w) u = MatMul(x, w) y = Max(z, u) }",
-        "agraph (float[n,300] x) => (float[n,200] y) { z = Identity(x) v = Identity(w) u = MatMul(z, v) y = MatMul(x, w) }",
-        "agraph (float[n,300] x) => (float[n,200] y) { v = Identity(w) z = ReduceMax(v) m = MatMul(x, w) y = Max(m, z) }",
+        (
+            "agraph (float[n,300] x) => (float[n,200] y) { z = MatMul(x, w) u = MatMul(x, w) "
+            "y = Max(z, u) }"
+        ),
+        (
+            "agraph (float[n,300] x) => (float[n,200] y) { z = Identity(x) v = Identity(w) "
+            "u = MatMul(z, v) y = MatMul(x, w) }"
+        ),
+        (
+            "agraph (float[n,300] x) => (float[n,200] y) { v = Identity(w) z = ReduceMax(v) "
+            "m = MatMul(x, w) y = Max(m, z) }"
+        ),
     ],
 )
 def test_bits_stay_where_no_product_is_concerned(text: str) -> None:

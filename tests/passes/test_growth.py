@@ -17,7 +17,10 @@ FILLED = "n{0} = ConstantOfShape <value = float[1] {{{0}}}> (size) t{0} = Add(t{
 def filled(count: int) -> onnx.ModelProto:
     """A model that makes constants of 400 kB each when it runs."""
     nodes = " ".join(FILLED.format(i, i - 1) for i in range(1, count + 1))
-    text = f"agraph (float[1] t0) => (float[m] y) <int64[1] size = {{100000}}> {{ {nodes} y = Neg(t{count}) }}"
+    text = (
+        f"agraph (float[1] t0) => (float[m] y) <int64[1] size = {{100000}}> {{ {nodes} "
+        f"y = Neg(t{count}) }}"
+    )
     return parse(text)
 
 
@@ -51,11 +54,15 @@ def test_choices(choice: int | str | None, size: int, allowed: int | None) -> No
 
 @pytest.mark.parametrize("choice", ["", "much", "-1", "10 bananas", "%", "1e3"])
 def test_choices_that_cannot_be_read(choice: str) -> None:
-    with pytest.raises(ValueError, match="a size such as 500kB, a share such as 10%, or `unlimited` is expected"):
+    with pytest.raises(
+        ValueError, match="a size such as 500kB, a share such as 10%, or `unlimited` is expected"
+    ):
         allowed_growth(choice, 10)
 
 
-@pytest.mark.parametrize(("options", "folded"), [({}, 2), ({"max_growth": "900kB"}, 2), ({"max_growth": "unlimited"}, 5)])
+@pytest.mark.parametrize(
+    ("options", "folded"), [({}, 2), ({"max_growth": "900kB"}, 2), ({"max_growth": "unlimited"}, 5)]
+)
 def test_the_total_is_limited(options: dict[str, Any], folded: int) -> None:
     """Each constant by itself is small."""
     after, report = optimized(filled(5), **options)
@@ -69,11 +76,16 @@ def test_the_total_is_limited(options: dict[str, Any], folded: int) -> None:
 
 def test_small_results_come_first() -> None:
     """A large one that stands before many small ones does not take their room."""
-    filled = "c{0} = ConstantOfShape <value = float[1] {{{0}}}> (n) d{0} = Add(y{0}, c{0}) y{1} = Identity(d{0})"
+    filled = (
+        "c{0} = ConstantOfShape <value = float[1] {{{0}}}> (n) d{0} = Add(y{0}, "
+        "c{0}) y{1} = Identity(d{0})"
+    )
     small = " ".join(filled.format(i, i + 1) for i in range(30))
     nodes = f"c = ConstantOfShape(m) y0 = Add(x, c) {small} y = Neg(y30)"
     sizes = "<int64[2] m = {100, 2000}, int64[1] n = {2000}>"
-    after, report = optimized(parse(f"agraph (float[100,2000] x) => (float[100,2000] y) {sizes} {{ {nodes} }}"))
+    after, report = optimized(
+        parse(f"agraph (float[100,2000] x) => (float[100,2000] y) {sizes} {{ {nodes} }}")
+    )
     assert types(after).count("ConstantOfShape") == 1
     assert report.unfolded is not None
     assert report.unfolded.size > 700_000
@@ -91,7 +103,8 @@ def test_what_is_freed_makes_room() -> None:
 @pytest.mark.parametrize(("options", "expected"), [({}, 1), ({"max_growth": "10MB"}, 0)])
 def test_a_tied_weight_is_not_stored_twice(options: dict[str, Any], expected: int) -> None:
     text = (
-        "agraph (float[n,300] x, int64[k] i) => (y, z) { t = Transpose <perm = [1, 0]> (w) y = MatMul(x, t) z = Gather(w, i) }"
+        "agraph (float[n,300] x, int64[k] i) => (y, z) { t = Transpose <perm = [1, 0]> (w) "
+        "y = MatMul(x, t) z = Gather(w, i) }"
     )
     after, report = optimized(with_weight(text, (200, 300)), **options)
     assert types(after).count("Transpose") == expected
@@ -112,7 +125,10 @@ def test_a_share_counts_all_constants() -> None:
 
 
 def test_sizes_that_only_a_run_shows() -> None:
-    """The result of NonZero has an unknown size; it is computed, found too large, and not computed again."""
+    """The result of NonZero has an unknown size.
+
+    It is computed, found too large, and not computed again.
+    """
     text = "agraph (int64[1] x) => (y) { i = NonZero(w) y = Add(x, i) }"
     model = with_weight(text, (300_000,), np.uint8)
     after, report = optimized(model, max_growth="100kB")
@@ -124,9 +140,9 @@ def test_sizes_that_only_a_run_shows() -> None:
 
 def test_patterns_do_not_store_what_folding_left() -> None:
     text = (
-        "agraph (float[n,600] x) => (float[n,600] y) "
-        "<int64[2] size = {600, 600}, float k = {3}, float o = {0}, float e = {360000}, float d = {1}> "
-        "{ r = Range(o, e, d) w = Reshape(r, size) t = MatMul(x, w) y = Mul(t, k) }"
+        "agraph (float[n,600] x) => (float[n,600] y) <int64[2] size = {600, 600}, float k = {3}, "
+        "float o = {0}, float e = {360000}, float d = {1}> { r = Range(o, e, d) "
+        "w = Reshape(r, size) t = MatMul(x, w) y = Mul(t, k) }"
     )
     after = optimize(parse(text), patterns="MatMulMul")
     assert types(after) == ["Range", "Reshape", "MatMul", "Mul"]
@@ -134,21 +150,33 @@ def test_patterns_do_not_store_what_folding_left() -> None:
 
 
 def test_small_results_are_folded_in_any_case() -> None:
-    text = "agraph (float[2] x) => (y, float[2] z) <float[2] w = {1, 2}> { t = Neg(w) y = Add(x, t) z = Mul(x, w) }"
+    text = (
+        "agraph (float[2] x) => (y, float[2] z) <float[2] w = {1, 2}> { t = Neg(w) y = Add(x, t) "
+        "z = Mul(x, w) }"
+    )
     assert types(optimized(parse(text), max_growth=0)[0]) == ["Add", "Mul"]
 
 
 def test_a_result_fits_once_the_nodes_that_read_its_operand_are_merged() -> None:
-    """Both sums would be copies of the weight beside it; the second one is merged, and its operands go."""
+    """Both sums would be copies of the weight beside it.
+
+    The second one is merged, and its operands go.
+    """
     text = """agraph (float[600,100] x) => (float[600,100] y) {
       a = Add(w, one) p = Mul(x, a) b = Add(one, w) q = Mul(x, b) y = Add(p, q) }"""
-    model = with_weight(text.replace("=> (float[600,100] y) {", "=> (float[600,100] y) <float one = {1}> {"), (600, 100))
+    model = with_weight(
+        text.replace("=> (float[600,100] y) {", "=> (float[600,100] y) <float one = {1}> {"),
+        (600, 100),
+    )
     after, _ = optimized(model)
     assert types(after) == ["Mul", "Add"]
 
 
 def test_a_result_fits_once_the_last_other_reader_of_its_operand_is_folded() -> None:
-    """The sine is first a copy beside the grid, which the product reads too; the product is folded after it."""
+    """The sine is first a copy beside the grid, which the product reads too.
+
+    The product is folded after it.
+    """
     text = """agraph (int64[b] i) => (e, float[256,256] y)
       <float o = {0}, float u = {1}, float n = {256}, int64[2] c = {-1,1}> {
       r = Range(o, n, u) a = Mul(r, r) k = Reshape(r, c) d = Mul(k, a) w = Sin(d) e = Gather(w, i)
@@ -192,6 +220,10 @@ def test_what_the_metadata_tell_of_another_model_is_ignored(change: str) -> None
 @pytest.mark.parametrize(("count", "is_folded"), [(1023, True), (1024, False)])
 def test_numbers_of_16_bits_stay(count: int, is_folded: bool) -> None:
     """Only a limit that is asked for lets them be stored in 32 bits."""
-    model = with_weight("agraph (float[n,1] x) => (y) { h = Cast <to = 1> (w) y = MatMul(x, h) }", (1, count), np.float16)
+    model = with_weight(
+        "agraph (float[n,1] x) => (y) { h = Cast <to = 1> (w) y = MatMul(x, h) }",
+        (1, count),
+        np.float16,
+    )
     assert types(optimized(model)[0]) == ["Cast", "MatMul"][is_folded:]
     assert types(optimized(model, max_growth="1MB")[0]) == ["MatMul"]

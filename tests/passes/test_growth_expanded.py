@@ -1,4 +1,6 @@
-"""Constants that repeat along axes take no room: they are computed, by one node each, where they do not fit into the model."""
+"""Constants that repeat along axes take no room: they are computed, by one node each, where they do
+not fit into the model.
+"""
 
 from typing import Any
 
@@ -19,16 +21,25 @@ def norm(scale: str = "") -> str:
 
 
 def layers(scale: str = "") -> onnx.ModelProto:
-    """Two convolutions with equal weights, which the model computes, and a normalization behind each."""
+    """Two convolutions with equal weights, which the model computes, and a normalization behind
+    each.
+    """
     text = (
-        f"agraph (float[n,30,h,w] x, float[n,30,h,w] x2) => (float[n,40,p,q] y, float[n,40,p,q] y2) <{SHAPE}, {norm(scale)}> {{"
-        "w = ConstantOfShape <value = float[1] {0.5}> (size) w2 = ConstantOfShape <value = float[1] {0.5}> (size)"
-        "t = Conv(x, w) t2 = Conv(x2, w2) y = BatchNormalization(t, s, b, m, v) y2 = BatchNormalization(t2, s, b, m, v) }"
+        "agraph (float[n,30,h,w] x, float[n,30,h,w] x2) "
+        f"=> (float[n,40,p,q] y, float[n,40,p,q] y2) <{SHAPE}, "
+        f"{norm(scale)}> {{w = ConstantOfShape <value = float[1] {{0.5}}> (size) "
+        "w2 = ConstantOfShape <value = float[1] {0.5}> (size)t = Conv(x, w) t2 = Conv(x2, w2) "
+        "y = BatchNormalization(t, s, b, m, v) y2 = BatchNormalization(t2, s, b, m, v) }"
     )
     return parse(text)
 
 
-def equal(before: onnx.ModelProto, after: onnx.ModelProto, feeds: dict[str, np.ndarray], rtol: float = 1e-5) -> None:
+def equal(
+    before: onnx.ModelProto,
+    after: onnx.ModelProto,
+    feeds: dict[str, np.ndarray],
+    rtol: float = 1e-5,
+) -> None:
     results = [run(model, feeds, optimized=True) for model in (before, after)]
     for one, other in zip(*results, strict=True):
         assert one.dtype == other.dtype
@@ -36,7 +47,9 @@ def equal(before: onnx.ModelProto, after: onnx.ModelProto, feeds: dict[str, np.n
 
 
 @pytest.mark.parametrize(
-    ("scale", "maker"), [("", "ConstantOfShape"), (", ".join(map(str, range(1, 41))), "Expand")], ids=["one", "per channel"]
+    ("scale", "maker"),
+    [("", "ConstantOfShape"), (", ".join(map(str, range(1, 41))), "Expand")],
+    ids=["one", "per channel"],
 )
 def test_a_normalization_is_folded_into_weights_that_are_computed(scale: str, maker: str) -> None:
     before = layers(scale)
@@ -53,7 +66,9 @@ def test_they_are_stored_whole_where_there_is_room() -> None:
 
 
 def test_stored_weights_stay_stored() -> None:
-    """Weights that happen to be equal numbers are not replaced by nodes, however little room there is."""
+    """Weights that happen to be equal numbers are not replaced by nodes, however little room there
+    is.
+    """
     before = layers()
     whole = optimize(before, patterns=None)
     assert "ConstantOfShape" not in types(whole)
@@ -65,9 +80,9 @@ def test_types(dtype: str) -> None:
     """A chain of computed constants is one node of its result."""
     kind = {"float": 1, "float16": 10, "double": 11, "int64": 7, "int32": 6, "bool": 9}[dtype]
     text = (
-        f"agraph ({dtype}[50,40] x) => ({dtype}[50,40] y) <int64[2] size = {{40, 50}}> {{"
-        f"a = ConstantOfShape <value = float[1] {{1}}> (size) b = Cast <to = {kind}> (a) c = Transpose <perm = [1, 0]> (b)"
-        f"y = {'Xor' if dtype == 'bool' else 'Mul'}(x, c) }}"
+        f"agraph ({dtype}[50,40] x) => ({dtype}[50,40] y) <int64[2] size = {{40, "
+        f"50}}> {{a = ConstantOfShape <value = float[1] {{1}}> (size) b = Cast <to = {kind}> (a) "
+        f"c = Transpose <perm = [1, 0]> (b)y = {'Xor' if dtype == 'bool' else 'Mul'}(x, c) }}"
     )
     before = parse(text)
     after = optimize(before, max_growth=0, patterns=None)

@@ -13,4 +13,6 @@ def test_the_entry_is_written_and_stays() -> None:
     assert [(each.key, each.value) for each in model.shell.metadata_props] == [(ENTRY, "finite")]
     model.assumptions = Assumptions.of(["n >= 2"])
     NoteAssumptions().run(model)
-    assert [(each.key, each.value) for each in model.shell.metadata_props] == [(ENTRY, "n >= 2; finite")]
+    assert [(each.key, each.value) for each in model.shell.metadata_props] == [
+        (ENTRY, "n >= 2; finite")
+    ]

@@ -51,12 +51,19 @@ def test_equal_nodes(nodes: str, count: int) -> None:
 def test_unknown_operators_and_functions_are_not_merged() -> None:
     for call, tail in (
         ("test.Random", ""),
-        ("l.f", ' <domain: "l", opset_import: ["" : 18]> f (u) => (v) { r = RandomNormalLike(u) v = Add(r, u) }'),
+        (
+            "l.f",
+            (
+                ' <domain: "l", opset_import: ["" : 18]> f (u) => (v) { r = RandomNormalLike(u) v ='
+                " Add(r, u) }"
+            ),
+        ),
     ):
         text = f"{HEAD} {{ a = {call}(x) b = {call}(x) y = Sub(a, b) }}{tail}"
         assert len(merged(parse(text, domains={"test": 1, "l": 1})).graph.node) == 3
     known = parse(
-        f"{HEAD} {{ a = com.microsoft.Gelu(x) b = com.microsoft.Gelu(x) y = Sub(a, b) }}", domains={"com.microsoft": 1}
+        f"{HEAD} {{ a = com.microsoft.Gelu(x) b = com.microsoft.Gelu(x) y = Sub(a, b) }}",
+        domains={"com.microsoft": 1},
     )
     assert len(merged(known).graph.node) == 2
 
@@ -79,8 +86,13 @@ def test_results_that_are_left_out() -> None:
       y = Neg(a) z = Abs(b)
     }"""
     feeds = {"x": np.arange(4, dtype=np.float32).reshape(1, 1, 4)}
-    for text, count in ((shorter, 3), (shorter.replace("a, i =", "k, i =").replace("b = Max", "a, j = Max"), 4)):
-        fixed = text if count == 3 else text.replace("z = Abs(b)", "z = Abs(k)").replace("a, j", "a")
+    for text, count in (
+        (shorter, 3),
+        (shorter.replace("a, i =", "k, i =").replace("b = Max", "a, j = Max"), 4),
+    ):
+        fixed = (
+            text if count == 3 else text.replace("z = Abs(b)", "z = Abs(k)").replace("a, j", "a")
+        )
         after = merged(fixed)
         assert types(after).count("MaxPool") == 1
         same_results(parse(fixed), after, feeds)
@@ -100,17 +112,38 @@ def test_outputs_keep_their_names() -> None:
     ("nodes", "outputs", "expected"),
     [
         ("y = MatMul(x, k) z = MatMul(x, k)", "y, z", ["MatMul", "Identity"]),
-        ("a = MatMul(x, k) y = Exp(a) b = MatMul(x, k) z = Exp(b)", "y, z", ["MatMul", "Exp", "Identity"]),
-        ("y = Exp(x) a = Abs(y) z = Exp(x) b = Abs(z) w = Add(a, b)", "y, z, w", ["Exp", "Abs", "Identity", "Add"]),
+        (
+            "a = MatMul(x, k) y = Exp(a) b = MatMul(x, k) z = Exp(b)",
+            "y, z",
+            ["MatMul", "Exp", "Identity"],
+        ),
+        (
+            "y = Exp(x) a = Abs(y) z = Exp(x) b = Abs(z) w = Add(a, b)",
+            "y, z, w",
+            ["Exp", "Abs", "Identity", "Add"],
+        ),
         ("y = Exp(x) z = Exp(x) w = Exp(x)", "y, z, w", ["Exp", "Identity", "Identity"]),
-        ("y, i = TopK(x, n) z, j = TopK(x, n) w = Add(i, j)", "y, z, w", ["TopK", "Identity", "Add"]),
+        (
+            "y, i = TopK(x, n) z, j = TopK(x, n) w = Add(i, j)",
+            "y, z, w",
+            ["TopK", "Identity", "Add"],
+        ),
         ("y, i = TopK(x, n) z, j = TopK(x, n)", "y, i, z, j", ["TopK", "TopK"]),
         ("y = Identity(x) z = Identity(x)", "y, z", ["Identity", "Identity"]),
-        ("y = RandomNormalLike(x) z = RandomNormalLike(x)", "y, z", ["RandomNormalLike", "RandomNormalLike"]),
+        (
+            "y = RandomNormalLike(x) z = RandomNormalLike(x)",
+            "y, z",
+            ["RandomNormalLike", "RandomNormalLike"],
+        ),
     ],
 )
-def test_equal_nodes_that_both_give_an_output(nodes: str, outputs: str, expected: list[str]) -> None:
-    text = f"agraph (float[2,3] x) => ({outputs}) <float[3,3] k = {{1,2,3,4,5,6,7,8,9}}, int64[1] n = {{2}}> {{ {nodes} }}"
+def test_equal_nodes_that_both_give_an_output(
+    nodes: str, outputs: str, expected: list[str]
+) -> None:
+    text = (
+        f"agraph (float[2,3] x) => ({outputs}) <float[3,3] k = {{1,2,3,4,5,6,7,8,9}}, "
+        f"int64[1] n = {{2}}> {{ {nodes} }}"
+    )
     graph = load(text)
     MergeNodes().run_on(graph.graph)
     verify(graph)
@@ -132,11 +165,16 @@ def test_a_branch_that_returns_one_value_twice() -> None:
     after = merged(text)
     assert types(after.graph.node[0].attribute[0].g) == ["Exp", "Identity"]
     for condition in (True, False):
-        same_results(parse(text), after, {"c": np.array(condition), "x": np.array([1, 2], np.float32)})
+        same_results(
+            parse(text), after, {"c": np.array(condition), "x": np.array([1, 2], np.float32)}
+        )
 
 
 def test_a_sequence_that_is_two_outputs_is_made_twice() -> None:
-    text = "agraph (float[2] x) => (seq(float[2]) y, seq(float[2]) z) { y = SequenceConstruct(x) z = SequenceConstruct(x) }"
+    text = (
+        "agraph (float[2] x) => (seq(float[2]) y, seq(float[2]) z) { y = SequenceConstruct(x) "
+        "z = SequenceConstruct(x) }"
+    )
     assert types(merged(text)) == ["SequenceConstruct", "SequenceConstruct"]
 
 
@@ -150,11 +188,14 @@ def test_captured_results() -> None:
     assert types(after) == ["Neg", "Abs", "If"]
     assert [len(a.g.node) for a in after.graph.node[2].attribute] == [2, 1]
     for condition in (True, False):
-        same_results(parse(text), after, {"c": np.array(condition), "x": np.array([1, 2], np.float32)})
+        same_results(
+            parse(text), after, {"c": np.array(condition), "x": np.array([1, 2], np.float32)}
+        )
 
 
 def test_integers_that_are_the_same_expression_of_dimensions() -> None:
-    text = """agraph (float[N,3] x, float[N,3] z) => (float[N,3] y) <int64 zero = {0}, int64 three = {3}, int64[1] axis = {0}> {
+    text = """agraph (float[N,3] x, float[N,3] z) => (float[N,3] y) <int64 zero = {0}, int64
+      three = {3}, int64[1] axis = {0}> {
       s = Shape(x) n = Gather(s, zero) u = Unsqueeze(n, axis)
       t = Shape <start = 0, end = 1> (z)
       k = Unsqueeze(three, axis) a = Concat <axis = 0> (u, k) b = Concat <axis = 0> (t, k)
@@ -225,13 +266,19 @@ def test_initializers_that_must_stay() -> None:
 
 def test_strings() -> None:
     def text(name: str, *values: str) -> TensorProto:
-        return TensorProto(name=name, data_type=8, dims=[len(values)], string_data=[v.encode() for v in values])
+        return TensorProto(
+            name=name, data_type=8, dims=[len(values)], string_data=[v.encode() for v in values]
+        )
 
-    assert kept(weighted(text("a", "x", "y"), text("b", "x", "y"), text("c", "y", "x"))) == ["a", "c"]
+    assert kept(weighted(text("a", "x", "y"), text("b", "x", "y"), text("c", "y", "x"))) == [
+        "a",
+        "c",
+    ]
 
 
 def test_initializers_of_subgraphs() -> None:
-    text = """agraph (bool c, float[2] x) => (float[2] y) <float[2] w = {1, 2}, float[2] v = {1, 2}> {
+    text = """agraph (bool c, float[2] x) => (float[2] y) <float[2] w = {1, 2}, float[2]
+      v = {1, 2}> {
       a = Add(x, v)
       y = If (c) <then_branch = t () => (float[2] p) <float[2] k = {1, 2}, float[2] m = {1, 2}> {
         b = Mul(k, m) d = Mul(v, w) p = Add(b, d) },
@@ -240,11 +287,16 @@ def test_initializers_of_subgraphs() -> None:
     after = merged(text)
     assert [t.name for t in after.graph.initializer] == ["w"]
     for condition in (True, False):
-        same_results(parse(text), after, {"c": np.array(condition), "x": np.array([1, 2], np.float32)})
+        same_results(
+            parse(text), after, {"c": np.array(condition), "x": np.array([1, 2], np.float32)}
+        )
 
 
 def test_names_that_a_subgraph_hides() -> None:
-    """onnxruntime refuses a name that occurs twice; the format allows it where the outer one is not visible."""
+    """onnxruntime refuses a name that occurs twice.
+
+    The format allows it where the outer one is not visible.
+    """
     text = """agraph (bool c, float[2] x) => (float[2] y, float[2] z) {
       a = Neg(x)
       y = If (c) <then_branch = t () => (float[2] q) { z = Exp(x) q = Add(z, a) },
@@ -261,7 +313,10 @@ def test_names_that_a_subgraph_hides() -> None:
 
 
 def test_what_reads_an_output_that_took_over_is_merged_at_once() -> None:
-    """``a`` becomes ``y``; what read ``a`` and what reads ``y`` are equal nevertheless, in the same sweep."""
+    """``a`` becomes ``y``.
+
+    What read ``a`` and what reads ``y`` are equal nevertheless, in the same sweep.
+    """
     nodes = "a = Relu(x) b = Exp(a) y = Relu(x) c = Exp(y) w = Add(b, c)"
     model = load(f"{HEAD.replace(' y)', ' y, float[N,3] w)')} {{ {nodes} }}")
     assert MergeNodes().run_on(model.graph) == 2
@@ -279,11 +334,19 @@ def test_an_output_that_took_over_stands_for_its_value() -> None:
 
 # ------------------------------------------------------------------ subgraphs
 
-BOTH = "agraph (bool c, float[2,2] x, float[2,2] z, float[2] o) => (float[2,2] y, float[2,2] w) <float[2] o = {1, 2}>"
+BOTH = (
+    "agraph (bool c, float[2,2] x, float[2,2] z, float[2] o) "
+    "=> (float[2,2] y, float[2,2] w) <float[2] o = {1, 2}>"
+)
 
 
 def branches(model: onnx.ModelProto) -> list[list[str]]:
-    return [types(attribute.g) for node in model.graph.node for attribute in node.attribute if attribute.HasField("g")]
+    return [
+        types(attribute.g)
+        for node in model.graph.node
+        for attribute in node.attribute
+        if attribute.HasField("g")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -293,19 +356,35 @@ def branches(model: onnx.ModelProto) -> list[list[str]]:
         ("w = Add(x, z)", "m = Add(z, x) p = Exp(m)", ["Exp"]),
         ("m = Sin(x) w = Exp(m)", "k = Sin(x) l = Exp(k) p = Neg(l)", ["Neg"]),
         ("w = MatMul(x, z)", "p = MatMul(x, z)", ["Identity"]),
-        ("k = Constant <value = float[1] {3}> () w = Mul(x, k)", "k1 = Constant <value = float[1] {3}> () p = Mul(x, k1)",
-         ["Identity"]),
-        ("k = Constant <value = float[1] {3}> () w = Mul(x, k)", "k1 = Constant <value = float[1] {4}> () p = Mul(x, k1)",
-         ["Mul"]),
+        (
+            "k = Constant <value = float[1] {3}> () w = Mul(x, k)",
+            "k1 = Constant <value = float[1] {3}> () p = Mul(x, k1)",
+            ["Identity"],
+        ),
+        (
+            "k = Constant <value = float[1] {3}> () w = Mul(x, k)",
+            "k1 = Constant <value = float[1] {4}> () p = Mul(x, k1)",
+            ["Mul"],
+        ),
         ("w = Mul(x, o)", "m = Mul(x, o) p = Exp(m)", ["Exp"]),
-        ("w = Mul(x, o)", "k1 = Constant <value = float[2] {1, 2}> () m = Mul(x, k1) p = Exp(m)", ["Mul", "Exp"]),
+        (
+            "w = Mul(x, o)",
+            "k1 = Constant <value = float[2] {1, 2}> () m = Mul(x, k1) p = Exp(m)",
+            ["Mul", "Exp"],
+        ),
         ("w = Sub(x, z)", "m = Sub(z, x) p = Exp(m)", ["Sub", "Exp"]),
         ("w = MatMul(x, z)", "t = Neg(z) m = MatMul(x, t) p = Exp(m)", ["Neg", "MatMul", "Exp"]),
-        ("w = RandomNormalLike(x)", "m = RandomNormalLike(x) p = Exp(m)", ["RandomNormalLike", "Exp"]),
+        (
+            "w = RandomNormalLike(x)",
+            "m = RandomNormalLike(x) p = Exp(m)",
+            ["RandomNormalLike", "Exp"],
+        ),
         ("w = Identity(x)", "m = Sqrt(x) p = Identity(x)", ["Identity"]),
     ],
-)  # fmt: skip
-def test_a_branch_reads_what_is_computed_before_it(before: str, inside: str, expected: list[str]) -> None:
+)
+def test_a_branch_reads_what_is_computed_before_it(
+    before: str, inside: str, expected: list[str]
+) -> None:
     text = f"""{BOTH} {{ {before} y = If (c) <then_branch = t () => (float[2,2] p) {{ {inside} }},
         else_branch = e () => (float[2,2] q) {{ q = Abs(x) }}> }}"""
     model = load(text)
@@ -317,20 +396,25 @@ def test_a_branch_reads_what_is_computed_before_it(before: str, inside: str, exp
     if "Random" not in before:
         x = np.array([[1, -2], [0.5, 3]], np.float32)
         for condition in (True, False):
-            same_results(parse(text), after, {"c": np.array(condition), "x": x, "z": x.T.copy(), "o": x[0]})
+            same_results(
+                parse(text), after, {"c": np.array(condition), "x": x, "z": x.T.copy(), "o": x[0]}
+            )
 
 
 def test_what_stands_behind_a_branch_is_not_read_there() -> None:
-    text = f"""{BOTH} {{ y = If (c) <then_branch = t () => (float[2,2] p) {{ m = MatMul(x, z) p = Exp(m) }},
+    text = f"""{BOTH} {{ y = If (c) <then_branch = t () => (float[2,2] p) {{ m = MatMul(x, z)
+      p = Exp(m) }},
         else_branch = e () => (float[2,2] q) {{ q = Abs(x) }}> w = MatMul(x, z) }}"""
     assert branches(merged(text)) == [["MatMul", "Exp"], ["Abs"]]
 
 
 def test_a_loop_reads_what_is_computed_before_it() -> None:
     text = """agraph (int64 n, float[2,2] x, float[2,2] z) => (float[2,2] y, float[2,2] w) {
-      w = MatMul(x, z) y = Loop(n, , x) < body = round (int64 i, bool d, float[2,2] s) => (bool e, float[2,2] t) {
+      w = MatMul(x, z)
+        y = Loop(n, , x) < body = round (int64 i, bool d, float[2,2] s) => (bool e, float[2,2] t) {
         e = Identity(d) m = MatMul(x, z) k = MatMul(s, z) a = Add(m, k)
-        t = If (d) <then_branch = g () => (float[2,2] p) { j = MatMul(x, z) l = MatMul(s, z) p = Sub(l, j) },
+        t = If (d) <then_branch = g () => (float[2,2] p)
+          { j = MatMul(x, z) l = MatMul(s, z) p = Sub(l, j) },
                     else_branch = h () => (float[2,2] q) { q = Add(a, s) }> }> }"""
     model = load(text)
     MergeNodes().run_on(model.graph)
@@ -357,17 +441,27 @@ def test_a_name_that_a_branch_hides_is_not_read_there() -> None:
 def test_subgraphs_of_functions() -> None:
     text = """agraph (bool c, float[2] x) => (float[2] y) { y = l.f(c, x) }
       <domain: "l", opset_import: ["" : 18]> f (b, u) => (v) {
-      s = Sin(u) k = If (b) <then_branch = t () => (p) { m = Sin(u) p = Exp(m) }, else_branch = e () => (q) { q = Abs(u) }>
+      s = Sin(u)
+        k = If (b) <then_branch = t () => (p) { m = Sin(u) p = Exp(m) },
+        else_branch = e () => (q) { q = Abs(u) }>
       v = Add(k, s) }"""
     proto = parse(text, domains={"l": 1})
     after = merged(proto)
-    assert [types(attribute.g) for attribute in after.functions[0].node[1].attribute] == [["Exp"], ["Abs"]]
+    assert [types(attribute.g) for attribute in after.functions[0].node[1].attribute] == [
+        ["Exp"],
+        ["Abs"],
+    ]
     for condition in (True, False):
         same_results(proto, after, {"c": np.array(condition), "x": np.array([1, 2], np.float32)})
 
 
-def drawn(rng: random.Random, known: list[str], depth: int, fresh: Iterator[int]) -> tuple[str, list[str]]:
-    """Nodes that compute from known names, so few that many are equal, in subgraphs too; and the new names."""
+def drawn(
+    rng: random.Random, known: list[str], depth: int, fresh: Iterator[int]
+) -> tuple[str, list[str]]:
+    """Nodes that compute from known names, so few that many are equal, in subgraphs too.
+
+    And the new names.
+    """
     lines: list[str] = []
     made: list[str] = []
     for _ in range(rng.randint(2, 6)):
@@ -388,7 +482,11 @@ def drawn(rng: random.Random, known: list[str], depth: int, fresh: Iterator[int]
                 f"(bool {e}, float[2,2] {within[-1]}) {{ {e} = Identity({d}) {inside} }}>"
             )
         else:
-            lines.append(f"{name} = {rng.choice(['Tanh', 'Sigmoid'])}({a})" if choice < 0.6 else f"{name} = Add({a}, {b})")
+            lines.append(
+                f"{name} = {rng.choice(['Tanh', 'Sigmoid'])}({a})"
+                if choice < 0.6
+                else f"{name} = Add({a}, {b})"
+            )
         made.append(name)
     return " ".join(lines), made
 
@@ -407,4 +505,8 @@ def test_random_graphs_of_subgraphs_in_which_much_is_equal(seed: int) -> None:
     for patterns in (None, "default"):
         after = optimize(proto, patterns=patterns, strict=True)
         for condition, rounds in ((True, 0), (False, 2), (True, 1)):
-            same_results(proto, after, {"c": np.array(condition), "n": np.array(rounds), "x": x, "z": x.T.copy()})
+            same_results(
+                proto,
+                after,
+                {"c": np.array(condition), "n": np.array(rounds), "x": x, "z": x.T.copy()},
+            )

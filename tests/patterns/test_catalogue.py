@@ -1,4 +1,6 @@
-"""Every installed pattern rewrites its examples as declared, and leaves the numbers of near misses unchanged."""
+"""Every installed pattern rewrites its examples as declared, and leaves the numbers of near misses
+unchanged.
+"""
 
 import os
 from zlib import crc32
@@ -26,12 +28,18 @@ def test_example(pattern: type[PatternOptimization], example: Example) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "pattern", [pytest.param(cls, id=cls.name(), marks=pytest.mark.xdist_group(cls.name())) for cls in PATTERNS]
+    "pattern",
+    [
+        pytest.param(cls, id=cls.name(), marks=pytest.mark.xdist_group(cls.name()))
+        for cls in PATTERNS
+    ],
 )
 def test_near_misses(pattern: type[PatternOptimization], request: pytest.FixtureRequest) -> None:
-    """Harmless on models near all its examples, and not because it never applies or nothing can be run.
+    """Harmless on models near all its examples, and not because it never applies or nothing can be
+    run.
 
-    Without ``-k``, a run checks every tenth pattern, the others after the next commits; ``make near-misses`` checks all.
+    Without ``-k``, a run checks every tenth pattern, the others after the next commits; ``make
+    near-misses`` checks all.
     """
     is_turn = crc32(pattern.name().encode()) % TURNS == commits() % TURNS
     if not (is_turn or request.config.option.keyword or os.environ.get("NEAR_MISSES") == "all"):
@@ -39,7 +47,11 @@ def test_near_misses(pattern: type[PatternOptimization], request: pytest.Fixture
     tried = fired = skipped = 0
     for example in pattern.examples:
         counts = check_near_misses(pattern, example)
-        tried, fired, skipped = tried + counts["tried"], fired + counts["fired"], skipped + counts["skipped"]
+        tried, fired, skipped = (
+            tried + counts["tried"],
+            fired + counts["fired"],
+            skipped + counts["skipped"],
+        )
     assert fired > 0
     assert skipped < tried / 2
 

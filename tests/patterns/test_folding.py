@@ -27,12 +27,26 @@ def fits(exact: float | np.ndarray, dtype: np.dtype, **conditions: Any) -> bool:
 @pytest.mark.parametrize(
     ("number", "dtype", "expected"),
     [
-        (1.0, HALF, True), (0.0, HALF, True), (4000.0, HALF, True), (5000.0, HALF, False), (np.inf, HALF, False),
-        (np.nan, SINGLE, False), (3.5e38, SINGLE, False), (1e-4, HALF, True), (1e-5, HALF, False), (1e-8, HALF, False),
-        (1e-37, SINGLE, True), (1e-39, SINGLE, False), (1e-46, SINGLE, False), (1e-37, BRAIN, True), (1e39, BRAIN, False),
+        (1.0, HALF, True),
+        (0.0, HALF, True),
+        (4000.0, HALF, True),
+        (5000.0, HALF, False),
+        (np.inf, HALF, False),
+        (np.nan, SINGLE, False),
+        (3.5e38, SINGLE, False),
+        (1e-4, HALF, True),
+        (1e-5, HALF, False),
+        (1e-8, HALF, False),
+        (1e-37, SINGLE, True),
+        (1e-39, SINGLE, False),
+        (1e-46, SINGLE, False),
+        (1e-37, BRAIN, True),
+        (1e39, BRAIN, False),
     ],
-)  # fmt: skip
-def test_a_factor_must_stay_in_the_normal_range(number: float, dtype: np.dtype, expected: bool) -> None:
+)
+def test_a_factor_must_stay_in_the_normal_range(
+    number: float, dtype: np.dtype, expected: bool
+) -> None:
     assert fits(number, dtype) is expected
     if expected:
         found = rounded(number, dtype)
@@ -66,7 +80,9 @@ def test_terms_that_cancel() -> None:
     assert not fits(0.0, HALF, terms=(16.0, -16.0), beside=1.0)
     assert fits(-2.0, SINGLE, terms=(1.0, -3.0))
     few = np.array([0.0, 1.0, 2.0])
-    assert fits(few, SINGLE, terms=(np.array([0.5, 1, 1]), np.array([-0.5, 0, 1]))), "beside the others"
+    assert fits(few, SINGLE, terms=(np.array([0.5, 1, 1]), np.array([-0.5, 0, 1]))), (
+        "beside the others"
+    )
     assert not fits(few, SINGLE, terms=(np.array([1e4, 1, 1]), np.array([-1e4, 0, 1])))
     assert cancels([1e3], 1.0, SINGLE)
     assert not cancels([1e3], 1.0, np.dtype(np.float64))
@@ -82,11 +98,15 @@ def test_sums_and_products_of_pairs() -> None:
     with pytest.raises(Declined, match="very large"):  # a result in between could overflow
         multiplied(np.array([1e-30]), np.array([1e30]), SINGLE)
     assert multiplied(np.array([1e-15]), np.array([1e-15]), SINGLE) == np.float32(1e-30)
-    assert added(np.array([127], np.int8), np.array([1], np.int8), np.dtype(np.int8)) == np.int8(-128)
+    assert added(np.array([127], np.int8), np.array([1], np.int8), np.dtype(np.int8)) == np.int8(
+        -128
+    )
 
 
-WITHOUT_VALUE = """agraph (float[2] x) => (float[2] y) <float[2] k = {1, 2}, int64 at = {0}, float a = {0.5}, float c = {2}>
-    { s = SequenceConstruct(k, k) b = SequenceAt(s, at) t = Mul(x, a) u = Add(b, t) y = Mul(u, c) }"""
+WITHOUT_VALUE = """agraph (float[2] x) => (float[2] y) <float[2] k = {1, 2}, int64 at = {0}, float
+  a = {0.5}, float c = {2}>
+    { s = SequenceConstruct(k, k) b = SequenceAt(s, at) t = Mul(x, a) u = Add(b, t)
+      y = Mul(u, c) }"""
 
 
 def test_a_constant_that_cannot_be_computed_ahead_of_time_is_not_zero() -> None:

@@ -1,4 +1,6 @@
-"""The work that patterns do grows with the size of a graph, not with its square: counted in calls, not in seconds."""
+"""The work that patterns do grows with the size of a graph, not with its square: counted in calls,
+not in seconds.
+"""
 
 import sys
 from pathlib import Path
@@ -11,12 +13,17 @@ from benchmarks.families import FAMILIES
 from tests.meta.sources import ROOT
 from xoptim import optimize
 
-SQUARE = {"cuts": "each Slice of a Concat looks at all operands", "inputs": "each size may be that of any input"}
+SQUARE = {
+    "cuts": "each Slice of a Concat looks at all operands",
+    "inputs": "each size may be that of any input",
+}
 """Families that may take more, and why."""
 
 
 def calls(model: onnx.ModelProto, patterns: str) -> int:
-    """Number of calls of functions in the catalogue and in the matcher while a model is optimized."""
+    """Number of calls of functions in the catalogue and in the matcher while a model is
+    optimized.
+    """
     counted = 0
     folders = tuple(str(ROOT / folder) for folder in ("patterns", "xoptim/match"))
     within: dict[str, bool] = {}
@@ -47,6 +54,7 @@ def test_work_grows_with_the_size(family: str) -> None:
 
 def test_long_chains_of_movements() -> None:
     """Each node is looked at from a limited number of those behind it."""
-    _, *counts = [calls(FAMILIES["movements"](n), "MovementChain") for n in (2, 50, 100, 200)]  # the first one fills caches
+    # the first one fills caches
+    _, *counts = [calls(FAMILIES["movements"](n), "MovementChain") for n in (2, 50, 100, 200)]
     assert counts[1] - counts[0] > 0
     assert counts[2] - counts[1] <= 2.1 * (counts[1] - counts[0])

@@ -1,8 +1,9 @@
-"""Every ordered pair of patterns in one model: they do not undo each other, and their order does not change the numbers.
+"""Every ordered pair of patterns in one model: they do not undo each other, and their order does
+not change the numbers.
 
-The number of pairs grows with the square of the catalogue, so that a fixed share of them, spread evenly over both patterns, is
-applied together, to their fixed point, and all tables of the graph are checked; a smaller share is run in each order and
-compared. ``make pairs`` compares all pairs.
+The number of pairs grows with the square of the catalogue, so that a fixed share of them, spread
+evenly over both patterns, is applied together, to their fixed point, and all tables of the graph
+are checked; a smaller share is run in each order and compared. ``make pairs`` compares all pairs.
 """
 
 import os
@@ -24,9 +25,13 @@ PATTERNS = [
 ]
 """All but those that round operands, which change numbers by more than a tolerance of rounding."""
 CATALOGUE = [cls for cls in PATTERNS if cls.phase != "lower"]
-"""All that a selection can hold beside others: a lowering takes apart what others write, in each run again."""
+"""All that a selection can hold beside others: a lowering takes apart what others write, in each
+run again.
+"""
 APPLIED, COMPARED = 17, 149
-"""One pair in so many is applied, and compared: prime numbers, so that each pattern meets others on either side."""
+"""One pair in so many is applied, and compared: prime numbers, so that each pattern meets others on
+either side.
+"""
 ALL = os.environ.get("PAIRS") == "all"
 TURN = commits()
 """Moves the pairs on after each commit, so that all are checked in turn."""
@@ -45,7 +50,9 @@ def counts(request: pytest.FixtureRequest) -> Iterator[Counter[str]]:
     """The pairs that were tried; shown at the end."""
     found: Counter[str] = Counter()
     yield found
-    request.config.get_terminal_writer().line("\n" + ", ".join(f"{n} {name}" for name, n in sorted(found.items())))
+    request.config.get_terminal_writer().line(
+        "\n" + ", ".join(f"{n} {name}" for name, n in sorted(found.items()))
+    )
 
 
 @pytest.mark.slow
@@ -55,13 +62,19 @@ def test_pairs(first: type[Rewrite], counts: Counter[str]) -> None:
     row = PATTERNS.index(first)
     others = {column: second for column, second in enumerate(PATTERNS) if is_applied(row, column)}
     failures = [
-        failure for column, second in others.items() for failure in check.check(first, second, numbers=is_compared(row, column))
+        failure
+        for column, second in others.items()
+        for failure in check.check(first, second, numbers=is_compared(row, column))
     ]
     counts.update(check.counts)
     assert not failures, f"{len(failures)} failures\n" + "\n\n".join(failures[:3])
     assert check.counts["pairs"] == len(others)
     assert check.counts["splices"] + check.counts["mirrored"] + check.counts["apart"] >= len(others)
-    apart = [cls for cls in others.values() if first.name() <= cls.name() and not have_a_common_opset(first, cls)]
+    apart = [
+        cls
+        for cls in others.values()
+        if first.name() <= cls.name() and not have_a_common_opset(first, cls)
+    ]
     assert check.counts["apart"] == len(apart), "no operator set has both"
     assert check.counts["unrun"] <= check.counts["compared"] + 1
 

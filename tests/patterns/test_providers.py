@@ -1,4 +1,6 @@
-"""A pattern that takes no node away is for the providers where it was measured, or there is a reason that holds everywhere."""
+"""A pattern that takes no node away is for the providers where it was measured, or there is a
+reason that holds everywhere.
+"""
 
 from collections.abc import Iterator
 from typing import Final
@@ -17,14 +19,31 @@ ONCE: Final = "the nodes of a body run in the graph, once"
 SMALLER: Final = "smaller tensors are computed"
 FORM: Final = "an attribute or a constant in the form that other patterns look for"
 EVERYWHERE: Final = {
-    **dict.fromkeys(("EinsumDense", "EinsumMatMul", "EinsumMul", "EinsumTranspose", "GatherElements", "GatherRun"), SIMPLER),
-    **dict.fromkeys(("GatherSqueeze", "MaxRelu", "MulMinusOne", "PowTwo", "TransposeReshape"), SIMPLER),
-    **dict.fromkeys(("DequantizeLinearGather", "MatMulReshapeBatchNormalization", "TransposeFusedMatMulB"), FEWER),
+    **dict.fromkeys(
+        (
+            "EinsumDense",
+            "EinsumMatMul",
+            "EinsumMul",
+            "EinsumTranspose",
+            "GatherElements",
+            "GatherRun",
+        ),
+        SIMPLER,
+    ),
+    **dict.fromkeys(
+        ("GatherSqueeze", "MaxRelu", "MulMinusOne", "PowTwo", "TransposeReshape"), SIMPLER
+    ),
+    **dict.fromkeys(
+        ("DequantizeLinearGather", "MatMulReshapeBatchNormalization", "TransposeFusedMatMulB"),
+        FEWER,
+    ),
     **dict.fromkeys(("LoopInvariant", "ScanOnce"), ONCE),
     **dict.fromkeys(("PartRegion", "ShapeBasedExpandSwap", "SortedReduce", "SortedTopK"), SMALLER),
     **dict.fromkeys(("ConvBiasNull", "GemmZeroBias", "MaxConstants", "ReshapeAllowzero"), FORM),
 }
-"""Patterns that keep the number of nodes in all their examples and are for every provider, each with the reason."""
+"""Patterns that keep the number of nodes in all their examples and are for every provider, each
+with the reason.
+"""
 
 
 def chosen() -> Iterator[type[Rewrite]]:
@@ -45,12 +64,16 @@ def takes_nodes_away(cls: type[Rewrite]) -> bool:
     return False
 
 
-@pytest.mark.parametrize("cls", [pytest.param(cls, id=cls.name()) for cls in chosen() if not cls.providers])
+@pytest.mark.parametrize(
+    "cls", [pytest.param(cls, id=cls.name()) for cls in chosen() if not cls.providers]
+)
 def test_other_forms_are_for_measured_providers(cls: type[Rewrite]) -> None:
     if cls.name() in EVERYWHERE:
         assert not takes_nodes_away(cls), "it needs no reason"
     else:
-        assert takes_nodes_away(cls), "another form of as many nodes: say in `providers` where it was measured to be faster"
+        assert takes_nodes_away(cls), (
+            "another form of as many nodes: say in `providers` where it was measured to be faster"
+        )
 
 
 def test_reasons_belong_to_patterns() -> None:

@@ -1,4 +1,6 @@
-"""Every pattern that multiplies stored weights refuses products that leave the range of their type or lose digits there."""
+"""Every pattern that multiplies stored weights refuses products that leave the range of their type
+or lose digits there.
+"""
 
 from typing import Any
 
@@ -25,26 +27,51 @@ FOLDS: dict[str, tuple[str, tuple[int, ...], tuple[int, ...], str]] = {
     "ConvMul": (CHANNELS, (2, 2, 1, 1), (2, 1, 1), "u = Conv(x, w) y = Mul(u, s)"),
     "MulAddConv": (CHANNELS, (2, 2, 1, 1), (2, 1, 1), "u = Mul(x, s) y = Conv(u, w)"),
     "ConvBatchNormalization": (CHANNELS, (2, 2, 1, 1), (2,), f"u = Conv(x, w) y = {NORMALIZED}"),
-    "ConvBatchNormalizations": (CHANNELS, (2, 2, 1, 1), (2,), "u = Conv(x, w) p = BatchNormalization(u, s, zero, zero, ones) "
-                                "q = BatchNormalization(u, s, ones, zero, ones) y = Max(p, q)"),
-    "MulAddConv of BatchNormalization": (CHANNELS, (2, 2, 1, 1), (2,),
-                                         "u = BatchNormalization(x, s, zero, zero, ones) y = Conv(u, w)"),
-    "BatchNormalizationMul": (CHANNELS, (2, 1, 1), (2,), "u = BatchNormalization(x, s, zero, zero, ones) y = Mul(u, w)"),
-}  # fmt: skip
+    "ConvBatchNormalizations": (
+        CHANNELS,
+        (2, 2, 1, 1),
+        (2,),
+        (
+            "u = Conv(x, w) p = BatchNormalization(u, s, zero, zero, ones) "
+            "q = BatchNormalization(u, s, ones, zero, ones) y = Max(p, q)"
+        ),
+    ),
+    "MulAddConv of BatchNormalization": (
+        CHANNELS,
+        (2, 2, 1, 1),
+        (2,),
+        "u = BatchNormalization(x, s, zero, zero, ones) y = Conv(u, w)",
+    ),
+    "BatchNormalizationMul": (
+        CHANNELS,
+        (2, 1, 1),
+        (2,),
+        "u = BatchNormalization(x, s, zero, zero, ones) y = Mul(u, w)",
+    ),
+}
 TYPES = {"float": np.float32, "float16": np.float16}
 
 
 def model_of(name: str, element: str, weight: float, factor: float) -> onnx.ModelProto:
     signature, *shapes, nodes = FOLDS[name]
     model = parse(f"g ({signature.format(t=element)}) {{ {nodes} }}")
-    values = {"w": np.full(shapes[0], weight), "s": np.full(shapes[1], factor), "zero": np.zeros(2), "ones": np.ones(2)}
-    model.graph.initializer.extend(numpy_helper.from_array(value.astype(TYPES[element]), key) for key, value in values.items())
+    values = {
+        "w": np.full(shapes[0], weight),
+        "s": np.full(shapes[1], factor),
+        "zero": np.zeros(2),
+        "ones": np.ones(2),
+    }
+    model.graph.initializer.extend(
+        numpy_helper.from_array(value.astype(TYPES[element]), key) for key, value in values.items()
+    )
     return model
 
 
 def optimized(name: str, model: onnx.ModelProto) -> tuple[bool, onnx.ModelProto]:
     applied: list[Any] = []
-    after = optimize(model, patterns=name.split()[0], report=lambda report: applied.extend(report.applied))
+    after = optimize(
+        model, patterns=name.split()[0], report=lambda report: applied.extend(report.applied)
+    )
     return bool(applied), after
 
 
@@ -58,7 +85,9 @@ def test_moderate_products_are_stored(name: str, element: str) -> None:
 @pytest.mark.parametrize("name", FOLDS)
 @pytest.mark.parametrize("kind", ["overflow", "almost", "subnormal", "zero", "swapped"])
 def test_products_out_of_range_are_refused(name: str, element: str, kind: str) -> None:
-    """Products above the largest number, near it, below the smallest normal number, and below all numbers."""
+    """Products above the largest number, near it, below the smallest normal number, and below all
+    numbers.
+    """
     limits = ml_dtypes.finfo(TYPES[element])  # type: ignore[no-untyped-call]
     large, small = float(limits.max), float(limits.smallest_normal)
     weight, factor = {

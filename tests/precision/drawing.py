@@ -1,4 +1,6 @@
-"""Random networks of products, tables, convolutions and what lies between them; integers compute what rounded floats compute.
+"""Random networks of products, tables, convolutions and what lies between them.
+
+Integers compute what rounded floats compute.
 
 python -m tests.precision.drawing 5000
 """
@@ -60,7 +62,9 @@ class Drawing:
         return name
 
     def weights(self, rows: int, columns: int) -> str:
-        """A matrix of any kind: ordinary, with columns of zeros, of few numbers, with a large number; or one used before."""
+        """A matrix of any kind: ordinary, with columns of zeros, of few numbers, with a large
+        number; or one used before.
+        """
         alike = [name for name, array in self.stored.items() if array.shape == (rows, columns)]
         if alike and self.rng.random() < 0.3:
             return self.rng.choice(alike)
@@ -90,15 +94,25 @@ class Drawing:
         if form == 7 and self.rank > 2:
             return self.rows(x, width, columns)
         if form == 0 and self.rank == 2:
-            bias = [self.store(self.numbers.standard_normal(columns).astype(np.float32))] if self.rng.random() < 0.5 else []
+            bias = (
+                [self.store(self.numbers.standard_normal(columns).astype(np.float32))]
+                if self.rng.random() < 0.5
+                else []
+            )
             return self.add("Gemm", [x, self.weights(columns, width), *bias], transB=1)
         if form == 1 and self.rank == 2:
-            return self.add("Gemm", [x, self.weights(width, columns)], alpha=self.rng.choice((1.0, 0.5)))
+            return self.add(
+                "Gemm", [x, self.weights(width, columns)], alpha=self.rng.choice((1.0, 0.5))
+            )
         if form == 2:
-            return self.add("MatMul", [x, self.add("Transpose", [self.weights(columns, width)], perm=[1, 0])])
+            return self.add(
+                "MatMul", [x, self.add("Transpose", [self.weights(columns, width)], perm=[1, 0])]
+            )
         total = self.add("MatMul", [x, self.weights(width, columns)])
         if form == 3:
-            return self.add("Add", [total, self.store(self.numbers.standard_normal(columns).astype(np.float32))])
+            return self.add(
+                "Add", [total, self.store(self.numbers.standard_normal(columns).astype(np.float32))]
+            )
         return total
 
     def branches(self, x: str, width: int, columns: int) -> str:
@@ -106,7 +120,8 @@ class Drawing:
         count = self.add("Size", [x])
         condition = self.add("Less", [count, self.store(np.array(self.rng.choice((0, 10**6))))])
         graphs = []
-        names = self.rng.choice((("y", "y"), ("y", f"y{len(self.nodes)}")))  # of two graphs, or of many
+        # of two graphs, or of many
+        names = self.rng.choice((("y", "y"), ("y", f"y{len(self.nodes)}")))
         for result in names:
             node = helper.make_node("MatMul", [x, self.weights(width, columns)], [result])
             graphs.append(helper.make_graph([node], "branch", [], [_floats(result)]))
@@ -120,7 +135,9 @@ class Drawing:
             helper.make_node("Tanh", ["total"], ["after"]),
         ]
         kinds = {"round": TensorProto.INT64, "going": TensorProto.BOOL, "goes": TensorProto.BOOL}
-        ports = {name: helper.make_tensor_value_info(name, kind, []) for name, kind in kinds.items()}
+        ports = {
+            name: helper.make_tensor_value_info(name, kind, []) for name, kind in kinds.items()
+        }
         shape: list[str | int | None] = [*"abcd"[: self.rank - 1], width]
         inputs = [ports["round"], ports["going"], _floats("before", shape)]
         body = helper.make_graph(nodes, "body", inputs, [ports["goes"], _floats("after", shape)])
@@ -128,15 +145,25 @@ class Drawing:
         return self.add("Loop", [count, self.store(np.array(True)), x], body=body)
 
     def rows(self, x: str, width: int, columns: int) -> str:
-        """A product for each element of the first axis, in a Scan, sometimes by weights of its body."""
+        """A product for each element of the first axis, in a Scan, sometimes by weights of its
+        body.
+        """
         weights = self.weights(width, columns)
-        own = [numpy_helper.from_array(self.stored[weights], "w")] if self.rng.random() < 0.5 else []
+        own = (
+            [numpy_helper.from_array(self.stored[weights], "w")] if self.rng.random() < 0.5 else []
+        )
         nodes = [
             helper.make_node("MatMul", ["row", "w" if own else weights], ["total"]),
             helper.make_node("Relu", ["total"], ["out"]),
         ]
         inner: list[str | int | None] = [*"bcd"[: self.rank - 2]]
-        body = helper.make_graph(nodes, "body", [_floats("row", [*inner, width])], [_floats("out", [*inner, columns])], own)
+        body = helper.make_graph(
+            nodes,
+            "body",
+            [_floats("row", [*inner, width])],
+            [_floats("out", [*inner, columns])],
+            own,
+        )
         return self.add("Scan", [x], body=body, num_scan_inputs=1)
 
     def between(self, x: str) -> str:
@@ -158,8 +185,14 @@ class Drawing:
             results = [self.product(x, width, columns) for _ in range(self.rng.choice((1, 1, 2)))]
             if self.rng.random() < 0.3:
                 self.ends.append(results[0])
-            x, width = self.between(self.add("Add", results) if len(results) > 1 else results[0]), columns
-        outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in dict.fromkeys((*self.ends, x))]
+            x, width = (
+                self.between(self.add("Add", results) if len(results) > 1 else results[0]),
+                columns,
+            )
+        outputs = [
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, None)
+            for name in dict.fromkeys((*self.ends, x))
+        ]
         tensors = [numpy_helper.from_array(array, name) for name, array in self.stored.items()]
         graph = helper.make_graph(self.nodes, "drawn", inputs, outputs, tensors)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
@@ -168,7 +201,8 @@ class Drawing:
         """Values of the input, sometimes none."""
         kind = model.graph.input[0].type.tensor_type
         shape = [each.dim_value or self.rng.choice((0, 1, 3, 5)) for each in kind.shape.dim]
-        if any(node.op_type == "Scan" for node in self.nodes):  # onnxruntime has no Scan of no elements
+        # onnxruntime has no Scan of no elements
+        if any(node.op_type == "Scan" for node in self.nodes):
             shape[0] = max(shape[0], 1)
         if kind.elem_type == TensorProto.INT64:
             return {"x": self.numbers.integers(-_ROWS, _ROWS, shape)}
@@ -199,9 +233,16 @@ class Images(Drawing):
 
     def convolution(self, x: str, channels: int, features: int) -> str:
         """A convolution with any attributes that keep tensors from becoming empty."""
-        axes, group = self.rank - 2, self.rng.choice((1, 1, 2, channels if channels == features else 1))
+        axes, group = (
+            self.rank - 2,
+            self.rng.choice((1, 1, 2, channels if channels == features else 1)),
+        )
         kernel = self.kernel(channels, features, group, axes)
-        bias = [self.store(self.numbers.standard_normal(features).astype(np.float32))] if self.rng.random() < 0.5 else []
+        bias = (
+            [self.store(self.numbers.standard_normal(features).astype(np.float32))]
+            if self.rng.random() < 0.5
+            else []
+        )
         attributes: dict[str, Any] = {"group": group}
         if self.rng.random() < 0.5:
             attributes["auto_pad"] = self.rng.choice(("SAME_UPPER", "SAME_LOWER"))
@@ -215,44 +256,75 @@ class Images(Drawing):
         """Something after a convolution."""
         kind = self.rng.randrange(8)
         if kind == 0:
-            return self.add("Clip", [x, *(self.store(np.array(bound, np.float32)) for bound in (0, self.rng.choice((1, 6))))])
+            return self.add(
+                "Clip",
+                [
+                    x,
+                    *(
+                        self.store(np.array(bound, np.float32))
+                        for bound in (0, self.rng.choice((1, 6)))
+                    ),
+                ],
+            )
         if kind == 1:
             return self.add("Mul", [x, self.add("Sigmoid", [x])])
         if kind == 2:
             return self.add("MaxPool", [x], kernel_shape=[1] * (self.rank - 2))
         if kind == 3:
             parts = [
-                self.store(array) for array in np.abs(self.numbers.standard_normal((4, channels)).astype(np.float32)) + 0.1
+                self.store(array)
+                for array in (
+                    np.abs(self.numbers.standard_normal((4, channels)).astype(np.float32)) + 0.1
+                )
             ]
             return self.add("BatchNormalization", [x, *parts])
         if kind == 4:
             return self.add("Add", [x, self.add("Relu", [x])])
-        return self.add(self.rng.choice(("Relu", "LeakyRelu", "Sigmoid", "HardSwish", "Identity")), [x])
+        return self.add(
+            self.rng.choice(("Relu", "LeakyRelu", "Sigmoid", "HardSwish", "Identity")), [x]
+        )
 
     def model(self) -> onnx.ModelProto:
-        """The network: up to five convolutions, sums and joins of two, and perhaps a product at the end."""
+        """The network: up to five convolutions, sums and joins of two, and perhaps a product at the
+        end.
+        """
         self.rank, channels = self.rng.choice((3, 4, 4)), self.rng.choice((2, 4, 8))
-        shape: list[str | int | None] = ["n", channels, *[self.rng.choice((5, 8))] * (self.rank - 2)]
+        shape: list[str | int | None] = [
+            "n",
+            channels,
+            *[self.rng.choice((5, 8))] * (self.rank - 2),
+        ]
         inputs, x = [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)], "x"
         for _ in range(self.rng.randint(1, 5)):
             features = self.rng.choice((channels, 2, 4, 8))
             y, channels = self.after(self.convolution(x, channels, features), features), features
             if self.rng.random() < 0.3:
                 self.ends.append(y)
-            other = self.after(self.add("Conv", [y, self.store(self._one_by_one(channels))]), channels)
+            other = self.after(
+                self.add("Conv", [y, self.store(self._one_by_one(channels))]), channels
+            )
             join = self.rng.choice(("", "Add", "Concat"))
-            x = self.add(join, [y, other], **({"axis": 1} if join == "Concat" else {})) if join else y
+            x = (
+                self.add(join, [y, other], **({"axis": 1} if join == "Concat" else {}))
+                if join
+                else y
+            )
             channels *= 1 + (join == "Concat")
         if self.rng.random() < 0.5:
             flat = self.add("Flatten", [self.add("GlobalAveragePool", [x])])
             x = self.add("Gemm", [flat, self.weights(channels, 16)])
-        outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in dict.fromkeys((*self.ends, x))]
+        outputs = [
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, None)
+            for name in dict.fromkeys((*self.ends, x))
+        ]
         tensors = [numpy_helper.from_array(array, name) for name, array in self.stored.items()]
         graph = helper.make_graph(self.nodes, "drawn", inputs, outputs, tensors)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
 
     def _one_by_one(self, channels: int) -> np.ndarray:
-        kernel: np.ndarray = self.numbers.standard_normal((channels, channels, *[1] * (self.rank - 2))).astype(np.float32)
+        kernel: np.ndarray = self.numbers.standard_normal(
+            (channels, channels, *[1] * (self.rank - 2))
+        ).astype(np.float32)
         return kernel
 
 
@@ -282,12 +354,21 @@ class Sequences(Drawing):
         return name
 
     def layer(self, x: str, width: int, place: int) -> tuple[str, int]:
-        """A recurrent operator in any form: (steps, sequences, numbers of all directions), and how many numbers."""
-        op_type, hidden = self.rng.choice(("LSTM", "LSTM", "LSTM", "GRU", "RNN")), self.rng.choice(_WIDTHS)
+        """A recurrent operator in any form: (steps, sequences, numbers of all directions), and how
+        many numbers.
+        """
+        op_type, hidden = (
+            self.rng.choice(("LSTM", "LSTM", "LSTM", "GRU", "RNN")),
+            self.rng.choice(_WIDTHS),
+        )
         direction = self.rng.choice(("forward", "reverse", "bidirectional"))
         ways, count = 1 + (direction == "bidirectional"), {"LSTM": 4, "GRU": 3, "RNN": 1}[op_type]
         state: list[str | int] = [ways, "b", hidden]
-        operands = [x, self.gates(ways, count * hidden, width), self.gates(ways, count * hidden, hidden)]
+        operands = [
+            x,
+            self.gates(ways, count * hidden, width),
+            self.gates(ways, count * hidden, hidden),
+        ]
         operands.append(self.gates(ways, 2 * count * hidden) if self.rng.random() < 0.7 else "")
         operands += [self.given(f"lengths{place}", ["b"]), self.given(f"state{place}", state)]
         attributes: dict[str, Any] = {"hidden_size": hidden, "direction": direction}
@@ -295,12 +376,18 @@ class Sequences(Drawing):
             operands.append(self.given(f"cell{place}", state))
             operands.append(self.gates(ways, 3 * hidden) if self.rng.random() < 0.3 else "")
             attributes |= self.rng.choice(
-                ({}, {"input_forget": 1}, {"activations": ["HardSigmoid", "Tanh", "Softsign"] * ways})
+                (
+                    {},
+                    {"input_forget": 1},
+                    {"activations": ["HardSigmoid", "Tanh", "Softsign"] * ways},
+                )
             )
         if self.rng.random() < 0.3:
             attributes["clip"] = 3.0
         steps, last = f"y{place}", f"h{place}"
-        outputs = self.rng.choice(([steps], [steps, last], [steps, "", f"cells{place}"] if op_type == "LSTM" else [steps]))
+        outputs = self.rng.choice(
+            ([steps], [steps, last], [steps, "", f"cells{place}"] if op_type == "LSTM" else [steps])
+        )
         self.ends += [name for name in outputs[1:] if name]
         self.nodes.append(helper.make_node(op_type, operands, outputs, **attributes))
         turned = self.add("Transpose", [steps], perm=[0, 2, 1, 3])
@@ -315,9 +402,18 @@ class Sequences(Drawing):
             x, width = self.layer(x, width, place)
         if self.rng.random() < 0.5:
             x = self.add("MatMul", [x, self.gates(width, 16)])
-        kinds = {name: TensorProto.INT32 if name.startswith("lengths") else TensorProto.FLOAT for name in self.inputs}
-        inputs = [helper.make_tensor_value_info(name, kinds[name], shape) for name, shape in self.inputs.items()]
-        outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in dict.fromkeys((*self.ends, x))]
+        kinds = {
+            name: TensorProto.INT32 if name.startswith("lengths") else TensorProto.FLOAT
+            for name in self.inputs
+        }
+        inputs = [
+            helper.make_tensor_value_info(name, kinds[name], shape)
+            for name, shape in self.inputs.items()
+        ]
+        outputs = [
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, None)
+            for name in dict.fromkeys((*self.ends, x))
+        ]
         tensors = [numpy_helper.from_array(array, name) for name, array in self.stored.items()]
         graph = helper.make_graph(self.nodes, "drawn", inputs, outputs, tensors)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
@@ -325,12 +421,20 @@ class Sequences(Drawing):
     def feeds(self, model: onnx.ModelProto) -> dict[str, np.ndarray]:
         """Values of the inputs."""
         # Without a sequence, onnxruntime's own LSTM ends the process.
-        sizes: dict[str | int, int] = {"s": self.rng.choice((1, 2, 6)), "b": self.rng.choice((1, 3))}
-        shapes = {name: [int(sizes.get(each, each)) for each in shape] for name, shape in self.inputs.items()}
+        sizes: dict[str | int, int] = {
+            "s": self.rng.choice((1, 2, 6)),
+            "b": self.rng.choice((1, 3)),
+        }
+        shapes = {
+            name: [int(sizes.get(each, each)) for each in shape]
+            for name, shape in self.inputs.items()
+        }
         return {
-            name: self.numbers.integers(1, sizes["s"] + 1, shape).astype(np.int32)
-            if name.startswith("lengths")
-            else self.numbers.standard_normal(shape).astype(np.float32)
+            name: (
+                self.numbers.integers(1, sizes["s"] + 1, shape).astype(np.int32)
+                if name.startswith("lengths")
+                else self.numbers.standard_normal(shape).astype(np.float32)
+            )
             for name, shape in shapes.items()
         }
 
@@ -352,8 +456,10 @@ _HALF: Final = 0.02
 _LEAST: Final = 2.0**-21
 """Eight steps of the smallest numbers of 16 bits, where a relative error says nothing."""
 _LARGEST: Final = {"images": 1.0, "sequences": 0.2}
-"""The error of an output, over its largest number, that 8 bits explain even where a steep function follows. The integers of an
-LSTM are within the operator, so that nothing but this error tells a wrong one."""
+"""The error of an output, over its largest number, that 8 bits explain even where a steep function
+follows. The integers of an LSTM are within the operator, so that nothing but this error tells a
+wrong one.
+"""
 
 
 def fault(seed: int, kind: str) -> str:
@@ -372,7 +478,9 @@ def fault(seed: int, kind: str) -> str:
     patterns = [cls for cls in rounding if cls.is_alternative or kind != "rows"]
     rounded, found = round_products(model, None, patterns, None, provider, observed)
     check = EachCheck(rounded, ValidationOptions(feeds=feeds, rtol=rtol, atol=atol))
-    options = OptimizationOptions(patterns=["default", *integer_patterns(scheme)], provider=provider, on_application=check)
+    options = OptimizationOptions(
+        patterns=["default", *integer_patterns(scheme)], provider=provider, on_application=check
+    )
     builder = GraphBuilder(rounded, optimization_options=options)
     original, before, after = (run(each, feeds) for each in (model, rounded, builder.to_onnx()))
     if [each.shape for each in before] != [each.shape for each in after]:
@@ -381,7 +489,11 @@ def fault(seed: int, kind: str) -> str:
         return f"seed {seed}: {text}"
     if kind in _LARGEST:
         moved = error("largest", original, before)
-        return f"seed {seed}: the error is {moved}" if found and not moved <= _LARGEST[kind] else _told(seed, check)
+        return (
+            f"seed {seed}: the error is {moved}"
+            if found and not moved <= _LARGEST[kind]
+            else _told(seed, check)
+        )
     made = {node.op_type for node in every_node(builder.to_onnx().graph.node)}
     if kind == "int8" and "Int8Operands" in found.values() and "MatMulInteger" not in made:
         return f"seed {seed}: nothing computes with integers"
@@ -389,15 +501,24 @@ def fault(seed: int, kind: str) -> str:
 
 
 def _switched_fault(
-    model: onnx.ModelProto, rounded: onnx.ModelProto, found: dict[str, str], feeds: dict[str, np.ndarray]
+    model: onnx.ModelProto,
+    rounded: onnx.ModelProto,
+    found: dict[str, str],
+    feeds: dict[str, np.ndarray],
 ) -> str:
     """A fault of the model that has a switch for each product, empty when there is none."""
-    parts = {(result, found[result]): part for result, part in replaced_parts(model, rounded, found).items()}
+    parts = {
+        (result, found[result]): part
+        for result, part in replaced_parts(model, rounded, found).items()
+    }
     both, switches = switched(model, parts)
     for is_on, expected in ((False, model), (True, rounded)):
         given = {**feeds, **{name: np.array(is_on) for name in switches.values()}}
         pairs = zip(run(expected, feeds), run(both, given), strict=True)
-        if not all(np.allclose(a, b, rtol=1e-4, atol=1e-4 * np.abs(a).max(initial=1), equal_nan=True) for a, b in pairs):
+        if not all(
+            np.allclose(a, b, rtol=1e-4, atol=1e-4 * np.abs(a).max(initial=1), equal_nan=True)
+            for a, b in pairs
+        ):
             return f"switches that are {'on' if is_on else 'off'} compute something else"
     return ""
 

@@ -1,4 +1,5 @@
-"""Random networks of all kinds, rounded as a whole: what comes out is proved, within the tolerance, or nothing.
+"""Random networks of all kinds, rounded as a whole: what comes out is proved, within the tolerance,
+or nothing.
 
 make fuzz-precision, or python -m tests.precision.hunting FIRST COUNT
 """
@@ -42,19 +43,23 @@ _MEANT: Final = (
 )
 
 
-def drawn_options(rng: random.Random, feeds: Sequence[dict[str, np.ndarray]]) -> tuple[PrecisionOptions, str]:
+def drawn_options(
+    rng: random.Random, feeds: Sequence[dict[str, np.ndarray]]
+) -> tuple[PrecisionOptions, str]:
     """The options of a network, and the selection of patterns."""
     scheme = rng.choice(SCHEMES)
-    more: dict[str, Any] = {"compute": "float16"} if scheme == "float16" and rng.random() < 0.3 else {}
+    more: dict[str, Any] = (
+        {"compute": "float16"} if scheme == "float16" and rng.random() < 0.3 else {}
+    )
     more |= {"io_types": "float16"} if scheme == "float16" and rng.random() < 0.15 else {}
     more["calibration"] = rng.choice(("minmax",) * 4 + ("percentile", "entropy"))
     more["metric"] = rng.choice(("largest",) * 3 + ("rms",))
     more["goal"] = rng.choice(("speed", "size", "size"))
     given = feeds[: rng.choice((0, 1, 2, 3, 4))]
     tolerance = {"int8": 0.03, "int4": 0.2, "float16": 0.01, "bfloat16": 0.02}[scheme]
-    return PrecisionOptions(scheme=scheme, tolerance=tolerance * rng.choice((0.3, 1, 3)), feeds=given, **more), rng.choice(
-        ("default", "default+onnxruntime")
-    )
+    return PrecisionOptions(
+        scheme=scheme, tolerance=tolerance * rng.choice((0.3, 1, 3)), feeds=given, **more
+    ), rng.choice(("default", "default+onnxruntime"))
 
 
 def lowered(model: onnx.ModelProto, precision: PrecisionOptions, patterns: str) -> Lowered:
@@ -88,12 +93,19 @@ def outcome(seed: int) -> str:
     try:
         found = lowered(model, precision, patterns)
     except ChoiceError as refusal:
-        return "refused" if any(text in str(refusal) for text in _MEANT) else f"FAULT refused: {refusal}"
+        return (
+            "refused"
+            if any(text in str(refusal) for text in _MEANT)
+            else f"FAULT refused: {refusal}"
+        )
     except XoptimError as refusal:
         return f"FAULT {type(refusal).__name__}: {refusal}"
     except Exception as error_:
         frame = traceback.extract_tb(error_.__traceback__)[-1]
-        return f"FAULT {type(error_).__name__}: {error_} ({frame.filename.rpartition('/')[2]}:{frame.lineno})"
+        return (
+            f"FAULT {type(error_).__name__}: {error_} "
+            f"({frame.filename.rpartition('/')[2]}:{frame.lineno})"
+        )
     if found.fault:
         return ("beyond: " if "the error is" in found.fault else "FAULT ") + found.fault
     made = found.proof.proto
@@ -111,28 +123,53 @@ def outcome(seed: int) -> str:
     if far <= 3 * precision.tolerance:
         return "rounded"
     # The range of a single sample need not be the one of others.
-    kind = "few" if len(found.samples.to_choose) < 2 and "Int8Layer" in found.rounded.values() else "FAULT error"
+    kind = (
+        "few"
+        if len(found.samples.to_choose) < 2 and "Int8Layer" in found.rounded.values()
+        else "FAULT error"
+    )
     counts = dict(Counter(found.rounded.values()))
-    return f"{kind}: {far:.3%} of {precision.tolerance:.2%} ({found.error:.2%}, {found.samples.summary()}) {counts}"
+    return (
+        f"{kind}: {far:.3%} of {precision.tolerance:.2%} ({found.error:.2%}, "
+        f"{found.samples.summary()}) {counts}"
+    )
 
 
 def _error(
-    model: onnx.ModelProto, made: onnx.ModelProto, samples: Sequence[dict[str, np.ndarray]], precision: PrecisionOptions
+    model: onnx.ModelProto,
+    made: onnx.ModelProto,
+    samples: Sequence[dict[str, np.ndarray]],
+    precision: PrecisionOptions,
 ) -> float:
     """The largest error of an output, of all samples together."""
     kinds = {port.name: port.type.tensor_type.elem_type for port in made.graph.input}
     expected, actual = [], []
     for values in samples:
-        narrow = {name: v.astype(helper.tensor_dtype_to_np_dtype(kinds[name])) for name, v in values.items()}
+        narrow = {
+            name: v.astype(helper.tensor_dtype_to_np_dtype(kinds[name]))
+            for name, v in values.items()
+        }
         expected.append(run(model, values))
-        actual.append([np.asarray(v, e.dtype) for v, e in zip(run(made, narrow, optimized=True), expected[-1], strict=True)])
-    flat = [[np.concatenate([each.ravel() for each in of]) for of in zip(*runs, strict=True)] for runs in (expected, actual)]
+        actual.append(
+            [
+                np.asarray(v, e.dtype)
+                for v, e in zip(run(made, narrow, optimized=True), expected[-1], strict=True)
+            ]
+        )
+    flat = [
+        [np.concatenate([each.ravel() for each in of]) for of in zip(*runs, strict=True)]
+        for runs in (expected, actual)
+    ]
     with np.errstate(all="ignore"):
         return error(precision.metric, *flat)
 
 
 def _weights(model: onnx.ModelProto) -> int:
-    return sum(each.ByteSize() for graph in (model.graph, *inner_graphs(model.graph.node)) for each in graph.initializer)
+    return sum(
+        each.ByteSize()
+        for graph in (model.graph, *inner_graphs(model.graph.node))
+        for each in graph.initializer
+    )
 
 
 def _invalid(model: onnx.ModelProto) -> str:

@@ -1,4 +1,6 @@
-"""Random networks of products of all kinds and types, with what lies between them, in any operator set."""
+"""Random networks of products of all kinds and types, with what lies between them, in any operator
+set.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
@@ -36,8 +38,12 @@ class Products(Drawing):
         self.calm = self.rng.random() < 0.7
 
     def numbers_of(self, *shape: int) -> np.ndarray:
-        """Constants: ordinary ones, or with zeros, alike, large, tiny or not finite ones among them."""
-        array = np.asarray(self.numbers.standard_normal(shape)) / np.sqrt(max(shape[0] if shape else 1, 1))
+        """Constants: ordinary ones, or with zeros, alike, large, tiny or not finite ones among
+        them.
+        """
+        array = np.asarray(self.numbers.standard_normal(shape)) / np.sqrt(
+            max(shape[0] if shape else 1, 1)
+        )
         kind = 0 if self.calm else self.rng.randrange(14)
         if kind == 1:
             array.reshape(-1)[: max(array.size // 3, 1)] = 0
@@ -63,18 +69,27 @@ class Products(Drawing):
 
     def matrix(self, *shape: int) -> str:
         """Weights, which others may have too, as a constant, or turned, reshaped or converted."""
-        alike = [name for name, array in self.stored.items() if array.shape == shape and array.dtype == self.dtype]
+        alike = [
+            name
+            for name, array in self.stored.items()
+            if array.shape == shape and array.dtype == self.dtype
+        ]
         if alike and self.rng.random() < 0.25:
             return self.rng.choice(alike)
         form = self.rng.randrange(12)
         if form == 0 and len(shape) == 2:
             return self.add("Transpose", [self.store(self.numbers_of(*shape[::-1]))], perm=[1, 0])
         if form == 1 and all(shape):
-            return self.add("Reshape", [self.store(self.numbers_of(int(np.prod(shape)))), self.store(np.array(shape))])
+            return self.add(
+                "Reshape",
+                [self.store(self.numbers_of(int(np.prod(shape)))), self.store(np.array(shape))],
+            )
         if form == 2:
             with np.errstate(over="ignore"):
                 half = self.store(self.numbers_of(*shape).astype(np.float16))
-            return self.add("Cast", [half], to=helper.np_dtype_to_tensor_dtype(np.dtype(self.dtype)))
+            return self.add(
+                "Cast", [half], to=helper.np_dtype_to_tensor_dtype(np.dtype(self.dtype))
+            )
         if form == 3:
             name = f"v{len(self.nodes)}"
             tensor = numpy_helper.from_array(self.numbers_of(*shape))
@@ -109,7 +124,10 @@ class Products(Drawing):
         if len(x.shape) < 2 or not x.shape[-2]:
             return None
         rows = self.width()
-        return _Value(self.add("MatMul", [self.matrix(rows, x.shape[-2]), x.name]), (*x.shape[:-2], rows, x.shape[-1]))
+        return _Value(
+            self.add("MatMul", [self.matrix(rows, x.shape[-2]), x.name]),
+            (*x.shape[:-2], rows, x.shape[-1]),
+        )
 
     def gemm(self, x: _Value) -> _Value | None:
         """With any attributes."""
@@ -162,14 +180,22 @@ class Products(Drawing):
         if self.rng.random() < 0.2:
             kernel = self.matrix(channels, features // group, *window)
             return _Value(
-                self.add("ConvTranspose", [x.name, kernel, *bias], group=group, pads=pads), (x.shape[0], features, *x.shape[2:])
+                self.add("ConvTranspose", [x.name, kernel, *bias], group=group, pads=pads),
+                (x.shape[0], features, *x.shape[2:]),
             )
         kernel = self.matrix(features, channels // group, *window)
         if self.rng.random() < 0.2:
-            y = self.add("Conv", [x.name, kernel, *bias], group=group, pads=pads, strides=[2] * axes)
+            y = self.add(
+                "Conv", [x.name, kernel, *bias], group=group, pads=pads, strides=[2] * axes
+            )
             return _Value(y, (x.shape[0], features, *[-(-side // 2) for side in x.shape[2:]]))
-        extra: dict[str, Any] = {"auto_pad": "SAME_UPPER"} if self.rng.random() < 0.3 else {"pads": pads}
-        return _Value(self.add("Conv", [x.name, kernel, *bias], group=group, **extra), (x.shape[0], features, *x.shape[2:]))
+        extra: dict[str, Any] = (
+            {"auto_pad": "SAME_UPPER"} if self.rng.random() < 0.3 else {"pads": pads}
+        )
+        return _Value(
+            self.add("Conv", [x.name, kernel, *bias], group=group, **extra),
+            (x.shape[0], features, *x.shape[2:]),
+        )
 
     def recurrent(self, x: _Value) -> _Value | None:
         """LSTM, GRU or RNN in either direction."""
@@ -180,9 +206,14 @@ class Products(Drawing):
         ways = self.rng.choice((1, 2))
         names = [x.name, self.matrix(ways, gates, x.shape[2]), self.matrix(ways, gates, hidden)]
         names += [self.matrix(ways, 2 * gates)] if self.rng.random() < 0.5 else []
-        y = self.add(op_type, names, hidden_size=hidden, direction="bidirectional" if ways > 1 else "forward")
+        y = self.add(
+            op_type, names, hidden_size=hidden, direction="bidirectional" if ways > 1 else "forward"
+        )
         turned = self.add("Transpose", [y], perm=[0, 2, 1, 3])
-        return _Value(self.add("Reshape", [turned, self.store(np.array([0, 0, -1]))]), (x.shape[0], x.shape[1], ways * hidden))
+        return _Value(
+            self.add("Reshape", [turned, self.store(np.array([0, 0, -1]))]),
+            (x.shape[0], x.shape[1], ways * hidden),
+        )
 
     def branch(self, x: _Value) -> _Value:
         """Products in the branches of an If."""
@@ -193,7 +224,10 @@ class Products(Drawing):
             name = f"b{len(self.nodes)}_{self.rng.randrange(10**6)}"
             node = helper.make_node("MatMul", [x.name, self.matrix(x.shape[-1], columns)], [name])
             graphs.append(helper.make_graph([node], "branch", [], [self.port(name, None)]))
-        return _Value(self.add("If", [condition], then_branch=graphs[0], else_branch=graphs[1]), (*x.shape[:-1], columns))
+        return _Value(
+            self.add("If", [condition], then_branch=graphs[0], else_branch=graphs[1]),
+            (*x.shape[:-1], columns),
+        )
 
     def loop(self, x: _Value) -> _Value:
         """A product in each round."""
@@ -207,18 +241,26 @@ class Products(Drawing):
             helper.make_node("Tanh", [f"total{place}"], [f"after{place}"]),
         ]
         flags = [
-            helper.make_tensor_value_info(f"{name}{place}", kind, []) for name, kind in (("round", 7), ("on", 9), ("goes", 9))
+            helper.make_tensor_value_info(f"{name}{place}", kind, [])
+            for name, kind in (("round", 7), ("on", 9), ("goes", 9))
         ]
         dims = [size or "n" for size in x.shape]
         body = helper.make_graph(
-            nodes, "body", [*flags[:2], self.port(f"before{place}", dims)], [flags[2], self.port(f"after{place}", dims)]
+            nodes,
+            "body",
+            [*flags[:2], self.port(f"before{place}", dims)],
+            [flags[2], self.port(f"after{place}", dims)],
         )
         count = self.store(np.array(self.rng.choice((1, 3))))
-        return _Value(self.add("Loop", [count, self.store(np.array(True)), x.name], body=body), x.shape)
+        return _Value(
+            self.add("Loop", [count, self.store(np.array(True)), x.name], body=body), x.shape
+        )
 
     def port(self, name: str, dims: Sequence[Any] | None) -> onnx.ValueInfoProto:
         """A value of the main type."""
-        return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(self.dtype)), dims)
+        return helper.make_tensor_value_info(
+            name, helper.np_dtype_to_tensor_dtype(np.dtype(self.dtype)), dims
+        )
 
 
 class Mixed(Products):
@@ -233,29 +275,50 @@ class Mixed(Products):
         letters, columns = "abcdefg"[: len(x.shape)], self.width()
         equation = f"{letters},{letters[-1]}z->{letters[:-1]}z"
         return _Value(
-            self.add("Einsum", [x.name, self.matrix(x.shape[-1], columns)], equation=equation), (*x.shape[:-1], columns)
+            self.add("Einsum", [x.name, self.matrix(x.shape[-1], columns)], equation=equation),
+            (*x.shape[:-1], columns),
         )
 
     def both_constant(self, x: _Value) -> _Value:
         """A product of two constants, added."""
         row = self.add("MatMul", [self.matrix(1, 16), self.matrix(16, x.shape[-1])])
-        return _Value(self.add("Add", [x.name, row]), (*(() if len(x.shape) > 1 else (1,)), *x.shape))
+        return _Value(
+            self.add("Add", [x.name, row]), (*(() if len(x.shape) > 1 else (1,)), *x.shape)
+        )
 
     def function(self, x: _Value) -> _Value:
         """Something of one operand."""
         op_type = self.rng.choice(
-            ("Relu", "Tanh", "Sigmoid", "Neg", "Identity", "Softmax", "LeakyRelu", "Exp", "Abs", "HardSigmoid", "Clip")
+            (
+                "Relu",
+                "Tanh",
+                "Sigmoid",
+                "Neg",
+                "Identity",
+                "Softmax",
+                "LeakyRelu",
+                "Exp",
+                "Abs",
+                "HardSigmoid",
+                "Clip",
+            )
         )
         return _Value(self.add(op_type, [x.name]), x.shape)
 
     def normalized(self, x: _Value) -> _Value | None:
         """A LayerNormalization or a BatchNormalization."""
         if self.opset >= 17 and self.rng.random() < 0.6:
-            names = [self.store(np.abs(self.numbers.standard_normal(x.shape[-1])).astype(self.dtype)) for _ in range(2)]
+            names = [
+                self.store(np.abs(self.numbers.standard_normal(x.shape[-1])).astype(self.dtype))
+                for _ in range(2)
+            ]
             return _Value(self.add("LayerNormalization", [x.name, *names]), x.shape)
         if len(x.shape) < 3 or not x.shape[1]:
             return None
-        names = [self.store((np.abs(self.numbers.standard_normal(x.shape[1])) + 0.1).astype(self.dtype)) for _ in range(4)]
+        names = [
+            self.store((np.abs(self.numbers.standard_normal(x.shape[1])) + 0.1).astype(self.dtype))
+            for _ in range(4)
+        ]
         return _Value(self.add("BatchNormalization", [x.name, *names]), x.shape)
 
     def joined(self, x: _Value) -> _Value:
@@ -271,12 +334,17 @@ class Mixed(Products):
         rank = len(x.shape)
         if rank > 2 and self.rng.random() < 0.6:
             order = [0, *self.rng.sample(range(1, rank), rank - 1)]
-            return _Value(self.add("Transpose", [x.name], perm=order), tuple(x.shape[place] for place in order))
+            return _Value(
+                self.add("Transpose", [x.name], perm=order),
+                tuple(x.shape[place] for place in order),
+            )
         if rank < 5 and x.shape and self.rng.random() < 0.6:
             shape = self.store(np.array([0, *([1] if rank == 1 else [1, *x.shape[1:]])]))
             return _Value(self.add("Reshape", [x.name, shape]), (x.shape[0], 1, *x.shape[1:]))
         if rank > 2:
-            return _Value(self.add("Flatten", [x.name], axis=1), (x.shape[0], int(np.prod(x.shape[1:]))))
+            return _Value(
+                self.add("Flatten", [x.name], axis=1), (x.shape[0], int(np.prod(x.shape[1:])))
+            )
         return x
 
     def converted(self, x: _Value) -> _Value:
@@ -288,18 +356,27 @@ class Mixed(Products):
             *([TensorProto.BFLOAT16] if self.opset >= 13 else []),
         ]
         there = self.add("Cast", [x.name], to=self.rng.choice(kinds))
-        return _Value(self.add("Cast", [there], to=helper.np_dtype_to_tensor_dtype(np.dtype(self.dtype))), x.shape)
+        return _Value(
+            self.add("Cast", [there], to=helper.np_dtype_to_tensor_dtype(np.dtype(self.dtype))),
+            x.shape,
+        )
 
     def first(self) -> _Value:
         """An input of any rank; with an axis at least, and with two where it had one."""
         rank = self.rng.choice((0, 1, 2, 2, 3, 3, 4, 4, 5))
-        shape = tuple(self.rng.choice((0, 0, 2)) if not place else self.rng.choice((1, 4, 16, 32, 64)) for place in range(rank))
+        shape = tuple(
+            self.rng.choice((0, 0, 2)) if not place else self.rng.choice((1, 4, 16, 32, 64))
+            for place in range(rank)
+        )
         self.inputs["x"] = shape
         if not shape:
             return _Value(self.add("Reshape", ["x", self.store(np.array([1, 1]))]), (1, 1))
         if rank == 1:
             axes = [self.store(np.array([1]))] if self.opset >= 13 else []
-            return _Value(self.add("Unsqueeze", ["x", *axes], **({} if axes else {"axes": [1]})), (shape[0], 1))
+            return _Value(
+                self.add("Unsqueeze", ["x", *axes], **({} if axes else {"axes": [1]})),
+                (shape[0], 1),
+            )
         return _Value("x", shape)
 
     def model(self) -> onnx.ModelProto:
@@ -307,7 +384,14 @@ class Mixed(Products):
         x = self.first()
         products = (self.mat_mul, self.left, self.gemm, self.table, self.conv, self.recurrent)
         rare = (self.einsum, self.branch, self.loop, self.vector, self.both_constant)
-        others = (self.function, self.function, self.normalized, self.joined, self.moved, self.converted)
+        others = (
+            self.function,
+            self.function,
+            self.normalized,
+            self.joined,
+            self.moved,
+            self.converted,
+        )
         for _ in range(self.rng.randint(2, 9)):
             step = self.rng.choice(self.rng.choices((products, rare, others), (4, 2, 4))[0])
             made = step(x)
@@ -317,7 +401,13 @@ class Mixed(Products):
             if self.rng.random() < 0.15:
                 self.ends.append(made.name)
             is_open = bool(made.shape) and made.shape[-1] != 0
-            x = made if is_open else self.rng.choice([each for each in self.values if each.shape and each.shape[-1]] or [x])
+            x = (
+                made
+                if is_open
+                else self.rng.choice(
+                    [each for each in self.values if each.shape and each.shape[-1]] or [x]
+                )
+            )
         if not self.values:
             self.values.append(self.function(x))
         return self.whole(dict.fromkeys((*self.ends, self.values[-1].name)))
@@ -332,9 +422,16 @@ class Mixed(Products):
         ]
         tensors = [numpy_helper.from_array(array, name) for name, array in self.stored.items()]
         if self.rng.random() < 0.05:  # weights that may be given
-            inputs += [helper.make_tensor_value_info(each.name, each.data_type, each.dims) for each in tensors[:1]]
-        graph = helper.make_graph(self.nodes, "drawn", inputs, [self.port(name, None) for name in names], tensors)
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=10)
+            inputs += [
+                helper.make_tensor_value_info(each.name, each.data_type, each.dims)
+                for each in tensors[:1]
+            ]
+        graph = helper.make_graph(
+            self.nodes, "drawn", inputs, [self.port(name, None) for name in names], tensors
+        )
+        return helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=10
+        )
 
     def samples(self, count: int) -> list[dict[str, np.ndarray]]:
         """Values of the inputs, in sizes that differ."""
@@ -349,17 +446,22 @@ class Mixed(Products):
                     5,
                     *(
                         [0]
-                        if self.rng.random() < 0.1 and not any(n.op_type in ("LSTM", "GRU", "RNN") for n in self.nodes)
+                        if self.rng.random() < 0.1
+                        and not any(n.op_type in ("LSTM", "GRU", "RNN") for n in self.nodes)
                         else []
                     ),
                 )
             )
-            shapes = {name: tuple(each or size for each in shape) for name, shape in self.inputs.items()}
+            shapes = {
+                name: tuple(each or size for each in shape) for name, shape in self.inputs.items()
+            }
             found.append(
                 {
-                    name: self.numbers.integers(-16, 16, shape)
-                    if name[0] == "i"
-                    else self.numbers.standard_normal(shape).astype(self.dtype)
+                    name: (
+                        self.numbers.integers(-16, 16, shape)
+                        if name[0] == "i"
+                        else self.numbers.standard_normal(shape).astype(self.dtype)
+                    )
                     for name, shape in shapes.items()
                 }
             )

@@ -9,7 +9,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 
 def network(layers: int = 4, width: int = 64, opset: int = 17, rows: int = 300) -> onnx.ModelProto:
-    """An embedding of ``rows`` words, then layers of a product, a sum and Tanh; the last product is a transposed Gemm."""
+    """An embedding of ``rows`` words, then layers of a product, a sum and Tanh.
+
+    The last product is a transposed Gemm.
+    """
     rng = np.random.default_rng(0)
 
     def drawn(*shape: int) -> np.ndarray:
@@ -44,7 +47,9 @@ def convolutions(opset: int = 17) -> onnx.ModelProto:
     rng = np.random.default_rng(0)
 
     def drawn(*shape: int) -> onnx.TensorProto:
-        return numpy_helper.from_array((rng.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32))
+        return numpy_helper.from_array(
+            (rng.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
+        )
 
     weights = {
         "k0": drawn(64, 3, 3, 3),
@@ -55,16 +60,14 @@ def convolutions(opset: int = 17) -> onnx.ModelProto:
     }
     for name, tensor in weights.items():
         tensor.name = name
-    model = onnx.parser.parse_model(
-        f"""<ir_version: 8, opset_import: ["" : {opset}]>
+    model = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : {opset}]>
         network (float[n,3,16,16] x) => (float[n,10] y) {{
             c0 = Conv <pads = [1, 1, 1, 1]> (x, k0, b0)  r0 = Relu(c0)
             c1 = Conv <pads = [1, 1, 1, 1]> (r0, k1)  s = Add(c1, r0)  r1 = Relu(s)
             p = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (r1)
             c2 = Conv(p, k2)  g = Sigmoid(c2)  m = Mul(c2, g)
             a = GlobalAveragePool(m)  f = Flatten(a)  y = Gemm <transB = 1> (f, w)
-        }}"""
-    )
+        }}""")
     model.graph.initializer.extend(weights.values())
     return model
 
@@ -75,12 +78,20 @@ def images(count: int = 2, seed: int = 0) -> dict[str, np.ndarray]:
 
 
 def recurrent(outputs: str = "y", hidden: int = 32) -> onnx.ModelProto:
-    """An LSTM in two directions; ``outputs`` are those that the model has, of ``y``, ``h`` and ``c``."""
+    """An LSTM in two directions.
+
+    ``outputs`` are those that the model has, of ``y``, ``h`` and ``c``.
+    """
     rng = np.random.default_rng(0)
     shapes = {"w": (2, 4 * hidden, 24), "r": (2, 4 * hidden, hidden), "b": (2, 8 * hidden)}
-    numbers = {name: (rng.standard_normal(shape) / np.sqrt(shape[-1])).astype(np.float32) for name, shape in shapes.items()}
+    numbers = {
+        name: (rng.standard_normal(shape) / np.sqrt(shape[-1])).astype(np.float32)
+        for name, shape in shapes.items()
+    }
     names = [name if name in outputs else "" for name in "yhc"]
-    node = helper.make_node("LSTM", ["x", *numbers], names, hidden_size=hidden, direction="bidirectional")
+    node = helper.make_node(
+        "LSTM", ["x", *numbers], names, hidden_size=hidden, direction="bidirectional"
+    )
     inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["s", "n", 24])]
     results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
     tensors = [numpy_helper.from_array(array, name) for name, array in numbers.items()]
@@ -93,5 +104,7 @@ def kernels(model: onnx.ModelProto, folder: Path) -> list[str]:
     options = onnxruntime.SessionOptions()
     options.optimized_model_filepath = str(folder / "loaded.onnx")
     options.log_severity_level = 3
-    onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
     return [node.op_type for node in onnx.load(folder / "loaded.onnx").graph.node]

@@ -1,4 +1,6 @@
-"""Choices that are tried as a whole, such as convolutions with everything between them on integers."""
+"""Choices that are tried as a whole, such as convolutions with everything between them on
+integers.
+"""
 
 import weakref
 from pathlib import Path
@@ -22,7 +24,9 @@ pytestmark = pytest.mark.usefixtures("faster")
 def lowered(model: onnx.ModelProto, patterns: str = "default", **options: Any) -> Lowered:
     """A model with fewer bits."""
     how, chosen = ProofOptions(), OptimizationOptions(patterns=patterns)
-    precision = PrecisionOptions(**{"tolerance": 0.5, "feeds": [images(), images(seed=1)], **options})
+    precision = PrecisionOptions(
+        **{"tolerance": 0.5, "feeds": [images(), images(seed=1)], **options}
+    )
     return lower(prove(model, in_floats(chosen), how), chosen, how, precision)
 
 
@@ -44,7 +48,9 @@ def test_fused_convolutions_do_not_keep_integers_out(tmp_path: Path, further: st
     found = lowered(convolutions(), f"default+onnxruntime{further}")
     assert not found.fault
     assert kernels(found.proof.proto, tmp_path).count("QLinearConv") == 3
-    assert ("QLinearConv" in {node.op_type for node in found.proof.proto.graph.node}) == bool(further)
+    assert ("QLinearConv" in {node.op_type for node in found.proof.proto.graph.node}) == bool(
+        further
+    )
 
 
 def test_summary_counts_what_is_chosen() -> None:
@@ -57,11 +63,14 @@ def test_summary_counts_what_is_chosen() -> None:
 
 def test_nothing_is_rounded_where_the_whole_is_not_faster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    monkeypatch.setattr("xoptim.precision.attempts.best_times", lambda runs, *_: [1.0, *[1.1] * (len(runs) - 1)])
+    monkeypatch.setattr(
+        "xoptim.precision.attempts.best_times", lambda runs, *_: [1.0, *[1.1] * (len(runs) - 1)]
+    )
     found = lowered(convolutions(), goal="speed")
     assert {*found.rounded.values()} == {"Int8Weights"}
     assert (
-        "0 of 4 operators quantized (no choice within the tolerance is faster here), 4 constants in 8 bits" in found.summary()
+        "0 of 4 operators quantized (no choice within the tolerance is faster here), 4 constants "
+        "in 8 bits" in found.summary()
     )
     closer = lowered(convolutions(), goal="speed", tolerance=found.error / 3)
     assert {*closer.rounded.values()} == {"Float16Weights", "Int8Weights"}
@@ -72,7 +81,9 @@ def test_slower_ones_are_taken_where_the_whole_is_faster(monkeypatch: pytest.Mon
     """The second convolution takes longer alone; with it nothing is converted in between."""
     alone = iter([[1.0, 0.5], [1.0, 1.2], [1.0, 0.5], [1.0, 0.5], [1.0, 0.6]])
     monkeypatch.setattr("xoptim.precision.times.best_times", lambda *_: next(alone))
-    monkeypatch.setattr("xoptim.precision.attempts.best_times", lambda runs, *_: [1.0, 0.7, 0.4][: len(runs)])
+    monkeypatch.setattr(
+        "xoptim.precision.attempts.best_times", lambda runs, *_: [1.0, 0.7, 0.4][: len(runs)]
+    )
     found = lowered(convolutions(), goal="speed")
     assert found.summary().startswith("int8: 4 of 4 operators quantized, error ")
 
@@ -80,7 +91,9 @@ def test_slower_ones_are_taken_where_the_whole_is_faster(monkeypatch: pytest.Mon
 def test_random_values_have_no_ranges() -> None:
     model = convolutions()
     del model.graph.node[-3:]
-    model.graph.output[0].CopyFrom(onnx.helper.make_tensor_value_info("m", onnx.TensorProto.FLOAT, None))
+    model.graph.output[0].CopyFrom(
+        onnx.helper.make_tensor_value_info("m", onnx.TensorProto.FLOAT, None)
+    )
     for goal in ("size", "speed"):
         assert {*lowered(model, feeds=(), goal=goal).rounded.values()} == {"Int8Weights"}
     assert {*lowered(convolutions(), feeds=()).rounded.values()} == {"Int8Operands", "Int8Weights"}
@@ -101,11 +114,15 @@ def test_calibrations(calibration: str) -> None:
 
 
 def test_a_result_that_is_almost_zero_stays_in_floats() -> None:
-    """The average of what an InstanceNormalization makes is 0: onnxruntime refuses to compute it on integers."""
+    """The average of what an InstanceNormalization makes is 0: onnxruntime refuses to compute it on
+    integers.
+    """
     model = onnx.parser.parse_model(
-        """<ir_version: 8, opset_import: ["" : 17]> network (float[n,3,16,16] x) => (float[n,64,9,9] y)
+        """<ir_version: 8,
+          opset_import: ["" : 17]> network (float[n,3,16,16] x) => (float[n,64,9,9] y)
         <float[64,3,8,8] k, float[64] one, float[64] zero>
-        { c = Conv(x, k) i = InstanceNormalization(c, one, zero) a = GlobalAveragePool(i) y = Add(c, a) }"""
+        { c = Conv(x, k) i = InstanceNormalization(c, one, zero) a = GlobalAveragePool(i)
+          y = Add(c, a) }"""
     )
     rng = np.random.default_rng(0)
     numbers = {"k": rng.standard_normal((64, 3, 8, 8)), "one": np.ones(64), "zero": np.zeros(64)}
@@ -118,7 +135,9 @@ def test_a_result_that_is_almost_zero_stays_in_floats() -> None:
 
 
 @pytest.mark.parametrize("goal", ["size", "speed"])
-def test_weights_in_all_forms_are_freed_before_the_proof(goal: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_in_all_forms_are_freed_before_the_proof(
+    goal: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sessions = list[weakref.ref[Session]]()
 
     def noted(*args: Any, **options: Any) -> Session:

@@ -14,7 +14,10 @@ from xoptim.precision.trial import Trial
 
 
 class Errors:
-    """Errors whose squares add up; those of the samples that are held out are larger by a factor."""
+    """Errors whose squares add up.
+
+    Those of the samples that are held out are larger by a factor.
+    """
 
     def __init__(self, products: Iterable[Product], factor: float = 1.0) -> None:
         self.alone = {each.form: each.alone for each in products}
@@ -26,21 +29,34 @@ class Errors:
         return size * (self.factor if max(places) else 1.0)
 
 
-def chosen(alone: Mapping[str, float], tolerance: float, *, factor: float = 1.0, sizes: Mapping[str, int] | None = None) -> str:
+def chosen(
+    alone: Mapping[str, float],
+    tolerance: float,
+    *,
+    factor: float = 1.0,
+    sizes: Mapping[str, int] | None = None,
+) -> str:
     """The names that are chosen, in order."""
     work = {name: (sizes or {}).get(name, 100) for name in alone}
-    products = [Product(name, name, "P", "MatMul", (1, 1), work=work[name], alone=error) for name, error in alone.items()]
+    products = [
+        Product(name, name, "P", "MatMul", (1, 1), work=work[name], alone=error)
+        for name, error in alone.items()
+    ]
     return "".join(each.result for each in choice(products, tolerance, factor))
 
 
-def choice(products: Sequence[Product], tolerance: float, factor: float = 1.0, goal: Goal = "speed") -> list[Product]:
+def choice(
+    products: Sequence[Product], tolerance: float, factor: float = 1.0, goal: Goal = "speed"
+) -> list[Product]:
     """The products that are chosen, with two samples."""
     samples = Samples([{}, {}], are_random=False)
     return choose(cast(Trial, Errors(products, factor)), products, samples, tolerance, goal)
 
 
 def two_forms(name: str, fast: float, precise: float) -> list[Product]:
-    """A product with the errors of its two forms, of which one saves 0.7 of the time and the other one 0.6."""
+    """A product with the errors of its two forms, of which one saves 0.7 of the time and the other
+    one 0.6.
+    """
     return [
         Product(name, name, form, "MatMul", (1, 1), work=100, alone=alone, share=share)
         for form, alone, share in (("F", fast, 0.3), ("P", precise, 0.4))
@@ -60,7 +76,10 @@ def test_size_counts() -> None:
 
 
 def test_a_product_later_in_the_order_may_still_fit() -> None:
-    assert chosen({"a": 0.03, "b": 0.05, "c": 0.01}, 0.04, sizes={"a": 900, "b": 2500, "c": 90}) == "ac"
+    assert (
+        chosen({"a": 0.03, "b": 0.05, "c": 0.01}, 0.04, sizes={"a": 900, "b": 2500, "c": 90})
+        == "ac"
+    )
 
 
 @pytest.mark.parametrize(("factor", "found"), [(1.0, "abc"), (1.5, "ab"), (10.0, "")])
@@ -74,9 +93,12 @@ def test_a_choice_whose_errors_cancel_by_chance_is_not_taken() -> None:
             return super().error(rounded, places) if len(rounded) < 3 else 0.0
 
     products = [
-        Product(name, name, "P", "MatMul", (1, 1), work=100, alone=0.01 * (place + 2)) for place, name in enumerate("abc")
+        Product(name, name, "P", "MatMul", (1, 1), work=100, alone=0.01 * (place + 2))
+        for place, name in enumerate("abc")
     ]
-    found = choose(cast(Trial, Lucky(products)), products, Samples([{}, {}], are_random=False), 0.04, "speed")
+    found = choose(
+        cast(Trial, Lucky(products)), products, Samples([{}, {}], are_random=False), 0.04, "speed"
+    )
     assert [each.result for each in found] == ["a", "b"]
 
 
@@ -110,9 +132,16 @@ def test_nothing_fits() -> None:
 
 @pytest.mark.parametrize(
     ("tolerance", "forms"),
-    [(0.07, {"a": "F", "b": "F"}), (0.045, {"a": "P", "b": "F"}), (0.021, {"a": "P", "b": "P"}), (0.011, {"b": "P"})],
+    [
+        (0.07, {"a": "F", "b": "F"}),
+        (0.045, {"a": "P", "b": "F"}),
+        (0.021, {"a": "P", "b": "P"}),
+        (0.011, {"b": "P"}),
+    ],
 )
-def test_the_form_that_saves_less_is_taken_where_the_other_one_errs_too_much(tolerance: float, forms: dict[str, str]) -> None:
+def test_the_form_that_saves_less_is_taken_where_the_other_one_errs_too_much(
+    tolerance: float, forms: dict[str, str]
+) -> None:
     products = [*two_forms("a", fast=0.06, precise=0.015), *two_forms("b", fast=0.03, precise=0.01)]
     found = choice(products, tolerance)
     assert with_followers(found, products) == forms
@@ -120,12 +149,19 @@ def test_the_form_that_saves_less_is_taken_where_the_other_one_errs_too_much(tol
 
 def test_a_form_that_saves_less_and_errs_more_is_never_taken() -> None:
     products = two_forms("a", fast=0.01, precise=0.011)
-    assert [[each.pattern for each in choice(products, tolerance)] for tolerance in (0.0105, 0.1)] == [["F"], ["F"]]
+    assert [
+        [each.pattern for each in choice(products, tolerance)] for tolerance in (0.0105, 0.1)
+    ] == [["F"], ["F"]]
 
 
 def test_the_cheapest_of_a_choice_have_the_part_of_the_square() -> None:
-    products = [each for name, error in (("a", 0.03), ("b", 0.04), ("c", 0.12)) for each in two_forms(name, error, error / 2)]
-    taken = [*products[1::2], *products[::2]]  # the precise forms first, then the fast ones in their place
+    products = [
+        each
+        for name, error in (("a", 0.03), ("b", 0.04), ("c", 0.12))
+        for each in two_forms(name, error, error / 2)
+    ]
+    # the precise forms first, then the fast ones in their place
+    taken = [*products[1::2], *products[::2]]
     assert [each.form for each in cheapest(taken, 1.0)] == [each.form for each in taken[:-1]]
     assert [each.form for each in cheapest(taken, 61 / 169)] == [each.form for each in taken[:-1]]
     assert [each.form for each in cheapest(taken, 42.24 / 169)] == [each.form for each in taken[:2]]

@@ -20,7 +20,12 @@ from xoptim.precision.options import PrecisionOptions
 HALF = TensorProto.FLOAT16
 
 
-def lowered(model: onnx.ModelProto, *feeds: dict[str, np.ndarray], patterns: str | None = "default", **options: Any) -> Lowered:
+def lowered(
+    model: onnx.ModelProto,
+    *feeds: dict[str, np.ndarray],
+    patterns: str | None = "default",
+    **options: Any,
+) -> Lowered:
     chosen, how = OptimizationOptions(patterns=patterns), ProofOptions()
     precision = PrecisionOptions(scheme="float16", compute="float16", feeds=feeds, **options)
     return lower(prove(model, chosen, how), chosen, how, precision)
@@ -29,7 +34,9 @@ def lowered(model: onnx.ModelProto, *feeds: dict[str, np.ndarray], patterns: str
 def types(model: onnx.ModelProto) -> dict[str, int]:
     """The element types of all results, by operator and name."""
     graph = onnx.shape_inference.infer_shapes(model, strict_mode=True).graph
-    known = {value.name: value.type.tensor_type.elem_type for value in (*graph.value_info, *graph.output)}
+    known = {
+        value.name: value.type.tensor_type.elem_type for value in (*graph.value_info, *graph.output)
+    }
     return {f"{node.op_type} {node.output[0]}": known[node.output[0]] for node in graph.node}
 
 
@@ -55,11 +62,18 @@ def test_casts_are_at_the_ends_alone() -> None:
 
 
 def test_error_is_the_one_of_rounded_results() -> None:
-    """A processor computes operators of 16 bits in 32, so that it would show a smaller error than a GPU."""
+    """A processor computes operators of 16 bits in 32, so that it would show a smaller error than a
+    GPU.
+    """
     weights = np.full((64, 1), 1 / 64, np.float32)
-    model = parse("agraph (float[n,64] x) => (float[n,1] y) { p = MatMul(x, w) m = Mul(p, k) y = Sub(m, k) }")
+    model = parse(
+        "agraph (float[n,64] x) => (float[n,1] y) { p = MatMul(x, w) m = Mul(p, k) y = Sub(m, k) }"
+    )
     model.graph.initializer.extend(
-        [onnx.numpy_helper.from_array(weights, "w"), onnx.numpy_helper.from_array(np.float32(1000).reshape(1), "k")]
+        [
+            onnx.numpy_helper.from_array(weights, "w"),
+            onnx.numpy_helper.from_array(np.float32(1000).reshape(1), "k"),
+        ]
     )
     feeds = {"x": np.random.default_rng(0).uniform(0.9, 1.1, (4, 64)).astype(np.float32)}
     found = lowered(model, feeds, patterns=None, tolerance=0.9)
@@ -69,29 +83,41 @@ def test_error_is_the_one_of_rounded_results() -> None:
 
     expected = run(model, feeds)[0]
     rounded = half(half(half(half(feeds["x"]) @ weights) * 1000) - 1000)
-    assert found.error == pytest.approx(np.abs(rounded - expected).max() / np.abs(expected).max(), rel=1e-3)
+    assert found.error == pytest.approx(
+        np.abs(rounded - expected).max() / np.abs(expected).max(), rel=1e-3
+    )
 
 
 def test_numbers_out_of_range_stay_in_32_bits() -> None:
     model = parse(
-        "agraph (float[n,4] x) => (float[n,4] y) <float[4,4] w = {1,0,0,0, 0,1,0,0, 0,0,1,0, 0,0,0,1}, float[1] k = {300}> "
-        "{ a = MatMul(x, w) b = Mul(a, k) c = Mul(b, k) d = Div(c, k) e = Div(d, k) y = MatMul(e, w) }"
+        "agraph (float[n,4] x) => (float[n,4] y) <float[4,4] w = {1,0,0,0, 0,1,0,0, 0,0,1,0, "
+        "0,0,0,1}, float[1] k = {300}> { a = MatMul(x, w) b = Mul(a, k) c = Mul(b, k) "
+        "d = Div(c, k) e = Div(d, k) y = MatMul(e, w) }"
     )
     model.graph.initializer[0].float_data[1] = 0.5
     feeds = {"x": np.linspace(-3, 3, 8, dtype=np.float32).reshape(2, 4)}
     found = lowered(model, feeds)
     assert not found.fault
-    kinds = [kind for name, kind in types(found.proof.proto).items() if name.startswith(("MatMul", "Mul", "Div"))]
+    kinds = [
+        kind
+        for name, kind in types(found.proof.proto).items()
+        if name.startswith(("MatMul", "Mul", "Div"))
+    ]
     assert HALF in kinds
-    np.testing.assert_allclose(run(found.proof.proto, feeds)[0], run(model, feeds)[0], rtol=5e-3, atol=1e-2)
+    np.testing.assert_allclose(
+        run(found.proof.proto, feeds)[0], run(model, feeds)[0], rtol=5e-3, atol=1e-2
+    )
 
 
 def test_masks_become_numbers_within_the_range() -> None:
     model = parse(
-        "agraph (float[n,8] x, bool[n,8] m) => (float[n,8] y) <float zero = {0}, float low = {-3.4e38}> "
-        "{ s = MatMul(x, w) k = Where(m, zero, low) t = Add(s, k) y = Softmax(t) }"
+        "agraph (float[n,8] x, bool[n,8] m) "
+        "=> (float[n,8] y) <float zero = {0}, float low = {-3.4e38}> { s = MatMul(x, w) "
+        "k = Where(m, zero, low) t = Add(s, k) y = Softmax(t) }"
     )
-    model.graph.initializer.append(onnx.numpy_helper.from_array(np.eye(8, dtype=np.float32) * 0.5, "w"))
+    model.graph.initializer.append(
+        onnx.numpy_helper.from_array(np.eye(8, dtype=np.float32) * 0.5, "w")
+    )
     rng = np.random.default_rng(0)
     shown = rng.uniform(size=(3, 8)) < 0.6
     feeds: dict[str, np.ndarray] = {"x": rng.standard_normal((3, 8)).astype(np.float32), "m": shown}
@@ -105,17 +131,23 @@ def test_masks_become_numbers_within_the_range() -> None:
 
 def test_whole_numbers_and_squares_stay_in_32_bits() -> None:
     model = parse(
-        "agraph (int64[n] p, float[n,4] x) => (float[n,4] y) <int64[1] one = {1}, float e = {0.00001}> "
-        "{ f = Cast <to = 1> (p) u = Unsqueeze(f, one) a = Div(u, big) h = MatMul(x, w) q = Mul(h, h) "
+        "agraph (int64[n] p, float[n,4] x) "
+        "=> (float[n,4] y) <int64[1] one = {1}, float e = {0.00001}> { f = Cast <to = 1> (p) "
+        "u = Unsqueeze(f, one) a = Div(u, big) h = MatMul(x, w) q = Mul(h, h) "
         "m = ReduceMean(q, one) v = Add(m, e) r = Sqrt(v) n1 = Div(h, r) y = Add(n1, a) }"
     )
     model.graph.initializer.extend(
         [
-            onnx.numpy_helper.from_array(np.random.default_rng(0).standard_normal((4, 4)).astype(np.float32), "w"),
+            onnx.numpy_helper.from_array(
+                np.random.default_rng(0).standard_normal((4, 4)).astype(np.float32), "w"
+            ),
             onnx.numpy_helper.from_array(np.array(4096, np.float32), "big"),
         ]
     )
-    feeds: dict[str, np.ndarray] = {"p": np.arange(3), "x": np.random.default_rng(1).standard_normal((3, 4)).astype(np.float32)}
+    feeds: dict[str, np.ndarray] = {
+        "p": np.arange(3),
+        "x": np.random.default_rng(1).standard_normal((3, 4)).astype(np.float32),
+    }
     found = lowered(model, feeds)
     kinds = {name.split()[0]: kind for name, kind in types(found.proof.proto).items()}
     assert kinds["MatMul"] == HALF
@@ -127,8 +159,8 @@ def test_whole_numbers_and_squares_stay_in_32_bits() -> None:
 def test_operators_are_given_back_until_the_tolerance_is_kept() -> None:
     """The difference of two large numbers loses its digits in 16 bits, so that it stays in 32."""
     model = parse(
-        "agraph (float[n,8] x) => (float[n,8] y) <float[1] k = {2000}> "
-        "{ a = MatMul(x, w) b = Add(a, k) c = Sub(b, k) d = MatMul(c, w) t = Tanh(d) y = MatMul(t, w) }"
+        "agraph (float[n,8] x) => (float[n,8] y) <float[1] k = {2000}> { a = MatMul(x, w) "
+        "b = Add(a, k) c = Sub(b, k) d = MatMul(c, w) t = Tanh(d) y = MatMul(t, w) }"
     )
     weights = np.random.default_rng(0).standard_normal((8, 8)).astype(np.float32)
     model.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
@@ -143,8 +175,9 @@ def test_operators_are_given_back_until_the_tolerance_is_kept() -> None:
 
 def test_regions() -> None:
     model = parse(
-        "agraph (float[n,4] x, float[4,4] w) => (float[n,4] y, float[n,4] z) "
-        "{ a = Relu(x) b = MatMul(a, w) c = Tanh(b) d = Exp(c) e = Neg(d) y = Identity(e) f = Abs(x) z = Sigmoid(f) }"
+        "agraph (float[n,4] x, float[4,4] w) => (float[n,4] y, float[n,4] z) { a = Relu(x) "
+        "b = MatMul(a, w) c = Tanh(b) d = Exp(c) e = Neg(d) y = Identity(e) f = Abs(x) "
+        "z = Sigmoid(f) }"
     )
     able = [node for node in model.graph.node if node.op_type != "Exp"]
     assert region(model, able, {"MatMul"}) == {"a", "b", "c"}
@@ -166,29 +199,44 @@ def test_wrong_use() -> None:
 def in_a_branch(nodes: str) -> onnx.ModelProto:
     """A model with a MatMul in a branch of an If, whose result ``t`` further nodes may read."""
     model = parse(f"agraph (float[n,8] x, bool c) => (float[n,8] y) {{ t = Identity(x) {nodes} }}")
-    ends = [onnx.helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("a", "b")]
+    ends = [
+        onnx.helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("a", "b")
+    ]
     branches = [
         onnx.helper.make_graph([onnx.helper.make_node("Neg", ["x"], ["a"])], "else", [], ends[:1]),
-        onnx.helper.make_graph([onnx.helper.make_node("MatMul", ["x", "w"], ["b"])], "then", [], ends[1:]),
+        onnx.helper.make_graph(
+            [onnx.helper.make_node("MatMul", ["x", "w"], ["b"])], "then", [], ends[1:]
+        ),
     ]
-    node = onnx.helper.make_node("If", ["c"], ["t"], else_branch=branches[0], then_branch=branches[1])
+    node = onnx.helper.make_node(
+        "If", ["c"], ["t"], else_branch=branches[0], then_branch=branches[1]
+    )
     model.graph.node[0].CopyFrom(node)
     weights = (np.random.default_rng(0).standard_normal((8, 8)) / 4).astype(np.float32)
     model.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
     return model
 
 
-@pytest.mark.parametrize(("nodes", "is_alone"), [("y = Tanh(t)", True), ("y = MatMul(t, w)", False)])
+@pytest.mark.parametrize(
+    ("nodes", "is_alone"), [("y = Tanh(t)", True), ("y = MatMul(t, w)", False)]
+)
 def test_operators_of_branches_are_named(nodes: str, is_alone: bool) -> None:
-    feeds = {"x": np.random.default_rng(1).standard_normal((4, 8)).astype(np.float32), "c": np.array(True)}
+    feeds = {
+        "x": np.random.default_rng(1).standard_normal((4, 8)).astype(np.float32),
+        "c": np.array(True),
+    }
     found = lowered(in_a_branch(nodes), feeds)
     assert found.fault == ""
-    assert (found.reason if is_alone else found.inner).startswith("1 MatMul in If in 32 bits, as samples do not show")
+    assert (found.reason if is_alone else found.inner).startswith(
+        "1 MatMul in If in 32 bits, as samples do not show"
+    )
     assert (found.rounded == {}) == is_alone
 
 
 def test_from_python() -> None:
-    precision = PrecisionOptions(scheme="float16", compute="float16", io_types="float16", feeds=[words()])
+    precision = PrecisionOptions(
+        scheme="float16", compute="float16", io_types="float16", feeds=[words()]
+    )
     found = xoptim.optimize(network(), precision=precision)
     assert found.graph.output[0].type.tensor_type.elem_type == HALF
 
@@ -201,15 +249,28 @@ def test_auto_is_for_gpus() -> None:
     assert not PrecisionOptions(scheme="int8").computes_in_halves("cuda")
 
 
-@pytest.mark.parametrize("transposed", ["t = Transpose <perm = [1, 0, 2]> (x)", "t = Transpose <perm = [1, 2, 0, 3]> (x)"])
+@pytest.mark.parametrize(
+    "transposed",
+    ["t = Transpose <perm = [1, 0, 2]> (x)", "t = Transpose <perm = [1, 2, 0, 3]> (x)"],
+)
 def test_onnxruntime_loads_a_product_of_turned_rows(transposed: str) -> None:
-    """It would die of a Transpose of 16 bits that moves the first axis, where a constant is multiplied after it."""
+    """It would die of a Transpose of 16 bits that moves the first axis, where a constant is
+    multiplied after it.
+    """
     dims, result = ("a,b,64", "b,a,8") if "3" not in transposed else ("c,a,b,64", "a,b,c,8")
-    model = parse(f"agraph (float[{dims}] x, float[64,8] w) => (float[{result}] y) {{ {transposed} y = MatMul(t, w) }}", 17)
+    model = parse(
+        f"agraph (float[{dims}] x, float[64,8] w) => (float[{result}] y) {{ {transposed} "
+        "y = MatMul(t, w) }",
+        17,
+    )
     weight = np.random.default_rng(0).normal(size=(64, 8)).astype(np.float32)
     model.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
     del model.graph.input[1:]
-    x = np.random.default_rng(1).normal(size=[3, 2, 5, 64][-dims.count(",") - 1 :]).astype(np.float32)
+    x = (
+        np.random.default_rng(1)
+        .normal(size=[3, 2, 5, 64][-dims.count(",") - 1 :])
+        .astype(np.float32)
+    )
     found = lowered(model, {"x": x}, io_types="float16")
     assert [node.op_type for node in found.proof.proto.graph.node] == ["MatMul", "Transpose"]
     (expected,) = run(model, {"x": x})
@@ -219,7 +280,9 @@ def test_onnxruntime_loads_a_product_of_turned_rows(transposed: str) -> None:
 
 @pytest.mark.parametrize(("everywhere", "kind"), [(False, TensorProto.FLOAT), (True, HALF)])
 def test_everywhere(everywhere: bool, kind: int) -> None:
-    """A table that a square reads is in 16 bits only where operators go along that save no conversion."""
+    """A table that a square reads is in 16 bits only where operators go along that save no
+    conversion.
+    """
     text = (
         "agraph (int64[2,3] i) => (float[2,3,4] y) <float[5,4] t, float[4,4] w> "
         "{ e = Gather(t, i) s = Mul(e, e) d = Sqrt(s) p = Div(e, d) y = MatMul(p, w) }"
@@ -227,7 +290,10 @@ def test_everywhere(everywhere: bool, kind: int) -> None:
     rng = np.random.default_rng(0)
     model = parse(text.replace(" <float[5,4] t, float[4,4] w>", ""), opset=18)
     numbers = {"t": rng.uniform(1, 2, (5, 4)), "w": rng.normal(size=(4, 4))}
-    tensors = [onnx.numpy_helper.from_array(value.astype(np.float32), name) for name, value in numbers.items()]
+    tensors = [
+        onnx.numpy_helper.from_array(value.astype(np.float32), name)
+        for name, value in numbers.items()
+    ]
     model.graph.initializer.extend(tensors)
     found = lowered(model, {"i": np.array([[0, 1, 2], [3, 4, 0]])}, everywhere=everywhere)
     table = next(each for each in found.proof.proto.graph.node if each.op_type == "Gather").input[0]

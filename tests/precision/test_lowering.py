@@ -40,13 +40,22 @@ def test_integers() -> None:
     assert not found.fault
     assert len(found.rounded) == len({each.result for each in found.products}) == 4
     counts = operators(found.proof.proto)
-    assert (counts.count("MatMulInteger"), counts.count("MatMul"), counts.count("Gemm")) == (3, 0, 0)
+    assert (counts.count("MatMulInteger"), counts.count("MatMul"), counts.count("Gemm")) == (
+        3,
+        0,
+        0,
+    )
     assert [report.status for report in found.structure] == ["equal"]
     assert found.proof.each is not None
     assert found.proof.each.checked >= 3
     assert not found.proof.each.disagreements
-    types = {tensor.name: tensor.data_type for tensor in found.proof.proto.graph.initializer if len(tensor.dims) == 2}
-    assert sorted(types.values()) == [onnx.TensorProto.FLOAT] + [onnx.TensorProto.INT8] * 4  # the scales of the table
+    types = {
+        tensor.name: tensor.data_type
+        for tensor in found.proof.proto.graph.initializer
+        if len(tensor.dims) == 2
+    }
+    # the scales of the table
+    assert sorted(types.values()) == [onnx.TensorProto.FLOAT] + [onnx.TensorProto.INT8] * 4
 
 
 def test_error_is_the_one_of_the_result() -> None:
@@ -54,7 +63,9 @@ def test_error_is_the_one_of_the_result() -> None:
     found = lowered(model, tolerance=0.5)
     errors = []
     for feeds in found.samples.feeds:
-        expected, actual = (run(each, feeds, optimized=True)[0] for each in (model, found.proof.proto))
+        expected, actual = (
+            run(each, feeds, optimized=True)[0] for each in (model, found.proof.proto)
+        )
         errors.append(np.abs(expected - actual).max() / np.abs(expected).max())
     assert found.error == pytest.approx(max(errors), rel=1e-3)
     assert 0 < found.error < 0.1
@@ -97,9 +108,12 @@ def test_tables_of_four_bits_need_operators_of_onnxruntime(tolerance: float, tab
 
 @pytest.mark.parametrize("opset", [11, 17])
 @pytest.mark.parametrize(
-    ("scheme", "pattern", "most"), [("float16", "Float16Weights", 1e-3), ("bfloat16", "Bfloat16Weights", 8e-3)]
+    ("scheme", "pattern", "most"),
+    [("float16", "Float16Weights", 1e-3), ("bfloat16", "Bfloat16Weights", 8e-3)],
 )
-def test_sixteen_bits_are_half_of_the_bytes(opset: int, scheme: str, pattern: str, most: float) -> None:
+def test_sixteen_bits_are_half_of_the_bytes(
+    opset: int, scheme: str, pattern: str, most: float
+) -> None:
     model = network(layers=2, opset=opset)
     found = lowered(model, scheme=scheme, goal="speed")
     assert not found.fault
@@ -127,7 +141,12 @@ def test_same_choice_again() -> None:
 
 @pytest.mark.parametrize(
     ("op_type", "after", "is_taken"),
-    [("MatMul", 0.94, True), ("MatMul", 0.96, False), ("Gather", 1.005, True), ("Gather", 1.5, False)],
+    [
+        ("MatMul", 0.94, True),
+        ("MatMul", 0.96, False),
+        ("Gather", 1.005, True),
+        ("Gather", 1.5, False),
+    ],
 )
 def test_products_that_are_not_faster_stay(op_type: str, after: float, is_taken: bool) -> None:
     """A table may take longer, if that is little beside all products."""
@@ -175,7 +194,11 @@ def check_float32(found: Lowered, model: onnx.ModelProto, reason: str) -> None:
 def test_nothing_to_round() -> None:
     model = parse("agraph (float[n,4] words) => (float[n,4] y) { y = Relu(words) }")
     for scheme in ("int8", "int4", "float16", "bfloat16"):
-        check_float32(lowered(model, feeds=(), scheme=scheme), model, f"nothing can be quantized to {scheme}: no operator")
+        check_float32(
+            lowered(model, feeds=(), scheme=scheme),
+            model,
+            f"nothing can be quantized to {scheme}: no operator",
+        )
 
 
 def test_nothing_keeps_the_tolerance() -> None:
@@ -185,19 +208,30 @@ def test_nothing_keeps_the_tolerance() -> None:
 
 
 def test_outputs_that_onnxruntime_does_not_reproduce(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Results that differ without quantization exceed the tolerance: the float32 model is right all the same."""
+    """Results that differ without quantization exceed the tolerance: the float32 model is right all
+    the same.
+    """
     monkeypatch.setattr("xoptim.precision.trial.Trial.error_of", lambda *_: 0.1875)
     found = lowered(network(layers=1), tolerance=0.01)
-    check_float32(found, network(layers=1), "its outputs differ by 18.75% between two ways in which onnxruntime runs it")
+    check_float32(
+        found,
+        network(layers=1),
+        "its outputs differ by 18.75% between two ways in which onnxruntime runs it",
+    )
 
 
 def test_products_in_functions() -> None:
     model = parse(
-        "agraph (float[n,4] words, float[4,4] w) => (float[n,4] y) { y = mine.Product(words, w) } "
-        '<domain: "mine", opset_import: ["" : 18]> Product (x, w) => (y) { m = MatMul(x, w) y = Neg(m) }',
+        "agraph (float[n,4] words, float[4,4] w) => (float[n,4] y) { y = mine.Product(words, w) }"
+        ' <domain: "mine", opset_import: ["" : 18]> Product (x, w) => (y) { m = MatMul(x, w) y ='
+        " Neg(m) }",
         domains={"mine": 1},
     )
-    check_float32(lowered(model, feeds=()), model, "nothing can be quantized to int8: local functions stay, without --inline")
+    check_float32(
+        lowered(model, feeds=()),
+        model,
+        "nothing can be quantized to int8: local functions stay, without --inline",
+    )
 
 
 def test_other_providers() -> None:
@@ -261,7 +295,9 @@ def test_a_scheme_is_not_an_instance_of_options() -> None:
 
 def test_error_beyond_the_tolerance(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Lowered, "fault", "the error is 50.00%, more than the tolerance of 20.00%")
-    with pytest.raises(ToleranceError, match=r"the error is 50\.00%, more than the tolerance of 20\.00%"):
+    with pytest.raises(
+        ToleranceError, match=r"the error is 50\.00%, more than the tolerance of 20\.00%"
+    ):
         xoptim.optimize(network(), precision=PrecisionOptions(tolerance=0.2, feeds=[words()]))
 
 
@@ -269,7 +305,9 @@ def test_from_file_to_file(tmp_path: Path) -> None:
     onnx.save(network(), tmp_path / "model.onnx")
     chosen = PrecisionOptions(tolerance=0.2, feeds=[words()])
     target, page = tmp_path / "small.onnx", tmp_path / "page.html"
-    written = xoptim.optimize_file(tmp_path / "model.onnx", target, precision=chosen, external_data=True, report=page)
+    written = xoptim.optimize_file(
+        tmp_path / "model.onnx", target, precision=chosen, external_data=True, report=page
+    )
     assert {path.name for path in written} == {"small.onnx", "small.onnx.data"}
     found = onnx.load(target)
     assert operators(found).count("MatMulInteger") == 5
@@ -280,7 +318,9 @@ def test_from_file_to_file(tmp_path: Path) -> None:
     assert text.count("<td>rounded</td>") == 6
 
 
-def test_nothing_is_written_beyond_the_tolerance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_written_beyond_the_tolerance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Lowered, "fault", "the error is 50.00%")
     onnx.save(network(layers=1), tmp_path / "model.onnx")
     chosen = PrecisionOptions(tolerance=0.2, feeds=[words()])
@@ -290,7 +330,9 @@ def test_nothing_is_written_beyond_the_tolerance(tmp_path: Path, monkeypatch: py
 
 
 def test_rows_that_differ_have_scales_of_their_own(tmp_path: Path) -> None:
-    """One scale for all leaves no digits to small rows, which count as much as the large one after the normalization."""
+    """One scale for all leaves no digits to small rows, which count as much as the large one after
+    the normalization.
+    """
     model = parse(
         "agraph (float[n,64] x) => (float[n,64] y) <float[64,64] w, float[64] s> "
         "{ m = MatMul(x, w) y = LayerNormalization(m, s) }"
@@ -299,13 +341,20 @@ def test_rows_that_differ_have_scales_of_their_own(tmp_path: Path) -> None:
     numbers = {"w": rng.standard_normal((64, 64)), "s": np.ones(64)}
     model.graph.ClearField("initializer")
     model.graph.initializer.extend(
-        onnx.numpy_helper.from_array(each.astype(np.float32), name) for name, each in numbers.items()
+        onnx.numpy_helper.from_array(each.astype(np.float32), name)
+        for name, each in numbers.items()
     )
-    values = (rng.standard_normal((2, 8, 64)) * np.array([1000, *[1] * 7])[:, None]).astype(np.float32)
+    values = (rng.standard_normal((2, 8, 64)) * np.array([1000, *[1] * 7])[:, None]).astype(
+        np.float32
+    )
     found = lowered(model, tolerance=0.05, feeds=[{"x": each} for each in values])
     assert {*found.rounded.values()} == {"Int8Rows"}
     assert not found.fault
-    errs = {each.pattern: each.alone > 0.5 for each in found.products if each.pattern != "Float16Weights"}
+    errs = {
+        each.pattern: each.alone > 0.5
+        for each in found.products
+        if each.pattern != "Float16Weights"
+    }
     assert errs == {"Int8Operands": True, "Int8Rows": False, "Int8Weights": False}
     assert "MatMulIntegerToFloat" in kernels(found.proof.proto, tmp_path)
 
@@ -323,7 +372,10 @@ def test_weights_are_stored_once(tolerance: float) -> None:
     sharing = [each for each in found.products if each.weights == "w0" and not each.is_stored]
     assert len({found.taken.get(each.result) for each in sharing}) == 1
     assert len({each.result for each in sharing}) == 3
-    sizes = [sum(each.ByteSize() for each in graph.initializer) for graph in (model.graph, found.proof.proto.graph)]
+    sizes = [
+        sum(each.ByteSize() for each in graph.initializer)
+        for graph in (model.graph, found.proof.proto.graph)
+    ]
     assert sizes[1] <= sizes[0]
 
 
@@ -340,7 +392,9 @@ def test_recurrent_networks(outputs: str) -> None:
     assert operators(found.proof.proto) == ["DynamicQuantizeLSTM"]
     assert found.proof.proto.ByteSize() < 0.4 * model.ByteSize()
     expected, actual = (run(each, feeds[0], optimized=True) for each in (model, found.proof.proto))
-    error = max(np.abs(a - b).max() / np.abs(a).max() for a, b in zip(expected, actual, strict=True))
+    error = max(
+        np.abs(a - b).max() / np.abs(a).max() for a, b in zip(expected, actual, strict=True)
+    )
     assert 0 < error < 2 * found.error  # threads round sequences apart
 
 

@@ -1,4 +1,6 @@
-"""Random networks with fewer bits (`tests.precision.drawing` and `tests.precision.hunting` draw more)."""
+"""Random networks with fewer bits (`tests.precision.drawing` and `tests.precision.hunting` draw
+more).
+"""
 
 import pytest
 

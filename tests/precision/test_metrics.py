@@ -9,7 +9,9 @@ from xoptim.validate.session import Value
 EXPECTED = np.array([[1.0, -4.0, 2.0], [0.0, 3.0, 1.0]], np.float32)
 
 
-@pytest.mark.parametrize(("metric", "found"), [("largest", 1 / 4), ("rms", np.sqrt(1 / 31)), ("choice", 0.0)])
+@pytest.mark.parametrize(
+    ("metric", "found"), [("largest", 1 / 4), ("rms", np.sqrt(1 / 31)), ("choice", 0.0)]
+)
 def test_one_number_differs(metric: Metric, found: float) -> None:
     actual = EXPECTED.copy()
     actual[0, 1] += 1
@@ -32,7 +34,10 @@ def test_what_is_not_finite() -> None:
     assert error("largest", [actual], [expected]) == np.inf
 
 
-@pytest.mark.parametrize("value", [np.array([np.nan, np.inf]), np.zeros((2, 0), np.float32), np.zeros(0, int), [], None, {}])
+@pytest.mark.parametrize(
+    "value",
+    [np.array([np.nan, np.inf]), np.zeros((2, 0), np.float32), np.zeros(0, int), [], None, {}],
+)
 def test_outputs_without_a_number(value: Value) -> None:
     assert not is_measurable([value])
     assert is_measurable([value, np.array([np.nan, 0.0])])

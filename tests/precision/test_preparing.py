@@ -1,4 +1,6 @@
-"""Scales that are moved and biases that are corrected before anything is rounded: only where the error becomes smaller."""
+"""Scales that are moved and biases that are corrected before anything is rounded: only where the
+error becomes smaller.
+"""
 
 from pathlib import Path
 
@@ -28,7 +30,9 @@ ONE_NODE = "n = LayerNormalization(x, g, b)"
 
 
 def layer(steps: str, others: str = "") -> onnx.ModelProto:
-    """A normalization in which one channel is much larger than the others, and two products that read it."""
+    """A normalization in which one channel is much larger than the others, and two products that
+    read it.
+    """
     rng = np.random.default_rng(0)
     stored = {
         "m": np.zeros(64, np.float32),
@@ -42,11 +46,14 @@ def layer(steps: str, others: str = "") -> onnx.ModelProto:
     stored["w"][:, 5] /= 50
     ends = f"{', float[n,64] z' if others else ''}"
     text = (
-        f'<ir_version: 8, opset_import: ["" : 18]> layer (float[n,64] x) => (float[n,32] p, float[n,16] q{ends}) '
-        f"{{ {steps} p = MatMul(n, v) q = Gemm <transB = 1> (n, w, c) {others} }}"
+        '<ir_version: 8, opset_import: ["" : 18]> layer (float[n,64] x) => (float[n,32] p,'
+        f" float[n,16] q{ends}) {{ {steps} p = MatMul(n, v) q = Gemm <transB = 1> (n, w, c)"
+        f" {others} }}"
     )
     model = onnx.parser.parse_model(text)
-    model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in stored.items() if name in text)
+    model.graph.initializer.extend(
+        numpy_helper.from_array(array, name) for name, array in stored.items() if name in text
+    )
     return model
 
 
@@ -55,7 +62,9 @@ def rows(count: int = 40, seed: int = 0) -> dict[str, np.ndarray]:
     return {"x": np.random.default_rng(seed).standard_normal((count, 64)).astype(np.float32)}
 
 
-def lowered(model: onnx.ModelProto, feeds: list[dict[str, np.ndarray]], patterns: str = "default") -> Lowered:
+def lowered(
+    model: onnx.ModelProto, feeds: list[dict[str, np.ndarray]], patterns: str = "default"
+) -> Lowered:
     """The model with everything in 8 bits."""
     how, options = ProofOptions(), OptimizationOptions(patterns=patterns)
     precision = PrecisionOptions(goal="size", tolerance=0.9, feeds=feeds)
@@ -70,19 +79,29 @@ def test_scales_move_to_all_products(steps: str) -> None:
     assert found.report(found.proof.report).applied["SmoothedNormalization"] == 1
     assert len(found.rounded) == 2
     plain, _ = round_products(model, None, resolve("int8"), None, "cpu")
-    expected, before, after = (run(each, rows(seed=2)) for each in (model, plain, found.proof.proto))
+    expected, before, after = (
+        run(each, rows(seed=2)) for each in (model, plain, found.proof.proto)
+    )
     assert error("rms", expected, after) < 0.5 * error("rms", expected, before)
     assert [report.status for report in found.structure] == ["equal"] * 2
 
 
 def test_random_samples_leave_it_to_the_parameters() -> None:
-    assert "SmoothedNormalization" in lowered(layer(ONE_NODE), []).report(lowered(layer(ONE_NODE), []).proof.report).applied
+    assert (
+        "SmoothedNormalization"
+        in lowered(layer(ONE_NODE), []).report(lowered(layer(ONE_NODE), []).proof.report).applied
+    )
     assert not lowered(layer(SINGLE_STEPS), []).prepared
 
 
 @pytest.mark.parametrize(
     "others",
-    ["z = Neg(n)", "z = Identity(n)", "k = Transpose(w) z = MatMul(q, w)", "e = Constant <value_float = 1.0> () z = Add(n, e)"],
+    [
+        "z = Neg(n)",
+        "z = Identity(n)",
+        "k = Transpose(w) z = MatMul(q, w)",
+        "e = Constant <value_float = 1.0> () z = Add(n, e)",
+    ],
 )
 def test_what_something_else_reads_stays(others: str) -> None:
     assert not lowered(layer(ONE_NODE, others), [rows()]).prepared
@@ -94,7 +113,12 @@ def preparation(model: onnx.ModelProto, feeds: list[dict[str, np.ndarray]]) -> P
 
     def observe(model: onnx.ModelProto, folder: Path | None) -> Observed:
         return calibrated(
-            model, folder, ("Conv", "Relu", "Add"), [feeds[place] for place in samples.to_choose], "minmax", settings
+            model,
+            folder,
+            ("Conv", "Relu", "Add"),
+            [feeds[place] for place in samples.to_choose],
+            "minmax",
+            settings,
         )
 
     rounding = [cls for cls in resolve("int8") if not issubclass(cls, ScalingPattern)]
@@ -103,7 +127,12 @@ def preparation(model: onnx.ModelProto, feeds: list[dict[str, np.ndarray]]) -> P
 
 def shifted(seed: int = 0) -> dict[str, np.ndarray]:
     """Images whose channels have means far from 0, which is where rounded weights shift results."""
-    return {"x": images(seed=seed)["x"] * np.float32(0.1) + np.array([3, 2, 4], np.float32).reshape(1, 3, 1, 1)}
+    return {
+        "x": (
+            images(seed=seed)["x"] * np.float32(0.1)
+            + np.array([3, 2, 4], np.float32).reshape(1, 3, 1, 1)
+        )
+    }
 
 
 def test_biases_make_up_for_rounded_weights() -> None:
@@ -114,7 +143,9 @@ def test_biases_make_up_for_rounded_weights() -> None:
 
     def shift(observed: Observed) -> float:
         """How far the means of the channels of the first convolution are off."""
-        rounded, found = round_products(model, None, made.rounding, {"r0": "Int8Layer"}, "cpu", observed)
+        rounded, found = round_products(
+            model, None, made.rounding, {"r0": "Int8Layer"}, "cpu", observed
+        )
         assert [*found] == ["r0"]
         for each in (rounded, given):
             each.graph.output.append(helper.make_tensor_value_info("r0", TensorProto.FLOAT, None))
@@ -127,15 +158,21 @@ def test_biases_make_up_for_rounded_weights() -> None:
     assert shift(ready.observed) < 0.5 * shift(ready.observed._replace(channels={}))
 
 
-@pytest.mark.parametrize(("errors", "kept"), [((0.3, 0.2), True), ((0.2, 0.3), False), ((0.2, 0.2), False)])
-def test_biases_are_corrected_where_it_helps(errors: tuple[float, float], kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("errors", "kept"), [((0.3, 0.2), True), ((0.2, 0.3), False), ((0.2, 0.2), False)]
+)
+def test_biases_are_corrected_where_it_helps(
+    errors: tuple[float, float], kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Preparation, "_error", lambda *_, corrected: errors[corrected])
     model = convolutions()
     assert bool(preparation(model, [images()]).prepare(model, None, []).observed.channels) == kept
 
 
 @pytest.mark.parametrize(("errors", "kept"), [((0.3, 0.2), 1), ((0.2, 0.3), 0)])
-def test_scales_move_where_it_helps(errors: tuple[float, float], kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scales_move_where_it_helps(
+    errors: tuple[float, float], kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     left = iter(errors)
     monkeypatch.setattr(Preparation, "_error", lambda *_, corrected: next(left))
     model = layer(ONE_NODE)

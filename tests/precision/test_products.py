@@ -29,7 +29,8 @@ def test_products_with_the_same_weights_go_along_in_the_same_form() -> None:
     assert with_followers(products[:1], products) == {"a": "P", "b": "P"}
     assert with_followers(products[:2], products) == {"a": "Q", "b": "Q"}
     assert with_followers(products[4:], products) == {"c": "P"}
-    assert with_followers(products[4:], products[2:]) == {"c": "P"}  # the one that represents the weights is not worthwhile
+    # the one that represents the weights is not worthwhile
+    assert with_followers(products[4:], products[2:]) == {"c": "P"}
 
 
 def test_what_reads_a_result_of_stored_weights_stays() -> None:
@@ -55,16 +56,26 @@ def test_followers_read_nothing_but_rounded_tensors() -> None:
 
 
 def tied(form: str) -> onnx.ModelProto:
-    """A network whose last product has the table of words as its weights, directly or through a Transpose."""
+    """A network whose last product has the table of words as its weights, directly or through a
+    Transpose.
+    """
     model = network(layers=1)
     last = model.graph.node.pop()
     model.graph.ClearField("output")
-    model.graph.output.append(onnx.helper.make_tensor_value_info("scores", onnx.TensorProto.FLOAT, ["n", 300]))
+    model.graph.output.append(
+        onnx.helper.make_tensor_value_info("scores", onnx.TensorProto.FLOAT, ["n", 300])
+    )
     if form == "Gemm":
-        model.graph.node.append(onnx.helper.make_node("Gemm", [last.input[0], "table"], ["scores"], transB=1))
+        model.graph.node.append(
+            onnx.helper.make_node("Gemm", [last.input[0], "table"], ["scores"], transB=1)
+        )
     else:
-        model.graph.node.append(onnx.helper.make_node("Transpose", ["table"], ["turned"], perm=[1, 0]))
-        model.graph.node.append(onnx.helper.make_node("MatMul", [last.input[0], "turned"], ["scores"]))
+        model.graph.node.append(
+            onnx.helper.make_node("Transpose", ["table"], ["turned"], perm=[1, 0])
+        )
+        model.graph.node.append(
+            onnx.helper.make_node("MatMul", [last.input[0], "turned"], ["scores"])
+        )
     kept = [tensor for tensor in model.graph.initializer if tensor.name not in ("last", "end")]
     del model.graph.initializer[:]
     model.graph.initializer.extend(kept)
@@ -102,7 +113,11 @@ def test_a_table_is_stored_once(
     assert {each.leader or each.result for each in found.products} <= {*found.rounded}
     assert tables(found.proof.proto) == expected
     sizes = []
-    for name, each in (("float", model), ("small", found.proof.proto), ("again", xoptim.optimize(found.proof.proto))):
+    for name, each in (
+        ("float", model),
+        ("small", found.proof.proto),
+        ("again", xoptim.optimize(found.proof.proto)),
+    ):
         onnx.save(each, tmp_path / name)
         sizes.append((tmp_path / name).stat().st_size)
     assert sizes[1] < part * sizes[0]
@@ -127,7 +142,9 @@ def test_weights_that_something_else_reads_stay() -> None:
     model.graph.node.append(onnx.helper.make_node("Mul", ["scores", "sum"], ["scaled"]))
     model.graph.node.append(onnx.helper.make_node("Sub", ["h0", "table"], ["kept"]))
     for name in ("scaled", "kept"):
-        model.graph.output.append(onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None))
+        model.graph.output.append(
+            onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None)
+        )
     found = lowered(model, tolerance=0.9, feeds=[words(count=300)])
     able = [each for each in found.products if not each.is_stored]
     assert {each.weights for each in able} == {"w0"}
@@ -149,7 +166,9 @@ def port(name: str, shape: list[str | int] | None = None) -> onnx.ValueInfoProto
 def model_of(nodes: list[onnx.NodeProto], outputs: list[str], width: int = 64) -> onnx.ModelProto:
     """A model that reads ``x`` and a condition, with two matrices."""
     rng = np.random.default_rng(0)
-    matrices = {name: (rng.standard_normal((width, width)) / 8).astype(np.float32) for name in ("w", "v")}
+    matrices = {
+        name: (rng.standard_normal((width, width)) / 8).astype(np.float32) for name in ("w", "v")
+    }
     inputs = [
         port("x", ["n", width]),
         helper.make_tensor_value_info("c", TensorProto.BOOL, []),
@@ -161,7 +180,10 @@ def model_of(nodes: list[onnx.NodeProto], outputs: list[str], width: int = 64) -
 
 
 def branches() -> onnx.ModelProto:
-    """Both branches have the same names, and weights from outside; one of them returns a constant of its own, too."""
+    """Both branches have the same names, and weights from outside.
+
+    One of them returns a constant of its own, too.
+    """
     graphs = []
     for order in (("w", "v"), ("v", "w")):
         nodes = [
@@ -170,8 +192,12 @@ def branches() -> onnx.ModelProto:
             helper.make_node("MatMul", ["b", order[1]], ["y"]),
         ]
         ends = [port(name) for name in ("y", "k")]
-        graphs.append(helper.make_graph(nodes, "branch", [], ends, stored(k=np.ones(3, np.float32))))
-    node = helper.make_node("If", ["c"], ["z", "constant"], then_branch=graphs[0], else_branch=graphs[1])
+        graphs.append(
+            helper.make_graph(nodes, "branch", [], ends, stored(k=np.ones(3, np.float32)))
+        )
+    node = helper.make_node(
+        "If", ["c"], ["z", "constant"], then_branch=graphs[0], else_branch=graphs[1]
+    )
     return model_of([node], ["z", "constant"])
 
 
@@ -214,33 +240,52 @@ def scan() -> onnx.ModelProto:
     inputs = [port("state", [1, 64]), port("row", [64])]
     ends = [port(name, [1, 64]) for name in ("next", "out")]
     body = helper.make_graph(nodes, "body", inputs, ends, stored(m=weights, axes=np.array([0])))
-    start = helper.make_node("Constant", [], ["start"], value=numpy_helper.from_array(np.zeros((1, 64), np.float32)))
+    start = helper.make_node(
+        "Constant", [], ["start"], value=numpy_helper.from_array(np.zeros((1, 64), np.float32))
+    )
     node = helper.make_node("Scan", ["start", "x"], ["last", "all"], body=body, num_scan_inputs=1)
     return model_of([start, node], ["last", "all"])
 
 
 @pytest.mark.parametrize("scheme", ["int8", "int4", "float16"])
-@pytest.mark.parametrize(("make", "products", "matrices"), [(branches, 4, 2), (loop, 2, 1), (scan, 1, 1)])
+@pytest.mark.parametrize(
+    ("make", "products", "matrices"), [(branches, 4, 2), (loop, 2, 1), (scan, 1, 1)]
+)
 def test_products_of_subgraphs(scheme: str, make: object, products: int, matrices: int) -> None:
     assert callable(make)
     model = make()
     rng = np.random.default_rng(0)
-    feeds = [{"x": rng.standard_normal((4, 64)).astype(np.float32), "c": np.array(bit)} for bit in (True, False)]
+    feeds = [
+        {"x": rng.standard_normal((4, 64)).astype(np.float32), "c": np.array(bit)}
+        for bit in (True, False)
+    ]
     found = lowered(model, scheme=scheme, tolerance=0.9, feeds=feeds)
     assert not found.fault
     assert len(found.rounded) == (matrices if scheme == "float16" else products)
     assert all(each.alone > 0 for each in found.products if each.is_choice)
     proto = found.proof.proto
-    tensors = [tensor for graph in (proto.graph, *inner_graphs(proto.graph.node)) for tensor in graph.initializer]
+    tensors = [
+        tensor
+        for graph in (proto.graph, *inner_graphs(proto.graph.node))
+        for tensor in graph.initializer
+    ]
     kinds = {"int8": TensorProto.INT8, "int4": TensorProto.UINT4, "float16": TensorProto.FLOAT16}
     stored_in = products if scheme == "int4" else matrices  # blocks stay in their subgraphs
-    assert sum(each.data_type == kinds[scheme] and [*each.dims] == [64, 64] for each in tensors) == stored_in
+    assert (
+        sum(each.data_type == kinds[scheme] and [*each.dims] == [64, 64] for each in tensors)
+        == stored_in
+    )
     assert not any(each.data_type == _FLOAT and np.prod(each.dims) >= 64 * 64 for each in tensors)
     if scheme == "int8":
-        assert sum(node.op_type == "MatMulInteger" for node in every_node(proto.graph.node)) == products
+        assert (
+            sum(node.op_type == "MatMulInteger" for node in every_node(proto.graph.node))
+            == products
+        )
     errors = []
     for values in feeds:
-        for expected, actual in zip(run(model, values, optimized=True), run(proto, values, optimized=True), strict=True):
+        for expected, actual in zip(
+            run(model, values, optimized=True), run(proto, values, optimized=True), strict=True
+        ):
             errors.append(np.abs(expected - actual).max() / np.abs(expected).max())
     assert found.error == pytest.approx(max(errors), rel=1e-3)
     assert 0 < found.error < 0.3
@@ -248,7 +293,10 @@ def test_products_of_subgraphs(scheme: str, make: object, products: int, matrice
 
 def test_a_tolerance_holds_in_subgraphs() -> None:
     rng = np.random.default_rng(0)
-    feeds = [{"x": rng.standard_normal((4, 64)).astype(np.float32), "c": np.array(bit)} for bit in (True, False)]
+    feeds = [
+        {"x": rng.standard_normal((4, 64)).astype(np.float32), "c": np.array(bit)}
+        for bit in (True, False)
+    ]
     everything = lowered(loop(), tolerance=0.9, feeds=feeds)
     stored = lowered(loop(), tolerance=everything.error / 2, feeds=feeds)
     assert {*stored.rounded.values()} == {"Float16Weights"}

@@ -17,7 +17,9 @@ from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.static import quantized, static_int8, with_small_masks
 from xoptim.targets import named, place
 
-PRODUCT = "agraph (float[2,8] x) => (float[2,8] y) { p = MatMul(x, w) r = Relu(p) y = MatMul(r, v) }"
+PRODUCT = (
+    "agraph (float[2,8] x) => (float[2,8] y) { p = MatMul(x, w) r = Relu(p) y = MatMul(r, v) }"
+)
 
 
 def product() -> onnx.ModelProto:
@@ -25,7 +27,9 @@ def product() -> onnx.ModelProto:
     model = parse(PRODUCT, opset=21)
     rng = np.random.default_rng(0)
     weights = {name: rng.normal(size=(8, 8)).astype(np.float32) for name in "wv"}
-    model.graph.initializer.extend(numpy_helper.from_array(each, name) for name, each in weights.items())
+    model.graph.initializer.extend(
+        numpy_helper.from_array(each, name) for name, each in weights.items()
+    )
     for number, node in enumerate(model.graph.node):
         node.name = f"n{number}"
     return model
@@ -46,7 +50,11 @@ def around(model: onnx.ModelProto) -> set[str]:
     made = {name: node.op_type for node in model.graph.node for name in node.output}
     outside = ("QuantizeLinear", "DequantizeLinear")
     nodes = [node for node in model.graph.node if node.op_type not in outside]
-    return {node.op_type for node in nodes if any(made.get(name) != "DequantizeLinear" for name in node.input)}
+    return {
+        node.op_type
+        for node in nodes
+        if any(made.get(name) != "DequantizeLinear" for name in node.input)
+    }
 
 
 @pytest.mark.parametrize(("bits", "most"), [(8, 0.05), (16, 0.02)])
@@ -85,7 +93,10 @@ def test_columns_of_matrices_have_scales_of_their_own() -> None:
 
 @pytest.mark.parametrize(("reader", "number"), [("Add", -100.0), ("Max", -3e38)])
 def test_masks_become_small(reader: str, number: float) -> None:
-    model = parse(f"agraph (float[4] x) => (float[4] y) <float k = {{-3e38}}> {{ y = {reader}(x, k) }}", opset=21)
+    model = parse(
+        f"agraph (float[4] x) => (float[4] y) <float k = {{-3e38}}> {{ y = {reader}(x, k) }}",
+        opset=21,
+    )
     with_small_masks(model)
     assert numpy_helper.to_array(model.graph.initializer[0]) == np.float32(number)
 
@@ -102,7 +113,9 @@ def test_products_of_two_parts_where_16_bits_err_too_much() -> None:
     found = lowered(network(), *(words(seed=seed) for seed in range(4)), tolerance=0.006)
     assert "products in two parts" in found.summary()
     assert found.error <= 0.006
-    kinds = {each.data_type for each in found.proof.proto.graph.initializer if [*each.dims] == [64, 64]}
+    kinds = {
+        each.data_type for each in found.proof.proto.graph.initializer if [*each.dims] == [64, 64]
+    }
     assert kinds == {TensorProto.INT8}
 
 
@@ -110,7 +123,9 @@ def test_nothing_is_quantized_where_no_choice_is_within_the_tolerance() -> None:
     feeds = [numbers(seed) for seed in range(4)]
     found = lowered(product(), *feeds, tolerance=1e-6)
     assert "err by" in found.reason
-    assert not {"QuantizeLinear", "DequantizeLinear"} & {node.op_type for node in found.proof.proto.graph.node}
+    assert not {"QuantizeLinear", "DequantizeLinear"} & {
+        node.op_type for node in found.proof.proto.graph.node
+    }
     assert not found.fault
 
 

@@ -39,7 +39,9 @@ def lowered(model: onnx.ModelProto, feeds: list[Feeds], **options: Any) -> Lower
 def with_weights(text: str, weights: Mapping[str, np.ndarray], opset: int = 17) -> onnx.ModelProto:
     """A model of a text, with further constants."""
     model = parse(text, opset)
-    model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in weights.items())
+    model.graph.initializer.extend(
+        numpy_helper.from_array(array, name) for name, array in weights.items()
+    )
     return model
 
 
@@ -50,11 +52,15 @@ def normal(seed: int, *shape: int) -> np.ndarray:
 
 
 def one_sensitive(opset: int = 13) -> tuple[onnx.ModelProto, list[Feeds]]:
-    """Four MatMuls; the result of one of them decides about signs, so that its weights stay in float32."""
+    """Four MatMuls.
+
+    The result of one of them decides about signs, so that its weights stay in float32.
+    """
     weights = {name: normal(place, 64, 64) for place, name in enumerate(("w1", "w2", "w3", "w4"))}
     model = with_weights(
-        "agraph (float[n,64] x) => (float[n,64] y1, float[n,64] y2) { a = MatMul(x, w1) b = Tanh(a) "
-        "y1 = MatMul(b, w2) s = MatMul(x, w3) g = Sign(s) c = MatMul(b, w4) y2 = Mul(c, g) }",
+        "agraph (float[n,64] x) => (float[n,64] y1, float[n,64] y2) { a = MatMul(x, w1) "
+        "b = Tanh(a) y1 = MatMul(b, w2) s = MatMul(x, w3) g = Sign(s) c = MatMul(b, w4) "
+        "y2 = Mul(c, g) }",
         weights,
         opset,
     )
@@ -118,10 +124,17 @@ def reading(name: str) -> tuple[onnx.ModelProto, list[Feeds]]:
 def values(port: onnx.ValueInfoProto, seed: int) -> np.ndarray:
     """Numbers for an input."""
     rng = np.random.default_rng(seed)
-    kind, dims = port.type.tensor_type.elem_type, [each.dim_value for each in port.type.tensor_type.shape.dim]
+    kind, dims = (
+        port.type.tensor_type.elem_type,
+        [each.dim_value for each in port.type.tensor_type.shape.dim],
+    )
     if kind == TensorProto.INT64:
         return rng.integers(0, 200, dims)
-    return np.zeros(dims, bool) if kind == TensorProto.BOOL else rng.standard_normal(dims).astype(np.float32)
+    return (
+        np.zeros(dims, bool)
+        if kind == TensorProto.BOOL
+        else rng.standard_normal(dims).astype(np.float32)
+    )
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -134,7 +147,9 @@ def test_each_large_constant_is_reached(name: str) -> None:
         assert not in_float32(found.proof.proto)
         assert found.proof.proto.ByteSize() < part * model.ByteSize()
         for each in feeds:
-            expected, actual = (run(proto, each, optimized=True)[0] for proto in (model, found.proof.proto))
+            expected, actual = (
+                run(proto, each, optimized=True)[0] for proto in (model, found.proof.proto)
+            )
             assert np.abs(expected - actual).max() <= tolerance * np.abs(expected).max()
 
 
@@ -149,7 +164,9 @@ def test_weights_of_16_bits_behind_a_cast(kind: type) -> None:
     found = lowered(model, feeds, tolerance=0.1, goal="size")
     assert not found.fault
     assert found.proof.proto.ByteSize() < 0.8 * model.ByteSize()
-    kinds = [each.data_type for each in found.proof.proto.graph.initializer if np.prod(each.dims) >= 1024]
+    kinds = [
+        each.data_type for each in found.proof.proto.graph.initializer if np.prod(each.dims) >= 1024
+    ]
     assert kinds == [TensorProto.INT8] * 2
     half = lowered(model, feeds, scheme="float16")
     assert (half.rounded, half.proof.proto.ByteSize()) == ({}, xoptim.optimize(model).ByteSize())
@@ -158,7 +175,10 @@ def test_weights_of_16_bits_behind_a_cast(kind: type) -> None:
 def test_constants_of_subgraphs() -> None:
     """A constant of a branch, and one that a branch reads from outside."""
     branch = helper.make_graph(
-        [helper.make_node("Mul", ["x", "inner"], ["m"]), helper.make_node("Add", ["m", "outer"], ["t"])],
+        [
+            helper.make_node("Mul", ["x", "inner"], ["m"]),
+            helper.make_node("Add", ["m", "outer"], ["t"]),
+        ],
         "then",
         [],
         [helper.make_tensor_value_info("t", TensorProto.FLOAT, None)],
@@ -171,16 +191,23 @@ def test_constants_of_subgraphs() -> None:
         [helper.make_tensor_value_info("e", TensorProto.FLOAT, None)],
     )
     model = with_weights(
-        "agraph (bool c, float[32,64] x) => (float[32,64] y) { y = Identity(x) }", {"outer": normal(1, 32, 64)}
+        "agraph (bool c, float[32,64] x) => (float[32,64] y) { y = Identity(x) }",
+        {"outer": normal(1, 32, 64)},
     )
     node = helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=other)
     model.graph.node[0].CopyFrom(node)
-    feeds = [{"x": normal(seed, 32, 64), "c": np.array(bit)} for seed, bit in ((2, True), (3, False))]
+    feeds = [
+        {"x": normal(seed, 32, 64), "c": np.array(bit)} for seed, bit in ((2, True), (3, False))
+    ]
     found = lowered(model, feeds, tolerance=0.1, goal="size")
     assert {*found.rounded} == {"inner", "outer"}
     assert not in_float32(found.proof.proto)
     proto = found.proof.proto
-    stored = [each for graph in (proto.graph, *inner_graphs(proto.graph.node)) for each in graph.initializer]
+    stored = [
+        each
+        for graph in (proto.graph, *inner_graphs(proto.graph.node))
+        for each in graph.initializer
+    ]
     assert sum(each.data_type == TensorProto.INT8 for each in stored) == 2
     for each in feeds:
         expected, actual = (run(proto, each)[0] for proto in (model, found.proof.proto))
@@ -196,10 +223,14 @@ def test_a_table_of_16_bits_is_widened_after_it_is_read() -> None:
 def test_constants_that_stay() -> None:
     """An output, the default of an input, and the scales of a quantized operator."""
     model = with_weights(
-        "agraph (float[n,2048] x, int8[2048] i, float[2048] given) => (float[n,2048] y, float[2048] shown) "
-        "<int8[2048] z> { d = DequantizeLinear <axis = 0> (i, scales) a = Add(x, d) b = Add(a, given) "
+        "agraph (float[n,2048] x, int8[2048] i, float[2048] given) "
+        "=> (float[n,2048] y, float[2048] shown) <int8[2048] z> { "
+        "d = DequantizeLinear <axis = 0> (i, scales) a = Add(x, d) b = Add(a, given) "
         "c = Mul(b, shown) y = Mul(c, free) }",
-        {name: np.abs(normal(place, 2048)) for place, name in enumerate(("scales", "given", "shown", "free"))},
+        {
+            name: np.abs(normal(place, 2048))
+            for place, name in enumerate(("scales", "given", "shown", "free"))
+        },
         19,
     )
     del model.graph.initializer[0]
@@ -221,11 +252,17 @@ def test_int4_stays_where_computing_with_it_is_not_faster(monkeypatch: pytest.Mo
     model, feeds = reading("MatMul")
     found = lowered(model, feeds, scheme="int4", tolerance=0.5)
     assert found.rounded == {"y": "Int4Constants"}
-    assert "0 of 1 operators quantized (no choice within the tolerance is faster here), 1 constant in 4 bits" in found.summary()
+    assert (
+        "0 of 1 operators quantized (no choice within the tolerance is faster here), 1 constant "
+        "in 4 bits" in found.summary()
+    )
 
 
 def drawn(seed: int) -> tuple[onnx.ModelProto, list[Feeds]]:
-    """A network of MatMuls, tables and elementwise operators with large constants; some results are signs."""
+    """A network of MatMuls, tables and elementwise operators with large constants.
+
+    Some results are signs.
+    """
     rng = np.random.default_rng(seed)
     width = int(rng.choice((32, 64, 96)))
     weights, nodes, x = {"t": normal(seed, 300, width)}, ["h = Gather(t, i)"], "h"
@@ -234,7 +271,11 @@ def drawn(seed: int) -> tuple[onnx.ModelProto, list[Feeds]]:
         name, y = f"w{place}", f"h{place}"
         if kind == "Sign":
             weights[name] = normal(seed + place, width, width)
-            nodes += [f"s{place} = MatMul({x}, {name})", f"g{place} = Sign(s{place})", f"{y} = Mul({x}, g{place})"]
+            nodes += [
+                f"s{place} = MatMul({x}, {name})",
+                f"g{place} = Sign(s{place})",
+                f"{y} = Mul({x}, g{place})",
+            ]
         elif kind == "MatMul":
             weights[name] = normal(seed + place, width, width)
             nodes += [f"m{place} = MatMul({x}, {name})", f"{y} = Tanh(m{place})"]
@@ -245,7 +286,10 @@ def drawn(seed: int) -> tuple[onnx.ModelProto, list[Feeds]]:
             weights[name] = 8 * normal(seed + place, 48, width)
             nodes += [f"{y} = {kind}({x}, {name})"]
         x = y
-    model = with_weights(f"agraph (int64[48] i) => (float[48,{width}] y) {{ {' '.join(nodes)} y = Identity({x}) }}", weights)
+    model = with_weights(
+        f"agraph (int64[48] i) => (float[48,{width}] y) {{ {' '.join(nodes)} y = Identity({x}) }}",
+        weights,
+    )
     return model, [{"i": rng.integers(0, 300, 48)} for _ in range(3)]
 
 
@@ -255,19 +299,27 @@ def _timing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     factor = {"all faster": 0.5, "none faster": 2.0}.get(request.param)
     if factor is not None:
         for module in (attempts, times):
-            monkeypatch.setattr(module, "best_times", lambda runs, *_: [1.0, *[factor] * (len(runs) - 1)])
+            monkeypatch.setattr(
+                module, "best_times", lambda runs, *_: [1.0, *[factor] * (len(runs) - 1)]
+            )
 
 
 @pytest.mark.usefixtures("_timing")
 @pytest.mark.parametrize("tolerance", [0.0005, 0.005, 0.02, 0.1])
 @pytest.mark.parametrize("seed", [0, pytest.param(1 + commits() % 3, marks=pytest.mark.slow)])
 def test_no_file_is_larger_than_one_with_less_freedom(seed: int, tolerance: float) -> None:
-    """``--for size`` is never larger than ``--for speed``, and int8 never larger than float16; on other models in turn."""
+    """``--for size`` is never larger than ``--for speed``, and int8 never larger than float16.
+
+    On other models in turn.
+    """
     model, feeds = drawn(seed)
     plain = xoptim.optimize(model).ByteSize()
     half = lowered(model, feeds, scheme="float16", tolerance=tolerance)
     for scheme in ("int8", "int4"):
-        made = {goal: lowered(model, feeds, scheme=scheme, tolerance=tolerance, goal=goal) for goal in ("size", "speed")}
+        made = {
+            goal: lowered(model, feeds, scheme=scheme, tolerance=tolerance, goal=goal)
+            for goal in ("size", "speed")
+        }
         assert not any(each.fault for each in made.values())
         sizes = {goal: each.proof.proto.ByteSize() for goal, each in made.items()}
         assert sizes["size"] <= sizes["speed"]

@@ -13,22 +13,36 @@ from xoptim.precision.products import round_products
 from xoptim.precision.switched import Part, replaced_parts, switched
 
 
-def _parts(model: onnx.ModelProto, whole: onnx.ModelProto, patterns: dict[str, str]) -> dict[tuple[str, str], Part]:
+def _parts(
+    model: onnx.ModelProto, whole: onnx.ModelProto, patterns: dict[str, str]
+) -> dict[tuple[str, str], Part]:
     """The parts of all products, each in one form."""
-    return {(result, patterns[result]): part for result, part in replaced_parts(model, whole, patterns).items()}
+    return {
+        (result, patterns[result]): part
+        for result, part in replaced_parts(model, whole, patterns).items()
+    }
 
 
 def test_each_choice_computes_what_a_model_rounded_so_computes() -> None:
     model = network(layers=2)
     whole, patterns = round_products(model, None, resolve("int8"), None, "cpu")
-    assert patterns == {"h0": "Int8Table", "p0": "Int8Operands", "p1": "Int8Operands", "scores": "Int8Operands"}
+    assert patterns == {
+        "h0": "Int8Table",
+        "p0": "Int8Operands",
+        "p1": "Int8Operands",
+        "scores": "Int8Operands",
+    }
     both, switches = switched(model, _parts(model, whole, patterns))
     assert [each.name for each in both.graph.input] == ["words", *switches.values()]
-    assert not any(graph.initializer for graph in inner_graphs(both.graph.node)), "a protobuf holds 2 GiB"
+    assert not any(graph.initializer for graph in inner_graphs(both.graph.node)), (
+        "a protobuf holds 2 GiB"
+    )
     for chosen in itertools.product((False, True), repeat=4):
         forms = dict(form for form, is_on in zip(switches, chosen, strict=True) if is_on)
         expected = run(round_products(model, None, resolve("int8"), forms, "cpu")[0], words())
-        switch = {name: np.array(is_on) for name, is_on in zip(switches.values(), chosen, strict=True)}
+        switch = {
+            name: np.array(is_on) for name, is_on in zip(switches.values(), chosen, strict=True)
+        }
         np.testing.assert_array_equal(run(both, words() | switch)[0], expected[0])
 
 

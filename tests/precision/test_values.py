@@ -28,7 +28,9 @@ def test_ranges_without_rare_large_numbers() -> None:
 
 
 def test_moved_elements_keep_their_range() -> None:
-    found, channels = calibrated(convolutions(), None, ("Conv", "Relu"), [images()], "minmax", SessionSettings())
+    found, channels = calibrated(
+        convolutions(), None, ("Conv", "Relu"), [images()], "minmax", SessionSettings()
+    )
     assert {*channels} == {"x", "r0", "p", "f"}
     assert found["p"] == found["r1"]
     assert found["r0"][0] == 0 < found["r0"][1]

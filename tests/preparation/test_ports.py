@@ -12,7 +12,8 @@ from xoptim.preparation.preparation import PreparationChanges
 
 BRANCH = """agraph (float[n,4] x, bool c) => (float[n,4] y, float[n,4] z) {
     t = Neg(x)
-    y = If (c) <then_branch = yes () => (p) { p = Add(t, x) }, else_branch = no () => (q) { q = Sub(t, x) }>
+    y = If (c) <then_branch = yes () => (p) { p = Add(t, x) },
+      else_branch = no () => (q) { q = Sub(t, x) }>
     z = Abs(t)
 }"""
 X = np.array([[1, -2, 3, -4]], np.float32)
@@ -27,7 +28,9 @@ def names(model: onnx.ModelProto) -> tuple[list[str], list[str]]:
 def test_names_reach_into_subgraphs() -> None:
     after = prepare(parse(BRANCH), rename={"x": "pixels", "y": "scores", "c": "x"})
     assert names(after) == (["pixels", "x"], ["scores", "z"])
-    for expected, found in zip(run(parse(BRANCH), FEEDS), run(after, {"pixels": X, "x": np.array(True)}), strict=True):
+    for expected, found in zip(
+        run(parse(BRANCH), FEEDS), run(after, {"pixels": X, "x": np.array(True)}), strict=True
+    ):
         np.testing.assert_array_equal(found, expected)
 
 
@@ -54,7 +57,9 @@ def test_names_that_cannot_be_given(rename: dict[str, str], message: str) -> Non
 
 
 def test_the_default_of_an_input_keeps_its_name() -> None:
-    model = parse("agraph (float[4] x, float[4] w = {1, 2, 3, 4}) => (float[4] y) { y = Add(x, w) }")
+    model = parse(
+        "agraph (float[4] x, float[4] w = {1, 2, 3, 4}) => (float[4] y) { y = Add(x, w) }"
+    )
     after = prepare(model, rename={"w": "bias"})
     assert [tensor.name for tensor in after.graph.initializer] == ["bias"]
     np.testing.assert_array_equal(run(after, {"x": X[0]})[0], X[0] + [1, 2, 3, 4])
@@ -100,18 +105,21 @@ def test_texts_are_removed() -> None:
 
 def test_names_of_branches_become_different() -> None:
     """Inner subgraphs read the names from around them; names of the main graph stay."""
-    model = parse(
-        """agraph (float[n,4] x, bool c) => (float[n,4] y) {
+    model = parse("""agraph (float[n,4] x, bool c) => (float[n,4] y) {
             y = If (c) <
-                then_branch = yes () => (p) { t = Neg(x) p = If (c) <then_branch = a () => (u) { u = Add(t, x) },
+                then_branch = yes () => (p)
+                  { t = Neg(x) p = If (c) <then_branch = a () => (u) { u = Add(t, x) },
                     else_branch = b () => (v) { v = Sub(t, x) }> },
                 else_branch = no () => (p) { t = Abs(x) p = Mul(t, x) }>
-        }"""
-    )
+        }""")
     before = [run(model, {"x": X, "c": np.array(bit)})[0] for bit in (True, False)]
     names_apart(model)
     onnx.checker.check_model(model, full_check=True)
-    own = [name for graph in (model.graph, *inner_graphs(model.graph.node)) for name in own_names(graph)]
+    own = [
+        name
+        for graph in (model.graph, *inner_graphs(model.graph.node))
+        for name in own_names(graph)
+    ]
     assert len(own) == len({*own}) == 9
     assert names(model) == (["x", "c"], ["y"])
     after = [run(model, {"x": X, "c": np.array(bit)})[0] for bit in (True, False)]

@@ -8,7 +8,9 @@ from xoptim import infer
 
 def declared(graph: onnx.GraphProto) -> dict[str, list[int | str]]:
     return {
-        value.name: [dim.dim_param or dim.dim_value or "?" for dim in value.type.tensor_type.shape.dim]
+        value.name: [
+            dim.dim_param or dim.dim_value or "?" for dim in value.type.tensor_type.shape.dim
+        ]
         for value in graph.value_info
     }
 
@@ -16,7 +18,8 @@ def declared(graph: onnx.GraphProto) -> dict[str, list[int | str]]:
 def test_results_are_declared() -> None:
     text = """agraph (float[batch,seq,12] x, bool c) => (y) <int64[4] s = {0, 0, 3, 4}> {
         r = Reshape(x, s) t = Transpose <perm = [0, 2, 1, 3]> (r) f = Flatten <axis = 2> (t)
-        y = If (c) <then_branch = a () => (p) { n = Neg(f) p = Abs(n) }, else_branch = b () => (q) { q = Exp(f) }>
+        y = If (c) <then_branch = a () => (p) { n = Neg(f) p = Abs(n) },
+          else_branch = b () => (q) { q = Exp(f) }>
     }"""
     after = infer(parse(text))
     onnx.checker.check_model(after, full_check=True)
@@ -40,11 +43,18 @@ def test_wrong_declarations_are_dropped() -> None:
 
 
 def test_numbers_win_over_declared_names() -> None:
-    model = parse("""agraph (float[n,4] x) => (float[a,b,c] y, float[d] s) <int64[3] shape = {-1, 2, 2}> {
-        r = Reshape(x, shape) y = Relu(r) s = ReduceSum <keepdims = 0> (x, axis) }""")
-    model.graph.initializer.append(onnx.helper.make_tensor("axis", onnx.TensorProto.INT64, [1], [0]))
+    model = parse(
+        """agraph (float[n,4] x) => (float[a,b,c] y, float[d] s) <int64[3] shape = {-1, 2, 2}> {
+        r = Reshape(x, shape) y = Relu(r) s = ReduceSum <keepdims = 0> (x, axis) }"""
+    )
+    model.graph.initializer.append(
+        onnx.helper.make_tensor("axis", onnx.TensorProto.INT64, [1], [0])
+    )
     found = infer(model).graph
-    sizes = [[dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim] for value in found.output]
+    sizes = [
+        [dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        for value in found.output
+    ]
     assert sizes == [["a", 2, 2], [4]]
 
 

@@ -8,7 +8,10 @@ import pytest
 from tests.support import parse
 from xoptim import GraphBuilder, ModelError, optimize, prepare
 
-TEXT = "agraph (float[batch,seq,8] x, float[batch,?] m, float z) => (float[batch,seq,8] y) { y = Relu(x) }"
+TEXT = (
+    "agraph (float[batch,seq,8] x, float[batch,?] m, float z) => (float[batch,seq,8] y) { "
+    "y = Relu(x) }"
+)
 
 
 def shapes(model: onnx.ModelProto) -> dict[str, list[int | str]]:
@@ -42,7 +45,12 @@ def test_sizes(fix: dict[str, int | list[int]], x: list[int | str], m: list[int 
 
 @pytest.mark.parametrize(
     ("fix", "size"),
-    [({"batch": 2, "seq": 3}, 5), ({"batch": 2}, "seq + 2"), ({"batch + seq": 7}, 7), ({}, "batch + seq")],
+    [
+        ({"batch": 2, "seq": 3}, 5),
+        ({"batch": 2}, "seq + 2"),
+        ({"batch + seq": 7}, 7),
+        ({}, "batch + seq"),
+    ],
 )
 def test_formulas(fix: dict[str, int], size: int | str) -> None:
     given = model()
@@ -59,7 +67,10 @@ def test_an_input_of_unknown_rank() -> None:
 @pytest.mark.parametrize(
     ("fix", "message"),
     [
-        ({"bacth": [2]}, "--fix bacth: the open dimensions and the inputs of the model are batch, seq, x, m, z"),
+        (
+            {"bacth": [2]},
+            "--fix bacth: the open dimensions and the inputs of the model are batch, seq, x, m, z",
+        ),
         ({"x": [2, 3]}, "input 'x' has 3 dimensions, not 2"),
         ({"x": [2, 3, 9]}, "dimension 2 of input 'x' is 8, not 9"),
         ({"x": [2, 3, 8], "batch": [4]}, "dimension 'batch' cannot be 2 and 4"),
@@ -77,7 +88,8 @@ def test_sizes_that_do_not_fit(fix: dict[str, Any], message: str) -> None:
 
 def test_declarations_inside_follow() -> None:
     text = """agraph (float[n,4] x, bool c) => (float[n,4] y) {
-        y = If (c) <then_branch = a () => (float[n,4] p) { p = Neg(x) }, else_branch = b () => (float[n,4] q) { q = Abs(x) }>
+        y = If (c) <then_branch = a () => (float[n,4] p) { p = Neg(x) },
+          else_branch = b () => (float[n,4] q) { q = Abs(x) }>
     }"""
     after = prepare(parse(text), fix={"n": [3]})
     assert b"n" not in {dim.dim_param.encode() for g in after.graph.node[0].attribute for dim in
@@ -85,9 +97,11 @@ def test_declarations_inside_follow() -> None:
     assert GraphBuilder(after).get_shape("y") == (3, 4)
 
 
-NAMED = """agraph (float[batch,3,height,width] x) => (float[any,other,8] y, float[b,?,?] m) <int64[3] shape = {0, 8, -1}> {
+NAMED = """agraph (float[batch,3,height,width] x) => (float[any,other,8] y,
+  float[b,?,?] m) <int64[3] shape = {0, 8, -1}> {
     c = Conv <kernel_shape = [3, 3], pads = [1, 1, 1, 1], strides = [2, 2]> (x, w)
-    r = Reshape(c, shape) y = Transpose <perm = [0, 2, 1]> (r) m = ReduceMax <axes = [1], keepdims = 0> (c) }"""
+    r = Reshape(c, shape) y = Transpose <perm = [0, 2, 1]> (r)
+      m = ReduceMax <axes = [1], keepdims = 0> (c) }"""
 
 
 @pytest.mark.parametrize(
@@ -98,11 +112,15 @@ NAMED = """agraph (float[batch,3,height,width] x) => (float[any,other,8] y, floa
         ({"width": 32}, ["any", "other", 8], ["b", 0, 16]),
     ],
 )
-def test_numbers_that_follow_are_written_into_outputs(fix: dict[str, int], y: list[int | str], m: list[int | str]) -> None:
+def test_numbers_that_follow_are_written_into_outputs(
+    fix: dict[str, int], y: list[int | str], m: list[int | str]
+) -> None:
     proto = parse(NAMED.replace("?,?", "p,q"), opset=13)
     for dim in proto.graph.output[1].type.tensor_type.shape.dim[1:]:
         dim.Clear()
-    proto.graph.initializer.append(onnx.helper.make_tensor("w", onnx.TensorProto.FLOAT, [8, 3, 3, 3], [0.5] * 216))
+    proto.graph.initializer.append(
+        onnx.helper.make_tensor("w", onnx.TensorProto.FLOAT, [8, 3, 3, 3], [0.5] * 216)
+    )
     found = shapes(prepare(proto, fix=fix))
     assert (found["y"], found["m"]) == (y, m)
 

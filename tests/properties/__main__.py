@@ -1,7 +1,9 @@
-"""Draw graphs until stopped, with fresh randomness; keep what fails: ``make fuzz`` or ``python -m tests.properties``.
+"""Draw graphs until stopped, with fresh randomness.
 
-Graphs that grow from nothing alternate with examples of patterns, and with the models of a folder (``--models FOLDER``),
-in which a few things are changed at random.
+Keep what fails: ``make fuzz`` or ``python -m tests.properties``.
+
+Graphs that grow from nothing alternate with examples of patterns, and with the models of a folder
+(``--models FOLDER``), in which a few things are changed at random.
 """
 
 import argparse
@@ -28,7 +30,9 @@ _ROUND = 200
 def main() -> int:
     """Draw until interrupted; the exit status is 1 when something was found."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--models", type=Path, help="folder of models to change, besides the examples of patterns")
+    parser.add_argument(
+        "--models", type=Path, help="folder of models to change, besides the examples of patterns"
+    )
     parser.add_argument("--only", choices=("graphs", "mutants"), help="draw in one way only")
     parser.add_argument("--seconds", type=float, default=float("inf"))
     chosen = parser.parse_args()
@@ -49,7 +53,10 @@ def main() -> int:
                 kept.append(save(found.failure, found.fault))
                 sys.stdout.write(f"\nhunt {number}: {found.fault}\nkept in {kept[-1]}\n")
             rate = checked / (time.monotonic() - start)
-            sys.stdout.write(f"\r{checked} graphs ({rate:.0f} a second), {not_run} that do not run, {len(kept)} faults")
+            sys.stdout.write(
+                f"\r{checked} graphs ({rate:.0f} a second), {not_run} that do not run, {len(kept)} "
+                "faults"
+            )
             sys.stdout.flush()
     except KeyboardInterrupt:
         pass

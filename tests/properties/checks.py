@@ -23,18 +23,29 @@ EVERYTHING = "default+onnxruntime"
 SELECTIONS = {
     EVERYTHING: OptimizationOptions(patterns=EVERYTHING, strict=True),
     "default": OptimizationOptions(patterns="default", strict=True),
-    "newest": OptimizationOptions(patterns="exact+rounding-extra-deprecated", opset="newest", strict=True),
+    "newest": OptimizationOptions(
+        patterns="exact+rounding-extra-deprecated", opset="newest", strict=True
+    ),
 }
-"""Options of the optimizations that are tried; the last ones are for models that were not drawn from nothing."""
+"""Options of the optimizations that are tried.
+
+The last ones are for models that were not drawn from nothing.
+"""
 _UNSOLVABLE = "size != 0 && (input_shape_size % size) == 0 was false"
-"""The refusal of a Reshape that solves for -1 beside an axis of size 0. The first two axes of inputs are taken not to be empty
-there (``docs/how-it-works.md``)."""
+"""The refusal of a Reshape that solves for -1 beside an axis of size 0.
+
+The first two axes of inputs are taken not to be empty there (``docs/how-it-works.md``).
+"""
 _SLACK = 4.0
-"""How many times the estimated error results may be apart: both models err, and the estimate is of one rounding a step."""
+"""How many times the estimated error results may be apart: both models err, and the estimate is of
+one rounding a step.
+"""
 
 
 def fault(drawn: Drawn, *, each: bool = False) -> str | None:
-    """The properties that a graph violates; empty when there are none, ``None`` when onnxruntime does not run it.
+    """The properties that a graph violates.
+
+    Empty when there are none, ``None`` when onnxruntime does not run it.
 
     Args:
         drawn: the graph.
@@ -52,7 +63,9 @@ def fault(drawn: Drawn, *, each: bool = False) -> str | None:
         results[selection] = xoptim.optimize(drawn.model, options, report=reports.append)
         if serialized(drawn.model) != before:
             return f"{selection}: the model given was modified"
-    if serialized(xoptim.optimize(drawn.model, patterns=EVERYTHING, strict=True)) != serialized(results[EVERYTHING]):
+    if serialized(xoptim.optimize(drawn.model, patterns=EVERYTHING, strict=True)) != serialized(
+        results[EVERYTHING]
+    ):
         return "the same model was optimized twice, with different results"
     wrong = _wrong_rewrite(drawn) if each else ""
     wrong = wrong or _wrong_shape(drawn, drawn.model)
@@ -67,9 +80,17 @@ def fault(drawn: Drawn, *, each: bool = False) -> str | None:
 
 
 def _fault_of(
-    drawn: Drawn, expected: Mapping[int, list[Value]], result: onnx.ModelProto, selection: str, report: OptimizationReport
+    drawn: Drawn,
+    expected: Mapping[int, list[Value]],
+    result: onnx.ModelProto,
+    selection: str,
+    report: OptimizationReport,
 ) -> str:
-    if drawn.measured and _is_refused(result) and _is_refused(xoptim.optimize(drawn.model, patterns=[])):
+    if (
+        drawn.measured
+        and _is_refused(result)
+        and _is_refused(xoptim.optimize(drawn.model, patterns=[]))
+    ):
         return ""  # the model contradicts itself, which shows where constants are folded
     return (
         invalid(result)
@@ -84,7 +105,10 @@ def _is_refused(model: onnx.ModelProto) -> bool:
 
 
 def _run_all(drawn: Drawn) -> dict[int, list[Value]] | None:
-    """Results of each run of the original that succeeds; ``None`` when the first one, without empty tensors, does not."""
+    """Results of each run of the original that succeeds.
+
+    ``None`` when the first one, without empty tensors, does not.
+    """
     loaded = RUNTIME.load(drawn.model)
     if isinstance(loaded, str):
         return None
@@ -94,7 +118,10 @@ def _run_all(drawn: Drawn) -> dict[int, list[Value]] | None:
 
 
 def _wrong_numbers(
-    drawn: Drawn, expected: Mapping[int, list[Value]], result: onnx.ModelProto, report: OptimizationReport
+    drawn: Drawn,
+    expected: Mapping[int, list[Value]],
+    result: onnx.ModelProto,
+    report: OptimizationReport,
 ) -> str:
     loaded = RUNTIME.load(result)
     if isinstance(loaded, str):
@@ -103,7 +130,9 @@ def _wrong_numbers(
     found = (results for _, (results,) in RUNTIME.run_all([loaded], ran, len(ran)))
     for feeds, wanted, got in zip(ran, expected.values(), found, strict=True):
         difference = got if isinstance(got, str) else _difference(drawn, wanted, got, report)
-        if _UNSOLVABLE in difference and any(isinstance(a, np.ndarray) and 0 in a.shape[:2] for a in feeds.values()):
+        if _UNSOLVABLE in difference and any(
+            isinstance(a, np.ndarray) and 0 in a.shape[:2] for a in feeds.values()
+        ):
             continue
         if (
             difference
@@ -114,19 +143,35 @@ def _wrong_numbers(
     return ""
 
 
-def _is_noise(drawn: Drawn, feeds: Mapping[str, Value], result: onnx.ModelProto, report: OptimizationReport) -> bool:
+def _is_noise(
+    drawn: Drawn, feeds: Mapping[str, Value], result: onnx.ModelProto, report: OptimizationReport
+) -> bool:
     """Whether rounding explains a difference, where that has to be measured."""
     if not drawn.measured:
         return False
     grade = "rounding" if report.exactness == "exact" else report.exactness
-    return validate(drawn.model, result, ValidationOptions(feeds=feeds, exactness=grade, threads=1)).status != "different"
+    return (
+        validate(
+            drawn.model, result, ValidationOptions(feeds=feeds, exactness=grade, threads=1)
+        ).status
+        != "different"
+    )
 
 
-def _difference(drawn: Drawn, wanted: list[Value], got: list[Value], report: OptimizationReport) -> str:
+def _difference(
+    drawn: Drawn, wanted: list[Value], got: list[Value], report: OptimizationReport
+) -> str:
     for output, e, a in zip(drawn.model.graph.output, wanted, got, strict=True):
-        if report.exactness != "exact" and isinstance(e, np.ndarray) and isinstance(a, np.ndarray) and e.dtype.kind == "f":
+        if (
+            report.exactness != "exact"
+            and isinstance(e, np.ndarray)
+            and isinstance(a, np.ndarray)
+            and e.dtype.kind == "f"
+        ):
             a = np.where(np.isfinite(e), a, e) if a.shape == e.shape and a.dtype == e.dtype else a
-        for compared in compare_values(output.name, e, a, _rules(drawn.errors.get(output.name, 0.0), e, report)):
+        for compared in compare_values(
+            output.name, e, a, _rules(drawn.errors.get(output.name, 0.0), e, report)
+        ):
             if not compared.ok:
                 return f"{output.name}: {compared.message}"
     return ""
@@ -134,33 +179,50 @@ def _difference(drawn: Drawn, wanted: list[Value], got: list[Value], report: Opt
 
 def _rules(error: float, expected: Any, report: OptimizationReport) -> ComparisonRules:
     """The tolerance of the type, and what roundings on the way to the result make at least."""
-    default = ComparisonRules("rounding" if error and report.exactness == "exact" else report.exactness)
+    default = ComparisonRules(
+        "rounding" if error and report.exactness == "exact" else report.exactness
+    )
     epsilon = EPSILON.get(str(getattr(expected, "dtype", "")), 0.0)
     if not error or not epsilon:
         return default
-    atol = max(default.tolerance(onnx.helper.np_dtype_to_tensor_dtype(expected.dtype)).atol, _SLACK * error * epsilon)
+    atol = max(
+        default.tolerance(onnx.helper.np_dtype_to_tensor_dtype(expected.dtype)).atol,
+        _SLACK * error * epsilon,
+    )
     return ComparisonRules(default.exactness, atol=atol)
 
 
 def _wrong_shape(drawn: Drawn, model: onnx.ModelProto) -> str:
-    """Where a type, shape or value that is declared or inferred is not the one of a run, all results shown."""
+    """Where a type, shape or value that is declared or inferred is not the one of a run, all
+    results shown.
+    """
     known = dict(GraphBuilder(model).graph.all_known())
     names = list(
-        dict.fromkeys([*(n for node in model.graph.node for n in node.output if n in known), *_names(model.graph.output)])
+        dict.fromkeys(
+            [
+                *(n for node in model.graph.node for n in node.output if n in known),
+                *_names(model.graph.output),
+            ]
+        )
     )
     loaded = RUNTIME.load(with_outputs(model, names))
     if isinstance(loaded, str):
         return ""  # some types cannot be shown
     if drawn.measured and any(node.op_type in (*WINDOWED, "PRelu") for node in all_nodes(model)):
-        # onnxruntime makes a window of an image that is smaller, and stretches the tensor of a PRelu to its slopes
+        # onnxruntime makes a window of an image that is smaller, and stretches the tensor of a
+        # PRelu to its slopes
         return ""
     reduces = drawn.measured or any(node.op_type.startswith(FORGETFUL) for node in all_nodes(model))
     filled = [feeds for feeds in drawn.feeds if all(value.size for value in feeds.values())]
     for feeds, (results,) in RUNTIME.run_all([loaded], filled, len(filled)):
         if isinstance(results, str):
             continue
-        if reduces and any(isinstance(result, np.ndarray) and not result.size for result in results):
-            continue  # reductions of onnxruntime keep axes of empty tensors; its Concat takes any shape beside them
+        if reduces and any(
+            isinstance(result, np.ndarray) and not result.size for result in results
+        ):
+            # reductions of onnxruntime keep axes of empty tensors; its Concat takes any shape
+            # beside them
+            continue
         values = _sizes(model, feeds)
         for name, result in zip(loaded.outputs, results, strict=True):
             try:
@@ -177,7 +239,12 @@ def _names(values: Any) -> list[str]:
 
 def _sizes(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> dict[str, int]:
     """Sizes of the named dimensions in a run."""
-    dims = [(d, s) for v in model.graph.input if v.name in feeds for d, s in zip(_dims(v), feeds[v.name].shape, strict=True)]
+    dims = [
+        (d, s)
+        for v in model.graph.input
+        if v.name in feeds
+        for d, s in zip(_dims(v), feeds[v.name].shape, strict=True)
+    ]
     return {dim.dim_param: size for dim, size in dims if dim.dim_param}
 
 
@@ -188,16 +255,27 @@ def _dims(value: onnx.ValueInfoProto) -> Any:
 def _second_run(result: onnx.ModelProto, selection: str) -> str:
     reports: list[OptimizationReport] = []
     again = xoptim.optimize(result, SELECTIONS[selection], report=reports.append)
-    return "" if serialized(again) == serialized(result) else f"a second run changes the result {_applied(reports[0])}"
+    return (
+        ""
+        if serialized(again) == serialized(result)
+        else f"a second run changes the result {_applied(reports[0])}"
+    )
 
 
 def _wrong_rewrite(drawn: Drawn) -> str:
     check = EachCheck(drawn.model, ValidationOptions(feeds=drawn.feeds[0], threads=1))
     xoptim.optimize(drawn.model, patterns=EVERYTHING, strict=True, on_application=check)
-    # Values drawn at random, as those within subgraphs are, need not be such as the nodes before give together.
-    known = [d for d in check.disagreements if d.feeds.keys() >= {value.name for value in d.before.graph.input}]
+    # Values drawn at random, as those within subgraphs are, need not be such as the nodes before
+    # give together.
+    known = [
+        d
+        for d in check.disagreements
+        if d.feeds.keys() >= {value.name for value in d.before.graph.input}
+    ]
     return "\n".join(map(str, known))
 
 
 def _applied(report: OptimizationReport) -> str:
-    return "(" + ", ".join(f"{name} x{count}" for name, count in report.applied.items() if count) + ")"
+    return (
+        "(" + ", ".join(f"{name} x{count}" for name, count in report.applied.items() if count) + ")"
+    )

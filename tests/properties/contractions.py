@@ -68,7 +68,10 @@ def softmax(g: Growing) -> None:
     op_type = g.choose(("Softmax", "LogSoftmax"))
     low = 0.0 if op_type == "Softmax" else -2 * x.top - math.log(max(x.shape[axis]))
     g.emit(
-        op_type, [x], rounded(x, low, 1 if op_type == "Softmax" else 0, 2 * x.error), axis=axis - x.rank if g.flag() else axis
+        op_type,
+        [x],
+        rounded(x, low, 1 if op_type == "Softmax" else 0, 2 * x.error),
+        axis=axis - x.rank if g.flag() else axis,
     )
 
 
@@ -81,7 +84,14 @@ def extremes(g: Growing) -> None:
     rest = (*x.shape[:axis], *x.shape[axis + 1 :])
     if g.flag():
         facts = Value("", "int64", rest, 0, max(x.shape[axis]))
-        g.emit(g.choose(("ArgMax", "ArgMin")), [x], facts, axis=axis, keepdims=0, select_last_index=g.below(2))
+        g.emit(
+            g.choose(("ArgMax", "ArgMin")),
+            [x],
+            facts,
+            axis=axis,
+            keepdims=0,
+            select_last_index=g.below(2),
+        )
     else:
         shape = (*x.shape[:axis], *g.fixed(1), *x.shape[axis + 1 :])
         facts = Value("", "int64", shape, 0, max(x.shape[axis]))
@@ -95,7 +105,13 @@ def cumulate(g: Growing) -> None:
         axis = g.below(x.rank)
         length = max(1, *x.shape[axis])
         facts = rounded(x, -length * x.top, length * x.top, length * x.error, exact=True)
-        g.emit("CumSum", [x, g.constant(axis, "int64")], facts, exclusive=g.below(2), reverse=g.below(2))
+        g.emit(
+            "CumSum",
+            [x, g.constant(axis, "int64")],
+            facts,
+            exclusive=g.below(2),
+            reverse=g.below(2),
+        )
 
 
 def one_hot(g: Growing) -> None:
@@ -121,11 +137,15 @@ def mat_mul(g: Growing) -> None:
         weight: Value | None = g.weights((inner[0], 4), x.dtype)
         if g.flag(3):
             weight = g.emit(
-                "Transpose", [g.weights((4, inner[0]), x.dtype)], like(x, shape=g.fixed(inner[0], 4), low=-1, high=1, error=0.0)
+                "Transpose",
+                [g.weights((4, inner[0]), x.dtype)],
+                like(x, shape=g.fixed(inner[0], 4), low=-1, high=1, error=0.0),
             )
         if weight is None:
             return
-        product = g.emit("MatMul", [x, weight], _product(x, weight, (*x.shape[:-1], *g.fixed(4)), inner[0]))
+        product = g.emit(
+            "MatMul", [x, weight], _product(x, weight, (*x.shape[:-1], *g.fixed(4)), inner[0])
+        )
         if product is not None and g.flag():
             add(g, product, g.weights([4], x.dtype))
         return
@@ -144,12 +164,16 @@ def attention_like(g: Growing) -> None:
     turned = g.emit("Transpose", [x], like(x, shape=tuple(x.shape[p] for p in perm)), perm=perm)
     if turned is None:
         return
-    scores = g.emit("MatMul", [x, turned], _product(x, turned, (*x.shape[:-1], x.shape[-2]), max(x.shape[-1])))
+    scores = g.emit(
+        "MatMul", [x, turned], _product(x, turned, (*x.shape[:-1], x.shape[-2]), max(x.shape[-1]))
+    )
     if scores is None:
         return
     factor = g.constant(0.5)
     scaled = g.emit(
-        g.choose(("Mul", "Div")), [scores, factor], rounded(scores, -2 * scores.top, 2 * scores.top, 2 * scores.error)
+        g.choose(("Mul", "Div")),
+        [scores, factor],
+        rounded(scores, -2 * scores.top, 2 * scores.top, 2 * scores.error),
     )
     if scaled is not None and scaled.top < 60:
         soft = g.emit("Softmax", [scaled], rounded(scaled, 0, 1, 2 * scaled.error), axis=-1)
@@ -190,7 +214,9 @@ def einsum(g: Growing) -> None:
     elif kind == 1:
         g.emit("Einsum", [x], like(x, shape=x.shape[::-1]), equation=f"{letters}->{letters[::-1]}")
     else:
-        g.emit("Einsum", [x, x], _product(x, x, x.shape, 1), equation=f"{letters},{letters}->{letters}")
+        g.emit(
+            "Einsum", [x, x], _product(x, x, x.shape, 1), equation=f"{letters},{letters}->{letters}"
+        )
 
 
 def image(g: Growing, channels: int | None = None) -> Value | None:
@@ -209,11 +235,15 @@ def image(g: Growing, channels: int | None = None) -> Value | None:
     x = g.pick(lambda v: v.dtype == "float32" and v.rank == 3 and all(map(all, v.shape)))
     if x is None:
         return None
-    return g.emit("Unsqueeze", [x, g.ints(1)], like(x, shape=(x.shape[0], *g.fixed(1), *x.shape[1:])))
+    return g.emit(
+        "Unsqueeze", [x, g.ints(1)], like(x, shape=(x.shape[0], *g.fixed(1), *x.shape[1:]))
+    )
 
 
 def conv(g: Growing) -> None:
-    """Small kernels, padded or not, followed by a bias, a factor or a batch normalization, or by nothing."""
+    """Small kernels, padded or not, followed by a bias, a factor or a batch normalization, or by
+    nothing.
+    """
     x = image(g)
     if x is None:
         return
@@ -246,7 +276,12 @@ def batch_normalization(g: Growing, x: Value | None = None) -> None:
     scale, shift, mean = (g.weights(width) for _ in range(3))
     variance = g.constant(np.full(width, g.choose((1.0, 0.25, 2.0))))
     top = 2 * (x.top + 1) + 1
-    g.emit("BatchNormalization", [x, scale, shift, mean, variance], rounded(x, -top, top, 2 * x.error + top), epsilon=1e-3)
+    g.emit(
+        "BatchNormalization",
+        [x, scale, shift, mean, variance],
+        rounded(x, -top, top, 2 * x.error + top),
+        epsilon=1e-3,
+    )
 
 
 def pool(g: Growing) -> None:
@@ -257,10 +292,16 @@ def pool(g: Growing) -> None:
     op_type = g.choose(("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"))
     if op_type.startswith("Global"):
         shape = (*x.shape[:2], *g.fixed(1, 1))
-        facts = like(x, shape=shape) if op_type == "GlobalMaxPool" else rounded(like(x, shape=shape), x.low, x.high, x.error)
+        facts = (
+            like(x, shape=shape)
+            if op_type == "GlobalMaxPool"
+            else rounded(like(x, shape=shape), x.low, x.high, x.error)
+        )
         g.emit(op_type, [x], facts)
     else:
-        facts = like(x) if op_type == "MaxPool" else rounded(x, min(x.low, 0), max(x.high, 0), x.error)
+        facts = (
+            like(x) if op_type == "MaxPool" else rounded(x, min(x.low, 0), max(x.high, 0), x.error)
+        )
         g.emit(op_type, [x], facts, kernel_shape=[3, 3], pads=[1, 1, 1, 1])
 
 
@@ -283,6 +324,19 @@ def normalization(g: Growing) -> None:
 
 
 MOVES = (
-    *(reduce, softmax, extremes, cumulate, one_hot, mat_mul, attention_like, gemm, einsum, conv, batch_normalization, pool),
+    *(
+        reduce,
+        softmax,
+        extremes,
+        cumulate,
+        one_hot,
+        mat_mul,
+        attention_like,
+        gemm,
+        einsum,
+        conv,
+        batch_normalization,
+        pool,
+    ),
     normalization,
 )

@@ -5,7 +5,18 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tests.properties.growing import ELEMENTS, EPSILON, FLOATS, INTEGERS, LARGEST, Growing, Value, broadcast, like, rounded
+from tests.properties.growing import (
+    ELEMENTS,
+    EPSILON,
+    FLOATS,
+    INTEGERS,
+    LARGEST,
+    Growing,
+    Value,
+    broadcast,
+    like,
+    rounded,
+)
 
 Range = Callable[[float], float]
 _SMOOTH: dict[str, tuple[Range, float]] = {
@@ -55,7 +66,9 @@ def relu(g: Growing) -> None:
         "Identity": (x.low, x.high),
     }
     low, high = ranges[op_type]
-    g.emit(op_type, [x], like(x, low=low, high=high, data=x.data if op_type == "Identity" else None))
+    g.emit(
+        op_type, [x], like(x, low=low, high=high, data=x.data if op_type == "Identity" else None)
+    )
 
 
 def identities(g: Growing) -> None:
@@ -110,14 +123,22 @@ def positive(g: Growing) -> None:
     op_type = g.choose(("Sqrt", "Log", "Reciprocal"))
     function, slope = _INVERSE[op_type]
     low, high = sorted((function(shifted.low), function(shifted.high)))
-    g.emit(op_type, [shifted], rounded(shifted, low, high, slope / min(1.0, shifted.low) ** 2 * shifted.error))
+    g.emit(
+        op_type,
+        [shifted],
+        rounded(shifted, low, high, slope / min(1.0, shifted.low) ** 2 * shifted.error),
+    )
 
 
 def steps(g: Growing) -> None:
     """Functions that jump, of exact numbers."""
     x = g.exact(dtypes=FLOATS)
     if x is not None:
-        g.emit(g.choose(_STEPS), [x], like(x, low=math.floor(min(x.low, -1)), high=math.ceil(max(x.high, 1))))
+        g.emit(
+            g.choose(_STEPS),
+            [x],
+            like(x, low=math.floor(min(x.low, -1)), high=math.ceil(max(x.high, 1))),
+        )
 
 
 def clip(g: Growing) -> None:
@@ -127,7 +148,10 @@ def clip(g: Growing) -> None:
         return
     low, high = g.choose(((0, 6), (None, 1), (-1, None), (0, None), (-2, 2), (None, None)))
     ends = [None if end is None else g.constant(end, x.dtype) for end in (low, high)]
-    least, most = (x.low if low is None else max(low, x.low)), (x.high if high is None else min(high, x.high))
+    least, most = (
+        (x.low if low is None else max(low, x.low)),
+        (x.high if high is None else min(high, x.high)),
+    )
     least = min(least, x.high if high is None else high)
     g.emit("Clip", [x, *ends], like(x, low=least, high=max(least, most)))
 
@@ -139,7 +163,9 @@ def parametric(g: Growing) -> None:
         width = x.shape[-1][0] if g.is_fixed(x.shape[-1]) else 1
         slope = g.weights([width], x.dtype)
         top = x.top * max(1.0, slope.top)
-        g.emit("PRelu", [x, slope], rounded(x, -top, top, x.error * max(1.0, slope.top), exact=True))
+        g.emit(
+            "PRelu", [x, slope], rounded(x, -top, top, x.error * max(1.0, slope.top), exact=True)
+        )
 
 
 def add(g: Growing, a: Value, b: Value, op_type: str = "Add") -> Value | None:
@@ -147,8 +173,12 @@ def add(g: Growing, a: Value, b: Value, op_type: str = "Add") -> Value | None:
     shape = broadcast(a.shape, b.shape)
     if shape is None:
         return None
-    low, high = (a.low + b.low, a.high + b.high) if op_type == "Add" else (a.low - b.high, a.high - b.low)
-    return g.emit(op_type, [a, b], rounded(like(a, shape=shape), low, high, a.error + b.error, exact=True))
+    low, high = (
+        (a.low + b.low, a.high + b.high) if op_type == "Add" else (a.low - b.high, a.high - b.low)
+    )
+    return g.emit(
+        op_type, [a, b], rounded(like(a, shape=shape), low, high, a.error + b.error, exact=True)
+    )
 
 
 def multiply(g: Growing, a: Value, b: Value) -> Value | None:
@@ -176,7 +206,9 @@ def divide(g: Growing, a: Value, b: Value) -> Value | None:
 def binary(g: Growing) -> None:
     """Arithmetic on two results."""
     a = g.number(dtypes=(*FLOATS, *INTEGERS))
-    b = g.pick(lambda v: a is not None and v.dtype == a.dtype and broadcast(v.shape, a.shape) is not None)
+    b = g.pick(
+        lambda v: a is not None and v.dtype == a.dtype and broadcast(v.shape, a.shape) is not None
+    )
     if a is None or b is None:
         return
     op_type = g.choose(("Add", "Mul", "Sub", "Max", "Min", "Div"))
@@ -220,7 +252,11 @@ def extreme(g: Growing, op_type: str, operands: list[Value]) -> None:
     if shape is not None:
         ends = min(v.low for v in operands), max(v.high for v in operands)
         error = max(v.error for v in operands)
-        g.emit(op_type, operands, like(operands[0], shape=shape, low=ends[0], high=ends[1], error=error))
+        g.emit(
+            op_type,
+            operands,
+            like(operands[0], shape=shape, low=ends[0], high=ends[1], error=error),
+        )
 
 
 def variadic(g: Growing) -> None:
@@ -228,13 +264,24 @@ def variadic(g: Growing) -> None:
     a = g.number(dtypes=("float32",))
     if a is None:
         return
-    operands = [a, *(v for _ in range(g.below(3)) if (v := g.pick(lambda v: (v.dtype, v.shape) == (a.dtype, a.shape))))]
+    operands = [
+        a,
+        *(
+            v
+            for _ in range(g.below(3))
+            if (v := g.pick(lambda v: (v.dtype, v.shape) == (a.dtype, a.shape)))
+        ),
+    ]
     op_type = g.choose(("Max", "Min", "Sum", "Mean"))
     if op_type in ("Max", "Min"):
         extreme(g, op_type, operands)
         return
     top, error = sum(v.top for v in operands), sum(v.error for v in operands)
-    g.emit(op_type, operands, rounded(a, -top, top, error, exact=op_type == "Sum" or len(operands) == 1))
+    g.emit(
+        op_type,
+        operands,
+        rounded(a, -top, top, error, exact=op_type == "Sum" or len(operands) == 1),
+    )
 
 
 def power(g: Growing) -> None:
@@ -245,7 +292,9 @@ def power(g: Growing) -> None:
     exponent = g.choose((2.0, 1.0, 3.0))
     e = g.constant(exponent, g.choose((x.dtype, "float32")))
     top = max(x.top, x.top**exponent)
-    g.emit("Pow", [x, e], rounded(x, -top, top, x.error * exponent * max(1.0, x.top ** (exponent - 1))))
+    g.emit(
+        "Pow", [x, e], rounded(x, -top, top, x.error * exponent * max(1.0, x.top ** (exponent - 1)))
+    )
 
 
 def compare(g: Growing) -> None:
@@ -253,7 +302,9 @@ def compare(g: Growing) -> None:
     a = g.exact()
     if a is None:
         return
-    b = g.pick(lambda v: v.dtype == a.dtype and not v.error and broadcast(v.shape, a.shape) is not None)
+    b = g.pick(
+        lambda v: v.dtype == a.dtype and not v.error and broadcast(v.shape, a.shape) is not None
+    )
     other = g.constant(g.choose((0, 1, -1)), a.dtype) if b is None or g.flag() else b
     shape = broadcast(a.shape, other.shape)
     kinds = ("Greater", "Equal", "LessOrEqual", "Less", "GreaterOrEqual")
@@ -291,7 +342,13 @@ def where(g: Growing) -> None:
         return
     shape = broadcast(condition.shape, x.shape, y.shape)
     if shape is not None:
-        facts = like(x, shape=shape, low=min(x.low, y.low), high=max(x.high, y.high), error=max(x.error, y.error))
+        facts = like(
+            x,
+            shape=shape,
+            low=min(x.low, y.low),
+            high=max(x.high, y.high),
+            error=max(x.error, y.error),
+        )
         g.emit("Where", [condition, *((y, x) if g.flag() else (x, y))], facts)
 
 
@@ -319,7 +376,11 @@ def cast_facts(x: Value, to: str) -> Value | None:
         return None if x.error else like(x, dtype=to, low=0, high=1)
     if to in ("uint8", *INTEGERS):
         low, high = math.floor(x.low), math.ceil(x.high)
-        return None if x.error or (to == "uint8" and low < 0) else like(x, dtype=to, low=low, high=high)
+        return (
+            None
+            if x.error or (to == "uint8" and low < 0)
+            else like(x, dtype=to, low=low, high=high)
+        )
     if x.top > LARGEST[to]:
         return None
     error = x.error * EPSILON[x.dtype] / EPSILON[to] if x.error else 0.0
@@ -352,7 +413,12 @@ def bytes_(g: Growing) -> None:
             y = g.constant(g.choose((3, 0, 200)), "uint8")
             extreme(g, g.choose(("Max", "Min")), [x, y])
         else:
-            g.emit("BitShift", [x, g.constant(1, "uint8")], like(x, low=0, high=x.high / 2), direction="RIGHT")
+            g.emit(
+                "BitShift",
+                [x, g.constant(1, "uint8")],
+                like(x, low=0, high=x.high / 2),
+                direction="RIGHT",
+            )
         return
     f = g.exact(dtypes=("float32",))
     if f is None or f.top > 12:
@@ -364,6 +430,20 @@ def bytes_(g: Growing) -> None:
 
 
 MOVES = (
-    *(relu, smooth, binary, with_scalar, with_vector, identities, bounded, waves, positive, steps, clip, parametric, variadic),
+    *(
+        relu,
+        smooth,
+        binary,
+        with_scalar,
+        with_vector,
+        identities,
+        bounded,
+        waves,
+        positive,
+        steps,
+        clip,
+        parametric,
+        variadic,
+    ),
     *(power, compare, logic, where, cast, integers, bytes_),
 )

@@ -83,11 +83,19 @@ def _pieces(g: Growing) -> None:
     if x is None:
         return
     singles = g.flag()
-    cuts = [(0, 1), (1, 2), (2, 3), (3, 4)] if singles else g.choose(([(0, 2), (2, 4)], [(0, 1), (1, 4)], [(0, 1), (2, 4)]))
+    cuts = (
+        [(0, 1), (1, 2), (2, 3), (3, 4)]
+        if singles
+        else g.choose(([(0, 2), (2, 4)], [(0, 1), (1, 4)], [(0, 1), (2, 4)]))
+    )
     parts: list[Value] = []
     for start, end in cuts:
         shape = x.shape[:-1] if singles else (*x.shape[:-1], *g.fixed(end - start))
-        inputs = [x, g.constant(start, "int64")] if singles else [x, g.ints(start), g.ints(end), g.ints(x.rank - 1)]
+        inputs = (
+            [x, g.constant(start, "int64")]
+            if singles
+            else [x, g.ints(start), g.ints(end), g.ints(x.rank - 1)]
+        )
         attributes = {"axis": x.rank - 1} if singles else {}
         part = g.emit("Gather" if singles else "Slice", inputs, like(x, shape=shape), **attributes)
         if part is None:
@@ -101,7 +109,13 @@ def _pieces(g: Growing) -> None:
 def _skip(g: Growing) -> None:
     x = g.number(3, ("float32",))
     y = g.pick(lambda v: x is not None and (v.dtype, v.shape) == (x.dtype, x.shape))
-    if x is not None and y is not None and g.opset >= 17 and g.is_fixed(x.shape[-1]) and x.shape[-1][0] > 1:
+    if (
+        x is not None
+        and y is not None
+        and g.opset >= 17
+        and g.is_fixed(x.shape[-1])
+        and x.shape[-1][0] > 1
+    ):
         total = e.add(g, x, y)
         if total is not None and total.error < 2:
             width = x.shape[-1][0]

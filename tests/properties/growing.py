@@ -1,4 +1,6 @@
-"""A graph in the making: values with known shapes, ranges and rounding errors, and the choices that hypothesis makes."""
+"""A graph in the making: values with known shapes, ranges and rounding errors, and the choices that
+hypothesis makes.
+"""
 
 from __future__ import annotations
 
@@ -42,11 +44,24 @@ ELEMENTS = {
 EPSILON = {"float32": 2.0**-23, "float64": 2.0**-52, "float16": 2.0**-10}
 OPSETS = (18, 13, 17, 20, 21, 23)
 RUNS = (((2, 3), (5, 1), (1, 4)), ((3, 2), (1, 1), (4, 0)), ((1, 3), (4, 2), (2, 5)))
-"""Sizes of the two open dimensions in each run. The first one leads the shapes of inputs, which are trusted not to be empty."""
-LARGEST = {"float32": 100.0, "float64": 100.0, "float16": 30.0, "uint8": 255.0, "bool": 1.0, "string": 9.0}
+"""Sizes of the two open dimensions in each run.
+
+The first one leads the shapes of inputs, which are trusted not to be empty.
+"""
+LARGEST = {
+    "float32": 100.0,
+    "float64": 100.0,
+    "float16": 30.0,
+    "uint8": 255.0,
+    "bool": 1.0,
+    "string": 9.0,
+}
 _LARGEST_INTEGER = 2.0**20
 _MOST_ERROR = 48.0
-"""In units of the precision of 1, as the largest magnitudes suggest; results that may be further off are not made."""
+"""In units of the precision of 1, as the largest magnitudes suggest.
+
+Results that may be further off are not made.
+"""
 _MOST_ELEMENTS = 400
 _MOST_AXES = 5
 _RECENT = 8
@@ -62,8 +77,8 @@ class Value(NamedTuple):
         shape: its sizes.
         low: no element is less.
         high: no element is greater.
-        error: by how much rewriting may change an element that is rounded, as a multiple of the precision of 1. Nothing may
-            depend abruptly on a value of which this is not 0.
+        error: by how much rewriting may change an element that is rounded, as a multiple of the
+            precision of 1. Nothing may depend abruptly on a value of which this is not 0.
         data: the elements of an integer vector or scalar that is computed from shapes.
     """
 
@@ -98,7 +113,8 @@ class Drawn(NamedTuple):
         model: the model.
         feeds: inputs of each run.
         errors: the error of each output, in units of its values.
-        measured: whether these errors are not known, so that the effect of rounding is measured where results differ.
+        measured: whether these errors are not known, so that the effect of rounding is measured
+            where results differ.
     """
 
     model: onnx.ModelProto
@@ -124,7 +140,8 @@ class Growing:
     """Grows a graph by moves that leave it valid at all sizes.
 
     Args:
-        draw: as hypothesis gives it to composite strategies; not needed where `below` and `repeat` choose by themselves.
+        draw: as hypothesis gives it to composite strategies; not needed where `below` and `repeat`
+            choose by themselves.
     """
 
     def __init__(self, draw: Draw | None = None) -> None:
@@ -181,7 +198,9 @@ class Growing:
         """A value of some types."""
         return self.pick(lambda v: v.dtype in dtypes and v.rank >= least_rank)
 
-    def exact(self, least_rank: int = 0, dtypes: Sequence[str] = (*FLOATS, *INTEGERS)) -> Value | None:
+    def exact(
+        self, least_rank: int = 0, dtypes: Sequence[str] = (*FLOATS, *INTEGERS)
+    ) -> Value | None:
         """A value that rounding does not reach."""
         return self.pick(lambda v: v.dtype in dtypes and v.rank >= least_rank and not v.error)
 
@@ -200,7 +219,9 @@ class Growing:
         """Whether a size is the same in every run, and the graph may rely on it."""
         return len(set(dim)) == 1
 
-    def emit(self, op_type: str, inputs: Sequence[Value | None], *results: Value, **attributes: Any) -> Value | None:
+    def emit(
+        self, op_type: str, inputs: Sequence[Value | None], *results: Value, **attributes: Any
+    ) -> Value | None:
         """Add a node.
 
         Args:
@@ -217,7 +238,9 @@ class Growing:
         named = tuple(result._replace(name=self.name()) for result in results)
         names = [value.name if value is not None else "" for value in inputs]
         domain, _, op_type = op_type.rpartition("::")
-        node = helper.make_node(op_type, names, [v.name for v in named], domain=domain, **attributes)
+        node = helper.make_node(
+            op_type, names, [v.name for v in named], domain=domain, **attributes
+        )
         self.nodes.append(node)
         self.values += named
         self.made.append((node, named))
@@ -226,12 +249,16 @@ class Growing:
     def sequence(self, values: Sequence[Value]) -> Value:
         """Put values into a sequence, which cannot be picked."""
         made = values[0]._replace(name=self.name(), dtype="sequence")
-        self.nodes.append(helper.make_node("SequenceConstruct", [v.name for v in values], [made.name]))
+        self.nodes.append(
+            helper.make_node("SequenceConstruct", [v.name for v in values], [made.name])
+        )
         return made
 
     def input(self, dtype: str, shape: Shape) -> Value:
         """Add an input of the graph."""
-        low, high = {"bool": (0.0, 1.0), "uint8": (0.0, 9.0), "string": (0.0, 9.0)}.get(dtype, (-3.0, 3.0))
+        low, high = {"bool": (0.0, 1.0), "uint8": (0.0, 9.0), "string": (0.0, 9.0)}.get(
+            dtype, (-3.0, 3.0)
+        )
         value = Value(f"x{len(self.inputs)}", dtype, shape, low, high)
         self.inputs.append(value)
         self.values.append(value)
@@ -241,11 +268,21 @@ class Growing:
         """Add a constant, in one of the forms that a model has for it."""
         array = np.asarray(value, object if dtype == "string" else dtype)
         name = self.name()
-        low, high = (float(np.min(array)), float(np.max(array))) if array.size and dtype != "string" else (0.0, 0.0)
+        low, high = (
+            (float(np.min(array)), float(np.max(array)))
+            if array.size and dtype != "string"
+            else (0.0, 0.0)
+        )
         on_grid = dtype not in FLOATS or bool(np.all(array * 8 == np.round(array * 8)))
         shape = self.fixed(*array.shape)
-        data = tuple((int(v),) * len(self.sizes) for v in array.flat) if dtype == "int64" and array.ndim < 2 else None
-        result = Value(name, dtype, shape, low, high, 0.0 if on_grid else max(abs(low), abs(high)), data)
+        data = (
+            tuple((int(v),) * len(self.sizes) for v in array.flat)
+            if dtype == "int64" and array.ndim < 2
+            else None
+        )
+        result = Value(
+            name, dtype, shape, low, high, 0.0 if on_grid else max(abs(low), abs(high)), data
+        )
         tensor = numpy_helper.from_array(array, name)
         _store(self, tensor, array, dtype)
         return result
@@ -258,7 +295,13 @@ class Growing:
         """A constant of small quarters; all ones or zeros sometimes."""
         seed = self.below(6)
         if dtype in FLOATS:
-            numbers = np.zeros(shape) if seed == 1 else np.ones(shape) if seed == 2 else _quarters(seed, shape) / 4
+            numbers = (
+                np.zeros(shape)
+                if seed == 1
+                else np.ones(shape)
+                if seed == 2
+                else _quarters(seed, shape) / 4
+            )
         else:
             numbers = np.abs(_quarters(seed, shape))
         return self.constant(numbers, dtype)
@@ -287,16 +330,30 @@ class Growing:
         """The model; with ``typed`` it declares what its results are."""
         used = set(_read(self.nodes)) | {value.name for value in outputs}
         inputs = [self._declared(v) for v in self.inputs]
-        inputs += [helper.make_tensor_value_info(t.name, t.data_type, t.dims) for t in self.optional if t.name in used]
+        inputs += [
+            helper.make_tensor_value_info(t.name, t.data_type, t.dims)
+            for t in self.optional
+            if t.name in used
+        ]
         declared = [self._declared(v, self.flag(3)) for v in outputs]
-        infos = [self._declared(v) for _, values in self.made for v in values if v not in outputs] if typed else []
+        infos = (
+            [self._declared(v) for _, values in self.made for v in values if v not in outputs]
+            if typed
+            else []
+        )
         initializers = [t for t in self.initializers if t.name in used or not t.name.endswith("3")]
-        graph = helper.make_graph(self.nodes, "drawn", inputs, declared, initializers, value_info=infos)
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=_IR_VERSION)
+        graph = helper.make_graph(
+            self.nodes, "drawn", inputs, declared, initializers, value_info=infos
+        )
+        return helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=_IR_VERSION
+        )
 
     def _declared(self, value: Value, vague: bool = False) -> onnx.ValueInfoProto:
         names = {tuple(n for n, _ in self.sizes): "n", tuple(m for _, m in self.sizes): "m"}
-        dims: list[int | str | None] = [d[0] if self.is_fixed(d) and not vague else names.get(d) for d in value.shape]
+        dims: list[int | str | None] = [
+            d[0] if self.is_fixed(d) and not vague else names.get(d) for d in value.shape
+        ]
         return helper.make_tensor_value_info(value.name, ELEMENTS[value.dtype], dims)
 
     def feeds(self, seed: int) -> tuple[dict[str, np.ndarray], ...]:
@@ -304,7 +361,9 @@ class Growing:
         runs = []
         for run in range(len(self.sizes)):
             rng = np.random.default_rng([seed, run])
-            runs.append({v.name: _numbers(rng, v.dtype, [d[run] for d in v.shape]) for v in self.inputs})
+            runs.append(
+                {v.name: _numbers(rng, v.dtype, [d[run] for d in v.shape]) for v in self.inputs}
+            )
         return tuple(runs)
 
 
@@ -335,7 +394,12 @@ def _store(g: Growing, tensor: TensorProto, array: np.ndarray, dtype: str) -> No
     elif form == 3 and array.size and array.ndim < 2 and dtype in ("float32", "int64"):
         key = ("value_float", "value_int")[dtype == "int64"] + "s" * array.ndim
         g.nodes.append(helper.make_node("Constant", [], [name], **{key: array.tolist()}))
-    elif form == 4 and array.size and dtype in ("float32", "int64") and np.all(array == array.flat[0]):
+    elif (
+        form == 4
+        and array.size
+        and dtype in ("float32", "int64")
+        and np.all(array == array.flat[0])
+    ):
         lengths = numpy_helper.from_array(np.asarray(array.shape, np.int64), g.name())
         g.initializers.append(lengths)
         fill = numpy_helper.from_array(array.reshape(-1)[:1])

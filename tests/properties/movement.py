@@ -44,7 +44,11 @@ def reshape(g: Growing) -> None:
         if g.is_fixed(x.shape[axis]) and x.shape[axis][0] == 4 and all(map(all, x.shape)):
             wanted = [d[0] if g.is_fixed(d) else 0 for d in x.shape]
             targets.append(([*wanted[:axis], 2, 2], (*x.shape[:axis], *g.fixed(2, 2))))
-    targets = [t for t in targets if len(t[1]) <= 5 and all(_product(t[1], r) == total[r] for r in range(len(total)))]
+    targets = [
+        t
+        for t in targets
+        if len(t[1]) <= 5 and all(_product(t[1], r) == total[r] for r in range(len(total)))
+    ]
     numbers, shape = g.choose(targets)
     if g.opset >= 14 and 0 not in numbers and g.flag(5):
         g.emit("Reshape", [x, g.ints(*numbers)], like(x, shape=shape), allowzero=1)
@@ -89,7 +93,11 @@ def squeeze(g: Growing) -> None:
         if x.shape.count(one) == 1 and all(1 not in d or d == one for d in x.shape) and g.flag(4):
             g.emit("Squeeze", [x], x._replace(shape=shape))
         else:
-            g.emit("Squeeze", [x, g.ints(written)], x._replace(shape=shape, data=x.data if x.rank == 1 else None))
+            g.emit(
+                "Squeeze",
+                [x, g.ints(written)],
+                x._replace(shape=shape, data=x.data if x.rank == 1 else None),
+            )
 
 
 def slice_(g: Growing) -> None:
@@ -99,7 +107,15 @@ def slice_(g: Growing) -> None:
         return
     axis = g.below(x.rank)
     start, end, step = g.choose(
-        ((0, _END, 1), (1, _END, 1), (0, -1, 1), (0, 2, 1), (-1, _END, 1), (0, _END, 2), (-1, -_END, -1))
+        (
+            (0, _END, 1),
+            (1, _END, 1),
+            (0, -1, 1),
+            (0, 2, 1),
+            (-1, _END, 1),
+            (0, _END, 2),
+            (-1, -_END, -1),
+        )
     )
     taken = slice(start, None if abs(end) == _END else end, step)
     sizes = tuple(len(range(size)[taken]) for size in x.shape[axis])
@@ -107,7 +123,9 @@ def slice_(g: Growing) -> None:
     inputs = [x, g.ints(start), g.ints(end), g.ints(axis - x.rank if g.flag(3) else axis)]
     if step != 1 or g.flag():
         inputs.append(g.ints(step))
-    g.emit("Slice", inputs, x._replace(shape=(*x.shape[:axis], sizes, *x.shape[axis + 1 :]), data=data))
+    g.emit(
+        "Slice", inputs, x._replace(shape=(*x.shape[:axis], sizes, *x.shape[axis + 1 :]), data=data)
+    )
 
 
 def concat(g: Growing) -> None:
@@ -118,7 +136,11 @@ def concat(g: Growing) -> None:
     axis = g.below(x.rank)
 
     def fits(v: Value) -> bool:
-        return v.dtype == x.dtype and v.rank == x.rank and all(v.shape[i] == x.shape[i] for i in range(x.rank) if i != axis)
+        return (
+            v.dtype == x.dtype
+            and v.rank == x.rank
+            and all(v.shape[i] == x.shape[i] for i in range(x.rank) if i != axis)
+        )
 
     parts = [x, *(v for _ in range(g.below(3)) if (v := g.pick(fits)))]
     total = tuple(map(sum, zip(*(v.shape[axis] for v in parts), strict=True)))
@@ -128,7 +150,11 @@ def concat(g: Growing) -> None:
         low=min(v.low for v in parts),
         high=max(v.high for v in parts),
         error=max(v.error for v in parts),
-        data=tuple(d for data in known for d in data) if len(known) == len(parts) and x.rank == 1 else None,
+        data=(
+            tuple(d for data in known for d in data)
+            if len(known) == len(parts) and x.rank == 1
+            else None
+        ),
     )
     g.emit("Concat", parts, facts, axis=axis - x.rank if g.flag(4) else axis)
 
@@ -141,9 +167,14 @@ def split(g: Growing) -> None:
     axis = g.choose([i for i, d in enumerate(x.shape) if g.is_fixed(d) and d[0] > 1])
     size = x.shape[axis][0]
     first = 1 + g.below(size - 1)
-    pieces = [like(x, shape=(*x.shape[:axis], *g.fixed(n), *x.shape[axis + 1 :])) for n in (first, size - first)]
+    pieces = [
+        like(x, shape=(*x.shape[:axis], *g.fixed(n), *x.shape[axis + 1 :]))
+        for n in (first, size - first)
+    ]
     if 2 * first == size and g.flag():
-        y = g.emit("Split", [x], *pieces, axis=axis, **({"num_outputs": 2} if g.opset >= 18 else {}))
+        y = g.emit(
+            "Split", [x], *pieces, axis=axis, **({"num_outputs": 2} if g.opset >= 18 else {})
+        )
     else:
         y = g.emit("Split", [x, g.ints(first, size - first)], *pieces, axis=axis)
     if y is not None and g.flag():
@@ -162,7 +193,12 @@ def gather(g: Growing) -> None:
     index = g.choose((0, -1))
     if g.flag():
         known = x.data[index : index + 1 or None] if x.data and x.rank == 1 else None
-        g.emit("Gather", [x, g.constant(index, "int64")], x._replace(shape=(*x.shape[:axis], *rest), data=known), axis=axis)
+        g.emit(
+            "Gather",
+            [x, g.constant(index, "int64")],
+            x._replace(shape=(*x.shape[:axis], *rest), data=known),
+            axis=axis,
+        )
     else:
         indices = g.choose(([0], [0, -1], [0, 0, 0]))
         facts = like(x, shape=(*x.shape[:axis], *g.fixed(len(indices)), *rest))
@@ -187,17 +223,24 @@ def _along(g: Growing, x: Value, axis: int) -> tuple[Value, Value] | None:
     size = x.shape[axis][0]
     first = g.below(size)
     shape = [size - first if place == axis else d[0] for place, d in enumerate(x.shape)]
-    counted = np.arange(first, size).reshape([-1 if place == axis else 1 for place in range(x.rank)])
+    counted = np.arange(first, size).reshape(
+        [-1 if place == axis else 1 for place in range(x.rank)]
+    )
     indices = g.constant(np.broadcast_to(counted, shape) - size * g.below(2), "int64")
     found = g.emit("GatherElements", [x, indices], like(x, shape=g.fixed(*shape)), axis=axis)
     return None if found is None else (indices, found)
 
 
 def _at(g: Growing, x: Value, way: int) -> tuple[Value, Value] | None:
-    """Constant indices of the first axes, none twice, and what lies there; the indices have as many axes as these, or not."""
+    """Constant indices of the first axes, none twice, and what lies there.
+
+    The indices have as many axes as these, or not.
+    """
     if not all(x.shape[0]):
         return None
-    count = next((place for place, d in enumerate(x.shape) if not g.is_fixed(d) or not d[0]), x.rank)
+    count = next(
+        (place for place, d in enumerate(x.shape) if not g.is_fixed(d) or not d[0]), x.rank
+    )
     sizes = [d[0] for d in x.shape[: 1 + g.below(count)]] if count else [1]
     grid = np.stack(np.meshgrid(*map(np.arange, sizes), indexing="ij"), -1)
     indices = (_ROW, grid, grid.reshape(-1, grid.shape[-1]), grid[-1:], grid[..., None, :])[way]
@@ -268,7 +311,9 @@ def scatter(g: Growing) -> None:
         return
     indices, update = taken
     other = g.pick(lambda v: (v.dtype, v.shape) == (x.dtype, x.shape)) or x
-    facts = like(x, low=min(x.low, other.low), high=max(x.high, other.high), error=max(x.error, other.error))
+    facts = like(
+        x, low=min(x.low, other.low), high=max(x.high, other.high), error=max(x.error, other.error)
+    )
     if by_axis:
         g.emit("ScatterElements", [other, indices, update], facts, axis=axis)
     else:
@@ -281,7 +326,9 @@ def depth_to_space(g: Growing) -> None:
     if x is not None:
         n, _, h, w = x.shape
         shape = (n, *g.fixed(1), tuple(2 * s for s in h), tuple(2 * s for s in w))
-        g.emit("DepthToSpace", [x], like(x, shape=shape), blocksize=2, mode=g.choose(("DCR", "CRD")))
+        g.emit(
+            "DepthToSpace", [x], like(x, shape=shape), blocksize=2, mode=g.choose(("DCR", "CRD"))
+        )
 
 
 def sequence(g: Growing) -> None:
@@ -295,7 +342,12 @@ def sequence(g: Growing) -> None:
         g.emit("SequenceAt", [made, g.constant(g.below(2), "int64")], like(x, **_both(x, y)))
     else:
         total = tuple(2 * s for s in x.shape[0])
-        g.emit("ConcatFromSequence", [made], like(x, shape=(total, *x.shape[1:]), **_both(x, y)), axis=0)
+        g.emit(
+            "ConcatFromSequence",
+            [made],
+            like(x, shape=(total, *x.shape[1:]), **_both(x, y)),
+            axis=0,
+        )
 
 
 def _both(x: Value, y: Value | None) -> dict[str, float]:
@@ -309,7 +361,9 @@ def _both(x: Value, y: Value | None) -> dict[str, float]:
 def vector(g: Growing, data: Sequence[Dim]) -> Value:
     """Facts about a vector of sizes."""
     numbers = [size for dim in data for size in dim] or [0]
-    return Value("", "int64", g.fixed(len(data)), min(*numbers, 0), max(*numbers, 0), 0.0, tuple(data))
+    return Value(
+        "", "int64", g.fixed(len(data)), min(*numbers, 0), max(*numbers, 0), 0.0, tuple(data)
+    )
 
 
 def shape_of(g: Growing, x: Value) -> Value | None:
@@ -364,13 +418,19 @@ def computed_reshape(g: Growing) -> None:
             continue
         index = g.constant(axis, "int64")
         one = g.emit("Gather", [whole, index], vector(g, (dim,))._replace(shape=()), axis=0)
-        piece = g.emit("Unsqueeze", [one, g.ints(0)], vector(g, (dim,))) if one is not None else None
+        piece = (
+            g.emit("Unsqueeze", [one, g.ints(0)], vector(g, (dim,))) if one is not None else None
+        )
         if piece is None:
             return
         pieces.append(piece)
     if g.flag():
         merged = tuple(a * b for a, b in zip(*x.shape[-2:], strict=True))
-        last = g.ints(-1) if all(map(all, x.shape)) and g.flag() else g.emit("Mul", pieces[-2:], vector(g, (merged,)))
+        last = (
+            g.ints(-1)
+            if all(map(all, x.shape)) and g.flag()
+            else g.emit("Mul", pieces[-2:], vector(g, (merged,)))
+        )
         pieces[-2:] = [last] if last is not None else []
         shape = (*x.shape[:-2], merged)
     else:
@@ -390,7 +450,11 @@ def reshape_to_known(g: Growing) -> None:
     shape, runs = wanted.data, range(len(g.sizes))
     if any(s <= 0 for d in shape for s in d) or not shape:
         return
-    x = g.pick(lambda v: v.dtype != "string" and all(_product(v.shape, r) == _product(shape, r) for r in runs))
+    x = g.pick(
+        lambda v: (
+            v.dtype != "string" and all(_product(v.shape, r) == _product(shape, r) for r in runs)
+        )
+    )
     if x is not None:
         g.emit("Reshape", [x, wanted], like(x, shape=shape))
     elif g.flag():
@@ -406,13 +470,39 @@ def ranges(g: Growing) -> None:
     if x is None or whole is None:
         return
     dim = x.shape[-1]
-    size = g.emit("Gather", [whole, g.constant(-1, "int64")], vector(g, (dim,))._replace(shape=()), axis=0)
+    size = g.emit(
+        "Gather", [whole, g.constant(-1, "int64")], vector(g, (dim,))._replace(shape=()), axis=0
+    )
     if size is not None:
         zero, one = g.constant(0, "int64"), g.constant(1, "int64")
         g.emit("Range", [zero, size, one], Value("", "int64", (dim,), 0, max(*dim, 1)))
 
 
 MOVES = (
-    *(transpose, reshape, unsqueeze, squeeze, slice_, concat, split, gather, flatten, gather_elements, expand, tile, pad),
-    *(triangle, scatter, depth_to_space, sequence, part_of_shape, shape_arithmetic, computed_reshape, reshape_to_known, ranges),
+    *(
+        transpose,
+        reshape,
+        unsqueeze,
+        squeeze,
+        slice_,
+        concat,
+        split,
+        gather,
+        flatten,
+        gather_elements,
+        expand,
+        tile,
+        pad,
+    ),
+    *(
+        triangle,
+        scatter,
+        depth_to_space,
+        sequence,
+        part_of_shape,
+        shape_arithmetic,
+        computed_reshape,
+        reshape_to_known,
+        ranges,
+    ),
 )

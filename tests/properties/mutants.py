@@ -1,4 +1,6 @@
-"""Models that were written for something, with a few random changes: examples of patterns, and exports in a folder."""
+"""Models that were written for something, with a few random changes: examples of patterns, and
+exports in a folder.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,16 @@ _SAME_SHAPE: Final = (
         "Sqrt",
         "Log",
     ),
-    ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL2", "ReduceLogSumExp", "ReduceSumSquare"),
+    (
+        "ReduceSum",
+        "ReduceMean",
+        "ReduceMax",
+        "ReduceMin",
+        "ReduceProd",
+        "ReduceL2",
+        "ReduceLogSumExp",
+        "ReduceSumSquare",
+    ),
     ("Softmax", "LogSoftmax", "Hardmax"),
     ("Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual"),
     ("And", "Or", "Xor"),
@@ -98,7 +109,9 @@ class Base(NamedTuple):
 
 
 class Mutant:
-    """A model that is being changed at random, and the values for initializers that a caller may override."""
+    """A model that is being changed at random, and the values for initializers that a caller may
+    override.
+    """
 
     def __init__(self, base: Base, rng: random.Random) -> None:
         self.base, self.rng = base, rng
@@ -144,7 +157,9 @@ def _fill(m: Mutant) -> None:
     elif word == "negative":
         other = -other
     else:
-        other = np.full_like(other, {"zero": 0, "one": 1, "small": 1e-30 if other.dtype.itemsize > 2 else 1e-4}[word])
+        other = np.full_like(
+            other, {"zero": 0, "one": 1, "small": 1e-30 if other.dtype.itemsize > 2 else 1e-4}[word]
+        )
     set_constant(m.model, name, np.asarray(other))
 
 
@@ -180,7 +195,12 @@ def _swap(m: Mutant) -> None:
 
 
 def _sibling(m: Mutant) -> None:
-    node, group = next((n, group) for n in m.nodes() for group in _SAME_SHAPE if n.op_type in group and not n.domain)
+    node, group = next(
+        (n, group)
+        for n in m.nodes()
+        for group in _SAME_SHAPE
+        if n.op_type in group and not n.domain
+    )
     node.op_type = m.rng.choice([op_type for op_type in group if op_type != node.op_type])
 
 
@@ -195,17 +215,25 @@ def _detour(m: Mutant) -> None:
         each.input[:] = [node.input[place] if name == names[0] else name for name in each.input]
     position = list(m.model.graph.node).index(node)
     present = {tensor.name for tensor in m.model.graph.initializer}
-    stored = {name: array for name, array in _STORED.items() if name in text and name not in present}
+    stored = {
+        name: array for name, array in _STORED.items() if name in text and name not in present
+    }
     node.input[place] = names[2]
     insert(m.model, position, nodes, stored)
 
 
 def _overridable(m: Mutant) -> None:
     inputs = {value.name for value in m.model.graph.input}
-    name, array = next(stored for stored in m.constants() if stored.name not in inputs and stored.array.dtype.kind != "O")
+    name, array = next(
+        stored
+        for stored in m.constants()
+        if stored.name not in inputs and stored.array.dtype.kind != "O"
+    )
     set_constant(m.model, name, array)
     m.model.graph.input.append(tensor_input(name, array))
-    m.overrides[name] = m.rng.choice((other_value(array), np.ones_like(array), array[::-1].copy() if array.ndim else array))
+    m.overrides[name] = m.rng.choice(
+        (other_value(array), np.ones_like(array), array[::-1].copy() if array.ndim else array)
+    )
 
 
 def _rewire(m: Mutant) -> None:
@@ -219,7 +247,11 @@ def _rewire(m: Mutant) -> None:
             break
         before += filter(None, other.output)
     wanted = types[node.input[place]].tensor_type.elem_type
-    alike = [n for n in before if n in types and types[n].tensor_type.elem_type == wanted and n != node.input[place]]
+    alike = [
+        n
+        for n in before
+        if n in types and types[n].tensor_type.elem_type == wanted and n != node.input[place]
+    ]
     node.input[place] = m.rng.choice(alike[-12:])
 
 
@@ -229,11 +261,25 @@ def _again(m: Mutant) -> None:
     twin = deepcopy(node)
     twin.output[0] = f"mutant_{len(m.model.graph.node)}_twin"
     m.model.graph.node.insert(list(m.model.graph.node).index(node) + 1, twin)
-    m.model.graph.output.append(onnx.ValueInfoProto(name=twin.output[0], type=inferred_types(m.model)[node.output[0]]))
+    m.model.graph.output.append(
+        onnx.ValueInfoProto(name=twin.output[0], type=inferred_types(m.model)[node.output[0]])
+    )
 
 
 _CHANGES: Final[tuple[Change, ...]] = (
-    *(_nudge, _fill, _attribute, _output_too, _swap, _sibling, _detour, _detour, _overridable, _rewire, _again),
+    *(
+        _nudge,
+        _fill,
+        _attribute,
+        _output_too,
+        _swap,
+        _sibling,
+        _detour,
+        _detour,
+        _overridable,
+        _rewire,
+        _again,
+    ),
 )
 
 
@@ -263,7 +309,11 @@ def _declare_outputs(model: ModelProto) -> None:
 def _runs(mutant: Mutant) -> bool:
     loaded = RUNTIME.load(mutant.model)
     feeds = next(mutant.feeds(), None)
-    return not isinstance(loaded, str) and feeds is not None and not isinstance(RUNTIME.run(loaded, feeds), str)
+    return (
+        not isinstance(loaded, str)
+        and feeds is not None
+        and not isinstance(RUNTIME.run(loaded, feeds), str)
+    )
 
 
 @cache
@@ -286,12 +336,17 @@ def mutant_of(base: Base, seeds: Sequence[int]) -> Drawn | None:
     for seed in seeds:
         mutant.rng.seed(seed)
         changed |= _changed(mutant, mutant.rng.choice(_CHANGES))
-    feeds = [{n: v for n, v in feeds.items() if isinstance(v, np.ndarray)} for feeds in islice(mutant.feeds(), _RUNS)]
+    feeds = [
+        {n: v for n, v in feeds.items() if isinstance(v, np.ndarray)}
+        for feeds in islice(mutant.feeds(), _RUNS)
+    ]
     return Drawn(mutant.model, tuple(feeds), {}, measured=True) if changed and feeds else None
 
 
 @st.composite
 def mutants(draw: Draw, folder: Path | None = None) -> Drawn | None:
-    """Models with one to six changes, of which hypothesis leaves out what a failure does not need."""
+    """Models with one to six changes, of which hypothesis leaves out what a failure does not
+    need.
+    """
     base = draw(st.sampled_from(bases(folder)))
     return mutant_of(base, draw(st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=_MOST)))

@@ -37,7 +37,9 @@ def save(drawn: Drawn, fault: str, folder: Path = FOLDER) -> Path:
 def load(path: Path) -> Drawn:
     """Read what `save` wrote."""
     model = onnx.load(path / "model.onnx")
-    errors: dict[str, float] | None = next((json.loads(entry.value) for entry in model.metadata_props if entry.key == _KEY), {})
+    errors: dict[str, float] | None = next(
+        (json.loads(entry.value) for entry in model.metadata_props if entry.key == _KEY), {}
+    )
     runs = [dict(_tensors(data)) for data in sorted(path.glob("test_data_set_*"))]
     return Drawn(model, tuple(runs), errors or {}, measured=errors is None)
 

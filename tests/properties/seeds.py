@@ -1,4 +1,7 @@
-"""Moves that write what exporters write, so that patterns find something; all steps stay in reach of others."""
+"""Moves that write what exporters write, so that patterns find something.
+
+All steps stay in reach of others.
+"""
 
 import math
 
@@ -8,7 +11,9 @@ from tests.properties.growing import ELEMENTS, Growing, Value, like, rounded
 _EPSILON = 0.05
 
 
-def _smooth(g: Growing, op_type: str, x: Value, low: float, high: float, slope: float = 1.0) -> Value | None:
+def _smooth(
+    g: Growing, op_type: str, x: Value, low: float, high: float, slope: float = 1.0
+) -> Value | None:
     return g.emit(op_type, [x], rounded(x, low, high, slope * x.error))
 
 
@@ -38,7 +43,9 @@ def tanh_gelu(g: Growing) -> None:
     x = g.number(dtypes=("float32",))
     if x is None or x.top > 4:
         return
-    cube = g.emit("Pow", [x, g.constant(3.0)], rounded(x, -(x.top**3), x.top**3, 3 * x.top**2 * x.error))
+    cube = g.emit(
+        "Pow", [x, g.constant(3.0)], rounded(x, -(x.top**3), x.top**3, 3 * x.top**2 * x.error)
+    )
     small = multiply(g, cube, g.constant(0.044715)) if cube is not None else None
     inner = add(g, x, small) if small is not None else None
     scaled = multiply(g, inner, g.constant(math.sqrt(2 / math.pi))) if inner is not None else None
@@ -58,11 +65,17 @@ def gated(g: Growing) -> None:
     if kind == 2:
         three = add(g, x, g.constant(3.0))
         gate = (
-            g.emit("Clip", [three, g.constant(0.0), g.constant(6.0)], like(three, low=0, high=6)) if three is not None else None
+            g.emit("Clip", [three, g.constant(0.0), g.constant(6.0)], like(three, low=0, high=6))
+            if three is not None
+            else None
         )
         gate = divide(g, gate, g.constant(6.0)) if gate is not None else None
     else:
-        gate = _smooth(g, "HardSigmoid" if kind == 3 else "Sigmoid", inner, 0, 1) if inner is not None else None
+        gate = (
+            _smooth(g, "HardSigmoid" if kind == 3 else "Sigmoid", inner, 0, 1)
+            if inner is not None
+            else None
+        )
     _ = gate and multiply(g, *((gate, x) if g.flag() else (x, gate)))
 
 
@@ -118,11 +131,15 @@ def soft(g: Growing) -> None:
     x = g.number(1, ("float32",))
     if x is None or x.top > 4 or not all(map(all, x.shape)):
         return
-    e = g.emit("Exp", [x], rounded(x, math.exp(x.low), math.exp(x.high), math.exp(x.high) * x.error))
+    e = g.emit(
+        "Exp", [x], rounded(x, math.exp(x.low), math.exp(x.high), math.exp(x.high) * x.error)
+    )
     if e is None:
         return
     length = max(x.shape[-1])
-    facts = rounded(like(e, shape=(*e.shape[:-1], *g.fixed(1))), e.low, length * e.high, length * e.error)
+    facts = rounded(
+        like(e, shape=(*e.shape[:-1], *g.fixed(1))), e.low, length * e.high, length * e.error
+    )
     total = g.emit("ReduceSum", [e, g.ints(-1)], facts, keepdims=1)
     _ = total and g.emit("Div", [e, total], rounded(e, 0, 1, 4 * x.error + 2))
     if g.flag(3):
@@ -183,4 +200,14 @@ def chains(g: Growing) -> None:
         x = multiply(g, x, c) if g.flag() else add(g, *((c, x) if g.flag(4) else (x, c)))
 
 
-MOVES = (gelu, tanh_gelu, gated, normalize, soft, pairs_of_casts, pairs_of_transposes, halves, chains)
+MOVES = (
+    gelu,
+    tanh_gelu,
+    gated,
+    normalize,
+    soft,
+    pairs_of_casts,
+    pairs_of_transposes,
+    halves,
+    chains,
+)

@@ -1,4 +1,6 @@
-"""Random valid graphs: as a strategy of hypothesis, so that what fails can shrink, and from a seed."""
+"""Random valid graphs: as a strategy of hypothesis, so that what fails can shrink, and from a
+seed.
+"""
 
 import onnx
 from hypothesis import strategies as st
@@ -8,7 +10,14 @@ from tests.properties.growing import Draw, Drawn, Even, Growing
 
 _LENGTH = 24
 """Moves in a graph, on average, if hypothesis drew evenly."""
-_PLAIN = (*elementwise.MOVES, *movement.MOVES, *contractions.MOVES, *seeds.MOVES, subgraphs.repeat, *(families.relatives,) * 12)
+_PLAIN = (
+    *elementwise.MOVES,
+    *movement.MOVES,
+    *contractions.MOVES,
+    *seeds.MOVES,
+    subgraphs.repeat,
+    *(families.relatives,) * 12,
+)
 _MOST_LEAVES = 6
 _NESTED = (subgraphs.branch, subgraphs.loop, subgraphs.scan)
 

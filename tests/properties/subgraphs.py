@@ -30,8 +30,14 @@ def repeat(g: Growing) -> None:
 
 
 def branch(g: Growing, step: Step) -> None:
-    """An If of one or two results, its condition constant or not, whose branches capture results or compute the same."""
-    given = [x for x in (g.number(dtypes=("float32", "int64")) for _ in range(1 + g.below(2))) if x is not None]
+    """An If of one or two results, its condition constant or not, whose branches capture results or
+    compute the same.
+    """
+    given = [
+        x
+        for x in (g.number(dtypes=("float32", "int64")) for _ in range(1 + g.below(2)))
+        if x is not None
+    ]
     condition = g.pick(lambda v: v.dtype == "bool" and v.rank == 0)
     if not given or g.depth >= _DEEPEST:
         return
@@ -55,7 +61,9 @@ def branch(g: Growing, step: Step) -> None:
     g.emit("If", [condition], *facts, then_branch=bodies[0], else_branch=bodies[1])
 
 
-def _twin(g: Growing, body: onnx.GraphProto, names: Mapping[str, str] | None = None) -> onnx.GraphProto:
+def _twin(
+    g: Growing, body: onnx.GraphProto, names: Mapping[str, str] | None = None
+) -> onnx.GraphProto:
     """The same graph, its results under other names."""
     twin = onnx.GraphProto()
     twin.CopyFrom(body)
@@ -83,7 +91,9 @@ def _result(g: Growing, x: Value, step: Step) -> Value:
     """Grow an inner graph and choose what comes out: something of the type and shape of a value."""
     g.repeat(step, one_of=3)
     found = g.pick(lambda v: (v.dtype, v.shape) == (x.dtype, x.shape)) or x
-    return g.emit(g.choose(("Identity", "Neg")), [found], like(found, low=-found.top, high=found.top)) or _copy(g, x)
+    return g.emit(
+        g.choose(("Identity", "Neg")), [found], like(found, low=-found.top, high=found.top)
+    ) or _copy(g, x)
 
 
 def _copy(g: Growing, x: Value) -> Value:
@@ -109,13 +119,19 @@ def _state(g: Growing, x: Value, step: Step) -> Value:
 
 
 def loop(g: Growing, step: Step) -> None:
-    """A few times the same, as often as a constant or a size says, until a condition fails; a state may be stacked up."""
+    """A few times the same, as often as a constant or a size says, until a condition fails.
+
+    A state may be stacked up.
+    """
     starts = _starts(g, 3)
     if not starts or g.depth >= _DEEPEST:
         return
-    size = g.pick(lambda v: v.data is not None and v.rank == 0 and all(0 < times < 5 for times in v.data[0]))
+    size = g.pick(
+        lambda v: v.data is not None and v.rank == 0 and all(0 < times < 5 for times in v.data[0])
+    )
     count = g.constant(1 + g.below(3), "int64") if size is None or g.flag() else size
-    times = count.data[0] if count.data is not None else ()  # after none, onnxruntime gives the stack no axes but the first
+    # after none, onnxruntime gives the stack no axes but the first
+    times = count.data[0] if count.data is not None else ()
     ends = g.constant(g.below(3), "int64") if g.flag(3) else None
     true = g.constant(True, "bool")
     stacks = g.flag()
@@ -126,10 +142,17 @@ def loop(g: Growing, step: Step) -> None:
         kept = [_state(g, state, step) for state in carried]
         still = _copy(g, Value(going, "bool", (), 0, 1))
         if ends is not None:
-            times = tuple(min(each, ends.data[0][0] + 1) for each in times) if ends.data is not None else times
+            times = (
+                tuple(min(each, ends.data[0][0] + 1) for each in times)
+                if ends.data is not None
+                else times
+            )
             still = g.emit("Less", [Value(number, "int64", (), 0, 5), ends], still) or still
         results = [*kept, _copy(g, kept[0])] if stacks else kept
-        outputs = [_info(still.name, TensorProto.BOOL), *(_info(v.name, TensorProto.FLOAT) for v in results)]
+        outputs = [
+            _info(still.name, TensorProto.BOOL),
+            *(_info(v.name, TensorProto.FLOAT) for v in results),
+        ]
         inputs = [_info(number, TensorProto.INT64, ()), _info(going, TensorProto.BOOL, ())]
         inputs += [_info(state.name, TensorProto.FLOAT) for state in carried]
         body = helper.make_graph(nodes, "body", inputs, outputs, initializers)
@@ -157,10 +180,26 @@ def scan(g: Growing, step: Step) -> None:
         outputs = [_info(v.name, TensorProto.FLOAT, (None,) * v.rank) for v in (*kept, found)]
         body = helper.make_graph(nodes, "body", inputs, outputs, initializers)
     facts = [like(start, error=40.0) for start in starts]
-    stack = like(x, low=found.low, high=found.high, error=found.error if not starts else max(found.error, 40.0))
-    directions = {"scan_input_directions": [g.below(2) for _ in scanned], "scan_output_directions": [g.below(2)]}
+    stack = like(
+        x,
+        low=found.low,
+        high=found.high,
+        error=found.error if not starts else max(found.error, 40.0),
+    )
+    directions = {
+        "scan_input_directions": [g.below(2) for _ in scanned],
+        "scan_output_directions": [g.below(2)],
+    }
     chosen = directions if g.flag(3) else {}
-    g.emit("Scan", [*starts, *scanned], *facts, stack, body=body, num_scan_inputs=len(scanned), **chosen)
+    g.emit(
+        "Scan",
+        [*starts, *scanned],
+        *facts,
+        stack,
+        body=body,
+        num_scan_inputs=len(scanned),
+        **chosen,
+    )
 
 
 def _info(name: str, element: int, shape: tuple[None, ...] | None = None) -> onnx.ValueInfoProto:

@@ -1,4 +1,6 @@
-"""Random graphs of many operators: optimized with everything they stay what they were, and nothing that was promised breaks."""
+"""Random graphs of many operators: optimized with everything they stay what they were, and nothing
+that was promised breaks.
+"""
 
 import logging
 from collections.abc import Callable
@@ -29,5 +31,7 @@ def test_random_graphs_stay_what_they_are(
     if found.failure is not None:
         pytest.fail(f"{found.fault}\nkept in {save(found.failure, found.fault)}", pytrace=False)
     assert found.graphs > found.not_run * 4
-    record_property("operators", ", ".join(f"{name} {number}" for name, number in found.operators.most_common()))
+    record_property(
+        "operators", ", ".join(f"{name} {number}" for name, number in found.operators.most_common())
+    )
     assert len(found.operators) >= OPERATORS

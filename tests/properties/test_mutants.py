@@ -1,4 +1,6 @@
-"""Examples of patterns with a few random changes: optimized with everything they stay what they were."""
+"""Examples of patterns with a few random changes: optimized with everything they stay what they
+were.
+"""
 
 import logging
 import random
@@ -16,7 +18,8 @@ from xoptim.testing.variant import serialized
 
 MUTANTS, CHUNKS = 400, 8
 """How many models, and in how many parts."""
-MODEL = """agraph (float[n,4] x, float[n,4] z) => (float[n,2] y) <float[4,2] w = {1, 2, 3, 4, 5, 6, 7, 8}, float[2] b = {1, 2}>
+MODEL = """agraph (float[n,4] x, float[n,4] z) => (float[n,2] y) <float[4,2]
+  w = {1, 2, 3, 4, 5, 6, 7, 8}, float[2] b = {1, 2}>
     { a = Add(x, z) r = Relu(a) t = Softmax <axis = 1> (r) p = MatMul(t, w) y = Sub(p, b) }"""
 
 

@@ -1,7 +1,8 @@
-"""Results under onnxruntime's own optimizations: the numbers of the original, where they leave these as they are.
+"""Results under onnxruntime's own optimizations: the numbers of the original, where they leave
+these as they are.
 
-The proof runs models as they are written. A rewrite may write a form that a fusion of onnxruntime computes wrongly, as that of
-a Transpose and a product with a vector in 1.32.
+The proof runs models as they are written. A rewrite may write a form that a fusion of onnxruntime
+computes wrongly, as that of a Transpose and a product with a vector in 1.32.
 """
 
 import onnx
@@ -21,18 +22,27 @@ RULES = ComparisonRules(rtol=1e-3, atol=1e-4)
 
 
 def difference(model: onnx.ModelProto, reference: Reference) -> str:
-    """The first difference of a model, with all optimizations of onnxruntime, from runs of the original without them."""
+    """The first difference of a model, with all optimizations of onnxruntime, from runs of the
+    original without them.
+    """
     session = Session(model, FURTHER)
     for run in reference.runs:
         pairs = zip(reference.outputs, run.results, session.run(run.feeds), strict=True)
-        compared = (c for port, expected, actual in pairs for c in compare_values(port.name, expected, actual, RULES))
+        compared = (
+            c
+            for port, expected, actual in pairs
+            for c in compare_values(port.name, expected, actual, RULES)
+        )
         if run.source != "odd" and (fault := next((c for c in compared if not c.ok), None)):
             return f"{fault.output} with {dict(run.sizes)}: {fault.message}"
     return ""
 
 
 def test_a_difference_is_found() -> None:
-    one, other = (parse(f"agraph (float[n,4] x) => (float[n,4] y) {{ y = {name}(x) }}") for name in ("Relu", "LeakyRelu"))
+    one, other = (
+        parse(f"agraph (float[n,4] x) => (float[n,4] y) {{ y = {name}(x) }}")
+        for name in ("Relu", "LeakyRelu")
+    )
     reference = run_reference(one, ValidationOptions())
     assert not difference(one, reference)
     assert difference(other, reference).startswith("y with")

@@ -1,4 +1,7 @@
-"""Earlier failures are checked in each run; and the ways to find, shrink and keep a failure work."""
+"""Earlier failures are checked in each run.
+
+And the ways to find, shrink and keep a failure work.
+"""
 
 import logging
 from pathlib import Path
@@ -24,20 +27,31 @@ def test_what_once_failed(path: Path, caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_what_is_kept_comes_back(tmp_path: Path) -> None:
-    model = parse("agraph (float[n,3] x, string[n] s) => (float[n,3] y, string[n] t) { y = Relu(x) t = Identity(s) }")
+    model = parse(
+        "agraph (float[n,3] x, string[n] s) => (float[n,3] y, string[n] t) { y = Relu(x) "
+        "t = Identity(s) }"
+    )
     feeds = {"x": np.ones((2, 3), np.float32), "s": np.array(["a", "b"], dtype=object)}
-    drawn = Drawn(model, (feeds, {"x": np.ones((0, 3), np.float32), "s": np.array([], dtype=object)}), {"y": 2.5})
+    drawn = Drawn(
+        model,
+        (feeds, {"x": np.ones((0, 3), np.float32), "s": np.array([], dtype=object)}),
+        {"y": 2.5},
+    )
     again = load(save(drawn, "it fails\nbadly", tmp_path))
     assert again.errors == drawn.errors
     assert again.model.doc_string == "it fails"
     assert [n.op_type for n in again.model.graph.node] == ["Relu", "Identity"]
     for before, after in zip(drawn.feeds, again.feeds, strict=True):
-        assert {n: v.tolist() for n, v in before.items()} == {n: v.tolist() for n, v in after.items()}
+        assert {n: v.tolist() for n, v in before.items()} == {
+            n: v.tolist() for n, v in after.items()
+        }
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_a_wrong_rewrite_is_found_and_shrinks(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_wrong_rewrite_is_found_and_shrinks(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """An optimizer that makes Relu of Abs is given away by a graph of few nodes."""
     caplog.set_level(logging.ERROR)
     right = xoptim.optimize
@@ -79,9 +93,18 @@ def test_other_faults_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
         result.graph.output[0].type.tensor_type.shape.dim[1].dim_value = 5
         return result
 
-    for wrong, words in ((changing, "different results"), (invading, "was modified"), (lying, "onnx.checker")):
+    for wrong, words in (
+        (changing, "different results"),
+        (invading, "was modified"),
+        (lying, "onnx.checker"),
+    ):
         copy = onnx.ModelProto.FromString(serialized(model))
         monkeypatch.setattr(xoptim, "optimize", wrong)
         assert words in (checks.fault(drawn._replace(model=copy)) or "")
     monkeypatch.setattr(xoptim, "optimize", right)
-    assert checks.fault(drawn._replace(model=parse("agraph (float[3] x) => (float[3] y) { y = Relu(x) }"))) is None
+    assert (
+        checks.fault(
+            drawn._replace(model=parse("agraph (float[3] x) => (float[3] y) { y = Relu(x) }"))
+        )
+        is None
+    )

@@ -7,97 +7,102 @@ THEME = Theme(
     rows=(
         Row(
             "Equal(Cast(c), 0) → Not(c)",
-            "agraph (bool[a,4] c, float[a,4] x, float[a,4] z) => (float[a,4] y) <float o = {0}> { f = Cast <to = 1> (c) b "
-            "= Equal(f, o) y = Where(b, x, z) }",
+            "agraph (bool[a,4] c, float[a,4] x, float[a,4] z) => (float[a,4] y) <float o = {0}> { "
+            "f = Cast <to = 1> (c) b = Equal(f, o) y = Where(b, x, z) }",
             "Where",
             ("TruthFunction", "NotWhere"),
         ),
         Row(
             "Equal(Cast(c), 1) → c",
-            "agraph (bool[a,4] c, float[a,4] x, float[a,4] z) => (float[a,4] y) <float o = {1}> { f = Cast <to = 1> (c) b "
-            "= Equal(f, o) y = Where(b, x, z) }",
+            "agraph (bool[a,4] c, float[a,4] x, float[a,4] z) => (float[a,4] y) <float o = {1}> { "
+            "f = Cast <to = 1> (c) b = Equal(f, o) y = Where(b, x, z) }",
             "Where",
             ("TruthFunction",),
         ),
         Row(
             "Greater(Cast(c), 0) → c",
-            "agraph (bool[a,4] c, float[a,4] x, float[a,4] z) => (float[a,4] y) <float o = {0}> { f = Cast <to = 1> (c) b "
-            "= Greater(f, o) y = Where(b, x, z) }",
+            "agraph (bool[a,4] c, float[a,4] x, float[a,4] z) => (float[a,4] y) <float o = {0}> { "
+            "f = Cast <to = 1> (c) b = Greater(f, o) y = Where(b, x, z) }",
             "Where",
             ("TruthFunction",),
         ),
         Row(
             "Cast(Cast(c, to = float), to = bool) → c",
-            "agraph (bool[a,4] c, float[a,4] x, float[a,4] z) => (float[a,4] y) { f = Cast <to = 1> (c) b = Cast <to = 9> "
-            "(f) y = Where(b, x, z) }",
+            "agraph (bool[a,4] c, float[a,4] x, float[a,4] z) => (float[a,4] y) { "
+            "f = Cast <to = 1> (c) b = Cast <to = 9> (f) y = Where(b, x, z) }",
             "Where",
             ("CastCast",),
         ),
         Row(
             "Cast(Where(c, 1, 0), to = bool) → c",
-            "agraph (bool[a,4] c, float[a,4] x, float[a,4] z) => (float[a,4] y) <float i = {1}, float o = {0}> { f = "
-            "Where(c, i, o) b = Cast <to = 9> (f) y = Where(b, x, z) }",
+            "agraph (bool[a,4] c, float[a,4] x, float[a,4] z) "
+            "=> (float[a,4] y) <float i = {1}, float o = {0}> { f = Where(c, i, o) "
+            "b = Cast <to = 9> (f) y = Where(b, x, z) }",
             "Where",
             ("TruthFunction",),
         ),
         Row(
             "Cast(1 - Cast(c), to = bool) → Not(c)",
-            "agraph (bool[a,4] c, float[a,4] x, float[a,4] z) => (float[a,4] y) <float i = {1}> { f = Cast <to = 1> (c) g "
-            "= Sub(i, f) b = Cast <to = 9> (g) y = Where(b, x, z) }",
+            "agraph (bool[a,4] c, float[a,4] x, float[a,4] z) => (float[a,4] y) <float i = {1}> { "
+            "f = Cast <to = 1> (c) g = Sub(i, f) b = Cast <to = 9> (g) y = Where(b, x, z) }",
             "Where",
             ("TruthFunction", "NotWhere"),
         ),
         Row(
             "(1 - Cast(c)) · k → Where(c, 0, k)",
-            "agraph (bool[a,4] c) => (float[a,4] y) <float one = {1}, float low = {-10000}> { t = Cast <to = 1> (c) u = "
-            "Sub(one, t) y = Mul(u, low) }",
+            "agraph (bool[a,4] c) => (float[a,4] y) <float one = {1}, float low = {-10000}> { "
+            "t = Cast <to = 1> (c) u = Sub(one, t) y = Mul(u, low) }",
             "Where",
             ("TruthFunction",),
         ),
         Row(
             "Where(c, 1, 0) → Cast(c)",
-            "agraph (bool[a,4] c) => (float[a,4] y) <float i = {1}, float j = {0}> { y = Where(c, i, j) }",
+            "agraph (bool[a,4] c) => (float[a,4] y) <float i = {1}, float j = {0}> { "
+            "y = Where(c, i, j) }",
             "Cast",
             ("TruthFunction",),
         ),
         Row(
             "Where(c, Where(c, x, z), w) → Where(c, x, w)",
-            "agraph (bool[a,4] c, float[a,4] x, float[a,4] z, float[a,4] w) => (float[a,4] y) { t = Where(c, x, z) y = "
-            "Where(c, t, w) }",
+            "agraph (bool[a,4] c, float[a,4] x, float[a,4] z, float[a,4] w) => (float[a,4] y) { "
+            "t = Where(c, x, z) y = Where(c, t, w) }",
             "Where",
             ("WhereWhere",),
         ),
         Row(
             "Where(c, x, Where(c, z, w)) → Where(c, x, w)",
-            "agraph (bool[a,4] c, float[a,4] x, float[a,4] z, float[a,4] w) => (float[a,4] y) { t = Where(c, z, w) y = "
-            "Where(c, x, t) }",
+            "agraph (bool[a,4] c, float[a,4] x, float[a,4] z, float[a,4] w) => (float[a,4] y) { "
+            "t = Where(c, z, w) y = Where(c, x, t) }",
             "Where",
             ("WhereWhere",),
         ),
         Row(
             "Where(Not(c), x, z) → Where(c, z, x)",
-            "agraph (float[a,4] x, float[a,4] z) => (float[a,4] y) { e = Equal(x, z) n = Not(e) y = Where(n, x, z) }",
+            "agraph (float[a,4] x, float[a,4] z) => (float[a,4] y) { e = Equal(x, z) n = Not(e) "
+            "y = Where(n, x, z) }",
             "Equal Where",
             ("NotWhere",),
         ),
         Row(
             "Trilu(x, 1) · Cast(column > row) → Trilu(x, 1)",
-            "agraph (float[n,n] x, bool[n] z) => (float[n,n] y) <int64 o = {0}, int64 e = {1}, int64[1] k = {1}> "
-            "{ s = Size(z) r = Range(o, s, e) c = Unsqueeze(r, k) b = Greater(r, c) m = Cast <to = 1> (b) t = Trilu(x, e) "
-            "y = Mul(t, m) }",
+            "agraph (float[n,n] x, bool[n] z) "
+            "=> (float[n,n] y) <int64 o = {0}, int64 e = {1}, int64[1] k = {1}> { s = Size(z) "
+            "r = Range(o, s, e) c = Unsqueeze(r, k) b = Greater(r, c) m = Cast <to = 1> (b) "
+            "t = Trilu(x, e) y = Mul(t, m) }",
             "Trilu",
             ("TriluMul",),
         ),
         Row(
             "Max(x, a, b), constants a and b → Max(x, the larger of a and b)",
-            "agraph (float[a,4] x) => (float[a,4] y) <float[4] i = {1, 2, 3, 4}, float o = {2}> { y = Max(i, x, o) }",
+            "agraph (float[a,4] x) => (float[a,4] y) <float[4] i = {1, 2, 3, 4}, float o = {2}> { "
+            "y = Max(i, x, o) }",
             "Max",
             ("MaxConstants",),
         ),
         Row(
             "Max(Min(x, a, b), c) → Clip(x, c, the smaller of a and b)",
-            "agraph (float[a,4] x) => (float[a,4] y) <float i = {1}, float j = {6}, float o = {-2}> { t = Min(x, i, j) "
-            "y = Max(t, o) }",
+            "agraph (float[a,4] x) => (float[a,4] y) <float i = {1}, float j = {6}, "
+            "float o = {-2}> { t = Min(x, i, j) y = Max(t, o) }",
             "Clip",
             ("MaxConstants", "MaxMin"),
         ),
@@ -105,7 +110,8 @@ THEME = Theme(
     refused=(
         Refused(
             "And(positions ≥ 0, m), where it is added to scores → m",
-            "Measured 1.03 times the time of a RoBERTa of 128 tokens, whose sums broadcast a row then.",
+            "Measured 1.03 times the time of a RoBERTa of 128 tokens, whose sums broadcast a row "
+            "then.",
         ),
         Refused(
             "Cast(c) · k → Where(c, k, 0)",
@@ -113,8 +119,8 @@ THEME = Theme(
         ),
         Refused(
             "Max(Max(x, z), w) → Max(x, z, w)",
-            "No place in 109 optimized models, counted by `xopt mine`. Measured 0.92 to 1.00 times the time; with constants, "
-            "MaxMax does it.",
+            "No place in 109 optimized models, counted by `xopt mine`. Measured 0.92 to 1.00 "
+            "times the time; with constants, MaxMax does it.",
         ),
         Refused(
             "Where(c, 0, 1) → Cast(Not(c))",
@@ -122,8 +128,8 @@ THEME = Theme(
         ),
         Refused(
             "Where(IsNaN(Softmax(x)), 0, Softmax(x)) → Softmax(x)",
-            "Only right where no score is NaN or infinite, which cannot be proved of a product; GuardedAttention takes "
-            "the whole of it.",
+            "Only right where no score is NaN or infinite, which cannot be proved of a product; "
+            "GuardedAttention takes the whole of it.",
         ),
         Refused(
             "ArgMax(Softmax(x)) → ArgMax(x)",
@@ -139,12 +145,13 @@ THEME = Theme(
         ),
         Refused(
             "Not(And(Not(c), Not(d))) → Or(c, d), Cast(c) · Cast(d) → Cast(And(c, d))",
-            "No place in 109 optimized models, counted by `xopt mine`, but for two products of numbers that are cast.",
+            "No place in 109 optimized models, counted by `xopt mine`, but for two products of "
+            "numbers that are cast.",
         ),
         Refused(
             "Not(Cast(x, to = bool)) → Equal(x, 0)",
-            "No place in 109 optimized models, counted by `xopt mine`. Measured 0.8 to 0.9 times the time for integers, 0.9 "
-            "to 1.0 for floats.",
+            "No place in 109 optimized models, counted by `xopt mine`. Measured 0.8 to 0.9 times "
+            "the time for integers, 0.9 to 1.0 for floats.",
         ),
         Refused(
             "Trilu(Expand(k)) · Cast(Greater(p, q)) → Where",

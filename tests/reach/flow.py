@@ -9,96 +9,110 @@ THEME = Theme(
     rows=(
         Row(
             "If of a constant condition → the branch",
-            "agraph (float[a] x) => (float[a] y) <bool c = {1}> { y = If(c) < then_branch = yes () => (float[a] p) { p = "
-            "Relu(x) }, else_branch = no () => (float[a] q) { q = Neg(x) }> }",
+            "agraph (float[a] x) => (float[a] y) <bool c = {1}> { "
+            "y = If(c) < then_branch = yes () "
+            "=> (float[a] p) { p = Relu(x) }, else_branch = no () => (float[a] q) { "
+            "q = Neg(x) }> }",
             "Relu",
             ("IfConstant",),
         ),
         Row(
             "If(rank(x) = 4) of a known rank → the branch",
-            "agraph (float[a,b,c,d] x) => (float[a,b,c,d] y) <int64[1] k = {4}> { s = Shape(x) n = Shape(s) e = Equal(n, k) "
-            "y = If(e) < then_branch = yes () => (float[a,b,c,d] p) { p = Relu(x) }, else_branch = no () => (float[] q) "
-            "{ q = Neg(x) }> }",
+            "agraph (float[a,b,c,d] x) => (float[a,b,c,d] y) <int64[1] k = {4}> { s = Shape(x) "
+            "n = Shape(s) e = Equal(n, k) y = If(e) < then_branch = yes () "
+            "=> (float[a,b,c,d] p) { p = Relu(x) }, else_branch = no () => (float[] q) { "
+            "q = Neg(x) }> }",
             "Relu",
             ("IfConstant",),
         ),
         Row(
             "If of equal branches → the branch",
-            "agraph (float[a] x, bool c) => (float[a] y) { y = If(c) < then_branch = yes () => (float[a] p) { t = Exp(x) p "
-            "= Relu(t) }, else_branch = no () => (float[a] q) { t = Exp(x) q = Relu(t) }> }",
+            "agraph (float[a] x, bool c) => (float[a] y) { "
+            "y = If(c) < then_branch = yes () "
+            "=> (float[a] p) { t = Exp(x) p = Relu(t) }, else_branch = no () => (float[a] q) { "
+            "t = Exp(x) q = Relu(t) }> }",
             "Exp Relu",
             ("IfCommon",),
         ),
         Row(
             "If of branches that begin with f(x) both → f(x), If of the rest",
-            "agraph (float[a] x, bool c) => (float[a] y) { y = If(c) < then_branch = yes () => (float[a] p) { t = Exp(x) p "
-            "= Relu(t) }, else_branch = no () => (float[a] q) { t = Exp(x) q = Sin(t) }> }",
+            "agraph (float[a] x, bool c) => (float[a] y) { "
+            "y = If(c) < then_branch = yes () "
+            "=> (float[a] p) { t = Exp(x) p = Relu(t) }, else_branch = no () => (float[a] q) { "
+            "t = Exp(x) q = Sin(t) }> }",
             "Exp If",
             ("IfCommon",),
         ),
         Row(
             "Loop of f(x) + s → f(x), Loop of it + s",
-            f"agraph (float[a] x, float[a] z) => (float[a] y) <int64 n = {{9}}> {{ y = Loop(n, , x) < body = {_ROUND} {{ e = "
-            "Identity(d) m = Exp(z) t = Mul(s, m) }> }",
+            "agraph (float[a] x, float[a] z) => (float[a] y) <int64 n = {9}> { "
+            f"y = Loop(n, , x) < body = {_ROUND} {{ e = Identity(d) m = Exp(z) t = Mul(s, "
+            "m) }> }",
             "Exp Loop",
             ("LoopInvariant",),
         ),
         Row(
             "Scan of f(x) + s → f(x), Scan of it + s",
-            "agraph (float[2,a] x, float[a] z) => (float[2,a] y) { y = Scan <num_scan_inputs = 1, body = step (float[a] s) "
+            "agraph (float[2,a] x, float[a] z) => (float[2,a] y) { "
+            "y = Scan <num_scan_inputs = 1, body = step (float[a] s) "
             "=> (float[a] t) { m = Exp(z) t = Add(s, m) }> (x) }",
             "Exp Scan",
             ("LoopInvariant",),
         ),
         Row(
             "a state that the body returns as it is → its initial value",
-            "agraph (float[a] x, float[a] z, int64 n) => (float[a] y) { p, q = Loop(n, , x, z) < body = round (int64 i, bool "
-            "d, float[a] s, float[a] u) => (bool e, float[a] t, float[a] v) { e = Identity(d) t = Mul(s, u) v = Identity(u) "
-            "}> y = Sub(p, q) }",
+            "agraph (float[a] x, float[a] z, int64 n) => (float[a] y) { "
+            "p, q = Loop(n, , x, z) < body = round (int64 i, bool d, float[a] s, float[a] u) "
+            "=> (bool e, float[a] t, float[a] v) { e = Identity(d) t = Mul(s, u) "
+            "v = Identity(u) }> y = Sub(p, q) }",
             "Loop Sub",
             ("LoopState",),
         ),
         Row(
             "a state that nothing reads → none",
-            "agraph (float[a] x, float[a] z, int64 n) => (float[a] y) { y, q = Loop(n, , x, z) < body = round (int64 i, bool "
-            "d, float[a] s, float[a] u) => (bool e, float[a] t, float[a] v) { e = Identity(d) t = Sin(s) v = Cos(u) }> }",
+            "agraph (float[a] x, float[a] z, int64 n) => (float[a] y) { "
+            "y, q = Loop(n, , x, z) < body = round (int64 i, bool d, float[a] s, float[a] u) "
+            "=> (bool e, float[a] t, float[a] v) { e = Identity(d) t = Sin(s) v = Cos(u) }> }",
             "Loop",
             ("LoopState",),
         ),
         Row(
             "Loop that does not run → its initial values",
-            f"agraph (float[a] x) => (float[a] y) <int64 n = {{0}}> {{ z = Loop(n, , x) < body = {_ROUND} {{ e = Identity(d) "
-            "t = Sin(s) }> y = Neg(z) }",
+            "agraph (float[a] x) => (float[a] y) <int64 n = {0}> { "
+            f"z = Loop(n, , x) < body = {_ROUND} {{ e = Identity(d) t = Sin(s) }}> y = Neg(z) }}",
             "Neg",
             ("LoopNever",),
         ),
         Row(
             "Loop of one round → the body",
-            f"agraph (float[a] x) => (float[a] y) <int64 n = {{1}}> {{ y = Loop(n, , x) < body = {_ROUND} {{ e = Identity(d) "
-            "t = Sin(s) }> }",
+            "agraph (float[a] x) => (float[a] y) <int64 n = {1}> { "
+            f"y = Loop(n, , x) < body = {_ROUND} {{ e = Identity(d) t = Sin(s) }}> }}",
             "Sin",
             ("LoopOnce",),
         ),
         Row(
             "Loop of a few rounds that is shorter written out",
-            f"agraph (float[a] x) => (float[a] y) <int64 n = {{3}}> {{ y = Loop(n, , x) < body = {_ROUND} {{ e = Identity(d) "
-            "f = Cast <to = 1> (i) g = Exp(f) t = Mod <fmod = 1> (s, g) }> }",
+            "agraph (float[a] x) => (float[a] y) <int64 n = {3}> { "
+            f"y = Loop(n, , x) < body = {_ROUND} {{ e = Identity(d) f = Cast <to = 1> (i) g = "
+            "Exp(f) t = Mod <fmod = 1> (s, g) }> }",
             "Mod Mod Mod",
             ("LoopRounds",),
         ),
         Row(
             "Scan of one step → the body",
-            "agraph (float[a] x, float[1,a] z) => (float[a] y) { y = Scan <num_scan_inputs = 1, body = step (float[a] s, "
-            "float[a] u) => (float[a] t) { t = Mod <fmod = 1> (s, u) }> (x, z) }",
+            "agraph (float[a] x, float[1,a] z) => (float[a] y) { "
+            "y = Scan <num_scan_inputs = 1, body = step (float[a] s, float[a] u) "
+            "=> (float[a] t) { t = Mod <fmod = 1> (s, u) }> (x, z) }",
             "Mod Squeeze",
             ("ScanOnce",),
         ),
         Row(
             "LSTM, GRU and RNN from zeros that are repeated, sliced and transposed → from no state",
-            "agraph (float[s,b,3] x, float[1,6,3] w, float[1,6,2] r) => (float[s,1,b,2] y) <int64[1] one = {1}, int64[1] o = "
-            "{0}, float[1,1,2] z = {0, 0}> { n = Shape <start = 1, end = 2> (x) t = Concat <axis = 0> (n, one, one) u = "
-            "Tile(z, t) v = Transpose <perm = [1, 0, 2]> (u) h = Slice(v, o, one, o) y = GRU <hidden_size = 2> (x, w, r, , , "
-            "h) }",
+            "agraph (float[s,b,3] x, float[1,6,3] w, float[1,6,2] r) "
+            "=> (float[s,1,b,2] y) <int64[1] one = {1}, int64[1] o = {0}, float[1,1,2] z = {0, "
+            "0}> { n = Shape <start = 1, end = 2> (x) t = Concat <axis = 0> (n, one, one) "
+            "u = Tile(z, t) v = Transpose <perm = [1, 0, 2]> (u) h = Slice(v, o, one, o) "
+            "y = GRU <hidden_size = 2> (x, w, r, , , h) }",
             "GRU",
             ("RecurrentZeroState",),
         ),
@@ -106,21 +120,24 @@ THEME = Theme(
     refused=(
         Refused(
             "LSTM(Transpose(If(the axis is 1, Squeeze(x), x))) → LSTM(Transpose(Squeeze(x)))",
-            "Right, because the reader refuses the other rank, but alone the rewrite computes something else, so that no "
-            "check of a single rewrite can accept it: the readers would have to be part of what is replaced.",
+            "Right, because the reader refuses the other rank, but alone the rewrite computes "
+            "something else, so that no check of a single rewrite can accept it: the readers "
+            "would have to be part of what is replaced.",
         ),
         Refused(
             "Loop of a few rounds → the rounds, where that is longer",
-            "More nodes; onnxruntime takes 0.65 of the time, but the model grows with the number of rounds.",
+            "More nodes; onnxruntime takes 0.65 of the time, but the model grows with the number "
+            "of rounds.",
         ),
         Refused(
             "f(x) out of a Loop that may not run",
-            "Done for sizes and few elements (LoopInvariant): the operator might raise an error that the original does not "
-            "raise, or take time for nothing.",
+            "Done for sizes and few elements (LoopInvariant): the operator might raise an error "
+            "that the original does not raise, or take time for nothing.",
         ),
         Refused(
             "a forward and a backward LSTM, GRU or RNN of one input → a bidirectional one",
-            "Open: measured 0.90 to 0.96 of the time, and 1.02 to 1.12 for an LSTM with states of 128 numbers.",
+            "Open: measured 0.90 to 0.96 of the time, and 1.02 to 1.12 for an LSTM with states of "
+            "128 numbers.",
         ),
         Refused(
             "X·W of all steps of a recurrent layer before the loop",
@@ -128,9 +145,12 @@ THEME = Theme(
         ),
         Refused(
             "a call of a local function that blocks a rewrite → the nodes of the function",
-            "Functions are the structure that an author or `--outline` gave a model: they are optimized alone, and stay. "
-            "The summary lists the rewrites that `--inline` would give, and onnxruntime inlines functions before its own ones.",
+            "Functions are the structure that an author or `--outline` gave a model: they are "
+            "optimized alone, and stay. The summary lists the rewrites that `--inline` would "
+            "give, and onnxruntime inlines functions before its own ones.",
         ),
-        Refused("If(c, x, z) → Where(c, x, z)", "Where copies its result, and both branches would run."),
+        Refused(
+            "If(c, x, z) → Where(c, x, z)", "Where copies its result, and both branches would run."
+        ),
     ),
 )

@@ -13,19 +13,22 @@ THEME = Theme(
         ),
         Row(
             "Resize(x, 2, nearest, half_pixel) → Resize(x, 2, nearest, asymmetric)",
-            "agraph (float[a,3,h,w] x) => (float[a,3,k,l] y) <float[4] s = {1, 1, 2, 2}> { y = Resize(x, , s) }",
+            "agraph (float[a,3,h,w] x) => (float[a,3,k,l] y) <float[4] s = {1, 1, 2, 2}> { "
+            "y = Resize(x, , s) }",
             "Resize",
             ("NearestResize",),
         ),
         Row(
-            "LeakyRelu(x of float16) → Cast(LeakyRelu(Cast(x, to=float)), to=float16), and so for Softmax, Gelu, ...",
+            "LeakyRelu(x of float16) → Cast(LeakyRelu(Cast(x, to=float)), to=float16), and so for "
+            "Softmax, Gelu, ...",
             "agraph (float16[a,b] x) => (float16[a,b] y) { y = LeakyRelu(x) }",
             "Cast Cast LeakyRelu",
             ("HalfFunction",),
         ),
         Row(
             "AveragePool(x) of a signal → Conv(x, 1 / n, group=channels) from operator set 19 on",
-            "agraph (float[a,3,64] x) => (float[a,3,62] y) { y = AveragePool <kernel_shape = [3]> (x) }",
+            "agraph (float[a,3,64] x) => (float[a,3,62] y) { "
+            "y = AveragePool <kernel_shape = [3]> (x) }",
             "Conv",
             ("AveragePoolConv",),
             opset=19,
@@ -34,29 +37,34 @@ THEME = Theme(
     refused=(
         Refused(
             "MaxPool(x, 5), MaxPool(x, 9) → y = MaxPool(x, 5), MaxPool(y, 5)",
-            "Not by default: a NaN hides other elements of its window. MaxPoolMaxPool of the preset finite does it.",
+            "Not by default: a NaN hides other elements of its window. MaxPoolMaxPool of the "
+            "preset finite does it.",
         ),
         Refused(
             "Resize(x, 2, cubic) → Resize(x, 2, cubic, antialias=1)",
-            "Not by default: an infinity gives NaN in one of them. CubicResize of the preset finite does it.",
+            "Not by default: an infinity gives NaN in one of them. CubicResize of the preset "
+            "finite does it.",
         ),
         Refused(
             "Conv(x) of 3 by 3 → tiles of 2 by 2 or 4 by 4 by Winograd's algorithm",
-            "Not by default: an infinity gives NaN in its tile, and wide tiles round more. ConvWinograd of the preset finite "
-            "and ConvWinogradWide of the preset approximate do it.",
+            "Not by default: an infinity gives NaN in its tile, and wide tiles round more. "
+            "ConvWinograd of the preset finite and ConvWinogradWide of the preset approximate do "
+            "it.",
         ),
         Refused(
             "LRN(x) → x / t ** 0.75 with t = Conv(x², a / n, k)",
             "Not by default: it takes seven nodes more. LRNConv of the preset onnxruntime does it.",
         ),
         Refused(
-            "Conv(x) of one spatial axis with a group for each channel → Squeeze(Conv(Unsqueeze(x)))",
-            "0.27 to 1.2 of the time up to 1000 positions with all of onnxruntime's optimizations, 1.5 with 4000, and 1.0 to "
-            "1.3 without its optimizations.",
+            "Conv(x) of one spatial axis with a group for each channel → "
+            "Squeeze(Conv(Unsqueeze(x)))",
+            "0.27 to 1.2 of the time up to 1000 positions with all of onnxruntime's "
+            "optimizations, 1.5 with 4000, and 1.0 to 1.3 without its optimizations.",
         ),
         Refused(
             "Conv(SpaceToDepth(x, 2), 3x3) → Conv(x, 6x6, strides=2)",
-            "0.80 to 0.97 of the time with all of onnxruntime's optimizations, 1.1 to 1.2 without them.",
+            "0.80 to 0.97 of the time with all of onnxruntime's optimizations, 1.1 to 1.2 without "
+            "them.",
         ),
         Refused(
             "ConvTranspose whose windows do not overlap → DepthToSpace(Conv(x))",

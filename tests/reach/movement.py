@@ -7,92 +7,97 @@ THEME = Theme(
     rows=(
         Row(
             "Reshape(Relu(Reshape(x))) → Relu(x)",
-            "agraph (float[a,6] x) => (float[a,6] y) <int64[3] p = {-1, 2, 3}, int64[2] r = {-1, 6}> { s = Reshape(x, p) "
-            "u = Relu(s) y = Reshape(u, r) }",
+            "agraph (float[a,6] x) => (float[a,6] y) <int64[3] p = {-1, 2, 3}, int64[2] r = {-1, "
+            "6}> { s = Reshape(x, p) u = Relu(s) y = Reshape(u, r) }",
             "Relu",
             ("MovementChain",),
         ),
         Row(
             "Reshape(Reshape(x) + Reshape(z)) → x + z",
-            "agraph (float[a,6] x, float[a,6] z) => (float[a,6] y) <int64[3] p = {-1, 2, 3}, int64[2] r = {-1, 6}> { s = "
-            "Reshape(x, p) t = Reshape(z, p) u = Add(s, t) y = Reshape(u, r) }",
+            "agraph (float[a,6] x, float[a,6] z) "
+            "=> (float[a,6] y) <int64[3] p = {-1, 2, 3}, int64[2] r = {-1, 6}> { "
+            "s = Reshape(x, p) t = Reshape(z, p) u = Add(s, t) y = Reshape(u, r) }",
             "Add",
             ("MovementsElementwise", "ReshapeReshape"),
         ),
         Row(
             "Unsqueeze(Squeeze(x) + Squeeze(z)) → x + z",
-            "agraph (float[a,1,6] x, float[a,1,6] z) => (float[a,1,6] y) <int64[1] p = {1}> { s = Squeeze(x, p) t = "
-            "Squeeze(z, p) u = Add(s, t) y = Unsqueeze(u, p) }",
+            "agraph (float[a,1,6] x, float[a,1,6] z) => (float[a,1,6] y) <int64[1] p = {1}> { "
+            "s = Squeeze(x, p) t = Squeeze(z, p) u = Add(s, t) y = Unsqueeze(u, p) }",
             "Add",
             ("MovementsElementwise", "SqueezeUnsqueeze"),
         ),
         Row(
             "Squeeze(x) + Squeeze(z) → Squeeze(x + z)",
-            "agraph (float[a,1,6] x, float[a,1,6] z) => (float[a,6] y) <int64[1] p = {1}> { s = Squeeze(x, p) t = "
-            "Squeeze(z, p) y = Add(s, t) }",
+            "agraph (float[a,1,6] x, float[a,1,6] z) => (float[a,6] y) <int64[1] p = {1}> { "
+            "s = Squeeze(x, p) t = Squeeze(z, p) y = Add(s, t) }",
             "Add Squeeze",
             ("MovementsElementwise",),
         ),
         Row(
             "Unsqueeze(x) · Unsqueeze(z) → Unsqueeze(x · z)",
-            "agraph (float[a,6] x, float[a,6] z) => (float[a,1,6] y) <int64[1] p = {1}> { s = Unsqueeze(x, p) t = "
-            "Unsqueeze(z, p) y = Mul(s, t) }",
+            "agraph (float[a,6] x, float[a,6] z) => (float[a,1,6] y) <int64[1] p = {1}> { "
+            "s = Unsqueeze(x, p) t = Unsqueeze(z, p) y = Mul(s, t) }",
             "Mul Unsqueeze",
             ("MovementsElementwise",),
         ),
         Row(
             "Unsqueeze(x) · Unsqueeze(z) of tensors that are broadcast → Unsqueeze(x · z)",
-            "agraph (float[a,6] x, float[1,6] z) => (float[a,1,6] y) <int64[1] p = {1}> { s = Unsqueeze(x, p) t = "
-            "Unsqueeze(z, p) y = Mul(s, t) }",
+            "agraph (float[a,6] x, float[1,6] z) => (float[a,1,6] y) <int64[1] p = {1}> { "
+            "s = Unsqueeze(x, p) t = Unsqueeze(z, p) y = Mul(s, t) }",
             "Mul Unsqueeze",
             ("MovementsElementwise",),
         ),
         Row(
             "Transpose(x) · Transpose(z) → Transpose(x · z)",
-            "agraph (float[a,6] x, float[a,6] z) => (float[6,a] y) { s = Transpose(x) t = Transpose(z) y = Mul(s, t) }",
+            "agraph (float[a,6] x, float[a,6] z) => (float[6,a] y) { s = Transpose(x) "
+            "t = Transpose(z) y = Mul(s, t) }",
             "Mul Transpose",
             ("TransposeRegion",),
         ),
         Row(
             "Squeeze(Sigmoid(Unsqueeze(x))) → Sigmoid(x)",
-            "agraph (float[a,6] x) => (float[a,6] y) <int64[1] p = {1}> { s = Unsqueeze(x, p) t = Sigmoid(s) y = "
-            "Squeeze(t, p) }",
+            "agraph (float[a,6] x) => (float[a,6] y) <int64[1] p = {1}> { s = Unsqueeze(x, p) "
+            "t = Sigmoid(s) y = Squeeze(t, p) }",
             "Sigmoid",
             ("MovementChain",),
         ),
         Row(
             "Cos and Sin of one tensor, each followed by Unsqueeze → one Unsqueeze before both",
-            "agraph (float[a,b,4] f, float[a,h,b,8] x) => (float[a,h,b,8] y) <int64[1] k = {1}> { c = Concat <axis = -1> "
-            "(f, f) d = Cos(c) e = Sin(c) p = Unsqueeze(d, k) q = Unsqueeze(e, k) r = Mul(x, p) s = Mul(x, q) y = Add(r, "
-            "s) }",
+            "agraph (float[a,b,4] f, float[a,h,b,8] x) => (float[a,h,b,8] y) <int64[1] k = {1}> { "
+            "c = Concat <axis = -1> (f, f) d = Cos(c) e = Sin(c) p = Unsqueeze(d, k) "
+            "q = Unsqueeze(e, k) r = Mul(x, p) s = Mul(x, q) y = Add(r, s) }",
             "Add Concat Cos Mul Mul Sin Unsqueeze",
             ("ForkMovements",),
         ),
         Row(
             "Reshape(Reshape(x, [0, 0, 2, -1]), [0, 0, -1]) → x",
-            "agraph (float[a,b,4] x) => (float[a,b,4] y) <int64[4] p = {0, 0, 2, -1}, int64[3] q = {0, 0, -1}> { t = "
-            "Reshape(x, p) u = Reshape(t, q) y = Neg(u) }",
+            "agraph (float[a,b,4] x) => (float[a,b,4] y) <int64[4] p = {0, 0, 2, -1}, "
+            "int64[3] q = {0, 0, -1}> { t = Reshape(x, p) u = Reshape(t, q) y = Neg(u) }",
             "Neg",
             ("ReshapeReshape",),
         ),
         Row(
             "Reshape, Transpose, Reshape → DepthToSpace",
-            "agraph (float[a,12,4,5] x) => (float[a,3,8,10] y) <int64[6] s = {-1, 2, 2, 3, 4, 5}, int64[4] t = {-1, 3, 8, "
-            "10}> { r = Reshape(x, s) p = Transpose <perm = [0, 3, 4, 1, 5, 2]> (r) y = Reshape(p, t) }",
+            "agraph (float[a,12,4,5] x) => (float[a,3,8,10] y) <int64[6] s = {-1, 2, 2, 3, 4, 5}, "
+            "int64[4] t = {-1, 3, 8, 10}> { r = Reshape(x, s) "
+            "p = Transpose <perm = [0, 3, 4, 1, 5, 2]> (r) y = Reshape(p, t) }",
             "DepthToSpace",
             ("DepthToSpace",),
         ),
         Row(
             "Reshape, Transpose, Reshape → DepthToSpace of mode CRD",
-            "agraph (float[a,12,4,5] x) => (float[a,3,8,10] y) <int64[6] s = {-1, 3, 2, 2, 4, 5}, int64[4] t = {-1, 3, 8, "
-            "10}> { r = Reshape(x, s) p = Transpose <perm = [0, 1, 4, 2, 5, 3]> (r) y = Reshape(p, t) }",
+            "agraph (float[a,12,4,5] x) => (float[a,3,8,10] y) <int64[6] s = {-1, 3, 2, 2, 4, 5}, "
+            "int64[4] t = {-1, 3, 8, 10}> { r = Reshape(x, s) "
+            "p = Transpose <perm = [0, 1, 4, 2, 5, 3]> (r) y = Reshape(p, t) }",
             "DepthToSpace",
             ("DepthToSpace",),
         ),
         Row(
             "Reshape, Transpose, Reshape → SpaceToDepth",
-            "agraph (float[a,3,8,10] x) => (float[a,12,4,5] y) <int64[6] s = {-1, 3, 4, 2, 5, 2}, int64[4] t = {-1, 12, "
-            "4, 5}> { r = Reshape(x, s) p = Transpose <perm = [0, 3, 5, 1, 2, 4]> (r) y = Reshape(p, t) }",
+            "agraph (float[a,3,8,10] x) => (float[a,12,4,5] y) <int64[6] s = {-1, 3, 4, 2, 5, 2}, "
+            "int64[4] t = {-1, 12, 4, 5}> { r = Reshape(x, s) "
+            "p = Transpose <perm = [0, 3, 5, 1, 2, 4]> (r) y = Reshape(p, t) }",
             "SpaceToDepth",
             ("SpaceToDepth",),
         ),
@@ -105,22 +110,25 @@ THEME = Theme(
         ),
         Row(
             "Unsqueeze(f(Unsqueeze(x), z)) → f(Unsqueeze(x), z)",
-            "agraph (bool[s,s] c, bool[b,s] m) => (bool[b,1,s,s] y) <int64[3] i = {0, 1, -1}, int64[4] j = {0, 1, 0, -1}> "
-            "{ r = Reshape(m, i) a = And(c, r) y = Reshape(a, j) }",
+            "agraph (bool[s,s] c, bool[b,s] m) "
+            "=> (bool[b,1,s,s] y) <int64[3] i = {0, 1, -1}, int64[4] j = {0, 1, 0, -1}> { "
+            "r = Reshape(m, i) a = And(c, r) y = Reshape(a, j) }",
             "And Unsqueeze",
             ("UnsqueezeElementwiseUnsqueeze",),
         ),
         Row(
-            "Cast(Transpose(Cast(x, to = float)), to = float16) → Transpose(x), and so for other movements",
-            "agraph (float16[a,b] x) => (float16[b,a] y) { c = Cast <to = 1> (x) t = Transpose <perm = [1, 0]> (c) "
-            "y = Cast <to = 10> (t) }",
+            "Cast(Transpose(Cast(x, to = float)), to = float16) → Transpose(x), and so for other "
+            "movements",
+            "agraph (float16[a,b] x) => (float16[b,a] y) { c = Cast <to = 1> (x) "
+            "t = Transpose <perm = [1, 0]> (c) y = Cast <to = 10> (t) }",
             "Transpose",
             ("CastMovementCast",),
         ),
         Row(
             "Transpose(Relu(Transpose(x)) + b) between convolutions → Relu(x) + b",
-            "agraph (float[1,3,8,8] x, float[4,3,3,3] w, float[4,4,3,3] v) => (float[1,4,4,4] y) <float[4] b = {1, 2, 3, 4}> "
-            "{ c = Conv(x, w) t = Transpose <perm = [0, 2, 3, 1]> (c) r = Relu(t) a = Add(r, b) "
+            "agraph (float[1,3,8,8] x, float[4,3,3,3] w, float[4,4,3,3] v) "
+            "=> (float[1,4,4,4] y) <float[4] b = {1, 2, 3, 4}> { c = Conv(x, w) "
+            "t = Transpose <perm = [0, 2, 3, 1]> (c) r = Relu(t) a = Add(r, b) "
             "u = Transpose <perm = [0, 3, 1, 2]> (a) y = Conv(u, v) }",
             "Add Conv Conv Relu",
             ("TransposeRegion",),
@@ -139,18 +147,19 @@ THEME = Theme(
         ),
         Refused(
             "Transpose(Cast(x, to = float)) → Cast(Transpose(x), to = float)",
-            "On a CPU, onnxruntime computes float16 in 32 bits and leaves out the rounding before a Cast to float, but not "
-            "before another operator: the numbers change by a rounding of 16 bits.",
+            "On a CPU, onnxruntime computes float16 in 32 bits and leaves out the rounding before "
+            "a Cast to float, but not before another operator: the numbers change by a rounding "
+            "of 16 bits.",
         ),
         Refused(
             "Squeeze(Softmax(Unsqueeze(x))) → Softmax(x)",
-            "No place in 109 optimized models, counted by `xopt mine`: movements are followed through "
-            "elementwise operators only.",
+            "No place in 109 optimized models, counted by `xopt mine`: movements are followed "
+            "through elementwise operators only.",
         ),
         Refused(
             "Reshape(Reshape(x, [0, 0, 2, -1]), [0, 0, -1]) → x for a last axis of unknown size",
-            "It is right only if 2 divides the size, and the first Reshape proves that too late for its own result: one "
-            "Reshape is left.",
+            "It is right only if 2 divides the size, and the first Reshape proves that too late "
+            "for its own result: one Reshape is left.",
         ),
     ),
 )

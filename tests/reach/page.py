@@ -1,4 +1,7 @@
-"""Write ``docs/reach.md`` from the table: ``python -m tests.reach.page``; with the id of a row, show its model."""
+"""Write ``docs/reach.md`` from the table: ``python -m tests.reach.page``.
+
+With the id of a row, show its model.
+"""
 
 import sys
 from collections.abc import Iterator
@@ -17,9 +20,10 @@ from xoptim.engine.events import Application
 TARGET = Path(__file__).parents[2] / "docs" / "reach.md"
 HEAD = """# Reach
 
-Rewrites that optimizers of ONNX graphs have, and whether xoptim has them. Written by `make docs` from the table in
-`tests/reach`; each of the {count} covered rows has a tiny model there, and a test fails when its result is no longer
-the one listed here. `python -m tests.reach.page ID` prints a model before and after.
+Rewrites that optimizers of ONNX graphs have, and whether xoptim has them. Written by `make docs`
+from the table in `tests/reach`; each of the {count} covered rows has a tiny model there, and a test
+fails when its result is no longer the one listed here. `python -m tests.reach.page ID` prints a
+model before and after.
 """
 
 
@@ -39,7 +43,15 @@ class Reached(NamedTuple):
 
 def themes() -> tuple[Theme, ...]:
     """All rows, by kind."""
-    portable = (movement.THEME, parts.THEME, sizes.THEME, choices.THEME, products.THEME, flow.THEME, traditional.THEME)
+    portable = (
+        movement.THEME,
+        parts.THEME,
+        sizes.THEME,
+        choices.THEME,
+        products.THEME,
+        flow.THEME,
+        traditional.THEME,
+    )
     return (*portable, whole.THEME, kernels.THEME)
 
 
@@ -68,11 +80,14 @@ def page() -> str:
     parts = [HEAD.format(count=sum(1 for _ in rows()))]
     for number, theme in enumerate(themes(), 1):
         lines = [
-            f"| {number}.{place} | {_cell(row.rewrite)} | {operators(parse(row.model, row.opset))} | {row.after} | "
-            f"{', '.join(row.by) or 'folding and merging'} |\n"
+            f"| {number}.{place} | {_cell(row.rewrite)} | {operators(parse(row.model, row.opset))} "
+            f"| {row.after} | {', '.join(row.by) or 'folding and merging'} |\n"
             for place, row in enumerate(theme.rows, 1)
         ]
-        parts.append(f"\n## {theme.title}\n\n| id | rewrite | before | after | by |\n|---|---|---|---|---|\n{''.join(lines)}")
+        parts.append(
+            f"\n## {theme.title}\n\n| id | rewrite | before | after | by "
+            f"|\n|---|---|---|---|---|\n{''.join(lines)}"
+        )
         if theme.refused:
             lines = [f"| {_cell(row.rewrite)} | {_cell(row.reason)} |\n" for row in theme.refused]
             parts.append(f"\n| not done | reason |\n|---|---|\n{''.join(lines)}")
@@ -90,8 +105,12 @@ def main(arguments: list[str]) -> int:
     found = dict(rows())
     for each in arguments:
         result = reached(found[each])
-        before, after = (onnx.printer.to_text(model.graph) for model in (result.before, result.after))
-        sys.stdout.write(f"{found[each].rewrite}\n\n{before}\n\nby {', '.join(result.by)}:\n\n{after}\n")
+        before, after = (
+            onnx.printer.to_text(model.graph) for model in (result.before, result.after)
+        )
+        sys.stdout.write(
+            f"{found[each].rewrite}\n\n{before}\n\nby {', '.join(result.by)}:\n\n{after}\n"
+        )
     return 0
 
 

@@ -1,14 +1,18 @@
 """Compares xoptim with other optimizers on the models of their own tests.
 
-    python -m tests.reach.peers record onnxslim PAIRS onnxslim/tests -q     # arguments of pytest
-    python -m tests.reach.peers generate PAIRS onnxruntime/test/testdata    # scripts that write models
+    # arguments of pytest
+    python -m tests.reach.peers record onnxslim PAIRS onnxslim/tests -q
+    # scripts that write models
+    python -m tests.reach.peers generate PAIRS onnxruntime/test/testdata
     python -m tests.reach.peers count PAIRS
 
-The tests of a peer come with its sources (``pip download --no-binary :all:``, or a checkout). While they run, each model that
-the peer optimizes is written before and after, ``PAIRS/PEER/DIGEST.before.onnx`` and ``DIGEST.after.onnx``; of several results
-of a model the shortest one is kept. A pair counts if both models have the same inputs and outputs and compute the same numbers.
-Standard operators are compared with standard ones: operators of onnxruntime are allowed where the peer's result has some.
-Nodes of subgraphs and functions count, nodes ``Constant`` do not.
+The tests of a peer come with its sources (``pip download --no-binary :all:``, or a checkout). While
+they run, each model that the peer optimizes is written before and after,
+``PAIRS/PEER/DIGEST.before.onnx`` and ``DIGEST.after.onnx``; of several results of a model the
+shortest one is kept. A pair counts if both models have the same inputs and outputs and compute the
+same numbers. Standard operators are compared with standard ones: operators of onnxruntime are
+allowed where the peer's result has some. Nodes of subgraphs and functions count, nodes ``Constant``
+do not.
 """
 
 import argparse
@@ -56,11 +60,19 @@ def record(peer: str, target: pathlib.Path, arguments: list[str]) -> None:
     def recorded(model: Any, *given: Any, **options: Any) -> Any:
         before = _proto(model, copied=True)
         result = optimize(model, *given, **options)
-        _keep(target / peer, before, _proto(result, copied=False), os.environ.get("PYTEST_CURRENT_TEST", ""))
+        _keep(
+            target / peer,
+            before,
+            _proto(result, copied=False),
+            os.environ.get("PYTEST_CURRENT_TEST", ""),
+        )
         return result
 
     setattr(owner, name, recorded)
-    given = [str(pathlib.Path(each).resolve()) if pathlib.Path(each).exists() else each for each in arguments]
+    given = [
+        str(pathlib.Path(each).resolve()) if pathlib.Path(each).exists() else each
+        for each in arguments
+    ]
     with _scratch():  # tests leave models behind
         pytest.main(["-c", os.devnull, "-p", "no:cacheprovider", *given])
 
@@ -96,8 +108,16 @@ def _proto(model: Any, *, copied: bool) -> onnx.ModelProto | None:
     return onnx.ModelProto.FromString(model.SerializeToString()) if copied else model
 
 
-def _keep(folder: pathlib.Path, before: onnx.ModelProto | None, after: onnx.ModelProto | None, test: str) -> None:
-    if before is None or after is None or not before.graph.node or before.ByteSize() > LARGEST or after.ByteSize() > LARGEST:
+def _keep(
+    folder: pathlib.Path, before: onnx.ModelProto | None, after: onnx.ModelProto | None, test: str
+) -> None:
+    if (
+        before is None
+        or after is None
+        or not before.graph.node
+        or before.ByteSize() > LARGEST
+        or after.ByteSize() > LARGEST
+    ):
         return
     content = before.SerializeToString(deterministic=True)
     place = folder / sha256(content).hexdigest()[:12]
@@ -112,8 +132,13 @@ def _keep(folder: pathlib.Path, before: onnx.ModelProto | None, after: onnx.Mode
 
 def operators(model: onnx.ModelProto) -> Counter[str]:
     """How often each operator occurs, those of subgraphs and functions included."""
-    nodes = every_node([*model.graph.node, *(node for function in model.functions for node in function.node)])
-    found = Counter(operator_label(node.op_type, "" if node.domain in STANDARD else node.domain) for node in nodes)
+    nodes = every_node(
+        [*model.graph.node, *(node for function in model.functions for node in function.node)]
+    )
+    found = Counter(
+        operator_label(node.op_type, "" if node.domain in STANDARD else node.domain)
+        for node in nodes
+    )
     del found["Constant"]
     return found
 
@@ -121,7 +146,9 @@ def operators(model: onnx.ModelProto) -> Counter[str]:
 def _interface(model: onnx.ModelProto) -> list[str]:
     weights = {each.name for each in model.graph.initializer}
     values = [each for each in model.graph.input if each.name not in weights], model.graph.output
-    return [repr([(each.name, each.type.tensor_type.elem_type) for each in side]) for side in values]
+    return [
+        repr([(each.name, each.type.tensor_type.elem_type) for each in side]) for side in values
+    ]
 
 
 def _settings(before: onnx.ModelProto, fused: bool) -> Iterator[dict[str, Any]]:
@@ -132,7 +159,9 @@ def _settings(before: onnx.ModelProto, fused: bool) -> Iterator[dict[str, Any]]:
 
 
 def judge(before: pathlib.Path) -> dict[str, Any]:
-    """Both results of a model: ``verdict`` (why it does not count, or which has fewer nodes), and the operators of each."""
+    """Both results of a model: ``verdict`` (why it does not count, or which has fewer nodes), and
+    the operators of each.
+    """
     original, peer = onnx.load(before), onnx.load(str(before).replace(".before.", ".after."))
     if _interface(original) != _interface(peer):
         return {"verdict": "other inputs or outputs"}
@@ -154,7 +183,13 @@ def judge(before: pathlib.Path) -> dict[str, Any]:
     proved = xoptim.verify(original, best)
     if proved.status == "different":
         return {"verdict": "xoptim: different", "reason": proved.reason}
-    verdict = "more" if ours.total() > theirs.total() else "fewer" if ours.total() < theirs.total() else "as many"
+    verdict = (
+        "more"
+        if ours.total() > theirs.total()
+        else "fewer"
+        if ours.total() < theirs.total()
+        else "as many"
+    )
     return {"verdict": verdict, "more": dict(ours - theirs), "fewer": dict(theirs - ours)}
 
 
@@ -174,10 +209,18 @@ def _judged(batch: Sequence[pathlib.Path]) -> dict[str, dict[str, Any]]:
         verdicts = apart(_judge_all, batch, limit=60.0 * len(batch))
     except RuntimeError as error:
         if len(batch) > 1:
-            return {name: verdict for before in batch for name, verdict in _judged([before]).items()}
+            return {
+                name: verdict for before in batch for name, verdict in _judged([before]).items()
+            }
         verdicts = [{"verdict": "failed", "reason": str(error)}]
-    tests = (before.with_name(before.name.replace(".before.onnx", ".txt")).read_text(encoding="utf-8") for before in batch)
-    return {_name(before): {**verdict, "test": test} for before, verdict, test in zip(batch, verdicts, tests, strict=True)}
+    tests = (
+        before.with_name(before.name.replace(".before.onnx", ".txt")).read_text(encoding="utf-8")
+        for before in batch
+    )
+    return {
+        _name(before): {**verdict, "test": test}
+        for before, verdict, test in zip(batch, verdicts, tests, strict=True)
+    }
 
 
 def _judge_all(batch: Sequence[pathlib.Path]) -> list[dict[str, Any]]:
@@ -189,7 +232,9 @@ def _name(before: pathlib.Path) -> str:
 
 
 def report(judged: dict[str, dict[str, Any]]) -> str:
-    """The verdicts by peer, and the models with more nodes, those with the same difference together."""
+    """The verdicts by peer, and the models with more nodes, those with the same difference
+    together.
+    """
     lines: list[str] = []
     verdicts: dict[str, Counter[str]] = {}
     causes: dict[str, list[str]] = {}
@@ -200,7 +245,10 @@ def report(judged: dict[str, dict[str, Any]]) -> str:
             causes.setdefault(" -> ".join(sides), []).append(f"{name} {found['test']}")
     for peer, counts in verdicts.items():
         compared = counts["fewer"] + counts["as many"] + counts["more"]
-        lines.append(f"{peer}: {compared - counts['more']} of {compared} at most as many nodes; {dict(counts)}")
+        lines.append(
+            f"{peer}: {compared - counts['more']} of {compared} at most as many nodes; "
+            f"{dict(counts)}"
+        )
     for cause, names in sorted(causes.items(), key=lambda item: -len(item[1])):
         lines.append("\n    ".join((f"\n{len(names)} x  {cause}", *names)))
     return "\n".join(lines) + "\n"

@@ -1,4 +1,6 @@
-"""How many nodes xoptim leaves on the models of other optimizers' tests, as `tests/reach/peers.py` counts them."""
+"""How many nodes xoptim leaves on the models of other optimizers' tests, as `tests/reach/peers.py`
+counts them.
+"""
 
 from typing import Final, NamedTuple
 
@@ -8,8 +10,10 @@ class Suite(NamedTuple):
 
     Attributes:
         peer: whose tests.
-        models: that count: both results have the same inputs and outputs and compute the same numbers.
-        before: of these, models with at most as many nodes as the peer's result when they were first counted.
+        models: that count: both results have the same inputs and outputs and compute the same
+            numbers.
+        before: of these, models with at most as many nodes as the peer's result when they were
+            first counted.
         after: likewise, now.
         wrong: further models whose result of the peer computes other numbers.
     """
@@ -22,7 +26,9 @@ class Suite(NamedTuple):
 
     def row(self) -> str:
         """The row of the page."""
-        shares = " | ".join(f"{count} ({count / self.models:.1%})" for count in (self.before, self.after))
+        shares = " | ".join(
+            f"{count} ({count / self.models:.1%})" for count in (self.before, self.after)
+        )
         return f"| {self.peer} | {self.models} | {shares} | {self.wrong} |\n"
 
 
@@ -51,7 +57,10 @@ class Cause(NamedTuple):
 
     def row(self) -> str:
         """The row of the page."""
-        return f"| {self.form} | {', '.join(f'{peer} {count}' for peer, count in self.models.items())} | {self.reason} |\n"
+        return (
+            f"| {self.form} | {', '.join(f'{peer} {count}' for peer, count in self.models.items())}"
+            f" | {self.reason} |\n"
+        )
 
 
 CAUSES: Final = (
@@ -63,8 +72,8 @@ CAUSES: Final = (
     Cause(
         "com.microsoft.Attention, which computes queries, keys and values by one product",
         {"onnxsim": 8, "transformers": 1},
-        "Attention after three products is written. The other form was measured at 0.99 (16 tokens, 256 channels) to 1.01 "
-        "times the time (128 tokens, 768 channels).",
+        "Attention after three products is written. The other form was measured at 0.99 (16 "
+        "tokens, 256 channels) to 1.01 times the time (128 tokens, 768 channels).",
     ),
     Cause(
         "Cast(x) + Cast(z) or Cast(x) @ Cast(z), casts to float16 → Cast(x + z), Cast(x @ z)",
@@ -74,13 +83,16 @@ CAUSES: Final = (
     Cause(
         "SkipLayerNormalization, BiasGelu, FastGelu with a bias",
         {"onnxruntime": 11},
-        "Written for CUDA only: for a CPU, onnxruntime makes them itself when it loads a model. Measured 0.99 to 1.01 times "
-        "the time for 8 rows of 64 to 1024 rows of 768. An MLP-Mixer of timm has 126 nodes for this reason, not 86.",
+        "Written for CUDA only: for a CPU, onnxruntime makes them itself when it loads a model. "
+        "Measured 0.99 to 1.01 times the time for 8 rows of 64 to 1024 rows of 768. An MLP-Mixer "
+        "of timm has 126 nodes for this reason, not 86.",
     ),
     Cause(
-        "Cast(MatMulInteger(a, b)) · (s · t) → MatMulIntegerToFloat for a vector t of unknown length",
+        "Cast(MatMulInteger(a, b)) · (s · t) → MatMulIntegerToFloat for a vector t of unknown "
+        "length",
         {"onnxruntime": 10},
-        "b may have one column and t several factors: onnxruntime crashes then (a matrix of 3 by 1, five factors).",
+        "b may have one column and t several factors: onnxruntime crashes then (a matrix of 3 by "
+        "1, five factors).",
     ),
     Cause(
         "Softmax(x) along an axis of length 1 → ones",
@@ -107,27 +119,47 @@ CAUSES: Final = (
         {"transformers": 6},
         "Open: measured 0.77 of the time for a tiny model.",
     ),
-    Cause("EmbedLayerNormalization", {"transformers": 4}, "Open: measured 0.87 of the time for a tiny model."),
-    Cause("GroupQueryAttention without a cache", {"onnxsim": 3}, "Open: measured 0.87 of the time for a tiny model."),
-    Cause("FusedMatMul with transposed batches, or with a factor that several products read", {"onnxruntime": 4}, "Open."),
+    Cause(
+        "EmbedLayerNormalization",
+        {"transformers": 4},
+        "Open: measured 0.87 of the time for a tiny model.",
+    ),
+    Cause(
+        "GroupQueryAttention without a cache",
+        {"onnxsim": 3},
+        "Open: measured 0.87 of the time for a tiny model.",
+    ),
+    Cause(
+        "FusedMatMul with transposed batches, or with a factor that several products read",
+        {"onnxruntime": 4},
+        "Open.",
+    ),
     Cause("Gemm between Reshapes for MatMul and Add of three axes", {"onnxsim": 1}, "Open."),
     Cause("ScatterElements of whole rows → ScatterND", {"onnxsim": 1}, "Open."),
-    Cause("FusedConv with a Clip without bounds; FastGelu from nine nodes", {"onnxruntime": 1, "transformers": 1}, "Open."),
+    Cause(
+        "FusedConv with a Clip without bounds; FastGelu from nine nodes",
+        {"onnxruntime": 1, "transformers": 1},
+        "Open.",
+    ),
 )
 
 
 def section() -> str:
     """The part of the page about these tests."""
-    total = Suite("all", *(sum(getattr(suite, name) for suite in SUITES) for name in Suite._fields[1:]))
-    reasoned = sum(sum(cause.models.values()) for cause in CAUSES if not cause.reason.startswith("Open"))
+    total = Suite(
+        "all", *(sum(getattr(suite, name) for suite in SUITES) for name in Suite._fields[1:])
+    )
+    reasoned = sum(
+        sum(cause.models.values()) for cause in CAUSES if not cause.reason.startswith("Open")
+    )
     given = (total.after + reasoned) / total.models
     return (
-        "\n## Models of other optimizers' tests\n\n"
-        "Nodes that are left, beside the result of the optimizer in whose tests a model is\n"
-        "(`python -m tests.reach.peers`). A model counts if onnxruntime runs it and the peer's result computes the same\n"
-        f"numbers. Together with the forms that are left out for a reason, these are {given:.1%} of the models.\n\n"
-        "| tests of | models | at most as many nodes, first | at most as many nodes, now | wrong results of the peer |\n"
-        "|---|---|---|---|---|\n"
+        "\n## Models of other optimizers' tests\n\nNodes that are left, beside the result of the "
+        "optimizer in whose tests a model is\n(`python -m tests.reach.peers`). A model counts if "
+        "onnxruntime runs it and the peer's result computes the same\nnumbers. Together with the "
+        f"forms that are left out for a reason, these are {given:.1%} of the models.\n\n| tests of "
+        "| models | at most as many nodes, first | at most as many nodes, now | wrong results of "
+        "the peer |\n|---|---|---|---|---|\n"
         + "".join(suite.row() for suite in (*SUITES, total))
         + "\n| fewer nodes in the peer's result | models | reason |\n|---|---|---|\n"
         + "".join(cause.row() for cause in CAUSES)

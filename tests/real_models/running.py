@@ -29,7 +29,8 @@ class Run(NamedTuple):
         seconds: that it took.
         before: number of nodes.
         after: number of nodes of the result.
-        says: its last warning or error, or the rewrites that it left out because they were wrong; empty when all was well.
+        says: its last warning or error, or the rewrites that it left out because they were wrong;
+            empty when all was well.
         healed: whether it left rewrites out.
     """
 
@@ -71,8 +72,16 @@ def try_model(package: Package, model: Model, path: Path, limit: float) -> Row:
     proto = onnx.load(path, load_external_data=False)
     version = proto.producer_version.partition(" ")[0]  # a commit may follow
     exporter = f"{proto.producer_name or model.exporter} {version}".strip()
-    opset = next((entry.version for entry in proto.opset_import if entry.domain in ("", "ai.onnx")), 0)
-    return Row(package, model, exporter, opset, tuple(run(path, s, model.options, limit) for s in SELECTIONS))
+    opset = next(
+        (entry.version for entry in proto.opset_import if entry.domain in ("", "ai.onnx")), 0
+    )
+    return Row(
+        package,
+        model,
+        exporter,
+        opset,
+        tuple(run(path, s, model.options, limit) for s in SELECTIONS),
+    )
 
 
 def run(path: Path, selection: str, options: tuple[str, ...], limit: float) -> Run:
@@ -115,11 +124,15 @@ def outcome(code: int, seconds: float, out: str, err: str) -> Run:
     lines = re.findall(r"^xopt: (?:error|warning): (.+)", err, re.MULTILINE)
     failure = f"ended by signal {-code}" if code < 0 else "no error line"
     says = (lines or [failure])[-1] if code else "; ".join(left_out)
-    return Run(code, seconds, told.get("nodes_before", 0), told.get("nodes_after", 0), says, bool(left_out))
+    return Run(
+        code, seconds, told.get("nodes_before", 0), told.get("nodes_after", 0), says, bool(left_out)
+    )
 
 
 def faults(row: Row) -> Iterator[str]:
-    """The fault in the runs of a model: a failure without the recorded reason, or a stale reason."""
+    """The fault in the runs of a model: a failure without the recorded reason, or a stale
+    reason.
+    """
     model = row.model
     name = f"{row.package.name} {model.member}"
     for selection, each in zip(SELECTIONS, row.runs, strict=True):

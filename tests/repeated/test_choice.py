@@ -27,7 +27,9 @@ TWO = "a = {0} b = {1} c = Tanh(a) d = Tanh(b) y = Sum(c, d)"
     ids=["axis", "operator", "attribute", "random"],
 )
 def test_settings_that_differ(first: str, second: str) -> None:
-    model = parse(f"agraph (float[n,4] x, float[n,4] z) => (float[n,4] y) {{ {TWO.format(first, second)} }}")
+    model = parse(
+        f"agraph (float[n,4] x, float[n,4] z) => (float[n,4] y) {{ {TWO.format(first, second)} }}"
+    )
     after = optimize(model, patterns="repeated", strict=True)
     assert counts(after)[first.partition("(")[0].partition(" ")[0]] >= 1
     assert len(after.graph.node) == len(model.graph.node)
@@ -37,7 +39,9 @@ def test_settings_that_differ(first: str, second: str) -> None:
 def test_shapes_and_types_that_differ(other: str) -> None:
     nodes = "a = Relu(x) c = Relu(z) b = Tanh(a) d = Tanh(c) y = Erf(b) v = Erf(d)"
     model = parse(f"agraph (float[n,4] x, {other} z) => (y, v) {{ {nodes} }}")
-    assert len(optimize(model, patterns="repeated", strict=True).graph.node) == len(model.graph.node)
+    assert len(optimize(model, patterns="repeated", strict=True).graph.node) == len(
+        model.graph.node
+    )
 
 
 def test_towers_that_depend_on_each_other() -> None:
@@ -49,7 +53,9 @@ def test_towers_that_depend_on_each_other() -> None:
 
 
 def test_dependence_through_an_operator_that_is_not_stacked() -> None:
-    """The second tower reads the first one through a CumSum: they have equal settings, and different levels."""
+    """The second tower reads the first one through a CumSum: they have equal settings, and
+    different levels.
+    """
     g = Sketch()
     x = g.input("n", WIDTH)
     first = g.add("Tanh", g.add("MatMul", x, g.weight(WIDTH, WIDTH)))
@@ -59,7 +65,9 @@ def test_dependence_through_an_operator_that_is_not_stacked() -> None:
 
 
 def test_levels_that_depend_on_each_other() -> None:
-    """As before, with so many towers on both levels that one stack of all of them would save nodes."""
+    """As before, with so many towers on both levels that one stack of all of them would save
+    nodes.
+    """
     g = Sketch()
     x, results = g.input("n", WIDTH), []
     for _ in range(2):
@@ -83,30 +91,41 @@ def test_operands_of_types_that_differ() -> None:
     """Their results have one type."""
     lanes = range(6)
     inputs = ", ".join(f"{'int32' if lane % 2 else 'float'}[n,4] x{lane}" for lane in lanes)
-    nodes = " ".join(f"a{lane} = Cast <to = 11> (x{lane}) b{lane} = Tanh(a{lane})" for lane in lanes)
+    nodes = " ".join(
+        f"a{lane} = Cast <to = 11> (x{lane}) b{lane} = Tanh(a{lane})" for lane in lanes
+    )
     total = ", ".join(f"b{lane}" for lane in lanes)
     model = parse(f"agraph ({inputs}) => (double[n,4] y) {{ {nodes} y = Sum({total}) }}")
     after = optimize(model, patterns="repeated", strict=True)
     onnx.checker.check_model(after, full_check=True)
-    given = {f"x{lane}": np.full((2, 4), lane + 1, np.int32 if lane % 2 else np.float32) for lane in lanes}
+    given = {
+        f"x{lane}": np.full((2, 4), lane + 1, np.int32 if lane % 2 else np.float32)
+        for lane in lanes
+    }
     np.testing.assert_allclose(run(after, given)[0], run(model, given)[0], rtol=1e-6)
     assert counts(after)["Cast"] in (2, 6)
 
 
 def test_weights_that_a_caller_may_override_are_stacked_at_run_time() -> None:
     text = """agraph (float[n,2] x, float[2,2] w = {1, 2, 3, 4}, float[2,2] v = {5, 6, 7, 8}) => (y)
-        { a = MatMul(x, w) b = MatMul(x, v) c = Tanh(a) d = Tanh(b) e = Erf(c) f = Erf(d) g = Abs(e) h = Abs(f)
+        { a = MatMul(x, w) b = MatMul(x, v) c = Tanh(a) d = Tanh(b) e = Erf(c) f = Erf(d) g = Abs(e)
+          h = Abs(f)
           y = Sum(g, h) }"""
     model = parse(text)
     after = optimize(model, patterns="repeated", strict=True)
-    given = {"x": np.ones((3, 2), np.float32), "w": np.full((2, 2), 0.1, np.float32), "v": np.full((2, 2), -0.2, np.float32)}
+    given = {
+        "x": np.ones((3, 2), np.float32),
+        "w": np.full((2, 2), 0.1, np.float32),
+        "v": np.full((2, 2), -0.2, np.float32),
+    }
     np.testing.assert_allclose(run(after, given)[0], run(model, given)[0], rtol=1e-6)
     assert counts(after)["MatMul"] == 1
 
 
 def test_results_that_a_subgraph_captures() -> None:
     text = """agraph (float[n,4] x, float[n,4] z, float[n,4] v, bool c) => (y)
-        { a = Relu(x) b = Relu(z) d = Relu(v) e = Tanh(a) f = Tanh(b) g = Tanh(d) h = Erf(e) i = Erf(f) j = Erf(g)
+        { a = Relu(x) b = Relu(z) d = Relu(v) e = Tanh(a) f = Tanh(b) g = Tanh(d) h = Erf(e)
+          i = Erf(f) j = Erf(g)
           k = Exp(h) l = Exp(i) m = Exp(j) s = Sum(k, l, m)
           t = If (c) <then_branch = one () => (float[n,4] o) { o = Neg(e) },
                       else_branch = two () => (float[n,4] p) { p = Abs(f) }>
@@ -116,14 +135,18 @@ def test_results_that_a_subgraph_captures() -> None:
     assert counts(after)["Tanh"] == 1
     numbers = np.random.default_rng(0)
     for chosen in (True, False):
-        given = {name: numbers.standard_normal((2, 4)).astype(np.float32) for name in "xzv"} | {"c": np.array(chosen)}
+        given = {name: numbers.standard_normal((2, 4)).astype(np.float32) for name in "xzv"} | {
+            "c": np.array(chosen)
+        }
         np.testing.assert_allclose(run(after, given)[0], run(model, given)[0], rtol=1e-6)
 
 
 def test_weights_above_the_limit_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     g = Sketch()
     x = g.input("n", WIDTH)
-    parts = [g.add("Erf", g.add("Tanh", g.add("MatMul", x, g.weight(WIDTH, WIDTH)))) for _ in range(4)]
+    parts = [
+        g.add("Erf", g.add("Tanh", g.add("MatMul", x, g.weight(WIDTH, WIDTH)))) for _ in range(4)
+    ]
     model = g.model(g.add("Sum", *parts))
     assert counts(folded(model))["MatMul"] == 1
     monkeypatch.setattr(choice, "LARGEST", 4 * 4 * WIDTH * WIDTH - 1)
@@ -163,7 +186,10 @@ def test_the_limit_is_for_all_runs_together(monkeypatch: pytest.MonkeyPatch) -> 
 def test_forms_of_gemm_that_stay(attributes: dict[str, float]) -> None:
     g = Sketch()
     x = g.input(WIDTH, WIDTH)
-    parts = [g.add("Tanh", g.add("Gemm", x, g.weight(WIDTH, WIDTH), g.weight(WIDTH), **attributes)) for _ in range(6)]
+    parts = [
+        g.add("Tanh", g.add("Gemm", x, g.weight(WIDTH, WIDTH), g.weight(WIDTH), **attributes))
+        for _ in range(6)
+    ]
     after = folded(g.model(g.add("Sum", *parts)), sizes=(0,))
     assert (counts(after)["Gemm"], counts(after)["Tanh"]) == (6, 1)
 
@@ -181,12 +207,17 @@ def test_forms_of_gemm_that_stay(attributes: dict[str, float]) -> None:
 )
 def test_forms_that_a_stack_cannot_express(kind: str, node: str) -> None:
     lanes = range(6)
-    inputs = ", ".join(f"float[4,4] x{lane}, float[4] v{lane}, float[4,4] z{lane}" for lane in lanes)
+    inputs = ", ".join(
+        f"float[4,4] x{lane}, float[4] v{lane}, float[4,4] z{lane}" for lane in lanes
+    )
     nodes = " ".join(f"e{lane} = Tanh(a{lane})" for lane in lanes)
     nodes = " ".join(f"a{lane} = {node.format(lane)}" for lane in lanes) + " " + nodes
     total = ", ".join(f"e{lane}" for lane in lanes)
     scale = ", ".join(["2"] * 16)
-    text = f"agraph ({inputs}) => (y) <int64[2] i = {{1, 3}}, float[4,4] s = {{{scale}}}> {{ {nodes} y = Sum({total}) }}"
+    text = (
+        f"agraph ({inputs}) => (y) <int64[2] i = {{1, 3}}, float[4,4] s = {{{scale}}}> {{ {nodes} "
+        f"y = Sum({total}) }}"
+    )
     graph = load(text).graph
     assert kind not in [group.first.op_type for group in find_groups(Sums(graph))]
 
@@ -195,11 +226,17 @@ def test_operators_of_other_domains() -> None:
     """Only names that the standard operators have too could be mistaken."""
     lanes = range(6)
     inputs = ", ".join(f"float[n,4] x{lane}" for lane in lanes)
-    nodes = " ".join(f"a{lane} = com.microsoft.Gelu(x{lane}) b{lane} = Tanh(a{lane})" for lane in lanes)
+    nodes = " ".join(
+        f"a{lane} = com.microsoft.Gelu(x{lane}) b{lane} = Tanh(a{lane})" for lane in lanes
+    )
     total = ", ".join(f"b{lane}" for lane in lanes)
     text = f"agraph ({inputs}) => (float[n,4] y) {{ {nodes} y = Sum({total}) }}"
-    after = optimize(parse(text, opset=20, domains={"com.microsoft": 1}), patterns="repeated", strict=True)
-    assert [node.domain for node in after.graph.node if node.op_type == "Gelu"] == ["com.microsoft"] * 6
+    after = optimize(
+        parse(text, opset=20, domains={"com.microsoft": 1}), patterns="repeated", strict=True
+    )
+    assert [node.domain for node in after.graph.node if node.op_type == "Gelu"] == [
+        "com.microsoft"
+    ] * 6
     assert counts(after)["Tanh"] == 1
 
 
@@ -207,9 +244,14 @@ def test_parameters_that_are_computed() -> None:
     """A shape that follows from an input is known, but not stored unless constants are folded."""
     lanes = range(5)
     inputs = ", ".join(f"float[2,4] x{lane}" for lane in lanes)
-    nodes = " ".join(f"a{lane} = Reshape(x{lane}, s) b{lane} = Tanh(a{lane}) c{lane} = Erf(b{lane})" for lane in lanes)
+    nodes = " ".join(
+        f"a{lane} = Reshape(x{lane}, s) b{lane} = Tanh(a{lane}) c{lane} = Erf(b{lane})"
+        for lane in lanes
+    )
     total = ", ".join(f"c{lane}" for lane in lanes)
-    model = parse(f"agraph ({inputs}) => (float[2,4] y) {{ s = Shape(x0) {nodes} y = Sum({total}) }}")
+    model = parse(
+        f"agraph ({inputs}) => (float[2,4] y) {{ s = Shape(x0) {nodes} y = Sum({total}) }}"
+    )
     apart = optimize(model, patterns="repeated", strict=True, constant_folding=False)
     assert sum("s" in node.input for node in apart.graph.node) == 5
     assert counts(apart)["Tanh"] == 1
@@ -223,8 +265,13 @@ def test_nothing_is_done_where_it_saves_no_nodes() -> None:
 
 def test_the_same_bytes_again() -> None:
     g = Sketch()
-    parts = [g.add("Tanh", g.add("MatMul", g.input("n", WIDTH), g.weight(WIDTH, WIDTH))) for _ in range(6)]
+    parts = [
+        g.add("Tanh", g.add("MatMul", g.input("n", WIDTH), g.weight(WIDTH, WIDTH)))
+        for _ in range(6)
+    ]
     model = g.model(g.add("Sum", *parts))
-    first, second = (optimize(model, patterns="repeated").SerializeToString(deterministic=True) for _ in range(2))
+    first, second = (
+        optimize(model, patterns="repeated").SerializeToString(deterministic=True) for _ in range(2)
+    )
     assert first == second
     assert onnx.ModelProto.FromString(first).graph.output[0].name == model.graph.output[0].name

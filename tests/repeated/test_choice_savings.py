@@ -11,15 +11,21 @@ from xoptim.repeated.groups import Sums, arrange, by_result, find_groups
 
 
 def lattice(seed: int) -> Sums:
-    """Levels of nodes of a few kinds, each of which reads results of the level before, joins among them."""
+    """Levels of nodes of a few kinds, each of which reads results of the level before, joins among
+    them.
+    """
     chance, g = random.Random(seed), Sketch(seed)
     values = [g.input("n", WIDTH) for _ in range(6)]
     for _ in range(4):
         made = []
         for _ in range(chance.randint(4, 8)):
             kind = chance.choice(("Relu", "Tanh", "Mul", "Add", "Gemm"))
-            operands = chance.sample(values, 2) if kind in ("Mul", "Add") else [chance.choice(values)]
-            made.append(g.add(kind, *operands, *([g.weight(WIDTH, WIDTH)] if kind == "Gemm" else ())))
+            operands = (
+                chance.sample(values, 2) if kind in ("Mul", "Add") else [chance.choice(values)]
+            )
+            made.append(
+                g.add(kind, *operands, *([g.weight(WIDTH, WIDTH)] if kind == "Gemm" else ()))
+            )
         values = made
     joined = g.add("Sum", *values[:3])
     return Sums(load_model(g.model(joined, *values[2:])).graph)

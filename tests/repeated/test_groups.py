@@ -21,7 +21,9 @@ def graph_of(model: onnx.ModelProto) -> Graph:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_planted_towers_are_found_exactly(seed: int) -> None:
-    """Towers of several kinds and depths on inputs of their own, with noise between them, their nodes mixed."""
+    """Towers of several kinds and depths on inputs of their own, with noise between them, their
+    nodes mixed.
+    """
     rng, g = random.Random(seed), Sketch(seed)
     kinds = rng.sample(sorted({*STEPS} - {"shared", "flat", "parts"}), 3)
     common, planted = g.input("m", 7), Counter[int]()
@@ -35,7 +37,10 @@ def test_planted_towers_are_found_exactly(seed: int) -> None:
             width = len(g.nodes) - first
             common = g.add("Neg", common)
         planted[count] += width
-    sizes = Counter(len(group) for group in find_groups(Sums(graph_of(g.model(*(node.output[0] for node in g.nodes))))))
+    sizes = Counter(
+        len(group)
+        for group in find_groups(Sums(graph_of(g.model(*(node.output[0] for node in g.nodes)))))
+    )
     assert sizes == planted
 
 
@@ -52,7 +57,9 @@ def test_results_of_one_node_are_alike(kind: str) -> None:
         )
     nodes = "d = Erf(a) e = Erf(b) f = Erf(c) g = Tanh(d) h = Tanh(e) i = Tanh(f)"
     graph = load(f"agraph ({header}) => (g, h, i) {{ {first} {nodes} }}").graph
-    expected = {"split": [("Erf", 3), ("Tanh", 3)], "lstm": [("Abs", 2), ("Erf", 2), ("Tanh", 2)]}[kind]
+    expected = {"split": [("Erf", 3), ("Tanh", 3)], "lstm": [("Abs", 2), ("Erf", 2), ("Tanh", 2)]}[
+        kind
+    ]
     assert [(group.first.op_type, len(group)) for group in find_groups(Sums(graph))] == expected
 
 
@@ -79,7 +86,9 @@ def test_only_nodes_that_others_accompany_are_compared(monkeypatch: pytest.Monke
 def test_groups_of_enough_nodes() -> None:
     g = Sketch()
     inputs = [g.input("n", WIDTH) for _ in range(5)]
-    model = g.model(*(g.add("Tanh", each) for each in inputs), *(g.add("Erf", each) for each in inputs[:3]))
+    model = g.model(
+        *(g.add("Tanh", each) for each in inputs), *(g.add("Erf", each) for each in inputs[:3])
+    )
     assert [len(group) for group in find_groups(Sums(graph_of(model)))] == [5, 3]
     assert [len(group) for group in find_groups(Sums(graph_of(model)), fewest=4)] == [5]
 
@@ -87,7 +96,10 @@ def test_groups_of_enough_nodes() -> None:
 def test_no_rows() -> None:
     """Stacks of tensors without elements, brought together and taken apart again."""
     g = Sketch()
-    parts = [g.add("Erf", g.add("MatMul", g.add("Exp", g.input(0, WIDTH)), g.weight(WIDTH, WIDTH))) for _ in range(8)]
+    parts = [
+        g.add("Erf", g.add("MatMul", g.add("Exp", g.input(0, WIDTH)), g.weight(WIDTH, WIDTH)))
+        for _ in range(8)
+    ]
     after = folded(g.model(g.add("Sum", *parts), parts[2]), sizes=(0,))
     assert (counts(after)["Exp"], counts(after)["MatMul"], counts(after)["Erf"]) == (1, 1, 1)
 
@@ -95,7 +107,10 @@ def test_no_rows() -> None:
 def test_no_rows_that_are_joined() -> None:
     """A 0 in the target of a Reshape would copy another size."""
     g = Sketch()
-    parts = [g.add("Erf", g.add("MatMul", g.add("Exp", g.input(0, WIDTH)), g.weight(WIDTH, WIDTH))) for _ in range(8)]
+    parts = [
+        g.add("Erf", g.add("MatMul", g.add("Exp", g.input(0, WIDTH)), g.weight(WIDTH, WIDTH)))
+        for _ in range(8)
+    ]
     after = folded(g.model(g.add("Concat", *parts, axis=0)), sizes=(0,))
     assert counts(after)["Erf"] == 1
 

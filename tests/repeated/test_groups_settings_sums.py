@@ -25,7 +25,10 @@ def added(g: Sketch, terms: list[str], form: str = "chain") -> str:
             pairs = [terms[place : place + 2] for place in range(0, len(terms), 2)]
             terms = [g.add("Add", *pair) if len(pair) > 1 else pair[0] for pair in pairs]
         return terms[0]
-    return reduce(lambda total, term: g.add("Add", *((total, term) if form == "chain" else (term, total))), terms)
+    return reduce(
+        lambda total, term: g.add("Add", *((total, term) if form == "chain" else (term, total))),
+        terms,
+    )
 
 
 def sums_of(model: onnx.ModelProto) -> Sums:
@@ -43,7 +46,11 @@ def test_lanes_that_are_added_up_in_any_order(form: str, count: int) -> None:
     g = Sketch()
     terms = layers(g, count)
     random.Random(count).shuffle(terms)
-    assert counts(folded(g.model(added(g, terms, form)))) == {"MatMul": 1, "Tanh": 1, "ReduceSum": 1}
+    assert counts(folded(g.model(added(g, terms, form)))) == {
+        "MatMul": 1,
+        "Tanh": 1,
+        "ReduceSum": 1,
+    }
 
 
 @pytest.mark.parametrize("place", [0, 2, 5])
@@ -62,12 +69,22 @@ def test_lanes_with_a_bias_are_terms_as_a_whole(form: str) -> None:
     """An Add within each tower is not a part of the sum."""
     g = Sketch()
     x = g.input("n", WIDTH)
-    biased = [g.add("Add", g.add("MatMul", x, g.weight(WIDTH, WIDTH)), g.weight(WIDTH)) for _ in range(5)]
-    assert counts(folded(g.model(added(g, biased, form)))) == {"MatMul": 1, "Add": 1, "ReduceSum": 1}
+    biased = [
+        g.add("Add", g.add("MatMul", x, g.weight(WIDTH, WIDTH)), g.weight(WIDTH)) for _ in range(5)
+    ]
+    assert counts(folded(g.model(added(g, biased, form)))) == {
+        "MatMul": 1,
+        "Add": 1,
+        "ReduceSum": 1,
+    }
     g = Sketch()
     x = g.input("n", WIDTH)
     residual = [g.add("Add", x, g.add("MatMul", x, g.weight(WIDTH, WIDTH))) for _ in range(5)]
-    assert counts(folded(g.model(added(g, residual, form)))) == {"MatMul": 1, "Add": 1, "ReduceSum": 1}
+    assert counts(folded(g.model(added(g, residual, form)))) == {
+        "MatMul": 1,
+        "Add": 1,
+        "ReduceSum": 1,
+    }
 
 
 def test_two_kinds_of_lanes_in_turn() -> None:
@@ -75,9 +92,16 @@ def test_two_kinds_of_lanes_in_turn() -> None:
     for in_turn in (False, True):
         g = Sketch()
         x = g.input("n", WIDTH)
-        first = [g.add("Exp", g.add("Tanh", g.add("MatMul", x, g.weight(WIDTH, WIDTH)))) for _ in range(4)]
+        first = [
+            g.add("Exp", g.add("Tanh", g.add("MatMul", x, g.weight(WIDTH, WIDTH))))
+            for _ in range(4)
+        ]
         second = [g.add("Sin", g.add("MatMul", x, g.weight(WIDTH, WIDTH))) for _ in range(4)]
-        terms = [term for pair in zip(first, second, strict=True) for term in pair] if in_turn else [*first, *second]
+        terms = (
+            [term for pair in zip(first, second, strict=True) for term in pair]
+            if in_turn
+            else [*first, *second]
+        )
         after = counts(folded(g.model(added(g, terms))))
         assert (after["MatMul"], after["Exp"], after["Sin"], after["ReduceSum"]) == (1, 1, 1, 2)
         assert (after["Add"], after["Gather"]) == (1 + in_turn, in_turn)
@@ -92,10 +116,17 @@ def test_a_partial_sum_that_is_read_elsewhere_ends_the_sum(read_by: str) -> None
     results = [total]
     if read_by == "subgraph":
         body = onnx.helper.make_graph(
-            [onnx.helper.make_node("Neg", [middle], ["inner"])], "body", [], [onnx.ValueInfoProto(name="inner")]
+            [onnx.helper.make_node("Neg", [middle], ["inner"])],
+            "body",
+            [],
+            [onnx.ValueInfoProto(name="inner")],
         )
         g.constant(np.array(True))
-        g.nodes.append(onnx.helper.make_node("If", [g.constants[-1].name], ["chosen"], then_branch=body, else_branch=body))
+        g.nodes.append(
+            onnx.helper.make_node(
+                "If", [g.constants[-1].name], ["chosen"], then_branch=body, else_branch=body
+            )
+        )
         results.append(g.add("Abs", "chosen"))
     else:
         results.append(middle if read_by == "output" else g.add("Erf", middle))
@@ -135,7 +166,13 @@ def test_sums_side_by_side_are_one_reduction(form: str) -> None:
         rng.shuffle(terms)
         tasks.append(g.add("Erf", added(g, terms, form)))
     after = counts(folded(g.model(g.add("Concat", *tasks, axis=1))))
-    assert (after["MatMul"], after["Mul"], after["ReduceSum"], after["Erf"], after["Add"]) == (1, 1, 1, 1, 0)
+    assert (after["MatMul"], after["Mul"], after["ReduceSum"], after["Erf"], after["Add"]) == (
+        1,
+        1,
+        1,
+        1,
+        0,
+    )
 
 
 def test_sums_side_by_side_of_open_shapes() -> None:
@@ -143,9 +180,18 @@ def test_sums_side_by_side_of_open_shapes() -> None:
     g = Sketch()
     x = g.input("n", "m", WIDTH)
     experts = [g.add("Tanh", g.add("MatMul", x, g.weight(WIDTH, WIDTH))) for _ in range(4)]
-    sums = [g.add("Erf", added(g, [g.add("Mul", each, g.weight(WIDTH)) for each in experts])) for _ in range(3)]
+    sums = [
+        g.add("Erf", added(g, [g.add("Mul", each, g.weight(WIDTH)) for each in experts]))
+        for _ in range(3)
+    ]
     after = counts(folded(g.model(g.add("Sum", *sums))))
-    assert (after["Mul"], after["Slice"], after["Add"], after["Erf"], after["ReduceSum"]) == (1, 4, 3, 1, 1)
+    assert (after["Mul"], after["Slice"], after["Add"], after["Erf"], after["ReduceSum"]) == (
+        1,
+        4,
+        3,
+        1,
+        1,
+    )
 
 
 def test_a_sum_of_lanes_of_several_levels() -> None:
@@ -160,9 +206,13 @@ def test_a_sum_of_lanes_of_several_levels() -> None:
 
 @pytest.mark.parametrize("kind", ["int8", "uint8", "uint32", "int32", "int64"])
 def test_integers_stay(kind: str) -> None:
-    """onnxruntime reduces few types of them, and those as floats: sums are rounded from 2^53 on, and do not wrap around."""
+    """onnxruntime reduces few types of them, and those as floats: sums are rounded from 2^53 on,
+    and do not wrap around.
+    """
     inputs = ", ".join(f"{kind}[n,4] x{lane}, {kind}[n,4] z{lane}" for lane in range(6))
-    nodes = " ".join(f"a{lane} = Mod(x{lane}, z{lane}) b{lane} = Mod(a{lane}, x{lane})" for lane in range(6))
+    nodes = " ".join(
+        f"a{lane} = Mod(x{lane}, z{lane}) b{lane} = Mod(a{lane}, x{lane})" for lane in range(6)
+    )
     total = "s = Add(b0, b1) t = Add(s, b2) u = Add(t, b3) v = Add(u, b4) y = Add(v, b5)"
     model = parse(f"agraph ({inputs}) => ({kind}[n,4] y) {{ {nodes} {total} }}")
     after = counts(optimize(model, patterns="repeated", strict=True))
@@ -172,13 +222,18 @@ def test_integers_stay(kind: str) -> None:
 def test_sums_of_16_bits() -> None:
     """onnxruntime adds and reduces them in 32 bits: infinities come from single terms."""
     inputs = ", ".join(f"float16[4,8] x{lane}" for lane in range(6))
-    nodes = " ".join(f"a{lane} = Neg(x{lane}) b{lane} = Abs(a{lane}) c{lane} = Mul(b{lane}, x{lane})" for lane in range(6))
+    nodes = " ".join(
+        f"a{lane} = Neg(x{lane}) b{lane} = Abs(a{lane}) c{lane} = Mul(b{lane}, x{lane})"
+        for lane in range(6)
+    )
     total = "s = Add(c0, c3) t = Add(s, c1) u = Add(t, c2) v = Add(u, c4) y = Add(v, c5)"
     model = parse(f"agraph ({inputs}) => (float16[4,8] y) {{ {nodes} {total} }}")
     after = optimize(model, patterns="repeated", strict=True, verify=True)
     assert counts(after)["ReduceSum"] == 1
     numbers = np.random.default_rng(0)
-    given = {f"x{lane}": (numbers.standard_normal((4, 8)) * 90).astype(np.float16) for lane in range(6)}
+    given = {
+        f"x{lane}": (numbers.standard_normal((4, 8)) * 90).astype(np.float16) for lane in range(6)
+    }
     expected, got = run(model, given)[0].astype(np.float32), run(after, given)[0].astype(np.float32)
     np.testing.assert_allclose(got, expected, rtol=2e-3, atol=40)
 
@@ -193,7 +248,12 @@ def test_infinities_and_nan() -> None:
     assert counts(after)["ReduceSum"] == 1
     for special in ([np.inf], [np.nan], [np.inf, np.nan], [-0.0] * 6):
         given = {name: np.ones((2, WIDTH), np.float32) for name in inputs}
-        given.update({name: np.full((2, WIDTH), value, np.float32) for name, value in zip(inputs, special, strict=False)})
+        given.update(
+            {
+                name: np.full((2, WIDTH), value, np.float32)
+                for name, value in zip(inputs, special, strict=False)
+            }
+        )
         np.testing.assert_array_equal(run(after, given)[0], run(model, given)[0])
 
 
@@ -219,11 +279,15 @@ def test_the_estimate_has_the_reduction() -> None:
 
 def test_levels_of_sums() -> None:
     graph = load(
-        "agraph (float[n,4] x, float[n,4] z) => (y) { a = Tanh(x) b = Tanh(z) c = Neg(a) d = Neg(b) e = Neg(x) "
-        "s = Add(x, c) t = Add(s, d) u = Add(a, e) y = Add(t, u) }"
+        "agraph (float[n,4] x, float[n,4] z) => (y) { a = Tanh(x) b = Tanh(z) c = Neg(a) "
+        "d = Neg(b) e = Neg(x) s = Add(x, c) t = Add(s, d) u = Add(a, e) y = Add(t, u) }"
     ).graph
     sums = Sums(graph)
-    found = {node.output[0]: (level, [*sums.terms(node)]) for node, level in sums.levels.items() if node.op_type == "Add"}
+    found = {
+        node.output[0]: (level, [*sums.terms(node)])
+        for node, level in sums.levels.items()
+        if node.op_type == "Add"
+    }
     assert found == {"t": (3, ["c", "d", "x"]), "u": (2, ["a", "e"]), "y": (4, ["t", "u"])}
 
 
@@ -253,7 +317,8 @@ def test_random_sums(part: int) -> None:
         for _ in range(rng.choice((1, 1, 2, 4))):
             terms = [g.add("Mul", y, g.weight(WIDTH)) if rng.random() < 0.8 else y for y in parts]
             terms += rng.sample(
-                [common, x, g.weight(WIDTH), g.add("Erf", rng.choice(parts)), rng.choice(parts)], rng.randint(0, 3)
+                [common, x, g.weight(WIDTH), g.add("Erf", rng.choice(parts)), rng.choice(parts)],
+                rng.randint(0, 3),
             )
             rng.shuffle(terms)
             results.append(added(g, terms, rng.choice(FORMS)))

@@ -48,35 +48,54 @@ class Sketch:
 
     def model(self, *results: str, opset: int = 18) -> onnx.ModelProto:
         """The model with these results."""
-        inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in self.inputs.items()]
+        inputs = [
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+            for name, shape in self.inputs.items()
+        ]
         outputs = [onnx.ValueInfoProto(name=name) for name in results]
         graph = helper.make_graph(self.nodes, "towers", inputs, outputs, self.constants)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+        model = helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10
+        )
         typed = onnx.shape_inference.infer_shapes(model)
         del typed.graph.value_info[:]
         return typed
 
 
 Step = Callable[[Sketch, str, str, random.Random], str]
-"""Adds an operation to a tower: from the graph, the tower so far, a value that all towers read, and random numbers."""
+"""Adds an operation to a tower: from the graph, the tower so far, a value that all towers read, and
+random numbers.
+"""
 STEPS: dict[str, Step] = {
     "linear": lambda g, x, common, rng: g.add(
         "Add", *_either(rng, g.add("MatMul", x, g.weight(WIDTH, WIDTH)), g.weight(WIDTH))
     ),
-    "gemm": lambda g, x, common, rng: g.add("Gemm", x, g.weight(WIDTH, WIDTH), g.weight(WIDTH), transB=1),
+    "gemm": lambda g, x, common, rng: g.add(
+        "Gemm", x, g.weight(WIDTH, WIDTH), g.weight(WIDTH), transB=1
+    ),
     "relu": lambda g, x, common, rng: g.add("Relu", x),
-    "norm": lambda g, x, common, rng: g.add("LayerNormalization", x, g.weight(WIDTH), g.weight(WIDTH), axis=-1),
+    "norm": lambda g, x, common, rng: g.add(
+        "LayerNormalization", x, g.weight(WIDTH), g.weight(WIDTH), axis=-1
+    ),
     "softmax": lambda g, x, common, rng: g.add("Softmax", x, axis=1),
     "scale": lambda g, x, common, rng: g.add("Mul", *_either(rng, x, g.weight(1))),
     "residual": lambda g, x, common, rng: g.add("Add", *_either(rng, x, g.add("Tanh", x))),
-    "centre": lambda g, x, common, rng: g.add("Sub", x, g.add("ReduceMean", x, g.constant(np.array([-1])), keepdims=1)),
-    "turn": lambda g, x, common, rng: g.add("Transpose", g.add("Exp", g.add("Transpose", x, perm=[1, 0])), perm=[1, 0]),
-    "heads": lambda g, x, common, rng: g.add("Reshape", _heads(g, x), g.constant(np.array([0, WIDTH]))),
+    "centre": lambda g, x, common, rng: g.add(
+        "Sub", x, g.add("ReduceMean", x, g.constant(np.array([-1])), keepdims=1)
+    ),
+    "turn": lambda g, x, common, rng: g.add(
+        "Transpose", g.add("Exp", g.add("Transpose", x, perm=[1, 0])), perm=[1, 0]
+    ),
+    "heads": lambda g, x, common, rng: g.add(
+        "Reshape", _heads(g, x), g.constant(np.array([0, WIDTH]))
+    ),
     "clip": lambda g, x, common, rng: g.add(
         "Clip", x, g.constant(np.array(-1, np.float32)), g.constant(np.array(1, np.float32))
     ),
     "shared": lambda g, x, common, rng: g.add("Add", *_either(rng, x, common)),
-    "parts": lambda g, x, common, rng: g.add("Concat", *(_part(g, x, start) for start in (2, 0)), axis=-1),
+    "parts": lambda g, x, common, rng: g.add(
+        "Concat", *(_part(g, x, start) for start in (2, 0)), axis=-1
+    ),
     "flat": lambda g, x, common, rng: g.add(
         "Squeeze", g.add("Unsqueeze", x, g.constant(np.array([1]))), g.constant(np.array([-2]))
     ),

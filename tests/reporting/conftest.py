@@ -16,7 +16,9 @@ PICTURES = os.environ.get("PICTURES", "")
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """A browser without a window; tests are skipped where there is none."""
-    api = pytest.importorskip("playwright.sync_api", reason="there is no playwright: pip install playwright")
+    api = pytest.importorskip(
+        "playwright.sync_api", reason="there is no playwright: pip install playwright"
+    )
     program = next(filter(None, map(shutil.which, _NAMES)), None)
     if program is None:
         pytest.skip("there is no chromium")
@@ -61,7 +63,10 @@ class Visit:
 
 @pytest.fixture
 def visit(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Visit]]:
-    """Opens a page about a model; at the end, nothing may have gone wrong there, and nothing may have been loaded."""
+    """Opens a page about a model.
+
+    At the end, nothing may have gone wrong there, and nothing may have been loaded.
+    """
     visits: list[Visit] = []
 
     def opened(html: str, **settings: Any) -> Visit:

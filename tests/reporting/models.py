@@ -26,7 +26,9 @@ HOSTILE = "</script><script>alert(1)</script>"
 def recorded(model: onnx.ModelProto | Path, **changes: Any) -> tuple[GraphBuilder, Journal]:
     """An optimized model, and the record of its optimization."""
     recorder = Recorder()
-    builder = GraphBuilder(model, optimization_options=recorder.listening(OptimizationOptions(**changes)))
+    builder = GraphBuilder(
+        model, optimization_options=recorder.listening(OptimizationOptions(**changes))
+    )
     recorder.loaded(builder.model)
     builder.optimize()
     return builder, recorder.of(builder.model)
@@ -41,11 +43,12 @@ def data_of(page: str) -> Any:
 
 
 def unet() -> onnx.ModelProto:
-    """Two levels of a U-Net as TensorFlow writes it: channels last, with a Transpose around each convolution."""
+    """Two levels of a U-Net as TensorFlow writes it: channels last, with a Transpose around each
+    convolution.
+    """
     weights = [("a", 8, 3), ("b", 8, 8), ("c", 8, 16), ("d", 2, 8)]
     declared = ", ".join(f"float[{out},{into},3,3] w{name}" for name, out, into in weights)
-    return parse(
-        f"""agraph (float[1,16,16,3] x, {declared}) => (float[1,16,16,2] y) {{
+    return parse(f"""agraph (float[1,16,16,3] x, {declared}) => (float[1,16,16,2] y) {{
         t1 = Transpose <perm = [0, 3, 1, 2]> (x)
         c1 = Conv <pads = [1, 1, 1, 1]> (t1, wa)
         n1 = Transpose <perm = [0, 2, 3, 1]> (c1)
@@ -68,12 +71,14 @@ def unet() -> onnx.ModelProto:
         t5 = Transpose <perm = [0, 3, 1, 2]> (r3)
         c4 = Conv <pads = [1, 1, 1, 1]> (t5, wd)
         y = Transpose <perm = [0, 2, 3, 1]> (c4)
-    }}"""
-    )
+    }}""")
 
 
 def densenet(layers: int = 4) -> onnx.ModelProto:
-    """A dense block: each layer reads the results of all before it. Nodes have no names, values have scopes."""
+    """A dense block: each layer reads the results of all before it.
+
+    Nodes have no names, values have scopes.
+    """
     nodes, stem = [], "x"
 
     def add(op_type: str, inputs: Sequence[str], output: str, **attributes: Any) -> str:
@@ -89,22 +94,46 @@ def densenet(layers: int = 4) -> onnx.ModelProto:
         ]
         shape = numpy_helper.from_array(np.array([4, channels, 3, 3]), f"{at}/shape")
         weights.append(shape)
-        weight = add("ConstantOfShape", [shape.name], f"{at}/weight", value=numpy_helper.from_array(np.ones(1, np.float32)))
+        weight = add(
+            "ConstantOfShape",
+            [shape.name],
+            f"{at}/weight",
+            value=numpy_helper.from_array(np.ones(1, np.float32)),
+        )
         norm = add("BatchNormalization", [stem, *[f"{at}/row"] * 4], f"{at}/norm")
-        scaled = add("Add", [add("Mul", [norm, f"{at}/column"], f"{at}/scaled"), f"{at}/column"], f"{at}/shifted")
-        result = add("Conv", [add("Relu", [scaled], f"{at}/relu"), weight], f"{at}/conv", pads=[1, 1, 1, 1])
+        scaled = add(
+            "Add",
+            [add("Mul", [norm, f"{at}/column"], f"{at}/scaled"), f"{at}/column"],
+            f"{at}/shifted",
+        )
+        result = add(
+            "Conv", [add("Relu", [scaled], f"{at}/relu"), weight], f"{at}/conv", pads=[1, 1, 1, 1]
+        )
         stem = add("Concat", [stem, result], f"{at}/joined", axis=1)
     add("Relu", [stem], "y")
-    x, y = (onnx.helper.make_tensor_value_info(name, 1, [1, size, 8, 8]) for name, size in (("x", 4), ("y", 4 * layers + 4)))
+    x, y = (
+        onnx.helper.make_tensor_value_info(name, 1, [1, size, 8, 8])
+        for name, size in (("x", 4), ("y", 4 * layers + 4))
+    )
     graph = onnx.helper.make_graph(nodes, "densenet", [x], [y], weights)
-    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=10)
+    return onnx.helper.make_model(
+        graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=10
+    )
 
 
 def large(count: int = 5000) -> str:
-    """A page about a model of so many nodes without scopes, the worst case; the result is the original."""
-    nodes = "\n".join(f"v{i} = Add (v{i - 1}, v{max(0, i - 1 - i % 7)})" for i in range(1, count + 1))
+    """A page about a model of so many nodes without scopes, the worst case.
+
+    The result is the original.
+    """
+    nodes = "\n".join(
+        f"v{i} = Add (v{i - 1}, v{max(0, i - 1 - i % 7)})" for i in range(1, count + 1)
+    )
     model = load(f"agraph (float[n] v0) => (float[n] v{count}) {{ {nodes} }}")
     drawing = draw(model)
     return render(
-        facts_of(ReportSubject(title="large", result="same"), drawing, drawing), drawing, drawing, link(drawing, drawing, ())
+        facts_of(ReportSubject(title="large", result="same"), drawing, drawing),
+        drawing,
+        drawing,
+        link(drawing, drawing, ()),
     )

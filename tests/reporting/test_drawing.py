@@ -5,15 +5,21 @@ from xoptim.reporting.drawing import draw, scopes_of, to_json
 
 BRANCHES = """agraph (bool b, float[2] x) => (float[2] y) {
     k = Constant <value = float[2] {1, 2}> ()
-    y = If (b) <then_branch = t () => (float[2] r) { r = Add (x, k) }, else_branch = e () => (float[2] r) { r = Neg (x) }>
+    y = If (b) <then_branch = t () => (float[2] r) { r = Add (x, k) },
+      else_branch = e () => (float[2] r) { r = Neg (x) }>
 }"""
 
 
 def test_nodes_and_values() -> None:
-    drawing = draw(load("agraph (float[n,3] x) => (float[n,3] y) { a = Softmax <axis = 0> (x) y = Relu (a) }"))
+    drawing = draw(
+        load("agraph (float[n,3] x) => (float[n,3] y) { a = Softmax <axis = 0> (x) y = Relu (a) }")
+    )
     first, second = drawing.nodes
     assert (first.op_type, first.name, first.attributes) == ("Softmax", "a", "axis = 0")
-    assert [drawing.values[value] for value in (*first.inputs, *first.outputs)] == [("x", "float[n,3]"), ("a", "float[n,3]")]
+    assert [drawing.values[value] for value in (*first.inputs, *first.outputs)] == [
+        ("x", "float[n,3]"),
+        ("a", "float[n,3]"),
+    ]
     assert drawing.inputs == first.inputs
     assert drawing.outputs == second.outputs
     assert drawing.producers()[first.outputs[0]] == 0
@@ -34,13 +40,21 @@ def test_branches_have_values_of_their_own() -> None:
 
 
 def test_scopes() -> None:
-    model = load("agraph (float[n] x) => (float[n] y) { a = Neg(x) b = Abs(a) c = Exp(b) d = Relu(c) e = Sin(d) y = Cos(e) }")
+    model = load(
+        "agraph (float[n] x) => (float[n] y) { a = Neg(x) b = Abs(a) c = Exp(b) d = Relu(c) "
+        "e = Sin(d) y = Cos(e) }"
+    )
     names = ("/a/b/Neg", "/a/b/Abs", "/a/b/Exp", "/a/few/Relu", "/a/few/Sin", "Cos")
     for node, name in zip(model.graph.nodes, names, strict=True):
         node.name = name
     whole, outer, inner = scopes_of(draw(model))
     assert (whole.label, whole.parent, whole.nodes, whole.scopes) == ("", -1, [5], [1])
-    assert (outer.label, outer.parent, outer.nodes, outer.scopes) == ("a", 0, [3, 4], [2]), "a scope of two nodes is dissolved"
+    assert (outer.label, outer.parent, outer.nodes, outer.scopes) == (
+        "a",
+        0,
+        [3, 4],
+        [2],
+    ), "a scope of two nodes is dissolved"
     assert (inner.label, inner.path, inner.parent, inner.nodes) == ("b", ("a", "b"), 1, [0, 1, 2])
 
 

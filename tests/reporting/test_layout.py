@@ -19,7 +19,9 @@ def boxes(text: str, *names: str) -> list[ScopeBox]:
 
 
 def test_layers_follow_the_data() -> None:
-    (box,) = boxes("agraph (float[n] x) => (float[n] y) { a = Neg(x) b = Abs(a) c = Exp(b) y = Add(a, c) }")
+    (box,) = boxes(
+        "agraph (float[n] x) => (float[n] y) { a = Neg(x) b = Abs(a) c = Exp(b) y = Add(a, c) }"
+    )
     assert [kind for kind, _ in box.items] == [ENTRY, NODE, NODE, NODE, NODE, EXIT]
     assert box.rows == [0, 1, 2, 3, 4, 5]
     assert list(box.edges) == [(0, 1), (1, 2), (2, 3), (1, 4), (3, 4), (4, 5)]
@@ -36,7 +38,9 @@ def test_parts_do_not_overlap() -> None:
     outputs = ", ".join(f"float[n] y{i}" for i in range(9))
     (box,) = boxes(f"agraph ({inputs}) => ({outputs}) {{ {lines} }}")
     taken = list(zip(box.rows, box.columns, strict=True))
-    taken += [(int(bends[at]), bends[at + 1]) for bends in box.bends for at in range(0, len(bends), 2)]
+    taken += [
+        (int(bends[at]), bends[at + 1]) for bends in box.bends for at in range(0, len(bends), 2)
+    ]
     assert len(set(taken)) == len(taken)
     assert sum(map(len, box.bends)) == 2 * 9
 
@@ -45,13 +49,22 @@ def test_edges_pass_the_borders_of_scopes() -> None:
     text = "agraph (float[n] x) => (float[n] y) { a = Neg(x) b = Abs(a) c = Exp(b) y = Add(a, c) }"
     outer, inner = boxes(text, "/s/Neg", "/s/Abs", "/s/Exp", "Add")
     assert [kind for kind, _ in outer.items] == [ENTRY, SCOPE, NODE, EXIT]
-    assert {ends: len(values) for ends, values in outer.edges.items()} == {(0, 1): 1, (1, 2): 2, (2, 3): 1}
+    assert {ends: len(values) for ends, values in outer.edges.items()} == {
+        (0, 1): 1,
+        (1, 2): 2,
+        (2, 3): 1,
+    }
     assert [kind for kind, _ in inner.items] == [ENTRY, NODE, NODE, NODE, EXIT, EXIT]
-    assert {row for (kind, _), row in zip(inner.items, inner.rows, strict=True) if kind == EXIT} == {4}
+    assert {
+        row for (kind, _), row in zip(inner.items, inner.rows, strict=True) if kind == EXIT
+    } == {4}
 
 
 def test_scopes_that_need_each_other() -> None:
-    text = "agraph (float[n] x) => (float[n] y) { a = Neg(x) b = Abs(a) c = Exp(b) d = Sin(c) e = Cos(d) f = Exp(e) g = Abs(c) "
+    text = (
+        "agraph (float[n] x) => (float[n] y) { a = Neg(x) b = Abs(a) c = Exp(b) d = Sin(c) "
+        "e = Cos(d) f = Exp(e) g = Abs(c) "
+    )
     text += "h = Add(f, g) i = Neg(h) y = Abs(i) }"
     names = ("/s/a", "/s/b", "/s/c", "/t/d", "/t/e", "/t/f", "/s/g", "/s/h", "/s/i", "/s/y")
     outer, _, _ = boxes(text, *names)

@@ -74,7 +74,9 @@ def test_kept_folded_and_merged_nodes() -> None:
 
 
 def test_what_leaves_nothing() -> None:
-    _, after, links = linked("agraph (float[n] x) => (float[n] y) { a = Sin(x) b = Neg(a) c = Neg(b) y = Exp(c) }")
+    _, after, links = linked(
+        "agraph (float[n] x) => (float[n] y) { a = Sin(x) b = Neg(a) c = Neg(b) y = Exp(c) }"
+    )
     (change,) = links.changes
     assert change.is_gone
     assert change.before == [1, 2]

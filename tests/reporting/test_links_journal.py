@@ -11,13 +11,20 @@ from xoptim.reporting.links import Recorder
 pytest.importorskip("igraph")
 
 TEXT = (
-    "agraph (float[n] x) => (float[n] y) { a = Neg(x) b = Neg(a) c = Constant <value = float {2}> () d = Exp(c) y = Mul(b, d) }"
+    "agraph (float[n] x) => (float[n] y) { a = Neg(x) b = Neg(a) "
+    "c = Constant <value = float {2}> () d = Exp(c) y = Mul(b, d) }"
 )
 
 
 def test_rewrites_are_recorded() -> None:
     builder, journal = recorded(parse(TEXT))
-    assert [node.op_type for node in journal.before.nodes] == ["Neg", "Neg", "Constant", "Exp", "Mul"]
+    assert [node.op_type for node in journal.before.nodes] == [
+        "Neg",
+        "Neg",
+        "Constant",
+        "Exp",
+        "Mul",
+    ]
     assert builder.count_types() == {"Mul": 1}
     (step,) = journal.steps
     assert step.name == "NegNeg"
@@ -41,7 +48,9 @@ def test_the_listener_of_the_caller_still_listens() -> None:
 
 
 def test_events_of_other_models_are_ignored() -> None:
-    """The search for a wrong rewrite optimizes the same model again and again with the same listener."""
+    """The search for a wrong rewrite optimizes the same model again and again with the same
+    listener.
+    """
     recorder = Recorder()
     options = recorder.listening(OptimizationOptions())
     builder, other = (GraphBuilder(parse(TEXT), optimization_options=options) for _ in range(2))

@@ -9,8 +9,14 @@ from xoptim.reporting.links import KEPT, REWRITTEN, Change, Links, link, steps_b
 
 pytest.importorskip("igraph")
 
-BEFORE = "agraph (float[n] x) => (float[n] y) { a = Sin(x) b = Neg(a) c = Relu(b) d = Exp(c) e = Abs(d) y = Sqrt(e) }"
-AFTER = "agraph (float[n] x) => (float[n] y) { a = Sin(x) k = Cos(a) c = Tanh(k) d = Exp(c) e = Ceil(d) y = Sqrt(e) }"
+BEFORE = (
+    "agraph (float[n] x) => (float[n] y) { a = Sin(x) b = Neg(a) c = Relu(b) d = Exp(c) e = Abs(d) "
+    "y = Sqrt(e) }"
+)
+AFTER = (
+    "agraph (float[n] x) => (float[n] y) { a = Sin(x) k = Cos(a) c = Tanh(k) d = Exp(c) "
+    "e = Ceil(d) y = Sqrt(e) }"
+)
 
 
 def compared(first: Model, second: Model) -> Links:
@@ -39,5 +45,8 @@ def test_equal_models_have_no_regions() -> None:
 
 def test_an_operand_that_became_a_constant() -> None:
     first = "agraph (float[n] x) => (float[m] y) { k = Shape(x) y = Reshape(x, k) }"
-    second = "agraph (float[n] x) => (float[m] y) { k = Constant <value = int64[1] {2}> () y = Reshape(x, k) }"
+    second = (
+        "agraph (float[n] x) => (float[m] y) { k = Constant <value = int64[1] {2}> () "
+        "y = Reshape(x, k) }"
+    )
     assert [change.before for change in compared(load(first), load(second)).changes] == [[0], [1]]

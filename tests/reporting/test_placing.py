@@ -25,7 +25,10 @@ SITES = {"a": THERE, "b": LEFT, "c": LEFT, "unknown": THERE}
         (LEFT, "runs on CPU: there is no kernel"),
         (Site("elsewhere", "CPU"), "runs on CPU"),
         (Site("ahead"), "computed ahead, or merged, by onnxruntime"),
-        (Site("lowered", "LowerErf", reason="there is no kernel"), "lowered by LowerErf: there is no kernel"),
+        (
+            Site("lowered", "LowerErf", reason="there is no kernel"),
+            "lowered by LowerErf: there is no kernel",
+        ),
     ],
 )
 def test_words(site: Site, text: str) -> None:

@@ -41,7 +41,12 @@ def test_models_that_differ() -> None:
 @pytest.mark.slow
 def test_times_of_operators() -> None:
     model = parse(TEXT)
-    made = xoptim.report(model, model, verify=False, bench=BenchOptions(seconds=0.01, passes=1, threads=1, dims={"n": 4}))
+    made = xoptim.report(
+        model,
+        model,
+        verify=False,
+        bench=BenchOptions(seconds=0.01, passes=1, threads=1, dims={"n": 4}),
+    )
     assert "ms before" in made.html
     assert "time of a run" in made.html
     assert ">not compared<" in made.html
@@ -70,7 +75,9 @@ def test_notebooks() -> None:
     assert "equal: 1 output" in table
 
 
-def test_a_page_that_cannot_be_written_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_that_cannot_be_written_leaves_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     target = tmp_path / "report.html"
     target.write_text("old")
 

@@ -20,7 +20,10 @@ def drawings() -> tuple[Drawing, Drawing]:
 
 
 def test_without_measurements(drawings: tuple[Drawing, Drawing]) -> None:
-    facts = facts_of(ReportSubject(title="a.onnx", result="b.onnx", sizes=(2000, 1000), exactness="exact"), *drawings)
+    facts = facts_of(
+        ReportSubject(title="a.onnx", result="b.onnx", sizes=(2000, 1000), exactness="exact"),
+        *drawings,
+    )
     assert facts.cards == [
         Card("nodes", "3 → 1", "−67 %"),  # noqa: RUF001
         Card("size", "2.0 kB → 1.0 kB", "−50 %"),  # noqa: RUF001
@@ -44,17 +47,26 @@ def test_measurements(drawings: tuple[Drawing, Drawing]) -> None:
         title="a",
         result="b",
         latency=BenchReport(tuple(times), {"n": 3}, BenchOptions()),
-        operators=[{"Neg": OperatorTime(0.001, 2), "Exp": OperatorTime(0.001, 1)}, {"Exp": OperatorTime(0.001001, 1)}],
+        operators=[
+            {"Neg": OperatorTime(0.001, 2), "Exp": OperatorTime(0.001, 1)},
+            {"Exp": OperatorTime(0.001001, 1)},
+        ],
     )
     facts = facts_of(subject, *drawings)
     assert Card("time of a run", "2.000 ms → 1.000 ms", "× 0.500 (0.400 to 0.600)") in facts.cards  # noqa: RUF001
     negate, exponent, _ = facts.operators
     assert (negate.times, negate.trend) == (("1.000", "", "−1.000"), "less")  # noqa: RUF001
-    assert (exponent.times, exponent.trend) == (("1.000", "1.001", "+0.001"), ""), "a change of less than a hundredth"
+    assert (exponent.times, exponent.trend) == (
+        ("1.000", "1.001", "+0.001"),
+        "",
+    ), "a change of less than a hundredth"
     assert "n=3" in facts.times_note
 
 
-@pytest.mark.parametrize(("status", "verdict"), [("equal", "equal"), ("different", "different"), ("not validated", "unknown")])
+@pytest.mark.parametrize(
+    ("status", "verdict"),
+    [("equal", "equal"), ("different", "different"), ("not validated", "unknown")],
+)
 def test_verdicts(drawings: tuple[Drawing, Drawing], status: str, verdict: str) -> None:
     run = RunReport("random", {"n": 3}, 0, 0.0, 0.0, (Comparison("y", max_abs=0.25, max_rel=0.5),))
     report = ValidationReport(status, "a reason", runs=(run,))  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ GELU = """agraph (float[n] x) => (float[n] y) {
 
 
 def test_the_operator_set_is_too_old() -> None:
-    (miss, *_) = [miss for miss in nearest_misses(load(GELU, 17)) if miss.pattern == "GeluErf"]
+    miss, *_ = [miss for miss in nearest_misses(load(GELU, 17)) if miss.pattern == "GeluErf"]
     assert (miss.reached, miss.reason) == ("5 of 5 nodes", "min_opset 20, the model has 17")
 
 

@@ -29,7 +29,9 @@ class _Tags(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
-        self.addresses += [value or "" for name, value in attrs if name in ("src", "href", "action", "srcset")]
+        self.addresses += [
+            value or "" for name, value in attrs if name in ("src", "href", "action", "srcset")
+        ]
 
 
 def page_of(model: onnx.ModelProto, title: str = "model.onnx", **changes: object) -> str:
@@ -49,7 +51,9 @@ def test_the_rewrites_of_a_transformer() -> None:
     nodes = [len(data[side]["nodes"]) for side in ("before", "after")]
     assert nodes[0] > nodes[1]
     assert len(data["links"]["fates"]) == nodes[0]
-    assert all(number < nodes[0] for _, before, _, _ in data["links"]["changes"] for number in before)
+    assert all(
+        number < nodes[0] for _, before, _, _ in data["links"]["changes"] for number in before
+    )
     assert {row["pattern"] for row in data["misses"]} >= {"Attention"}
     assert all(0 <= number < nodes[1] for row in data["misses"] for number in row["nodes"])
 
@@ -69,11 +73,17 @@ def test_it_needs_nothing_else() -> None:
     found = _Tags(page)
     assert found.addresses == []
     assert not {"link", "img", "iframe", "object", "base"} & set(found.tags)
-    script, style = (re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)[-1] for tag in ("script", "style"))
+    script, style = (
+        re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)[-1] for tag in ("script", "style")
+    )
     assert "http" not in style
-    assert re.findall(r"https?:[^\"'\s]*", script) == ["http://www.w3.org/2000/svg"], "the name of a language, not an address"
+    assert re.findall(r"https?:[^\"'\s]*", script) == ["http://www.w3.org/2000/svg"], (
+        "the name of a language, not an address"
+    )
     for text in (script, style):
-        assert base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() in page, "the policy allows no other"
+        assert base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() in page, (
+            "the policy allows no other"
+        )
 
 
 def test_names_are_text() -> None:

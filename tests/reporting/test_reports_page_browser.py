@@ -1,4 +1,7 @@
-"""The page in a browser: reading, searching, clicking, keys, printing. ``make test-browser`` installs what they need."""
+"""The page in a browser: reading, searching, clicking, keys, printing.
+
+``make test-browser`` installs what they need.
+"""
 
 import sys
 from collections.abc import Callable
@@ -110,7 +113,9 @@ def test_keys(visit: Open) -> None:
     for key in ("+", "-", "0", "Shift+ArrowLeft", "Shift+ArrowDown"):
         old = seen.page.get_attribute("#before g", "transform")
         seen.page.keyboard.press(key)
-        seen.page.wait_for_function("old => document.querySelector('#before g').getAttribute('transform') !== old", arg=old)
+        seen.page.wait_for_function(
+            "old => document.querySelector('#before g').getAttribute('transform') !== old", arg=old
+        )
     seen.page.focus("#tab-graphs")
     seen.page.keyboard.press("ArrowRight")
     assert seen.page.is_visible("#operators table")
@@ -126,12 +131,18 @@ def test_shapes_on_hover(visit: Open) -> None:
     seen.page.mouse.move(800, 400)
     old = seen.page.get_attribute("#before g", "transform")
     seen.page.mouse.wheel(0, 90)
-    seen.page.wait_for_function("old => document.querySelector('#before g').getAttribute('transform') !== old", arg=old)
+    seen.page.wait_for_function(
+        "old => document.querySelector('#before g').getAttribute('transform') !== old", arg=old
+    )
 
 
-@pytest.mark.parametrize(("name", "model"), [("unet", unet()), ("densenet", densenet())], ids=["unet", "densenet"])
+@pytest.mark.parametrize(
+    ("name", "model"), [("unet", unet()), ("densenet", densenet())], ids=["unet", "densenet"]
+)
 def test_other_networks(visit: Open, name: str, model: onnx.ModelProto) -> None:
-    """Transposes that are gone, normalizations that are part of convolutions, constants computed ahead of time."""
+    """Transposes that are gone, normalizations that are part of convolutions, constants computed
+    ahead of time.
+    """
     seen = visit(page_of(model, f"{name}.onnx"), color_scheme="dark")
     seen.page.click("#open")
     seen.page.locator("#rewrites summary").first.click()
@@ -147,7 +158,10 @@ def test_other_networks(visit: Open, name: str, model: onnx.ModelProto) -> None:
 
 
 def test_names_stay_text(visit: Open) -> None:
-    model = parse("agraph (float[n] x) => (float[n] y) { a = Neg(x) b = Neg(a) c = Abs(b) d = Sin(c) y = Exp(d) }")
+    model = parse(
+        "agraph (float[n] x) => (float[n] y) { a = Neg(x) b = Neg(a) c = Abs(b) d = Sin(c) "
+        "y = Exp(d) }"
+    )
     for each in model.graph.node:
         each.name = f"{HOSTILE}/<img src=x onerror=alert(2)>"
     seen = visit(page_of(model, HOSTILE))
@@ -173,7 +187,9 @@ def test_five_thousand_nodes(visit: Open, capsys: pytest.CaptureFixture[str]) ->
     found = perf_counter()
     seen.page.focus("#before")
     seen.page.keyboard.press("ArrowDown")
-    seen.page.wait_for_function("!document.querySelector('#details h3').textContent.includes('v4321')")
+    seen.page.wait_for_function(
+        "!document.querySelector('#details h3').textContent.includes('v4321')"
+    )
     walked = perf_counter()
     elements = "document.querySelectorAll('svg *').length"
     near = seen.page.evaluate(elements)
@@ -182,7 +198,10 @@ def test_five_thousand_nodes(visit: Open, capsys: pytest.CaptureFixture[str]) ->
     assert near < 1000
     assert far < 100
     with capsys.disabled():
-        times = f"open {opened - start:.2f} s, search {found - opened:.2f} s, select {walked - found:.2f} s"
+        times = (
+            f"open {opened - start:.2f} s, search {found - opened:.2f} s, select "
+            f"{walked - found:.2f} s"
+        )
         sys.stdout.write(f"\n5,000 nodes, {len(page)} bytes: {times}\n")
 
 
@@ -190,10 +209,15 @@ def test_it_can_be_printed(visit: Open, bert: str, tmp_path: Path) -> None:
     seen = visit(bert)
     seen.page.emulate_media(media="print", color_scheme="dark")
     seen.page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    assert all(seen.page.is_visible(f"#{part}") for part in ("graphs", "operators", "misses", "proof"))
+    assert all(
+        seen.page.is_visible(f"#{part}") for part in ("graphs", "operators", "misses", "proof")
+    )
     assert not seen.page.is_visible("nav")
     assert seen.count("#rewrites .row") > 10
-    assert seen.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert (
+        seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
+        == "rgb(255, 255, 255)"
+    )
     seen.page.pdf(path=str(tmp_path / "report.pdf"))
     assert (tmp_path / "report.pdf").stat().st_size > 10_000
 
@@ -208,9 +232,13 @@ def test_in_a_frame_of_a_notebook(visit: Open, bert: str, browser: Any) -> None:
 
 
 def test_where_nodes_run(visit: Open) -> None:
-    builder, journal = recorded(parse("agraph (float[n] x) => (float[n] y) { a = Neg(x) y = Exp(a) }"))
+    builder, journal = recorded(
+        parse("agraph (float[n] x) => (float[n] y) { a = Neg(x) y = Exp(a) }")
+    )
     there, left = Site("there", "WebGpu", 2), Site("elsewhere", "CPU", reason="there is no kernel")
-    placing = PlacingFacts("webgpu", {"a": there, "y": left}, {"a": there}, [("result", "1 of 2 nodes")])
+    placing = PlacingFacts(
+        "webgpu", {"a": there, "y": left}, {"a": there}, [("result", "1 of 2 nodes")]
+    )
     subject = replace(subject_of(builder.report(), "model.onnx", "model.opt.onnx"), placing=placing)
     seen = visit(report_of(journal, subject).html)
     assert [seen.count(f"#before .node.{kind}") for kind in ("there", "elsewhere")] == [1, 1]

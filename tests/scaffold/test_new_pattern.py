@@ -35,8 +35,24 @@ def test_the_template_has_the_style_of_the_house(tmp_path: Path) -> None:
     text = write_pattern("ReluReluPattern", tmp_path).read_text(encoding="utf-8")
     pytest.importorskip("ruff")
     for command in (["check"], ["format", "--check"]):
-        words = [sys.executable, "-m", "ruff", *command, "--stdin-filename", "patterns/activations/relu_relu.py", "-"]
-        done = subprocess.run(words, cwd=ROOT, input=text, capture_output=True, text=True, encoding="utf-8", check=False)
+        words = [
+            sys.executable,
+            "-m",
+            "ruff",
+            *command,
+            "--stdin-filename",
+            "patterns/activations/relu_relu.py",
+            "-",
+        ]
+        done = subprocess.run(
+            words,
+            cwd=ROOT,
+            input=text,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            check=False,
+        )
         assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -55,9 +71,20 @@ def test_names_of_files(name: str, expected: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["", "Pattern", "ReluRelu", "reluReluPattern", "Relu_ReluPattern", "ReluReluPattern2", "Relu ReluPattern", "../UpPattern",
-     "2ReluPattern", "ReluReluPattern\n", "ÄhmPattern"],
-)  # fmt: skip
+    [
+        "",
+        "Pattern",
+        "ReluRelu",
+        "reluReluPattern",
+        "Relu_ReluPattern",
+        "ReluReluPattern2",
+        "Relu ReluPattern",
+        "../UpPattern",
+        "2ReluPattern",
+        "ReluReluPattern\n",
+        "ÄhmPattern",
+    ],
+)
 def test_bad_names_are_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match="a name such as ReluReluPattern is expected"):
         write_pattern(name, tmp_path)

@@ -32,54 +32,79 @@ SELECTIONS = {
 }
 MODELS = {
     "several outputs and a common part": (
-        "agraph (float[a,4] x, float[4] z) => (float[a,4] y, float[a,4] w) <float[1] h = {0.25}> "
-        "{ s = Sigmoid(x) t = Mul(s, z) u = Mul(s, h) y = Sub(t, u) w = Exp(t) }",
+        (
+            "agraph (float[a,4] x, float[4] z) "
+            "=> (float[a,4] y, float[a,4] w) <float[1] h = {0.25}> { s = Sigmoid(x) t = Mul(s, z) "
+            "u = Mul(s, h) y = Sub(t, u) w = Exp(t) }"
+        ),
         "s,t,u,y",
     ),
     "a node with several outputs": (
-        "agraph (float[a,8] x) => (float[a,4] y, float[a,3] w) <int64[2] n = {4, 4}, int64[3] k = {4, 1, 3}> "
-        "{ p, q = Split <axis = 1> (x, n) r = Sigmoid(q) y = Mul(p, r) b, c, w = Split <axis = 1> (x, k) }",
+        (
+            "agraph (float[a,8] x) => (float[a,4] y, float[a,3] w) <int64[2] n = {4, 4}, "
+            "int64[3] k = {4, 1, 3}> { p, q = Split <axis = 1> (x, n) r = Sigmoid(q) y = Mul(p, r) "
+            "b, c, w = Split <axis = 1> (x, k) }"
+        ),
         "p,r,y,w",
     ),
     "attributes and optional operands": (
-        "agraph (float[a,2,h,w] x, float[3,2,3,3] k) => (float[a,3,m,n] y) <float top = {6}> "
-        "{ c = Conv <pads = [1, 1, 1, 1], strides = [2, 2], kernel_shape = [3, 3]> (x, k) l = LeakyRelu <alpha = 0.3> (c) "
-        "y = Clip(l, , top) }",
+        (
+            "agraph (float[a,2,h,w] x, float[3,2,3,3] k) => (float[a,3,m,n] y) <float top = {6}> { "
+            "c = Conv <pads = [1, 1, 1, 1], strides = [2, 2], kernel_shape = [3, 3]> (x, k) "
+            "l = LeakyRelu <alpha = 0.3> (c) y = Clip(l, , top) }"
+        ),
         "c,l,y",
     ),
     "a domain": (
-        "agraph (float[a,b] x) => (float[a,b] y) { g = com.microsoft.QuickGelu <alpha = 1.5> (x) y = Neg(g) }",
+        (
+            "agraph (float[a,b] x) => (float[a,b] y) { "
+            "g = com.microsoft.QuickGelu <alpha = 1.5> (x) y = Neg(g) }"
+        ),
         "g,y",
     ),
-    "16 bits": ("agraph (float16[a] x) => (float16[a] y) { h = Mul(x, c) e = Erf(h) y = Add(e, d) }", "h,e,y"),
+    "16 bits": (
+        "agraph (float16[a] x) => (float16[a] y) { h = Mul(x, c) e = Erf(h) y = Add(e, d) }",
+        "h,e,y",
+    ),
     "constants of several elements": (
-        "agraph (float[a,3] x) => (float[a,3] y) <float[3] s = {1, 2, 3}, float[3] b = {0.5, 0.25, 0.125}> "
-        "{ t = Mul(x, s) u = Add(b, t) y = Tanh(u) }",
+        (
+            "agraph (float[a,3] x) => (float[a,3] y) <float[3] s = {1, 2, 3}, float[3] b = {0.5, "
+            "0.25, 0.125}> { t = Mul(x, s) u = Add(b, t) y = Tanh(u) }"
+        ),
         "t,u,y",
     ),
     "numbers of one axis": (
-        "agraph (bool[a,3] c, bool[a,3] d, float[a,3] x) => (float[a,3] y) <float[1] h = {2.5}, bool[1] f = {1}> "
-        "{ e = And(c, f) g = Xor(e, d) r = Relu(x) y = Where(g, r, h) }",
+        (
+            "agraph (bool[a,3] c, bool[a,3] d, float[a,3] x) "
+            "=> (float[a,3] y) <float[1] h = {2.5}, bool[1] f = {1}> { e = And(c, f) g = Xor(e, d) "
+            "r = Relu(x) y = Where(g, r, h) }"
+        ),
         "e,g,r,y",
     ),
     "a tensor as attribute": (
-        "agraph (float[a,b] x) => (float[a,b] y) { s = Shape(x) "
-        "z = ConstantOfShape <value = float[1] {2}> (s) y = Mul(x, z) }",
+        (
+            "agraph (float[a,b] x) => (float[a,b] y) { s = Shape(x) "
+            "z = ConstantOfShape <value = float[1] {2}> (s) y = Mul(x, z) }"
+        ),
         "s,z,y",
     ),
     "many operands": (
-        f"agraph ({', '.join(f'float[a] x{i}' for i in range(12))}) => (float[b] y) "
-        f"{{ s = Concat <axis = 0> ({', '.join(f'x{i}' for i in range(12))}) y = Neg(s) }}",
+        (
+            f"agraph ({', '.join(f'float[a] x{i}' for i in range(12))}) => (float[b] y) "
+            f"{{ s = Concat <axis = 0> ({', '.join(f'x{i}' for i in range(12))}) y = Neg(s) }}"
+        ),
         "s,y",
     ),
-}  # fmt: skip
+}
 
 
 def _write(text: str, path: Path) -> Path:
     model = parse(text, domains={"com.microsoft": 1})
     if "float16" in text:
         for name, value in (("c", 0.7071), ("d", 1.0)):
-            model.graph.initializer.append(numpy_helper.from_array(np.array(value, np.float16), name))
+            model.graph.initializer.append(
+                numpy_helper.from_array(np.array(value, np.float16), name)
+            )
     onnx.save(model, path)
     return path
 
@@ -100,8 +125,24 @@ def _check_style(*texts: str) -> None:
     pytest.importorskip("ruff")
     for text in texts:
         for command in (["check"], ["format", "--diff"]):
-            words = [sys.executable, "-m", "ruff", *command, "--stdin-filename", "patterns/products/from_a_model.py", "-"]
-            done = subprocess.run(words, cwd=ROOT, input=text, capture_output=True, text=True, encoding="utf-8", check=False)
+            words = [
+                sys.executable,
+                "-m",
+                "ruff",
+                *command,
+                "--stdin-filename",
+                "patterns/products/from_a_model.py",
+                "-",
+            ]
+            done = subprocess.run(
+                words,
+                cwd=ROOT,
+                input=text,
+                capture_output=True,
+                text=True,
+                encoding="utf-8",
+                check=False,
+            )
             assert done.returncode == 0, done.stdout + done.stderr + text
 
 
@@ -112,7 +153,9 @@ def _check_pattern(text: str, path: Path, model: Path, *, near_misses: bool = Fa
     check_example(pattern, example)
     if near_misses:  # which take a second each
         assert check_near_misses(pattern, example)["fired"]
-    again = optimize(onnx.load(model), patterns=[pattern], strict=True, constant_folding=False, merge=False)
+    again = optimize(
+        onnx.load(model), patterns=[pattern], strict=True, constant_folding=False, merge=False
+    )
     assert pattern.name() in types(again)
     onnx.checker.check_model(again)
 
@@ -122,14 +165,23 @@ def _check_pattern(text: str, path: Path, model: Path, *, near_misses: bool = Fa
 @pytest.mark.parametrize("nodes", SELECTIONS.values(), ids=SELECTIONS)
 def test_selections_of_a_real_model(nodes: list[str], tmp_path: Path) -> None:
     names = [name if name.startswith("/") else LAYER + name for name in nodes]
-    _check_pattern(pattern_from_model("SelectedPattern", BERT, names), tmp_path / "selected.py", BERT, near_misses=True)
+    _check_pattern(
+        pattern_from_model("SelectedPattern", BERT, names),
+        tmp_path / "selected.py",
+        BERT,
+        near_misses=True,
+    )
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize(("text", "nodes"), MODELS.values(), ids=MODELS)
 def test_selections_of_small_models(text: str, nodes: str, tmp_path: Path) -> None:
     model = _write(text, tmp_path / "model.onnx")
-    _check_pattern(pattern_from_model("SelectedPattern", model, nodes.split(",")), tmp_path / "selected.py", model)
+    _check_pattern(
+        pattern_from_model("SelectedPattern", model, nodes.split(",")),
+        tmp_path / "selected.py",
+        model,
+    )
 
 
 def test_what_is_written(tmp_path: Path) -> None:
@@ -137,7 +189,10 @@ def test_what_is_written(tmp_path: Path) -> None:
     text = pattern_from_model("TwoPattern", model, ["y", "s", "t", "u"])
     for line in (
         '    """Sigmoid, Mul, Sub → Two',
-        "    def match_pattern(self, g: PatternBuilder, x: Symbol, y: Symbol) -> tuple[Symbol, Symbol]:",
+        (
+            "    def match_pattern(self, g: PatternBuilder, x: Symbol, y: Symbol) -> tuple[Symbol, "
+            "Symbol]:"
+        ),
         "        sigmoid = g.op.Sigmoid(x)",
         "        mul = g.op.Mul(sigmoid, y)",
         "        mul_2 = g.op.Mul(sigmoid, 0.25)",
@@ -150,7 +205,11 @@ def test_what_is_written(tmp_path: Path) -> None:
         'TYPES = {"x": TensorProto.FLOAT, "y": TensorProto.FLOAT}',
     ):
         assert line in text.splitlines(), line
-    text = pattern_from_model("ThreePattern", _write(MODELS["attributes and optional operands"][0], model), ["c", "l", "y"])
+    text = pattern_from_model(
+        "ThreePattern",
+        _write(MODELS["attributes and optional operands"][0], model),
+        ["c", "l", "y"],
+    )
     assert "conv = g.op.Conv(x, y, pads=[1, 1, 1, 1], strides=[2, 2], kernel_shape=[3, 3])" in text
     assert "leakyrelu = g.op.LeakyRelu(conv, alpha=0.3)" in text
     assert "clip = g.op.Clip(leakyrelu, max=6.0)" in text
@@ -158,7 +217,9 @@ def test_what_is_written(tmp_path: Path) -> None:
 
 def test_a_domain_that_nobody_knows(tmp_path: Path) -> None:
     model = parse(
-        'agraph (float[a] x) => (float[a] y) { [mix] t = acme.Mix <mode = "soft", n = 3> (x) y = Neg(t) }', domains={"acme": 2}
+        'agraph (float[a] x) => (float[a] y) { [mix] t = acme.Mix <mode = "soft", n = 3> (x) y ='
+        " Neg(t) }",
+        domains={"acme": 2},
     )
     text = pattern_from_model("MixedPattern", model, ["mix", "y"])
     _check_style(text)
@@ -170,10 +231,14 @@ def test_a_domain_that_nobody_knows(tmp_path: Path) -> None:
 @with_mypy
 @pytest.mark.slow
 def test_types_are_checked_by_mypy(tmp_path: Path) -> None:
-    """With the settings of the repository, so that the modules of xoptim come from the cache that `make types` fills."""
+    """With the settings of the repository, so that the modules of xoptim come from the cache that
+    `make types` fills.
+    """
     api = pytest.importorskip("mypy.api")
     paths = []
-    for number, nodes in enumerate((SELECTIONS["attention"], SELECTIONS["a result that is read elsewhere"])):
+    for number, nodes in enumerate(
+        (SELECTIONS["attention"], SELECTIONS["a result that is read elsewhere"])
+    ):
         path = tmp_path / f"selected_{number}.py"
         text = pattern_from_model("SelectedPattern", BERT, [LAYER + name for name in nodes])
         path.write_text(text, encoding="utf-8")
@@ -195,24 +260,32 @@ def test_types_are_checked_by_mypy(tmp_path: Path) -> None:
         ("w", "the type of operand 'q' is not known"),
     ],
 )
-def test_errors(nodes: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors(
+    nodes: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     model = parse(
-        "agraph (bool c, float[a] x, q) => (float[a] y, float[a] m, float[a] y3, float[a] w) { k = Neg(x) l = Abs(k) "
-        "m = Add(l, k) c0 = Constant <value = float {1}> () x2 = Exp(c0) y3 = Relu(x2) w = acme.Mix(q) y = If (c) <then_branch "
-        "= t () => (float[a] u) { v = Neg(x) u = Neg(v) }, else_branch = e () => (float[a] z) { z = Abs(k) }> }",
+        "agraph (bool c, float[a] x, q) => (float[a] y, float[a] m, float[a] y3, float[a] w) { "
+        "k = Neg(x) l = Abs(k) m = Add(l, k) c0 = Constant <value = float {1}> () x2 = Exp(c0) "
+        "y3 = Relu(x2) w = acme.Mix(q) y = If (c) <then_branch = t () "
+        "=> (float[a] u) { v = Neg(x) u = Neg(v) }, else_branch = e () => (float[a] z) { "
+        "z = Abs(k) }> }",
         domains={"acme": 1},
     )
     with pytest.raises(ModelError, match=message):
         pattern_from_model("SelectedPattern", model, list(filter(None, nodes.split(","))))
     onnx.save(model, tmp_path / "model.onnx")
     words = ["SelectedPattern", "--family", "products"]
-    assert run(["new-pattern", *words, "--from", str(tmp_path / "model.onnx"), "--nodes", nodes]) == 2
+    assert (
+        run(["new-pattern", *words, "--from", str(tmp_path / "model.onnx"), "--nodes", nodes]) == 2
+    )
     captured = capsys.readouterr()
     assert (captured.out, captured.err.splitlines()[-1][:13]) == ("", "xopt: error: ")
     assert message in captured.err
 
 
-def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("patterns/products").mkdir(parents=True)
     Path("patterns/products/__init__.py").touch()
@@ -227,10 +300,26 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     ]
     assert run(["new-pattern", *words]) == 0
     assert Path(capsys.readouterr().out.strip()) == Path("patterns/products/query.py")
-    assert "class QueryPattern(EasyPatternOptimization):" in Path("patterns/products/query.py").read_text(encoding="utf-8")
+    assert "class QueryPattern(EasyPatternOptimization):" in Path(
+        "patterns/products/query.py"
+    ).read_text(encoding="utf-8")
     assert run(["new-pattern", *words]) == 2
     assert "exists" in capsys.readouterr().err
     with pytest.raises(ModelError, match="cannot read"):
         write_pattern("OtherPattern", tmp_path, "gone.onnx", "a,b")
-    assert run(["new-pattern", "OtherPattern", "--family", "products", "--from", "gone.onnx", "--nodes", "a"]) == 2
+    assert (
+        run(
+            [
+                "new-pattern",
+                "OtherPattern",
+                "--family",
+                "products",
+                "--from",
+                "gone.onnx",
+                "--nodes",
+                "a",
+            ]
+        )
+        == 2
+    )
     assert not (tmp_path / "patterns" / "products" / "other.py").exists()

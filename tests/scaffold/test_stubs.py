@@ -52,7 +52,9 @@ def test_it_is_python() -> None:
 
 
 def test_it_is_current() -> None:
-    written = re.search(r"operators of onnx (\S+)\. Do not edit", TARGET.read_text(encoding="utf-8"))
+    written = re.search(
+        r"operators of onnx (\S+)\. Do not edit", TARGET.read_text(encoding="utf-8")
+    )
     assert written is not None
     if written[1] != onnx.__version__:
         pytest.skip(f"written with onnx {written[1]}, here is {onnx.__version__}")
@@ -65,11 +67,17 @@ def test_mypy(tmp_path: Path) -> None:
     """Each line has the error that its comment announces, and no other line has one."""
     source = tmp_path / "uses_the_stub.py"
     source.write_text(CODE)
-    out, err, _ = api.run(["--config-file", str(ROOT / "pyproject.toml"), "--no-pretty", str(source)])
+    out, err, _ = api.run(
+        ["--config-file", str(ROOT / "pyproject.toml"), "--no-pretty", str(source)]
+    )
     assert not err
     found = re.findall(rf"{source.name}:(\d+): (error|note): (.*)$", out, re.MULTILINE)
     lines = CODE.splitlines()
-    wanted = {number: line.rpartition("# error: ")[2] for number, line in enumerate(lines, 1) if "# error: " in line}
+    wanted = {
+        number: line.rpartition("# error: ")[2]
+        for number, line in enumerate(lines, 1)
+        if "# error: " in line
+    }
     errors = {int(number): text for number, kind, text in reversed(found) if kind == "error"}
     assert errors.keys() == wanted.keys(), out
     for number, name in wanted.items():

@@ -1,4 +1,6 @@
-"""The Python snippets of the pattern optimizer's document as they stand there, but for their import lines."""
+"""The Python snippets of the pattern optimizer's document as they stand there, but for their import
+lines.
+"""
 
 EXPORT = """
 import torch

@@ -38,7 +38,13 @@ def found(pattern: type[ChainPattern], model: onnx.ModelProto) -> list[MatchResu
 def optimized(model: onnx.ModelProto, *registries: ChainRegistry, **more: Any) -> onnx.ModelProto:
     """A model after all rules, and nothing else but the removal of what is not read."""
     patterns = [pattern for registry in registries for pattern in registry.patterns()]
-    quiet: dict[str, Any] = {"constant_folding": False, "merge": False, "strict": True, "tag_nodes": False, **more}
+    quiet: dict[str, Any] = {
+        "constant_folding": False,
+        "merge": False,
+        "strict": True,
+        "tag_nodes": False,
+        **more,
+    }
     return optimize(model, patterns=patterns, **quiet)
 
 
@@ -54,7 +60,9 @@ def rules(kind: Any, *pairs: tuple[type[ChainPattern], Any]) -> ChainRegistry:
 
 
 def test_intro_parameters_fuse_layers_fuse_and_shatter() -> None:
-    model = layers("c = Neg(w) d = Neg(c) t = Gemm(x, d) u = Neg(t) v = Neg(u) y = Sinh(v)", "float[2,2] y")
+    model = layers(
+        "c = Neg(w) d = Neg(c) t = Gemm(x, d) u = Neg(t) v = Neg(u) y = Sinh(v)", "float[2,2] y"
+    )
     twice = chained("Neg", "Neg")
     parameter, fuse = rules("parameter", (twice, becomes())), rules("fuse", (twice, becomes()))
     shatter = rules("shatter", (chained("Sinh"), becomes("Sin", "Cos")))
@@ -64,7 +72,7 @@ def test_intro_parameters_fuse_layers_fuse_and_shatter() -> None:
     assert types(optimized(model, shatter, fuse, parameter)) == ["Gemm", "Sin", "Cos"]
 
 
-# -------------------------------------------------------------------- The match_optimization_patterns Function
+# --------------------------------------------------------- The match_optimization_patterns Function
 
 
 def test_match_optimization_patterns_gives_matches_and_roots() -> None:
@@ -86,7 +94,10 @@ def test_entries_are_in_reverse_topological_order() -> None:
         def entries(cls) -> Sequence[str]:
             return ["acme::LayerType3", "acme::LayerType2"]
 
-    model = layers("a = acme.LayerType1(x) b = acme.LayerType2(a) c = acme.LayerType3(b) y = acme.LayerType4(c)")
+    model = layers(
+        "a = acme.LayerType1(x) b = acme.LayerType2(a) c = acme.LayerType3(b) "
+        "y = acme.LayerType4(c)"
+    )
     (match,) = found(Reverse, model)
     assert match.bindings is not None
     assert [node.op_type for node in match.bindings["entries"]] == ["LayerType3", "LayerType2"]
@@ -95,17 +106,21 @@ def test_entries_are_in_reverse_topological_order() -> None:
     assert not found(Reverse, layers("b = acme.LayerType3(x) y = acme.LayerType2(b)"))
 
 
-# ------------------------------------------------------- Match layer with specific configuration: config_patterns()
+# --------------------------------------- Match layer with specific configuration: config_patterns()
 
 
 def test_the_config_at_a_position_is_that_of_its_entry() -> None:
     pattern = chained("acme::Sum", "acme::Sum", configs=[{"arity": 1}, {"arity": 2}])
     nodes = "t = acme.Sum <arity = {}> (x) y = acme.Sum <arity = {}> (t)"
-    assert [len(found(pattern, layers(nodes.format(*arities)))) for arities in ((2, 1), (1, 2), (1, 1))] == [1, 0, 0]
-    assert not found(pattern, layers("t = acme.Sum(x) y = acme.Sum <arity = 1> (t)")), "no schema gives the other one a value"
+    assert [
+        len(found(pattern, layers(nodes.format(*arities)))) for arities in ((2, 1), (1, 2), (1, 1))
+    ] == [1, 0, 0]
+    assert not found(pattern, layers("t = acme.Sum(x) y = acme.Sum <arity = 1> (t)")), (
+        "no schema gives the other one a value"
+    )
 
 
-# -------------------------------------------------------------------- Matching parameters of a layer: sub_patterns()
+# --------------------------------------------------- Matching parameters of a layer: sub_patterns()
 
 
 class ParameterPatternOne(ChainPattern):
@@ -141,14 +156,25 @@ def test_either_a_match_or_none() -> None:
     model = load(chain("Exp", "Neg"))
     view = GraphBuilderPatternOptimization(model.graph)
     root = node_of(model, "Neg")
-    fitting, other = (type("Rooted", (chained("Neg", name),), {"anchors": ("Neg",)})() for name in ("Exp", "Log"))
+    fitting, other = (
+        type("Rooted", (chained("Neg", name),), {"anchors": ("Neg",)})() for name in ("Exp", "Log")
+    )
     assert isinstance(fitting.match(view, root, []), MatchResult)
     assert other.match(view, root, []) is None
 
 
 def test_a_malformed_pattern_is_no_error() -> None:
-    """There is no guarantee that a node has an input; where it has none, the pattern does not match."""
-    assert found(chained("acme::Sum", "acme::Sum"), layers("t = Constant <value_float = 1.0> () y = acme.Sum(t)")) == []
+    """There is no guarantee that a node has an input.
+
+    Where it has none, the pattern does not match.
+    """
+    assert (
+        found(
+            chained("acme::Sum", "acme::Sum"),
+            layers("t = Constant <value_float = 1.0> () y = acme.Sum(t)"),
+        )
+        == []
+    )
     assert found(chained("acme::Sum", "acme::Sum"), layers("t = acme.Sum() y = acme.Neg(t)")) == []
 
 
@@ -179,7 +205,11 @@ def test_any_callable_is_a_rule() -> None:
         def __call__(self, g: PatternRewriter, match: Match) -> str:
             return getattr(g.op, self.operator)(*match.inputs)
 
-    fuse = rules("fuse", (chained("Neg", "Exp"), Renamed("Sin")), (chained("Abs"), lambda g, match: g.op.Cos(*match.inputs)))
+    fuse = rules(
+        "fuse",
+        (chained("Neg", "Exp"), Renamed("Sin")),
+        (chained("Abs"), lambda g, match: g.op.Cos(*match.inputs)),
+    )
     assert types(optimized(parse(chain("Exp", "Neg", "Abs")), fuse)) == ["Sin", "Cos"]
 
 
@@ -187,9 +217,17 @@ def test_a_rule_uses_what_the_match_stores() -> None:
     def absorb(g: PatternRewriter, match: Match) -> str:
         (parameter,) = match.sub_matches[0]["B"]
         assert parameter.bindings["entries"][0].op_type == "Exp"
-        return g.op.GemmExp(match.inputs[0], *parameter.bindings["inputs"], domain="acme", **match.entries[0].attribute)
+        return g.op.GemmExp(
+            match.inputs[0],
+            *parameter.bindings["inputs"],
+            domain="acme",
+            **match.entries[0].attribute,
+        )
 
-    after = optimized(layers("weight = Exp(w) y = Gemm <alpha = 2.0> (x, weight)"), rules("fuse", (LayerPatternOne, absorb)))
+    after = optimized(
+        layers("weight = Exp(w) y = Gemm <alpha = 2.0> (x, weight)"),
+        rules("fuse", (LayerPatternOne, absorb)),
+    )
     (node,) = after.graph.node
     assert (node.op_type, list(node.input), node.attribute[0].f) == ("GemmExp", ["x", "w"], 2.0)
 
@@ -199,7 +237,13 @@ def test_a_rule_uses_what_the_match_stores() -> None:
 
 def test_new_nodes_are_in_topological_order() -> None:
     shatter = rules("shatter", (chained("Neg"), becomes("Sin", "Cos", "Tan")))
-    assert types(optimized(parse(chain("Exp", "Neg", "Abs")), shatter)) == ["Exp", "Sin", "Cos", "Tan", "Abs"]
+    assert types(optimized(parse(chain("Exp", "Neg", "Abs")), shatter)) == [
+        "Exp",
+        "Sin",
+        "Cos",
+        "Tan",
+        "Abs",
+    ]
 
 
 def test_a_rule_returns_a_tuple() -> None:
@@ -207,8 +251,14 @@ def test_a_rule_returns_a_tuple() -> None:
         a, b = g.op.Split(g.op.Abs(match.inputs[0]), num_outputs=2, outputs=2)
         return a, b
 
-    model = parse("agraph (float[4] x) => (float[2] y, float[2] z) { t = Neg(x) y, z = Split <num_outputs = 2> (t) }")
-    assert types(optimized(model, rules("fuse", (chained("Split", "Neg"), halves)))) == ["Abs", "Split"]
+    model = parse(
+        "agraph (float[4] x) => (float[2] y, float[2] z) { t = Neg(x) "
+        "y, z = Split <num_outputs = 2> (t) }"
+    )
+    assert types(optimized(model, rules("fuse", (chained("Split", "Neg"), halves)))) == [
+        "Abs",
+        "Split",
+    ]
 
 
 # -------------------------------------------------------------------- Optimize Graph Function
@@ -221,13 +271,18 @@ def test_nothing_matches_nothing_changes() -> None:
 
 
 def test_entry_and_exit_points() -> None:
-    """Layer 1 → (Layer 2 → Layer 3 → Layer 4) → Layer 5 becomes Layer 1 → optimized modules → Layer 5."""
+    """Layer 1 → (Layer 2 → Layer 3 → Layer 4) → Layer 5 becomes Layer 1 → optimized modules → Layer
+    5.
+    """
     model = parse(chain("Exp", "Neg", "Abs", "Floor", "Ceil"))
     for made in (["Sin"], ["Sin", "Cos"], ["Sin", "Cos", "Tan", "Sinh"]):
         after = optimized(model, rules("fuse", (chained("Floor", "Abs", "Neg"), becomes(*made))))
         assert types(after) == ["Exp", *made, "Ceil"]
         first, *inner, last = after.graph.node
-        assert (first.output[0], inner[0].input[0]) == ("t1", "t1"), "the entry point reads what it read"
+        assert (first.output[0], inner[0].input[0]) == (
+            "t1",
+            "t1",
+        ), "the entry point reads what it read"
         assert (inner[-1].output[0], last.input[0]) == ("t4", "t4"), "the exit point has its name"
 
 
@@ -243,7 +298,10 @@ def test_matches_next_to_each_other_are_connected() -> None:
     model = parse(chain("Exp", "Neg", "Exp", "Neg", "Abs"))
     after = optimized(model, rules("fuse", (chained("Neg", "Exp"), becomes("Sin"))))
     assert types(after) == ["Sin", "Sin", "Abs"]
-    assert events(chain("Exp", "Neg", "Exp", "Neg"), rules("fuse", (chained("Neg", "Exp"), becomes("Sin"))).patterns())
+    assert events(
+        chain("Exp", "Neg", "Exp", "Neg"),
+        rules("fuse", (chained("Neg", "Exp"), becomes("Sin"))).patterns(),
+    )
 
 
 def test_replacements_compute_the_same() -> None:
@@ -257,7 +315,7 @@ def test_replacements_compute_the_same() -> None:
     same_results(model, after, feeds)
 
 
-# -------------------------------------------------------------------- Optimizing the Full Circuit (_optimize_circuit)
+# -------------------------------------------------- Optimizing the Full Circuit (_optimize_circuit)
 
 
 def test_the_loop_goes_on_while_anything_matches() -> None:
@@ -299,11 +357,14 @@ def test_rules_that_undo_each_other_do_not_run_for_ever() -> None:
     assert types(optimized(parse(chain("Sinh")), shatter, fuse, max_iter=1)) == ["Exp", "Neg"]
 
 
-# -------------------------------------------------------------------- Optimizing Parameters, Optimizing Layers
+# --------------------------------------------------------- Optimizing Parameters, Optimizing Layers
 
 
 def test_parameters_of_every_layer_are_optimized() -> None:
-    nodes = "c = Neg(w) d = Neg(c) e = Neg(bias) f = Neg(e) t = Gemm(x, d, f) g = Exp(w) h = Neg(g) k = Neg(h) y = Gemm(t, k)"
+    nodes = (
+        "c = Neg(w) d = Neg(c) e = Neg(bias) f = Neg(e) t = Gemm(x, d, f) g = Exp(w) h = Neg(g) "
+        "k = Neg(h) y = Gemm(t, k)"
+    )
     parameter = rules("parameter", (chained("Neg", "Neg"), becomes()))
     assert types(optimized(layers(nodes, "float[2,2] y"), parameter)) == ["Gemm", "Exp", "Gemm"]
 
@@ -311,9 +372,24 @@ def test_parameters_of_every_layer_are_optimized() -> None:
 def test_rules_for_parameters_leave_layers_alone_and_the_other_way_round() -> None:
     model = layers("c = Neg(w) d = Neg(c) t = Gemm(x, d) u = Neg(t) y = Neg(u)", "float[2,2] y")
     pattern = chained("Neg", "Neg")
-    assert types(optimized(model, rules("parameter", (pattern, becomes("Abs"))))) == ["Abs", "Gemm", "Neg", "Neg"]
-    assert types(optimized(model, rules("shatter", (pattern, becomes("Abs"))))) == ["Neg", "Neg", "Gemm", "Abs"]
-    assert types(optimized(model, rules("fuse", (pattern, becomes("Abs"))))) == ["Neg", "Neg", "Gemm", "Abs"]
+    assert types(optimized(model, rules("parameter", (pattern, becomes("Abs"))))) == [
+        "Abs",
+        "Gemm",
+        "Neg",
+        "Neg",
+    ]
+    assert types(optimized(model, rules("shatter", (pattern, becomes("Abs"))))) == [
+        "Neg",
+        "Neg",
+        "Gemm",
+        "Abs",
+    ]
+    assert types(optimized(model, rules("fuse", (pattern, becomes("Abs"))))) == [
+        "Neg",
+        "Neg",
+        "Gemm",
+        "Abs",
+    ]
 
 
 def test_folded_parameters_need_no_rules() -> None:

@@ -1,7 +1,9 @@
-"""The document about folding circuits, as far as it is about groups of nodes: what is grouped, in which order, where it goes.
+"""The document about folding circuits, as far as it is about groups of nodes: what is grouped, in
+which order, where it goes.
 
-Nodes that compute the same are merged by the optimizer itself. Folding layers with different parameters into one is a rewrite
-of several roots, written here as anybody could: the pattern looks for the group, its `apply` is the fold group function.
+Nodes that compute the same are merged by the optimizer itself. Folding layers with different
+parameters into one is a rewrite of several roots, written here as anybody could: the pattern looks
+for the group, its `apply` is the fold group function.
 """
 
 from collections.abc import Sequence
@@ -39,7 +41,9 @@ WEIGHTS: dict[str, np.ndarray] = {
 def circuit(nodes: str, outputs: str = "float[2,3] y") -> onnx.ModelProto:
     """Layers over two inputs, with the weights above."""
     model = parse(f"agraph (float[2,3] x, float[2,3] z) => ({outputs}) {{ {nodes} }}")
-    model.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in WEIGHTS.items())
+    model.graph.initializer.extend(
+        onnx.numpy_helper.from_array(array, name) for name, array in WEIGHTS.items()
+    )
     return model
 
 
@@ -53,16 +57,25 @@ def levels(g: View) -> dict[Node, int]:
 
 
 def fold_settings(g: View, node: Node) -> tuple[Any, ...] | None:
-    """The conditions that nodes of one group share: operator, config, types and shapes of inputs and of parameters."""
+    """The conditions that nodes of one group share: operator, config, types and shapes of inputs
+    and of parameters.
+    """
     infos = [g.info(name) for name in node.input]
-    if g.is_constant(node.input[0]) or not g.is_constant(node.input[1]) or any(info.static_shape is None for info in infos):
+    if (
+        g.is_constant(node.input[0])
+        or not g.is_constant(node.input[1])
+        or any(info.static_shape is None for info in infos)
+    ):
         return None
     config = tuple(sorted(node.attribute.items()))
     return node.op_type, config, *((info.dtype, info.static_shape) for info in infos)
 
 
 def group_foldable(g: View) -> list[list[Node]]:
-    """Nodes that can be computed together, by a mapping of conditions; groups and members in the order of the graph."""
+    """Nodes that can be computed together, by a mapping of conditions.
+
+    Groups and members in the order of the graph.
+    """
     groups: dict[Any, list[Node]] = {}
     for node, level in levels(g).items():
         settings = fold_settings(g, node) if node.op_type in ("MatMul", "Add") else None
@@ -72,7 +85,9 @@ def group_foldable(g: View) -> list[list[Node]]:
 
 
 class FoldMatMulsPattern(PatternOptimization):
-    """MatMul(x, v), MatMul(z, w) → one MatMul of all inputs and all weights, each stacked along a new axis"""
+    """MatMul(x, v), MatMul(z, w) → one MatMul of all inputs and all weights, each stacked along a
+    new axis
+    """
 
     anchors = ("MatMul",)
     exactness = "rounding"
@@ -89,7 +104,10 @@ class FoldMatMulsPattern(PatternOptimization):
         stacked = np.stack([self._value(g, node.input[1]) for node in nodes])
         inputs = g.op.Concat(*(g.op.Unsqueeze(node.input[0], axes=[0]) for node in nodes), axis=0)
         folded = g.op.MatMul(inputs, g.make_initializer("folded", stacked))
-        slices = [g.make_node("Gather", [folded, g.make_initializer("i", i)], n.output, axis=0) for i, n in enumerate(nodes)]
+        slices = [
+            g.make_node("Gather", [folded, g.make_initializer("i", i)], n.output, axis=0)
+            for i, n in enumerate(nodes)
+        ]
         return [*g.created, *slices]
 
     @staticmethod
@@ -126,16 +144,40 @@ def folded(nodes: str, outputs: str = "float[2,3] y", **more: Any) -> onnx.Model
         ("a = MatMul(x, u) b = MatMul(z, v) y = Mul(a, b)", [["a", "b"]]),
         ("a = MatMul(x, u) b = MatMul(z, thin) y = Mul(a, b)", [["a"], ["b"]]),
         ("a = MatMul(x, u) b = Add(z, v) y = MatMul(a, b)", [["a"], ["b"]]),
-        ("a = MatMul(x, u) b = MatMul(z, v) c = MatMul(x, w) d = Mul(a, b) y = Mul(c, d)", [["a", "b", "c"]]),
+        (
+            "a = MatMul(x, u) b = MatMul(z, v) c = MatMul(x, w) d = Mul(a, b) y = Mul(c, d)",
+            [["a", "b", "c"]],
+        ),
         ("a = MatMul(x, u) b = MatMul(z, x) y = Mul(a, b)", [["a"]]),
         ("a = MatMul(x, u) b = MatMul(a, v) y = Mul(a, b)", [["a"], ["b"]]),
-        ("a = MatMul(x, thin) b = MatMul(x, u) c = MatMul(z, thin) y = Sum(a, b, c)", [["a", "c"], ["b"]]),
-        ("d = Cast <to = 11> (z) a = MatMul(d, double) e = Cast <to = 1> (x) b = MatMul(e, u) y = Mul(a, b)", [["a"], ["b"]]),
+        (
+            "a = MatMul(x, thin) b = MatMul(x, u) c = MatMul(z, thin) y = Sum(a, b, c)",
+            [["a", "c"], ["b"]],
+        ),
+        (
+            (
+                "d = Cast <to = 11> (z) a = MatMul(d, double) e = Cast <to = 1> (x) "
+                "b = MatMul(e, u) y = Mul(a, b)"
+            ),
+            [["a"], ["b"]],
+        ),
     ],
-    ids=["same", "parameter shape", "operator", "three", "no parameter", "level", "two groups", "type"],
+    ids=[
+        "same",
+        "parameter shape",
+        "operator",
+        "three",
+        "no parameter",
+        "level",
+        "two groups",
+        "type",
+    ],
 )
 def test_conditions(nodes: str, expected: list[list[str]]) -> None:
-    """Inner layers: config and shapes of the parameters; tensors: shape and type. ONNX has no gradients."""
+    """Inner layers: config and shapes of the parameters; tensors: shape and type.
+
+    ONNX has no gradients.
+    """
     assert groups(nodes) == expected
 
 
@@ -146,7 +188,9 @@ def test_a_group_becomes_one_layer() -> None:
     """It gets the config of the first one, and the parameters of all, stacked in order."""
     after = folded("a = MatMul(x, v) b = MatMul(z, u) c = MatMul(x, w) d = Mul(a, b) y = Sub(d, c)")
     assert types(after).count("MatMul") == 1
-    (stacked,) = [onnx.numpy_helper.to_array(t) for t in after.graph.initializer if list(t.dims) == [3, 3, 3]]
+    (stacked,) = [
+        onnx.numpy_helper.to_array(t) for t in after.graph.initializer if list(t.dims) == [3, 3, 3]
+    ]
     np.testing.assert_array_equal(stacked, np.stack([WEIGHTS[name] for name in "vuw"]))
 
 
@@ -159,7 +203,14 @@ def test_a_group_function_does_not_look_for_groups() -> None:
     """They are found by `match`; `apply` is given the nodes, and both can be tried alone."""
     graph = load_circuit("a = MatMul(x, v) b = MatMul(z, u) y = Mul(a, b)")
     new = FoldMatMulsPattern().fold_group(PatternRewriter(graph), *graph.of_type("MatMul"))
-    assert [node.op_type for node in new] == ["Unsqueeze", "Unsqueeze", "Concat", "MatMul", "Gather", "Gather"]
+    assert [node.op_type for node in new] == [
+        "Unsqueeze",
+        "Unsqueeze",
+        "Concat",
+        "MatMul",
+        "Gather",
+        "Gather",
+    ]
     assert len(graph.nodes) == 3
 
 
@@ -183,7 +234,8 @@ def test_parameter_graphs_of_several_layers_are_one_graph() -> None:
 def test_groups_come_from_a_mapping_of_conditions() -> None:
     """All matches, one for each group of at least two; they are disjoint by construction."""
     nodes = (
-        "a = MatMul(x, thin) b = MatMul(x, u) c = MatMul(z, thin) d = MatMul(z, w) e = Mul(a, c) f = Mul(b, d) y = Mul(e, f)"
+        "a = MatMul(x, thin) b = MatMul(x, u) c = MatMul(z, thin) d = MatMul(z, w) e = Mul(a, c) "
+        "f = Mul(b, d) y = Mul(e, f)"
     )
     matches, roots = match_patterns(circuit(nodes), FoldMatMulsPattern)
     found = [[node.output[0] for node in match.nodes if node is not None] for match in matches]
@@ -193,7 +245,10 @@ def test_groups_come_from_a_mapping_of_conditions() -> None:
 
 def test_the_order_is_that_of_the_graph() -> None:
     """Whatever the names are; it decides which slice belongs to which node."""
-    parts = [f"{name} = MatMul({x}, {w})" for name, x, w in (("q", "x", "u"), ("a", "z", "v"), ("k", "x", "w"))]
+    parts = [
+        f"{name} = MatMul({x}, {w})"
+        for name, x, w in (("q", "x", "u"), ("a", "z", "v"), ("k", "x", "w"))
+    ]
     for order in ((0, 1, 2), (2, 1, 0), (1, 2, 0)):
         nodes = " ".join(parts[i] for i in order) + " s = Sub(q, a) y = Sub(s, k)"
         names = ["qak"[i] for i in order]
@@ -207,16 +262,23 @@ def test_why_nothing_is_folded() -> None:
     heard: list[Refusal] = []
     view = View(load_circuit("a = MatMul(x, u) b = MatMul(z, thin) y = Mul(a, b)"))
     with listening(heard.append):
-        assert [FoldMatMulsPattern().match(view, node, []) for node in view.graph.of_type("MatMul")] == [None, None]
-    assert [refusal.reason for refusal in heard] == [f"nothing to compute together with {name}" for name in "ab"]
+        assert [
+            FoldMatMulsPattern().match(view, node, []) for node in view.graph.of_type("MatMul")
+        ] == [None, None]
+    assert [refusal.reason for refusal in heard] == [
+        f"nothing to compute together with {name}" for name in "ab"
+    ]
 
 
-# -------------------------------------------------------------------- Main Logic (build_folded_graph)
+# ------------------------------------------------------------------ Main Logic (build_folded_graph)
 
 
 def test_level_by_level() -> None:
     """Modules of the next level find their inputs in the folded ones."""
-    after = folded("a = MatMul(x, u) b = MatMul(z, v) c = Relu(a) d = Abs(b) e = MatMul(c, v) f = MatMul(d, w) y = Mul(e, f)")
+    after = folded(
+        "a = MatMul(x, u) b = MatMul(z, v) c = Relu(a) d = Abs(b) e = MatMul(c, v) "
+        "f = MatMul(d, w) y = Mul(e, f)"
+    )
     assert types(after).count("MatMul") == 2
     position = {name: i for i, node in enumerate(after.graph.node) for name in node.output}
     for node in after.graph.node:
@@ -224,7 +286,9 @@ def test_level_by_level() -> None:
 
 
 def test_unfolded_modules_are_found_by_their_names() -> None:
-    """There is no index of folds: the slice of a module has the name of its result, outputs of the graph included."""
+    """There is no index of folds: the slice of a module has the name of its result, outputs of the
+    graph included.
+    """
     after = folded("a = MatMul(x, u) b = MatMul(z, v)", "float[2,3] a, float[2,3] b")
     gathers = {node.output[0]: node for node in after.graph.node if node.op_type == "Gather"}
     values = {t.name: onnx.numpy_helper.to_array(t) for t in after.graph.initializer}
@@ -244,7 +308,9 @@ def test_folding_is_a_pattern_like_others() -> None:
 
 
 def rows(names: Sequence[str]) -> str:
-    return " ".join(f"{name} = MatMul({'xz'[i % 2]}, {'uvw'[i % 3]})" for i, name in enumerate(names))
+    return " ".join(
+        f"{name} = MatMul({'xz'[i % 2]}, {'uvw'[i % 3]})" for i, name in enumerate(names)
+    )
 
 
 def test_many_in_a_group() -> None:

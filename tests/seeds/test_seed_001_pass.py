@@ -11,7 +11,9 @@ from xoptim.repeated.groups import Group, Sums, arrange, find_groups
 
 
 def groups_of(model: onnx.ModelProto) -> list[Group]:
-    sums = Sums(load(onnx.printer.to_text(model.graph).replace(model.graph.name, "agraph", 1)).graph)
+    sums = Sums(
+        load(onnx.printer.to_text(model.graph).replace(model.graph.name, "agraph", 1)).graph
+    )
     groups = find_groups(sums)
     arrange(groups)
     return groups
@@ -21,7 +23,9 @@ def names(groups: list[Group]) -> list[list[str]]:
     return [[node.output[0] for node in group.nodes] for group in groups]
 
 
-def layers(pairs: list[tuple[int, int]], leaves: int = 4) -> tuple[Sketch, list[str], list[str], list[str]]:
+def layers(
+    pairs: list[tuple[int, int]], leaves: int = 4
+) -> tuple[Sketch, list[str], list[str], list[str]]:
     """Input layers, a sum layer on each, and products of pairs of these."""
     g = Sketch()
     inputs = [g.add("Sigmoid", g.input("n", WIDTH)) for _ in range(leaves)]
@@ -41,10 +45,14 @@ def test_layers_of_a_level_with_equal_settings_are_a_group() -> None:
 def test_parameters_of_one_shape_are_stacked() -> None:
     g, _, _, products = layers([(0, 1), (2, 3), (4, 5), (6, 7)], leaves=8)
     after = folded(g.model(g.add("Mean", *products)))
-    stacked = [onnx.numpy_helper.to_array(each) for each in after.graph.initializer if len(each.dims) == 3]
+    stacked = [
+        onnx.numpy_helper.to_array(each) for each in after.graph.initializer if len(each.dims) == 3
+    ]
     weights = [onnx.numpy_helper.to_array(each) for each in g.constants]
     assert len(stacked) == 1
-    assert sorted(array.tobytes() for array in stacked[0]) == sorted(array.tobytes() for array in weights)
+    assert sorted(array.tobytes() for array in stacked[0]) == sorted(
+        array.tobytes() for array in weights
+    )
 
 
 def test_a_parameter_graph_is_folded_like_layers() -> None:
@@ -52,7 +60,11 @@ def test_a_parameter_graph_is_folded_like_layers() -> None:
     g = Sketch()
     scale = g.input(WIDTH, WIDTH)
     sums = [
-        g.add("MatMul", g.input("n", WIDTH), g.add("Softmax", g.add("Mul", scale, g.weight(WIDTH, WIDTH)), axis=0))
+        g.add(
+            "MatMul",
+            g.input("n", WIDTH),
+            g.add("Softmax", g.add("Mul", scale, g.weight(WIDTH, WIDTH)), axis=0),
+        )
         for _ in range(5)
     ]
     after = counts(folded(g.model(g.add("Sum", *sums))))
@@ -62,7 +74,7 @@ def test_a_parameter_graph_is_folded_like_layers() -> None:
 def test_the_fold_index_is_nothing_where_lanes_agree() -> None:
     g, _, sums, _ = layers([])
     found = groups_of(g.model(*(g.add("Tanh", each) for each in sums)))
-    (sums_group, tanh_group) = found[1:]
+    sums_group, tanh_group = found[1:]
     assert [column == tuple(sums_group.lane) for column in tanh_group.columns] == [True]
 
 
@@ -79,7 +91,9 @@ def test_the_order_of_lanes_follows_their_readers() -> None:
 def test_an_index_through_levels_with_pieces_of_several_stacks() -> None:
     """A product of a layer of one level and one of another; indices that repeat."""
     g, inputs, sums, _ = layers([], leaves=6)
-    products = [g.add("Mul", sums[a], inputs[b]) for a, b in ((0, 5), (5, 0), (2, 2), (0, 1), (4, 3))]
+    products = [
+        g.add("Mul", sums[a], inputs[b]) for a, b in ((0, 5), (5, 0), (2, 2), (0, 1), (4, 3))
+    ]
     after = counts(folded(g.model(g.add("Concat", *products, axis=0))))
     assert (after["Sigmoid"], after["MatMul"], after["Mul"]) == (1, 1, 1)
 
@@ -96,7 +110,9 @@ def test_the_address_book_at_the_outputs() -> None:
 def test_groups_that_save_nothing_stay_apart() -> None:
     g = Sketch()
     model = g.model(*(g.add("Tanh", g.input("n", WIDTH)) for _ in range(3)))
-    sums = Sums(load(onnx.printer.to_text(model.graph).replace(model.graph.name, "agraph", 1)).graph)
+    sums = Sums(
+        load(onnx.printer.to_text(model.graph).replace(model.graph.name, "agraph", 1)).graph
+    )
     groups = find_groups(sums)
     arrange(groups)
     choice = Choice(sums, groups)

@@ -70,7 +70,10 @@ def test_export(play: Play, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert onnx.load(tmp_path / "temp_doc_mlp.onnx") == model
     assert [value.name for value in model.graph.input] == ["x"]
     assert pretty_onnx(model) in capsys.readouterr().out
-    assert not any(node.metadata_props and "xoptim.pattern" in str(node.metadata_props) for node in model.graph.node)
+    assert not any(
+        node.metadata_props and "xoptim.pattern" in str(node.metadata_props)
+        for node in model.graph.node
+    )
     same_results(model, GraphBuilder(model).to_onnx(optimize=True), FEEDS)
 
 
@@ -78,7 +81,9 @@ def test_draw(play: Play, capsys: pytest.CaptureFixture[str]) -> None:
     play(snippets.DRAW)
     text = capsys.readouterr().out
     assert text.startswith("DOT-SECTION digraph {")
-    assert [text.count(f'label="{op_type}') for op_type in ("Transpose", "MatMul", "Add", "Relu")] == [2, 2, 2, 1]
+    assert [
+        text.count(f'label="{op_type}') for op_type in ("Transpose", "MatMul", "Add", "Relu")
+    ] == [2, 2, 2, 1]
 
 
 def test_optimize(play: Play, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,7 +101,9 @@ def test_optimize(play: Play, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert text.count('label="Gemm') == 2
 
 
-def test_verbosity_of_1_prints_a_line_a_round(play: Play, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verbosity_of_1_prints_a_line_a_round(
+    play: Play, capsys: pytest.CaptureFixture[str]
+) -> None:
     namespace = play(snippets.VERBOSE)
     lines = capsys.readouterr().out.splitlines()
     rounds = [ROUND.fullmatch(line) for line in lines]
@@ -107,7 +114,9 @@ def test_verbosity_of_1_prints_a_line_a_round(play: Play, capsys: pytest.Capture
     assert capsys.readouterr().out == "", "others are still quiet"
 
 
-def test_verbosity_of_11_tells_why_matches_are_refused(play: Play, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verbosity_of_11_tells_why_matches_are_refused(
+    play: Play, capsys: pytest.CaptureFixture[str]
+) -> None:
     namespace = play(snippets.MORE_VERBOSE)
     lines = capsys.readouterr().out.splitlines()
     assert types(optimized(namespace)) == ["Gemm", "Relu", "Gemm"]
@@ -151,11 +160,23 @@ def test_statistics(play: Play, capsys: pytest.CaptureFixture[str]) -> None:
     namespace = play(snippets.STATISTICS)
     assert "pattern" in capsys.readouterr().out
     rows, applied = namespace["stat"], namespace["gr"].report().applied
-    columns = ["pattern", "iteration", "time_in", "instances", "match_index", "tried", "added", "removed", "exit_point"]
+    columns = [
+        "pattern",
+        "iteration",
+        "time_in",
+        "instances",
+        "match_index",
+        "tried",
+        "added",
+        "removed",
+        "exit_point",
+    ]
     assert all(list(row) == columns for row in rows)
     assert all(0 <= row["time_in"] < 60 for row in rows)
     for name, count in applied.items():
-        assert [row["instances"] for row in rows if row["pattern"] == f"apply_{name}"] == [1] * count
+        assert [row["instances"] for row in rows if row["pattern"] == f"apply_{name}"] == [
+            1
+        ] * count
         assert sum(row["instances"] for row in rows if row["pattern"] == f"match_{name}") >= count
     indices = [row["match_index"] for row in rows if row["pattern"].startswith("apply_")]
     assert indices == list(range(1, sum(applied.values()) + 1))
@@ -165,8 +186,17 @@ def test_aggregated_statistics(play: Play, capsys: pytest.CaptureFixture[str]) -
     namespace = play(snippets.AGGREGATE)
     assert "apply_" in capsys.readouterr().out
     table = namespace["df"].groupby("pattern").agg(namespace["aggs"])
-    assert list(table.columns) == ["time_in", "added", "removed", "iteration", "match_index", "instances"]
-    assert table.loc["constant_folding", "removed"] == 2, "both weights are transposed ahead of time"
+    assert list(table.columns) == [
+        "time_in",
+        "added",
+        "removed",
+        "iteration",
+        "match_index",
+        "instances",
+    ]
+    assert table.loc["constant_folding", "removed"] == 2, (
+        "both weights are transposed ahead of time"
+    )
     applied = namespace["gr"].report().applied
     assert {name: table.loc[f"apply_{name}", "instances"] for name in applied} == applied
     assert table["match_index"].max() == sum(applied.values())
@@ -197,7 +227,9 @@ def test_signatures(header: str, ours: Callable[..., Any]) -> None:
     namespace: dict[str, Any] = {}
     exec(header, namespace)
     theirs = next(value for value in namespace.values() if inspect.isfunction(value))
-    for a, b in zip(*(inspect.signature(f).parameters.values() for f in (theirs, ours)), strict=True):
+    for a, b in zip(
+        *(inspect.signature(f).parameters.values() for f in (theirs, ours)), strict=True
+    ):
         assert (a.name, a.kind, a.default) == (b.name, b.kind, b.default)
 
 
@@ -205,7 +237,10 @@ def test_signatures(header: str, ours: Callable[..., Any]) -> None:
 def test_both_worked_examples(play: Play, snippet: str) -> None:
     namespace = play(snippet)
     cls = next(value for name, value in namespace.items() if name.startswith("NotNot"))
-    model = parse("agraph (bool[n] x) => (bool[n] y) { a = Not(x) b = Not(a) c = Not(b) d = Not(c) y = And(d, x) }")
+    model = parse(
+        "agraph (bool[n] x) => (bool[n] y) { a = Not(x) b = Not(a) c = Not(b) d = Not(c) "
+        "y = And(d, x) }"
+    )
     result = optimize(model, patterns=[cls()], strict=True)
     assert types(result) == ["And"]
     same_results(model, result, {"x": np.array([True, False])})
@@ -215,7 +250,10 @@ def test_both_worked_examples(play: Play, snippet: str) -> None:
 
 def test_worked_example_keeps_what_is_read_elsewhere(play: Play) -> None:
     cls = play(snippets.NOT_NOT)["NotNotPattern"]
-    model = parse("agraph (bool[n] x) => (bool[n] y, bool[n] z) { a = Not(x) b = Not(a) y = And(a, x) z = Or(b, x) }")
+    model = parse(
+        "agraph (bool[n] x) => (bool[n] y, bool[n] z) { a = Not(x) b = Not(a) y = And(a, x) "
+        "z = Or(b, x) }"
+    )
     events: list[Event] = []
     result = optimize(model, patterns=[cls], on_event=events.append, strict=True)
     assert types(result) == ["Not", "And", "Or"]
@@ -233,16 +271,25 @@ def test_refusals_of_the_worked_example(play: Play, capsys: pytest.CaptureFixtur
     model = parse("agraph (bool[n] x) => (bool[n] y) { a = Not(x) y = Xor(a, x) }")
     optimize(model, patterns=[namespace["NotNotPattern"]], verbose=10)
     path = namespace["NotNotPattern"].match.__code__.co_filename
-    lines = [number for number, line in enumerate(Path(path).read_text().splitlines(), 1) if "self.none(" in line]
+    lines = [
+        number
+        for number, line in enumerate(Path(path).read_text().splitlines(), 1)
+        if "self.none(" in line
+    ]
     told = [line for line in capsys.readouterr().out.splitlines() if "refused" in line]
     assert [line.endswith(f"({path}:{lines[1]})") for line in told] == [True, False]
     assert told[1].endswith(f"({path}:{lines[0]})"), "without an argument the line is found"
 
 
 def test_easy_transpose_transpose(play: Play) -> None:
-    cls = play(snippets.TRANSPOSE_TRANSPOSE, EasyPatternOptimization=EasyPatternOptimization)["TransposeTransposePattern"]
+    cls = play(snippets.TRANSPOSE_TRANSPOSE, EasyPatternOptimization=EasyPatternOptimization)[
+        "TransposeTransposePattern"
+    ]
     assert cls().anchor_keys() == {("", "Transpose")}, "the last node is the anchor"
-    text = "agraph (float[a,b,c] x) => (float[a,b,c] y) { t = Transpose%s(x) u = Transpose%s(t) y = Relu(u) }"
+    text = (
+        "agraph (float[a,b,c] x) => (float[a,b,c] y) { t = Transpose%s(x) u = Transpose%s(t) "
+        "y = Relu(u) }"
+    )
     for first, second, expected in (
         ("", "", ["Relu"]),
         ("<perm = [2, 1, 0]>", "", ["Relu"]),
@@ -260,7 +307,9 @@ def test_easy_transpose_transpose(play: Play) -> None:
 
 
 class ClassMethodPattern(PatternOptimization):
-    """Sub(Neg(a), b) → Neg(Add(a, b)), with what the document allows: a class method, ``None`` among the nodes, a kept node."""
+    """Sub(Neg(a), b) → Neg(Add(a, b)), with what the document allows: a class method, ``None``
+    among the nodes, a kept node.
+    """
 
     def match(self, g: Any, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         if node.op_type != "Sub":
@@ -284,9 +333,13 @@ def test_apply_as_the_document_has_it(use: str) -> None:
     outputs = "float[n] y" + (", float[n] z" if "z" in use else "")
     model = parse(f"agraph (float[n] a, float[n] b) => ({outputs}) {{ t = Neg(a) {use} }}")
     result = optimize(model, patterns=[ClassMethodPattern], strict=True)
-    same_results(model, result, {"a": np.array([1, 2], np.float32), "b": np.array([3, 5], np.float32)})
+    same_results(
+        model, result, {"a": np.array([1, 2], np.float32), "b": np.array([3, 5], np.float32)}
+    )
     assert types(result).count("Add") == 1
-    assert types(result).count("Neg") == 1 + use.count("Exp"), "a node that is given back stays if anything reads it"
+    assert types(result).count("Neg") == 1 + use.count("Exp"), (
+        "a node that is given back stays if anything reads it"
+    )
 
 
 def test_none_costs_nothing_when_nobody_listens() -> None:
@@ -316,7 +369,9 @@ def test_overlapping_matches_are_not_applied_in_the_same_round(play: Play) -> No
     cls = play(snippets.NOT_NOT)["NotNotPattern"]
     events: list[Event] = []
     model = parse(NOTS)
-    result = optimize(model, patterns=[cls], on_event=events.append, strict=True, remove_identity=False)
+    result = optimize(
+        model, patterns=[cls], on_event=events.append, strict=True, remove_identity=False
+    )
     same_results(model, result, {"x": np.array([True, False])})
     assert next(event.text for event in events if event.kind == "round") == "1 matches, 1 applied"
 
@@ -326,7 +381,11 @@ def test_a_round_may_apply_several_rewrites(play: Play) -> None:
     nodes = " ".join(f"a{i} = Not(x{i}) b{i} = Not(a{i}) y{i} = Not(b{i})" for i in range(5))
     inputs, outputs = (", ".join(f"bool[n] {v}{i}" for i in range(5)) for v in "xy")
     events: list[Event] = []
-    optimize(parse(f"agraph ({inputs}) => ({outputs}) {{ {nodes} }}"), patterns=[cls], on_event=events.append)
+    optimize(
+        parse(f"agraph ({inputs}) => ({outputs}) {{ {nodes} }}"),
+        patterns=[cls],
+        on_event=events.append,
+    )
     assert next(event.text for event in events if event.kind == "round") == "5 matches, 5 applied"
 
 
@@ -347,7 +406,10 @@ def test_one_result_of_the_pattern_is_one_result_of_the_graph() -> None:
         ("z, s", ["Sigmoid", "Mul"]),
         ("s, s", ["Sigmoid", "Mul"]),
     ):
-        assert types(optimize(parse(text.format(operands)), patterns=[SwishPattern], strict=True)) == expected
+        assert (
+            types(optimize(parse(text.format(operands)), patterns=[SwishPattern], strict=True))
+            == expected
+        )
 
 
 @pytest.mark.parametrize("hook", ["validate_mapping", "validate_attribute_mapping"])
@@ -369,9 +431,15 @@ def test_shapes_may_come_with_the_model() -> None:
     nodes = "{ x1 = Relu(x) w1 = Relu(w) t = MatMul(x1, w1) y = Add(t, b) }"
     unknown = parse(header + nodes)
     assert not GraphBuilder(unknown).has_shape("x1")
-    assert "Gemm" not in types(GraphBuilder(unknown).to_onnx(optimize=True)), "what is not known for sure is not rewritten"
+    assert "Gemm" not in types(GraphBuilder(unknown).to_onnx(optimize=True)), (
+        "what is not known for sure is not rewritten"
+    )
     known = parse(f"{header} <float[n,3] x1, float[3,4] w1, float[n,4] t> {nodes}")
-    feeds = {"x": np.ones((2, 3), np.float32), "w": np.ones((3, 4), np.float32), "b": np.arange(4, dtype=np.float32)}
+    feeds = {
+        "x": np.ones((2, 3), np.float32),
+        "w": np.ones((3, 4), np.float32),
+        "b": np.arange(4, dtype=np.float32),
+    }
     for infer in (True, False):
         builder = GraphBuilder(known, infer_shapes_options=infer)
         assert [str(dim) for dim in builder.get_shape("x1")] == ["n", "3"]

@@ -1,4 +1,7 @@
-"""The section "Available Patterns and API" of the document: each method exists; what views answer is tested with the views."""
+"""The section "Available Patterns and API" of the document: each method exists.
+
+What views answer is tested with the views.
+"""
 
 import inspect
 from collections.abc import Iterator
@@ -10,11 +13,37 @@ import pytest
 from tests.support import load
 from xoptim import GraphBuilderPatternOptimization, PatternRewriter
 
-GRAPH = "agraph (float[n,3] x) => (float[n,2] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}> { y = MatMul(x, w) }"
+GRAPH = (
+    "agraph (float[n,3] x) => (float[n,2] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}> { "
+    "y = MatMul(x, w) }"
+)
 METHODS = (
-    *("has_type", "get_type", "has_shape", "get_shape", "has_rank", "get_rank", "try_infer_type", "try_infer_shape"),
-    *("has_device", "get_device", "is_constant", "is_constant_scalar", "get_computed_constant", "get_attribute"),
-    *("next_node", "next_nodes", "node_before", "is_output", "is_used_by_subgraph", "is_used_more_than_once"),
+    *(
+        "has_type",
+        "get_type",
+        "has_shape",
+        "get_shape",
+        "has_rank",
+        "get_rank",
+        "try_infer_type",
+        "try_infer_shape",
+    ),
+    *(
+        "has_device",
+        "get_device",
+        "is_constant",
+        "is_constant_scalar",
+        "get_computed_constant",
+        "get_attribute",
+    ),
+    *(
+        "next_node",
+        "next_nodes",
+        "node_before",
+        "is_output",
+        "is_used_by_subgraph",
+        "is_used_more_than_once",
+    ),
     *("is_used_only_by", "make_node", "make_node_check_opset"),
 )
 
@@ -49,14 +78,27 @@ def test_device(g: GraphBuilderPatternOptimization) -> None:
 
 
 def test_make_node(g: GraphBuilderPatternOptimization) -> None:
-    node = g.make_node("Gemm", ["x", "w"], ["new"], name="mine", transB=0, alpha=0.5, beta=None, doc_string="why")
-    assert (node.op_type, node.domain, node.input, node.output) == ("Gemm", "", ("x", "w"), ("new",))
-    assert (dict(node.attribute), node.name, node.doc_string) == ({"transB": 0, "alpha": 0.5}, "mine", "why")
+    node = g.make_node(
+        "Gemm", ["x", "w"], ["new"], name="mine", transB=0, alpha=0.5, beta=None, doc_string="why"
+    )
+    assert (node.op_type, node.domain, node.input, node.output) == (
+        "Gemm",
+        "",
+        ("x", "w"),
+        ("new",),
+    )
+    assert (dict(node.attribute), node.name, node.doc_string) == (
+        {"transB": 0, "alpha": 0.5},
+        "mine",
+        "why",
+    )
     assert (node.graph, g.node_before("new")) == (None, None), "not in the graph"
     first, second = (g.make_node("Split", "x", 2, domain="com.microsoft") for _ in range(2))
     assert len({*first.output, *second.output}) == 4, "new names are new"
     assert first.name != second.name
-    assert g.make_node("Clip", ["x", "", ""]).input == ("x",), "operands left out at the end are not written"
+    assert g.make_node("Clip", ["x", "", ""]).input == ("x",), (
+        "operands left out at the end are not written"
+    )
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,14 @@ from xoptim.engine.events import Event
 from xoptim.facts.errors import BudgetError
 
 FEEDS = {"x": np.linspace(-1, 1, 30, dtype=np.float32).reshape(3, 10)}
-VARIABLES = ("LOG_PATTERN_OPTIMIZE", "PATTERN", "DROPPATTERN", "DUMPPATTERNS", "PATTERNNOREMOVE", "PATTERNSTEP")
+VARIABLES = (
+    "LOG_PATTERN_OPTIMIZE",
+    "PATTERN",
+    "DROPPATTERN",
+    "DUMPPATTERNS",
+    "PATTERNNOREMOVE",
+    "PATTERNSTEP",
+)
 CHOSEN = "NeutralAdd,MatMulAdd,TransposeTranspose"
 PAIRS = 12
 
@@ -48,7 +55,10 @@ def not_not() -> type[PatternOptimization]:
 
 
 def nots() -> onnx.ModelProto:
-    return parse("agraph (bool[n] x) => (bool[n] y, bool[n] z) { a = Not(x) b = Not(a) y = And(b, x) z = Or(a, x) }")
+    return parse(
+        "agraph (bool[n] x) => (bool[n] y, bool[n] z) { a = Not(x) b = Not(a) y = And(b, x) "
+        "z = Or(a, x) }"
+    )
 
 
 def pairs() -> onnx.ModelProto:
@@ -93,13 +103,26 @@ def test_all_variables_together() -> None:
 
 
 def test_nothing_is_set() -> None:
-    assert read_environment({}) == read_environment(dict.fromkeys((*VARIABLES, "CastPattern"), "")) == DebugSettings()
+    assert (
+        read_environment({})
+        == read_environment(dict.fromkeys((*VARIABLES, "CastPattern"), ""))
+        == DebugSettings()
+    )
 
 
 def test_variables_of_others_are_left_alone() -> None:
-    others = {"Cast": "0.1", "Dropout": "yes", "SomePattern": "*.txt", "Pattern": "-", "PATTERNS": "1", "pattern": "1"}
+    others = {
+        "Cast": "0.1",
+        "Dropout": "yes",
+        "SomePattern": "*.txt",
+        "Pattern": "-",
+        "PATTERNS": "1",
+        "pattern": "1",
+    }
     assert read_environment(others) == DebugSettings()
-    assert read_environment({"MyOwnPattern": "5", "HOME": "3"}) == DebugSettings(levels={"MyOwn": 5})
+    assert read_environment({"MyOwnPattern": "5", "HOME": "3"}) == DebugSettings(
+        levels={"MyOwn": 5}
+    )
     assert read_environment({"PATTERN": " , "}) == DebugSettings()
 
 
@@ -110,7 +133,9 @@ def test_not_a_number(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
         optimize(nots())
 
 
-def test_the_environment_is_read_once_when_options_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_is_read_once_when_options_are_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     before = OptimizationOptions()
     monkeypatch.setenv("PATTERNSTEP", "1")
     assert not before.debug.step
@@ -122,7 +147,9 @@ def test_the_environment_is_read_once_when_options_are_made(monkeypatch: pytest.
 # ---------------------------------------------------------------- verbosity
 
 
-def test_log_pattern_optimize(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_pattern_optimize(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert shown(capsys) == []
     loud, rounds = shown(capsys, verbose=10), shown(capsys, verbose=1)
     for level, expected in (("10", loud), ("1", rounds), ("0", [])):
@@ -133,15 +160,23 @@ def test_log_pattern_optimize(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     assert any("applied MatMulAdd" in line for line in loud)
 
 
-@pytest.mark.parametrize("value", ["NeutralAddPattern", "NeutralAdd", " NeutralAdd ,", "NeutralAddPattern,CastPattern"])
-def test_pattern(value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "value", ["NeutralAddPattern", "NeutralAdd", " NeutralAdd ,", "NeutralAddPattern,CastPattern"]
+)
+def test_pattern(
+    value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("PATTERN", value)
     lines = shown(capsys)
-    assert [re.sub(r":\d+\)", "", line).split("/")[-1] for line in lines] == ["neutral_element.py"] * 2
+    assert [re.sub(r":\d+\)", "", line).split("/")[-1] for line in lines] == [
+        "neutral_element.py"
+    ] * 2
     assert all(line.startswith("[xoptim] NeutralAdd refused at 'add_") for line in lines)
 
 
-def test_several_patterns(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_patterns(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("PATTERN", "MatMulAddPattern,NeutralAdd")
     assert [line.split()[1:3] for line in shown(capsys)] == [
         *[["NeutralAdd", "refused"]] * 2,
@@ -149,7 +184,9 @@ def test_several_patterns(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     ]
 
 
-def test_variable_named_after_a_pattern(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_variable_named_after_a_pattern(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("PATTERN", "MatMulAdd")
     expected = shown(capsys)
     monkeypatch.delenv("PATTERN")
@@ -176,7 +213,9 @@ def test_verbosity_of_a_pattern_that_is_not_installed(
 # ---------------------------------------------------------------- DROPPATTERN
 
 
-@pytest.mark.parametrize("value", ["MatMulAddPattern", "MatMulAdd", "MatMulAddPattern,CastPattern", " Cast , MatMulAdd "])
+@pytest.mark.parametrize(
+    "value", ["MatMulAddPattern", "MatMulAdd", "MatMulAddPattern,CastPattern", " Cast , MatMulAdd "]
+)
 def test_drop_pattern(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert types(optimize(demo_mlp_model(), patterns=CHOSEN)) == ["Gemm", "Relu", "Gemm"]
     monkeypatch.setenv("DROPPATTERN", value)
@@ -187,17 +226,24 @@ def test_drop_pattern(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ("Cast" in names) == ("Cast" not in value)
 
 
-def test_drop_pattern_that_is_not_installed(not_not: type[PatternOptimization], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_drop_pattern_that_is_not_installed(
+    not_not: type[PatternOptimization], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DROPPATTERN", "NotNotPattern")
     assert types(optimize(nots(), patterns=[not_not])).count("Not") == 2
 
 
 @pytest.mark.parametrize("variable", ["PATTERN", "DROPPATTERN"])
 @pytest.mark.parametrize(("word", "nearest"), [("MatMulAd", "MatMulAdd"), ("castPattern", "Cast")])
-def test_unknown_names_are_errors(variable: str, word: str, nearest: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_names_are_errors(
+    variable: str, word: str, nearest: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(variable, f"GeluErf,{word}")
     short = word.removesuffix("Pattern")
-    with pytest.raises(UnknownPatternError, match=f"^{variable}: unknown pattern '{short}'; did you mean '{nearest}'"):
+    with pytest.raises(
+        UnknownPatternError,
+        match=f"^{variable}: unknown pattern '{short}'; did you mean '{nearest}'",
+    ):
         optimize(nots())
     monkeypatch.setenv(variable, "default")
     with pytest.raises(UnknownPatternError, match="unknown pattern 'default'") as error:
@@ -214,7 +260,9 @@ def feeds_of(model: onnx.ModelProto) -> dict[str, np.ndarray]:
     for value in model.graph.input:
         tensor = value.type.tensor_type
         shape = [dim.dim_value or 3 for dim in tensor.shape.dim]
-        feeds[value.name] = rng.integers(0, 2, shape).astype(helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+        feeds[value.name] = rng.integers(0, 2, shape).astype(
+            helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+        )
     return feeds
 
 
@@ -232,7 +280,11 @@ def check_dump(folder: Path, names: list[str]) -> list[tuple[onnx.ModelProto, on
         assert {i.name for i in after.graph.input} <= {i.name for i in before.graph.input}
         feeds = feeds_of(before)
         needed = {value.name for value in after.graph.input}
-        for expected, got in zip(run(before, feeds), run(after, {n: v for n, v in feeds.items() if n in needed}), strict=True):
+        for expected, got in zip(
+            run(before, feeds),
+            run(after, {n: v for n, v in feeds.items() if n in needed}),
+            strict=True,
+        ):
             np.testing.assert_allclose(got, expected, rtol=1e-5)
         assert (folder / f"{stem}.txt").read_text().startswith(f"{name}\n\nmatched:\n")
         found.append((before, after))
@@ -302,7 +354,9 @@ def test_dump_into_what_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyP
 )
 def test_pattern_no_remove(name: str, who: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model = demo_mlp_model()
-    model.graph.initializer.extend(numpy_helper.from_array(np.array([4, 5], np.float32), name) for name in ("one", "copy"))
+    model.graph.initializer.extend(
+        numpy_helper.from_array(np.array([4, 5], np.float32), name) for name in ("one", "copy")
+    )
     model.graph.node.extend(
         [
             helper.make_node("Identity", ["output"], ["same"]),
@@ -333,7 +387,9 @@ def test_results_that_stay(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert optimize(demo_mlp_model(), patterns=CHOSEN) == expected
 
 
-def test_identities_that_patterns_leave(not_not: type[PatternOptimization], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_identities_that_patterns_leave(
+    not_not: type[PatternOptimization], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATTERNNOREMOVE", "b")
     with pytest.raises(BudgetError, match="PATTERNNOREMOVE: cleaning removes result 'b'"):
         optimize(nots(), patterns=[not_not])
@@ -343,7 +399,9 @@ def test_identities_that_patterns_leave(not_not: type[PatternOptimization], monk
 # ---------------------------------------------------------------- PATTERNSTEP
 
 
-def applied_in_rounds(not_not: type[PatternOptimization], **changes: Any) -> tuple[onnx.ModelProto, list[int]]:
+def applied_in_rounds(
+    not_not: type[PatternOptimization], **changes: Any
+) -> tuple[onnx.ModelProto, list[int]]:
     events: list[Event] = []
     result = optimize(pairs(), patterns=[not_not], on_event=events.append, strict=True, **changes)
     texts = [event.text for event in events if event.kind == "round"]
@@ -352,7 +410,9 @@ def applied_in_rounds(not_not: type[PatternOptimization], **changes: Any) -> tup
 
 @pytest.mark.parametrize("value", ["1", "True", "true"])
 @pytest.mark.parametrize("strategy", ["priority", "largest"])
-def test_pattern_step(value: str, strategy: str, not_not: type[PatternOptimization], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pattern_step(
+    value: str, strategy: str, not_not: type[PatternOptimization], monkeypatch: pytest.MonkeyPatch
+) -> None:
     expected, rounds = applied_in_rounds(not_not)
     assert rounds[0] == PAIRS
     monkeypatch.setenv("PATTERNSTEP", value)
@@ -364,23 +424,33 @@ def test_pattern_step(value: str, strategy: str, not_not: type[PatternOptimizati
 
 
 @pytest.mark.parametrize("value", ["0", "", "False", "no", "yes"])
-def test_no_step(value: str, not_not: type[PatternOptimization], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_step(
+    value: str, not_not: type[PatternOptimization], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATTERNSTEP", value)
     assert applied_in_rounds(not_not)[1][0] == PAIRS
 
 
 def test_steps_may_be_many(monkeypatch: pytest.MonkeyPatch) -> None:
     class CountdownPattern(PatternOptimization):
-        """Elu(x, alpha) → Elu(x, alpha - 1), which is wrong and takes several rewrites of each node."""
+        """Elu(x, alpha) → Elu(x, alpha - 1), which is wrong and takes several rewrites of each
+        node.
+        """
 
         anchors = ("Elu",)
 
         def match(self, g: Any, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-            return MatchResult(self, [node], self.apply) if node.get_attribute("alpha") > 1 else self.none(node)
+            return (
+                MatchResult(self, [node], self.apply)
+                if node.get_attribute("alpha") > 1
+                else self.none(node)
+            )
 
         def apply(self, g: Any, *nodes: Node) -> list[Node]:
             (node,) = nodes
-            return [g.make_node("Elu", node.input, node.output, alpha=node.get_attribute("alpha") - 1)]
+            return [
+                g.make_node("Elu", node.input, node.output, alpha=node.get_attribute("alpha") - 1)
+            ]
 
     nodes = " ".join(f"y{i} = Elu <alpha = 5.0> (x{i})" for i in range(60))
     inputs, outputs = (", ".join(f"float[n] {prefix}{i}" for i in range(60)) for prefix in "xy")
@@ -390,7 +460,9 @@ def test_steps_may_be_many(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {helper.get_node_attr_value(node, "alpha") for node in result.graph.node} == {1.0}
 
 
-def test_step_and_limit_together(not_not: type[PatternOptimization], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_step_and_limit_together(
+    not_not: type[PatternOptimization], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATTERNSTEP", "1")
     result, rounds = applied_in_rounds(not_not, max_iter=3)
     assert sum(rounds) < PAIRS

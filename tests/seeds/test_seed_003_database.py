@@ -1,4 +1,6 @@
-"""The second half of the document about graph optimization: the database, queries, registration, and the order of groups."""
+"""The second half of the document about graph optimization: the database, queries, registration,
+and the order of groups.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,7 +9,16 @@ import pytest
 
 from tests.engine.rules import renaming
 from tests.support import parse, types
-from xoptim import GraphBuilder, PatternOptimization, Query, database, installed_patterns, optimize, register, select
+from xoptim import (
+    GraphBuilder,
+    PatternOptimization,
+    Query,
+    database,
+    installed_patterns,
+    optimize,
+    register,
+    select,
+)
 from xoptim.api.whole_model import GlobalRewriter, global_rewriter
 from xoptim.catalogue.database import PatternGroup, PatternSequence
 from xoptim.dialects import PatternSub
@@ -23,7 +34,9 @@ def _clean() -> Iterator[None]:
 
 
 def simplifier(name: str, **metadata: Any) -> Any:
-    return PatternSub(("Div", ("Mul", "x", "y"), "y"), "x", name=name, exactness="approximate", **metadata)
+    return PatternSub(
+        ("Div", ("Mul", "x", "y"), "y"), "x", name=name, exactness="approximate", **metadata
+    )
 
 
 def marker(label: str, seen: list[str]) -> type[GlobalRewriter]:
@@ -70,11 +83,13 @@ def test_the_three_modes_of_the_examples() -> None:
     fast_compile = database().query(Query(include=["fast_compile"]))
     without = database().query(Query(include=["fast_run"], exclude=["inplace"]))
     assert database().query(fast_run.excluding("inplace")) == without
-    assert {p.name() for p in database().query(fast_run)} - {p.name() for p in without} == {"Wasteful"}
+    assert {p.name() for p in database().query(fast_run)} - {p.name() for p in without} == {
+        "Wasteful"
+    }
     assert {p.name() for p in fast_compile} < {p.name() for p in without}
 
 
-# ------------------------------------------------------------------ "Registering an Optimizer", "Registering a LocalOptimizer"
+# --------------------------------------- "Registering an Optimizer", "Registering a LocalOptimizer"
 
 
 def test_registering_a_global_optimizer_at_a_position_with_a_tag() -> None:
@@ -117,4 +132,8 @@ def test_equal_computations_are_merged_first_in_between_and_last() -> None:
     text = """agraph (float[n] x) => (float[n] y)
         { a = Abs(x) b = Abs(x) c = Ceil(a) d = Floor(b) y = Add(c, d) }"""
     assert types(optimize(parse(text), patterns=None)) == ["Abs", "Ceil", "Floor", "Add"]
-    assert types(optimize(parse(text), patterns=[renaming("Ceil", "Floor")])) == ["Abs", "Floor", "Add"]
+    assert types(optimize(parse(text), patterns=[renaming("Ceil", "Floor")])) == [
+        "Abs",
+        "Floor",
+        "Add",
+    ]

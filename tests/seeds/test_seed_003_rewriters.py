@@ -1,4 +1,6 @@
-"""The document on graph optimization, up to its database: global and local rewriters, navigators, shortcuts."""
+"""The document on graph optimization, up to its database: global and local rewriters, navigators,
+shortcuts.
+"""
 
 import random
 from typing import Any
@@ -15,8 +17,14 @@ from xoptim.dialects.local import LocalView
 from xoptim.engine.run import ReverseNavigator, TopologicalNavigator
 
 DOCUMENT = "double[n] x, double[n] y, double[n] z"
-SIMPLE = f"agraph ({DOCUMENT}) => (double[n] a) {{ p = Mul(y, x) q = Div(p, y) r = Div(z, x) s = Mul(q, r) a = Add(z, s) }}"
-UNMERGED = f"agraph ({DOCUMENT}) => (double[n] a) {{ b = Add(y, z) c = Add(y, z) p = Mul(b, x) a = Div(p, c) }}"
+SIMPLE = (
+    f"agraph ({DOCUMENT}) => (double[n] a) {{ p = Mul(y, x) q = Div(p, y) r = Div(z, x) "
+    "s = Mul(q, r) a = Add(z, s) }"
+)
+UNMERGED = (
+    f"agraph ({DOCUMENT}) => (double[n] a) {{ b = Add(y, z) c = Add(y, z) p = Mul(b, x) "
+    "a = Div(p, c) }"
+)
 SWAPPED = UNMERGED.replace("c = Add(y, z)", "c = Add(z, y)")
 FEEDS = {name: np.array([0.5, 1.5, -2.0]) * (number + 1) for number, name in enumerate("xyz")}
 
@@ -51,8 +59,12 @@ def local_simplify(g: LocalView, node: Node) -> Any:
     return False
 
 
-local_simplify_1 = PatternSub(("Div", ("Mul", "x", "y"), "y"), "x", name="LocalSimplify1", interior="keep")
-local_simplify_2 = PatternSub(("Div", ("Mul", "x", "y"), "x"), "y", name="LocalSimplify2", interior="keep")
+local_simplify_1 = PatternSub(
+    ("Div", ("Mul", "x", "y"), "y"), "x", name="LocalSimplify1", interior="keep"
+)
+local_simplify_2 = PatternSub(
+    ("Div", ("Mul", "x", "y"), "x"), "y", name="LocalSimplify2", interior="keep"
+)
 WAYS: dict[str, Any] = {
     "global": simplify,
     "navigator": TopologicalNavigator(local_simplify),
@@ -70,10 +82,16 @@ def expression(model: onnx.ModelProto) -> str:
 
     def text(name: str) -> str:
         node = producers.get(name)
-        return name if node is None else f"{node.op_type.lower()}({', '.join(map(text, node.input))})"
+        return (
+            name if node is None else f"{node.op_type.lower()}({', '.join(map(text, node.input))})"
+        )
 
     found = text(model.graph.output[0].name)
-    return found.removeprefix("identity(").removesuffix(")") if found.startswith("identity(") else found
+    return (
+        found.removeprefix("identity(").removesuffix(")")
+        if found.startswith("identity(")
+        else found
+    )
 
 
 def alone(text: str, way: Any, **options: Any) -> onnx.ModelProto:
@@ -98,15 +116,28 @@ def test_the_rule(way: Any) -> None:
 def test_both_orders_of_the_factors(way: Any) -> None:
     """One pattern is enough where the document needs two: Mul is known to be commutative."""
     for product, kept in (("Mul(x, y)", "x"), ("Mul(y, x)", "x"), ("Mul(y, y)", "y")):
-        assert expression(alone(f"agraph ({DOCUMENT}) => (double[n] a) {{ p = {product} a = Div(p, y) }}", way)) == kept
+        assert (
+            expression(
+                alone(
+                    f"agraph ({DOCUMENT}) => (double[n] a) {{ p = {product} a = Div(p, y) }}", way
+                )
+            )
+            == kept
+        )
 
 
 @each_way
 def test_equal_parts_must_be_merged_first(way: Any) -> None:
-    """``add(y, z) != add(y, z)`` until both are one node; that is done first unless it is switched off."""
+    """``add(y, z) != add(y, z)`` until both are one node.
+
+    That is done first unless it is switched off.
+    """
     assert expression(alone(UNMERGED, way)) == "div(mul(add(y, z), x), add(y, z))"
     merged = optimize(parse(UNMERGED), patterns=None)
-    assert (expression(merged), types(merged)) == ("div(mul(add(y, z), x), add(y, z))", ["Add", "Mul", "Div"])
+    assert (expression(merged), types(merged)) == (
+        "div(mul(add(y, z), x), add(y, z))",
+        ["Add", "Mul", "Div"],
+    )
     assert expression(alone(UNMERGED, way, merge=True)) == "x"
 
 
@@ -123,7 +154,9 @@ def test_many_instances(way: Any) -> None:
     for seed in range(5):
         text = _random_model(seed)
         before, after = parse(text), alone(text, way)
-        left = [node for node in after.graph.node if node.op_type == "Div" and _cancels(after, node)]
+        left = [
+            node for node in after.graph.node if node.op_type == "Div" and _cancels(after, node)
+        ]
         assert left == []
         assert len(after.graph.node) < len(before.graph.node)
         feeds = {name: np.random.default_rng(seed).uniform(0.5, 2, 4) for name in "xyz"}
@@ -151,7 +184,10 @@ def _random_model(seed: int) -> str:
     total = names[-1]
     for name in names[3:-1]:
         total = add("Add", total, name)
-    return f"agraph (double[4] x, double[4] y, double[4] z) => (double[4] {total}) {{ {' '.join(lines)} }}"
+    return (
+        "agraph (double[4] x, double[4] y, double[4] z) "
+        f"=> (double[4] {total}) {{ {' '.join(lines)} }}"
+    )
 
 
 def _cancels(model: onnx.ModelProto, node: onnx.NodeProto) -> bool:
@@ -190,7 +226,9 @@ def test_none_removes_a_result_that_nothing_reads() -> None:
 
 
 def test_op_remove() -> None:
-    text = f"agraph ({DOCUMENT}) => (double[n] a) {{ i = Identity(x) j = Identity(i) a = Add(j, y) }}"
+    text = (
+        f"agraph ({DOCUMENT}) => (double[n] a) {{ i = Identity(x) j = Identity(i) a = Add(j, y) }}"
+    )
     remove_identity = OpRemove("Identity")
     for way in (remove_identity, TopologicalNavigator(remove_identity)):
         assert expression(alone(text, way)) == "add(x, y)"
@@ -201,5 +239,7 @@ def test_op_remove() -> None:
 
 
 def test_shortcuts_go_where_local_rewriters_go() -> None:
-    after = alone(SIMPLE, TopologicalNavigator(local_simplify, OpSub("Div", "Sub"), local_simplify_2))
+    after = alone(
+        SIMPLE, TopologicalNavigator(local_simplify, OpSub("Div", "Sub"), local_simplify_2)
+    )
     assert expression(after) == "add(z, mul(x, sub(z, x)))"

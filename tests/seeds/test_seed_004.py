@@ -1,6 +1,8 @@
-"""Seed 004, the subgraph rewriter of TorchScript: its examples and rules of behaviour, said in ONNX text.
+"""Seed 004, the subgraph rewriter of TorchScript: its examples and rules of behaviour, said in ONNX
+text.
 
-The sections are those of the document: rewriting subgraphs, lexing, building the subgraph, matching, replacing, trying it out.
+The sections are those of the document: rewriting subgraphs, lexing, building the subgraph,
+matching, replacing, trying it out.
 """
 
 from pathlib import Path
@@ -31,11 +33,13 @@ def matches(pattern: Any, text: str, domains: dict[str, int] | None = None) -> l
     return [[n.output[0] for n in match.nodes] for match in found if match is not None]
 
 
-# -------------------------------------------------------------------- rewriting subgraphs (子图重写)
+# ------------------------------------------------------ rewriting subgraphs (子图重写)
 
 
 def test_unpack_addmm() -> None:
-    """The excerpt of Torch-TensorRT: addmm(b, x, w, beta, alpha) is a Gemm, beta and alpha are its attributes."""
+    """The excerpt of Torch-TensorRT: addmm(b, x, w, beta, alpha) is a Gemm, beta and alpha are its
+    attributes.
+    """
     rewriter = SubgraphRewriter()
     rewriter.register_rewrite(
         """graph <beta, alpha> (b, x, w) => (out) {
@@ -49,12 +53,21 @@ def test_unpack_addmm() -> None:
         name="UnpackAddMM",
     )
     model = parse(
-        "agraph (float[2,3] x, float[3,4] w, float[4] b) => (float[2,4] y) { y = Gemm <alpha = 0.5, beta = 2.0> (x, w, b) }"
+        "agraph (float[2,3] x, float[3,4] w, float[4] b) => (float[2,4] y) { "
+        "y = Gemm <alpha = 0.5, beta = 2.0> (x, w, b) }"
     )
     after = rewriter.run(model)
     assert types(after) == ["MatMul", "Mul", "Mul", "Add"]
     random = np.random.default_rng(0)
-    same_results(model, after, {"x": random.random((2, 3), "f"), "w": random.random((3, 4), "f"), "b": random.random(4, "f")})
+    same_results(
+        model,
+        after,
+        {
+            "x": random.random((2, 3), "f"),
+            "w": random.random((3, 4), "f"),
+            "b": random.random(4, "f"),
+        },
+    )
 
 
 @pytest.mark.parametrize(
@@ -69,15 +82,20 @@ def test_unpack_addmm() -> None:
 def test_our_example_of_addmm(attributes: str, expected: list[str]) -> None:
     rewriter_rules = read_rules(RULES / "addmm.onnxtxt")
     model = parse(
-        f"agraph (float[3,3] x, float[3,3] w, float[3] b) => (float[3,3] y) {{ y = Gemm <{attributes}> (x, w, b) }}".replace(
-            "<>", ""
-        )
+        "agraph (float[3,3] x, float[3,3] w, float[3] b) => (float[3,3] y) { "
+        f"y = Gemm <{attributes}> (x, w, b) }}".replace("<>", "")
     )
     from_rules = _run(rewriter_rules, model)
     assert types(from_rules) == expected
     random = np.random.default_rng(0)
     same_results(
-        model, from_rules, {"x": random.random((3, 3), "f"), "w": random.random((3, 3), "f"), "b": random.random(3, "f")}
+        model,
+        from_rules,
+        {
+            "x": random.random((3, 3), "f"),
+            "w": random.random((3, 3), "f"),
+            "b": random.random(3, "f"),
+        },
     )
 
 
@@ -90,11 +108,23 @@ def _run(rules: list[Any], model: onnx.ModelProto) -> onnx.ModelProto:
 
 def test_tokens() -> None:
     """Numbers, text in quotes, identifiers and the signs between them."""
-    text = 'graph (x_1) => (y) { y = custom.Op <number = 3.14159, whole = -2, text = "OpenMMLab is so \\"cool\\"!!!"> (x_1) }'
+    text = (
+        "graph (x_1) => (y) { y = custom.Op <number = 3.14159, whole = -2, "
+        'text = "OpenMMLab is so \\"cool\\"!!!"> (x_1) }'
+    )
     (source,) = parse_functions(text, "file")
     (call,) = read_function(source, "match").calls
-    assert call.attributes == {"number": pytest.approx(3.14159), "whole": -2, "text": 'OpenMMLab is so "cool"!!!'}
-    assert (call.domain, call.op_type, call.inputs, call.outputs) == ("custom", "Op", ("x_1",), ("y",))
+    assert call.attributes == {
+        "number": pytest.approx(3.14159),
+        "whole": -2,
+        "text": 'OpenMMLab is so "cool"!!!',
+    }
+    assert (call.domain, call.op_type, call.inputs, call.outputs) == (
+        "custom",
+        "Op",
+        ("x_1",),
+        ("y",),
+    )
 
 
 @pytest.mark.parametrize(
@@ -113,7 +143,7 @@ def test_an_unexpected_token_is_an_error_with_its_place(text: str, where: str) -
         rewrite_rule(text, PRODUCT)
 
 
-# -------------------------------------------------------------------- building the subgraph (子图构建)
+# ------------------------------------------------------ building the subgraph (子图构建)
 
 
 def test_parse_graph_inputs_operators_and_return() -> None:
@@ -132,22 +162,34 @@ def test_parse_graph_inputs_operators_and_return() -> None:
 def test_vmap_knows_values_by_their_names() -> None:
     """Operands and returned values are looked up among the names that were defined before."""
     pattern = rewrite_rule(
-        "graph (x, w) => (out) { mm = MatMul (x, w)  out = Relu (mm) }", "graph (x, w) => (out) { out = MatMul (x, w) }"
+        "graph (x, w) => (out) { mm = MatMul (x, w)  out = Relu (mm) }",
+        "graph (x, w) => (out) { out = MatMul (x, w) }",
     )()
-    graph = load("agraph (float[2,2] p, float[2,2] q) => (float[2,2] s) { r = MatMul(p, q) s = Relu(r) }").graph
+    graph = load(
+        "agraph (float[2,2] p, float[2,2] q) => (float[2,2] s) { r = MatMul(p, q) s = Relu(r) }"
+    ).graph
     view = GraphBuilderPatternOptimization(graph)
-    match = next((m for m in (pattern.match(view, node, []) for node in graph.nodes) if m is not None), None)
+    match = next(
+        (m for m in (pattern.match(view, node, []) for node in graph.nodes) if m is not None), None
+    )
     assert match is not None
     assert match.bindings == {"x": "p", "w": "q", "mm": "r", "out": "s"}
-    for body, what in (("out = Relu (mm)", "operand 'mm'"), ("ou = Relu (x)", "unknown result 'out'")):
+    for body, what in (
+        ("out = Relu (mm)", "operand 'mm'"),
+        ("ou = Relu (x)", "unknown result 'out'"),
+    ):
         with pytest.raises(TextRuleError, match=what):
             rewrite_rule(f"graph (x) => (out) {{ {body} }}", PRODUCT)
 
 
 # -------------------------------------------------------------------- matching (子图匹配)
 
-CHAIN = "graph (x) => (c) { w = Constant <value = float[2] {1, 2}> ()  a = Mul (x, w)  b = Relu (a)  c = Sigmoid (b) }"
-FIGURE = """agraph (float[3,2] x) => (float[3,2] n12) <float[2] weight = {1, 2}, float[2] other = {1, 3}>
+CHAIN = (
+    "graph (x) => (c) { w = Constant <value = float[2] {1, 2}> ()  a = Mul (x, w)  b = Relu (a)  "
+    "c = Sigmoid (b) }"
+)
+FIGURE = """agraph (float[3,2] x) => (float[3,2] n12) <float[2] weight = {1, 2}, float[2]
+  other = {1, 3}>
 {
     n1 = Mul (x, weight)   n2 = Relu (n1)  n3 = Sigmoid (n2)
     n4 = Mul (n3, other)   n5 = Relu (n4)  n6 = Sigmoid (n5)
@@ -157,7 +199,10 @@ FIGURE = """agraph (float[3,2] x) => (float[3,2] n12) <float[2] weight = {1, 2},
 
 
 def test_the_figure() -> None:
-    """Each node is the anchor once. Node 6 fails because of the weight, node 12 because of what is before it."""
+    """Each node is the anchor once.
+
+    Node 6 fails because of the weight, node 12 because of what is before it.
+    """
     pattern = rewrite_rule(CHAIN, "graph (x) => (c) { c = Tanh (x) }")()
     assert matches(pattern, FIGURE) == [["n1", "n2", "n3"]]
 
@@ -186,9 +231,12 @@ def test_kind_counts_and_attributes_are_compared(match: str, model: str, fits: b
 
 
 def test_all_matches_are_found() -> None:
-    pattern = rewrite_rule("graph (x) => (y) { t = Exp (x)  y = Exp (t) }", PRODUCT.replace("out", "y"))()
+    pattern = rewrite_rule(
+        "graph (x) => (y) { t = Exp (x)  y = Exp (t) }", PRODUCT.replace("out", "y")
+    )()
     text = (
-        "agraph (float[2] x) => (float[2] d, float[2] f) { a = Exp(x) b = Exp(a) c = Neg(b) e = Exp(c) d = Neg(x) f = Exp(e) }"
+        "agraph (float[2] x) => (float[2] d, float[2] f) { a = Exp(x) b = Exp(a) c = Neg(b) "
+        "e = Exp(c) d = Neg(x) f = Exp(e) }"
     )
     assert sorted(matches(pattern, text)) == [["a", "b"], ["e", "f"]]
 
@@ -197,10 +245,14 @@ def test_all_matches_are_found() -> None:
 
 
 def test_value_name_pairs() -> None:
-    """RegisterRewritePattern takes pairs that map nodes of the replacement to those of the pattern."""
+    """RegisterRewritePattern takes pairs that map nodes of the replacement to those of the
+    pattern.
+    """
     rewriter = SubgraphRewriter()
     rewriter.register_rewrite(SQUARE, PRODUCT, value_name_pairs=[("out", "out")])
-    model = parse("agraph (float[2] x) => (float[2] y) <float two = {2}> { [squared] y = Pow(x, two) }")
+    model = parse(
+        "agraph (float[2] x) => (float[2] y) <float two = {2}> { [squared] y = Pow(x, two) }"
+    )
     model.graph.node[0].metadata_props.add(key="source", value="rewriter_test.py:5")
     (node,) = rewriter.run(model).graph.node
     assert (node.op_type, node.name) == ("Mul", "squared")
@@ -220,11 +272,15 @@ def test_registration_can_be_repeated_and_order_counts() -> None:
         assert types(rewriter.run(model)) == expected
 
 
-@pytest.mark.parametrize(("answers", "expected"), [((True, True), "Mul"), ((True, False), "Pow"), ((False, True), "Pow")])
+@pytest.mark.parametrize(
+    ("answers", "expected"), [((True, True), "Mul"), ((True, False), "Pow"), ((False, True), "Pow")]
+)
 def test_all_filters_must_agree(answers: tuple[bool, bool], expected: str) -> None:
     """Matching and checking: all MatchFilters are satisfied."""
     rewriter = SubgraphRewriter()
-    rewriter.register_rewrite(SQUARE, PRODUCT, filters=[lambda g, m: answers[0], lambda g, m: answers[1]])
+    rewriter.register_rewrite(
+        SQUARE, PRODUCT, filters=[lambda g, m: answers[0], lambda g, m: answers[1]]
+    )
     model = parse("agraph (float[2] x) => (float[2] y) <float two = {2}> { y = Pow(x, two) }")
     assert types(rewriter.run(model)) == [expected]
 
@@ -232,19 +288,26 @@ def test_all_filters_must_agree(answers: tuple[bool, bool], expected: str) -> No
 def test_a_match_does_not_use_what_an_earlier_match_used() -> None:
     """Matching and checking: no node is in two matches."""
     rewriter = SubgraphRewriter()
-    rewriter.register_rewrite("graph (x) => (y) { t = Exp (x)  y = Exp (t) }", "graph (x) => (y) { y = Cos (x) }")
+    rewriter.register_rewrite(
+        "graph (x) => (y) { t = Exp (x)  y = Exp (t) }", "graph (x) => (y) { y = Cos (x) }"
+    )
     model = parse("agraph (float[2] x) => (float[2] c) { a = Exp(x) b = Exp(a) c = Exp(b) }")
     assert sorted(types(rewriter.run(model))) == ["Cos", "Exp"]
 
 
 def test_the_replacement_stands_where_it_can_run() -> None:
-    """Matching and checking: the insertion point comes after all operands, and before all readers."""
+    """Matching and checking: the insertion point comes after all operands, and before all
+    readers.
+    """
     rewriter = SubgraphRewriter()
     rewriter.register_rewrite(
         "graph (x, w) => (p, q) { p = Exp (x)  q = Mul (x, w) }",
         "graph (x, w) => (p, q) { t = Concat <axis = 0> (x, w)  p, q = custom.Both (t) }",
     )
-    body = "agraph (float[2] x, float[2] z) => (r, q) { p = Exp(x) r = Neg(p) w = Abs(z) q = Mul(x, w) }"
+    body = (
+        "agraph (float[2] x, float[2] z) => (r, q) { p = Exp(x) r = Neg(p) w = Abs(z) "
+        "q = Mul(x, w) }"
+    )
     after = rewriter.run(parse(body, domains={"custom": 1}))
     assert sorted(types(after)) == ["Abs", "Both", "Concat", "Neg"]
     defined = {"x", "z"}
@@ -257,11 +320,14 @@ def test_the_replacement_stands_where_it_can_run() -> None:
 
 
 def test_rewriting_and_deleting() -> None:
-    """Readers of the old results read the new ones, the old nodes are gone, inputs and outputs are as they were."""
+    """Readers of the old results read the new ones, the old nodes are gone, inputs and outputs are
+    as they were.
+    """
     rewriter = SubgraphRewriter()
     rewriter.register_rewrite(SQUARE, PRODUCT)
     model = parse(
-        "agraph (float[2] x) => (float[2] y, float[2] z) <float two = {2}> { y = Pow(x, two) t = Neg(y) z = Add(t, y) }"
+        "agraph (float[2] x) => (float[2] y, float[2] z) <float two = {2}> { y = Pow(x, two) "
+        "t = Neg(y) z = Add(t, y) }"
     )
     after = rewriter.run(model)
     assert types(after) == ["Mul", "Neg", "Add"]

@@ -28,7 +28,9 @@ class RandomProgram:
             start = int(self.rng.integers(len(shape)))
             self.node("Shape", [name], 1, len(shape) - start, start=start)
 
-    def node(self, op_type: str, inputs: list[str], rank: int, length: int = 1, **attributes: Any) -> str:
+    def node(
+        self, op_type: str, inputs: list[str], rank: int, length: int = 1, **attributes: Any
+    ) -> str:
         """Add a node whose result has this rank, 0 or 1, and so many elements."""
         name = f"r{len(self.nodes)}"
         self.nodes.append(helper.make_node(op_type, inputs, [name], **attributes))
@@ -38,17 +40,31 @@ class RandomProgram:
     def number(self, *values: int, rank: int = 1) -> str:
         """Store a constant."""
         name = f"c{len(self.stored)}"
-        self.stored.append(numpy_helper.from_array(np.array(values, np.int64).reshape([-1] * rank), name))
+        self.stored.append(
+            numpy_helper.from_array(np.array(values, np.int64).reshape([-1] * rank), name)
+        )
         return name
 
     def pick(self, rank: int | None = None) -> str | None:
         """A result of this rank, rather a late one."""
-        names = [name for name, found in self.ranks.items() if found == rank or (rank is None and found >= 0)][-8:]
+        names = [
+            name
+            for name, found in self.ranks.items()
+            if found == rank or (rank is None and found >= 0)
+        ][-8:]
         return str(self.rng.choice(names)) if names else None
 
     def grow(self, count: int) -> None:
         """Add so many nodes."""
-        kinds = (self._binary, self._binary, self._element, self._vector, self._joined, self._converted, self._part)
+        kinds = (
+            self._binary,
+            self._binary,
+            self._element,
+            self._vector,
+            self._joined,
+            self._converted,
+            self._part,
+        )
         for _ in range(count):
             kinds[int(self.rng.integers(len(kinds)))]()
 
@@ -56,13 +72,26 @@ class RandomProgram:
         left = self.pick()
         assert left is not None
         rank, length = self.ranks[left], self.lengths[left]
-        others = [name for name, found in self.ranks.items() if found == rank and self.lengths[name] in (1, length)]
-        numbers = [int(n) for n in self.rng.choice(_NUMBERS[:6] if self.rng.random() < 0.9 else _NUMBERS, length)]
-        right = str(self.rng.choice(others)) if self.rng.random() < 0.5 else self.number(*numbers, rank=rank)
+        others = [
+            name
+            for name, found in self.ranks.items()
+            if found == rank and self.lengths[name] in (1, length)
+        ]
+        numbers = [
+            int(n)
+            for n in self.rng.choice(_NUMBERS[:6] if self.rng.random() < 0.9 else _NUMBERS, length)
+        ]
+        right = (
+            str(self.rng.choice(others))
+            if self.rng.random() < 0.5
+            else self.number(*numbers, rank=rank)
+        )
         op_type = str(self.rng.choice(_BINARY))
         if op_type in ("Div", "Mod") and right in self.ranks and self.rng.random() < 0.8:
             right = self.number(*[2] * length, rank=rank)
-        pair = [left, right] if self.rng.random() < 0.8 or op_type in ("Div", "Mod") else [right, left]
+        pair = (
+            [left, right] if self.rng.random() < 0.8 or op_type in ("Div", "Mod") else [right, left]
+        )
         self.node(op_type, pair, rank, length)
 
     def _element(self) -> None:
@@ -94,7 +123,12 @@ class RandomProgram:
         vector = self.pick(1)
         if vector is not None:
             start = int(self.rng.integers(self.lengths[vector]))
-            self.node("Slice", [vector, self.number(start), self.number(9)], 1, self.lengths[vector] - start)
+            self.node(
+                "Slice",
+                [vector, self.number(start), self.number(9)],
+                1,
+                self.lengths[vector] - start,
+            )
 
     def model(self) -> onnx.ModelProto:
         """The model, with some of the sizes as outputs."""
@@ -107,6 +141,9 @@ class RandomProgram:
             self.nodes.append(helper.make_node("BitwiseNot", [name], [f"{name}_out"]))
             shape = [self.lengths[name]] * self.ranks[name]
             outputs.append(helper.make_tensor_value_info(f"{name}_out", TensorProto.INT64, shape))
-        inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in INPUTS.items()]
+        inputs = [
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+            for name, shape in INPUTS.items()
+        ]
         graph = helper.make_graph(self.nodes, "program", inputs, outputs, self.stored)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)

@@ -1,4 +1,7 @@
-"""Files on Linux, macOS and Windows: locks, replacement, permissions. Ranges are tested with the files of weights."""
+"""Files on Linux, macOS and Windows: locks, replacement, permissions.
+
+Ranges are tested with the files of weights.
+"""
 
 import os
 import stat
@@ -55,7 +58,10 @@ def test_a_system_without_locks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert try_lock(0)
 
 
-@pytest.mark.parametrize(("platform", "failures", "moves"), [("win32", 3, True), ("win32", 10, False), ("linux", 1, False)])
+@pytest.mark.parametrize(
+    ("platform", "failures", "moves"),
+    [("win32", 3, True), ("win32", 10, False), ("linux", 1, False)],
+)
 def test_a_file_that_is_open_elsewhere(
     platform: str, failures: int, *, moves: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

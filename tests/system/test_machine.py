@@ -51,7 +51,11 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.usefixtures("root")
 def test_sizes_that_linux_reports() -> None:
-    assert (memory.data_size(), memory.resident_size(), memory.peak_size()) == (128 << 10, 256 << 10, 512 << 10)
+    assert (memory.data_size(), memory.resident_size(), memory.peak_size()) == (
+        128 << 10,
+        256 << 10,
+        512 << 10,
+    )
     assert memory.available_memory() == 2 * MEBI
 
 
@@ -83,14 +87,28 @@ def test_a_system_that_reports_nothing(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(memory, "_ROOT", tmp_path)
     for module in (Limits(soft=1), None):
         monkeypatch.setattr(memory, "resource", module)
-        assert memory.available_memory() is memory.data_size() is memory.resident_size() is memory.peak_size() is None
+        assert (
+            memory.available_memory()
+            is memory.data_size()
+            is memory.resident_size()
+            is memory.peak_size()
+            is None
+        )
 
 
 @pytest.mark.parametrize(
     ("hard", "for_good", "expected"),
-    [(-1, False, (5, -1)), (-1, True, (5, 5)), (3, False, (3, 3)), (3, True, (3, 3)), (9, False, (5, 9))],
+    [
+        (-1, False, (5, -1)),
+        (-1, True, (5, 5)),
+        (3, False, (3, 3)),
+        (3, True, (3, 3)),
+        (9, False, (5, 9)),
+    ],
 )
-def test_limits(hard: int, *, for_good: bool, expected: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits(
+    hard: int, *, for_good: bool, expected: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     limits = Limits(hard=hard)
     monkeypatch.setattr(memory, "resource", limits)
     lift = memory.limit_data(5, for_good=for_good)
@@ -113,7 +131,12 @@ def test_a_limit_holds() -> None:
         "limit_data(data_size() + (64 << 20)); require_memory(1 << 20)\n"
         "try: require_memory(1 << 30)\nexcept MemoryError: print('refused')"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "refused\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "refused\n"
+    )
 
 
 def test_memory_is_asked_for_in_the_way_of_the_system(monkeypatch: pytest.MonkeyPatch) -> None:

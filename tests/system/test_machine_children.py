@@ -1,4 +1,6 @@
-"""Child processes do not run modules of the current folder, which may be a folder of downloaded models."""
+"""Child processes do not run modules of the current folder, which may be a folder of downloaded
+models.
+"""
 
 import ast
 import subprocess
@@ -44,8 +46,13 @@ def _planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("bench", "models/model.onnx", "models/model.onnx", "--seconds", "0.01"),
         pytest.param(("batch", "models", "-o", "out", "-j", "1"), marks=pytest.mark.slow),
-        pytest.param(("tune", "models/model.onnx", "-o", "tuned.onnx", "--budget", "0.1"), marks=pytest.mark.slow),
-        pytest.param(("models/model.onnx", "-o", "out.onnx", "--benchmark"), marks=pytest.mark.slow),
+        pytest.param(
+            ("tune", "models/model.onnx", "-o", "tuned.onnx", "--budget", "0.1"),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            ("models/model.onnx", "-o", "out.onnx", "--benchmark"), marks=pytest.mark.slow
+        ),
     ],
     ids=lambda words: words[0],
 )
@@ -60,7 +67,9 @@ def test_the_harness() -> None:
     assert not Path(MARKER).exists()
 
 
-@pytest.mark.parametrize("code", ["import planted", IMPORT, SPAWN], ids=["child", "child of a child", "spawned"])
+@pytest.mark.parametrize(
+    "code", ["import planted", IMPORT, SPAWN], ids=["child", "child of a child", "spawned"]
+)
 def test_children_and_theirs(code: str) -> None:
     with start_python(code, stderr=subprocess.DEVNULL) as process:
         process.wait()

@@ -30,8 +30,13 @@ def test_options_of_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_group_ends_as_a_whole() -> None:
     """The grandchild holds the pipe open until it is ended, too."""
     inner = "import time; time.sleep(300)"
-    code = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {inner!r}]); print(flush=True); {inner}"
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, **processes.own_group()) as process:
+    code = (
+        f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {inner!r}]); "
+        f"print(flush=True); {inner}"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, **processes.own_group()
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"\n"
         processes.kill_group(process)
@@ -82,15 +87,23 @@ def test_the_request_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
         ("win32", -15, "ended by signal 15"),
     ],
 )
-def test_how_a_process_ended(system: str, code: int, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_how_a_process_ended(
+    system: str, code: int, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "platform", system)
     assert processes.end_text(code) == text
 
 
 @on_linux
 def test_a_limit_of_processor_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    code = "from xoptim.system.machine import limit_processor_time as limit; limit(0.1)\nwhile True: pass"
-    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=300).returncode == -signal.SIGPROF
+    code = (
+        "from xoptim.system.machine import limit_processor_time as limit; limit(0.1)\nwhile True: "
+        "pass"
+    )
+    assert (
+        subprocess.run([sys.executable, "-c", code], check=False, timeout=300).returncode
+        == -signal.SIGPROF
+    )
     monkeypatch.delattr(signal, "setitimer")
     processes.limit_processor_time(1.0)
 
@@ -103,7 +116,12 @@ def test_a_copy_that_crashes_is_replaced() -> None:
         "if continue_in_copy(crashes.append): os._exit((3, 4, 0)[len(crashes)])\n"
         "print(crashes)"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[3, 4]\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "[3, 4]\n"
+    )
 
 
 @on_linux
@@ -111,7 +129,9 @@ def test_a_copy_that_crashes_is_replaced() -> None:
 def test_the_end_of_a_child(end: str, code: int) -> None:
     text = "import os; from xoptim.system.machine import end_of_child\ncode = end_of_child(5)\n"
     text += f"if code is None: {end}\nprint(code.code)"
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, check=True, timeout=300
+    )
     assert done.stdout == f"{code}\n"
 
 
@@ -120,9 +140,12 @@ def test_no_child_beside_threads() -> None:
     """Whether they are Python's or a library's: they would receive the signals of this process."""
     text = "import threading, _thread, time; from xoptim.system.machine import end_of_child\n"
     text += (
-        "_thread.start_new_thread(time.sleep, (300,))\nassert threading.active_count() == 1\nprint(end_of_child(5), flush=True)"
+        "_thread.start_new_thread(time.sleep, (300,))\nassert threading.active_count() == "
+        "1\nprint(end_of_child(5), flush=True)"
     )
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, check=True, timeout=300
+    )
     assert done.stdout == "None\n"
 
 

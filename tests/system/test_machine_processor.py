@@ -24,14 +24,22 @@ def test_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("text", "name", "instructions"),
     [
-        ("model name\t: Fast 9000\nflags\t\t: sse avx\n\nmodel name\t: other\nflags\t: mmx\n", "Fast 9000", {"sse", "avx"}),
+        (
+            "model name\t: Fast 9000\nflags\t\t: sse avx\n\nmodel name\t: other\nflags\t: mmx\n",
+            "Fast 9000",
+            {"sse", "avx"},
+        ),
         ("processor\t: 0\nFeatures\t: fp asimddp\n", "of platform", {"fp", "asimddp"}),
         ("processor\t: 0\n", "of platform", set()),
         (None, "of platform", None),
     ],
 )
 def test_description(
-    text: str | None, name: str, instructions: set[str] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    text: str | None,
+    name: str,
+    instructions: set[str] | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(processor, "_INFO", tmp_path / "cpuinfo")
     monkeypatch.setattr("platform.processor", lambda: "of platform")

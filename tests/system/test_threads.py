@@ -62,11 +62,14 @@ def test_an_interrupt_stops_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_call_that_an_interrupt_does_not_stop_is_known() -> None:
     """`threading.Thread.join` takes a thread to have ended when a signal interrupts it."""
     code = (
-        "import os, signal, threading, time\nfrom xoptim.system.threads import Call, any_abandoned\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
-        "try:\n    Call(lambda: time.sleep(60), lambda: None).within(60, None)\n"
-        "except KeyboardInterrupt:\n    os.write(1, b'abandoned' if any_abandoned() else b'ended')\nos._exit(0)"
+        "import os, signal, threading, time\nfrom xoptim.system.threads import Call, "
+        "any_abandoned\nsignal.signal(signal.SIGINT, "
+        "signal.default_int_handler)\nthreading.Timer(0.2, os.kill, (os.getpid(), "
+        "signal.SIGINT)).start()\ntry:\n    Call(lambda: time.sleep(60), lambda: None).within(60, "
+        "None)\nexcept KeyboardInterrupt:\n    os.write(1, b'abandoned' if any_abandoned() else "
+        "b'ended')\nos._exit(0)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
     assert (done.stdout, done.stderr) == ("abandoned", "")

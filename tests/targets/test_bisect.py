@@ -10,20 +10,28 @@ from xoptim import targets
 from xoptim.targets import Placement, PlacementError, smallest_failing
 
 CHAIN = parse(
-    "agraph (float[2,3] x) => (float[2,3] f) { a = Relu(x) b = Neg(a) c = Erf(b) d = Exp(c) e = Add(d, a) f = Abs(e) }"
+    "agraph (float[2,3] x) => (float[2,3] f) { a = Relu(x) b = Neg(a) c = Erf(b) d = Exp(c) "
+    "e = Add(d, a) f = Abs(e) }"
 )
 QNN = targets.named("qnn")
 
 
 def stops_at(monkeypatch: pytest.MonkeyPatch, *sets: Collection[str]) -> list[int]:
-    """Let models not compile that have all operators of a set; returns the sizes of the parts that are tried."""
+    """Let models not compile that have all operators of a set.
+
+    Returns the sizes of the parts that are tried.
+    """
     tried: list[int] = []
 
-    def placed(model: onnx.ModelProto, target: object, base_dir: Path | None = None, **_: object) -> Placement:
+    def placed(
+        model: onnx.ModelProto, target: object, base_dir: Path | None = None, **_: object
+    ) -> Placement:
         onnx.checker.check_model(model)
         tried.append(len(model.graph.node))
         found = {node.op_type for node in model.graph.node}
-        return Placement("qnn", (), compiles=not any(found >= set(each) for each in sets), error="it stops")
+        return Placement(
+            "qnn", (), compiles=not any(found >= set(each) for each in sets), error="it stops"
+        )
 
     monkeypatch.setattr("xoptim.targets.bisect.place", placed)
     return tried
@@ -38,7 +46,9 @@ def stops_at(monkeypatch: pytest.MonkeyPatch, *sets: Collection[str]) -> list[in
         (["Neg", "Exp"], ("Neg", "Erf", "Exp")),
     ],
 )
-def test_the_smallest_part(stops: list[str], nodes: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_smallest_part(
+    stops: list[str], nodes: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     tried = stops_at(monkeypatch, stops)
     found = smallest_failing(CHAIN, QNN)
     assert found is not None
@@ -78,7 +88,8 @@ def test_an_answer_that_takes_too_long_ends_the_search(monkeypatch: pytest.Monke
 @needs("qnn")
 def test_the_operator_at_which_qnn_stops() -> None:
     model = parse(
-        "agraph (float[2,3] x) => (float[2,3] y) { a = Relu(x) b = Neg(a) c = Gelu(b) y = Add(c, x) }",
+        "agraph (float[2,3] x) => (float[2,3] y) { a = Relu(x) b = Neg(a) c = Gelu(b) "
+        "y = Add(c, x) }",
         opset=20,
     )
     found = smallest_failing(model, QNN)

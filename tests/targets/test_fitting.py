@@ -11,12 +11,23 @@ from tests.support import parse, run, types
 from xoptim import resolve
 from xoptim.facts.protos import every_node
 from xoptim.targets import PlacedNode, Placement, named, place, smallest_failing
-from xoptim.targets.fitting import MOST_QUESTIONS, Find, fit, lowered_by, lowerings, name_nodes, unfit_for
+from xoptim.targets.fitting import (
+    MOST_QUESTIONS,
+    Find,
+    fit,
+    lowered_by,
+    lowerings,
+    name_nodes,
+    unfit_for,
+)
 
 GELU = "agraph (float[n,4] x, float[4,4] w) => (float[n,4] y) { t = MatMul(x, w) y = Gelu(t) }"
-SUMS = "agraph (float[n] x, float[n] z) => (float[n] y) { a = Sum(x, z, x) b = Ceil(a) y = Relu(b) }"
+SUMS = (
+    "agraph (float[n] x, float[n] z) => (float[n] y) { a = Sum(x, z, x) b = Ceil(a) y = Relu(b) }"
+)
 LAYER = (
-    "agraph (float[n,4] x, float[4] k, float[4] c) => (float[n,4] y) { t = Relu(x) u = LayerNormalization(t, k, c) y = Neg(u) }"
+    "agraph (float[n,4] x, float[4] k, float[4] c) => (float[n,4] y) { t = Relu(x) "
+    "u = LayerNormalization(t, k, c) y = Neg(u) }"
 )
 
 
@@ -33,7 +44,11 @@ def without(*lacking: str) -> Callable[[onnx.ModelProto], Placement]:
             is_inside = is_taken
             provider = "Fake" if is_taken else "CPU"
             reason = "" if is_taken else "there is no kernel"
-            placed.append(PlacedNode(node.name, node.op_type, node.domain, provider, part if is_taken else -1, reason))
+            placed.append(
+                PlacedNode(
+                    node.name, node.op_type, node.domain, provider, part if is_taken else -1, reason
+                )
+            )
         return Placement("fake", tuple(placed))
 
     return ask
@@ -52,7 +67,9 @@ def test_a_node_is_lowered() -> None:
     found = fit(model, without("Gelu"))
     assert "Gelu" not in types(found.model)
     assert (len(found.before.left), len(found.after.left)) == (1, 0)
-    assert [(step.operator, step.count, step.reason) for step in found.steps] == [("Gelu", 1, "there is no kernel")]
+    assert [(step.operator, step.count, step.reason) for step in found.steps] == [
+        ("Gelu", 1, "there is no kernel")
+    ]
     feeds = {"x": np.ones((2, 4), np.float32), "w": np.eye(4, dtype=np.float32)}
     np.testing.assert_allclose(run(found.model, feeds)[0], run(model, feeds)[0], rtol=1e-5)
 
@@ -73,7 +90,13 @@ def test_only_the_nodes_that_are_left() -> None:
 
     def ask(given: onnx.ModelProto) -> Placement:
         nodes = [
-            PlacedNode(node.name, node.op_type, "", "CPU" if node.name == chosen else "Fake", -(node.name == chosen))
+            PlacedNode(
+                node.name,
+                node.op_type,
+                "",
+                "CPU" if node.name == chosen else "Fake",
+                -(node.name == chosen),
+            )
             for node in given.graph.node
         ]
         return Placement("fake", tuple(nodes))
@@ -92,7 +115,10 @@ def test_a_lowering_that_does_not_help_is_undone() -> None:
 
 
 def test_an_unhelpful_lowering_does_not_hide_a_helpful_one() -> None:
-    text = "agraph (float[n,4] x, float[4] k) => (float[n,4] y) { t = Ceil(x) u = LayerNormalization(t, k) y = Neg(u) }"
+    text = (
+        "agraph (float[n,4] x, float[4] k) => (float[n,4] y) { t = Ceil(x) "
+        "u = LayerNormalization(t, k) y = Neg(u) }"
+    )
     found = fit(parse(text), without("LayerNormalization", "Ceil", "Sqrt", "ReduceMean", "Div"))
     assert [step.operator for step in found.steps] == ["Ceil"]
     assert "LayerNormalization" in types(found.model)
@@ -100,7 +126,9 @@ def test_an_unhelpful_lowering_does_not_hide_a_helpful_one() -> None:
 
 def test_lowerings_in_a_row() -> None:
     """BiasGelu is written with Gelu, or with what Gelu is written with."""
-    text = "agraph (float[n,4] x, float[4] b) => (float[n,4] y) { y = com.microsoft.BiasGelu(x, b) }"
+    text = (
+        "agraph (float[n,4] x, float[4] b) => (float[n,4] y) { y = com.microsoft.BiasGelu(x, b) }"
+    )
     found = fit(parse(text, opset=20, domains={"com.microsoft": 1}), without("BiasGelu", "Gelu"))
     assert not {"BiasGelu", "Gelu"} & set(types(found.model))
     assert found.after.left == ()
@@ -109,11 +137,17 @@ def test_lowerings_in_a_row() -> None:
 def without_64_bits(model: onnx.ModelProto) -> Placement:
     """The placement on a target that computes with nothing of 64 bits."""
     graph = onnx.shape_inference.infer_shapes(model).graph
-    elements = {each.name: each.type.tensor_type.elem_type for each in (*graph.input, *graph.value_info)}
+    elements = {
+        each.name: each.type.tensor_type.elem_type for each in (*graph.input, *graph.value_info)
+    }
     placed = []
     for node in graph.node:
         is_taken = elements[node.input[0]] != onnx.TensorProto.INT64
-        placed.append(PlacedNode(node.name, node.op_type, "", "Fake" if is_taken else "CPU", 0 if is_taken else -1))
+        placed.append(
+            PlacedNode(
+                node.name, node.op_type, "", "Fake" if is_taken else "CPU", 0 if is_taken else -1
+            )
+        )
     return Placement("fake", tuple(placed))
 
 
@@ -132,16 +166,27 @@ def test_casts_of_the_last_lowering_are_joined() -> None:
 def test_a_movement_of_booleans_is_not_joined_again() -> None:
     """A Cast of Booleans, its Slice, and the Cast back are what was wanted."""
     text = (
-        "agraph (bool[n] x, float[n] v) => (bool[m] y, float[n] u) <int64[1] s = {0}, int64[1] e = {2}> "
-        "{ t = Slice(x, s, e) u = Ceil(v) y = Not(t) }"
+        "agraph (bool[n] x, float[n] v) "
+        "=> (bool[m] y, float[n] u) <int64[1] s = {0}, int64[1] e = {2}> { t = Slice(x, s, e) "
+        "u = Ceil(v) y = Not(t) }"
     )
 
     def ask(model: onnx.ModelProto) -> Placement:
         casts = {node.output[0] for node in model.graph.node if node.op_type == "Cast"}
         placed = []
         for node in model.graph.node:
-            is_taken = node.op_type != "Ceil" and (node.op_type != "Slice" or node.input[0] in casts)
-            placed.append(PlacedNode(node.name, node.op_type, "", "Fake" if is_taken else "CPU", 0 if is_taken else -1))
+            is_taken = node.op_type != "Ceil" and (
+                node.op_type != "Slice" or node.input[0] in casts
+            )
+            placed.append(
+                PlacedNode(
+                    node.name,
+                    node.op_type,
+                    "",
+                    "Fake" if is_taken else "CPU",
+                    0 if is_taken else -1,
+                )
+            )
         return Placement("fake", tuple(placed))
 
     found = fit(parse(text), ask)
@@ -171,7 +216,10 @@ def test_no_time_is_left() -> None:
 
 
 def test_the_same_result_twice() -> None:
-    models = [fit(parse(SUMS), without("Sum", "Ceil")).model.SerializeToString(deterministic=True) for _ in range(2)]
+    models = [
+        fit(parse(SUMS), without("Sum", "Ceil")).model.SerializeToString(deterministic=True)
+        for _ in range(2)
+    ]
     assert models[0] == models[1]
 
 
@@ -189,7 +237,9 @@ def test_all_lowerings_are_known() -> None:
     found = lowerings()
     assert found["", "LayerNormalization"]
     assert found["com.microsoft", "FusedGemm"] == ["LowerFusedGemm"]
-    assert "LowerFusedGemm" not in lowerings(["LowerFusedGemm"]).get(("com.microsoft", "FusedGemm"), [])
+    assert "LowerFusedGemm" not in lowerings(["LowerFusedGemm"]).get(
+        ("com.microsoft", "FusedGemm"), []
+    )
 
 
 def stopping(*stops: str) -> tuple[Callable[[onnx.ModelProto], Placement], Find]:
@@ -199,7 +249,9 @@ def stopping(*stops: str) -> tuple[Callable[[onnx.ModelProto], Placement], Find]
         nodes = list(every_node(model.graph.node))
         compiles = not {node.op_type for node in nodes} & {*stops}
         part = 0 if compiles else -1
-        placed = tuple(PlacedNode(node.name, node.op_type, node.domain, "Fake", part) for node in nodes)
+        placed = tuple(
+            PlacedNode(node.name, node.op_type, node.domain, "Fake", part) for node in nodes
+        )
         return Placement("fake", placed, compiles=compiles, error="" if compiles else "it stops")
 
     def find(model: onnx.ModelProto, whole: Placement, seconds: float) -> list[str]:
@@ -258,7 +310,9 @@ def test_operators_of_a_lowering() -> None:
 def test_patterns_that_are_left_out_for_a_target() -> None:
     found = {each.name(): each for each in resolve("all")}
     chosen, other = found["SmoothedNormalization"], found["TransposeTranspose"]
-    assert unfit_for(chosen, named("webgpu")).startswith("it was measured to be faster on the processor")
+    assert unfit_for(chosen, named("webgpu")).startswith(
+        "it was measured to be faster on the processor"
+    )
     assert unfit_for(chosen, named("cpu")) == unfit_for(other, named("webgpu")) == ""
     hindered = replace(named("webgpu"), families=(other.family(),))
     assert unfit_for(other, hindered) == f"patterns of the family {other.family()} hinder there"
@@ -267,8 +321,9 @@ def test_patterns_that_are_left_out_for_a_target() -> None:
 @needs("qnn")
 def test_a_mask_that_qnn_does_not_compile() -> None:
     text = (
-        "agraph (int64[1,64] m) => (float16[1,64] y) <float one = {1}, float16 k = {60416}> "
-        "{ a = Cast <to = 1> (m) b = Sub(one, a) c = Cast <to = 9> (b) d = Cast <to = 10> (b) y = Where(c, k, d) }"
+        "agraph (int64[1,64] m) => (float16[1,64] y) <float one = {1}, float16 k = {60416}> { "
+        "a = Cast <to = 1> (m) b = Sub(one, a) c = Cast <to = 9> (b) d = Cast <to = 10> (b) "
+        "y = Where(c, k, d) }"
     )
     target = named("qnn")
 

@@ -3,11 +3,20 @@ import pytest
 
 from tests.support import parse
 from xoptim.targets import named as target
-from xoptim.targets.listing import ListedNode, listed, named, number_in, partitions, readable, with_numbers
+from xoptim.targets.listing import (
+    ListedNode,
+    listed,
+    named,
+    number_in,
+    partitions,
+    readable,
+    with_numbers,
+)
 from xoptim.targets.reasons import explained
 
 SIZES = """agraph (float[a,4] x) => (float[c,d] y) {
-    s = Shape(x) zero = Constant<value_ints=[0]>() n = Gather(s, zero) two = Constant<value_ints=[2]>()
+    s = Shape(x) zero = Constant<value_ints=[0]>() n = Gather(s, zero)
+      two = Constant<value_ints=[2]>()
     both = Concat<axis=0>(n, two) m = Cast<to=1>(n) t = Relu(x) r = Reshape(t, both) y = Mul(r, m)
 }"""
 
@@ -62,10 +71,10 @@ def test_operators_types_and_shapes() -> None:
 
 def test_nodes_of_subgraphs_and_functions_are_listed() -> None:
     model = onnx.parser.parse_model(
-        '<ir_version: 10, opset_import: ["" : 18, "loc" : 1]> agraph (bool c, float[2] x) => (float[2] y) {'
-        " t = loc.f(x) y = If(c) <then_branch = g () => (float[2] a) { a = Neg(t) },"
-        " else_branch = h () => (float[2] b) { b = Abs(t) }> }"
-        ' <domain: "loc", opset_import: ["" : 18]> f (p) => (r) { q = Relu(p) r = Exp(q) }'
+        '<ir_version: 10, opset_import: ["" : 18, "loc" : 1]> agraph (bool c, float[2] x) =>'
+        " (float[2] y) { t = loc.f(x) y = If(c) <then_branch = g () => (float[2] a) { a = Neg(t) },"
+        ' else_branch = h () => (float[2] b) { b = Abs(t) }> } <domain: "loc", opset_import: ["" :'
+        " 18]> f (p) => (r) { q = Relu(p) r = Exp(q) }"
     )
     assert [node.op_type for node in facts(model).values()] == ["Relu", "Exp", "If", "Neg", "Abs"]
 
@@ -90,10 +99,14 @@ def test_messages_have_the_names_of_the_model() -> None:
     ],
 )
 def test_partitions(taken: str, left: str, expected: dict[str, int]) -> None:
-    model = parse("agraph (float[2] x) => (float[2] d) { a = Relu(x) b = Neg(a) c = Abs(a) d = Add(b, c) }")
+    model = parse(
+        "agraph (float[2] x) => (float[2] d) { a = Relu(x) b = Neg(a) c = Abs(a) d = Add(b, c) }"
+    )
     numbered, names = with_numbers(model)
     nodes = listed(numbered, names)
-    found = partitions(nodes, [names.index(name) for name in taken], [names.index(name) for name in left])
+    found = partitions(
+        nodes, [names.index(name) for name in taken], [names.index(name) for name in left]
+    )
     assert {names[number]: part for number, part in found.items()} == expected
 
 
@@ -109,7 +122,13 @@ def test_conversions_of_inputs_and_outputs_say_why_they_stay() -> None:
         q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) r = Relu(d)
         p = QuantizeLinear(r, s, z) y = DequantizeLinear(p, s, z) }"""
     found = facts(parse(text))
-    assert {name: node.border for name, node in found.items() if node.border} == {"q": "the input 'x'", "y": "the output 'y'"}
-    assert explained(found["q"], "", target("qnn")) == ("it converts the input 'x', which the caller has in floats", "")
+    assert {name: node.border for name, node in found.items() if node.border} == {
+        "q": "the input 'x'",
+        "y": "the output 'y'",
+    }
+    assert explained(found["q"], "", target("qnn")) == (
+        "it converts the input 'x', which the caller has in floats",
+        "",
+    )
     assert explained(found["q"], "no kernel", target("openvino")) == ("no kernel", "")
     assert explained(found["d"], "", target("qnn")) == ("", "")

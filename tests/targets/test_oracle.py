@@ -26,7 +26,9 @@ def answered(
 ) -> None:
     """Let the process give this answer: the numbers of nodes, for each part."""
     pairs = list(parts.items()) if isinstance(parts, dict) else parts
-    made = tuple((name, tuple(f"xopt_node_{number}" for number in numbers)) for name, numbers in pairs)
+    made = tuple(
+        (name, tuple(f"xopt_node_{number}" for number in numbers)) for name, numbers in pairs
+    )
     monkeypatch.setattr("xoptim.targets.oracle.ask", lambda *_: (Answer(parts=made, **fields), log))
 
 
@@ -63,7 +65,9 @@ def test_operators_without_a_kernel_are_placed_as_simpler_ones() -> None:
 
 
 def test_a_model_that_does_not_load_does_not_compile() -> None:
-    model = parse("agraph (float[2] x) => (float[2] y) { t = Relu(x) y = foo.Bar(t) }", domains={"foo": 1})
+    model = parse(
+        "agraph (float[2] x) => (float[2] y) { t = Relu(x) y = foo.Bar(t) }", domains={"foo": 1}
+    )
     found = place(model, targets.named("cpu"))
     assert not found.compiles
     assert "foo" in found.error
@@ -82,7 +86,10 @@ def test_a_provider_that_is_missing() -> None:
 
 
 def test_nodes_that_a_compiler_takes_have_its_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = parse("agraph (float[2] x) => (float[2] e) { a = Relu(x) b = Neg(a) c = Erf(b) d = Neg(c) e = Exp(d) }")
+    model = parse(
+        "agraph (float[2] x) => (float[2] e) { a = Relu(x) b = Neg(a) c = Erf(b) d = Neg(c) "
+        "e = Exp(d) }"
+    )
     qnn, cpu = "QNNExecutionProvider", "CPUExecutionProvider"
     answered(monkeypatch, [(qnn, [0, 1]), (cpu, [2]), (qnn, [3, 4])], [])
     found = place(model, targets.named("qnn"))
@@ -104,9 +111,13 @@ def test_nodes_that_a_provider_runs_one_by_one_are_joined(monkeypatch: pytest.Mo
 
 
 WEBGPU = (
-    "[I:onnxruntime:, ep.cc:91 GetCapabilityImpl] webgpu kernel not found in registries for Op type: Erf node name: xopt_node_1"
+    "[I:onnxruntime:, ep.cc:91 GetCapabilityImpl] webgpu kernel not found in registries for Op "
+    "type: Erf node name: xopt_node_1"
 )
-QNN = "QNN.backendValidateOpConfig() failed for node `xopt_node_1_2` of type `ElementWiseErf` with error code 3110"
+QNN = (
+    "QNN.backendValidateOpConfig() failed for node `xopt_node_1_2` of type `ElementWiseErf` with "
+    "error code 3110"
+)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +135,9 @@ QNN = "QNN.backendValidateOpConfig() failed for node `xopt_node_1_2` of type `El
         ),
     ],
 )
-def test_reasons_from_the_log(target: str, log: list[str], expected: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reasons_from_the_log(
+    target: str, log: list[str], expected: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     chosen = targets.named(target)
     answered(monkeypatch, {chosen.full_provider: [0, 2], "CPUExecutionProvider": [1]}, log)
     assert reasons(place(CHAIN, chosen)) == {"u": expected}
@@ -164,7 +177,10 @@ def test_reasons_from_what_a_target_needs(
 def test_nodes_that_onnxruntime_moves_to_the_processor_compute_shapes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    line = "ORT optimization- Force fallback to CPU execution for node: xopt_node_1 because the CPU execution path is faster"
+    line = (
+        "ORT optimization- Force fallback to CPU execution for node: xopt_node_1 because the CPU "
+        "execution path is faster"
+    )
     answered(monkeypatch, {"CUDAExecutionProvider": [0, 2], "CPUExecutionProvider": [1]}, [line])
     found = place(CHAIN, targets.named("cuda"))
     assert ([node.name for node in found.shapes], found.left) == (["u"], ())
@@ -211,13 +227,15 @@ def on(target: Target, model: onnx.ModelProto) -> Placement:
 @needs("webgpu")
 def test_webgpu_leaves_what_it_has_no_kernel_for() -> None:
     model = parse(
-        "agraph (float[a,3] x, int64[a,3] i) => (float[a,3] y, int64[a,3] j) {"
-        " s = Shape(x) one = Constant<value_ints=[0]>() n = Gather(s, one) k = Concat<axis=0>(n, n)"
-        " t = Relu(x) y = Neg(t) j = Abs(i) }"
+        "agraph (float[a,3] x, int64[a,3] i) => (float[a,3] y, int64[a,3] j) { s = Shape(x) "
+        "one = Constant<value_ints=[0]>() n = Gather(s, one) k = Concat<axis=0>(n, n) t = Relu(x) "
+        "y = Neg(t) j = Abs(i) }"
     )
     found = on(targets.named("webgpu"), model)
     assert {node.name for node in found.taken} >= {"t", "y"}
-    assert reasons(found) == {"j": ("it has operands of the type int64", "32-bit integers and floats")}
+    assert reasons(found) == {
+        "j": ("it has operands of the type int64", "32-bit integers and floats")
+    }
     assert found.partitions == 1
     assert found.compiles
 
@@ -233,7 +251,9 @@ def test_webgpu_runs_most_of_a_bert() -> None:
 
 @needs("qnn")
 def test_qnn_compiles_what_is_static() -> None:
-    model = parse("agraph (float[2,3] x) => (float[2,3] y) { t = Relu(x) u = Add(t, x) y = Mul(u, t) }")
+    model = parse(
+        "agraph (float[2,3] x) => (float[2,3] y) { t = Relu(x) u = Add(t, x) y = Mul(u, t) }"
+    )
     assert on(targets.named("qnn"), model).summary() == "qnn: 3 of 3 nodes in 1 partition"
 
 

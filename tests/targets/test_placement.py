@@ -28,7 +28,9 @@ def test_the_summary_counts(nodes: tuple[PlacedNode, ...], expected: str) -> Non
 
 
 def test_a_table_is_not_verified() -> None:
-    assert Placement("webnn", (TAKEN,), source="table").summary().endswith("(by table, not verified)")
+    assert (
+        Placement("webnn", (TAKEN,), source="table").summary().endswith("(by table, not verified)")
+    )
 
 
 def test_a_model_that_does_not_compile() -> None:
@@ -55,6 +57,13 @@ def test_the_kinds_of_nodes() -> None:
     )
     assert told["nodes"][2].pop("reason") == "no kernel"
     assert (
-        told["nodes"][2] | {"name": "c", "op_type": "Erf", "provider": "CPU", "partition": -1, "is_taken": False}
+        told["nodes"][2]
+        | {
+            "name": "c",
+            "op_type": "Erf",
+            "provider": "CPU",
+            "partition": -1,
+            "is_taken": False,
+        }
         == told["nodes"][2]
     )

@@ -5,13 +5,17 @@ from xoptim.targets import primitives
 from xoptim.targets.listing import listed, with_numbers
 from xoptim.targets.primitives import replaced, with_primitives
 
-MODEL = parse("agraph (float[2] x) => (float[2] y) { t = Mish(x) u = Relu(t) y = Mish(u) }", opset=21)
+MODEL = parse(
+    "agraph (float[2] x) => (float[2] y) { t = Mish(x) u = Relu(t) y = Mish(u) }", opset=21
+)
 
 
 def test_operators_that_were_replaced() -> None:
     nodes = listed(*with_numbers(MODEL))
     assert replaced(nodes, {1}, {"xopt_node_1", ""}) == {("", "Mish")}
-    assert replaced(nodes, {1}, {"xopt_node_1"}) == set(), "they were merged into others, or are not needed"
+    assert replaced(nodes, {1}, {"xopt_node_1"}) == set(), (
+        "they were merged into others, or are not needed"
+    )
     assert replaced(nodes, {0, 1, 2}, {""}) == set()
 
 

@@ -32,7 +32,9 @@ def test_a_provider_that_onnxruntime_lacks() -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals")
 @pytest.mark.parametrize("kind", ["place", "devices"])
-def test_a_library_that_ends_the_process(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_that_ends_the_process(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fake_package("qnn", CRASH, tmp_path, monkeypatch)
     answer, log = ask(Question(kind, "qnn", model=DATA), 60)  # type: ignore[arg-type]
     assert (answer.error, answer.parts, log) == (
@@ -54,9 +56,14 @@ def test_a_library_that_takes_too_long(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_library_that_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = "def get_library_path():\n    print('noise', flush=True)\n    raise OSError('no\\nlibrary')\n"
+    text = (
+        "def get_library_path():\n    print('noise', flush=True)\n    raise "
+        "OSError('no\\nlibrary')\n"
+    )
     fake_package("qnn", text, tmp_path, monkeypatch)
-    with pytest.raises(ProviderUnavailable, match=r"^the execution provider 'qnn' cannot be loaded: no library$"):
+    with pytest.raises(
+        ProviderUnavailable, match=r"^the execution provider 'qnn' cannot be loaded: no library$"
+    ):
         ask(Question("devices", "qnn"), 60)
 
 

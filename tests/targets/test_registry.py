@@ -22,9 +22,13 @@ def test_targets_by_name() -> None:
 
 
 def test_an_unknown_target_is_one_line_with_a_suggestion() -> None:
-    with pytest.raises(targets.UnknownTargetError, match=r"^there is no target 'webgqu'; did you mean 'webgpu'\?$"):
+    with pytest.raises(
+        targets.UnknownTargetError, match=r"^there is no target 'webgqu'; did you mean 'webgpu'\?$"
+    ):
         targets.named("webgqu")
-    with pytest.raises(targets.UnknownTargetError, match=r"^there is no target 'x'; there are cpu, cuda, "):
+    with pytest.raises(
+        targets.UnknownTargetError, match=r"^there is no target 'x'; there are cpu, cuda, "
+    ):
         targets.named("x")
 
 

@@ -9,7 +9,9 @@ from xoptim import targets
 from xoptim.targets import state_of
 from xoptim.validate.plugins import PLUGINS, Plugin
 
-MISSING = Plugin("missing", "MissingExecutionProvider", "a-package-that-is-missing", "a_module_that_is_missing")
+MISSING = Plugin(
+    "missing", "MissingExecutionProvider", "a-package-that-is-missing", "a_module_that_is_missing"
+)
 
 
 def test_a_table() -> None:
@@ -33,7 +35,9 @@ def test_a_library_that_crashes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("xoptim.targets.state.ask", lambda *_: (targets.process.Answer(), []))
     monkeypatch.setattr(Plugin, "is_installed", True)
-    assert state_of(targets.named("qnn")).fault == f"it finds no device here; {PLUGINS['qnn'].advice}"
+    assert (
+        state_of(targets.named("qnn")).fault == f"it finds no device here; {PLUGINS['qnn'].advice}"
+    )
 
 
 @needs("qnn")

@@ -5,7 +5,9 @@ from xoptim.targets.listing import listed, with_numbers
 from xoptim.targets.tables import limits_of, table_of
 
 
-@pytest.mark.parametrize(("name", "count"), [("webgpu", 100), ("webnn", 100), ("coreml", 40), ("nnapi", 40)])
+@pytest.mark.parametrize(
+    ("name", "count"), [("webgpu", 100), ("webnn", 100), ("coreml", 40), ("nnapi", 40)]
+)
 def test_tables_have_many_operators(name: str, count: int) -> None:
     table = table_of(name)
     assert table is not None
@@ -31,13 +33,17 @@ def test_targets_without_a_table() -> None:
 def test_objections(text: str, opset: int, expected: str) -> None:
     table = table_of("webgpu")
     assert table is not None
-    (node,) = listed(*with_numbers(parse(f"agraph (float[2,2] x) => (float[2,2] y) {{ {text} }}", opset=opset)))
+    (node,) = listed(
+        *with_numbers(parse(f"agraph (float[2,2] x) => (float[2,2] y) {{ {text} }}", opset=opset))
+    )
     assert table.objection(node) == expected
 
 
 def test_the_newest_set_of_an_operator() -> None:
     table = table_of("webnn")
     assert table is not None
-    limited = {name: last for name in table.operators if (last := limits_of("webnn", name, "")) is not None}
+    limited = {
+        name: last for name in table.operators if (last := limits_of("webnn", name, "")) is not None
+    }
     assert all(isinstance(last, int) for last in limited.values())
     assert limits_of("webnn", "Add", "") is None

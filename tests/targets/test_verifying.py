@@ -23,7 +23,9 @@ QUANTIZED = (
 
 
 def checked(original: str, result: str, **options: Any) -> TargetCheck:
-    return verify_on_target(parse(original), parse(result), named("cpu"), ValidationOptions(), **options)
+    return verify_on_target(
+        parse(original), parse(result), named("cpu"), ValidationOptions(), **options
+    )
 
 
 @pytest.mark.parametrize(
@@ -62,7 +64,10 @@ def test_another_result() -> None:
 
 
 Error: TypeAlias = Callable[[onnx.ModelProto, SessionSettings], float]
-HALVES = "agraph (float[n] x) => (float[n] y) <float zero = {0}, float one = {1}> { t = Mul(x, zero) y = Add(t, one) }"
+HALVES = (
+    "agraph (float[n] x) => (float[n] y) <float zero = {0}, float one = {1}> { t = Mul(x, zero) "
+    "y = Add(t, one) }"
+)
 MORE = HALVES.replace("y = Add(t, one)", "u = Add(t, one) y = Identity(u)")
 
 
@@ -86,8 +91,12 @@ def inexact(error: Error, patch: pytest.MonkeyPatch) -> None:
     patch.setattr("xoptim.targets.verifying.Session", opened)
 
 
-@pytest.mark.parametrize(("factor", "status"), [(1.0, "not verified"), (1.9, "not verified"), (2.1, "different")])
-def test_a_result_that_is_as_inexact_there_as_the_original(factor: float, status: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("factor", "status"), [(1.0, "not verified"), (1.9, "not verified"), (2.1, "different")]
+)
+def test_a_result_that_is_as_inexact_there_as_the_original(
+    factor: float, status: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The arithmetic of the target is at fault then, not the result."""
     inexact(lambda model, _: 0.25 if len(model.graph.node) == 2 else 0.25 * factor, monkeypatch)
     check = checked(HALVES, MORE)
@@ -99,8 +108,21 @@ def test_a_result_that_is_as_inexact_there_as_the_original(factor: float, status
     ("exact", "rounded", "status", "reason"),
     [
         (0.0, 0.02, "equal", ""),
-        (2e-3, 0.02, "different", "output 'y' differs by 0.002 of its largest number, more than 0.001"),
-        (0.0, 0.5, "not verified", "differs by 0.5 of its largest number, more than 0.04, but by 0 where openvino computes in"),
+        (
+            2e-3,
+            0.02,
+            "different",
+            "output 'y' differs by 0.002 of its largest number, more than 0.001",
+        ),
+        (
+            0.0,
+            0.5,
+            "not verified",
+            (
+                "differs by 0.5 of its largest number, more than 0.04, but by 0 where openvino "
+                "computes in"
+            ),
+        ),
     ],
 )
 def test_a_target_that_rounds_is_checked_in_32_bits_first(
@@ -108,13 +130,18 @@ def test_a_target_that_rounds_is_checked_in_32_bits_first(
 ) -> None:
     """The tolerance of its arithmetic would hide what it computes wrongly."""
     errors = {True: exact, False: rounded}
-    inexact(lambda model, settings: errors[settings.float32] if len(model.graph.node) == 3 else 0.0, monkeypatch)
+    inexact(
+        lambda model, settings: errors[settings.float32] if len(model.graph.node) == 3 else 0.0,
+        monkeypatch,
+    )
     check = verify_on_target(parse(HALVES), parse(MORE), named("openvino"), ValidationOptions())
     assert check.status == status
     assert reason in check.reason
 
 
-def test_a_result_that_was_quantized_has_the_tolerance_of_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_that_was_quantized_has_the_tolerance_of_the_target(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The target does not make its error."""
     inexact(lambda model, _: 0.02 if len(model.graph.node) == 3 else 0.0, monkeypatch)
     stored = MORE.replace("float one = {1}", "float one = {1}, int8 w = {1}")
@@ -138,7 +165,10 @@ def test_other_outputs() -> None:
 
 
 def test_nothing_to_compare_is_not_equal() -> None:
-    hollow = "agraph (float[n,3] x) => (float[n,3] y) { t = Abs(x) u = Sub(t, t) v = Div(u, u) y = Relu(v) }"
+    hollow = (
+        "agraph (float[n,3] x) => (float[n,3] y) { t = Abs(x) u = Sub(t, t) v = Div(u, u) "
+        "y = Relu(v) }"
+    )
     check = checked(hollow, hollow)
     assert (check.status, check.ok) == ("not verified", False)
     assert "no run gave a number to compare in y" in check.reason

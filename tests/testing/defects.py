@@ -1,4 +1,5 @@
-"""Patterns with defects that were in the catalogue once, or that were found in others like it, as short as they can be.
+"""Patterns with defects that were in the catalogue once, or that were found in others like it, as
+short as they can be.
 
 Each one does what the examples say. What they do wrong shows in models that only the harness makes.
 """
@@ -26,7 +27,9 @@ from xoptim.match import (
 
 
 class LooksAgainPattern(PatternOptimization):
-    """Concat(..., a, b, ...) of (a, b) = Split(x) → Concat(..., x, ...): looks its position up a second time."""
+    """Concat(..., a, b, ...) of (a, b) = Split(x) → Concat(..., x, ...): looks its position up a
+    second time.
+    """
 
     anchors = ("Concat",)
     EXAMPLE = Example(
@@ -38,23 +41,41 @@ class LooksAgainPattern(PatternOptimization):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         for position, name in enumerate(node.input):
             split = g.node_before(name)
-            whole = split is not None and split.op_type == "Split" and split.get_attribute("axis") == node.get_attribute("axis")
-            if split is not None and whole and node.input[position : position + len(split.output)] == split.output:
+            whole = (
+                split is not None
+                and split.op_type == "Split"
+                and split.get_attribute("axis") == node.get_attribute("axis")
+            )
+            if (
+                split is not None
+                and whole
+                and node.input[position : position + len(split.output)] == split.output
+            ):
                 return MatchResult(self, [split, node], self.apply)
         return None
 
     def apply(self, g: PatternRewriter, split: Node, node: Node) -> list[Node]:
         position = node.input.index(split.output[0])
-        inputs = [*node.input[:position], split.input[0], *node.input[position + len(split.output) :]]
+        inputs = [
+            *node.input[:position],
+            split.input[0],
+            *node.input[position + len(split.output) :],
+        ]
         unread = all(g.is_used_only_by(name, node) and name not in inputs for name in split.output)
-        return [*([] if unread else [split]), g.make_node("Concat", inputs, node.output, **node.attribute)]
+        return [
+            *([] if unread else [split]),
+            g.make_node("Concat", inputs, node.output, **node.attribute),
+        ]
 
 
 class RaisesRankPattern(EasyPatternOptimization):
-    """Reshape(Mul(Reshape(x), c)) → Reshape(Mul(x, c)): whatever the rank of the one element of c."""
+    """Reshape(Mul(Reshape(x), c)) → Reshape(Mul(x, c)): whatever the rank of the one element of
+    c.
+    """
 
     EXAMPLE = Example(
-        "agraph (float[a,b] x) => (float[a,b] y) <float c = {2}> { u = Transpose(x) m = Mul(u, c) y = Transpose(m) }",
+        "agraph (float[a,b] x) => (float[a,b] y) <float c = {2}> { u = Transpose(x) m = Mul(u, c) "
+        "y = Transpose(m) }",
         "agraph (float[a,b] x) => (float[a,b] y) <float c = {2}> { y = Mul(x, c) }",
     )
 
@@ -73,12 +94,14 @@ class RaisesRankPattern(EasyPatternOptimization):
 
 
 class ZeroCopiesPattern(EasyPatternOptimization):
-    """Reshape(x, computed) → Reshape(x, constant): a computed size that is 0 meant to copy an axis, the constant does not."""
+    """Reshape(x, computed) → Reshape(x, constant): a computed size that is 0 meant to copy an axis,
+    the constant does not.
+    """
 
     EXAMPLE = Example(
-        "agraph (float[a,b,4] x) => (float[c] y) "
-        "{ s = Shape <start = 0, end = 1> (x) t = Shape <start = 1, end = 2> (x) u = Shape <start = 2> (x) "
-        "v = Mul(t, u) w = Mul(s, v) y = Reshape(x, w) }",
+        "agraph (float[a,b,4] x) => (float[c] y) { s = Shape <start = 0, end = 1> (x) "
+        "t = Shape <start = 1, end = 2> (x) u = Shape <start = 2> (x) v = Mul(t, u) w = Mul(s, v) "
+        "y = Reshape(x, w) }",
         "agraph (float[a,b,4] x) => (float[c] y) <int64[1] t = {-1}> { y = Reshape(x, t) }",
     )
 
@@ -90,7 +113,10 @@ class ZeroCopiesPattern(EasyPatternOptimization):
         if g.is_constant(m.shape) or source is None or result is None:
             return None
         kept = [i < len(source) and dim == source[i] for i, dim in enumerate(result)]
-        target = [dim if isinstance(dim, int) else 0 if same else -1 for dim, same in zip(result, kept, strict=True)]
+        target = [
+            dim if isinstance(dim, int) else 0 if same else -1
+            for dim, same in zip(result, kept, strict=True)
+        ]
         return m.derive(target=target) if target.count(-1) <= 1 else None
 
     def apply_pattern(self, g: PatternRewriter, x: str, target: list[int]) -> Any:
@@ -102,7 +128,8 @@ class SaturatesPattern(EasyPatternOptimization):
 
     exactness = "rounding"
     EXAMPLE = Example(
-        "agraph (float[a,b] x) => (float[a,b] y) <float one = {1}> { n = Neg(x) e = Exp(n) s = Add(one, e) y = Div(one, s) }",
+        "agraph (float[a,b] x) => (float[a,b] y) <float one = {1}> { n = Neg(x) e = Exp(n) "
+        "s = Add(one, e) y = Div(one, s) }",
         "agraph (float[a,b] x) => (float[a,b] y) { y = Sigmoid(x) }",
     )
 
@@ -114,7 +141,9 @@ class SaturatesPattern(EasyPatternOptimization):
 
 
 class LeavesMemoryPattern(EasyPatternOptimization):
-    """MatMul(a, Transpose(b)) → FusedMatMul(a, b, transB=1): the kernel writes nothing where there is nothing to add up."""
+    """MatMul(a, Transpose(b)) → FusedMatMul(a, b, transB=1): the kernel writes nothing where there
+    is nothing to add up.
+    """
 
     exactness = "rounding"
     EXAMPLE = Example(
@@ -133,13 +162,16 @@ class LeavesMemoryPattern(EasyPatternOptimization):
 
 
 class ForgetsBetaPattern(EasyPatternOptimization):
-    """Gemm(a, b, c) · s → Gemm(a, b, c) with alpha = beta = s: the kernel forgets beta where there is nothing to add up."""
+    """Gemm(a, b, c) · s → Gemm(a, b, c) with alpha = beta = s: the kernel forgets beta where there
+    is nothing to add up.
+    """
 
     exactness = "rounding"
     EXAMPLE = Example(
         "agraph (float[n,4] x, float[4,3] w, float[3] b) => (float[n,3] y) <float s = {0.5}> "
         "{ t = Gemm(x, w, b) y = Mul(t, s) }",
-        "agraph (float[n,4] x, float[4,3] w, float[3] b) => (float[n,3] y) { y = Gemm <alpha = 0.5, beta = 0.5> (x, w, b) }",
+        "agraph (float[n,4] x, float[4,3] w, float[3] b) => (float[n,3] y) { "
+        "y = Gemm <alpha = 0.5, beta = 0.5> (x, w, b) }",
     )
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, c: Symbol, s: Scalar) -> Any:
@@ -148,14 +180,20 @@ class ForgetsBetaPattern(EasyPatternOptimization):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         number = g.get_constant_scalar(m.s)
         plain = not {"transA", "transB"} & set(m.nodes[0].attribute)
-        return m.derive(number=float(number)) if plain and number is not None and 0.01 < abs(number) < 100 else None
+        return (
+            m.derive(number=float(number))
+            if plain and number is not None and 0.01 < abs(number) < 100
+            else None
+        )
 
     def apply_pattern(self, g: PatternRewriter, a: str, b: str, c: str, number: float) -> Any:
         return g.op.Gemm(a, b, c, alpha=number, beta=number)
 
 
 class BelievesDefaultsPattern(PatternOptimization):
-    """Slice(x, 0:n) → x: when the default of n, which a caller may override, is the size of the axis."""
+    """Slice(x, 0:n) → x: when the default of n, which a caller may override, is the size of the
+    axis.
+    """
 
     anchors = ("Slice",)
     EXAMPLE = Example(
@@ -168,7 +206,13 @@ class BelievesDefaultsPattern(PatternOptimization):
         given = [g.graph.initializers.get(name) for name in node.input[1:]]
         numbers = [None if stored is None else stored.numpy().tolist() for stored in given]
         shape = g.try_infer_shape(node.input[0])
-        computed = len(node.input) == 4 and numbers[0] == [0] and numbers[2] == [1] and shape is not None and len(shape) > 1
+        computed = (
+            len(node.input) == 4
+            and numbers[0] == [0]
+            and numbers[2] == [1]
+            and shape is not None
+            and len(shape) > 1
+        )
         if not computed or shape is None:
             return None
         data = (g.info(node.input[2]).data or (None,))[0] if numbers[1] is None else numbers[1][0]
@@ -179,16 +223,23 @@ class BelievesDefaultsPattern(PatternOptimization):
 
 
 class CancelsPattern(EasyPatternOptimization):
-    """Gemm(a, b, c) + d → Gemm(a, b, c + d): the digits that c took away are there again; and c + d may overflow."""
+    """Gemm(a, b, c) + d → Gemm(a, b, c + d): the digits that c took away are there again.
+
+    And c + d may overflow.
+    """
 
     exactness = "rounding"
     EXAMPLE = Example(
-        "agraph (float[n,4] x, float[4,2] w) => (float[n,2] y) <float[2] c = {2, 4}, float[2] d = {5, 6}> "
-        "{ t = Gemm(x, w, c) y = Add(t, d) }",
-        "agraph (float[n,4] x, float[4,2] w) => (float[n,2] y) <float[2] c = {7, 10}> { y = Gemm(x, w, c) }",
+        "agraph (float[n,4] x, float[4,2] w) "
+        "=> (float[n,2] y) <float[2] c = {2, 4}, float[2] d = {5, 6}> { t = Gemm(x, w, c) "
+        "y = Add(t, d) }",
+        "agraph (float[n,4] x, float[4,2] w) => (float[n,2] y) <float[2] c = {7, 10}> { "
+        "y = Gemm(x, w, c) }",
     )
 
-    def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, c: Constant, d: Constant) -> Any:
+    def match_pattern(
+        self, g: PatternBuilder, a: Symbol, b: Symbol, c: Constant, d: Constant
+    ) -> Any:
         return g.op.Add(g.op.Gemm(a, b, c), d)
 
     @np.errstate(all="ignore")
@@ -203,13 +254,16 @@ class CancelsPattern(EasyPatternOptimization):
 
 
 class OverflowsPattern(EasyPatternOptimization):
-    """LayerNormalization(x, scale) · factor → LayerNormalization(x, scale · factor), in whatever type."""
+    """LayerNormalization(x, scale) · factor → LayerNormalization(x, scale · factor), in whatever
+    type.
+    """
 
     exactness = "rounding"
     EXAMPLE = Example(
         "agraph (float[a,2] x) => (float[a,2] y) <float[2] s = {2, 3}, float[2] f = {4, 5}> "
         "{ t = LayerNormalization(x, s) y = Mul(t, f) }",
-        "agraph (float[a,2] x) => (float[a,2] y) <float[2] s = {8, 15}> { y = LayerNormalization(x, s) }",
+        "agraph (float[a,2] x) => (float[a,2] y) <float[2] s = {8, 15}> { "
+        "y = LayerNormalization(x, s) }",
     )
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, s: Constant, f: Constant) -> Any:
@@ -232,7 +286,8 @@ class VanishesPattern(EasyPatternOptimization):
 
     exactness = "rounding"
     EXAMPLE = Example(
-        "agraph (float[n] x) => (float[n] y) <float a = {2}, float b = {3}> { t = Mul(x, a) y = Mul(t, b) }",
+        "agraph (float[n] x) => (float[n] y) <float a = {2}, float b = {3}> { t = Mul(x, a) "
+        "y = Mul(t, b) }",
         "agraph (float[n] x) => (float[n] y) <float c = {6}> { y = Mul(x, c) }",
     )
 
@@ -267,7 +322,9 @@ class NearlyOnePattern(EasyPatternOptimization):
         if number is None or number.shape or number.dtype.kind not in "fV":
             return None
         wide = float(number)
-        return abs(wide - 1) <= 2 * float(np.abs(number - np.nextafter(number, number.dtype.type(9))))
+        return abs(wide - 1) <= 2 * float(
+            np.abs(number - np.nextafter(number, number.dtype.type(9)))
+        )
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> Any:
         return x
@@ -285,7 +342,11 @@ class SwapsZerosPattern(EasyPatternOptimization):
         return g.op.Sub(x, g.constant("c", lambda v: v == 0, scalar=True))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        return g.get_rank(m.outputs[0]) == g.get_rank(m.x) if g.has_rank(m.x) and g.has_rank(m.outputs[0]) else None
+        return (
+            g.get_rank(m.outputs[0]) == g.get_rank(m.x)
+            if g.has_rank(m.x) and g.has_rank(m.outputs[0])
+            else None
+        )
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> Any:
         return x
@@ -325,7 +386,11 @@ class BetterThanPowPattern(EasyPatternOptimization):
         return g.op.Pow(x, g.constant("c", lambda v: v == 1, scalar=True))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        return g.get_rank(m.outputs[0]) == g.get_rank(m.x) if g.has_rank(m.x) and g.has_rank(m.outputs[0]) else None
+        return (
+            g.get_rank(m.outputs[0]) == g.get_rank(m.x)
+            if g.has_rank(m.x) and g.has_rank(m.outputs[0])
+            else None
+        )
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> Any:
         return x
@@ -343,18 +408,26 @@ class NeverOverflowsPattern(EasyPatternOptimization):
         return g.op.Div(g.op.Mul(x, k), k)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        return g.try_infer_type(m.x) in (6, 7) and bool(g.get_constant_scalar(m.k)) and g.get_rank(m.k) == 0
+        return (
+            g.try_infer_type(m.x) in (6, 7)
+            and bool(g.get_constant_scalar(m.k))
+            and g.get_rank(m.k) == 0
+        )
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> Any:
         return x
 
 
 class NothingMeansNothingPattern(EasyPatternOptimization):
-    """Squeeze(x, axes) → Reshape(x) to its shape without these axes: without any they are all that have length 1."""
+    """Squeeze(x, axes) → Reshape(x) to its shape without these axes: without any they are all that
+    have length 1.
+    """
 
     EXAMPLE = Example(
-        "agraph (float[2,1,3] x) => (float[2,3] y) <int64[1] axes = {1}> { t = Squeeze(x, axes) y = Neg(t) }",
-        "agraph (float[2,1,3] x) => (float[2,3] y) <int64[2] shape = {2, 3}> { t = Reshape(x, shape) y = Neg(t) }",
+        "agraph (float[2,1,3] x) => (float[2,3] y) <int64[1] axes = {1}> { t = Squeeze(x, axes) "
+        "y = Neg(t) }",
+        "agraph (float[2,1,3] x) => (float[2,3] y) <int64[2] shape = {2, 3}> { "
+        "t = Reshape(x, shape) y = Neg(t) }",
     )
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, axes: Optional) -> Any:
@@ -364,18 +437,27 @@ class NothingMeansNothingPattern(EasyPatternOptimization):
         shape, axes = g.static_shape(m.x), g.get_ints(m.axes) if m.axes else None
         if shape is None or axes is None or 0 in shape:
             return None
-        return m.derive(target=[size for axis, size in enumerate(shape) if axis not in [a % len(shape) for a in axes]])
+        return m.derive(
+            target=[
+                size
+                for axis, size in enumerate(shape)
+                if axis not in [a % len(shape) for a in axes]
+            ]
+        )
 
     def apply_pattern(self, g: PatternRewriter, x: str, target: list[int]) -> Any:
         return g.op.Reshape(x, np.array(target, np.int64))
 
 
 class UnknownIsZeroPattern(EasyPatternOptimization):
-    """(x + a) + b → x + (a + b), where a constant that cannot be computed ahead of time counts as 0."""
+    """(x + a) + b → x + (a + b), where a constant that cannot be computed ahead of time counts as
+    0.
+    """
 
     exactness = "rounding"
     EXAMPLE = Example(
-        "agraph (float[n] x) => (float[n] y) <float a = {2}, float b = {3}> { t = Add(x, a) y = Add(t, b) }",
+        "agraph (float[n] x) => (float[n] y) <float a = {2}, float b = {3}> { t = Add(x, a) "
+        "y = Add(t, b) }",
         "agraph (float[n] x) => (float[n] y) <float c = {5}> { y = Add(x, c) }",
     )
 
@@ -385,7 +467,9 @@ class UnknownIsZeroPattern(EasyPatternOptimization):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         given = [g.get_computed_constant(name) for name in (m.a, m.b)]
         known = [array for array in given if array is not None]
-        if not known or any(array.dtype != np.float32 or np.abs(array).max(initial=0) > 100 for array in known):
+        if not known or any(
+            array.dtype != np.float32 or np.abs(array).max(initial=0) > 100 for array in known
+        ):
             return None
         return m.derive(total=np.asarray(sum(known), np.float32))
 

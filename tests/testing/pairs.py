@@ -1,4 +1,6 @@
-"""Two patterns in one model: examples of both spliced so that they interact, and optimized in every order."""
+"""Two patterns in one model: examples of both spliced so that they interact, and optimized in every
+order.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -21,7 +23,14 @@ from xoptim.testing.feeds import Feeds, Range, make_all_feeds
 from xoptim.testing.harness import contradiction, report
 from xoptim.testing.numbers import compare, counts, describe
 from xoptim.testing.runtime import RUNTIME
-from xoptim.testing.variant import INFERENCE_ERRORS, all_graphs, parse, provider_of, rename, serialized
+from xoptim.testing.variant import (
+    INFERENCE_ERRORS,
+    all_graphs,
+    parse,
+    provider_of,
+    rename,
+    serialized,
+)
 from xoptim.validate.session import Value
 
 PatternClass: TypeAlias = "type[Rewrite]"
@@ -29,16 +38,23 @@ Kind: TypeAlias = Literal["chained", "shared", "beside"]
 _NO_DEBUGGING = DebugSettings()
 _FEEDS = 2
 """Feeds on which each result is compared."""
-_TRUSTING = {"GatherGrid": ": shape ", "GatherNDGrid": ": shape ", "MovementChain": "The input tensor cannot be reshaped"}
-"""Patterns that take the first two axes of inputs for not empty (see ``docs/how-it-works.md``), and how they fail there."""
+_TRUSTING = {
+    "GatherGrid": ": shape ",
+    "GatherNDGrid": ": shape ",
+    "MovementChain": "The input tensor cannot be reshaped",
+}
+"""Patterns that take the first two axes of inputs for not empty (see ``docs/how-it-works.md``), and
+how they fail there.
+"""
 
 
 class Splice(NamedTuple):
     """Examples of two patterns in one model.
 
     Attributes:
-        kind: ``chained``: the second reads what the first computes; ``shared``: both read the same inputs; ``beside``: they
-            are disconnected, because no types and shapes allow a connection.
+        kind: ``chained``: the second reads what the first computes; ``shared``: both read the same
+            inputs; ``beside``: they are disconnected, because no types and shapes allow a
+            connection.
         model: the model.
         ranges: of the values of its inputs.
     """
@@ -68,9 +84,11 @@ class Outcome(NamedTuple):
 
 
 def splices(first: PatternClass, second: PatternClass) -> list[Splice]:
-    """The ways to splice examples of two patterns: at most one of each kind, and ``beside`` only when there is no other.
+    """The ways to splice examples of two patterns: at most one of each kind, and ``beside`` only
+    when there is no other.
 
-    Only ``chained`` distinguishes (first, second) from (second, first); the others take the pair in alphabetical order.
+    Only ``chained`` distinguishes (first, second) from (second, first); the others take the pair in
+    alphabetical order.
     """
     found: dict[Kind, Splice] = {}
     in_order = first.name() <= second.name()
@@ -85,17 +103,27 @@ def splices(first: PatternClass, second: PatternClass) -> list[Splice]:
             break
     if not found and in_order:
         combinations = product(first.examples, second.examples)
-        attempts = (_first_valid(first, second, one, other, "beside") for one, other in combinations)
+        attempts = (
+            _first_valid(first, second, one, other, "beside") for one, other in combinations
+        )
         found.update((s.kind, s) for s in [next(filter(None, attempts), None)] if s is not None)
     return list(found.values())
 
 
 def have_a_common_opset(first: PatternClass, second: PatternClass) -> bool:
-    """Whether examples of two patterns are valid in the same version of the operator set, which both patterns accept."""
-    return any(True for one, other in product(first.examples, second.examples) for _ in _parts(first, second, one, other))
+    """Whether examples of two patterns are valid in the same version of the operator set, which
+    both patterns accept.
+    """
+    return any(
+        True
+        for one, other in product(first.examples, second.examples)
+        for _ in _parts(first, second, one, other)
+    )
 
 
-def _parts(first: PatternClass, second: PatternClass, one: Example, other: Example) -> Iterator[tuple[ModelProto, ModelProto]]:
+def _parts(
+    first: PatternClass, second: PatternClass, one: Example, other: Example
+) -> Iterator[tuple[ModelProto, ModelProto]]:
     """The models of two examples in each version of the operator set in which both are valid."""
     for version in dict.fromkeys((max(one.opset, other.opset), one.opset, other.opset)):
         if not (first().unfit_for(version) or second().unfit_for(version)):
@@ -104,7 +132,9 @@ def _parts(first: PatternClass, second: PatternClass, one: Example, other: Examp
                 yield a, b
 
 
-def _first_valid(first: PatternClass, second: PatternClass, one: Example, other: Example, kind: Kind) -> Splice | None:
+def _first_valid(
+    first: PatternClass, second: PatternClass, one: Example, other: Example, kind: Kind
+) -> Splice | None:
     for a, b in _parts(first, second, one, other):
         splice = _spliced(a, b, _ranges(one, "a_"), _ranges(other, "b_"), kind)
         if splice is not None and not contradiction(splice.model):
@@ -114,7 +144,10 @@ def _first_valid(first: PatternClass, second: PatternClass, one: Example, other:
 
 @lru_cache(maxsize=4096)
 def _part(example: Example, opset: int, prefix: str) -> ModelProto | None:
-    """The model of an example, all names and dimensions of which have a prefix; ``None`` when this opset does not allow it."""
+    """The model of an example, all names and dimensions of which have a prefix.
+
+    ``None`` when this opset does not allow it.
+    """
     model = parse(example.before, opset, example.domains)
     try:
         onnx.checker.check_model(model, full_check=True)
@@ -140,17 +173,24 @@ def _declarations(model: ModelProto) -> Iterator[ValueInfoProto]:
         yield from graph.value_info
 
 
-def _spliced(a: ModelProto, b: ModelProto, ranges_a: Sequence[Range], ranges_b: Sequence[Range], kind: Kind) -> Splice | None:
+def _spliced(
+    a: ModelProto, b: ModelProto, ranges_a: Sequence[Range], ranges_b: Sequence[Range], kind: Kind
+) -> Splice | None:
     sizes = _Sizes({d.dim_param for v in a.graph.input for d in v.type.tensor_type.shape.dim})
     given = {t.name for t in (*a.graph.initializer, *b.graph.initializer)}
-    offers = [v for v in (a.graph.output if kind == "chained" else a.graph.input) if v.name not in given]
+    offers = [
+        v for v in (a.graph.output if kind == "chained" else a.graph.input) if v.name not in given
+    ]
     bounded = {name for name, _, _ in ranges_b}
     if kind == "shared":
         bounded |= {name for name, _, _ in ranges_a}
     links: dict[str, str] = {}
     for offer in offers if kind != "beside" else ():
         takers = [v for v in b.graph.input if v.name not in given | bounded | links.keys()]
-        taker = next((v for v in takers if offer.name not in bounded and sizes.unify(offer.type, v.type)), None)
+        taker = next(
+            (v for v in takers if offer.name not in bounded and sizes.unify(offer.type, v.type)),
+            None,
+        )
         if taker is not None:
             links[taker.name] = offer.name
     if not links and kind != "beside":
@@ -184,7 +224,8 @@ class _Sizes:
     """The dimensions that must be equal so that two models can be spliced.
 
     Args:
-        free: dimensions of the first model's inputs. They can be any, but its other ones follow from them.
+        free: dimensions of the first model's inputs. They can be any, but its other ones follow
+            from them.
     """
 
     def __init__(self, free: Collection[str]) -> None:
@@ -195,7 +236,12 @@ class _Sizes:
         """Make two types the same, if possible; leaves the sizes unchanged otherwise."""
         left, right = a.tensor_type, b.tensor_type
         shaped = left.HasField("shape") and right.HasField("shape")
-        if not left.elem_type or left.elem_type != right.elem_type or len(left.shape.dim) != len(right.shape.dim) or not shaped:
+        if (
+            not left.elem_type
+            or left.elem_type != right.elem_type
+            or len(left.shape.dim) != len(right.shape.dim)
+            or not shaped
+        ):
             return False
         before = dict(self._equal)
         for x, y in zip(left.shape.dim, right.shape.dim, strict=True):
@@ -205,7 +251,9 @@ class _Sizes:
         return True
 
     def _size(self, dim: onnx.TensorShapeProto.Dimension) -> str | int | None:
-        size: str | int | None = dim.dim_param or (dim.dim_value if dim.HasField("dim_value") else None)
+        size: str | int | None = dim.dim_param or (
+            dim.dim_value if dim.HasField("dim_value") else None
+        )
         while isinstance(size, str) and size in self._equal:
             size = self._equal[size]
         return size
@@ -243,27 +291,33 @@ class PairCheck:
         inspect: called with each model after it was optimized, to check its tables.
 
     Attributes:
-        counts: ``pairs``, ``splices`` and how many of each kind; pairs without any: ``mirrored`` ones, which differ from the
-            pair turned round in nothing, and those ``apart``, because no operator set has both; ``compared``: on how many
-            splices numbers were compared, and ``results`` of how many optimizations; ``interacting``: splices that the order
-            of the patterns makes a difference to; ``unrun``: splices that onnxruntime does not run.
+        counts: ``pairs``, ``splices`` and how many of each kind; pairs without any: ``mirrored``
+            ones, which differ from the pair turned round in nothing, and those ``apart``, because
+            no operator set has both; ``compared``: on how many splices numbers were compared, and
+            ``results`` of how many optimizations; ``interacting``: splices that the order of the
+            patterns makes a difference to; ``unrun``: splices that onnxruntime does not run.
     """
 
-    def __init__(self, catalogue: Sequence[PatternClass], inspect: Callable[[Model], object] = lambda _: None) -> None:
+    def __init__(
+        self, catalogue: Sequence[PatternClass], inspect: Callable[[Model], object] = lambda _: None
+    ) -> None:
         self.counts: Counter[str] = Counter()
         self._catalogue = list(catalogue)
         self._inspect = inspect
 
-    def check(self, first: PatternClass, second: PatternClass, *, numbers: bool = True) -> list[str]:
+    def check(
+        self, first: PatternClass, second: PatternClass, *, numbers: bool = True
+    ) -> list[str]:
         """Check two patterns in one model; returns one text for each failure.
 
-        Checked: every run terminates without an error; a second run changes nothing; both together, either first, and all
-        patterns of the catalogue give a model that computes the same numbers.
+        Checked: every run terminates without an error; a second run changes nothing; both together,
+        either first, and all patterns of the catalogue give a model that computes the same numbers.
 
         Args:
             first: a pattern, whose results the other one reads where possible.
             second: the other one, or the same.
-            numbers: whether to run every order, and to compare numbers; if not, both patterns are applied together only.
+            numbers: whether to run every order, and to compare numbers; if not, both patterns are
+                applied together only.
         """
         self.counts["pairs"] += 1
         failures = []
@@ -277,18 +331,27 @@ class PairCheck:
             except Exception as error:  # a pattern may raise any type
                 failure = f"{type(error).__name__}: {error}"
             if failure:
-                failures.append(report(first, f"{splice.kind} with {second.name()}: {failure}", before=splice.model))
+                failures.append(
+                    report(
+                        first, f"{splice.kind} with {second.name()}: {failure}", before=splice.model
+                    )
+                )
         return failures
 
-    def _check(self, first: PatternClass, second: PatternClass, splice: Splice, numbers: bool) -> str:
+    def _check(
+        self, first: PatternClass, second: PatternClass, splice: Splice, numbers: bool
+    ) -> str:
         together = self._optimize("together", splice.model, [first, second])
         if not numbers and splice.kind == "beside":
             return ""
-        # A lowering comes last: in the next run, other patterns find what it wrote, and may fuse it again.
+        # A lowering comes last: in the next run, other patterns find what it wrote, and may fuse it
+        # again.
         repeats = (first.phase == "lower") == (second.phase == "lower")
         again = self._optimize("again", together.model, [first, second])
         if repeats and serialized(again.model) != serialized(together.model):
-            return f"a second run changes the result of both together\n{pretty_onnx(together.model)}"
+            return (
+                f"a second run changes the result of both together\n{pretty_onnx(together.model)}"
+            )
         if not numbers:
             return ""
         results = [together, self._in_turn(splice.model, first, second)]
@@ -296,21 +359,35 @@ class PairCheck:
             results.append(self._in_turn(splice.model, second, first))
             self.counts["interacting"] += len({_signature(r.model) for r in results[1:]}) > 1
         results.append(self._optimize("catalogue", splice.model, self._catalogue))
-        if serialized(self._optimize("again", results[-1].model, self._catalogue).model) != serialized(results[-1].model):
+        if serialized(
+            self._optimize("again", results[-1].model, self._catalogue).model
+        ) != serialized(results[-1].model):
             return "a second run changes the result of the catalogue"
-        feeds = [f for _, f in zip(range(2 * _FEEDS), make_all_feeds(splice.model, splice.ranges), strict=False)]
+        feeds = [
+            f
+            for _, f in zip(
+                range(2 * _FEEDS), make_all_feeds(splice.model, splice.ranges), strict=False
+            )
+        ]
         return self._compare(splice.model, feeds, results)
 
     def _in_turn(self, model: ModelProto, one: PatternClass, other: PatternClass) -> Outcome:
         before = self._optimize("", model, [one])
         after = self._optimize("", before.model, [other])
         grade = weakest((before.exactness, after.exactness))
-        return Outcome(f"{one.name()} before {other.name()}", after.model, grade, before.applied + after.applied)
+        return Outcome(
+            f"{one.name()} before {other.name()}",
+            after.model,
+            grade,
+            before.applied + after.applied,
+        )
 
     def _optimize(self, order: str, model: ModelProto, patterns: Sequence[PatternClass]) -> Outcome:
         providers = {provider_of(p) for p in patterns} - {"cpu"} if len(patterns) <= 2 else set()
         chosen, provider = list(dict.fromkeys(patterns)), min(providers, default="cpu")
-        options = OptimizationOptions(patterns=chosen, provider=provider, strict=True, debug=_NO_DEBUGGING)
+        options = OptimizationOptions(
+            patterns=chosen, provider=provider, strict=True, debug=_NO_DEBUGGING
+        )
         builder = GraphBuilder(model, optimization_options=options)
         builder.optimize()
         self._inspect(builder.model)
@@ -321,8 +398,12 @@ class PairCheck:
 
     # ---------------------------------------------------------------- numbers
 
-    def _compare(self, model: ModelProto, all_feeds: Sequence[Feeds], outcomes: Sequence[Outcome]) -> str:
-        """Failures in the numbers of some results, each of which is run once for all orders that lead to it."""
+    def _compare(
+        self, model: ModelProto, all_feeds: Sequence[Feeds], outcomes: Sequence[Outcome]
+    ) -> str:
+        """Failures in the numbers of some results, each of which is run once for all orders that
+        lead to it.
+        """
         distinct: dict[bytes, Outcome] = {}
         for outcome in outcomes:
             known = distinct.setdefault(_signature(outcome.model), outcome)
@@ -357,10 +438,14 @@ class PairCheck:
 
 
 def _is_excepted(outcome: Outcome, feeds: Feeds, failure: str) -> bool:
-    """Whether a result fails because a pattern takes an axis for not empty that is one of the first two of an input."""
+    """Whether a result fails because a pattern takes an axis for not empty that is one of the first
+    two of an input.
+    """
     arrays = [value for value in feeds.values() if isinstance(value, np.ndarray)]
     is_empty = any(0 in array.shape[:2] for array in arrays)
-    return is_empty and any(text in failure for name, text in _TRUSTING.items() if name in outcome.applied)
+    return is_empty and any(
+        text in failure for name, text in _TRUSTING.items() if name in outcome.applied
+    )
 
 
 def _signature(model: ModelProto) -> bytes:
@@ -375,8 +460,13 @@ def _signature(model: ModelProto) -> bytes:
     return graph.SerializeToString(deterministic=True)
 
 
-def _run_together(models: Sequence[ModelProto], all_feeds: Sequence[Feeds]) -> Iterator[tuple[Feeds, list[list[Value] | str]]]:
-    """Results of models that take the same feeds; one session runs them all, unless one of them makes it fail."""
+def _run_together(
+    models: Sequence[ModelProto], all_feeds: Sequence[Feeds]
+) -> Iterator[tuple[Feeds, list[list[Value] | str]]]:
+    """Results of models that take the same feeds.
+
+    One session runs them all, unless one of them makes it fail.
+    """
     stacked = RUNTIME.load(_stacked(models))
     single = None
     counts = [len(m.graph.output) for m in models]

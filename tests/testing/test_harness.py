@@ -39,7 +39,9 @@ class NegNegPattern(EasyPatternOptimization):
 
 
 class ScaleScalePattern(EasyPatternOptimization):
-    """Mul(Mul(x, a), b) → Mul(x, a · b), for factors whose products are neither too large nor too small"""
+    """Mul(Mul(x, a), b) → Mul(x, a · b), for factors whose products are neither too large nor too
+    small
+    """
 
     exactness = "rounding"
 
@@ -49,7 +51,9 @@ class ScaleScalePattern(EasyPatternOptimization):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         factors = [g.get_computed_constant(name) for name in (m.a, m.b)]
         sizes = [None if array is None else np.abs(array.astype(np.float64)) for array in factors]
-        return all(size is not None and bool(((size >= 0.05) & (size <= 200)).all()) for size in sizes)
+        return all(
+            size is not None and bool(((size >= 0.05) & (size <= 200)).all()) for size in sizes
+        )
 
     def apply_pattern(self, g: PatternRewriter, x: str, a: str, b: str) -> Any:
         left, right = g.get_computed_constant(a), g.get_computed_constant(b)
@@ -59,13 +63,16 @@ class ScaleScalePattern(EasyPatternOptimization):
 
 
 SCALES = Example(
-    "agraph (float[n] x) => (float[n] y) <float a = {2}, float b = {3}> { t = Mul(x, a) y = Mul(t, b) }",
+    "agraph (float[n] x) => (float[n] y) <float a = {2}, float b = {3}> { t = Mul(x, a) "
+    "y = Mul(t, b) }",
     "agraph (float[n] x) => (float[n] y) <float c = {6}> { y = Mul(x, c) }",
 )
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("pattern", "example"), [(NegNegPattern, wrong.NEGATIONS), (ScaleScalePattern, SCALES)])
+@pytest.mark.parametrize(
+    ("pattern", "example"), [(NegNegPattern, wrong.NEGATIONS), (ScaleScalePattern, SCALES)]
+)
 def test_right_patterns_pass(pattern: type[PatternOptimization], example: Example) -> None:
     check_example(pattern, example)
     counts = check_near_misses(pattern, example)
@@ -83,14 +90,26 @@ INVALID = Example("agraph (float[n] x) => (int64[n] y) { y = Neg(x) }", wrong.UN
     ("pattern", "example", "error", "reason"),
     [
         (wrong.NeverMatchesPattern, wrong.NEGATIONS, AssertionError, "the pattern does not apply"),
-        (wrong.UnequalNumbersPattern, wrong.NEGATIONS, AssertionError, "the result is not the expected one"),
+        (
+            wrong.UnequalNumbersPattern,
+            wrong.NEGATIONS,
+            AssertionError,
+            "the result is not the expected one",
+        ),
         (wrong.ClaimsOnlyPattern, wrong.NEGATIONS, BudgetError, "keeps? rewriting"),
         (wrong.PingPongPattern, ADDITION, BudgetError, "keeps? rewriting"),
-        (NegNegPattern, Example("agraph (float[n] x) => nonsense", ""), ValueError, "not the text of an ONNX graph"),
+        (
+            NegNegPattern,
+            Example("agraph (float[n] x) => nonsense", ""),
+            ValueError,
+            "not the text of an ONNX graph",
+        ),
         (NegNegPattern, INVALID, AssertionError, "the model before: onnx.checker"),
     ],
 )
-def test_wrong_examples_fail(pattern: type[PatternOptimization], example: Example, error: type[Exception], reason: str) -> None:
+def test_wrong_examples_fail(
+    pattern: type[PatternOptimization], example: Example, error: type[Exception], reason: str
+) -> None:
     with pytest.raises(error, match=reason):
         check_example(pattern, example)
 
@@ -99,16 +118,24 @@ def test_wrong_examples_fail(pattern: type[PatternOptimization], example: Exampl
     ("pattern", "after", "reason"),
     [
         (wrong.UnequalNumbersPattern, "{ t = Relu(x) y = Abs(t) }", "0.0 instead of"),
-        (wrong.LosesZeroSignPattern, "<float zero = {0}> { t = Add(x, zero) y = Reciprocal(t) }", "instead of -inf"),
+        (
+            wrong.LosesZeroSignPattern,
+            "<float zero = {0}> { t = Add(x, zero) y = Reciprocal(t) }",
+            "instead of -inf",
+        ),
     ],
 )
-def test_examples_whose_numbers_differ_fail(pattern: type[PatternOptimization], after: str, reason: str) -> None:
+def test_examples_whose_numbers_differ_fail(
+    pattern: type[PatternOptimization], after: str, reason: str
+) -> None:
     last = "Abs" if "Abs" in after else "Reciprocal"
     before = f"agraph (float[n] x) => (float[n] y) {{ t = Neg(x) u = Neg(t) y = {last}(u) }}"
     with pytest.raises(AssertionError, match=reason) as caught:
         check_example(pattern, Example(before, f"agraph (float[n] x) => (float[n] y) {after}"))
     message = str(caught.value)
-    assert all(word in message for word in ("--- before", "--- expected", "--- found", "input: x float[n]"))
+    assert all(
+        word in message for word in ("--- before", "--- expected", "--- found", "input: x float[n]")
+    )
 
 
 def test_the_sign_of_a_zero_counts_for_exact_patterns() -> None:
@@ -122,7 +149,11 @@ def test_the_sign_of_a_zero_counts_for_exact_patterns() -> None:
 @pytest.mark.parametrize(
     ("pattern", "example", "families"),
     [
-        (wrong.ForgetsConsumersPattern, wrong.NEGATIONS, {"second reader", "output too", "captured"}),
+        (
+            wrong.ForgetsConsumersPattern,
+            wrong.NEGATIONS,
+            {"second reader", "output too", "captured"},
+        ),
         (wrong.DropsAttributePattern, wrong.REDUCTION, {"attribute"}),
         (wrong.WrongConstantPattern, wrong.UNIT, {"nudge"}),
         (wrong.ReadsDefaultAsConstantPattern, wrong.UNIT, {"constant overridable"}),
@@ -134,11 +165,15 @@ def test_the_sign_of_a_zero_counts_for_exact_patterns() -> None:
         (wrong.FixedNamesPattern, wrong.NEGATIONS, {"names"}),
     ],
 )
-def test_near_misses_catch(pattern: type[PatternOptimization], example: Example, families: set[str]) -> None:
+def test_near_misses_catch(
+    pattern: type[PatternOptimization], example: Example, families: set[str]
+) -> None:
     with pytest.raises(AssertionError) as caught:
         check_near_misses(pattern, example)
     message = str(caught.value)
-    listed = {line.strip().partition(":")[0] for line in message.splitlines() if line.startswith("  ")}
+    listed = {
+        line.strip().partition(":")[0] for line in message.splitlines() if line.startswith("  ")
+    }
     assert families <= listed, message
     assert "--- variant" in message
 
@@ -168,11 +203,12 @@ def test_every_perturbation_makes_variants() -> None:
     )
     families = {variant.family for example in examples for variant in near_misses(example)}
     assert families >= {
-        "attribute", "branch", "cancel", "captured", "computed", "constant as input", "constant computed", "constant form",
-        "constant input", "constant overridable", "constant rank", "count", "default left out", "default written", "detour",
-        "domain", "empty", "end", "function", "names", "nudge", "one input", "operands", "operator", "opset", "output too",
-        "override", "product", "range", "rank", "repeated", "resize", "second reader", "shapes", "size", "stacked", "step",
-        "sum", "symbols", "target", "twice", "type", "values",
+        "attribute", "branch", "cancel", "captured", "computed", "constant as input",
+        "constant computed", "constant form", "constant input", "constant overridable",
+        "constant rank", "count", "default left out", "default written", "detour", "domain",
+        "empty", "end", "function", "names", "nudge", "one input", "operands", "operator", "opset",
+        "output too", "override", "product", "range", "rank", "repeated", "resize", "second reader",
+        "shapes", "size", "stacked", "step", "sum", "symbols", "target", "twice", "type", "values",
     }  # fmt: skip
     assert len(PERTURBATIONS) == len(set(PERTURBATIONS))
 
@@ -185,14 +221,18 @@ LISTED = Example(
 
 
 COUNTED = Example(
-    "agraph (float[n,m] x) => (float[k] y) <int64 zero = {0}, int64 one = {1}, int64[1] all = {-1}> "
-    "{ n = Size(x) r = Range(zero, n, one) s = Concat <axis = 0> (all, all) t = Reshape(x, all) y = Gather(t, r) }",
+    "agraph (float[n,m] x) => (float[k] y) <int64 zero = {0}, int64 one = {1}, "
+    "int64[1] all = {-1}> { n = Size(x) r = Range(zero, n, one) s = Concat <axis = 0> (all, all) "
+    "t = Reshape(x, all) y = Gather(t, r) }",
     "",
 )
 
 
 def test_variants_are_the_same_each_time() -> None:
-    first, second = ([(v.name, v.model.SerializeToString(deterministic=True)) for v in near_misses(LISTED)] for _ in "ab")
+    first, second = (
+        [(v.name, v.model.SerializeToString(deterministic=True)) for v in near_misses(LISTED)]
+        for _ in "ab"
+    )
     assert first == second
     names = [name for name, _ in first]
     assert len(names) == len(set(names)), "each variant has a name of its own"
@@ -215,8 +255,8 @@ def test_one_text_for_models_that_differ_in_form_only() -> None:
         "{ a = Neg(x) b = Abs(x) t = Softmax <axis = -1> (a) u = Add(b, one) y = Mul(t, u) }"
     )
     other = parse(
-        "agraph (float[n] x) => (float[n] y) "
-        "{ c = Constant <value_float = 1.0> () q = Abs(x) p = Neg(x) r = Add(q, c) s = Softmax(p) y = Mul(s, r) }"
+        "agraph (float[n] x) => (float[n] y) { c = Constant <value_float = 1.0> () q = Abs(x) "
+        "p = Neg(x) r = Add(q, c) s = Softmax(p) y = Mul(s, r) }"
     )
     other.graph.node[0].name = "called"
     other.graph.node[1].metadata_props.add(key="k", value="v")
@@ -233,13 +273,19 @@ def test_one_text_for_models_that_differ_in_form_only() -> None:
         "agraph (float[n] x) => (float[n] y) <float[1] t = {1}> { y = Sub(t, x) }",
         "agraph (float[n] x) => (float[n] y) <float t = {1}> { y = Sub(t, x) }",
         "agraph (float[n] x) => (float[n] y) <float t = {-1}> { y = Sub(t, x) }",
-        "agraph (float[n] x) => (float[n] y) <double t = {1}> { u = Cast <to = 1> (t) y = Sub(u, x) }",
+        (
+            "agraph (float[n] x) => (float[n] y) <double t = {1}> { u = Cast <to = 1> (t) "
+            "y = Sub(u, x) }"
+        ),
         "agraph (float[n] x) => (float[n] y) { t = Softmax <axis = 0> (x) y = Sub(t, x) }",
         "agraph (float[n] x, float t = {1}) => (float[n] y) { y = Sub(t, x) }",
     ],
 )
 def test_other_texts_for_models_that_compute_something_else(text: str) -> None:
-    models = [parse(case) for case in test_other_texts_for_models_that_compute_something_else.pytestmark[0].args[1]]  # type: ignore[attr-defined]
+    models = [
+        parse(case)
+        for case in test_other_texts_for_models_that_compute_something_else.pytestmark[0].args[1]  # type: ignore[attr-defined]
+    ]
     assert sum(canonical(model) == canonical(parse(text)) for model in models) == 1
 
 
@@ -249,7 +295,9 @@ def test_text_of_subgraphs_does_not_depend_on_their_names() -> None:
         y = If (c) <then_branch = a () => (float[n] {1}) {{ {2} = Abs({0}) {1} = Neg({2}) }},
                     else_branch = b () => (float[n] {3}) {{ {3} = Identity(x) }}>
     }}"""
-    one, other = (parse(template.format(*names)) for names in (("t", "u", "v", "w"), ("p", "q", "r", "s")))
+    one, other = (
+        parse(template.format(*names)) for names in (("t", "u", "v", "w"), ("p", "q", "r", "s"))
+    )
     assert canonical(one) == canonical(other)
     changed = parse(template.format("t", "u", "v", "w").replace("Abs(t)", "Abs(x)"))
     assert canonical(one) != canonical(changed)
@@ -260,7 +308,8 @@ def test_text_of_functions() -> None:
     <domain: "local", opset_import: ["" : 18]> twice <k> (a) => (b)
     {{ {0} = Neg(a) b = LeakyRelu <alpha: float = @k> ({0}) }}"""
     one, other, third = (
-        parse(template.format(*args), domains=[("local", 1)]) for args in (("t", 0.5), ("u", 0.5), ("t", 0.25))
+        parse(template.format(*args), domains=[("local", 1)])
+        for args in (("t", 0.5), ("u", 0.5), ("t", 0.25))
     )
     assert canonical(one) == canonical(other)
     assert canonical(one) != canonical(third)
@@ -273,7 +322,9 @@ def test_unreadable_text_is_shown() -> None:
 
 @pytest.mark.slow
 def test_onnxruntime_may_crash() -> None:
-    """It reads the first element of a position that has none: release 1.31 does not survive that."""
+    """It reads the first element of a position that has none: release 1.31 does not survive
+    that.
+    """
     runtime = Runtime()
     try:
         model = parse("agraph (float[n] x) => (float[n] y) { y = Neg(x) }")
@@ -282,7 +333,10 @@ def test_onnxruntime_may_crash() -> None:
         feeds = {"x": np.ones(2, np.float32)}
         assert np.array_equal(runtime.run(loaded, feeds), [[-1.0, -1.0]])  # type: ignore[arg-type]
         deadly = runtime.load(
-            parse("agraph (float[n] x, int64[m] i) => (float[n] y) { s = SequenceConstruct(x) y = SequenceAt(s, i) }")
+            parse(
+                "agraph (float[n] x, int64[m] i) => (float[n] y) { s = SequenceConstruct(x) "
+                "y = SequenceAt(s, i) }"
+            )
         )
         assert not isinstance(deadly, str)
         assert isinstance(runtime.run(deadly, {**feeds, "i": np.empty(0, np.int64)}), str)
@@ -303,7 +357,10 @@ def test_what_the_first_model_does_not_run_is_not_run_by_others() -> None:
         loaded = runtime.load(parse("agraph (float[n] x) => (float[n] y) { y = Neg(x) }"))
         assert not isinstance(loaded, str)
         good, deadly = {"x": np.ones(2, np.float32)}, {"deadly": np.ones(2, np.float32)}
-        found = [results for _, results in runtime.run_all([loaded, loaded], [good, deadly, good, deadly], 9)]
+        found = [
+            results
+            for _, results in runtime.run_all([loaded, loaded], [good, deadly, good, deadly], 9)
+        ]
         assert [len(results) for results in found] == [2, 1, 2, 1]
         assert found[1] == found[3] == ["crashes"]
     finally:
@@ -314,7 +371,9 @@ class Fragile(Runtime):
     """A process that some values crash."""
 
     def _ask(self, question: Any) -> Any:
-        return "crashes" if any("deadly" in feeds for feeds in question[2]) else super()._ask(question)
+        return (
+            "crashes" if any("deadly" in feeds for feeds in question[2]) else super()._ask(question)
+        )
 
 
 def test_runs_are_asked_for_in_batches() -> None:
@@ -324,10 +383,24 @@ def test_runs_are_asked_for_in_batches() -> None:
         assert not isinstance(loaded, str)
         good, deadly = {"x": np.ones(2, np.float32)}, {"deadly": np.ones(2, np.float32)}
         found = [results for _, results in runtime.run_all([loaded], [good, deadly, good], 9)]
-        assert [isinstance(result, list) for (result,) in found] == [True, False, True], "the other runs of a batch are made"
+        assert [isinstance(result, list) for (result,) in found] == [
+            True,
+            False,
+            True,
+        ], "the other runs of a batch are made"
         assert found[1] == ["crashes"]
-        found = [results for _, results in runtime.run_all([loaded, loaded], iter([good, {}, deadly, good, good]), 2)]
-        assert [len(results) for results in found] == [2, 1, 1, 2], "until it has run twice; what does not run is not compared"
+        found = [
+            results
+            for _, results in runtime.run_all(
+                [loaded, loaded], iter([good, {}, deadly, good, good]), 2
+            )
+        ]
+        assert [len(results) for results in found] == [
+            2,
+            1,
+            1,
+            2,
+        ], "until it has run twice; what does not run is not compared"
     finally:
         runtime.stop()
 
@@ -345,16 +418,22 @@ class Counting(Runtime):
 def test_a_model_that_was_just_loaded_is_not_loaded_again() -> None:
     runtime = Counting()
     try:
-        models = [parse(f"agraph (float[n] x) => (float[n] y) {{ y = {op_type}(x) }}") for op_type in ("Neg", "Nothing")]
+        models = [
+            parse(f"agraph (float[n] x) => (float[n] y) {{ y = {op_type}(x) }}")
+            for op_type in ("Neg", "Nothing")
+        ]
         for _ in range(3):
             session, refusal = (runtime.load(model) for model in models)
             assert not isinstance(session, str)
-            assert np.array_equal(runtime.run(session, {"x": np.ones(2, np.float32)}), [[-1.0, -1.0]])  # type: ignore[arg-type]
+            result = runtime.run(session, {"x": np.ones(2, np.float32)})
+            assert np.array_equal(result, [[-1.0, -1.0]])  # type: ignore[arg-type]
             assert isinstance(refusal, str)
         assert runtime.loaded == 2
         for name in "abcdefghijkl":
             runtime.load(parse(f"agraph (float[n] {name}) => (float[n] y) {{ y = Neg({name}) }}"))
         assert np.array_equal(runtime.run(session, {"x": np.ones(2, np.float32)}), [[-1.0, -1.0]])  # type: ignore[arg-type]
-        assert runtime.loaded == 2 + 12 + 1, "the other process holds a few sessions, so that it has loaded the first one again"
+        assert runtime.loaded == 2 + 12 + 1, (
+            "the other process holds a few sessions, so that it has loaded the first one again"
+        )
     finally:
         runtime.stop()

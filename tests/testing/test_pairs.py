@@ -57,7 +57,9 @@ class MaxIsReluPattern(EasyPatternOptimization):
 
 
 class SignOfReluPattern(EasyPatternOptimization):
-    """Sign(Relu(x)) → Relu(x), which is right where x is 0 or 1, as it happens to be in its example."""
+    """Sign(Relu(x)) → Relu(x), which is right where x is 0 or 1, as it happens to be in its
+    example.
+    """
 
     @classmethod
     def match_pattern(cls, g: Any, x: Any) -> Any:
@@ -67,7 +69,10 @@ class SignOfReluPattern(EasyPatternOptimization):
     def apply_pattern(cls, g: Any, x: Any) -> Any:
         return g.op.Relu(x)
 
-    _before = "agraph (float[i,j] x) => (float[i,j] y) { s = Sign(x) p = Relu(s) r = Relu(p) y = Sign(r) }"
+    _before = (
+        "agraph (float[i,j] x) => (float[i,j] y) { s = Sign(x) p = Relu(s) r = Relu(p) "
+        "y = Sign(r) }"
+    )
     _after = "agraph (float[i,j] x) => (float[i,j] y) { s = Sign(x) p = Relu(s) y = Relu(p) }"
     examples = (Example(_before, _after),)
 
@@ -76,7 +81,9 @@ class SignAfterReluPattern(SignOfReluPattern):
     """The same, with an example in which it is wrong."""
 
     (_example,) = ReluIsMaxPattern.examples
-    examples = (Example(_example.before.replace("y = Relu(x)", "r = Relu(x) y = Sign(r)"), _example.before),)
+    examples = (
+        Example(_example.before.replace("y = Relu(x)", "r = Relu(x) y = Sign(r)"), _example.before),
+    )
 
 
 def only(first: type[PatternOptimization], second: type[PatternOptimization], kind: str) -> Splice:
@@ -111,7 +118,9 @@ def test_beside_when_nothing_fits() -> None:
         """Neg(Neg(x)) → x for integers."""
 
         (_e,) = DoubleNegPattern.examples
-        examples = (Example(_e.before.replace("float", "int32"), _e.after.replace("float", "int32")),)
+        examples = (
+            Example(_e.before.replace("float", "int32"), _e.after.replace("float", "int32")),
+        )
 
     assert [s.kind for s in splices(OfIntegersPattern, ReluIsMaxPattern)] == ["beside"]
 
@@ -122,7 +131,13 @@ def test_a_size_that_follows_from_others_is_not_fixed() -> None:
     class ShorteningPattern(DoubleNegPattern):
         """Neg(Neg(x)) → x on what has been cut."""
 
-        examples = (Example("agraph (float[n,m] x) => (float[n,k] y) { a = Neg(x) b = Neg(a) y = Concat<axis=1>(b, b) }", ""),)
+        examples = (
+            Example(
+                "agraph (float[n,m] x) => (float[n,k] y) { a = Neg(x) b = Neg(a) "
+                "y = Concat<axis=1>(b, b) }",
+                "",
+            ),
+        )
 
     assert "chained" not in {s.kind for s in splices(ShorteningPattern, ReluIsMaxPattern)}
     assert only(ShorteningPattern, DoubleNegPattern, "chained").kind == "chained"
@@ -149,7 +164,10 @@ def test_numbers_that_depend_on_the_neighbour() -> None:
     """Both orders are compared with the original."""
     check = PairCheck([], verify)
     assert check.check(SignOfReluPattern, DoubleNegPattern) == []
-    for pair in ((SignAfterReluPattern, DoubleNegPattern), (DoubleNegPattern, SignAfterReluPattern)):
+    for pair in (
+        (SignAfterReluPattern, DoubleNegPattern),
+        (DoubleNegPattern, SignAfterReluPattern),
+    ):
         failures = check.check(*pair)
         assert failures
         assert [f for f in failures if "together (exact): output " not in f] == []
@@ -157,5 +175,7 @@ def test_numbers_that_depend_on_the_neighbour() -> None:
 
 def test_the_tables_are_looked_at() -> None:
     seen: Counter[str] = Counter()
-    PairCheck([], lambda model: seen.update(["model"])).check(DoubleNegPattern, ReluIsMaxPattern, numbers=False)
+    PairCheck([], lambda model: seen.update(["model"])).check(
+        DoubleNegPattern, ReluIsMaxPattern, numbers=False
+    )
     assert seen["model"] == 4

@@ -35,18 +35,29 @@ FOUND: list[tuple[type[PatternOptimization], set[str]]] = [
 
 
 EMPTY = (defects.LeavesMemoryPattern, defects.ForgetsBetaPattern)
-"""Patterns that are wrong where onnxruntime, before version 1.32, does not compute products over nothing."""
+"""Patterns that are wrong where onnxruntime, before version 1.32, does not compute products over
+nothing.
+"""
 
 
 def multiplies_nothing() -> bool:
     """Whether onnxruntime scales the third operand of a Gemm that has nothing to add up."""
-    model = parse("agraph (float[1,k] a, float[k,2] b, float[2] c) => (float[1,2] y) { y = Gemm <beta = 0.5> (a, b, c) }")
-    values = {"a": np.zeros((1, 0), np.float32), "b": np.zeros((0, 2), np.float32), "c": np.ones(2, np.float32)}
+    model = parse(
+        "agraph (float[1,k] a, float[k,2] b, float[2] c) => (float[1,2] y) { "
+        "y = Gemm <beta = 0.5> (a, b, c) }"
+    )
+    values = {
+        "a": np.zeros((1, 0), np.float32),
+        "b": np.zeros((0, 2), np.float32),
+        "c": np.ones(2, np.float32),
+    }
     return bool((run(model, values)[0] == 0.5).all())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("pattern", "families"), FOUND, ids=[pattern.name() for pattern, _ in FOUND])
+@pytest.mark.parametrize(
+    ("pattern", "families"), FOUND, ids=[pattern.name() for pattern, _ in FOUND]
+)
 def test_near_misses_find(pattern: type[PatternOptimization], families: set[str]) -> None:
     if pattern in EMPTY and multiplies_nothing():
         pytest.skip("this onnxruntime computes products over nothing")
@@ -55,14 +66,21 @@ def test_near_misses_find(pattern: type[PatternOptimization], families: set[str]
     with pytest.raises(AssertionError) as caught:
         check_near_misses(pattern, example)
     message = str(caught.value)
-    listed = {line.strip().partition(":")[0] for line in message.splitlines() if line.startswith("  ")}
+    listed = {
+        line.strip().partition(":")[0] for line in message.splitlines() if line.startswith("  ")
+    }
     assert families <= listed, message[:4000]
 
 
-COUNTED = "agraph (float[n] x) => (float[m] y) <float a = {0}, float b = {3}, float c = {1}> { r = Range(a, b, c) y = Neg(r) }"
+COUNTED = (
+    "agraph (float[n] x) => (float[m] y) <float a = {0}, float b = {3}, float c = {1}> { "
+    "r = Range(a, b, c) y = Neg(r) }"
+)
 
 
-def test_what_inference_says_is_compared_with_what_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_inference_says_is_compared_with_what_is_computed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     model = parse(COUNTED)
     assert wrong_facts(model, make_all_feeds(model)) == ""
     right = Graph.info_of

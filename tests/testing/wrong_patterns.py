@@ -1,4 +1,7 @@
-"""Patterns with one defect each, of the kinds that are found in the wild. The harness must see every one of them."""
+"""Patterns with one defect each, of the kinds that are found in the wild.
+
+The harness must see every one of them.
+"""
 
 from typing import Any
 
@@ -18,7 +21,8 @@ from xoptim.match import (
 )
 
 TRANSPOSES = Example(
-    "agraph (float[a,b,c] x) => (float[b,c,a] y) { t = Transpose <perm = [0,2,1]> (x) y = Transpose <perm = [2,1,0]> (t) }",
+    "agraph (float[a,b,c] x) => (float[b,c,a] y) { t = Transpose <perm = [0,2,1]> (x) "
+    "y = Transpose <perm = [2,1,0]> (t) }",
     "agraph (float[a,b,c] x) => (float[b,c,a] y) { y = Transpose <perm = [1,2,0]> (x) }",
 )
 UNIT = Example(
@@ -30,8 +34,10 @@ NEGATIONS = Example(
     "agraph (float[n] x) => (float[n] y) { y = Abs(x) }",
 )
 REDUCTION = Example(
-    "agraph (float[a,b] x) => (float[a] y) <int64[1] axis = {1}> { t = ReduceSum <keepdims = 0> (x, axis) y = Neg(t) }",
-    "agraph (float[a,b] x) => (float[a] y) <int64[1] axis = {1}> { t = Neg(x) y = ReduceSum <keepdims = 0> (t, axis) }",
+    "agraph (float[a,b] x) => (float[a] y) <int64[1] axis = {1}> { "
+    "t = ReduceSum <keepdims = 0> (x, axis) y = Neg(t) }",
+    "agraph (float[a,b] x) => (float[a] y) <int64[1] axis = {1}> { t = Neg(x) "
+    "y = ReduceSum <keepdims = 0> (t, axis) }",
 )
 
 
@@ -45,7 +51,9 @@ class ForgetsConsumersPattern(PatternOptimization):
 
     anchors = ("Neg",)
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(
+        self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]
+    ) -> MatchResult | None:
         before = _producers(g, node, "Neg")
         return None if before is None else MatchResult(self, [before, node], self.apply)
 
@@ -73,10 +81,16 @@ class WrongConstantPattern(PatternOptimization):
 
     anchors = ("Mul",)
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(
+        self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]
+    ) -> MatchResult | None:
         value = g.get_constant_scalar(node.input[1])
         close = value is not None and abs(value - 1) < 0.05
-        return MatchResult(self, [node], self.apply) if close and g.info(node.input[1]).rank == 0 else None
+        return (
+            MatchResult(self, [node], self.apply)
+            if close and g.info(node.input[1]).rank == 0
+            else None
+        )
 
     def apply(self, g: PatternRewriter, node: Node) -> list[Node]:
         return [g.make_node("Identity", [node.input[0]], [node.output[0]])]
@@ -87,7 +101,9 @@ class ReadsDefaultAsConstantPattern(PatternOptimization):
 
     anchors = ("Mul",)
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(
+        self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]
+    ) -> MatchResult | None:
         stored = g.graph.initializers.get(node.input[1])
         is_one = stored is not None and stored.shape == () and stored.numpy().item() == 1
         return MatchResult(self, [node], self.apply) if is_one else None
@@ -107,14 +123,19 @@ class ChangesTypePattern(EasyPatternOptimization):
     def apply_pattern(self, g: PatternRewriter, x: str) -> Any:
         return g.op.CastLike(g.op.Cast(x, to=1), x)
 
-    _after = "agraph (float[n] x) => (float[n] y) { c = Cast <to = 1> (x) t = CastLike(c, x) y = Abs(t) }"
+    _after = (
+        "agraph (float[n] x) => (float[n] y) { c = Cast <to = 1> (x) t = CastLike(c, x) "
+        "y = Abs(t) }"
+    )
     examples = (Example(NEGATIONS.before, _after),)
 
 
 class IgnoresDomainPattern(PatternOptimization):
     """Neg(Neg(x)) → x, whosever Neg it is."""
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(
+        self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]
+    ) -> MatchResult | None:
         before = _producers(g, node, "Neg") if node.op_type == "Neg" else None
         alone = before is not None and g.is_exclusive(before.output[0])
         return MatchResult(self, [before, node], self.apply) if alone else None
@@ -128,8 +149,14 @@ class LosesRankPattern(PatternOptimization):
 
     anchors = ("Mul",)
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        return MatchResult(self, [node], self.apply) if g.is_constant_scalar(node.input[1], 1) else None
+    def match(
+        self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]
+    ) -> MatchResult | None:
+        return (
+            MatchResult(self, [node], self.apply)
+            if g.is_constant_scalar(node.input[1], 1)
+            else None
+        )
 
     def apply(self, g: PatternRewriter, node: Node) -> list[Node]:
         return [g.make_node("Identity", [node.input[0]], [node.output[0]])]
@@ -190,7 +217,9 @@ class ReadsAbsentPermPattern(PatternOptimization):
 
     anchors = ("Transpose",)
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(
+        self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]
+    ) -> MatchResult | None:
         before = _producers(g, node, "Transpose")
         alone = before is not None and g.is_exclusive(before.output[0])
         return MatchResult(self, [before, node], self.apply) if alone else None

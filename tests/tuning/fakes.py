@@ -19,11 +19,16 @@ agraph (float[n,4] x) => (float[n,4] y)
     m = Mul(r, s)
     y = Relu(m)
 }"""
-"""Among the groups that apply: movement (two transpositions), shapes (a computed one), activations for onnxruntime."""
+"""Among the groups that apply: movement (two transpositions), shapes (a computed one), activations
+for onnxruntime.
+"""
 
 
 def by_groups(**costs: float) -> Seconds:
-    """The original takes 1; each group of patterns that runs multiplies the time of a model by its cost."""
+    """The original takes 1.
+
+    Each group of patterns that runs multiplies the time of a model by its cost.
+    """
 
     def seconds(choice: Choice) -> float:
         result = 1.0
@@ -78,7 +83,10 @@ class FakeMeter:
     def ratio(self, choice: Choice, base: Choice) -> Ratio:
         passes = self.count(choice, base)
         assert passes, "not measured"
-        return ratio(self._seconds(choice) / self._seconds(base), 0.0 if choice == base else self._noise / passes)
+        return ratio(
+            self._seconds(choice) / self._seconds(base),
+            0.0 if choice == base else self._noise / passes,
+        )
 
     def count(self, choice: Choice, base: Choice) -> int:
         return min(self._counts[choice], self._counts[base])
@@ -88,4 +96,7 @@ class FakeMeter:
 
 
 Timed = Callable[..., list[FakeMeter]]
-"""Replaces the clock by given times (`seconds` and the options of a `FakeMeter`); returns the meters made from then on."""
+"""Replaces the clock by given times (`seconds` and the options of a `FakeMeter`).
+
+Returns the meters made from then on.
+"""

@@ -34,25 +34,32 @@ def proto_of(candidates: Candidates, recipe: Recipe) -> onnx.ModelProto:
     return made
 
 
-@pytest.mark.parametrize(("recipe", "patterns"), [(Recipe(), SELECTION), (default_recipe(), "default")])
+@pytest.mark.parametrize(
+    ("recipe", "patterns"), [(Recipe(), SELECTION), (default_recipe(), "default")]
+)
 def test_recipes_are_selections(candidates: Candidates, recipe: Recipe, patterns: str) -> None:
     expected = xoptim.optimize(parse(MODEL), patterns=patterns, tag_nodes=False)
     assert proto_of(candidates, recipe).SerializeToString() == expected.SerializeToString()
     options = candidates.options(recipe)
-    assert xoptim.optimize(parse(MODEL), options) == xoptim.optimize(parse(MODEL), patterns=patterns)
+    assert xoptim.optimize(parse(MODEL), options) == xoptim.optimize(
+        parse(MODEL), patterns=patterns
+    )
 
 
 def test_groups_that_are_left_out(candidates: Candidates) -> None:
-    types = [node.op_type for node in proto_of(candidates, Recipe(frozenset(["movement"]))).graph.node]
+    types = [
+        node.op_type for node in proto_of(candidates, Recipe(frozenset(["movement"]))).graph.node
+    ]
     assert types == ["Transpose", "Transpose", "QuickGelu", "Relu"]
 
 
 def test_the_original_stays_as_it_is(candidates: Candidates, tmp_path: Path) -> None:
     assert candidates.make(UNTOUCHED).model is candidates.source.proto
     assert candidates.describe(UNTOUCHED).nodes == 7
-    assert [node.op_type for node in xoptim.optimize(parse(MODEL), candidates.options(UNTOUCHED)).graph.node] == [
-        node.op_type for node in parse(MODEL).graph.node
-    ]
+    assert [
+        node.op_type
+        for node in xoptim.optimize(parse(MODEL), candidates.options(UNTOUCHED)).graph.node
+    ] == [node.op_type for node in parse(MODEL).graph.node]
     path = tmp_path / "model.onnx"
     path.write_bytes(parse(MODEL).SerializeToString())
     assert Candidates(Source(path), OptimizationOptions()).make(UNTOUCHED).model == path
@@ -89,8 +96,12 @@ def test_a_few_models_are_kept(candidates: Candidates, monkeypatch: pytest.Monke
 def test_functions_are_replaced_by_their_bodies() -> None:
     text = """
     agraph (float[a,b] x) => (float[a,b] y) { y = local.twice(x) }
-    <domain: "local", opset_import: ["" : 18]> twice (x) => (y) { t = Transpose(x) y = Transpose(t) }"""
-    plain, inlined = (Candidates(Source(parse(text)), OptimizationOptions(), inline=each) for each in (False, True))
+    <domain: "local",
+      opset_import: ["" : 18]> twice (x) => (y) { t = Transpose(x) y = Transpose(t) }"""
+    plain, inlined = (
+        Candidates(Source(parse(text)), OptimizationOptions(), inline=each)
+        for each in (False, True)
+    )
     assert proto_of(plain, Recipe()).functions
     assert not proto_of(inlined, Recipe()).functions
 
@@ -98,12 +109,20 @@ def test_functions_are_replaced_by_their_bodies() -> None:
 def test_the_folder_of_external_weights(tmp_path: Path) -> None:
     model = parse("g (float[n,64] x) => (float[n,64] y) { y = MatMul(x, w) }")
     model.graph.initializer.append(onnx.numpy_helper.from_array(np.eye(64, dtype=np.float32), "w"))
-    onnx.save(model, tmp_path / "model.onnx", save_as_external_data=True, location="weights", size_threshold=0)
+    onnx.save(
+        model,
+        tmp_path / "model.onnx",
+        save_as_external_data=True,
+        location="weights",
+        size_threshold=0,
+    )
     candidates = Candidates(Source(tmp_path / "model.onnx"), OptimizationOptions())
     assert candidates.make(Recipe()).base_dir == tmp_path
 
 
-def test_models_that_cannot_be_made_are_not_hidden(candidates: Candidates, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_that_cannot_be_made_are_not_hidden(
+    candidates: Candidates, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(*_: object) -> None:
         raise LoadError("broken")
 
@@ -115,15 +134,20 @@ def test_models_that_cannot_be_made_are_not_hidden(candidates: Candidates, monke
 def test_fewer_bits() -> None:
     precision = PrecisionOptions(goal="size", tolerance=0.5, feeds=[words()])
     made = Candidates(Source(network(layers=1)), OptimizationOptions(), precision=precision)
-    assert "MatMulInteger" in {node.op_type for node in proto_of(made, Recipe(scheme="int8")).graph.node}
+    assert "MatMulInteger" in {
+        node.op_type for node in proto_of(made, Recipe(scheme="int8")).graph.node
+    }
     assert made.describe(Recipe(scheme="int8")).digest != made.describe(Recipe()).digest
     assert made.lowered(Recipe(scheme="int8")) is made.lowered(Recipe(scheme="int8"))
     assert [report.status for report in made.lowered(Recipe(scheme="int8")).structure] == ["equal"]
 
 
 @pytest.mark.parametrize("tolerance", [1e-9, 1e-3])
-def test_fewer_bits_that_do_not_keep_the_tolerance(tolerance: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    precision = PrecisionOptions(tolerance=tolerance, feeds=[words()])  # the larger one allows weights of 16 bits
+def test_fewer_bits_that_do_not_keep_the_tolerance(
+    tolerance: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # the larger one allows weights of 16 bits
+    precision = PrecisionOptions(tolerance=tolerance, feeds=[words()])
     made = Candidates(Source(network(layers=1)), OptimizationOptions(), precision=precision)
     for _ in range(2):
         with pytest.raises(ChoiceError, match="no choice within the tolerance is faster here"):

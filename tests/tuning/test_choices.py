@@ -44,14 +44,21 @@ def names(found: Iterable[Variation]) -> list[str]:
 
 def test_groups_are_families_and_those_of_onnxruntime_apart() -> None:
     found = groups_of(select(SELECTION))
-    assert {name.removesuffix(" (onnxruntime)") for name in found} == {rewrite.family() for rewrite in select(SELECTION)}
+    assert {name.removesuffix(" (onnxruntime)") for name in found} == {
+        rewrite.family() for rewrite in select(SELECTION)
+    }
     assert "FusedMatMul" in [rewrite.name() for rewrite in found[TARGET]]
     assert sum(map(len, found.values())) == len(select(SELECTION))
 
 
 def test_the_default_recipe_is_the_preset() -> None:
     left_out = default_recipe().without
-    kept = [each for name, group in groups_of(select(SELECTION)).items() if name not in left_out for each in group]
+    kept = [
+        each
+        for name, group in groups_of(select(SELECTION)).items()
+        if name not in left_out
+        for each in group
+    ]
     assert {rewrite.name() for rewrite in kept} == {rewrite.name() for rewrite in select("default")}
 
 
@@ -60,7 +67,8 @@ def test_included_patterns_are_apart_and_left_out_first() -> None:
     more = default_recipe(["finite"]).without - default_recipe().without
     assert more == groups_of(select("finite")).keys()
     (found,) = whole_selection(
-        Choice(Recipe(more), SETTINGS), Facts(groups=dict.fromkeys(more, 0.1), selection=selection(["finite"]))
+        Choice(Recipe(more), SETTINGS),
+        Facts(groups=dict.fromkeys(more, 0.1), selection=selection(["finite"])),
     )
     assert (found.name, found.choice.recipe) == ("default+onnxruntime+finite", Recipe())
 
@@ -75,7 +83,11 @@ def test_the_newest_operator_set_is_tried_once() -> None:
 
 def test_fewer_bits_come_before_all_others() -> None:
     facts = replace(FACTS, schemes=("int8", "int4"))
-    assert names(variations(START, facts, EVERYTHING))[:3] == ["int8", "int4", "newest operator set"]
+    assert names(variations(START, facts, EVERYTHING))[:3] == [
+        "int8",
+        "int4",
+        "newest operator set",
+    ]
     assert names(fewer_bits(Choice(replace(START.recipe, scheme="int8"), SETTINGS), facts)) == []
     assert names(fewer_bits(START, FACTS)) == []
 
@@ -107,7 +119,9 @@ def test_optimizers_that_have_changed_the_model() -> None:
     assert names((first, second)) == ["TransposeOptimizer off", "MatMulAddFusion off"]
     assert [first.promise, second.promise] == [0.3, 0.2]
     assert names(single_optimizers(first.choice, FACTS)) == ["MatMulAddFusion off"]
-    assert next(iter(single_optimizers(first.choice, FACTS))).choice.settings.disabled_optimizers == (
+    assert next(
+        iter(single_optimizers(first.choice, FACTS))
+    ).choice.settings.disabled_optimizers == (
         "TransposeOptimizer",
         "MatMulAddFusion",
     )
@@ -140,11 +154,14 @@ def test_settings(dimension: Dimension, expected: list[str]) -> None:
 
 def test_the_order_does_not_follow_small_differences_of_the_profile() -> None:
     orders = [
-        names(variations(START, replace(FACTS, groups={"shapes": 0.1, "casts": share}), EVERYTHING)) for share in (0.09, 0.11)
+        names(variations(START, replace(FACTS, groups={"shapes": 0.1, "casts": share}), EVERYTHING))
+        for share in (0.09, 0.11)
     ]
     assert orders[0] == orders[1]
     assert orders[0].index("without casts") < orders[0].index("without shapes"), "by name"
-    assert orders[0].index("TransposeOptimizer off") < orders[0].index("without casts"), "by promise"
+    assert orders[0].index("TransposeOptimizer off") < orders[0].index("without casts"), (
+        "by promise"
+    )
 
 
 def test_a_further_dimension_is_one_more_function() -> None:

@@ -51,7 +51,11 @@ def test_ratios_are_over_the_passes_that_contain_both(meter: SideBySide) -> None
     assert meter.measure([ORIGINAL]) == {}
     ratio = meter.ratio(OTHER, ORIGINAL)
     assert 0 < ratio.interval.low <= ratio.value <= ratio.interval.high
-    assert (meter.count(OTHER, ORIGINAL), meter.count(ORIGINAL, ORIGINAL), meter.count(TRANSPOSED, ORIGINAL)) == (1, 2, 0)
+    assert (
+        meter.count(OTHER, ORIGINAL),
+        meter.count(ORIGINAL, ORIGINAL),
+        meter.count(TRANSPOSED, ORIGINAL),
+    ) == (1, 2, 0)
     assert meter.ratio(ORIGINAL, ORIGINAL) == (1.0, (1.0, 1.0))
     with pytest.raises(ValueError, match="at least 1"):
         meter.ratio(TRANSPOSED, ORIGINAL)
@@ -74,7 +78,10 @@ def test_ratios_are_the_geometric_mean_of_the_settings() -> None:
     meter = SideBySide(lambda recipe: Model(parse(TEXTS[recipe]), None), settings, Budget(1000.0))
     meter.measure([ORIGINAL, OTHER])
     (rounds,) = meter._passes
-    each = [ratio_of([mine], [its]).value for mine, its in zip(rounds[OTHER], rounds[ORIGINAL], strict=True)]
+    each = [
+        ratio_of([mine], [its]).value
+        for mine, its in zip(rounds[OTHER], rounds[ORIGINAL], strict=True)
+    ]
     assert len(each) == 2
     assert meter.ratio(OTHER, ORIGINAL).value == pytest.approx((each[0] * each[1]) ** 0.5)
 
@@ -82,7 +89,9 @@ def test_ratios_are_the_geometric_mean_of_the_settings() -> None:
 class Machine:
     """A machine on which time passes only while a model is loaded or runs."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, costs: Callable[[SessionSettings], float]) -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, costs: Callable[[SessionSettings], float]
+    ) -> None:
         self.seconds = 0.0
         self.loaded = 0
         self._costs = costs
@@ -113,10 +122,15 @@ def test_a_model_of_10_ms_sees_twelve_changes_in_30_s(monkeypatch: pytest.Monkey
     """Some are slower, most change nothing, one is faster: it is tried first, and found."""
     monkeypatch.undo()  # the waits are the real ones
     costs = [0.8, 1.3, 1.1, *[1.001] * 20]
-    machine = Machine(monkeypatch, lambda settings: costs[int(dict(settings.entries)["place"])] if settings.entries else 1.0)
+    machine = Machine(
+        monkeypatch,
+        lambda settings: costs[int(dict(settings.entries)["place"])] if settings.entries else 1.0,
+    )
     start = Choice(Recipe(), SETTINGS)
     space = [Variation(f"change {place}", numbered(place), 1.0) for place in range(len(costs))]
-    meter = SideBySide(lambda _: Model(parse(TEXTS[OTHER.recipe]), None), [FEEDS], Budget(30.0, machine.now))
+    meter = SideBySide(
+        lambda _: Model(parse(TEXTS[OTHER.recipe]), None), [FEEDS], Budget(30.0, machine.now)
+    )
     found = Search(ORIGINAL, lambda _: space, meter, Rules()).run(start)
     assert machine.seconds < 30.0
     assert len(found.trials) >= 12
@@ -128,7 +142,12 @@ def test_passes_share_sessions_after_the_first_ones(monkeypatch: pytest.MonkeyPa
     machine = Machine(monkeypatch, lambda _: 1.0)
     for kept, loaded in ((3, 6), (0, 10)):
         machine.loaded = 0
-        meter = SideBySide(lambda _: Model(parse(TEXTS[OTHER.recipe]), None), [FEEDS], Budget(99.0, machine.now), kept=kept)
+        meter = SideBySide(
+            lambda _: Model(parse(TEXTS[OTHER.recipe]), None),
+            [FEEDS],
+            Budget(99.0, machine.now),
+            kept=kept,
+        )
         for _ in range(5):
             meter.measure([ORIGINAL, OTHER])
         assert machine.loaded == loaded

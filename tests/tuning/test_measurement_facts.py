@@ -36,8 +36,12 @@ def test_facts(measurement: Measurement) -> None:
     assert found.groups["activations (onnxruntime)"] == found.shares["QuickGelu"] > 0
 
 
-@pytest.mark.parametrize(("free", "expected"), [(None, 4), (1 << 40, 4), (48, 4), (40, 3), (28, 1), (0, 1)])
-def test_challengers_that_fit_into_memory(monkeypatch: pytest.MonkeyPatch, free: int | None, expected: int) -> None:
+@pytest.mark.parametrize(
+    ("free", "expected"), [(None, 4), (1 << 40, 4), (48, 4), (40, 3), (28, 1), (0, 1)]
+)
+def test_challengers_that_fit_into_memory(
+    monkeypatch: pytest.MonkeyPatch, free: int | None, expected: int
+) -> None:
     """Half of the free memory is for sessions, of twice the weights each: four bytes here."""
     monkeypatch.setattr(module, "weight_bytes", lambda _: 2)
     monkeypatch.setattr(module, "available_memory", lambda: free)

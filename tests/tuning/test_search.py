@@ -8,8 +8,29 @@ import pytest
 from tests.tuning.fakes import FakeMeter, ratio
 from xoptim.bench import Ratio
 from xoptim.facts.errors import XoptimError
-from xoptim.tuning.choices import EVERYTHING, PATTERNS, UNTOUCHED, Choice, Facts, Recipe, Variation, variations
-from xoptim.tuning.search import MARGIN, Found, Rules, Search, Trial, Verdict, confirm, finalists, is_faster, is_slower, ranking
+from xoptim.tuning.choices import (
+    EVERYTHING,
+    PATTERNS,
+    UNTOUCHED,
+    Choice,
+    Facts,
+    Recipe,
+    Variation,
+    variations,
+)
+from xoptim.tuning.search import (
+    MARGIN,
+    Found,
+    Rules,
+    Search,
+    Trial,
+    Verdict,
+    confirm,
+    finalists,
+    is_faster,
+    is_slower,
+    ranking,
+)
 from xoptim.validate import SessionSettings
 
 SETTINGS = SessionSettings(level="all", threads=1)
@@ -24,20 +45,29 @@ def without(*groups: str) -> Choice:
 
 
 def times(costs: Mapping[str, float], base: float = 0.9) -> Callable[[Choice], float]:
-    """The time of a model: each group of patterns that runs multiplies it by its cost; the original takes 1."""
+    """The time of a model: each group of patterns that runs multiplies it by its cost.
+
+    The original takes 1.
+    """
 
     def seconds(choice: Choice) -> float:
         result = base if choice.recipe.rewrites else 1.0
         for name, cost in costs.items() if choice.recipe.rewrites else ():
             result *= 1.0 if name in choice.recipe.without else cost
-        return result * (0.8 if choice.settings.disabled_optimizers == ("SkipLayerNormFusion",) else 1.0)
+        return result * (
+            0.8 if choice.settings.disabled_optimizers == ("SkipLayerNormFusion",) else 1.0
+        )
 
     return seconds
 
 
-def searched(meter: FakeMeter, rules: Rules = RULES, is_enough: Callable[[Choice], bool] = lambda _: False) -> Found:
+def searched(
+    meter: FakeMeter, rules: Rules = RULES, is_enough: Callable[[Choice], bool] = lambda _: False
+) -> Found:
     facts = Facts(groups=GROUPS)
-    return Search(ORIGINAL, lambda best: variations(best, facts, PATTERNS), meter, rules).run(START, is_enough=is_enough)
+    return Search(ORIGINAL, lambda best: variations(best, facts, PATTERNS), meter, rules).run(
+        START, is_enough=is_enough
+    )
 
 
 def test_what_is_not_faster_in_floats_is_tried_around_integers() -> None:
@@ -46,7 +76,9 @@ def test_what_is_not_faster_in_floats_is_tried_around_integers() -> None:
         return 1.0 if recipe.scheme is None else 0.4 if recipe.is_raised else 0.5
 
     facts = Facts(schemes=("int8",))
-    found = Search(ORIGINAL, lambda best: variations(best, facts, EVERYTHING), FakeMeter(seconds), RULES).run(START)
+    found = Search(
+        ORIGINAL, lambda best: variations(best, facts, EVERYTHING), FakeMeter(seconds), RULES
+    ).run(START)
     assert found.best.recipe == Recipe(is_raised=True, scheme="int8")
     assert found.changes == ("int8", "newest operator set")
 
@@ -94,7 +126,9 @@ def test_noise_changes_nothing() -> None:
     meter = FakeMeter(times({"normalizations": 1.2}), noise=10.0)
     found = searched(meter)
     assert found.best == START
-    assert {trial.label: trial.verdict for trial in found.trials}["without normalizations"] == "undecided"
+    assert {trial.label: trial.verdict for trial in found.trials}[
+        "without normalizations"
+    ] == "undecided"
     assert len(meter.passes) == RULES.most
 
 
@@ -185,7 +219,9 @@ def test_the_search_ends_when_the_result_is_good_enough() -> None:
 
 
 def test_choices_that_cannot_be_run_are_reported() -> None:
-    found = searched(FakeMeter(times({"normalizations": 1.2}), failing={without("shapes"): "no kernel"}))
+    found = searched(
+        FakeMeter(times({"normalizations": 1.2}), failing={without("shapes"): "no kernel"})
+    )
     failed = next(trial for trial in found.trials if trial.label == "without shapes")
     assert (failed.verdict, failed.reason, failed.ratio) == ("failed", "no kernel", None)
     assert found.best == without("normalizations")
@@ -195,7 +231,11 @@ def test_choices_that_change_nothing_are_not_measured() -> None:
     meter = FakeMeter(times({}))
     facts = Facts(groups=GROUPS)
     search = Search(
-        ORIGINAL, lambda best: variations(best, facts, PATTERNS), meter, RULES, lambda choice, _: choice != without("shapes")
+        ORIGINAL,
+        lambda best: variations(best, facts, PATTERNS),
+        meter,
+        RULES,
+        lambda choice, _: choice != without("shapes"),
     )
     found = search.run(START)
     assert {trial.label: trial.verdict for trial in found.trials}["without shapes"] == "no effect"
@@ -203,14 +243,25 @@ def test_choices_that_change_nothing_are_not_measured() -> None:
 
 
 def test_the_selection_comes_before_its_groups_and_the_settings() -> None:
-    """Patterns of the target make the model faster, but for one group; so does an optimizer that is switched off."""
+    """Patterns of the target make the model faster, but for one group.
+
+    So does an optimizer that is switched off.
+    """
     target = ("activations (onnxruntime)", "products (onnxruntime)")
     costs = {target[0]: 0.7, target[1]: 1.2}
-    facts = Facts(groups=dict.fromkeys((*GROUPS, *target), 0.1), shares={"SkipLayerNormalization": 0.6})
+    facts = Facts(
+        groups=dict.fromkeys((*GROUPS, *target), 0.1), shares={"SkipLayerNormalization": 0.6}
+    )
     start = Choice(Recipe(frozenset(target)), SETTINGS)
     meter = FakeMeter(times(costs))
-    found = Search(ORIGINAL, lambda best: variations(best, facts, EVERYTHING), meter, RULES).run(start)
-    assert found.changes == ("default+onnxruntime", "SkipLayerNormFusion off", "without products (onnxruntime)")
+    found = Search(ORIGINAL, lambda best: variations(best, facts, EVERYTHING), meter, RULES).run(
+        start
+    )
+    assert found.changes == (
+        "default+onnxruntime",
+        "SkipLayerNormFusion off",
+        "without products (onnxruntime)",
+    )
     raised = replace(start, recipe=replace(start.recipe, is_raised=True))
     assert meter.passes[0] == [ORIGINAL, start, raised, START]
 
@@ -238,8 +289,12 @@ def test_the_confirmation_goes_on_while_they_are_not() -> None:
     assert len(meter.passes) == 3 * RULES.last
 
 
-@pytest.mark.parametrize(("cost", "passes"), [(1.0 - MARGIN / 2, 11), (1.0 - MARGIN - 0.002, 15), (0.7, 5)])
-def test_the_confirmation_goes_on_while_the_finalists_are_at_the_margin(cost: float, passes: int) -> None:
+@pytest.mark.parametrize(
+    ("cost", "passes"), [(1.0 - MARGIN / 2, 11), (1.0 - MARGIN - 0.002, 15), (0.7, 5)]
+)
+def test_the_confirmation_goes_on_while_the_finalists_are_at_the_margin(
+    cost: float, passes: int
+) -> None:
     """Their intervals to the original are clear long before."""
     seconds = times({"shapes": 1.0 / cost}, base=0.5)
     meter = FakeMeter(lambda choice: 1.0 if choice == ORIGINAL else seconds(choice), noise=0.2)
@@ -263,10 +318,18 @@ SMALL = without("products")
 
 
 def ranked(
-    choices: Sequence[Choice], final: Mapping[Choice, Ratio], others: Sequence[tuple[Choice, Ratio]], width: float = 0.004
+    choices: Sequence[Choice],
+    final: Mapping[Choice, Ratio],
+    others: Sequence[tuple[Choice, Ratio]],
+    width: float = 0.004,
 ) -> list[Choice]:
     """The order of finalists whose ratios to each other have intervals of a width."""
-    return ranking(choices, final, others, lambda one, other: ratio(final[one].value / final[other].value, width))
+    return ranking(
+        choices,
+        final,
+        others,
+        lambda one, other: ratio(final[one].value / final[other].value, width),
+    )
 
 
 def test_a_faster_result_is_preferred() -> None:
@@ -292,18 +355,31 @@ def test_a_simpler_result_is_preferred_that_may_be_as_fast(width: float, expecte
 def test_finalists_are_the_start_and_the_fastest_ones_floats_first() -> None:
     bits = Choice(Recipe(scheme="int8"), SETTINGS)
     verdicts: dict[Choice, tuple[Verdict, float]] = {
-        bits: ("undecided", 0.5), SMALL: ("behind", 0.7), without("shapes"): ("not faster", 0.1), BEST: ("faster", 0.8)
-    }  # fmt: skip
-    trials = [Trial(("one",), choice, verdict, ratio(value)) for choice, (verdict, value) in verdicts.items()]
+        bits: ("undecided", 0.5),
+        SMALL: ("behind", 0.7),
+        without("shapes"): ("not faster", 0.1),
+        BEST: ("faster", 0.8),
+    }
+    trials = [
+        Trial(("one",), choice, verdict, ratio(value))
+        for choice, (verdict, value) in verdicts.items()
+    ]
     assert finalists(Found(BEST, trials=trials), START, lambda _: 0) == [START, SMALL, BEST, bits]
 
 
 def test_of_finalists_with_fewer_bits_the_one_with_fewer_nodes_is_simpler() -> None:
     bits = Choice(Recipe(scheme="int8"), SETTINGS)
-    raised, tuned = Choice(Recipe(scheme="int8", is_raised=True), SETTINGS), replace(bits, settings=BEST.settings)
+    raised, tuned = (
+        Choice(Recipe(scheme="int8", is_raised=True), SETTINGS),
+        replace(bits, settings=BEST.settings),
+    )
     seconds = {tuned: 0.48, bits: 0.5, raised: 0.49}
-    trials = [Trial(("one",), choice, "undecided", ratio(value)) for choice, value in seconds.items()]
-    found = finalists(Found(bits, trials=trials), START, lambda choice: 1 if choice.recipe.is_raised else 2)
+    trials = [
+        Trial(("one",), choice, "undecided", ratio(value)) for choice, value in seconds.items()
+    ]
+    found = finalists(
+        Found(bits, trials=trials), START, lambda choice: 1 if choice.recipe.is_raised else 2
+    )
     assert found == [START, raised, bits, tuned]
 
 
@@ -315,15 +391,30 @@ def test_the_model_with_fewest_nodes_is_a_finalist_where_it_may_be_as_fast() -> 
         replace(bits, recipe=replace(SMALL.recipe, scheme="int8")),
     )
     for seconds, expected in ((0.505, [START, raised, bits]), (0.6, [START, bits])):
-        trials = [Trial(("one",), bits, "faster", ratio(0.5)), Trial(("two",), raised, "not faster", ratio(seconds, 0.01))]
+        trials = [
+            Trial(("one",), bits, "faster", ratio(0.5)),
+            Trial(("two",), raised, "not faster", ratio(seconds, 0.01)),
+        ]
         trials.append(Trial(("three",), smallest, "failed"))
-        assert finalists(Found(bits, trials=trials), START, lambda choice: 1 if choice.recipe.is_raised else 2) == expected
+        assert (
+            finalists(
+                Found(bits, trials=trials),
+                START,
+                lambda choice: 1 if choice.recipe.is_raised else 2,
+            )
+            == expected
+        )
 
 
 def test_where_nothing_is_faster_the_smallest_result_that_is_not_slower_is_preferred() -> None:
     """With the settings of the start: others were not confirmed to help."""
     final = {BEST: ratio(0.995), START: ratio(1.001)}
-    others = [(BEST, ratio(0.97)), (without("shapes"), ratio(1.1)), (SMALL, ratio(1.002)), (START, ratio(0.9))]
+    others = [
+        (BEST, ratio(0.97)),
+        (without("shapes"), ratio(1.1)),
+        (SMALL, ratio(1.002)),
+        (START, ratio(0.9)),
+    ]
     assert ranked([START, BEST], final, others) == [SMALL, START]
 
 
@@ -333,7 +424,8 @@ def test_where_everything_is_slower_the_original_remains() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "faster", "slower"), [(0.985, True, False), (0.991, False, False), (1.004, False, False), (1.01, False, True)]
+    ("value", "faster", "slower"),
+    [(0.985, True, False), (0.991, False, False), (1.004, False, False), (1.01, False, True)],
 )
 def test_measurable_differences(value: float, faster: bool, slower: bool) -> None:
     assert (is_faster(ratio(value)), is_slower(ratio(value))) == (faster, slower)

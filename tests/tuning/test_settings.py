@@ -58,7 +58,10 @@ def test_a_session_has_the_settings(model: Path) -> None:
 
 def test_settings_that_are_missing(model: Path) -> None:
     settings_path(model).unlink()
-    with pytest.raises(SettingsError, match=r"cannot read the settings '.*model\.onnx\.session\.json': No such file"):
+    with pytest.raises(
+        SettingsError,
+        match=r"cannot read the settings '.*model\.onnx\.session\.json': No such file",
+    ):
         xoptim.session(str(model))
 
 
@@ -74,7 +77,9 @@ def test_a_model_that_cannot_be_loaded(model: Path) -> None:
         xoptim.session(model)
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"[]", b"null", b"{}", b'{"version": 1}'])
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"\xff\xfe", b"[]", b"null", b"{}", b'{"version": 1}']
+)
 def test_files_that_are_not_settings(model: Path, content: bytes) -> None:
     settings_path(model).write_bytes(content)
     with pytest.raises(SettingsError, match=r"are damaged: .*; run xopt tune again"):
@@ -100,7 +105,9 @@ def test_files_that_are_not_settings(model: Path, content: bytes) -> None:
 )
 def test_damaged_settings(model: Path, name: str, value: Any, message: str) -> None:
     path = settings_path(model)
-    path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), name: value}), encoding="utf-8")
+    path.write_text(
+        json.dumps({**json.loads(path.read_text(encoding="utf-8")), name: value}), encoding="utf-8"
+    )
     with pytest.raises(SettingsError, match=message):
         read_settings(path)
 
@@ -108,6 +115,8 @@ def test_damaged_settings(model: Path, name: str, value: Any, message: str) -> N
 def test_a_provider_that_is_not_here(model: Path) -> None:
     path = settings_path(model)
     values = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(json.dumps({**values, "providers": ["AbacusExecutionProvider"]}), encoding="utf-8")
+    path.write_text(
+        json.dumps({**values, "providers": ["AbacusExecutionProvider"]}), encoding="utf-8"
+    )
     with pytest.raises(ProviderUnavailable, match="Abacus"):
         xoptim.session(model)

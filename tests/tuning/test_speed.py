@@ -47,11 +47,17 @@ def test_a_family_that_makes_it_slower_is_left_out_and_named(timed: Timed) -> No
     assert check.after.value == pytest.approx(0.9)
     assert types_in(proof) == ["Transpose", "Transpose", "Sigmoid", "Mul", "Relu"]
     assert proof.reports[0].ok
-    assert check.summary() == "time / original 1.350 (1.349 to 1.351): slower; without movement: 0.900 (0.899 to 0.901)"
+    assert (
+        check.summary()
+        == "time / original 1.350 (1.349 to 1.351): slower; without movement: 0.900 (0.899 to"
+        " 0.901)"
+    )
 
 
 def test_as_few_families_are_left_out_as_it_takes(timed: Timed) -> None:
-    """One is left out only where the model is slower than the original without the other one too."""
+    """One is left out only where the model is slower than the original without the other one
+    too.
+    """
     second = "activations (onnxruntime)"
     for cost, left_out in ((1.02, (second, "movement")), (0.98, ("movement",))):
         timed(by_groups(movement=1.3, **{second: cost}))
@@ -103,7 +109,13 @@ def test_the_public_function(timed: Timed, verify: bool) -> None:
     reports: list[OptimizationReport] = []
     bench = BenchOptions(threads=1, dims={"n": 3})
     model = optimize(parse(MODEL), verify=verify, only_if_faster=bench, report=reports.append)
-    assert [node.op_type for node in model.graph.node] == ["Transpose", "Transpose", "Sigmoid", "Mul", "Relu"]
+    assert [node.op_type for node in model.graph.node] == [
+        "Transpose",
+        "Transpose",
+        "Sigmoid",
+        "Mul",
+        "Relu",
+    ]
     assert len(reports) == 1
     assert len(reports[0].validation) == verify
     assert "TransposeTranspose" not in reports[0].applied

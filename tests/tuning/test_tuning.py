@@ -99,7 +99,9 @@ def test_a_first_result_that_cannot_be_run_is_left(timed: Timed) -> None:
     assert report.refuted == (("default", "it fails"),)
 
 
-def test_a_model_that_is_not_equal_is_refused(timed: Timed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_is_not_equal_is_refused(
+    timed: Timed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The result of the default patterns is said to differ; the original is left."""
     timed(lambda choice: 0.5 if choice.recipe.rewrites else 1.0)
     prove = proof.prove
@@ -137,7 +139,9 @@ def test_two_runs_agree(timed: Timed) -> None:
     first, second = tuned(), tuned()
     assert first.model.SerializeToString() == second.model.SerializeToString()
     assert meters[0].passes[0] == meters[1].passes[0]
-    assert [trial.label for trial in first.report.trials] == [trial.label for trial in second.report.trials]
+    assert [trial.label for trial in first.report.trials] == [
+        trial.label for trial in second.report.trials
+    ]
 
 
 # -------------------------------------------------------------------- files
@@ -152,7 +156,9 @@ def test_both_files_are_written(timed: Timed, tmp_path: Path) -> None:
     assert y.shape == (2, 4)
 
 
-def test_a_failure_leaves_no_file(timed: Timed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_leaves_no_file(
+    timed: Timed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     timed(lambda choice: 1.0)
     found = tuned()
     with pytest.raises(ModelError, match="cannot write"):
@@ -185,7 +191,11 @@ def test_external_weights(timed: Timed, tmp_path: Path) -> None:
     [
         ("g (float[2] x) => (float[2] y) { y = NoSuch(x) }", {}, LoadError),
         (MODEL, {"dims": {"q": 1}}, FeedError),
-        ("g (float[2,3] x) => (float[2,2] y) { y = MatMul(x, x) }", {"dims": {}}, (RunError, LoadError)),
+        (
+            "g (float[2,3] x) => (float[2,2] y) { y = MatMul(x, x) }",
+            {"dims": {}},
+            (RunError, LoadError),
+        ),
     ],
 )
 def test_models_that_do_not_run(text: str, changes: Any, error: Any) -> None:
@@ -196,7 +206,10 @@ def test_models_that_do_not_run(text: str, changes: Any, error: Any) -> None:
 def test_results_that_are_not_evidence(timed: Timed) -> None:
     """A result of NaN proves nothing: the original is returned, and the report says so."""
     timed(lambda choice: 0.5 if choice.recipe.rewrites else 1.0)
-    found = tuned("g (float[n,4] x) => (float[n,4] y) { one = Exp(x) a = Neg(one) t = Log(a) b = Neg(t) y = Neg(b) }")
+    found = tuned(
+        "g (float[n,4] x) => (float[n,4] y) { one = Exp(x) a = Neg(one) t = Log(a) b = Neg(t) "
+        "y = Neg(b) }"
+    )
     assert found.report.is_original
     assert not found.report.optimization.validation[0].ok
 
@@ -208,8 +221,12 @@ def test_the_budget_is_positive() -> None:
 
 def rounded(**options: Any) -> Tuned:
     """A network tuned with fewer bits, whatever takes longer alone."""
-    precision = PrecisionOptions(**{"goal": "size", "tolerance": 0.5, "feeds": [words(), words(seed=1)], **options})
-    return xoptim.tune(network(layers=2), TuneOptions(threads=1, feeds=words(), precision=precision))
+    precision = PrecisionOptions(
+        **{"goal": "size", "tolerance": 0.5, "feeds": [words(), words(seed=1)], **options}
+    )
+    return xoptim.tune(
+        network(layers=2), TuneOptions(threads=1, feeds=words(), precision=precision)
+    )
 
 
 def test_fewer_bits_where_they_are_faster(timed: Timed) -> None:

@@ -17,7 +17,10 @@ from xoptim.validate.dims import input_specs
 from xoptim.validate.errors import ChoiceError
 from xoptim.validate.reference import run_reference
 
-MODEL = "agraph (float[b,n] x, float[b,m] y) => (float[b,k] z) { c = Concat <axis = 1> (x, y) z = Neg(c) }"
+MODEL = (
+    "agraph (float[b,n] x, float[b,m] y) => (float[b,k] z) { c = Concat <axis = 1> (x, y) "
+    "z = Neg(c) }"
+)
 BROKEN: dict[str, list[Any]] = {
     "finite": [[[1, np.nan]], [[np.inf, 0]], [[-0.0, 1]]],
     "bool": [[[0, 2]], [[0.5, 1]], [[np.nan, 1]]],
@@ -33,7 +36,9 @@ def test_values_are_held_and_refused(word: str) -> None:
     specs = input_specs(model)
     for rows in BROKEN[word]:
         array = np.array(rows, np.float32)
-        with pytest.raises(ChoiceError, match=rf"values of input 'x' break the assumption {word}\(x\)"):
+        with pytest.raises(
+            ChoiceError, match=rf"values of input 'x' break the assumption {word}\(x\)"
+        ):
             check_values(known, specs, {"x": array})
         check_values(known, specs, {"y": array})
         held = hold(known, {"x": array, "y": array})
@@ -49,7 +54,9 @@ def test_values_are_held_and_refused(word: str) -> None:
 def test_random_values_hold_them(word: str) -> None:
     for kind in ("float", "int64"):
         model = parse(f"agraph ({kind}[b,n] x) => ({kind}[b,n] z) {{ z = Abs(x) }}")
-        for run in run_reference(model, ValidationOptions(assume=[f"{word}(x)"], assignments=3)).runs:
+        for run in run_reference(
+            model, ValidationOptions(assume=[f"{word}(x)"], assignments=3)
+        ).runs:
             check_values(Assumptions.of([f"{word}(x)"]), input_specs(model), run.feeds)
 
 
@@ -57,14 +64,19 @@ def test_sizes_of_runs_hold_what_is_assumed() -> None:
     assumed = ["n >= 5", "m % 4 == 1", "b == 7"]
     runs = run_reference(parse(MODEL), ValidationOptions(assume=assumed, assignments=4)).runs
     assert len({run.sizes["n"] for run in runs}) > 1
-    assert all(run.sizes["n"] >= 5 and run.sizes["m"] % 4 == 1 and run.sizes["b"] == 7 for run in runs)
+    assert all(
+        run.sizes["n"] >= 5 and run.sizes["m"] % 4 == 1 and run.sizes["b"] == 7 for run in runs
+    )
     free = run_reference(parse(MODEL), ValidationOptions(assignments=4)).runs
     assert any(run.sizes["n"] < 5 for run in free), "without them, the runs differ"
 
 
 def test_leading_axes_are_tried_empty_without_the_default_set() -> None:
     def is_tried(*assumed: str) -> bool:
-        return any(0 in run.sizes.values() for run in run_reference(parse(MODEL), ValidationOptions(assume=assumed)).runs)
+        return any(
+            0 in run.sizes.values()
+            for run in run_reference(parse(MODEL), ValidationOptions(assume=assumed)).runs
+        )
 
     assert not is_tried()
     assert is_tried("nothing")
@@ -87,7 +99,9 @@ def test_a_proof_refuses_what_breaks_an_assumption(tmp_path: Path) -> None:
     folder = tmp_path / "test_data_set_0"
     folder.mkdir()
     for place, name in enumerate(padded):
-        (folder / f"input_{place}.pb").write_bytes(onnx.numpy_helper.from_array(padded[name] * 3).SerializeToString())
+        (folder / f"input_{place}.pb").write_bytes(
+            onnx.numpy_helper.from_array(padded[name] * 3).SerializeToString()
+        )
     with pytest.raises(ChoiceError, match=r"right_padded\(x\)"):
         trusting(test_data=tmp_path)
 

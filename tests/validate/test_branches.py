@@ -9,7 +9,8 @@ from xoptim.validate import ValidationOptions, validate
 from xoptim.validate.branches import Body, counting
 from xoptim.validate.session import Session
 
-NESTED = """agraph (float[n] x, int64 trips) => (float[n] y, float[m] sums) <float zero = {0}, bool go = {1}> {
+NESTED = """agraph (float[n] x, int64 trips) => (float[n] y, float[m] sums) <float zero = {0}, bool
+  go = {1}> {
     total = ReduceSum <keepdims = 0> (x)
     positive = Greater(total, zero)
     a = If (positive)
@@ -18,7 +19,8 @@ NESTED = """agraph (float[n] x, int64 trips) => (float[n] y, float[m] sums) <flo
             u = If (not) <then_branch = tt () => (float[n] v) { v = Neg(x) },
                           else_branch = te () => (float[n] w) { w = Identity(x) }>
         }, else_branch = e () => (float[n] z) { z = Abs(x) }>
-    y, sums = Loop (trips, go, a) <body = b (int64 i, bool k, float[n] p) => (bool k2, float[n] p2, float r) {
+    y, sums = Loop (trips, go, a) <body = b (int64 i, bool k, float[n] p) => (bool k2, float[n] p2,
+      float r) {
         k2 = Identity(k)
         d = Greater(i, i)
         p2 = If (d) <then_branch = lt () => (float[n] v3) { v3 = Neg(p) },
@@ -49,15 +51,22 @@ def test_counts_of_nested_subgraphs(values: list[float], trips: int, counts: lis
         ("u", "else_branch"),
         ("a", "else_branch"),
     ]
-    assert [body.is_counted for body in counted.bodies] == [False, False, False, False, True, False, False]
+    assert [body.is_counted for body in counted.bodies] == [
+        False,
+        False,
+        False,
+        False,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_counts_of_a_scan() -> None:
-    model = parse(
-        """agraph (float[n] x, float[1] s) => (float[1] last, float[n,1] each) {
-            last, each = Scan <num_scan_inputs = 1, body = b (float[1] a, float e) => (float[1] t, float[1] f)
-                { t = Add(a, e) f = Identity(t) }> (s, x) }"""
-    )
+    model = parse("""agraph (float[n] x, float[1] s) => (float[1] last, float[n,1] each) {
+            last, each = Scan <num_scan_inputs = 1, body = b (float[1] a, float e) => (float[1] t,
+              float[1] f)
+                { t = Add(a, e) f = Identity(t) }> (s, x) }""")
     counted = counting(model)
     assert counted is not None
     feeds = {"x": np.ones(5, np.float32), "s": np.zeros(1, np.float32)}
@@ -81,7 +90,8 @@ def test_what_was_missed() -> None:
 
 
 def test_a_branch_that_no_value_reaches_is_named() -> None:
-    text = """agraph (float[n] x) => (float[n] y) <float low = {{-1}}> {{ a = Abs(x) s = ReduceSum <keepdims = 0> (a)
+    text = """agraph (float[n] x) => (float[n] y) <float
+      low = {{-1}}> {{ a = Abs(x) s = ReduceSum <keepdims = 0> (a)
         never = Less(s, low)
         y = If (never) <then_branch = t () => (float[n] u) {{ u = Neg(x) }},
                         else_branch = e () => (float[n] v) {{ v = {op}(x) }}> }}"""
@@ -93,17 +103,24 @@ def test_a_branch_that_no_value_reaches_is_named() -> None:
 
 
 def test_a_branch_behind_a_threshold_runs() -> None:
-    text = """agraph (float[n] x) => (float[n] y) <float limit = {{12345}}> {{ s = ReduceSum <keepdims = 0> (x)
+    text = """agraph (float[n] x) => (float[n] y) <float
+      limit = {{12345}}> {{ s = ReduceSum <keepdims = 0> (x)
         large = Greater(s, limit)
         y = If (large) <then_branch = t () => (float[n] u) {{ u = {op}(x) }},
                         else_branch = e () => (float[n] v) {{ v = Relu(x) }}> }}"""
     report = validate(parse(text.format(op="Neg")), parse(text.format(op="Identity")))
     assert report.status == "different"
-    assert validate(parse(text.format(op="Neg")), parse(text.format(op="Identity")), ValidationOptions(extremes=False)).ok
+    assert validate(
+        parse(text.format(op="Neg")),
+        parse(text.format(op="Identity")),
+        ValidationOptions(extremes=False),
+    ).ok
 
 
 def chained(count: int) -> onnx.ModelProto:
-    """A model of some If, each of which negates the result of the one before or takes its absolute value."""
+    """A model of some If, each of which negates the result of the one before or takes its absolute
+    value.
+    """
     node = "{0} = If (c) <then_branch = t{0} () => (float[n] u{0}) {{ u{0} = Neg({1}) }}, "
     node += "else_branch = e{0} () => (float[n] v{0}) {{ v{0} = Abs({1}) }}>"
     names = ["x", *(f"y{number}" for number in range(count))]

@@ -75,7 +75,8 @@ def test_sums_in_another_order_are_equal() -> None:
         forward += terms[:, i]
         backward += terms[:, -1 - i]
     relative = np.abs(forward - backward) / np.abs(forward)
-    assert relative.max() > 1e-4  # sums that cancelled to almost nothing: relative error alone would cry wolf
+    # sums that cancelled to almost nothing: relative error alone would cry wolf
+    assert relative.max() > 1e-4
     assert compare(forward, backward).ok
 
 
@@ -88,7 +89,9 @@ def test_huge_elements_do_not_hide_errors() -> None:
     assert compare(expected, actual).index == (3,)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn])
+@pytest.mark.parametrize(
+    "dtype", [np.float64, np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn]
+)
 def test_every_float_type_by_its_own_rounding(dtype: type) -> None:
     expected = normal(1000, dtype)
     step = float(ml_dtypes.finfo(dtype).eps)  # type: ignore[no-untyped-call]
@@ -107,8 +110,12 @@ def test_exact_means_the_same_bits_but_for_zero() -> None:
 def test_nan_and_infinity_go_by_place() -> None:
     a = single(np.nan, np.inf, -np.inf, 1.0)
     assert compare(a, a.copy()).ok
-    for other in ([1, np.inf, -np.inf, 1], [np.nan, -np.inf, -np.inf, 1], [np.nan, np.inf, -3e38, 1],
-                  [np.nan, np.inf, -np.inf, np.nan]):  # fmt: skip
+    for other in (
+        [1, np.inf, -np.inf, 1],
+        [np.nan, -np.inf, -np.inf, 1],
+        [np.nan, np.inf, -3e38, 1],
+        [np.nan, np.inf, -np.inf, np.nan],
+    ):
         c = compare(a, single(*other))
         assert c.mismatches == 1
         assert c.excess == np.inf
@@ -156,7 +163,9 @@ def test_integers_may_be_given_room() -> None:
 
 def test_other_kinds_of_elements() -> None:
     assert compare(np.array([True, False]), np.array([True, True])).index == (1,)
-    assert compare(np.array(["a", "b"], object), np.array(["a", "c"], object)).message.startswith("c instead of b")
+    assert compare(np.array(["a", "b"], object), np.array(["a", "c"], object)).message.startswith(
+        "c instead of b"
+    )
     assert compare(np.array(["a"], object), np.array(["a"])).ok
     z = np.array([1 + 2j, 3 - 1j], np.complex64)
     assert compare(z, z * np.complex64(1 + 1e-6)).ok
@@ -188,6 +197,10 @@ def test_an_approximation_may_be_0_where_the_function_saturates() -> None:
     """Results that are tiny throughout, on large values only."""
     tiny, zero = np.full(4, 6e-36, np.float32), np.zeros(4, np.float32)
     (strict,) = compare_values("y", tiny, zero, ComparisonRules("approximate", scales_atol=True))
-    (saturated,) = compare_values("y", tiny, zero, ComparisonRules("approximate", scales_atol=True, only_finite=True))
-    (rounded,) = compare_values("y", tiny, zero, ComparisonRules("rounding", scales_atol=True, only_finite=True))
+    (saturated,) = compare_values(
+        "y", tiny, zero, ComparisonRules("approximate", scales_atol=True, only_finite=True)
+    )
+    (rounded,) = compare_values(
+        "y", tiny, zero, ComparisonRules("rounding", scales_atol=True, only_finite=True)
+    )
     assert (strict.ok, saturated.ok, rounded.ok) == (False, True, False)

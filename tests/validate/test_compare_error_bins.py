@@ -1,4 +1,6 @@
-"""Noise is judged beside the elements that it moves: peaks neither hide nor excuse thousands of small numbers."""
+"""Noise is judged beside the elements that it moves: peaks neither hide nor excuse thousands of
+small numbers.
+"""
 
 import numpy as np
 import onnx
@@ -20,7 +22,9 @@ SOFTMAX = """agraph (float[n,t,480] x) => (float[n,t,6625] y)
 
 def classifier(first: str = "v = Identity(w)", last: str = "y = Identity(s)") -> onnx.ModelProto:
     model = parse(SOFTMAX.format(first=first, last=last))
-    model.graph.initializer.extend([numpy_helper.from_array(WEIGHT, "w"), numpy_helper.from_array(BIAS, "b")])
+    model.graph.initializer.extend(
+        [numpy_helper.from_array(WEIGHT, "w"), numpy_helper.from_array(BIAS, "b")]
+    )
     return model
 
 
@@ -55,9 +59,12 @@ def test_an_error_of_the_small_classes_is_not_excused_by_the_peaks() -> None:
 
 
 def detector(product: str) -> onnx.ModelProto:
-    """A map that is next to zero nearly everywhere: where a product is above a high threshold, it is next to one."""
+    """A map that is next to zero nearly everywhere: where a product is above a high threshold, it
+    is next to one.
+    """
     model = parse(
-        f"""agraph (float[n,512] x) => (float[n,4096] y) <float t = {{65}}, float g = {{6}}, float least = {{1e-7}}>
+        f"""agraph (float[n,512] x) => (float[n,4096] y) <float t = {{65}}, float g = {{6}}, float
+          least = {{1e-7}}>
         {{ {product} z = Sub(p, t) q = Mul(z, g) s = Sigmoid(q) y = Max(s, least) }}"""
     )
     weight = np.random.default_rng(3).standard_normal((512, 4096)).astype(np.float32)
@@ -84,7 +91,8 @@ def test_explained_by_what_is_similar() -> None:
     assert explains(few, {-19: ErrorBin(3, 1e-9, 1e-9)}, 4)
     assert not explains({}, {1: ErrorBin(1, 1.0, 1.0)}, 4)
     zeros = {-(1 << 14): ErrorBin(10_000, 0.0, 0.0), **few}
-    assert explains(zeros, {-(1 << 14): ErrorBin(10_000, 1e-9, 1e-9)}, 4)  # zeros say nothing about how far numbers move
+    # zeros say nothing about how far numbers move
+    assert explains(zeros, {-(1 << 14): ErrorBin(10_000, 1e-9, 1e-9)}, 4)
 
 
 def test_differences_by_magnitude() -> None:

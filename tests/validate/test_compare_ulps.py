@@ -25,7 +25,9 @@ def test_neighbours_are_one_step_apart(dtype: Any) -> None:
 
 def test_through_zero() -> None:
     tiny = np.float32(1e-45)
-    assert ulp_distances(np.array([tiny, 0.0, -0.0], np.float32), np.array([-tiny, -0.0, tiny], np.float32)).tolist() == [
+    assert ulp_distances(
+        np.array([tiny, 0.0, -0.0], np.float32), np.array([-tiny, -0.0, tiny], np.float32)
+    ).tolist() == [
         2,
         0,
         1,
@@ -61,8 +63,13 @@ def test_as_a_rule(allowed: int | None, ok: bool) -> None:
 
 def test_as_a_choice_of_the_user() -> None:
     before, after = (
-        parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]> g (float[4] x) => (float[4] y) {{ {body} }}')
-        for body in ("y = Exp(x)", "h = Constant<value_float = 0.5>() a = Mul(x, h) b = Exp(a) y = Mul(b, b)")
+        parser.parse_model(
+            f'<ir_version: 10, opset_import: ["" : 21]> g (float[4] x) => (float[4] y) {{ {body} }}'
+        )
+        for body in (
+            "y = Exp(x)",
+            "h = Constant<value_float = 0.5>() a = Mul(x, h) b = Exp(a) y = Mul(b, b)",
+        )
     )
     assert validate(before, after).ok
     assert validate(before, after, ValidationOptions(ulp=64)).ok

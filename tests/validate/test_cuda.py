@@ -14,12 +14,15 @@ from xoptim.validate import ValidationOptions, validate
 pytestmark = [
     pytest.mark.cuda,
     pytest.mark.skipif(
-        "CUDAExecutionProvider" not in ort.get_available_providers(), reason="onnxruntime has no CUDA execution provider here"
+        "CUDAExecutionProvider" not in ort.get_available_providers(),
+        reason="onnxruntime has no CUDA execution provider here",
     ),
 ]
 _MODEL = Path(__file__).parents[2] / "examples" / "models" / "tiny_bert.onnx"
 _DUPLICATES = ("ScatterElementsExpand",)
-"""Patterns whose examples, on random indices, write to one place twice: on a GPU it is open which number stays."""
+"""Patterns whose examples, on random indices, write to one place twice: on a GPU it is open which
+number stays.
+"""
 _EXAMPLES = [
     pytest.param(cls, example, id=f"{name}-{number}")
     for name, cls in installed_patterns().items()
@@ -40,7 +43,8 @@ def test_a_model(patterns: str) -> None:
 def test_an_example(cls: type[Rewrite], example: Example) -> None:
     model = parse(example.before, example.opset, example.domains)
     smaller = optimize(model, patterns=[cls.name()], provider="cuda", strict=True)
-    exactness = "rounding" if cls.exactness == "exact" else cls.exactness  # other kernels round otherwise
+    # other kernels round otherwise
+    exactness = "rounding" if cls.exactness == "exact" else cls.exactness
     options = ValidationOptions(providers=("cuda",), exactness=exactness)
     report = validate(model, smaller, options)
     assert report.status != "different", report.summary()

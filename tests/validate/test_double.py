@@ -13,16 +13,41 @@ from xoptim.validate.session import Session
 
 DOMAINS = {"com.microsoft": 1}
 ACTIVATIONS = [
-    *("Erf(x)", "LeakyRelu <alpha = 0.3> (x)", "Elu(x)", "Selu(x)", "Celu(x)", "HardSigmoid(x)", "HardSwish(x)", "Mish(x)"),
-    *("ThresholdedRelu(x)", "Softplus(x)", "Softsign(x)", "Sigmoid(x)", "Gelu(x)", 'Gelu <approximate = "tanh"> (x)'),
-    *("com.microsoft.Gelu(x)", "com.microsoft.FastGelu(x)", "com.microsoft.QuickGelu(x)", "Tan(x)", "Sinh(x)", "Cosh(x)"),
+    *(
+        "Erf(x)",
+        "LeakyRelu <alpha = 0.3> (x)",
+        "Elu(x)",
+        "Selu(x)",
+        "Celu(x)",
+        "HardSigmoid(x)",
+        "HardSwish(x)",
+        "Mish(x)",
+    ),
+    *(
+        "ThresholdedRelu(x)",
+        "Softplus(x)",
+        "Softsign(x)",
+        "Sigmoid(x)",
+        "Gelu(x)",
+        'Gelu <approximate = "tanh"> (x)',
+    ),
+    *(
+        "com.microsoft.Gelu(x)",
+        "com.microsoft.FastGelu(x)",
+        "com.microsoft.QuickGelu(x)",
+        "Tan(x)",
+        "Sinh(x)",
+        "Cosh(x)",
+    ),
 ]
 
 
 def run_double(model: onnx.ModelProto, **feeds: np.ndarray) -> np.ndarray:
     wide = in_doubles(model, None)
     assert wide is not None
-    (found,) = Session(wide.proto, weights=wide.weights).run({name: value.astype(np.float64) for name, value in feeds.items()})
+    (found,) = Session(wide.proto, weights=wide.weights).run(
+        {name: value.astype(np.float64) for name, value in feeds.items()}
+    )
     assert isinstance(found, np.ndarray)
     assert found.dtype == np.float64
     return found
@@ -30,7 +55,9 @@ def run_double(model: onnx.ModelProto, **feeds: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("expression", ACTIVATIONS)
 def test_activations_without_a_kernel(expression: str) -> None:
-    model = parse(f"agraph (float[41] x) => (float[41] y) {{ y = {expression} }}", 22, domains=DOMAINS)
+    model = parse(
+        f"agraph (float[41] x) => (float[41] y) {{ y = {expression} }}", 22, domains=DOMAINS
+    )
     x = np.linspace(-6, 6, 41).astype(np.float32)
     (narrow,) = Session(model).run({"x": x})
     assert isinstance(narrow, np.ndarray)
@@ -40,12 +67,21 @@ def test_activations_without_a_kernel(expression: str) -> None:
 @pytest.mark.parametrize(
     ("fused", "plain"),
     [
-        ('FusedGemm <activation = "Relu", transB = 1> (x, w, b)', "p = Gemm <transB = 1> (x, w, b) y = Relu(p)"),
         (
-            'FusedGemm <activation = "LeakyRelu", activation_alpha = 0.25, alpha = 0.5, transB = 1> (x, w)',
+            'FusedGemm <activation = "Relu", transB = 1> (x, w, b)',
+            "p = Gemm <transB = 1> (x, w, b) y = Relu(p)",
+        ),
+        (
+            (
+                'FusedGemm <activation = "LeakyRelu", activation_alpha = 0.25, alpha = 0.5, transB'
+                " = 1> (x, w)"
+            ),
             "p = Gemm <alpha = 0.5, transB = 1> (x, w) y = LeakyRelu <alpha = 0.25> (p)",
         ),
-        ('FusedGemm <activation = "Sigmoid", transB = 1> (x, w, b)', "p = Gemm <transB = 1> (x, w, b) y = Sigmoid(p)"),
+        (
+            'FusedGemm <activation = "Sigmoid", transB = 1> (x, w, b)',
+            "p = Gemm <transB = 1> (x, w, b) y = Sigmoid(p)",
+        ),
         ('FusedConv <activation = "Tanh"> (i, k)', "p = Conv(i, k) y = Tanh(p)"),
         (
             'FusedConv <activation = "HardSigmoid", activation_params = [0.3, 0.4]> (i, k)',
@@ -53,8 +89,10 @@ def test_activations_without_a_kernel(expression: str) -> None:
         ),
         (
             'FusedConv <activation = "Clip", activation_params = [-0.5, 0.5]> (i, k, c, i)',
-            "p = Conv(i, k, c) s = Add(p, i) l = Constant <value_float = -0.5> () h = Constant <value_float = 0.5> () "
-            "y = Clip(s, l, h)",
+            (
+                "p = Conv(i, k, c) s = Add(p, i) l = Constant <value_float = -0.5> () "
+                "h = Constant <value_float = 0.5> () y = Clip(s, l, h)"
+            ),
         ),
     ],
 )
@@ -68,11 +106,16 @@ def test_activations_that_are_part_of_an_operator(fused: str, plain: str, is_inn
     if is_inner:
         branches = (f"then_branch = g () => (float[] y) {{ {body} }}" for body in bodies)
         always = "always = Constant <value = bool {1}> ()"
-        bodies = [f"{always} y = If (always) <{each}, else_branch = h () => (float[] z) {{ z = Neg(x) }}>" for each in branches]
+        bodies = [
+            f"{always} y = If (always) <{each}, else_branch = h () => (float[] z) {{ z = Neg(x) }}>"
+            for each in branches
+        ]
     rng = np.random.default_rng(0)
     shapes = {"x": (2, 3), "w": (4, 3), "b": (4,), "i": (1, 2, 3, 3)}
     feeds = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
-    first, second = (run_double(parse(f"{head} {{ {body} }}", domains=DOMAINS), **feeds) for body in bodies)
+    first, second = (
+        run_double(parse(f"{head} {{ {body} }}", domains=DOMAINS), **feeds) for body in bodies
+    )
     np.testing.assert_array_equal(first, second)
 
 
@@ -81,14 +124,25 @@ def test_group_normalization_of_numbers_close_to_each_other(opset: int) -> None:
     """Where the square of the mean is subtracted, few digits are left."""
     count = 2 if opset == 18 else 4
     text = f"agraph (float[2,4,3,5] x, float[{count}] s, float[{count}] b) => (float[2,4,3,5] y) "
-    model = parse(text + "{ y = GroupNormalization <num_groups = 2, epsilon = 0.25> (x, s, b) }", opset)
+    model = parse(
+        text + "{ y = GroupNormalization <num_groups = 2, epsilon = 0.25> (x, s, b) }", opset
+    )
     rng = np.random.default_rng(0)
     x = (1000 + rng.standard_normal((2, 4, 3, 5)) / 64).astype(np.float32)
     s, b = (rng.standard_normal(count).astype(np.float32) for _ in range(2))
     grouped = x.astype(np.float64).reshape(2, 2, -1)
-    normal = (grouped - grouped.mean(-1, keepdims=True)) / np.sqrt(grouped.var(-1, keepdims=True) + 0.25)
-    scales, biases = (np.repeat(each.astype(np.float64), 4 // count)[:, np.newaxis, np.newaxis] for each in (s, b))
-    np.testing.assert_allclose(run_double(model, x=x, s=s, b=b), normal.reshape(x.shape) * scales + biases, rtol=0, atol=1e-12)
+    normal = (grouped - grouped.mean(-1, keepdims=True)) / np.sqrt(
+        grouped.var(-1, keepdims=True) + 0.25
+    )
+    scales, biases = (
+        np.repeat(each.astype(np.float64), 4 // count)[:, np.newaxis, np.newaxis] for each in (s, b)
+    )
+    np.testing.assert_allclose(
+        run_double(model, x=x, s=s, b=b),
+        normal.reshape(x.shape) * scales + biases,
+        rtol=0,
+        atol=1e-12,
+    )
 
 
 @pytest.mark.parametrize(
@@ -101,12 +155,19 @@ def test_group_normalization_of_numbers_close_to_each_other(opset: int) -> None:
         ("q_num_heads = 2, kv_num_heads = 2", (2, 3, 12), 6**-0.5),
     ],
 )
-def test_attention_scales_with_all_digits(attributes: str, shape: tuple[int, ...], scale: float) -> None:
+def test_attention_scales_with_all_digits(
+    attributes: str, shape: tuple[int, ...], scale: float
+) -> None:
     dims = ",".join(map(str, shape))
     texts = [f"float[{dims}] {name}" for name in "qkv"]
     head = f"agraph ({', '.join(texts)}) => (float[{dims}] y) "
     model = parse(
-        f"{head}{{ y = Attention <{attributes}> (q, k, v) }}" if attributes else f"{head}{{ y = Attention(q, k, v) }}", 23
+        (
+            f"{head}{{ y = Attention <{attributes}> (q, k, v) }}"
+            if attributes
+            else f"{head}{{ y = Attention(q, k, v) }}"
+        ),
+        23,
     )
     rng = np.random.default_rng(0)
     feeds = {name: rng.standard_normal(shape).astype(np.float32) for name in "qkv"}
@@ -146,9 +207,14 @@ def test_the_error_function_is_accurate() -> None:
         ((1, 2, 4, 5, 6), (3, 2, 2, 2, 2), {}),
     ],
 )
-def test_convolutions(shape: tuple[int, ...], weight: tuple[int, ...], attributes: dict[str, Any]) -> None:
+def test_convolutions(
+    shape: tuple[int, ...], weight: tuple[int, ...], attributes: dict[str, Any]
+) -> None:
     rng = np.random.default_rng(0)
-    stored = {"w": rng.standard_normal(weight).astype(np.float32), "b": rng.standard_normal(weight[0]).astype(np.float32)}
+    stored = {
+        "w": rng.standard_normal(weight).astype(np.float32),
+        "b": rng.standard_normal(weight[0]).astype(np.float32),
+    }
     nodes = [
         helper.make_node("Conv", ["x", "w", "b"], ["c"], **attributes),
         helper.make_node("GlobalAveragePool", ["c"], ["p"]),
@@ -156,7 +222,13 @@ def test_convolutions(shape: tuple[int, ...], weight: tuple[int, ...], attribute
     ]
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [None] * len(shape))
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
-    graph = helper.make_graph(nodes, "g", [x], [y], [numpy_helper.from_array(value, name) for name, value in stored.items()])
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [x],
+        [y],
+        [numpy_helper.from_array(value, name) for name, value in stored.items()],
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     values = rng.standard_normal(shape).astype(np.float32)
     (narrow,) = Session(model).run({"x": values})
@@ -165,14 +237,13 @@ def test_convolutions(shape: tuple[int, ...], weight: tuple[int, ...], attribute
 
 
 def test_types_in_subgraphs_and_attributes() -> None:
-    model = parse(
-        """agraph (float[n] x, bool c) => (float[n] y) {
+    model = parse("""agraph (float[n] x, bool c) => (float[n] y) {
             one = Constant <value_float = 1.0> ()
-            a = If (c) <then_branch = t () => (float[n] u) { k = Constant <value = float {0.1}> () u = Mul(x, k) },
+            a = If (c) <then_branch = t () => (float[n] u)
+              { k = Constant <value = float {0.1}> () u = Mul(x, k) },
                         else_branch = e () => (float[n] v) { v = Identity(x) }>
             i = Cast <to = 6> (a) f = Cast <to = 1> (i)
-            s = Shape(x) z = ConstantOfShape(s) b = Add(f, z) d = Add(b, one) y = Add(d, a) }"""
-    )
+            s = Shape(x) z = ConstantOfShape(s) b = Add(f, z) d = Add(b, one) y = Add(d, a) }""")
     wide = in_doubles(model, None)
     assert wide is not None
     feeds = {"x": np.array([1.5, -2.25]), "c": np.array(True)}
@@ -183,7 +254,10 @@ def test_types_in_subgraphs_and_attributes() -> None:
 
 
 def test_models_that_compute_in_several_types_are_left_alone() -> None:
-    mixed = parse("agraph (float[n] x) => (float[n] y) { a = Cast <to = 10> (x) b = Neg(a) y = Cast <to = 1> (b) }")
+    mixed = parse(
+        "agraph (float[n] x) => (float[n] y) { a = Cast <to = 10> (x) b = Neg(a) "
+        "y = Cast <to = 1> (b) }"
+    )
     assert narrow_type(mixed) is None
     assert in_doubles(mixed, None) is None
     half = parse("agraph (float16[n] x) => (float16[n] y) { y = Neg(x) }")
@@ -194,13 +268,20 @@ def test_models_that_compute_in_several_types_are_left_alone() -> None:
 def test_constants_that_only_one_model_has() -> None:
     def model(**stored: np.ndarray) -> Located:
         found = parse("agraph (float[n] x) => (float[n] y) { y = Neg(x) }")
-        found.graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in stored.items())
+        found.graph.initializer.extend(
+            numpy_helper.from_array(value, name) for name, value in stored.items()
+        )
         return Located(found, None)
 
     weight = np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32)
     first = model(w=weight, third=np.array(1 / 3, np.float32), half=np.array(0.5, np.float32))
-    second = model(v=np.ascontiguousarray(weight.T), third=np.array(1 / 3, np.float32), folded=weight * np.float32(0.3))
-    assert own_constants(first, second).keys() == {"third"}  # single numbers may be part of an operator
+    second = model(
+        v=np.ascontiguousarray(weight.T),
+        third=np.array(1 / 3, np.float32),
+        folded=weight * np.float32(0.3),
+    )
+    # single numbers may be part of an operator
+    assert own_constants(first, second).keys() == {"third"}
     assert own_constants(second, first).keys() == {"third", "folded"}
 
 

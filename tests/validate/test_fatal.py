@@ -15,16 +15,25 @@ CONSTANT = """g (float[n,2] x) => (float[n,2] y)
 { c = Constant <value = float16[1] {15360}> () d = Cast <to = 1> (c) y = Add(x, d) }"""
 COMPUTING = {
     "inputs": PRODUCT,
-    "a cast": f"""g (float[n,2] x) => (float[n,2] y) {WEIGHTS}
-        {{ h = Cast <to = 10> (x) p = MatMul(h, w) y = Cast <to = 1> (p) }}""",
-    "a sum of weights": f"""g (float[n,2] x) => (float[n,2] y) {WEIGHTS}
-        {{ s = Add(w, w) v = Cast <to = 1> (s) y = MatMul(x, v) }}""",
-    "a branch": """g (float[n] x, bool c) => (float[n] y) { y = If (c)
+    "a cast": (
+        f"""g (float[n,2] x) => (float[n,2] y) {WEIGHTS}
+        {{ h = Cast <to = 10> (x) p = MatMul(h, w) y = Cast <to = 1> (p) }}"""
+    ),
+    "a sum of weights": (
+        f"""g (float[n,2] x) => (float[n,2] y) {WEIGHTS}
+        {{ s = Add(w, w) v = Cast <to = 1> (s) y = MatMul(x, v) }}"""
+    ),
+    "a branch": (
+        """g (float[n] x, bool c) => (float[n] y) { y = If (c)
         <then_branch = t () => (float[n] u)
          { h = Cast <to = 10> (x) i = Neg(h) u = Cast <to = 1> (i) },
-         else_branch = e () => (float[n] v) { v = Neg(x) }> }""",
-    "a filled tensor": """g (int64[1] n, float[k] x) => (float[k] y)
-        { h = ConstantOfShape <value = float16[1] {15360}> (n) f = Cast <to = 1> (h) y = Add(x, f) }""",
+         else_branch = e () => (float[n] v) { v = Neg(x) }> }"""
+    ),
+    "a filled tensor": (
+        """g (int64[1] n, float[k] x) => (float[k] y)
+        { h = ConstantOfShape <value = float16[1] {15360}> (n) f = Cast <to = 1> (h)
+          y = Add(x, f) }"""
+    ),
     "a sequence": "g (seq(float16[2]) s) => (int64 y) { y = SequenceLength(s) }",
 }
 

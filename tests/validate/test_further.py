@@ -7,7 +7,13 @@ from xoptim.validate import ValidationOptions, validate
 from xoptim.validate.reference import run_reference
 from xoptim.validate.runs import ReferenceRun
 
-READERS = ("z = Sqrt(x)", "z = Pow(x, two)", "z = Div(two, x)", "z = Acos(x)", "b = Cast <to = 9> (x) z = Cast <to = 1> (b)")
+READERS = (
+    "z = Sqrt(x)",
+    "z = Pow(x, two)",
+    "z = Div(two, x)",
+    "z = Acos(x)",
+    "b = Cast <to = 9> (x) z = Cast <to = 1> (b)",
+)
 
 
 def runs_of(text: str, **options: object) -> list[ReferenceRun]:
@@ -27,7 +33,9 @@ def test_some_runs_follow_what_readers_prefer() -> None:
         "agraph (float[n,4] x, int64[n,4] attention_mask) => (float[n,4] y) { s = Sqrt(x) "
         "m = Cast <to = 1> (attention_mask) y = Mul(s, m) }"
     )
-    usual, free = (next(run for run in runs if run.source == source) for source in ("random", "free"))
+    usual, free = (
+        next(run for run in runs if run.source == source) for source in ("random", "free")
+    )
     assert np.all(np.asarray(usual.feeds["x"]) > 0)
     assert np.isin(np.asarray(usual.feeds["attention_mask"]), (0, 1)).all()
     assert np.any(np.asarray(free.feeds["x"]) < 0)
@@ -60,14 +68,22 @@ def test_operands_that_are_inputs_vary(signature: str, body: str, name: str) -> 
     runs = runs_of(f"agraph ({signature}) => (float[k] y) {{ {body} }}")
     seen = {tuple(np.asarray(run.feeds[name]).reshape(-1).tolist()) for run in runs}
     assert len(seen) > 1
-    assert any(min(numbers, default=0) < 0 for numbers in seen) or "Expand" in body or "Tile" in body or "TopK" in body
+    assert (
+        any(min(numbers, default=0) < 0 for numbers in seen)
+        or "Expand" in body
+        or "Tile" in body
+        or "TopK" in body
+    )
 
 
 def test_the_condition_of_a_loop_varies() -> None:
     runs = runs_of("""agraph (int64 count, bool go, float[2] x) => (float[2] y)
         { y = Loop(count, go, x) <body = b (int64 i, bool c, float[2] a) => (bool d, float[2] r)
             { d = Identity(c) r = Add(a, x) }> }""")
-    assert {(int(np.asarray(run.feeds["count"])) == 0, bool(np.asarray(run.feeds["go"]))) for run in runs} >= {
+    assert {
+        (int(np.asarray(run.feeds["count"])) == 0, bool(np.asarray(run.feeds["go"])))
+        for run in runs
+    } >= {
         (False, True),
         (True, True),
         (False, False),
@@ -78,14 +94,22 @@ def test_numbers_near_bounds_that_only_the_result_has() -> None:
     before = parse("agraph (float n) => (float y) { y = Identity(n) }")
     after = parse("agraph (float n) => (float y) <float top = {32767}> { y = Min(n, top) }")
     assert validate(before, after).status == "different"
-    sizes = parse("agraph (float[n] x) => (float[k] y) <int64[1] z = {0}, int64[1] e = {1000}> { y = Slice(x, z, e) }")
-    assert validate(parse("agraph (float[n] x) => (float[k] y) { y = Identity(x) }"), sizes).status == "different"
+    sizes = parse(
+        "agraph (float[n] x) => (float[k] y) <int64[1] z = {0}, int64[1] e = {1000}> { "
+        "y = Slice(x, z, e) }"
+    )
+    assert (
+        validate(parse("agraph (float[n] x) => (float[k] y) { y = Identity(x) }"), sizes).status
+        == "different"
+    )
 
 
 def test_each_row_of_a_short_table_is_read() -> None:
     def table(last: float) -> object:
         model = parse("agraph (int64[n] i) => (float[n] y) { y = Gather(t, i) }")
-        model.graph.initializer.append(numpy_helper.from_array(np.array([1, 2, 3, last], np.float32), "t"))
+        model.graph.initializer.append(
+            numpy_helper.from_array(np.array([1, 2, 3, last], np.float32), "t")
+        )
         return model
 
     assert validate(table(4), table(5)).status == "different"  # type: ignore[arg-type]
@@ -123,5 +147,7 @@ def test_a_number_that_a_sequence_gives_is_compared() -> None:
 
 
 def test_nothing_is_varied_where_all_values_are_given() -> None:
-    runs = runs_of("agraph (float[n] x) => (float[n] y) { y = Sqrt(x) }", feeds={"x": np.ones(3, np.float32)})
+    runs = runs_of(
+        "agraph (float[n] x) => (float[n] y) { y = Sqrt(x) }", feeds={"x": np.ones(3, np.float32)}
+    )
     assert [run.source for run in runs] == ["given"]

@@ -12,7 +12,9 @@ from xoptim.validate.feed_values import Style, make_feeds
 from xoptim.validate.input_kinds import InputKind, input_kinds
 from xoptim.validate.session import Value
 
-HEAD = '<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1, "ai.onnx.ml" : 4, "local" : 1]> '
+HEAD = (
+    '<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1, "ai.onnx.ml" : 4, "local" : 1]> '
+)
 
 
 def model_of(text: str) -> onnx.ModelProto:
@@ -38,21 +40,72 @@ def array(feeds: Mapping[str, Value], name: str) -> np.ndarray:
     ("text", "limits"),
     [
         ("g (int64[B,S] x, float[30,4] t) => (float y) { y = Gather(t, x) }", [(30, 0)]),
-        ("g (int64[B,S] x, float[4,30] t) => (float y) { y = Gather <axis = 1> (t, x) }", [(30, 0)]),
-        ("g (float[B,S] x, float[30,4] t) => (float y) { i = Cast <to = 7> (x) y = Gather(t, i) }", [(30, 0)]),
-        ("g (int64[B,S] x, float[30,4] t) => (float y) <int64 two = {2}> { i = Add(two, x) y = Gather(t, i) }", [(30, 2)]),
-        ("g (int64[B,S] x, float[30,4] t) => (float y) <int64 one = {1}> { i = Sub(x, one) y = Gather(t, i) }", [(30, -1)]),
-        ("g (int64[B,1] x, float[B,9] t) => (float y) { y = GatherElements <axis = 1> (t, x) }", [(9, 0)]),
-        ("g (int64[B,2] x, float[7,5,3] t) => (float y) { y = GatherND(t, x) }", [(7, 0), (5, 0), (3, 0)]),
-        ("g (int64[B,S] x, float16[30,4] t) => (float y) { u = Cast <to = 1> (t) y = Gather(u, x) }", [(30, 0)]),
-        ("g (int64[B,S] x, float[4,30] t) => (float y) { u = Transpose <perm = [1, 0]> (t) y = Gather(u, x) }", [(30, 0)]),
-        ("g (int32[B,S] x, int32[B,S] s, float[30,4] w, float[20,4] p, float[2,4] t, float[4] n) => (float y, int32 m) "
-         "{ y, m = com.microsoft.EmbedLayerNormalization(x, s, w, p, t, n, n) }", [(30, 0)]),
-        ("g (bool c, int64[B,S] x, float[30,4] t) => (float y) { y = If (c) "
-         "<then_branch = a () => (float z) { z = Gather(t, x) }, else_branch = b () => (float z) { z = Identity(t) }> }",
-         [(30, 0)]),
+        (
+            "g (int64[B,S] x, float[4,30] t) => (float y) { y = Gather <axis = 1> (t, x) }",
+            [(30, 0)],
+        ),
+        (
+            (
+                "g (float[B,S] x, float[30,4] t) => (float y) { i = Cast <to = 7> (x) "
+                "y = Gather(t, i) }"
+            ),
+            [(30, 0)],
+        ),
+        (
+            (
+                "g (int64[B,S] x, float[30,4] t) => (float y) <int64 two = {2}> { i = Add(two, x) "
+                "y = Gather(t, i) }"
+            ),
+            [(30, 2)],
+        ),
+        (
+            (
+                "g (int64[B,S] x, float[30,4] t) => (float y) <int64 one = {1}> { i = Sub(x, one) "
+                "y = Gather(t, i) }"
+            ),
+            [(30, -1)],
+        ),
+        (
+            "g (int64[B,1] x, float[B,9] t) => (float y) { y = GatherElements <axis = 1> (t, x) }",
+            [(9, 0)],
+        ),
+        (
+            "g (int64[B,2] x, float[7,5,3] t) => (float y) { y = GatherND(t, x) }",
+            [(7, 0), (5, 0), (3, 0)],
+        ),
+        (
+            (
+                "g (int64[B,S] x, float16[30,4] t) => (float y) { u = Cast <to = 1> (t) "
+                "y = Gather(u, x) }"
+            ),
+            [(30, 0)],
+        ),
+        (
+            (
+                "g (int64[B,S] x, float[4,30] t) => (float y) { u = Transpose <perm = [1, 0]> (t) "
+                "y = Gather(u, x) }"
+            ),
+            [(30, 0)],
+        ),
+        (
+            (
+                "g (int32[B,S] x, int32[B,S] s, float[30,4] w, float[20,4] p, float[2,4] t, "
+                "float[4] n) => (float y, int32 m) { "
+                "y, m = com.microsoft.EmbedLayerNormalization(x, s, w, p, t, n, n) }"
+            ),
+            [(30, 0)],
+        ),
+        (
+            (
+                "g (bool c, int64[B,S] x, float[30,4] t) => (float y) { "
+                "y = If (c) <then_branch = a () "
+                "=> (float z) { z = Gather(t, x) }, else_branch = b () => (float z) { "
+                "z = Identity(t) }> }"
+            ),
+            [(30, 0)],
+        ),
     ],
-)  # fmt: skip
+)
 def test_indices_stay_inside_the_table(text: str, limits: list[tuple[int, int]]) -> None:
     model = model_of(text)
     role = roles_of(model)["x"]
@@ -64,20 +117,28 @@ def test_indices_stay_inside_the_table(text: str, limits: list[tuple[int, int]])
 
 def test_a_depth_without_elements_is_unknown() -> None:
     """onnxruntime refuses the model; the optimizer must not fail before that."""
-    model = model_of("g (int64[B] x) => (float[B,N] y) <int64[0] d = {}, float[2] v = {0, 1}> { y = OneHot(x, d, v) }")
+    model = model_of(
+        "g (int64[B] x) => (float[B,N] y) <int64[0] d = {}, float[2] v = {0, 1}> { "
+        "y = OneHot(x, d, v) }"
+    )
     role = roles_of(model)["x"]
     assert (role.kind, role.limits) == ("index", [(1, 0)])
 
 
 def test_indices_inside_functions_and_loops() -> None:
     model = model_of(
-        "g (int64[B,S] x, float[30,4] t) => (float y) { y = local.Embed(t, x) }"
-        '<domain: "local", opset_import: ["" : 21]> Embed (w, i) => (e) { j = Identity(i) e = Gather(w, j) }'
+        "g (int64[B,S] x, float[30,4] t) => (float y) { "
+        'y = local.Embed(t, x) }<domain: "local", opset_import: ["" : 21]> Embed (w, i) => (e) { '
+        "j = Identity(i) e = Gather(w, j) }"
     )
     assert roles_of(model)["x"].limits == [(30, 0)]
-    body = "n (int64 i, bool c, int64[S] s) => (bool d, int64[S] r) { d = Identity(c) r = Identity(s) }"
+    body = (
+        "n (int64 i, bool c, int64[S] s) => (bool d, int64[S] r) { d = Identity(c) "
+        "r = Identity(s) }"
+    )
     model = model_of(
-        f"g (int64 n, bool c, int64[S] x, float[30] t) => (float y) {{ s = Loop (n, c, x) <body = {body}> y = Gather(t, s) }}"
+        "g (int64 n, bool c, int64[S] x, float[30] t) => (float y) { "
+        f"s = Loop (n, c, x) <body = {body}> y = Gather(t, s) }}"
     )
     assert roles_of(model)["x"].limits == [(30, 0)]
     assert roles_of(model)["n"].kind == "count"
@@ -88,8 +149,20 @@ def test_indices_inside_functions_and_loops() -> None:
     [
         ("g (int64[B,S] x) => (bool y) { y = Cast <to = 9> (x) }", "mask"),
         ("g (int64[B,S] x) => (bool y) <int64 one = {1}> { y = Equal(x, one) }", "mask"),
-        ("g (float[B,S] x) => (float y) <float one = {1}, float big = {-10000}> { d = Sub(one, x) y = Mul(d, big) }", "mask"),
-        ("g (float[B,S] x) => (float y) <float one = {1}, float two = {2}> { d = Sub(one, x) y = Mul(d, two) }", "free"),
+        (
+            (
+                "g (float[B,S] x) => (float y) <float one = {1}, float big = {-10000}> { "
+                "d = Sub(one, x) y = Mul(d, big) }"
+            ),
+            "mask",
+        ),
+        (
+            (
+                "g (float[B,S] x) => (float y) <float one = {1}, float two = {2}> { "
+                "d = Sub(one, x) y = Mul(d, two) }"
+            ),
+            "free",
+        ),
         ("g (bool[B,S] x, float a, float b) => (float y) { y = Where(x, a, b) }", "mask"),
         ("g (float[B,S] x) => (float y) { y = Sqrt(x) }", "positive"),
         ("g (float[B,S] x) => (float y) { u = Identity(x) y = Log(u) }", "positive"),
@@ -98,21 +171,32 @@ def test_indices_inside_functions_and_loops() -> None:
         ("g (int64[2] x, float[B,S] z) => (float y) { y = ReduceSum(z, x) }", "axes"),
         ("g (int64[2] x, float[B,S] z, int64[2] s) => (float y) { y = Slice(z, s, x) }", "all"),
         ("g (float[B,S] x) => (float y) { y = Neg(x) }", "free"),
-        ("g (string[B] x) => (int64 y) "
-         "{ y = ai.onnx.ml.LabelEncoder <keys_strings = [\"a\", \"b\"], values_int64s = [0, 1]> (x) }", "choice"),
+        (
+            (
+                "g (string[B] x) => (int64 y) { "
+                'y = ai.onnx.ml.LabelEncoder <keys_strings = ["a", "b"], values_int64s = [0, '
+                "1]> (x) }"
+            ),
+            "choice",
+        ),
     ],
-)  # fmt: skip
+)
 def test_roles(text: str, kind: str) -> None:
     assert roles_of(model_of(text))["x"].kind == kind
 
 
 def test_names_that_exporters_use() -> None:
     model = model_of(
-        "g (int64[B,S] attention_mask, int64[B,S] position_ids, float[B,S] position_bias, bool[B,S] pad_mask) "
-        "=> (int64 y) { y = Add(attention_mask, position_ids) }"
+        "g (int64[B,S] attention_mask, int64[B,S] position_ids, float[B,S] position_bias, "
+        "bool[B,S] pad_mask) => (int64 y) { y = Add(attention_mask, position_ids) }"
     )
     kinds = {name: role.kind for name, role in roles_of(model).items()}
-    assert kinds == {"attention_mask": "mask", "position_ids": "position", "position_bias": "free", "pad_mask": "mask"}
+    assert kinds == {
+        "attention_mask": "mask",
+        "position_ids": "position",
+        "position_bias": "free",
+        "pad_mask": "mask",
+    }
     feeds = feeds_of(model)
     assert array(feeds, "position_ids").tolist() == [[0, 1, 2, 3, 4, 5]] * 2
     assert array(feeds, "pad_mask").dtype == np.bool_
@@ -120,7 +204,9 @@ def test_names_that_exporters_use() -> None:
 
 @pytest.mark.parametrize("run", range(4))
 def test_masks_are_zeros_and_ones_and_never_all_zeros(run: int) -> None:
-    model = model_of("g (int64[B,S] mask, float[B,H,S,S] float_mask) => (int64 y) { y = Identity(mask) }")
+    model = model_of(
+        "g (int64[B,S] mask, float[B,H,S,S] float_mask) => (int64 y) { y = Identity(mask) }"
+    )
     for name in ("mask", "float_mask"):
         mask = array(feeds_of(model, seed=run, run=run), name)
         assert set(np.unique(mask)) <= {0, 1}
@@ -132,13 +218,16 @@ def test_masks_are_zeros_and_ones_and_never_all_zeros(run: int) -> None:
 
 def test_values_that_the_model_compares_with_occur() -> None:
     model = model_of(
-        "g (int64[B,S] x, float[1000,4] t) => (float y, bool z) <int64 end = {777}> { y = Gather(t, x) z = Equal(x, end) }"
+        "g (int64[B,S] x, float[1000,4] t) => (float y, bool z) <int64 end = {777}> { "
+        "y = Gather(t, x) z = Equal(x, end) }"
     )
     for seed in range(5):
         assert np.all(np.any(array(feeds_of(model, seed=seed), "x") == 777, axis=1))
 
 
-@pytest.mark.parametrize("number", [n for n in TensorProto.DataType.values() if n not in (0, 27, 28)])
+@pytest.mark.parametrize(
+    "number", [n for n in TensorProto.DataType.values() if n not in (0, 27, 28)]
+)
 def test_every_element_type(number: int) -> None:
     value = helper.make_tensor_value_info("x", number, ["batch", "seq", 50])
     graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "g", [value], [])
@@ -160,7 +249,9 @@ def test_seeds_change_the_values() -> None:
 
 
 def test_kinds_that_are_not_tensors() -> None:
-    model = model_of("g (seq(float[N]) s, optional(int64[N]) o) => (float y) { y = SequenceAt(s, o) }")
+    model = model_of(
+        "g (seq(float[N]) s, optional(int64[N]) o) => (float y) { y = SequenceAt(s, o) }"
+    )
     feeds = feeds_of(model)
     assert isinstance(feeds["s"], list)
     assert len(feeds["s"]) == 2
@@ -174,7 +265,9 @@ def test_kinds_that_are_not_tensors() -> None:
 
 
 def test_one_size_for_each_name() -> None:
-    model = model_of("g (float[batch,seq] a, float[seq,batch] b, float[batch,?] c) => (float y) { y = Neg(a) }")
+    model = model_of(
+        "g (float[batch,seq] a, float[seq,batch] b, float[batch,?] c) => (float y) { y = Neg(a) }"
+    )
     specs = input_specs(model)
     tried = list(assignments(specs, model, {"batch": 4}))
     assert all(sizes["batch"] == 4 for sizes in tried)
@@ -186,7 +279,9 @@ def test_one_size_for_each_name() -> None:
 def test_sizes_with_many_elements_come_last_and_are_few() -> None:
     model = model_of("g (float[a,b,c,d,e] x) => (float y) { y = Neg(x) }")
     specs = input_specs(model)
-    elements = [math.prod(concrete_shape(specs[0], sizes)) for sizes in assignments(specs, model, {})]
+    elements = [
+        math.prod(concrete_shape(specs[0], sizes)) for sizes in assignments(specs, model, {})
+    ]
     assert sum(elements) < 1 << 28
     assert max(elements[:12]) <= 1 << 23
     assert min(elements) == 0
@@ -219,16 +314,25 @@ def test_typical_sizes_come_first(inputs: str, expected: dict[str, int]) -> None
     model = model_of(f"g ({inputs}) => (float y) {{ y = Constant <value = float {{1}}> () }}")
     tried = list(assignments(input_specs(model), model, {}, typical=True))
     assert tried[0] == expected
-    small = [sizes for sizes in assignments(input_specs(model), model, {}) if 0 not in sizes.values()]
+    small = [
+        sizes for sizes in assignments(input_specs(model), model, {}) if 0 not in sizes.values()
+    ]
     assert [sizes for sizes in small if sizes not in tried] == []
     assert len({tuple(sizes.items()) for sizes in tried}) == len(tried)
     assert not any(0 in sizes.values() for sizes in tried)
 
 
 def test_smaller_typical_sizes_follow_of_one_purpose_first() -> None:
-    model = model_of("g (int64[batch,seq] ids, float[batch,2,past,8] past_key) => (float y) { y = Neg(past_key) }")
+    model = model_of(
+        "g (int64[batch,seq] ids, float[batch,2,past,8] past_key) => (float y) { "
+        "y = Neg(past_key) }"
+    )
     tried = list(assignments(input_specs(model), model, {"batch": 4}, typical=True))
-    assert [tuple(sizes.values()) for sizes in tried[:3]] == [(4, 128, 512), (4, 64, 512), (4, 32, 512)]
+    assert [tuple(sizes.values()) for sizes in tried[:3]] == [
+        (4, 128, 512),
+        (4, 64, 512),
+        (4, 32, 512),
+    ]
     assert {"batch": 4, "seq": 128, "past": 64} in tried[:9]
     assert {"batch": 4, "seq": 64, "past": 256} in tried[9:13]
 
@@ -236,13 +340,17 @@ def test_smaller_typical_sizes_follow_of_one_purpose_first() -> None:
 def test_typical_sizes_that_no_memory_holds_are_left_out() -> None:
     model = model_of("g (float[a,b,c,d,e] x) => (float y) { y = Neg(x) }")
     specs = input_specs(model)
-    assert all(math.prod(concrete_shape(specs[0], s)) <= 1 << 27 for s in assignments(specs, model, {}, typical=True))
+    assert all(
+        math.prod(concrete_shape(specs[0], s)) <= 1 << 27
+        for s in assignments(specs, model, {}, typical=True)
+    )
 
 
 def test_past_and_total_go_together() -> None:
     model = model_of(
-        "g (int64[batch,seq] input_ids, int64[batch,total] attention_mask, float[batch,2,past,8] past_key_0, "
-        "float[batch,2,present,8] other) => (float y) { y = Neg(other) }"
+        "g (int64[batch,seq] input_ids, int64[batch,total] attention_mask, "
+        "float[batch,2,past,8] past_key_0, float[batch,2,present,8] other) => (float y) { "
+        "y = Neg(other) }"
     )
     model.graph.input[3].type.tensor_type.shape.dim[2].dim_param = "past_sequence_length + seq"
     specs = input_specs(model)
@@ -250,8 +358,8 @@ def test_past_and_total_go_together() -> None:
     assert sizes["total"] == sizes["past"] + sizes["seq"]
     assert concrete_shape(specs[3], sizes)[2] == sizes["past_sequence_length"] + sizes["seq"]
     counted = model_of(
-        "g (int64[s0,s1] input_ids, int64[s2,s3] attention_mask, float[s0,2,s4,8] past_key_0, float[s0,2,s5,8] past_value_0)"
-        " => (float y) { y = Neg(past_key_0) }"
+        "g (int64[s0,s1] input_ids, int64[s2,s3] attention_mask, float[s0,2,s4,8] past_key_0, "
+        "float[s0,2,s5,8] past_value_0) => (float y) { y = Neg(past_key_0) }"
     )
     sizes = next(assignments(input_specs(counted), counted, {}))
     assert sizes["s3"] == sizes["s4"] + sizes["s1"]
@@ -270,4 +378,6 @@ def test_names_with_formulas() -> None:
     assert size_of("a + unknown", {"a": 1}) is None
     assert size_of("a // 0", {"a": 1}) is None
     assert size_of("max(a + 1, 2)", {"a": 1}) is None
-    assert list(open_dimensions(input_specs(model_of("g (float[n,n] x) => (float y) { y = Neg(x) }")))) == ["n"]
+    assert list(
+        open_dimensions(input_specs(model_of("g (float[n,n] x) => (float y) { y = Neg(x) }")))
+    ) == ["n"]

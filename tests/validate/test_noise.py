@@ -10,8 +10,9 @@ from xoptim.validate import Session, Value
 from xoptim.validate.noise import NoisyModel, move_one_ulp, noisy_feeds, noisy_graph, noisy_weights
 
 TEXT = (
-    '<ir_version: 10, opset_import: ["" : 21]> g (float[N,8] x) => (float[N,8] y) <float e = {2}> '
-    "{ w = Cast <to = 1> (h) a = MatMul(x, w) p = Pow(a, e) b = Add(p, v) s = Shape(b) y = Reshape(b, s) }"
+    '<ir_version: 10, opset_import: ["" : 21]> g (float[N,8] x) => (float[N,8] y) <float e = {2}> {'
+    " w = Cast <to = 1> (h) a = MatMul(x, w) p = Pow(a, e) b = Add(p, v) s = Shape(b) y ="
+    " Reshape(b, s) }"
 )
 
 
@@ -60,16 +61,24 @@ def test_masks_and_integers_are_fed_as_they_are() -> None:
 def test_weights_stored_narrow_and_small_constants_stay() -> None:
     model = parser.parse_model(TEXT)
     rng = np.random.default_rng(2)
-    model.graph.initializer.append(numpy_helper.from_array(rng.standard_normal((8, 8)).astype(np.float16), "h"))
-    model.graph.initializer.append(numpy_helper.from_array(rng.standard_normal((40, 1, 8)).astype(np.float32), "v"))
+    model.graph.initializer.append(
+        numpy_helper.from_array(rng.standard_normal((8, 8)).astype(np.float16), "h")
+    )
+    model.graph.initializer.append(
+        numpy_helper.from_array(rng.standard_normal((40, 1, 8)).astype(np.float32), "v")
+    )
     assert set(noisy_weights(model, None, generator())) == {"v"}
 
 
 def test_results_that_round_are_multiplied_by_factors_next_to_one() -> None:
     model = parser.parse_model(TEXT)
     rng = np.random.default_rng(2)
-    model.graph.initializer.append(numpy_helper.from_array(rng.standard_normal((8, 8)).astype(np.float16), "h"))
-    model.graph.initializer.append(numpy_helper.from_array(rng.standard_normal(8).astype(np.float32), "v"))
+    model.graph.initializer.append(
+        numpy_helper.from_array(rng.standard_normal((8, 8)).astype(np.float16), "h")
+    )
+    model.graph.initializer.append(
+        numpy_helper.from_array(rng.standard_normal(8).astype(np.float32), "v")
+    )
     before = model.SerializeToString(deterministic=True)
     noisy = NoisyModel(model, None, generator())
     assert model.SerializeToString(deterministic=True) == before
@@ -79,7 +88,9 @@ def test_results_that_round_are_multiplied_by_factors_next_to_one() -> None:
     session = Session(noisy.proto)
     (expected,), (same,) = Session(model).run(feeds), session.run(feeds)
     assert np.array_equal(expected, same)  # type: ignore[arg-type]
-    first, second = (session.run(noisy.feeds(feeds, np.random.default_rng(seed)))[0] for seed in range(2))
+    first, second = (
+        session.run(noisy.feeds(feeds, np.random.default_rng(seed)))[0] for seed in range(2)
+    )
     for moved in (first, second):
         assert not np.array_equal(expected, moved)  # type: ignore[arg-type]
         assert np.allclose(expected, moved, rtol=1e-5)  # type: ignore[arg-type]
@@ -87,9 +98,12 @@ def test_results_that_round_are_multiplied_by_factors_next_to_one() -> None:
 
 
 def test_old_models() -> None:
-    old = parser.parse_model('<ir_version: 3, opset_import: ["" : 6]> g (float[9] x) => (float[9] y) { y = Exp(x) }')
+    old = parser.parse_model(
+        '<ir_version: 3, opset_import: ["" : 6]> g (float[9] x) => (float[9] y) { y = Exp(x) }'
+    )
     assert len(noisy_graph(old)[0].graph.node) == 1
-    text = """<ir_version: 3, opset_import: ["" : 9]> g (float[9] x, float[1] w) => (float[9] y) <float[1] w = {2}>
+    text = """<ir_version: 3, opset_import: ["" : 9]> g (float[9] x,
+      float[1] w) => (float[9] y) <float[1] w = {2}>
         { y = Add(x, w) }"""
     noisy = NoisyModel(parser.parse_model(text), None, generator())
     feeds: dict[str, Value] = {"x": np.ones(9, np.float32)}
@@ -98,7 +112,9 @@ def test_old_models() -> None:
     assert np.allclose(moved, 3)  # type: ignore[arg-type]
 
 
-def test_large_external_weights_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_external_weights_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = parser.parse_model(TEXT)
     for name, shape in (("h", (8, 8)), ("v", (40, 1, 8)), ("u", (100,))):
         model.graph.initializer.append(numpy_helper.from_array(np.ones(shape, np.float32), name))

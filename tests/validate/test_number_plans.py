@@ -16,7 +16,9 @@ ABS = "agraph (float[n] x) => (float[n] y) { y = Abs(x) }"
 SIN = "agraph (float[n] x) => (float[n] y) { y = Sin(x) }"
 
 
-def sources(model: onnx.ModelProto, *, is_tiny: bool, is_on_gpu: bool = False, exactness: str = "rounding") -> list[str]:
+def sources(
+    model: onnx.ModelProto, *, is_tiny: bool, is_on_gpu: bool = False, exactness: str = "rounding"
+) -> list[str]:
     """The kinds of the planned runs, each once, in order."""
     options = ValidationOptions(exactness=exactness)  # type: ignore[arg-type]
     first = run_reference(model, options).runs[0]
@@ -59,7 +61,8 @@ def test_rows_that_ascend_and_unit_matrices(kind: str) -> None:
     model = parse(f"agraph ({kind}[3,4] x) => (bool[3,4] y) {{ y = Equal(x, x) }}")
     runs = run_reference(model, ValidationOptions()).runs
     ascending, single = (
-        np.asarray(next(run for run in runs if run.source == source).feeds["x"]) for source in ("sorted", "single")
+        np.asarray(next(run for run in runs if run.source == source).feeds["x"])
+        for source in ("sorted", "single")
     )
     assert np.all(np.diff(ascending, axis=-1) >= 0)
     assert np.array_equal(single, np.eye(3, 4))

@@ -36,7 +36,9 @@ from xoptim.validate.plugins import (
 RELU = parse("agraph (float[2,3] x) => (float[2,3] y) { t = Relu(x) y = Add(t, x) }")
 FEEDS = {"x": np.array([[-1, 2, 3], [4, -5, 6]], np.float32)}
 EXPECTED = np.array([[-1, 4, 6], [8, -5, 12]], np.float32)
-MISSING = Plugin("missing", "MissingExecutionProvider", "a-package-that-is-missing", "a_module_that_is_missing")
+MISSING = Plugin(
+    "missing", "MissingExecutionProvider", "a-package-that-is-missing", "a_module_that_is_missing"
+)
 
 
 @pytest.fixture
@@ -93,12 +95,16 @@ def test_a_library_that_does_not_exist(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_package_that_cannot_be_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake_package("openvino", "raise OSError('its libraries\\nare missing')\n", tmp_path, monkeypatch)
+    fake_package(
+        "openvino", "raise OSError('its libraries\\nare missing')\n", tmp_path, monkeypatch
+    )
     with pytest.raises(ProviderUnavailable, match=r"cannot be loaded: its libraries are missing$"):
         load(PLUGINS["openvino"])
 
 
-def test_an_onnxruntime_that_loads_no_plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_onnxruntime_that_loads_no_plugins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fake_package("openvino", "", tmp_path, monkeypatch)
     monkeypatch.setattr("xoptim.validate.plugins.ort", SimpleNamespace(__version__="1.22.0"))
     with pytest.raises(
@@ -109,12 +115,16 @@ def test_an_onnxruntime_that_loads_no_plugins(tmp_path: Path, monkeypatch: pytes
 
 
 def test_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xoptim.validate.plugins._LOADED", {"WebGpuExecutionProvider": "/a/libx.so"})
+    monkeypatch.setattr(
+        "xoptim.validate.plugins._LOADED", {"WebGpuExecutionProvider": "/a/libx.so"}
+    )
     monkeypatch.setattr("xoptim.validate.plugins.ort", SimpleNamespace(get_ep_devices=list))
     with pytest.raises(ProviderUnavailable) as error:
         add_plugin(None, [PLUGINS["webgpu"]])
     text = str(error.value)
-    assert text.startswith("the execution provider 'webgpu' finds no device here; --software-device ")
+    assert text.startswith(
+        "the execution provider 'webgpu' finds no device here; --software-device "
+    )
     assert "ORT_WEBGPU_EP_ALLOW_SOFTWARE_ADAPTER=1" in text
     assert "VK_ICD_FILENAMES" in text
 
@@ -126,8 +136,12 @@ def test_the_preferred_device_comes_first(monkeypatch: pytest.MonkeyPatch) -> No
         "QNNExecutionProvider",
         "QNNExecutionProvider",
     )
-    found = [device(name, kind) for name, kind in zip(names, ("CPU", "CPU", "NPU", "GPU"), strict=True)]
-    monkeypatch.setattr("xoptim.validate.plugins.ort", SimpleNamespace(get_ep_devices=lambda: found))
+    found = [
+        device(name, kind) for name, kind in zip(names, ("CPU", "CPU", "NPU", "GPU"), strict=True)
+    ]
+    monkeypatch.setattr(
+        "xoptim.validate.plugins.ort", SimpleNamespace(get_ep_devices=lambda: found)
+    )
     assert [each.device.type.name for each in devices_of(PLUGINS["qnn"])] == ["NPU", "GPU", "CPU"]
 
 
@@ -139,13 +153,17 @@ def test_the_preferred_device_comes_first(monkeypatch: pytest.MonkeyPatch) -> No
         ("/a/libx.dylib", "/a/libQnnHtp.dylib"),
     ],
 )
-def test_files_of_options_are_beside_the_library(library: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_options_are_beside_the_library(
+    library: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("xoptim.validate.plugins._LOADED", {"QNNExecutionProvider": library})
     assert provider_options(PLUGINS["qnn"]) == {"backend_path": str(Path(expected))}
 
 
 def test_a_session_takes_one_plugin() -> None:
-    with pytest.raises(ProviderUnavailable, match=r"^a session takes one plug-in, not qnn, webgpu$"):
+    with pytest.raises(
+        ProviderUnavailable, match=r"^a session takes one plug-in, not qnn, webgpu$"
+    ):
         add_plugin(None, [PLUGINS["qnn"], PLUGINS["webgpu"]])
 
 
@@ -167,7 +185,9 @@ def test_a_session_of_a_plugin(name: str, isolated: bool) -> None:
     session.runner(FEEDS)()
     with pytest.raises(RunError):
         session.run({"x": np.zeros((5, 5), np.float32)})
-    assert np.allclose(array(session.run(FEEDS)[0]), EXPECTED, rtol=0.02), "an error does not end the session"
+    assert np.allclose(array(session.run(FEEDS)[0]), EXPECTED, rtol=0.02), (
+        "an error does not end the session"
+    )
 
 
 @needs("webgpu")
@@ -180,9 +200,13 @@ def test_validation_on_a_plugin() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals")
-def test_a_plugin_that_ends_the_process_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plugin_that_ends_the_process_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fake_package("openvino", CRASH, tmp_path, monkeypatch)
-    with pytest.raises(LoadError, match=r"^the process of the execution provider 'openvino' ended by SIGSEGV"):
+    with pytest.raises(
+        LoadError, match=r"^the process of the execution provider 'openvino' ended by SIGSEGV"
+    ):
         Session(RELU, SessionSettings(("openvino",), isolated=True))
     report = validate(RELU, RELU, ValidationOptions(providers=("openvino",)))
     assert report.status == "not validated"

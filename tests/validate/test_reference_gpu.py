@@ -1,4 +1,6 @@
-"""Runs on a GPU, whose kernels check no indices, and spread NaN otherwise: the CPU, called a GPU here, stands in for one."""
+"""Runs on a GPU, whose kernels check no indices, and spread NaN otherwise: the CPU, called a GPU
+here, stands in for one.
+"""
 
 import numpy as np
 import pytest
@@ -15,7 +17,9 @@ GATHER += "{ s = Shape(p) e = Gather(s, o) r = Range(o, e, i) y = Gather(x, r) }
 
 @pytest.fixture
 def unchecked(monkeypatch: pytest.MonkeyPatch) -> list[Sizes]:
-    """Makes the original run on whatever it is given, and notes the sizes that kernels of the CPU refuse."""
+    """Makes the original run on whatever it is given, and notes the sizes that kernels of the CPU
+    refuse.
+    """
     sizes: list[Sizes] = []
 
     def run(session: Session, plan: RunPlan, limit: float | None = None) -> ReferenceRun:
@@ -23,7 +27,9 @@ def unchecked(monkeypatch: pytest.MonkeyPatch) -> list[Sizes]:
             return run_plan(session, plan, limit)
         except RunError:
             sizes.append(plan.sizes)
-            return ReferenceRun(plan.source, plan.sizes, plan.seed, plan.feeds, [np.zeros((1, 4), np.float32)], 0.0)
+            return ReferenceRun(
+                plan.source, plan.sizes, plan.seed, plan.feeds, [np.zeros((1, 4), np.float32)], 0.0
+            )
 
     monkeypatch.setattr(reference, "run_plan", run)
     return sizes
@@ -51,7 +57,9 @@ def test_sizes_are_those_that_a_processor_accepts(unchecked: list[Sizes]) -> Non
 
 @pytest.mark.usefixtures("_gpu")
 def test_what_no_processor_runs_is_run_all_the_same(unchecked: list[Sizes]) -> None:
-    assert runs_of("agraph (float[n,4] x) => (float[1,4] y) <int64[1] i = {1000}> { y = Gather(x, i) }")
+    assert runs_of(
+        "agraph (float[n,4] x) => (float[1,4] y) <int64[1] i = {1000}> { y = Gather(x, i) }"
+    )
     assert unchecked
 
 
@@ -60,4 +68,6 @@ def test_nan_is_left_out_where_convolutions_spread_it(monkeypatch: pytest.Monkey
     assert "odd" in {run.source for run in runs_of(body)}
     monkeypatch.setattr(reference, "CUDA", "CPUExecutionProvider")
     assert "odd" not in {run.source for run in runs_of(body)}
-    assert "odd" in {run.source for run in runs_of("agraph (float[n,4] x) => (float[n,4] y) { y = Neg(x) }")}
+    assert "odd" in {
+        run.source for run in runs_of("agraph (float[n,4] x) => (float[n,4] y) { y = Neg(x) }")
+    }

@@ -9,13 +9,20 @@ from xoptim.validate.further import overriding
 WEIGHTS = "agraph (float[n,2] x, float[2] w = {0, 3}) => (float[n,2] y) { y = Add(x, w) }"
 TARGET = "agraph (float[2,4] x, int64[2] t = {4, 2}) => (float[a,b] y) { y = Reshape(x, t) }"
 AXIS = "agraph (float[2,3] x, int64[1] k = {1}) => (float[a,b] y) { y = ReduceSum(x, k) }"
-SCALES = "agraph (float[1,2,2,3] x, float[4] s = {1, 1, 1, 1}) => (float[a,b,c,d] y) { y = Upsample(x, s) }"
+SCALES = (
+    "agraph (float[1,2,2,3] x, float[4] s = {1, 1, 1, 1}) => (float[a,b,c,d] y) { "
+    "y = Upsample(x, s) }"
+)
 CONDITION = "agraph (float[2] x, bool c = {1}) => (float[2] y) { z = Neg(x) y = Where(c, x, z) }"
 
 
 def as_constant(text: str, name: str) -> str:
     """The same with the default of an initializer instead of what the caller gives."""
-    return text.replace(f"({name})", f"({name}_)").replace(f", {name})", f", {name}_)").replace(f"({name},", f"({name}_,")
+    return (
+        text.replace(f"({name})", f"({name}_)")
+        .replace(f", {name})", f", {name}_)")
+        .replace(f"({name},", f"({name}_,")
+    )
 
 
 @pytest.mark.parametrize(
@@ -46,9 +53,16 @@ def test_scales_of_an_image() -> None:
 
 
 def test_constants_stay() -> None:
-    """Before version 4 of the file format, an initializer that is an input is a constant; so is one that is not an input."""
+    """Before version 4 of the file format, an initializer that is an input is a constant.
+
+    So is one that is not an input.
+    """
     assert not list(overriding(parse(WEIGHTS, ir_version=3), 0))
-    assert not list(overriding(parse("agraph (float[n] x) => (float[n] y) <float w = {2}> { y = Mul(x, w) }"), 0))
+    assert not list(
+        overriding(
+            parse("agraph (float[n] x) => (float[n] y) <float w = {2}> { y = Mul(x, w) }"), 0
+        )
+    )
     assert len(list(overriding(parse(WEIGHTS), 0))) == 1
 
 

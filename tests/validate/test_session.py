@@ -34,7 +34,9 @@ def model_of(text: str) -> onnx.ModelProto:
     return parser.parse_model(HEAD + text)
 
 
-def add_external(model: onnx.ModelProto, folder: Path, name: str, values: np.ndarray, file: str, offset: int) -> None:
+def add_external(
+    model: onnx.ModelProto, folder: Path, name: str, values: np.ndarray, file: str, offset: int
+) -> None:
     tensor = numpy_helper.from_array(values, name)
     data = b"\0" * offset + tensor.raw_data
     length = len(tensor.raw_data)
@@ -55,7 +57,9 @@ def external(tmp_path: Path) -> tuple[onnx.ModelProto, Path]:
     return model, tmp_path
 
 
-def test_external_data_of_a_protobuf(external: tuple[onnx.ModelProto, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_external_data_of_a_protobuf(
+    external: tuple[onnx.ModelProto, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     model, folder = external
     monkeypatch.chdir("/")
     before = model.SerializeToString(deterministic=True)
@@ -84,7 +88,10 @@ def test_weights_too_large_for_a_protobuf(dtype: type, monkeypatch: pytest.Monke
         [helper.make_node("Identity", ["w"], ["y"]), helper.make_node("Identity", ["s"], ["z"])],
         "g",
         [],
-        [helper.make_tensor_value_info("y", number, [600]), helper.make_tensor_value_info("z", number, [])],
+        [
+            helper.make_tensor_value_info("y", number, [600]),
+            helper.make_tensor_value_info("z", number, []),
+        ],
         [numpy_helper.from_array(values, "w"), numpy_helper.from_array(values[5], "s")],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
@@ -105,7 +112,15 @@ def test_weights_that_replace_others(external: tuple[onnx.ModelProto, Path]) -> 
 
 
 @pytest.mark.parametrize(
-    "dtype", [ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, np.float16, np.int16, np.bool_]
+    "dtype",
+    [
+        ml_dtypes.bfloat16,
+        ml_dtypes.float8_e4m3fn,
+        ml_dtypes.float8_e5m2,
+        np.float16,
+        np.int16,
+        np.bool_,
+    ],
 )
 def test_types_that_numpy_lacks_go_through(dtype: type) -> None:
     number = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
@@ -120,22 +135,34 @@ def test_types_that_numpy_lacks_go_through(dtype: type) -> None:
 
 
 def test_int4_goes_in_and_comes_out() -> None:
-    widen = Session(model_of("g (int4[5] x, float s) => (float[5] y) { y = DequantizeLinear(x, s) }"))
+    widen = Session(
+        model_of("g (int4[5] x, float s) => (float[5] y) { y = DequantizeLinear(x, s) }")
+    )
     x = np.array([-8, -1, 0, 3, 7], ml_dtypes.int4)
     one = np.ones((), np.float32)
     (y,) = widen.run({"x": x, "s": one})
     assert np.array_equal(y, x.astype(np.float32))  # type: ignore[arg-type]
-    narrow = Session(model_of("g (float[5] x, float s) => (int4[5] y) { y = QuantizeLinear <output_dtype = 22> (x, s) }"))
+    narrow = Session(
+        model_of(
+            "g (float[5] x, float s) => (int4[5] y) { "
+            "y = QuantizeLinear <output_dtype = 22> (x, s) }"
+        )
+    )
     (z,) = narrow.run({"x": x.astype(np.float32), "s": one})
     assert isinstance(z, np.ndarray)
     assert z.dtype == ml_dtypes.int4
     assert np.array_equal(z, x)
 
 
-@pytest.mark.parametrize("dtype", [ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.float4_e2m1fn, ml_dtypes.int2, ml_dtypes.uint2])
+@pytest.mark.parametrize(
+    "dtype",
+    [ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.float4_e2m1fn, ml_dtypes.int2, ml_dtypes.uint2],
+)
 @pytest.mark.parametrize("count", [0, 1, 3, 4, 7])
 def test_packing_round_trip(dtype: Any, count: int) -> None:
-    values = (np.arange(count) % 4 - 1 if "uint" not in str(np.dtype(dtype)) else np.arange(count) % 4).astype(dtype)
+    values = (
+        np.arange(count) % 4 - 1 if "uint" not in str(np.dtype(dtype)) else np.arange(count) % 4
+    ).astype(dtype)
     element = element_type(values.dtype)
     packed = TensorProto(data_type=element, dims=[count], raw_data=raw_data(element, values))
     assert len(packed.raw_data) == byte_size(element, count)
@@ -144,7 +171,10 @@ def test_packing_round_trip(dtype: Any, count: int) -> None:
 
 def test_strings_cannot_go_with_bfloat16() -> None:
     session = Session(
-        model_of("g (string[1] s, bfloat16[1] x) => (string[1] t, bfloat16[1] y) { t = Identity(s) y = Identity(x) }")
+        model_of(
+            "g (string[1] s, bfloat16[1] x) => (string[1] t, bfloat16[1] y) { t = Identity(s) "
+            "y = Identity(x) }"
+        )
     )
     with pytest.raises(RunError, match="strings"):
         session.run({"s": np.array(["a"], object), "x": np.ones(1, ml_dtypes.bfloat16)})
@@ -165,14 +195,17 @@ def test_sequences_and_optionals() -> None:
 
 def test_inputs_leave_initializers_out() -> None:
     model = parser.parse_model(
-        '<ir_version: 3, opset_import: ["" : 9]> g (float[2] x, float[2] w) => (float[2] y) <float[2] w = {1, 2}> '
-        "{ y = Add(x, w) }"
+        '<ir_version: 3, opset_import: ["" : 9]> g (float[2] x, float[2] w) => (float[2] y)'
+        " <float[2] w = {1, 2}> { y = Add(x, w) }"
     )
     assert [port.name for port in Session(model).inputs] == ["x"]
 
 
 def test_providers_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("onnxruntime.get_available_providers", lambda: ["CUDAExecutionProvider", "CPUExecutionProvider"])
+    monkeypatch.setattr(
+        "onnxruntime.get_available_providers",
+        lambda: ["CUDAExecutionProvider", "CPUExecutionProvider"],
+    )
     assert resolve_providers(["cpu"]) == ["CPUExecutionProvider"]
     assert resolve_providers(["cpu", "CUDA"]) == ["CUDAExecutionProvider", "CPUExecutionProvider"]
     assert resolve_providers(["CUDAExecutionProvider"])[0] == "CUDAExecutionProvider"
@@ -183,10 +216,14 @@ def test_providers_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_missing_provider_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("onnxruntime.get_available_providers", lambda: ["CPUExecutionProvider"])
     with pytest.raises(ProviderUnavailable, match="cuda"):
-        Session(model_of("g (float[1] x) => (float[1] y) { y = Neg(x) }"), SessionSettings(("cuda",)))
+        Session(
+            model_of("g (float[1] x) => (float[1] y) { y = Neg(x) }"), SessionSettings(("cuda",))
+        )
 
 
-def test_errors_are_one_line_and_nothing_leaks(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_errors_are_one_line_and_nothing_leaks(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     with pytest.raises(LoadError) as caught:
         Session(model_of("g (float[1] x) => (float[1] y) { y = NoSuchOperator(x) }"))
     assert "NoSuchOperator" in str(caught.value)
@@ -218,10 +255,16 @@ def test_onnxruntime_is_imported_lazily() -> None:
 def test_values_bound_to_a_device(limit: float | None) -> None:
     """The way results take on CUDA, here with the memory of the CPU."""
     model = model_of(
-        "g (float[n,2] x, int64[n] k) => (float[n,2] y, int64[n] m, bool[n] b) { y = Neg(x) m = Abs(k) b = Equal(m, k) }"
+        "g (float[n,2] x, int64[n] k) => (float[n,2] y, int64[n] m, bool[n] b) { y = Neg(x) "
+        "m = Abs(k) b = Equal(m, k) }"
     )
-    feeds: dict[str, Value] = {"x": np.array([[1, 2], [3, 4]], np.float32)[:, ::-1], "k": np.array([-1, 5])}
-    plain, bound = (Session(model, SessionSettings(io_binding=each, run_limit=limit)) for each in (False, True))
+    feeds: dict[str, Value] = {
+        "x": np.array([[1, 2], [3, 4]], np.float32)[:, ::-1],
+        "k": np.array([-1, 5]),
+    }
+    plain, bound = (
+        Session(model, SessionSettings(io_binding=each, run_limit=limit)) for each in (False, True)
+    )
     assert bound._bound
     for a, b in zip(plain.run(feeds), bound.run(feeds), strict=True):
         assert isinstance(a, np.ndarray)
@@ -236,19 +279,36 @@ def test_what_cannot_be_bound_is_run_without(kind: str) -> None:
     assert not Session(model, SessionSettings(io_binding=True))._bound
 
 
-@pytest.mark.parametrize(("off", "expected"), [((), {"FusedMatMul"}), (("MatmulTransposeFusion",), {"Transpose", "MatMul"})])
-def test_optimizers_that_are_left_out(tmp_path: Path, off: tuple[str, ...], expected: set[str]) -> None:
-    """onnxruntime fuses a transposed operand with its product, unless that optimizer is left out."""
-    model = model_of("g (float[2,2] x, float[2,2] w) => (float[2,2] y) { t = Transpose<perm=[1,0]>(w) y = MatMul(x, t) }")
-    session = Session(model, SessionSettings(level="extended", disabled_optimizers=off, profile=tmp_path / "profile"))
+@pytest.mark.parametrize(
+    ("off", "expected"),
+    [((), {"FusedMatMul"}), (("MatmulTransposeFusion",), {"Transpose", "MatMul"})],
+)
+def test_optimizers_that_are_left_out(
+    tmp_path: Path, off: tuple[str, ...], expected: set[str]
+) -> None:
+    """onnxruntime fuses a transposed operand with its product, unless that optimizer is left
+    out.
+    """
+    model = model_of(
+        "g (float[2,2] x, float[2,2] w) => (float[2,2] y) { t = Transpose<perm=[1,0]>(w) "
+        "y = MatMul(x, t) }"
+    )
+    session = Session(
+        model,
+        SessionSettings(level="extended", disabled_optimizers=off, profile=tmp_path / "profile"),
+    )
     session.run({"x": np.ones((2, 2), np.float32), "w": np.ones((2, 2), np.float32)})
     events = json.loads(session.end_profiling().read_text(encoding="utf-8"))
-    assert {event["args"]["op_name"] for event in events if event["name"].endswith("_kernel_time")} == expected
+    assert {
+        event["args"]["op_name"] for event in events if event["name"].endswith("_kernel_time")
+    } == expected
 
 
 @pytest.mark.parametrize("pattern", [True, False])
 def test_entries_and_the_memory_pattern(pattern: bool) -> None:
-    options = session_options(SessionSettings(memory_pattern=pattern, entries=(("session.intra_op.allow_spinning", "0"),)))
+    options = session_options(
+        SessionSettings(memory_pattern=pattern, entries=(("session.intra_op.allow_spinning", "0"),))
+    )
     assert options.enable_mem_pattern is pattern
     assert options.get_session_config_entry("session.intra_op.allow_spinning") == "0"
 
@@ -257,17 +317,27 @@ def test_tf32_is_as_coarse_as_16_bits() -> None:
     fine, coarse = ComparisonRules(), ComparisonRules(rounds_to=TensorProto.FLOAT16)
     assert coarse.tolerance(TensorProto.FLOAT) == fine.tolerance(TensorProto.FLOAT16)
     assert coarse.tolerance(TensorProto.DOUBLE) == fine.tolerance(TensorProto.DOUBLE)
-    assert ComparisonRules("exact", rounds_to=TensorProto.FLOAT16).tolerance(TensorProto.FLOAT) == ComparisonRules(
-        "exact"
-    ).tolerance(TensorProto.FLOAT)
+    assert ComparisonRules("exact", rounds_to=TensorProto.FLOAT16).tolerance(
+        TensorProto.FLOAT
+    ) == ComparisonRules("exact").tolerance(TensorProto.FLOAT)
     assert ValidationOptions(tf32=True).settings.tf32
-    assert ValidationOptions(tf32=True, providers=("CUDAExecutionProvider",)).rules.rounds_to == TensorProto.FLOAT16
-    assert ValidationOptions(tf32=True).rules.rounds_to == TensorProto.FLOAT, "a CPU does not round to TF32"
+    assert (
+        ValidationOptions(tf32=True, providers=("CUDAExecutionProvider",)).rules.rounds_to
+        == TensorProto.FLOAT16
+    )
+    assert ValidationOptions(tf32=True).rules.rounds_to == TensorProto.FLOAT, (
+        "a CPU does not round to TF32"
+    )
     assert not ValidationOptions().settings.tf32
 
 
-def test_libraries_of_cuda_are_loaded_in_silence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """A session on CUDA loads those that pip installed, once; onnxruntime prints what it does not find."""
+def test_libraries_of_cuda_are_loaded_in_silence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A session on CUDA loads those that pip installed, once.
+
+    Onnxruntime prints what it does not find.
+    """
     calls: list[object] = []
 
     def load() -> None:

@@ -8,13 +8,20 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
-from xoptim.validate import ProviderUnavailable, Session, ValidationOptions, ValidationReport, validate
+from xoptim.validate import (
+    ProviderUnavailable,
+    Session,
+    ValidationOptions,
+    ValidationReport,
+    validate,
+)
 from xoptim.validate.errors import ChoiceError
 
 HEAD = '<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1, "ai.onnx.ml" : 4]> '
 GELU = (
-    "g (float[batch,seq,8] x) => (float[batch,seq,8] y) <float half = {0.5}, float one = {1}, float root = {1.41421356}> "
-    "{ a = Div(x, root) b = Erf(a) c = Add(b, one) d = Mul(x, c) y = Mul(d, half) }"
+    "g (float[batch,seq,8] x) => (float[batch,seq,8] y) <float half = {0.5}, float one = {1}, "
+    "float root = {1.41421356}> { a = Div(x, root) b = Erf(a) c = Add(b, one) d = Mul(x, c) "
+    "y = Mul(d, half) }"
 )
 
 
@@ -32,7 +39,9 @@ def check(original: str, optimized: str, **options: Any) -> ValidationReport:
 
 def with_weights(text: str, **weights: np.ndarray) -> onnx.ModelProto:
     model = model_of(text)
-    model.graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in weights.items())
+    model.graph.initializer.extend(
+        numpy_helper.from_array(value, name) for name, value in weights.items()
+    )
     return model
 
 
@@ -62,14 +71,19 @@ def test_a_rewrite_that_is_not_exact_enough() -> None:
     assert "output 'y' with batch=2, seq=6" in report.reason
     assert check(GELU, fast, exactness="approximate").ok
     assert check(GELU, fast, atol=1e-2).ok
-    exact = check(GELU, "g (float[batch,seq,8] x) => (float[batch,seq,8] y) { y = Gelu(x) }", exactness="exact")
+    exact = check(
+        GELU,
+        "g (float[batch,seq,8] x) => (float[batch,seq,8] y) { y = Gelu(x) }",
+        exactness="exact",
+    )
     assert exact.status == "different"
 
 
 def test_off_by_a_thousandth() -> None:
     report = check(
         "g (float[N,4] x) => (float[N,4] y, float[N,4] z) { y = Neg(x) z = Abs(x) }",
-        "g (float[N,4] x) => (float[N,4] y, float[N,4] z) <float e = {0.001}> { y = Neg(x) a = Abs(x) z = Add(a, e) }",
+        "g (float[N,4] x) => (float[N,4] y, float[N,4] z) <float e = {0.001}> { y = Neg(x) "
+        "a = Abs(x) z = Add(a, e) }",
     )
     assert report.status == "different"
     assert report.largest is not None
@@ -92,18 +106,46 @@ def test_one_element_of_a_hundred_thousand() -> None:
 @pytest.mark.parametrize(
     ("optimized", "fault", "reason"),
     [
-        ("g (float[N] x) => (double[N] y, float[N] z) { y = Cast <to = 11> (x) z = Abs(x) }", "dtype", "tensor(double)"),
+        (
+            "g (float[N] x) => (double[N] y, float[N] z) { y = Cast <to = 11> (x) z = Abs(x) }",
+            "dtype",
+            "tensor(double)",
+        ),
         ("g (float[N] x) => (float[N] y) { y = Neg(x) }", "missing", "output 'z': is missing"),
-        ("g (float[N] x) => (float[N] y, float[N] w) { y = Neg(x) w = Abs(x) }", "missing", "output 'z': is missing"),
-        ("g (float[N] x) => (float[N] z, float[N] y) { y = Neg(x) z = Abs(x) }", "structure", "order"),
-        ("g (float[N] a) => (float[N] y, float[N] z) { y = Neg(a) z = Abs(a) }", "missing", "input 'x': is missing"),
-        ("g (float[N] x, float[N] b) => (float[N] y, float[N] z) { y = Neg(x) z = Abs(b) }", "structure", "'b': is new"),
-        ("g (float[N] x) => (float[N] y, float[N] z, float[N] t) { y = Neg(x) z = Abs(x) t = Abs(y) }", "structure",
-         "'t': is new"),
+        (
+            "g (float[N] x) => (float[N] y, float[N] w) { y = Neg(x) w = Abs(x) }",
+            "missing",
+            "output 'z': is missing",
+        ),
+        (
+            "g (float[N] x) => (float[N] z, float[N] y) { y = Neg(x) z = Abs(x) }",
+            "structure",
+            "order",
+        ),
+        (
+            "g (float[N] a) => (float[N] y, float[N] z) { y = Neg(a) z = Abs(a) }",
+            "missing",
+            "input 'x': is missing",
+        ),
+        (
+            "g (float[N] x, float[N] b) => (float[N] y, float[N] z) { y = Neg(x) z = Abs(b) }",
+            "structure",
+            "'b': is new",
+        ),
+        (
+            (
+                "g (float[N] x) => (float[N] y, float[N] z, float[N] t) { y = Neg(x) z = Abs(x) "
+                "t = Abs(y) }"
+            ),
+            "structure",
+            "'t': is new",
+        ),
     ],
-)  # fmt: skip
+)
 def test_other_signatures(optimized: str, fault: str, reason: str) -> None:
-    report = check("g (float[N] x) => (float[N] y, float[N] z) { y = Neg(x) z = Abs(x) }", optimized)
+    report = check(
+        "g (float[N] x) => (float[N] y, float[N] z) { y = Neg(x) z = Abs(x) }", optimized
+    )
     assert report.status == "different"
     assert report.faults[0].fault == fault
     assert reason in report.reason
@@ -147,7 +189,10 @@ def test_only_nan_is_no_evidence() -> None:
 def test_models_that_do_not_load_or_run() -> None:
     good = "g (float[N] x) => (float[N] y) { y = Neg(x) }"
     bad = "g (float[N] x) => (float[N] y) { y = com.microsoft.NoSuchOperator(x) }"
-    fails = "g (float[N] x) => (float[N] y) <int64[2] s = {7, 77}> { z = Neg(x) r = Reshape(z, s) y = Add(x, r) }"
+    fails = (
+        "g (float[N] x) => (float[N] y) <int64[2] s = {7, 77}> { z = Neg(x) r = Reshape(z, s) "
+        "y = Add(x, r) }"
+    )
     report = check(bad, good)
     assert report.status == "not validated"
     assert "cannot load the original" in report.reason
@@ -157,7 +202,10 @@ def test_models_that_do_not_load_or_run() -> None:
     assert "cannot load the optimized model" in report.reason
     report = check(fails, good, max_attempts=5)
     assert report.status == "not validated"
-    assert "none of 5 random feeds; give values that it accepts with --feeds FILE.npz; the first error: " in report.reason
+    assert (
+        "none of 5 random feeds; give values that it accepts with --feeds FILE.npz; the first "
+        "error: " in report.reason
+    )
     assert "Reshape" in report.reason
     report = check(good, fails)
     assert report.status == "different"
@@ -176,7 +224,10 @@ def test_inputs_of_odd_kinds_say_why() -> None:
 
 def test_a_bug_that_shows_for_one_assignment_only() -> None:
     original = "g (float[batch,seq] x) => (float[batch,seq] y) { y = Identity(x) }"
-    frozen = "g (float[batch,seq] x) => (float[batch,seq] y) <int64[2] s = {2, -1}> { y = Reshape(x, s) }"
+    frozen = (
+        "g (float[batch,seq] x) => (float[batch,seq] y) <int64[2] s = {2, -1}> { "
+        "y = Reshape(x, s) }"
+    )
     assert check(original, frozen, assignments=1).ok
     assert check(original, frozen).status == "different"
     assert check(original, frozen, dims={"batch": 2}).ok
@@ -186,18 +237,39 @@ def test_a_bug_that_shows_for_one_assignment_only() -> None:
     ("text", "accepts"),
     [
         # frozen to a size that only the output tells
-        ("g (float[batch,seq] x) => (float[batch,24] y) <int64[2] s = {24, 24}, float one = {1}> "
-         "{ w = Expand(one, s) y = MatMul(x, w) }", {"seq": 24}),
+        (
+            (
+                "g (float[batch,seq] x) => (float[batch,24] y) <int64[2] s = {24, 24}, "
+                "float one = {1}> { w = Expand(one, s) y = MatMul(x, w) }"
+            ),
+            {"seq": 24},
+        ),
         # frozen to a size that only the shapes inside tell
-        ("g (float[B,S] x) => (float y) <int64[1] s = {7}, int64[1] b = {-1}> "
-         "{ t = Concat <axis = 0> (b, s) r = Reshape(x, t) y = Add(r, x) }", {"S": 7}),
+        (
+            (
+                "g (float[B,S] x) => (float y) <int64[1] s = {7}, int64[1] b = {-1}> "
+                "{ t = Concat <axis = 0> (b, s) r = Reshape(x, t) y = Add(r, x) }"
+            ),
+            {"S": 7},
+        ),
         # a power of two
-        ("g (float[B,S] x) => (float y) <int64[3] s = {0, 8, -1}> { t = Reshape(x, s) y = Identity(t) }", {"S": 16}),
+        (
+            (
+                "g (float[B,S] x) => (float y) <int64[3] s = {0, 8, -1}> { t = Reshape(x, s) "
+                "y = Identity(t) }"
+            ),
+            {"S": 16},
+        ),
         # batch of one
-        ("g (float[B,S] x) => (float y) <int64[2] s = {1, -1}> "
-         "{ t = Reshape(x, s) y = Add(t, x) }", {"B": 1}),
+        (
+            (
+                "g (float[B,S] x) => (float y) <int64[2] s = {1, -1}> "
+                "{ t = Reshape(x, s) y = Add(t, x) }"
+            ),
+            {"B": 1},
+        ),
     ],
-)  # fmt: skip
+)
 def test_sizes_that_the_original_accepts_are_found(text: str, accepts: dict[str, int]) -> None:
     report = check(text, text)
     assert report.ok
@@ -207,7 +279,10 @@ def test_sizes_that_the_original_accepts_are_found(text: str, accepts: dict[str,
 def test_the_length_of_a_loop_that_was_written_out() -> None:
     places = range(11)
     stored = ", ".join(f"int64 p{place} = {{{place}}}" for place in places)
-    steps = " ".join(f"g{place} = Gather <axis = 1> (x, p{place}) s{place} = Unsqueeze(g{place}, axis)" for place in places)
+    steps = " ".join(
+        f"g{place} = Gather <axis = 1> (x, p{place}) s{place} = Unsqueeze(g{place}, axis)"
+        for place in places
+    )
     joined = ", ".join(f"s{place}" for place in places)
     nodes = f"{steps} z = Concat <axis = 1> ({joined}) y = Add(x, z)"
     text = f"g (float[B,S] x) => (float[B,S] y) <int64[1] axis = {{1}}, {stored}> {{ {nodes} }}"
@@ -231,18 +306,26 @@ def test_a_rank_that_is_unknown() -> None:
 
 def test_initializers_listed_as_inputs_are_not_fed() -> None:
     model = parser.parse_model(
-        '<ir_version: 3, opset_import: ["" : 9]> g (float[2] x, float[2] w) => (float[2] y) <float[2] w = {1, 2}> '
-        "{ y = Add(x, w) }"
+        '<ir_version: 3, opset_import: ["" : 9]> g (float[2] x, float[2] w) => (float[2] y)'
+        " <float[2] w = {1, 2}> { y = Add(x, w) }"
     )
     newer = parser.parse_model(
-        '<ir_version: 8, opset_import: ["" : 13]> g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add(w, x) }'
+        '<ir_version: 8, opset_import: ["" : 13]> g (float[2] x) => (float[2] y) <float[2] w = {1,'
+        " 2}> { y = Add(w, x) }"
     )
     assert validate(model, newer).ok
 
 
 def test_values_of_the_user(tmp_path: Path) -> None:
-    text = "g (float[N] x, int64[N] i, float[10] t) => (float[N] y) { g = Gather(t, i) y = Mul(x, g) }"
-    np.savez(tmp_path / "feeds.npz", x=np.ones(4, np.float32), i=np.array([9, 8, 7, 6]), t=np.arange(10, dtype=np.float32))
+    text = (
+        "g (float[N] x, int64[N] i, float[10] t) => (float[N] y) { g = Gather(t, i) y = Mul(x, g) }"
+    )
+    np.savez(
+        tmp_path / "feeds.npz",
+        x=np.ones(4, np.float32),
+        i=np.array([9, 8, 7, 6]),
+        t=np.arange(10, dtype=np.float32),
+    )
     with np.load(tmp_path / "feeds.npz") as stored:
         report = check(text, text, feeds=dict(stored))
         partly = check(text, text, feeds={"i": stored["i"]})
@@ -251,7 +334,11 @@ def test_values_of_the_user(tmp_path: Path) -> None:
     assert [run.source for run in partly.runs][:2] == ["random", "random"]
     assert "odd" in {run.source for run in partly.runs}
     assert all(run.dims == {"N": 4} for run in partly.runs)
-    wrong = check(text, text, feeds={"i": np.array([99]), "x": np.ones(1, np.float32), "t": np.ones(10, np.float32)})
+    wrong = check(
+        text,
+        text,
+        feeds={"i": np.array([99]), "x": np.ones(1, np.float32), "t": np.ones(10, np.float32)},
+    )
     assert wrong.status == "not validated"
     assert "Gather" in wrong.reason
 
@@ -270,33 +357,48 @@ def test_choices_that_do_not_fit(options: dict[str, Any], reason: str) -> None:
 
 
 def test_data_beside_the_model(tmp_path: Path) -> None:
-    text = "g (seq(float[N]) s, float[N] x) => (float y) { a = ConcatFromSequence <axis = 0> (s) y = Mul(a, x) }"
+    text = (
+        "g (seq(float[N]) s, float[N] x) => (float y) { a = ConcatFromSequence <axis = 0> (s) "
+        "y = Mul(a, x) }"
+    )
     for number, count in ((0, 2), (10, 4), (2, 6)):
         folder = tmp_path / f"test_data_set_{number}"
         folder.mkdir()
         items = [np.ones(count // 2, np.float32), np.zeros(count // 2, np.float32)]
         (folder / "input_0.pb").write_bytes(numpy_helper.from_list(items).SerializeToString())
-        (folder / "input_1.pb").write_bytes(numpy_helper.from_array(np.ones(count, np.float32)).SerializeToString())
+        (folder / "input_1.pb").write_bytes(
+            numpy_helper.from_array(np.ones(count, np.float32)).SerializeToString()
+        )
     report = check(text, text, test_data=tmp_path)
     assert report.ok
-    assert [(run.source, run.comparisons[0].count) for run in report.runs] == [("test data", n) for n in (2, 6, 4)]
+    assert [(run.source, run.comparisons[0].count) for run in report.runs] == [
+        ("test data", n) for n in (2, 6, 4)
+    ]
     assert len(check(text, text, test_data=tmp_path / "test_data_set_0").runs) == 1
     (tmp_path / "test_data_set_0" / "input_1.pb").write_bytes(b"\xff\xff")
     (tmp_path / "empty").mkdir()
-    for folder, reason in ((tmp_path, "input_1.pb cannot be read"), (tmp_path / "empty", "no test data")):
+    for folder, reason in (
+        (tmp_path, "input_1.pb cannot be read"),
+        (tmp_path / "empty", "no test data"),
+    ):
         with pytest.raises(ChoiceError, match=reason):
             check(text, text, test_data=folder)
 
 
 def test_noise_excuses_rounding_but_not_errors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Centred data of large offset: the variance as E[x^2] - E[x]^2 cancels all digits but a few."""
+    """Centred data of large offset: the variance as E[x^2] - E[x]^2 cancels all digits but a
+    few.
+    """
     monkeypatch.setattr("xoptim.validate.arbiter._MOST_BYTES", 0)
     template = (
         "g (float[4,512] x) => (float[4,1] y) <int64[1] a = {{1}}, float o = {{{offset}}}> "
         "{{ z = Add(x, o) {body} }}"
-    )  # fmt: skip
+    )
     naive = "m = ReduceMean(z, a) q = Mul(z, z) n = ReduceMean(q, a) s = Mul(m, m) y = Sub(n, s)"
-    other = "m = ReduceMean(z, a) q = Mul(z, z) n = ReduceMean(q, a) s = Mul(m, m) t = Neg(s) y = Add(t, n)"
+    other = (
+        "m = ReduceMean(z, a) q = Mul(z, z) n = ReduceMean(q, a) s = Mul(m, m) t = Neg(s) "
+        "y = Add(t, n)"
+    )
     centred = "m = ReduceMean(z, a) d = Sub(z, m) q = Mul(d, d) y = ReduceMean(q, a)"
     assert check(template.format(offset=20, body=naive), template.format(offset=20, body=other)).ok
     report = check(template.format(offset=20, body=naive), template.format(offset=20, body=centred))
@@ -308,19 +410,33 @@ def test_noise_excuses_rounding_but_not_errors(monkeypatch: pytest.MonkeyPatch) 
     noise = report.runs[0].noise["y"]
     assert noise.accepted
     assert noise.level > 1e-6
-    wrong = centred.replace("ReduceMean(q, a)", "ReduceMean(q, a) ").replace("y = ", "v = ") + " y = Mul(v, f)"
-    wrong_text = template.format(offset=20, body=wrong).replace("float o", "float f = {1.01}, float o")
+    wrong = (
+        centred.replace("ReduceMean(q, a)", "ReduceMean(q, a) ").replace("y = ", "v = ")
+        + " y = Mul(v, f)"
+    )
+    wrong_text = template.format(offset=20, body=wrong).replace(
+        "float o", "float f = {1.01}, float o"
+    )
     assert check(template.format(offset=20, body=naive), wrong_text).status == "different"
     # Neither for rewrites that promise the same bits, nor against a tolerance of the user.
-    naive_text, centred_text = template.format(offset=20, body=naive), template.format(offset=20, body=centred)
+    naive_text, centred_text = (
+        template.format(offset=20, body=naive),
+        template.format(offset=20, body=centred),
+    )
     assert check(naive_text, centred_text, exactness="exact").status == "different"
     assert check(naive_text, centred_text, rtol=1e-6).status == "different"
 
 
 def test_many_outputs_that_round_are_one_note(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("xoptim.validate.arbiter._MOST_BYTES", 0)
-    head = "g (float[4,512] x) => (float[4,1] y, float[4,1] z) <int64[1] a = {1}, float o = {20}> { w = Add(x, o) "
-    naive = "m = ReduceMean(w, a) q = Mul(w, w) n = ReduceMean(q, a) s = Mul(m, m) y = Sub(n, s) z = Neg(y) }"
+    head = (
+        "g (float[4,512] x) => (float[4,1] y, float[4,1] z) <int64[1] a = {1}, float o = {20}> { "
+        "w = Add(x, o) "
+    )
+    naive = (
+        "m = ReduceMean(w, a) q = Mul(w, w) n = ReduceMean(q, a) s = Mul(m, m) y = Sub(n, s) "
+        "z = Neg(y) }"
+    )
     centred = "m = ReduceMean(w, a) d = Sub(w, m) q = Mul(d, d) y = ReduceMean(q, a) z = Neg(y) }"
     report = check(head + naive, head + centred)
     assert report.ok
@@ -332,7 +448,10 @@ def test_many_outputs_that_round_are_one_note(monkeypatch: pytest.MonkeyPatch) -
 def test_a_hopelessly_sensitive_model_is_not_judged() -> None:
     text = "g (float[64] x) => (float[64] y) <float o = {{3e7}}> {{ z = Mul(x, o) y = Sin({}) }}"
     report = check(
-        text.format("z"), text.format("z").replace("Mul(x, o)", "Mul(x, p)").replace("float o = {3e7}", "float p = {30000002}")
+        text.format("z"),
+        text.format("z")
+        .replace("Mul(x, o)", "Mul(x, p)")
+        .replace("float o = {3e7}", "float p = {30000002}"),
     )
     assert report.status == "not validated"
     assert "one unit in the last place" in report.reason
@@ -342,12 +461,19 @@ def test_an_original_that_does_not_repeat_itself() -> None:
     text = "g (float[64] x) => (float[64] y) {{ {} r = RandomNormalLike(x) y = Add(x, r) }}"
     report = check(text.format(""), text.format("a = Neg(x) b = Neg(a)"))
     assert report.status == "not validated"
-    assert report.reason == "the original does not repeat its own results: RandomNormalLike without a seed"
+    assert (
+        report.reason
+        == "the original does not repeat its own results: RandomNormalLike without a seed"
+    )
 
 
 def test_a_session_that_computes_something_else_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     run, calls = Session.run, itertools.count()
-    monkeypatch.setattr(Session, "run", lambda self, feeds, *_: [r + next(calls) for r in run(self, feeds)])  # type: ignore[operator]
+    monkeypatch.setattr(
+        Session,
+        "run",
+        lambda self, feeds, *_: [r + next(calls) for r in run(self, feeds)],  # type: ignore[operator]
+    )
     text = "g (float[64] x) => (float[64] y) { y = Neg(x) }"
     report = check(text, text)
     assert report.status == "not validated"
@@ -371,15 +497,27 @@ def test_maps_strings_and_integers() -> None:
     assert check(text.format(3), text.format(4), dims={"N": 20}).status == "different"
     zipped = helper.make_model(
         helper.make_graph(
-            [helper.make_node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_strings=["a", "b"])],
+            [
+                helper.make_node(
+                    "ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_strings=["a", "b"]
+                )
+            ],
             "g",
             [helper.make_tensor_value_info("x", TensorProto.FLOAT, [None, 2])],
-            [helper.make_value_info("y", helper.make_sequence_type_proto(
-                helper.make_map_type_proto(TensorProto.STRING, helper.make_tensor_type_proto(TensorProto.FLOAT, []))))],
+            [
+                helper.make_value_info(
+                    "y",
+                    helper.make_sequence_type_proto(
+                        helper.make_map_type_proto(
+                            TensorProto.STRING, helper.make_tensor_type_proto(TensorProto.FLOAT, [])
+                        )
+                    ),
+                )
+            ],
         ),
         opset_imports=[helper.make_opsetid("ai.onnx.ml", 1), helper.make_opsetid("", 17)],
         ir_version=8,
-    )  # fmt: skip
+    )
     report = validate(zipped, zipped)
     assert report.ok
     assert report.runs[0].comparisons[0].output == "y[0]['a']"
@@ -387,7 +525,10 @@ def test_maps_strings_and_integers() -> None:
 
 def test_a_batch_that_is_a_multiple_of_a_size() -> None:
     """Empty outputs prove nothing: the number in a shape is tried for the batch too."""
-    text = "g (float[a,4] x) => (float[b,5,4] y) <int64[3] s = {{-1, 5, 4}}> {{ r = Reshape(x, s) y = {}(r) }}"
+    text = (
+        "g (float[a,4] x) => (float[b,5,4] y) <int64[3] s = {{-1, 5, 4}}> {{ r = Reshape(x, s) "
+        "y = {}(r) }}"
+    )
     assert {5} <= {run.dims["a"] for run in check(text.format("Abs"), text.format("Abs")).runs}
     assert check(text.format("Abs"), text.format("Relu")).status == "different"
 
@@ -395,7 +536,9 @@ def test_a_batch_that_is_a_multiple_of_a_size() -> None:
 def test_files_and_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = model_of("g (bfloat16[N] x) => (bfloat16[N] y) { y = Identity(x) }")
     onnx.save(model, tmp_path / "a.onnx")
-    report = validate(tmp_path / "a.onnx", str(tmp_path / "a.onnx"), ValidationOptions(assignments=3, seed=7))
+    report = validate(
+        tmp_path / "a.onnx", str(tmp_path / "a.onnx"), ValidationOptions(assignments=3, seed=7)
+    )
     assert report.ok
     assert [run.seed for run in report.runs][:3] == [7, 8, 9]
     assert report.to_json()["runs"][0]["outputs"][0]["tolerance"] == {"rtol": 4e-2, "atol": 1e-6}
@@ -411,8 +554,13 @@ def test_runs_are_repeatable() -> None:
 
 
 def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
-    check("g (float[N] x) => (float[9] y) { y = Neg(x) }", "g (float[N] x) => (float[9] y) { y = NoSuchOperator(x) }")
-    check(GELU, "g (float[batch,seq,8] x) => (float[batch,seq,8] y) { y = com.microsoft.FastGelu(x) }")
+    check(
+        "g (float[N] x) => (float[9] y) { y = Neg(x) }",
+        "g (float[N] x) => (float[9] y) { y = NoSuchOperator(x) }",
+    )
+    check(
+        GELU, "g (float[batch,seq,8] x) => (float[batch,seq,8] y) { y = com.microsoft.FastGelu(x) }"
+    )
     out, err = capfd.readouterr()
     assert out == err == ""
 
@@ -445,8 +593,14 @@ def test_one_run_is_tried_in_no_time() -> None:
 
 def test_items_of_a_sequence_are_one_output() -> None:
     model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 18]>
-        g (float[6] x) => (seq(float[2]) y, float[6] z) { y = SplitToSequence <axis = 0> (x, two) z = Neg(x) }""")
+        g (float[6] x) => (seq(float[2]) y,
+          float[6] z) { y = SplitToSequence <axis = 0> (x, two) z = Neg(x) }""")
     model.graph.initializer.append(numpy_helper.from_array(np.array(2, np.int64), "two"))
     report = validate(model, model, ValidationOptions(assignments=1))
-    assert {c.output for run in report.runs for c in run.comparisons} == {"y[0]", "y[1]", "y[2]", "z"}
+    assert {c.output for run in report.runs for c in run.comparisons} == {
+        "y[0]",
+        "y[1]",
+        "y[2]",
+        "z",
+    }
     assert report.summary().startswith("equal: 2 outputs in ")

@@ -23,12 +23,16 @@ LIMIT = 4 * WEIGHT  # so that a section may have one weight
 
 
 def chain(
-    length: int, body: str = "m{0} = MatMul(y{0}, w{0}) t{0} = Neg(m{0}) u{0} = Neg(t{0}) y{1} = Tanh(u{0})"
+    length: int,
+    body: str = "m{0} = MatMul(y{0}, w{0}) t{0} = Neg(m{0}) u{0} = Neg(t{0}) y{1} = Tanh(u{0})",
 ) -> onnx.ModelProto:
     nodes = " ".join(body.format(index, index + 1) for index in range(length))
     model = parse(f"agraph (float[n,{SIDE}] y0) => (float[n,{SIDE}] y{length}) {{ {nodes} }}")
     rng = np.random.default_rng(0)
-    weights = (numpy_helper.from_array(rng.standard_normal((SIDE, SIDE)).astype(np.float32), f"w{i}") for i in range(length))
+    weights = (
+        numpy_helper.from_array(rng.standard_normal((SIDE, SIDE)).astype(np.float32), f"w{i}")
+        for i in range(length)
+    )
     model.graph.initializer.extend(weights)
     return model
 
@@ -85,7 +89,9 @@ def test_the_section_that_differs_is_named() -> None:
 def test_a_section_that_does_not_run() -> None:
     model = chain(3)
     wrong = optimized(model)
-    wrong.graph.initializer[1].CopyFrom(numpy_helper.from_array(np.zeros((3, SIDE), np.float32), "w1"))
+    wrong.graph.initializer[1].CopyFrom(
+        numpy_helper.from_array(np.zeros((3, SIDE), np.float32), "w1")
+    )
     report = check(model, wrong)
     assert report.status == "different"
     assert "section 2 of 3" in report.reason
@@ -123,21 +129,33 @@ def test_an_input_that_the_other_model_lacks() -> None:
 
 
 def test_what_crosses_a_cut() -> None:
-    """Captures of subgraphs, calls, outputs half-way, one result read much later, and a sequence, at which nothing is cut."""
-    text = f"""agraph (float[n,{SIDE}] x, bool b) => (float[n,{SIDE}] y, float[n,{SIDE}] early, int64[2] s)
+    """Captures of subgraphs, calls, outputs half-way, one result read much later, and a sequence,
+    at which nothing is cut.
+    """
+    text = f"""agraph (float[n,{SIDE}] x, bool b) => (float[n,{SIDE}] y, float[n,{SIDE}] early,
+      int64[2] s)
     {{ a = MatMul(x, w0) early = local.twice(a) s = Shape(a)
        c = If(b) <then_branch = t () => (float[n,{SIDE}] p) {{ p = MatMul(early, w1) }},
                   else_branch = e () => (float[n,{SIDE}] q) {{ r = Identity(a) q = MatMul(r, w1) }}>
-       d = MatMul(c, w2) l = SequenceConstruct(d, a) f = MatMul(d, w3) k = ConcatFromSequence<axis = 0>(l)
+       d = MatMul(c, w2) l = SequenceConstruct(d, a) f = MatMul(d, w3)
+         k = ConcatFromSequence<axis = 0>(l)
        g = ReduceMax<keepdims = 0>(k) h = MatMul(f, w0) z = Add(h, g) y = Add(z, a) }}
     <domain: "local", opset_import: ["" : 18]> twice (u) => (v) {{ v = Add(u, u) }}"""
     model = parse(text, domains={"local": 1})
     rng = np.random.default_rng(0)
-    weights = (numpy_helper.from_array(rng.standard_normal((SIDE, SIDE)).astype(np.float32), f"w{i}") for i in range(4))
+    weights = (
+        numpy_helper.from_array(rng.standard_normal((SIDE, SIDE)).astype(np.float32), f"w{i}")
+        for i in range(4)
+    )
     model.graph.initializer.extend(weights)
     builder = GraphBuilder(model)
     builder.optimize()
-    report = check(model, builder.to_onnx(optimize=False), exactness=builder.report().exactness, memory_limit=7 * WEIGHT)
+    report = check(
+        model,
+        builder.to_onnx(optimize=False),
+        exactness=builder.report().exactness,
+        memory_limit=7 * WEIGHT,
+    )
     assert report.ok, report.reason
     assert report.sections >= 2
     assert {"y", "early", "s"} <= set(outputs(report))
@@ -163,7 +181,9 @@ def test_rounding_is_judged_in_each_section() -> None:
     del other.graph.initializer[:]
     for tensor in model.graph.initializer:
         weight = numpy_helper.to_array(tensor)
-        other.graph.initializer.append(numpy_helper.from_array(np.nextafter(weight, np.float32(9)), f"v{tensor.name[1:]}"))
+        other.graph.initializer.append(
+            numpy_helper.from_array(np.nextafter(weight, np.float32(9)), f"v{tensor.name[1:]}")
+        )
     assert check(model, other).ok
     assert check(model, other, exactness="exact").status == "different"
 
@@ -178,7 +198,10 @@ def test_nothing_finite_is_no_evidence() -> None:
 def test_results_of_the_same_name_but_of_another_type_are_no_cut() -> None:
     model, other = (
         chain(2),
-        parse("agraph (float[n,16] y0) => (float[n,16] y2) { m0 = Cast<to = 11>(y0) y2 = Cast<to = 1>(m0) }"),
+        parse(
+            "agraph (float[n,16] y0) => (float[n,16] y2) { m0 = Cast<to = 11>(y0) "
+            "y2 = Cast<to = 1>(m0) }"
+        ),
     )
     (only,) = Pieces(model, None).cuts(Pieces(other, None), 1)
     assert only == (8, frozenset())
@@ -189,14 +212,20 @@ _ROWS, _COLUMNS = 1 << 14, 1 << 10
 
 
 def large_model(folder: Path) -> Path:
-    """2.5 GB in a file of holes: tables of which a few rows are read, and every third one (0.9 GB) is read whole."""
+    """2.5 GB in a file of holes: tables of which a few rows are read, and every third one (0.9 GB)
+    is read whole.
+    """
     nodes, weights = [], []
     size = _ROWS * _COLUMNS * 4
     current = "x"
     for index in range(_TABLES):
         weight = TensorProto(name=f"w{index}", data_type=TensorProto.FLOAT, dims=(_ROWS, _COLUMNS))
         weight.data_location = TensorProto.EXTERNAL
-        for key, value in (("location", "weights.bin"), ("offset", str(index * size)), ("length", str(size))):
+        for key, value in (
+            ("location", "weights.bin"),
+            ("offset", str(index * size)),
+            ("length", str(size)),
+        ):
             weight.external_data.add(key=key, value=value)
         weights.append(weight)
         nodes.append(helper.make_node("Gather", [f"w{index}", "i"], [f"g{index}"]))
@@ -207,7 +236,10 @@ def large_model(folder: Path) -> Path:
             nodes.append(helper.make_node("ReduceMax", [f"w{index}", "axis"], [f"r{index}"]))
             nodes.append(helper.make_node("Add", [current, f"r{index}"], [f"z{index}"]))
             current = f"z{index}"
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", _COLUMNS]) for name in ("x", current)]
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", _COLUMNS])
+        for name in ("x", current)
+    ]
     axis = numpy_helper.from_array(np.array([0]), "axis")
     places = helper.make_tensor_value_info("i", TensorProto.INT64, ["n"])
     graph = helper.make_graph(nodes, "large", [ends[0], places], ends[1:], [*weights, axis])
@@ -234,9 +266,13 @@ def test_weights_of_three_times_the_memory(tmp_path: Path) -> None:
     path = large_model(tmp_path)
     size = (tmp_path / "weights.bin").stat().st_size
     assert size > 3 * (3 << 28)
-    done = subprocess.run([sys.executable, "-c", _CHILD, str(path)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", _CHILD, str(path)], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     (report,) = json.loads(done.stdout)["validation"]
     assert report["status"] == "equal"
     assert report["sections"] > 3
-    assert int(done.stderr.split()[-1]) * 1024 < 3 * size / 4, "pages of the file that are mapped count"
+    assert int(done.stderr.split()[-1]) * 1024 < 3 * size / 4, (
+        "pages of the file that are mapped count"
+    )

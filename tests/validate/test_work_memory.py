@@ -1,4 +1,6 @@
-"""The memory of a proof: one session at a time, weights that stay in their files, results on disk."""
+"""The memory of a proof: one session at a time, weights that stay in their files, results on
+disk.
+"""
 
 import gc
 import weakref
@@ -13,7 +15,14 @@ from onnx import TensorProto, numpy_helper
 
 from tests.support import parse
 from xoptim.system.machine import resident_size
-from xoptim.validate import Session, SessionSettings, ValidationOptions, ValidationReport, runs, validate
+from xoptim.validate import (
+    Session,
+    SessionSettings,
+    ValidationOptions,
+    ValidationReport,
+    runs,
+    validate,
+)
 from xoptim.validate.extremes import size_bounds
 from xoptim.validate.input_kinds import input_kinds
 from xoptim.validate.noise import NoisyModel
@@ -21,10 +30,19 @@ from xoptim.validate.runs import ReferenceRun, ResultStore, on_disk
 from xoptim.validate.sized import SizedModel
 from xoptim.validate.work import NODE, Work, is_large, is_mapped
 
-HEAD = "agraph (float[n,512] x) => (float[n,1] y) <int64[1] a = {1}, float o = {20}> { z = Mul(x, w) w2 = Add(z, o)"
-NAIVE = f"{HEAD} m = ReduceMean(w2, a) q = Mul(w2, w2) n2 = ReduceMean(q, a) s = Mul(m, m) y = Sub(n2, s) }}"
+HEAD = (
+    "agraph (float[n,512] x) => (float[n,1] y) <int64[1] a = {1}, float o = {20}> { z = Mul(x, w) "
+    "w2 = Add(z, o)"
+)
+NAIVE = (
+    f"{HEAD} m = ReduceMean(w2, a) q = Mul(w2, w2) n2 = ReduceMean(q, a) s = Mul(m, m) "
+    "y = Sub(n2, s) }"
+)
 CENTRED = f"{HEAD} m = ReduceMean(w2, a) d = Sub(w2, m) q = Mul(d, d) y = ReduceMean(q, a) }}"
-WRONG = f"{HEAD} m = ReduceMean(w2, a) d = Sub(w2, m) q = Mul(d, d) p = ReduceMean(q, a) y = Add(p, p) }}"
+WRONG = (
+    f"{HEAD} m = ReduceMean(w2, a) d = Sub(w2, m) q = Mul(d, d) p = ReduceMean(q, a) "
+    "y = Add(p, p) }"
+)
 
 
 @pytest.fixture
@@ -48,14 +66,18 @@ def alive(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 def written(folder: Path, name: str, text: str) -> Path:
     """A model with its weight in a file of its own."""
     model = parse(text)
-    model.graph.initializer.append(numpy_helper.from_array(np.linspace(0.9, 1.1, 512, dtype=np.float32), "w"))
+    model.graph.initializer.append(
+        numpy_helper.from_array(np.linspace(0.9, 1.1, 512, dtype=np.float32), "w")
+    )
     path = folder / f"{name}.onnx"
     onnx.save(model, path, save_as_external_data=True, location=f"{name}.data", size_threshold=0)
     return path
 
 
 def check(folder: Path, other: str, **options: Any) -> ValidationReport:
-    return validate(written(folder, "a", NAIVE), written(folder, "b", other), ValidationOptions(**options))
+    return validate(
+        written(folder, "a", NAIVE), written(folder, "b", other), ValidationOptions(**options)
+    )
 
 
 @pytest.mark.parametrize(
@@ -63,11 +85,19 @@ def check(folder: Path, other: str, **options: Any) -> ValidationReport:
     [(NAIVE, "equal", 2), (CENTRED, "equal", 3), (WRONG, "different", 4)],
 )
 def test_one_session_at_a_time(
-    monkeypatch: pytest.MonkeyPatch, alive: list[int], tmp_path: Path, other: str, status: str, sessions: int
+    monkeypatch: pytest.MonkeyPatch,
+    alive: list[int],
+    tmp_path: Path,
+    other: str,
+    status: str,
+    sessions: int,
 ) -> None:
-    """The original, the other model; the original once more for the noise, and for a doubt a second time.
+    """The original, the other model.
 
-    Models that are small, or run in a short time, are also run in double and under onnxruntime's own optimizations.
+    The original once more for the noise, and for a doubt a second time.
+
+    Models that are small, or run in a short time, are also run in double and under onnxruntime's
+    own optimizations.
     """
     monkeypatch.setattr("xoptim.validate.arbiter._MOST_BYTES", 0)
     monkeypatch.setattr("xoptim.validate.reference.SHORT", 0)
@@ -78,7 +108,10 @@ def test_one_session_at_a_time(
 def test_sessions_end_with_errors_too(alive: list[int], tmp_path: Path) -> None:
     fails = f"{HEAD} c = Constant <value = int64[2] {{7, 7}}> () y = Reshape(w2, c) }}"
     assert check(tmp_path, fails).status == "different"
-    assert validate(written(tmp_path, "c", fails), written(tmp_path, "d", fails)).status == "not validated"
+    assert (
+        validate(written(tmp_path, "c", fails), written(tmp_path, "d", fails)).status
+        == "not validated"
+    )
     assert alive == [0, 0, 0]
 
 
@@ -107,7 +140,10 @@ def test_arrays_on_disk(dtype: str) -> None:
 
 
 def test_what_is_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    inside, outside = parse(NAIVE), onnx.load(written(tmp_path, "a", NAIVE), load_external_data=False)
+    inside, outside = (
+        parse(NAIVE),
+        onnx.load(written(tmp_path, "a", NAIVE), load_external_data=False),
+    )
     assert is_mapped(outside)
     assert not is_mapped(inside)
     assert not is_large(outside)
@@ -122,14 +158,23 @@ def test_mapped_weights_need_no_second_copy(tmp_path: Path, limit: int, is_whole
     model = parse("agraph (float[1,64] x) => (float[1,64] y) { y = MatMul(x, w) }")
     model.graph.initializer.append(numpy_helper.from_array(np.ones((64, 64), np.float32), "w"))
     inside = validate(model, model, ValidationOptions(memory_limit=limit))
-    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
-    outside = validate(tmp_path / "m.onnx", tmp_path / "m.onnx", ValidationOptions(memory_limit=limit))
+    onnx.save(
+        model, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0
+    )
+    outside = validate(
+        tmp_path / "m.onnx", tmp_path / "m.onnx", ValidationOptions(memory_limit=limit)
+    )
     assert outside.ok == is_whole
     assert inside.ok == (limit == 40_000)
-    assert (outside.cause, inside.cause) == ("" if is_whole else "memory", "" if limit == 40_000 else "memory")
+    assert (outside.cause, inside.cause) == (
+        "" if is_whole else "memory",
+        "" if limit == 40_000 else "memory",
+    )
 
 
-def test_settings_without_copies_reach_all_sessions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_settings_without_copies_reach_all_sessions(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Unpacked products add up in another order: a comparison with packed ones would show it."""
     monkeypatch.setattr("xoptim.validate.work._MOST_PACKED", 0)
     monkeypatch.setattr("xoptim.validate.arbiter._MOST_BYTES", 0)
@@ -146,11 +191,18 @@ def test_settings_without_copies_reach_all_sessions(monkeypatch: pytest.MonkeyPa
     assert not used[0].arena
 
 
-@pytest.mark.skipif(resident_size() is None, reason="the system does not report the memory of a process")
+@pytest.mark.skipif(
+    resident_size() is None, reason="the system does not report the memory of a process"
+)
 def test_the_plan_reads_no_weights(tmp_path: Path) -> None:
     """A weight of 2 GiB, a hole in a file, is in memory neither for the plan nor for the noise."""
     model = parse("agraph (float[n,s,16384] x) => (float[n,s,32768] y) { y = MatMul(x, w) }")
-    weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=(16384, 32768), data_location=TensorProto.EXTERNAL)
+    weight = TensorProto(
+        name="w",
+        data_type=TensorProto.FLOAT,
+        dims=(16384, 32768),
+        data_location=TensorProto.EXTERNAL,
+    )
     weight.external_data.add(key="location", value="w.bin")
     model.graph.initializer.append(weight)
     with (tmp_path / "w.bin").open("wb") as stream:

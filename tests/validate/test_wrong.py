@@ -18,12 +18,16 @@ from tests.validate.wrong.cases import MODULES, cases, right_cases
 from xoptim.validate import ValidationOptions
 
 ESCAPES: Final[dict[str, str]] = {
-    "squeeze_of_first": "the operands that name axes vary at the sizes on which the model first runs",
+    "squeeze_of_first": (
+        "the operands that name axes vary at the sizes on which the model first runs"
+    ),
     "if_empty": "the first two axes of inputs are assumed not to be empty",
     "square_and_divide": "large integers could make a computed divisor 0, which ends the process",
     "full_match": "no string that a regular expression accepts is made",
     "one_row_of_a_table": "an index takes a few of the rows of a large table",
-    "split_at_equal": "a tree has no form in 64-bit floats, and its step at an exact number passes for rounding",
+    "split_at_equal": (
+        "a tree has no form in 64-bit floats, and its step at an exact number passes for rounding"
+    ),
     "overlap_of_boxes": "no boxes are made that overlap by a given part",
 }
 """Names of the wrong rewrites that the verification accepts, each with the reason."""
@@ -40,7 +44,8 @@ def load(model: onnx.ModelProto) -> None:
     """Raise if onnxruntime cannot load a model."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL  # one of them ends the process
+    # one of them ends the process
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     content = model.SerializeToString()
     onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
@@ -70,7 +75,10 @@ def test_results_differ_on_the_witness(case: Wrong) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("case", NOTICED, ids=lambda case: case.name)
 def test_a_wrong_rewrite_is_noticed(case: Wrong, request: pytest.FixtureRequest) -> None:
-    """Without ``-k``, a run judges every third one, the others after the next commits; ``make wrong-rewrites`` judges all."""
+    """Without ``-k``, a run judges every third one, the others after the next commits.
+
+    ``make wrong-rewrites`` judges all.
+    """
     is_turn = crc32(case.name.encode()) % TURNS == commits() % TURNS
     if not (is_turn or request.config.option.keyword or os.environ.get("WRONG_REWRITES") == "all"):
         pytest.skip("the turn of other cases; make wrong-rewrites judges all")

@@ -29,7 +29,10 @@ MODEL = "agraph (float[2,4] x) => (float[2,4] y) { t = Ceil(x) u = Sum(t, x, t) 
 EQUAL = TargetCheck("webgpu", "equal", runs=2)
 CEIL = TargetCheck("webgpu", "different", "output 'y' differs", node="t", operator="Ceil")
 WEIGHTS: Final = ", ".join(f"{number % 7 - 3}" for number in range(16))
-PRODUCT: Final = f"agraph (float[2,4] x) => (float[2,4] y) <float[4,4] w = {{{WEIGHTS}}}> {{ t = MatMul(x, w) y = Relu(t) }}"
+PRODUCT: Final = (
+    f"agraph (float[2,4] x) => (float[2,4] y) <float[4,4] w = {{{WEIGHTS}}}> {{ t = MatMul(x, w) "
+    "y = Relu(t) }"
+)
 WRONG: Final = TargetCheck("qnn", "different", "output 'y' differs")
 
 
@@ -41,7 +44,8 @@ class _Fake:
     faults: list[Exception] = field(default_factory=list)
     verdicts: list[TargetCheck] = field(default_factory=lambda: [EQUAL])
     placed: int = 0
-    verified: list[list[str]] = field(default_factory=list)  # the operators of each model that was verified
+    # the operators of each model that was verified
+    verified: list[list[str]] = field(default_factory=list)
 
     def place(self, model: onnx.ModelProto, *_: Any, **__: Any) -> Placement:
         """The placement."""
@@ -91,13 +95,21 @@ def test_the_lowered_model_is_compared_with_the_optimized_one(fake: _Fake) -> No
     assert (len(found.original.left), len(found.fitted.after.left)) == (1, 0)
 
 
-def test_a_lowering_that_changes_numbers_is_left_out(fake: _Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lowering_that_changes_numbers_is_left_out(
+    fake: _Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The first search uses a lowering of Sum that is wrong."""
     fake.ask = without("Ceil", "Sum")
     wrong = parse(MODEL.replace("Sum(t, x, t)", "Add(t, x)"))
 
     def search(
-        model: onnx.ModelProto, ask: Any, base_dir: Path | None, *, drop: Sequence[str], seconds: float, find: Any
+        model: onnx.ModelProto,
+        ask: Any,
+        base_dir: Path | None,
+        *,
+        drop: Sequence[str],
+        seconds: float,
+        find: Any,
     ) -> Fitted:
         if "LowerWrongly" in drop:
             return fit(model, ask, base_dir, drop=drop, seconds=seconds)
@@ -110,7 +122,9 @@ def test_a_lowering_that_changes_numbers_is_left_out(fake: _Fake, monkeypatch: p
     assert ([report.status for report in found.reports], found.difference) == (["equal"], "")
 
 
-def test_lowerings_that_are_all_wrong_are_a_difference(fake: _Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lowerings_that_are_all_wrong_are_a_difference(
+    fake: _Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fake.ask = without("Sum")
     wrong = parse(MODEL.replace("Sum(t, x, t)", "Add(t, x)"))
 
@@ -131,15 +145,22 @@ def test_an_operator_that_the_target_computes_wrongly_is_lowered(fake: _Fake) ->
     assert fake.verified[1] == types(proof.proto)
     assert found.is_verified
     assert found.fitted is not None
-    assert [(step.operator, step.reason) for step in found.fitted.steps] == [("Ceil", "webgpu computes it wrongly")]
+    assert [(step.operator, step.reason) for step in found.fitted.steps] == [
+        ("Ceil", "webgpu computes it wrongly")
+    ]
 
 
 def test_a_difference_that_no_lowering_mends(fake: _Fake) -> None:
-    """No lowering helps Relu; that of Ceil is used, but the result still differs. Each operator is tried once."""
+    """No lowering helps Relu; that of Ceil is used, but the result still differs.
+
+    Each operator is tried once.
+    """
     relu = replace(CEIL, operator="Relu", node="y")
     fake.verdicts = [relu]
-    assert fitted()[1].difference == (
-        "on webgpu, the result differs: different: output 'y' differs; the first node that differs is Relu 'y'"
+    assert (
+        fitted()[1].difference
+        == "on webgpu, the result differs: different: output 'y' differs; the first node that"
+        " differs is Relu 'y'"
     )
     fake.verdicts = [CEIL]
     assert "the first node that differs is Ceil 't'" in fitted()[1].difference
@@ -150,7 +171,11 @@ def test_it_is_not_installed(fake: _Fake, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(Plugin, "is_installed", False)
     proof, found = fitted()
     assert types(proof.proto) == ["Ceil", "Sum", "Relu"]
-    assert found.doubt == ("not fitted to webgpu, and not verified there: it is not installed: pip install 'xoptim[webgpu]'")
+    assert (
+        found.doubt
+        == "not fitted to webgpu, and not verified there: it is not installed: pip install"
+        " 'xoptim[webgpu]'"
+    )
     assert (fake.placed, fake.verified) == (0, [])
 
 
@@ -178,7 +203,9 @@ def test_no_verification_is_asked_for(fake: _Fake) -> None:
 
 
 def test_there_is_no_verdict(fake: _Fake) -> None:
-    fake.verdicts = [TargetCheck("webgpu", "not verified", "the result does not run there: no kernel")]
+    fake.verdicts = [
+        TargetCheck("webgpu", "not verified", "the result does not run there: no kernel")
+    ]
     _, found = fitted()
     assert found.doubt == "not verified on webgpu: the result does not run there: no kernel"
     assert found.difference == ""
@@ -187,7 +214,10 @@ def test_there_is_no_verdict(fake: _Fake) -> None:
 
 def test_a_doubt_names_the_first_node_that_differs(fake: _Fake) -> None:
     fake.verdicts = [replace(CEIL, status="not verified")]
-    assert fitted()[1].doubt == "not verified on webgpu: output 'y' differs; the first node that differs is Ceil 't'"
+    assert (
+        fitted()[1].doubt
+        == "not verified on webgpu: output 'y' differs; the first node that differs is Ceil 't'"
+    )
 
 
 def job(*, strict: bool = False) -> tuple[Job, list[Proof]]:
@@ -224,7 +254,9 @@ def test_only_a_strict_job_refuses_what_is_not_verified_there(fake: _Fake, stric
     assert not isinstance(raised.value, NotValidatedError)
 
 
-def test_the_lowering_that_changes_results_alone_is_left_out(fake: _Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lowering_that_changes_results_alone_is_left_out(
+    fake: _Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Not the first one, which keeps the results."""
     fake.ask = without("Ceil")
     known = {**installed_patterns(), "WrongRelu": WrongReluPattern}
@@ -256,7 +288,9 @@ def test_integers_err_less_where_they_are_not_right_on_the_target(
     fake.verdicts = list(verdicts)
     options = OptimizationOptions(target="qnn")
     precision = PrecisionOptions(scheme="int8", tolerance=tolerance)
-    outcome = Job(Source(parse(PRODUCT, opset=21)), JobOptions(optimization=options, precision=precision)).run()
+    outcome = Job(
+        Source(parse(PRODUCT, opset=21)), JobOptions(optimization=options, precision=precision)
+    ).run()
     assert outcome.lowered is not None
     assert outcome.lowered.bits == bits
     assert outcome.fitting is not None

@@ -12,7 +12,13 @@ from onnx import TensorProto
 import xoptim
 from tests.optimizing.test_proof import WrongReluPattern
 from tests.support import parse, types
-from xoptim import NotValidatedError, OptimizationOptions, PrecisionOptions, Preparation, ValidationOptions
+from xoptim import (
+    NotValidatedError,
+    OptimizationOptions,
+    PrecisionOptions,
+    Preparation,
+    ValidationOptions,
+)
 from xoptim.bench import BenchOptions
 from xoptim.facts.errors import XoptimError
 from xoptim.graph.sources import Source
@@ -25,9 +31,14 @@ from xoptim.workflow.fitting import FittingOptions, FittingOutcome
 from xoptim.workflow.job import Job, JobOptions
 from xoptim.workflow.page import Page
 
-TRANSPOSES = "agraph (float[n,2] x) => (float[n,2] y) { a = Transpose(x) b = Transpose(a) y = Relu(b) }"
+TRANSPOSES = (
+    "agraph (float[n,2] x) => (float[n,2] y) { a = Transpose(x) b = Transpose(a) y = Relu(b) }"
+)
 WEIGHTS = ", ".join(f"{number % 7 - 3}" for number in range(64 * 64))
-MATMUL = f"agraph (float[n,64] x) => (float[n,64] y) <float[64,64] w = {{{WEIGHTS}}}> {{ t = MatMul(x, w) y = Relu(t) }}"
+MATMUL = (
+    f"agraph (float[n,64] x) => (float[n,64] y) <float[64,64] w = {{{WEIGHTS}}}> {{ "
+    "t = MatMul(x, w) y = Relu(t) }"
+)
 UNKNOWN = "agraph (float[n,2] x) => (float[n,2] y) { a = acme.Foo(x) b = Identity(a) y = Relu(b) }"
 
 
@@ -38,7 +49,9 @@ class Kept:
         self.calls: list[str] = []
         self._error = error
 
-    def __call__(self, source: Source, proof: Proof, options: OptimizationOptions, how: ProofOptions) -> tuple[Proof, Any]:
+    def __call__(
+        self, source: Source, proof: Proof, options: OptimizationOptions, how: ProofOptions
+    ) -> tuple[Proof, Any]:
         self.calls.append(source.kind)
         if self._error is not None:
             raise self._error
@@ -66,10 +79,23 @@ def test_the_times_of_all_steps_in_their_order(tmp_path: Path) -> None:
             write=write,
         ),
     ).run()
-    names = ["preparing", "loading", "optimizing", "validating", "comparing times", "measuring", "looking for hints"]
+    names = [
+        "preparing",
+        "loading",
+        "optimizing",
+        "validating",
+        "comparing times",
+        "measuring",
+        "looking for hints",
+    ]
     assert list(outcome.times) == [*names, "reporting", "writing"]
     assert all(seconds >= 0 for seconds in outcome.times.values())
-    assert steps[-4:] == ["measuring", "looking for options that would help", "drawing the report", "writing"]
+    assert steps[-4:] == [
+        "measuring",
+        "looking for options that would help",
+        "drawing the report",
+        "writing",
+    ]
     assert (outcome.refusal, outcome.failure, written) == (None, None, [outcome.proof])
     assert types(outcome.proof.proto) == ["Relu"]
     assert outcome.proof.proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value == 3
@@ -114,7 +140,9 @@ def test_a_refusal_stops_the_job(tmp_path: Path) -> None:
 def test_without_a_verdict_only_a_strict_job_stops(strict: bool) -> None:
     kept = Kept()
     options = OptimizationOptions(strict=strict)
-    outcome = Job(Source(parse(UNKNOWN)), JobOptions(optimization=options, keep_if_faster=kept)).run()
+    outcome = Job(
+        Source(parse(UNKNOWN)), JobOptions(optimization=options, keep_if_faster=kept)
+    ).run()
     assert kept.calls == ([] if strict else ["proto"])
     assert (outcome.refusal is not None) is strict
     with pytest.raises(NotValidatedError):
@@ -146,7 +174,9 @@ def test_integers_of_more_bits_where_the_target_differs(monkeypatch: pytest.Monk
             kinds = {tensor.data_type for tensor in proof.proto.graph.initializer}
             tried.append(kinds & {TensorProto.UINT8, TensorProto.UINT16})
             wrong, right = TargetCheck("qnn", "different"), TargetCheck("qnn", "equal")
-            return proof, FittingOutcome(self._target, check=wrong if TensorProto.UINT8 in kinds else right)
+            return proof, FittingOutcome(
+                self._target, check=wrong if TensorProto.UINT8 in kinds else right
+            )
 
     monkeypatch.setattr("xoptim.workflow.job.Fit", Fitting)
     precision = PrecisionOptions(scheme="int8", tolerance=0.5)
@@ -183,11 +213,16 @@ def test_activations_stay_in_floats_where_integers_are_slower(
             self._target = target
 
         def run(self, source: Source, proof: Proof) -> tuple[Proof, FittingOutcome]:
-            return proof, FittingOutcome(self._target, check=TargetCheck(self._target.name, "equal"))
+            return proof, FittingOutcome(
+                self._target, check=TargetCheck(self._target.name, "equal")
+            )
 
     monkeypatch.setattr("xoptim.workflow.job.Fit", Fitting)
     precision = PrecisionOptions(scheme=scheme, tolerance=0.5)
-    job = Job(Source(parse(MATMUL)), JobOptions(precision=precision, optimization=OptimizationOptions(target=target)))
+    job = Job(
+        Source(parse(MATMUL)),
+        JobOptions(precision=precision, optimization=OptimizationOptions(target=target)),
+    )
     found = {node.op_type for node in job.run().proof.proto.graph.node}
     assert expected in found
     assert ("DynamicQuantizeLinear" in found) == (target == "cpu")
@@ -200,7 +235,9 @@ def test_a_model_without_a_verdict_is_quantized_all_the_same() -> None:
     """One of its outputs is never a number."""
     head, _, body = MATMUL.partition(" => (float[n,64] y) ")
     body = body.replace("> {", ", float o = {1}> {")
-    body = body.replace("y = Relu(t)", "y = Relu(t) a = Abs(x) b = Neg(a) c = Sub(b, o) z = Sqrt(c)")
+    body = body.replace(
+        "y = Relu(t)", "y = Relu(t) a = Abs(x) b = Neg(a) c = Sub(b, o) z = Sqrt(c)"
+    )
     text = f"{head} => (float[n,64] y, float[n,64] z) {body}"
     precision = PrecisionOptions(scheme="int8", tolerance=0.5, goal="size")
     outcome = Job(Source(parse(text)), JobOptions(precision=precision)).run()
@@ -235,7 +272,9 @@ def test_sizes_with_which_the_model_does_not_run(tmp_path: Path) -> None:
     text = "agraph (float[n] x) => (float[2,m] y) <int64[2] s = {2, -1}> { y = Reshape(x, s) }"
     path = tmp_path / "model.onnx"
     onnx.save(parse(text), path)
-    job = JobOptions(preparation=Preparation(fix={"n": [3]}), verification=ProofOptions(bisect=False))
+    job = JobOptions(
+        preparation=Preparation(fix={"n": [3]}), verification=ProofOptions(bisect=False)
+    )
     with pytest.raises(ChoiceError, match="the model does not run with the sizes of --fix"):
         Job(path, job).run()
 

@@ -96,7 +96,10 @@ def test_the_page_of_a_job(tmp_path: Path) -> None:
     text = "agraph (float[2,4] x) => (float[2,4] y) { t = com.microsoft.Gelu(x) y = Relu(t) }"
     page = Page(tmp_path / "page.html")
     options = OptimizationOptions(target="onnx")
-    Job(Source(parse(text, domains={"com.microsoft": 1})), JobOptions(optimization=options, page=page)).run()
+    Job(
+        Source(parse(text, domains={"com.microsoft": 1})),
+        JobOptions(optimization=options, page=page),
+    ).run()
     page.save()
     html = (tmp_path / "page.html").read_text(encoding="utf-8")
     data = data_of(html)

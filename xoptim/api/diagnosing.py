@@ -1,6 +1,8 @@
-"""The public functions for diagnosis: why and where patterns apply, which rewrite changes a result, how models differ."""
+"""The public functions for diagnosis: why and where patterns apply, which rewrite changes a result,
+how models differ.
+"""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar, Unpack
@@ -45,7 +47,10 @@ class ValueDifference:
     is_first: bool  # whether all results that its node reads, and that both models have, are equal
 
     def __str__(self) -> str:
-        return f"{self.name!r} of {self.operator} {self.node!r}: {self.comparison.message or 'differs'}"
+        return (
+            f"{self.name!r} of {self.operator} {self.node!r}: "
+            f"{self.comparison.message or 'differs'}"
+        )
 
     def to_json(self) -> dict[str, Any]:
         """All fields as JSON values."""
@@ -54,13 +59,18 @@ class ValueDifference:
             "operator": self.operator,
             "node": self.node,
             "is_first": self.is_first,
-            "max_abs": self.comparison.max_abs if np.isfinite(self.comparison.max_abs) else str(self.comparison.max_abs),
+            "max_abs": (
+                self.comparison.max_abs
+                if np.isfinite(self.comparison.max_abs)
+                else str(self.comparison.max_abs)
+            ),
             "message": self.comparison.message,
         }
 
 
 def diff(first: Any, second: Any) -> list[Difference]:
-    """The differences of two models, of the kinds that `xoptim.optimize` takes: nodes by structure and name, constants, types.
+    """The differences of two models, of the kinds that `xoptim.optimize` takes: nodes by structure
+    and name, constants, types.
 
     Raises `ModelError` when one of them cannot be read.
     """
@@ -68,9 +78,13 @@ def diff(first: Any, second: Any) -> list[Difference]:
 
 
 def diff_values(
-    first: Any, second: Any, options: ValidationOptions | None = None, **changes: Unpack[ValidationChanges]
+    first: Any,
+    second: Any,
+    options: ValidationOptions | None = None,
+    **changes: Unpack[ValidationChanges],
 ) -> list[ValueDifference]:
-    """The results of one name that differ between two models when both run on the same values, in the order of the first.
+    """The results of one name that differ between two models when both run on the same values, in
+    the order of the first.
 
     Args:
         first: a model as for `xoptim.optimize`.
@@ -86,7 +100,10 @@ def diff_values(
     models = [_loaded(source) for source in sources]
     chosen = given(ValidationOptions, options, changes)
     chosen = replace(chosen, assignments=1, original_dir=sources[0].base_dir)
-    known = [assumed_of(each.proto, chosen.assume, from_model=chosen.assume_from_model) for each in sources]
+    known = [
+        assumed_of(each.proto, chosen.assume, from_model=chosen.assume_from_model)
+        for each in sources
+    ]
     for source, each in zip(sources, known, strict=True):
         report_unused(source.proto, each)
     chosen = replace(chosen, assume=tuple(text for each in known for text in each.texts))
@@ -98,7 +115,20 @@ def diff_values(
         inputs = [each for each in differences(*models) if each.part == "input"]
         if not inputs:
             raise
-        raise FeedError(f"the models do not run on the same values: input {inputs[0].name!r}: {inputs[0].detail}") from error
+        raise FeedError(
+            f"the models do not run on the same values: input {inputs[0].name!r}: "
+            f"{inputs[0].detail}"
+        ) from error
+    return _different(names, values, models[0], chosen)
+
+
+def _different(
+    names: Sequence[str],
+    values: Sequence[Mapping[str, Any]],
+    model: Model,
+    chosen: ValidationOptions,
+) -> list[ValueDifference]:
+    """The results whose values differ; the first of each chain of nodes begins a difference."""
     found: list[ValueDifference] = []
     wrong: set[str] = set()
     for name in names:
@@ -106,11 +136,13 @@ def diff_values(
         comparison = next((each for each in comparisons if not each.ok), None)
         if comparison is None:
             continue
-        node = models[0].graph.producer(name)
+        node = model.graph.producer(name)
         assert node is not None
         wrong.add(name)
         operator = operator_label(node.op_type, node.domain)
-        found.append(ValueDifference(name, operator, node.name, comparison, wrong.isdisjoint(reads(node))))
+        found.append(
+            ValueDifference(name, operator, node.name, comparison, wrong.isdisjoint(reads(node)))
+        )
     return found
 
 
@@ -118,7 +150,9 @@ def _loaded(source: Source) -> Model:
     return load_model(source.proto, source.base_dir)
 
 
-def _values(source: Source, names: list[str], options: ValidationOptions, feeds: dict[str, Value]) -> dict[str, Value]:
+def _values(
+    source: Source, names: list[str], options: ValidationOptions, feeds: dict[str, Value]
+) -> dict[str, Value]:
     session = Session(with_outputs(source.proto, names), options.settings, base_dir=source.base_dir)
     return dict(zip(names, session.run(feeds), strict=True))
 
@@ -137,25 +171,27 @@ def explain(
     assume: Sequence[str] = (),
     assume_from_model: bool = False,
 ) -> list[Explanation]:
-    """Explain why a pattern does not apply: each node that can be its anchor, and the first condition that failed there.
+    """Explain why a pattern does not apply: the first condition that failed at each node.
 
     Args:
         model: as for `xoptim.optimize`, or a `GraphBuilder`; it is not changed.
         pattern: name, class or instance.
         at: only this node: its name, the name of one of its results, or ``#17`` for its position.
-        after: selection of patterns to run first, to explain a fusion at the point where it runs within an optimization
-            (``"default"``; ``""`` only cleans, folds constants and merges equal nodes); by default the model is not optimized.
+        after: selection of patterns to run first, to explain a fusion at the point where it runs
+            within an optimization (``"default"``; ``""`` only cleans, folds constants and merges
+            equal nodes); by default the model is not optimized.
         provider: execution provider that the model would be optimized for.
         assume: assumptions about sizes and values, as `OptimizationOptions` has them.
         assume_from_model: also use the assumptions in the metadata of the model.
-        limit: most refusals to return; all when ``None``, but 20 of a pattern without anchors, which is offered every node.
+        limit: most refusals to return; all when ``None``, but 20 of a pattern without anchors,
+            which is offered every node.
 
     Returns:
-        Errors of the pattern first, then refusals, the nearest miss first, then matches; equals in the order of the graph. With
-        ``after``, the matches in the model as it was whose nodes the other patterns took come last.
+        Errors of the pattern, refusals, the nearest miss first, and matches; equals in the order of
+        the graph. With ``after``, matches whose nodes other patterns took come last.
 
     Raises:
-        ModelError: the model cannot be read, or no node has the name ``at``; the message gives the nearest names.
+        ModelError: the model cannot be read, or no node has the name ``at``.
         UnknownPatternError: the pattern is not known, or the word selects several.
         AssumptionError: an assumption cannot be read, or does not fit the model.
     """
@@ -177,17 +213,29 @@ def explain(
 
 
 def _taken(
-    plain: Callable[[], GraphBuilder], pattern: Item, provider: str, takers: Takers, after: GraphBuilder
+    plain: Callable[[], GraphBuilder],
+    pattern: Item,
+    provider: str,
+    takers: Takers,
+    after: GraphBuilder,
 ) -> list[Explanation]:
     """The matches of a pattern that are gone after other patterns were applied."""
     if any(not isinstance(each, PatternOptimization) for each in select(pattern)):
         return []
     matches = find_in_model(plain().model, pattern, provider=provider)
-    return takers.explain(matches, {name for graph in after.model.graphs() for node in graph.nodes for name in node.output})
+    return takers.explain(
+        matches,
+        {name for graph in after.model.graphs() for node in graph.nodes for name in node.output},
+    )
 
 
 def find_matches(
-    model: Any, pattern: Item, *, after: Selection = None, provider: str = "cpu", assume_from_model: bool = False
+    model: Any,
+    pattern: Item,
+    *,
+    after: Selection = None,
+    provider: str = "cpu",
+    assume_from_model: bool = False,
 ) -> list[Explanation]:
     """The matches of a pattern, with the matched nodes and the captures. They may overlap.
 
@@ -197,15 +245,27 @@ def find_matches(
     return find_in_model(builder.model, pattern, provider=provider)
 
 
-def apply_at(model: AnyModel, pattern: Item, at: str, *, provider: str = "cpu", assume_from_model: bool = False) -> AnyModel:
-    """Apply a pattern once, at one node; the rest of the model is left unchanged. Returns a model of the same kind.
+def apply_at(
+    model: AnyModel,
+    pattern: Item,
+    at: str,
+    *,
+    provider: str = "cpu",
+    assume_from_model: bool = False,
+) -> AnyModel:
+    """Apply a pattern once, at one node; the rest of the model is left unchanged.
+
+    Returns a model of the same kind.
 
     Args:
-        model: as for `xoptim.optimize`, which is not changed, or a `GraphBuilder`, which is; its `report` lists the rewrite.
+        model: as for `xoptim.optimize`, which is not changed, or a `GraphBuilder`, which is; its
+            `report` lists the rewrite.
         pattern: name, class or instance.
-        at: name of a node or of a result, or ``#17`` for its position. Any node of the match is accepted.
+        at: name of a node or of a result, or ``#17`` for its position. Any node of the match is
+            accepted.
         provider: execution provider to optimize for.
-        assume_from_model: also use the assumptions in the metadata of the model; a `GraphBuilder` has its own.
+        assume_from_model: also use the assumptions in the metadata of the model; a `GraphBuilder`
+            has its own.
 
     Raises:
         NoMatchError: the pattern does not match there; ``explanations`` has the reasons.
@@ -214,7 +274,11 @@ def apply_at(model: AnyModel, pattern: Item, at: str, *, provider: str = "cpu", 
     """
     options = OptimizationOptions(patterns=pattern, provider=provider, strict=True)
     source = None if isinstance(model, GraphBuilder) else Source(model)
-    builder = model if isinstance(model, GraphBuilder) else GraphBuilder(source, assume_from_model=assume_from_model)
+    builder = (
+        model
+        if isinstance(model, GraphBuilder)
+        else GraphBuilder(source, assume_from_model=assume_from_model)
+    )
     apply_in_model(builder.session.start(options), pattern, at)
     if source is None:
         return model
@@ -232,10 +296,13 @@ def _prepared(
     if after is None:
         builder = model if isinstance(model, GraphBuilder) else GraphBuilder(model, **known)
         if builder is not model:
-            RemoveGuards().run(builder.model)  # as an optimization does it: shapes after a guard are not known
+            # as an optimization does it: shapes after a guard are not known
+            RemoveGuards().run(builder.model)
         return builder
     given = model.to_onnx(optimize=False) if isinstance(model, GraphBuilder) else model
-    options = OptimizationOptions(patterns=after, provider=provider, on_application=listener, **known)
+    options = OptimizationOptions(
+        patterns=after, provider=provider, on_application=listener, **known
+    )
     builder = GraphBuilder(given, optimization_options=options)
     builder.optimize()
     return builder

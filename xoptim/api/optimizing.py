@@ -49,10 +49,14 @@ class FileChanges(OptimizationChanges, total=False):
 
 @overload
 def optimize(
-    model: str | Path, options: OptimizationOptions | None = None, **changes: Unpack[OptimizeChanges]
+    model: str | Path,
+    options: OptimizationOptions | None = None,
+    **changes: Unpack[OptimizeChanges],
 ) -> onnx.ModelProto: ...
 @overload
-def optimize(model: AnyModel, options: OptimizationOptions | None = None, **changes: Unpack[OptimizeChanges]) -> AnyModel: ...
+def optimize(
+    model: AnyModel, options: OptimizationOptions | None = None, **changes: Unpack[OptimizeChanges]
+) -> AnyModel: ...
 def optimize(
     model: Any,
     options: OptimizationOptions | None = None,
@@ -67,33 +71,33 @@ def optimize(
 ) -> Any:
     """Optimize a model and return one of the same kind. The given model is left unchanged.
 
-    Returns the optimized model. From a path it is a ``ModelProto`` with all weights; `optimize_file` holds none in memory.
-
     Args:
-        model: a ``ModelProto``, bytes, an ``onnx_ir.Model``, torch's ``ONNXProgram`` (which takes the new model over), or
-            a path, which gives a ``ModelProto``.
+        model: a ``ModelProto``, bytes, an ``onnx_ir.Model``, torch's ``ONNXProgram`` (which takes
+            the new model over), or a path, which gives a ``ModelProto`` with all weights
+            (`optimize_file` holds none in memory).
         options: of the optimization.
         inline: replace calls of local functions by their bodies first.
-        verify: run both models in onnxruntime and compare; a pattern that changes results is left out, with a warning.
-        only_if_faster: measure, and leave out the groups of patterns that make it slower. Options set the measurement.
+        verify: run both models in onnxruntime and compare; a pattern that changes results is left
+            out, with a warning.
+        only_if_faster: measure, and leave out the groups of patterns that make it slower. Options
+            set the measurement.
         precision: quantize as ``xopt --precision`` does, within its tolerance.
-        report: called with an `OptimizationReport`, which has the result of the comparison too; or the file of a page with
-            both graphs and every rewrite (``report="report.html"``, see `xoptim.report`).
-        target: where it will run, such as ``"webgpu"``: it is fitted to it, and with ``verify`` verified there.
-        **changes: fields of `OptimizationOptions` to set, such as ``patterns="default+onnxruntime"``.
+        report: called with an `OptimizationReport`; or the file of a page with both graphs and
+            every rewrite (``report="report.html"``, see `xoptim.report`).
+        target: where it will run, such as ``"webgpu"``: it is fitted to it, and with ``verify``
+            verified there.
+        **changes: fields of `OptimizationOptions`, such as ``patterns="default+onnxruntime"``.
 
     Raises:
         ModelError: when the model cannot be read, or brought to the operator set.
-        UnknownPatternError: when a pattern name is unknown.
-        DifferentModelError: with ``verify``, when the result computes something else, and no rewrite was left out for it.
-        NotValidatedError: with ``verify``, when there is no verdict; ``report`` gives the reason, ``model`` is the result.
-        ValueError: ``precision`` and ``only_if_faster`` exclude each other.
-        ChoiceError: when sizes or values of the options do not fit the model.
+        UnknownPatternError, PatternError: when a pattern is unknown, or declared wrongly.
+        DifferentModelError: with ``verify``, when the result computes something else.
+        NotValidatedError: with ``verify``, when there is no verdict; ``model`` is the result.
+        ChoiceError, ValueError: when options do not fit the model, or each other.
         ToleranceError: with ``precision``, when the result does not keep the tolerance.
         TargetError: with ``verify``, when it differs on the target, or could not be verified there.
-        PatternError, ProviderUnavailable: when a pattern is declared wrongly, or onnxruntime lacks the provider.
+        ProviderUnavailable, MissingLibraryError: when a provider or a library is not installed.
         LoadError, FeedError, RunError: when a model cannot be measured.
-        MissingLibraryError: when a page is asked for, and a library of the extra ``xoptim[report]`` is missing.
     """
     chosen = given(OptimizationOptions, options, changes)
     job = JobOptions(
@@ -125,11 +129,12 @@ def optimize_file(
     report: Listener | str | Path | None = None,
     **changes: Unpack[FileChanges],
 ) -> list[Path]:
-    """Optimize a model from file to file, of any size: weights are copied and computed in parts, and never held in memory.
+    """Optimize a model from file to file, of any size: weights are copied and computed in parts,
+    and never held in memory.
 
-    The result is whole: it and the file of its weights, if there is one, can be moved elsewhere together. They are written
-    beside the target and moved into place when the result was found equal; nothing is changed before. Returns the files
-    written.
+    The result is whole: it and the file of its weights, if there is one, can be moved elsewhere
+    together. They are written beside the target and moved into place when the result was found
+    equal; nothing is changed before. Returns the files written.
 
     Args:
         source: the model.
@@ -137,19 +142,21 @@ def optimize_file(
         options: of the optimization.
         inline: replace calls of local functions by their bodies first.
         verify: as for `optimize`, but done unless it is ``False``.
-        external_data: write weights to a file of their own, ``TARGET.data``; by default where the source has external data,
-            or where the result would not fit into a protobuf of 2 GiB.
-        share_weights: refer to the file of the source's weights, if it is in the same folder, in place of copying those that
-            have not changed; the metadata of the result (``xoptim.weights``) name that file then.
+        external_data: write weights to a file of their own, ``TARGET.data``; by default where the
+            source has external data, or where the result would not fit into a protobuf of 2 GiB.
+        share_weights: refer to the file of the source's weights, if it is in the same folder, in
+            place of copying those that have not changed; the metadata of the result
+            (``xoptim.weights``) name that file then.
         report: as for `optimize`.
-        **changes: fields of `OptimizationOptions` to set, but for ``target``, which ``options`` can have; and ``precision``
-            as for `optimize`, which holds the weights of products in memory.
+        **changes: fields of `OptimizationOptions` to set, but for ``target``, which ``options`` can
+            have; and ``precision`` as for `optimize`, which holds the weights of products in
+            memory.
 
     Raises:
         ModelError: when the model cannot be read, or a file cannot be written.
         DifferentModelError, NotValidatedError: as for `optimize`; nothing is written then.
-        UnknownPatternError, ChoiceError, ToleranceError, PatternError, ProviderUnavailable, MissingLibraryError: as for
-            `optimize`.
+        UnknownPatternError, ChoiceError, ToleranceError, PatternError, ProviderUnavailable,
+            MissingLibraryError: as for `optimize`.
     """
     precision = changes.pop("precision", None)
     chosen = given(OptimizationOptions, options, changes)
@@ -159,12 +166,20 @@ def optimize_file(
         return draft.commit(_result(Path(source), report, job))
 
 
-def _how(options: OptimizationOptions, verify: bool | ValidationOptions, inline: bool) -> ProofOptions:
+def _how(
+    options: OptimizationOptions, verify: bool | ValidationOptions, inline: bool
+) -> ProofOptions:
     """The options of the verification."""
     if not isinstance(verify, (bool, ValidationOptions)):
         raise TypeError(f"verify is True, False or ValidationOptions, not {verify!r}")
-    checks = verify if isinstance(verify, ValidationOptions) else ValidationOptions(providers=(options.provider,))
-    return ProofOptions(checks=checks, whole=verify is not False, bisect=not options.strict, inline=inline)
+    checks = (
+        verify
+        if isinstance(verify, ValidationOptions)
+        else ValidationOptions(providers=(options.provider,))
+    )
+    return ProofOptions(
+        checks=checks, whole=verify is not False, bisect=not options.strict, inline=inline
+    )
 
 
 def _faster(options: OptimizationOptions, faster: bool | BenchOptions) -> NotSlower | None:
@@ -174,7 +189,9 @@ def _faster(options: OptimizationOptions, faster: bool | BenchOptions) -> NotSlo
     return NotSlower(BenchOptions(provider=options.provider) if faster is True else faster)
 
 
-def _result(source: Source | Path, report: Listener | str | Path | None, options: JobOptions) -> onnx.ModelProto:
+def _result(
+    source: Source | Path, report: Listener | str | Path | None, options: JobOptions
+) -> onnx.ModelProto:
     """The model that a job makes, which is reported as the caller asked.
 
     Raises unless the model was found equal, or was not compared.
@@ -195,20 +212,29 @@ def _result(source: Source | Path, report: Listener | str | Path | None, options
 
 
 def outline(model: AnyModel) -> AnyModel:
-    """Write blocks that repeat along a model, such as the layers of a transformer, once: as local functions that are called.
+    """Write blocks that repeat along a model, such as the layers of a transformer, once: as local
+    functions that are called.
 
-    Nothing else changes. ``optimize(model, outline=True)`` does the same after the patterns, and ``inline=True`` undoes it.
-    Returns a model of the same kind; equal to the given one if no block repeats. Raises `ModelError` when the model cannot be
-    read. ``model``: as for `optimize`.
+    Nothing else changes. ``optimize(model, outline=True)`` does the same after the patterns, and
+    ``inline=True`` undoes it. Returns a model of the same kind; equal to the given one if no block
+    repeats. Raises `ModelError` when the model cannot be read. ``model``: as for `optimize`.
     """
     nothing = OptimizationOptions(
-        patterns=None, remove_unused=False, remove_identity=False, constant_folding=False, merge=False, outline=True
+        patterns=None,
+        remove_unused=False,
+        remove_identity=False,
+        constant_folding=False,
+        merge=False,
+        outline=True,
     )
     return optimize(model, nothing)
 
 
 def verify(
-    original: Any, other: Any, options: ValidationOptions | None = None, **changes: Unpack[ValidationChanges]
+    original: Any,
+    other: Any,
+    options: ValidationOptions | None = None,
+    **changes: Unpack[ValidationChanges],
 ) -> ValidationReport:
     """Run two models in onnxruntime on the same values and compare; see `xoptim.validate.validate`.
 
@@ -218,7 +244,8 @@ def verify(
         original: the model to trust, of any kind that `optimize` takes.
         other: the model to judge, likewise.
         options: values, provider and tolerance of the comparison.
-        **changes: fields of `ValidationOptions` to set, such as ``exactness="exact"``, which demands equal bits.
+        **changes: fields of `ValidationOptions` to set, such as ``exactness="exact"``, which
+            demands equal bits.
 
     Raises:
         ModelError: when a model cannot be read.
@@ -228,4 +255,6 @@ def verify(
     first, checks = located(Source(original), given(ValidationOptions, options, changes))
     judged = Source(other)
     second = Path(other) if judged.kind == "path" else judged.proto
-    return validate(first, second, replace(checks, optimized_dir=judged.base_dir or checks.optimized_dir))
+    return validate(
+        first, second, replace(checks, optimized_dir=judged.base_dir or checks.optimized_dir)
+    )

@@ -4,7 +4,14 @@ from pathlib import Path
 from typing import Any
 
 from xoptim.graph.sources import Source
-from xoptim.targets import Failing, Placement, Target, named, place as placed, smallest_failing as smallest
+from xoptim.targets import (
+    Failing,
+    Placement,
+    Target,
+    named,
+    place as placed,
+    smallest_failing as smallest,
+)
 from xoptim.targets.bisect import SECONDS
 from xoptim.targets.oracle import PATIENCE
 

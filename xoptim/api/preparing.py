@@ -12,7 +12,9 @@ from xoptim.graph.assumed import (
     recorded as recorded,  # for the command
 )
 from xoptim.graph.data_file import lacks_weights as lacks_weights  # for the command
-from xoptim.graph.save import replace_file as replace_file, serialized as serialized  # for the command
+
+# for the command
+from xoptim.graph.save import replace_file as replace_file, serialized as serialized
 from xoptim.graph.sources import Source as Source  # for the command
 from xoptim.preparation.ports import extract_part
 from xoptim.preparation.preparation import Preparation, PreparationChanges, with_shapes
@@ -26,12 +28,15 @@ def prepare(model: str | Path, **changes: Unpack[PreparationChanges]) -> onnx.Mo
 @overload
 def prepare(model: AnyModel, **changes: Unpack[PreparationChanges]) -> AnyModel: ...
 def prepare(model: Any, **changes: Unpack[PreparationChanges]) -> Any:
-    """Write sizes into a model, change its inputs and outputs, remove texts; returns a model of the same kind.
+    """Write sizes into a model, change its inputs and outputs, remove texts.
+
+    Returns a model of the same kind.
 
     Raises `ModelError` when a name or a size does not fit the model.
 
     Args:
-        model: a model as for `xoptim.optimize`, which is left unchanged; a path gives a ``ModelProto``.
+        model: a model as for `xoptim.optimize`, which is left unchanged; a path gives a
+            ``ModelProto``.
         **changes: fields of `Preparation`: ``fix={"batch": [1]}``, ``rename={"old": "new"}``, ...
     """
     source = Source(model)
@@ -44,17 +49,23 @@ def fitting_assumptions(model: Source, texts: Sequence[str]) -> tuple[list[str],
 
 
 @overload
-def extract(model: str | Path, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> onnx.ModelProto: ...
+def extract(
+    model: str | Path, inputs: Sequence[str] = (), outputs: Sequence[str] = ()
+) -> onnx.ModelProto: ...
 @overload
-def extract(model: AnyModel, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> AnyModel: ...
+def extract(
+    model: AnyModel, inputs: Sequence[str] = (), outputs: Sequence[str] = ()
+) -> AnyModel: ...
 def extract(model: Any, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> Any:
     """The part of a model that computes some results from others; returns a model of the same kind.
 
     Raises `ModelError` when a name does not exist, or an input is not needed.
 
     Args:
-        model: a model as for `xoptim.optimize`, which is left unchanged; a path gives a ``ModelProto``.
-        inputs: values that the part reads; inputs of the model that it needs besides become inputs too.
+        model: a model as for `xoptim.optimize`, which is left unchanged; a path gives a
+            ``ModelProto``.
+        inputs: values that the part reads; inputs of the model that it needs besides become inputs
+            too.
         outputs: values that it computes; the outputs of the model by default.
     """
     source = Source(model)
@@ -69,9 +80,11 @@ def infer(model: Any, *, assume_from_model: bool = False) -> Any:
     """A model in which the types and shapes of all results are declared, where they are known.
 
     Args:
-        model: a model as for `xoptim.optimize`, which is left unchanged; a path gives a ``ModelProto``. Its external weights
-            may be missing.
+        model: a model as for `xoptim.optimize`, which is left unchanged; a path gives a
+            ``ModelProto``. Its external weights may be missing.
         assume_from_model: also use the assumptions in the metadata of the model.
     """
     source = Source(model, needs_weights=False)
-    return source.give_back(with_shapes(source.proto, source.base_dir, assume_from_model=assume_from_model))
+    return source.give_back(
+        with_shapes(source.proto, source.base_dir, assume_from_model=assume_from_model)
+    )

@@ -15,7 +15,14 @@ from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.errors import TextRuleError
 from xoptim.match.lines import calling_frame
 
-__all__ = ["SubgraphRewriter", "parse_rules", "read_rules", "register_filter", "register_rewrite", "rewrite_rule"]
+__all__ = [
+    "SubgraphRewriter",
+    "parse_rules",
+    "read_rules",
+    "register_filter",
+    "register_rewrite",
+    "rewrite_rule",
+]
 
 AnyModel = TypeVar("AnyModel")
 Function: TypeAlias = "str | onnx.FunctionProto"
@@ -24,24 +31,31 @@ Function: TypeAlias = "str | onnx.FunctionProto"
 def read_rules(*paths: str | Path) -> list[type[TextPattern]]:
     """The rules in files, in order; see `xoptim.dialects.text.parse_rules`.
 
-    Raises `TextRuleError` when a file cannot be read, or contains a mistake; the message names file, line and column.
+    Raises `TextRuleError` when a file cannot be read, or contains a mistake; the message names
+    file, line and column.
 
     Args:
-        *paths: files of pairs of ONNX functions, by convention ``*.onnxtxt``; the rules of a file follow the rules of the
-            file before it.
+        *paths: files of pairs of ONNX functions, by convention ``*.onnxtxt``; the rules of a file
+            follow the rules of the file before it.
     """
     found: dict[str, type[TextPattern]] = {}
     for path in paths:
         try:
             text = Path(path).read_text(encoding="utf-8-sig")
         except OSError as error:
-            raise TextRuleError(f"{path}: the rules cannot be read: {error.strerror or error}") from error
+            raise TextRuleError(
+                f"{path}: the rules cannot be read: {error.strerror or error}"
+            ) from error
         except UnicodeDecodeError as error:
-            raise TextRuleError(f"{path}: the rules cannot be read: the file is not a text in UTF-8") from error
+            raise TextRuleError(
+                f"{path}: the rules cannot be read: the file is not a text in UTF-8"
+            ) from error
         for rule in parse_rules(text, str(path), len(found)):
             if rule.name() in found:
                 known = found[rule.name()].rule.match.place
-                raise rule.rule.match.place.error(f"rule {rule.name()!r} is there already, in {known.file}:{known.line}")
+                raise rule.rule.match.place.error(
+                    f"rule {rule.name()!r} is there already, in {known.file}:{known.line}"
+                )
             found[rule.name()] = rule
     return list(found.values())
 
@@ -55,20 +69,32 @@ def rewrite_rule(
     value_name_pairs: Pairs = (),
     **settings: Any,
 ) -> type[TextPattern]:
-    """The pattern that a pair of functions of the same signature describes. Raises `TextRuleError` when something is wrong.
+    """The pattern that a pair of functions of the same signature describes.
+
+    Raises `TextRuleError` when something is wrong.
 
     Args:
-        match: the subgraph to find: a ``FunctionProto``, or text as ``f (x) => (y) { y = Relu (x) }``. A header
-            ``<domain: ..., opset_import: [...]>`` may be left out, and the name of the function does not matter.
+        match: the subgraph to find: a ``FunctionProto``, or text as ``f (x) => (y) { y = Relu (x)
+            }``. A header ``<domain: ..., opset_import: [...]>`` may be left out, and the name of
+            the function does not matter.
         replace: the replacement.
         name: of the pattern; by default the domain of ``match``, else made from the operators.
         filters: called with the view of the graph and the match; all must agree.
-        value_name_pairs: pairs of a result of ``replace`` and one of ``match``: the new node that makes the first takes name
-            and metadata of the matched node that made the second.
+        value_name_pairs: pairs of a result of ``replace`` and one of ``match``: the new node that
+            makes the first takes name and metadata of the matched node that made the second.
         **settings: as in ``rule.settings`` of a file, which takes precedence; and ``examples``.
     """
-    made = _rule(match, replace, (), name=name, filters=filters, value_name_pairs=value_name_pairs, **settings)
-    # It belongs to the module that calls, so that it is found there when the module is one of a pack of patterns.
+    made = _rule(
+        match,
+        replace,
+        (),
+        name=name,
+        filters=filters,
+        value_name_pairs=value_name_pairs,
+        **settings,
+    )
+    # It belongs to the module that calls, so that it is found there when the module is one of a
+    # pack of patterns.
     made.__module__ = calling_frame().f_globals.get("__name__", made.__module__)
     return made
 
@@ -99,7 +125,8 @@ def register_rewrite(
 class SubgraphRewriter:
     """Rewrites models only by its own rules, after TorchScript's class of this name.
 
-    A rule begins once those registered before it have nothing left to do; if it makes nodes that they rewrite, they run again.
+    A rule begins once those registered before it have nothing left to do; if it makes nodes that
+    they rewrite, they run again.
     """
 
     def __init__(self) -> None:
@@ -120,22 +147,36 @@ class SubgraphRewriter:
         value_name_pairs: Pairs = (),
         **settings: Any,
     ) -> type[TextPattern]:
-        """Add a rule; arguments as for `rewrite_rule`. It comes after all others; its phase and priority are ignored.
+        """Add a rule; arguments as for `rewrite_rule`.
+
+        It comes after all others; its phase and priority are ignored.
 
         Raises:
             TextRuleError: when something is wrong.
             ValueError: when the name is taken.
         """
         taken = {each.name() for each in self._patterns}
-        made = _rule(pattern, replacement, taken, name=name, filters=filters, value_name_pairs=value_name_pairs, **settings)
+        made = _rule(
+            pattern,
+            replacement,
+            taken,
+            name=name,
+            filters=filters,
+            value_name_pairs=value_name_pairs,
+            **settings,
+        )
         if made.name() in taken:
             raise ValueError(f"the name {made.name()!r} is taken; choose another")
         order = {"phase": "canonicalize", "priority": len(self._patterns), "__doc__": made.__doc__}
         self._patterns.append(type(made.__name__, (made,), order))
         return self._patterns[-1]
 
-    def run(self, model: AnyModel, options: OptimizationOptions | None = None, **changes: Any) -> AnyModel:
-        """Rewrite a model, which is left unchanged. Folding and merging are off unless ``changes`` set them.
+    def run(
+        self, model: AnyModel, options: OptimizationOptions | None = None, **changes: Any
+    ) -> AnyModel:
+        """Rewrite a model, which is left unchanged.
+
+        Folding and merging are off unless ``changes`` set them.
 
         Returns a model of the same kind.
 
@@ -148,7 +189,9 @@ class SubgraphRewriter:
         return optimize(model, options, **{**given, **changes, "patterns": self._patterns or None})
 
 
-def _rule(pattern: Function, replacement: Function, taken: Container[str], *, name: str, **arguments: Any) -> type[TextPattern]:
+def _rule(
+    pattern: Function, replacement: Function, taken: Container[str], *, name: str, **arguments: Any
+) -> type[TextPattern]:
     """A rule; a generated name differs from those that are taken."""
     match, replace = _source(pattern, "pattern"), _source(replacement, "replacement")
     given = {key: arguments.pop(key) for key in ("filters", "value_name_pairs")}

@@ -1,4 +1,6 @@
-"""Passes written by users: functions and classes that change the `GraphBuilder` of a whole model."""
+"""Passes written by users: functions and classes that change the `GraphBuilder` of a whole
+model.
+"""
 
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -34,25 +36,32 @@ class FunctionRewriter(GlobalRewriter):
         with watching(builder.model) as changes:
             found = type(self).function(builder)
         if found is not None and not isinstance(found, int):
-            raise TypeError(f"a global rewriter returns the number of rewrites, or None, not {found!r}")
+            raise TypeError(
+                f"a global rewriter returns the number of rewrites, or None, not {found!r}"
+            )
         return int(changes.count > 0) if found is None or isinstance(found, bool) else found
 
 
-def global_rewriter(*, name: str = "", **metadata: Any) -> Callable[[Callable[..., int | None]], type[GlobalRewriter]]:
+def global_rewriter(
+    *, name: str = "", **metadata: Any
+) -> Callable[[Callable[..., int | None]], type[GlobalRewriter]]:
     """Turn a function that changes an `xoptim.GraphBuilder` into a pass over the model.
 
-    The function is called with the builder and returns how many rewrites it made. For ``None``, ``True`` and ``False``, the
-    optimizer checks whether the model changed. Raises `TypeError` when a class attribute is unknown, or has an invalid value.
+    The function is called with the builder and returns how many rewrites it made. For ``None``,
+    ``True`` and ``False``, the optimizer checks whether the model changed. Raises `TypeError` when
+    a class attribute is unknown, or has an invalid value.
 
     Args:
         name: name of the class; made from the name of the function when empty.
-        **metadata: class attributes of `xoptim.Rewrite`, such as ``phase``, and ``examples``. The exactness is ``rounding``
-            unless given.
+        **metadata: class attributes of `xoptim.Rewrite`, such as ``phase``, and ``examples``. The
+            exactness is ``rounding`` unless given.
     """
 
     def decorate(function: Callable[..., int | None]) -> type[GlobalRewriter]:
         title = name or camel_case(function.__name__)
         members = {"function": staticmethod(function)}
-        return pattern_class(FunctionRewriter, title, function.__module__, function.__doc__ or "", metadata, members)
+        return pattern_class(
+            FunctionRewriter, title, function.__module__, function.__doc__ or "", metadata, members
+        )
 
     return decorate

@@ -1,4 +1,6 @@
-"""Optimizes many models, each in a process of its own, on this machine or on the workers of a Dask cluster."""
+"""Optimizes many models, each in a process of its own, on this machine or on the workers of a Dask
+cluster.
+"""
 
 from xoptim.batching.options import BatchOptions
 from xoptim.batching.record import BatchError, BatchReport, Record, Status, Step

@@ -1,4 +1,6 @@
-"""The work on one model: whether it is done, by the hash of what its result depends on, and otherwise its process."""
+"""The work on one model: whether it is done, by the hash of what its result depends on, and
+otherwise its process.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,14 @@ from xoptim.engine.environment import read_environment
 from xoptim.facts.errors import ModelError, XoptimError
 from xoptim.graph.data_file import external_files
 from xoptim.graph.load import read_proto
-from xoptim.system.machine import end_text, end_this_process, kill_group, limit_data, own_group, start_python
+from xoptim.system.machine import (
+    end_text,
+    end_this_process,
+    kill_group,
+    limit_data,
+    own_group,
+    start_python,
+)
 
 GRACE: Final = 5.0
 """Seconds between the request to end, after which temporary files are removed, and the end."""
@@ -43,7 +52,8 @@ def end_with_parent() -> None:
 
 
 def main(words: Sequence[str]) -> None:
-    """Run the command of a line that begins with a number of bytes of private memory, 0 for no limit.
+    """Run the command of a line that begins with a number of bytes of private memory, 0 for no
+    limit.
 
     The command takes the limit into account when it chooses how to validate a model.
     """
@@ -69,16 +79,21 @@ class Ended:
     out: str  # standard output
     err: str  # the end of standard error
     seconds: float  # its time
-    cut_off: Literal["", "timeout", "not needed"] = ""  # why it was ended from outside, empty when nothing ended it
+    # why it was ended from outside, empty when nothing ended it
+    cut_off: Literal["", "timeout", "not needed"] = ""
 
 
 def run_command(
-    words: Sequence[str], *, timeout: float | None, memory: int | None, is_needed: Callable[[], bool] = lambda: True
+    words: Sequence[str],
+    *,
+    timeout: float | None,
+    memory: int | None,
+    is_needed: Callable[[], bool] = lambda: True,
 ) -> Ended:
     """Run a command line of ``xopt`` in a process, and wait for its end.
 
-    The process is ended after ``timeout`` seconds, or when ``is_needed``, which is asked several times a second, returns False.
-    It may reserve ``memory`` bytes of private memory.
+    The process is ended after ``timeout`` seconds, or when ``is_needed``, which is asked several
+    times a second, returns False. It may reserve ``memory`` bytes of private memory.
     """
     began = time.monotonic()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
@@ -100,7 +115,9 @@ def run_command(
         finally:
             os.close(held)
             os.close(lifeline)
-        return Ended(process.returncode, _text(out), _text(err, _LAST), time.monotonic() - began, cut_off)
+        return Ended(
+            process.returncode, _text(out), _text(err, _LAST), time.monotonic() - began, cut_off
+        )
 
 
 def _wait(
@@ -120,7 +137,10 @@ def _wait(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process that still runs, and those that it started; first by a request, so that it removes temporary files."""
+    """End a process that still runs, and those that it started.
+
+    First by a request, so that it removes temporary files.
+    """
     if process.poll() is None:
         process.terminate()
         with suppress(subprocess.TimeoutExpired):
@@ -137,9 +157,17 @@ def _text(stream: IO[bytes], last: int | None = None) -> str:
 
 
 def versions() -> dict[str, str]:
-    """The versions of the programs that determine a result: packages of patterns (xoptim among them), onnx, onnxruntime."""
-    packs = {entry.dist.name: entry.dist.version for entry in entry_points(group=GROUP) if entry.dist is not None}
-    return dict(sorted({**packs, "onnx": version("onnx"), "onnxruntime": version("onnxruntime")}.items()))
+    """The versions of the programs that determine a result: packages of patterns (xoptim among
+    them), onnx, onnxruntime.
+    """
+    packs = {
+        entry.dist.name: entry.dist.version
+        for entry in entry_points(group=GROUP)
+        if entry.dist is not None
+    }
+    return dict(
+        sorted({**packs, "onnx": version("onnx"), "onnxruntime": version("onnxruntime")}.items())
+    )
 
 
 def inputs_of(model: Path) -> list[Path]:
@@ -155,9 +183,11 @@ def inputs_of(model: Path) -> list[Path]:
 
 
 def content_key(inputs: Iterable[Path], options: BatchOptions) -> str:
-    """The hash of the content of files, of the options that determine the result, and of the versions.
+    """The hash of the content of files, of the options that determine the result, and of the
+    versions.
 
-    The limit of memory counts, since models that do not fit are validated otherwise. Raises OSError when a file cannot be read.
+    The limit of memory counts, since models that do not fit are validated otherwise. Raises OSError
+    when a file cannot be read.
     """
     debug = read_environment()
     parts: list[Any] = [
@@ -178,7 +208,10 @@ def sha256(path: Path) -> str:
 
 
 def _contents(path: Path) -> Iterator[str]:
-    """The hash of a file, or the names and hashes of the files in a folder; nothing when there is neither."""
+    """The hash of a file, or the names and hashes of the files in a folder.
+
+    Nothing when there is neither.
+    """
     if path.is_file():
         yield sha256(path)
     for place, folders, names in os.walk(path):
@@ -199,7 +232,8 @@ class Job:
     model: Path  # its file, an absolute path
     name: str  # the file of the result, relative to ``output``
     output: Path  # the folder of the batch, an absolute path
-    # the folder of this run of the batch. It disappears when the run ends, and with it the need for the job
+    # the folder of this run of the batch. It disappears when the run ends, and with it the need for
+    # the job
     workspace: Path
     options: BatchOptions  # the options of the batch
     versions: dict[str, str]  # the versions on the machine that runs the batch
@@ -217,7 +251,10 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The outcome of a job. Files of the result wait in a folder of this attempt: only the run of the batch publishes them."""
+    """The outcome of a job.
+
+    Files of the result wait in a folder of this attempt: only the run of the batch publishes them.
+    """
 
     record: Record  # how the model ended
     folder: Path | None = None  # the folder that holds the files of the result
@@ -227,10 +264,15 @@ class Attempt:
 
 
 def perform(job: Job) -> Attempt:
-    """Optimize the model of a job unless it is done. Never raises: one model must not end the others."""
+    """Optimize the model of a job unless it is done.
+
+    Never raises: one model must not end the others.
+    """
     try:
         if job.versions != versions():
-            raise XoptimError(f"the worker has other versions: {versions()} instead of {job.versions}")
+            raise XoptimError(
+                f"the worker has other versions: {versions()} instead of {job.versions}"
+            )
         return _perform(job)
     except Exception as error:  # also of libraries that read the file
         return job.failed(" ".join(str(error).split()) or type(error).__name__)
@@ -240,16 +282,38 @@ def _perform(job: Job) -> Attempt:
     inputs = inputs_of(job.model)
     key = content_key(inputs, job.options)
     before = job.before
-    if job.options.resume and before is not None and before.is_settled and before.key == key and _is_intact(job, before):
+    if (
+        job.options.resume
+        and before is not None
+        and before.is_settled
+        and before.key == key
+        and _is_intact(job, before)
+    ):
         return Attempt(before, was_done=True)
     folder = Path(tempfile.mkdtemp(dir=job.workspace))
     target = folder / Path(job.name).name
-    words = ["--no-config", "optimize", *job.options.arguments, "-o", str(target), "--json", "--", str(job.model)]
-    ended = run_command(words, timeout=job.options.timeout, memory=job.options.memory_limit, is_needed=job.marker.exists)
+    words = [
+        "--no-config",
+        "optimize",
+        *job.options.arguments,
+        "-o",
+        str(target),
+        "--json",
+        "--",
+        str(job.model),
+    ]
+    ended = run_command(
+        words,
+        timeout=job.options.timeout,
+        memory=job.options.memory_limit,
+        is_needed=job.marker.exists,
+    )
     record = replace(_judged(job, ended), key=key)
     if record.status not in ("done", "not validated"):
         return Attempt(record, folder)
-    files = sorted((path.name for path in folder.iterdir()), key=lambda name: (name == target.name, name))
+    files = sorted(
+        (path.name for path in folder.iterdir()), key=lambda name: (name == target.name, name)
+    )
     parent = Path(job.name).parent
     written = {(parent / name).as_posix(): sha256(folder / name) for name in files}
     return Attempt(replace(record, written=written), folder, tuple(files), tuple(inputs))
@@ -263,10 +327,16 @@ def _is_intact(job: Job, record: Record) -> bool:
 
 def _judged(job: Job, ended: Ended) -> Record:
     """The record of a process that has ended."""
-    record = Record(model=str(job.model), output=job.name, status="crashed", seconds=round(ended.seconds, 3))
-    last = next((" ".join(line.split()) for line in reversed(ended.err.splitlines()) if line.strip()), "")
+    record = Record(
+        model=str(job.model), output=job.name, status="crashed", seconds=round(ended.seconds, 3)
+    )
+    last = next(
+        (" ".join(line.split()) for line in reversed(ended.err.splitlines()) if line.strip()), ""
+    )
     if ended.cut_off == "timeout":
-        return replace(record, status="timeout", error=f"not done within {job.options.timeout:g} seconds")
+        return replace(
+            record, status="timeout", error=f"not done within {job.options.timeout:g} seconds"
+        )
     if ended.cut_off or ended.code not in STATUS:
         reason = ended.cut_off or end_text(ended.code)
         return replace(record, error=f"{reason}: {last}" if last else reason)
@@ -282,10 +352,15 @@ def _judged(job: Job, ended: Ended) -> Record:
             error=error,
             verdict=_verdict(summary["validation"]),
             assumptions=tuple(summary.get("assumptions", ())),
-            **{name: summary[name] for name in ("nodes_before", "nodes_after", "bytes_before", "bytes_after")},
+            **{
+                name: summary[name]
+                for name in ("nodes_before", "nodes_after", "bytes_before", "bytes_after")
+            },
         )
     except (ValueError, KeyError, TypeError):
-        return replace(record, error=f"ended with {ended.code} without a summary{': ' * bool(last)}{last}")
+        return replace(
+            record, error=f"ended with {ended.code} without a summary{': ' * bool(last)}{last}"
+        )
 
 
 def _verdict(reports: list[dict[str, Any]]) -> str:
@@ -295,7 +370,11 @@ def _verdict(reports: list[dict[str, Any]]) -> str:
         largest = (report["largest"] or {}).get("max_abs")
         text = report["status"]
         if report["status"] == "equal":
-            text += f", largest difference {largest:.2g}" if isinstance(largest, float) and largest else ", no difference"
+            text += (
+                f", largest difference {largest:.2g}"
+                if isinstance(largest, float) and largest
+                else ", no difference"
+            )
         elif report["reason"]:
             text += f": {report['reason']}"
         texts.append(text)

@@ -12,15 +12,19 @@ class BatchOptions:
     """Options of `xoptim.batch`.
 
     Attributes:
-        arguments: options of ``xopt MODEL`` for each model, such as ``("--patterns", "default+onnxruntime")``. Paths in them
-            must be absolute when another machine runs the command.
-        files: the files and folders that these arguments name. A model is optimized again when their content changes.
+        arguments: options of ``xopt MODEL`` for each model, such as ``("--patterns",
+            "default+onnxruntime")``. Paths in them must be absolute when another machine runs the
+            command.
+        files: the files and folders that these arguments name. A model is optimized again when
+            their content changes.
         jobs: number of models at a time on this machine; 0 for the number of its cores.
         timeout: seconds after which a model is given up, ``None`` for no limit.
-        memory: private memory that the process of a model may reserve, in bytes or as ``"4GB"``; ``None`` for no limit.
+        memory: private memory that the process of a model may reserve, in bytes or as ``"4GB"``;
+            ``None`` for no limit.
         resume: whether models that are done and unchanged are skipped.
-        scheduler: address of a Dask scheduler, such as ``tcp://host:8786``, whose workers optimize the models; empty for this
-            machine. The workers need the same version of xoptim, and see models and results under the same paths.
+        scheduler: address of a Dask scheduler, such as ``tcp://host:8786``, whose workers optimize
+            the models; empty for this machine. The workers need the same version of xoptim, and see
+            models and results under the same paths.
     """
 
     arguments: tuple[str, ...] = ()

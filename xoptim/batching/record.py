@@ -8,14 +8,23 @@ from typing import Any, Final, Literal, Self
 from xoptim.facts.errors import XoptimError
 
 Status = Literal["done", "not validated", "different", "failed", "crashed", "timeout"]
-"""How a model ended. The first two are written: found equal (or not compared, with ``--no-verify``), and not validated."""
+"""How a model ended.
+
+The first two are written: found equal (or not compared, with ``--no-verify``), and not validated.
+"""
 STATUS: Final[Mapping[int, Status]] = {0: "done", 3: "not validated", 1: "different", 2: "failed"}
 """Status by the exit code of the command, from good to bad."""
-_EXIT_CODES: Final[Mapping[Status, int]] = {**{status: code for code, status in STATUS.items()}, "crashed": 2, "timeout": 2}
+_EXIT_CODES: Final[Mapping[Status, int]] = {
+    **{status: code for code, status in STATUS.items()},
+    "crashed": 2,
+    "timeout": 2,
+}
 
 
 class BatchError(XoptimError):
-    """A batch cannot begin, or cannot go on: nothing to optimize, two models with one result, or a folder in use."""
+    """A batch cannot begin, or cannot go on: nothing to optimize, two models with one result, or a
+    folder in use.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +34,8 @@ class Record:
     model: str  # the file of the model
     output: str  # the file of the result, relative to the folder of the batch
     status: Status  # how it ended
-    nodes_before: int | None = None  # number of nodes, subgraphs included; ``None`` where the command did not report any
+    # number of nodes, subgraphs included; ``None`` where the command did not report any
+    nodes_before: int | None = None
     nodes_after: int | None = None  # the same afterwards
     bytes_before: int | None = None  # size of the model and its weights
     bytes_after: int | None = None  # size of the result
@@ -39,12 +49,18 @@ class Record:
 
     @property
     def exit_code(self) -> int:
-        """The exit code of ``xopt`` for this model; 2 also when its process crashed or exceeded a limit."""
+        """The exit code of ``xopt`` for this model.
+
+        2 also when its process crashed or exceeded a limit.
+        """
         return _EXIT_CODES[self.status]
 
     @property
     def is_settled(self) -> bool:
-        """Whether another run with the same key would give the same; a crash or a file that is unreadable may be repaired."""
+        """Whether another run with the same key would give the same.
+
+        A crash or a file that is unreadable may be repaired.
+        """
         return self.exit_code != 2
 
     def to_line(self) -> str:
@@ -53,7 +69,10 @@ class Record:
 
     @classmethod
     def from_line(cls, line: str) -> Self:
-        """The record of a line. Raises `ValueError` when the line is not a record, for instance the beginning of one."""
+        """The record of a line.
+
+        Raises `ValueError` when the line is not a record, for instance the beginning of one.
+        """
         try:
             values = json.loads(line)
         except RecursionError as error:
@@ -87,7 +106,9 @@ def _are_texts(value: object) -> bool:
 
 
 def _are_named_texts(value: object) -> bool:
-    return isinstance(value, dict) and all(_is_text(each) for pair in value.items() for each in pair)
+    return isinstance(value, dict) and all(
+        _is_text(each) for pair in value.items() for each in pair
+    )
 
 
 _MOST: Final = 1 << 63
@@ -115,7 +136,8 @@ class Step:
     done: int  # number of models that ended
     total: int  # number of models
     record: Record | None = None  # the model that ended last, ``None`` at the beginning
-    was_done: bool = False  # whether that model was skipped, since it was done before and is unchanged
+    # whether that model was skipped, since it was done before and is unchanged
+    was_done: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +145,13 @@ class BatchReport:
     """How the models of a batch ended."""
 
     records: list[Record]  # one for each model, in the order of the models
-    skipped: frozenset[str]  # results (`Record.output`) of the models that were done before and are unchanged
+    # results (`Record.output`) of the models that were done before and are unchanged
+    skipped: frozenset[str]
     seconds: float  # time of the whole batch
 
     @property
     def exit_code(self) -> int:
-        """The worst exit code of a model: 0 written and equal, 3 written but not validated, 1 different, 2 without a result."""
+        """The worst exit code of a model: 0 written and equal, 3 written but not validated, 1
+        different, 2 without a result.
+        """
         return worst_code(self.records)

@@ -1,4 +1,6 @@
-"""``xoptim.batch``: optimize the models of a batch here or on a Dask cluster, and publish results one by one."""
+"""``xoptim.batch``: optimize the models of a batch here or on a Dask cluster, and publish results
+one by one.
+"""
 
 import glob
 import os
@@ -15,18 +17,23 @@ from xoptim.batching.record import BatchError, BatchReport, Step
 from xoptim.batching.store import Store
 
 _SUFFIX: Final = ".onnx"
-"""Beginning of the suffixes of models: ``.onnx``, and the text forms ``.onnxtxt``, ``.onnxtext`` and ``.onnxjson``."""
+"""Beginning of the suffixes of models: ``.onnx``, and the text forms ``.onnxtxt``, ``.onnxtext``
+and ``.onnxjson``.
+"""
 
 
 def find_models(source: str | Path | Sequence[str | Path], output: Path) -> dict[str, Path]:
-    """The models that a source names, by the path of their result relative to the folder of the batch, in order.
+    """The models that a source names, by the path of their result relative to the folder of the
+    batch, in order.
 
-    Raises `BatchError` when there is no model, when two have one result, or when a result would replace a model.
+    Raises `BatchError` when there is no model, when two have one result, or when a result would
+    replace a model.
 
     Args:
-        source: a folder, which is searched with the folders in it (hidden ones excepted); a pattern of paths such as
-            ``models/**/*.onnx``; a text file with a path a line (``#`` begins a comment), relative to the current folder; or
-            the paths of models. Folders and patterns do not find what is in ``output``.
+        source: a folder, which is searched with the folders in it (hidden ones excepted); a pattern
+            of paths such as ``models/**/*.onnx``; a text file with a path a line (``#`` begins a
+            comment), relative to the current folder; or the paths of models. Folders and patterns
+            do not find what is in ``output``.
         output: the folder of the batch.
     """
     if isinstance(source, (str, Path)):
@@ -39,15 +46,22 @@ def find_models(source: str | Path | Sequence[str | Path], output: Path) -> dict
     for path in paths:
         absolute = Path(os.path.abspath(path))
         if not absolute.is_relative_to(base):
-            raise BatchError(f"{str(path)!r} is outside {str(base)!r}; name the models by a pattern without '..' after '*'")
+            raise BatchError(
+                f"{str(path)!r} is outside {str(base)!r}; name the models by a pattern without "
+                "'..' after '*'"
+            )
         name = _result_of(absolute.relative_to(base)).as_posix()
         if name in models:
-            raise BatchError(f"{str(models[name])!r} and {str(path)!r} have the same result, {name!r}")
+            raise BatchError(
+                f"{str(models[name])!r} and {str(path)!r} have the same result, {name!r}"
+            )
         models[name] = path
     originals = {os.path.realpath(path) for path in paths}
     for name, path in models.items():
         if os.path.realpath(output / name) in originals:
-            raise BatchError(f"the result of {str(path)!r} would replace a model; write into another folder")
+            raise BatchError(
+                f"the result of {str(path)!r} would replace a model; write into another folder"
+            )
     return models
 
 
@@ -59,11 +73,20 @@ def _found(source: str, output: Path) -> tuple[Path, list[Path]]:
     if path.is_file():
         return _listed([path] if path.suffix.startswith(_SUFFIX) else _lines(path))
     if not glob.has_magic(source):
-        raise BatchError(f"{source!r} is neither a folder, nor a file that lists models, nor a pattern such as 'models/*.onnx'")
-    fixed = list(path.parts[: next(index for index, part in enumerate(path.parts) if glob.has_magic(part))])
+        raise BatchError(
+            f"{source!r} is neither a folder, nor a file that lists models, nor a pattern such as "
+            "'models/*.onnx'"
+        )
+    fixed = list(
+        path.parts[: next(index for index, part in enumerate(path.parts) if glob.has_magic(part))]
+    )
     found = [Path(text) for text in glob.glob(source, recursive=True)]
     own = os.path.realpath(output)
-    inside = [path for path in found if path.is_file() and not Path(os.path.realpath(path.parent)).is_relative_to(own)]
+    inside = [
+        path
+        for path in found
+        if path.is_file() and not Path(os.path.realpath(path.parent)).is_relative_to(own)
+    ]
     return Path(os.path.abspath(Path(*fixed))), sorted(inside)
 
 
@@ -71,8 +94,14 @@ def _walked(folder: Path, output: Path) -> Iterator[Path]:
     own = os.path.realpath(output)
     for place, folders, names in os.walk(folder):
         inside = Path(place)
-        folders[:] = [n for n in folders if not n.startswith(".") and os.path.realpath(inside / n) != own]
-        yield from (inside / n for n in names if not n.startswith(".") and Path(n).suffix.startswith(_SUFFIX))
+        folders[:] = [
+            n for n in folders if not n.startswith(".") and os.path.realpath(inside / n) != own
+        ]
+        yield from (
+            inside / n
+            for n in names
+            if not n.startswith(".") and Path(n).suffix.startswith(_SUFFIX)
+        )
 
 
 def _lines(path: Path) -> list[Path]:
@@ -92,7 +121,11 @@ def _listed(paths: list[Path]) -> tuple[Path, list[Path]]:
 
 
 def _result_of(path: Path) -> Path:
-    return path.with_suffix(_SUFFIX) if path.suffix.startswith(_SUFFIX) else path.with_name(f"{path.name}{_SUFFIX}")
+    return (
+        path.with_suffix(_SUFFIX)
+        if path.suffix.startswith(_SUFFIX)
+        else path.with_name(f"{path.name}{_SUFFIX}")
+    )
 
 
 PATIENCE = "30s"
@@ -102,14 +135,17 @@ PATIENCE = "30s"
 def run_on(scheduler: str, jobs: Sequence[Job]) -> Generator[Attempt]:
     """The attempts of jobs as they end. Dask repeats a job elsewhere when its worker disappears.
 
-    The process of a model ends with its worker, and each attempt has a folder of its own, so that no file has two writers.
-    When the iterator is closed, jobs that wait are cancelled, and the processes that run are ended. Raises `BatchError` when
-    Dask is not installed, or no scheduler answers.
+    The process of a model ends with its worker, and each attempt has a folder of its own, so that
+    no file has two writers. When the iterator is closed, jobs that wait are cancelled, and the
+    processes that run are ended. Raises `BatchError` when Dask is not installed, or no scheduler
+    answers.
     """
     try:
         from dask.distributed import Client, as_completed as completed
     except ImportError as error:
-        raise BatchError(f"a scheduler needs dask.distributed, which xoptim[fleet] installs: {error}") from error
+        raise BatchError(
+            f"a scheduler needs dask.distributed, which xoptim[fleet] installs: {error}"
+        ) from error
     try:
         client = Client(scheduler, timeout=PATIENCE)
     except (OSError, ValueError) as error:
@@ -122,8 +158,11 @@ def run_on(scheduler: str, jobs: Sequence[Job]) -> Generator[Attempt]:
                 if problem is None:
                     attempt = future.result()
                 else:  # a model that ended several workers, or a worker that cannot run jobs
-                    attempt = job.failed(f"{type(problem).__name__}: {' '.join(str(problem).split())}", "crashed")
-                future.release()  # otherwise the job is repeated when the worker that keeps this result disappears
+                    attempt = job.failed(
+                        f"{type(problem).__name__}: {' '.join(str(problem).split())}", "crashed"
+                    )
+                # otherwise the job is repeated when the worker that keeps this result disappears
+                future.release()
                 yield attempt
         finally:
             for job in jobs[:1]:
@@ -132,7 +171,10 @@ def run_on(scheduler: str, jobs: Sequence[Job]) -> Generator[Attempt]:
 
 
 def run_here(jobs: Sequence[Job], count: int) -> Generator[Attempt]:
-    """The attempts of jobs, ``count`` at a time, as they end; the processes that run are ended when the iterator is closed."""
+    """The attempts of jobs, ``count`` at a time, as they end.
+
+    The processes that run are ended when the iterator is closed.
+    """
     with ThreadPoolExecutor(count) as pool:
         try:
             for future in as_completed([pool.submit(perform, job) for job in jobs]):
@@ -152,14 +194,16 @@ def batch(
 ) -> BatchReport:
     """Optimize models, each in a process of its own that runs the command ``xopt MODEL``.
 
-    A process that crashes or exceeds a limit loses one model only. ``output`` gets the results under the relative paths of the
-    models, and ``results.jsonl`` with a line for each model. Models that an earlier call has done are skipped as long as their
-    content, the options and the versions of the programs are the same, so that a call that was interrupted can be repeated.
-    Returns the records of the models. Raises `BatchError` when there is no model, two models have one result, another batch
-    writes into the folder, or no scheduler answers.
+    A process that crashes or exceeds a limit loses one model only. ``output`` gets the results
+    under the relative paths of the models, and ``results.jsonl`` with a line for each model. Models
+    that an earlier call has done are skipped as long as their content, the options and the versions
+    of the programs are the same, so that a call that was interrupted can be repeated. Returns the
+    records of the models. Raises `BatchError` when there is no model, two models have one result,
+    another batch writes into the folder, or no scheduler answers.
 
     Args:
-        models: a folder, a pattern of paths such as ``models/**/*.onnx``, a text file with a path a line, or the paths.
+        models: a folder, a pattern of paths such as ``models/**/*.onnx``, a text file with a path a
+            line, or the paths.
         output: the folder of the results.
         options: limits, and the options of the command; see `BatchOptions`.
         on_step: called at the beginning, and after each model.
@@ -175,7 +219,11 @@ def batch(
         jobs[0].marker.touch()
         tell(Step(0, len(jobs)))
         # Signals interrupt this thread only: another one completes what it has begun to publish.
-        attempts = run_on(options.scheduler, jobs) if options.scheduler else run_here(jobs, options.processes)
+        attempts = (
+            run_on(options.scheduler, jobs)
+            if options.scheduler
+            else run_here(jobs, options.processes)
+        )
         with ThreadPoolExecutor(1) as publisher, closing(attempts):
             for count, attempt in enumerate(attempts, 1):
                 record = publisher.submit(store.publish, attempt).result()
@@ -189,6 +237,14 @@ def batch(
 def _jobs(store: Store, models: Mapping[str, Path], options: BatchOptions) -> list[Job]:
     here = versions()
     return [
-        Job(Path(os.path.abspath(path)), name, store.folder, store.workspace, options, here, store.records.get(name))
+        Job(
+            Path(os.path.abspath(path)),
+            name,
+            store.folder,
+            store.workspace,
+            options,
+            here,
+            store.records.get(name),
+        )
         for name, path in models.items()
     ]

@@ -1,6 +1,7 @@
 """The folder of a batch: the lock, the attempts of a run, the results and their records.
 
-Others may have written into the folder before: records and links that lead out of it are not followed.
+Others may have written into the folder before: records and links that lead out of it are not
+followed.
 """
 
 import logging
@@ -24,7 +25,9 @@ RESULTS: Final = "results.jsonl"
 _OWN: Final = ".xopt-batch"
 """Folder for the lock, and for the attempts of a run."""
 _ATTEMPTS: Final = 10
-"""Attempts to lock the folder: a process that a killed run was just starting holds the lock for a moment."""
+"""Attempts to lock the folder: a process that a killed run was just starting holds the lock for a
+moment.
+"""
 _PAUSE: Final = 0.1
 _LONGEST: Final = 1 << 20
 """Characters of a record, at most."""
@@ -32,11 +35,13 @@ _LOGGER = logging.getLogger("xoptim")
 
 
 class Store:
-    """The folder of a batch, an absolute path, open for one run: another run that opens it meanwhile raises.
+    """The folder of a batch, an absolute path, open for one run: another run that opens it
+    meanwhile raises.
 
-    Processes write into the folder `workspace` only. `publish` moves their files into place and adds the record, so that a file
-    is never written by two attempts. A model has one line in ``results.jsonl`` when no run is open; a line that is added
-    while a run is open replaces an earlier one of that result.
+    Processes write into the folder `workspace` only. `publish` moves their files into place and
+    adds the record, so that a file is never written by two attempts. A model has one line in
+    ``results.jsonl`` when no run is open; a line that is added while a run is open replaces an
+    earlier one of that result.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -63,16 +68,23 @@ class Store:
         self.records = _read(self.folder)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         shutil.rmtree(self.workspace, ignore_errors=True)
         _write(self.folder / RESULTS, self.records)
         os.close(self._lock)
 
     def publish(self, attempt: Attempt) -> Record:
-        """Move the files of an attempt into place, weights before the model that refers to them, and add its record.
+        """Move the files of an attempt into place, weights before the model that refers to them,
+        and add its record.
 
-        Files of an earlier result that the model no longer has are removed, so that files and records agree. They stay when the
-        model could not even be read (a share that is not mounted, a worker with other versions): it may be unchanged.
+        Files of an earlier result that the model no longer has are removed, so that files and
+        records agree. They stay when the model could not even be read (a share that is not mounted,
+        a worker with other versions): it may be unchanged.
         """
         if attempt.was_done:
             return attempt.record
@@ -83,7 +95,9 @@ class Store:
         try:
             self._move(attempt)
         except (OSError, BatchError) as error:
-            record = replace(record, status="failed", error=f"cannot write the result: {error}", written={})
+            record = replace(
+                record, status="failed", error=f"cannot write the result: {error}", written={}
+            )
         self._remove({} if before is None else before.written, record)
         self.records[record.output] = record
         with (self.folder / RESULTS).open("a", encoding="utf-8") as stream:
@@ -104,7 +118,9 @@ class Store:
         if attempt.folder is None:
             return
         if not _is_inside(self.folder, attempt.record.output):
-            raise BatchError(f"{attempt.record.output!r} leads out of {str(self.folder)!r} by a symbolic link")
+            raise BatchError(
+                f"{attempt.record.output!r} leads out of {str(self.folder)!r} by a symbolic link"
+            )
         place = (self.folder / attempt.record.output).parent
         for name in attempt.files:
             _refuse_link(place / name)
@@ -119,13 +135,22 @@ class Store:
 
 def _refuse_link(path: Path) -> None:
     if path.is_symlink():
-        raise BatchError(f"{str(path)!r} is a symbolic link, which a batch does not follow; remove it")
+        raise BatchError(
+            f"{str(path)!r} is a symbolic link, which a batch does not follow; remove it"
+        )
 
 
 def _is_inside(folder: Path, name: str) -> bool:
-    """Whether a relative name leads to a place for results in a folder, whatever links are on the way."""
+    """Whether a relative name leads to a place for results in a folder, whatever links are on the
+    way.
+    """
     path = Path(name)
-    if "\0" in name or path.is_absolute() or ".." in path.parts or path.parts[:1] in ((), (_OWN,), (RESULTS,)):
+    if (
+        "\0" in name
+        or path.is_absolute()
+        or ".." in path.parts
+        or path.parts[:1] in ((), (_OWN,), (RESULTS,))
+    ):
         return False
     return Path(os.path.realpath(folder / path.parent)).is_relative_to(os.path.realpath(folder))
 
@@ -145,9 +170,12 @@ def _locked(path: Path, output: Path) -> int:
 
 
 def _read(folder: Path) -> dict[str, Record]:
-    """The records of a folder by their result, the last one of each; a line that a killed run has cut off is left out.
+    """The records of a folder by their result, the last one of each.
 
-    One warning is logged about all other lines that do not parse as records, or name files outside the folder.
+    A line that a killed run has cut off is left out.
+
+    One warning is logged about all other lines that do not parse as records, or name files outside
+    the folder.
     """
     path = folder / RESULTS
     found: dict[str, Record] = {}
@@ -155,7 +183,9 @@ def _read(folder: Path) -> dict[str, Record]:
     for number, line in enumerate(_lines(path) if path.is_file() else (), 1):
         try:
             record = Record.from_line(line)
-            outside = [name for name in (record.output, *record.written) if not _is_inside(folder, name)]
+            outside = [
+                name for name in (record.output, *record.written) if not _is_inside(folder, name)
+            ]
             if outside:
                 raise ValueError(f"{outside[0][:80]!r} is outside the folder")
             found[record.output] = record
@@ -180,4 +210,6 @@ def _lines(path: Path) -> Iterator[str]:
 
 def _write(path: Path, records: Mapping[str, Record]) -> None:
     """Write records, a line each, in order of their results; the file is complete at any time."""
-    replace_file(path, "".join(f"{record.to_line()}\n" for _, record in sorted(records.items())).encode())
+    replace_file(
+        path, "".join(f"{record.to_line()}\n" for _, record in sorted(records.items())).encode()
+    )

@@ -1,4 +1,6 @@
-"""Measurements: how long models run side by side, what loading them takes, and which operators take the time."""
+"""Measurements: how long models run side by side, what loading them takes, and which operators take
+the time.
+"""
 
 from xoptim.bench.measure import OperatorTime as OperatorTime, bench as bench, profile as profile
 from xoptim.bench.options import BenchOptions as BenchOptions

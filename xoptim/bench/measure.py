@@ -12,8 +12,25 @@ from statistics import median, quantiles
 from typing import Any, Final, NamedTuple, Unpack
 
 from xoptim.bench.options import BenchChanges, BenchOptions
-from xoptim.bench.rounds import BenchReport, ModelTimes, Times, clock_for, joined, measure_pass, ratio_of
-from xoptim.bench.subjects import Loading, Models, Subject, as_files, known_of, measure_loading, opened, values_for
+from xoptim.bench.rounds import (
+    BenchReport,
+    ModelTimes,
+    Times,
+    clock_for,
+    joined,
+    measure_pass,
+    ratio_of,
+)
+from xoptim.bench.subjects import (
+    Loading,
+    Models,
+    Subject,
+    as_files,
+    known_of,
+    measure_loading,
+    opened,
+    values_for,
+)
 from xoptim.facts.given import given
 from xoptim.system.journal import ScratchFolder
 from xoptim.validate.report import ValidationReport
@@ -30,22 +47,26 @@ _KERNEL: Final = "_kernel_time"
 class OperatorTime(NamedTuple):
     """The time of the nodes of one operator in a run."""
 
-    seconds: float  # of all of them together, the median of the runs. The time of Loop, If and Scan contains the nodes inside
+    # of all of them together, the median of the runs. The time of Loop, If and Scan contains the
+    # nodes inside
+    seconds: float
     calls: float  # number of executions
 
 
 def profile(
     models: Models, options: BenchOptions | None = None, **changes: Unpack[BenchChanges]
 ) -> dict[str, dict[str, OperatorTime]]:
-    """The time of each operator in each model, as onnxruntime runs it: after its own graph optimizations.
+    """The time of each operator in each model, as onnxruntime runs it: after its own graph
+    optimizations.
 
-    Returns the operators of each model, by label, as onnxruntime's profiler names them: without their domains. The profiler
-    itself takes time, most in models of many small nodes: compare models with each other, and take times from `bench`. Raises
-    the errors of `bench`.
+    Returns the operators of each model, by label, as onnxruntime's profiler names them: without
+    their domains. The profiler itself takes time, most in models of many small nodes: compare
+    models with each other, and take times from `bench`. Raises the errors of `bench`.
 
     Args:
         models: files or protobufs; a mapping gives them labels.
-        options: the options; only the first setting counts; ``seconds`` is the time of the runs of one model.
+        options: the options; only the first setting counts; ``seconds`` is the time of the runs of
+            one model.
         **changes: fields of `BenchOptions` that differ from ``options``.
     """
     options = given(BenchOptions, options, changes).each()[0]
@@ -55,7 +76,9 @@ def profile(
         found = {}
         for subject in subjects:
             with ScratchFolder() as folder:
-                session = opened(subject, replace(options.settings, profile=Path(folder) / "profile"), feeds)
+                session = opened(
+                    subject, replace(options.settings, profile=Path(folder) / "profile"), feeds
+                )
                 found[subject.label] = _operators(_recorded(session, feeds, options.seconds))
         return found
 
@@ -85,7 +108,10 @@ def _operators(events: Sequence[dict[str, Any]]) -> dict[str, OperatorTime]:
                 micros[operator][run] += event["dur"]
                 calls[operator] += 1
     runs = len(starts) - _WARM_RUNS
-    return {name: OperatorTime(median(taken[_WARM_RUNS:]) * 1e-6, calls[name] / runs) for name, taken in micros.items()}
+    return {
+        name: OperatorTime(median(taken[_WARM_RUNS:]) * 1e-6, calls[name] / runs)
+        for name, taken in micros.items()
+    }
 
 
 _QUARTILES: Final = 4
@@ -100,10 +126,9 @@ def bench(
 ) -> BenchReport:
     """Measure how long models run, on the same values and in the same rounds.
 
-    Each model has a session with onnxruntime's defaults. All models run once a round, in random order, and short runs are
-    repeated within a round. Runs before the measurement, and the first round, are not counted. Runs of one thread on the CPU
-    are measured in processor time. The sessions are made anew for each pass. Time and memory to load a model are measured in a
-    process of its own.
+    All models run once a round, in random order; short runs are repeated within a round. The first
+    round is not counted. Runs of one thread on the CPU are measured in processor time. Sessions are
+    made anew for each pass. Loading is measured in a process of its own.
 
     Args:
         models: files or protobufs; a mapping gives them labels. Ratios are to the first one.
@@ -115,7 +140,7 @@ def bench(
         LoadError: onnxruntime refuses a model.
         FeedError: an input cannot be fed, or the models have different inputs.
         RunError: a model cannot run on the values.
-        AssumptionError: what was assumed of one model contradicts what was assumed of another one.
+        AssumptionError: assumptions of two models contradict each other.
         ProviderUnavailable: onnxruntime lacks the execution provider.
     """
     options = given(BenchOptions, options, changes)
@@ -136,7 +161,10 @@ def bench(
                 loading[place] = measure_loading(each.path, usual, feeds)
         if options.compare:
             say("comparing")
-        reports = [_report(subjects, *each, loading) for each in zip(settings, references, times, strict=True)]
+        reports = [
+            _report(subjects, *each, loading)
+            for each in zip(settings, references, times, strict=True)
+        ]
     return joined(reports, options) if options.at else reports[0]
 
 
@@ -154,7 +182,9 @@ def _report(
     ratios = [None, *(ratio_of(its.rounds, times[0].rounds, options.seed) for its in times[1:])]
     figures = tuple(
         ModelTimes(subject.label, *_statistics(its), load, ratio, comparison)
-        for subject, its, load, ratio, comparison in zip(subjects, times, loading, ratios, comparisons, strict=True)
+        for subject, its, load, ratio, comparison in zip(
+            subjects, times, loading, ratios, comparisons, strict=True
+        )
     )
     return BenchReport(figures, reference.sizes, options, reference.refused)
 
@@ -167,11 +197,17 @@ def _statistics(its: Times) -> tuple[float, float, float, int]:
 
 
 def _compare(first: Subject, other: Subject, options: BenchOptions) -> ValidationReport:
-    """Sizes that were not given are the ones of a proof: a batch of one, as in a measurement, would hide differences."""
-    return validate(first.path, other.path, replace(options.checks, typical=False, fewer_inputs=True))
+    """Sizes that were not given are the ones of a proof: a batch of one, as in a measurement, would
+    hide differences.
+    """
+    return validate(
+        first.path, other.path, replace(options.checks, typical=False, fewer_inputs=True)
+    )
 
 
-def _measure(subjects: Sequence[Subject], settings: Sequence[Mapping[str, Value]], options: BenchOptions) -> list[list[Times]]:
+def _measure(
+    subjects: Sequence[Subject], settings: Sequence[Mapping[str, Value]], options: BenchOptions
+) -> list[list[Times]]:
     """The times of all models on the values of each setting."""
     rng = random.Random(options.seed)
     times = [[Times() for _ in subjects] for _ in settings]
@@ -181,5 +217,11 @@ def _measure(subjects: Sequence[Subject], settings: Sequence[Mapping[str, Value]
             sessions[place] = opened(subjects[place], options.settings, settings[0])
         for feeds, its in zip(settings, times, strict=True):
             runs = [sessions[place].runner(feeds) for place in range(len(subjects))]
-            measure_pass(runs, its, options.seconds * len(subjects) / options.passes, rng, clock_for([options.settings]))
+            measure_pass(
+                runs,
+                its,
+                options.seconds * len(subjects) / options.passes,
+                rng,
+                clock_for([options.settings]),
+            )
     return times

@@ -19,10 +19,12 @@ class BenchOptions(RunValues):
         threads: threads within an operator; 0 leaves the choice to onnxruntime.
         level: onnxruntime's own graph optimizations; all of them by default, as in production.
         seconds: of measured runs for each model, at each setting.
-        passes: number of times that all sessions are made anew. Two sessions of one model may differ by a few percent for as
-            long as they live; the interval of a ratio covers this only when there are several passes.
+        passes: number of times that all sessions are made anew. Two sessions of one model may
+            differ by a few percent for as long as they live; the interval of a ratio covers this
+            only when there are several passes.
         base_dirs: folders of the external data of models that are protobufs, by label.
-        at: further sizes, in place of or beside ``dims``: the models are measured at each of these settings.
+        at: further sizes, in place of or beside ``dims``: the models are measured at each of these
+            settings.
         compare: whether to compare the results of each model with the first one's.
         loading: whether to measure time and memory of loading too.
     """
@@ -43,7 +45,9 @@ class BenchOptions(RunValues):
 
     @property
     def settings(self) -> SessionSettings:
-        """The settings of the sessions: onnxruntime's defaults but for the level and the threads."""
+        """The settings of the sessions: onnxruntime's defaults but for the level and the
+        threads.
+        """
         return SessionSettings(
             (self.provider,),
             self.level,

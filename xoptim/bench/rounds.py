@@ -1,4 +1,7 @@
-"""Rounds of runs, every model once a round in another order; the report: ratios of times with their intervals."""
+"""Rounds of runs, every model once a round in another order.
+
+The report: ratios of times with their intervals.
+"""
 
 import random
 import time
@@ -30,26 +33,38 @@ _ALONE: Final = ["CPUExecutionProvider"]
 
 @dataclass(slots=True)
 class Times:
-    """Times of one model in seconds: for each pass, the median of the runs of each round, and the best, the shortest run."""
+    """Times of one model in seconds: for each pass, the median of the runs of each round, and the
+    best, the shortest run.
+    """
 
     rounds: list[list[float]] = field(default_factory=list)
     best: float = float("inf")
 
 
 def clock_for(settings: Iterable[SessionSettings]) -> Clock:
-    """The clock for sessions: processor time where everything runs in the calling thread, which other processes change less."""
-    alone = all(each.threads == 1 and resolve_providers(each.providers) == _ALONE for each in settings)
+    """The clock for sessions: processor time where everything runs in the calling thread, which
+    other processes change less.
+    """
+    alone = all(
+        each.threads == 1 and resolve_providers(each.providers) == _ALONE for each in settings
+    )
     return clock_of_thread() if alone else time.perf_counter
 
 
 def measure_pass(
-    runs: Sequence[Callable[[], object]], times: Sequence[Times], seconds: float, rng: random.Random, clock: Clock | None = None
+    runs: Sequence[Callable[[], object]],
+    times: Sequence[Times],
+    seconds: float,
+    rng: random.Random,
+    clock: Clock | None = None,
 ) -> None:
-    """Measure sessions against each other for some seconds, five rounds at least, and add a pass to the times of each.
+    """Measure sessions against each other for some seconds, five rounds at least, and add a pass to
+    the times of each.
 
-    The first round is dropped: it measures whatever comes first as slower. ``rng`` draws the order of a round. ``clock``
-    measures each run: the time that passes by default. The processor time of the thread is changed less by other processes, but
-    it does not contain the work of other threads and of devices.
+    The first round is dropped: it measures whatever comes first as slower. ``rng`` draws the order
+    of a round. ``clock`` measures each run: the time that passes by default. The processor time of
+    the thread is changed less by other processes, but it does not contain the work of other threads
+    and of devices.
     """
     clock = clock or time.perf_counter
     warm = min(_WARM, _WARM_SHARE * seconds / len(runs))
@@ -65,20 +80,30 @@ def measure_pass(
 
 
 def _warm(run: Callable[[], object], seconds: float) -> float:
-    """Run a model for some seconds, a few times if it is short; return the seconds of the fastest run."""
+    """Run a model for some seconds, a few times if it is short.
+
+    Return the seconds of the fastest run.
+    """
     taken: list[float] = []
     while (len(taken) < _WARM_RUNS and sum(taken) < _LONG) or sum(taken) < seconds:
         taken.append(_timed(run, time.perf_counter))
     return min(taken)
 
 
-def _round(runs: Sequence[Callable[[], object]], counts: Sequence[int], rng: random.Random, clock: Clock) -> list[list[float]]:
+def _round(
+    runs: Sequence[Callable[[], object]], counts: Sequence[int], rng: random.Random, clock: Clock
+) -> list[list[float]]:
     """A turn for each model, in random order; returns the seconds of their runs."""
     taken: list[list[float]] = [[] for _ in runs]
     for place in rng.sample(range(len(runs)), len(runs)):
-        # The model before has filled the caches, and its threads spin for a moment: a run that is not counted ends both.
+        # The model before has filled the caches, and its threads spin for a moment: a run that is
+        # not counted ends both.
         before = _timed(runs[place], clock)
-        taken[place] = [before] if before > _LONG else [_timed(runs[place], clock) for _ in range(counts[place])]
+        taken[place] = (
+            [before]
+            if before > _LONG
+            else [_timed(runs[place], clock) for _ in range(counts[place])]
+        )
     return taken
 
 
@@ -100,7 +125,9 @@ class Interval(NamedTuple):
 
 
 class Ratio(NamedTuple):
-    """The time of a model divided by the time of another one, and the 95 % confidence interval around it."""
+    """The time of a model divided by the time of another one, and the 95 % confidence interval
+    around it.
+    """
 
     value: float
     interval: Interval
@@ -112,38 +139,63 @@ class Ratio(NamedTuple):
 
     def __str__(self) -> str:
         bounds = f"{self.interval.low:.3f} to {self.interval.high:.3f}"
-        return f"{self.value:.3f} ({bounds})" if self.is_difference else f"no difference measured ({bounds})"
+        return (
+            f"{self.value:.3f} ({bounds})"
+            if self.is_difference
+            else f"no difference measured ({bounds})"
+        )
 
 
 def mean_ratio(ratios: Sequence[Ratio]) -> Ratio:
-    """The geometric mean of ratios; the mean of their bounds is an interval which is not too narrow where errors are alike."""
-    value, low, high = (geometric_mean(each) for each in zip(*((r.value, *r.interval) for r in ratios), strict=True))
+    """The geometric mean of ratios.
+
+    The mean of their bounds is an interval which is not too narrow where errors are alike.
+    """
+    value, low, high = (
+        geometric_mean(each) for each in zip(*((r.value, *r.interval) for r in ratios), strict=True)
+    )
     return Ratio(value, Interval(low, high))
 
 
 def ratio_json(ratio: Ratio | None) -> dict[str, Any]:
     """A ratio and its interval as JSON values."""
-    return {"ratio": None if ratio is None else ratio.value, "interval": None if ratio is None else list(ratio.interval)}
+    return {
+        "ratio": None if ratio is None else ratio.value,
+        "interval": None if ratio is None else list(ratio.interval),
+    }
 
 
-def ratio_of(times: Sequence[Sequence[float]], base: Sequence[Sequence[float]], seed: int = 0) -> Ratio:
-    """The ratio of the times of two models, each the seconds of each round of each pass, with an interval by the bootstrap.
+def ratio_of(
+    times: Sequence[Sequence[float]], base: Sequence[Sequence[float]], seed: int = 0
+) -> Ratio:
+    """The ratio of the times of two models, each the seconds of each round of each pass, with an
+    interval by the bootstrap.
 
-    Rounds are compared one by one, so a load of the machine that lasts for several rounds cancels out; the median over the
-    rounds of a pass ignores single disturbances. The ratio is the geometric mean of the medians. For the interval, passes are
-    drawn with replacement, and rounds within each of them (Davison and Hinkley, *Bootstrap Methods and their Application*,
-    1997, section 3.8: hierarchical data). Raises `ValueError` when the numbers of passes or rounds differ, or are 0.
+    Rounds are compared one by one, so a load of the machine that lasts for several rounds cancels
+    out; the median over the rounds of a pass ignores single disturbances. The ratio is the
+    geometric mean of the medians. For the interval, passes are drawn with replacement, and rounds
+    within each of them (Davison and Hinkley, *Bootstrap Methods and their Application*, 1997,
+    section 3.8: hierarchical data). Raises `ValueError` when the numbers of passes or rounds
+    differ, or are 0.
     """
     if not times or [*map(len, times)] != [*map(len, base)] or not all(times):
         raise ValueError("both need the same passes, with the same number of rounds, at least 1")
-    passes = [np.log(np.asarray(mine)) - np.log(np.asarray(its)) for mine, its in zip(times, base, strict=True)]
+    passes = [
+        np.log(np.asarray(mine)) - np.log(np.asarray(its))
+        for mine, its in zip(times, base, strict=True)
+    ]
     rng = np.random.default_rng(seed)
     # Medians of rounds drawn with replacement, of the shape (passes, slots, draws)
-    drawn = np.array([[np.median(rng.choice(r, (_DRAWS, r.size)), axis=1) for _ in passes] for r in passes])
+    drawn = np.array(
+        [[np.median(rng.choice(r, (_DRAWS, r.size)), axis=1) for _ in passes] for r in passes]
+    )
     chosen = rng.integers(0, len(passes), (len(passes), _DRAWS))
     slots, draws = np.indices(chosen.shape)
     low, high = np.exp(np.percentile(drawn[chosen, slots, draws].mean(axis=0), _TAILS))
-    return Ratio(float(np.exp(np.mean([np.median(rounds) for rounds in passes]))), Interval(float(low), float(high)))
+    return Ratio(
+        float(np.exp(np.mean([np.median(rounds) for rounds in passes]))),
+        Interval(float(low), float(high)),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +208,10 @@ class ModelTimes:
     spread: float  # seconds between the first and the third quartile of the rounds
     rounds: int  # number of rounds
     loading: Loading | None  # time and memory to load it, ``None`` when they were not measured
-    ratio: Ratio | None = None  # its time divided by the first model's, ``None`` for the first model
-    # Its results compared with the first model's, ``None`` for the first model, or when nothing was compared
+    # its time divided by the first model's, ``None`` for the first model
+    ratio: Ratio | None = None
+    # Its results compared with the first model's, ``None`` for the first model, or when nothing was
+    # compared
     comparison: ValidationReport | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -179,26 +233,36 @@ class ModelTimes:
 
 @dataclass(frozen=True, slots=True)
 class BenchReport:
-    """The figures of models that were run side by side, in order: geometric means where there are several settings."""
+    """The figures of models that were run side by side, in order: geometric means where there are
+    several settings.
+    """
 
     models: tuple[ModelTimes, ...]
-    sizes: Mapping[str, int]  # of open dimensions; where there are several settings, the sizes that all of them have
+    # of open dimensions; where there are several settings, the sizes that all of them have
+    sizes: Mapping[str, int]
     options: BenchOptions
-    refused: Mapping[str, int] = field(default_factory=dict)  # preferred sizes, with which the first model does not run
+    # preferred sizes, with which the first model does not run
+    refused: Mapping[str, int] = field(default_factory=dict)
     at: "tuple[BenchReport, ...]" = ()  # the figures of each setting, where there are several
 
     @property
     def is_equal(self) -> bool:
         """Whether no model was found to compute something else than the first one."""
-        return all(each.comparison is None or each.comparison.status != "different" for each in self.models)
+        return all(
+            each.comparison is None or each.comparison.status != "different" for each in self.models
+        )
 
     @property
     def settings(self) -> "dict[str, BenchReport]":
         """The figures of each setting, by the sizes that distinguish it."""
-        return {sizes_text(more): report for more, report in zip(self.options.at, self.at, strict=True)}
+        return {
+            sizes_text(more): report for more, report in zip(self.options.at, self.at, strict=True)
+        }
 
     def latency(self) -> dict[str, Any]:
-        """The first model against the last one, as JSON values: for a model before and after an optimization."""
+        """The first model against the last one, as JSON values: for a model before and after an
+        optimization.
+        """
         before, after = self.models[0], self.models[-1]
         return {
             "provider": self.options.provider,
@@ -233,7 +297,9 @@ def joined(reports: Sequence[BenchReport], options: BenchOptions) -> BenchReport
 def common_sizes(settings: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """The sizes that all settings have."""
     first, *others = settings
-    return {name: size for name, size in first.items() if all(each.get(name) == size for each in others)}
+    return {
+        name: size for name, size in first.items() if all(each.get(name) == size for each in others)
+    }
 
 
 def _mean(its: Sequence[ModelTimes]) -> ModelTimes:
@@ -254,14 +320,24 @@ def _mean(its: Sequence[ModelTimes]) -> ModelTimes:
 def milliseconds(seconds: float) -> str:
     """A time with three digits or more."""
     value = 1e3 * seconds
-    return f"{value:.0f} ms" if value >= 1000 else f"{value:.{1 if value >= 100 else 2 if value >= 10 else 3}f} ms"
+    return (
+        f"{value:.0f} ms"
+        if value >= 1000
+        else f"{value:.{1 if value >= 100 else 2 if value >= 10 else 3}f} ms"
+    )
 
 
 def circumstances(report: BenchReport) -> str:
     """Provider, threads and sizes of a measurement."""
     options = report.options
-    threads = counted(options.threads, "thread") if options.threads else "threads chosen by onnxruntime"
-    return ", ".join(filter(None, (options.provider, threads, chosen_sizes(report.sizes, report.refused, options))))
+    threads = (
+        counted(options.threads, "thread") if options.threads else "threads chosen by onnxruntime"
+    )
+    return ", ".join(
+        filter(
+            None, (options.provider, threads, chosen_sizes(report.sizes, report.refused, options))
+        )
+    )
 
 
 def sizes_text(sizes: Mapping[str, int]) -> str:
@@ -269,13 +345,24 @@ def sizes_text(sizes: Mapping[str, int]) -> str:
     return ", ".join(f"{name}={size}" for name, size in sizes.items())
 
 
-def chosen_sizes(sizes: Mapping[str, int], refused: Mapping[str, int], options: BenchOptions) -> str:
-    """The sizes of open dimensions; where they were not given, why they are these, and the option that changes them."""
-    guessed = not sizes.keys() <= options.dims.keys() and not options.feeds and options.test_data is None
-    larger = sizes_text({name: size for name, size in refused.items() if sizes.get(name, size) != size})
+def chosen_sizes(
+    sizes: Mapping[str, int], refused: Mapping[str, int], options: BenchOptions
+) -> str:
+    """The sizes of open dimensions.
+
+    Where they were not given, why they are these, and the option that changes them.
+    """
+    guessed = (
+        not sizes.keys() <= options.dims.keys() and not options.feeds and options.test_data is None
+    )
+    larger = sizes_text(
+        {name: size for name, size in refused.items() if sizes.get(name, size) != size}
+    )
     reason = f"it does not run with {larger}; " if larger else ""
     chosen = sizes_text(sizes) + (f" ({reason}--dim NAME=SIZE sets others)" if guessed else "")
-    several = f"the geometric mean of {'; '.join(map(sizes_text, options.at))}" if options.at else ""
+    several = (
+        f"the geometric mean of {'; '.join(map(sizes_text, options.at))}" if options.at else ""
+    )
     return ", ".join(filter(None, (chosen, several)))
 
 
@@ -285,7 +372,10 @@ def bytes_text(count: int) -> str:
 
 
 def with_unit(number: float, units: Sequence[str]) -> str:
-    """A number with one of some units, each a thousand times the one before; the first counts whole things."""
+    """A number with one of some units, each a thousand times the one before.
+
+    The first counts whole things.
+    """
     for unit in units:
         if number < 1000 or unit == units[-1]:
             break

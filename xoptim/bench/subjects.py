@@ -1,4 +1,6 @@
-"""The models of a benchmark as files, the values that they run on, and what loading takes, in a process of its own."""
+"""The models of a benchmark as files, the values that they run on, and what loading takes, in a
+process of its own.
+"""
 
 import pickle
 import subprocess
@@ -42,23 +44,25 @@ class Loading(NamedTuple):
     """Time and memory to load a model."""
 
     seconds: float  # to make a session from the file
-    # Bytes by which the process has grown after loading and one run, ``None`` where the system does not report them (not
-    # Linux). Memory of a GPU is not counted
+    # Bytes by which the process has grown after loading and one run, ``None`` where the system does
+    # not report them (not Linux). Memory of a GPU is not counted
     memory: int | None
 
 
 def measure_loading(model: Path, settings: SessionSettings, feeds: Mapping[str, Value]) -> Loading:
     """Load a model in a new process and run it once.
 
-    In a process that has loaded another model before, the figures depend on it: libraries are loaded, and memory is reused.
-    Raises `LoadError` when onnxruntime cannot load or run the model.
+    In a process that has loaded another model before, the figures depend on it: libraries are
+    loaded, and memory is reused. Raises `LoadError` when onnxruntime cannot load or run the model.
     """
     task = pickle.dumps((model, settings, dict(feeds)))
     pipe = subprocess.PIPE
     with start_python(_CHILD, stdin=pipe, stdout=pipe, stderr=pipe) as process:
         out, err = process.communicate(task)
     if process.returncode or not out:
-        last = err.decode(errors="replace").strip().splitlines()[-1:] or [f"exit code {process.returncode}"]
+        last = err.decode(errors="replace").strip().splitlines()[-1:] or [
+            f"exit code {process.returncode}"
+        ]
         raise LoadError(f"{str(model)!r} cannot be loaded in a process of its own: {last[0]}")
     return Loading(*pickle.loads(out))
 
@@ -82,11 +86,14 @@ Models: TypeAlias = "Sequence[ModelLike] | Mapping[str, ModelLike]"
 
 @contextmanager
 def as_files(models: Models, base_dirs: Mapping[str, Path]) -> Iterator[list[Subject]]:
-    """The models as files; protobufs, their external data in ``base_dirs``, are written into a temporary folder.
+    """The models as files.
 
-    Models of a sequence are called by their paths, or ``model 1``, ``model 2``, ... A path that is given again, to see how much
-    two sessions of one model differ, is called ``PATH (2)``. Raises `ValueError` when there is no model, and `ModelError` when
-    a file is not a model, or its external data cannot be read.
+    Protobufs, their external data in ``base_dirs``, are written into a temporary folder.
+
+    Models of a sequence are called by their paths, or ``model 1``, ``model 2``, ... A path that is
+    given again, to see how much two sessions of one model differ, is called ``PATH (2)``. Raises
+    `ValueError` when there is no model, and `ModelError` when a file is not a model, or its
+    external data cannot be read.
     """
     named = _named(models)
     if not named:
@@ -119,7 +126,9 @@ def _named(models: Models) -> list[tuple[str, ModelLike]]:
 
 
 def known_of(subjects: Iterable[Subject], options: BenchOptions) -> list[str]:
-    """The assumptions that the values of all models hold: the caller's, and those in the metadata if the caller says so."""
+    """The assumptions that the values of all models hold: the caller's, and those in the metadata
+    if the caller says so.
+    """
     texts = dict.fromkeys(options.assume)
     for subject in subjects:
         proto = read_proto(subject.path)
@@ -130,7 +139,10 @@ def known_of(subjects: Iterable[Subject], options: BenchOptions) -> list[str]:
 
 
 def values_for(subject: Subject, options: BenchOptions) -> ReferenceRun:
-    """Values that the first model runs on, with its results; raises the errors of `run_reference`."""
+    """Values that the first model runs on, with its results.
+
+    Raises the errors of `run_reference`.
+    """
     with _named_in_errors(subject):
         return run_reference(subject.path, options.checks).runs[0]
 
@@ -138,14 +150,17 @@ def values_for(subject: Subject, options: BenchOptions) -> ReferenceRun:
 def opened(subject: Subject, settings: SessionSettings, feeds: Mapping[str, Value]) -> Session:
     """A session of a model that has run on the values of the first one.
 
-    Raises `FeedError` when it has inputs that the first one lacks, and `LoadError` or `RunError` when it does not run.
+    Raises `FeedError` when it has inputs that the first one lacks, and `LoadError` or `RunError`
+    when it does not run.
     """
     with _named_in_errors(subject):
         session = Session(subject.path, settings.without(subject.fatal))
         needed = {port.name for port in session.inputs}
         if not needed <= feeds.keys():
             names = ", ".join(sorted(needed ^ feeds.keys()))
-            raise FeedError(f"it cannot be fed like the first model: only one of them has the inputs {names}")
+            raise FeedError(
+                f"it cannot be fed like the first model: only one of them has the inputs {names}"
+            )
         session.run(feeds)
         return session
 

@@ -1,4 +1,6 @@
-"""The nodes of a graph as numbers with links, and a block that repeats, which grows from one node of each copy."""
+"""The nodes of a graph as numbers with links, and a block that repeats, which grows from one node
+of each copy.
+"""
 
 from collections.abc import Container, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,28 +16,44 @@ from xoptim.graph.node import Node
 from xoptim.graph.walk import reads
 
 NONE: Final = -1
-"""No node: the producer of an operand that is given, stored or left out; the settings of a node that is never in a block."""
+"""No node: the producer of an operand that is given, stored or left out.
+
+The settings of a node that is never in a block.
+"""
 DISTANCES: Final = (0, 1, 2, 3, 5, 8)
-"""At a larger distance fewer places of a block look alike, but more blocks differ, those near the ends of the row."""
+"""At a larger distance fewer places of a block look alike, but more blocks differ, those near the
+ends of the row.
+"""
 
 
 def settings(graph: Graph, node: Node) -> Hashable | None:
-    """Operator, attributes, and which operands and results are present, with their types; for results the number of axes too.
+    """Operator, attributes, and which operands and results are present, with their types.
 
-    A local function has no shapes, so that layers of other widths, or weights that are stored as rows, are equal. ``None``
-    for a node that cannot be part of a block: one with subgraphs, which may read values of the block by name, and one with a
-    result that is referred to outside of the nodes.
+    For results the number of axes too.
+
+    A local function has no shapes, so that layers of other widths, or weights that are stored as
+    rows, are equal. ``None`` for a node that cannot be part of a block: one with subgraphs, which
+    may read values of the block by name, and one with a result that is referred to outside of the
+    nodes.
     """
-    if _has_subgraphs(node) or any(name in graph.pinned or name in graph.annotations for name in node.output):
+    if _has_subgraphs(node) or any(
+        name in graph.pinned or name in graph.annotations for name in node.output
+    ):
         return None
-    operands = tuple(_kind(graph.info_of(name), is_ranked=False) if name else None for name in node.input)
-    results = tuple(_kind(graph.info_of(name), is_ranked=True) if name else None for name in node.output)
+    operands = tuple(
+        _kind(graph.info_of(name), is_ranked=False) if name else None for name in node.input
+    )
+    results = tuple(
+        _kind(graph.info_of(name), is_ranked=True) if name else None for name in node.output
+    )
     return node.op_type, node.domain, node.overload, operands, results, _attributes(graph, node)
 
 
 def _has_subgraphs(node: Node) -> bool:
     lists = (value for value in node.attribute.values() if isinstance(value, list))
-    return bool(node.bodies) or any(isinstance(value, GraphProto) for values in lists for value in values[:1])
+    return bool(node.bodies) or any(
+        isinstance(value, GraphProto) for values in lists for value in values[:1]
+    )
 
 
 def _attributes(graph: Graph, node: Node) -> Hashable:
@@ -43,7 +61,10 @@ def _attributes(graph: Graph, node: Node) -> Hashable:
         tensor = graph.tensor(node.output[0])
         if tensor is not None:
             return tuple(node.attribute), tensor.key()  # a digest: constants may be large
-    encoded = (encode_attribute(name, value).SerializeToString(deterministic=True) for name, value in node.attribute.items())
+    encoded = (
+        encode_attribute(name, value).SerializeToString(deterministic=True)
+        for name, value in node.attribute.items()
+    )
     return tuple(sorted(encoded))
 
 
@@ -70,12 +91,15 @@ class Links:
         self.nodes = list(graph.nodes)
         kinds: dict[Hashable, int] = {}
         made: dict[str, tuple[int, int]] = {}
-        self.settings: list[int] = []  # for each node the number of its settings, `NONE` if it cannot be in a block
-        # For each node and each of its operands the producer, and the place among the results of that
+        # for each node the number of its settings, `NONE` if it cannot be in a block
+        self.settings: list[int] = []
+        # For each node and each of its operands the producer, and the place among the results of
+        # that
         self.operands: list[list[tuple[int, int]]] = []
         # For each node the readers of its results in the same graph
         self.readers: list[list[Reader]] = [[] for _ in self.nodes]
-        self.needs: list[list[int]] = []  # for each node all nodes whose results it needs, in its subgraphs too
+        # for each node all nodes whose results it needs, in its subgraphs too
+        self.needs: list[list[int]] = []
         self.level: list[int] = []  # for each node the number of nodes on the longest path to it
         for index, node in enumerate(self.nodes):
             key = settings(graph, node)
@@ -84,7 +108,11 @@ class Links:
             for slot, (producer, output) in enumerate(self.operands[-1]):
                 if producer != NONE:
                     self.readers[producer].append(Reader(output, index, slot))
-            found = [made[name][0] for name in (reads(node) if node.bodies else node.input) if name in made]
+            found = [
+                made[name][0]
+                for name in (reads(node) if node.bodies else node.input)
+                if name in made
+            ]
             self.needs.append(found)
             self.level.append(1 + max((self.level[producer] for producer in found), default=0))
             made.update((name, (index, place)) for place, name in enumerate(node.output) if name)
@@ -98,17 +126,26 @@ class Links:
 
     def reading(self, node: int, output: int, slot: int) -> list[int]:
         """The readers of a result that have it as a certain operand."""
-        return [reader.node for reader in self.readers[node] if reader.output == output and reader.slot == slot]
+        return [
+            reader.node
+            for reader in self.readers[node]
+            if reader.output == output and reader.slot == slot
+        ]
 
     def is_acyclic(self, groups: Iterable[Sequence[int]]) -> bool:
-        """Whether the graph has no cycle when each of these disjoint groups of nodes is one node."""
+        """Whether the graph has no cycle when each of these disjoint groups of nodes is one
+        node.
+        """
         merged = list(range(len(self)))
         for group in groups:
             for node in group:
                 merged[node] = group[0]
         sorter = TopologicalSorter[int]()
         for node, needs in enumerate(self.needs):
-            sorter.add(merged[node], *(merged[producer] for producer in needs if merged[producer] != merged[node]))
+            sorter.add(
+                merged[node],
+                *(merged[producer] for producer in needs if merged[producer] != merged[node]),
+            )
         try:
             sorter.prepare()
         except CycleError:
@@ -117,10 +154,11 @@ class Links:
 
 
 def classes(links: Links) -> Iterator[list[int]]:
-    """Sets of nodes that look alike up to each of `DISTANCES`, in the order of the graph, the smallest distance first.
+    """Sets of nodes that look alike up to each of `DISTANCES`, in the order of the graph, the
+    smallest distance first.
 
-    The colours of producers and readers refine them, as in the test of graph isomorphism of Weisfeiler and Leman; they do
-    not depend on the order of the nodes.
+    The colours of producers and readers refine them, as in the test of graph isomorphism of
+    Weisfeiler and Leman; they do not depend on the order of the nodes.
     """
     colours = list(links.settings)
     for distance in range(DISTANCES[-1] + 1):
@@ -141,8 +179,13 @@ def _refined(links: Links, colours: list[int]) -> list[int]:
         if colour == NONE:
             refined.append(NONE)
             continue
-        operands = tuple((colours[producer] if producer != NONE else NONE, output) for producer, output in links.operands[node])
-        readers = tuple(sorted((output, slot, colours[reader]) for output, reader, slot in links.readers[node]))
+        operands = tuple(
+            (colours[producer] if producer != NONE else NONE, output)
+            for producer, output in links.operands[node]
+        )
+        readers = tuple(
+            sorted((output, slot, colours[reader]) for output, reader, slot in links.readers[node])
+        )
         refined.append(found.setdefault((colour, operands, readers), len(found)))
     return refined
 
@@ -156,14 +199,15 @@ Row = tuple[int, ...]
 class Columns:
     """Blocks that grow from seeds, one node of each block; ``taken`` are nodes of other blocks.
 
-    Operands come first: they are in a known order, and which of the readers correspond to each other is then mostly decided. So
-    the blocks begin as early as they can.
+    Operands come first: they are in a known order, and which of the readers correspond to each
+    other is then mostly decided. So the blocks begin as early as they can.
     """
 
     def __init__(self, links: Links, taken: Container[int], seeds: Sequence[int]) -> None:
         self.links = links
         self.taken = taken
-        self.columns: list[Column] = []  # the places of the block; empty when the seeds are not alike
+        # the places of the block; empty when the seeds are not alike
+        self.columns: list[Column] = []
         self.place: dict[int, tuple[int, int]] = {}  # for each node its block and its place
         self._unexplored: list[int] = []
         self._add(tuple(seeds))
@@ -186,13 +230,17 @@ class Columns:
     def _explore_operands(self) -> None:
         operands = self.links.operands
         while self._unexplored:
-            for found in zip(*(operands[node] for node in self.columns[self._unexplored.pop()]), strict=True):
+            for found in zip(
+                *(operands[node] for node in self.columns[self._unexplored.pop()]), strict=True
+            ):
                 producers, outputs = zip(*found, strict=True)
                 if NONE not in producers and len(set(outputs)) == 1:
                     self._add(producers)
 
     def _explore_readers(self, column: Column) -> None:
-        """Add readers of the results in one place that differ from all other readers of the same result."""
+        """Add readers of the results in one place that differ from all other readers of the same
+        result.
+        """
         first, *others = map(self._readers, column)
         for role, nodes in first.items():
             each: list[Sequence[int]] = [nodes, *(readers.get(role, ()) for readers in others)]
@@ -224,9 +272,11 @@ class Block:
     """A block that repeats."""
 
     rows: tuple[Row, ...]  # the copies; places are in an order in which the nodes can run
-    # For each place and operand the result of the same copy that it is, ``None`` for any other value
+    # For each place and operand the result of the same copy that it is, ``None`` for any other
+    # value
     inside: tuple[tuple[Result | None, ...], ...]
-    # For each place and operand the result of another copy that it is in some copies: the one before, as a rule
+    # For each place and operand the result of another copy that it is in some copies: the one
+    # before, as a rule
     handed: tuple[tuple[Result | None, ...], ...]
 
     @property
@@ -236,7 +286,9 @@ class Block:
 
     @property
     def gain(self) -> int:
-        """Number of nodes that the file no longer has when the block is written once, and called."""
+        """Number of nodes that the file no longer has when the block is written once, and
+        called.
+        """
         times = len(self.rows)
         return times * self.size - times - self.size
 
@@ -244,10 +296,14 @@ class Block:
 def block_of(links: Links, columns: Sequence[Column]) -> Block | None:
     """The block with these places, ``None`` when no place is left.
 
-    A place whose operand is a result of its own copy, but not in all copies, cannot be part of it, nor can places that read its
-    results.
+    A place whose operand is a result of its own copy, but not in all copies, cannot be part of it,
+    nor can places that read its results.
     """
-    place = {node: (copy, number) for number, column in enumerate(columns) for copy, node in enumerate(column)}
+    place = {
+        node: (copy, number)
+        for number, column in enumerate(columns)
+        for copy, node in enumerate(column)
+    }
     inside: list[list[Result | None]] = []
     handed: list[list[Result | None]] = []
     bad: set[int] = set()
@@ -258,9 +314,13 @@ def block_of(links: Links, columns: Sequence[Column]) -> Block | None:
         handed.append([])
         for found in zip(*(links.operands[node] for node in column), strict=True):
             homes = [(*place.get(producer, (NONE, NONE)), output) for producer, output in found]
-            own = {Result(*home[1:]) if home[0] == copy else None for copy, home in enumerate(homes)}
-            others = {Result(*home[1:]) for copy, home in enumerate(homes) if home[0] not in (copy, NONE)}
-            (source, *differing) = own
+            own = {
+                Result(*home[1:]) if home[0] == copy else None for copy, home in enumerate(homes)
+            }
+            others = {
+                Result(*home[1:]) for copy, home in enumerate(homes) if home[0] not in (copy, NONE)
+            }
+            source, *differing = own
             inside[-1].append(source)
             handed[-1].append(others.pop() if source is None and len(others) == 1 else None)
             if differing or (source is not None and source.place in bad):
@@ -276,11 +336,19 @@ def block_of(links: Links, columns: Sequence[Column]) -> Block | None:
     return Block(tuple(zip(*order, strict=True)), renumbered(inside), renumbered(handed))
 
 
-def _sorted(links: Links, columns: Sequence[Column], place: dict[int, tuple[int, int]]) -> list[Column]:
-    """The places by the longest path to them inside of the copy, which does not depend on the order of the graph."""
+def _sorted(
+    links: Links, columns: Sequence[Column], place: dict[int, tuple[int, int]]
+) -> list[Column]:
+    """The places by the longest path to them inside of the copy, which does not depend on the order
+    of the graph.
+    """
     depth: dict[int, int] = {}
     for column in sorted(columns, key=lambda column: column[0]):
-        before = (producer for producer, _ in links.operands[column[0]] if place.get(producer, (NONE, 0))[0] == 0)
+        before = (
+            producer
+            for producer, _ in links.operands[column[0]]
+            if place.get(producer, (NONE, 0))[0] == 0
+        )
         depth[column[0]] = 1 + max((depth[producer] for producer in before), default=0)
     return sorted(columns, key=lambda column: (depth[column[0]], column[0]))
 

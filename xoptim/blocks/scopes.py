@@ -14,13 +14,17 @@ _NAMES: Final = re.compile("'([^']*)'")
 
 
 def scope_of(node: Node) -> Scope:
-    """The scope of a node: from the metadata that torch's exporter writes, else from its name, ``/encoder/layer.0/Add``."""
+    """The scope of a node: from the metadata that torch's exporter writes, else from its name,
+    ``/encoder/layer.0/Add``.
+    """
     metadata = node.metadata_props()
     written = metadata.get("pkg.torch.onnx.name_scopes")
     if written is not None:
         return _relative(_NAMES.findall(written))[:-1]
     if "namespace" in metadata:
-        return _relative(part.partition(":")[0].strip() for part in metadata["namespace"].split("/"))[:-1]
+        return _relative(
+            part.partition(":")[0].strip() for part in metadata["namespace"].split("/")
+        )[:-1]
     return tuple(part for part in node.name.split("/")[:-1] if part)
 
 
@@ -37,7 +41,8 @@ def _relative(names: Iterable[str]) -> Scope:
 def scopes_of(nodes: Iterable[Node]) -> list[Scope | None]:
     """The scopes of the nodes in one place of all copies of a block, where they differ.
 
-    A rewrite of many nodes at once gives all new nodes the scope of one: where several copies have the same scope, ``None``.
+    A rewrite of many nodes at once gives all new nodes the scope of one: where several copies have
+    the same scope, ``None``.
     """
     found = [scope_of(node) for node in nodes]
     return [scope if scope and found.count(scope) == 1 else None for scope in found]
@@ -49,12 +54,18 @@ def common(scopes: Iterable[Scope | None]) -> Scope | None:
     if not known:
         return None
     low, high = min(known), max(known)
-    length = next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
+    length = next(
+        (i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b),
+        min(len(low), len(high)),
+    )
     return low[:length]
 
 
 def name_of(scopes: Sequence[Scope]) -> str:
-    """An identifier for modules with these scopes: their common words, without numbers that differ; empty for none."""
+    """An identifier for modules with these scopes: their common words, without numbers that differ.
+
+    Empty for none.
+    """
     texts = [".".join(scope).split(".") for scope in scopes]
     if len({len(words) for words in texts}) > 1:
         texts = [list(common(scopes) or ())]
@@ -71,12 +82,16 @@ def name_of(scopes: Sequence[Scope]) -> str:
 class BlockNames:
     """The names of a block.
 
-    They come from the scopes of its nodes: the innermost scope around all nodes of a copy. Where there are no scopes, or those
-    of the copies have nothing in common, the block is named after its operators.
+    They come from the scopes of its nodes: the innermost scope around all nodes of a copy. Where
+    there are no scopes, or those of the copies have nothing in common, the block is named after its
+    operators.
     """
 
     def __init__(self, copies: Sequence[Sequence[Node]]) -> None:
-        found = [common(row) or () for row in zip(*map(scopes_of, zip(*copies, strict=True)), strict=True)]
+        found = [
+            common(row) or ()
+            for row in zip(*map(scopes_of, zip(*copies, strict=True)), strict=True)
+        ]
         own = name_of(found) if len(set(found)) == len(found) else ""
         around = common(scope_of(node) or None for copy in copies for node in copy) or ()
         # a name for the block, an identifier

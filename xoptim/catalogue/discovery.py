@@ -1,4 +1,6 @@
-"""Find the installed patterns: the built-in catalogue and the packs of third parties, all by entry point."""
+"""Find the installed patterns: the built-in catalogue and the packs of third parties, all by entry
+point.
+"""
 
 import importlib
 import logging
@@ -17,15 +19,19 @@ GROUP = "xoptim.patterns"
 def installed_patterns() -> dict[str, type[Rewrite]]:
     """All patterns by name, in alphabetical order.
 
-    A pack that cannot be imported is skipped with a warning. Of two patterns with the same name the built-in one is used, else
-    the one of the pack whose name is first in alphabetical order.
+    A pack that cannot be imported is skipped with a warning. Of two patterns with the same name the
+    built-in one is used, else the one of the pack whose name is first in alphabetical order.
     """
     found: dict[str, type[Rewrite]] = {}
     for entry in sorted(entry_points(group=GROUP), key=lambda e: (not _is_own(e), e.name, e.value)):
         try:
             for cls in patterns_of(entry.load()):
                 if found.setdefault(cls.name(), cls) is not cls:
-                    logger.warning("pattern %s of pack %r is hidden by another of that name", cls.name(), entry.name)
+                    logger.warning(
+                        "pattern %s of pack %r is hidden by another of that name",
+                        cls.name(),
+                        entry.name,
+                    )
         except Exception as error:  # a broken third-party pack must not break the optimizer
             if _is_own(entry):  # the built-in catalogue: a defect of xoptim
                 raise

@@ -26,7 +26,10 @@ POSITIONS: Final[Mapping[Phase, float]] = {
     "final": 100.0,
     "lower": 200.0,
 }
-"""The positions of the phases in a sequence, numbers as in Theano's ``optdb``. Only the database uses them."""
+"""The positions of the phases in a sequence, numbers as in Theano's ``optdb``.
+
+Only the database uses them.
+"""
 
 
 def short(word: str) -> str:
@@ -73,12 +76,19 @@ class Entry:
 
     @cached_property
     def names(self) -> tuple[str, str]:
-        """The name under which it is registered, and its own name; both are unique in the database."""
+        """The name under which it is registered, and its own name.
+
+        Both are unique in the database.
+        """
         return short(self.name), self.item.name()
 
     def is_called(self, word: str) -> bool:
         """Whether a word is its name, or a former one."""
-        return short(word) in (*self.names, short(self.cls.__name__), *map(short, self.item.former_names))
+        return short(word) in (
+            *self.names,
+            short(self.cls.__name__),
+            *map(short, self.item.former_names),
+        )
 
 
 def is_pass(item: Rewrite | type[Rewrite]) -> TypeGuard[ModelPass | type[ModelPass]]:
@@ -87,7 +97,9 @@ def is_pass(item: Rewrite | type[Rewrite]) -> TypeGuard[ModelPass | type[ModelPa
 
 
 def placed(item: ModelPass | type[ModelPass], position: float) -> ModelPass | type[ModelPass]:
-    """A pass for a position of a sequence, or a copy of it in the first phase whose number is not smaller."""
+    """A pass for a position of a sequence, or a copy of it in the first phase whose number is not
+    smaller.
+    """
     phase = next((phase for phase in PHASES if position <= POSITIONS[phase]), PHASES[-1])
     if item.phase == phase:
         return item
@@ -97,13 +109,16 @@ def placed(item: ModelPass | type[ModelPass], position: float) -> ModelPass | ty
 
 
 def in_order(entries: Iterable[Entry]) -> list[Entry]:
-    """Entries in the order in which they run: by position, passes before patterns, by priority, by name.
+    """Entries in the order in which they run: by position, passes before patterns, by priority, by
+    name.
 
-    Within a position, a rewrite precedes those that its `before` names; where two rewrites name each other, one of them has to
-    follow the other.
+    Within a position, a rewrite precedes those that its `before` names; where two rewrites name
+    each other, one of them has to follow the other.
     """
     ranked = sorted(entries, key=lambda entry: entry.order)
-    forward = [(entry, frozenset(map(short, entry.item.before))) for entry in ranked if entry.item.before]
+    forward = [
+        (entry, frozenset(map(short, entry.item.before))) for entry in ranked if entry.item.before
+    ]
     if not forward:
         return ranked
     found: list[Entry] = []
@@ -134,15 +149,21 @@ PRESETS: Final[dict[str, Query]] = {
     "approximate": Query(["approximate"], exclude=_ASKED_FOR),
     "all": Query(STATUSES, exclude=(LOWER,)),
 }
-"""Named selections by the metadata of a pattern. ``default`` makes standard operators only; ``onnxruntime`` adds operators
-that only that runtime has. All but ``all`` exclude patterns that are deprecated or tagged ``extra``; none has a pattern of the
-phase ``lower``, which undoes what others do."""
+"""Named selections by the metadata of a pattern.
+
+``default`` makes standard operators only; ``onnxruntime`` adds operators that only that runtime
+has. All but ``all`` exclude patterns that are deprecated or tagged ``extra``; none has a pattern of
+the phase ``lower``, which undoes what others do.
+"""
 PROFILES: Final[dict[str, Query]] = {
     "fast_compile": Query(["exact"], ["canonicalize"], ["onnxruntime", _FOREIGN, *_ASKED_FOR]),
     "fast_run": _SAFE,
 }
-"""Selections by cost. ``fast_compile``: cheap patterns, the exact and portable ones of the first phase; ``fast_run``: all safe
-patterns, the presets ``default`` and ``onnxruntime``."""
+"""Selections by cost.
+
+``fast_compile``: cheap patterns, the exact and portable ones of the first phase; ``fast_run``: all
+safe patterns, the presets ``default`` and ``onnxruntime``.
+"""
 NAMED: Final = {**PRESETS, **PROFILES}
 VOCABULARY: Final = (*NAMED, *PHASES, GLOBAL, *GRADES, *STATUSES, "extra")
 """Words that are valid even when no pattern has them."""
@@ -151,7 +172,9 @@ _INSTANCES: dict[type[Rewrite], Rewrite] = {}
 
 
 def shared(item: Rewrite | type[Rewrite]) -> Rewrite:
-    """A pattern, or the one instance of its class: it has no state, so data compiled from it is valid for every model."""
+    """A pattern, or the one instance of its class: it has no state, so data compiled from it is
+    valid for every model.
+    """
     if not isinstance(item, type):
         return item
     found = _INSTANCES.get(item)
@@ -160,12 +183,14 @@ def shared(item: Rewrite | type[Rewrite]) -> Rewrite:
     return found
 
 
-def make_entry(name: str, item: Rewrite | type[Rewrite], tags: Iterable[str] = (), position: float = 0.0) -> Entry:
+def make_entry(
+    name: str, item: Rewrite | type[Rewrite], tags: Iterable[str] = (), position: float = 0.0
+) -> Entry:
     """An entry with its words.
 
-    The rules of a preset or profile take precedence over a tag of the same name that the pattern declares; such a tag given
-    on registration takes precedence over the rules. Raises `TypeError` when a tag is not a word, or another attribute of the
-    pattern is invalid.
+    The rules of a preset or profile take precedence over a tag of the same name that the pattern
+    declares; such a tag given on registration takes precedence over the rules. Raises `TypeError`
+    when a tag is not a word, or another attribute of the pattern is invalid.
     """
     given = frozenset(tags)
     if not all(isinstance(tag, str) for tag in given.union(item.tags)):
@@ -186,7 +211,8 @@ class Index:
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self.entries = in_order(entries)
-        self.answers: dict[Query, tuple[Rewrite, ...]] = {}  # the patterns of each query that was asked
+        # the patterns of each query that was asked
+        self.answers: dict[Query, tuple[Rewrite, ...]] = {}
         self.names: dict[str, list[Entry]] = {}
         self.classes: dict[str, list[Entry]] = {}
         self.words: dict[str, list[Entry]] = {word: [] for word in VOCABULARY}
@@ -202,11 +228,12 @@ class Index:
                     table.setdefault(word, []).append(entry)
 
     def find(self, asked: Word, own: Mapping[str, Entry] = MappingProxyType({})) -> list[Entry]:
-        """The patterns that a word selects: a preset or profile, a name, a class name, any other word, a former name.
+        """The patterns that a word selects: a preset or profile, a name, a class name, any other
+        word, a former name.
 
-        The first meaning that the word has counts. A `Name` matches names only. ``own`` are patterns by name, which precede
-        the patterns of the database. Raises `UnknownPatternError` when it has no meaning; the message suggests the nearest
-        known word.
+        The first meaning that the word has counts. A `Name` matches names only. ``own`` are
+        patterns by name, which precede the patterns of the database. Raises `UnknownPatternError`
+        when it has no meaning; the message suggests the nearest known word.
         """
         name = asked if isinstance(asked, Name) else Name(asked.strip())
         words = {} if asked is name else self.words
@@ -221,5 +248,8 @@ class Index:
         found = self.former.get(called)
         if not found:
             raise UnknownPatternError(unknown(word, {*own, *self.names, *words}, name.where))
-        warn_once(f"pattern {called!r} is called {' and '.join(repr(e.name) for e in found)} now; its old name may be removed")
+        warn_once(
+            f"pattern {called!r} is called {' and '.join(repr(e.name) for e in found)} now; its "
+            "old name may be removed"
+        )
         return found

@@ -1,4 +1,6 @@
-"""Queries of the database of patterns: items to add, to require and to remove, from left to right."""
+"""Queries of the database of patterns: items to add, to require and to remove, from left to
+right.
+"""
 
 from __future__ import annotations
 
@@ -34,16 +36,16 @@ class Name:
 class Query:
     """Patterns by their words: names, tags, presets, profiles, phases, exactness, status.
 
-    ``Query(["fast_run"], exclude=["Gelu"])`` is accepted wherever a selection is, and `of` converts every selection to one.
-    Immutable: the methods return new queries.
+    ``Query(["fast_run"], exclude=["Gelu"])`` is accepted wherever a selection is, and `of` converts
+    every selection to one. Immutable: the methods return new queries.
 
     Attributes:
         include: a pattern has at least one of these words, or results from the steps,
         require: has all of these,
         exclude: and none of these.
         subquery: for some groups, by name, the query that applies to them instead of this one.
-        steps: words, queries, classes and instances to add (``+``), to require (``&``) and to remove (``-``), from left to
-            right, before the words.
+        steps: words, queries, classes and instances to add (``+``), to require (``&``) and to
+            remove (``-``), from left to right, before the words.
     """
 
     include: frozenset[Word]
@@ -68,8 +70,8 @@ class Query:
     def of(cls, selection: Selection) -> Query:
         """Convert a selection to a query; see `xoptim.select`.
 
-        Raises `TypeError` when an item is neither text nor query, class or instance of a pattern, and `UnknownPatternError`
-        when no word follows a sign.
+        Raises `TypeError` when an item is neither text nor query, class or instance of a pattern,
+        and `UnknownPatternError` when no word follows a sign.
         """
         if isinstance(selection, Query) and selection.is_of_words:
             return selection  # as a part of another query, its answer would not be stored
@@ -81,19 +83,34 @@ class Query:
         for item in () if selection is None else items:
             if isinstance(item, str):
                 steps += _parsed(item)
-            elif isinstance(item, Query) or issubclass(class_of(item), (PatternOptimization, ModelPass)):
+            elif isinstance(item, Query) or issubclass(
+                class_of(item), (PatternOptimization, ModelPass)
+            ):
                 if not isinstance(item, Query):
                     check_metadata(class_of(item))
                 steps.append(("+", item))
             else:
-                raise TypeError(f"a name, a query, a class or an instance of a pattern is expected, not {item!r}")
+                raise TypeError(
+                    "a name, a query, a class or an instance of a pattern is expected, not "
+                    f"{item!r}"
+                )
         return cls((), steps=steps)
 
     @cached_property
     def all_steps(self) -> tuple[Step, ...]:
-        """The steps, and then the words as steps; the order of words in a set affects only messages."""
-        parts: tuple[tuple[Sign, frozenset[Word]], ...] = (("+", self.include), ("&", self.require), ("-", self.exclude))
-        return (*self.steps, *((sign, word) for sign, words in parts for word in sorted(words, key=str)))
+        """The steps, and then the words as steps.
+
+        The order of words in a set affects only messages.
+        """
+        parts: tuple[tuple[Sign, frozenset[Word]], ...] = (
+            ("+", self.include),
+            ("&", self.require),
+            ("-", self.exclude),
+        )
+        return (
+            *self.steps,
+            *((sign, word) for sign, words in parts for word in sorted(words, key=str)),
+        )
 
     @property
     def is_of_words(self) -> bool:
@@ -104,20 +121,38 @@ class Query:
         """Whether the query selects an entry that has exactly these words."""
         found = False
         for sign, word in self.all_steps:
-            found = found or word in words if sign == "+" else found and (word in words) is (sign == "&")
+            found = (
+                found or word in words
+                if sign == "+"
+                else found and (word in words) is (sign == "&")
+            )
         return found
 
     def including(self, *words: Word) -> Query:
         """The same query with more words to include, which are no longer excluded."""
-        return Query(self.include.union(words), self.require, self.exclude.difference(words), self.subquery, self.steps)
+        return Query(
+            self.include.union(words),
+            self.require,
+            self.exclude.difference(words),
+            self.subquery,
+            self.steps,
+        )
 
     def requiring(self, *words: Word) -> Query:
         """The same query with more words to require."""
-        return Query(self.include, self.require.union(words), self.exclude, self.subquery, self.steps)
+        return Query(
+            self.include, self.require.union(words), self.exclude, self.subquery, self.steps
+        )
 
     def excluding(self, *words: Word) -> Query:
         """The same query with more words to exclude, which are no longer included."""
-        return Query(self.include.difference(words), self.require, self.exclude.union(words), self.subquery, self.steps)
+        return Query(
+            self.include.difference(words),
+            self.require,
+            self.exclude.union(words),
+            self.subquery,
+            self.steps,
+        )
 
     def joining(self, word: str, beside: Container[str]) -> Query:
         """The same query, with a word included wherever one of some others is."""
@@ -148,7 +183,9 @@ def _parsed(text: str) -> Iterator[Step]:
     for token in map(str.strip, (*re.split(r"([+,-])", text), ",")):
         if token in ("+", ",", "-"):
             if signed:
-                raise UnknownPatternError(f"a word is missing after {signed!r} in the selection {abridged(text)}")
+                raise UnknownPatternError(
+                    f"a word is missing after {signed!r} in the selection {abridged(text)}"
+                )
             sign = "-" if token == "-" else "+"
             signed = token.strip(",")
         elif token:

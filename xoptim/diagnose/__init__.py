@@ -1,1 +1,3 @@
-"""Diagnosis: why a pattern does not apply, which rewrite changes a result, and small models that reproduce it."""
+"""Diagnosis: why a pattern does not apply, which rewrite changes a result, and small models that
+reproduce it.
+"""

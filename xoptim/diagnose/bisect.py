@@ -1,4 +1,6 @@
-"""Find the rewrite with which a model computes different results, and reduce the model to what reproduces it."""
+"""Find the rewrite with which a model computes different results, and reduce the model to what
+reproduces it.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +35,15 @@ _MOST_TRIALS: Final = 400
 """Maximal number of parts of the model that are tried."""
 
 
-def minimize(model: onnx.ModelProto, shows: Shows, around: Collection[str] = ()) -> onnx.ModelProto | None:
-    """The smallest model found that reproduces a fault, which ``shows`` decides; ``None`` when neither it nor a part does.
+def minimize(
+    model: onnx.ModelProto, shows: Shows, around: Collection[str] = ()
+) -> onnx.ModelProto | None:
+    """The smallest model found that reproduces a fault, which ``shows`` decides.
 
-    Results of dropped nodes become inputs. Nodes of subgraphs are kept or dropped with the node that owns the subgraph. The
-    growing neighbourhoods of the results in ``around`` are tried first.
+    ``None`` when neither it nor a part does.
+
+    Results of dropped nodes become inputs. Nodes of subgraphs are kept or dropped with the node
+    that owns the subgraph. The growing neighbourhoods of the results in ``around`` are tried first.
     """
     graph = load_model(model).graph
     trials = 0
@@ -56,14 +62,21 @@ def minimize(model: onnx.ModelProto, shows: Shows, around: Collection[str] = ())
 
 
 def part(graph: Graph, nodes: Sequence[Node]) -> onnx.ModelProto:
-    """Some nodes as a model; its outputs are the results that none of them reads, and outputs of the graph."""
+    """Some nodes as a model.
+
+    Its outputs are the results that none of them reads, and outputs of the graph.
+    """
     read = {name for node in nodes for name in reads(node)}
-    results = [n for node in nodes for n in node.output if n and (n not in read or graph.is_output(n))]
+    results = [
+        n for node in nodes for n in node.output if n and (n not in read or graph.is_output(n))
+    ]
     return fragment(graph, nodes, results)
 
 
 def _neighbourhoods(graph: Graph, around: Collection[str]) -> list[list[Node]]:
-    """The producers of some results, then the nodes up to 1, 2, 4, ... steps away, all connected nodes last."""
+    """The producers of some results, then the nodes up to 1, 2, 4, ... steps away, all connected
+    nodes last.
+    """
     found = {node: None for name in around if (node := graph.producer(name)) is not None}
     if not found:
         return []
@@ -71,7 +84,9 @@ def _neighbourhoods(graph: Graph, around: Collection[str]) -> list[list[Node]]:
     edge = list(found)
     distance, wanted = 0, 1
     while edge:
-        edge = list(dict.fromkeys(n for node in edge for n in _neighbours(graph, node) if n not in found))
+        edge = list(
+            dict.fromkeys(n for node in edge for n in _neighbours(graph, node) if n not in found)
+        )
         found.update(dict.fromkeys(edge))
         distance += 1
         if distance == wanted or not edge:
@@ -104,7 +119,9 @@ def _minimized(nodes: Sequence[Node], fails: Callable[[Sequence[Node]], bool]) -
 
 
 class Optimized(NamedTuple):
-    """An optimized model, with the data that its comparison needs: the weakest guarantee of its rewrites, and its folder."""
+    """An optimized model, with the data that its comparison needs: the weakest guarantee of its
+    rewrites, and its folder.
+    """
 
     proto: onnx.ModelProto
     exactness: Exactness
@@ -121,23 +138,31 @@ class Bisection:
     """
 
     def __init__(
-        self, model: ModelLike, optimize: Optimize, options: OptimizationOptions, checks: ValidationOptions | None = None
+        self,
+        model: ModelLike,
+        optimize: Optimize,
+        options: OptimizationOptions,
+        checks: ValidationOptions | None = None,
     ) -> None:
         self.model = model
         self.optimize = optimize
-        quiet = replace(options.debug, dump=None)  # the runs of the search must not add to the dumps
+        # the runs of the search must not add to the dumps
+        quiet = replace(options.debug, dump=None)
         self.options = replace(options, on_event=None, on_application=None, verbose=0, debug=quiet)
         self.checks = checks or ValidationOptions()
-        # comparison of the whole models in the last search, ``None`` when a wrong rewrite was found without it
+        # comparison of the whole models in the last search, ``None`` when a wrong rewrite was found
+        # without it
         self.report: ValidationReport | None = None
         self._runs = 0
         self._source: Source | None = None
 
     def find_culprit(self) -> Culprit | None:
-        """The rewrite or step that changes a result; ``None`` when the models are equal or cannot be compared.
+        """The rewrite or step that changes a result.
 
-        Every rewrite is checked alone first; when each of them is right alone, the sequence of rewrites is bisected,
-        which takes a number of runs that is logarithmic in their number.
+        ``None`` when the models are equal or cannot be compared.
+
+        Every rewrite is checked alone first; when each of them is right alone, the sequence of
+        rewrites is bisected, which takes a number of runs that is logarithmic in their number.
         """
         self._runs, self.report = 0, None
         check = EachCheck(self.model, self.checks)
@@ -161,9 +186,12 @@ class Bisection:
     def minimal_model(self, culprit: Culprit) -> onnx.ModelProto | None:
         """A model of few nodes that reproduces the fault, ``None`` when none was found.
 
-        It consists of nodes as they are just before the rewrite, so that the pattern alone changes the result.
+        It consists of nodes as they are just before the rewrite, so that the pattern alone changes
+        the result.
         """
-        changes: dict[str, Any] = {} if culprit.step == "pattern" else {"constant_folding": False, "merge": False}
+        changes: dict[str, Any] = (
+            {} if culprit.step == "pattern" else {"constant_folding": False, "merge": False}
+        )
         before = self._optimized(max_rewrites=max(culprit.number - 1, 0), **changes)
         alone = self._alone(culprit)
 
@@ -171,13 +199,20 @@ class Bisection:
             given = {value.name for value in model.graph.input}
             feeds = {name: value for name, value in culprit.feeds.items() if name in given}
             known = fitting(alone.assume, model)[0]  # a part may lack sizes and inputs
-            return self._verdict(self.optimize(Source(model), replace(alone, assume=known)), model, feeds).status == "different"
+            return (
+                self._verdict(
+                    self.optimize(Source(model), replace(alone, assume=known)), model, feeds
+                ).status
+                == "different"
+            )
 
         return minimize(before.proto, shows, culprit.around)
 
     def _alone(self, culprit: Culprit) -> OptimizationOptions:
         if culprit.step == "pattern":
-            chosen = [pattern for pattern in self.options.selected() if pattern.name() == culprit.name]
+            chosen = [
+                pattern for pattern in self.options.selected() if pattern.name() == culprit.name
+            ]
             return replace(self.options, patterns=chosen, constant_folding=False, merge=False)
         folding, merging = culprit.step == "constant_folding", culprit.step == "merge"
         return replace(self.options, patterns=None, constant_folding=folding, merge=merging)
@@ -188,13 +223,26 @@ class Bisection:
         """The step that changes a result, called when the results differ even without a rewrite."""
         evidence = ""
         suspects = [Culprit(step, step) for step in STEPS]
-        suspects += [Culprit("pattern", p.name()) for p in self.options.selected() if isinstance(p, ModelPass)]
+        suspects += [
+            Culprit("pattern", p.name())
+            for p in self.options.selected()
+            if isinstance(p, ModelPass)
+        ]
         for culprit in suspects:
-            report = self._verdict(self._run(culprit.avoided_by(replace(self.options, max_rewrites=0))))
+            report = self._verdict(
+                self._run(culprit.avoided_by(replace(self.options, max_rewrites=0)))
+            )
             if report.status != "different":
-                return replace(culprit, evidence=f"without it the results are equal{evidence}", runs=self._runs)
+                return replace(
+                    culprit, evidence=f"without it the results are equal{evidence}", runs=self._runs
+                )
             evidence = f"; {report.reason}"
-        return Culprit("unknown", "reading and writing the model", evidence=evidence.lstrip("; "), runs=self._runs)
+        return Culprit(
+            "unknown",
+            "reading and writing the model",
+            evidence=evidence.lstrip("; "),
+            runs=self._runs,
+        )
 
     def _bisect(self, applications: list[Application], check: EachCheck) -> Culprit:
         good, bad = 0, len(applications)
@@ -208,9 +256,20 @@ class Bisection:
                 good = middle
         report = report or self._verdict(self._optimized(max_rewrites=bad))
         wrong = applications[bad - 1]
-        results = tuple(name for node in (*wrong.matched, *wrong.given) for name in node.output if name)
+        results = tuple(
+            name for node in (*wrong.matched, *wrong.given) for name in node.output if name
+        )
         node = wrong.anchor.name or wrong.anchor.output[0]
-        return Culprit("pattern", wrong.pattern.name(), bad, node, report.reason, results, check.values, self._runs)
+        return Culprit(
+            "pattern",
+            wrong.pattern.name(),
+            bad,
+            node,
+            report.reason,
+            results,
+            check.values,
+            self._runs,
+        )
 
     # ---------------------------------------------------------------- running
 
@@ -223,12 +282,21 @@ class Bisection:
         return self.optimize(self._source, options)
 
     def _verdict(
-        self, optimized: Optimized, model: ModelLike | None = None, feeds: Mapping[str, Value] | None = None
+        self,
+        optimized: Optimized,
+        model: ModelLike | None = None,
+        feeds: Mapping[str, Value] | None = None,
     ) -> ValidationReport:
         self._runs += 1
         folder = optimized.base_dir
         checks = replace(self.checks, exactness=optimized.exactness, optimized_dir=folder)
         if feeds is not None:
-            part: dict[str, Any] = {"feeds": feeds, "dims": {}, "assume": (), "assignments": 1, "original_dir": folder}
+            part: dict[str, Any] = {
+                "feeds": feeds,
+                "dims": {},
+                "assume": (),
+                "assignments": 1,
+                "original_dir": folder,
+            }
             checks = replace(checks, test_data=None, **part)
         return compare(self.model if model is None else model, optimized.proto, checks)

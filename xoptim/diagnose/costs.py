@@ -1,4 +1,6 @@
-"""The parameters, operations and bytes of a model, by operator and by layer, and the peak of its memory."""
+"""The parameters, operations and bytes of a model, by operator and by layer, and the peak of its
+memory.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ class Cost:
     """The cost of some nodes."""
 
     nodes: int = 0  # their number
-    parameters: int = 0  # elements of the constants that they read; a constant of several nodes counts for the first
+    # elements of the constants that they read; a constant of several nodes counts for the first
+    parameters: int = 0
     flops: int = 0  # operations; a multiplication and an addition count as two
     read: int = 0  # bytes of operands, constants included
     written: int = 0  # bytes of results
@@ -49,7 +52,8 @@ class Costs:
     sizes: dict[str, int]  # of the open dimensions
     by_operator: dict[str, Cost]  # cost by operator, the most operations first
     by_layer: dict[str, Cost]  # cost by the beginning of the names of the nodes
-    total: Cost  # cost of all nodes of the main graph and of its subgraphs; the bodies of loops count once
+    # cost of all nodes of the main graph and of its subgraphs; the bodies of loops count once
+    total: Cost
     peak: int  # least bytes of the results that are alive at one time; weights are not among them
 
     def to_json(self) -> dict[str, Any]:
@@ -59,20 +63,33 @@ class Costs:
         return found
 
 
-def costs(proto: onnx.ModelProto, sizes: Mapping[str, int], base_dir: Path | None = None, depth: int = 3) -> Costs:
+def costs(
+    proto: onnx.ModelProto, sizes: Mapping[str, int], base_dir: Path | None = None, depth: int = 3
+) -> Costs:
     """Count what a model costs.
 
-    Open dimensions without a size are 1. A layer is named by ``depth`` parts of the name of a node, between slashes or dots.
-    Raises `ModelError` when the inputs have no dimension of a name in ``sizes``.
+    Open dimensions without a size are 1. A layer is named by ``depth`` parts of the name of a node,
+    between slashes or dots. Raises `ModelError` when the inputs have no dimension of a name in
+    ``sizes``.
     """
     model = load_model(proto, base_dir)
     graph = model.graph
-    dims = [dim for info in graph.declared_inputs.values() for dim in info.shape or () if not isinstance(dim, int)]
+    dims = [
+        dim
+        for info in graph.declared_inputs.values()
+        for dim in info.shape or ()
+        if not isinstance(dim, int)
+    ]
     names = {symbol for dim in dims if not dim.is_anonymous for symbol in dim.symbols}
     unknown = next((name for name in sizes if name not in names), None)
     if unknown is not None:
-        raise ModelError(f"size for {unknown}, but the open dimensions of the model are {', '.join(sorted(names)) or 'none'}")
-    chosen = _agreed({name: sizes.get(name, _DEFAULT) for name in sorted(names)}, sizes, model.equal_sizes)
+        raise ModelError(
+            f"size for {unknown}, but the open dimensions of the model are "
+            f"{', '.join(sorted(names)) or 'none'}"
+        )
+    chosen = _agreed(
+        {name: sizes.get(name, _DEFAULT) for name in sorted(names)}, sizes, model.equal_sizes
+    )
     count = _Counter(chosen)
     operators: dict[str, Cost] = {}
     layers: dict[str, Cost] = {}
@@ -83,8 +100,12 @@ def costs(proto: onnx.ModelProto, sizes: Mapping[str, int], base_dir: Path | Non
         for table, name in ((operators, key), (layers, _layer(node.name, depth))):
             table.setdefault(name, Cost()).add(cost)
         total.add(cost)
-    ordered = dict(sorted(operators.items(), key=lambda item: (-item[1].flops, -item[1].written, item[0])))
-    return Costs(chosen, ordered, layers, total, MemoryNeed(SizedModel(proto, base_dir)).at_least(chosen))
+    ordered = dict(
+        sorted(operators.items(), key=lambda item: (-item[1].flops, -item[1].written, item[0]))
+    )
+    return Costs(
+        chosen, ordered, layers, total, MemoryNeed(SizedModel(proto, base_dir)).at_least(chosen)
+    )
 
 
 def model_costs(path: str | Path, sizes: Mapping[str, int] | None = None) -> Costs:
@@ -93,8 +114,12 @@ def model_costs(path: str | Path, sizes: Mapping[str, int] | None = None) -> Cos
     return costs(source.proto, sizes or {}, source.base_dir)
 
 
-def _agreed(chosen: Mapping[str, int], given: Mapping[str, int], equal: Mapping[str, Dim]) -> dict[str, int]:
-    """Sizes of open dimensions, those that the model requires to be equal made equal to the given one."""
+def _agreed(
+    chosen: Mapping[str, int], given: Mapping[str, int], equal: Mapping[str, Dim]
+) -> dict[str, int]:
+    """Sizes of open dimensions, those that the model requires to be equal made equal to the given
+    one.
+    """
     agreed = dict(chosen)
     for name, dim in equal.items():
         if name in given and not isinstance(dim, int) and dim.is_symbol and str(dim) not in given:
@@ -102,13 +127,17 @@ def _agreed(chosen: Mapping[str, int], given: Mapping[str, int], equal: Mapping[
     for name, dim in equal.items():
         agreed[name] = evaluate(dim, agreed)
         if given.get(name, agreed[name]) != agreed[name]:
-            raise ModelError(f"size {given[name]} for {name}, but a product of matrices requires {agreed[name]}")
+            raise ModelError(
+                f"size {given[name]} for {name}, but a product of matrices requires {agreed[name]}"
+            )
     return agreed
 
 
 def _layer(name: str, depth: int) -> str:
     separator = "/" if "/" in name else "."
-    return separator.join([part for part in name.split(separator) if part][:-1][:depth]) or "(no name)"
+    return (
+        separator.join([part for part in name.split(separator) if part][:-1][:depth]) or "(no name)"
+    )
 
 
 class _Counter:
@@ -131,11 +160,17 @@ class _Counter:
                 self._seen.add(name)
                 found.parameters += tensor.size
             found.read += self._bytes(graph, name, shape)
-        found.written = sum(map(self._bytes, [graph] * len(results), filter(None, node.output), results))
-        is_unknown = None in results or any(name and s is None for name, s in zip(node.input, operands, strict=True))
+        found.written = sum(
+            map(self._bytes, [graph] * len(results), filter(None, node.output), results)
+        )
+        is_unknown = None in results or any(
+            name and s is None for name, s in zip(node.input, operands, strict=True)
+        )
         found.unknown = int(is_unknown)
         if results and not is_unknown:
-            counted = operations(node, [shape or () for shape in operands], [shape or () for shape in results])
+            counted = operations(
+                node, [shape or () for shape in operands], [shape or () for shape in results]
+            )
             found.flops = min(counted, MOST)
         return found
 

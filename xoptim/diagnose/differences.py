@@ -40,14 +40,18 @@ class Difference:
 def differences(first: Model, second: Model) -> list[Difference]:
     """The differences of the second model from the first one, in the order of their nodes.
 
-    A node is the same when it has the same operator, attributes and subgraphs, and its operands come from the same nodes,
-    whatever the names; values of constants count, names of constants do not. Of the others, those of one operator and one name
-    (or with a result of one name) are compared.
+    A node is the same when it has the same operator, attributes and subgraphs, and its operands
+    come from the same nodes, whatever the names; values of constants count, names of constants do
+    not. Of the others, those of one operator and one name (or with a result of one name) are
+    compared.
     """
     found: list[Difference] = []
     found += _of_tables("operator set", _opsets(first), _opsets(second))
     for part, names in (("input", "inputs"), ("output", "outputs")):
-        tables = [{name: _type(model.graph, name) for name in getattr(model.graph, names)} for model in (first, second)]
+        tables = [
+            {name: _type(model.graph, name) for name in getattr(model.graph, names)}
+            for model in (first, second)
+        ]
         found += _of_tables(part, *tables)
     found += _of_tables("function", _functions(first), _functions(second))
     found += _of_nodes(first.graph, second.graph)
@@ -55,7 +59,9 @@ def differences(first: Model, second: Model) -> list[Difference]:
     return found
 
 
-def _of_tables(part: str, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Difference]:
+def _of_tables(
+    part: str, before: Mapping[str, str], after: Mapping[str, str]
+) -> Iterator[Difference]:
     for name in dict.fromkeys((*before, *after)):
         if name not in after:
             yield Difference("removed", part, name, before[name])
@@ -70,12 +76,19 @@ def _opsets(model: Model) -> dict[str, str]:
 
 
 def _functions(model: Model) -> dict[str, str]:
-    return {"::".join(filter(None, each.key)): _short(_Keys(each.body).whole()) for each in model.functions}
+    return {
+        "::".join(filter(None, each.key)): _short(_Keys(each.body).whole())
+        for each in model.functions
+    }
 
 
 def _type(graph: Graph, name: str) -> str:
     info = graph.info_of(name)
-    shape = "[...]" if info.shape is None else f"[{', '.join('?' if is_anonymous(dim) else str(dim) for dim in info.shape)}]"
+    shape = (
+        "[...]"
+        if info.shape is None
+        else f"[{', '.join('?' if is_anonymous(dim) else str(dim) for dim in info.shape)}]"
+    )
     return f"{type_name(info.dtype)}{shape}"
 
 
@@ -88,7 +101,11 @@ def _constants(graph: Graph) -> dict[str, str]:
 
 def _content(tensor: Tensor) -> str:
     head = f"{tensor.dtype}{list(tensor.shape)}".encode()
-    return hashlib.sha256(head + tensor.to_raw()).hexdigest() if tensor.dtype != 8 else _text(tensor.numpy())
+    return (
+        hashlib.sha256(head + tensor.to_raw()).hexdigest()
+        if tensor.dtype != 8
+        else _text(tensor.numpy())
+    )
 
 
 def _short(key: str) -> str:
@@ -98,23 +115,37 @@ def _short(key: str) -> str:
 def _text(value: Any) -> str:
     """A text that is equal for equal attribute values."""
     if isinstance(value, np.ndarray) and value.dtype.kind != "O" and value.size > 8:
-        return f"{value.dtype}{list(value.shape)} {_short(hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest())}"
-    return f"{value.dtype}{list(value.shape)} {value.tolist()!r}" if isinstance(value, np.ndarray) else repr(value)
+        return (
+            f"{value.dtype}{list(value.shape)} "
+            f"{_short(hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest())}"
+        )
+    return (
+        f"{value.dtype}{list(value.shape)} {value.tolist()!r}"
+        if isinstance(value, np.ndarray)
+        else repr(value)
+    )
 
 
 class _Keys:
-    """Keys of the values of a graph, equal for equal computations; ``outer`` gives the key of a value from around it."""
+    """Keys of the values of a graph, equal for equal computations.
+
+    ``outer`` gives the key of a value from around it.
+    """
 
     def __init__(self, graph: Graph, outer: Callable[[str], str] = str, depth: int = 0) -> None:
         self._outer = outer
         self._graph = graph
         self._depth = depth
         self.of_value = {name: f"input {depth}.{place}" for place, name in enumerate(graph.inputs)}
-        self.of_value.update((name, _content(tensor)) for name, tensor in graph.initializers.items())
+        self.of_value.update(
+            (name, _content(tensor)) for name, tensor in graph.initializers.items()
+        )
         self.of_node: dict[Node, str] = {}
         for node in graph.nodes:
             key = self.of_node[node] = self._key(node)
-            self.of_value.update((name, f"{key}:{place}") for place, name in enumerate(node.output) if name)
+            self.of_value.update(
+                (name, f"{key}:{place}") for place, name in enumerate(node.output) if name
+            )
 
     def value(self, name: str) -> str:
         """The key of a value."""
@@ -128,8 +159,13 @@ class _Keys:
     def _key(self, node: Node) -> str:
         operands = (self.value(name) if name else "" for name in node.input)
         attributes = (f"{name}={value}" for name, value in sorted(attributes_of(node).items()))
-        bodies = (f"{name}={_Keys(body, self.value, self._depth + 1).whole()}" for name, body in sorted(node.bodies.items()))
-        return _hash((node.domain, node.op_type, *operands, *attributes, *bodies, str(len(node.output))))
+        bodies = (
+            f"{name}={_Keys(body, self.value, self._depth + 1).whole()}"
+            for name, body in sorted(node.bodies.items())
+        )
+        return _hash(
+            (node.domain, node.op_type, *operands, *attributes, *bodies, str(len(node.output)))
+        )
 
 
 def _hash(texts: Iterable[str]) -> str:
@@ -157,8 +193,14 @@ def _of_nodes(first: Graph, second: Graph) -> Iterator[Difference]:
     by_result = {name: node for node in added for name in node.output if name}
     matched: set[Node] = set()
     for node in removed:
-        twin = by_name.get(_name(node)) or next((by_result[name] for name in node.output if name in by_result), None)
-        if twin is None or twin in matched or (twin.domain, twin.op_type) != (node.domain, node.op_type):
+        twin = by_name.get(_name(node)) or next(
+            (by_result[name] for name in node.output if name in by_result), None
+        )
+        if (
+            twin is None
+            or twin in matched
+            or (twin.domain, twin.op_type) != (node.domain, node.op_type)
+        ):
             yield Difference("removed", "node", _name(node), _operator(node))
             continue
         matched.add(twin)
@@ -178,7 +220,10 @@ def _operator(node: Node) -> str:
 
 
 def _changes(node: Node, twin: Node) -> str:
-    """Differences of two nodes of one operator; empty when they differ by what their operands compute only."""
+    """Differences of two nodes of one operator.
+
+    Empty when they differ by what their operands compute only.
+    """
     before, after = attributes_of(node), attributes_of(twin)
     texts = [
         f"{name} {before.get(name, 'absent')} → {after.get(name, 'absent')}"
@@ -189,11 +234,24 @@ def _changes(node: Node, twin: Node) -> str:
         texts.append(f"operands {', '.join(node.input)} → {', '.join(twin.input)}")
     if len(node.output) != len(twin.output):
         texts.append(f"{len(node.output)} → {len(twin.output)} results")
-    pairs = {name: (body, twin.bodies[name]) for name, body in node.bodies.items() if name in twin.bodies}
-    inner = [name for name, both in pairs.items() if len({_Keys(body, lambda name: name).whole() for body in both}) > 1]
+    pairs = {
+        name: (body, twin.bodies[name]) for name, body in node.bodies.items() if name in twin.bodies
+    }
+    inner = [
+        name
+        for name, both in pairs.items()
+        if len({_Keys(body, lambda name: name).whole() for body in both}) > 1
+    ]
     return "; ".join([*texts, *(f"subgraph {name}" for name in inner)])
 
 
 def common_results(first: Model, second: Model) -> list[str]:
-    """The results of nodes of the main graphs that have the same name in both models, in the order of the first."""
-    return [name for node in first.graph.nodes for name in node.output if name and second.graph.producer(name) is not None]
+    """The results of nodes of the main graphs that have the same name in both models, in the order
+    of the first.
+    """
+    return [
+        name
+        for node in first.graph.nodes
+        for name in node.output
+        if name and second.graph.producer(name) is not None
+    ]

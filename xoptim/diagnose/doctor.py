@@ -1,4 +1,6 @@
-"""The state of an installation: versions, execution providers, packs, and patterns that would not run here."""
+"""The state of an installation: versions, execution providers, packs, and patterns that would not
+run here.
+"""
 
 import platform
 from collections import Counter
@@ -20,9 +22,22 @@ from xoptim.targets import TargetState, all as every_target, state_of
 from xoptim.validate.errors import LoadError, ProviderUnavailable, RunError
 from xoptim.validate.session import Session, SessionSettings, ort
 
-_PACKAGES: Final = ("xoptim", "onnx", "onnx-ir", "onnxruntime", "onnxruntime-gpu", "numpy", "ml-dtypes", "click", "rich")
+_PACKAGES: Final = (
+    "xoptim",
+    "onnx",
+    "onnx-ir",
+    "onnxruntime",
+    "onnxruntime-gpu",
+    "numpy",
+    "ml-dtypes",
+    "click",
+    "rich",
+)
 _INTEGERS: Final = frozenset(("avx512_vnni", "avx_vnni", "amx_int8", "asimddp", "i8mm"))
-"""Instructions for products of integers of 8 bits, as Linux names them; onnxruntime uses all of them."""
+"""Instructions for products of integers of 8 bits, as Linux names them.
+
+Onnxruntime uses all of them.
+"""
 _OPTIONAL: Final = ("torch", "onnxscript", "onnxruntime-extensions")
 
 
@@ -30,25 +45,37 @@ _OPTIONAL: Final = ("torch", "onnxscript", "onnxruntime-extensions")
 class Diagnosis:
     """The state of an installation."""
 
-    versions: dict[str, str]  # of Python, the system and the packages, ``""`` for an optional one that is missing
-    # Execution providers of onnxruntime; the reason why one does not run a model, ``""`` when it does
+    # of Python, the system and the packages, ``""`` for an optional one that is missing
+    versions: dict[str, str]
+    # Execution providers of onnxruntime; the reason why one does not run a model, ``""`` when it
+    # does
     providers: dict[str, str]
     # For each provider, the number of operators for which it has a kernel, 0 when that is not known
     kernels: dict[str, int]
-    targets: tuple[TargetState, ...]  # where models may run: what is installed, which devices it finds
-    packs: dict[str, int]  # entry points of patterns, with the number of patterns of each, -1 when it cannot be loaded
-    skipped: dict[str, str]  # patterns that are not run for the provider in question, with the reasons
+    # where models may run: what is installed, which devices it finds
+    targets: tuple[TargetState, ...]
+    # entry points of patterns, with the number of patterns of each, -1 when it cannot be loaded
+    packs: dict[str, int]
+    # patterns that are not run for the provider in question, with the reasons
+    skipped: dict[str, str]
     memory: int | None  # free memory in bytes, ``None`` when it is not known
-    # instructions of the processor for products of integers of 8 bits, ``None`` when they are not known
+    # instructions of the processor for products of integers of 8 bits, ``None`` when they are not
+    # known
     integers: tuple[str, ...] | None
 
     @property
     def faults(self) -> list[str]:
         """The parts that do not work: the provider for the CPU, or a pack."""
         found = [
-            f"{name} does not run a model: {why}" for name, why in self.providers.items() if why and name.startswith("CPU")
+            f"{name} does not run a model: {why}"
+            for name, why in self.providers.items()
+            if why and name.startswith("CPU")
         ]
-        return found + [f"the patterns of {name} cannot be loaded" for name, count in self.packs.items() if count < 0]
+        return found + [
+            f"the patterns of {name} cannot be loaded"
+            for name, count in self.packs.items()
+            if count < 0
+        ]
 
     def to_json(self) -> dict[str, Any]:
         """All fields as JSON values."""
@@ -66,15 +93,21 @@ class Diagnosis:
 
 
 def diagnose_installation(provider: str = "cpu", *, software_device: bool = False) -> Diagnosis:
-    """Look at the installation; a tiny model is run on each execution provider of onnxruntime itself.
+    """Look at the installation.
 
-    Plug-ins are loaded in processes of their own; with ``software_device``, one without a device may use the processor.
-    Patterns are skipped, or not, for ``provider``.
+    A tiny model is run on each execution provider of onnxruntime itself.
+
+    Plug-ins are loaded in processes of their own; with ``software_device``, one without a device
+    may use the processor. Patterns are skipped, or not, for ``provider``.
     """
     names: list[str] = ort.get_available_providers()
     known = instructions()
     return Diagnosis(
-        versions={"python": platform.python_version(), "system": platform.platform(), **_versions()},
+        versions={
+            "python": platform.python_version(),
+            "system": platform.platform(),
+            **_versions(),
+        },
         providers={name: _fault_of(name) for name in names},
         kernels={name: operators_served(name) for name in names},
         targets=_targets(software_device),
@@ -118,7 +151,14 @@ def _targets(software_device: bool) -> tuple[TargetState, ...]:
 def _packs() -> dict[str, int]:
     modules = Counter(cls.__module__ for cls in installed_patterns().values())
     return {
-        point.name: sum(n for name, n in modules.items() if name == point.value or name.startswith(f"{point.value}.")) or -1
+        point.name: (
+            sum(
+                n
+                for name, n in modules.items()
+                if name == point.value or name.startswith(f"{point.value}.")
+            )
+            or -1
+        )
         for point in entry_points(group=GROUP)
     }
 

@@ -1,4 +1,7 @@
-"""Check every rewrite alone, on values of a recorded run; write both sides as models that run, to compare them later."""
+"""Check every rewrite alone, on values of a recorded run.
+
+Write both sides as models that run, to compare them later.
+"""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -38,22 +41,31 @@ _HALVES: Final = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 def held_to(exactness: Exactness, models: Iterable[onnx.ModelProto]) -> Exactness:
     """The exactness to which a rewrite is held: not ``exact`` where its models compute in 16 bits.
 
-    Runtimes without kernels for 16 bits insert casts to 32 bits, whose places depend on the neighbouring nodes and on the
-    subgraph, so that taking a node out of a branch may change how results are rounded.
+    Runtimes without kernels for 16 bits insert casts to 32 bits, whose places depend on the
+    neighbouring nodes and on the subgraph, so that taking a node out of a branch may change how
+    results are rounded.
     """
     return "rounding" if exactness == "exact" and any(map(_has_halves, models)) else exactness
 
 
 def _has_halves(model: onnx.ModelProto) -> bool:
     graph = model.graph
-    types = [value.type.tensor_type.elem_type for value in (*graph.input, *graph.output, *graph.value_info)]
-    return any(element in _HALVES for element in (*types, *(tensor.data_type for tensor in graph.initializer)))
+    types = [
+        value.type.tensor_type.elem_type
+        for value in (*graph.input, *graph.output, *graph.value_info)
+    ]
+    return any(
+        element in _HALVES
+        for element in (*types, *(tensor.data_type for tensor in graph.initializer))
+    )
 
 
 _MOST_RECORDED: Final = 1 << 30
 """Bytes of recorded results; results beyond this limit are computed again when needed."""
 _MOST_KEPT: Final = 1 << 24
-"""Bytes of a result that was computed later: a larger one, such as weights in floats, is computed again when needed."""
+"""Bytes of a result that was computed later: a larger one, such as weights in floats, is computed
+again when needed.
+"""
 _LONGEST_WAY: Final = 10_000
 """Maximal number of nodes that are run to compute one result that was not recorded."""
 
@@ -71,26 +83,38 @@ class Disagreement:
     feeds: Mapping[str, Value]  # inputs on which they differ
 
     def __str__(self) -> str:
-        return f"rewrite {self.number}, pattern {self.pattern} at {self.node!r}, is {self.report.summary()}"
+        return (
+            f"rewrite {self.number}, pattern {self.pattern} at {self.node!r}, is "
+            f"{self.report.summary()}"
+        )
 
     def to_json(self) -> dict[str, Any]:
         """All fields but models and feeds, as JSON values."""
-        return {"number": self.number, "pattern": self.pattern, "node": self.node, "validation": self.report.to_json()}
+        return {
+            "number": self.number,
+            "pattern": self.pattern,
+            "node": self.node,
+            "validation": self.report.to_json(),
+        }
 
 
 @dataclass(slots=True)
 class EachCheck:
-    """Listens to the rewrites of an optimization (`OptimizationOptions.on_application`) and runs each of them.
+    """Listens to the rewrites of an optimization (`OptimizationOptions.on_application`) and runs
+    each of them.
 
-    The values that matched nodes read are recorded in a run of the original model on the feeds of a validation. An unknown
-    value (within a subgraph, or when the original does not run) is drawn at random; a difference then proves nothing.
+    The values that matched nodes read are recorded in a run of the original model on the feeds of a
+    validation. An unknown value (within a subgraph, or when the original does not run) is drawn at
+    random; a difference then proves nothing.
     """
 
     original: ModelLike
     options: ValidationOptions = field(default_factory=ValidationOptions)
     checked: int = 0  # number of rewrites found equal
-    unchecked: list[tuple[str, str]] = field(default_factory=list)  # rewrites that could not be judged, with the reason
-    disagreements: list[Disagreement] = field(default_factory=list)  # rewrites that compute different results
+    # rewrites that could not be judged, with the reason
+    unchecked: list[tuple[str, str]] = field(default_factory=list)
+    # rewrites that compute different results
+    disagreements: list[Disagreement] = field(default_factory=list)
     _values: dict[str, Value] | None = field(default=None, repr=False)
 
     def summary(self) -> str:
@@ -107,7 +131,9 @@ class EachCheck:
         """The counts, reasons and disagreements as JSON values."""
         return {
             "checked": self.checked,
-            "unchecked": [{"pattern": pattern, "reason": reason} for pattern, reason in self.unchecked],
+            "unchecked": [
+                {"pattern": pattern, "reason": reason} for pattern, reason in self.unchecked
+            ],
             "disagreements": [found.to_json() for found in self.disagreements],
         }
 
@@ -115,29 +141,55 @@ class EachCheck:
         """Check one rewrite."""
         if isinstance(application.pattern, ModelPass):
             broken = unmet(application.graph.model, application.pattern.ensures)
-            self.unchecked.append((application.pattern.name(), broken or "it changes the whole model"))
+            self.unchecked.append(
+                (application.pattern.name(), broken or "it changes the whole model")
+            )
             return
         before, after = side_by_side(application.graph, application.matched, application.given)
         feeds = self._feeds(application.graph, before, after)
         exactness = held_to(application.pattern.exactness, (before, after))
-        options = replace(self.options, exactness=exactness, feeds=feeds, dims={}, test_data=None, assume=(), assignments=1)
+        options = replace(
+            self.options,
+            exactness=exactness,
+            feeds=feeds,
+            dims={},
+            test_data=None,
+            assume=(),
+            assignments=1,
+        )
         report = compare(before, after, options)
         if report.status == "equal":
             self.checked += 1
-        elif report.status == "different" and any(value.name not in feeds for value in before.graph.input):
+        elif report.status == "different" and any(
+            value.name not in feeds for value in before.graph.input
+        ):
             # Random values may be inconsistent with each other, such as a sequence and its items.
-            self.unchecked.append((application.pattern.name(), f"on random values {report.summary()}"))
+            self.unchecked.append(
+                (application.pattern.name(), f"on random values {report.summary()}")
+            )
         elif report.status == "different":
             anchor = application.anchor
             node = anchor.name or anchor.output[0]
             self.disagreements.append(
-                Disagreement(application.number, application.pattern.name(), node, report, before, after, feeds)
+                Disagreement(
+                    application.number,
+                    application.pattern.name(),
+                    node,
+                    report,
+                    before,
+                    after,
+                    feeds,
+                )
             )
         else:
             self.unchecked.append((application.pattern.name(), report.reason))
 
-    def _feeds(self, graph: Graph, before: onnx.ModelProto, after: onnx.ModelProto) -> dict[str, Value]:
-        names = dict.fromkeys(value.name for model in (before, after) for value in model.graph.input)
+    def _feeds(
+        self, graph: Graph, before: onnx.ModelProto, after: onnx.ModelProto
+    ) -> dict[str, Value]:
+        names = dict.fromkeys(
+            value.name for model in (before, after) for value in model.graph.input
+        )
         found = {name: self.value(graph, name) for name in names}
         return {name: value for name, value in found.items() if value is not None}
 
@@ -156,13 +208,17 @@ class EachCheck:
             if tensor is not None:
                 return tensor.numpy()
             computed = self._compute(graph, name, values)
-            if computed is None or (isinstance(computed, np.ndarray) and computed.nbytes > _MOST_KEPT):
+            if computed is None or (
+                isinstance(computed, np.ndarray) and computed.nbytes > _MOST_KEPT
+            ):
                 return computed
             values[name] = computed
         return values[name]
 
     def _compute(self, graph: Graph, name: str, values: Mapping[str, Value]) -> Value:
-        """Run the nodes between known values and a result that was not recorded, ``None`` when they do not run."""
+        """Run the nodes between known values and a result that was not recorded, ``None`` when they
+        do not run.
+        """
         needed: dict[Node, None] = {}
         pending = deque([name])
         while pending:
@@ -177,7 +233,10 @@ class EachCheck:
                 pending.extend(reads(node))
         model = fragment(graph, list(needed), [name])
         stored = {port.name: graph.tensor(port.name) for port in model.graph.input}
-        feeds = {each: values[each] if tensor is None else tensor.numpy() for each, tensor in stored.items()}
+        feeds = {
+            each: values[each] if tensor is None else tensor.numpy()
+            for each, tensor in stored.items()
+        }
         try:
             return Session(model, self.options.settings).run(feeds)[0]
         except (LoadError, RunError):
@@ -185,15 +244,20 @@ class EachCheck:
 
 
 def record(original: ModelLike, options: ValidationOptions) -> dict[str, Value]:
-    """Results of the main graph in one run on the feeds of a validation; empty when the model does not run.
+    """Results of the main graph in one run on the feeds of a validation.
 
-    Those of constants alone, such as weights in floats, are left out: they can be computed at any time.
+    Empty when the model does not run.
+
+    Those of constants alone, such as weights in floats, are left out: they can be computed at any
+    time.
     """
     try:
         reference = run_reference(original, replace(options, assignments=1))
         run = reference.runs[0]
         names = _varying(reference.proto.graph)
-        session = Session(with_outputs(reference.proto, names), options.settings, base_dir=reference.base_dir)
+        session = Session(
+            with_outputs(reference.proto, names), options.settings, base_dir=reference.base_dir
+        )
         results = session.run(run.feeds)
     except ChoiceError:
         raise
@@ -210,12 +274,16 @@ def record(original: ModelLike, options: ValidationOptions) -> dict[str, Value]:
 
 def _varying(graph: onnx.GraphProto) -> list[str]:
     """The results that depend on more than constants."""
-    constants = {tensor.name for tensor in graph.initializer} - {value.name for value in graph.input}
+    constants = {tensor.name for tensor in graph.initializer} - {
+        value.name for value in graph.input
+    }
     found = list[str]()
     for node in graph.node:
         results = [name for name in node.output if name]
         reads_constants = node.input and all(name in constants for name in node.input if name)
-        is_plain = is_deterministic(node.op_type, node.domain) and not any(each.HasField("g") for each in node.attribute)
+        is_plain = is_deterministic(node.op_type, node.domain) and not any(
+            each.HasField("g") for each in node.attribute
+        )
         if is_plain and (reads_constants or node.op_type == "Constant"):
             constants.update(results)
         else:
@@ -227,7 +295,9 @@ def with_outputs(model: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelProt
     """A copy of a model whose outputs are these results."""
     copy = light_copy(model, ())
     declared = {value.name: value for value in (*model.graph.output, *model.graph.value_info)}
-    replace_items(copy.graph.output, (declared.get(name) or onnx.ValueInfoProto(name=name) for name in names))
+    replace_items(
+        copy.graph.output, (declared.get(name) or onnx.ValueInfoProto(name=name) for name in names)
+    )
     return copy
 
 
@@ -237,10 +307,11 @@ def dump_to(folder: Path) -> Callable[[Event], None]:
 
 
 def dump_application(folder: Path, application: Application) -> None:
-    """Write ``NUMBER_PATTERN.before.onnx``, ``.after.onnx`` and ``.txt`` into a folder, which is created when missing.
+    """Write ``NUMBER_PATTERN.before.onnx``, ``.after.onnx`` and ``.txt`` into a folder, which is
+    created when missing.
 
-    The models come from `xoptim.graph.fragment`. Their metadata names the pattern, its exactness, and what was assumed. Raises
-    `XoptimError` when the folder cannot be written.
+    The models come from `xoptim.graph.fragment`. Their metadata names the pattern, its exactness,
+    and what was assumed. Raises `XoptimError` when the folder cannot be written.
     """
     pattern, matched, given = application.pattern, application.matched, application.given
     if not matched:  # a rewrite of a whole model
@@ -262,12 +333,16 @@ def dump_application(folder: Path, application: Application) -> None:
         (folder / f"{stem}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
         _last[folder] = stem
     except OSError as error:
-        raise XoptimError(f"DUMPPATTERNS: cannot write into {str(folder)!r}: {error.strerror or error}") from error
+        raise XoptimError(
+            f"DUMPPATTERNS: cannot write into {str(folder)!r}: {error.strerror or error}"
+        ) from error
 
 
 def _refuse_link(path: Path) -> None:
     if path.is_symlink():
-        raise XoptimError(f"DUMPPATTERNS: {str(path)!r} is a symbolic link; remove it, or name another folder")
+        raise XoptimError(
+            f"DUMPPATTERNS: {str(path)!r} is a symbolic link; remove it, or name another folder"
+        )
 
 
 _last: dict[Path, str] = {}
@@ -286,7 +361,10 @@ _SUFFIXES = (".before.onnx", ".after.onnx", ".txt")
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """The check of one application of a pattern, named as the files; ``damage`` says why the models cannot be read."""
+    """The check of one application of a pattern, named as the files.
+
+    ``damage`` says why the models cannot be read.
+    """
 
     name: str
     pattern: str
@@ -312,7 +390,13 @@ class Replayed:
     def to_json(self) -> dict[str, Any]:
         """All fields, as JSON values."""
         report = None if self.report is None else self.report.to_json()
-        return {"name": self.name, "pattern": self.pattern, "status": self.status, "reason": self.reason, "report": report}
+        return {
+            "name": self.name,
+            "pattern": self.pattern,
+            "status": self.status,
+            "reason": self.reason,
+            "report": report,
+        }
 
 
 def replay(
@@ -323,27 +407,39 @@ def replay(
     assume_from_model: bool = False,
     software_device: bool = False,
 ) -> list[Replayed]:
-    """Run the models that were dumped before and after each application of a pattern, and compare the results.
+    """Run the models that were dumped before and after each application of a pattern, and compare
+    the results.
 
-    The tolerance follows from the exactness of the pattern, which is written in the dump. Returns one entry for each
-    application, in order. Raises `XoptimError` when the folder cannot be read, or contains no dump.
+    The tolerance follows from the exactness of the pattern, which is written in the dump. Returns
+    one entry for each application, in order. Raises `XoptimError` when the folder cannot be read,
+    or contains no dump.
 
     Args:
         folder: the folder that the environment variable ``DUMPPATTERNS`` named.
         providers: execution providers of onnxruntime to run them on.
         custom_op_libs: libraries of operators to load, by file, or ``onnxruntime-extensions``.
         assume_from_model: run them under the assumptions in their metadata.
-        software_device: whether an execution provider that has no device here runs on the processor instead (``webgpu``).
+        software_device: whether an execution provider that has no device here runs on the processor
+            instead (``webgpu``).
     """
     folder = Path(folder)
     try:
         files = {path.name for path in folder.iterdir()}
     except OSError as error:
         raise XoptimError(f"cannot read {str(folder)!r}: {error.strerror or error}") from error
-    stems = sorted({name.removesuffix(suffix) for name in files for suffix in _SUFFIXES if name.endswith(suffix)})
+    stems = sorted(
+        {
+            name.removesuffix(suffix)
+            for name in files
+            for suffix in _SUFFIXES
+            if name.endswith(suffix)
+        }
+    )
     stems = [stem for stem in stems if stem.partition("_")[0].isdecimal()]
     if not stems:
-        raise XoptimError(f"{str(folder)!r} holds no dump; DUMPPATTERNS={folder} xopt MODEL writes one")
+        raise XoptimError(
+            f"{str(folder)!r} holds no dump; DUMPPATTERNS={folder} xopt MODEL writes one"
+        )
     options = ValidationOptions(
         providers=tuple(providers),
         custom_op_libs=tuple(custom_op_libs),
@@ -363,12 +459,21 @@ def _replay(folder: Path, stem: str, files: set[str], options: ValidationOptions
     except ModelError as error:
         return Replayed(stem, name, None, str(error))
     written = {entry.key: entry.value for entry in before.metadata_props}
-    name, exactness = written.get("xoptim.pattern", name), written.get("xoptim.exactness", "rounding")
+    name, exactness = (
+        written.get("xoptim.pattern", name),
+        written.get("xoptim.exactness", "rounding"),
+    )
     if exactness not in GRADES:
-        return Replayed(stem, name, None, f"{stem}.before.onnx: there is no exactness {exactness!r}")
+        return Replayed(
+            stem, name, None, f"{stem}.before.onnx: there is no exactness {exactness!r}"
+        )
     options = replace(options, exactness=exactness)
     unfit = _unfit(before)
-    report = ValidationReport("not validated", unfit, options.exactness, options.providers) if unfit else None
+    report = (
+        ValidationReport("not validated", unfit, options.exactness, options.providers)
+        if unfit
+        else None
+    )
     return Replayed(stem, name, report or validate(before, after, options))
 
 
@@ -377,7 +482,11 @@ def _unfit(model: onnx.ModelProto) -> str:
     if not model.graph.output:
         return "no result of the matched nodes is read"
     unknown = [v.name for v in model.graph.input if not _is_typed(v.type)]
-    return f"the type of input {unknown[0]!r} is not known, as always within local functions" if unknown else ""
+    return (
+        f"the type of input {unknown[0]!r} is not known, as always within local functions"
+        if unknown
+        else ""
+    )
 
 
 def _is_typed(proto: onnx.TypeProto) -> bool:

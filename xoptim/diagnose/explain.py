@@ -1,4 +1,6 @@
-"""Why a pattern does not match: every anchor candidate, the first condition that failed there, and advice about it."""
+"""Why a pattern does not match: every anchor candidate, the first condition that failed there, and
+advice about it.
+"""
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -35,28 +37,42 @@ _MOST = 3
 """Readers that are named."""
 
 
-def advice_about(refusal: Refusal, graph: Graph, places: NodePlaces, functions: Collection[tuple[str, str]]) -> str:
+def advice_about(
+    refusal: Refusal, graph: Graph, places: NodePlaces, functions: Collection[tuple[str, str]]
+) -> str:
     """The advice about a condition that failed in the graph of an anchor; empty when there is none.
 
     ``functions`` are the domains and names of the local functions of the model.
     """
     node = refusal.node
-    advice = list(_read_elsewhere(refusal, graph, places)) if refusal.reason == READ_ELSEWHERE else []
+    advice = (
+        list(_read_elsewhere(refusal, graph, places)) if refusal.reason == READ_ELSEWHERE else []
+    )
     advice += _overridable(refusal.values, graph)
     if node is not None and (node.domain, node.op_type) in functions:
-        advice.append(f"{node.domain}::{node.op_type} is a local function; `--inline` replaces its calls by their bodies")
+        advice.append(
+            f"{node.domain}::{node.op_type} is a local function; `--inline` replaces its calls by "
+            "their bodies"
+        )
     return "; ".join(advice)
 
 
 def advice_about_exclusion(pattern: Rewrite, attribute: str, opset: int) -> str:
-    """The advice about a pattern that a model or a provider excludes, by the class attribute that does."""
+    """The advice about a pattern that a model or a provider excludes, by the class attribute that
+    does.
+    """
     if attribute == "min_opset" and opset:
         return f"`--opset {pattern.min_opset}` raises the model"
-    return f"`--provider {pattern.providers[0]}` optimizes for it" if attribute == "providers" else ""
+    return (
+        f"`--provider {pattern.providers[0]}` optimizes for it" if attribute == "providers" else ""
+    )
 
 
 def _read_elsewhere(refusal: Refusal, graph: Graph, places: NodePlaces) -> Iterator[str]:
-    """The readers of results of the node that do not belong to the match; the pattern alone knows which results it replaces."""
+    """The readers of results of the node that do not belong to the match.
+
+    The pattern alone knows which results it replaces.
+    """
     for name in filter(None, refusal.values):
         if name in graph.outputs:
             is_main = not places.graphs.get(graph)
@@ -74,13 +90,18 @@ def _overridable(names: Iterable[str], graph: Graph) -> Iterator[str]:
     for name in names:
         scope = graph.scope(name)
         if scope is not None and name in scope.overridable:
-            yield f"{name!r} is an input with a default, which a caller may override; as an initializer alone it is constant"
+            yield (
+                f"{name!r} is an input with a default, which a caller may override; as an "
+                "initializer alone it is constant"
+            )
 
 
 class Explainer:
-    """Tries one pattern at the nodes of one model, which is not changed, for one execution provider.
+    """Tries one pattern at the nodes of one model, which is not changed, for one execution
+    provider.
 
-    ``keys`` are the operators of its anchors, none for every operator; ``place`` gives the place of a node.
+    ``keys`` are the operators of its anchors, none for every operator; ``place`` gives the place of
+    a node.
     """
 
     def __init__(self, model: Model, pattern: PatternOptimization, provider: str) -> None:
@@ -90,7 +111,9 @@ class Explainer:
         self._places = NodePlaces(model)
         self.place = self._places.of
         self._functions = {(f.proto.domain, f.proto.name) for f in model.functions}
-        self._views = {graph: GraphBuilderPatternOptimization(graph, provider) for graph in self._places.graphs}
+        self._views = {
+            graph: GraphBuilderPatternOptimization(graph, provider) for graph in self._places.graphs
+        }
 
     def is_anchor(self, node: Node) -> bool:
         """Whether a node can be the anchor."""
@@ -101,7 +124,9 @@ class Explainer:
         return [node for node in self._places.positions if self.is_anchor(node)]
 
     def anchors_for(self, wanted: Sequence[Node]) -> Iterator[Node]:
-        """The given nodes that can be the anchor, then the anchors of matches that contain one of the nodes."""
+        """The given nodes that can be the anchor, then the anchors of matches that contain one of
+        the nodes.
+        """
         yield from filter(self.is_anchor, wanted)
         places = {self.place(node) for node in wanted}
         for node in self.candidates():
@@ -115,7 +140,10 @@ class Explainer:
         return self.pattern.match_at(self._views[node.graph], node, [])
 
     def match(self, node: Node) -> Explanation | None:
-        """The match at a node as an explanation, ``None`` when there is none; raises `XoptimError` when the pattern raises."""
+        """The match at a node as an explanation, ``None`` when there is none.
+
+        Raises `XoptimError` when the pattern raises.
+        """
         try:
             found = self.try_at(node)
         except Exception as error:
@@ -141,19 +169,31 @@ class Explainer:
             advice = advice_about_exclusion(self.pattern, attribute, node.graph.opsets.get("", 0))
             if match is None and tried[0].reason:
                 advice = "; ".join(filter(None, (advice, f"besides, {tried[0].reason}")))
-            best = replace(tried[0], status="refused", reason=reason, culprit=self.place(node), file=file, line=line)
+            best = replace(
+                tried[0],
+                status="refused",
+                reason=reason,
+                culprit=self.place(node),
+                file=file,
+                line=line,
+            )
             return replace(best, values=(), bindings=None, others=others, advice=advice)
         return replace(tried[0], others=tuple(tried[1:]))
 
     def exclusion(self, graph: Graph) -> tuple[str, str]:
-        """The reason why the pattern is not used in a graph, and the attribute that excludes it; empty when it is used."""
+        """The reason why the pattern is not used in a graph, and the attribute that excludes it.
+
+        Empty when it is used.
+        """
         return self.pattern.unfit_for(graph.opsets.get("", 0), self._provider) or ("", "")
 
     def out_of_reach(self, place: Place) -> Explanation:
         """The explanation for a node that no search reached."""
         anchors = " or ".join(sorted(operator_label(op, domain) for domain, op in self.keys))
         reason = f"the search begins at {anchors}, and no search reached this node"
-        return Explanation(self.pattern.name(), "refused", place, reason, place, *class_line(type(self.pattern)))
+        return Explanation(
+            self.pattern.name(), "refused", place, reason, place, *class_line(type(self.pattern))
+        )
 
     # ---------------------------------------------------------------- words
 
@@ -162,12 +202,20 @@ class Explainer:
         name = self.pattern.name()
         bindings = {key: plain(value) for key, value in (match.bindings or {}).items()}
         return Explanation(
-            name, "matches", self.place(anchor), matched=nodes, total=len(nodes), progress=math.inf, bindings=bindings
+            name,
+            "matches",
+            self.place(anchor),
+            matched=nodes,
+            total=len(nodes),
+            progress=math.inf,
+            bindings=bindings,
         )
 
     def _refused(self, anchor: Node, refusal: Refusal) -> Explanation:
         assert anchor.graph is not None
-        readers = [node for node in refusal.matched if refusal.values and refusal.values[0] in node.input]
+        readers = [
+            node for node in refusal.matched if refusal.values and refusal.values[0] in node.input
+        ]
         culprit = readers[-1] if refusal.node is None and readers else refusal.node
         return Explanation(
             self.pattern.name(),
@@ -187,42 +235,74 @@ class Explainer:
     def _silent(self, anchor: Node) -> Explanation:
         method = "match_pattern" if isinstance(self.pattern, EasyPatternOptimization) else "match"
         where = class_line(type(self.pattern), method)
-        return Explanation(self.pattern.name(), "refused", self.place(anchor), "", None, *where, self._values(anchor, None))
+        return Explanation(
+            self.pattern.name(),
+            "refused",
+            self.place(anchor),
+            "",
+            None,
+            *where,
+            self._values(anchor, None),
+        )
 
     def _failed(self, anchor: Node, error: Exception) -> Explanation:
         reason = f"the pattern raised {type(error).__name__}: {error}"
         place = self.place(anchor)
         where = error_line(error, type(self.pattern))
-        return Explanation(self.pattern.name(), "failed", place, reason, place, *where, self._values(anchor, None))
+        return Explanation(
+            self.pattern.name(), "failed", place, reason, place, *where, self._values(anchor, None)
+        )
 
-    def _values(self, anchor: Node, culprit: Node | None, names: Iterable[str] = ()) -> tuple[ValueFacts, ...]:
+    def _values(
+        self, anchor: Node, culprit: Node | None, names: Iterable[str] = ()
+    ) -> tuple[ValueFacts, ...]:
         node = culprit if culprit is not None and culprit.graph is not None else anchor
         assert node.graph is not None
-        chosen = dict.fromkeys(filter(None, names)) or dict.fromkeys(filter(None, (*node.input, *node.output)))
+        chosen = dict.fromkeys(filter(None, names)) or dict.fromkeys(
+            filter(None, (*node.input, *node.output))
+        )
         return tuple(describe(node.graph, name) for name in chosen)
 
 
 _ORDER: tuple[Status, ...] = ("failed", "refused", "matches")
 _, _REFUSED, _MATCHES = _ORDER
 _BEST = 20
-"""Number of refusals that are returned for a pattern without anchors, which is offered every node."""
+"""Number of refusals that are returned for a pattern without anchors, which is offered every
+node.
+"""
 
 
 def explain_model(
-    model: Model, pattern: Item, at: str | None = None, *, provider: str = "cpu", limit: int | None = None
+    model: Model,
+    pattern: Item,
+    at: str | None = None,
+    *,
+    provider: str = "cpu",
+    limit: int | None = None,
 ) -> list[Explanation]:
-    """The result of matching a pattern at each node that can be its anchor, in all graphs of a model.
+    """The result of matching a pattern at each node that can be its anchor, in all graphs of a
+    model.
 
-    Arguments, order and errors are those of `xoptim.explain`. For a node that cannot be an anchor, the searches that reached it
-    are returned.
+    Arguments, order and errors are those of `xoptim.explain`. For a node that cannot be an anchor,
+    the searches that reached it are returned.
     """
     findings = _findings(model, pattern)
     if findings is not None:
-        results = None if at is None else {name for node in locate(model, at) for name in node.output}
-        return [each for each in findings if results is None or any(results & {*place.outputs} for place in each.matched)]
+        results = (
+            None if at is None else {name for node in locate(model, at) for name in node.output}
+        )
+        return [
+            each
+            for each in findings
+            if results is None or any(results & {*place.outputs} for place in each.matched)
+        ]
     explainer = Explainer(model, one_pattern(pattern), provider)
     wanted = None if at is None else locate(model, at)
-    found = [] if wanted is None else [explainer.explain(node) for node in wanted if explainer.is_anchor(node)]
+    found = (
+        []
+        if wanted is None
+        else [explainer.explain(node) for node in wanted if explainer.is_anchor(node)]
+    )
     if not found:
         found = [explainer.explain(node) for node in explainer.candidates()]
     if wanted is not None and not any(map(explainer.is_anchor, wanted)):
@@ -236,7 +316,10 @@ def explain_model(
 
 
 def _findings(model: Model, pattern: Item) -> list[Explanation] | None:
-    """The findings of passes, refusals of most nodes first; ``None`` if there is a pattern, or a pass that has none."""
+    """The findings of passes, refusals of most nodes first.
+
+    ``None`` if there is a pattern, or a pass that has none.
+    """
     places, explained = NodePlaces(model), []
     for chosen in select(pattern):
         found = chosen.findings(model) if isinstance(chosen, ModelPass) else None
@@ -245,24 +328,42 @@ def _findings(model: Model, pattern: Item) -> list[Explanation] | None:
         for each in found:
             nodes, status = tuple(map(places.of, each.nodes)), _REFUSED if each.reason else _MATCHES
             explained.append(
-                Explanation(chosen.name(), status, nodes[0], each.reason, matched=nodes, total=len(nodes), gain=each.gain)
+                Explanation(
+                    chosen.name(),
+                    status,
+                    nodes[0],
+                    each.reason,
+                    matched=nodes,
+                    total=len(nodes),
+                    gain=each.gain,
+                )
             )
     return sorted(explained, key=lambda each: (1, 0) if each.matches else (0, -each.total))
 
 
 def find_in_model(model: Model, pattern: Item, *, provider: str = "cpu") -> list[Explanation]:
-    """The matches of a pattern, in the order of the graphs. They may overlap. Arguments as for `explain_model`."""
+    """The matches of a pattern, in the order of the graphs.
+
+    They may overlap. Arguments as for `explain_model`.
+    """
     explainer = Explainer(model, one_pattern(pattern), provider)
     graphs = {graph: explainer.exclusion(graph) for graph in model.graphs()}
-    nodes = (node for node in explainer.candidates() if node.graph is not None and not graphs[node.graph][0])
+    nodes = (
+        node
+        for node in explainer.candidates()
+        if node.graph is not None and not graphs[node.graph][0]
+    )
     return [found for node in nodes if (found := explainer.match(node)) is not None]
 
 
 def apply_in_model(optimizer: Optimizer, pattern: Item, at: str) -> None:
-    """Apply a pattern once, at one node, as `explain_model` takes them; else its first match that contains the node.
+    """Apply a pattern once, at one node, as `explain_model` takes them.
 
-    The optimizer of the model counts the rewrite, and its options give the execution provider. Raises `NoMatchError` when the
-    pattern does not match there, `ModelError` for an unknown node, and `XoptimError` when the pattern fails in a strict run.
+    Else its first match that contains the node.
+
+    The optimizer of the model counts the rewrite, and its options give the execution provider.
+    Raises `NoMatchError` when the pattern does not match there, `ModelError` for an unknown node,
+    and `XoptimError` when the pattern fails in a strict run.
     """
     model, chosen = optimizer.model, one_pattern(pattern)
     explainer = Explainer(model, chosen, optimizer.options.provider)
@@ -272,7 +373,9 @@ def apply_in_model(optimizer: Optimizer, pattern: Item, at: str) -> None:
         for node in explainer.anchors_for(wanted):
             graph = node.graph
             assert graph is not None
-            if not explainer.exclusion(graph)[0] and Applier(graph, optimizer.state).apply_at(chosen, node):
+            if not explainer.exclusion(graph)[0] and Applier(graph, optimizer.state).apply_at(
+                chosen, node
+            ):
                 return
     finally:
         model.listeners.remove(optimizer.state.worklist)
@@ -286,9 +389,12 @@ def one_pattern(pattern: Item) -> PatternOptimization:
     """
     found = select(pattern)
     if len(found) != 1:
-        raise UnknownPatternError(f"{pattern!r} selects {len(found)} patterns; give the name of one")
+        raise UnknownPatternError(
+            f"{pattern!r} selects {len(found)} patterns; give the name of one"
+        )
     if not isinstance(found[0], PatternOptimization):
         raise UnknownPatternError(
-            f"{found[0].name()} rewrites a whole model; it has no anchor; `xopt MODEL` lists it where it is applied"
+            f"{found[0].name()} rewrites a whole model; it has no anchor; `xopt MODEL` lists it "
+            "where it is applied"
         )
     return found[0]

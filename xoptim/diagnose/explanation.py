@@ -36,7 +36,8 @@ class Place:
     """The description of a node.
 
     Attributes:
-        position: its number: nodes of the main graph first, then of its subgraphs, then of local functions.
+        position: its number: nodes of the main graph first, then of its subgraphs, then of local
+            functions.
         op_type: operator, with its domain outside the standard one.
         name: name of the node, may be empty.
         outputs: names of its results.
@@ -51,7 +52,9 @@ class Place:
 
     def __str__(self) -> str:
         known = self.name or next(filter(None, self.outputs), "")
-        return f"#{self.position} {self.op_type} {known!r}{f' in {self.graph}' if self.graph else ''}"
+        return (
+            f"#{self.position} {self.op_type} {known!r}{f' in {self.graph}' if self.graph else ''}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,13 @@ class ValueFacts:
     def kind(self) -> str:
         """Type, shape and small value as text."""
         shape = "..." if self.shape is None else ",".join(map(str, self.shape))
-        value = f" = {self.value}" if self.value is not None else " constant" if self.is_constant else ""
+        value = (
+            f" = {self.value}"
+            if self.value is not None
+            else " constant"
+            if self.is_constant
+            else ""
+        )
         return f"{self.dtype}[{shape}]{value}"
 
     def __str__(self) -> str:
@@ -84,7 +93,8 @@ class ValueFacts:
 
 
 def locate(model: Model, at: str) -> list[Node]:
-    """The nodes with a name, or the producer of a result of that name, or the node at a position (``#17``).
+    """The nodes with a name, or the producer of a result of that name, or the node at a position
+    (``#17``).
 
     Raises `ModelError`, whose message gives the nearest names, when there is none.
     """
@@ -92,7 +102,9 @@ def locate(model: Model, at: str) -> list[Node]:
     number = whole_number(at[1:]) if at.startswith("#") else None
     if number is not None and number < len(nodes):
         return [nodes[number]]
-    found = [node for node in nodes if node.name == at] or [node for node in nodes if at and at in node.output]
+    found = [node for node in nodes if node.name == at] or [
+        node for node in nodes if at and at in node.output
+    ]
     if not found:
         known = {name for node in nodes for name in (node.name, *node.output) if name}
         hint = suggestion(at, known, f"positions are #0 to #{len(nodes) - 1}", most=3)
@@ -102,7 +114,10 @@ def locate(model: Model, at: str) -> list[Node]:
 
 def labels(model: Model) -> dict[Graph, str]:
     """A label of each graph, the main graph and its subgraphs first."""
-    roots = [("", model.graph), *((f"{f.proto.domain}::{f.proto.name}", f.body) for f in model.functions)]
+    roots = [
+        ("", model.graph),
+        *((f"{f.proto.domain}::{f.proto.name}", f.body) for f in model.functions),
+    ]
     return {graph: label for name, root in roots for label, graph in _within(name, root)}
 
 
@@ -138,7 +153,9 @@ def describe(graph: Graph, name: str) -> ValueFacts:
     """Type, shape and, for a small constant, value of a result."""
     info = graph.info_of(name)
     constant = is_constant(graph, name)
-    return ValueFacts(name, _type(info), _shape(info), constant, _small(graph, name, info) if constant else None)
+    return ValueFacts(
+        name, _type(info), _shape(info), constant, _small(graph, name, info) if constant else None
+    )
 
 
 def _type(info: Info) -> str:
@@ -149,7 +166,9 @@ def _type(info: Info) -> str:
 def _shape(info: Info) -> tuple[int | str, ...] | None:
     if info.shape is None:
         return None
-    return tuple(dim if isinstance(dim, int) else "?" if dim.is_anonymous else str(dim) for dim in info.shape)
+    return tuple(
+        dim if isinstance(dim, int) else "?" if dim.is_anonymous else str(dim) for dim in info.shape
+    )
 
 
 def _small(graph: Graph, name: str, info: Info) -> Any:
@@ -164,7 +183,10 @@ def _small(graph: Graph, name: str, info: Info) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Convert to a JSON value. Floats get the fewest digits that identify them in their own type."""
+    """Convert to a JSON value.
+
+    Floats get the fewest digits that identify them in their own type.
+    """
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, np.ndarray):
@@ -187,21 +209,25 @@ class Explanation:
 
     Attributes:
         pattern: name of the pattern.
-        status: ``refused``, ``matches``, ``failed`` when the pattern raised an error, or ``taken`` when it matched before other
-            patterns were applied; places then refer to the model as it was.
+        status: ``refused``, ``matches``, ``failed`` when the pattern raised an error, or ``taken``
+            when it matched before other patterns were applied; places then refer to the model as it
+            was.
         anchor: node at which the search began.
         reason: the first condition that failed; empty when the pattern gave none, or for a match.
-        culprit: the node that does not fit, if it is a single one; the reader of a result that no fitting node computes.
+        culprit: the node that does not fit, if it is a single one; the reader of a result that no
+            fitting node computes.
         file: source file of the condition.
         line: line of the condition.
-        values: results that the condition is about; inputs and outputs of the culprit when it names none.
+        values: results that the condition is about; inputs and outputs of the culprit when it names
+            none.
         matched: nodes that fitted.
         total: number of nodes of the pattern, 0 when it is not known.
         progress: how much of the match fitted; comparable only between explanations of one pattern.
         bindings: captures of a match, by name.
         others: further results at this node, such as other variants, best first.
         gain: what a pass changes by rewriting the nodes, if it tells.
-        advice: what else matters, such as the readers of a result, or an option that helps; may be empty.
+        advice: what else matters, such as the readers of a result, or an option that helps; may be
+            empty.
     """
 
     pattern: str
@@ -242,13 +268,22 @@ class Explanation:
         """All but the values, in one line."""
         if self.matches:
             gain = f" ({self.gain})" if self.gain else ""
-            return f"{self.pattern} matches at {self.anchor}: {', '.join(map(str, self.matched))}{gain}"
+            return (
+                f"{self.pattern} matches at {self.anchor}: "
+                f"{', '.join(map(str, self.matched))}{gain}"
+            )
         if self.status == "taken":
-            return f"{self.pattern} matched at {self.anchor}, before the others were applied: {self.reason}"
+            return (
+                f"{self.pattern} matched at {self.anchor}, before the others were applied: "
+                f"{self.reason}"
+            )
         node = "" if self.culprit in (None, self.anchor) else f" at {self.culprit}"
         far = f", {self.reached} fit" if self.reached else ""
         where = f" ({self.exit_point}{far})" if self.exit_point else f" ({far[2:]})" if far else ""
-        return f"{self.pattern} {self.status} at {self.anchor}: {self.reason or 'no reason given'}{node}{where}"
+        return (
+            f"{self.pattern} {self.status} at {self.anchor}: "
+            f"{self.reason or 'no reason given'}{node}{where}"
+        )
 
     def __str__(self) -> str:
         advice = (f"    {self.advice}",) if self.advice else ()
@@ -262,7 +297,10 @@ class Explanation:
 
 
 class NoMatchError(XoptimError):
-    """The pattern does not match at the node at which it was to be applied; the explanations give the reasons."""
+    """The pattern does not match at the node at which it was to be applied.
+
+    The explanations give the reasons.
+    """
 
     def __init__(self, explanations: Sequence[Explanation]) -> None:
         super().__init__(explanations[0].headline)

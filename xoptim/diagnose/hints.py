@@ -1,4 +1,6 @@
-"""Ways to make an optimized model smaller: a newer operator set, options, assumptions that were found by trying them."""
+"""Ways to make an optimized model smaller: a newer operator set, options, assumptions that were
+found by trying them.
+"""
 
 from __future__ import annotations
 
@@ -43,13 +45,19 @@ _MOST_REFUSALS: Final = 3
 
 
 def candidates(proto: onnx.ModelProto, known: Assumptions) -> list[str]:
-    """Assumptions that hold for most models: no size is 0, and no mask of floating-point numbers hides by infinity."""
+    """Assumptions that hold for most models: no size is 0, and no mask of floating-point numbers
+    hides by infinity.
+    """
     facts = dict(known.sizes)
-    sizes = [f"{name} >= 1" for name in open_sizes(proto) if name not in facts or not facts[name].least]
+    sizes = [
+        f"{name} >= 1" for name in open_sizes(proto) if name not in facts or not facts[name].least
+    ]
     masks = [
         f"finite({value.name})"
         for value in proto.graph.input
-        if "mask" in value.name.lower() and is_float(value.type.tensor_type.elem_type) and not known.has("finite", value.name)
+        if "mask" in value.name.lower()
+        and is_float(value.type.tensor_type.elem_type)
+        and not known.has("finite", value.name)
     ]
     return [*sizes, *masks]
 
@@ -64,8 +72,13 @@ def needed(texts: Sequence[str], is_enough: Callable[[Sequence[str]], bool]) -> 
     return kept
 
 
-def with_assumptions(model: Model, pattern: Item, found: Sequence[Explanation], provider: str = "cpu") -> list[Explanation]:
-    """The explanations; the nearest misses name the assumptions under which the search would go on, if there are any."""
+def with_assumptions(
+    model: Model, pattern: Item, found: Sequence[Explanation], provider: str = "cpu"
+) -> list[Explanation]:
+    """The explanations.
+
+    The nearest misses name the assumptions under which the search would go on, if there are any.
+    """
     near = [each for each in found if each.status == "refused"][:_MOST_REFUSALS]
     proto = export_model(model) if near else onnx.ModelProto()
     texts = candidates(proto, model.assumptions)
@@ -77,10 +90,13 @@ def with_assumptions(model: Model, pattern: Item, found: Sequence[Explanation], 
         assumed = load_model(proto, model.base_dir, assumptions=known)
         return assumed, Explainer(assumed, one_pattern(pattern), provider)
 
+    def goes_on_with(miss: Explanation, chosen: Sequence[str]) -> bool:
+        return _goes_on(miss, *explainer(chosen))
+
     advised: dict[int, Explanation] = {}
     for each in near:
         if _goes_on(each, *explainer(texts)):
-            option = option_of(needed(texts, lambda chosen, each=each: _goes_on(each, *explainer(chosen))))  # type: ignore[misc]
+            option = option_of(needed(texts, partial(goes_on_with, each)))
             advice = "; ".join(filter(None, (each.advice, f"{option} lifts this")))
             advised[id(each)] = replace(each, advice=advice)
     return [advised.get(id(each), each) for each in found]
@@ -106,7 +122,10 @@ class OpsetHint:
     patterns: dict[str, int]  # number of applications by name
 
     def __str__(self) -> str:
-        return _effect(self.nodes, f"--opset {self.opset}", self.patterns) + f"; the model has operator set {self.present}"
+        return (
+            _effect(self.nodes, f"--opset {self.opset}", self.patterns)
+            + f"; the model has operator set {self.present}"
+        )
 
     def to_json(self) -> dict[str, Any]:
         """``opset``, ``patterns`` and ``nodes``, as JSON values."""
@@ -114,7 +133,9 @@ class OpsetHint:
 
 
 def _effect(nodes: int, option: str, patterns: Mapping[str, int]) -> str:
-    """The number of nodes that would go, and the applications of patterns, written as the summary writes them."""
+    """The number of nodes that would go, and the applications of patterns, written as the summary
+    writes them.
+    """
     gain = f"{counted(nodes, 'node')} fewer" if nodes > 0 else "further rewrites"
     names = ", ".join(f"{name} {count}" for name, count in patterns.items())
     return f"{gain} with {option}" + (f": {names}" if names else "")
@@ -127,15 +148,22 @@ def _loaded(proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path
 
 
 @quietly()
-def opset_hint(proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None = None) -> OpsetHint | None:
-    """Count what a newer operator set would add to an optimized model: a raised copy of it is optimized further.
+def opset_hint(
+    proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None = None
+) -> OpsetHint | None:
+    """Count what a newer operator set would add to an optimized model: a raised copy of it is
+    optimized further.
 
-    The copy is made only if the operators around a node occur in such a pattern. ``None`` when no pattern of the selection
-    waits for an operator set that the provider supports, or none applies.
+    The copy is made only if the operators around a node occur in such a pattern. ``None`` when no
+    pattern of the selection waits for an operator set that the provider supports, or none applies.
     """
     model = load_model(proto, base_dir, infer=False)
     present = model.opsets.get("", 0)
-    waiting = [p for p in options.selected() if isinstance(p, PatternOptimization) and present < p.min_opset]
+    waiting = [
+        p
+        for p in options.selected()
+        if isinstance(p, PatternOptimization) and present < p.min_opset
+    ]
     if not present or not may_match(model, waiting):
         return None
     reachable = newest_for(model, options.provider)
@@ -143,21 +171,32 @@ def opset_hint(proto: onnx.ModelProto, options: OptimizationOptions, base_dir: P
     if not may_match(model, waiting):
         return None
     target = max(pattern.min_opset for pattern in waiting)
-    quiet = OptimizationOptions(provider=options.provider, opset=target, patterns=waiting, debug=DebugSettings())
-    optimizer = Optimizer(_loaded(proto, options, base_dir), replace(quiet, constant_folding=False, merge=False))
+    quiet = OptimizationOptions(
+        provider=options.provider, opset=target, patterns=waiting, debug=DebugSettings()
+    )
+    optimizer = Optimizer(
+        _loaded(proto, options, base_dir), replace(quiet, constant_folding=False, merge=False)
+    )
     try:
         optimizer.run()
-    except XoptimError:  # a node cannot be raised, or patterns undo each other: there is nothing to recommend
+    # a node cannot be raised, or patterns undo each other: there is nothing to recommend
+    except XoptimError:
         return None
     needs = {p.name(): p.min_opset for p in waiting if optimizer.state.counts[p.name()]}
     if not needs:
         return None
-    fewer = sum(len(graph.nodes) for graph in model.graphs()) - sum(len(graph.nodes) for graph in optimizer.model.graphs())
-    return OpsetHint(present, fewer, max(needs.values()), {name: optimizer.state.counts[name] for name in needs})
+    fewer = sum(len(graph.nodes) for graph in model.graphs()) - sum(
+        len(graph.nodes) for graph in optimizer.model.graphs()
+    )
+    return OpsetHint(
+        present, fewer, max(needs.values()), {name: optimizer.state.counts[name] for name in needs}
+    )
 
 
 def may_match(model: Model, patterns: list[PatternOptimization]) -> bool:
-    """Whether the operators around some node occur in one of these patterns: a fast, necessary condition."""
+    """Whether the operators around some node occur in one of these patterns: a fast, necessary
+    condition.
+    """
     index = index_of(tuple(p for p in patterns if defect_of(p) is None), ())
     return any(index.candidates(graph, index.anchors_in(graph)) for graph in model.graphs())
 
@@ -177,7 +216,9 @@ _PRESETS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class OptionHint:
-    """The effect of an option of the command: applications of patterns by name, and the number of nodes that would go."""
+    """The effect of an option of the command: applications of patterns by name, and the number of
+    nodes that would go.
+    """
 
     option: str
     patterns: dict[str, int]
@@ -198,14 +239,21 @@ def option_hints(
     base_dir: Path | None = None,
     checks: ValidationOptions = _CHECKS,
 ) -> list[OptionHint]:
-    """The options among ``--include``, ``--assume``, ``--fix`` and ``--inline`` that would change an optimized model.
+    """The options among ``--include``, ``--assume``, ``--fix`` and ``--inline`` that would change
+    an optimized model.
 
-    ``sizes`` belong to the open dimensions with which the model runs; without any, fixed sizes are not tried. The hint names
-    typical sizes, if the model runs with them on the values in ``checks``.
+    ``sizes`` belong to the open dimensions with which the model runs; without any, fixed sizes are
+    not tried. The hint names typical sizes, if the model runs with them on the values in
+    ``checks``.
     """
-    if sum(1 for _ in every_node(proto.graph.node)) > MOST_NODES or weight_bytes(proto) > _MOST_BYTES:
+    if (
+        sum(1 for _ in every_node(proto.graph.node)) > MOST_NODES
+        or weight_bytes(proto) > _MOST_BYTES
+    ):
         return []
-    plain = replace(options, verbose=0, on_event=None, on_application=None, debug=DebugSettings(), max_growth=0)
+    plain = replace(
+        options, verbose=0, on_event=None, on_application=None, debug=DebugSettings(), max_growth=0
+    )
     quiet = replace(plain, opset=None, outline=False)
     trials = (
         *(partial(_with_preset, preset, proto, quiet, base_dir) for preset in _PRESETS),
@@ -220,16 +268,21 @@ def option_hints(
                 hint = trial()
         except MemoryError:
             raise
-        except Exception:  # sizes that contradict the model, calls that the inliner cannot replace, ...: no advice
+        # sizes that contradict the model, calls that the inliner cannot replace, ...: no advice
+        except Exception:
             continue
         found += [] if hint is None else [hint]
     return found
 
 
-def _with_preset(preset: str, proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None) -> OptionHint | None:
+def _with_preset(
+    preset: str, proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None
+) -> OptionHint | None:
     """The patterns of a preset that are not selected."""
     chosen = {pattern.name() for pattern in options.selected()}
-    usable = [p for p in select(preset, options.drop) if p.unfit_for(None, options.provider) is None]
+    usable = [
+        p for p in select(preset, options.drop) if p.unfit_for(None, options.provider) is None
+    ]
     extra = [p for p in usable if isinstance(p, PatternOptimization) and p.name() not in chosen]
     if not may_match(load_model(proto, base_dir, infer=False), extra):
         return None
@@ -237,7 +290,9 @@ def _with_preset(preset: str, proto: onnx.ModelProto, options: OptimizationOptio
     return _tried(_loaded(proto, options, base_dir), further, _PRESETS[preset])
 
 
-def _with_assumptions(proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None) -> OptionHint | None:
+def _with_assumptions(
+    proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None
+) -> OptionHint | None:
     """The assumptions that hold for most models, as few as let the same patterns apply."""
     known = derived(proto, options.assume, from_model=options.assume_from_model)
     texts = candidates(proto, known)
@@ -250,12 +305,18 @@ def _with_assumptions(proto: onnx.ModelProto, options: OptimizationOptions, base
     if found is None or not found.patterns:
         return None
     best = found.patterns
-    few = needed(texts, lambda chosen: (each := tried(chosen)) is not None and each.patterns == best)
-    return tried(few) if few else None  # patterns that apply without any, as in a model that was optimized otherwise
+    few = needed(
+        texts, lambda chosen: (each := tried(chosen)) is not None and each.patterns == best
+    )
+    # patterns that apply without any, as in a model that was optimized otherwise
+    return tried(few) if few else None
 
 
 def _with_sizes(
-    proto: onnx.ModelProto, options: OptimizationOptions, sizes: Mapping[str, int], checks: ValidationOptions
+    proto: onnx.ModelProto,
+    options: OptimizationOptions,
+    sizes: Mapping[str, int],
+    checks: ValidationOptions,
 ) -> OptionHint | None:
     """Fixed sizes, where the model computes with its sizes."""
     if not sizes or all(node.op_type not in ("Shape", "Size") for node in proto.graph.node):
@@ -264,24 +325,43 @@ def _with_sizes(
     if small is None:
         return None
     try:
-        usual = replace(checks, assignments=1, typical=True, extremes=False, time_limit=_PATIENCE, run_limit=_PATIENCE)
-        return _fixed(proto, options, run_reference(proto, usual).runs[0].sizes, checks.original_dir) or small
+        usual = replace(
+            checks,
+            assignments=1,
+            typical=True,
+            extremes=False,
+            time_limit=_PATIENCE,
+            run_limit=_PATIENCE,
+        )
+        return (
+            _fixed(proto, options, run_reference(proto, usual).runs[0].sizes, checks.original_dir)
+            or small
+        )
     except XoptimError:
         return small
 
 
 def _fixed(
-    proto: onnx.ModelProto, options: OptimizationOptions, sizes: Mapping[str, int], base_dir: Path | None
+    proto: onnx.ModelProto,
+    options: OptimizationOptions,
+    sizes: Mapping[str, int],
+    base_dir: Path | None,
 ) -> OptionHint | None:
     copy = deepcopy(proto)
     fix_sizes(copy, {name: [size] for name, size in sizes.items()})
     written = ",".join(f"{name}={size}" for name, size in sizes.items())
-    found = _tried(_loaded(copy, options, base_dir), options, f"fixed sizes, such as --fix {written}")
+    found = _tried(
+        _loaded(copy, options, base_dir), options, f"fixed sizes, such as --fix {written}"
+    )
     return found if found is not None and found.nodes > 0 else None
 
 
-def _inlined(proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None) -> OptionHint | None:
-    """Local functions replaced by their bodies: the patterns that apply then and did not apply within the functions."""
+def _inlined(
+    proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None
+) -> OptionHint | None:
+    """Local functions replaced by their bodies: the patterns that apply then and did not apply
+    within the functions.
+    """
     if not proto.functions:
         return None
     found = _tried(_loaded(inline_functions(proto), options, base_dir), options, "--inline")

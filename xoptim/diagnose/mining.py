@@ -1,4 +1,6 @@
-"""The subgraphs of a few nodes that occur most often in models, by the expression that they compute."""
+"""The subgraphs of a few nodes that occur most often in models, by the expression that they
+compute.
+"""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -53,9 +55,12 @@ Piece = tuple[PieceCall, ...]
 def canonical(piece: Piece) -> str:
     """The form of a subgraph.
 
-    Of all texts for all orders of the results, and of the operands of commutative operators, the least one.
+    Of all texts for all orders of the results, and of the operands of commutative operators, the
+    least one.
     """
-    read = {operand.place for call in piece for operand in call.operands if isinstance(operand, Inner)}
+    read = {
+        operand.place for call in piece for operand in call.operands if isinstance(operand, Inner)
+    }
     results = [place for place in range(len(piece)) if place not in read]
     orders = list(product(*map(_orders, piece)))
     return min(_Text(calls).of(ends) for ends in permutations(results) for calls in orders)
@@ -73,7 +78,12 @@ class _Text:
 
     def __init__(self, calls: Sequence[PieceCall]) -> None:
         self._calls = calls
-        self._uses = Counter(operand.place for call in calls for operand in call.operands if isinstance(operand, Inner))
+        self._uses = Counter(
+            operand.place
+            for call in calls
+            for operand in call.operands
+            if isinstance(operand, Inner)
+        )
         self._leaves: dict[str, dict[Leaf, str]] = {"value": {}, "constant": {}}
         self._shared: dict[int, str] = {}
         self._lines: list[str] = []
@@ -121,7 +131,9 @@ _BOOL: Final = onnx.TensorProto.BOOL
 MOST_NODES: Final = 5
 """Most nodes of a subgraph: with each node more, there are two to four times as many subgraphs."""
 _MOST_LINKS: Final = 8
-"""A result with more readers, or a node that reads more results, links nothing: it would link them in all combinations."""
+"""A result with more readers, or a node that reads more results, links nothing: it would link them
+in all combinations.
+"""
 _MOST_SUBGRAPHS: Final = 1_000_000
 """Most subgraphs of one graph; the same number for each node in which a search starts."""
 
@@ -130,28 +142,35 @@ _MOST_SUBGRAPHS: Final = 1_000_000
 class Motif:
     """Subgraphs of one form."""
 
-    # The expression that they compute, without attributes: ``Mul(a, Sigmoid(a))``. Several results are separated by
-    # semicolons. Small letters are computed values, capital letters constants, ``t1`` is a result that is read twice inside;
-    # a constant of one element is written as its number, an operand that is left out as ``_``
+    # The expression that they compute, without attributes: ``Mul(a, Sigmoid(a))``. Several results
+    # are separated by semicolons. Small letters are computed values, capital letters constants,
+    # ``t1`` is a result that is read twice inside; a constant of one element is written as its
+    # number, an operand that is left out as ``_``
     form: str
     nodes: int
     model: str  # a model with such a place, the first one that was given
-    place: tuple[str, ...]  # the nodes of a place in it, by name, or by their first result if they have none
+    # the nodes of a place in it, by name, or by their first result if they have none
+    place: tuple[str, ...]
     count: int = 0  # number of places, which may overlap
     exclusive: int = 0  # number of places where nothing else reads the results inside
     models: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """All fields."""
-        return {name: getattr(self, name) for name in ("form", "nodes", "count", "exclusive", "models", "model", "place")}
+        return {
+            name: getattr(self, name)
+            for name in ("form", "nodes", "count", "exclusive", "models", "model", "place")
+        }
 
 
 def mine(models: Iterable[Any], size: int = MOST_NODES) -> list[Motif]:
-    """Find the connected subgraphs of models, and count those of one form together: largest first, then most frequent first.
+    """Find the connected subgraphs of models, and count those of one form together: largest first,
+    then most frequent first.
 
-    Two nodes are connected when one reads a result of the other. Nodes of branches, loops and local functions count too; no
-    subgraph reaches beyond such a body, or has more than ``size`` nodes, from 2 to `MOST_NODES`. Files are read one after the
-    other. Raises `ModelError` when a model cannot be read.
+    Two nodes are connected when one reads a result of the other. Nodes of branches, loops and local
+    functions count too; no subgraph reaches beyond such a body, or has more than ``size`` nodes,
+    from 2 to `MOST_NODES`. Files are read one after the other. Raises `ModelError` when a model
+    cannot be read.
     """
     motifs: dict[str, Motif] = {}
     forms: dict[tuple[int, ...], str] = {}
@@ -165,17 +184,24 @@ def mine(models: Iterable[Any], size: int = MOST_NODES) -> list[Motif]:
             for places in links.subgraphs(size):
                 key = links.key(places)
                 form = forms.get(key) or forms.setdefault(key, canonical(links.piece(places)))
-                motif = motifs.get(form) or motifs.setdefault(form, Motif(form, len(places), label, links.names(places)))
+                motif = motifs.get(form) or motifs.setdefault(
+                    form, Motif(form, len(places), label, links.names(places))
+                )
                 motif.count += 1
                 motif.exclusive += links.are_exclusive(places)
                 here.add(form)
         for form in here:
             motifs[form].models += 1
-    return sorted(motifs.values(), key=lambda motif: (-motif.nodes, -motif.exclusive, -motif.count, motif.form))
+    return sorted(
+        motifs.values(),
+        key=lambda motif: (-motif.nodes, -motif.exclusive, -motif.count, motif.form),
+    )
 
 
 class _Links:
-    """The nodes of a graph, numbered in its order, and which of them are connected; its Constant nodes count as constants.
+    """The nodes of a graph, numbered in its order, and which of them are connected.
+
+    Its Constant nodes count as constants.
 
     ``words`` numbers operators and kinds of operands, the same for all graphs.
     """
@@ -184,16 +210,28 @@ class _Links:
         self._graph = graph
         self._nodes = [node for node in graph.nodes if node.domain or node.op_type != "Constant"]
         numbers = {node: number for number, node in enumerate(self._nodes)}
-        self._made = {name: (numbers[node], place) for node in self._nodes for place, name in enumerate(node.output) if name}
+        self._made = {
+            name: (numbers[node], place)
+            for node in self._nodes
+            for place, name in enumerate(node.output)
+            if name
+        }
         self._readers = [
-            {numbers[r] for name in filter(None, node.output) for r in graph.consumers(name)} for node in self._nodes
+            {numbers[r] for name in filter(None, node.output) for r in graph.consumers(name)}
+            for node in self._nodes
         ]
-        self._is_read_outside = [any(map(self._leaves, filter(None, node.output))) for node in self._nodes]
+        self._is_read_outside = [
+            any(map(self._leaves, filter(None, node.output))) for node in self._nodes
+        ]
         self._neighbours: list[list[int]] = [[] for _ in self._nodes]
         values: dict[str, int] = {}
         self._kinds: dict[str, tuple[str, str]] = {}
         self._results = [
-            [(values.setdefault(name, len(values)), place) for place, name in enumerate(node.output) if name]
+            [
+                (values.setdefault(name, len(values)), place)
+                for place, name in enumerate(node.output)
+                if name
+            ]
             for node in self._nodes
         ]
         self._rows = [self._row(node, values, words) for node in self._nodes]
@@ -210,8 +248,8 @@ class _Links:
     def subgraphs(self, size: int) -> Iterator[tuple[int, ...]]:
         """All connected sets of 2 to ``size`` nodes, each once, as numbers in ascending order.
 
-        Each set is found from its first node, and grows by nodes that were not neighbours of it before (the enumeration of
-        Wernicke, "Efficient detection of network motifs", 2006).
+        Each set is found from its first node, and grows by nodes that were not neighbours of it
+        before (the enumeration of Wernicke, "Efficient detection of network motifs", 2006).
         """
         if self._nodes:
             most = max(_MOST_SUBGRAPHS // len(self._nodes), 1)
@@ -219,16 +257,25 @@ class _Links:
                 later = [number for number in self._neighbours[first] if number > first]
                 yield from islice(self._grown((first,), later, {first, *later}, size), most)
 
-    def _grown(self, chosen: tuple[int, ...], beside: list[int], seen: set[int], size: int) -> Iterator[tuple[int, ...]]:
+    def _grown(
+        self, chosen: tuple[int, ...], beside: list[int], seen: set[int], size: int
+    ) -> Iterator[tuple[int, ...]]:
         for place, number in enumerate(beside):
             larger = (*chosen, number)
             yield tuple(sorted(larger))
             if len(larger) < size:
-                new = [each for each in self._neighbours[number] if each > chosen[0] and each not in seen]
+                new = [
+                    each
+                    for each in self._neighbours[number]
+                    if each > chosen[0] and each not in seen
+                ]
                 yield from self._grown(larger, [*beside[place + 1 :], *new], {*seen, *new}, size)
 
     def key(self, places: tuple[int, ...]) -> tuple[int, ...]:
-        """Numbers that are equal for subgraphs of equal `piece`; found much faster than the piece itself."""
+        """Numbers that are equal for subgraphs of equal `piece`.
+
+        Found much faster than the piece itself.
+        """
         local: dict[int, int] = {}
         for place, number in enumerate(places):
             for value, output in self._results[number]:
@@ -256,12 +303,19 @@ class _Links:
             number, output = self._made.get(name, (-1, 0))
             kind, text = self._kind(name)
             operands.append(
-                Inner(inside[number], output) if number in inside else leaves.setdefault(name, Leaf(kind, text or len(leaves)))
+                Inner(inside[number], output)
+                if number in inside
+                else leaves.setdefault(name, Leaf(kind, text or len(leaves)))
             )
         return PieceCall(node.domain, node.op_type, tuple(operands))
 
-    def _row(self, node: Node, values: dict[str, int], words: dict[Hashable, int]) -> tuple[int, list[tuple[int, int]]]:
-        """The number of the operator; for each operand the number of its kind, and its own, -1 if the kind says all."""
+    def _row(
+        self, node: Node, values: dict[str, int], words: dict[Hashable, int]
+    ) -> tuple[int, list[tuple[int, int]]]:
+        """The number of the operator.
+
+        For each operand the number of its kind, and its own, -1 if the kind says all.
+        """
         operands = []
         for name in node.input:
             kind, text = self._kind(name)
@@ -279,7 +333,9 @@ class _Links:
         tensor = self._graph.tensor(name) if name else None
         if tensor is None:
             return ("value", "") if name else ("text", "_")
-        if tensor.size != 1 or not (is_float(tensor.dtype) or is_integer(tensor.dtype) or tensor.dtype == _BOOL):
+        if tensor.size != 1 or not (
+            is_float(tensor.dtype) or is_integer(tensor.dtype) or tensor.dtype == _BOOL
+        ):
             return "constant", ""
         return "text", f"{float(tensor.numpy().item()):g}"
 
@@ -287,7 +343,9 @@ class _Links:
         """Whether nothing but these nodes reads the results that they read themselves."""
         inside = set(places)
         read = (number for number in places if not inside.isdisjoint(self._readers[number]))
-        return all(self._readers[number] <= inside and not self._is_read_outside[number] for number in read)
+        return all(
+            self._readers[number] <= inside and not self._is_read_outside[number] for number in read
+        )
 
     def names(self, places: tuple[int, ...]) -> tuple[str, ...]:
         """The nodes, by name or by their first result."""

@@ -1,4 +1,6 @@
-"""The optimizations of one model, and the report of an optimization and of the validation of its result."""
+"""The optimizations of one model, and the report of an optimization and of the validation of its
+result.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,8 @@ class Culprit:
     Attributes:
         step: ``pattern``, or a step of the optimizer.
         name: name of the pattern; the step otherwise.
-        number: number of the rewrite in the run, counted from 1; 0 for a step that is not a rewrite.
+        number: number of the rewrite in the run, counted from 1; 0 for a step that is not a
+            rewrite.
         node: name of the node at which the pattern matched.
         evidence: how the results differ, in one line.
         around: results of the nodes of the rewrite.
@@ -60,11 +63,22 @@ class Culprit:
     def of(cls, found: Disagreement) -> Culprit:
         """The culprit of a disagreement that the check of each rewrite found."""
         around = tuple(name for node in found.before.graph.node for name in node.output if name)
-        return cls("pattern", found.pattern, found.number, found.node, found.report.reason, around, found.feeds)
+        return cls(
+            "pattern",
+            found.pattern,
+            found.number,
+            found.node,
+            found.report.reason,
+            around,
+            found.feeds,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """All fields but ``around`` and ``feeds``, as JSON values."""
-        return {name: getattr(self, name) for name in ("step", "name", "number", "node", "evidence", "runs")}
+        return {
+            name: getattr(self, name)
+            for name in ("step", "name", "number", "node", "evidence", "runs")
+        }
 
     def avoided_by(self, options: OptimizationOptions) -> OptimizationOptions:
         """The options that switch it off."""
@@ -80,13 +94,16 @@ class OptimizationReport:
         applied: number of applications of each pattern, by name.
         nodes_before: number of nodes, subgraphs included.
         nodes_after: number of nodes of the optimized model.
-        exactness: the weakest guarantee of the patterns applied, and of folding (``rounding`` when it stored matrices). It is
-            ``rounding`` at best when an operand of a product was computed and is stored now, or the other way round, because
-            runtimes then choose other kernels, and for a model that computes in 16 bits, where the runtime decides what is
+        exactness: the weakest guarantee of the patterns applied, and of folding (``rounding`` when
+            it stored matrices). It is ``rounding`` at best when an operand of a product was
+            computed and is stored now, or the other way round, because runtimes then choose other
+            kernels, and for a model that computes in 16 bits, where the runtime decides what is
             rounded.
-        validation: comparisons of the result with the original, one for each provider; empty when they were not compared.
+        validation: comparisons of the result with the original, one for each provider; empty when
+            they were not compared.
         left_out: rewrites and steps that changed results and were left out.
-        unfolded: what was left unfolded because it would make the model larger than ``max_growth`` allows, if anything.
+        unfolded: what was left unfolded because it would make the model larger than ``max_growth``
+            allows, if anything.
         repetitions: blocks that repeat and are written once, with the option ``outline``.
         unused_inputs: inputs of the result that nothing reads.
         dropped_inputs: inputs of the original that the option ``drop_unused_inputs`` removed.
@@ -110,20 +127,27 @@ class OptimizationReport:
     def changes(self) -> bool:
         """Whether a rewrite or a step changed the model."""
         counted = any(row["added"] or row["removed"] for row in self.rows)
-        return counted or bool(self.applied or self.dropped_inputs) or self.nodes_before != self.nodes_after
+        return (
+            counted
+            or bool(self.applied or self.dropped_inputs)
+            or self.nodes_before != self.nodes_after
+        )
 
     def __repr__(self) -> str:
         applied = sum(self.applied.values())
         proof = "".join(f", {', '.join(each.providers)}: {each.status}" for each in self.validation)
         left_out = f", {len(self.left_out)} left out" if self.left_out else ""
         return (
-            f"<{type(self).__name__}: {self.nodes_before} → {self.nodes_after} nodes, {applied} rewrites, "
-            f"{self.exactness}{proof}{left_out}>"
+            f"<{type(self).__name__}: {self.nodes_before} → {self.nodes_after} nodes, {applied} "
+            f"rewrites, {self.exactness}{proof}{left_out}>"
         )
 
     def _repr_html_(self) -> str:
         """A summary for notebooks: figures and rewrites. `xoptim.report` draws the graphs."""
-        figures = [("nodes", f"{self.nodes_before} → {self.nodes_after}"), ("exactness", self.exactness)]
+        figures = [
+            ("nodes", f"{self.nodes_before} → {self.nodes_after}"),
+            ("exactness", self.exactness),
+        ]
         figures += [("validation", each.summary()) for each in self.validation]
         figures += [("left out", str(each)) for each in self.left_out]
         rewrites = sorted(self.applied.items(), key=lambda item: (-item[1], item[0]))
@@ -131,7 +155,10 @@ class OptimizationReport:
 
 
 def _table(rows: Sequence[tuple[str, str]]) -> str:
-    cells = "".join(f"<tr><th style='text-align: left'>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in rows)
+    cells = "".join(
+        f"<tr><th style='text-align: left'>{escape(a)}</th><td>{escape(b)}</td></tr>"
+        for a, b in rows
+    )
     return f"<table>{cells}</table>" if rows else ""
 
 
@@ -148,7 +175,8 @@ class Takers:
                 self._taken.setdefault(name, (application.number, application.pattern.name()))
 
     def explain(self, matches: Sequence[Explanation], left: Collection[str]) -> list[Explanation]:
-        """The matches before the optimization that are gone, each with the rewrite that took one of its nodes first.
+        """The matches before the optimization that are gone, each with the rewrite that took one of
+        its nodes first.
 
         ``left`` are the names of the results that are left after it.
         """
@@ -170,7 +198,9 @@ class Takers:
 
 def is_at(explanation: Explanation, at: str) -> bool:
     """Whether a node of a match has a name, a result of that name, or a position."""
-    return any(at in (place.name, f"#{place.position}", *place.outputs) for place in explanation.matched)
+    return any(
+        at in (place.name, f"#{place.position}", *place.outputs) for place in explanation.matched
+    )
 
 
 class Optimizations:
@@ -195,7 +225,8 @@ class Optimizations:
             return OptimizationReport([], {}, self._nodes_before, after, weakest([]))
         used = self._last.grades()
         infos = (info for graph in self._model.graphs() for _, info in graph.all_known())
-        if any(info.dtype in (TensorProto.FLOAT16, TensorProto.BFLOAT16) for info in infos):  # see `held_to`
+        # see `held_to`
+        if any(info.dtype in (TensorProto.FLOAT16, TensorProto.BFLOAT16) for info in infos):
             used.append("rounding")
         return OptimizationReport(
             rows=self._last.statistics.rows,

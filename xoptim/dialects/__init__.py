@@ -1,4 +1,7 @@
-"""Other ways to write a pattern: chains, rules in text, tuples, functions; all lowered onto the matcher."""
+"""Other ways to write a pattern: chains, rules in text, tuples, functions.
+
+All lowered onto the matcher.
+"""
 
 from xoptim.dialects.chain import ChainPattern, ChainRegistry
 from xoptim.dialects.local import local_rewriter

@@ -18,9 +18,14 @@ from xoptim.match.trace import ANY, Condition, PatternBuilder, Symbol
 from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
 
 INITIALIZER = "Initializer"
-"""Last entry of a chain of parameters: a stored constant, as an initializer or in a Constant node."""
+"""Last entry of a chain of parameters: a stored constant, as an initializer or in a Constant
+node.
+"""
 Rule: TypeAlias = Callable[[PatternRewriter, Match], Any]
-"""Makes the replacement of a match; returns the names of the results, one or several, like `apply_pattern`."""
+"""Makes the replacement of a match.
+
+Returns the names of the results, one or several, like `apply_pattern`.
+"""
 Area: TypeAlias = Literal["any", "constant", "variable"]
 View: TypeAlias = GraphBuilderPatternOptimization
 
@@ -28,20 +33,24 @@ View: TypeAlias = GraphBuilderPatternOptimization
 class ChainPattern(EasyPatternOptimization):
     """A chain of operators: each reads the result of the next one in `entries`.
 
-    Every entry but the last has one input: the next entry computes one operand, the others are parameters, that is,
-    constants (in a constant sub-graph: stored constants). Only the chain may read the result of an entry other than the
-    first; outputs of the graph and subgraphs count as readers. Of an operator with several results, the chain reads the first.
+    Every entry but the last has one input: the next entry computes one operand, the others are
+    parameters, that is, constants (in a constant sub-graph: stored constants). Only the chain may
+    read the result of an entry other than the first; outputs of the graph and subgraphs count as
+    readers. Of an operator with several results, the chain reads the first.
 
-    A rule of a `xoptim.dialects.chain.ChainRegistry`, or `apply_pattern`, makes the replacement of a match. Both receive
+    A rule of a `xoptim.dialects.chain.ChainRegistry`, or `apply_pattern`, makes the replacement of
+    a match. Both receive
 
     - ``entries``: the matched nodes, in the order of `entries`;
     - ``inputs``: the operands of the last entry, in their order;
-    - ``parameters``: for each entry, the names of its constant operands but for the one that the chain computes;
+    - ``parameters``: for each entry, the names of its constant operands but for the one that the
+      chain computes;
     - ``sub_matches``: for each entry, the matches of its `sub_patterns` by parameter.
 
     Class attributes:
         rule: makes the replacement; ``None`` for `apply_pattern`.
-        region: where to look: among results computed from constants only, among the others, or everywhere.
+        region: where to look: among results computed from constants only, among the others, or
+            everywhere.
     """
 
     rule: ClassVar[Rule | None] = None
@@ -49,7 +58,8 @@ class ChainPattern(EasyPatternOptimization):
 
     @classmethod
     def entries(cls) -> Sequence[str]:
-        """Operators (``"domain::Op"`` outside the standard domain) from the root, the last one in the dataflow, backwards.
+        """Operators (``"domain::Op"`` outside the standard domain) from the root, the last one in
+        the dataflow, backwards.
 
         A chain of parameters may end with the entry ``"Initializer"``, a stored constant.
         """
@@ -57,23 +67,30 @@ class ChainPattern(EasyPatternOptimization):
 
     @classmethod
     def config_patterns(cls) -> Sequence[Mapping[str, Any]]:
-        """For each entry, attributes and their values; those that are not mentioned are free, and so are missing entries.
+        """For each entry, attributes and their values.
 
-        An attribute that a node does not write has its schema's default. A value may be a predicate.
+        Those that are not mentioned are free, and so are missing entries.
+
+        An attribute that a node does not write has its schema's default. A value may be a
+        predicate.
         """
         return ()
 
     @classmethod
     def sub_patterns(cls) -> Sequence[Mapping[str, type[ChainPattern]]]:
-        """For each entry, inputs and a chain that must be somewhere in the constant sub-graph that feeds each of them.
+        """For each entry, inputs and a chain that must be somewhere in the constant sub-graph that
+        feeds each of them.
 
-        Inputs are named as in the operator's schema, ``"W"`` or ``"B"`` of Conv, or by position, ``"input_0"``, ``"input_1"``.
+        Inputs are named as in the operator's schema, ``"W"`` or ``"B"`` of Conv, or by position,
+        ``"input_0"``, ``"input_1"``.
         """
         return ()
 
     @classmethod
     def is_output(cls) -> bool:
-        """Whether the root must give an output: of the graph, or, in a constant sub-graph, the operand that it computes."""
+        """Whether the root must give an output: of the graph, or, in a constant sub-graph, the
+        operand that it computes.
+        """
         return False
 
     def match_pattern(self, g: PatternBuilder) -> Any:
@@ -87,42 +104,66 @@ class ChainPattern(EasyPatternOptimization):
                 flow = g.constant("initializer")
                 continue
             domain, op_type = operator_key(entries[position])
-            make = partial(getattr(g.op, op_type), domain=domain, attributes=ANY, **configs[position])
+            make = partial(
+                getattr(g.op, op_type), domain=domain, attributes=ANY, **configs[position]
+            )
             # The chain goes on with the first result of a node in it; nothing reads the others.
-            outputs: Any = (g.symbol(), g.variadic(f"results_{position}")) if position else g.variadic("results", least=1)
+            outputs: Any = (
+                (g.symbol(), g.variadic(f"results_{position}"))
+                if position
+                else g.variadic("results", least=1)
+            )
             if flow is None:
                 made = make(g.variadic("operands"), outputs=outputs)
             else:
-                made = make(flow, g.variadic(f"operands_{position}", constant=True), outputs=outputs, any_order=True)
+                made = make(
+                    flow,
+                    g.variadic(f"operands_{position}", constant=True),
+                    outputs=outputs,
+                    any_order=True,
+                )
             flow = made[0] if position else made
         g.trace.conditions += _conditions(cls)
         return flow
 
     def reach(self) -> int:
         """The length of the chain and of the chains that feed its parameters."""
-        sub_chains = [sub.entries() for parameters in self.sub_patterns() for sub in parameters.values()]
+        sub_chains = [
+            sub.entries() for parameters in self.sub_patterns() for sub in parameters.values()
+        ]
         return super().reach() + max(map(len, sub_chains), default=0)
 
     def replacement(self, g: PatternRewriter, match: Match) -> Any:
         """The results of the rule, and ``None`` for further, unread results of the root."""
         rule = type(self).rule
         results = super().replacement(g, match) if rule is None else rule(g, match)
-        given = [results] if isinstance(results, str) else list(results) if isinstance(results, (tuple, list)) else None
+        given = (
+            [results]
+            if isinstance(results, str)
+            else list(results)
+            if isinstance(results, (tuple, list))
+            else None
+        )
         if given is None or any(g.is_used(name) for name in match.outputs[len(given) :]):
             return results
         return [*given, *[None] * (len(match.outputs) - len(given))]
 
 
 def matches_feeding(g: View, name: str, pattern: type[ChainPattern]) -> list[MatchResult]:
-    """The matches of a chain in the constant sub-graph that computes a result, each node in one of them at most.
+    """The matches of a chain in the constant sub-graph that computes a result, each node in one of
+    them at most.
 
-    There is no match when the result is not constant. Where the chain ends with an output, that is this result.
+    There is no match when the result is not constant. Where the chain ends with an output, that is
+    this result.
     """
     if not g.is_constant(name):
         return []
     nodes = _sub_graph(g, name)
     if tuple(pattern.entries()) == (INITIALIZER,):
-        return [_stored(pattern, each) for each in _leaves(g, name, () if pattern.is_output() else nodes)]
+        return [
+            _stored(pattern, each)
+            for each in _leaves(g, name, () if pattern.is_output() else nodes)
+        ]
     if pattern.is_output():
         nodes = nodes[-1:]  # the producer of the result comes after the producers of its operands
     rooted = _rooted(pattern)
@@ -131,18 +172,28 @@ def matches_feeding(g: View, name: str, pattern: type[ChainPattern]) -> list[Mat
     return disjoint(match for match in found if match is not None)
 
 
-# -------------------------------------------------------------------- declarations of the class methods
+# ---------------------------------------------------------------- declarations of the class methods
 
 
 def _declared(cls: type[ChainPattern]) -> tuple[list[str], list[Mapping[str, Any]]]:
     """Entries and their attributes, checked."""
-    entries, configs, subs = list(cls.entries()), list(cls.config_patterns()), list(cls.sub_patterns())
+    entries, configs, subs = (
+        list(cls.entries()),
+        list(cls.config_patterns()),
+        list(cls.sub_patterns()),
+    )
     operators = entries[:-1] if entries[-1:] == [INITIALIZER] else entries
     if not operators or INITIALIZER in operators:
-        raise TypeError(f"{cls.__name__}: entries are operators; only behind at least one of them comes {INITIALIZER!r}")
+        raise TypeError(
+            f"{cls.__name__}: entries are operators; only behind at least one of them comes "
+            f"{INITIALIZER!r}"
+        )
     for what, listed in (("config_patterns", configs), ("sub_patterns", subs)):
         if len(listed) > len(operators):
-            raise TypeError(f"{cls.__name__}: {what} has {len(listed)} elements, but there are {len(operators)} operators")
+            raise TypeError(
+                f"{cls.__name__}: {what} has {len(listed)} elements, but there are "
+                f"{len(operators)} operators"
+            )
     return entries, configs + [{}] * (len(entries) - len(configs))
 
 
@@ -151,22 +202,38 @@ def _conditions(cls: type[ChainPattern]) -> list[Condition]:
     here, line = _place(cls.entries)
     ends_stored = cls.entries()[-1] == INITIALIZER
 
-    def condition(check: Callable[[Any, Any], bool], reason: str, method: Callable[..., Any]) -> Condition:
+    def condition(
+        check: Callable[[Any, Any], bool], reason: str, method: Callable[..., Any]
+    ) -> Condition:
         file, number = _place(method)
         return Condition(check, reason, number if file == here else line)
 
-    found = [condition(partial(_has_one_input, ends_stored), "an operand beside the chain is computed too", cls.entries)]
+    found = [
+        condition(
+            partial(_has_one_input, ends_stored),
+            "an operand beside the chain is computed too",
+            cls.entries,
+        )
+    ]
     if cls.region != "any":
         wanted = cls.region == "constant"
         reason = f"the result is {'not ' if wanted else ''}constant"
-        found.append(condition(lambda g, m: g.is_constant(m.outputs[0]) is wanted, reason, cls.entries))
+        found.append(
+            condition(lambda g, m: g.is_constant(m.outputs[0]) is wanted, reason, cls.entries)
+        )
     if cls.is_output():
-        found.append(condition(partial(_gives_output, cls.region), "its result is not an output", cls.is_output))
+        found.append(
+            condition(
+                partial(_gives_output, cls.region), "its result is not an output", cls.is_output
+            )
+        )
     found.append(condition(_hand_on, "", cls.entries))
     for position, parameters in enumerate(cls.sub_patterns()):
         for parameter, sub in parameters.items():
             reason = f"no {sub.name()} in what feeds {parameter!r} of {cls.entries()[position]}"
-            found.append(condition(partial(_is_fed, position, parameter, sub), reason, cls.sub_patterns))
+            found.append(
+                condition(partial(_is_fed, position, parameter, sub), reason, cls.sub_patterns)
+            )
     return found
 
 
@@ -179,7 +246,10 @@ def _place(method: Callable[..., Any]) -> tuple[str, int]:
 
 
 def _has_one_input(ends_stored: bool, g: View, m: Match) -> bool:
-    """Within constants, stored operands are parameters, and one may be computed. `Variadic` has checked the others."""
+    """Within constants, stored operands are parameters, and one may be computed.
+
+    `Variadic` has checked the others.
+    """
     if ends_stored and any(name and g.graph.tensor(name) is None for name in m.nodes[0].input):
         return False
     for before, node in pairwise(m.nodes):
@@ -192,17 +262,26 @@ def _has_one_input(ends_stored: bool, g: View, m: Match) -> bool:
 
 
 def _gives_output(region: Area, g: View, m: Match) -> bool:
-    """Whether a result of the root leaves the graph, or the constant sub-graph when the pattern looks only there."""
+    """Whether a result of the root leaves the graph, or the constant sub-graph when the pattern
+    looks only there.
+    """
     if any(map(g.is_output, m.outputs)):
         return True
-    readers = [reader for name in m.outputs for reader in g.next_nodes(name)] if region == "constant" else []
+    readers = (
+        [reader for name in m.outputs for reader in g.next_nodes(name)]
+        if region == "constant"
+        else []
+    )
     return any(not g.is_constant(name) for reader in readers for name in reader.output if name)
 
 
 def _hand_on(g: View, m: Match) -> bool:
     """Derive the values that rules receive, in the order of the entries."""
     computed = {node.output[0] for node in m.nodes[:-1]}
-    parameters = [tuple(n for n in node.input if n not in computed and g.is_constant(n)) for node in reversed(m.nodes)]
+    parameters = [
+        tuple(n for n in node.input if n not in computed and g.is_constant(n))
+        for node in reversed(m.nodes)
+    ]
     return m.derive(
         entries=tuple(reversed(m.nodes)),
         inputs=m.nodes[0].input,
@@ -220,14 +299,18 @@ def _is_fed(position: int, parameter: str, pattern: type[ChainPattern], g: View,
 
 
 def _operands_called(parameter: str, node: Node) -> tuple[str, ...]:
-    """The operands of a formal input: one, none when it is left out, or several when it is variadic."""
+    """The operands of a formal input: one, none when it is left out, or several when it is
+    variadic.
+    """
     found = schema(node.op_type, node.domain, node.opset)
     formal = [] if found is None else list(found.inputs)
     for place, each in enumerate(formal):
         if each.name == parameter:
             several = each.option == OpSchema.FormalParameterOption.Variadic
             return node.input[place:] if several else node.input[place : place + 1]
-    number = whole_number(parameter.removeprefix("input_")) if parameter.startswith("input_") else None
+    number = (
+        whole_number(parameter.removeprefix("input_")) if parameter.startswith("input_") else None
+    )
     if number is not None:
         return node.input[number : number + 1]
     known = ", ".join(each.name for each in formal) or "input_0, input_1, ..."
@@ -258,7 +341,13 @@ def _leaves(g: View, name: str, nodes: Sequence[Node]) -> list[str]:
 
 def _stored(pattern: type[ChainPattern], name: str) -> MatchResult:
     """The match of a chain that consists of a stored constant only."""
-    found = {"initializer": name, "entries": (), "inputs": (name,), "parameters": (), "sub_matches": ()}
+    found = {
+        "initializer": name,
+        "entries": (),
+        "inputs": (name,),
+        "parameters": (),
+        "sub_matches": (),
+    }
     return MatchResult(pattern(), [], lambda g, *nodes: [], bindings=found)
 
 
@@ -270,23 +359,31 @@ def _rooted(pattern: type[ChainPattern]) -> ChainPattern:
     found = _ROOTED.get(pattern)
     if found is None:
         members = {"anchors": (pattern.entries()[0],), "is_output": classmethod(lambda cls: False)}
-        made: type[ChainPattern] = type(pattern.__name__, (pattern,), {**members, "__module__": pattern.__module__})
+        made: type[ChainPattern] = type(
+            pattern.__name__, (pattern,), {**members, "__module__": pattern.__module__}
+        )
         found = _ROOTED[pattern] = made()
     return found
 
 
 Kind: TypeAlias = Literal["parameter", "shatter", "fuse"]
 AnyRule = TypeVar("AnyRule", bound=Rule)
-_KINDS: dict[str, tuple[int, Area]] = {"parameter": (0, "constant"), "shatter": (100, "variable"), "fuse": (200, "variable")}
+_KINDS: dict[str, tuple[int, Area]] = {
+    "parameter": (0, "constant"),
+    "shatter": (100, "variable"),
+    "fuse": (200, "variable"),
+}
 """Priority of the first pattern of a kind, and where such patterns look."""
 
 
 class ChainRegistry:
-    """Patterns and their rules: ``rule(g, match)`` makes nodes with ``g.op`` and returns the names of the results.
+    """Patterns and their rules: ``rule(g, match)`` makes nodes with ``g.op`` and returns the names
+    of the results.
 
-    Rules for parameters apply where all operands are constant, the others everywhere else. First the rules of the kind
-    ``parameter`` run, then ``shatter`` (one node into several), then ``fuse`` (several nodes into one), and from the beginning
-    again as long as anything changes. The `priority` of a pattern, below 100, is that among the rules of its kind.
+    Rules for parameters apply where all operands are constant, the others everywhere else. First
+    the rules of the kind ``parameter`` run, then ``shatter`` (one node into several), then ``fuse``
+    (several nodes into one), and from the beginning again as long as anything changes. The
+    `priority` of a pattern, below 100, is that among the rules of its kind.
 
     Args:
         kind: ``parameter``, ``shatter`` or ``fuse``.
@@ -308,8 +405,12 @@ class ChainRegistry:
     @overload
     def register(self, pattern: type[ChainPattern], rule: AnyRule) -> AnyRule: ...
 
-    def register(self, pattern: type[ChainPattern], rule: AnyRule | None = None) -> AnyRule | Callable[[AnyRule], AnyRule]:
-        """Register the rule for the matches of a pattern; ``@registry.register(pattern)`` decorates the rule.
+    def register(
+        self, pattern: type[ChainPattern], rule: AnyRule | None = None
+    ) -> AnyRule | Callable[[AnyRule], AnyRule]:
+        """Register the rule for the matches of a pattern.
+
+        ``@registry.register(pattern)`` decorates the rule.
 
         Args:
             pattern: the pattern; its metadata (exactness, tags, ...) are those of the rewrite.
@@ -327,7 +428,9 @@ class ChainRegistry:
         if not (isinstance(pattern, type) and issubclass(pattern, ChainPattern)):
             raise TypeError(f"the class of a chain is expected, not {pattern!r}")
         if not callable(rule):
-            raise TypeError(f"a rule is called with the graph and the match; {rule!r} cannot be called")
+            raise TypeError(
+                f"a rule is called with the graph and the match; {rule!r} cannot be called"
+            )
         if pattern in self._rules:
             raise ValueError(f"{pattern.name()} has a rule of the kind {self.kind!r} already")
         self._rules[pattern] = rule
@@ -343,7 +446,8 @@ class ChainRegistry:
     def patterns(self) -> list[type[ChainPattern]]:
         """The patterns with their rules, ready for ``optimize(model, patterns=...)``.
 
-        Each is named after the kind and the pattern, ``FuseMatMulRelu``, so that a pattern may be in several registries.
+        Each is named after the kind and the pattern, ``FuseMatMulRelu``, so that a pattern may be
+        in several registries.
         """
         return list(self._made.values())
 

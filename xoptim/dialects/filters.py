@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from xoptim.match.view import GraphBuilderPatternOptimization
 
 Filter: TypeAlias = Callable[..., "bool | None"]
-"""Called with the view of the graph, the match, the names of the results, and the attributes as keywords."""
+"""Called with the view of the graph, the match, the names of the results, and the attributes as
+keywords.
+"""
 View: TypeAlias = "GraphBuilderPatternOptimization"
 Found: TypeAlias = "Match"
 
@@ -39,17 +41,23 @@ def _has_shape(g: View, m: Found, x: str, shape: Sequence[int] | None = None) ->
     found = g.try_infer_shape(x)
     if found is None or shape is None:
         return found is not None
-    return len(found) == len(shape) and all(wanted in (-1, axis) for wanted, axis in zip(shape, found, strict=True))
+    return len(found) == len(shape) and all(
+        wanted in (-1, axis) for wanted, axis in zip(shape, found, strict=True)
+    )
 
 
 BUILT_IN: dict[str, Filter] = {
     "is_constant": _each(lambda g, name: g.is_constant(name)),
     "is_variable": _each(lambda g, name: not g.is_constant(name)),
     "is_constant_scalar": lambda g, m, x, value=None: g.is_constant_scalar(x, value),
-    "has_type": lambda g, m, x, types=(): (dtype := g.try_infer_type(x)) != 0 and (not types or type_name(dtype) in types),
+    "has_type": lambda g, m, x, types=(): (
+        (dtype := g.try_infer_type(x)) != 0 and (not types or type_name(dtype) in types)
+    ),
     "is_float": _each(lambda g, name: is_float(g.try_infer_type(name))),
     "is_integer": _each(lambda g, name: is_integer(g.try_infer_type(name))),
-    "has_rank": lambda g, m, x, rank=None: (found := g.info(x).rank) is not None and rank in (None, found),
+    "has_rank": lambda g, m, x, rank=None: (
+        (found := g.info(x).rank) is not None and rank in (None, found)
+    ),
     "has_shape": _has_shape,
     "static_shape": _each(lambda g, name: g.static_shape(name) is not None),
     "same_shape": lambda g, m, a, b, *more: all(g.same_shape(a, other) for other in (b, *more)),
@@ -66,12 +74,14 @@ _REGISTERED: dict[str, Filter] = {}
 
 
 def register_filter(name: str, check: Filter) -> None:
-    """Register a condition for rules in text form under a name; registering a name again replaces its condition.
+    """Register a condition for rules in text form under a name.
+
+    Registering a name again replaces its condition.
 
     Args:
         name: a word, used as ``ok = filter.NAME (a, b)``.
-        check: called with the view of the graph, the match, the names of the results in the model, and the attributes of
-            the filter as keywords.
+        check: called with the view of the graph, the match, the names of the results in the model,
+            and the attributes of the filter as keywords.
 
     Raises:
         ValueError: when the name belongs to a built-in filter, or is not a word.
@@ -79,7 +89,9 @@ def register_filter(name: str, check: Filter) -> None:
     if name in BUILT_IN:
         raise ValueError(f"the filter {name!r} is built in; choose another name")
     if not name.isidentifier():
-        raise ValueError(f"{name!r} cannot be the name of a filter; letters, digits and underscores can")
+        raise ValueError(
+            f"{name!r} cannot be the name of a filter; letters, digits and underscores can"
+        )
     _REGISTERED[name] = check
 
 
@@ -89,7 +101,9 @@ def known_filters() -> dict[str, Filter]:
 
 
 def misused(check: Filter, operands: Sequence[str], attributes: Sequence[str]) -> str:
-    """The mistake in the number of operands or the attributes of a filter, empty when there is none."""
+    """The mistake in the number of operands or the attributes of a filter, empty when there is
+    none.
+    """
     try:
         with suppress(ValueError):  # a callable without signature
             inspect.signature(check).bind(None, None, *operands, **dict.fromkeys(attributes))

@@ -1,4 +1,6 @@
-"""Local rewriters: one function that receives one node and returns the results that replace the node's."""
+"""Local rewriters: one function that receives one node and returns the results that replace the
+node's.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeAlias
@@ -17,7 +19,8 @@ Rewritten: TypeAlias = "str | Sequence[str | None] | bool | None"
 
 
 class LocalView(PatternRewriter):
-    """The ``g`` of a local rewriter: the queries and the ``op`` of a `PatternRewriter`, and a way to refuse.
+    """The ``g`` of a local rewriter: the queries and the ``op`` of a `PatternRewriter`, and a way
+    to refuse.
 
     New nodes and constants are in the graph only after the rewriter has been applied.
     """
@@ -50,7 +53,9 @@ class LocalRewriter(PatternOptimization):
 
     function: ClassVar[Callable[[LocalView, Node], Rewritten]]
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match(
+        self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]
+    ) -> MatchResult | None:
         """Call the function, and keep what it makes for `apply`."""
         view = LocalView(g.graph, g.provider, self.name())
         try:
@@ -79,14 +84,21 @@ class LocalRewriter(PatternOptimization):
 
 
 def _results(found: Any, node: Node) -> tuple[str | None, ...] | None:
-    """The return value of a function, as one result for each of the node's; ``None`` for a refusal."""
+    """The return value of a function, as one result for each of the node's.
+
+    ``None`` for a refusal.
+    """
     if found is None or found is False:
         return None
     results = (found,) if isinstance(found, str) else found
-    if not isinstance(results, (list, tuple)) or not all(name is None or isinstance(name, str) for name in results):
+    if not isinstance(results, (list, tuple)) or not all(
+        name is None or isinstance(name, str) for name in results
+    ):
         raise TypeError(f"a local rewriter returns names of results, None or False, not {found!r}")
     if len(results) != len(node.output):
-        raise RewriteError(f"a {node.op_type} with {len(node.output)} results cannot be replaced by {len(results)}")
+        raise RewriteError(
+            f"a {node.op_type} with {len(node.output)} results cannot be replaced by {len(results)}"
+        )
     return tuple(results)
 
 
@@ -95,25 +107,35 @@ def local_rewriter(
 ) -> Callable[[Callable[..., Rewritten]], type[LocalRewriter]]:
     """Turn a function into a pattern that is tried at the nodes of some operators.
 
-    The function is called as ``f(g, node)``, where ``g`` is a `LocalView`. It returns ``False`` or ``None`` to refuse
-    (``return g.refuse("why", node)`` gives a reason), else the results that replace the node's: their names
-    (or one name), existing ones or those that ``g.op.Mul(x, y)`` returns, ``None`` for an unread result.
+    The function is called as ``f(g, node)``, where ``g`` is a `LocalView`. It returns ``False`` or
+    ``None`` to refuse (``return g.refuse("why", node)`` gives a reason), else the results that
+    replace the node's: their names (or one name), existing ones or those that ``g.op.Mul(x, y)``
+    returns, ``None`` for an unread result.
 
     Args:
         operators: one or several, as ``"Div"`` or ``"acme::Foo"``.
         name: of the class; made from the function's when empty.
-        **metadata: class attributes of `PatternOptimization`, and ``examples``. The exactness is ``rounding`` unless given.
+        **metadata: class attributes of `PatternOptimization`, and ``examples``. The exactness is
+            ``rounding`` unless given.
 
     Raises:
         TypeError: when no operator is given, or a class attribute is unknown.
     """
-    anchors = (operators,) if isinstance(operators, str) else tuple(operators) if not callable(operators) else ()
+    anchors = (
+        (operators,)
+        if isinstance(operators, str)
+        else tuple(operators)
+        if not callable(operators)
+        else ()
+    )
     if not anchors or not all(isinstance(anchor, str) and anchor for anchor in anchors):
         raise TypeError('a local rewriter names the operators of its nodes: @local_rewriter("Div")')
 
     def decorate(function: Callable[..., Rewritten]) -> type[LocalRewriter]:
         members = {"anchors": anchors, "function": staticmethod(function)}
         title = name or camel_case(function.__name__)
-        return pattern_class(LocalRewriter, title, function.__module__, function.__doc__ or "", metadata, members)
+        return pattern_class(
+            LocalRewriter, title, function.__module__, function.__doc__ or "", metadata, members
+        )
 
     return decorate

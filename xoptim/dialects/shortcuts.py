@@ -1,4 +1,6 @@
-"""Patterns in one line: one operator for another, an operator left out, one expression for another."""
+"""Patterns in one line: one operator for another, an operator left out, one expression for
+another.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,11 @@ _KEYWORDS = frozenset(("attributes", "associative", "any_order"))
 """Keywords among the attributes of a pattern that are not attributes; see `PatternBuilder`."""
 
 
-def capture(name: str, predicate: Callable[[Any], bool] | None = None, *, optional: bool = False) -> Capture:
-    """An attribute of any value in the first tuple of a `PatternSub`, and the same value in the second one.
+def capture(
+    name: str, predicate: Callable[[Any], bool] | None = None, *, optional: bool = False
+) -> Capture:
+    """An attribute of any value in the first tuple of a `PatternSub`, and the same value in the
+    second one.
 
     Args:
         name: its name in both.
@@ -51,7 +56,9 @@ class _OneNode(EasyPatternOptimization):
         """The node."""
         domain, op_type = self.operator
         attributes = {"attributes": g.capture("attributes") if self.keeps_attributes else ANY}
-        results: Symbol = g.add(op_type, [g.variadic("inputs")], g.variadic("outputs"), domain, attributes)
+        results: Symbol = g.add(
+            op_type, [g.variadic("inputs")], g.variadic("outputs"), domain, attributes
+        )
         return results
 
     keeps_attributes: ClassVar[bool] = False
@@ -72,20 +79,32 @@ class _OpSub(_OneNode):
         if not known.min_output <= len(m.outputs) <= known.max_output:
             return self.none(m.nodes[0], msg=f"{op_type} does not give {len(m.outputs)} results")
         foreign = sorted(m.attributes.keys() - (attribute_names(op_type, domain, opset) or ()))
-        return not foreign or self.none(m.nodes[0], msg=f"{op_type} has no attribute {foreign[0]!r}")
+        return not foreign or self.none(
+            m.nodes[0], msg=f"{op_type} has no attribute {foreign[0]!r}"
+        )
 
     def replacement(self, g: PatternRewriter, match: Match) -> Any:
         domain, op_type = self.substitute
         results = [name and g.unique_name(f"{op_type.lower()}_out") for name in match.outputs]
-        g.created.append(make_node(g.edit, op_type, match.inputs, results, domain=domain, attributes=match.attributes))
+        g.created.append(
+            make_node(
+                g.edit, op_type, match.inputs, results, domain=domain, attributes=match.attributes
+            )
+        )
         return results
 
 
 class _OpRemove(_OneNode):
     def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
         if len(m.inputs) != len(m.outputs):
-            return self.none(m.nodes[0], msg=f"{len(m.inputs)} operands cannot replace {len(m.outputs)} results")
-        reasons = (_misfit(g, operand, result) for operand, result in zip(m.inputs, m.outputs, strict=True) if result)
+            return self.none(
+                m.nodes[0], msg=f"{len(m.inputs)} operands cannot replace {len(m.outputs)} results"
+            )
+        reasons = (
+            _misfit(g, operand, result)
+            for operand, result in zip(m.inputs, m.outputs, strict=True)
+            if result
+        )
         reason = next(filter(None, reasons), "")
         return not reason or self.none(m.nodes[0], msg=reason)
 
@@ -93,8 +112,11 @@ class _OpRemove(_OneNode):
         return list(match.inputs)
 
 
-def OpSub(op1: str, op2: str, *, name: str = "", **metadata: Any) -> EasyClass:  # noqa: N802 - returns a class
-    """The pattern that replaces every ``op1`` by ``op2`` with the same operands, attributes and number of results.
+def OpSub(  # noqa: N802 - returns a class
+    op1: str, op2: str, *, name: str = "", **metadata: Any
+) -> EasyClass:
+    """The pattern that replaces every ``op1`` by ``op2`` with the same operands, attributes and
+    number of results.
 
     It refuses where the operator set does not define ``op2`` with these.
 
@@ -102,7 +124,8 @@ def OpSub(op1: str, op2: str, *, name: str = "", **metadata: Any) -> EasyClass: 
         op1: operator, ``"Add"`` or ``"acme::Add"``.
         op2: operator.
         name: of the class; ``Op1ToOp2Pattern`` when empty.
-        **metadata: class attributes of `PatternOptimization`, and ``examples``. The exactness is ``rounding`` unless given.
+        **metadata: class attributes of `PatternOptimization`, and ``examples``. The exactness is
+            ``rounding`` unless given.
 
     Raises:
         TypeError: when a class attribute is unknown.
@@ -110,25 +133,34 @@ def OpSub(op1: str, op2: str, *, name: str = "", **metadata: Any) -> EasyClass: 
     old, new = _operator(op1, "OpSub"), _operator(op2, "OpSub")
     members = {"operator": old, "substitute": new}
     given = {"produces": (new[0],) if new[0] else (), **metadata}
-    return pattern_class(_OpSub, name or f"{old[1]}To{new[1]}", _caller(), f"{op1}(...) → {op2}(...)", given, members)
+    return pattern_class(
+        _OpSub, name or f"{old[1]}To{new[1]}", _caller(), f"{op1}(...) → {op2}(...)", given, members
+    )
 
 
-def OpRemove(op: str, *, name: str = "", **metadata: Any) -> EasyClass:  # noqa: N802 - returns a class
-    """The pattern that removes every ``op``: its first operand replaces its first result, and so on.
+def OpRemove(  # noqa: N802 - returns a class
+    op: str, *, name: str = "", **metadata: Any
+) -> EasyClass:
+    """The pattern that removes every ``op``: its first operand replaces its first result, and so
+    on.
 
-    It refuses where the numbers of results and operands differ, or a result is known to have another type or shape.
+    It refuses where the numbers of results and operands differ, or a result is known to have
+    another type or shape.
 
     Args:
         op: operator, ``"Identity"`` or ``"acme::Identity"``.
         name: of the class; ``RemoveOpPattern`` when empty.
-        **metadata: class attributes of `PatternOptimization`, and ``examples``. The exactness is ``rounding`` unless given.
+        **metadata: class attributes of `PatternOptimization`, and ``examples``. The exactness is
+            ``rounding`` unless given.
 
     Raises:
         TypeError: when a class attribute is unknown.
     """
     operator = _operator(op, "OpRemove")
     doc = f"{op}(x, ...) → x, ..."
-    return pattern_class(_OpRemove, name or f"Remove{operator[1]}", _caller(), doc, metadata, {"operator": operator})
+    return pattern_class(
+        _OpRemove, name or f"Remove{operator[1]}", _caller(), doc, metadata, {"operator": operator}
+    )
 
 
 # -------------------------------------------------------------------- expressions
@@ -151,7 +183,9 @@ class _PatternSub(EasyPatternOptimization):
         g.place = self.place
         result = self._left(g, self.left, {symbol.name: symbol for symbol in symbols})
         for constraint in self.conditions:
-            g.trace.conditions.append(Condition(constraint, "the constraint does not hold", self.place[1]))
+            g.trace.conditions.append(
+                Condition(constraint, "the constraint does not hold", self.place[1])
+            )
         return result
 
     def _left(self, g: PatternBuilder, term: Any, known: Mapping[str, Symbol]) -> Any:
@@ -160,12 +194,20 @@ class _PatternSub(EasyPatternOptimization):
         if isinstance(term, dict):
             result = self._left(g, term["pattern"], known)
             reason = f"the constraint on {shown(term['pattern'])} does not hold"
-            g.trace.conditions.append(Condition(_on_result(result, term["constraint"]), reason, self.place[1]))
+            g.trace.conditions.append(
+                Condition(_on_result(result, term["constraint"]), reason, self.place[1])
+            )
             return result
         if not isinstance(term, tuple):
             return term
         (domain, op_type), operands, attributes = _parts(term)
-        return g.add(op_type, [self._left(g, operand, known) for operand in operands], 1, domain, dict(attributes))
+        return g.add(
+            op_type,
+            [self._left(g, operand, known) for operand in operands],
+            1,
+            domain,
+            dict(attributes),
+        )
 
     def replacement(self, g: PatternRewriter, match: Match) -> Any:
         if isinstance(self.right, (str, tuple)):
@@ -180,7 +222,28 @@ class _PatternSub(EasyPatternOptimization):
         (domain, op_type), operands, attributes = _parts(term)
         given = [self._right(g, operand, match) for operand in operands]
         values = {k: match[v.name] if isinstance(v, Capture) else v for k, v in attributes.items()}
-        return getattr(g.op, op_type)(*given, domain=domain, **{**(values.pop("attributes", None) or {}), **values})
+        return getattr(g.op, op_type)(
+            *given, domain=domain, **{**(values.pop("attributes", None) or {}), **values}
+        )
+
+
+def _check_operator(in_pattern: Any) -> None:
+    inner = in_pattern["pattern"] if _is_sub_pattern(in_pattern) else in_pattern
+    if isinstance(inner, tuple):
+        return
+    wanted = "an operator with operands, ('Add', 'x', 'y')"
+    raise TypeError(f"PatternSub looks for {wanted}, not for {in_pattern!r}")
+
+
+def _check_interior(interior: str) -> None:
+    if interior not in ("keep", "refuse"):
+        raise TypeError(f"interior is 'keep' or 'refuse', not {interior!r}")
+
+
+def _captured(expression: Any) -> set[str]:
+    """The names of the attributes that an expression captures."""
+    values = (each for _, _, attributes in _calls(expression) for each in attributes.values())
+    return {each.name for each in values if isinstance(each, Capture)}
 
 
 def PatternSub(  # noqa: N802 - returns a class
@@ -192,37 +255,36 @@ def PatternSub(  # noqa: N802 - returns a class
     interior: Literal["keep", "refuse"] = "refuse",
     **metadata: Any,
 ) -> EasyClass:
-    """The pattern that replaces one expression by another: ``PatternSub(("Div", ("Mul", "x", "y"), "y"), "x")``.
+    """The pattern that replaces one expression by another: ``PatternSub(("Div", ("Mul", "x", "y"),
+    "y"), "x")``.
 
-    An expression is a tuple of an operator (``"domain::Op"`` outside the standard domain), its operands, and a dictionary of
-    its attributes, if any. Operands are expressions; variables (texts: the same one stands for the same result); numbers and
-    arrays (a constant of that value); ``None`` for one that must be absent. Those of commutative operators may stand in any
-    order. Attributes are values, predicates, `AnyOf`, `ANY`, or ``capture("name")``, which becomes the captured value in
-    the second expression. ``{"pattern": expression, "constraint": f}`` is an expression with a condition: ``f(g, name)`` is
-    called with the view of the graph and the name of the result.
+    An expression is a tuple of an operator (``"domain::Op"`` outside the standard domain), its
+    operands, and a dictionary of its attributes, if any. Operands are expressions; variables
+    (texts: the same one is the same result); numbers and arrays (a constant of that value);
+    ``None`` for one that must be absent. Those of commutative operators may be in any order.
+    Attributes are values, predicates, `AnyOf`, `ANY`, or ``capture("name")``, which becomes the
+    captured value in the second expression. ``{"pattern": expression, "constraint": f}`` is an
+    expression with a condition: ``f(g, name)`` is called with the view of the graph and the name of
+    the result.
 
     Args:
         in_pattern: the expression to find.
-        out_pattern: an expression; a variable, which must have the type and the shape of the result where these are known;
-            or a constant, which takes them.
-        constraint: condition on the whole match: called with the view of the graph and the match, as ``validate_mapping``.
-        name: of the class; made from the operators of ``in_pattern``, in the order of computation, when empty.
+        out_pattern: an expression; a variable, which must have the type and the shape of the result
+            where these are known; or a constant, which takes them.
+        constraint: condition on the whole match, as ``validate_mapping``.
+        name: of the class; made from the operators of ``in_pattern`` when empty.
         interior: see `EasyPatternOptimization`.
-        **metadata: class attributes of `PatternOptimization`, and ``examples``. The exactness is ``rounding`` unless given.
+        **metadata: class attributes of `PatternOptimization`; ``rounding`` unless given.
 
     Raises:
-        TypeError: when an expression is malformed, or a class attribute is unknown.
+        TypeError: an expression is malformed, or a class attribute is unknown.
     """
     frame = calling_frame()
-    inner = in_pattern["pattern"] if _is_sub_pattern(in_pattern) else in_pattern
-    if not isinstance(inner, tuple):
-        raise TypeError(f"PatternSub looks for an operator with operands, ('Add', 'x', 'y'), not for {in_pattern!r}")
+    _check_operator(in_pattern)
     _check(in_pattern, None)
-    captured = {v.name for _, _, attributes in _calls(in_pattern) for v in attributes.values() if isinstance(v, Capture)}
-    _check(out_pattern, {*_variables(in_pattern)}, captured)
-    if interior not in ("keep", "refuse"):
-        raise TypeError(f"interior is 'keep' or 'refuse', not {interior!r}")
-    made = dict.fromkeys(domain for (domain, _), _, _ in _calls(out_pattern) if domain)
+    _check(out_pattern, {*_variables(in_pattern)}, _captured(in_pattern))
+    _check_interior(interior)
+    domains = dict.fromkeys(domain for (domain, _), _, _ in _calls(out_pattern) if domain)
     members = {
         "left": in_pattern,
         "right": out_pattern,
@@ -232,7 +294,8 @@ def PatternSub(  # noqa: N802 - returns a class
     }
     name = name or "".join(op_type for (_, op_type), _, _ in _calls(in_pattern))
     doc = f"{shown(in_pattern)} → {shown(out_pattern)}"
-    return pattern_class(_PatternSub, name, _caller(), doc, {"produces": tuple(made), **metadata}, members)
+    given = {"produces": tuple(domains), **metadata}
+    return pattern_class(_PatternSub, name, _caller(), doc, given, members)
 
 
 def shown(term: Any) -> str:
@@ -241,7 +304,11 @@ def shown(term: Any) -> str:
         return shown(term["pattern"])
     if isinstance(term, tuple):
         _, operands, attributes = _parts(term)
-        named = [f"{key}={_shown_attribute(value)}" for key, value in attributes.items() if key not in _KEYWORDS]
+        named = [
+            f"{key}={_shown_attribute(value)}"
+            for key, value in attributes.items()
+            if key not in _KEYWORDS
+        ]
         return f"{term[0]}({', '.join([*map(shown, operands), *named])})"
     if isinstance(term, (np.ndarray, np.generic)):
         return str(term.tolist()) if term.size <= 8 else f"{term.dtype}{list(term.shape)}"
@@ -257,7 +324,9 @@ def _shown_attribute(value: Any) -> str:
 
 
 def _misfit(g: GraphBuilderPatternOptimization, operand: str, result: str) -> str:
-    """The reason why an operand cannot replace a result, if one is known: of x * y, x may be the smaller one."""
+    """The reason why an operand cannot replace a result, if one is known: of x * y, x may be the
+    smaller one.
+    """
     if not operand:
         return "an operand is left out"
     node = g.node_before(result)
@@ -266,7 +335,11 @@ def _misfit(g: GraphBuilderPatternOptimization, operand: str, result: str) -> st
     given, wanted = g.info(operand), g.info(result)
     if given.dtype and wanted.dtype and given.dtype != wanted.dtype:
         return f"{operand!r} has another type than {result!r}"
-    if given.shape is not None and wanted.shape is not None and not _may_be_equal(given.shape, wanted.shape):
+    if (
+        given.shape is not None
+        and wanted.shape is not None
+        and not _may_be_equal(given.shape, wanted.shape)
+    ):
         return f"{operand!r} may have another shape than {result!r}"
     return ""
 
@@ -283,7 +356,9 @@ def _may_be_equal(given: Shape, wanted: Shape) -> bool:
 def _on_result(symbol: Symbol, constraint: Callable[[Any, str], bool | None]) -> Constraint:
 
     def check(g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
-        name = m[symbol.name] if symbol.producer is None else m.nodes[symbol.producer.index].output[0]
+        name = (
+            m[symbol.name] if symbol.producer is None else m.nodes[symbol.producer.index].output[0]
+        )
         return constraint(g, name)
 
     return check
@@ -297,7 +372,11 @@ def _constant(g: PatternRewriter, value: Any, result: str) -> str:
     if not info.dtype or info.static_shape is None:
         raise Declined(f"the type or the shape of {result!r} is unknown")
     array = np.asarray(value)
-    fits = is_float(info.dtype) if array.dtype.kind == "f" else is_float(info.dtype) or is_integer(info.dtype)
+    fits = (
+        is_float(info.dtype)
+        if array.dtype.kind == "f"
+        else is_float(info.dtype) or is_integer(info.dtype)
+    )
     if array.dtype.kind == "b" or not fits:
         fits = numpy_dtype(info.dtype).kind == array.dtype.kind
     if not fits:
@@ -345,19 +424,31 @@ def _variables(term: Any) -> Iterator[str]:
 
 
 def _check(term: Any, known: set[str] | None, captured: set[str] | None = None) -> None:
-    """Check that an expression uses these variables (any, for ``None``) and captured attributes, and is otherwise well-formed.
+    """Check that an expression uses these variables (any, for ``None``) and captured attributes,
+    and is otherwise well-formed.
 
     Raises `TypeError`, whose message names the mistake, when it is malformed.
     """
     if isinstance(term, str):
         if not term.isidentifier() or (known is not None and term not in known):
-            what = "is not the name of a variable" if known is None else "is not a variable of the expression to look for"
+            what = (
+                "is not the name of a variable"
+                if known is None
+                else "is not a variable of the expression to look for"
+            )
             raise TypeError(f"{term!r} {what}")
     elif _is_sub_pattern(term):
         if known is not None:
             raise TypeError(f"only an expression to look for can have a constraint: {term!r}")
-        if set(term) != _SUB_PATTERN or not callable(term["constraint"]) or not isinstance(term["pattern"], (tuple, str)):
-            raise TypeError(f"an expression with a constraint is {{'pattern': ..., 'constraint': function}}, not {term!r}")
+        if (
+            set(term) != _SUB_PATTERN
+            or not callable(term["constraint"])
+            or not isinstance(term["pattern"], (tuple, str))
+        ):
+            raise TypeError(
+                "an expression with a constraint is {'pattern': ..., 'constraint': function}, not "
+                f"{term!r}"
+            )
         _check(term["pattern"], None)
     elif isinstance(term, tuple):
         if not term or not isinstance(term[0], str) or not operator_key(term[0])[1]:
@@ -368,7 +459,11 @@ def _check(term: Any, known: set[str] | None, captured: set[str] | None = None) 
             if operand is not None:
                 _check(operand, known, captured)
     elif not isinstance(term, _LITERALS):
-        what = "attributes stand at the end of a tuple" if isinstance(term, dict) else "it is none of the things that may"
+        what = (
+            "attributes stand at the end of a tuple"
+            if isinstance(term, dict)
+            else "it is none of the things that may"
+        )
         raise TypeError(f"{term!r} cannot stand in an expression: {what}")
 
 
@@ -387,7 +482,9 @@ def _check_attributes(term: Any, attributes: Mapping[Any, Any], captured: set[st
 
 def _operator(name: Any, where: str) -> tuple[str, str]:
     if not isinstance(name, str) or not operator_key(name)[1]:
-        raise TypeError(f"{where} takes the name of an operator, 'Add' or 'domain::Add', not {name!r}")
+        raise TypeError(
+            f"{where} takes the name of an operator, 'Add' or 'domain::Add', not {name!r}"
+        )
     return operator_key(name.replace("ai.onnx::", ""))
 
 

@@ -45,8 +45,8 @@ SETTINGS = (
 class Rule:
     """A pair of functions of the same signature, and further conditions.
 
-    ``origins`` gives, for results of ``replace``, the number of the call in ``match`` whose name and metadata the new node
-    takes.
+    ``origins`` gives, for results of ``replace``, the number of the call in ``match`` whose name
+    and metadata the new node takes.
     """
 
     match: Side
@@ -69,16 +69,23 @@ class TextPattern(EasyPatternOptimization):
         side = self.rule.match
         values: dict[str, Any] = {"": None, **dict(zip(side.inputs, operands, strict=True))}
         captures = _Captures(side.parameters)
-        g.trace.conditions.append(Condition(captures.complete, "attributes of the same name differ", side.place.line))
+        g.trace.conditions.append(
+            Condition(captures.complete, "attributes of the same name differ", side.place.line)
+        )
         for call in side.calls:
             g.place = (call.place.file, call.place.line)
             names, attributes, has_number = as_attributes(side, call)
             if has_number and not g.option("numbers as attributes"):
                 names, attributes = list(call.inputs), dict(call.attributes)
-            given = [_literal(side.constants[name]) if name in side.constants else values[name] for name in names]
+            given = [
+                _literal(side.constants[name]) if name in side.constants else values[name]
+                for name in names
+            ]
             wanted = {name: captures.wanted(value) for name, value in attributes.items()}
             made = g.add(call.op_type, given, len(call.outputs), call.domain, wanted)
-            for name, symbol in zip(call.outputs, made if isinstance(made, tuple) else (made,), strict=True):
+            for name, symbol in zip(
+                call.outputs, made if isinstance(made, tuple) else (made,), strict=True
+            ):
                 symbol.name = name
                 values[name] = symbol
         g.trace.conditions += map(_condition, side.filters)
@@ -90,22 +97,38 @@ class TextPattern(EasyPatternOptimization):
     def replacement(self, g: PatternRewriter, match: Match) -> tuple[str, ...]:
         """Make the calls of the function ``replace``."""
         side = self.rule.replace
-        values: dict[str, Any] = {"": None, **{b: match[a] for a, b in zip(self.rule.match.inputs, side.inputs, strict=True)}}
+        values: dict[str, Any] = {
+            "": None,
+            **{b: match[a] for a, b in zip(self.rule.match.inputs, side.inputs, strict=True)},
+        }
         makers: dict[str, Node] = {}
 
         def operand(name: str) -> Any:
             """A result, a bare number, or a constant that is stored at its first use."""
             if name not in values:
-                array = constant_value(side.deferred[name], match) if name in side.deferred else side.constants[name]
-                is_number = array.ndim == 0 and array.dtype.kind in "fiub" and name not in side.outputs
+                array = (
+                    constant_value(side.deferred[name], match)
+                    if name in side.deferred
+                    else side.constants[name]
+                )
+                is_number = (
+                    array.ndim == 0 and array.dtype.kind in "fiub" and name not in side.outputs
+                )
                 values[name] = number(array) if is_number else g.make_initializer(name, array)
             return values[name]
 
         for call in side.calls:
             names, attributes, _ = as_attributes(side, call)
-            given = {key: match[v.name] if isinstance(v, AttributeReference) else v for key, v in attributes.items()}
-            made = getattr(g.op, call.op_type)(*map(operand, names), outputs=len(call.outputs), domain=call.domain, **given)
-            values.update(zip(call.outputs, (made,) if isinstance(made, str) else made, strict=True))
+            given = {
+                key: match[v.name] if isinstance(v, AttributeReference) else v
+                for key, v in attributes.items()
+            }
+            made = getattr(g.op, call.op_type)(
+                *map(operand, names), outputs=len(call.outputs), domain=call.domain, **given
+            )
+            values.update(
+                zip(call.outputs, (made,) if isinstance(made, str) else made, strict=True)
+            )
             values[""] = None
             makers.update(dict.fromkeys(call.outputs, g.created[-1]))
         self._name(g, match, makers)
@@ -115,18 +138,26 @@ class TextPattern(EasyPatternOptimization):
         """Copy name and metadata of matched nodes to the new nodes that are paired with them."""
         origins = self.rule.origins or {}
         operands = {match[name] for name in self.rule.match.inputs}
-        stay = needed_outside(g, match.nodes, set(match.outputs), operands) if origins and self.interior == "keep" else []
+        stay = (
+            needed_outside(g, match.nodes, set(match.outputs), operands)
+            if origins and self.interior == "keep"
+            else []
+        )
         taken = {node.name for node in stay}
         for name, index in origins.items():
             node, origin = makers[name], match.nodes[index]
             node.metadata = {**origin.metadata_props(), **(node.metadata or {})}
             if origin.name:
-                node.name = g.edit.node_names.fresh(origin.name) if origin.name in taken else origin.name
+                node.name = (
+                    g.edit.node_names.fresh(origin.name) if origin.name in taken else origin.name
+                )
                 taken.add(origin.name)
 
 
 def _literal(array: np.ndarray) -> Any:
-    """The operand of a pattern that matches a constant: a number of any type and form in the model, or an array."""
+    """The operand of a pattern that matches a constant: a number of any type and form in the model,
+    or an array.
+    """
     return number(array) if array.ndim == 0 else array
 
 
@@ -150,7 +181,9 @@ class _Captures:
     def complete(self, g: View, m: Match) -> bool:
         """Fill in defaults, and compare attributes that are written several times."""
         for name, default in self.parameters.items():
-            values = [default if m[each] is None else m[each] for each in self.names[name]] or [default]
+            values = [default if m[each] is None else m[each] for each in self.names[name]] or [
+                default
+            ]
             if any(not same_attribute(values[0], other) for other in values[1:]):
                 return False
             m.derive(**{name: values[0]})
@@ -159,16 +192,25 @@ class _Captures:
 
 def _same_tensor(wanted: onnx.TensorProto, found: Any) -> bool:
     """Whether an attribute holds an equal tensor, under any name and in any form."""
-    if not isinstance(found, onnx.TensorProto) or found.data_type != wanted.data_type or found.dims != wanted.dims:
+    if (
+        not isinstance(found, onnx.TensorProto)
+        or found.data_type != wanted.data_type
+        or found.dims != wanted.dims
+    ):
         return False
-    return onnx.numpy_helper.to_array(found).tobytes() == onnx.numpy_helper.to_array(wanted).tobytes()
+    return (
+        onnx.numpy_helper.to_array(found).tobytes() == onnx.numpy_helper.to_array(wanted).tobytes()
+    )
 
 
 def _condition(call: Call) -> Condition:
     check = known_filters()[call.op_type]
 
     def holds(g: View, m: Match) -> bool:
-        given = {key: m[v.name] if isinstance(v, AttributeReference) else v for key, v in call.attributes.items()}
+        given = {
+            key: m[v.name] if isinstance(v, AttributeReference) else v
+            for key, v in call.attributes.items()
+        }
         return bool(check(g, m, *(m[name] for name in call.inputs), **given))
 
     operands = ", ".join((*call.inputs, *call.attributes))
@@ -181,26 +223,37 @@ def _condition(call: Call) -> Condition:
 def parse_rules(text: str, file: str = "", first: int = 0) -> list[type[TextPattern]]:
     """The rules in a text, functions in ONNX's textual syntax, in order.
 
-    The functions of a rule have the names ``match`` and ``replace``; their domain is the name of the rule. A rule runs once
-    those before it have nothing left to do, unless it sets its own priority; that of the first one is ``first``. Raises
-    `TextRuleError` when something is wrong; the message begins with ``FILE:LINE:COLUMN``, where FILE is ``rules`` when empty.
+    The functions of a rule have the names ``match`` and ``replace``; their domain is the name of
+    the rule. A rule runs once those before it have nothing left to do, unless it sets its own
+    priority; that of the first one is ``first``. Raises `TextRuleError` when something is wrong;
+    the message begins with ``FILE:LINE:COLUMN``, where FILE is ``rules`` when empty.
     """
     pairs: dict[str, dict[str, FunctionSource]] = {}
     for source in parse_functions(text, file or "rules"):
         name, role = source.proto.domain.removesuffix("Pattern"), source.proto.name
         if role not in ("match", "replace"):
-            raise source.place.error(f"function {role!r}; those of a rule are called 'match' and 'replace'")
+            raise source.place.error(
+                f"function {role!r}; those of a rule are called 'match' and 'replace'"
+            )
         if not name:
-            raise source.place.error('the rule has no name; write <domain: "NAME", opset_import: ["" : 18]> before it')
+            raise source.place.error(
+                'the rule has no name; write <domain: "NAME", opset_import: ["" : 18]> before it'
+            )
         if role in pairs.setdefault(name, {}):
-            raise source.place.error(f"rule {name!r} has a second {role!r}; each rule needs a name of its own")
+            raise source.place.error(
+                f"rule {name!r} has a second {role!r}; each rule needs a name of its own"
+            )
         pairs[name][role] = source
     found: list[type[TextPattern]] = []
     for name, pair in pairs.items():
         for role, other in (("match", "replace"), ("replace", "match")):
             if role not in pair:
                 raise pair[other].place.error(f"rule {name!r} has no {role!r}")
-        found.append(rule_class(pair["match"], pair["replace"], name, settings={"priority": first + len(found)}))
+        found.append(
+            rule_class(
+                pair["match"], pair["replace"], name, settings={"priority": first + len(found)}
+            )
+        )
     return found
 
 
@@ -213,20 +266,29 @@ def rule_class(
     value_name_pairs: Pairs = (),
     settings: Mapping[str, Any] | None = None,
 ) -> type[TextPattern]:
-    """The pattern that a pair of functions describes; its name is made from the operators when empty.
+    """The pattern that a pair of functions describes.
 
-    All ``filters``, called with the view of the graph and the match, must hold. ``value_name_pairs`` has for results of
-    ``replace`` results of ``match``: the new node takes name and metadata of the old one. The settings in ``match`` override
-    ``settings``, where ``examples`` may be too. Raises `TextRuleError` when something is wrong.
+    Its name is made from the operators when empty.
+
+    All ``filters``, called with the view of the graph and the match, must hold.
+    ``value_name_pairs`` has for results of ``replace`` results of ``match``: the new node takes
+    name and metadata of the old one. The settings in ``match`` override ``settings``, where
+    ``examples`` may be too. Raises `TextRuleError` when something is wrong.
     """
     wanted, given = read_function(match, "match"), read_function(replace, "replace")
     _check_signatures(wanted, given)
     _check_operands(wanted, given)
     label = (name or f"{_operators(wanted)}To{_operators(given)}").removesuffix("Pattern")
     if not re.fullmatch(r"[A-Za-z_]\w*", label):
-        raise wanted.place.error(f"{label!r} cannot be the name of a rule; letters, digits and underscores can")
+        raise wanted.place.error(
+            f"{label!r} cannot be the name of a rule; letters, digits and underscores can"
+        )
     fields = _fields(wanted, given, dict(settings or {}))
-    kept = (name for call in given.calls for name in call.outputs if name) if fields.pop("keep_names") else ()
+    kept = (
+        (name for call in given.calls for name in call.outputs if name)
+        if fields.pop("keep_names")
+        else ()
+    )
     pairs = [*value_name_pairs, *((name, name) for name in kept if wanted.maker(name) >= 0)]
     fields["rule"] = Rule(wanted, given, tuple(filters), _origins(wanted, given, pairs))
     fields["__doc__"] = wanted.doc.strip() or f"{expression(wanted)} → {expression(given)}"
@@ -244,9 +306,17 @@ def _operators(side: Side) -> str:
 
 
 def _check_signatures(match: Side, replace: Side) -> None:
-    """Operands, results and attributes correspond by their places; names that occur on both sides must do so too."""
-    for what, ours, theirs in (("inputs", match.inputs, replace.inputs), ("outputs", match.outputs, replace.outputs)):
-        moved = [a for a, b in zip(ours, theirs, strict=False) if a != b and (a in theirs or b in ours)]
+    """Operands, results and attributes correspond by their places.
+
+    Names that occur on both sides must do so too.
+    """
+    for what, ours, theirs in (
+        ("inputs", match.inputs, replace.inputs),
+        ("outputs", match.outputs, replace.outputs),
+    ):
+        moved = [
+            a for a, b in zip(ours, theirs, strict=False) if a != b and (a in theirs or b in ours)
+        ]
         if len(ours) != len(theirs) or moved:
             shown = f"({', '.join(ours)}) and ({', '.join(theirs)})"
             raise replace.place.error(f"'match' and 'replace' have different {what}: {shown}")
@@ -255,9 +325,13 @@ def _check_signatures(match: Side, replace: Side) -> None:
         raise replace.place.error(f"'match' and 'replace' have different attributes: {shown}")
     for name, default in replace.parameters.items():
         if not same_attribute(default, match.parameters[name]):
-            raise replace.place.error(f"attribute {name!r} has different defaults in 'match' and 'replace'")
+            raise replace.place.error(
+                f"attribute {name!r} has different defaults in 'match' and 'replace'"
+            )
         if name in match.inputs:
-            raise match.place.error(f"{name!r} is the name of an attribute and of an input; choose two")
+            raise match.place.error(
+                f"{name!r} is the name of an attribute and of an input; choose two"
+            )
 
 
 def _check_operands(match: Side, replace: Side) -> None:
@@ -269,10 +343,14 @@ def _check_operands(match: Side, replace: Side) -> None:
             raise match.place.error(f"no operator of 'match' reads the input {name!r}")
     for name in match.outputs:
         if match.maker(name) < 0:
-            raise match.place.error(f"the output {name!r} of 'match' is not the result of an operator")
+            raise match.place.error(
+                f"the output {name!r} of 'match' is not the result of an operator"
+            )
     for name, array in match.constants.items():
         if name in read and array.dtype.kind in "OUSc":
-            raise match.place.error(f"the constant {name!r} is not a number, and cannot be looked for")
+            raise match.place.error(
+                f"the constant {name!r} is not a number, and cannot be looked for"
+            )
     captured = {name for call in match.calls for name in call.references}
     for call in (*match.filters, *replace.calls, *replace.deferred.values()):
         for name in call.references - captured:
@@ -282,11 +360,18 @@ def _check_operands(match: Side, replace: Side) -> None:
 def _fields(match: Side, replace: Side, settings: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {"exactness": "rounding", "keep_names": False}
     examples = settings.pop("examples", ())
-    for name, (value, place) in {**{k: (v, match.place) for k, v in settings.items()}, **match.settings}.items():
+    for name, (value, place) in {
+        **{k: (v, match.place) for k, v in settings.items()},
+        **match.settings,
+    }.items():
         found[name] = _setting(name, value, place)
     if examples:
         found["examples"] = tuple(examples)
-    since = [known[0] for call in replace.calls if not call.domain and (known := history(call.op_type)) is not None]
+    since = [
+        known[0]
+        for call in replace.calls
+        if not call.domain and (known := history(call.op_type)) is not None
+    ]
     found["min_opset"] = max(found.get("min_opset", 1), *since, 1)
     found["produces"] = tuple(sorted({call.domain for call in replace.calls} - {"", "ai.onnx"}))
     return found
@@ -306,11 +391,16 @@ def _setting(name: str, value: Any, place: TextPlace) -> Any:
 
 
 def _origins(match: Side, replace: Side, pairs: Pairs) -> dict[str, int]:
-    """For results of ``replace``, the number of the matched node that gives the name; the first pair of a result counts."""
+    """For results of ``replace``, the number of the matched node that gives the name.
+
+    The first pair of a result counts.
+    """
     found: dict[str, int] = {}
     for new, old in pairs:
         for side, name in ((replace, new), (match, old)):
             if side.maker(name) < 0:
-                raise side.place.error(f"value_name_pairs: unknown result {name!r} of {side.role!r}")
+                raise side.place.error(
+                    f"value_name_pairs: unknown result {name!r} of {side.role!r}"
+                )
         found.setdefault(new, match.maker(old))
     return found

@@ -1,4 +1,6 @@
-"""Functions of rules in text form: read from ONNX text with their places, then checked and parsed."""
+"""Functions of rules in text form: read from ONNX text with their places, then checked and
+parsed.
+"""
 
 import re
 from bisect import bisect_right
@@ -19,7 +21,10 @@ from xoptim.facts.nesting import is_too_deep
 from xoptim.facts.protos import standard_domain
 
 _HEADER = '<ir_version: 10, opset_import: ["" : 18]> rules () => () {}\n'
-"""The parser reads models only; functions follow its graph. Lines of the text count from the second one on."""
+"""The parser reads models only; functions follow its graph.
+
+Lines of the text count from the second one on.
+"""
 _MESSAGE = re.compile(r"\(line: (\d+) column: (\d+)\)?\]\s*Error context:.*?\n(.*)", re.DOTALL)
 _TOKEN = re.compile(r'#[^\n]*|"(?:\\.|[^"\\])*"|=>|[\w.]+|\S')
 _PAIRS = {")": "(", "]": "[", "}": "{", ">": "<"}
@@ -27,7 +32,10 @@ _PAIRS = {")": "(", "]": "[", "}": "{", ">": "<"}
 
 @dataclass(frozen=True, slots=True)
 class TextPlace:
-    """A place in a text, or under a label in place of a file; the line is 0 for a function that was not written as text."""
+    """A place in a text, or under a label in place of a file.
+
+    The line is 0 for a function that was not written as text.
+    """
 
     file: str
     line: int = 0
@@ -49,13 +57,17 @@ class FunctionSource:
 
 
 def parse_functions(text: str, file: str) -> list[FunctionSource]:
-    """All functions in a text; the header ``<domain: ..., opset_import: [...]>`` of each may be left out.
+    """All functions in a text.
+
+    The header ``<domain: ..., opset_import: [...]>`` of each may be left out.
 
     Raises `TextRuleError`, whose message names file, line and column, when the text is malformed.
     """
     if "\0" in text:  # the parser would stop there, and silently ignore the rest
         line = text[: text.index("\0")].split("\n")
-        raise TextPlace(file, len(line), len(line[-1]) + 1).error("this is not a text: there is a zero byte")
+        raise TextPlace(file, len(line), len(line[-1]) + 1).error(
+            "this is not a text: there is a zero byte"
+        )
     if is_too_deep(text):
         raise TextPlace(file).error("brackets are nested too deeply")
     try:
@@ -75,37 +87,54 @@ def parse_functions(text: str, file: str) -> list[FunctionSource]:
     for number, proto in enumerate(functions):
         start, nodes = found[number] if number < len(found) else (0, [])
         places = [place(offset) for offset in nodes]
-        # Nodes that the scan does not find, such as those without results, get the place of the function.
+        # Nodes that the scan does not find, such as those without results, get the place of the
+        # function.
         places += [place(start)] * (len(proto.node) - len(places))
         sources.append(FunctionSource(proto, place(start), tuple(places)))
     return sources
 
 
 def without_text(proto: onnx.FunctionProto, label: str) -> FunctionSource:
-    """A function that was not written as text; errors and refusals name ``label`` in place of a file."""
+    """A function that was not written as text.
+
+    Errors and refusals name ``label`` in place of a file.
+    """
     return FunctionSource(proto, TextPlace(label), (TextPlace(label),) * len(proto.node))
 
 
 def _place_of(error: Exception, text: str, file: str) -> TextRuleError:
-    """The parser's error with the line and column in the text itself; the parser counts columns in bytes."""
+    """The parser's error with the line and column in the text itself.
+
+    The parser counts columns in bytes.
+    """
     raw = error.args[0] if error.args else b""
     message = raw.decode(errors="replace") if isinstance(raw, bytes) else str(raw)
     found = _MESSAGE.search(message)
-    if found is None:  # a number that cannot be read, for instance: the message has nothing but its text
+    # a number that cannot be read, for instance: the message has nothing but its text
+    if found is None:
         before, _, _ = text.partition(message.rpartition(" ")[2])
         before = "" if before == text else before
-        return TextPlace(file, before.count("\n") + 1, len(before) - before.rfind("\n")).error(message)
+        return TextPlace(file, before.count("\n") + 1, len(before) - before.rfind("\n")).error(
+            message
+        )
     number = max(int(found[1]) - 1, 1)  # without the line of the header
     lines = text.split("\n")
     line = lines[min(number, len(lines)) - 1]
     column = len(line.encode()[: max(int(found[2]) - 1, 0)].decode(errors="ignore")) + 1
-    what = re.sub(r"Expected character (\S+) not found", r"'\1' expected", found[3]).strip().rstrip(".")
+    what = (
+        re.sub(r"Expected character (\S+) not found", r"'\1' expected", found[3])
+        .strip()
+        .rstrip(".")
+    )
     what = "a value is expected" if what.lower() == "internal error" else what
     return TextPlace(file, number, column).error(what[:1].lower() + what[1:])
 
 
 def _scan(text: str) -> Iterator[tuple[int, list[int]]]:
-    """Offsets of the name of each function, and of the first result of each of its nodes; the text is known to parse."""
+    """Offsets of the name of each function, and of the first result of each of its nodes.
+
+    The text is known to parse.
+    """
     depth: list[str] = []
     start: int | None = None
     statement: int | None = None
@@ -146,7 +175,9 @@ _UNSUPPORTED = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """A call of an operator or of a filter; names of operands and results that are left out are empty.
+    """A call of an operator or of a filter.
+
+    Names of operands and results that are left out are empty.
 
     Attributes are values, or references to attributes of the function.
     """
@@ -161,12 +192,18 @@ class Call:
     @property
     def references(self) -> set[str]:
         """Attributes of the function that it uses."""
-        return {value.name for value in self.attributes.values() if isinstance(value, AttributeReference)}
+        return {
+            value.name
+            for value in self.attributes.values()
+            if isinstance(value, AttributeReference)
+        }
 
 
 @dataclass(slots=True, eq=False)
 class Side:
-    """A function of a rule: its place, signature, calls in order, constants, filters and settings."""
+    """A function of a rule: its place, signature, calls in order, constants, filters and
+    settings.
+    """
 
     role: Role
     place: TextPlace
@@ -180,19 +217,34 @@ class Side:
     # Calls of Constant in ``replace`` whose value is an attribute of the function
     deferred: dict[str, Call] = field(default_factory=dict)
     filters: list[Call] = field(default_factory=list)
-    settings: dict[str, tuple[Any, TextPlace]] = field(default_factory=dict)  # values in `rule.settings`, with their places
+    # values in `rule.settings`, with their places
+    settings: dict[str, tuple[Any, TextPlace]] = field(default_factory=dict)
 
     def maker(self, result: str) -> int:
         """Number of the call that makes a result, -1 when none does."""
-        return next((number for number, call in enumerate(self.calls) if result and result in call.outputs), -1)
+        return next(
+            (number for number, call in enumerate(self.calls) if result and result in call.outputs),
+            -1,
+        )
 
 
 def read_function(source: FunctionSource, role: Role) -> Side:
-    """Check a function and parse it; raises `TextRuleError`, whose message names the place, when a rule cannot contain it."""
+    """Check a function and parse it.
+
+    Raises `TextRuleError`, whose message names the place, when a rule cannot contain it.
+    """
     proto = source.proto
     parameters: dict[str, Any] = dict.fromkeys(proto.attribute)
     parameters.update((a.name, decode_attribute(a)) for a in proto.attribute_proto)
-    side = Side(role, source.place, proto.domain, proto.doc_string, tuple(proto.input), tuple(proto.output), parameters)
+    side = Side(
+        role,
+        source.place,
+        proto.domain,
+        proto.doc_string,
+        tuple(proto.input),
+        tuple(proto.output),
+        parameters,
+    )
     known = set(side.inputs)
     if len(known) < len(side.inputs):
         raise side.place.error(f"two inputs of {role!r} have the same name")
@@ -237,11 +289,14 @@ def _attributes(node: onnx.NodeProto, place: TextPlace, side: Side) -> dict[str,
     found: dict[str, Any] = {}
     for attribute in node.attribute:
         if attribute.type in _UNSUPPORTED:
-            raise place.error(f"attribute {attribute.name!r} of {node.op_type}: {_UNSUPPORTED[attribute.type]}")
+            raise place.error(
+                f"attribute {attribute.name!r} of {node.op_type}: {_UNSUPPORTED[attribute.type]}"
+            )
         value = decode_attribute(attribute)
         if isinstance(value, AttributeReference) and value.name not in side.parameters:
             raise place.error(
-                f"@{value.name} is not an attribute of {side.role!r}; declare it: {side.role} <{value.name}> (...)"
+                f"@{value.name} is not an attribute of {side.role!r}; declare it: {side.role} "
+                f"<{value.name}> (...)"
             )
         found[attribute.name] = value
     return found
@@ -252,10 +307,14 @@ def _add_filter(side: Side, call: Call) -> None:
     if side.role == "replace":
         raise call.place.error(f"filter.{call.op_type} is a condition; it belongs into 'match'")
     if check is None:
-        raise call.place.error(f"unknown filter {call.op_type!r}; known are {', '.join(sorted(known_filters()))}")
+        raise call.place.error(
+            f"unknown filter {call.op_type!r}; known are {', '.join(sorted(known_filters()))}"
+        )
     for name in call.inputs:
         if name in side.constants or not name:
-            raise call.place.error(f"filter.{call.op_type} has the operand {name!r}, which the rule itself gives")
+            raise call.place.error(
+                f"filter.{call.op_type} has the operand {name!r}, which the rule itself gives"
+            )
     wrong = misused(check, call.inputs, list(call.attributes))
     if wrong:
         raise call.place.error(f"filter.{call.op_type}: {wrong}")
@@ -264,7 +323,9 @@ def _add_filter(side: Side, call: Call) -> None:
 
 def _add_settings(side: Side, call: Call) -> None:
     if side.role == "replace" or call.op_type != "settings" or call.inputs:
-        raise call.place.error("of the domain 'rule' there is rule.settings <...> () only, in 'match'")
+        raise call.place.error(
+            "of the domain 'rule' there is rule.settings <...> () only, in 'match'"
+        )
     if call.references:
         raise call.place.error("settings are values, not attributes of the function")
     side.settings.update((name, (value, call.place)) for name, value in call.attributes.items())
@@ -280,11 +341,17 @@ def _add_constant(side: Side, call: Call) -> None:
     elif side.role == "replace":
         side.deferred[call.outputs[0]] = call
     else:
-        raise call.place.error("a Constant in 'match' has a value; let an input and filter.is_constant stand for any constant")
+        raise call.place.error(
+            "a Constant in 'match' has a value; let an input and filter.is_constant stand for any "
+            "constant"
+        )
 
 
 def constant_value(call: Call, attributes: Mapping[str, Any]) -> np.ndarray:
-    """The value of a Constant with these attributes, of rank 0 if it means a number; raises `TextRuleError` if unreadable."""
+    """The value of a Constant with these attributes, of rank 0 if it means a number.
+
+    Raises `TextRuleError` if unreadable.
+    """
     ((name, value),) = call.attributes.items()
     value = attributes[value.name] if isinstance(value, AttributeReference) else value
     try:
@@ -300,7 +367,9 @@ def constant_value(call: Call, attributes: Mapping[str, Any]) -> np.ndarray:
 
 
 def number(array: np.ndarray) -> float | int | bool:
-    """The number in an array of one element: the shortest one that its type rounds to it, as an author writes it."""
+    """The number in an array of one element: the shortest one that its type rounds to it, as an
+    author writes it.
+    """
     item = array.reshape(())[()]
     if item.dtype in (np.float32, np.float16):
         return float(str(item))
@@ -310,11 +379,18 @@ def number(array: np.ndarray) -> float | int | bool:
 
 @cache
 def history(op_type: str) -> tuple[int, frozenset[str]] | None:
-    """First version of a standard operator, and all attributes of all its versions; ``None`` if it does not exist."""
-    schemas = [s for s in onnx.defs.get_all_schemas_with_history() if s.name == op_type and not s.domain]
+    """First version of a standard operator, and all attributes of all its versions.
+
+    ``None`` if it does not exist.
+    """
+    schemas = [
+        s for s in onnx.defs.get_all_schemas_with_history() if s.name == op_type and not s.domain
+    ]
     if not schemas:
         return None
-    return min(s.since_version for s in schemas), frozenset(name for s in schemas for name in s.attributes)
+    return min(s.since_version for s in schemas), frozenset(
+        name for s in schemas for name in s.attributes
+    )
 
 
 def _check_operator(call: Call, role: Role) -> None:
@@ -331,27 +407,39 @@ def _check_operator(call: Call, role: Role) -> None:
 
 
 def as_attributes(side: Side, call: Call) -> tuple[list[str], dict[str, Any], bool]:
-    """Write constant operands as the attributes of earlier operator sets, a form that fits all operator sets.
+    """Write constant operands as the attributes of earlier operator sets, a form that fits all
+    operator sets.
 
-    Returns the remaining operands, the attributes, and whether one of these is a number with the type of another operand: where
-    the model has it as an operand, it is compared as one.
+    Returns the remaining operands, the attributes, and whether one of these is a number with the
+    type of another operand: where the model has it as an operand, it is compared as one.
     """
     operands, attributes, has_number = list(call.inputs), dict(call.attributes), False
-    moved = {operand.place: (name, operand) for (op, name), operand in MOVED.items() if op == call.op_type}
+    moved = {
+        operand.place: (name, operand)
+        for (op, name), operand in MOVED.items()
+        if op == call.op_type
+    }
     while not call.domain and operands and len(operands) - 1 in moved:
         name, operand = moved[len(operands) - 1]
         value = side.constants.get(operands[-1])
-        if operands[-1] and (value is None or name in attributes or (operand.is_single and value.size != 1)):
+        if operands[-1] and (
+            value is None or name in attributes or (operand.is_single and value.size != 1)
+        ):
             break
         operands.pop()
         if value is not None:
             has_number |= operand.holds == "number"
-            attributes[name] = number(value) if operand.is_single else [int(v) for v in value.ravel()]
+            attributes[name] = (
+                number(value) if operand.is_single else [int(v) for v in value.ravel()]
+            )
     return operands, attributes, has_number
 
 
 def expression(side: Side) -> str:
-    """A function with one result as nested calls, ``Add(MatMul(a, b), c)``; else its operators in order."""
+    """A function with one result as nested calls, ``Add(MatMul(a, b), c)``.
+
+    Else its operators in order.
+    """
     reads = Counter(name for call in side.calls for name in call.inputs)
     makers = {call.outputs[0]: call for call in side.calls if reads[call.outputs[0]] <= 1}
     if len(side.outputs) != 1:
@@ -362,6 +450,10 @@ def expression(side: Side) -> str:
             value = side.constants[name]
             return f"{number(value):.7g}" if value.ndim == 0 and value.dtype.kind in "fiu" else name
         call = makers.get(name)
-        return name if call is None else f"{call.op_type}({', '.join(map(shown, filter(None, call.inputs)))})"
+        return (
+            name
+            if call is None
+            else f"{call.op_type}({', '.join(map(shown, filter(None, call.inputs)))})"
+        )
 
     return shown(side.outputs[0])

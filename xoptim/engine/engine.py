@@ -1,4 +1,7 @@
-"""The loop: rounds of matching and rewriting in all graphs of a model until nothing changes; one match, one rewrite."""
+"""The loop: rounds of matching and rewriting in all graphs of a model until nothing changes.
+
+One match, one rewrite.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,14 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
-from xoptim.match.pattern import Claims, MatchResult, PatternOptimization, disjoint, first_found, strategy_named
+from xoptim.match.pattern import (
+    Claims,
+    MatchResult,
+    PatternOptimization,
+    disjoint,
+    first_found,
+    strategy_named,
+)
 from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
 from xoptim.passes.cleanup import inner_first, learn_results
 
@@ -34,23 +44,31 @@ PASSED_ON = (BudgetError, BrokenPipeError, MemoryError, UnstoppableError)
 
 
 def inherit(added: Sequence[Node], removed: Sequence[Node], tag: str = "") -> None:
-    """Record the origin of new nodes, which are in the graph already; ``tag`` is the name of the pattern, empty for none.
+    """Record the origin of new nodes, which are in the graph already.
 
-    The origin of a new node is the removed node that produced the same result, else the last one removed. The new node gets its
-    metadata and its remark; its name when both have the same operator; else the scope of its name (``/encoder/layer.0/`` of
-    ``/encoder/layer.0/Add``). Values that the pattern gave itself are kept.
+    ``tag`` is the name of the pattern, empty for none.
+
+    The origin of a new node is the removed node that produced the same result, else the last one
+    removed. The new node gets its metadata and its remark; its name when both have the same
+    operator; else the scope of its name (``/encoder/layer.0/`` of ``/encoder/layer.0/Add``). Values
+    that the pattern gave itself are kept.
     """
     makers = {name: node for node in removed for name in node.output}
     named: set[Node] = set()
     for node in added:
-        origin = next((makers[name] for name in node.output if name in makers), removed[-1] if removed else None)
+        origin = next(
+            (makers[name] for name in node.output if name in makers),
+            removed[-1] if removed else None,
+        )
         if origin is not None:
             metadata = origin.metadata_props()
             if metadata:
                 node.metadata = {**metadata, **(node.metadata or {})}
             node.doc_string = node.doc_string or origin.remark
             prefix, _, number = node.name.rpartition("_")
-            is_made_up = node.name == node.op_type or (prefix == node.op_type and number.isdecimal())
+            is_made_up = node.name == node.op_type or (
+                prefix == node.op_type and number.isdecimal()
+            )
             if origin.name and is_made_up:
                 _name_after(node, origin, named)
         if tag:
@@ -71,7 +89,10 @@ def _name_after(node: Node, origin: Node, named: set[Node]) -> None:
 
 
 class Applier:
-    """Matches and applies patterns in one graph. A pattern that raises an exception is skipped for the rest of the run."""
+    """Matches and applies patterns in one graph.
+
+    A pattern that raises an exception is skipped for the rest of the run.
+    """
 
     def __init__(self, graph: Graph, state: State) -> None:
         self.graph = graph
@@ -79,8 +100,12 @@ class Applier:
         self.view = GraphBuilderPatternOptimization(graph, state.options.provider)
         self._dropped: set[tuple[str, Node]] = set()
 
-    def match(self, pattern: PatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """The match at a node, ``None`` when there is none, it was dropped before, or the pattern fails."""
+    def match(
+        self, pattern: PatternOptimization, node: Node, matched: list[MatchResult]
+    ) -> MatchResult | None:
+        """The match at a node, ``None`` when there is none, it was dropped before, or the pattern
+        fails.
+        """
         failed, dropped = self.state.failed, self._dropped
         if (failed or dropped) and (pattern.name() in failed or (pattern.name(), node) in dropped):
             return None
@@ -93,15 +118,20 @@ class Applier:
             self.state.fail(pattern, node, error)
             return None
 
-    def explained_match(self, pattern: PatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def explained_match(
+        self, pattern: PatternOptimization, node: Node, matched: list[MatchResult]
+    ) -> MatchResult | None:
         """Like `match`; refusals are sent as events."""
         with self.state.refusals(pattern):
             return self.match(pattern, node, matched)
 
     def apply(self, match: MatchResult, is_fresh: bool) -> list[Node] | None:
-        """Apply a match if it still holds; returns its replacement, ``None`` when it was not applied.
+        """Apply a match if it still holds.
 
-        Unless it ``is_fresh``, the graph has changed since the match was found, and the pattern is matched again.
+        Returns its replacement, ``None`` when it was not applied.
+
+        Unless it ``is_fresh``, the graph has changed since the match was found, and the pattern is
+        matched again.
         """
         pattern, anchor = match.pattern, match.anchor
         assert anchor is not None
@@ -120,7 +150,10 @@ class Applier:
         return self._rewrite(found, anchor)
 
     def apply_at(self, pattern: PatternOptimization, node: Node) -> bool:
-        """Match a pattern at one node, apply the match at once, and clean; returns whether it was applied."""
+        """Match a pattern at one node, apply the match at once, and clean.
+
+        Returns whether it was applied.
+        """
         match = self.match(pattern, node, [])
         if match is None or self.apply(match, is_fresh=True) is None:
             return False
@@ -128,13 +161,21 @@ class Applier:
         return True
 
     def offer_again(self, match: MatchResult) -> None:
-        """Put the nodes of a match that is not applied back into the worklist: patterns may match them later."""
-        nodes = [node for node in (match.anchor, *match.nodes) if node is not None and node.graph is self.graph]
+        """Put the nodes of a match that is not applied back into the worklist: patterns may match
+        them later.
+        """
+        nodes = [
+            node
+            for node in (match.anchor, *match.nodes)
+            if node is not None and node.graph is self.graph
+        ]
         self.state.worklist.add(nodes)
 
     def _rewrite(self, match: MatchResult, anchor: Node) -> list[Node] | None:
         start = perf_counter()
-        matched = sorted((node for node in match.nodes if node is not None), key=lambda node: node.label)
+        matched = sorted(
+            (node for node in match.nodes if node is not None), key=lambda node: node.label
+        )
         given = self._replace(match, anchor, matched)
         if given is None:
             return None
@@ -143,18 +184,27 @@ class Applier:
         gone = [node for node in matched if node.graph is None]
         state, pattern = self.state, match.pattern
         inherit(added, gone, pattern.name() if state.options.tag_nodes else "")
-        application = Application(state.rewrites + 1, pattern, anchor, self.graph, tuple(matched), tuple(given))
+        application = Application(
+            state.rewrites + 1, pattern, anchor, self.graph, tuple(matched), tuple(given)
+        )
         state.applied(application, added, gone, perf_counter() - start)
         return given
 
     def _replace(self, match: MatchResult, anchor: Node, matched: list[Node]) -> list[Node] | None:
-        """Make the replacement and commit it; ``None``, with the graph unchanged, when that fails."""
+        """Make the replacement and commit it.
+
+        ``None``, with the graph unchanged, when that fails.
+        """
         pattern = match.pattern
         try:
             with match.edit or Edit(self.graph) as edit:
                 edit.watch(matched)
-                given = match.apply(PatternRewriter(self.graph, self.state.options.provider, edit), *match.nodes)
-                if not isinstance(given, (list, tuple)) or not all(isinstance(node, Node) for node in given):
+                given = match.apply(
+                    PatternRewriter(self.graph, self.state.options.provider, edit), *match.nodes
+                )
+                if not isinstance(given, (list, tuple)) or not all(
+                    isinstance(node, Node) for node in given
+                ):
                     raise TypeError(f"apply returns a list of nodes, not {given!r:.80}")
                 self._check_copies([node for node in given if node not in matched])
                 edit.commit(matched, given, match.insert_at)
@@ -177,7 +227,9 @@ class Applier:
                     raise Declined(f"onnxruntime has no Identity for {type_name(dtype)}")
 
     def _stays(self, identity: Node, added: Sequence[Node]) -> bool:
-        """Whether cleaning leaves an Identity: only an output that a node of this graph computes can be renamed."""
+        """Whether cleaning leaves an Identity: only an output that a node of this graph computes
+        can be renamed.
+        """
         graph, source = self.graph, identity.input[0]
         if not self.state.options.remove_identity:
             return True
@@ -192,21 +244,30 @@ class Applier:
             self.state.warn_of_mistake(pattern, anchor, error)
 
     def _report_drop(self, pattern: PatternOptimization, anchor: Node, why: str) -> None:
-        self.state.events.send("dropped", pattern.name(), node=anchor, text=why, level=self.state.level(pattern))
+        self.state.events.send(
+            "dropped", pattern.name(), node=anchor, text=why, level=self.state.level(pattern)
+        )
 
 
 def match_patterns(
-    model: onnx.ModelProto | Model | Graph, patterns: Selection = "default", strategy: str = "largest", provider: str = ""
+    model: onnx.ModelProto | Model | Graph,
+    patterns: Selection = "default",
+    strategy: str = "largest",
+    provider: str = "",
 ) -> tuple[list[MatchResult], dict[Node, MatchResult]]:
-    """The matches of all patterns in a model, each node in at most one of them. The model is left unchanged.
+    """The matches of all patterns in a model, each node in at most one of them.
 
-    Returns the matches, graph by graph in the order of the strategy, and each match by its root, the last of its nodes.
+    The model is left unchanged.
+
+    Returns the matches, graph by graph in the order of the strategy, and each match by its root,
+    the last of its nodes.
 
     Args:
         model: the model, subgraphs and local functions included, or one graph.
         patterns: the patterns to find, all at once; phases are ignored.
-        strategy: which of several overlapping matches is kept, a name in `xoptim.match.pattern.STRATEGIES`. Among equals it
-            is the one of the earlier pattern (phase, priority, ``before``, name), then the one with the earlier anchor.
+        strategy: which of several overlapping matches is kept, a name in
+            `xoptim.match.pattern.STRATEGIES`. Among equals it is the one of the earlier pattern
+            (phase, priority, ``before``, name), then the one with the earlier anchor.
         provider: execution provider of the patterns, empty for any.
 
     Raises:
@@ -217,11 +278,17 @@ def match_patterns(
     chosen = [each for each in select(patterns) if isinstance(each, PatternOptimization)]
     whole = load_model(model) if isinstance(model, onnx.ModelProto) else model
     graphs = [whole] if isinstance(whole, Graph) else list(whole.graphs())
-    found = [match for graph in graphs for match in disjoint(all_matches(graph, chosen, provider), strategy)]
+    found = [
+        match
+        for graph in graphs
+        for match in disjoint(all_matches(graph, chosen, provider), strategy)
+    ]
     return found, {max(filter(None, m.nodes), key=lambda node: node.label): m for m in found}
 
 
-def all_matches(graph: Graph, patterns: Sequence[PatternOptimization], provider: str) -> list[MatchResult]:
+def all_matches(
+    graph: Graph, patterns: Sequence[PatternOptimization], provider: str
+) -> list[MatchResult]:
     """All matches in a graph, in the order of patterns, then of nodes; they may overlap."""
     view = GraphBuilderPatternOptimization(graph, provider)
     index = index_of(tuple(p for p in patterns if not p.unfit_for(view.main_opset, provider)), ())
@@ -241,16 +308,19 @@ class Engine:
         self.model = model
         self.state = state
         self._active: list[PatternOptimization] = []
-        self._usable: defaultdict[int, list[bool]] = defaultdict(list)  # whether each active pattern is, by operator set
+        # whether each active pattern is, by operator set
+        self._usable: defaultdict[int, list[bool]] = defaultdict(list)
         self._indexes: dict[tuple[int, int, int], PatternIndex] = {}
         self._rounds: dict[Graph, Rounds] = {}
         self._unconfirmed = 0
 
     def run(self, patterns: list[PatternOptimization]) -> int:
-        """Run patterns until nothing changes: lower phases and priorities first, and again after later changes.
+        """Run patterns until nothing changes: lower phases and priorities first, and again after
+        later changes.
 
-        The first call offers every node to every pattern, later calls only the nodes near a change; `confirm` offers all
-        again. Returns the number of rewrites. Raises `BudgetError` when patterns undo each other, or the loop would not end.
+        The first call offers every node to every pattern, later calls only the nodes near a change;
+        `confirm` offers all again. Returns the number of rewrites. Raises `BudgetError` when
+        patterns undo each other, or the loop would not end.
         """
         if not self._active:
             self.state.worklist.clear()
@@ -265,18 +335,24 @@ class Engine:
         return total
 
     def confirm(self) -> int:
-        """Offer every node to every pattern once more if anything was rewritten since the last call; returns the rewrites."""
+        """Offer every node to every pattern once more if anything was rewritten since the last
+        call; returns the rewrites.
+        """
         if self._unconfirmed:
             self.state.worklist.clear()  # all nodes are offered anyway
             self._unconfirmed = self._loop(0)
         return self._unconfirmed
 
     def _loop(self, first: int | None = None) -> int:
-        """Offer all nodes to the active patterns from ``first`` on, then those near a change to all, until nothing changes."""
+        """Offer all nodes to the active patterns from ``first`` on, then those near a change to
+        all, until nothing changes.
+        """
         total = 0
         for graph in () if first is None else inner_first(self.model):
             total += self._rewrite(graph, first)
-        while changed := [graph for graph in self.state.worklist.graphs() if self._may_go_on(graph)]:
+        while changed := [
+            graph for graph in self.state.worklist.graphs() if self._may_go_on(graph)
+        ]:
             total += self._rewrite(changed[0], None)
         return total
 
@@ -285,7 +361,11 @@ class Engine:
         worklist, total = self.state.worklist, 0
         while self._may_go_on(graph):
             index = self._index(graph, first or 0)
-            nodes = worklist.take(graph, index.longest_reach) if first is None else index.anchors_in(graph)
+            nodes = (
+                worklist.take(graph, index.longest_reach)
+                if first is None
+                else index.anchors_in(graph)
+            )
             if not nodes:
                 break
             first = None
@@ -310,9 +390,13 @@ class Engine:
         key = (opset, first, len(self._active))
         if key not in self._indexes:
             known = self._usable[opset]
-            known += [self.state.is_usable(pattern, opset) for pattern in self._active[len(known) :]]
+            known += [
+                self.state.is_usable(pattern, opset) for pattern in self._active[len(known) :]
+            ]
             usable = tuple(compress(self._active[first:], known[first:]))
-            self._indexes[key] = index_of(usable, tuple(self.state.options.with_verbosity(EXPLAINED, usable)))
+            self._indexes[key] = index_of(
+                usable, tuple(self.state.options.with_verbosity(EXPLAINED, usable))
+            )
         return self._indexes[key]
 
 
@@ -327,7 +411,9 @@ class Rounds:
         self._strategy = strategy_named(state.options.strategy)
 
     def run(self, index: PatternIndex, nodes: Mapping[Node, int]) -> int:
-        """Run a round: collect matches, choose disjoint ones, commit these, clean. Returns the number of rewrites.
+        """Run a round: collect matches, choose disjoint ones, commit these, clean.
+
+        Returns the number of rewrites.
 
         ``nodes`` are offered to the patterns, with their distances from the nearest change.
         """
@@ -348,15 +434,25 @@ class Rounds:
         state.clean([graph])
         now, text = perf_counter(), f"{found} matches, {applied} applied"
         size, send = len(graph.nodes), state.events.send
-        send("round", level=1, graph=graph.name, text=text, nodes=size, source=graph, seconds=now - start)
+        send(
+            "round",
+            level=1,
+            graph=graph.name,
+            text=text,
+            nodes=size,
+            source=graph,
+            seconds=now - start,
+        )
         send("timed", "remove_unused", seconds=now - rewritten)
         return applied
 
-    def _chosen(self, index: PatternIndex, nodes: Mapping[Node, int], claims: Claims) -> Iterator[tuple[MatchResult, bool]]:
+    def _chosen(
+        self, index: PatternIndex, nodes: Mapping[Node, int], claims: Claims
+    ) -> Iterator[tuple[MatchResult, bool]]:
         """Matches that do not overlap, each with whether the graph is unchanged since it was found.
 
-        Under the strategy ``priority``, each match is yielded when it is found, and applied before the search continues. Other
-        strategies compare all matches of the round.
+        Under the strategy ``priority``, each match is yielded when it is found, and applied before
+        the search continues. Other strategies compare all matches of the round.
         """
         found, is_fresh = self._matches(index, nodes, claims), self._strategy is first_found
         for match in found if is_fresh else self._strategy(list(found)):
@@ -365,7 +461,9 @@ class Rounds:
             else:
                 self._applier.offer_again(match)
 
-    def _matches(self, index: PatternIndex, nodes: Mapping[Node, int], claims: Claims) -> Iterator[MatchResult]:
+    def _matches(
+        self, index: PatternIndex, nodes: Mapping[Node, int], claims: Claims
+    ) -> Iterator[MatchResult]:
         """All matches of a round at unclaimed nodes, in the order of the patterns."""
         graph, state, applier, taken = self.graph, self.state, self._applier, claims.nodes
         matches: list[MatchResult] = []
@@ -379,9 +477,13 @@ class Rounds:
                 match = find(pattern, node, matches)
                 if match is not None:
                     matches.append(match)
-                    state.events.send("matched", pattern.name(), node=match.anchor, graph=graph.name, level=level)
+                    state.events.send(
+                        "matched", pattern.name(), node=match.anchor, graph=graph.name, level=level
+                    )
                     suspended = perf_counter()
                     yield match
                     start += perf_counter() - suspended
             seconds, found = perf_counter() - start, len(matches) - before
-            state.events.send("tried", pattern.name(), seconds=seconds, count=found, tried=len(anchors))
+            state.events.send(
+                "tried", pattern.name(), seconds=seconds, count=found, tried=len(anchors)
+            )

@@ -19,7 +19,8 @@ class DebugSettings:
     # Variables named after the class of a pattern, installed or not: verbosity by name
     levels: Mapping[str, int] = field(default_factory=dict)
     drop: tuple[str, ...] = ()  # ``DROPPATTERN``: patterns to drop
-    dump: Path | None = None  # ``DUMPPATTERNS``: folder for the matched nodes and their replacements
+    # ``DUMPPATTERNS``: folder for the matched nodes and their replacements
+    dump: Path | None = None
     keep: str = ""  # ``PATTERNNOREMOVE``: a result that has to stay
     step: bool = False  # ``PATTERNSTEP``: one rewrite per round
 
@@ -29,9 +30,14 @@ def read_environment(variables: Mapping[str, str] | None = None) -> DebugSetting
     env = os.environ if variables is None else variables
     installed = installed_patterns()
     named = [name for name in env if name.endswith("Pattern") or name in installed]
-    # A variable named like an unknown pattern may belong to another program unless its value is a number.
+    # A variable named like an unknown pattern may belong to another program unless its value is a
+    # number.
     classes = {cls.__name__ for cls in installed.values()} if named else set()
-    named = [name for name in named if name in classes or (name.endswith("Pattern") and env[name].isdecimal())]
+    named = [
+        name
+        for name in named
+        if name in classes or (name.endswith("Pattern") and env[name].isdecimal())
+    ]
     return DebugSettings(
         verbose=_number("LOG_PATTERN_OPTIMIZE", env.get("LOG_PATTERN_OPTIMIZE") or "0"),
         patterns=_names(env.get("PATTERN", "")),

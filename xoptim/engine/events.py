@@ -1,4 +1,6 @@
-"""The events of an optimization, and what listens: log, statistics, limits, dumps, progress bars, ``PATTERNNOREMOVE``."""
+"""The events of an optimization, and what listens: log, statistics, limits, dumps, progress bars,
+``PATTERNNOREMOVE``.
+"""
 
 import logging
 import sys
@@ -15,7 +17,18 @@ from xoptim.match.refusal import Refusal
 from xoptim.match.rewrite import Rewrite
 
 logger = logging.getLogger("xoptim")
-EventKind = Literal["round", "tried", "matched", "refused", "applied", "dropped", "cleaned", "folded", "timed", "failed"]
+EventKind = Literal[
+    "round",
+    "tried",
+    "matched",
+    "refused",
+    "applied",
+    "dropped",
+    "cleaned",
+    "folded",
+    "timed",
+    "failed",
+]
 _MEASUREMENTS = ("tried", "timed")
 """Measurements of time: these kinds are not logged, and sent only to listeners that name them."""
 
@@ -28,8 +41,10 @@ class Application:
     pattern: Rewrite  # the pattern or the pass
     anchor: Node  # node at which it matched; it may have been removed from the graph
     graph: Graph  # the graph that was rewritten
-    matched: tuple[Node, ...]  # all nodes of the match, those that stay included, in order; empty for a pass
-    given: tuple[Node, ...]  # the nodes that the pattern returned for them, those that stay included
+    # all nodes of the match, those that stay included, in order; empty for a pass
+    matched: tuple[Node, ...]
+    # the nodes that the pattern returned for them, those that stay included
+    given: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +94,9 @@ class Event:
         if self.kind == "round":
             return f"{self.graph} round {self.iteration}: {self.text}, {self.nodes} nodes"
         at = f" at {self.node.name or self.node.op_type!r}" if self.node is not None else ""
-        sizes = f" -{len(self.removed)} +{len(self.added)} nodes" if self.added or self.removed else ""
+        sizes = (
+            f" -{len(self.removed)} +{len(self.added)} nodes" if self.added or self.removed else ""
+        )
         return f"{self.kind} {self.pattern}{at}{sizes}{': ' + self.text if self.text else ''}"
 
 
@@ -89,19 +106,28 @@ class EventStream:
     def __init__(self, verbose: int = 0, on_event: Callable[[Event], None] | None = None) -> None:
         self.verbose = verbose
         self.iteration = 0  # number of the round, which is stored in every event
-        self._subscribers: dict[EventKind, list[Callable[[Event], None]]] = {kind: [] for kind in get_args(EventKind)}
+        self._subscribers: dict[EventKind, list[Callable[[Event], None]]] = {
+            kind: [] for kind in get_args(EventKind)
+        }
         if on_event is not None:
             self.subscribe(on_event)
         if verbose > 0:
             show_log()
 
-    def subscribe(self, subscriber: Callable[[Event], None], kinds: Sequence[EventKind] = ()) -> None:
-        """Add a subscriber to events of some kinds, or to all but measurements when ``kinds`` is empty."""
+    def subscribe(
+        self, subscriber: Callable[[Event], None], kinds: Sequence[EventKind] = ()
+    ) -> None:
+        """Add a subscriber to events of some kinds, or to all but measurements when ``kinds`` is
+        empty.
+        """
         for kind in kinds or (kind for kind in self._subscribers if kind not in _MEASUREMENTS):
             self._subscribers[kind].append(subscriber)
 
     def send(self, kind: EventKind, pattern: str = "", *, level: int = 2, **details: Any) -> None:
-        """Send an event; it is logged when the verbosity is at least ``level``, unless it is a measurement."""
+        """Send an event.
+
+        It is logged when the verbosity is at least ``level``, unless it is a measurement.
+        """
         is_logged = self.verbose >= level and kind not in _MEASUREMENTS
         subscribers = self._subscribers[kind]
         if not is_logged and not subscribers:
@@ -145,30 +171,47 @@ def show_log() -> None:
     if not any(isinstance(h, _StandardOutput) for h in logger.handlers):
         handler = _StandardOutput()
         # Warnings are written too, unless the program has handlers of its own.
-        handler.addFilter(lambda record: record.levelno == logging.INFO or not logging.root.handlers)
+        handler.addFilter(
+            lambda record: record.levelno == logging.INFO or not logging.root.handlers
+        )
         logger.addHandler(handler)
     if logger.getEffectiveLevel() > logging.INFO:
         logger.setLevel(logging.INFO)
 
 
 REWRITES_PER_RESULT = 40
-"""Number of times that the producer of a result may be replaced by no fewer nodes; beyond it, patterns undo each other."""
+"""Number of times that the producer of a result may be replaced by no fewer nodes.
+
+Beyond it, patterns undo each other.
+"""
 GROWTH = 10
-"""A graph with this many times its first number of nodes plus a thousand is taken to grow without end."""
+"""A graph with this many times its first number of nodes plus a thousand is taken to grow without
+end.
+"""
 ROUNDS_PER_NODE = 40
-"""Rounds that a graph may take for each of its nodes and a hundred more: a bound for all other endless loops."""
+"""Rounds that a graph may take for each of its nodes and a hundred more: a bound for all other
+endless loops.
+"""
 _ACTORS: dict[EventKind, str] = {"applied": "pattern {}", "round": "cleaning", "timed": "step {}"}
 """The actor that changed the model before an event, by kind of event."""
-_NOTHING = {"instances": 0, "match_index": 0, "tried": 0, "added": 0, "removed": 0, "exit_point": ""}
+_NOTHING = {
+    "instances": 0,
+    "match_index": 0,
+    "tried": 0,
+    "added": 0,
+    "removed": 0,
+    "exit_point": "",
+}
 """All rows have the same columns, so that sums and maxima can always be computed."""
 
 
 class Statistics:
     """Listens to the events of an optimization and records rows of statistics.
 
-    Each row is a dictionary with ``pattern`` (``match_NAME``, ``apply_NAME``, or a step such as ``constant_folding``),
-    ``iteration``, ``time_in`` (seconds), ``instances``, ``match_index``, ``tried`` (nodes), ``added``, ``removed`` (0 where
-    they do not apply), and ``exit_point`` (the condition that refused most matches; empty unless refusals are events).
+    Each row is a dictionary with ``pattern`` (``match_NAME``, ``apply_NAME``, or a step such as
+    ``constant_folding``), ``iteration``, ``time_in`` (seconds), ``instances``, ``match_index``,
+    ``tried`` (nodes), ``added``, ``removed`` (0 where they do not apply), and ``exit_point`` (the
+    condition that refused most matches; empty unless refusals are events).
     """
 
     kinds: ClassVar[tuple[EventKind, ...]] = ("timed", "tried", "refused", "applied", "round")
@@ -185,19 +228,42 @@ class Statistics:
         if event.kind == "timed":
             self._row(name, event, removed=event.count)
         elif event.kind == "tried":
-            self._row(f"match_{name}", event, instances=event.count, tried=event.tried, exit_point=self._exit(name))
+            self._row(
+                f"match_{name}",
+                event,
+                instances=event.count,
+                tried=event.tried,
+                exit_point=self._exit(name),
+            )
         elif event.kind == "refused" and event.refusal is not None:
             self._exits[name, event.refusal.exit_point] += 1
         elif event.kind == "applied" and event.application is not None:
             self._rewriting[event.iteration] += event.seconds
             number, added, removed = event.application.number, len(event.added), len(event.removed)
-            self._row(f"apply_{name}", event, instances=event.count, match_index=number, added=added, removed=removed)
+            self._row(
+                f"apply_{name}",
+                event,
+                instances=event.count,
+                match_index=number,
+                added=added,
+                removed=removed,
+            )
         elif event.kind == "round":
             self._row("iteration", event)
-            self._row("insert_and_remove_nodes", replace(event, seconds=self._rewriting[event.iteration]))
+            self._row(
+                "insert_and_remove_nodes", replace(event, seconds=self._rewriting[event.iteration])
+            )
 
     def _row(self, name: str, event: Event, **known: Any) -> None:
-        self.rows.append({"pattern": name, "iteration": event.iteration, "time_in": event.seconds, **_NOTHING, **known})
+        self.rows.append(
+            {
+                "pattern": name,
+                "iteration": event.iteration,
+                "time_in": event.seconds,
+                **_NOTHING,
+                **known,
+            }
+        )
 
     def _exit(self, pattern: str) -> str:
         mine = [(count, point) for (name, point), count in self._exits.items() if name == pattern]
@@ -231,26 +297,41 @@ class Budgets:
         self._counts[name] += 1
         if application is None or not application.given:
             return
-        for result in [(application.graph, output) for node in event.added for output in node.output if output]:
+        for result in [
+            (application.graph, output) for node in event.added for output in node.output if output
+        ]:
             other, self._last[result] = self._last.get(result, name), name
             if len(event.added) >= len(event.removed):
                 self._rewritten[result] += 1
                 if self._rewritten[result] > REWRITES_PER_RESULT:
                     if other == name:
-                        raise BudgetError(f"pattern {name} keeps rewriting {result[1]!r}; leave it out (--drop {name})")
+                        raise BudgetError(
+                            f"pattern {name} keeps rewriting {result[1]!r}; leave it out (--drop "
+                            f"{name})"
+                        )
                     who = f"patterns {other} and {name} keep"
-                    raise BudgetError(f"{who} rewriting {result[1]!r} in turn; leave one of them out (--drop {name})")
+                    raise BudgetError(
+                        f"{who} rewriting {result[1]!r} in turn; leave one of them out (--drop "
+                        f"{name})"
+                    )
 
     def _count_round(self, graph: Graph, nodes: int) -> None:
         self._rounds[graph] += 1
         rounds, first = self._rounds[graph], self._sizes.setdefault(graph, nodes)
         if nodes > GROWTH * (first + 1000) or rounds > ROUNDS_PER_NODE * (first + 100):
-            busiest = max(self._counts, key=lambda name: self._counts[name], default="some patterns")
-            raise BudgetError(f"no end after {rounds} rounds and {nodes} nodes; try without {busiest} (--drop)")
+            busiest = max(
+                self._counts, key=lambda name: self._counts[name], default="some patterns"
+            )
+            raise BudgetError(
+                f"no end after {rounds} rounds and {nodes} nodes; try without {busiest} (--drop)"
+            )
 
 
 class Guard:
-    """Listens to an optimization; raises BudgetError when no graph defines the named result any longer."""
+    """Listens to an optimization.
+
+    Raises BudgetError when no graph defines the named result any longer.
+    """
 
     kinds: ClassVar[tuple[EventKind, ...]] = tuple(_ACTORS)
 
@@ -263,7 +344,10 @@ class Guard:
         """Check that the result still exists, after an event that may have removed it."""
         is_there = self._is_there()
         if self._was_there and not is_there:
-            raise BudgetError(f"PATTERNNOREMOVE: {_ACTORS[event.kind].format(event.pattern)} removes result {self._name!r}")
+            raise BudgetError(
+                f"PATTERNNOREMOVE: {_ACTORS[event.kind].format(event.pattern)} removes result "
+                f"{self._name!r}"
+            )
         self._was_there = is_there
 
     def _is_there(self) -> bool:

@@ -15,21 +15,38 @@ from xoptim.match.program import CONSTANT, LITERAL, literal_key
 
 _EXACT = frozenset(
     (
-        *(TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BOOL, TensorProto.INT8, TensorProto.INT16),
-        *(TensorProto.INT32, TensorProto.INT64, TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64),
+        *(
+            TensorProto.FLOAT,
+            TensorProto.DOUBLE,
+            TensorProto.FLOAT16,
+            TensorProto.BOOL,
+            TensorProto.INT8,
+            TensorProto.INT16,
+        ),
+        *(
+            TensorProto.INT32,
+            TensorProto.INT64,
+            TensorProto.UINT8,
+            TensorProto.UINT16,
+            TensorProto.UINT32,
+            TensorProto.UINT64,
+        ),
     )
 )
 """Element types in which a literal is compared without being rounded first."""
 
 
 class _Paths:
-    """Patterns by the operators of a chain of producers, as a tree: a producer of the node, a producer of that one, ..."""
+    """Patterns by the operators of a chain of producers, as a tree: a producer of the node, a
+    producer of that one, ...
+    """
 
     __slots__ = ("beyond", "here", "literals")
 
     def __init__(self) -> None:
         self.here: list[int] = []  # numbers of the patterns whose path ends here
-        self.beyond: dict[Key, _Paths] = {}  # patterns with a longer path, by the operator of the next producer
+        # patterns with a longer path, by the operator of the next producer
+        self.beyond: dict[Key, _Paths] = {}
         self.literals: list[Key] = []  # its keys for constants of one value
 
     def add(self, number: int, path: Sequence[Key]) -> None:
@@ -64,27 +81,38 @@ class _Paths:
                     found.update(dict.fromkeys(beyond[key].here))
 
     def _literals_of(self, graph: Graph, name: str) -> Sequence[Key]:
-        """The literals that a constant may be: its value if that is stored in a type that holds it exactly, else all."""
+        """The literals that a constant may be: its value if that is stored in a type that holds it
+        exactly, else all.
+        """
         tensor = graph.tensor(name)
         if tensor is None:
             return () if graph.is_input(name) else self.literals
         if tensor.dtype not in _EXACT:
             return self.literals
         value = tensor.uniform()
-        return [key for key in self.literals if value is not None and key == literal_key(value.item())]
+        return [
+            key for key in self.literals if value is not None and key == literal_key(value.item())
+        ]
 
 
 class PatternIndex:
-    """The patterns of a phase by anchor and path; a pattern whose path does not fit at a node is not tried there.
+    """The patterns of a phase by anchor and path.
 
-    Patterns are given in the order in which they are tried; ``explained`` ones are tried at all their anchors, to report why
-    they do not match.
+    A pattern whose path does not fit at a node is not tried there.
+
+    Patterns are given in the order in which they are tried; ``explained`` ones are tried at all
+    their anchors, to report why they do not match.
     """
 
-    def __init__(self, patterns: Sequence[PatternOptimization], explained: Collection[PatternOptimization] = ()) -> None:
+    def __init__(
+        self,
+        patterns: Sequence[PatternOptimization],
+        explained: Collection[PatternOptimization] = (),
+    ) -> None:
         self.patterns = list(patterns)
         self.reach = [pattern.reach() for pattern in self.patterns]
-        self.longest_reach = max(self.reach, default=0)  # largest distance at which a change can make a pattern match
+        # largest distance at which a change can make a pattern match
+        self.longest_reach = max(self.reach, default=0)
         self._everywhere: list[int] = []
         self._by_anchor: dict[Key, _Paths] = {}
         self._farthest: dict[Key, int] = {}
@@ -100,16 +128,23 @@ class PatternIndex:
                 self._farthest[anchor] = max(self._farthest.get(anchor, 0), self.reach[number])
 
     def anchors_in(self, graph: Graph) -> dict[Node, int]:
-        """All nodes of a graph at which a pattern may match, in order; an argument for `candidates`."""
+        """All nodes of a graph at which a pattern may match, in order.
+
+        An argument for `candidates`.
+        """
         if self._everywhere:
             return dict.fromkeys(graph.nodes, 0)
         types = graph.types
-        nodes = [node for key in sorted(self._by_anchor.keys() & types.keys()) for node in types[key]]
+        nodes = [
+            node for key in sorted(self._by_anchor.keys() & types.keys()) for node in types[key]
+        ]
         nodes.sort(key=lambda node: node.label)
         return dict.fromkeys(nodes, 0)
 
     def candidates(self, graph: Graph, nodes: Mapping[Node, int]) -> dict[int, list[Node]]:
-        """The nodes, with their distances from the nearest change, at which each pattern is to be tried, by its number."""
+        """The nodes, with their distances from the nearest change, at which each pattern is to be
+        tried, by its number.
+        """
         found: defaultdict[int, list[Node]] = defaultdict(list)
         reach = self.reach
         for node, distance in nodes.items():
@@ -126,8 +161,12 @@ class PatternIndex:
 
 
 @lru_cache(maxsize=256)
-def index_of(patterns: tuple[PatternOptimization, ...], explained: tuple[PatternOptimization, ...]) -> PatternIndex:
-    """An index, shared by all graphs with the same patterns; a model may have hundreds of functions and subgraphs.
+def index_of(
+    patterns: tuple[PatternOptimization, ...], explained: tuple[PatternOptimization, ...]
+) -> PatternIndex:
+    """An index, shared by all graphs with the same patterns.
+
+    A model may have hundreds of functions and subgraphs.
 
     A selection needs about 30 of them; the cache has room for several selections in turn.
     """
@@ -136,7 +175,10 @@ def index_of(patterns: tuple[PatternOptimization, ...], explained: tuple[Pattern
 
 @lru_cache(maxsize=4096)
 def defect_of(pattern: PatternOptimization) -> Exception | None:
-    """The error that a pattern raises when its anchors, paths or reach are computed; ``None`` when it raises none."""
+    """The error that a pattern raises when its anchors, paths or reach are computed.
+
+    ``None`` when it raises none.
+    """
     try:
         pattern.paths()
         pattern.anchor_keys()

@@ -81,7 +81,9 @@ class LowerOperatorSet(Step):
         return total
 
 
-def _write_simpler(nodes: Iterable[Node], state: State, index: PatternIndex, told: dict[Node, Told]) -> int:
+def _write_simpler(
+    nodes: Iterable[Node], state: State, index: PatternIndex, told: dict[Node, Told]
+) -> int:
     """Write nodes with simpler operators where that is possible; returns their number.
 
     Notes what new nodes were written for, and why others were not written.

@@ -27,36 +27,44 @@ class OptimizationOptions:
     """Options of `xoptim.optimize` and of `GraphBuilder.optimize`. Immutable.
 
     Attributes:
-        patterns: selection string, query, list of names, queries, classes or instances, or ``None`` for no pattern.
-        verbose: 1 logs one line per round, 10 and more the reason for which each candidate was refused.
+        patterns: selection string, query, list of names, queries, classes or instances, or ``None``
+            for no pattern.
+        verbose: 1 logs one line per round, 10 and more the reason for which each candidate was
+            refused.
         max_iter: maximal number of rounds of a graph; -1 for no limit.
         remove_unused: remove unused nodes and initializers.
         remove_identity: remove Identity nodes.
         constant_folding: compute results that depend on constants only.
         merge: merge equal nodes and equal initializers.
-        strategy: which of two overlapping matches is applied: the match of the earlier pattern, or the one with more nodes.
+        strategy: which of two overlapping matches is applied: the match of the earlier pattern, or
+            the one with more nodes.
         provider: execution provider to optimize for.
-        target: name of the target that the model will run on (see `xoptim.targets`), empty for the provider. Patterns that
-            were measured to be faster on other providers only are left out, and what the target does not run is lowered.
+        target: name of the target that the model will run on (see `xoptim.targets`), empty for the
+            provider. Patterns that were measured to be faster on other providers only are left out,
+            and what the target does not run is lowered.
         strict: errors in patterns are fatal instead of skipped with a warning.
-        drop: patterns and passes to drop; ``"constant_folding"``, ``"merge"``, ``"remove_unused"`` and ``"remove_identity"``
-            are the options of these names.
-        assume: assumptions about sizes and values, such as ``"past >= 1"`` or ``"finite(x)"``, beside the default set;
-            ``"nothing"`` switches the default set off (see `xoptim.facts.assumptions`).
-        assume_from_model: also use the assumptions in the metadata of the model. The author of the file wrote them.
+        drop: patterns and passes to drop; ``"constant_folding"``, ``"merge"``, ``"remove_unused"``
+            and ``"remove_identity"`` are the options of these names.
+        assume: assumptions about sizes and values, such as ``"past >= 1"`` or ``"finite(x)"``,
+            beside the default set; ``"nothing"`` switches the default set off (see
+            `xoptim.facts.assumptions`).
+        assume_from_model: also use the assumptions in the metadata of the model. The author of the
+            file wrote them.
         guard: write nodes that fail in a run that breaks an assumption.
-        opset: operator set of ONNX: the model is raised to a newer one before anything else, and lowered to an older one
-            after the patterns; ``"newest"`` for the newest one that onnxruntime supports for this model (see
-            `xoptim.opsets`), and ``None`` to leave it.
-        outline: replace blocks that repeat along the main graph, such as the layers of a transformer, by calls of local
-            functions, after everything else.
-        drop_unused_inputs: remove inputs that nothing reads when everything else is done. A caller then gives fewer values.
-        max_growth: bytes that folding may add to the model in all: a number, ``"500kB"``, ``"10%"`` of the constants of the
-            model, or ``"unlimited"``. By default a tenth or 1 MB, whichever is more; and no second form of a large constant
-            that stays.
-        max_rewrites: maximal number of rewrites; -1 for no limit. The first rewrites do not depend on the number.
-        lower_at: names of the nodes at which each pattern of the phase ``lower`` may be applied, by the name of the pattern;
-            everywhere for a pattern that it does not name.
+        opset: operator set of ONNX: the model is raised to a newer one before anything else, and
+            lowered to an older one after the patterns; ``"newest"`` for the newest one that
+            onnxruntime supports for this model (see `xoptim.opsets`), and ``None`` to leave it.
+        outline: replace blocks that repeat along the main graph, such as the layers of a
+            transformer, by calls of local functions, after everything else.
+        drop_unused_inputs: remove inputs that nothing reads when everything else is done. A caller
+            then gives fewer values.
+        max_growth: bytes that folding may add to the model in all: a number, ``"500kB"``, ``"10%"``
+            of the constants of the model, or ``"unlimited"``. By default a tenth or 1 MB, whichever
+            is more; and no second form of a large constant that stays.
+        max_rewrites: maximal number of rewrites; -1 for no limit. The first rewrites do not depend
+            on the number.
+        lower_at: names of the nodes at which each pattern of the phase ``lower`` may be applied, by
+            the name of the pattern; everywhere for a pattern that it does not name.
         tag_nodes: write the name of the pattern into the metadata of the nodes that it makes.
         on_event: called with each event.
         on_application: called after each rewrite.
@@ -92,8 +100,8 @@ class OptimizationOptions:
     def __post_init__(self) -> None:
         """Raise for what cannot be used.
 
-        ValueError for a growth that cannot be read and for one name in place of several, `AssumptionError` for an assumption
-        that cannot be read, TypeError for no number.
+        ValueError for a growth that cannot be read and for one name in place of several,
+        `AssumptionError` for an assumption that cannot be read, TypeError for no number.
         """
         for name in ("max_iter", "max_rewrites"):
             if not isinstance(getattr(self, name), Integral):
@@ -107,10 +115,12 @@ class OptimizationOptions:
         object.__setattr__(self, "drop", tuple(name for name in self.drop if name not in _STEPS))
 
     def selected(self, assumptions: Assumptions | None = None) -> list[Rewrite]:
-        """The patterns and passes, in the order in which they run. Raises `UnknownPatternError` when a name is not known.
+        """The patterns and passes, in the order in which they run.
 
-        ``assumptions`` are about the model, by default from the options: where values are assumed to be finite, the
-        patterns that need it belong to the presets of safe patterns.
+        Raises `UnknownPatternError` when a name is not known.
+
+        ``assumptions`` are about the model, by default from the options: where values are assumed
+        to be finite, the patterns that need it belong to the presets of safe patterns.
         """
         debug = self.debug
         known = Assumptions.of(self.assume) if assumptions is None else assumptions
@@ -123,10 +133,17 @@ class OptimizationOptions:
         return chosen
 
     def kept(self, patterns: Selection) -> list[Rewrite]:
-        """The rewrites of any selection that are for the provider and the target, without those to drop, in order."""
-        dropped: list[str | Name] = [*self.drop, *(Name(word, "DROPPATTERN") for word in self.debug.drop)]
+        """The rewrites of any selection that are for the provider and the target, without those to
+        drop, in order.
+        """
+        dropped: list[str | Name] = [
+            *self.drop,
+            *(Name(word, "DROPPATTERN") for word in self.debug.drop),
+        ]
         found = select(patterns, dropped)
-        return [p for p in found if not p.unfit_for(None, self.provider) and not self.unfit_there(p)]
+        return [
+            p for p in found if not p.unfit_for(None, self.provider) and not self.unfit_there(p)
+        ]
 
     def unfit_there(self, rewrite: Rewrite | type[Rewrite]) -> str:
         """Why a rewrite is left out for the target, empty when it is used there."""
@@ -151,13 +168,18 @@ class OptimizationOptions:
     def _levels(self) -> dict[str, int]:
         """Verbosity of the rewrites that the environment names, by present name."""
         names = self.debug.patterns
-        explained = {*names, *(entry.item.name() for name in names for entry in database().named(name))}
+        explained = {
+            *names,
+            *(entry.item.name() for name in names for entry in database().named(name)),
+        }
         levels = self.debug.levels
         return {**levels, **{name: max(10, levels.get(name, 0)) for name in explained}}
 
 
 class OptimizationChanges(TypedDict, total=False):
-    """The fields of `OptimizationOptions` as keyword arguments, but for ``target``: functions have others of this name."""
+    """The fields of `OptimizationOptions` as keyword arguments, but for ``target``: functions have
+    others of this name.
+    """
 
     patterns: Selection
     verbose: int

@@ -1,4 +1,6 @@
-"""Optimize a model by a list of passes: those that run others, the loop of patterns in one of them, and navigators."""
+"""Optimize a model by a list of passes: those that run others, the loop of patterns in one of them,
+and navigators.
+"""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import partial
@@ -43,14 +45,16 @@ from xoptim.passes.merge import MergeInitializers, MergeNodes
 class Navigator(ModelPass):
     """Visits each node once, and immediately applies the first pattern that matches there.
 
-    It visits subgraphs too, inner ones first. A new node is visited in the same walk only if it comes after the next node
-    to be visited, and nodes that are made there are not, so that every walk ends. Nodes that replace the visited one are left
-    to the next walk: the optimizer repeats a navigator as long as anything changes.
+    It visits subgraphs too, inner ones first. A new node is visited in the same walk only if it
+    comes after the next node to be visited, and nodes that are made there are not, so that every
+    walk ends. Nodes that replace the visited one are left to the next walk: the optimizer repeats a
+    navigator as long as anything changes.
 
     Args:
         *patterns: names, classes or instances of patterns.
         name: its name; made of its kind and the names of the patterns when empty.
-        **metadata: class attributes of `Rewrite`, such as ``phase``. The exactness is the weakest of the patterns unless given.
+        **metadata: class attributes of `Rewrite`, such as ``phase``. The exactness is the weakest
+            of the patterns unless given.
 
     Raises:
         TypeError: when there is no pattern, or one of them is a pass.
@@ -64,7 +68,9 @@ class Navigator(ModelPass):
         found: dict[str, PatternOptimization] = {}
         for each in (rewrite for item in patterns for rewrite in select(item)):
             if not isinstance(each, PatternOptimization):
-                raise TypeError(f"{each.name()} rewrites whole models: it cannot be applied at a node")
+                raise TypeError(
+                    f"{each.name()} rewrites whole models: it cannot be applied at a node"
+                )
             found[each.name()] = each
         if not found:
             raise TypeError(f"a {type(self).__name__} needs patterns to apply")
@@ -72,11 +78,15 @@ class Navigator(ModelPass):
         title = name or f"{type(self).__name__.removesuffix('Navigator')}{''.join(found)}"
         weakest = max((p.exactness for p in self.patterns), key=GRADES.index)
         given = {"exactness": weakest, **checked(type(self), metadata)}
-        # Name and metadata belong to the instance: unlike other rewrites, instances of this class differ.
+        # Name and metadata belong to the instance: unlike other rewrites, instances of this class
+        # differ.
         vars(self).update(given, name=partial(str, title))
 
     def run(self, model: Model) -> int:
-        """Visit the nodes of a model once, with default options and without other passes; returns the number of rewrites."""
+        """Visit the nodes of a model once, with default options and without other passes.
+
+        Returns the number of rewrites.
+        """
         state = State(model, OptimizationOptions())
         model.listeners.append(state.worklist)
         try:
@@ -85,12 +95,18 @@ class Navigator(ModelPass):
             model.listeners.remove(state.worklist)
 
     def run_in(self, model: Model, state: State) -> int:
-        """Visit the nodes of a model once, as a part of an optimization; returns the number of rewrites."""
+        """Visit the nodes of a model once, as a part of an optimization.
+
+        Returns the number of rewrites.
+        """
         return sum(self._walk_graph(Applier(graph, state)) for graph in inner_first(model))
 
     def _walk_graph(self, applier: Applier) -> int:
         graph = applier.graph
-        index = index_of(tuple(p for p in self.patterns if applier.state.is_usable(p, graph.opsets.get("", 0))), ())
+        index = index_of(
+            tuple(p for p in self.patterns if applier.state.is_usable(p, graph.opsets.get("", 0))),
+            (),
+        )
         if not index.anchors_in(graph):
             return 0
         queue = list(graph.nodes if self.backwards else reversed(graph.nodes))
@@ -116,7 +132,11 @@ class Navigator(ModelPass):
         new[:] = [node for node in new if node.graph is graph]
         following = _last_left(graph, queue)
         if new:
-            first = max(new, key=lambda n: n.label) if self.backwards else min(new, key=lambda n: n.label)
+            first = (
+                max(new, key=lambda n: n.label)
+                if self.backwards
+                else min(new, key=lambda n: n.label)
+            )
             if following is None or self._is_before(first, following):
                 new.remove(first)
                 return first, True
@@ -165,7 +185,10 @@ def _rewrite_at(applier: Applier, index: PatternIndex, node: Node) -> bool:
 
 
 ALTERNATIONS = 8
-"""Maximal number of alternations of rewriting with folding and merging; no known model needs more than a few."""
+"""Maximal number of alternations of rewriting with folding and merging.
+
+No known model needs more than a few.
+"""
 _LOWER: Final = "lower"
 _TOGETHER = ("canonicalize", "specialize")
 """Phases whose patterns reach a common fixed point, unless a pass runs between them."""
@@ -188,24 +211,31 @@ class Settle(Step):
             settled = run_passes(self.passes, model, state)
             merged = run_passes(self.merging, model, state)
             total += settled + merged
-            # A result may fit into the model after merging, and subgraphs read what is folded around them.
+            # A result may fit into the model after merging, and subgraphs read what is folded
+            # around them.
             if not merged and not (settled and has_bodies(model)):
                 return total
 
 
 class Stage(NamedTuple):
-    """Passes, and the patterns that are active after them: of their phase and of all earlier phases."""
+    """Passes, and the patterns that are active after them: of their phase and of all earlier
+    phases.
+    """
 
     passes: list[ModelPass]
     patterns: list[PatternOptimization]
 
 
 class Rewriting(Step):
-    """Runs the rewrites of a selection, given in the order in which they run, phase by phase, until nothing changes."""
+    """Runs the rewrites of a selection, given in the order in which they run, phase by phase, until
+    nothing changes.
+    """
 
     title = ""
 
-    def __init__(self, rewrites: Iterable[Rewrite], cleaning: Sequence[ModelPass], settle: Settle) -> None:
+    def __init__(
+        self, rewrites: Iterable[Rewrite], cleaning: Sequence[ModelPass], settle: Settle
+    ) -> None:
         self.stages = staged(rewrites)
         self.cleaning = cleaning
         self.settle = settle
@@ -219,8 +249,11 @@ class Rewriting(Step):
         total = self._clean(model, state)
         for _ in range(ALTERNATIONS):
             total += self._run_stages(engine)
-            # Rewriting a graph may leave something to clean in the graphs around it, and in its subgraphs.
-            cleaned = self._clean(model, state) if state.options.max_iter < 0 and has_bodies(model) else 0
+            # Rewriting a graph may leave something to clean in the graphs around it, and in its
+            # subgraphs.
+            cleaned = (
+                self._clean(model, state) if state.options.max_iter < 0 and has_bodies(model) else 0
+            )
             total += cleaned
             if not cleaned:
                 break
@@ -230,8 +263,12 @@ class Rewriting(Step):
         return run_passes((*self.cleaning, self.settle), model, state)
 
     def _run_stages(self, engine: Engine) -> int:
-        """Run the stages, and again as long as the passes of the selection have something new to see."""
-        first = next((place for place, stage in enumerate(self.stages) if stage.passes), len(self.stages))
+        """Run the stages, and again as long as the passes of the selection have something new to
+        see.
+        """
+        first = next(
+            (place for place, stage in enumerate(self.stages) if stage.passes), len(self.stages)
+        )
         total = 0
         for _ in range(ALTERNATIONS):
             changes = [self._run_stage(stage, engine) for stage in self.stages]
@@ -241,7 +278,10 @@ class Rewriting(Step):
         return total
 
     def _run_stage(self, stage: Stage, engine: Engine) -> int:
-        """Run the passes of a stage, then its patterns to a fixed point with folding and merging; returns the changes."""
+        """Run the passes of a stage, then its patterns to a fixed point with folding and merging.
+
+        Returns the changes.
+        """
         model, state = engine.model, engine.state
         total = run_passes(stage.passes, model, state)
         if total:
@@ -287,7 +327,9 @@ STEPS: Final[Mapping[str, type[ModelPass]]] = {
     "remove_unused": RemoveUnused,
     "remove_identity": RemoveIdentities,
 }
-"""The steps of every optimization, by the names by which `OptimizationOptions.drop` leaves them out."""
+"""The steps of every optimization, by the names by which `OptimizationOptions.drop` leaves them
+out.
+"""
 
 
 class Optimizer:
@@ -306,7 +348,9 @@ class Optimizer:
         self.state.events.subscribe(self.statistics, Statistics.kinds)
         if any(True for _ in options.with_verbosity(1, self.rewrites)):
             show_log()
-        self._raising = RaiseOperatorSet(options.opset if self._target is None else None, options.provider)
+        self._raising = RaiseOperatorSet(
+            options.opset if self._target is None else None, options.provider
+        )
         self.folding = FoldConstants(growth_of(model, options.max_growth), self.state.events.send)
         self.outlining = Outline()
         self.dropping = DropUnusedInputs()
@@ -321,7 +365,11 @@ class Optimizer:
         cleaning = _wanted((RemoveUnused(), unused), (RemoveIdentities(), options.remove_identity))
         lowerings = [rewrite for rewrite in self.rewrites if rewrite.phase == _LOWER]
         others = [rewrite for rewrite in self.rewrites if rewrite.phase != _LOWER]
-        folding = _wanted((DropUnreadResults(), unused), (self.folding, options.constant_folding), (MergeInitializers(), merge))
+        folding = _wanted(
+            (DropUnreadResults(), unused),
+            (self.folding, options.constant_folding),
+            (MergeInitializers(), merge),
+        )
         settle = Settle(folding, _wanted((MergeNodes(), merge)))
         rewriting = Rewriting(others, cleaning, settle)
         return _wanted(
@@ -348,9 +396,10 @@ class Optimizer:
         """Optimize the model; returns the rows of statistics.
 
         Raises:
-            ModelError: when the model cannot be brought to the operator set of the options, or has standard operators without
-                importing a version of them.
-            BudgetError: when patterns undo each other, or remove a result that must stay (``PATTERNNOREMOVE``).
+            ModelError: when the model cannot be brought to the operator set of the options, or has
+                standard operators without importing a version of them.
+            BudgetError: when patterns undo each other, or remove a result that must stay
+                (``PATTERNNOREMOVE``).
         """
         check_imports(self.model)
         if self._target is not None:
@@ -364,19 +413,30 @@ class Optimizer:
         return self.statistics.rows
 
     def grades(self) -> list[Exactness]:
-        """Exactness of each rewrite that was applied; and ``rounding`` when the runtime computes in another order now.
+        """Exactness of each rewrite that was applied.
 
-        (It has other kernels for other operator sets, and for products with other operands that are stored.)
+        And ``rounding`` when the runtime computes in another order now.
+
+        (It has other kernels for other operator sets, and for products with other operands that are
+        stored.)
         """
         found = grades_of(self.rewrites, self.state.counts)
         after = stored_operands(self.model) if self._after.found is None else self._after.found
-        if self._raising.has_raised or self._target is not None or self.folding.rounds or rounds_elsewhere(self._before, after):
+        if (
+            self._raising.has_raised
+            or self._target is not None
+            or self.folding.rounds
+            or rounds_elsewhere(self._before, after)
+        ):
             found.append("rounding")
         return found
 
 
 def _fits(rewrite: Rewrite, target: int) -> bool:
-    """Whether a rewrite may write operators of an older set; those that take operators apart may."""
+    """Whether a rewrite may write operators of an older set.
+
+    Those that take operators apart may.
+    """
     return rewrite.phase == _LOWER or rewrite.min_opset <= target
 
 

@@ -12,23 +12,32 @@ from xoptim.match.rewrite import Condition, ModelPass, unmet
 
 
 def run_passes(passes: Iterable[ModelPass], model: Model, state: State) -> int:
-    """Run those of some passes that are usable on a model, one after the other; returns the number of changes.
+    """Run those of some passes that are usable on a model, one after the other.
 
-    A step reports its changes itself. Any other pass counts as one rewrite: the model is cleaned afterwards, and a pass that
-    raises is skipped from then on. Raises `XoptimError` when the options are strict, and a pass raises, or a condition that
-    it requires or ensures does not hold; what one pass ensures is not checked again before the next.
+    Returns the number of changes.
+
+    A step reports its changes itself. Any other pass counts as one rewrite: the model is cleaned
+    afterwards, and a pass that raises is skipped from then on. Raises `XoptimError` when the
+    options are strict, and a pass raises, or a condition that it requires or ensures does not hold;
+    what one pass ensures is not checked again before the next.
     """
     total, held = 0, frozenset[Condition]()
     for each in passes:
         if state.is_usable(each, model.opsets.get("", 0)):
-            _check(each, "requires", [name for name in each.requires if name not in held], model, state)
-            total += _run_step(each, model, state) if each.is_step else _run_rewrite(each, model, state)
+            _check(
+                each, "requires", [name for name in each.requires if name not in held], model, state
+            )
+            total += (
+                _run_step(each, model, state) if each.is_step else _run_rewrite(each, model, state)
+            )
             _check(each, "ensures", each.ensures, model, state)
             held = frozenset(each.ensures)
     return total
 
 
-def _check(chosen: ModelPass, verb: str, conditions: Sequence[Condition], model: Model, state: State) -> None:
+def _check(
+    chosen: ModelPass, verb: str, conditions: Sequence[Condition], model: Model, state: State
+) -> None:
     wrong = unmet(model, conditions) if conditions and state.options.strict else ""
     if wrong:
         raise XoptimError(f"pass {chosen.name()} {verb} {', '.join(conditions)}: {wrong}")
@@ -59,7 +68,9 @@ def _run_rewrite(chosen: ModelPass, model: Model, state: State) -> int:
     return changes.count
 
 
-def _report(chosen: ModelPass, model: Model, state: State, changes: Changes, count: int, seconds: float) -> None:
+def _report(
+    chosen: ModelPass, model: Model, state: State, changes: Changes, count: int, seconds: float
+) -> None:
     name, added = chosen.name(), changes.added_nodes
     if changes.first is None:
         state.events.send("tried", name, seconds=seconds, tried=1)

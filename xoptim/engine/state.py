@@ -19,7 +19,9 @@ from xoptim.match.rewrite import Rewrite
 from xoptim.passes.cleanup import remove_identities
 
 _CROWD = 32
-"""The readers of a result with more readers than this are not near its producer: only the last sweep offers them."""
+"""The readers of a result with more readers than this are not near its producer: only the last
+sweep offers them.
+"""
 
 
 class Worklist:
@@ -48,16 +50,27 @@ class Worklist:
         self._changed.update(dict.fromkeys(nodes))
 
     def graphs(self) -> list[Graph]:
-        """The graphs of the model with changed nodes, subgraphs before the graph that contains them."""
-        depths = {graph: _depth(graph) for graph in dict.fromkeys(node.graph for node in self._changed) if graph is not None}
-        return sorted((graph for graph, depth in depths.items() if depth >= 0), key=lambda graph: -depths[graph])
+        """The graphs of the model with changed nodes, subgraphs before the graph that contains
+        them.
+        """
+        depths = {
+            graph: _depth(graph)
+            for graph in dict.fromkeys(node.graph for node in self._changed)
+            if graph is not None
+        }
+        return sorted(
+            (graph for graph, depth in depths.items() if depth >= 0),
+            key=lambda graph: -depths[graph],
+        )
 
     def clear(self) -> None:
         """Remove all nodes."""
         self._changed.clear()
 
     def take(self, graph: Graph, reach: int) -> dict[Node, int]:
-        """Remove and return the changed nodes of a graph, with those up to ``reach`` steps away, and their distances."""
+        """Remove and return the changed nodes of a graph, with those up to ``reach`` steps away,
+        and their distances.
+        """
         mine = [node for node in self._changed if node.graph is graph]
         for node in mine:
             del self._changed[node]
@@ -106,7 +119,8 @@ class State:
     def __init__(self, model: Model, options: OptimizationOptions) -> None:
         self.options = options
         self.worklist = Worklist()  # the nodes near a change
-        self.failed: set[str] = set()  # names of the rewrites that raised an exception; they are not tried again
+        # names of the rewrites that raised an exception; they are not tried again
+        self.failed: set[str] = set()
         self._mistaken: set[str] = set()
         self.rewrites = 0  # number of rewrites so far
         self.counts: Counter[str] = Counter()  # number of rewrites by pattern
@@ -131,8 +145,12 @@ class State:
         return 0 <= self.options.max_rewrites <= self.rewrites
 
     def is_usable(self, rewrite: Rewrite, opset: int) -> bool:
-        """Whether a rewrite can be used: operator set and provider fit, it has not failed, and its description is valid."""
-        if rewrite.unfit_for(opset, self.options.provider) or (self.failed and rewrite.name() in self.failed):
+        """Whether a rewrite can be used: operator set and provider fit, it has not failed, and its
+        description is valid.
+        """
+        if rewrite.unfit_for(opset, self.options.provider) or (
+            self.failed and rewrite.name() in self.failed
+        ):
             return False
         error = defect_of(rewrite) if isinstance(rewrite, PatternOptimization) else None
         if isinstance(error, PatternError):  # a mistake in its text, not a case that it fails on
@@ -155,14 +173,28 @@ class State:
         return 0 if self.options.verbosity(rewrite) >= EXPLAINED else EXPLAINED
 
     def refusals(self, pattern: PatternOptimization) -> AbstractContextManager[None]:
-        """Send the refusals of a pattern as events while the block runs, if it is logged in full."""
+        """Send the refusals of a pattern as events while the block runs, if it is logged in
+        full.
+        """
         return listening(self._refused if self.options.verbosity(pattern) >= EXPLAINED else None)
 
     def _refused(self, refusal: Refusal) -> None:
-        self.events.send("refused", refusal.pattern, node=refusal.node, text=refusal.reason, refusal=refusal, level=0)
+        self.events.send(
+            "refused",
+            refusal.pattern,
+            node=refusal.node,
+            text=refusal.reason,
+            refusal=refusal,
+            level=0,
+        )
 
     def applied(
-        self, application: Application, added: Sequence[Node], removed: Sequence[Node], seconds: float, count: int = 1
+        self,
+        application: Application,
+        added: Sequence[Node],
+        removed: Sequence[Node],
+        seconds: float,
+        count: int = 1,
     ) -> None:
         """Count a rewrite, or ``count`` of them, as the next one, and send it as an event."""
         pattern = application.pattern
@@ -189,7 +221,10 @@ class State:
         """
         where = "" if node is None else f" at {node.name or node.op_type!r}"
         line = line_of_mistake(error, type(rewrite))
-        text = f"pattern {rewrite.name()} failed{where}: {type(error).__name__}: {error}{f' ({line})' if line else ''}"
+        text = (
+            f"pattern {rewrite.name()} failed{where}: {type(error).__name__}: "
+            f"{error}{f' ({line})' if line else ''}"
+        )
         self.failed.add(rewrite.name())
         if self.options.strict:
             raise XoptimError(text) from error
@@ -197,12 +232,17 @@ class State:
         self.events.send("failed", rewrite.name(), node=node, text=str(error))
 
     def warn_of_mistake(self, rewrite: Rewrite, node: Node, error: Exception) -> None:
-        """Say once for each rewrite that it made a replacement that is not valid; the graph is as it was.
+        """Say once for each rewrite that it made a replacement that is not valid.
+
+        The graph is as it was.
 
         Raises `XoptimError` when the options are strict.
         """
         line = line_of_mistake(error, type(rewrite))
-        text = f"pattern {rewrite.name()} at {node.name or node.op_type!r}: {error}{f' ({line})' if line else ''}"
+        text = (
+            f"pattern {rewrite.name()} at {node.name or node.op_type!r}: "
+            f"{error}{f' ({line})' if line else ''}"
+        )
         if self.options.strict:
             raise XoptimError(text) from error
         if rewrite.name() not in self._mistaken:

@@ -1,4 +1,6 @@
-"""The table of numpy kernels, the view of a node that a kernel reads, and the checks that kernels share."""
+"""The table of numpy kernels, the view of a node that a kernel reads, and the checks that kernels
+share.
+"""
 
 from collections.abc import Callable, Sequence
 from functools import wraps
@@ -11,7 +13,9 @@ from xoptim.facts.attributes import MOVED
 Array: TypeAlias = np.ndarray[Any, Any]
 
 LARGEST_RESULT = 1 << 24
-"""Number of elements above which a kernel refuses to build a result that is larger than its inputs."""
+"""Number of elements above which a kernel refuses to build a result that is larger than its
+inputs.
+"""
 
 
 class EvaluationNode(Protocol):
@@ -25,15 +29,20 @@ class EvaluationNode(Protocol):
     """Number of outputs that the node declares; one that is left out in the middle counts."""
 
     def attribute(self, name: str, default: Any = None) -> Any:
-        """Value of an attribute in Python terms, ``default`` when absent. A tensor is a ``TensorProto`` or an array."""
+        """Value of an attribute in Python terms, ``default`` when absent.
+
+        A tensor is a ``TensorProto`` or an array.
+        """
         ...
 
 
 Kernel: TypeAlias = Callable[[EvaluationNode, list[Array | None]], list[Array] | None]
-"""Takes the node and the values of its inputs (``None`` where an optional one is left out), returns the outputs.
+"""Takes the node and the values of its inputs (``None`` where an optional one is left out), returns
+the outputs.
 
-The outputs hold the bits that onnxruntime's CPU provider would compute. They may share memory with the inputs: arrays
-are never written to. ``None`` means that the kernel declines: another evaluator has to compute the node.
+The outputs hold the bits that onnxruntime's CPU provider would compute. They may share memory with
+the inputs: arrays are never written to. ``None`` means that the kernel declines: another evaluator
+has to compute the node.
 """
 
 NUMPY_KERNELS: dict[tuple[str, str], Kernel] = {}
@@ -45,7 +54,8 @@ _MALFORMED = (ValueError, IndexError, TypeError, OverflowError, AttributeError, 
 def kernel(*op_types: str) -> Callable[[Kernel], Kernel]:
     """Register a kernel for operators of the standard domain.
 
-    An error of numpy on a malformed node becomes a refusal, its floating-point warnings are silenced.
+    An error of numpy on a malformed node becomes a refusal, its floating-point warnings are
+    silenced.
     """
 
     def register(function: Kernel) -> Kernel:
@@ -70,7 +80,10 @@ def optional(inputs: Sequence[Array | None], index: int) -> Array | None:
 
 
 def required(inputs: Sequence[Array | None], index: int) -> Array:
-    """An input that the operator requires; raises `ValueError` when it is left out (`kernel` turns that into a refusal)."""
+    """An input that the operator requires.
+
+    Raises `ValueError` when it is left out (`kernel` turns that into a refusal).
+    """
     value = inputs[index] if index < len(inputs) else None
     if value is None:
         raise ValueError(f"input {index} is missing")
@@ -86,7 +99,10 @@ def ints(value: Array) -> list[int]:
 
 
 def ints_of(node: EvaluationNode, name: str, inputs: Sequence[Array | None]) -> list[int] | None:
-    """Integers that are an attribute in old operator sets and an operand in new ones; ``None`` when neither is given."""
+    """Integers that are an attribute in old operator sets and an operand in new ones.
+
+    ``None`` when neither is given.
+    """
     value = optional(inputs, MOVED[node.op_type, name].place)
     if value is not None:
         return ints(value)
@@ -95,7 +111,10 @@ def ints_of(node: EvaluationNode, name: str, inputs: Sequence[Array | None]) -> 
 
 
 def flag(node: EvaluationNode, name: str, default: bool = False) -> bool:
-    """An attribute that is 0 or 1; raises `TypeError` when its value is not known, as in the body of a function."""
+    """An attribute that is 0 or 1.
+
+    Raises `TypeError` when its value is not known, as in the body of a function.
+    """
     value = node.attribute(name, default)
     if not isinstance(value, int):
         raise TypeError(f"{name} is not known")
@@ -110,7 +129,10 @@ def axis_of(axis: int, rank: int) -> int:
 
 
 def axes_of(axes: Sequence[int], rank: int) -> list[int]:
-    """Axes counted from the front; raises `IndexError` or, when an axis is named twice, `ValueError`."""
+    """Axes counted from the front.
+
+    Raises `IndexError` or, when an axis is named twice, `ValueError`.
+    """
     result = [axis_of(axis, rank) for axis in axes]
     if len(set(result)) != len(result):
         raise ValueError(f"axes {list(axes)} repeat")
@@ -120,8 +142,9 @@ def axes_of(axes: Sequence[int], rank: int) -> list[int]:
 def is_number(*values: Array) -> bool:
     """Whether all are tensors of one dtype on which numpy and onnxruntime do the same arithmetic.
 
-    These are all integers and the binary floats of 32 and 64 bits. Halves are left out: onnxruntime computes chains of
-    them in 32 bits and rounds only at the end, so the result of one node alone differs from the model's.
+    These are all integers and the binary floats of 32 and 64 bits. Halves are left out: onnxruntime
+    computes chains of them in 32 bits and rounds only at the end, so the result of one node alone
+    differs from the model's.
     """
     dtype = values[0].dtype
     return (dtype.kind in "iu" or dtype in _FLOATS) and all(v.dtype == dtype for v in values)

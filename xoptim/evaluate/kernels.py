@@ -1,4 +1,6 @@
-"""Numpy kernels that are exact: movements, reads of shapes, integers, and what IEEE 754 defines to the last bit."""
+"""Numpy kernels that are exact: movements, reads of shapes, integers, and what IEEE 754 defines to
+the last bit.
+"""
 
 import math
 from collections.abc import Sequence
@@ -29,7 +31,9 @@ from xoptim.facts.dtypes import numpy_dtype
 
 
 def _operands(node: EvaluationNode, inputs: list[Array | None]) -> tuple[Array, Array] | None:
-    """Both operands, when they have one dtype and shapes that the operator set combines as numpy does."""
+    """Both operands, when they have one dtype and shapes that the operator set combines as numpy
+    does.
+    """
     a, b = required(inputs, 0), required(inputs, 1)
     if a.dtype != b.dtype or (node.opset < 7 and a.shape != b.shape):
         return None
@@ -40,7 +44,9 @@ def _binary(op_type: str, ufunc: np.ufunc, *, numbers: bool = True, truths: bool
     @kernel(op_type)
     def compute(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
         pair = _operands(node, inputs)
-        if pair is None or not ((numbers and is_number(*pair)) or (truths and pair[0].dtype == np.bool_)):
+        if pair is None or not (
+            (numbers and is_number(*pair)) or (truths and pair[0].dtype == np.bool_)
+        ):
             return None
         return without_nan(np.asarray(ufunc(*pair)))
 
@@ -76,7 +82,8 @@ _binary("Xor", np.logical_xor, numbers=False, truths=True)
 def divisor_is_safe(divisor: Array, dividend: Array | None = None) -> bool:
     """Whether an integer division by these values cannot stop the process.
 
-    A zero divisor stops it on some builds of onnxruntime, -1 does when the dividend is the least number of its type.
+    A zero divisor stops it on some builds of onnxruntime, -1 does when the dividend is the least
+    number of its type.
     """
     if divisor.dtype.kind not in "iu":
         return True
@@ -107,12 +114,19 @@ def div(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
 def cast(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
     """The elements in another type, where the standard defines the result.
 
-    Refused: NaN, floats out of the range of the integer type, double to half (onnxruntime rounds twice), text, and
-    every type that numpy does not support but bfloat16.
+    Refused: NaN, floats out of the range of the integer type, double to half (onnxruntime rounds
+    twice), text, and every type that numpy does not support but bfloat16.
     """
     x = required(inputs, 0)
-    target = required(inputs, 1).dtype if node.op_type == "CastLike" else numpy_dtype(node.attribute("to"))
-    if not all(dtype == _BFLOAT16 or (dtype.isbuiltin == 1 and dtype.kind in "iufb") for dtype in (x.dtype, target)):
+    target = (
+        required(inputs, 1).dtype
+        if node.op_type == "CastLike"
+        else numpy_dtype(node.attribute("to"))
+    )
+    if not all(
+        dtype == _BFLOAT16 or (dtype.isbuiltin == 1 and dtype.kind in "iufb")
+        for dtype in (x.dtype, target)
+    ):
         return None
     if x.dtype == target:
         return [x]
@@ -126,7 +140,12 @@ _EXACT_IN_HALF = {np.dtype(np.float16): 1 << 11, _BFLOAT16: 1 << 8}
 def _cast_integer(x: Array, target: np.dtype[Any]) -> list[Array] | None:
     # Beyond these numbers the cast would round, perhaps twice by way of another type.
     exact = _EXACT_IN_HALF.get(target)
-    if exact is not None and x.dtype.kind != "b" and x.size and (x.min() < -exact or x.max() > exact):
+    if (
+        exact is not None
+        and x.dtype.kind != "b"
+        and x.size
+        and (x.min() < -exact or x.max() > exact)
+    ):
         return None
     return [x.astype(target)]
 
@@ -149,13 +168,21 @@ def _cast_float(x: Array, target: np.dtype[Any]) -> list[Array] | None:
 
 _ROWS: Final = 512
 _LINE: Final = 64
-"""Rows of a block, and bytes of a row, a line of the cache: all of a block fits into the first cache."""
+"""Rows of a block, and bytes of a row, a line of the cache: all of a block fits into the first
+cache.
+"""
 
 
 def copy_in_blocks(source: Array, result: Array) -> None:
-    """Copy an array into one whose elements are in order, a transposed one in blocks: five times as fast as numpy's order."""
+    """Copy an array into one whose elements are in order, a transposed one in blocks: five times as
+    fast as numpy's order.
+    """
     last = source.ndim - 1
-    fast = min(range(source.ndim), key=lambda axis: (abs(source.strides[axis]) or math.inf, -axis), default=last)
+    fast = min(
+        range(source.ndim),
+        key=lambda axis: (abs(source.strides[axis]) or math.inf, -axis),
+        default=last,
+    )
     if fast == last:
         result[...] = source
         return
@@ -176,7 +203,12 @@ def identity(_node: EvaluationNode, inputs: list[Array | None]) -> list[Array] |
 @kernel("Shape")
 def shape(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
     """Dimensions ``start`` to ``end``, both clamped to the rank."""
-    return [np.array(required(inputs, 0).shape[node.attribute("start", 0) : node.attribute("end")], dtype=np.int64)]
+    return [
+        np.array(
+            required(inputs, 0).shape[node.attribute("start", 0) : node.attribute("end")],
+            dtype=np.int64,
+        )
+    ]
 
 
 @kernel("Constant")
@@ -227,10 +259,13 @@ def constant_of_shape(node: EvaluationNode, inputs: list[Array | None]) -> list[
 
 @kernel("Reshape")
 def reshape(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
-    """The elements in another shape: 0 copies a dimension (unless ``allowzero``), -1 means the remaining factor."""
+    """The elements in another shape: 0 copies a dimension (unless ``allowzero``), -1 means the
+    remaining factor.
+    """
     data = required(inputs, 0)
     dims = ints_of(node, "shape", inputs)
-    typed = all(array is None or array.dtype == np.int64 for array in inputs[1:])  # runtimes refuse models with others
+    # runtimes refuse models with others
+    typed = all(array is None or array.dtype == np.int64 for array in inputs[1:])
     if dims is None or min(dims, default=0) < -1 or not typed:
         return None
     if not flag(node, "allowzero"):
@@ -242,7 +277,9 @@ def reshape(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | N
 
 @kernel("Squeeze")
 def squeeze(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
-    """The same without some axes of length one (all of them when none is named, as onnxruntime reads an empty list too)."""
+    """The same without some axes of length one (all of them when none is named, as onnxruntime
+    reads an empty list too).
+    """
     data = required(inputs, 0)
     axes = ints_of(node, "axes", inputs)
     if not axes:
@@ -284,7 +321,11 @@ def concat(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | No
     """Tensors of one dtype, concatenated."""
     axis = node.attribute("axis", 1 if node.opset < 4 else None)
     values = [value for value in inputs if value is not None]
-    if axis is None or len(values) != len(inputs) or any(v.dtype != values[0].dtype for v in values):
+    if (
+        axis is None
+        or len(values) != len(inputs)
+        or any(v.dtype != values[0].dtype for v in values)
+    ):
         return None
     return [np.concatenate(values, axis=axis_of(axis, values[0].ndim))]
 
@@ -314,8 +355,12 @@ def slice_(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | No
     return None if ranges is None else [data[tuple(ranges)].copy()]
 
 
-def slice_ranges(node: EvaluationNode, inputs: list[Array | None], shape: Sequence[int]) -> list[slice] | None:
-    """The range of each axis that a Slice takes, as Python counts it; ``None`` when the node is not understood.
+def slice_ranges(
+    node: EvaluationNode, inputs: list[Array | None], shape: Sequence[int]
+) -> list[slice] | None:
+    """The range of each axis that a Slice takes, as Python counts it.
+
+    ``None`` when the node is not understood.
 
     The data, the first of the inputs, is not read; ``shape`` is its shape.
     """
@@ -338,11 +383,15 @@ def slice_ranges(node: EvaluationNode, inputs: list[Array | None], shape: Sequen
 
 
 _OPEN_END = 2**31 - 1
-"""Ends from here on, with a negative step, are empty ranges by the standard and whole axes in onnxruntime."""
+"""Ends from here on, with a negative step, are empty ranges by the standard and whole axes in
+onnxruntime.
+"""
 
 
 def _range_of(start: int, end: int, step: int, length: int) -> slice:
-    """The Python slice of an ONNX range: a negative end below ``-length`` means "before the first"."""
+    """The Python slice of an ONNX range: a negative end below ``-length`` means "before the
+    first".
+    """
     start = start + length if start < 0 else start
     end = end + length if end < 0 else end
     if step > 0:
@@ -367,15 +416,25 @@ def split(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | Non
     data = required(inputs, 0)
     axis = axis_of(node.attribute("axis", 0), data.ndim)
     lengths = split_lengths(node, inputs, data.shape[axis])
-    return None if lengths is None else [part.copy() for part in np.split(data, list(accumulate(lengths))[:-1], axis=axis)]
+    return (
+        None
+        if lengths is None
+        else [part.copy() for part in np.split(data, list(accumulate(lengths))[:-1], axis=axis)]
+    )
 
 
-def split_lengths(node: EvaluationNode, inputs: list[Array | None], length: int) -> list[int] | None:
+def split_lengths(
+    node: EvaluationNode, inputs: list[Array | None], length: int
+) -> list[int] | None:
     """The lengths of the parts of a Split, ``None`` when they do not fit an axis of this length."""
     lengths = ints_of(node, "split", inputs)
     if lengths is None:
         lengths = _equal_parts(length, node)
-    return lengths if sum(lengths) == length and min(lengths) >= 0 and len(lengths) == node.num_outputs else None
+    return (
+        lengths
+        if sum(lengths) == length and min(lengths) >= 0 and len(lengths) == node.num_outputs
+        else None
+    )
 
 
 def _equal_parts(length: int, node: EvaluationNode) -> list[int]:

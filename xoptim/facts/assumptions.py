@@ -1,9 +1,10 @@
-"""Assumptions about the sizes and the values of a model's inputs: a caller's own, and the default set.
+"""Assumptions about the sizes and the values of a model's inputs: a caller's own, and the default
+set.
 
-An assumption is a text: a range of a size (``past >= 1``, ``64 <= width <= 4096``, ``batch == 1``), a divisor
-(``width % 8 == 0``), two equal sizes (``total == past + seq``), a property of values (``finite``, ``bool(attention_mask)``), a
-word of the default set, or ``nothing``, which switches the default set off. A size is the name of a dimension, or
-``input:axis`` for one without a name.
+An assumption is a text: a range of a size (``past >= 1``, ``64 <= width <= 4096``, ``batch == 1``),
+a divisor (``width % 8 == 0``), two equal sizes (``total == past + seq``), a property of values
+(``finite``, ``bool(attention_mask)``), a word of the default set, or ``nothing``, which switches
+the default set off. A size is the name of a dimension, or ``input:axis`` for one without a name.
 """
 
 import math
@@ -19,11 +20,15 @@ from xoptim.facts.errors import AssumptionError
 from xoptim.facts.words import abridged, suggestion, whole_number
 
 ENTRY: Final = "xoptim.assumptions"
-"""Key of the metadata of a model that was optimized under assumptions other than the default set."""
+"""Key of the metadata of a model that was optimized under assumptions other than the default
+set.
+"""
 NOTHING: Final = "nothing"
 DEFAULTS: Final[Mapping[str, str]] = {
     "addressable": "no tensor has 2^48 elements or more",
-    "small_empty": "in a tensor without elements, the axes that are not 0 multiply to less than 2^31",
+    "small_empty": (
+        "in a tensor without elements, the axes that are not 0 multiply to less than 2^31"
+    ),
     "open_ends": "a Slice that ends at 2^31 - 1 or beyond ends with the axis",
     "nonempty": "the first two axes of inputs are not empty",
 }
@@ -61,13 +66,23 @@ class SizeFact:
 
     def holds(self, size: int) -> bool:
         """Whether a number is such a size."""
-        return self.least <= size and (self.most is None or size <= self.most) and size % self.divisor == self.rest
+        return (
+            self.least <= size
+            and (self.most is None or size <= self.most)
+            and size % self.divisor == self.rest
+        )
 
     def nearest(self, size: int) -> int:
-        """Such a size for a number: itself where it is one, and where possible other ones for other numbers."""
+        """Such a size for a number: itself where it is one, and where possible other ones for other
+        numbers.
+        """
         size = size if size >= self.least else size + self.least
         size += (self.rest - size) % self.divisor
-        return size if self.most is None or size <= self.most else self.most - (self.most - self.rest) % self.divisor
+        return (
+            size
+            if self.most is None or size <= self.most
+            else self.most - (self.most - self.rest) % self.divisor
+        )
 
     def meet(self, other: "SizeFact") -> "SizeFact | None":
         """The sizes that are in both; ``None`` when there is none."""
@@ -87,7 +102,9 @@ class SizeFact:
             yield f"{name} == {self.least}"
             return
         if self.most is not None:
-            yield f"{self.least} <= {name} <= {self.most}" if self.least else f"{name} <= {self.most}"
+            yield (
+                f"{self.least} <= {name} <= {self.most}" if self.least else f"{name} <= {self.most}"
+            )
         elif self.least:
             yield f"{name} >= {self.least}"
         if self.divisor > 1:
@@ -112,14 +129,20 @@ class Assumptions:
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> "Assumptions":
-        """Parse assumptions; raises `AssumptionError` when one is none, or two contradict each other."""
+        """Parse assumptions.
+
+        Raises `AssumptionError` when one is none, or two contradict each other.
+        """
         if isinstance(texts, str):
             raise AssumptionError(f"assumptions are several: ({texts!r},)")
         return _parsed(tuple(texts))
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The assumptions in their canonical form and order; the default set is not listed while it is whole."""
+        """The assumptions in their canonical form and order.
+
+        The default set is not listed while it is whole.
+        """
         words = () if len(self.defaults) == len(DEFAULTS) else (NOTHING, *self.defaults)
         sizes = (text for name, fact in self.sizes for text in fact.texts(name))
         equal = (f"{name} == {formula}" for name, formula in self.equal)
@@ -130,11 +153,15 @@ class Assumptions:
         return "; ".join(self.texts)
 
     def has(self, word: str, name: str = "") -> bool:
-        """Whether a word of the default set is assumed, or a property of an input or of all tensors."""
+        """Whether a word of the default set is assumed, or a property of an input or of all
+        tensors.
+        """
         return word in self.defaults or (word, name) in self.values or (word, "") in self.values
 
     def about(self, word: str) -> list[str]:
-        """The names of the inputs that have a property, as far as it is assumed of single inputs."""
+        """The names of the inputs that have a property, as far as it is assumed of single
+        inputs.
+        """
         return [name for each, name in self.values if each == word and name]
 
     def fitted(self, sizes: Mapping[str, int]) -> dict[str, int]:
@@ -203,20 +230,31 @@ def _parsed(texts: tuple[str, ...]) -> Assumptions:
             name, found = _compared(text, left, operator, right)
             if isinstance(found, str):
                 if equal.setdefault(name, found) != found or name in symbols_of(found):
-                    raise AssumptionError(f"assumption {text!r}: a size is equal to one other size or sum")
+                    raise AssumptionError(
+                        f"assumption {text!r}: a size is equal to one other size or sum"
+                    )
                 continue
             given = sizes.get(name, SizeFact())
             if math.lcm(given.divisor, found.divisor) > _LARGEST:
-                raise AssumptionError(f"assumption {text!r}: the divisors of a size have a multiple of at most {_LARGEST}")
+                raise AssumptionError(
+                    f"assumption {text!r}: the divisors of a size have a multiple of at most "
+                    f"{_LARGEST}"
+                )
             met = given.meet(found)
             if met is None:
-                known = " and ".join(sizes[name].texts(name)) if name in sizes else "a size is at least 0"
+                known = (
+                    " and ".join(sizes[name].texts(name))
+                    if name in sizes
+                    else "a size is at least 0"
+                )
                 raise AssumptionError(f"assumption {text!r} cannot hold: {known}")
             sizes[name] = met
     everywhere = {word for word, name in values if not name}
     values = {(word, name) for word, name in values if not name or word not in everywhere}
     defaults = tuple(word for word in DEFAULTS if NOTHING not in words or word in words)
-    return Assumptions(defaults, tuple(sorted(sizes.items())), tuple(sorted(equal.items())), tuple(sorted(values)))
+    return Assumptions(
+        defaults, tuple(sorted(sizes.items())), tuple(sorted(equal.items())), tuple(sorted(values))
+    )
 
 
 def _bounded(texts: tuple[str, ...]) -> Iterator[str]:
@@ -227,14 +265,24 @@ def _bounded(texts: tuple[str, ...]) -> Iterator[str]:
         if not isinstance(text, str):
             raise AssumptionError(f"an assumption is a text such as 'past >= 1', not {text!r}")
         if len(text) > _LONGEST:
-            raise AssumptionError(f"assumption {abridged(text)} is longer than {_LONGEST} characters")
+            raise AssumptionError(
+                f"assumption {abridged(text)} is longer than {_LONGEST} characters"
+            )
         yield text
 
 
 def _pairs(text: str, operands: list[str], operators: list[str]) -> Iterator[tuple[str, str, str]]:
     """The comparisons of a text, two at most: ``1 <= n <= 8``."""
-    if len(operators) > 2 or not all(operands) or not {*operators} <= _MIRRORED.keys() or len({*(o[0] for o in operators)}) > 1:
-        raise AssumptionError(f"assumption {text!r}: compare with ==, <=, >=, < or >, such as 'past >= 1' or '1 <= n <= 8'")
+    if (
+        len(operators) > 2
+        or not all(operands)
+        or not {*operators} <= _MIRRORED.keys()
+        or len({*(o[0] for o in operators)}) > 1
+    ):
+        raise AssumptionError(
+            f"assumption {text!r}: compare with ==, <=, >=, < or >, "
+            "such as 'past >= 1' or '1 <= n <= 8'"
+        )
     yield from zip(operands, operators, operands[1:], strict=False)
 
 
@@ -246,23 +294,35 @@ def _property(text: str) -> tuple[str, str]:
     if word in (NOTHING, *DEFAULTS) and "(" not in text:
         return word, ""
     if word in PROPERTIES:
-        raise AssumptionError(f"assumption {text!r}: write the name of an input, such as '{word}(attention_mask)'")
+        raise AssumptionError(
+            f"assumption {text!r}: write the name of an input, such as '{word}(attention_mask)'"
+        )
     known = (*PROPERTIES, *DEFAULTS, NOTHING)
-    likely = suggestion(word, known, f"write 'past >= 1', 'n % 8 == 0', or one of {', '.join(known)}")
+    likely = suggestion(
+        word, known, f"write 'past >= 1', 'n % 8 == 0', or one of {', '.join(known)}"
+    )
     raise AssumptionError(f"assumption {text!r} is not known; {likely}")
 
 
 def _compared(text: str, left: str, operator: str, right: str) -> tuple[str, SizeFact | str]:
-    """The name of a size, and its range and remainder or the formula of others that it is equal to."""
-    if left.isdecimal() or (operator == "==" and not right.isdecimal() and formula_of(left) is not None):
+    """The name of a size, and its range and remainder or the formula of others that it is equal
+    to.
+    """
+    if left.isdecimal() or (
+        operator == "==" and not right.isdecimal() and formula_of(left) is not None
+    ):
         left, operator, right = right, _MIRRORED[operator], left
     remainder = _REMAINDER.fullmatch(left)
     name = remainder[1] if remainder else left
     if name.lstrip("-").isdecimal() or formula_of(name) is not None:
-        raise AssumptionError(f"assumption {text!r}: write the name of one size on one side, such as 'past >= 1'")
+        raise AssumptionError(
+            f"assumption {text!r}: write the name of one size on one side, such as 'past >= 1'"
+        )
     if not right.isdecimal():
         if operator != "==" or remainder or right.startswith("-"):
-            raise AssumptionError(f"assumption {text!r}: compare the size with a number of at least 0")
+            raise AssumptionError(
+                f"assumption {text!r}: compare the size with a number of at least 0"
+            )
         return name, right
     number = whole_number(right)
     if number is None:
@@ -270,7 +330,10 @@ def _compared(text: str, left: str, operator: str, right: str) -> tuple[str, Siz
     if remainder:
         divisor = whole_number(remainder[2]) or 0
         if operator != "==" or not 0 < divisor <= _LARGEST or number >= divisor:
-            raise AssumptionError(f"assumption {text!r}: write it as 'n % 8 == 0', with a divisor of at most {_LARGEST}")
+            raise AssumptionError(
+                f"assumption {text!r}: write it as 'n % 8 == 0', with a divisor of at most "
+                f"{_LARGEST}"
+            )
         return name, SizeFact(divisor=divisor, rest=number)
     if operator in ("<", "<="):
         if not number and operator == "<":

@@ -1,4 +1,6 @@
-"""Attributes between their protobuf form and Python values, and those that became operands in later operator sets."""
+"""Attributes between their protobuf form and Python values, and those that became operands in later
+operator sets.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +16,8 @@ from xoptim.facts.shapes import REDUCTIONS
 
 
 class Moved(NamedTuple):
-    """The operand that took the place of an attribute: its position, the first operator set that has it, and what it holds.
+    """The operand that took the place of an attribute: its position, the first operator set that
+    has it, and what it holds.
 
     A number has the element type of the first operand.
     """
@@ -48,24 +51,39 @@ MOVED: Final[dict[tuple[str, str], Moved]] = {
     ("Reshape", "shape"): Moved(1, 5),
     ("Dropout", "ratio"): Moved(1, 12, "number"),
 }
-"""By operator and attribute. Sources: the operators' changelogs. What has been an operand from the beginning, such as the steps
-of Slice, is here too, so that it can be written in the same way."""
+"""By operator and attribute.
 
-MOVED_DEFAULTS: Final[dict[tuple[str, str], float]] = {("Pad", "value"): 0.0, ("Dropout", "ratio"): 0.5}
+Sources: the operators' changelogs. What has been an operand from the beginning, such as the steps
+of Slice, is here too, so that it can be written in the same way.
+"""
+
+MOVED_DEFAULTS: Final[dict[tuple[str, str], float]] = {
+    ("Pad", "value"): 0.0,
+    ("Dropout", "ratio"): 0.5,
+}
 """Values of some of them when they are left out; no number expresses the meaning of the others."""
 
 
 @cache
 def moved(op_type: str, attribute: str, opset: int) -> Moved | None:
-    """The operand that an attribute is in a version of the standard operator set, ``None`` when it is an attribute there."""
+    """The operand that an attribute is in a version of the standard operator set, ``None`` when it
+    is an attribute there.
+    """
     found = MOVED.get((op_type, attribute))
     return found if found is not None and opset >= found.since else None
 
 
 @cache
 def moved_inputs(op_type: str, opset: int) -> dict[int, str]:
-    """Attributes of an operator that are operands in this operator set, by position. Do not modify the result."""
-    return {rule.place: name for (op, name), rule in MOVED.items() if op == op_type and opset >= rule.since}
+    """Attributes of an operator that are operands in this operator set, by position.
+
+    Do not modify the result.
+    """
+    return {
+        rule.place: name
+        for (op, name), rule in MOVED.items()
+        if op == op_type and opset >= rule.since
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +95,9 @@ class AttributeReference:
 
 
 def decode_attribute(proto: AttributeProto) -> Any:
-    """Value of an attribute: a number, text (bytes when not UTF-8), a list, or the proto of a tensor, graph or type."""
+    """Value of an attribute: a number, text (bytes when not UTF-8), a list, or the proto of a
+    tensor, graph or type.
+    """
     if proto.ref_attr_name:
         return AttributeReference(proto.ref_attr_name, proto.type)
     value = onnx.helper.get_attribute_value(proto)
@@ -92,11 +112,17 @@ _KEEPING: Final = frozenset((*REDUCTIONS, "ArgMax", "ArgMin"))
 def decode_attributes(proto: NodeProto) -> dict[str, Any]:
     """Values of the attributes of a node, by name.
 
-    The standard leaves open what ``keepdims`` means beyond 0 and 1; onnx and onnxruntime keep axes where it is 1 only.
+    The standard leaves open what ``keepdims`` means beyond 0 and 1; onnx and onnxruntime keep axes
+    where it is 1 only.
     """
     found = {each.name: decode_attribute(each) for each in proto.attribute}
     kept = found.get("keepdims")
-    if isinstance(kept, int) and kept not in (0, 1) and proto.op_type in _KEEPING and not standard_domain(proto.domain):
+    if (
+        isinstance(kept, int)
+        and kept not in (0, 1)
+        and proto.op_type in _KEEPING
+        and not standard_domain(proto.domain)
+    ):
         found["keepdims"] = 0
     return found
 
@@ -121,19 +147,23 @@ _KINDS: dict[type, int] = {
     onnx.TypeProto: AttributeProto.TYPE_PROTO,
 }
 _LISTS: dict[int, int] = {
-    kind: AttributeProto.AttributeType.Value(f"{AttributeProto.AttributeType.Name(kind)}S") for kind in set(_KINDS.values())
+    kind: AttributeProto.AttributeType.Value(f"{AttributeProto.AttributeType.Name(kind)}S")
+    for kind in set(_KINDS.values())
 }
 
 
 def is_of_kind(value: Any, kind: int | None) -> bool:
-    """Whether a value can be written as an attribute of a type, an ``AttributeProto.AttributeType`` or ``None`` for any.
+    """Whether a value can be written as an attribute of a type, an ``AttributeProto.AttributeType``
+    or ``None`` for any.
 
     An integer is an integer only; a list without elements can be of any type of lists.
     """
     found = _KINDS.get(type(value))
     if found is None and isinstance(value, (list, tuple)):
         types = set(map(type, value))  # forests have long lists
-        kinds = {_kind_of_item(next(item for item in value if type(item) is each)) for each in types}
+        kinds = {
+            _kind_of_item(next(item for item in value if type(item) is each)) for each in types
+        }
         if not kinds:
             return kind is None or kind in _LISTS.values()
         if kinds == {AttributeProto.INT, AttributeProto.FLOAT}:  # [0, 0.5] is a list of floats
@@ -163,7 +193,9 @@ _CONSTANTS: dict[str, tuple[tuple[type, ...], Any]] = {
 
 
 def constant_value(attributes: Mapping[str, Any]) -> np.ndarray | onnx.TensorProto | None:
-    """The value of a Constant by its attributes, ``None`` when it is one of the calling function's, or sparse."""
+    """The value of a Constant by its attributes, ``None`` when it is one of the calling function's,
+    or sparse.
+    """
     for name, value in attributes.items():
         if name == "value" and isinstance(value, (np.ndarray, onnx.TensorProto)):
             return value
@@ -174,7 +206,10 @@ def constant_value(attributes: Mapping[str, Any]) -> np.ndarray | onnx.TensorPro
 
 
 def encode_attribute(name: str, value: Any) -> AttributeProto:
-    """The protobuf form of an attribute; raises `TypeError` when the value has no ONNX counterpart."""
+    """The protobuf form of an attribute.
+
+    Raises `TypeError` when the value has no ONNX counterpart.
+    """
     if isinstance(value, AttributeReference):
         return AttributeProto(name=name, ref_attr_name=value.name, type=value.type)
     if isinstance(value, AttributeProto):
@@ -187,16 +222,26 @@ def encode_attribute(name: str, value: Any) -> AttributeProto:
     elif isinstance(value, np.bool_):
         value = bool(value)
     is_empty = isinstance(value, (list, tuple)) and not value
-    return onnx.helper.make_attribute(name, value, attr_type=AttributeProto.INTS if is_empty else None)
+    return onnx.helper.make_attribute(
+        name, value, attr_type=AttributeProto.INTS if is_empty else None
+    )
 
 
 def same_attribute(a: Any, b: Any) -> bool:
-    """Whether two attribute values are equal: floats as 32-bit numbers, tensors and graphs by their bytes."""
+    """Whether two attribute values are equal: floats as 32-bit numbers, tensors and graphs by their
+    bytes.
+    """
     if isinstance(a, float) or isinstance(b, float):
         # protobuf stores 32 bits: 0.1 read from a model differs from 0.1 in Python.
-        return isinstance(a, (int, float)) and isinstance(b, (int, float)) and bool(np.float32(a) == np.float32(b))
+        return (
+            isinstance(a, (int, float))
+            and isinstance(b, (int, float))
+            and bool(np.float32(a) == np.float32(b))
+        )
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
         return len(a) == len(b) and all(same_attribute(x, y) for x, y in zip(a, b, strict=True))
     if hasattr(a, "SerializeToString") and hasattr(b, "SerializeToString"):
-        return type(a) is type(b) and a.SerializeToString(deterministic=True) == b.SerializeToString(deterministic=True)
+        return type(a) is type(b) and a.SerializeToString(
+            deterministic=True
+        ) == b.SerializeToString(deterministic=True)
     return type(a) is type(b) and bool(a == b)

@@ -9,7 +9,9 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 
-def deprecated(function: Callable[Parameters, Result], old: str, new: str) -> Callable[Parameters, Result]:
+def deprecated(
+    function: Callable[Parameters, Result], old: str, new: str
+) -> Callable[Parameters, Result]:
     """Return a function that calls another one, and warns the caller that its name goes.
 
     Args:

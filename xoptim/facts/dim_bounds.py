@@ -34,7 +34,10 @@ def integer_range(bits: int) -> tuple[int, int]:
 
 
 def operation_bounds(kind: str, operands: Sequence[Bounds]) -> Bounds:
-    """Bounds of an operation from the bounds of its operands; a bound of more than `_MOST_BITS` bits is left out."""
+    """Bounds of an operation from the bounds of its operands.
+
+    A bound of more than `_MOST_BITS` bits is left out.
+    """
     low, high = _operation_bounds(kind, operands)
     return _kept(low), _kept(high)
 
@@ -84,7 +87,8 @@ def _quotient_bounds(dividend: Bounds, divisor: Bounds) -> Bounds:
     number = divisor[0]
     if number and number == divisor[1]:
         return None if low is None else low // number, None if high is None else high // number
-    # A divisor of 0 has no quotient, so at least 1: the quotient lies between the dividend and 0 (or -1).
+    # A divisor of 0 has no quotient, so at least 1: the quotient lies between the dividend and 0
+    # (or -1).
     at_least = None if low is None else min(low, 0)
     return at_least, None if high is None else max(high, -1)
 
@@ -114,7 +118,10 @@ _INTERVALS: Final = {
 
 
 def _monomial_bounds(monomial: Monomial) -> Bounds:
-    return reduce(_product_bounds, (_power_bounds((atom.low, atom.high), exponent) for atom, exponent in monomial))
+    return reduce(
+        _product_bounds,
+        (_power_bounds((atom.low, atom.high), exponent) for atom, exponent in monomial),
+    )
 
 
 def _interval_low(terms: Terms, constant: int) -> int | None:
@@ -132,11 +139,12 @@ def _interval_low(terms: Terms, constant: int) -> int | None:
 
 
 def prove_low(terms: Terms, constant: int) -> int | None:
-    """A number that the polynomial ``terms + constant`` is never below, ``None`` when no such number is found.
+    """A number that the polynomial ``terms + constant`` is never below, ``None`` when no such
+    number is found.
 
-    Interval arithmetic first; then operations that occur linearly are opened one by one, which cancels what the
-    operands share with the rest: ``n - min(n, 5)`` is at least both ``n - n`` and ``n - 5``. After `PROOF_STEPS`
-    polynomials the best bound so far is returned.
+    Interval arithmetic first; then operations that occur linearly are opened one by one, which
+    cancels what the operands share with the rest: ``n - min(n, 5)`` is at least both ``n - n`` and
+    ``n - 5``. After `PROOF_STEPS` polynomials the best bound so far is returned.
     """
     return _Proof().low(terms, constant, (), _DEPTH)
 
@@ -148,7 +156,10 @@ class _Proof:
         self.steps = PROOF_STEPS
 
     def low(self, terms: Terms, constant: int, skipped: tuple[Atom, ...], depth: int) -> int | None:
-        """A lower bound; atoms that were opened elsewhere in the search (``skipped``) stay closed."""
+        """A lower bound.
+
+        Atoms that were opened elsewhere in the search (``skipped``) stay closed.
+        """
         self.steps -= 1
         best = _interval_low(terms, constant)
         if depth:
@@ -158,35 +169,58 @@ class _Proof:
                 atom, exponent = monomial[0]
                 if atom.args and exponent == len(monomial) == 1 and atom not in skipped:
                     rest = merge_terms(terms, ((monomial, coefficient),), -1)
-                    best = _largest((best, self.open(atom, coefficient, rest, constant, (skipped, depth - 1))))
-                    skipped = (*skipped, atom)  # each order of opening the same atoms would repeat the work
+                    best = _largest(
+                        (best, self.open(atom, coefficient, rest, constant, (skipped, depth - 1)))
+                    )
+                    # each order of opening the same atoms would repeat the work
+                    skipped = (*skipped, atom)
         return best
 
     def open(
-        self, atom: Atom, coefficient: int, rest: Terms, constant: int, limits: tuple[tuple[Atom, ...], int]
+        self,
+        atom: Atom,
+        coefficient: int,
+        rest: Terms,
+        constant: int,
+        limits: tuple[tuple[Atom, ...], int],
     ) -> int | None:
-        """Lower bound of ``coefficient * atom + rest + constant`` by the bounds that the operation of the atom guarantees."""
+        """Lower bound of ``coefficient * atom + rest + constant`` by the bounds that the operation
+        of the atom guarantees.
+        """
         if atom.kind == "//":
             return self.open_quotient(atom, coefficient, rest, constant, limits)
         args = atom.args
         if atom.kind == "%" or atom.kind in INTEGER_BITS:
-            # A remainder, and an integer cut to fewer bits, never exceed an operand that is at least 0.
+            # A remainder, and an integer cut to fewer bits, never exceed an operand that is at
+            # least 0.
             low = None if type(args[0]) is int else args[0].low
             if coefficient > 0 or low is None or low < 0:
                 return None
             args = args[:1]
         lows = [
-            self.low(rest, constant + coefficient * arg, *limits)
-            if type(arg) is int
-            else self.low(merge_terms(rest, arg.terms, coefficient), constant + coefficient * arg.constant, *limits)
+            (
+                self.low(rest, constant + coefficient * arg, *limits)
+                if type(arg) is int
+                else self.low(
+                    merge_terms(rest, arg.terms, coefficient),
+                    constant + coefficient * arg.constant,
+                    *limits,
+                )
+            )
             for arg in args
         ]
-        # A maximum is at least each operand, so the best bound counts; of a minimum, the worst one holds.
+        # A maximum is at least each operand, so the best bound counts; of a minimum, the worst one
+        # holds.
         at_least_each = atom.kind == ("max" if coefficient > 0 else "min")
         return _largest(lows) if at_least_each else _smallest(_all_or_none(lows))
 
     def open_quotient(
-        self, atom: Atom, coefficient: int, rest: Terms, constant: int, limits: tuple[tuple[Atom, ...], int]
+        self,
+        atom: Atom,
+        coefficient: int,
+        rest: Terms,
+        constant: int,
+        limits: tuple[tuple[Atom, ...], int],
     ) -> int | None:
         """As `open`, for a floor division by a number."""
         dividend, divisor = atom.args
@@ -195,5 +229,7 @@ class _Proof:
         # With d > 0: x - d + 1 <= d * (x // d) <= x. Bound the polynomial times d, then divide.
         slack = divisor - 1 if coefficient > 0 else 0
         terms = merge_terms(scale_terms(rest, divisor), dividend.terms, coefficient)
-        low = self.low(terms, divisor * constant + coefficient * (dividend.constant - slack), *limits)
+        low = self.low(
+            terms, divisor * constant + coefficient * (dividend.constant - slack), *limits
+        )
         return None if low is None else -(-low // divisor)

@@ -6,7 +6,10 @@ from xoptim.facts.polynomials import Atom, Monomial, Terms
 
 
 def text_of(terms: Terms, constant: int) -> str:
-    """Readable text, for example ``2*batch*seq - seq**2 + 1``. It is as long as the expression is large, which is bounded."""
+    """Readable text, for example ``2*batch*seq - seq**2 + 1``.
+
+    It is as long as the expression is large, which is bounded.
+    """
     pieces: list[str] = []
     for monomial, coefficient in terms:
         size = abs(coefficient)

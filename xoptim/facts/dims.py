@@ -1,12 +1,14 @@
-"""Symbolic dimensions: canonical polynomials with integer coefficients, interned so that equality is identity.
+"""Symbolic dimensions: canonical polynomials with integer coefficients, interned so that equality
+is identity.
 
-A polynomial is built over atoms: named symbols (the dimension names of a model), anonymous symbols, and operations that do
-not expand: floor division, modulo, maximum, minimum, the dimension that two dimensions broadcast to, and integers that wrap
-around. Every symbol is at least 0 unless it was made with ``fresh(nonnegative=False)``, and at most `LARGEST_SIZE`; every
-simplification holds for all such assignments. Division and modulo round as Python's do.
+A polynomial is built over atoms: named symbols (the dimension names of a model), anonymous symbols,
+and operations that do not expand: floor division, modulo, maximum, minimum, the dimension that two
+dimensions broadcast to, and integers that wrap around. Every symbol is at least 0 unless it was
+made with ``fresh(nonnegative=False)``, and at most `LARGEST_SIZE`; every simplification holds for
+all such assignments. Division and modulo round as Python's do.
 
-Expressions are small: a result that would be large, deep or of high degree is an anonymous symbol instead, the same one
-for the same operation on the same operands, with known bounds only.
+Expressions are small: a result that would be large, deep or of high degree is an anonymous symbol
+instead, the same one for the same operation on the same operands, with known bounds only.
 """
 
 import functools
@@ -46,7 +48,9 @@ from xoptim.facts.symbolic import (
 
 
 def is_anonymous(dim: Dim) -> bool:
-    """Whether a dimension is unknown: a symbol without a name in the model, or an expression with one."""
+    """Whether a dimension is unknown: a symbol without a name in the model, or an expression with
+    one.
+    """
     return not isinstance(dim, int) and dim.is_anonymous
 
 
@@ -63,9 +67,11 @@ def product(dims: Iterable[Dim]) -> Dim:
 
 
 def substitute(dim: Dim, values: Mapping[Any, Dim]) -> Dim:
-    """The expression with symbols, given by name (``str``) or as an object (`SymbolicDim`), replaced all at once.
+    """The expression with symbols, given by name (``str``) or as an object (`SymbolicDim`),
+    replaced all at once.
 
-    Raises ``ValueError`` for a key that is an expression, ``ZeroDivisionError`` when a divisor becomes 0.
+    Raises ``ValueError`` for a key that is an expression, ``ZeroDivisionError`` when a divisor
+    becomes 0.
     """
     if type(dim) is not SymbolicDim:
         return dim
@@ -79,10 +85,11 @@ def substitute(dim: Dim, values: Mapping[Any, Dim]) -> Dim:
 
 
 def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
-    """The value of the expression, given one for each symbol (the key of an anonymous one is its text, ``?12``).
+    """The value of the expression, given one for each symbol (the key of an anonymous one is its
+    text, ``?12``).
 
-    Raises ``KeyError`` for symbols without a value, ``ZeroDivisionError``, and ``ValueError`` where sizes are not
-    broadcast-compatible.
+    Raises ``KeyError`` for symbols without a value, ``ZeroDivisionError``, and ``ValueError`` where
+    sizes are not broadcast-compatible.
     """
     if type(dim) is not SymbolicDim:
         return dim
@@ -97,11 +104,14 @@ def _divide_by_number(a: SymbolicDim, b: int) -> Dim:
     common = content(a, b)
     if common > 1:
         # floor((g*x + c) / (g*k)) = floor((x + floor(c/g)) / k)
-        a = cast(SymbolicDim, make(tuple((m, c // common) for m, c in a.terms), a.constant // common))
+        a = cast(
+            SymbolicDim, make(tuple((m, c // common) for m, c in a.terms), a.constant // common)
+        )
         b //= common
         if b == 1:
             return a
-    # Multiples of b leave the division. A coefficient keeps its sign, which keeps the bounds of what remains tight.
+    # Multiples of b leave the division. A coefficient keeps its sign, which keeps the bounds of
+    # what remains tight.
     whole = tuple((m, q) for m, c in a.terms if (q := abs(c) // b if c > 0 else -(abs(c) // b)))
     quotient = make(whole, a.constant // b)
     rest = make(add_terms(a.terms, whole, -b), a.constant % b)
@@ -111,7 +121,12 @@ def _divide_by_number(a: SymbolicDim, b: int) -> Dim:
     if low is not None and high is not None and low // b == high // b:
         return quotient + low // b
     inner = single_atom(rest - rest.constant)
-    if inner is not None and inner.kind == "//" and type(inner.args[1]) is int and inner.args[1] > 0:
+    if (
+        inner is not None
+        and inner.kind == "//"
+        and type(inner.args[1]) is int
+        and inner.args[1] > 0
+    ):
         dividend, divisor = inner.args
         return quotient + floor_div(dividend + rest.constant * divisor, divisor * b)
     return quotient + compound("//", (rest, b))
@@ -138,7 +153,10 @@ def floor_div(a: Dim, b: Dim) -> Dim:
 
 
 def mod(a: Dim, b: Dim) -> Dim:
-    """``a % b`` with the sign of ``b``, as in Python; raises `ZeroDivisionError` when ``b`` is the number 0."""
+    """``a % b`` with the sign of ``b``, as in Python.
+
+    Raises `ZeroDivisionError` when ``b`` is the number 0.
+    """
     if type(b) is not SymbolicDim:
         if type(a) is not SymbolicDim:
             return a % b
@@ -193,7 +211,9 @@ def ceil_div(a: Dim, b: Dim) -> Dim:
 
 
 def exact_quotient(a: Dim, b: Dim) -> Dim | None:
-    """The expression q with ``q * b == a`` for all sizes, ``None`` when none is found or ``b`` is the number 0."""
+    """The expression q with ``q * b == a`` for all sizes, ``None`` when none is found or ``b`` is
+    the number 0.
+    """
     if a is b and type(a) is SymbolicDim:
         return 1
     divisor = full_terms(b)
@@ -210,12 +230,17 @@ def _exact_quotients(dim: Dim) -> list[Atom]:
     """Factors of a product that are quotients by a number without a remainder."""
     if type(dim) is not SymbolicDim or dim.constant or len(dim.terms) > 1:
         return []
-    divided = [atom for atom, _ in dim.terms[0][0] if atom.kind == "//" and type(atom.args[1]) is int]
+    divided = [
+        atom for atom, _ in dim.terms[0][0] if atom.kind == "//" and type(atom.args[1]) is int
+    ]
     return [atom for atom in divided if mod(*atom.args) == 0]
 
 
 def multiplied_out(dim: Dim) -> Dim:
-    """A product with x in place of ``n * (x // n)`` where n divides x, if that occurs once; other sizes as they are."""
+    """A product with x in place of ``n * (x // n)`` where n divides x, if that occurs once.
+
+    Other sizes as they are.
+    """
     exact = _exact_quotients(dim)
     rest = exact_quotient(dim, of_atom(exact[0]) * exact[0].args[1]) if len(exact) == 1 else None
     return dim if rest is None else rest * exact[0].args[0]
@@ -242,8 +267,12 @@ def _is_at_most(a: Dim, b: Dim) -> bool:
 
 def _extreme(kind: str, dims: tuple[Dim, ...]) -> Dim:
     """Maximum or minimum: operands that another one makes redundant are dropped."""
-    # A canonical order: which operands are dropped may depend on it, and equal maxima must be one object.
-    groups = sorted((_operands(kind, dim) for dim in dims), key=lambda group: (-len(group), [order_of(dim) for dim in group]))
+    # A canonical order: which operands are dropped may depend on it, and equal maxima must be one
+    # object.
+    groups = sorted(
+        (_operands(kind, dim) for dim in dims),
+        key=lambda group: (-len(group), [order_of(dim) for dim in group]),
+    )
     kept = list(groups[0])  # operands of one operation have been compared
     for group in groups[1:]:
         rest = kept
@@ -260,7 +289,14 @@ def _with_operand(kind: str, kept: list[Dim], dim: Dim) -> list[Dim]:
     most = kind == "max"
     if any(_is_at_most(dim, other) if most else _is_at_most(other, dim) for other in kept):
         return kept
-    return [*(other for other in kept if not (_is_at_most(other, dim) if most else _is_at_most(dim, other))), dim]
+    return [
+        *(
+            other
+            for other in kept
+            if not (_is_at_most(other, dim) if most else _is_at_most(dim, other))
+        ),
+        dim,
+    ]
 
 
 def dim_max(*dims: Dim) -> Dim:
@@ -276,8 +312,8 @@ def dim_min(*dims: Dim) -> Dim:
 def broadcast(a: Dim, b: Dim) -> Dim:
     """The dimension of an axis where ``a`` and ``b`` meet under multidirectional broadcasting.
 
-    It is the one that is not 1; where both may be 1, an atom represents the pair. Two numbers that are not broadcast-compatible
-    give an anonymous dimension: there is no value.
+    It is the one that is not 1; where both may be 1, an atom represents the pair. Two numbers that
+    are not broadcast-compatible give an anonymous dimension: there is no value.
     """
     if a is b or (type(b) is int and b == 1):
         return a
@@ -285,29 +321,37 @@ def broadcast(a: Dim, b: Dim) -> Dim:
         return b if a == 1 else a if a == b else fresh()
     operands = dict.fromkeys((*_operands("broadcast", a), *_operands("broadcast", b)))
     dims = [dim for dim in sorted(operands, key=order_of) if dim != 1]
-    # A size above a cut of at least 2 does not broadcast with the cut: m meets min(m, 5) only where both are m.
+    # A size above a cut of at least 2 does not broadcast with the cut: m meets min(m, 5) only where
+    # both are m.
     dims = [dim for dim in dims if not any(_is_cut(dim, other) for other in dims)]
     if len(dims) > 1:
         certain = [dim for dim in dims if is_never_one(dim)]
         if certain:
             # In a valid model both are equal; a number is more precise than an expression.
             return next((dim for dim in certain if type(dim) is int), certain[0])
-        return compound("broadcast", tuple(dims)) if len(dims) <= MOST_OPERANDS else opaque("broadcast", tuple(dims))
+        return (
+            compound("broadcast", tuple(dims))
+            if len(dims) <= MOST_OPERANDS
+            else opaque("broadcast", tuple(dims))
+        )
     return dims[0] if dims else 1
 
 
 def _is_cut(dim: Dim, whole: Dim) -> bool:
     """Whether a dimension, where it meets another one, is that one or 1.
 
-    That holds for the minimum of the other one and of sizes that are at least 2; and for the other one as an integer of
-    fewer bits: 1 stays 1, and any other size is either kept or not broadcast-compatible with it, unless it becomes 1.
+    That holds for the minimum of the other one and of sizes that are at least 2; and for the other
+    one as an integer of fewer bits: 1 stays 1, and any other size is either kept or not
+    broadcast-compatible with it, unless it becomes 1.
     """
     atom = single_atom(dim)
     if atom is None or not atom.args or whole not in atom.args:
         return False
     if atom.kind in INTEGER_BITS:
         return is_nonnegative(whole)
-    return atom.kind == "min" and all(arg is whole or (lower_bound(arg) or 0) >= 2 for arg in atom.args)
+    return atom.kind == "min" and all(
+        arg is whole or (lower_bound(arg) or 0) >= 2 for arg in atom.args
+    )
 
 
 def is_never_one(dim: Dim) -> bool:
@@ -326,10 +370,11 @@ RULES["broadcast"] = lambda *dims: functools.reduce(broadcast, dims)
 
 
 def as_integer(value: Dim, bits: int) -> Dim:
-    """The integer of 32 or 64 bits that sums, differences, products and conversions give where ``value`` is exact.
+    """The integer of 32 or 64 bits that sums, differences, products and conversions give where
+    ``value`` is exact.
 
-    It is the value itself where its bounds prove that it is in range; else an operation ``int32`` or ``int64`` stands for
-    the one number in range that differs by a multiple of ``2**bits``.
+    It is the value itself where its bounds prove that it is in range; else an operation ``int32``
+    or ``int64`` stands for the one number in range that differs by a multiple of ``2**bits``.
     """
     low, high = integer_range(bits)
     if type(value) is not SymbolicDim:
@@ -337,7 +382,10 @@ def as_integer(value: Dim, bits: int) -> Dim:
     if _is_within(value, low, high):
         return value
     # Earlier wrapping, which adds a multiple of 2**bits, does not matter.
-    value = with_atoms(value, lambda atom: atom.args[0] if INTEGER_BITS.get(atom.kind, 0) >= bits else of_atom(atom))
+    value = with_atoms(
+        value,
+        lambda atom: atom.args[0] if INTEGER_BITS.get(atom.kind, 0) >= bits else of_atom(atom),
+    )
     value = _reduced(value, bits)
     return value if _is_within(value, low, high) else compound(f"int{bits}", (value,))
 
@@ -359,7 +407,11 @@ def _reduced(value: Dim, bits: int) -> Dim:
 def before_wrapping(value: Dim, bits: int = 32) -> Dim:
     """The exact value before it wrapped around in a type of at least ``bits`` bits."""
     atom = single_atom(value)
-    return cast(Dim, atom.args[0]) if atom is not None and INTEGER_BITS.get(atom.kind, 0) >= bits else value
+    return (
+        cast(Dim, atom.args[0])
+        if atom is not None and INTEGER_BITS.get(atom.kind, 0) >= bits
+        else value
+    )
 
 
 RULES["int32"] = lambda value: as_integer(value, 32)

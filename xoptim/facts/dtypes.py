@@ -8,8 +8,9 @@ import numpy as np
 from onnx import TensorProto, TensorProto as T
 
 Exactness: TypeAlias = Literal["exact", "rounding", "finite", "approximate"]
-"""Exactness of a rewrite: bit-identical, equal up to rounding (a zero may change its sign), equal up to rounding while no
-NaN, inf or -0 occurs, or approximate."""
+"""Exactness of a rewrite: bit-identical, equal up to rounding (a zero may change its sign), equal
+up to rounding while no NaN, inf or -0 occurs, or approximate.
+"""
 GRADES: Final[tuple[Exactness, ...]] = get_args(Exactness)
 """The same words, from the strongest to the weakest guarantee."""
 
@@ -23,10 +24,13 @@ class ElementType(NamedTuple):
     """Facts about one element type."""
 
     name: str  # as in ONNX text (``float``, ``int64``, ``bfloat16``)
-    # ``f`` float, ``i`` signed integer, ``u`` unsigned integer, ``c`` complex, ``b`` Boolean, ``s`` string
+    # ``f`` float, ``i`` signed integer, ``u`` unsigned integer, ``c`` complex, ``b`` Boolean, ``s``
+    # string
     kind: Literal["f", "i", "u", "c", "b", "s"]
     bits: int  # size of one element; 0 for strings
-    numpy: np.dtype  # type of the numpy array that holds the elements, one each (int4 is unpacked, strings are objects)
+    # type of the numpy array that holds the elements, one each (int4 is unpacked, strings are
+    # objects)
+    numpy: np.dtype
 
 
 # Numbers rather than TensorProto.* for the last ones, which old releases of onnx do not define.
@@ -47,10 +51,16 @@ ELEMENT_TYPES: Final[dict[int, ElementType]] = {
     TensorProto.COMPLEX64: ElementType("complex64", "c", 64, np.dtype(np.complex64)),
     TensorProto.COMPLEX128: ElementType("complex128", "c", 128, np.dtype(np.complex128)),
     TensorProto.BFLOAT16: ElementType("bfloat16", "f", 16, np.dtype(ml_dtypes.bfloat16)),
-    TensorProto.FLOAT8E4M3FN: ElementType("float8e4m3fn", "f", 8, np.dtype(ml_dtypes.float8_e4m3fn)),
-    TensorProto.FLOAT8E4M3FNUZ: ElementType("float8e4m3fnuz", "f", 8, np.dtype(ml_dtypes.float8_e4m3fnuz)),
+    TensorProto.FLOAT8E4M3FN: ElementType(
+        "float8e4m3fn", "f", 8, np.dtype(ml_dtypes.float8_e4m3fn)
+    ),
+    TensorProto.FLOAT8E4M3FNUZ: ElementType(
+        "float8e4m3fnuz", "f", 8, np.dtype(ml_dtypes.float8_e4m3fnuz)
+    ),
     TensorProto.FLOAT8E5M2: ElementType("float8e5m2", "f", 8, np.dtype(ml_dtypes.float8_e5m2)),
-    TensorProto.FLOAT8E5M2FNUZ: ElementType("float8e5m2fnuz", "f", 8, np.dtype(ml_dtypes.float8_e5m2fnuz)),
+    TensorProto.FLOAT8E5M2FNUZ: ElementType(
+        "float8e5m2fnuz", "f", 8, np.dtype(ml_dtypes.float8_e5m2fnuz)
+    ),
     TensorProto.UINT4: ElementType("uint4", "u", 4, np.dtype(ml_dtypes.uint4)),
     TensorProto.INT4: ElementType("int4", "i", 4, np.dtype(ml_dtypes.int4)),
     23: ElementType("float4e2m1", "f", 4, np.dtype(ml_dtypes.float4_e2m1fn)),
@@ -64,23 +74,34 @@ _BY_NUMPY: Final = {entry.numpy: number for number, entry in ELEMENT_TYPES.items
 
 
 def numpy_dtype(element_type: int) -> np.dtype:
-    """The numpy type that holds one element of an ONNX type (``ml_dtypes`` for types that numpy lacks); raises `KeyError`."""
+    """The numpy type that holds one element of an ONNX type (``ml_dtypes`` for types that numpy
+    lacks); raises `KeyError`.
+    """
     return ELEMENT_TYPES[element_type].numpy
 
 
 def element_type(dtype: np.dtype | type) -> int:
-    """The ONNX element type of a numpy type; objects, ``str`` and ``bytes`` of any length are strings. Raises `KeyError`."""
+    """The ONNX element type of a numpy type.
+
+    Objects, ``str`` and ``bytes`` of any length are strings. Raises `KeyError`.
+    """
     dtype = np.dtype(dtype)
     return TensorProto.STRING if dtype.kind in "OSUT" else _BY_NUMPY[dtype]
 
 
 def bits(element_type: int) -> int:
-    """Bits of one element as ONNX stores it (4 for int4); 0 for strings, which have no size, and unknown types."""
+    """Bits of one element as ONNX stores it (4 for int4).
+
+    0 for strings, which have no size, and unknown types.
+    """
     return ELEMENT_TYPES[element_type].bits if element_type in ELEMENT_TYPES else 0
 
 
 def byte_size(element_type: int, count: int) -> int:
-    """Bytes that ``count`` elements take as ONNX packs them, the last byte padded; 0 for strings."""
+    """Bytes that ``count`` elements take as ONNX packs them, the last byte padded.
+
+    0 for strings.
+    """
     return (bits(element_type) * count + 7) // 8
 
 
@@ -100,7 +121,10 @@ def is_signed_integer(element_type: int) -> bool:
 
 
 def type_name(element_type: int) -> str:
-    """Name as in ONNX text, ``float`` or ``bfloat16``; ``undefined`` for 0 and ``type 99`` for an unknown number."""
+    """Name as in ONNX text, ``float`` or ``bfloat16``.
+
+    ``undefined`` for 0 and ``type 99`` for an unknown number.
+    """
     if element_type in ELEMENT_TYPES:
         return ELEMENT_TYPES[element_type].name
     return f"type {element_type}" if element_type else "undefined"
@@ -111,18 +135,20 @@ def _kind(element_type: int) -> str:
 
 
 class Tolerance(NamedTuple):
-    """The allowed difference of ``a`` from the reference ``b``: ``|a - b| <= atol + rtol * (|b| + scale)``.
+    """The allowed difference of ``a`` from the reference ``b``: ``|a - b| <= atol + rtol * (|b| +
+    scale)``.
 
-    ``scale`` is the typical magnitude in the whole tensor (its median): a small number that results from cancellation
-    carries the rounding error of the large ones it came from.
+    ``scale`` is the typical magnitude in the whole tensor (its median): a small number that results
+    from cancellation carries the rounding error of the large ones it came from.
     """
 
     rtol: float
     atol: float
 
 
-# Rounding: measured, exported transformers and convolutional networks of float32 stay below 4.3e-6 and models of float16
-# below 1.4e-3 when onnxruntime fuses and reorders them; the smallest types are allowed one step.
+# Rounding: measured, exported transformers and convolutional networks of float32 stay below 4.3e-6
+# and models of float16 below 1.4e-3 when onnxruntime fuses and reorders them; the smallest types
+# are allowed one step.
 _ROUNDING: Final[dict[int, Tolerance]] = {
     TensorProto.DOUBLE: Tolerance(1e-12, 1e-15),
     TensorProto.COMPLEX128: Tolerance(1e-12, 1e-15),
@@ -137,29 +163,38 @@ _ROUNDING: Final[dict[int, Tolerance]] = {
     23: Tolerance(0.5, 0.5),
     24: Tolerance(1.0, 0.0),
 }
-# Published approximations (tanh or sigmoid forms of Gelu, low-order exponentials) err by up to 2 % of the values.
+# Published approximations (tanh or sigmoid forms of Gelu, low-order exponentials) err by up to 2 %
+# of the values.
 _APPROXIMATE: Final = Tolerance(2e-2, 1e-3)
 _EQUAL: Final = Tolerance(0.0, 0.0)
 
 
 def tolerance(element_type: int, exactness: Exactness) -> Tolerance:
-    """The tolerance of results of an element type, zero for ``exact`` and for types that are not floating-point.
+    """The tolerance of results of an element type, zero for ``exact`` and for types that are not
+    floating-point.
 
-    ``exactness`` is the weakest promise among the rewrites; ``finite`` promises as much as ``rounding`` where numbers are
-    finite. Raises `ValueError` when it does not exist.
+    ``exactness`` is the weakest promise among the rewrites; ``finite`` promises as much as
+    ``rounding`` where numbers are finite. Raises `ValueError` when it does not exist.
     """
     if exactness not in GRADES:
-        raise ValueError(f"exactness is 'exact', 'rounding', 'finite' or 'approximate', not {exactness!r}")
+        raise ValueError(
+            f"exactness is 'exact', 'rounding', 'finite' or 'approximate', not {exactness!r}"
+        )
     rounding = _ROUNDING.get(element_type)
     if exactness == "exact" or rounding is None:
         return _EQUAL
     if exactness == "approximate":
-        return Tolerance(max(rounding.rtol, _APPROXIMATE.rtol), max(rounding.atol, _APPROXIMATE.atol))
+        return Tolerance(
+            max(rounding.rtol, _APPROXIMATE.rtol), max(rounding.atol, _APPROXIMATE.atol)
+        )
     return rounding
 
 
 _EVERY: Final = frozenset(
-    (*(T.UINT8, T.INT8, T.UINT16, T.INT16, T.UINT32, T.INT32, T.UINT64, T.INT64), *(T.BFLOAT16, T.FLOAT16, T.FLOAT, T.DOUBLE))
+    (
+        *(T.UINT8, T.INT8, T.UINT16, T.INT16, T.UINT32, T.INT32, T.UINT64, T.INT64),
+        *(T.BFLOAT16, T.FLOAT16, T.FLOAT, T.DOUBLE),
+    )
 )
 """The common types but for Booleans."""
 
@@ -178,15 +213,20 @@ LOSSLESS: Final[dict[int, frozenset[int]]] = {
     T.INT64: frozenset(),
     T.DOUBLE: frozenset(),
 }
-"""Types that represent every value of a type exactly. A significand has 8 bits in bfloat16, 11 in float16, 24 in float, 53 in
-double. The narrow types of 8 bits and less are left out: runtimes convert between few of them."""
+"""Types that represent every value of a type exactly.
+
+A significand has 8 bits in bfloat16, 11 in float16, 24 in float, 53 in double. The narrow types of
+8 bits and less are left out: runtimes convert between few of them.
+"""
 
 
 def is_one_conversion(source: int, middle: int, target: int) -> bool:
-    """Whether converting from ``source`` to ``middle`` and on to ``target`` is the same as converting at once, for all values.
+    """Whether converting from ``source`` to ``middle`` and on to ``target`` is the same as
+    converting at once, for all values.
 
-    Either the first step is exact, and the second one starts from the same number; or all three are integers, and the last one
-    keeps no more bits than the middle one (ONNX drops the high bits of integers). Types are those of ``TensorProto.DataType``.
+    Either the first step is exact, and the second one starts from the same number; or all three are
+    integers, and the last one keeps no more bits than the middle one (ONNX drops the high bits of
+    integers). Types are those of ``TensorProto.DataType``.
     """
     if source not in LOSSLESS or target not in _EVERY | {T.BOOL}:
         return False

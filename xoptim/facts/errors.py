@@ -14,11 +14,15 @@ class MissingWeightsError(ModelError):
 
 
 class AssumptionError(XoptimError, ValueError):
-    """An assumption cannot be read, contradicts another one or the model, or is about a size or input that does not exist."""
+    """An assumption cannot be read, contradicts another one or the model, or is about a size or
+    input that does not exist.
+    """
 
 
 class UnstoppableError(XoptimError):
-    """A kernel of onnxruntime did not end in time, and goes on: the process must not wait for its threads."""
+    """A kernel of onnxruntime did not end in time, and goes on: the process must not wait for its
+    threads.
+    """
 
 
 class RewriteError(XoptimError):
@@ -26,7 +30,10 @@ class RewriteError(XoptimError):
 
 
 class Declined(RewriteError):  # noqa: N818 - not an error of the pattern
-    """A rewrite detected, while it was made, that it does not apply here; nothing was applied, and this is not a defect."""
+    """A rewrite detected, while it was made, that it does not apply here.
+
+    Nothing was applied, and this is not a defect.
+    """
 
 
 class PatternError(XoptimError, TypeError):

@@ -6,11 +6,12 @@ from typing import Any
 
 
 class _LazyModule(ModuleType):
-    """Represents a module until the first access to an attribute, and delegates to the module from then on.
+    """Represents a module until the first access to an attribute, and delegates to the module from
+    then on.
 
-    It is not put into ``sys.modules`` (``importlib.util.LazyLoader`` would): code that walks all loaded modules would
-    trigger the import, and before Python 3.12 two threads could meet a half-initialized module. Here the import
-    itself, hence its lock, is Python's own.
+    It is not put into ``sys.modules`` (``importlib.util.LazyLoader`` would): code that walks all
+    loaded modules would trigger the import, and before Python 3.12 two threads could meet a
+    half-initialized module. Here the import itself, hence its lock, is Python's own.
     """
 
     _module: ModuleType | None = None
@@ -29,9 +30,10 @@ class _LazyModule(ModuleType):
 
 
 def lazy_module(name: str) -> ModuleType:
-    """A stand-in for a module that is imported at the first access to an attribute, by whichever thread comes first.
+    """A stand-in for a module that is imported at the first access to an attribute, by whichever
+    thread comes first.
 
-    That access raises ``ImportError`` when the module is not installed, so that a missing package matters only to code that
-    uses it.
+    That access raises ``ImportError`` when the module is not installed, so that a missing package
+    matters only to code that uses it.
     """
     return _LazyModule(name)

@@ -1,4 +1,6 @@
-"""The depth of a text in the syntax of `onnx.parser`, which ends the process on a text that is nested too deeply."""
+"""The depth of a text in the syntax of `onnx.parser`, which ends the process on a text that is
+nested too deeply.
+"""
 
 import re
 from typing import Final
@@ -9,7 +11,10 @@ _TOKEN: Final = re.compile(r'"(?:\\.|[^"\\])*"?|#[^\n]*|=>|[(<{\[]|[)>}\]]', re.
 
 
 def is_too_deep(text: str) -> bool:
-    """Whether brackets are nested too deeply for the parser; those in strings and comments do not count."""
+    """Whether brackets are nested too deeply for the parser.
+
+    Those in strings and comments do not count.
+    """
     depth = 0
     for found in _TOKEN.finditer(text):
         token = found[0]

@@ -1,4 +1,6 @@
-"""Whether a call of an operator can be expressed, and which execution providers of onnxruntime have a kernel for it."""
+"""Whether a call of an operator can be expressed, and which execution providers of onnxruntime have
+a kernel for it.
+"""
 
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -19,19 +21,23 @@ from xoptim.facts.words import abridged, meant, shortened
 _registry_of_onnxruntime = lazy_module("onnxruntime.capi.onnxruntime_pybind11_state")
 
 _NO_END: Final = 2**31 - 1
-_BUILT_IN: Final = frozenset(f"{name}ExecutionProvider" for name in ("CPU", "Azure", "CoreML", "Xnnpack"))
+_BUILT_IN: Final = frozenset(
+    f"{name}ExecutionProvider" for name in ("CPU", "Azure", "CoreML", "Xnnpack")
+)
 """Providers that belong to onnxruntime's own library."""
 _Key: TypeAlias = tuple[str, str, str]
 _SLOWER: Final = frozenset({("cpu", "AveragePool", 19)})
 """Versions of operators that a provider runs by a slower kernel than the version before.
 
-Measured with onnxruntime 1.31, one thread: AveragePool of 64 channels of 28 by 28 takes 0.17 ms in operator set 18, 1.5 ms in
-sets 19 to 21, and 0.8 ms from set 22 on.
+Measured with onnxruntime 1.31, one thread: AveragePool of 64 channels of 28 by 28 takes 0.17 ms in
+operator set 18, 1.5 ms in sets 19 to 21, and 0.8 ms from set 22 on.
 """
 
 
 def slows_down(provider: str, op_type: str, opset: int) -> bool:
-    """Whether a provider is known to run a standard operator more slowly than in the operator set before."""
+    """Whether a provider is known to run a standard operator more slowly than in the operator set
+    before.
+    """
     return (short_name(provider), op_type, opset) in _SLOWER
 
 
@@ -41,7 +47,9 @@ def short_name(provider: str) -> str:
 
 
 class _Kernel(NamedTuple):
-    """A range of operator set versions, and the element types it serves (``None``: all that the schema allows)."""
+    """A range of operator set versions, and the element types it serves (``None``: all that the
+    schema allows).
+    """
 
     first: int
     last: int
@@ -51,11 +59,12 @@ class _Kernel(NamedTuple):
 def has_kernel(provider: str, domain: str, op_type: str, dtype: int, opset: int) -> bool | None:
     """Whether an execution provider has a kernel of its own for an operator.
 
-    An operator without one may still run: functions are expanded, and 16-bit floats are cast to 32 bits on the CPU. Returns
-    ``None`` when the provider, the operator, or the type is unknown.
+    An operator without one may still run: functions are expanded, and 16-bit floats are cast to 32
+    bits on the CPU. Returns ``None`` when the provider, the operator, or the type is unknown.
 
-    A provider has a short name (``cpu``, ``cuda``, in any case) and a full one (``CUDAExecutionProvider``). ``dtype`` is the
-    main element type of the operator: of the parameter ``T``, ``T1`` or ``V``, the first that exists; 0 when unknown.
+    A provider has a short name (``cpu``, ``cuda``, in any case) and a full one
+    (``CUDAExecutionProvider``). ``dtype`` is the main element type of the operator: of the
+    parameter ``T``, ``T1`` or ``V``, the first that exists; 0 when unknown.
     """
     name = short_name(provider)
     domain = standard_domain(domain)
@@ -77,23 +86,30 @@ def has_kernel(provider: str, domain: str, op_type: str, dtype: int, opset: int)
 
 
 def lacks_copies(dtype: int, opset: int) -> bool:
-    """Whether onnxruntime cannot load an Identity of an element type: it has no kernel for types of 4 bits."""
+    """Whether onnxruntime cannot load an Identity of an element type: it has no kernel for types of
+    4 bits.
+    """
     return has_kernel("cpu", "", "Identity", dtype, opset) is False
 
 
 def _serves(kernel: _Kernel, since: int) -> bool:
-    """Whether a kernel is chosen for a schema version: an open range serves the version that it starts with only.
+    """Whether a kernel is chosen for a schema version: an open range serves the version that it
+    starts with only.
 
-    (Later versions may differ; onnxruntime closes a range when it adds kernels for the next version.)
+    (Later versions may differ; onnxruntime closes a range when it adds kernels for the next
+    version.)
     """
     return kernel.first == since or (kernel.first < since <= kernel.last and kernel.last != _NO_END)
 
 
 @cache
 def _installed() -> dict[_Key, tuple[_Kernel, ...]]:
-    """Kernels of the installed onnxruntime by provider, domain and operator; without its registry, of a recent CPU.
+    """Kernels of the installed onnxruntime by provider, domain and operator.
 
-    The registry makes one of each provider, and ends the process where a library cannot be loaded, as TensorRT's often.
+    Without its registry, of a recent CPU.
+
+    The registry makes one of each provider, and ends the process where a library cannot be loaded,
+    as TensorRT's often.
     """
     try:
         is_safe = _BUILT_IN.issuperset(_registry_of_onnxruntime.get_available_providers())
@@ -101,14 +117,21 @@ def _installed() -> dict[_Key, tuple[_Kernel, ...]]:
     except (ImportError, AttributeError):  # not installed, or a build without the registry
         definitions = ()
     if not definitions:
-        return {("cpu", domain, op_type): kernels for (domain, op_type), kernels in _documented("cpu").items()}
+        return {
+            ("cpu", domain, op_type): kernels
+            for (domain, op_type), kernels in _documented("cpu").items()
+        }
     # The registry names types as "tensor(float)".
     numbers = {f"tensor({entry.name})": number for number, entry in ELEMENT_TYPES.items()}
     found: dict[_Key, list[_Kernel]] = {}
     for definition in definitions:
         constraints: dict[str, list[str]] = definition.type_constraints
         main = next((name for name in ("T", "T1", "V") if name in constraints), None)
-        types = None if main is None else frozenset(numbers[t] for t in constraints[main] if t in numbers)
+        types = (
+            None
+            if main is None
+            else frozenset(numbers[t] for t in constraints[main] if t in numbers)
+        )
         key = short_name(definition.provider), definition.domain, definition.op_name
         first, last = definition.version_range
         found.setdefault(key, []).append(_Kernel(first, last, types))
@@ -116,8 +139,17 @@ def _installed() -> dict[_Key, tuple[_Kernel, ...]]:
 
 
 def operators_served(provider: str) -> int:
-    """The number of operators for which the installed onnxruntime has a kernel of a provider; 0 when that is not known."""
-    return len({(domain, op_type) for name, domain, op_type in _installed() if short_name(name) == short_name(provider)})
+    """The number of operators for which the installed onnxruntime has a kernel of a provider.
+
+    0 when that is not known.
+    """
+    return len(
+        {
+            (domain, op_type)
+            for name, domain, op_type in _installed()
+            if short_name(name) == short_name(provider)
+        }
+    )
 
 
 @cache
@@ -127,9 +159,10 @@ def _providers() -> frozenset[str]:
 
 LETTERS: Final = {
     "float": "f", "double": "d", "float16": "h", "bfloat16": "b", "bool": "o", "string": "t",
-    "int2": "y", "int4": "x", "int8": "c", "int16": "s", "int32": "i", "int64": "l",
-    "uint2": "Y", "uint4": "X", "uint8": "C", "uint16": "S", "uint32": "I", "uint64": "L",
-    "float8e4m3fn": "n", "float8e4m3fnuz": "N", "float8e5m2": "g", "float8e5m2fnuz": "G", "float8e8m0": "e", "float4e2m1": "m",
+    "int2": "y", "int4": "x", "int8": "c", "int16": "s", "int32": "i", "int64": "l", "uint2": "Y",
+    "uint4": "X", "uint8": "C", "uint16": "S", "uint32": "I", "uint64": "L", "float8e4m3fn": "n",
+    "float8e4m3fnuz": "N", "float8e5m2": "g", "float8e5m2fnuz": "G", "float8e8m0": "e",
+    "float4e2m1": "m",
 }  # fmt: skip
 """Letters of element types in the tables of kernels."""
 
@@ -137,8 +170,14 @@ LETTERS: Final = {
 @cache
 def _documented(provider: str) -> dict[tuple[str, str], tuple[_Kernel, ...]]:
     """Kernels of a provider by domain and operator, out of its table."""
-    numbers = {LETTERS[entry.name]: number for number, entry in ELEMENT_TYPES.items() if entry.name in LETTERS}
-    tables = tomllib.loads((resources.files("xoptim.facts") / f"{provider}_kernels.toml").read_text(encoding="utf-8"))
+    numbers = {
+        LETTERS[entry.name]: number
+        for number, entry in ELEMENT_TYPES.items()
+        if entry.name in LETTERS
+    }
+    tables = tomllib.loads(
+        (resources.files("xoptim.facts") / f"{provider}_kernels.toml").read_text(encoding="utf-8")
+    )
     return {
         (standard_domain(domain), op_type): tuple(_ranges(text, numbers))
         for domain, operators in tables.items()
@@ -147,18 +186,25 @@ def _documented(provider: str) -> dict[tuple[str, str], tuple[_Kernel, ...]]:
 
 
 def _ranges(text: str, numbers: Mapping[str, int]) -> Iterator[_Kernel]:
-    """Kernels written as ``first-last:types``, separated by blanks; ``*`` for all types that the schema allows."""
+    """Kernels written as ``first-last:types``, separated by blanks.
+
+    ``*`` for all types that the schema allows.
+    """
     for item in text.split():
         versions, letters = item.split(":")
         first, last = versions.split("-")
         yield _Kernel(
-            int(first), int(last or _NO_END), None if letters == "*" else frozenset(map(numbers.__getitem__, letters))
+            int(first),
+            int(last or _NO_END),
+            None if letters == "*" else frozenset(map(numbers.__getitem__, letters)),
         )
 
 
 _onnxruntime = lazy_module("onnxruntime.capi.onnxruntime_pybind11_state")
 _NEWEST: Final = 1 << 30
-"""Larger than any version of an operator set, and than any number of operands that a schema limits."""
+"""Larger than any version of an operator set, and than any number of operands that a schema
+limits.
+"""
 
 
 @cache
@@ -185,11 +231,17 @@ class _Signature(NamedTuple):
 
 
 def _any_schema(op_type: str, domain: str, opset: int) -> Any:
-    """The schema in force, of onnx or of onnxruntime, which has operators of its own; ``None`` for an unknown operator.
+    """The schema in force, of onnx or of onnxruntime, which has operators of its own.
+
+    ``None`` for an unknown operator.
 
     A few of them are in the standard domain, some of these before the standard has them.
     """
-    own = (each for each in reversed(_schemas_of_onnxruntime().get((domain, op_type), ())) if each.since_version <= opset)
+    own = (
+        each
+        for each in reversed(_schemas_of_onnxruntime().get((domain, op_type), ()))
+        if each.since_version <= opset
+    )
     return schema(op_type, domain, opset) or next(own, None)
 
 
@@ -215,16 +267,28 @@ def operator_label(op_type: str, domain: str) -> str:
 
 
 def objection(
-    op_type: str, domain: str, attributes: Mapping[str, Any], inputs: int, outputs: int, opsets: Mapping[str, int]
+    op_type: str,
+    domain: str,
+    attributes: Mapping[str, Any],
+    inputs: int,
+    outputs: int,
+    opsets: Mapping[str, int],
 ) -> str | None:
-    """The reason why a call of an operator cannot be expressed, ``None`` when it can, or when its domain is unknown.
+    """The reason why a call of an operator cannot be expressed, ``None`` when it can, or when its
+    domain is unknown.
 
-    ``inputs`` and ``outputs`` are numbers of operands and results, those left out in the middle included.
+    ``inputs`` and ``outputs`` are numbers of operands and results, those left out in the middle
+    included.
     """
     label = operator_label(op_type, domain)
-    strange = next((name for name, value in attributes.items() if not is_of_kind(value, None)), None)
+    strange = next(
+        (name for name, value in attributes.items() if not is_of_kind(value, None)), None
+    )
     if strange is not None:
-        return f"attribute {strange!r} of {label} has a value for which ONNX has no type: {attributes[strange]!r:.60}"
+        return (
+            f"attribute {strange!r} of {label} has a value for which ONNX has no type: "
+            f"{attributes[strange]!r:.60}"
+        )
     if domain not in KNOWN_DOMAINS:
         return None
     opset = opsets.get(domain) or DOMAIN_VERSIONS.get(domain, 1)
@@ -234,7 +298,10 @@ def objection(
             return None
         names = _names(domain)
         hint = "" if op_type in names else meant(op_type, names)
-        return f"operator {shortened(label)} does not exist in version {opset} of the operator set{hint}"
+        return (
+            f"operator {shortened(label)} does not exist in version {opset} of the operator "
+            f"set{hint}"
+        )
     if known.deprecated:
         return f"operator {label} is deprecated in version {opset} of the operator set"
     if not known.inputs[0] <= inputs <= known.inputs[1]:
@@ -244,13 +311,18 @@ def objection(
     return _objection_to_attributes(label, known, attributes)
 
 
-def _objection_to_attributes(label: str, known: _Signature, attributes: Mapping[str, Any]) -> str | None:
+def _objection_to_attributes(
+    label: str, known: _Signature, attributes: Mapping[str, Any]
+) -> str | None:
     for name, value in attributes.items():
         kind = known.attributes.get(name)
         if kind is None:
             if name.startswith("__"):  # internal, onnx.checker ignores them too
                 continue
-            return f"{label} has no attribute {name!r} (it has: {', '.join(sorted(known.attributes)) or 'none'})"
+            return (
+                f"{label} has no attribute {name!r} (it has: "
+                f"{', '.join(sorted(known.attributes)) or 'none'})"
+            )
         if not is_of_kind(value, kind):
             wanted = AttributeProto.AttributeType.Name(kind).lower()
             return f"attribute {name!r} of {label} is of type {wanted}, not {value!r:.60}"
@@ -259,7 +331,8 @@ def _objection_to_attributes(label: str, known: _Signature, attributes: Mapping[
 
 
 def objection_to_types(op_type: str, domain: str, opset: int, dtypes: Sequence[int]) -> str | None:
-    """The reason why a standard operator does not take operands of these element types, ``None`` when it may.
+    """The reason why a standard operator does not take operands of these element types, ``None``
+    when it may.
 
     A type is 0 for an operand that is unknown, left out or not a tensor.
     """
@@ -276,7 +349,9 @@ def objection_to_types(op_type: str, domain: str, opset: int, dtypes: Sequence[i
 
 @cache
 def constant_types(opset: int) -> frozenset[int]:
-    """The element types that a Constant may have: before operator set 9, floating-point numbers only."""
+    """The element types that a Constant may have: before operator set 9, floating-point numbers
+    only.
+    """
     known: Any = schema("Constant", "", opset)
     return frozenset() if known is None else _operand(known.outputs[0]).types
 
@@ -294,14 +369,18 @@ _TYPES: Final = {f"tensor({name.lower()})": number for name, number in TensorPro
 @cache
 def _operands(op_type: str, domain: str, opset: int, count: int) -> tuple[_Operand, ...]:
     known: Any = schema(op_type, domain, opset)
-    formals = () if known is None else (*known.inputs, *known.inputs[-1:] * (count - len(known.inputs)))
+    formals = (
+        () if known is None else (*known.inputs, *known.inputs[-1:] * (count - len(known.inputs)))
+    )
     return tuple(map(_operand, formals[:count]))
 
 
 def _operand(formal: Any) -> _Operand:
     types = frozenset(_TYPES[each] for each in formal.types if each in _TYPES)
     is_plain = len(types) == len(formal.types)  # otherwise sequences or maps may take its place
-    parameter = formal.type_str if is_plain and formal.is_homogeneous and "(" not in formal.type_str else ""
+    parameter = (
+        formal.type_str if is_plain and formal.is_homogeneous and "(" not in formal.type_str else ""
+    )
     return _Operand(types if is_plain else frozenset(), parameter)
 
 
@@ -309,7 +388,8 @@ def _operand(formal: Any) -> _Operand:
 def convertible_places(
     op_type: str, domain: str, opset: int, counts: tuple[int, int], types: tuple[int, int]
 ) -> tuple[frozenset[int], frozenset[int]]:
-    """The places of operands that may have either of two element types, and of results whose type follows them.
+    """The places of operands that may have either of two element types, and of results whose type
+    follows them.
 
     Args:
         op_type: the operator; an unknown one has no such places.
@@ -326,9 +406,13 @@ def convertible_places(
         (*formals, *formals[-1:] * (count - len(formals)))[:count]
         for formals, count in zip((known.inputs, known.outputs), counts, strict=True)
     )
-    places = frozenset(place for place, formal in enumerate(operands) if wanted <= set(formal.types))
+    places = frozenset(
+        place for place, formal in enumerate(operands) if wanted <= set(formal.types)
+    )
     parameters = {_parameter(operands[place]) for place in places}
-    return places, frozenset(place for place, formal in enumerate(results) if _parameter(formal) in parameters)
+    return places, frozenset(
+        place for place, formal in enumerate(results) if _parameter(formal) in parameters
+    )
 
 
 def _parameter(formal: Any) -> str:
@@ -356,11 +440,14 @@ def _versions(op_type: str, domain: str) -> tuple[_Signature, ...]:
     return tuple(found)
 
 
-def mistake_in(op_type: str, domain: str, attributes: Collection[str], operands: range, results: int) -> str | None:
-    """The reason why no version of an operator can be called like this, ``None`` when one can, or when its domain is unknown.
+def mistake_in(
+    op_type: str, domain: str, attributes: Collection[str], operands: range, results: int
+) -> str | None:
+    """The reason why no version of an operator can be called like this, ``None`` when one can, or
+    when its domain is unknown.
 
-    Attributes that became operands may be among the names of ``attributes``; ``operands`` are the possible numbers of operands,
-    those left out in the middle included.
+    Attributes that became operands may be among the names of ``attributes``; ``operands`` are the
+    possible numbers of operands, those left out in the middle included.
     """
     if domain not in KNOWN_DOMAINS:
         return None
@@ -385,4 +472,6 @@ def mistake_in(op_type: str, domain: str, attributes: Collection[str], operands:
 
 def _names(domain: str) -> list[str]:
     own = [name for key, name in _schemas_of_onnxruntime() if key == domain] if domain else []
-    return sorted({*own, *(each.name for each in onnx.defs.get_all_schemas() if each.domain == domain)})
+    return sorted(
+        {*own, *(each.name for each in onnx.defs.get_all_schemas() if each.domain == domain)}
+    )

@@ -1,7 +1,8 @@
-"""Multivariate polynomials with integer coefficients over atoms, and the weak table that makes equal expressions one object.
+"""Multivariate polynomials with integer coefficients over atoms, and the weak table that makes
+equal expressions one object.
 
-A polynomial without its constant term is a tuple of ``(monomial, coefficient)`` pairs in graded lexicographic order; a
-monomial is a tuple of ``(atom, exponent)`` pairs in the order of the atoms.
+A polynomial without its constant term is a tuple of ``(monomial, coefficient)`` pairs in graded
+lexicographic order; a monomial is a tuple of ``(atom, exponent)`` pairs in the order of the atoms.
 """
 
 import itertools
@@ -14,7 +15,9 @@ Item = TypeVar("Item")
 
 _KINDS: Final = {
     kind: rank
-    for rank, kind in enumerate(("named", "anonymous", "opaque", "//", "%", "max", "min", "broadcast", "int32", "int64"))
+    for rank, kind in enumerate(
+        ("named", "anonymous", "opaque", "//", "%", "max", "min", "broadcast", "int32", "int64")
+    )
 }
 _serial = itertools.count()
 
@@ -38,7 +41,9 @@ class Table(Generic[Item]):
         return None if entry is None else entry()
 
     def add(self, key: Any, item: Item) -> Item:
-        """The object to use for a key: this one, or the one that another thread entered meanwhile."""
+        """The object to use for a key: this one, or the one that another thread entered
+        meanwhile.
+        """
         entry = _Entry(item, self._forget)
         entry.key = key
         while True:
@@ -66,28 +71,45 @@ def digest_of(*parts: bytes) -> bytes:
 class Atom:
     """The variable of a polynomial: a symbol (no ``args``), or an operation that does not expand.
 
-    The kind is ``named``, ``anonymous``, ``opaque`` (a symbol for an operation that would be too large), or the operation.
+    The kind is ``named``, ``anonymous``, ``opaque`` (a symbol for an operation that would be too
+    large), or the operation.
     """
 
     __slots__ = (
-        *("__weakref__", "anonymous", "args", "depth", "digest", "high", "key", "kind", "low", "name"),
+        *(
+            "__weakref__",
+            "anonymous",
+            "args",
+            "depth",
+            "digest",
+            "high",
+            "key",
+            "kind",
+            "low",
+            "name",
+        ),
         *("numbered", "weight"),
     )
 
-    def __init__(self, kind: str, args: tuple[Any, ...], bounds: Bounds, digest: bytes, name: str = "") -> None:
+    def __init__(
+        self, kind: str, args: tuple[Any, ...], bounds: Bounds, digest: bytes, name: str = ""
+    ) -> None:
         self.kind = kind
         self.args = args  # operands, integers and symbolic dimensions
         self.name = name  # of a symbol
         self.low, self.high = bounds  # ``None`` when unbounded
         self.digest = digest  # the structure in 16 bytes
         inside = [arg for arg in args if type(arg) is not int]
-        # Whether a symbol without a name of the model is inside, and one that is numbered in the order of creation
+        # Whether a symbol without a name of the model is inside, and one that is numbered in the
+        # order of creation
         self.anonymous = any(arg.is_anonymous for arg in inside) or (not args and kind != "named")
         self.numbered = any(arg.is_numbered for arg in inside) or kind == "anonymous"
-        self.weight = 1 + sum(1 if type(arg) is int else arg.weight for arg in args)  # number of atoms and numbers
-        self.depth = 1 + max((arg.depth for arg in inside), default=0) if args else 0  # how deeply operations are nested
-        # Atoms are sorted by it; no two share it. It depends on the structure and on the order in which anonymous symbols were
-        # made, on nothing else in the process
+        # number of atoms and numbers
+        self.weight = 1 + sum(1 if type(arg) is int else arg.weight for arg in args)
+        # how deeply operations are nested
+        self.depth = 1 + max((arg.depth for arg in inside), default=0) if args else 0
+        # Atoms are sorted by it; no two share it. It depends on the structure and on the order in
+        # which anonymous symbols were made, on nothing else in the process
         self.key = (_KINDS[kind], self._rank())
 
     def _rank(self) -> Any:
@@ -100,10 +122,12 @@ class Atom:
 
 
 def opaque_atom(digest: bytes, bounds: Bounds, *, numbered: bool) -> Atom:
-    """A symbol, within some bounds, for the result of an operation; the digest of operation and operands is its name too.
+    """A symbol, within some bounds, for the result of an operation.
 
-    ``numbered``: whether a numbered symbol is among the operands. Without one, the operation is the same in every process, and
-    so is the place of the symbol among others.
+    The digest of operation and operands is its name too.
+
+    ``numbered``: whether a numbered symbol is among the operands. Without one, the operation is the
+    same in every process, and so is the place of the symbol among others.
     """
     atom = Atom("opaque", (), bounds, digest, f"?_{digest.hex()}")
     atom.numbered = numbered
@@ -123,7 +147,10 @@ def degree(monomial: Monomial) -> int:
 
 
 def term_order(term: Term) -> tuple[int, tuple[Any, ...]]:
-    """Sort key of a term: higher degree first, then by atoms. It is an admissible order, so division may rely on it."""
+    """Sort key of a term: higher degree first, then by atoms.
+
+    It is an admissible order, so division may rely on it.
+    """
     monomial = term[0]
     if len(monomial) == 1:
         atom, exponent = monomial[0]
@@ -187,10 +214,11 @@ def _divide_monomial(dividend: Monomial, divisor: Monomial) -> Monomial | None:
 
 
 def divide_terms(dividend: Terms, divisor: Terms, most: int) -> Terms | None:
-    """The polynomial q with ``q * divisor == dividend``, ``None`` when there is none of at most this many terms.
+    """The polynomial q with ``q * divisor == dividend``, ``None`` when there is none of at most
+    this many terms.
 
-    Constants are written with the empty monomial. Long division by the leading term: in an admissible order it finds
-    the quotient whenever one with integer coefficients exists.
+    Constants are written with the empty monomial. Long division by the leading term: in an
+    admissible order it finds the quotient whenever one with integer coefficients exists.
     """
     lead, lead_coefficient = divisor[0]
     quotient: list[Term] = []

@@ -21,7 +21,8 @@ _HEADROOM: Final = 4 << 20  # bytes; 1024 nodes with their wrappers take a third
 def with_headroom(elements: Iterable[Element]) -> Iterator[Element]:
     """Iterate over many protobufs, and raise MemoryError while there is still some memory.
 
-    Protobuf does not check whether memory for the Python object of a message was granted: without it, the process crashes.
+    Protobuf does not check whether memory for the Python object of a message was granted: without
+    it, the process crashes.
     """
     for index, element in enumerate(elements):
         if index % _STEP == 0:
@@ -31,7 +32,9 @@ def with_headroom(elements: Iterable[Element]) -> Iterator[Element]:
 
 @contextlib.contextmanager
 def lack_of_memory() -> Iterator[None]:
-    """Raise MemoryError where protobuf raises an error of decoding because it was granted no memory."""
+    """Raise MemoryError where protobuf raises an error of decoding because it was granted no
+    memory.
+    """
     try:
         yield
     except DecodeError as error:
@@ -41,14 +44,17 @@ def lack_of_memory() -> Iterator[None]:
 
 
 def copy_fields(source: Message, target: Message, but: Collection[str]) -> None:
-    """Copy the fields that are set in a protobuf, ``but`` for some names, into an empty one of the same type."""
+    """Copy the fields that are set in a protobuf, ``but`` for some names, into an empty one of the
+    same type.
+    """
     for field, value in source.ListFields():
         if field.name in but:
             continue
         if hasattr(value, "MergeFrom"):
             getattr(target, field.name).MergeFrom(value)
         elif isinstance(value, bytes) and field.type == FieldDescriptor.TYPE_STRING:
-            setattr(target, field.name, value.decode(errors="replace"))  # protobuf reads such texts, but does not write them
+            # protobuf reads such texts, but does not write them
+            setattr(target, field.name, value.decode(errors="replace"))
         else:
             setattr(target, field.name, value)
 
@@ -100,10 +106,19 @@ def every_node(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
 
 
 def hide_from_onnx(model: onnx.ModelProto, op_types: Collection[str]) -> None:
-    """Move nodes of some standard operators, in subgraphs and functions too, to a domain whose operators onnx does not know."""
-    parts = [(model.opset_import, model.graph.node), *((each.opset_import, each.node) for each in model.functions)]
+    """Move nodes of some standard operators, in subgraphs and functions too, to a domain whose
+    operators onnx does not know.
+    """
+    parts = [
+        (model.opset_import, model.graph.node),
+        *((each.opset_import, each.node) for each in model.functions),
+    ]
     for imports, nodes in parts:
-        hidden = [node for node in every_node(nodes) if node.op_type in op_types and not standard_domain(node.domain)]
+        hidden = [
+            node
+            for node in every_node(nodes)
+            if node.op_type in op_types and not standard_domain(node.domain)
+        ]
         for node in hidden:
             node.domain = _UNKNOWN_TO_ONNX
         if hidden and _UNKNOWN_TO_ONNX not in opset_versions(imports):
@@ -111,7 +126,10 @@ def hide_from_onnx(model: onnx.ModelProto, op_types: Collection[str]) -> None:
 
 
 def proto_reads(node: onnx.NodeProto) -> Iterator[str]:
-    """Names that a node reads, the values that its subgraphs take from outside included; a name may be empty or repeat."""
+    """Names that a node reads, the values that its subgraphs take from outside included.
+
+    A name may be empty or repeat.
+    """
     yield from node.input
     for body in own_graphs(node):
         own = own_names(body)
@@ -129,20 +147,32 @@ def own_names(graph: onnx.GraphProto) -> set[str]:
 
 def fed_inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
     """The inputs that must be fed: before IR version 4 initializers were listed as inputs too."""
-    initialized = {t.name for t in model.graph.initializer} | {t.values.name for t in model.graph.sparse_initializer}
+    initialized = {t.name for t in model.graph.initializer} | {
+        t.values.name for t in model.graph.sparse_initializer
+    }
     return [value for value in model.graph.input if value.name not in initialized]
 
 
 def unreadable_names(model: onnx.ModelProto) -> Iterator[bytes]:
-    """Texts that a rewrite may copy and that are not in UTF-8; names of nodes and results are checked as they are loaded."""
-    for message in (*model.graph.input, *model.graph.output, *model.opset_import, *model.metadata_props):
+    """Texts that a rewrite may copy and that are not in UTF-8.
+
+    Names of nodes and results are checked as they are loaded.
+    """
+    for message in (
+        *model.graph.input,
+        *model.graph.output,
+        *model.opset_import,
+        *model.metadata_props,
+    ):
         yield from unreadable_texts(message)
     yield from _as_bytes([model.producer_name, model.producer_version])
     for nodes in (model.graph.node, *(function.node for function in model.functions)):
         for node in every_node(nodes):
             yield from _as_bytes([node.doc_string, *[each.name for each in node.attribute]])
             if len(node.metadata_props):
-                yield from _as_bytes([text for entry in node.metadata_props for text in (entry.key, entry.value)])
+                yield from _as_bytes(
+                    [text for entry in node.metadata_props for text in (entry.key, entry.value)]
+                )
 
 
 def _as_bytes(texts: Sequence[str | bytes]) -> Sequence[bytes]:
@@ -150,9 +180,16 @@ def _as_bytes(texts: Sequence[str | bytes]) -> Sequence[bytes]:
 
 
 def unreadable_texts(message: AnyMessage) -> Iterator[bytes]:
-    """Texts anywhere in a protobuf that are not in UTF-8; they can be written but are read as bytes."""
+    """Texts anywhere in a protobuf that are not in UTF-8.
+
+    They can be written but are read as bytes.
+    """
     for field, value in message.ListFields():
-        values = value if isinstance(value, Collection) and not isinstance(value, (str, bytes)) else (value,)
+        values = (
+            value
+            if isinstance(value, Collection) and not isinstance(value, (str, bytes))
+            else (value,)
+        )
         if field.cpp_type == FieldDescriptor.CPPTYPE_MESSAGE:
             for inner in values:
                 yield from unreadable_texts(inner)

@@ -7,41 +7,80 @@ import onnx
 
 from xoptim.facts.attributes import decode_attribute
 
-_COMMUTATIVE = ("Add", "Mul", "And", "Or", "Xor", "Equal", "Max", "Min", "Sum", "Mean", "BitwiseAnd", "BitwiseOr", "BitwiseXor")
+_COMMUTATIVE = (
+    "Add",
+    "Mul",
+    "And",
+    "Or",
+    "Xor",
+    "Equal",
+    "Max",
+    "Min",
+    "Sum",
+    "Mean",
+    "BitwiseAnd",
+    "BitwiseOr",
+    "BitwiseXor",
+)
 COMMUTATIVE = frozenset(("", op_type) for op_type in _COMMUTATIVE)
-"""Operators with the same bits for any order of two operands (sums of more operands round differently in another order)."""
+"""Operators with the same bits for any order of two operands (sums of more operands round
+differently in another order).
+"""
 
 ASSOCIATIVE = COMMUTATIVE - {("", "Equal"), ("", "Mean")}
-"""Operators whose trees may be rearranged (floating-point sums and products round differently then)."""
+"""Operators whose trees may be rearranged (floating-point sums and products round differently
+then).
+"""
 
-_RANDOM = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial", "Dropout")
+_RANDOM = (
+    "RandomNormal",
+    "RandomNormalLike",
+    "RandomUniform",
+    "RandomUniformLike",
+    "Bernoulli",
+    "Multinomial",
+    "Dropout",
+)
 NON_DETERMINISTIC = frozenset(("", op_type) for op_type in _RANDOM) | {
-    ("com.microsoft", op_type) for op_type in ("BiasDropout", "BitmaskDropout", "BitmaskBiasDropout", "Sampling")
+    ("com.microsoft", op_type)
+    for op_type in ("BiasDropout", "BitmaskDropout", "BitmaskBiasDropout", "Sampling")
 }
 
 _COMPUTING_LESS = frozenset(("Dropout", "GRU", "LSTM", "LayerNormalization", "RNN"))
-"""Standard operators that compute the other results all the same when an optional one is left out. Elsewhere the number of
-results matters: in training, with earlier keys and values, or where onnxruntime has a kernel of its own for it."""
+"""Standard operators that compute the other results all the same when an optional one is left out.
+
+Elsewhere the number of results matters: in training, with earlier keys and values, or where
+onnxruntime has a kernel of its own for it.
+"""
 
 KNOWN_DOMAINS = frozenset(("", "ai.onnx.ml", "com.microsoft"))
-"""Domains whose operators are known: an operator of another domain may be random or keep a state."""
+"""Domains whose operators are known: an operator of another domain may be random or keep a
+state.
+"""
 
 DOMAIN_VERSIONS = {"com.microsoft": 1, "ai.onnx.ml": 3}
-"""Versions to import of operator sets that a rewrite adds; 1 for all others, but for the standard one."""
+"""Versions to import of operator sets that a rewrite adds.
+
+1 for all others, but for the standard one.
+"""
 
 _GRAPH_OPERATORS = frozenset(("If", "Loop", "Scan", "SequenceMap"))
 
 
 def may_own_graphs(domain: str, op_type: str) -> bool:
-    """Whether nodes with this operator may have subgraphs: few standard operators do, others may."""
+    """Whether nodes with this operator may have subgraphs: few standard operators do, others
+    may.
+    """
     return bool(domain) or op_type in _GRAPH_OPERATORS
 
 
 @cache
 def version_to_import(domain: str, ir_version: int) -> int:
-    """The version to import of an operator set that a model of some version of the file format has not imported yet.
+    """The version to import of an operator set that a model of some version of the file format has
+    not imported yet.
 
-    Of the standard one it is the newest for which this version of the format was made: runtimes that read the format know it.
+    Of the standard one it is the newest for which this version of the format was made: runtimes
+    that read the format know it.
     """
     if domain:
         return DOMAIN_VERSIONS.get(domain, 1)
@@ -50,7 +89,9 @@ def version_to_import(domain: str, ir_version: int) -> int:
 
 @cache
 def schema(op_type: str, domain: str, opset: int) -> onnx.defs.OpSchema | None:
-    """The schema in force for an operator, ``None`` when the ``onnx`` package does not define it."""
+    """The schema in force for an operator, ``None`` when the ``onnx`` package does not define
+    it.
+    """
     try:
         return onnx.defs.get_schema(op_type, opset, domain)
     except onnx.defs.SchemaError:
@@ -86,12 +127,19 @@ def float_attributes(op_type: str, domain: str, opset: int) -> frozenset[str]:
     """Attributes that hold one floating-point number, or a list of them."""
     found = schema(op_type, domain, opset)
     kinds = onnx.defs.OpSchema.AttrType.FLOAT, onnx.defs.OpSchema.AttrType.FLOATS
-    return frozenset() if found is None else frozenset(n for n, a in found.attributes.items() if a.type in kinds)
+    return (
+        frozenset()
+        if found is None
+        else frozenset(n for n, a in found.attributes.items() if a.type in kinds)
+    )
 
 
 @cache
 def has_variadic_results(op_type: str, domain: str) -> bool:
-    """Whether nodes of an operator may have any number of results; it then decides what each of them is."""
+    """Whether nodes of an operator may have any number of results.
+
+    It then decides what each of them is.
+    """
     found = schema(op_type, domain, onnx.defs.onnx_opset_version()) if not domain else None
     last = found.outputs[-1] if found is not None and found.outputs else None
     return last is not None and last.option == onnx.defs.OpSchema.FormalParameterOption.Variadic
@@ -110,7 +158,15 @@ def optional_results(op_type: str, domain: str, opset: int) -> tuple[int, ...]:
 _ONES = frozenset(("strides", "dilations"))
 WINDOWED = frozenset(
     (
-        *("Conv", "ConvTranspose", "ConvInteger", "QLinearConv", "FusedConv", "NhwcConv", "DeformConv"),
+        *(
+            "Conv",
+            "ConvTranspose",
+            "ConvInteger",
+            "QLinearConv",
+            "FusedConv",
+            "NhwcConv",
+            "DeformConv",
+        ),
         *("MaxPool", "AveragePool", "LpPool", "MaxUnpool"),
     )
 )
@@ -118,12 +174,19 @@ WINDOWED = frozenset(
 
 
 def attribute_default(
-    op_type: str, domain: str, opset: int, name: str, rank: int | None = None, kernel: list[int] | None = None
+    op_type: str,
+    domain: str,
+    opset: int,
+    name: str,
+    rank: int | None = None,
+    kernel: list[int] | None = None,
 ) -> Any:
-    """Value that an absent attribute has, defaults that depend on the rank included; ``None`` for none or an unknown one.
+    """Value that an absent attribute has, defaults that depend on the rank included.
 
-    ``rank`` is the rank of the first input, when known; otherwise ``kernel``, the value of ``kernel_shape``, determines the
-    number of spatial axes.
+    ``None`` for none or an unknown one.
+
+    ``rank`` is the rank of the first input, when known; otherwise ``kernel``, the value of
+    ``kernel_shape``, determines the number of spatial axes.
     """
     value = attribute_defaults(op_type, domain, opset).get(name)
     if value is not None or domain:
@@ -145,7 +208,9 @@ def is_commutative(op_type: str, domain: str) -> bool:
 
 
 def is_associative(op_type: str, domain: str) -> bool:
-    """Whether a tree of such operators gives the same result (but for rounding) in every arrangement of its operands."""
+    """Whether a tree of such operators gives the same result (but for rounding) in every
+    arrangement of its operands.
+    """
     return (domain, op_type) in ASSOCIATIVE
 
 

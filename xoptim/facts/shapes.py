@@ -17,15 +17,18 @@ class Info:
     """Facts about one result. Treat it as immutable: the same object is shared by many results."""
 
     dtype: int = 0  # element type, a value of ``onnx.TensorProto.DataType``; 0 when unknown
-    # One entry per axis, an ``int`` or a symbolic dimension; ``None`` when even the rank is unknown. There is no "unknown
-    # dimension": a fresh anonymous symbol takes its place
+    # One entry per axis, an ``int`` or a symbolic dimension; ``None`` when even the rank is
+    # unknown. There is no "unknown dimension": a fresh anonymous symbol takes its place
     shape: Shape | None = None
-    # Elements, in row-major order, of an integer tensor of rank 0 or 1 that holds dimensions or positions (each an ``int`` or
-    # a symbolic expression); ``None`` when unknown or not of interest
+    # Elements, in row-major order, of an integer tensor of rank 0 or 1 that holds dimensions or
+    # positions (each an ``int`` or a symbolic expression); ``None`` when unknown or not of interest
     data: tuple[Dim, ...] | None = None
-    container: Container = ""  # ``""`` for a dense tensor, else the kind of value that wraps or replaces it
-    element: Info | None = None  # facts about the items of a sequence or about the content of an optional
-    # Serialized ``onnx.TypeProto`` of the kinds that the other fields cannot express (maps, sparse, opaque)
+    # ``""`` for a dense tensor, else the kind of value that wraps or replaces it
+    container: Container = ""
+    # facts about the items of a sequence or about the content of an optional
+    element: Info | None = None
+    # Serialized ``onnx.TypeProto`` of the kinds that the other fields cannot express (maps, sparse,
+    # opaque)
     type_proto: bytes | None = None
 
     @property
@@ -49,44 +52,158 @@ class Info:
 UNKNOWN = Info()
 
 BROADCASTING: Final = (
-    *("Add", "Sub", "Mul", "Div", "Pow", "Mod", "Max", "Min", "Sum", "Mean", "Where", "And", "Or", "Xor", "Equal", "Greater"),
+    *(
+        "Add",
+        "Sub",
+        "Mul",
+        "Div",
+        "Pow",
+        "Mod",
+        "Max",
+        "Min",
+        "Sum",
+        "Mean",
+        "Where",
+        "And",
+        "Or",
+        "Xor",
+        "Equal",
+        "Greater",
+    ),
     *("GreaterOrEqual", "Less", "LessOrEqual", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift"),
 )
 """All operands broadcast to the shape of the result (since operator set 8)."""
 
 STRETCHING: Final = frozenset((*BROADCASTING, "PRelu"))
-"""At least one operand is broadcast to the shape of the result: the slopes of PRelu are, its first operand is not."""
+"""At least one operand is broadcast to the shape of the result: the slopes of PRelu are, its first
+operand is not.
+"""
 
 ELEMENTWISE: Final = frozenset(
     (
-        *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Cast", "Ceil", "Celu", "Clip", "Cos"),
-        *("Cosh", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "IsInf", "IsNaN", "LeakyRelu", "Log"),
-        *("Mish", "Neg", "Not", "Reciprocal", "Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh"),
+        *(
+            "Abs",
+            "Acos",
+            "Acosh",
+            "Asin",
+            "Asinh",
+            "Atan",
+            "Atanh",
+            "BitwiseNot",
+            "Cast",
+            "Ceil",
+            "Celu",
+            "Clip",
+            "Cos",
+        ),
+        *(
+            "Cosh",
+            "Elu",
+            "Erf",
+            "Exp",
+            "Floor",
+            "Gelu",
+            "HardSigmoid",
+            "HardSwish",
+            "IsInf",
+            "IsNaN",
+            "LeakyRelu",
+            "Log",
+        ),
+        *(
+            "Mish",
+            "Neg",
+            "Not",
+            "Reciprocal",
+            "Relu",
+            "Round",
+            "Selu",
+            "Shrink",
+            "Sigmoid",
+            "Sign",
+            "Sin",
+            "Sinh",
+        ),
         *("Softplus", "Softsign", "Sqrt", "Swish", "Tan", "Tanh", "ThresholdedRelu"),
     )
 )
-"""The result has the shape of the first operand, each element comes from the one in its place; bounds are numbers."""
+"""The result has the shape of the first operand, each element comes from the one in its place.
 
-POSITIONAL: Final = frozenset(("Acos", "Asin", "Atan", "Celu", "Cos", "Elu", "Log", "Mish", "Selu", "Sin", "Softplus"))
-"""Elementwise operators that onnxruntime rounds differently at the end of a tensor, which vector instructions do not reach.
+Bounds are numbers.
+"""
 
-(Exp and Tanh too, of 64-bit floats alone.)"""
+POSITIONAL: Final = frozenset(
+    ("Acos", "Asin", "Atan", "Celu", "Cos", "Elu", "Log", "Mish", "Selu", "Sin", "Softplus")
+)
+"""Elementwise operators that onnxruntime rounds differently at the end of a tensor, which vector
+instructions do not reach.
+
+(Exp and Tanh too, of 64-bit floats alone.)
+"""
 
 SHAPE_KEEPING: Final = ELEMENTWISE | {
-    *("BatchNormalization", "CastLike", "CumSum", "Dropout", "GroupNormalization", "Hardmax", "InstanceNormalization"),
-    *("LayerNormalization", "LogSoftmax", "LpNormalization", "LRN", "MeanVarianceNormalization", "PRelu", "RMSNormalization"),
-    *("DequantizeLinear", "QuantizeLinear", "ReverseSequence", "ScatterElements", "ScatterND", "Softmax", "Trilu"),
+    *(
+        "BatchNormalization",
+        "CastLike",
+        "CumSum",
+        "Dropout",
+        "GroupNormalization",
+        "Hardmax",
+        "InstanceNormalization",
+    ),
+    *(
+        "LayerNormalization",
+        "LogSoftmax",
+        "LpNormalization",
+        "LRN",
+        "MeanVarianceNormalization",
+        "PRelu",
+        "RMSNormalization",
+    ),
+    *(
+        "DequantizeLinear",
+        "QuantizeLinear",
+        "ReverseSequence",
+        "ScatterElements",
+        "ScatterND",
+        "Softmax",
+        "Trilu",
+    ),
 }
 """The first result has the shape of the first operand."""
 
 REDUCTIONS: Final = (
-    *("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd"),
+    *(
+        "ReduceL1",
+        "ReduceL2",
+        "ReduceLogSum",
+        "ReduceLogSumExp",
+        "ReduceMax",
+        "ReduceMean",
+        "ReduceMin",
+        "ReduceProd",
+    ),
     *("ReduceSum", "ReduceSumSquare"),
 )
-"""Some axes of the first operand are reduced to one number each; the axes are an attribute or the second operand."""
+"""Some axes of the first operand are reduced to one number each.
+
+The axes are an attribute or the second operand.
+"""
 
 MOVING: Final = frozenset(
-    ("Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze")
+    (
+        "Expand",
+        "Flatten",
+        "Gather",
+        "Identity",
+        "Reshape",
+        "Slice",
+        "Split",
+        "Squeeze",
+        "Tile",
+        "Transpose",
+        "Unsqueeze",
+    )
 )
 """The elements of the results are elements of the first operand."""
 
@@ -99,13 +216,16 @@ def normalized(axis: int | None, rank: int) -> int | None:
 
 
 def all_normalized(axes: Collection[int] | None, rank: int) -> list[int] | None:
-    """Non-negative axes, ``None`` when they are unknown, or when one is out of range or occurs twice."""
+    """Non-negative axes, ``None`` when they are unknown, or when one is out of range or occurs
+    twice.
+    """
     found = [axis % rank for axis in axes or () if -rank <= axis < rank]
     return found if axes is not None and len(set(found)) == len(axes) else None
 
 
 def broadcast_shapes(a: Shape | None, b: Shape | None) -> Shape | None:
-    """Shape of an elementwise result over operands of two shapes, ``None`` when one of them is unknown.
+    """Shape of an elementwise result over operands of two shapes, ``None`` when one of them is
+    unknown.
 
     Returns ``a`` or ``b`` itself where the result is equal to it.
     """
@@ -115,13 +235,18 @@ def broadcast_shapes(a: Shape | None, b: Shape | None) -> Shape | None:
         return a
     longer, shorter = (a, b) if len(a) >= len(b) else (b, a)
     lead = len(longer) - len(shorter)
-    dims = [x if x is y or y == 1 else broadcast(x, y) for x, y in zip(longer[lead:], shorter, strict=True)]
+    dims = [
+        x if x is y or y == 1 else broadcast(x, y)
+        for x, y in zip(longer[lead:], shorter, strict=True)
+    ]
     shape = (*longer[:lead], *dims)
     return a if shape == a else b if shape == b else shape
 
 
 def broadcast_all(shapes: Iterable[Shape | None]) -> Shape | None:
-    """Shape of an elementwise result over one or more operands, ``None`` when one of them is unknown."""
+    """Shape of an elementwise result over one or more operands, ``None`` when one of them is
+    unknown.
+    """
     result: Shape | None = ()
     for shape in shapes:
         result = broadcast_shapes(result, shape)

@@ -1,7 +1,8 @@
-"""The class of symbolic dimensions: interned polynomials of bounded size, their sums and products, and their bounds.
+"""The class of symbolic dimensions: interned polynomials of bounded size, their sums and products,
+and their bounds.
 
-`xoptim.facts.dims` defines operations that do not expand: divisions, extremes, broadcasting, integers that wrap around.
-Each enters its rule in `RULES`.
+`xoptim.facts.dims` defines operations that do not expand: divisions, extremes, broadcasting,
+integers that wrap around. Each enters its rule in `RULES`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ from xoptim.facts.polynomials import (
 )
 
 LARGEST_SIZE: Final = 2**48 - 1
-"""No tensor of a run has more elements, so no axis is longer: a process addresses less memory than that."""
+"""No tensor of a run has more elements, so no axis is longer: a process addresses less memory than
+that.
+"""
 SIZES: Final = (0, LARGEST_SIZE)
 """The limits of a size."""
 ALL_SIZES: Final = (0, 2**63 - 1)
@@ -52,15 +55,18 @@ _anonymous_serial = itertools.count()
 
 @final
 class SymbolicDim:
-    """An integer expression that is not a constant: the polynomial ``terms + constant``. Equal expressions are the same object.
+    """An integer expression that is not a constant: the polynomial ``terms + constant``.
 
-    Supports ``+ - * // %`` with integers and dimensions; a constant result is an ``int``. It has no order: compare by the
-    `lower_bound` of a difference.
+    Equal expressions are the same object.
+
+    Supports ``+ - * // %`` with integers and dimensions; a constant result is an ``int``. It has no
+    order: compare by the `lower_bound` of a difference.
     """
 
     __slots__ = ("__weakref__", "_high", "_low", "_order", "constant", "terms")
 
-    def __init__(self, terms: Terms, constant: int) -> None:  # called by `make` only, which interns the object
+    # called by `make` only, which interns the object
+    def __init__(self, terms: Terms, constant: int) -> None:
         self.terms = terms
         self.constant = constant
         self._low: Any = _UNKNOWN
@@ -138,12 +144,18 @@ class SymbolicDim:
     def order(self) -> Any:
         """Sort key that no two dimensions share: in the order of the terms, before all numbers."""
         if self._order is None:
-            self._order = (0, tuple([(*term_order(term), term[1]) for term in self.terms]), self.constant)
+            self._order = (
+                0,
+                tuple([(*term_order(term), term[1]) for term in self.terms]),
+                self.constant,
+            )
         return self._order
 
     def __add__(self, other: Dim) -> Dim:
         if type(other) is SymbolicDim:
-            return _grown("+", self, other, add_terms(self.terms, other.terms), self.constant + other.constant)
+            return _grown(
+                "+", self, other, add_terms(self.terms, other.terms), self.constant + other.constant
+            )
         number = _index(other)
         return NotImplemented if number is None else make(self.terms, self.constant + number)
 
@@ -172,7 +184,11 @@ class SymbolicDim:
         number = _index(other)
         if number is None:
             return NotImplemented
-        return _grown("*", self, number, scale_terms(self.terms, number), self.constant * number) if number else 0
+        return (
+            _grown("*", self, number, scale_terms(self.terms, number), self.constant * number)
+            if number
+            else 0
+        )
 
     __rmul__ = __mul__
 
@@ -200,7 +216,9 @@ class SymbolicDim:
         return self
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a symbolic dimension is the same object as its equals: it cannot leave its process")
+        raise TypeError(
+            "a symbolic dimension is the same object as its equals: it cannot leave its process"
+        )
 
 
 Dim: TypeAlias = int | SymbolicDim
@@ -225,7 +243,10 @@ def _fits(terms: Terms) -> bool:
     """Whether a polynomial is within the limits of size."""
     if len(terms) > MOST_TERMS or _weight(terms) > MOST_WEIGHT:
         return False
-    return all(abs(number) >> MOST_BITS == 0 and degree(monomial) <= MOST_DEGREE for monomial, number in terms)
+    return all(
+        abs(number) >> MOST_BITS == 0 and degree(monomial) <= MOST_DEGREE
+        for monomial, number in terms
+    )
 
 
 def make(terms: Terms, constant: int) -> Dim:
@@ -240,7 +261,9 @@ def make(terms: Terms, constant: int) -> Dim:
 
 
 def _grown(kind: str, left: Dim, right: Dim, terms: Terms, constant: int) -> Dim:
-    """The polynomial that an operation gives, or a symbol for the operation when it grows too large."""
+    """The polynomial that an operation gives, or a symbol for the operation when it grows too
+    large.
+    """
     found = _find_dim((terms, constant))
     if found is not None:  # the lookup is cheaper than the test of the limits
         return found
@@ -278,19 +301,28 @@ def _digest(dim: Dim) -> bytes:
     if type(dim) is not SymbolicDim:
         return b"%d" % dim
     # Sums of numbers do not depend on an order of terms.
-    factors = ((digest_of(*(b"%s^%d" % (atom.digest, power) for atom, power in monomial)), n) for monomial, n in dim.terms)
-    return digest_of(*sorted(digest_of(factor, b"%d" % number) for factor, number in factors), b"%d" % dim.constant)
+    factors = (
+        (digest_of(*(b"%s^%d" % (atom.digest, power) for atom, power in monomial)), n)
+        for monomial, n in dim.terms
+    )
+    return digest_of(
+        *sorted(digest_of(factor, b"%d" % number) for factor, number in factors),
+        b"%d" % dim.constant,
+    )
 
 
 def _operation_digest(kind: str, args: tuple[Dim, ...]) -> bytes:
     parts = [_digest(arg) for arg in args]  # sorted where the order of the operands does not matter
-    return digest_of(kind.encode(), *(sorted(parts) if kind in ("+", "*", "max", "min", "broadcast") else parts))
+    return digest_of(
+        kind.encode(), *(sorted(parts) if kind in ("+", "*", "max", "min", "broadcast") else parts)
+    )
 
 
 def opaque(kind: str, args: tuple[Dim, ...], limits: Bounds | None = None) -> SymbolicDim:
     """An anonymous symbol for the result of an operation on operands: always the same one.
 
-    The operation is one of `operation_bounds`, or any other text, which needs the limits of the result.
+    The operation is one of `operation_bounds`, or any other text, which needs the limits of the
+    result.
     """
     digest = _operation_digest(kind, args)
     atom = ATOMS.find(digest)
@@ -307,7 +339,9 @@ def compound(kind: str, args: tuple[Dim, ...]) -> SymbolicDim:
     atom = ATOMS.find(key)
     if atom is None:
         inside = [arg for arg in args if type(arg) is SymbolicDim]
-        if sum(arg.weight for arg in inside) + len(args) > MOST_WEIGHT // 2 or any(a.depth >= MOST_DEPTH for a in inside):
+        if sum(arg.weight for arg in inside) + len(args) > MOST_WEIGHT // 2 or any(
+            a.depth >= MOST_DEPTH for a in inside
+        ):
             return opaque(kind, args)
         limits = operation_bounds(kind, [bounds(arg) for arg in args])
         atom = ATOMS.add(key, Atom(kind, args, limits, _operation_digest(kind, args)))
@@ -315,7 +349,10 @@ def compound(kind: str, args: tuple[Dim, ...]) -> SymbolicDim:
 
 
 def named(name: str, limits: tuple[int, int] = SIZES) -> SymbolicDim:
-    """The dimension of that name within these limits. The same name and limits always give the same object."""
+    """The dimension of that name within these limits.
+
+    The same name and limits always give the same object.
+    """
     key = ("named", name, limits)
     atom = ATOMS.find(key)
     if atom is None:
@@ -332,7 +369,9 @@ def fresh(nonnegative: bool = True, limits: tuple[int, int] = SIZES) -> Symbolic
     """
     number = next(_anonymous_serial)
     limits = limits if nonnegative else (-(2**63), 2**63 - 1)
-    return of_atom(Atom("anonymous", (), limits, digest_of(b"anonymous", b"%d" % number), f"?{number}"))
+    return of_atom(
+        Atom("anonymous", (), limits, digest_of(b"anonymous", b"%d" % number), f"?{number}")
+    )
 
 
 def bounds(dim: Dim) -> Bounds:
@@ -366,7 +405,9 @@ def is_nonzero(dim: Dim) -> bool:
 
 
 def content(dim: SymbolicDim, *more: int) -> int:
-    """Greatest common divisor of the coefficients (the constant excluded) and of further numbers."""
+    """Greatest common divisor of the coefficients (the constant excluded) and of further
+    numbers.
+    """
     return math.gcd(*(coefficient for _, coefficient in dim.terms), *more)
 
 

@@ -6,7 +6,9 @@ from heapq import nlargest
 from typing import Final
 
 LONGEST: Final = 100
-"""Maximal number of letters of a word that is compared with all others: the time grows with the length."""
+"""Maximal number of letters of a word that is compared with all others: the time grows with the
+length.
+"""
 
 
 def abridged(word: str) -> str:
@@ -20,7 +22,10 @@ def shortened(text: str) -> str:
 
 
 def quoted(path: object) -> str:
-    """A path in quotation marks, as it is written: a backslash is not doubled. Control characters are escaped."""
+    """A path in quotation marks, as it is written: a backslash is not doubled.
+
+    Control characters are escaped.
+    """
     return repr(str(path)).replace("\\\\", "\\")
 
 
@@ -31,7 +36,8 @@ _MOST_STEPS: Final = 2_000_000
 def similar(word: str, known: Iterable[str], most: int = 1) -> list[str]:
     """The known words that are similar to a word, the most similar first; ``most`` of them.
 
-    The case of letters does not matter. Of very many words, those are compared that begin and end like it.
+    The case of letters does not matter. Of very many words, those are compared that begin and end
+    like it.
     """
     if len(word) > LONGEST:
         return []
@@ -62,13 +68,19 @@ def _shared(a: str, b: str) -> int:
 
 
 def suggestion(word: str, known: Iterable[str], otherwise: str, most: int = 1) -> str:
-    """The question whether similar words, ``most`` of them, were meant; ``otherwise`` when no word is similar."""
+    """The question whether similar words, ``most`` of them, were meant.
+
+    ``otherwise`` when no word is similar.
+    """
     near = similar(word, known, most)
     return f"did you mean {' or '.join(map(repr, near))}?" if near else otherwise
 
 
 def meant(word: str, known: Iterable[str]) -> str:
-    """The end of a message about a word that does not exist: ``; did you mean 'x'?``, or nothing."""
+    """The end of a message about a word that does not exist: ``.
+
+    Did you mean 'x'?``, or nothing.
+    """
     near = suggestion(word, known, "")
     return f"; {near}" if near else ""
 
@@ -92,7 +104,10 @@ _MOST_DIGITS: Final = 19
 
 
 def whole_number(text: str) -> int | None:
-    """The number that a text of decimal digits writes; ``None`` for any other text, and from 2^63 on."""
+    """The number that a text of decimal digits writes.
+
+    ``None`` for any other text, and from 2^63 on.
+    """
     if len(text) > _MOST_DIGITS or not text.isascii() or not text.isdigit():
         return None
     number = int(text)
@@ -100,13 +115,21 @@ def whole_number(text: str) -> int | None:
 
 
 _DECIMAL: Final = {"kb": 10**3, "mb": 10**6, "gb": 10**9}
-_UNITS: Final[Mapping[str, float]] = {"": 1, "b": 1, **_DECIMAL, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
+_UNITS: Final[Mapping[str, float]] = {
+    "": 1,
+    "b": 1,
+    **_DECIMAL,
+    "kib": 1 << 10,
+    "mib": 1 << 20,
+    "gib": 1 << 30,
+}
 _MOST_BYTES: Final = 1 << 63
 _AMOUNT: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(%|[a-z]*)", re.IGNORECASE)
 
 
 def byte_amount(text: str, whole: int | None = None) -> int:
-    """A number of bytes from a text such as ``500``, ``500 kB``, ``1.5GiB`` or, where ``whole`` is 100 %, ``10%``.
+    """A number of bytes from a text such as ``500``, ``500 kB``, ``1.5GiB`` or, where ``whole`` is
+    100 %, ``10%``.
 
     The case of letters does not matter. Raises `ValueError` for any other text.
     """

@@ -8,7 +8,15 @@ from typing import Final
 import onnx
 
 from xoptim.facts.assumptions import DEFAULTS, ENTRY, NOTHING, Assumptions, SizeFact, dimension
-from xoptim.facts.dims import ALL_SIZES, LARGEST_SIZE, Dim, SymbolicDim, is_anonymous, named, substitute
+from xoptim.facts.dims import (
+    ALL_SIZES,
+    LARGEST_SIZE,
+    Dim,
+    SymbolicDim,
+    is_anonymous,
+    named,
+    substitute,
+)
 from xoptim.facts.errors import AssumptionError
 from xoptim.facts.protos import fed_inputs, replace_items
 from xoptim.facts.shapes import Info
@@ -32,7 +40,9 @@ def recorded(proto: onnx.ModelProto) -> Assumptions:
     try:
         return Assumptions.of(text.split("; "))
     except AssumptionError as error:
-        logger.warning("the entry %s of the metadata is ignored: %s", ENTRY, shorten(str(error), _LONGEST))
+        logger.warning(
+            "the entry %s of the metadata is ignored: %s", ENTRY, shorten(str(error), _LONGEST)
+        )
         return Assumptions()
 
 
@@ -55,8 +65,11 @@ def _follows(text: str, known: Assumptions) -> bool:
         return False
 
 
-def assumed_of(proto: onnx.ModelProto, texts: Iterable[str], *, from_model: bool = False) -> Assumptions:
-    """The assumptions that are in force for a model: the caller's, and, if the caller says so, its metadata's.
+def assumed_of(
+    proto: onnx.ModelProto, texts: Iterable[str], *, from_model: bool = False
+) -> Assumptions:
+    """The assumptions that are in force for a model: the caller's, and, if the caller says so, its
+    metadata's.
 
     Raises `AssumptionError` when two contradict each other.
     """
@@ -73,7 +86,10 @@ def unused_text(texts: Sequence[str]) -> str:
     """The line about assumptions in the metadata of a model that are not in force."""
     more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
     listed = ", ".join(repr(shorten(text, _LONGEST)) for text in texts[:_SHOWN])
-    return f"the assumptions in the metadata are not used: {listed}{more}; --assume-from-model uses them"
+    return (
+        f"the assumptions in the metadata are not used: {listed}{more}; --assume-from-model uses "
+        "them"
+    )
 
 
 def option_of(texts: Sequence[str]) -> str:
@@ -81,14 +97,20 @@ def option_of(texts: Sequence[str]) -> str:
     return " ".join(f"--assume '{text}'" for text in texts)
 
 
-def derived(proto: onnx.ModelProto, texts: Iterable[str], *, from_model: bool = False) -> Assumptions:
-    """The same for a model that was made from another one: without what concerns lost sizes and inputs."""
+def derived(
+    proto: onnx.ModelProto, texts: Iterable[str], *, from_model: bool = False
+) -> Assumptions:
+    """The same for a model that was made from another one: without what concerns lost sizes and
+    inputs.
+    """
     known = (*noted(proto).texts, *texts) if from_model else tuple(texts)
     return Assumptions.of(fitting(known, proto)[0])
 
 
 def note(proto: onnx.ModelProto, assumptions: Assumptions) -> None:
-    """Add assumptions to the record in the metadata; without any beside the default set, there is no entry.
+    """Add assumptions to the record in the metadata.
+
+    Without any beside the default set, there is no entry.
 
     What was recorded stays: the model was made from one that relies on it.
     """
@@ -113,14 +135,23 @@ def misfit(assumptions: Assumptions, proto: onnx.ModelProto) -> str:
             dims = inputs[owner].tensor_type.shape.dim if owner in inputs else ()
             number = whole_number(axis)
             if number is not None and number < len(dims) and dims[number].dim_param:
-                return f"assumption {text!r}: the dimension {name} is called {dims[number].dim_param!r}"
-            return f"assumption {text!r}: the model has no size {name!r}; its open sizes are {_listed(_open(sizes))}"
+                return (
+                    f"assumption {text!r}: the dimension {name} is called "
+                    f"{dims[number].dim_param!r}"
+                )
+            return (
+                f"assumption {text!r}: the model has no size {name!r}; its open sizes are "
+                f"{_listed(_open(sizes))}"
+            )
     numbers = {name: size for name, size in sizes.items() if size is not None}
     if broken := assumptions.broken(numbers):
         return f"assumption {broken!r} contradicts the model, which declares another size"
     for word, name in assumptions.values:
         if name and name not in inputs:
-            return f"assumption '{word}({name})': the model has no input {name!r}; its inputs are {_listed(inputs)}"
+            return (
+                f"assumption '{word}({name})': the model has no input {name!r}; its inputs are "
+                f"{_listed(inputs)}"
+            )
         if name and inputs[name].WhichOneof("value") != "tensor_type":
             return f"assumption '{word}({name})': input {name!r} is not a tensor"
     return ""
@@ -129,7 +160,9 @@ def misfit(assumptions: Assumptions, proto: onnx.ModelProto) -> str:
 def fitting(texts: Iterable[str], proto: onnx.ModelProto) -> tuple[list[str], list[str]]:
     """The assumptions that fit a model, and the reasons why others do not."""
     reasons = {text: misfit(Assumptions.of((text,)), proto) for text in texts}
-    return [text for text, reason in reasons.items() if not reason], [reason for reason in reasons.values() if reason]
+    return [text for text, reason in reasons.items() if not reason], [
+        reason for reason in reasons.values() if reason
+    ]
 
 
 def check_fit(assumptions: Assumptions, proto: onnx.ModelProto) -> None:
@@ -139,9 +172,11 @@ def check_fit(assumptions: Assumptions, proto: onnx.ModelProto) -> None:
 
 
 def assumed_sizes(assumptions: Assumptions, names: Iterable[str] = ()) -> dict[str, Dim]:
-    """The dimensions that take the place of names of sizes in a model, under ``input:axis`` for one without a name.
+    """The dimensions that take the place of names of sizes in a model, under ``input:axis`` for one
+    without a name.
 
-    ``names`` are the names of all open sizes, which may be longer than usual if the default set is switched off.
+    ``names`` are the names of all open sizes, which may be longer than usual if the default set is
+    switched off.
     """
     facts = dict(assumptions.sizes)
     largest = LARGEST_SIZE if assumptions.has("addressable") else ALL_SIZES[1]
@@ -155,7 +190,9 @@ def assumed_sizes(assumptions: Assumptions, names: Iterable[str] = ()) -> dict[s
 
 
 def open_sizes(proto: onnx.ModelProto) -> list[str]:
-    """The names of the open sizes of the inputs of a model, ``input:axis`` for one without a name."""
+    """The names of the open sizes of the inputs of a model, ``input:axis`` for one without a
+    name.
+    """
     return _open(_declared(proto))
 
 
@@ -163,7 +200,10 @@ def assumed_info(name: str, info: Info, sizes: Mapping[str, Dim]) -> Info:
     """The declaration of an input, with sizes in place of axes without a name."""
     if not sizes or not info.is_tensor or info.shape is None:
         return info
-    shape = tuple(sizes.get(f"{name}:{axis}", dim) if is_anonymous(dim) else dim for axis, dim in enumerate(info.shape))
+    shape = tuple(
+        sizes.get(f"{name}:{axis}", dim) if is_anonymous(dim) else dim
+        for axis, dim in enumerate(info.shape)
+    )
     return Info(info.dtype, shape)
 
 
@@ -173,13 +213,21 @@ def _dimension(name: str, fact: SizeFact, largest: int) -> Dim:
         return most
     if fact.divisor == 1:
         return named(name, (fact.least, most))
-    # Written as divisor * quotient + rest, a size is divided and compared by the rules of polynomials.
+    # Written as divisor * quotient + rest, a size is divided and compared by the rules of
+    # polynomials.
     least = -((fact.rest - fact.least) // fact.divisor)
-    return named(f"({name}//{fact.divisor})", (least, (most - fact.rest) // fact.divisor)) * fact.divisor + fact.rest
+    return (
+        named(f"({name}//{fact.divisor})", (least, (most - fact.rest) // fact.divisor))
+        * fact.divisor
+        + fact.rest
+    )
 
 
 def _declared(proto: onnx.ModelProto) -> dict[str, int | None]:
-    """The sizes of the inputs by name, and by ``input:axis`` where they have none; ``None`` for an open one."""
+    """The sizes of the inputs by name, and by ``input:axis`` where they have none.
+
+    ``None`` for an open one.
+    """
     found: dict[str, int | None] = {}
     for value in fed_inputs(proto):
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):

@@ -16,7 +16,10 @@ from xoptim.inference.values import known_value
 
 
 class EvaluationView:
-    """The interface through which the numpy kernels read a node; ``num_outputs`` counts omitted ones in the middle too."""
+    """The interface through which the numpy kernels read a node.
+
+    ``num_outputs`` counts omitted ones in the middle too.
+    """
 
     __slots__ = ("domain", "node", "num_outputs", "op_type", "opset")
 
@@ -34,12 +37,21 @@ class EvaluationView:
 
 
 def is_constant(graph: Graph, name: str) -> bool:
-    """Whether a result is the same at every run: stored, computed only from such results, or determined by shapes alone."""
-    return graph.tensor(name) is not None or graph.is_computed(name) or known_value(graph.info_of(name)) is not None
+    """Whether a result is the same at every run: stored, computed only from such results, or
+    determined by shapes alone.
+    """
+    return (
+        graph.tensor(name) is not None
+        or graph.is_computed(name)
+        or known_value(graph.info_of(name)) is not None
+    )
 
 
 def constant_array(graph: Graph, name: str) -> np.ndarray | None:
-    """The value of a constant result, computed when it is not stored; ``None`` when it cannot be computed."""
+    """The value of a constant result, computed when it is not stored.
+
+    ``None`` when it cannot be computed.
+    """
     tensor = graph.tensor(name)
     if tensor is not None:
         return tensor.numpy()
@@ -59,10 +71,18 @@ def constant_array(graph: Graph, name: str) -> np.ndarray | None:
         shape = scope.info_of(name).static_shape or ()
         size = math.prod(shape)
         if scope.info_of(name).dtype == TensorProto.STRING:
-            size = text_bytes(size, longest_result(node, [Tensor.from_array(each) for each in inputs if each is not None]))
+            size = text_bytes(
+                size,
+                longest_result(
+                    node, [Tensor.from_array(each) for each in inputs if each is not None]
+                ),
+            )
         found = evaluate(node, inputs) if complete and size <= LARGEST_RESULT else None
-        # Failures are remembered too: otherwise a region that cannot be computed would be evaluated again at every lookup.
-        values: Sequence[np.ndarray | None] = found if found is not None else (None,) * len(node.output)
+        # Failures are remembered too: otherwise a region that cannot be computed would be evaluated
+        # again at every lookup.
+        values: Sequence[np.ndarray | None] = (
+            found if found is not None else (None,) * len(node.output)
+        )
         by_name = dict(zip(node.output, values, strict=False))
         scope.remember(by_name)
         return by_name[name]
@@ -74,7 +94,10 @@ _WRITTEN: Final = 32
 
 
 def longest_result(node: Node, operands: Iterable[Tensor | int | None]) -> int:
-    """Characters that a text in the results of a node can have; an operand is a tensor, or the longest text in it."""
+    """Characters that a text in the results of a node can have.
+
+    An operand is a tensor, or the longest text in it.
+    """
     known = (each.longest_text() if isinstance(each, Tensor) else each or 0 for each in operands)
     longest = max(map(_longest_value, node.attribute.values()), default=0)
     return sum(known) + longest + _WRITTEN
@@ -89,7 +112,10 @@ def _longest_value(value: Any) -> int:
 
 
 def evaluate(node: Node, inputs: list[np.ndarray | None]) -> list[np.ndarray] | None:
-    """The results of one node: by numpy where that is exact, else by onnxruntime; ``None`` when it cannot be run."""
+    """The results of one node: by numpy where that is exact, else by onnxruntime.
+
+    ``None`` when it cannot be run.
+    """
     kernel = NUMPY_KERNELS.get((node.domain, node.op_type))
     if kernel is not None:
         try:
@@ -102,9 +128,15 @@ def evaluate(node: Node, inputs: list[np.ndarray | None]) -> list[np.ndarray] | 
             return results
     assert node.graph is not None
     model = node.graph.model
-    feeds = {name: value for name, value in zip(node.input, inputs, strict=True) if name and value is not None}
+    feeds = {
+        name: value
+        for name, value in zip(node.input, inputs, strict=True)
+        if name and value is not None
+    }
     outputs = [name for name in node.output if name]
-    region = evaluate_with_onnxruntime([node.to_proto()], feeds, outputs, node.graph.opsets, model.ir_version)
+    region = evaluate_with_onnxruntime(
+        [node.to_proto()], feeds, outputs, node.graph.opsets, model.ir_version
+    )
     if region.values is None:
         return None
     empty = np.empty(0)

@@ -1,4 +1,7 @@
-"""The external data of a model: which files hold it; and the writing of one: in order of use, aligned, in parts, threaded."""
+"""The external data of a model: which files hold it.
+
+And the writing of one: in order of use, aligned, in parts, threaded.
+"""
 
 import math
 import mmap
@@ -31,7 +34,9 @@ from xoptim.system.machine import cores
 
 
 def check_external_data(proto: ModelProto, base_dir: Path, *, may_be_missing: bool = False) -> None:
-    """Raise `ModelError` for external data that is outside the folder of the model, missing, or too short."""
+    """Raise `ModelError` for external data that is outside the folder of the model, missing, or too
+    short.
+    """
     for tensor in filter(is_external, stored_tensors(proto)):
         try:
             Tensor.from_proto(tensor, base_dir).place()
@@ -51,13 +56,19 @@ def lacks_weights(proto: ModelProto, base_dir: Path) -> bool:
 
 def settle_locations(proto: ModelProto, base_dir: Path | None) -> None:
     """Let the locations of external data have the separators of this system, in place."""
-    for entry in (e for tensor in stored_tensors(proto) for e in tensor.external_data if e.key == "location"):
-        with suppress(OSError, ValueError, TypeError):  # a name that no file can have is refused when it is read
+    for entry in (
+        e for tensor in stored_tensors(proto) for e in tensor.external_data if e.key == "location"
+    ):
+        # a name that no file can have is refused when it is read
+        with suppress(OSError, ValueError, TypeError):
             entry.value = found_location(entry.value, base_dir)
 
 
 def external_files(proto: ModelProto, base_dir: Path) -> list[Path]:
-    """The files that hold external data of a model, in order of their paths; those that cannot be read are left out."""
+    """The files that hold external data of a model, in order of their paths.
+
+    Those that cannot be read are left out.
+    """
     found: set[Path] = set()
     for tensor in filter(is_external, stored_tensors(proto)):
         with suppress(ModelError):
@@ -67,9 +78,18 @@ def external_files(proto: ModelProto, base_dir: Path) -> list[Path]:
 
 
 def external_locations(proto: ModelProto) -> list[str]:
-    """The locations of the external data of a model as it states them, relative to its folder, in order."""
+    """The locations of the external data of a model as it states them, relative to its folder, in
+    order.
+    """
     tensors = filter(is_external, stored_tensors(proto))
-    return sorted({entry.value for tensor in tensors for entry in tensor.external_data if entry.key == "location"})
+    return sorted(
+        {
+            entry.value
+            for tensor in tensors
+            for entry in tensor.external_data
+            if entry.key == "location"
+        }
+    )
 
 
 def has_external_data(proto: ModelProto) -> bool:
@@ -79,11 +99,16 @@ def has_external_data(proto: ModelProto) -> bool:
 
 def external_bytes(graph: GraphProto) -> int:
     """Bytes of the weights of a graph and of its subgraphs that are in files of their own."""
-    return sum(Tensor.from_proto(tensor).nbytes for tensor in filter(is_external, _graph_tensors(graph)))
+    return sum(
+        Tensor.from_proto(tensor).nbytes for tensor in filter(is_external, _graph_tensors(graph))
+    )
 
 
 def stored_tensors(proto: ModelProto) -> Iterator[TensorProto]:
-    """Initializers of all graphs; sparse ones and tensors of attributes only if they are external."""
+    """Initializers of all graphs.
+
+    Sparse ones and tensors of attributes only if they are external.
+    """
     yield from _graph_tensors(proto.graph)
     for function in proto.functions:
         yield from _node_tensors(function.node)
@@ -108,7 +133,9 @@ def _node_tensors(nodes: Iterable[NodeProto]) -> Iterator[TensorProto]:
             elif kind == AttributeProto.TENSOR:
                 yield from filter(is_external, (attribute.t,))
             elif kind == AttributeProto.SPARSE_TENSOR:
-                yield from filter(is_external, (attribute.sparse_tensor.values, attribute.sparse_tensor.indices))
+                yield from filter(
+                    is_external, (attribute.sparse_tensor.values, attribute.sparse_tensor.indices)
+                )
             elif kind == AttributeProto.TENSORS:
                 yield from filter(is_external, attribute.tensors)
 
@@ -119,7 +146,10 @@ def data_path(target: Path, number: int) -> Path:
 
 
 def reserved(target: Path) -> Path:
-    """The first of these names without a file, for which an empty file is made; raises `OSError`."""
+    """The first of these names without a file, for which an empty file is made.
+
+    Raises `OSError`.
+    """
     for number in count():
         path = data_path(target, number)
         try:
@@ -132,15 +162,23 @@ def reserved(target: Path) -> Path:
 
 
 def former_data(model: Path, taken: Collection[str]) -> list[Path]:
-    """The files of weights that were written with a model, and that it refers to, except files with some names."""
+    """The files of weights that were written with a model, and that it refers to, except files with
+    some names.
+    """
     pattern = re.compile(rf"{re.escape(model.name)}(\.\d+)?\.data")
-    own = [each for each in _beside(model) if pattern.fullmatch(each.name) and each.name not in taken]
+    own = [
+        each for each in _beside(model) if pattern.fullmatch(each.name) and each.name not in taken
+    ]
     return [path for path in own if model.is_file() and _names(model, path)]
 
 
 def is_named(path: Path) -> bool:
     """Whether a model in the folder of a file may refer to it, since it has its name in it."""
-    return any(_names(model, path) for model in _beside(path) if model.suffix in MODEL_SUFFIXES and model.is_file())
+    return any(
+        _names(model, path)
+        for model in _beside(path)
+        if model.suffix in MODEL_SUFFIXES and model.is_file()
+    )
 
 
 def _beside(path: Path) -> list[Path]:
@@ -153,14 +191,24 @@ def _beside(path: Path) -> list[Path]:
 def _names(model: Path, path: Path) -> bool:
     """Whether the name of a file is in a model; yes where that cannot be read."""
     try:
-        with model.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        with (
+            model.open("rb") as stream,
+            mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content,
+        ):
             return content.find(os.fsencode(path.name)) >= 0
     except (OSError, ValueError):  # ValueError: an empty file
         return model.stat().st_size > 0
 
 
 _THREADS: Final = 4
-_FIELDS: Final = ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data")
+_FIELDS: Final = (
+    "raw_data",
+    "float_data",
+    "int32_data",
+    "int64_data",
+    "double_data",
+    "uint64_data",
+)
 
 
 _STRIP: Final = 2048
@@ -180,19 +228,31 @@ class Weight(NamedTuple):
 
 
 def write_weights(weights: Sequence[Weight], stream: BinaryIO, folder: Path, location: str) -> None:
-    """Write weights in order to an empty unbuffered file, and let their protobufs, emptied, refer to its ``location``.
+    """Write weights in order to an empty unbuffered file, and let their protobufs, emptied, refer
+    to its ``location``.
 
-    Raises `OSError` when the disk has no room for it, or fails, and `ModelError` for a weight with damaged or missing data.
+    Raises `OSError` when the disk has no room for it, or fails, and `ModelError` for a weight with
+    damaged or missing data.
     """
     offsets, end = [], 0
     for _, tensor in weights:
         tensor.check_size()
-        start = -(-end // MAPPING_ALIGNMENT) * MAPPING_ALIGNMENT if tensor.nbytes >= MAPPING_ALIGNMENT else end
+        start = (
+            -(-end // MAPPING_ALIGNMENT) * MAPPING_ALIGNMENT
+            if tensor.nbytes >= MAPPING_ALIGNMENT
+            else end
+        )
         offsets.append(start)
         end = start + tensor.nbytes
-    check_space(folder, sum(tensor.nbytes for _, tensor in weights if not tensor.is_hole(tensor.whole)))
+    check_space(
+        folder, sum(tensor.nbytes for _, tensor in weights if not tensor.is_hole(tensor.whole))
+    )
     stream.truncate(end)
-    tasks = (task for (_, tensor), offset in zip(weights, offsets, strict=True) for task in _tasks(tensor, offset))
+    tasks = (
+        task
+        for (_, tensor), offset in zip(weights, offsets, strict=True)
+        for task in _tasks(tensor, offset)
+    )
     pool = ThreadPoolExecutor(min(_THREADS, cores()))
     try:
         for _ in pool.map(lambda task: task(stream), tasks):
@@ -219,7 +279,13 @@ def _tasks(tensor: Tensor, offset: int) -> Iterator[partial[None]]:
     if place is not None:
         path, start, _ = place
         for done in range(0, tensor.nbytes, 1 << 30):
-            yield partial(copy_range, path, start + done, min(tensor.nbytes - done, 1 << 30), offset=offset + done)
+            yield partial(
+                copy_range,
+                path,
+                start + done,
+                min(tensor.nbytes - done, 1 << 30),
+                offset=offset + done,
+            )
     elif bits(tensor.dtype) < 8 or not tensor.is_external:
         yield partial(_write_raw, tensor, offset)
     else:
@@ -232,7 +298,10 @@ def _write_raw(tensor: Tensor, offset: int, stream: BinaryIO) -> None:
 
 
 def _write_box(tensor: Tensor, box: Box, offset: int, stream: BinaryIO) -> None:
-    """Compute a part of a tensor, and write each run of adjacent elements; zeros of holes stay holes."""
+    """Compute a part of a tensor, and write each run of adjacent elements.
+
+    Zeros of holes stay holes.
+    """
     if tensor.is_hole(box):
         return
     part = _computed(tensor, box)
@@ -244,7 +313,9 @@ def _write_box(tensor: Tensor, box: Box, offset: int, stream: BinaryIO) -> None:
     if sys.byteorder != "little":
         part = part.byteswap()
     runs = part.reshape(-1, math.prod(part.shape[axis:])).view(np.uint8)
-    for run, index in zip(runs, product(*(range(each.start, each.stop) for each in box[:axis])), strict=True):
+    for run, index in zip(
+        runs, product(*(range(each.start, each.stop) for each in box[:axis])), strict=True
+    ):
         first = flat_position(tensor.shape, [*index, *(each.start for each in box[axis:])])
         _write_numbers(stream, offset + first * width, run)
 
@@ -261,7 +332,8 @@ def _write_numbers(stream: BinaryIO, offset: int, raw: np.ndarray) -> None:
 def _computed(tensor: Tensor, box: Box) -> np.ndarray:
     """A part of a tensor, in memory of this thread.
 
-    The stored rows that a transposed part is made of are mapped a few at a time: the system maps more of each than is read.
+    The stored rows that a transposed part is made of are mapped a few at a time: the system maps
+    more of each than is read.
     """
     shape = [each.stop - each.start for each in box]
     dtype = numpy_dtype(tensor.dtype)
@@ -273,7 +345,10 @@ def _computed(tensor: Tensor, box: Box) -> np.ndarray:
 
 
 def _fill(tensor: Tensor, box: Box, part: np.ndarray, places: range) -> None:
-    """Compute some places along the last axis of a part; what lies in holes is not read, at whichever half it begins."""
+    """Compute some places along the last axis of a part.
+
+    What lies in holes is not read, at whichever half it begins.
+    """
     start, middle, stop = places.start, (places.start + places.stop) // 2, places.stop
     strip, *halves = (
         (*box[:-1], slice(box[-1].start + low, box[-1].start + high))
@@ -289,18 +364,31 @@ def _fill(tensor: Tensor, box: Box, part: np.ndarray, places: range) -> None:
 
 
 def _boxes(tensor: Tensor) -> Iterator[Box]:
-    """Parts of a tensor that cover it, each of at most `PART` bytes, and long along the axes where bytes are adjacent."""
+    """Parts of a tensor that cover it, each of at most `PART` bytes, and long along the axes where
+    bytes are adjacent.
+    """
     shape, rank = tensor.shape, len(tensor.shape)
     budget = max(PART // (bits(tensor.dtype) // 8), 1)
-    fast = [axis for axis in (tensor.fast_axes() if isinstance(tensor, View) else ()) if axis != rank - 1]
+    fast = [
+        axis
+        for axis in (tensor.fast_axes() if isinstance(tensor, View) else ())
+        if axis != rank - 1
+    ]
     lengths = [1] * rank
-    for number, axis in enumerate((rank - 1, *fast, *reversed([a for a in range(rank - 1) if a not in fast]))):
+    for number, axis in enumerate(
+        (rank - 1, *fast, *reversed([a for a in range(rank - 1) if a not in fast]))
+    ):
         # Runs that are written are long, those that are read are not too short.
         most = budget // _SHORTEST if fast and number == 0 else budget
         lengths[axis] = max(min(shape[axis], most), 1)
         budget = max(budget // lengths[axis], 1)
-    for starts in product(*(range(0, dim, length) for dim, length in zip(shape, lengths, strict=True))):
-        yield tuple(slice(s, min(s + length, dim)) for s, length, dim in zip(starts, lengths, shape, strict=True))
+    for starts in product(
+        *(range(0, dim, length) for dim, length in zip(shape, lengths, strict=True))
+    ):
+        yield tuple(
+            slice(s, min(s + length, dim))
+            for s, length, dim in zip(starts, lengths, shape, strict=True)
+        )
 
 
 def _buffer(size: int) -> np.ndarray:

@@ -1,4 +1,6 @@
-"""A transaction, the only way in which a rewrite changes a graph: checked, placed in order, committed completely or dropped."""
+"""A transaction, the only way in which a rewrite changes a graph: checked, placed in order,
+committed completely or dropped.
+"""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import TracebackType
@@ -20,11 +22,13 @@ from xoptim.graph.walk import defined_inside, is_read_beyond, is_visible, move_a
 def find_places(
     graph: Graph, gone: Collection[Node], new: Sequence[Node], insert_at: Node | None = None
 ) -> tuple[list[Node | None], list[Node]]:
-    """For each new node the node after which it goes (``None``: at the beginning), and the nodes that must move first.
+    """For each new node the node after which it goes (``None``: at the beginning), and the nodes
+    that must move first.
 
-    New nodes, given in order, stay together if they can, at ``insert_at`` or else where the last removed node is. Otherwise
-    each goes directly after its operands: a rewrite may change nodes on both sides of nodes that stay. The graph still
-    contains the nodes that are ``gone``. Raises Declined when the nodes would form a cycle.
+    New nodes, given in order, stay together if they can, at ``insert_at`` or else where the last
+    removed node is. Otherwise each goes directly after its operands: a rewrite may change nodes on
+    both sides of nodes that stay. The graph still contains the nodes that are ``gone``. Raises
+    Declined when the nodes would form a cycle.
     """
     try:
         place, region = find_place(graph, gone, new, insert_at)
@@ -33,15 +37,25 @@ def find_places(
     return [place, *new][: len(new)], region
 
 
-def _behind_operands(graph: Graph, gone: Collection[Node], new: Sequence[Node]) -> list[Node | None]:
+def _behind_operands(
+    graph: Graph, gone: Collection[Node], new: Sequence[Node]
+) -> list[Node | None]:
     places: list[Node | None] = []
     follows: dict[str, Node | None] = {}
     """For each new result the node that stays and that its producer comes after."""
     last: dict[Node | None, Node] = {}
     for node in new:
-        operands = [follows[name] if name in follows else graph.producer(name) for name in reads(node)]
+        operands = [
+            follows[name] if name in follows else graph.producer(name) for name in reads(node)
+        ]
         anchor = max(filter(None, operands), key=lambda n: n.label, default=None)
-        staying = (reader for name in node.output if name for reader in readers(graph, name) if reader not in gone)
+        staying = (
+            reader
+            for name in node.output
+            if name
+            for reader in readers(graph, name)
+            if reader not in gone
+        )
         if anchor is not None and any(reader.label <= anchor.label for reader in staying):
             raise Declined("the new nodes would form a cycle with the ones that stay")
         places.append(last.get(anchor, anchor))
@@ -55,16 +69,24 @@ def find_place(
 ) -> tuple[Node | None, list[Node]]:
     """As `find_places`, for new nodes that stay together; the first of the results is one place."""
     produced = dict.fromkeys(name for node in new for name in node.output if name)
-    producers = (graph.producer(name) for node in new for name in reads(node) if name not in produced)
+    producers = (
+        graph.producer(name) for node in new for name in reads(node) if name not in produced
+    )
     before = max(filter(None, producers), key=lambda node: node.label, default=None)
-    later = dict.fromkeys(node for name in produced for node in readers(graph, name) if node not in gone)
+    later = dict.fromkeys(
+        node for name in produced for node in readers(graph, name) if node not in gone
+    )
     limit = min((reader.label for reader in later), default=None)
     preferred = insert_at if insert_at is not None and insert_at.graph is graph else None
     for candidate in (preferred, max(gone, key=lambda n: n.label, default=None)):
         if (
             candidate is not None
             and (before is None or before.label <= candidate.label)
-            and (limit is None or candidate.label < limit or (candidate.label == limit and before is not candidate))
+            and (
+                limit is None
+                or candidate.label < limit
+                or (candidate.label == limit and before is not candidate)
+            )
         ):
             place = candidate if before is candidate else candidate.previous
             while place is not None and place in gone:
@@ -72,13 +94,16 @@ def find_place(
             return place, []
     if before is None or limit is None or limit > before.label:
         return before, []
-    return before, _region(graph, before, [reader for reader in later if reader.label <= before.label], new)
+    return before, _region(
+        graph, before, [reader for reader in later if reader.label <= before.label], new
+    )
 
 
 def _region(graph: Graph, place: Node, first: Sequence[Node], new: Sequence[Node]) -> list[Node]:
     """The readers in ``first``, and the readers of their results, that precede ``place``.
 
-    This is the affected region of Pearce and Kelly, *A Dynamic Topological Sort Algorithm for Directed Acyclic Graphs* (2006).
+    This is the affected region of Pearce and Kelly, *A Dynamic Topological Sort Algorithm for
+    Directed Acyclic Graphs* (2006).
     """
     needed = {graph.producer(name) for node in new for name in reads(node)}
     region: dict[Node, None] = dict.fromkeys(first)
@@ -95,20 +120,24 @@ def _region(graph: Graph, place: Node, first: Sequence[Node], new: Sequence[Node
 
 
 class Edit(Graph):
-    """The nodes, initializers, functions, facts and names that a rewrite makes, before any of them is in the graph.
+    """The nodes, initializers, functions, facts and names that a rewrite makes, before any of them
+    is in the graph.
 
-    An edit is a scope inside the graph that it is going to change: lookups search the edit first, then the graph. `commit`
-    checks everything and moves it into the graph. Used as a context manager, an edit that is not committed leaves the graph
-    unchanged, even if an exception is raised.
+    An edit is a scope inside the graph that it is going to change: lookups search the edit first,
+    then the graph. `commit` checks everything and moves it into the graph. Used as a context
+    manager, an edit that is not committed leaves the graph unchanged, even if an exception is
+    raised.
     """
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph.model, graph.name, parent=graph)
-        self.references.outer = None  # captures of new subgraphs are recorded here: the graph must not change before the commit
+        # captures of new subgraphs are recorded here: the graph must not change before the commit
+        self.references.outer = None
         self.target = graph  # the graph to change
         self.functions: list[Function] = []  # local functions to add to the model
         self.created: list[Node] = []  # nodes made so far, in order
-        self._uninferred: dict[str, Node] = {}  # nodes whose results have not been inferred yet, by result
+        # nodes whose results have not been inferred yet, by result
+        self._uninferred: dict[str, Node] = {}
         self._names = Names(graph.names)
         self._node_names: Names | None = None
         self._watched = _Watched(())
@@ -126,7 +155,10 @@ class Edit(Graph):
         return self._node_names
 
     def collect(self, node: Node) -> None:
-        """Keep a new node. Its results are inferred at the first lookup, or at the latest when the edit is committed."""
+        """Keep a new node.
+
+        Its results are inferred at the first lookup, or at the latest when the edit is committed.
+        """
         self.created.append(node)
         self._uninferred.update(dict.fromkeys(node.output, node))
 
@@ -146,36 +178,52 @@ class Edit(Graph):
                 self.learn(name, info)
 
     def watch(self, nodes: Iterable[Node]) -> None:
-        """Remember the operands and results of these nodes of the graph, which the rewrite must not change."""
+        """Remember the operands and results of these nodes of the graph, which the rewrite must not
+        change.
+        """
         self._watched = _Watched(nodes)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._watched.restore()
 
     # ---------------------------------------------------------------- the door
 
-    def commit(self, removed: Sequence[Node], added: Sequence[Node], insert_at: Node | None = None) -> None:
+    def commit(
+        self, removed: Sequence[Node], added: Sequence[Node], insert_at: Node | None = None
+    ) -> None:
         """Take ``removed`` out of the graph and put ``added`` in; a node in both stays as it is.
 
-        Of the initializers that were made, those that the new nodes read are stored. An error leaves the graph unchanged.
+        Of the initializers that were made, those that the new nodes read are stored. An error
+        leaves the graph unchanged.
 
         Args:
             removed: nodes of the graph.
-            added: new nodes in an order in which they can run, producing every result of the removed nodes that is still read.
-            insert_at: where the new nodes go if possible; by default where the last removed node was.
+            added: new nodes in an order in which they can run, producing every result of the
+                removed nodes that is still read.
+            insert_at: where the new nodes go if possible; by default where the last removed node
+                was.
 
         Raises:
             Declined: when an operator does not take the types of its operands.
-            RewriteError: when an operator or an attribute does not exist, a result would be missing, defined twice, or of
-                another type or shape, nodes would form a cycle, or matched nodes were modified.
+            RewriteError: when an operator or an attribute does not exist, a result would be
+                missing, defined twice, or of another type or shape, nodes would form a cycle, or
+                matched nodes were modified.
             ModelError: when a subgraph of a new node is invalid.
         """
         changed = self._watched.restore()
         if changed is not None:
-            raise RewriteError(f"the rewrite modified {changed!r}, which is in the graph; make a new node in its place")
+            raise RewriteError(
+                f"the rewrite modified {changed!r}, which is in the graph; make a new node in its "
+                "place"
+            )
         gone, new = self._split(removed, added)
         freed = {name for node in gone for name in (*node.output, *defined_inside(node)) if name}
         for node in new:
@@ -189,7 +237,9 @@ class Edit(Graph):
         self._admit(node, set())
         self._carry_out({}, [node], [self.target.nodes.last], [])
 
-    def _split(self, removed: Sequence[Node], added: Sequence[Node]) -> tuple[dict[Node, None], list[Node]]:
+    def _split(
+        self, removed: Sequence[Node], added: Sequence[Node]
+    ) -> tuple[dict[Node, None], list[Node]]:
         if any(node.graph is not self.target for node in removed):
             raise RewriteError("a node that is to be replaced is not a node of this graph")
         new = [node for node in added if node.graph is None]
@@ -199,7 +249,10 @@ class Edit(Graph):
         return dict.fromkeys(node for node in removed if node not in kept), new
 
     def _admit(self, node: Node, freed: set[str]) -> None:
-        """Check one new node and infer its results; from then on the nodes after it may read them."""
+        """Check one new node and infer its results.
+
+        From then on the nodes after it may read them.
+        """
         _check_call(node, self.model, self.functions, self.target.opsets)
         load_bodies(self, node)
         self._check_names(node, freed)
@@ -211,19 +264,30 @@ class Edit(Graph):
         self._learn_results(node, list(map(refine, known, results)))
 
     def _check_names(self, node: Node, freed: set[str]) -> None:
-        """Raise if a node, subgraphs included, reads a name not defined before it, or defines one that is defined elsewhere."""
+        """Raise if a node, subgraphs included, reads a name not defined before it, or defines one
+        that is defined elsewhere.
+        """
         for name in defined_inside(node):
             if self.scope(name) is not None and name not in freed:
-                raise RewriteError(f"a subgraph of a new {node.op_type} defines {name!r}, which is already defined outside")
+                raise RewriteError(
+                    f"a subgraph of a new {node.op_type} defines {name!r}, which is already "
+                    "defined outside"
+                )
         for name in reads(node):
             if not self.defines(name) and (name in freed or not is_visible(self.target, name)):
-                raise RewriteError(f"a new {node.op_type} reads {name!r}, which nothing defines before it")
+                raise RewriteError(
+                    f"a new {node.op_type} reads {name!r}, which nothing defines before it"
+                )
         for name in filter(None, node.output):
             if self.defines(name) or not (name in freed or self._is_new(name)):
-                raise RewriteError(f"a new {node.op_type} produces {name!r}, which is already defined")
+                raise RewriteError(
+                    f"a new {node.op_type} produces {name!r}, which is already defined"
+                )
 
     def _is_new(self, name: str) -> bool:
-        """Whether this name was never used in the model, subgraphs included: an inner name must not hide an outer one."""
+        """Whether this name was never used in the model, subgraphs included: an inner name must not
+        hide an outer one.
+        """
         return name in self._names.used or name not in self._names
 
     def _check_nothing_disappears(self, gone: dict[Node, None], freed: set[str]) -> None:
@@ -235,9 +299,16 @@ class Edit(Graph):
     # ---------------------------------------------------------------- the commit
 
     def _carry_out(
-        self, gone: dict[Node, None], new: Sequence[Node], places: Sequence[Node | None], region: Sequence[Node]
+        self,
+        gone: dict[Node, None],
+        new: Sequence[Node],
+        places: Sequence[Node | None],
+        region: Sequence[Node],
     ) -> None:
-        """Change the graph. Everything is checked: only an interrupt or a listener can stop this, and then it is undone."""
+        """Change the graph.
+
+        Everything is checked: only an interrupt or a listener can stop this, and then it is undone.
+        """
         graph, model = self.target, self.target.model
         before = _Before(graph, gone, region)
         try:
@@ -248,7 +319,9 @@ class Edit(Graph):
             for name in dict.fromkeys(name for node in new for name in reads(node)):
                 if name in self.initializers:
                     tensor = self.initializers[name]
-                    graph.add_initializer(name, (expanded(graph, tensor) if repeats else None) or tensor)
+                    graph.add_initializer(
+                        name, (expanded(graph, tensor) if repeats else None) or tensor
+                    )
             for node, place in zip(new, places, strict=True):
                 graph.insert(node, place)
                 for body in node.bodies.values():
@@ -266,7 +339,9 @@ class Edit(Graph):
             self._node_names.commit()
 
     def _store_facts(self, new: Sequence[Node], known: Mapping[str, Info | None]) -> None:
-        """Move the facts about new results into the graph, and infer the readers of results with more precise facts again."""
+        """Move the facts about new results into the graph, and infer the readers of results with
+        more precise facts again.
+        """
         graph = self.target
         learned: dict[Node, None] = {}
         for node in new:
@@ -275,52 +350,78 @@ class Edit(Graph):
                 if known.get(name) is not None and self.info_of(name) is not known[name]:
                     learned.update(dict.fromkeys(graph.consumers(name)))
             if graph.learn_constness(node):
-                spread_constness(graph, [reader for name in node.output for reader in graph.consumers(name)])
+                spread_constness(
+                    graph, [reader for name in node.output for reader in graph.consumers(name)]
+                )
             if graph.sees_overridable():
                 graph.learn_dependence(node, reads(node))
         if learned:
             refresh(graph, list(learned))
 
 
-def _check_call(node: Node, model: Model, functions: Sequence[Function], opsets: Mapping[str, int]) -> None:
-    """Raise `RewriteError` unless ONNX can express a new node of a model that is about to get these local functions."""
+def _check_call(
+    node: Node, model: Model, functions: Sequence[Function], opsets: Mapping[str, int]
+) -> None:
+    """Raise `RewriteError` unless ONNX can express a new node of a model that is about to get these
+    local functions.
+    """
     results = [name for name in node.output if name]
     if node.graph is not None:
         raise RewriteError(f"a new {node.op_type} is already in the replacement")
     if not all(isinstance(name, str) for name in (*node.input, *node.output)) or not results:
-        raise RewriteError(f"operands and results must be names, at least one result not empty: {node!r}")
+        raise RewriteError(
+            f"operands and results must be names, at least one result not empty: {node!r}"
+        )
     if len(set(results)) < len(results):
-        raise RewriteError(f"a new {node.op_type} has two results of the same name: {', '.join(results)}")
+        raise RewriteError(
+            f"a new {node.op_type} has two results of the same name: {', '.join(results)}"
+        )
     if node.untouched_proto is not None:
         return  # a copy of a node of the model, which may be of a deprecated operator
     if (node.domain, node.op_type) in model.hidden_operators:
-        raise RewriteError(f"a local function of the model hides operator {node.domain}::{node.op_type}")
+        raise RewriteError(
+            f"a local function of the model hides operator {node.domain}::{node.op_type}"
+        )
     called = (node.domain, node.op_type, node.overload)
     if called in model.function_keys() or any(called == function.key for function in functions):
         return
-    wrong = objection(node.op_type, node.domain, node.attribute, len(node.input), len(node.output), opsets)
+    wrong = objection(
+        node.op_type, node.domain, node.attribute, len(node.input), len(node.output), opsets
+    )
     if wrong is not None:
         raise RewriteError(wrong)
 
 
 def _check_types(edit: Edit, node: Node) -> None:
-    """End the match if a new node cannot take the types of its operands, as few operators take 8-bit floats or strings."""
-    if node.untouched_proto is None and (node.domain, node.op_type) not in edit.model.function_operators():
+    """End the match if a new node cannot take the types of its operands, as few operators take
+    8-bit floats or strings.
+    """
+    if (
+        node.untouched_proto is None
+        and (node.domain, node.op_type) not in edit.model.function_operators()
+    ):
         infos = [edit.info_of(name) if name else UNKNOWN for name in node.input]
         dtypes = [info.dtype if info.is_tensor else 0 for info in infos]
-        wrong = objection_to_types(node.op_type, node.domain, edit.target.opsets.get(node.domain, 0), dtypes)
+        wrong = objection_to_types(
+            node.op_type, node.domain, edit.target.opsets.get(node.domain, 0), dtypes
+        )
         if wrong is not None:
             raise Declined(wrong)
 
 
 class _Watched:
-    """Nodes of the graph with the operands and results that they have, which a rewrite must not change."""
+    """Nodes of the graph with the operands and results that they have, which a rewrite must not
+    change.
+    """
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self._operands = [(node, node.input, node.output) for node in nodes]
 
     def restore(self) -> Node | None:
-        """Restore the operands and results, and stop watching; return a node that had been changed, else ``None``."""
+        """Restore the operands and results, and stop watching.
+
+        Return a node that had been changed, else ``None``.
+        """
         changed = None
         for node, inputs, outputs in self._operands:
             if node.input is not inputs or node.output is not outputs:
@@ -331,18 +432,24 @@ class _Watched:
 
 
 class _Before:
-    """The state that a commit changes, facts about removed results included, recorded to undo a commit that is interrupted."""
+    """The state that a commit changes, facts about removed results included, recorded to undo a
+    commit that is interrupted.
+    """
 
     def __init__(self, graph: Graph, gone: Iterable[Node], region: Iterable[Node]) -> None:
         self.graph = graph
         self.known = {name: graph.known(name) for node in gone for name in node.output if name}
-        self._order = [(node, node.previous) for node in sorted({*gone, *region}, key=lambda node: node.label)]
+        self._order = [
+            (node, node.previous) for node in sorted({*gone, *region}, key=lambda node: node.label)
+        ]
         self._stored = len(graph.initializers)
         self._imports = [(opsets, len(opsets)) for opsets in (graph.opsets, graph.model.opsets)]
         self._defined = len(graph.model.functions)
 
     def restore(self, new: Iterable[Node]) -> None:
-        """Remove the new nodes and put the removed ones back, each after the node that it followed."""
+        """Remove the new nodes and put the removed ones back, each after the node that it
+        followed.
+        """
         graph = self.graph
         for node in new:
             if node.graph is graph:
@@ -362,7 +469,9 @@ class _Before:
         self._reconnect(back)
 
     def _reconnect(self, nodes: Iterable[Node]) -> None:
-        """Record again what restored nodes read, now that everything is defined, and the facts about their results."""
+        """Record again what restored nodes read, now that everything is defined, and the facts
+        about their results.
+        """
         graph = self.graph
         for node in nodes:
             graph.connect(node)

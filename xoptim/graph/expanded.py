@@ -1,4 +1,6 @@
-"""Constants that repeat along axes, of which one copy is kept, and nodes whose results are views of stored constants."""
+"""Constants that repeat along axes, of which one copy is kept, and nodes whose results are views of
+stored constants.
+"""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -19,20 +21,36 @@ from xoptim.graph.views import Elementwise, Joined, reshaped, sliced, transposed
 from xoptim.graph.walk import readers
 
 VIEW_LEAST: Final = 1 << 20
-"""Bytes from which on the result of external constants is a view; smaller ones are computed at once."""
+"""Bytes from which on the result of external constants is a view.
+
+Smaller ones are computed at once.
+"""
 _Viewer: TypeAlias = Callable[[EvaluationView, list[Tensor], Sequence[int]], list[Tensor] | None]
-"""Takes a node, its operands and the shape of its first result; returns its results, ``None`` when it declines."""
+"""Takes a node, its operands and the shape of its first result.
+
+Returns its results, ``None`` when it declines.
+"""
 _UFUNCS: Final = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide}
-_SINGLE, _DOUBLE, _HALF, _BFLOAT16 = TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16
+_SINGLE, _DOUBLE, _HALF, _BFLOAT16 = (
+    TensorProto.FLOAT,
+    TensorProto.DOUBLE,
+    TensorProto.FLOAT16,
+    TensorProto.BFLOAT16,
+)
 _CASTS: Final = frozenset(
-    [(source, target) for source in (_HALF, _BFLOAT16, TensorProto.INT8, TensorProto.UINT8) for target in (_SINGLE, _DOUBLE)]
+    [
+        (source, target)
+        for source in (_HALF, _BFLOAT16, TensorProto.INT8, TensorProto.UINT8)
+        for target in (_SINGLE, _DOUBLE)
+    ]
     + [(_SINGLE, _DOUBLE), (_SINGLE, _HALF), (_SINGLE, _BFLOAT16), (_DOUBLE, _SINGLE)]
 )
 """Types between which every number is cast as the standard says, by numpy and onnxruntime alike."""
 
 
 def views_of(graph: Graph, node: Node, operands: Sequence[Tensor | None]) -> list[Tensor] | None:
-    """The results of a node as views, ``None`` when they are to be computed: they are small, or of another kind.
+    """The results of a node as views, ``None`` when they are to be computed: they are small, or of
+    another kind.
 
     All operands are stored; ``None`` is one that is left out.
     """
@@ -40,9 +58,16 @@ def views_of(graph: Graph, node: Node, operands: Sequence[Tensor | None]) -> lis
     shape = None if info is None else info.static_shape
     viewer = _VIEWERS.get(node.op_type) if not node.domain else None
     present = [each for each in operands if each is not None]
-    if viewer is None or shape is None or len(present) != len(operands) or not any(each.is_external for each in present):
+    if (
+        viewer is None
+        or shape is None
+        or len(present) != len(operands)
+        or not any(each.is_external for each in present)
+    ):
         return None
-    if max(each.nbytes for each in present) < VIEW_LEAST or any(bits(each.dtype) < 8 for each in present):
+    if max(each.nbytes for each in present) < VIEW_LEAST or any(
+        bits(each.dtype) < 8 for each in present
+    ):
         return None
     try:
         return viewer(EvaluationView(node), present, shape)
@@ -56,10 +81,14 @@ def _values(operands: list[Tensor]) -> list[np.ndarray | None]:
 
 
 def _moved(_: EvaluationView, operands: list[Tensor], shape: Sequence[int]) -> list[Tensor] | None:
-    return [reshaped(operands[0], shape)] if np.prod(shape, dtype=object) == operands[0].size else None
+    return (
+        [reshaped(operands[0], shape)] if np.prod(shape, dtype=object) == operands[0].size else None
+    )
 
 
-def _transposed(node: EvaluationView, operands: list[Tensor], _: Sequence[int]) -> list[Tensor] | None:
+def _transposed(
+    node: EvaluationView, operands: list[Tensor], _: Sequence[int]
+) -> list[Tensor] | None:
     rank = len(operands[0].shape)
     perm = node.attribute("perm") or list(range(rank))[::-1]
     return [transposed(operands[0], perm)] if sorted(perm) == list(range(rank)) else None
@@ -71,7 +100,11 @@ def _sliced(node: EvaluationView, operands: list[Tensor], _: Sequence[int]) -> l
     if ranges is None:
         return None
     taken = [range(dim)[each] for each, dim in zip(ranges, source.shape, strict=True)]
-    return [sliced(source, [r.start for r in taken], [r.step for r in taken], [len(r) for r in taken])] if all(taken) else None
+    return (
+        [sliced(source, [r.start for r in taken], [r.step for r in taken], [len(r) for r in taken])]
+        if all(taken)
+        else None
+    )
 
 
 def _parts(node: EvaluationView, operands: list[Tensor], _: Sequence[int]) -> list[Tensor] | None:
@@ -91,10 +124,16 @@ def _parts(node: EvaluationView, operands: list[Tensor], _: Sequence[int]) -> li
 def _joined(node: EvaluationView, operands: list[Tensor], _: Sequence[int]) -> list[Tensor] | None:
     axis = axis_of(node.attribute("axis", 1 if node.opset < 4 else None), len(operands[0].shape))
     others = {(each.dtype, each.shape[:axis], each.shape[axis + 1 :]) for each in operands}
-    return [Joined(operands, axis)] if len(others) == 1 and all(each.size for each in operands) else None
+    return (
+        [Joined(operands, axis)]
+        if len(others) == 1 and all(each.size for each in operands)
+        else None
+    )
 
 
-def _cast(node: EvaluationView, operands: list[Tensor], shape: Sequence[int]) -> list[Tensor] | None:
+def _cast(
+    node: EvaluationView, operands: list[Tensor], shape: Sequence[int]
+) -> list[Tensor] | None:
     target = node.attribute("to")
     if target == operands[0].dtype:
         return [operands[0]]
@@ -104,14 +143,28 @@ def _cast(node: EvaluationView, operands: list[Tensor], shape: Sequence[int]) ->
     return [Elementwise(lambda x: x.astype(dtype), "Cast", operands, target, shape)]
 
 
-def _computed(node: EvaluationView, operands: list[Tensor], shape: Sequence[int]) -> list[Tensor] | None:
+def _computed(
+    node: EvaluationView, operands: list[Tensor], shape: Sequence[int]
+) -> list[Tensor] | None:
     shapes = [each.shape for each in operands]
-    if {each.dtype for each in operands} - {_SINGLE} and {each.dtype for each in operands} - {_DOUBLE}:
+    if {each.dtype for each in operands} - {_SINGLE} and {each.dtype for each in operands} - {
+        _DOUBLE
+    }:
         return None  # onnxruntime computes chains of narrower floats in 32 bits
-    if len(operands) != 2 or np.broadcast_shapes(*shapes) != tuple(shape) or (node.opset < 7 and shapes[0] != shapes[1]):
+    if (
+        len(operands) != 2
+        or np.broadcast_shapes(*shapes) != tuple(shape)
+        or (node.opset < 7 and shapes[0] != shapes[1])
+    ):
         return None
-    is_no_larger = byte_size(operands[0].dtype, int(np.prod(shape, dtype=object))) == max(each.nbytes for each in operands)
-    return [Elementwise(_UFUNCS[node.op_type], node.op_type, operands, operands[0].dtype, shape)] if is_no_larger else None
+    is_no_larger = byte_size(operands[0].dtype, int(np.prod(shape, dtype=object))) == max(
+        each.nbytes for each in operands
+    )
+    return (
+        [Elementwise(_UFUNCS[node.op_type], node.op_type, operands, operands[0].dtype, shape)]
+        if is_no_larger
+        else None
+    )
 
 
 _VIEWERS: Final[dict[str, _Viewer]] = {
@@ -139,14 +192,21 @@ _TYPES: Final = (
 
 
 class ExpandedTensor(Tensor):
-    """A constant that keeps one copy of its repeated elements, the ``core``, which has size 1 along the axes that repeat.
+    """A constant that keeps one copy of its repeated elements, the ``core``, which has size 1 along
+    the axes that repeat.
 
-    ``maker`` is the node that computed the constant in the model, and its operands, if it is one that `write` could make.
+    ``maker`` is the node that computed the constant in the model, and its operands, if it is one
+    that `write` could make.
     """
 
     __slots__ = ("_maker", "core")
 
-    def __init__(self, core: np.ndarray, shape: tuple[int, ...], maker: tuple[Node, tuple[Tensor, ...]] | None = None) -> None:
+    def __init__(
+        self,
+        core: np.ndarray,
+        shape: tuple[int, ...],
+        maker: tuple[Node, tuple[Tensor, ...]] | None = None,
+    ) -> None:
         super().__init__(np.broadcast_to(core, shape))
         self.core = core
         self._maker = maker
@@ -163,12 +223,18 @@ class ExpandedTensor(Tensor):
         return b""
 
     def _content(self) -> object:
-        return "expanded", self.core.shape, hashlib.blake2b(self.core.tobytes(), digest_size=20).digest()
+        return (
+            "expanded",
+            self.core.shape,
+            hashlib.blake2b(self.core.tobytes(), digest_size=20).digest(),
+        )
 
     def write(self, graph: Graph, name: str) -> Node:
-        """Replace this constant of a graph by a node that computes it, right before the first node that reads it.
+        """Replace this constant of a graph by a node that computes it, right before the first node
+        that reads it.
 
-        Returns the node: the one that computed it in the model as loaded, where its operands are as they were.
+        Returns the node: the one that computed it in the model as loaded, where its operands are as
+        they were.
         """
         first = min(readers(graph, name), key=lambda node: node.label)
         node = self._former(graph, name) or self._made(graph, name)
@@ -179,13 +245,16 @@ class ExpandedTensor(Tensor):
         return node
 
     def _former(self, graph: Graph, name: str) -> Node | None:
-        """The node that computed the constant in the model, its operands stored again where nothing else read them."""
+        """The node that computed the constant in the model, its operands stored again where nothing
+        else read them.
+        """
         if self._maker is None or self._maker[0].output != (name,):
             return None
         node, operands = self._maker
         present = [graph.tensor(operand) for operand in node.input]
         if any(
-            (now is not None and now.key() != then.key()) or (now is None and graph.scope(operand) is not None)
+            (now is not None and now.key() != then.key())
+            or (now is None and graph.scope(operand) is not None)
             for operand, now, then in zip(node.input, present, operands, strict=True)
         ):
             return None
@@ -199,13 +268,24 @@ class ExpandedTensor(Tensor):
         if self.core.size == 1 and graph.opsets[""] >= _FILLED_SINCE:
             value = {"value": Tensor.from_array(self.core.reshape(1)).to_proto("")}
             operands = [_stored(graph, f"{name}_shape", sizes)]
-            return Node("ConstantOfShape", operands, [name], value, name=graph.node_names.fresh("ConstantOfShape"))
-        operands = [_stored(graph, f"{name}_part", self.core), _stored(graph, f"{name}_shape", sizes)]
+            return Node(
+                "ConstantOfShape",
+                operands,
+                [name],
+                value,
+                name=graph.node_names.fresh("ConstantOfShape"),
+            )
+        operands = [
+            _stored(graph, f"{name}_part", self.core),
+            _stored(graph, f"{name}_shape", sizes),
+        ]
         return Node("Expand", operands, [name], name=graph.node_names.fresh("Expand"))
 
 
 def expanded(graph: Graph, tensor: Tensor, maker: Node | None = None) -> ExpandedTensor | None:
-    """A constant that a graph is going to store, not an external one, as one that repeats; ``maker`` computes it, if anything.
+    """A constant that a graph is going to store, not an external one, as one that repeats.
+
+    ``maker`` computes it, if anything.
 
     ``None`` when it does not repeat, is small, or the model cannot make it from its elements.
     """
@@ -219,7 +299,9 @@ def expanded(graph: Graph, tensor: Tensor, maker: Node | None = None) -> Expande
     if maker is None or maker.op_type not in _MAKERS:
         return ExpandedTensor(core, tensor.shape)
     operands = tuple(t for t in map(graph.tensor, maker.input) if t is not None)
-    return ExpandedTensor(core, tensor.shape, (maker, operands) if len(operands) == len(maker.input) else None)
+    return ExpandedTensor(
+        core, tensor.shape, (maker, operands) if len(operands) == len(maker.input) else None
+    )
 
 
 def reads_expanded(graph: Graph, node: Node) -> bool:
@@ -228,13 +310,22 @@ def reads_expanded(graph: Graph, node: Node) -> bool:
 
 
 def _can_write(graph: Graph, dtype: int) -> bool:
-    """Whether a node of the model can make constants of a type: runtimes have kernels for it, and no function hides them."""
+    """Whether a node of the model can make constants of a type: runtimes have kernels for it, and
+    no function hides them.
+    """
     opset, hidden = graph.opsets.get("", 0), graph.model.hidden_operators
-    return opset >= _EXPAND_SINCE and dtype in _TYPES and not any(("", each) in hidden for each in _MAKERS)
+    return (
+        opset >= _EXPAND_SINCE
+        and dtype in _TYPES
+        and not any(("", each) in hidden for each in _MAKERS)
+    )
 
 
 def _core(array: np.ndarray) -> np.ndarray | None:
-    """The elements without repetitions: those at 0 along each axis that repeats, bit by bit; ``None`` without such an axis."""
+    """The elements without repetitions: those at 0 along each axis that repeats, bit by bit.
+
+    ``None`` without such an axis.
+    """
     core = array.view(_BITS[array.dtype.itemsize])
     for axis in range(core.ndim):
         first = core[(slice(None),) * axis + (slice(1),)]
@@ -244,7 +335,8 @@ def _core(array: np.ndarray) -> np.ndarray | None:
 
 
 def _repeats(array: np.ndarray, first: np.ndarray, axis: int) -> bool:
-    second = array[(slice(None),) * axis + (slice(1, 2),)]  # most arrays differ here, so the rest is rarely read
+    # most arrays differ here, so the rest is rarely read
+    second = array[(slice(None),) * axis + (slice(1, 2),)]
     return bool((second == first).all()) and bool((array == first).all())
 
 
@@ -252,7 +344,10 @@ def _stored(graph: Graph, hint: str, array: np.ndarray) -> str:
     """The name of a stored constant of a graph, which is added if there is none with this value."""
     tensor = Tensor.from_array(array)
     for name, other in graph.initializers.items():
-        is_alike = (other.dtype, other.shape) == (tensor.dtype, tensor.shape) and name not in graph.overridable
+        is_alike = (other.dtype, other.shape) == (
+            tensor.dtype,
+            tensor.shape,
+        ) and name not in graph.overridable
         if is_alike and other.key() == tensor.key():
             return name
     return store(graph, hint, array)

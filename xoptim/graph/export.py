@@ -8,7 +8,13 @@ import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 from xoptim.facts.dims import fresh
-from xoptim.facts.protos import copy_fields, lack_of_memory, opset_versions, replace_items, with_headroom
+from xoptim.facts.protos import (
+    copy_fields,
+    lack_of_memory,
+    opset_versions,
+    replace_items,
+    with_headroom,
+)
 from xoptim.facts.shapes import Info
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import collection_paused
@@ -18,7 +24,9 @@ from xoptim.graph.propagate import contradicts
 from xoptim.graph.tensors import Tensor
 from xoptim.inference.types import info_to_type_proto
 
-_REBUILT = frozenset(("node", "initializer", "input", "output", "value_info", "quantization_annotation", "name"))
+_REBUILT = frozenset(
+    ("node", "initializer", "input", "output", "value_info", "quantization_annotation", "name")
+)
 ToProto: TypeAlias = Callable[[Tensor, str], TensorProto]
 """Makes the protobuf of a constant with a name."""
 
@@ -35,7 +43,9 @@ def export_model(model: Model, stand: ToProto = Tensor.to_proto) -> ModelProto:
                 proto.opset_import.add(domain=domain, version=version)
         _add_missing_domains(model.opsets, proto)
         export_graph(model.graph, proto.graph, stand)
-        if model.lists_initializers and (proto.ir_version >= UNLISTED_SINCE or _has_other_initializers(model)):
+        if model.lists_initializers and (
+            proto.ir_version >= UNLISTED_SINCE or _has_other_initializers(model)
+        ):
             _unlist_initializers(model.graph, proto.graph)
             proto.ir_version = max(proto.ir_version, UNLISTED_SINCE)
         for function in model.functions:
@@ -59,24 +69,32 @@ def export_graph(graph: Graph, proto: GraphProto, stand: ToProto = Tensor.to_pro
     if source is None or source.HasField("name"):
         proto.name = graph.name if source is not None else graph.name or "graph"
     proto.node.extend(export_nodes(graph, stand))
-    proto.initializer.extend(stand(tensor, name) for name, tensor in with_headroom(graph.initializers.items()))
+    proto.initializer.extend(
+        stand(tensor, name) for name, tensor in with_headroom(graph.initializers.items())
+    )
     _export_values(graph, proto)
 
 
 def _export_values(graph: Graph, proto: GraphProto) -> None:
     source = graph.source or GraphProto()
-    given_inputs, given_outputs = ({v.name: v for v in values} for values in (source.input, source.output))
+    given_inputs, given_outputs = (
+        {v.name: v for v in values} for values in (source.input, source.output)
+    )
     for name in graph.inputs:
         proto.input.append(given_inputs.get(name) or value_info(name, graph.info_of(name)))
     for name in graph.outputs:
         proto.output.append(_output(name, given_outputs.get(name), graph.info_of(name)))
     kept = (v for v in with_headroom(source.value_info) if graph.defines(v.name))
     if graph.refutes_declared:
-        proto.value_info.extend(_redeclared(v, info) for v in kept if (info := graph.info_of(v.name)).dtype)
+        proto.value_info.extend(
+            _redeclared(v, info) for v in kept if (info := graph.info_of(v.name)).dtype
+        )
     else:
         proto.value_info.extend(v for v in kept if not contradicts(graph.info_of(v.name), v))
     declared = {v.name for v in (*proto.value_info, *proto.output)}
-    proto.value_info.extend(value_info(name, info) for name, info in _scanned(graph).items() if name not in declared)
+    proto.value_info.extend(
+        value_info(name, info) for name, info in _scanned(graph).items() if name not in declared
+    )
     for name, annotation in graph.annotations.items():
         if graph.defines(name):
             proto.quantization_annotation.add().CopyFrom(annotation)
@@ -101,7 +119,8 @@ def _redeclared(given: ValueInfoProto, info: Info) -> ValueInfoProto:
 def _is_refuted(declared: ValueInfoProto, info: Info) -> bool:
     """Whether a declared shape cannot be right, by its rank or by a number.
 
-    It may not have shown in the model as it came, in which an If with branches of different ranks hid the shape, for example.
+    It may not have shown in the model as it came, in which an If with branches of different ranks
+    hid the shape, for example.
     """
     if info.shape is None or not info.is_tensor or not declared.type.tensor_type.HasField("shape"):
         return False
@@ -109,37 +128,47 @@ def _is_refuted(declared: ValueInfoProto, info: Info) -> bool:
     if len(dims) != len(info.shape):
         return True
     return any(
-        d.HasField("dim_value") and isinstance(i, int) and d.dim_value != i for d, i in zip(dims, info.shape, strict=True)
+        d.HasField("dim_value") and isinstance(i, int) and d.dim_value != i
+        for d, i in zip(dims, info.shape, strict=True)
     )
 
 
 def _scanned(graph: Graph) -> dict[str, Info]:
     """Computed results that a Scan reads, with their fixed sizes.
 
-    onnxruntime must find the rank of the results of a Scan when it loads the model. It may have found the rank at a node that a
-    rewrite removed, such as the Reshape of a result of a Loop; so the rank is declared.
+    onnxruntime must find the rank of the results of a Scan when it loads the model. It may have
+    found the rank at a node that a rewrite removed, such as the Reshape of a result of a Loop; so
+    the rank is declared.
     """
     found: dict[str, Info] = {}
     for name in dict.fromkeys(name for node in graph.of_type("Scan") for name in node.input):
         info = graph.info_of(name)
         if graph.producer(name) is not None and info.dtype and info.shape is not None:
-            found[name] = Info(info.dtype, tuple(d if isinstance(d, int) else fresh() for d in info.shape))
+            found[name] = Info(
+                info.dtype, tuple(d if isinstance(d, int) else fresh() for d in info.shape)
+            )
     return found
 
 
 def _has_other_initializers(model: Model) -> bool:
     """Whether the initializers have changed since the model was loaded."""
     graphs = list(model.graph.all_graphs())
-    came = [[] if graph.source is None else [tensor.name for tensor in graph.source.initializer] for graph in graphs]
+    came = [
+        [] if graph.source is None else [tensor.name for tensor in graph.source.initializer]
+        for graph in graphs
+    ]
     return any(list(graph.initializers) != names for graph, names in zip(graphs, came, strict=True))
 
 
 def _unlist_initializers(graph: Graph, proto: GraphProto) -> None:
     """Remove initializers, present or removed, from the list of inputs.
 
-    Before version 4 of the format all of them must be listed there; since then, callers may override the listed ones.
+    Before version 4 of the format all of them must be listed there; since then, callers may
+    override the listed ones.
     """
-    listed = {tensor.name for tensor in graph.source.initializer} if graph.source is not None else set()
+    listed = (
+        {tensor.name for tensor in graph.source.initializer} if graph.source is not None else set()
+    )
     replace_items(proto.input, [value for value in proto.input if value.name not in listed])
 
 
@@ -149,12 +178,18 @@ def value_info(name: str, info: Info) -> ValueInfoProto:
 
 
 def export_nodes(graph: Graph, stand: ToProto = Tensor.to_proto) -> Iterator[NodeProto]:
-    """The nodes of a graph. Unchanged ones are the protobufs they came from, not copies: do not modify them."""
+    """The nodes of a graph.
+
+    Unchanged ones are the protobufs they came from, not copies: do not modify them.
+    """
     return (export_node(node, stand) for node in with_headroom(graph.nodes))
 
 
 def export_node(node: Node, stand: ToProto = Tensor.to_proto) -> NodeProto:
-    """A node with its subgraphs; when unchanged, the protobuf it came from, not a copy: do not modify it."""
+    """A node with its subgraphs.
+
+    When unchanged, the protobuf it came from, not a copy: do not modify it.
+    """
     proto = node.untouched_proto
     if proto is None or node.bodies or not node.is_unchanged:
         proto = node.to_proto()
@@ -177,7 +212,9 @@ def _constants(tensors: Mapping[str, Tensor]) -> list[NodeProto]:
     """Constant nodes with these values: the body of a function cannot have initializers."""
     nodes = [NodeProto(op_type="Constant", output=[name]) for name in tensors]
     for node, (name, tensor) in zip(nodes, tensors.items(), strict=True):
-        node.attribute.add(name="value", type=AttributeProto.TENSOR).t.CopyFrom(tensor.to_proto(name))
+        node.attribute.add(name="value", type=AttributeProto.TENSOR).t.CopyFrom(
+            tensor.to_proto(name)
+        )
     return nodes
 
 

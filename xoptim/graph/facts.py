@@ -19,18 +19,31 @@ class Definitions:
     Only `Graph` has one, and only its methods write to it.
     """
 
-    __slots__ = ("_node_values", "_producers", "initializers", "inputs", "is_input", "outer", "overridable", "producer")
+    __slots__ = (
+        "_node_values",
+        "_producers",
+        "initializers",
+        "inputs",
+        "is_input",
+        "outer",
+        "overridable",
+        "producer",
+    )
 
     def __init__(self, outer: Definitions | None) -> None:
-        self.outer = outer  # the definitions of the enclosing graph, where a name that is not defined here is looked up
-        # The values that are given (inputs, sparse initializers), with the facts that the model declares about them
+        # the definitions of the enclosing graph, where a name that is not defined here is looked up
+        self.outer = outer
+        # The values that are given (inputs, sparse initializers), with the facts that the model
+        # declares about them
         self.inputs: dict[str, Info] = {}
         self.initializers: dict[str, Tensor] = {}
-        # Initializers that are inputs too: a caller may pass another value, so they are not constants
+        # Initializers that are inputs too: a caller may pass another value, so they are not
+        # constants
         self.overridable: set[str] = set()
         self._producers: dict[str, Node] = {}
         self._node_values: dict[Node, Tensor | None] = {}
-        # Methods of the tables, without a Python function around them: every step of the search calls these.
+        # Methods of the tables, without a Python function around them: every step of the search
+        # calls these.
         self.producer = self._producers.get  # the node of this graph that computes a result
         self.is_input = self.inputs.__contains__  # whether a result is an input of this graph
 
@@ -47,7 +60,9 @@ class Definitions:
         return bool(self.overridable) or (self.outer is not None and self.outer.sees_overridable())
 
     def tensor(self, name: str) -> Tensor | None:
-        """The stored value of a constant: an initializer that no caller can override, or the value of a Constant node."""
+        """The stored value of a constant: an initializer that no caller can override, or the value
+        of a Constant node.
+        """
         scope: Definitions | None = self
         while scope is not None:
             tensor = scope.initializers.get(name)
@@ -55,7 +70,9 @@ class Definitions:
                 return None if name in scope.overridable else tensor
             node = scope.producer(name)
             if node is not None:
-                return scope.value_of(node) if node.op_type == "Constant" and not node.domain else None
+                return (
+                    scope.value_of(node) if node.op_type == "Constant" and not node.domain else None
+                )
             if name in scope.inputs:
                 return None
             scope = scope.outer
@@ -80,7 +97,10 @@ class Definitions:
         return names
 
     def remove_results(self, node: Node) -> list[str]:
-        """Remove a node as a producer; returns the names of the results that nothing defines any longer."""
+        """Remove a node as a producer.
+
+        Returns the names of the results that nothing defines any longer.
+        """
         names = [name for name in node.output if name and self._producers.get(name) is node]
         for name in names:
             del self._producers[name]
@@ -102,13 +122,25 @@ _AT_RUN_TIME = frozenset(("Constant", "DequantizeLinear"))
 
 
 class FactTable:
-    """Type, shape and constness of each value of a graph; an entry exists exactly as long as its value.
+    """Type, shape and constness of each value of a graph.
 
-    Only `Graph` has one, and only its methods write to it; other code calls `Graph.learn`. ``outer`` is the table of the
-    enclosing graph.
+    An entry exists exactly as long as its value.
+
+    Only `Graph` has one, and only its methods write to it; other code calls `Graph.learn`.
+    ``outer`` is the table of the enclosing graph.
     """
 
-    __slots__ = ("_computed", "_definitions", "_evaluated", "_infos", "_overridable", "items", "known", "learn", "outer")
+    __slots__ = (
+        "_computed",
+        "_definitions",
+        "_evaluated",
+        "_infos",
+        "_overridable",
+        "items",
+        "known",
+        "learn",
+        "outer",
+    )
 
     def __init__(self, definitions: Definitions, outer: FactTable | None) -> None:
         self.outer = outer
@@ -119,10 +151,16 @@ class FactTable:
         self._overridable: set[str] = set()
         # Methods of the table itself, which are called for every operand: see `Definitions`.
         self.known = self._infos.get
-        """The facts about a value of this graph itself, ``None`` for a name that it does not define."""
+        """The facts about a value of this graph itself, ``None`` for a name that it does not
+        define.
+        """
         self.learn = self._infos.__setitem__
-        """Replaces the facts about a value of this graph; they are dropped when the value is removed."""
-        self.items = self._infos.items  # all values of this graph, subgraphs not included, with the facts about them
+        """Replaces the facts about a value of this graph.
+
+        They are dropped when the value is removed.
+        """
+        # all values of this graph, subgraphs not included, with the facts about them
+        self.items = self._infos.items
 
     def add(self, names: Iterable[str]) -> None:
         """Add values; those that have facts already keep them."""
@@ -150,13 +188,21 @@ class FactTable:
                 names.add(new)
 
     def is_computed(self, name: str) -> bool:
-        """Whether a result is known to depend on constants only, so that it can be computed ahead of time."""
+        """Whether a result is known to depend on constants only, so that it can be computed ahead
+        of time.
+        """
         if name in self._computed:
             return True
-        return self.outer is not None and not self._definitions.defines(name) and self.outer.is_computed(name)
+        return (
+            self.outer is not None
+            and not self._definitions.defines(name)
+            and self.outer.is_computed(name)
+        )
 
     def has_constant_inputs(self, node: Node) -> bool:
-        """Whether the results of a node depend on constants only, so that they can be computed ahead of time."""
+        """Whether the results of a node depend on constants only, so that they can be computed
+        ahead of time.
+        """
         found = False
         for name in node.input:
             if name:
@@ -166,7 +212,10 @@ class FactTable:
         return found and can_fold(node)
 
     def learn_constness(self, node: Node) -> bool:
-        """If the results of a node depend on constants only, record that; return whether it is new."""
+        """If the results of a node depend on constants only, record that.
+
+        Return whether it is new.
+        """
         if not self.has_constant_inputs(node):
             return False
         before = len(self._computed)
@@ -174,7 +223,9 @@ class FactTable:
         return len(self._computed) > before
 
     def evaluated(self, name: str) -> np.ndarray | Literal["unasked"] | None:
-        """The value that was computed for a constant, ``None`` where that failed, ``"unasked"`` before it was tried."""
+        """The value that was computed for a constant, ``None`` where that failed, ``"unasked"``
+        before it was tried.
+        """
         return self._evaluated.get(name, "unasked")
 
     def remember(self, values: Mapping[str, np.ndarray | None]) -> None:
@@ -182,7 +233,9 @@ class FactTable:
         self._evaluated.update(values)
 
     def retry_failures(self) -> None:
-        """Let constants that could not be computed be tried again: their operands may be others now."""
+        """Let constants that could not be computed be tried again: their operands may be others
+        now.
+        """
         for name in [name for name, value in self._evaluated.items() if value is None]:
             del self._evaluated[name]
 
@@ -190,10 +243,16 @@ class FactTable:
         """Whether a value depends on an initializer that a caller may override."""
         if name in self._overridable:
             return True
-        return self.outer is not None and not self._definitions.defines(name) and self.outer.depends_on_caller(name)
+        return (
+            self.outer is not None
+            and not self._definitions.defines(name)
+            and self.outer.depends_on_caller(name)
+        )
 
     def learn_dependence(self, node: Node, reads: Iterable[str]) -> None:
-        """Mark the results of a node as dependent on an overridable initializer if any of ``reads`` is."""
+        """Mark the results of a node as dependent on an overridable initializer if any of ``reads``
+        is.
+        """
         if any(map(self.depends_on_caller, reads)):
             self.mark_overridable(node.output)
 
@@ -210,7 +269,11 @@ class FactTable:
 def can_fold(node: Node) -> bool:
     """Whether the results of a node depend on its inputs only and can be computed ahead of time.
 
-    Results of DequantizeLinear are always computed at run time: wide weights would replace narrow ones, and hide the
-    quantization from the runtime.
+    Results of DequantizeLinear are always computed at run time: wide weights would replace narrow
+    ones, and hide the quantization from the runtime.
     """
-    return not node.bodies and is_deterministic(node.op_type, node.domain) and node.op_type not in _AT_RUN_TIME
+    return (
+        not node.bodies
+        and is_deterministic(node.op_type, node.domain)
+        and node.op_type not in _AT_RUN_TIME
+    )

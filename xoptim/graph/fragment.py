@@ -23,11 +23,16 @@ _LARGE = 1 << 20
 _FUNCTIONS_SINCE = 8
 
 
-def fragment(graph: Graph, nodes: Sequence[Node], results: Sequence[str], *, largest: int = _LARGE) -> onnx.ModelProto:
-    """A model of some nodes, in any order, that belong or belonged to a graph; its outputs are ``results``.
+def fragment(
+    graph: Graph, nodes: Sequence[Node], results: Sequence[str], *, largest: int = _LARGE
+) -> onnx.ModelProto:
+    """A model of some nodes, in any order, that belong or belonged to a graph.
 
-    Results that they read from elsewhere are its inputs, with the types and shapes that are known; constants are stored in it
-    up to ``largest`` bytes. Local functions that the nodes call are included.
+    Its outputs are ``results``.
+
+    Results that they read from elsewhere are its inputs, with the types and shapes that are known;
+    constants are stored in it up to ``largest`` bytes. Local functions that the nodes call are
+    included.
     """
     ordered = sorted(nodes, key=lambda node: node.label)
     made = {name for node in ordered for name in node.output}
@@ -44,17 +49,25 @@ def fragment(graph: Graph, nodes: Sequence[Node], results: Sequence[str], *, lar
 
 
 def model_of(graph: Graph, proto: onnx.GraphProto, nodes: Sequence[Node]) -> onnx.ModelProto:
-    """A model of a graph protobuf made of copies of ``nodes``, with the operator sets and local functions that they need."""
+    """A model of a graph protobuf made of copies of ``nodes``, with the operator sets and local
+    functions that they need.
+    """
     model = graph.model
     opsets = {
         "": model.opsets.get("", 1),
         **graph.opsets,
-        **{node.domain: 1 for node in nodes if node.domain not in graph.opsets and not node.domain.endswith(LOCAL)},
+        **{
+            node.domain: 1
+            for node in nodes
+            if node.domain not in graph.opsets and not node.domain.endswith(LOCAL)
+        },
     }
     imports = [onnx.helper.make_opsetid(domain, version) for domain, version in opsets.items()]
     functions = called_functions(graph, nodes)
     version = max(model.ir_version, _FUNCTIONS_SINCE if functions else UNLISTED_SINCE)
-    return onnx.helper.make_model(proto, opset_imports=imports, ir_version=version, functions=functions)
+    return onnx.helper.make_model(
+        proto, opset_imports=imports, ir_version=version, functions=functions
+    )
 
 
 def called_functions(graph: Graph, nodes: Sequence[Node]) -> list[onnx.FunctionProto]:
@@ -74,7 +87,10 @@ def called_functions(graph: Graph, nodes: Sequence[Node]) -> list[onnx.FunctionP
 
 
 _SMALL = 1 << 20
-"""Bytes up to which a constant is stored in the models; a larger one is an input of both, if both read it."""
+"""Bytes up to which a constant is stored in the models.
+
+A larger one is an input of both, if both read it.
+"""
 _CONTEXT = 100
 """Maximal number of nodes that are added around a match."""
 _BEHIND = 24
@@ -85,8 +101,8 @@ _BEHIND = 24
 class _Fragment:
     """One of the two models under construction.
 
-    ``nodes`` can run in their order once the fragment is complete; ``made`` are their results, ``reads`` what they and their
-    subgraphs read from outside, in order.
+    ``nodes`` can run in their order once the fragment is complete; ``made`` are their results,
+    ``reads`` what they and their subgraphs read from outside, in order.
     """
 
     nodes: list[Node]
@@ -96,17 +112,23 @@ class _Fragment:
     def update(self) -> None:
         """Update ``made`` and ``reads``."""
         self.made = {name for node in self.nodes for name in node.output if name}
-        self.reads = {name: None for node in self.nodes for name in reads(node) if name not in self.made}
+        self.reads = {
+            name: None for node in self.nodes for name in reads(node) if name not in self.made
+        }
 
 
-def side_by_side(graph: Graph, matched: Sequence[Node], given: Sequence[Node]) -> tuple[onnx.ModelProto, onnx.ModelProto]:
-    """The matched nodes of a rewrite and their replacement, as two models with the same inputs and outputs.
+def side_by_side(
+    graph: Graph, matched: Sequence[Node], given: Sequence[Node]
+) -> tuple[onnx.ModelProto, onnx.ModelProto]:
+    """The matched nodes of a rewrite and their replacement, as two models with the same inputs and
+    outputs.
 
-    Results that the nodes read are inputs, with their types and shapes, with two exceptions: small constants are stored, and
-    for small integers that are computed from shapes, the nodes that compute them are added. Subgraphs and the local functions
-    that are called are included.
+    Results that the nodes read are inputs, with their types and shapes, with two exceptions: small
+    constants are stored, and for small integers that are computed from shapes, the nodes that
+    compute them are added. Subgraphs and the local functions that are called are included.
 
-    The graph is as it is after the rewrite. Both ``matched`` and ``given`` are in order, nodes that stay included.
+    The graph is as it is after the rewrite. Both ``matched`` and ``given`` are in order, nodes that
+    stay included.
     """
     fragments = _Fragment(list(matched)), _Fragment(list(given))
     stored = _complete(graph, fragments)
@@ -118,16 +140,24 @@ def side_by_side(graph: Graph, matched: Sequence[Node], given: Sequence[Node]) -
     inputs = dict.fromkeys(name for name in (*before.reads, *after.reads) if name not in inside)
     made = {name for node in given for name in node.output}
     results = [name for node in matched for name in node.output if name and name in made]
-    results = [name for name in results if graph.info_of(name) != UNKNOWN or is_read_beyond(graph, name, given)]
+    results = [
+        name
+        for name in results
+        if graph.info_of(name) != UNKNOWN or is_read_beyond(graph, name, given)
+    ]
     types = _Types(graph)
     both = []
     for fragment in fragments:
         body = onnx.GraphProto(name="fragment", node=map(export_node, fragment.nodes))
-        body.initializer.extend(_tensor_proto(name, stored[name]) for name in fragment.reads if name in inside)
+        body.initializer.extend(
+            _tensor_proto(name, stored[name]) for name in fragment.reads if name in inside
+        )
         body.input.extend(map(types.declare, inputs))
         body.output.extend(map(types.declare, results))
         body.value_info.extend(
-            types.declare(name) for name in sorted(fragment.made - set(results)) if graph.info_of(name) != UNKNOWN
+            types.declare(name)
+            for name in sorted(fragment.made - set(results))
+            if graph.info_of(name) != UNKNOWN
         )
         both.append(model_of(graph, body, fragment.nodes))
     return both[0], both[1]
@@ -136,25 +166,36 @@ def side_by_side(graph: Graph, matched: Sequence[Node], given: Sequence[Node]) -
 def _complete(graph: Graph, fragments: tuple[_Fragment, _Fragment]) -> dict[str, Tensor]:
     """Add producers to both fragments and sort their nodes; returns the constants that they read.
 
-    Two kinds of nodes are added: those that compute integers and, where one fragment reads what the other does not, those
-    between the two, such as a Concat whose operand the replacement reads instead of its result.
+    Two kinds of nodes are added: those that compute integers and, where one fragment reads what the
+    other does not, those between the two, such as a Concat whose operand the replacement reads
+    instead of its result.
     """
     stored: dict[str, Tensor | None] = {}
     before, after = _update(graph, fragments, stored)
-    # Results that only one side reads are computed: as separate inputs, they could contradict the other side.
+    # Results that only one side reads are computed: as separate inputs, they could contradict the
+    # other side.
     apart = {name for name in before.keys() ^ after.keys() if stored[name] is None}
     two_sided = not apart <= before.keys() and not apart <= after.keys()
     line, context = set(apart), _Fragment([])
     for _ in range(_CONTEXT):
         before, after = _update(graph, fragments, stored)
         context.update()
-        # If each side reads such results, the nodes between them suffice, up to where a common context contains all of them.
+        # If each side reads such results, the nodes between them suffice, up to where a common
+        # context contains all of them.
         met = two_sided and apart <= context.made | context.reads.keys()
         line_wanted = not met and len(context.nodes) < (_CONTEXT if two_sided else _BEHIND)
         # Integers may be sizes or positions, for which random numbers would be invalid.
         open_names = [name for name in (*before, *after) if stored[name] is None]
-        wanted = [name for name in open_names if (name in line and line_wanted) or graph.info_of(name).dtype in INTEGERS]
-        found = [(place, node) for place, node in (_producer(graph, name) for name in wanted) if node is not None]
+        wanted = [
+            name
+            for name in open_names
+            if (name in line and line_wanted) or graph.info_of(name).dtype in INTEGERS
+        ]
+        found = [
+            (place, node)
+            for place, node in (_producer(graph, name) for name in wanted)
+            if node is not None
+        ]
         if not found:
             break
         producer = max(found, key=lambda pair: pair[0])[1]
@@ -174,12 +215,16 @@ def _update(
     """The results that each fragment reads; constants among them are looked up and stored."""
     for fragment in fragments:
         fragment.update()
-        stored.update((name, _constant(graph, name)) for name in fragment.reads if name not in stored)
+        stored.update(
+            (name, _constant(graph, name)) for name in fragment.reads if name not in stored
+        )
     return fragments[0].reads, fragments[1].reads
 
 
 def _producer(graph: Graph, name: str) -> tuple[tuple[int, int], Node | None]:
-    """The place of a result's producer, inner graphs after outer ones, and the producer (``None`` if it has subgraphs)."""
+    """The place of a result's producer, inner graphs after outer ones, and the producer (``None``
+    if it has subgraphs).
+    """
     scope = graph.scope(name)
     node = None if scope is None else scope.producer(name)
     depth = 0 if scope is None else 1 + len(list(around(scope)))
@@ -202,7 +247,11 @@ def _sorted(nodes: Sequence[Node]) -> list[Node]:
         stack = [root]
         while stack:
             node = stack[-1]
-            missing = [p for name in reads(node) if (p := producers.get(name)) is not None and p not in done and p is not node]
+            missing = [
+                p
+                for name in reads(node)
+                if (p := producers.get(name)) is not None and p not in done and p is not node
+            ]
             if missing and not any(p in stack for p in missing):
                 stack += reversed(missing)
             else:
@@ -213,7 +262,9 @@ def _sorted(nodes: Sequence[Node]) -> list[Node]:
 def _tensor_proto(name: str, tensor: Tensor) -> TensorProto:
     if not tensor.is_external:
         return tensor.to_proto(name)
-    return TensorProto(name=name, data_type=tensor.dtype, dims=tensor.shape, raw_data=tensor.to_raw())
+    return TensorProto(
+        name=name, data_type=tensor.dtype, dims=tensor.shape, raw_data=tensor.to_raw()
+    )
 
 
 class _Types:
@@ -234,7 +285,9 @@ class _Types:
         return proto
 
     def _plain(self, text: str) -> str:
-        """A dimension as an expression that runs can evaluate from named sizes: sums, products and quotients."""
+        """A dimension as an expression that runs can evaluate from named sizes: sums, products and
+        quotients.
+        """
         if re.search(r"[%']|(max|min|broadcast)\(", text):
             return self._fresh(text)
         return re.sub(r"\?\d+", lambda found: self._fresh(found[0]), text)

@@ -1,4 +1,6 @@
-"""A graph: nodes in order, the producer and the consumers of each result, and the methods that change it."""
+"""A graph: nodes in order, the producer and the consumers of each result, and the methods that
+change it.
+"""
 
 from __future__ import annotations
 
@@ -24,23 +26,30 @@ if TYPE_CHECKING:
 class Graph:
     """The main graph, the body of a function, or a subgraph.
 
-    A name that is not defined here is looked up in the enclosing graphs; a node of a subgraph that reads it is recorded
-    there as a *capture*. Three tables, `Definitions`, `FactTable` and `References`, are kept up to date by the verbs
-    (`insert`, `remove`, `rename`, `add_initializer`, `set_inputs`, `learn`); none is ever rebuilt. Other code reads and
-    changes them through the graph only.
+    A name that is not defined here is looked up in the enclosing graphs; a node of a subgraph that
+    reads it is recorded there as a *capture*. Three tables, `Definitions`, `FactTable` and
+    `References`, are kept up to date by the verbs (`insert`, `remove`, `rename`, `add_initializer`,
+    `set_inputs`, `learn`); none is ever rebuilt. Other code reads and changes them through the
+    graph only.
     """
 
-    def __init__(self, model: Model, name: str = "", parent: Graph | None = None, owner: Node | None = None) -> None:
+    def __init__(
+        self, model: Model, name: str = "", parent: Graph | None = None, owner: Node | None = None
+    ) -> None:
         self.model = model
         self.name = name
         self.parent = parent
         self.owner = owner
         self.opsets: dict[str, int] = model.opsets if parent is None else parent.opsets
         self.inputs: list[str] = []
-        self.annotations: dict[str, onnx.TensorAnnotation] = {}  # quantization annotations of values, by name
+        # quantization annotations of values, by name
+        self.annotations: dict[str, onnx.TensorAnnotation] = {}
         self.source: onnx.GraphProto | None = None
-        """The protobuf this graph came from: fields not represented here (value infos, annotations) are copied from it."""
-        self.refutes_declared = False  # whether a declared shape was found wrong, which makes all others doubtful
+        """The protobuf this graph came from: fields not represented here (value infos, annotations)
+        are copied from it.
+        """
+        # whether a declared shape was found wrong, which makes all others doubtful
+        self.refutes_declared = False
         self.nodes = OrderedNodes()
         self._by_type: dict[tuple[str, str], dict[Node, None]] = {}
         self.types: Mapping[tuple[str, str], Mapping[Node, None]] = self._by_type
@@ -52,23 +61,54 @@ class Graph:
         self.definitions: Definitions = definitions
         self.facts: FactTable = facts
         self.references: References = references
-        # A question that one table answers, and a verb that concerns one table only, is the method of that table itself:
-        # the search calls these at every step, and a method of the graph around each would double the calls.
-        self.declared_inputs, self.initializers = definitions.inputs, definitions.initializers
-        self.overridable, self.sees_overridable = definitions.overridable, definitions.sees_overridable
-        self.producer, self.is_input, self.defines = definitions.producer, definitions.is_input, definitions.defines
+        self._take_definitions(definitions)
+        self._take_facts(facts)
+        self._take_references(references)
+
+    # A question that one table answers, and a verb that concerns one table only, is the method of
+    # that table itself: the search calls these at every step, and a method of the graph around each
+    # would double the calls.
+
+    def _take_definitions(self, definitions: Definitions) -> None:
+        self.declared_inputs = definitions.inputs
+        self.initializers = definitions.initializers
+        self.overridable = definitions.overridable
+        self.sees_overridable = definitions.sees_overridable
+        self.producer = definitions.producer
+        self.is_input = definitions.is_input
+        self.defines = definitions.defines
         self.tensor = definitions.tensor
-        self.known, self.all_known, self.learn, self.drop_facts = facts.known, facts.items, facts.learn, facts.drop
-        self.is_computed, self.learn_constness = facts.is_computed, facts.learn_constness
-        self.evaluated, self.remember, self.retry_failures = facts.evaluated, facts.remember, facts.retry_failures
-        self.depends_on_caller, self.learn_dependence = facts.depends_on_caller, facts.learn_dependence
-        self.outputs, self.pinned = references.outputs, references.pinned
-        self.consumers, self.captures, self.use_count = references.consumers, references.captures, references.use_count
-        self.captured, self.undefined = references.captured, references.undefined
-        self.is_output, self.is_captured = references.is_output, references.is_captured
-        self.is_needed, self.is_node_needed = references.is_needed, references.is_node_needed
-        self.declare_output, self.connect, self.set_inputs = references.add_output, references.connect, references.set_inputs
-        self.suspect = references.unread.extend  # has the next `sweep` check whether the results of these nodes are read
+
+    def _take_facts(self, facts: FactTable) -> None:
+        self.known = facts.known
+        self.all_known = facts.items
+        self.learn = facts.learn
+        self.drop_facts = facts.drop
+        self.is_computed = facts.is_computed
+        self.learn_constness = facts.learn_constness
+        self.evaluated = facts.evaluated
+        self.remember = facts.remember
+        self.retry_failures = facts.retry_failures
+        self.depends_on_caller = facts.depends_on_caller
+        self.learn_dependence = facts.learn_dependence
+
+    def _take_references(self, references: References) -> None:
+        self.outputs = references.outputs
+        self.pinned = references.pinned
+        self.consumers = references.consumers
+        self.captures = references.captures
+        self.use_count = references.use_count
+        self.captured = references.captured
+        self.undefined = references.undefined
+        self.is_output = references.is_output
+        self.is_captured = references.is_captured
+        self.is_needed = references.is_needed
+        self.is_node_needed = references.is_node_needed
+        self.declare_output = references.add_output
+        self.connect = references.connect
+        self.set_inputs = references.set_inputs
+        # has the next `sweep` check whether the results of these nodes are read
+        self.suspect = references.unread.extend
 
     @property
     def names(self) -> Names:
@@ -110,11 +150,19 @@ class Graph:
 
     def owners(self) -> list[Node]:
         """The nodes with subgraphs, in order."""
-        found = [node for key, nodes in self.types.items() if may_own_graphs(*key) for node in nodes if node.bodies]
+        found = [
+            node
+            for key, nodes in self.types.items()
+            if may_own_graphs(*key)
+            for node in nodes
+            if node.bodies
+        ]
         return sorted(found, key=lambda node: node.label)
 
     def declare_input(self, name: str, info: Info = UNKNOWN, *, listed: bool = True) -> None:
-        """Add a value that no node computes and no `Tensor` stores: an input, or unlisted a sparse initializer."""
+        """Add a value that no node computes and no `Tensor` stores: an input, or unlisted a sparse
+        initializer.
+        """
         if listed:
             self.inputs.append(name)
         self.declared_inputs[name] = info
@@ -186,7 +234,8 @@ class Graph:
     def sweep(self) -> int:
         """Remove nodes whose results are no longer read, and the nodes that only they needed.
 
-        Returns the number of nodes removed. Only new nodes and those that lost a reader since the last call are checked.
+        Returns the number of nodes removed. Only new nodes and those that lost a reader since the
+        last call are checked.
         """
         count, unread = 0, self.references.unread
         while unread:
@@ -197,9 +246,16 @@ class Graph:
         return count
 
     def enter(self, parent: Graph) -> None:
-        """Become a subgraph of another graph, which records what is read from it; the owner is, or will be, in that graph."""
+        """Become a subgraph of another graph, which records what is read from it.
+
+        The owner is, or will be, in that graph.
+        """
         self.parent = parent
-        self.definitions.outer, self.facts.outer, self.references.outer = parent.definitions, parent.facts, parent.references
+        self.definitions.outer, self.facts.outer, self.references.outer = (
+            parent.definitions,
+            parent.facts,
+            parent.references,
+        )
         self.references.retain()
 
     def link(self, nodes: Iterable[Node]) -> None:

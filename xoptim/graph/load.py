@@ -1,4 +1,7 @@
-"""Load protobufs into a `Model`; exporters name the axes of each input, and the model tells which must be equal."""
+"""Load protobufs into a `Model`.
+
+Exporters name the axes of each input, and the model tells which must be equal.
+"""
 
 import gc
 import graphlib
@@ -17,7 +20,14 @@ from xoptim.facts.assumptions import USUAL, Assumptions
 from xoptim.facts.dim_formulas import size_in
 from xoptim.facts.dims import Dim, substitute
 from xoptim.facts.errors import AssumptionError, ModelError
-from xoptim.facts.protos import copy_fields, lack_of_memory, opset_versions, unreadable_names, unreadable_texts, with_headroom
+from xoptim.facts.protos import (
+    copy_fields,
+    lack_of_memory,
+    opset_versions,
+    unreadable_names,
+    unreadable_texts,
+    with_headroom,
+)
 from xoptim.facts.schema import KNOWN_DOMAINS, may_own_graphs
 from xoptim.facts.shapes import Info
 from xoptim.facts.symbolic import SymbolicDim, bounds, is_nonnegative, named
@@ -34,10 +44,17 @@ from xoptim.inference.types import type_proto_to_info
 
 
 def equal_sizes(graph: Graph) -> dict[str, Dim]:
-    """The names of sizes of a main graph that can only be equal to others, or to a number, with these."""
+    """The names of sizes of a main graph that can only be equal to others, or to a number, with
+    these.
+    """
     order = {name: place for place, name in enumerate(_declared(graph))}
     found: dict[str, Dim] = {}
-    differing = [(node, pair) for node in graph.nodes for pair in _pairs(graph, node) if pair[0] is not pair[1]]
+    differing = [
+        (node, pair)
+        for node in graph.nodes
+        for pair in _pairs(graph, node)
+        if pair[0] is not pair[1]
+    ]
     needed = _needed(graph) if differing else ()
     for node, pair in differing:
         first, second = (substitute(dim, found) for dim in pair) if found else pair
@@ -49,11 +66,17 @@ def equal_sizes(graph: Graph) -> dict[str, Dim]:
 
 
 def _known(symbol: SymbolicDim, size: Dim) -> dict[str, Dim]:
-    """A size in place of a symbol; the limits of both hold for either, where the size is a symbol too."""
+    """A size in place of a symbol.
+
+    The limits of both hold for either, where the size is a symbol too.
+    """
     if not isinstance(size, SymbolicDim) or not size.is_symbol:
         return {str(symbol): size}
     (least, most), (low, high) = bounds(symbol), bounds(size)
-    limits = [each for each in (least, low) if each is not None], [each for each in (most, high) if each is not None]
+    limits = (
+        [each for each in (least, low) if each is not None],
+        [each for each in (most, high) if each is not None],
+    )
     met = (max(limits[0]), min(limits[1]))
     if met == (low, high) or met[0] > met[1]:
         return {str(symbol): size}
@@ -70,8 +93,14 @@ def with_sizes(info: Info, sizes: Mapping[str, Dim]) -> Info:
 
 def _declared(graph: Graph) -> dict[str, None]:
     """The names of the sizes of the inputs, in order."""
-    dims = (dim for info in graph.declared_inputs.values() if info.is_tensor for dim in info.shape or ())
-    return {str(dim): None for dim in dims if isinstance(dim, SymbolicDim) and dim.is_symbol and not dim.is_anonymous}
+    dims = (
+        dim for info in graph.declared_inputs.values() if info.is_tensor for dim in info.shape or ()
+    )
+    return {
+        str(dim): None
+        for dim in dims
+        if isinstance(dim, SymbolicDim) and dim.is_symbol and not dim.is_anonymous
+    }
 
 
 def _pairs(graph: Graph, node: Node) -> Iterator[tuple[Dim, Dim]]:
@@ -84,18 +113,28 @@ def _pairs(graph: Graph, node: Node) -> Iterator[tuple[Dim, Dim]]:
     if node.op_type == "MatMul":
         yield a[-1], b[-2] if len(b) > 1 else b[0]
     elif len(a) == len(b) == 2:
-        yield a[0 if node.get_attribute("transA", 0) else 1], b[1 if node.get_attribute("transB", 0) else 0]
+        yield (
+            a[0 if node.get_attribute("transA", 0) else 1],
+            b[1 if node.get_attribute("transB", 0) else 0],
+        )
 
 
 def _solved(difference: Dim, order: Mapping[str, int]) -> tuple[SymbolicDim, Dim] | None:
-    """A symbol and the size for which a difference is 0: the last of the names of inputs for which there is one."""
+    """A symbol and the size for which a difference is 0: the last of the names of inputs for which
+    there is one.
+    """
     names = difference.symbols & order.keys() if isinstance(difference, SymbolicDim) else ()
-    if isinstance(difference, int) or len(names) != len(difference.symbols):  # another size is computed from values
+    # another size is computed from values
+    if isinstance(difference, int) or len(names) != len(difference.symbols):
         return None
     for name in sorted(names, key=lambda each: -order[each]):
         symbol = difference.symbol(name)
         for size in () if symbol is None else (symbol - difference, symbol + difference):
-            if symbol is not None and is_nonnegative(size) and (isinstance(size, int) or name not in size.symbols):
+            if (
+                symbol is not None
+                and is_nonnegative(size)
+                and (isinstance(size, int) or name not in size.symbols)
+            ):
                 return symbol, size
     return None
 
@@ -115,12 +154,16 @@ logger = logging.getLogger("xoptim")
 LARGEST_FILE = (1 << 31) - 1
 """Bytes of the largest protobuf that can be read."""
 DEEPEST = 31
-"""Levels of subgraphs that a protobuf can hold: it is read to a depth of 100 messages, and each level takes three."""
+"""Levels of subgraphs that a protobuf can hold: it is read to a depth of 100 messages, and each
+level takes three.
+"""
 
 
 @contextmanager
 def collection_paused() -> Iterator[None]:
-    """Switch the cyclic garbage collector off: it would traverse millions of small objects that stay alive again and again."""
+    """Switch the cyclic garbage collector off: it would traverse millions of small objects that
+    stay alive again and again.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -137,17 +180,28 @@ def read_proto(path: Path) -> onnx.ModelProto:
     """
     try:
         status = path.stat()
-        if not (stat.S_ISREG(status.st_mode) or stat.S_ISFIFO(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+        if not (
+            stat.S_ISREG(status.st_mode)
+            or stat.S_ISFIFO(status.st_mode)
+            or stat.S_ISDIR(status.st_mode)
+        ):
             raise ModelError(f"cannot read {str(path)!r}: it is a device, not a file")
         if status.st_size > LARGEST_FILE:
             raise ModelError(
-                f"{str(path)!r} is not an ONNX model: a protobuf ends at 2 GiB; weights beyond that have to be external data"
+                f"{str(path)!r} is not an ONNX model: a protobuf ends at 2 GiB; weights beyond "
+                "that have to be external data"
             )
         raw = path.read_bytes()
     except (OSError, ValueError) as error:
-        raise ModelError(f"cannot read {str(path)!r}: {getattr(error, 'strerror', None) or error}") from error
+        raise ModelError(
+            f"cannot read {str(path)!r}: {getattr(error, 'strerror', None) or error}"
+        ) from error
     form = text_form(raw)
-    proto = parse_text(raw, form, f"{str(path)!r} is") if form else parse_proto(raw, f"{str(path)!r} is")
+    proto = (
+        parse_text(raw, form, f"{str(path)!r} is")
+        if form
+        else parse_proto(raw, f"{str(path)!r} is")
+    )
     if not proto.opset_import:
         raise ModelError(f"{str(path)!r} is not an ONNX model: it imports no operator set")
     return proto
@@ -165,8 +219,12 @@ def parse_proto(raw: bytes, label: str) -> onnx.ModelProto:
     except DecodeError as error:
         kind = kind_of(raw)
         if "MaxDepth" in str(error):
-            raise ModelError(f"{label} nested too deeply: a protobuf is read to a depth of 100 messages") from error
-        raise ModelError(f"{label} not an ONNX model{f': {kind}' if kind else ', or it is truncated'}") from error
+            raise ModelError(
+                f"{label} nested too deeply: a protobuf is read to a depth of 100 messages"
+            ) from error
+        raise ModelError(
+            f"{label} not an ONNX model{f': {kind}' if kind else ', or it is truncated'}"
+        ) from error
     if not proto.HasField("graph"):
         raise ModelError(f"{label} not an ONNX model: {kind_of(raw) or 'there is no graph'}")
     wrong = next(unreadable_names(proto), None)
@@ -176,13 +234,21 @@ def parse_proto(raw: bytes, label: str) -> onnx.ModelProto:
 
 
 def load_model(
-    proto: onnx.ModelProto, base_dir: Path | None = None, *, infer: bool = True, assumptions: Assumptions | None = None
+    proto: onnx.ModelProto,
+    base_dir: Path | None = None,
+    *,
+    infer: bool = True,
+    assumptions: Assumptions | None = None,
 ) -> Model:
-    """Wrap a model. The protobuf is kept by reference and never modified; external data is resolved against ``base_dir``.
+    """Wrap a model.
 
-    Without ``infer``, only the shapes and types that the model declares are known. Unless ``assumptions`` are given, the
-    default set holds; the metadata are not read for them. Raises `ModelError` when names are undefined or defined twice, or
-    nodes form a cycle, and `AssumptionError` when the assumptions do not fit the model.
+    The protobuf is kept by reference and never modified; external data is resolved against
+    ``base_dir``.
+
+    Without ``infer``, only the shapes and types that the model declares are known. Unless
+    ``assumptions`` are given, the default set holds; the metadata are not read for them. Raises
+    `ModelError` when names are undefined or defined twice, or nodes form a cycle, and
+    `AssumptionError` when the assumptions do not fit the model.
     """
     if not proto.HasField("graph"):
         raise ModelError("the model has no graph")
@@ -191,19 +257,27 @@ def load_model(
             return _load(proto, base_dir, infer, assumptions or USUAL)
     except AssumptionError:
         raise
-    except (AttributeError, TypeError, ValueError) as error:  # protobuf returns text that is not UTF-8 as bytes
+    # protobuf returns text that is not UTF-8 as bytes
+    except (AttributeError, TypeError, ValueError) as error:
         wrong = next(unreadable_texts(proto), None)
         if wrong is None:
             raise
         raise ModelError(f"the model is damaged: {wrong!r} is not UTF-8") from error
 
 
-def _load(proto: onnx.ModelProto, base_dir: Path | None, infer: bool, assumptions: Assumptions) -> Model:
+def _load(
+    proto: onnx.ModelProto, base_dir: Path | None, infer: bool, assumptions: Assumptions
+) -> Model:
     model = Model(_opsets(proto.opset_import), proto.ir_version or onnx.IR_VERSION, base_dir)
     check_fit(assumptions, proto)
-    model.assumptions, model.assumed_sizes = assumptions, assumed_sizes(assumptions, open_sizes(proto))
+    model.assumptions, model.assumed_sizes = (
+        assumptions,
+        assumed_sizes(assumptions, open_sizes(proto)),
+    )
     copy_fields(proto, model.shell, ("graph", "functions"))
-    model.hidden_operators = {(f.domain, f.name) for f in proto.functions if f.domain in KNOWN_DOMAINS}
+    model.hidden_operators = {
+        (f.domain, f.name) for f in proto.functions if f.domain in KNOWN_DOMAINS
+    }
     for function in proto.functions:
         model.functions.append(load_function(model, function))
     _check_recursion(model)
@@ -221,7 +295,9 @@ def _load(proto: onnx.ModelProto, base_dir: Path | None, infer: bool, assumption
 
 
 def _distinguish_nodes(model: Model) -> None:
-    """Make the names of nodes unique: onnxruntime refuses equal names in a graph, and branches may be inlined."""
+    """Make the names of nodes unique: onnxruntime refuses equal names in a graph, and branches may
+    be inlined.
+    """
     roots = (model.graph, *(function.body for function in model.functions))
     nodes = [node for root in roots for graph in root.all_graphs() for node in graph.nodes]
     for index, name in repeated([node.name for node in nodes]).items():
@@ -235,7 +311,9 @@ def infer_model(model: Model) -> None:
     declared = declared_values(model.graph)
     infer_graph(model.graph, declared)
     if sizes := equal_sizes(model.graph):
-        model.equal_sizes = {name: substitute(dim, sizes) for name, dim in model.equal_sizes.items()} | sizes
+        model.equal_sizes = {
+            name: substitute(dim, sizes) for name, dim in model.equal_sizes.items()
+        } | sizes
         for name, info in model.graph.declared_inputs.items():
             model.graph.learn(name, with_sizes(info, sizes))
         infer_graph(model.graph, declared)
@@ -244,20 +322,27 @@ def infer_model(model: Model) -> None:
 def _opsets(imports: Sequence[onnx.OperatorSetIdProto]) -> dict[str, int]:
     wrong = next((o for o in imports if not 0 <= o.version < 1 << 31), None)
     if wrong is not None:
-        raise ModelError(f"operator set {wrong.domain or 'ai.onnx'!r} has no version {wrong.version}")
+        raise ModelError(
+            f"operator set {wrong.domain or 'ai.onnx'!r} has no version {wrong.version}"
+        )
     return opset_versions(imports)
 
 
 def _pin_training(graph: Graph, proto: onnx.ModelProto) -> None:
     for training in proto.training_info:
         for body in (training.initialization, training.algorithm):
-            graph.pinned.update(name for node in body.node for name in (*node.input, *node.output) if name)
+            graph.pinned.update(
+                name for node in body.node for name in (*node.input, *node.output) if name
+            )
         for binding in (*training.initialization_binding, *training.update_binding):
             graph.pinned.update((binding.key, binding.value))
 
 
 def load_function(model: Model, proto: onnx.FunctionProto) -> Function:
-    """The body of a function as a graph. The function is not added to the model, and its results are not inferred yet."""
+    """The body of a function as a graph.
+
+    The function is not added to the model, and its results are not inferred yet.
+    """
     graph = Graph(model, proto.name)
     graph.opsets = _opsets(proto.opset_import)
     for name in proto.input:
@@ -272,41 +357,42 @@ def load_function(model: Model, proto: onnx.FunctionProto) -> Function:
 
 
 def check_imports(model: Model) -> None:
-    """Raise `ModelError` for standard operators of no version: each runtime takes its own newest one."""
+    """Raise `ModelError` for standard operators of no version: each runtime takes its own newest
+    one.
+    """
     for graph in model.graphs():
-        used = [] if "" in graph.opsets else [op_type for domain, op_type in graph.types if not domain]
+        used = (
+            [] if "" in graph.opsets else [op_type for domain, op_type in graph.types if not domain]
+        )
         if used:
             raise ModelError(
-                f"the model has operators of ai.onnx, such as {used[0]}, but imports no version of it: "
-                "add the version that it was written for to opset_import"
+                f"the model has operators of ai.onnx, such as {used[0]}, but imports no version of "
+                "it: add the version that it was written for to opset_import"
             )
 
 
 def _check_recursion(model: Model) -> None:
     keys = {f.key for f in model.functions}
     if len(keys) < len(model.functions):
-        twice = next(f for index, f in enumerate(model.functions) if any(f.key == g.key for g in model.functions[:index]))
+        twice = next(
+            f
+            for index, f in enumerate(model.functions)
+            if any(f.key == g.key for g in model.functions[:index])
+        )
         raise ModelError(f"local function {twice.key[1]!r} is defined twice")
-    calls = {f.key: {(n.domain, n.op_type, n.overload) for g in f.body.all_graphs() for n in g.nodes} for f in model.functions}
+    calls = {
+        f.key: {(n.domain, n.op_type, n.overload) for g in f.body.all_graphs() for n in g.nodes}
+        for f in model.functions
+    }
     try:
-        graphlib.TopologicalSorter({key: callees & keys for key, callees in calls.items()}).prepare()
+        graphlib.TopologicalSorter(
+            {key: callees & keys for key, callees in calls.items()}
+        ).prepare()
     except graphlib.CycleError as error:
         raise ModelError(f"local function {error.args[1][0][1]!r} calls itself") from error
 
 
-def load_graph(graph: Graph, proto: onnx.GraphProto) -> None:
-    """Fill an empty graph from its protobuf; raises `ModelError` as `load_model`."""
-    graph.source = proto
-    graph.name = proto.name
-    _check_text((graph.name, *(v.name for v in (*proto.input, *proto.output)), *(t.name for t in proto.initializer)))
-    names = {dim.dim_param: None for value in proto.input for dim in value.type.tensor_type.shape.dim if dim.dim_param}
-    assumed = graph.model.assumed_sizes
-    formulas = {text: substitute(size, assumed) for text in names if (size := size_in(text, names)) is not None}
-    for value in proto.input:
-        if graph.is_input(value.name):
-            raise ModelError(f"graph input {value.name!r} is declared twice")
-        info = type_proto_to_info(value.type, {**assumed, **formulas})
-        graph.declare_input(value.name, info if graph.parent is not None else assumed_info(value.name, info, assumed))
+def _load_initializers(graph: Graph, proto: onnx.GraphProto) -> None:
     base_dir = graph.model.base_dir
     for tensor in with_headroom(proto.initializer):
         handle = Tensor.from_proto(tensor, base_dir)
@@ -316,8 +402,43 @@ def load_graph(graph: Graph, proto: onnx.GraphProto) -> None:
             graph.overridable.add(tensor.name)
         handle.check_count()
         graph.add_initializer(tensor.name, handle)
+
+
+def load_graph(graph: Graph, proto: onnx.GraphProto) -> None:
+    """Fill an empty graph from its protobuf; raises `ModelError` as `load_model`."""
+    graph.source = proto
+    graph.name = proto.name
+    _check_text(
+        (
+            graph.name,
+            *(v.name for v in (*proto.input, *proto.output)),
+            *(t.name for t in proto.initializer),
+        )
+    )
+    names = {
+        dim.dim_param: None
+        for value in proto.input
+        for dim in value.type.tensor_type.shape.dim
+        if dim.dim_param
+    }
+    assumed = graph.model.assumed_sizes
+    formulas = {
+        text: substitute(size, assumed)
+        for text in names
+        if (size := size_in(text, names)) is not None
+    }
+    for value in proto.input:
+        if graph.is_input(value.name):
+            raise ModelError(f"graph input {value.name!r} is declared twice")
+        info = type_proto_to_info(value.type, {**assumed, **formulas})
+        graph.declare_input(
+            value.name,
+            info if graph.parent is not None else assumed_info(value.name, info, assumed),
+        )
+    _load_initializers(graph, proto)
     for sparse in proto.sparse_initializer:
-        # Only its name, type and shape are known: it is never folded, and is written back unchanged.
+        # Only its name, type and shape are known: it is never folded, and is written back
+        # unchanged.
         info = Info(sparse.values.data_type, tuple(sparse.dims), container="sparse")
         graph.declare_input(sparse.values.name, info, listed=False)
     for annotation in proto.quantization_annotation:
@@ -330,7 +451,9 @@ def load_graph(graph: Graph, proto: onnx.GraphProto) -> None:
 
 
 def _check_text(texts: Iterable[object]) -> None:
-    """Refuse texts that protobuf returns as bytes because they are not UTF-8: they could not be written back."""
+    """Refuse texts that protobuf returns as bytes because they are not UTF-8: they could not be
+    written back.
+    """
     for text in texts:
         if type(text) is not str:
             raise ModelError(f"the model is damaged: the name {text!r} is not UTF-8")
@@ -373,13 +496,20 @@ def _check_results(graph: Graph, nodes: Iterable[Node]) -> None:
                 raise ModelError(f"result {name!r} is produced twice")
             if name:
                 seen[name] = None
-    clash = next((name for name in seen if name in graph.declared_inputs or name in graph.initializers), None)
+    clash = next(
+        (name for name in seen if name in graph.declared_inputs or name in graph.initializers), None
+    )
     if clash is not None:
-        raise ModelError(f"result {clash!r} is produced by a node and is an input or an initializer too")
+        raise ModelError(
+            f"result {clash!r} is produced by a node and is an input or an initializer too"
+        )
 
 
 def _connect(graph: Graph) -> bool:
-    """Record the uses of all nodes; return whether each node comes after the producers of its operands."""
+    """Record the uses of all nodes.
+
+    Return whether each node comes after the producers of its operands.
+    """
     producer_of, connect = graph.producer, graph.connect
     is_sorted = True
     for node in graph.nodes:
@@ -392,18 +522,26 @@ def _connect(graph: Graph) -> bool:
 
 
 def load_bodies(graph: Graph, node: Node) -> None:
-    """Wrap the subgraphs among the attributes of a node of a graph; raises `ModelError` as `load_model`."""
+    """Wrap the subgraphs among the attributes of a node of a graph.
+
+    Raises `ModelError` as `load_model`.
+    """
     if not may_own_graphs(node.domain, node.op_type):
         return
     proto = node.untouched_proto
     if proto is not None:
         found = {a.name: a.g for a in proto.attribute if a.type == AttributeProto.GRAPH}
     else:
-        found = {name: value for name, value in node.attribute.items() if isinstance(value, GraphProto)}
+        found = {
+            name: value for name, value in node.attribute.items() if isinstance(value, GraphProto)
+        }
     if found:
         if len(list(around(graph))) >= DEEPEST:
-            raise ModelError(f"its subgraphs are nested more than {DEEPEST} deep, which no protobuf can hold")
-        node.bodies = bodies = {}  # before they are loaded: captures of one must be released even if the next is invalid
+            raise ModelError(
+                f"its subgraphs are nested more than {DEEPEST} deep, which no protobuf can hold"
+            )
+        # before they are loaded: captures of one must be released even if the next is invalid
+        node.bodies = bodies = {}
         for name, source in found.items():
             bodies[name] = Graph(graph.model, parent=graph, owner=node)
             load_graph(bodies[name], source)
@@ -412,25 +550,34 @@ def load_bodies(graph: Graph, node: Node) -> None:
 def _captures_later(graph: Graph) -> bool:
     for name in graph.captured():
         producer = graph.producer(name)
-        if producer is not None and any(owner_in(graph, reader).label <= producer.label for reader in graph.captures(name)):
+        if producer is not None and any(
+            owner_in(graph, reader).label <= producer.label for reader in graph.captures(name)
+        ):
             return True
     return False
 
 
 def _sort(graph: Graph) -> None:
-    """Sort the nodes so that each comes after what it reads; otherwise keep the given order (Kahn's algorithm)."""
+    """Sort the nodes so that each comes after what it reads.
+
+    Otherwise keep the given order (Kahn's algorithm).
+    """
     nodes = list(graph.nodes)
     position = {node: index for index, node in enumerate(nodes)}
     sorter = graphlib.TopologicalSorter[int]()
     for index, producer in enumerate(nodes):
         sorter.add(index)
-        for reader in (reader for name in producer.output if name for reader in readers(graph, name)):
+        for reader in (
+            reader for name in producer.output if name for reader in readers(graph, name)
+        ):
             sorter.add(position[reader], index)
     try:
         sorter.prepare()
     except graphlib.CycleError as error:
         stuck = nodes[min(error.args[1])]
-        raise ModelError(f"the nodes form a cycle through {stuck.name or stuck.op_type!r}") from error
+        raise ModelError(
+            f"the nodes form a cycle through {stuck.name or stuck.op_type!r}"
+        ) from error
     for node in nodes:
         graph.nodes.unlink(node)
     ready: list[int] = []
@@ -444,7 +591,9 @@ def _sort(graph: Graph) -> None:
 def _check_names(graph: Graph) -> None:
     for name in graph.undefined():
         reader = graph.consumers(name)[0]
-        raise ModelError(f"node {reader.name or reader.op_type!r} reads {name!r}, which nothing defines")
+        raise ModelError(
+            f"node {reader.name or reader.op_type!r} reads {name!r}, which nothing defines"
+        )
     for name in graph.outputs:
         if graph.scope(name) is None:
             raise ModelError(f"graph output {name!r} is not produced by any node")

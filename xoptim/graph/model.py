@@ -1,4 +1,7 @@
-"""The model: the main graph, the local functions, other fields, which are kept unchanged; and the record of changes."""
+"""The model: the main graph, the local functions, other fields, which are kept unchanged.
+
+And the record of changes.
+"""
 
 from collections.abc import Iterator, Set
 from contextlib import contextmanager
@@ -16,14 +19,16 @@ from xoptim.graph.node import LOCAL, Node
 from xoptim.graph.references import Listener
 
 UNLISTED_SINCE = 4
-"""Version of the file format since which initializers may be absent from the inputs: a listed one may be overridden."""
+"""Version of the file format since which initializers may be absent from the inputs: a listed one
+may be overridden.
+"""
 
 
 def call_domain(domain: str) -> str:
     """The domain, in memory, of nodes that call a local function of ``domain``.
 
-    A function may have the name of an operator that the formulas and patterns cover, such as ``com.microsoft::Gelu``. Another
-    domain keeps them from being applied to its calls.
+    A function may have the name of an operator that the formulas and patterns cover, such as
+    ``com.microsoft::Gelu``. Another domain keeps them from being applied to its calls.
     """
     return domain + LOCAL if domain in KNOWN_DOMAINS else domain
 
@@ -44,9 +49,12 @@ class Function:
 class Model:
     """A model in memory."""
 
-    def __init__(self, opsets: dict[str, int], ir_version: int, base_dir: Path | None = None) -> None:
+    def __init__(
+        self, opsets: dict[str, int], ir_version: int, base_dir: Path | None = None
+    ) -> None:
         self.names = Names()  # all result names of the model, subgraphs and functions included
-        self.opsets = opsets  # version of each operator set imported, by domain (``""`` for the standard one)
+        # version of each operator set imported, by domain (``""`` for the standard one)
+        self.opsets = opsets
         # Version of the file format; a model without one is read as a model of the newest version
         self.ir_version = ir_version
         self.base_dir = base_dir  # folder of the file, for external data
@@ -58,7 +66,8 @@ class Model:
         # The dimensions that take the place of names of sizes of inputs because of them
         self.assumed_sizes: dict[str, Dim] = {}
         self.listeners: list[Listener] = []  # called after each change of any graph of the model
-        self.functions: list[Function] = []  # local ones; new ones come last, and only the last ones are taken away
+        # local ones; new ones come last, and only the last ones are taken away
+        self.functions: list[Function] = []
         self._last_function: Function | None = None
         self._function_keys: frozenset[tuple[str, str, str]] = frozenset()
         self._function_operators: frozenset[tuple[str, str]] = frozenset()
@@ -68,7 +77,9 @@ class Model:
         self.graph = Graph(self)
 
     def graphs(self) -> Iterator[Graph]:
-        """All graphs: bodies of functions first, then the main graph, each followed by its subgraphs."""
+        """All graphs: bodies of functions first, then the main graph, each followed by its
+        subgraphs.
+        """
         for function in self.functions:
             yield from function.body.all_graphs()
         yield from self.graph.all_graphs()
@@ -90,7 +101,8 @@ class Model:
     def dispose(self) -> None:
         """Break the reference cycles of a model that is no longer needed.
 
-        Its memory is then freed at once, not when the cyclic garbage collector traverses hundreds of thousands of objects.
+        Its memory is then freed at once, not when the cyclic garbage collector traverses hundreds
+        of thousands of objects.
         """
         for graph in list(self.graphs()):
             for node in graph.nodes:
@@ -99,7 +111,9 @@ class Model:
 
     @property
     def lists_initializers(self) -> bool:
-        """Whether the file format requires initializers among the inputs, although a caller cannot override them."""
+        """Whether the file format requires initializers among the inputs, although a caller cannot
+        override them.
+        """
         return self.ir_version < UNLISTED_SINCE
 
     @property
@@ -107,12 +121,15 @@ class Model:
         """All names of nodes, collected at the first access."""
         if self._node_names is None:
             self._node_names = Names()
-            self._node_names.used.update(node.name for graph in self.graphs() for node in graph.nodes)
+            self._node_names.used.update(
+                node.name for graph in self.graphs() for node in graph.nodes
+            )
         return self._node_names
 
 
 class Changes:
-    """Listens to a model and records the changes to it: their number, the node that changed first, and nodes added and removed.
+    """Listens to a model and records the changes to it: their number, the node that changed first,
+    and nodes added and removed.
 
     Some of the ``inserted_nodes`` may have been removed since.
     """

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence, Set
 class Names:
     """The set of names in use and a source of new ones.
 
-    New names are derived from a hint and a counter per hint, so they depend on the model and on the order of calls only. Names
-    in ``base`` are in use as well. `commit` adds those that were reserved here; without it, they are free again.
+    New names are derived from a hint and a counter per hint, so they depend on the model and on the
+    order of calls only. Names in ``base`` are in use as well. `commit` adds those that were
+    reserved here; without it, they are free again.
     """
 
     __slots__ = ("_base", "_next", "used")
@@ -55,7 +56,10 @@ class Names:
 
 
 def repeated(given: Sequence[str]) -> dict[int, str]:
-    """New names for those that occurred before, by their indices; the first keeps its name, and empty names stay."""
+    """New names for those that occurred before, by their indices.
+
+    The first keeps its name, and empty names stay.
+    """
     if len(set(given)) == len(given):
         return {}
     names, seen, found = Names(), set[str](), dict[int, str]()

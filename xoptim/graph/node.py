@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from xoptim.graph.graph import Graph
 
 LOCAL = " (local)"
-"""Ends the domain of a node that calls a local function in place of an operator; it is not written."""
+"""Ends the domain of a node that calls a local function in place of an operator.
+
+It is not written.
+"""
 _NO_BODIES: Mapping[str, Graph] = MappingProxyType({})
 _NO_ATTRIBUTES: Mapping[str, Any] = MappingProxyType({})
 
@@ -26,13 +29,26 @@ _NO_ATTRIBUTES: Mapping[str, Any] = MappingProxyType({})
 class Node:
     """A call of an operator.
 
-    ``input`` and ``output`` are tuples of result names (``""`` for an optional one that is left out). They change only through
-    the verbs of `Graph`. Attributes are decoded on first use; an unchanged node is written back from the protobuf it came from:
-    it may be given in place of the attributes. ``overload`` is that of the local function that the node calls.
+    ``input`` and ``output`` are tuples of result names (``""`` for an optional one that is left
+    out). They change only through the verbs of `Graph`. Attributes are decoded on first use; an
+    unchanged node is written back from the protobuf it came from: it may be given in place of the
+    attributes. ``overload`` is that of the local function that the node calls.
     """
 
     __slots__ = (
-        *("_attribute", "_proto", "bodies", "doc_string", "domain", "graph", "input", "label", "metadata", "name", "next"),
+        *(
+            "_attribute",
+            "_proto",
+            "bodies",
+            "doc_string",
+            "domain",
+            "graph",
+            "input",
+            "label",
+            "metadata",
+            "name",
+            "next",
+        ),
         *("op_type", "output", "overload", "previous"),
     )
 
@@ -69,7 +85,8 @@ class Node:
     @classmethod
     def from_proto(cls, proto: onnx.NodeProto) -> Node:
         """Wrap a node of a protobuf, which is kept by reference and never modified."""
-        # Each name is one object: table lookups then compare addresses, and half of the memory is saved.
+        # Each name is one object: table lookups then compare addresses, and half of the memory is
+        # saved.
         return cls(
             intern(proto.op_type),
             map(intern, proto.input),
@@ -82,7 +99,10 @@ class Node:
 
     @property
     def attribute(self) -> Mapping[str, Any]:
-        """Attributes written on the node, by name; do not modify them. Subgraphs are in `bodies`."""
+        """Attributes written on the node, by name; do not modify them.
+
+        Subgraphs are in `bodies`.
+        """
         found = self._attribute
         if found is None:
             assert self._proto is not None
@@ -91,26 +111,46 @@ class Node:
 
     @property
     def opset(self) -> int:
-        """Version of the operator set of this node's domain, 0 when the model does not import it."""
+        """Version of the operator set of this node's domain, 0 when the model does not import
+        it.
+        """
         return 0 if self.graph is None else self.graph.opsets.get(self.domain, 0)
 
     def get_attribute(self, name: str, default: Any = None) -> Any:
-        """Value of an attribute: as written, else the schema's default (rank-dependent defaults included), else ``default``."""
+        """Value of an attribute: as written, else the schema's default (rank-dependent defaults
+        included), else ``default``.
+        """
         value = self.attribute.get(name)
         if value is None:
             graph = self.graph
-            rank = graph.info_of(self.input[0]).rank if graph is not None and self.input and self.input[0] else None
-            value = attribute_default(self.op_type, self.domain, self.opset, name, rank, self.attribute.get("kernel_shape"))
+            rank = (
+                graph.info_of(self.input[0]).rank
+                if graph is not None and self.input and self.input[0]
+                else None
+            )
+            value = attribute_default(
+                self.op_type,
+                self.domain,
+                self.opset,
+                name,
+                rank,
+                self.attribute.get("kernel_shape"),
+            )
         return default if value is None else value
 
     def same_attributes(self, other: Node) -> bool:
         """Whether both nodes have the same written attributes (not their defaults)."""
         a, b = self.attribute, other.attribute
-        return a.keys() == b.keys() and all(same_attribute(value, b[key]) for key, value in a.items())
+        return a.keys() == b.keys() and all(
+            same_attribute(value, b[key]) for key, value in a.items()
+        )
 
     @property
     def untouched_proto(self) -> onnx.NodeProto | None:
-        """The protobuf this node came from, ``None`` for a new node. Its inputs, outputs and subgraphs may be out of date."""
+        """The protobuf this node came from, ``None`` for a new node.
+
+        Its inputs, outputs and subgraphs may be out of date.
+        """
         return self._proto
 
     @property
@@ -123,7 +163,9 @@ class Node:
 
     def metadata_props(self) -> dict[str, str]:
         """Metadata of the node and of the protobuf it came from."""
-        found = {p.key: p.value for p in self._proto.metadata_props} if self._proto is not None else {}
+        found = (
+            {p.key: p.value for p in self._proto.metadata_props} if self._proto is not None else {}
+        )
         return {**found, **(self.metadata or {})}
 
     @property
@@ -161,4 +203,7 @@ class Node:
 
     def __repr__(self) -> str:
         domain = f"{self.domain}::" if self.domain else ""
-        return f"{', '.join(map(str, self.output))} = {domain}{self.op_type}({', '.join(map(str, self.input))})"
+        return (
+            f"{', '.join(map(str, self.output))} = "
+            f"{domain}{self.op_type}({', '.join(map(str, self.input))})"
+        )

@@ -1,18 +1,23 @@
-"""Order maintenance: a doubly linked list of labelled nodes, so that the order of two nodes is one comparison of labels."""
+"""Order maintenance: a doubly linked list of labelled nodes, so that the order of two nodes is one
+comparison of labels.
+"""
 
 from collections.abc import Iterable, Iterator
 
 from xoptim.graph.node import Node
 
 GAP = 1 << 32
-"""Distance between the labels of two nodes as loaded: room for 32 insertions at the same place before any relabelling."""
+"""Distance between the labels of two nodes as loaded: room for 32 insertions at the same place
+before any relabelling.
+"""
 
 
 class OrderedNodes:
     """The nodes of one graph, in an order in which they can run.
 
-    Labels follow Bender et al., *Two Simplified Algorithms for Maintaining Order in a List* (2002): an insertion takes the
-    middle of two labels; when there is no middle, the smallest sparse enough neighbourhood is spread out again.
+    Labels follow Bender et al., *Two Simplified Algorithms for Maintaining Order in a List* (2002):
+    an insertion takes the middle of two labels; when there is no middle, the smallest sparse enough
+    neighbourhood is spread out again.
     """
 
     __slots__ = ("_count", "first", "last")
@@ -59,7 +64,9 @@ class OrderedNodes:
             self.append(node)
 
     def insert_after(self, place: Node | None, node: Node) -> None:
-        """Add a node right after another one, or at the very beginning when ``place`` is ``None``."""
+        """Add a node right after another one, or at the very beginning when ``place`` is
+        ``None``.
+        """
         following = self.first if place is None else place.next
         if following is None:
             self.append(node)
@@ -77,7 +84,10 @@ class OrderedNodes:
         self._count += 1
 
     def unlink(self, node: Node) -> None:
-        """Take a node out. Its ``next`` link keeps its value so that an iteration over the list can continue."""
+        """Take a node out.
+
+        Its ``next`` link keeps its value so that an iteration over the list can continue.
+        """
         before, after = node.previous, node.next
         if before is None:
             self.first = after
@@ -111,8 +121,11 @@ class OrderedNodes:
                 break
             size *= 2
         step = span // count
-        # At the beginning or the end of the list, the labels may exceed the old range in that direction.
-        label = left.label if right.next is None or not at_border else right.label - step * (count - 1)
+        # At the beginning or the end of the list, the labels may exceed the old range in that
+        # direction.
+        label = (
+            left.label if right.next is None or not at_border else right.label - step * (count - 1)
+        )
         node: Node | None = left
         for _ in range(count):
             assert node is not None

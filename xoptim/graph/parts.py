@@ -31,7 +31,8 @@ class Parts:
 
     dtype: int  # element type, a value of ``onnx.TensorProto.DataType``
     shape: tuple[int, ...]  # number of elements along each axis
-    is_external: bool  # whether the data is in a file of its own, or is computed from such data when it is needed
+    # whether the data is in a file of its own, or is computed from such data when it is needed
+    is_external: bool
     _digest: bytes | None
     _sample: dict[int, bytes] | None
 
@@ -45,7 +46,9 @@ class Parts:
 
     @abstractmethod
     def place(self) -> tuple[Path, int, int] | None:
-        """File, offset and number of bytes of the data, ``None`` when no file holds them as they are."""
+        """File, offset and number of bytes of the data, ``None`` when no file holds them as they
+        are.
+        """
 
     @property
     def size(self) -> int:
@@ -70,7 +73,10 @@ class Parts:
         return self.numpy()[box]
 
     def read_flat(self, start: int, stop: int) -> np.ndarray:
-        """The elements from one position to another, in row-major order, as a vector; otherwise as `read`."""
+        """The elements from one position to another, in row-major order, as a vector.
+
+        Otherwise as `read`.
+        """
         box: list[slice] = []
         for axis, dim in enumerate(self.shape):
             inner = math.prod(self.shape[axis + 1 :])
@@ -84,7 +90,10 @@ class Parts:
         return self.read(tuple(box)).reshape(-1)[start:stop]
 
     def is_hole(self, box: Box) -> bool:
-        """Whether a part lies in a hole of a sparse file, so that all of it is zero; found without reading it."""
+        """Whether a part lies in a hole of a sparse file, so that all of it is zero.
+
+        Found without reading it.
+        """
         place = self.place()
         if place is None or bits(self.dtype) < 8:
             return False
@@ -93,10 +102,14 @@ class Parts:
             return False
         first = flat_position(self.shape, [each.start for each in box])
         last = flat_position(self.shape, [each.stop - 1 for each in box])
-        return is_hole(path, offset + byte_size(self.dtype, first), byte_size(self.dtype, last + 1 - first))
+        return is_hole(
+            path, offset + byte_size(self.dtype, first), byte_size(self.dtype, last + 1 - first)
+        )
 
     def is_readable(self) -> bool:
-        """Whether the data can be read: the folder of a model may not be known, or a file be missing."""
+        """Whether the data can be read: the folder of a model may not be known, or a file be
+        missing.
+        """
         try:
             self.place()
         except ModelError:
@@ -104,7 +117,9 @@ class Parts:
         return True
 
     def sample(self, number: int) -> bytes:
-        """Some of the bytes: tensors of a type and shape differ where samples of the same number, less than `SAMPLES`, do."""
+        """Some of the bytes: tensors of a type and shape differ where samples of the same number,
+        less than `SAMPLES`, do.
+        """
         if self._sample is None:
             self._sample = {}
         if number not in self._sample:
@@ -129,7 +144,8 @@ class Parts:
         return self.to_raw()[place * width : (place + count) * width]
 
     def digest(self) -> bytes:
-        """A hash of the bits, which are read in parts: equal for two tensors of a type and shape exactly when their bits are.
+        """A hash of the bits, which are read in parts: equal for two tensors of a type and shape
+        exactly when their bits are.
 
         A hole of a sparse file has a hash of its own, so that its zeros are not read.
         """
@@ -142,7 +158,9 @@ class Parts:
             else:
                 step = PART // (bits(self.dtype) // 8)
                 for start in range(0, self.size, step):
-                    digest.update(raw_data(self.dtype, self.read_flat(start, min(start + step, self.size))))
+                    digest.update(
+                        raw_data(self.dtype, self.read_flat(start, min(start + step, self.size)))
+                    )
             self._digest = digest.digest()
         return self._digest
 

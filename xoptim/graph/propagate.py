@@ -1,4 +1,6 @@
-"""Infer facts about results: the node as formulas read it, a whole graph, new nodes, subgraphs that never run."""
+"""Infer facts about results: the node as formulas read it, a whole graph, new nodes, subgraphs that
+never run.
+"""
 
 import logging
 from collections import deque
@@ -10,7 +12,16 @@ from typing import Any, Final
 import numpy as np
 import onnx
 
-from xoptim.facts.dims import ALL_SIZES, SIZES, Dim, SymbolicDim, before_wrapping, fresh, is_anonymous, upper_bound
+from xoptim.facts.dims import (
+    ALL_SIZES,
+    SIZES,
+    Dim,
+    SymbolicDim,
+    before_wrapping,
+    fresh,
+    is_anonymous,
+    upper_bound,
+)
 from xoptim.facts.dtypes import type_name
 from xoptim.facts.errors import Declined, MissingWeightsError, RewriteError, XoptimError
 from xoptim.facts.protos import with_headroom
@@ -30,12 +41,17 @@ _MOST_ELEMENTS: Final = 1024  # of a constant that is read for this
 
 
 def is_refused_with(graph: Graph, values: Mapping[str, Tensor]) -> bool:
-    """Whether a runtime would refuse to load the model if ``values``, some results of a graph, were stored (or read instead).
+    """Whether a runtime would refuse to load the model if ``values``, some results of a graph, were
+    stored (or read instead).
 
-    In a graph that is not a subgraph, all nodes run, so that only nodes of its subgraphs may fail, and nodes that run with a
-    shape that runtimes refuse to load.
+    In a graph that is not a subgraph, all nodes run, so that only nodes of its subgraphs may fail,
+    and nodes that run with a shape that runtimes refuse to load.
     """
-    if any(_is_unsolvable(reader, name, value) for name, value in values.items() for reader in graph.consumers(name)):
+    if any(
+        _is_unsolvable(reader, name, value)
+        for name, value in values.items()
+        for reader in graph.consumers(name)
+    ):
         return True
     pending = dict.fromkeys(_readers(graph, values))
     facts = {name: value.info() for name, value in values.items()} if pending else {}
@@ -48,7 +64,11 @@ def is_refused_with(graph: Graph, values: Mapping[str, Tensor]) -> bool:
             refused, results = _infer(node.graph, node, facts, values)
             if refused or _is_impossible_resize(node, values):
                 return True
-            facts |= {name: info for name, info in zip(node.output, results, strict=False) if name and info is not None}
+            facts |= {
+                name: info
+                for name, info in zip(node.output, results, strict=False)
+                if name and info is not None
+            }
             pending |= dict.fromkeys(_readers(node.graph, node.output))
     return False
 
@@ -61,8 +81,16 @@ def _readers(graph: Graph, names: Iterable[str]) -> Iterator[Node]:
 
 
 def _is_unsolvable(node: Node, name: str, shape: Tensor) -> bool:
-    """Whether a Reshape has to solve for an axis beside one that it leaves empty; onnxruntime does so at run time only."""
-    reads = node.op_type == "Reshape" and not node.domain and node.input[1] == name and node.attribute.get("allowzero", 0)
+    """Whether a Reshape has to solve for an axis beside one that it leaves empty.
+
+    Onnxruntime does so at run time only.
+    """
+    reads = (
+        node.op_type == "Reshape"
+        and not node.domain
+        and node.input[1] == name
+        and node.attribute.get("allowzero", 0)
+    )
     return bool(reads) and {0, -1} <= set(shape.numpy().ravel().tolist())
 
 
@@ -70,11 +98,15 @@ def _is_impossible_resize(node: Node, values: Mapping[str, Tensor]) -> bool:
     """Whether the kernel of a Resize refuses a stored scale or size when the model is loaded."""
     if node.op_type not in ("Resize", "Upsample") or node.domain:
         return False
-    numbers = [values[name].numpy() for name in node.input[1:] if name in values and values[name].size]
+    numbers = [
+        values[name].numpy() for name in node.input[1:] if name in values and values[name].size
+    ]
     return any(not (each > 0).all() for each in numbers[-1:])
 
 
-def _infer(graph: Graph, node: Node, facts: Mapping[str, Info], values: Mapping[str, Tensor]) -> tuple[bool, list[Info | None]]:
+def _infer(
+    graph: Graph, node: Node, facts: Mapping[str, Info], values: Mapping[str, Tensor]
+) -> tuple[bool, list[Info | None]]:
     def constant(index: int) -> np.ndarray[Any, Any] | None:
         name = node.input[index]
         tensor = values.get(name) or graph.tensor(name)
@@ -85,7 +117,9 @@ def _infer(graph: Graph, node: Node, facts: Mapping[str, Info], values: Mapping[
 
 
 def _numbers(tensor: Tensor) -> np.ndarray | None:
-    """The numbers of a constant, ``None`` where their file is missing: then the shapes that follow are unknown."""
+    """The numbers of a constant, ``None`` where their file is missing: then the shapes that follow
+    are unknown.
+    """
     try:
         return tensor.numpy()
     except MissingWeightsError:
@@ -109,7 +143,9 @@ class GraphNodeContext(EvaluationView):
         super().__init__(node, graph.opsets.get(node.domain, 0))
         self.graph = graph
         info_of = graph.info_of
-        self.inputs: Sequence[Info | None] = [info_of(name) if name else None for name in node.input]
+        self.inputs: Sequence[Info | None] = [
+            info_of(name) if name else None for name in node.input
+        ]
         self._names = node.input
         self._infer_body = infer_body
         self._seen_bodies: set[str] | None = None
@@ -118,11 +154,15 @@ class GraphNodeContext(EvaluationView):
         return self.inputs[index] if index < len(self.inputs) else None
 
     def constant(self, index: int) -> np.ndarray | None:
-        """Value of a constant input, ``None`` when it is not constant or too large to be read for its shape."""
+        """Value of a constant input, ``None`` when it is not constant or too large to be read for
+        its shape.
+        """
         if index >= len(self._names) or not self._names[index]:
             return None
         tensor = self.graph.tensor(self._names[index])
-        if tensor is None or tensor.nbytes > (EXTERNAL_READ_LIMIT if tensor.is_external else READ_LIMIT):
+        if tensor is None or tensor.nbytes > (
+            EXTERNAL_READ_LIMIT if tensor.is_external else READ_LIMIT
+        ):
             return None
         return _numbers(tensor)
 
@@ -141,7 +181,9 @@ class GraphNodeContext(EvaluationView):
         return [int(v) for v in value.ravel()]
 
     def fresh(self, *, nonnegative: bool = True) -> SymbolicDim:
-        return fresh(nonnegative=nonnegative, limits=SIZES if self.assumes("addressable") else ALL_SIZES)
+        return fresh(
+            nonnegative=nonnegative, limits=SIZES if self.assumes("addressable") else ALL_SIZES
+        )
 
     def assumes(self, word: str) -> bool:
         return self.graph.model.assumptions.has(word)
@@ -184,8 +226,8 @@ def _nothing(_: logging.LogRecord) -> bool:
 def infer_graph(graph: Graph, declared: Mapping[str, onnx.ValueInfoProto] | None = None) -> None:
     """Infer the facts about every result of a graph and of its subgraphs, in order.
 
-    Of ``declared``, what the model declares about results, shapes are not used that may have been computed from the default of
-    an initializer that a caller may override.
+    Of ``declared``, what the model declares about results, shapes are not used that may have been
+    computed from the default of an initializer that a caller may override.
     """
     may_be_overridden = graph.sees_overridable()
     for node in graph.nodes:
@@ -206,8 +248,12 @@ def infer_graph(graph: Graph, declared: Mapping[str, onnx.ValueInfoProto] | None
                 elif not contradicts(info, proto):
                     info = _with_declared(info, proto, graph.model.assumed_sizes)
                 else:
-                    # One stale declaration (a batch size that was made symbolic later) makes all others doubtful.
-                    logger.warning("value_info of %r contradicts the operators; declared shapes are ignored", name)
+                    # One stale declaration (a batch size that was made symbolic later) makes all
+                    # others doubtful.
+                    logger.warning(
+                        "value_info of %r contradicts the operators; declared shapes are ignored",
+                        name,
+                    )
                     graph.refutes_declared = True
                     return infer_graph(graph)
             if name:
@@ -217,13 +263,18 @@ def infer_graph(graph: Graph, declared: Mapping[str, onnx.ValueInfoProto] | None
 def declared_values(graph: Graph) -> dict[str, onnx.ValueInfoProto]:
     """The declarations of a model about results: its value infos and its typed outputs.
 
-    Users of exporters choose names for dimensions of outputs freely, so equal names do not imply equal sizes; they are dropped.
+    Users of exporters choose names for dimensions of outputs freely, so equal names do not imply
+    equal sizes; they are dropped.
     """
     source = graph.source
     if source is None:
         return {}
     declared = {v.name: v for v in with_headroom(source.value_info)}
-    declared.update((v.name, _without_dimension_names(v)) for v in source.output if v.type.WhichOneof("value") is not None)
+    declared.update(
+        (v.name, _without_dimension_names(v))
+        for v in source.output
+        if v.type.WhichOneof("value") is not None
+    )
     return declared
 
 
@@ -278,7 +329,9 @@ def spread_constness(graph: Graph, nodes: Iterable[Node]) -> None:
 
 
 def refresh(graph: Graph, nodes: Sequence[Node]) -> None:
-    """Infer the facts about the results of nodes, and of their readers as long as new facts are found."""
+    """Infer the facts about the results of nodes, and of their readers as long as new facts are
+    found.
+    """
     pending = deque(nodes)
     while pending:
         node = pending.popleft()
@@ -298,15 +351,18 @@ def refresh(graph: Graph, nodes: Sequence[Node]) -> None:
 def check_results(graph: Graph, names: Sequence[str], infos: Sequence[Info]) -> None:
     """Check that a replacement gives results of the same types and shapes.
 
-    Raises `RewriteError` when an element type, a rank or a number in a shape differs, and `Declined` when two dimensions are
-    different polynomials of the sizes of the model's inputs.
+    Raises `RewriteError` when an element type, a rank or a number in a shape differs, and
+    `Declined` when two dimensions are different polynomials of the sizes of the model's inputs.
     """
     for name, new in zip(names, infos, strict=False):
         old = graph.known(name) if name else None
         if old is None or not old.is_tensor or not new.is_tensor:
             continue
         if old.dtype and new.dtype and old.dtype != new.dtype:
-            raise RewriteError(f"result {name!r} would change its type from {type_name(old.dtype)} to {type_name(new.dtype)}")
+            raise RewriteError(
+                f"result {name!r} would change its type from {type_name(old.dtype)} to "
+                f"{type_name(new.dtype)}"
+            )
         if old.shape is not None and new.shape is not None:
             _check_shape(graph, name, old.shape, new.shape)
 
@@ -326,16 +382,25 @@ def _check_shape(graph: Graph, name: str, old: Shape, new: Shape) -> None:
 def _is_known(dim: Dim, sizes: Set[str]) -> bool:
     """Whether a dimension is a polynomial of sizes that a caller chooses.
 
-    Minima and the like are left out: ``min(a, b)`` is ``a`` for all callers that must pass two inputs of the same size.
+    Minima and the like are left out: ``min(a, b)`` is ``a`` for all callers that must pass two
+    inputs of the same size.
     """
     return isinstance(dim, int) or (dim.is_polynomial and dim.symbols <= sizes)
 
 
 def _sizes(graph: Graph) -> Set[str]:
-    """Names of the dimensions of the inputs of the whole graph; other declarations may name the same sizes differently."""
+    """Names of the dimensions of the inputs of the whole graph.
+
+    Other declarations may name the same sizes differently.
+    """
     *_, root = graph, *around(graph)
     dims = (dim for info in root.declared_inputs.values() for dim in info.shape or ())
-    return {name for dim in dims if not isinstance(dim, int) and not dim.is_anonymous for name in dim.symbols}
+    return {
+        name
+        for dim in dims
+        if not isinstance(dim, int) and not dim.is_anonymous
+        for name in dim.symbols
+    }
 
 
 def _text(shape: Shape) -> str:
@@ -367,8 +432,11 @@ def _refine_dim(old: Dim, new: Dim) -> Dim:
         return old
     if isinstance(new, int):
         return new
-    # A size that wraps around nowhere, as other operators show, is known better than the integer that it was.
-    return new if (old.is_anonymous and not new.is_anonymous) or before_wrapping(old) is new else old
+    # A size that wraps around nowhere, as other operators show, is known better than the integer
+    # that it was.
+    return (
+        new if (old.is_anonymous and not new.is_anonymous) or before_wrapping(old) is new else old
+    )
 
 
 def _with_declared(inferred: Info, proto: onnx.ValueInfoProto, sizes: Mapping[str, Dim]) -> Info:
@@ -388,7 +456,8 @@ def _with_declared(inferred: Info, proto: onnx.ValueInfoProto, sizes: Mapping[st
 
 
 def contradicts(inferred: Info, proto: onnx.ValueInfoProto) -> bool:
-    """Whether a declaration differs from the inferred facts, or fixes a size that the inputs leave open.
+    """Whether a declaration differs from the inferred facts, or fixes a size that the inputs leave
+    open.
 
     A length that is 1 unless an axis is empty, as of ``x[:1]``, is commonly declared as 1.
     """

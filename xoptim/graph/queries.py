@@ -11,7 +11,9 @@ from xoptim.graph.walk import reads
 
 
 class GraphQueries:
-    """Methods that return facts about one graph and its results, looked up in ``scope``: the graph or an edit of it."""
+    """Methods that return facts about one graph and its results, looked up in ``scope``: the graph
+    or an edit of it.
+    """
 
     __slots__ = ()
 
@@ -44,7 +46,9 @@ class GraphQueries:
         return list(self.graph.outputs)
 
     def node_before(self, name: str) -> Node | None:
-        """The node that produces a result, ``None`` for inputs, initializers and results of an enclosing graph."""
+        """The node that produces a result, ``None`` for inputs, initializers and results of an
+        enclosing graph.
+        """
         return self.graph.producer(name)
 
     def next_nodes(self, name: str) -> list[Node]:
@@ -64,7 +68,10 @@ class GraphQueries:
         return self.scope.info_of(name).dtype != 0
 
     def get_type(self, name: str) -> int:
-        """Element type of a result, a value of ``TensorProto.DataType``; raises ``LookupError`` when it is unknown."""
+        """Element type of a result, a value of ``TensorProto.DataType``.
+
+        Raises ``LookupError`` when it is unknown.
+        """
         dtype = self.scope.info_of(name).dtype
         if not dtype:
             raise LookupError(f"the type of {name!r} is unknown")
@@ -75,7 +82,10 @@ class GraphQueries:
         return self.scope.info_of(name).shape is not None
 
     def get_shape(self, name: str) -> Shape:
-        """Shape of a result, numbers and symbolic dimensions; raises ``LookupError`` when it is unknown."""
+        """Shape of a result, numbers and symbolic dimensions.
+
+        Raises ``LookupError`` when it is unknown.
+        """
         shape = self.scope.info_of(name).shape
         if shape is None:
             raise LookupError(f"the shape of {name!r} is unknown")
@@ -90,5 +100,7 @@ class GraphQueries:
         return len(self.get_shape(name))
 
     def is_constant(self, name: str) -> bool:
-        """Whether a result is the same at every run: stored, computed only from such results, or determined by shapes alone."""
+        """Whether a result is the same at every run: stored, computed only from such results, or
+        determined by shapes alone.
+        """
         return bool(name) and is_constant(self.scope, name)

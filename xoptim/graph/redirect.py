@@ -8,7 +8,9 @@ from xoptim.graph.walk import is_visible, move_after, readers, reads
 
 
 def can_rename(graph: Graph, old: str, new: str) -> bool:
-    """Whether all readers of ``old`` may read ``new``: it is not pinned, and no subgraph that reads it hides ``new``."""
+    """Whether all readers of ``old`` may read ``new``: it is not pinned, and no subgraph that reads
+    it hides ``new``.
+    """
     if old in graph.pinned:
         return False
     inside = (body for node in graph.captures(old) for body in (node.graph, *node.bodies.values()))
@@ -18,11 +20,13 @@ def can_rename(graph: Graph, old: str, new: str) -> bool:
 def can_redirect(graph: Graph, old: str, new: str) -> bool:
     """Whether `redirect` would succeed.
 
-    Names can change, the producer of ``new`` can compute an output ``old``, and where ``new`` is a constant that a node of a
-    subgraph reads then, runtimes load the model.
+    Names can change, the producer of ``new`` can compute an output ``old``, and where ``new`` is a
+    constant that a node of a subgraph reads then, runtimes load the model.
     """
     stored = graph.tensor(new)
-    if not can_rename(graph, old, new) or (stored is not None and is_refused_with(graph, {old: stored})):
+    if not can_rename(graph, old, new) or (
+        stored is not None and is_refused_with(graph, {old: stored})
+    ):
         return False
     return not graph.is_output(old) or (
         graph.producer(new) is not None and not graph.is_output(new) and can_rename(graph, new, old)
@@ -30,10 +34,12 @@ def can_redirect(graph: Graph, old: str, new: str) -> bool:
 
 
 def redirect(graph: Graph, old: str, new: str) -> bool:
-    """Make everything that reads ``old`` read ``new``, a visible result of the same value that precedes its readers.
+    """Make everything that reads ``old`` read ``new``, a visible result of the same value that
+    precedes its readers.
 
-    When ``old`` is an output of the graph, ``new`` takes its name, and the node that computed ``old`` is removed. Returns
-    whether the readers were changed: False, with the graph unchanged, when `can_redirect` is.
+    When ``old`` is an output of the graph, ``new`` takes its name, and the node that computed
+    ``old`` is removed. Returns whether the readers were changed: False, with the graph unchanged,
+    when `can_redirect` is.
     """
     if not can_redirect(graph, old, new):
         return False
@@ -51,11 +57,14 @@ def redirect(graph: Graph, old: str, new: str) -> bool:
 
 
 def substitute(graph: Graph, old: str, new: str) -> None:
-    """Make everything that reads ``old`` read ``new``, another value perhaps. Both names stay, and so do their producers.
+    """Make everything that reads ``old`` read ``new``, another value perhaps.
 
-    An output of the graph becomes a copy of ``new``, made by an Identity. If the producer of ``new``, which must not depend on
-    ``old``, comes after the readers of ``old``, it is moved before them. Raises `RewriteError` when a name is not defined, the
-    types or shapes contradict each other, nodes would form a cycle, or a name must stay as it is. The graph is then unchanged.
+    Both names stay, and so do their producers.
+
+    An output of the graph becomes a copy of ``new``, made by an Identity. If the producer of
+    ``new``, which must not depend on ``old``, comes after the readers of ``old``, it is moved
+    before them. Raises `RewriteError` when a name is not defined, the types or shapes contradict
+    each other, nodes would form a cycle, or a name must stay as it is. The graph is then unchanged.
     """
     if old == new:
         return
@@ -70,7 +79,9 @@ def substitute(graph: Graph, old: str, new: str) -> None:
         graph.rename_output(maker, old, graph.names.fresh(f"{old}_before"))
         copy = Node("Identity", [new], [old], name=graph.node_names.fresh("Identity"))
         producer = graph.producer(new)
-        graph.insert(copy, producer if producer is not None and producer.label > maker.label else maker)
+        graph.insert(
+            copy, producer if producer is not None and producer.label > maker.label else maker
+        )
         graph.suspect([maker])
         concerned.append(copy)
     refresh(graph, concerned)
@@ -82,11 +93,16 @@ def _check_values(graph: Graph, old: str, new: str) -> None:
         raise RewriteError(f"{new if scope is None else old!r} is not defined here")
     check_results(graph, [old], [graph.info_of(new)])
     if not can_rename(graph, old, new):
-        raise RewriteError(f"{old!r} cannot be replaced by {new!r}: something besides nodes refers to it, or hides {new!r}")
+        raise RewriteError(
+            f"{old!r} cannot be replaced by {new!r}: something besides nodes refers to it, or "
+            f"hides {new!r}"
+        )
     if graph.is_output(old) and graph.producer(old) is None:
         raise RewriteError(f"{old!r} is an output of the graph that no node computes")
     if _is_computed_ahead(graph, old) and not _is_computed_ahead(graph, new):
-        raise RewriteError(f"the constant {old!r} cannot be replaced by {new!r}, which is computed at run time")
+        raise RewriteError(
+            f"the constant {old!r} cannot be replaced by {new!r}, which is computed at run time"
+        )
     if not is_visible(graph, new):
         raise RewriteError(f"{new!r} is computed after the subgraph that would read it")
 
@@ -97,7 +113,9 @@ def _is_computed_ahead(graph: Graph, name: str) -> bool:
 
 
 def _region(graph: Graph, old: str, new: str) -> tuple[list[Node], Node | None]:
-    """The nodes that must move before the first reader of ``old`` so that it can read ``new``, and the node before it."""
+    """The nodes that must move before the first reader of ``old`` so that it can read ``new``, and
+    the node before it.
+    """
     producer = graph.producer(new)
     concerned = set(readers(graph, old))
     if producer is None or not concerned:

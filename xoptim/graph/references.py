@@ -1,4 +1,6 @@
-"""Everything that refers to the values of one graph, and the interface of what listens to changes of it."""
+"""Everything that refers to the values of one graph, and the interface of what listens to changes
+of it.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,8 @@ class Listener(Protocol):
 class Uses:
     """The readers of results, in the order in which they were added.
 
-    Nearly all results have one reader that reads them once; it is stored as it is, without a table of its own, which saves a
-    third of the memory of a large graph.
+    Nearly all results have one reader that reads them once; it is stored as it is, without a table
+    of its own, which saves a third of the memory of a large graph.
     """
 
     __slots__ = ("_table",)
@@ -90,16 +92,26 @@ class Uses:
 
 
 class References:
-    """The readers of the values of one graph: its nodes, nodes of its subgraphs, its outputs, and readers outside the nodes.
+    """The readers of the values of one graph: its nodes, nodes of its subgraphs, its outputs, and
+    readers outside the nodes.
 
-    A node of a subgraph that reads a value of an enclosing graph is recorded there, as a *capture*. Only `Graph` has one of
-    these, and only its methods write to it. The listeners are called when what a node reads, or what reads its results, has
-    changed.
+    A node of a subgraph that reads a value of an enclosing graph is recorded there, as a *capture*.
+    Only `Graph` has one of these, and only its methods write to it. The listeners are called when
+    what a node reads, or what reads its results, has changed.
     """
 
     __slots__ = (
         *("_captures", "_definitions", "_listeners", "_nodes", "_output_names", "_owner", "_uses"),
-        *("captures", "consumers", "is_output", "outer", "outputs", "pinned", "unread", "use_count"),
+        *(
+            "captures",
+            "consumers",
+            "is_output",
+            "outer",
+            "outputs",
+            "pinned",
+            "unread",
+            "use_count",
+        ),
     )
 
     def __init__(
@@ -121,14 +133,20 @@ class References:
         self._output_names: set[str] = set()
         # names that are referred to outside the nodes (training info): never renamed or removed
         self.pinned: set[str] = set()
-        self.unread: list[Node] = []  # producers whose results may have lost their last reader, or never had one
+        # producers whose results may have lost their last reader, or never had one
+        self.unread: list[Node] = []
         # Methods of the tables, which every step of the search calls: see `Definitions`.
         self.consumers = self._uses.readers  # the nodes of this graph that read a result, each once
         self.captures = self._captures.readers
-        """The nodes of subgraphs that read a result of this graph, and owners whose subgraph outputs it."""
+        """The nodes of subgraphs that read a result of this graph, and owners whose subgraph
+        outputs it.
+        """
         self.use_count = self._uses.count
-        """Number of times nodes of this graph read a result (a node that reads it twice counts twice)."""
-        self.is_output = self._output_names.__contains__  # whether a result is an output of this graph
+        """Number of times nodes of this graph read a result (a node that reads it twice counts
+        twice).
+        """
+        # whether a result is an output of this graph
+        self.is_output = self._output_names.__contains__
 
     def is_captured(self, name: str) -> bool:
         """Whether a subgraph reads this result, or it is referred to outside the nodes."""
@@ -136,7 +154,12 @@ class References:
 
     def is_needed(self, name: str) -> bool:
         """Whether this result is read by a node or a subgraph, is an output, or is pinned."""
-        return name in self._uses or name in self._output_names or name in self._captures or name in self.pinned
+        return (
+            name in self._uses
+            or name in self._output_names
+            or name in self._captures
+            or name in self.pinned
+        )
 
     def is_node_needed(self, node: Node) -> bool:
         """Whether any result of a node is needed."""
@@ -155,13 +178,18 @@ class References:
         """Add an output of the graph, the name of an existing result."""
         self.outputs.append(name)
         self._output_names.add(name)
-        if self._owner is not None and not self._definitions.defines(name) and self._definitions.resolves(name):
+        if (
+            self._owner is not None
+            and not self._definitions.defines(name)
+            and self._definitions.resolves(name)
+        ):
             self.add(name, self._owner)
 
     def add(self, name: str, node: Node) -> None:
         """Record that a node of this graph reads a name, once more if it already does.
 
-        Raises `ModelError` when the graph is a subgraph, and neither it nor one around it defines the name.
+        Raises `ModelError` when the graph is a subgraph, and neither it nor one around it defines
+        the name.
         """
         if self.outer is None or self._definitions.defines(name):
             self._uses.add(name, node)
@@ -169,13 +197,17 @@ class References:
             self.outer.add_capture(name, node)
 
     def add_capture(self, name: str, node: Node) -> None:
-        """Record in this graph, or in the one around it that defines the name, that a node of a subgraph reads it."""
+        """Record in this graph, or in the one around it that defines the name, that a node of a
+        subgraph reads it.
+        """
         if self.outer is not None and not self._definitions.defines(name):
             self.outer.add_capture(name, node)
         elif self._definitions.resolves(name):
             self._captures.add(name, node)
         else:
-            raise ModelError(f"node {node.name or node.op_type!r} reads {name!r}, which nothing defines")
+            raise ModelError(
+                f"node {node.name or node.op_type!r} reads {name!r}, which nothing defines"
+            )
 
     def drop(self, name: str, node: Node) -> None:
         """Record that a node of this graph reads a name once less."""
@@ -226,7 +258,10 @@ class References:
         self.notify(node)
 
     def rename(self, old: str, new: str) -> None:
-        """Make every node that reads ``old`` read ``new`` instead. Outputs keep their names, except in subgraphs."""
+        """Make every node that reads ``old`` read ``new`` instead.
+
+        Outputs keep their names, except in subgraphs.
+        """
         for node in self.consumers(old):
             _replace(self, node, old, new)
         for node in self.captures(old) if old in self._captures else ():
@@ -247,7 +282,9 @@ class References:
             self._output_names.add(new)
 
     def release(self) -> None:
-        """Remove the captures of this subgraph, whose owner is being removed, from the tables of the enclosing graphs."""
+        """Remove the captures of this subgraph, whose owner is being removed, from the tables of
+        the enclosing graphs.
+        """
         for references, name, node in self.outward():
             references.drop(name, node)
 
@@ -257,7 +294,9 @@ class References:
             references.add(name, node)
 
     def outward(self) -> Iterator[tuple[References, str, Node]]:
-        """Each read of a value of an enclosing graph, by a node or as an output, in this subgraph and in those inside it."""
+        """Each read of a value of an enclosing graph, by a node or as an output, in this subgraph
+        and in those inside it.
+        """
         defines = self._definitions.defines
         for node in self._nodes:
             yield from ((self, name, node) for name in node.input if name and not defines(name))
@@ -279,7 +318,10 @@ class References:
 
 
 def _replace(references: References, node: Node, old: str, new: str) -> None:
-    """Change one name that a node reads. Only its places are visited: a node may have thousands of operands."""
+    """Change one name that a node reads.
+
+    Only its places are visited: a node may have thousands of operands.
+    """
     inputs, place = list(node.input), -1
     for _ in range(inputs.count(old)):
         place = inputs.index(old, place + 1)

@@ -1,4 +1,6 @@
-"""Write models: files beside their targets, the weights first, then all into place when the model is approved."""
+"""Write models: files beside their targets, the weights first, then all into place when the model
+is approved.
+"""
 
 import os
 import tempfile
@@ -58,7 +60,10 @@ class Replacement:
         self._temporary[final] = path
 
     def reserve(self, path: Path, target: Path) -> Path:
-        """Move a temporary file into place with the others, under a name that no file has; returns it. Raises `OSError`."""
+        """Move a temporary file into place with the others, under a name that no file has.
+
+        Returns it. Raises `OSError`.
+        """
         final = reserved(target)
         self._reserved.add(final)
         self.adopt(path, final)
@@ -67,8 +72,8 @@ class Replacement:
     def put_in_place(self) -> None:
         """Move the written files into place: all of them, or none when an exception is raised.
 
-        The last one, a model that refers to the others, replaces an older one in one step: there is a whole model at any time.
-        Other files that are replaced are kept until then.
+        The last one, a model that refers to the others, replaces an older one in one step: there is
+        a whole model at any time. Other files that are replaced are kept until then.
         """
         kept: dict[Path, Path] = {}
         *earlier, last = self._temporary
@@ -82,15 +87,24 @@ class Replacement:
                 move(self._temporary[final], final)
             move(self._temporary[last], last)
         except BaseException:
-            if self._temporary[last].exists():  # otherwise the last file, and with it every file, is in place
+            # otherwise the last file, and with it every file, is in place
+            if self._temporary[last].exists():
                 self._put_back(kept)
             raise
         finally:
             _remove(kept.values())
 
     def _put_back(self, kept: Mapping[Path, Path]) -> None:
-        """Remove the files that were moved into place, and put back those that were there before."""
-        _remove([final for final, path in self._temporary.items() if final not in kept and not path.exists()])
+        """Remove the files that were moved into place, and put back those that were there
+        before.
+        """
+        _remove(
+            [
+                final
+                for final, path in self._temporary.items()
+                if final not in kept and not path.exists()
+            ]
+        )
         for final, old in kept.items():
             with suppress(OSError):  # the others are put back all the same
                 if old.exists() and not self._temporary[final].exists():
@@ -104,9 +118,12 @@ class Replacement:
 
 @contextmanager
 def replacing(target: Path) -> Iterator[Replacement]:
-    """Replace files together: all of them when the block ends, the last one opened last; none when it raises.
+    """Replace files together: all of them when the block ends, the last one opened last.
 
-    Raises `ModelError`, whose message names the target, when a file cannot be written; all files are then unchanged.
+    None when it raises.
+
+    Raises `ModelError`, whose message names the target, when a file cannot be written; all files
+    are then unchanged.
     """
     files = Replacement()
     with write_errors(target):
@@ -128,10 +145,15 @@ def write_errors(target: Path) -> Iterator[None]:
 
 
 @contextmanager
-def temporary(final: Path, buffering: int = -1, *, syncs: bool = True) -> Iterator[tuple[BinaryIO, Path]]:
-    """Open a file in the folder of ``final``, with the permissions of ``final`` or of a new file; remove it on an error.
+def temporary(
+    final: Path, buffering: int = -1, *, syncs: bool = True
+) -> Iterator[tuple[BinaryIO, Path]]:
+    """Open a file in the folder of ``final``, with the permissions of ``final`` or of a new file.
 
-    With ``syncs`` it is on the disk when the block ends, as is necessary before it replaces another file.
+    Remove it on an error.
+
+    With ``syncs`` it is on the disk when the block ends, as is necessary before it replaces another
+    file.
     """
     # Only a part of the name: the whole name may already have the maximal length.
     handle, name = tempfile.mkstemp(prefix=f".{final.name[:48]}.", suffix=".tmp", dir=final.parent)
@@ -151,7 +173,9 @@ def temporary(final: Path, buffering: int = -1, *, syncs: bool = True) -> Iterat
 
 
 def replace_file(target: Path, content: bytes) -> None:
-    """Write one file, or leave it as it was. Where it is a symbolic link, the file that it leads to is replaced.
+    """Write one file, or leave it as it was.
+
+    Where it is a symbolic link, the file that it leads to is replaced.
 
     Raises `ModelError` when it cannot be written, or is not a regular file.
     """
@@ -170,14 +194,21 @@ def place_of(target: Path) -> Path:
     if place.is_symlink():
         raise ModelError(f"cannot write {str(target)!r}: it is a link that leads to itself")
     if place.exists() and not place.is_file():
-        raise ModelError(f"cannot write {str(target)!r}: it is a device, a pipe or a socket, not a file")
+        raise ModelError(
+            f"cannot write {str(target)!r}: it is a device, a pipe or a socket, not a file"
+        )
     return place
 
 
 def refuse_link(place: Path, target: Path) -> None:
-    """Raise `ModelError` where a file that belongs to a target is a link: its name was not given, and it may lead anywhere."""
+    """Raise `ModelError` where a file that belongs to a target is a link: its name was not given,
+    and it may lead anywhere.
+    """
     if place.is_symlink():
-        raise ModelError(f"cannot write {str(target)!r}: {str(place)!r} belongs to it and is a symbolic link; remove the link")
+        raise ModelError(
+            f"cannot write {str(target)!r}: {str(place)!r} belongs to it and is a symbolic link; "
+            "remove the link"
+        )
 
 
 def _remove(paths: Iterable[Path]) -> None:
@@ -187,7 +218,10 @@ def _remove(paths: Iterable[Path]) -> None:
 
 
 PROTO_LIMIT: Final = 2_000_000_000
-"""A protobuf cannot be larger than 2 GiB; above this many bytes of tensors, data goes to an external file."""
+"""A protobuf cannot be larger than 2 GiB.
+
+Above this many bytes of tensors, data goes to an external file.
+"""
 INLINE_LIMIT: Final = 1024
 """Tensors of up to this many bytes stay in the model even when data is external."""
 SHARED: Final = "xoptim.weights"
@@ -203,11 +237,15 @@ class Held:
         self._tensors: list[Tensor] = []
 
     def __call__(self, tensor: Tensor, name: str) -> TensorProto:
-        """The protobuf of a constant: a stub for one that would have to be copied or computed, unless it is small."""
+        """The protobuf of a constant: a stub for one that would have to be copied or computed,
+        unless it is small.
+        """
         is_in_file = tensor.is_external and not isinstance(tensor, View)
         if is_in_file or tensor.nbytes <= INLINE_LIMIT or tensor.dtype == TensorProto.STRING:
             return tensor.to_proto(name)
-        stub = TensorProto(name=name, data_type=tensor.dtype, dims=tensor.shape, data_location=TensorProto.EXTERNAL)
+        stub = TensorProto(
+            name=name, data_type=tensor.dtype, dims=tensor.shape, data_location=TensorProto.EXTERNAL
+        )
         stub.external_data.add(key=_HELD, value=str(len(self._tensors)))
         self._tensors.append(tensor)
         return stub
@@ -216,34 +254,52 @@ class Held:
         """The tensors of a model that was made with these stubs."""
         weights: list[Weight] = []
         for tensor in stored_tensors(proto):
-            held = (self._tensors[int(entry.value)] for entry in tensor.external_data if entry.key == _HELD)
+            held = (
+                self._tensors[int(entry.value)]
+                for entry in tensor.external_data
+                if entry.key == _HELD
+            )
             weights.append(Weight(tensor, next(held, None) or Tensor.from_proto(tensor, base_dir)))
         return weights
 
 
 class Draft:
-    """Writes the weights of models beside a target, and one of the models into place; removes what is left at the end.
+    """Writes the weights of models beside a target, and one of the models into place.
 
-    The target ``None`` is a temporary folder, in which nothing stays. Where the target is a symbolic link, the file that it
-    leads to is replaced; `ModelError` is raised unless that is a regular file. ``in_place``: the original is replaced, and
-    nothing needs its weights then. For the other options see `xoptim.graph.save.save_proto`.
+    Removes what is left at the end.
+
+    The target ``None`` is a temporary folder, in which nothing stays. Where the target is a
+    symbolic link, the file that it leads to is replaced; `ModelError` is raised unless that is a
+    regular file. ``in_place``: the original is replaced, and nothing needs its weights then. For
+    the other options see `xoptim.graph.save.save_proto`.
     """
 
     def __init__(
-        self, target: Path | None, *, external: bool | None = None, share_weights: bool = False, in_place: bool = False
+        self,
+        target: Path | None,
+        *,
+        external: bool | None = None,
+        share_weights: bool = False,
+        in_place: bool = False,
     ) -> None:
         self._scratch = ScratchFolder() if target is None else None
         self._target = target or Path(self._scratch.name if self._scratch else "", "model.onnx")
         self._place = place_of(self._target)
         self.folder = self._place.parent  # where the weights of the models are
         self._external, self._shares, self._in_place = external, share_weights, in_place
-        self._taken: frozenset[str] = frozenset()  # names of files in the folder that hold weights of the original
+        # names of files in the folder that hold weights of the original
+        self._taken: frozenset[str] = frozenset()
         self._weights: list[Path] = []  # temporary files with the weights of models
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.discard()
         if self._scratch is not None:
             self._scratch.cleanup()
@@ -262,18 +318,28 @@ class Draft:
         return proto
 
     def fill(self, proto: ModelProto, weights: Sequence[Weight], *, came_external: bool) -> None:
-        """Write the weights of a protobuf, which refers to them then; ``came_external``: whether the model had external data.
+        """Write the weights of a protobuf, which refers to them then.
+
+        ``came_external``: whether the model had external data.
 
         Raises `ModelError` when the file cannot be written, or a weight cannot be read.
         """
         places, home = (weight.tensor.place() for weight in weights), self.folder.resolve()
-        self._taken |= {place[0].name for place in places if place is not None and place[0].parent == home}
+        self._taken |= {
+            place[0].name for place in places if place is not None and place[0].parent == home
+        }
         if self._place.name in self._taken:
             raise ModelError(f"cannot write {str(self._target)!r}: it holds weights of the model")
         is_shared = [self._shares and self._share(weight) for weight in weights]
-        shared = {refers_to(weight.proto) for weight, is_kept in zip(weights, is_shared, strict=True) if is_kept}
+        shared = {
+            refers_to(weight.proto)
+            for weight, is_kept in zip(weights, is_shared, strict=True)
+            if is_kept
+        }
         _note_shared(proto, shared)
-        weights = [weight for weight, is_kept in zip(weights, is_shared, strict=True) if not is_kept]
+        weights = [
+            weight for weight, is_kept in zip(weights, is_shared, strict=True) if not is_kept
+        ]
         for weight in weights:
             weight.tensor.check_size()
         is_too_large = sum(tensor.nbytes for _, tensor in weights) > PROTO_LIMIT
@@ -290,9 +356,16 @@ class Draft:
             self._write(moving)
 
     def _share(self, weight: Weight) -> bool:
-        """Let a weight that lies in another file of the folder as it is refer to this file; returns whether it does."""
+        """Let a weight that lies in another file of the folder as it is refer to this file.
+
+        Returns whether it does.
+        """
         place = weight.tensor.place()
-        if place is None or place[0].parent != self.folder.resolve() or place[0] in {each.resolve() for each in self._weights}:
+        if (
+            place is None
+            or place[0].parent != self.folder.resolve()
+            or place[0] in {each.resolve() for each in self._weights}
+        ):
             return False
         refer(weight.proto, place[0].name, place[1], weight.tensor.nbytes)
         return True
@@ -314,7 +387,10 @@ class Draft:
             self._weights.append(path)
 
     def discard(self, proto: ModelProto | None = None) -> None:
-        """Remove the weights of a model that is no longer needed; without an argument, the weights of all models."""
+        """Remove the weights of a model that is no longer needed.
+
+        Without an argument, the weights of all models.
+        """
         for path in list(self._weights) if proto is None else self._of(proto):
             self._weights.remove(path)
             with suppress(OSError):
@@ -325,13 +401,15 @@ class Draft:
         return [path for path in self._weights if path.name in names]
 
     def commit(self, proto: ModelProto, along: Mapping[Path, bytes] | None = None) -> list[Path]:
-        """Move a model into place: it, its weights and the further files in ``along``, or none of them.
+        """Move a model into place: it, its weights and the further files in ``along``, or none of
+        them.
 
-        The weights get a name of their own: ``TARGET.data``, or ``TARGET.1.data`` where there is such a file. Then the model
-        replaces an older one in one step, and the weights of that one are removed if no model in the folder refers to them.
+        The weights get a name of their own: ``TARGET.data``, or ``TARGET.1.data`` where there is
+        such a file. Then the model replaces an older one in one step, and the weights of that one
+        are removed if no model in the folder refers to them.
 
-        Returns the files written. The model refers to its weights by their final name then. Raises `ModelError` when a file
-        cannot be written; all are unchanged then.
+        Returns the files written. The model refers to its weights by their final name then. Raises
+        `ModelError` when a file cannot be written; all are unchanged then.
         """
         old = former_data(self._place, () if self._in_place else self._taken)
         try:
@@ -373,12 +451,18 @@ def refers_to(proto: TensorProto) -> str:
 
 
 def _is_movable(weight: Weight) -> bool:
-    """Whether a tensor is stored in an external file where there is one: ONNX has no raw form for strings."""
-    return is_external(weight.proto) or (weight.tensor.nbytes > INLINE_LIMIT and weight.tensor.dtype != TensorProto.STRING)
+    """Whether a tensor is stored in an external file where there is one: ONNX has no raw form for
+    strings.
+    """
+    return is_external(weight.proto) or (
+        weight.tensor.nbytes > INLINE_LIMIT and weight.tensor.dtype != TensorProto.STRING
+    )
 
 
 def hold_weights(proto: ModelProto, base_dir: Path | None) -> None:
-    """Copy external weights, found from ``base_dir``, into a protobuf, which refers to no file then; raises `ModelError`."""
+    """Copy external weights, found from ``base_dir``, into a protobuf, which refers to no file
+    then; raises `ModelError`.
+    """
     for tensor in list(filter(is_external, stored_tensors(proto))):
         _take_in(tensor, Tensor.from_proto(tensor, base_dir))
 
@@ -391,7 +475,9 @@ def _take_in(proto: TensorProto, tensor: Tensor) -> None:
 
 
 def _note_shared(proto: ModelProto, names: Collection[str]) -> None:
-    replace_items(proto.metadata_props, [each for each in proto.metadata_props if each.key != SHARED])
+    replace_items(
+        proto.metadata_props, [each for each in proto.metadata_props if each.key != SHARED]
+    )
     if names:
         proto.metadata_props.add(key=SHARED, value=", ".join(sorted(names)))
 
@@ -402,8 +488,13 @@ def shared_files(proto: ModelProto) -> list[str]:
     return text.split(", ") if text else []
 
 
-def save_model(model: Model, target: Path, *, external: bool | None = None, share_weights: bool = False) -> list[Path]:
-    """Write a model in memory; see `save_proto`. Weights that are views are computed while they are written."""
+def save_model(
+    model: Model, target: Path, *, external: bool | None = None, share_weights: bool = False
+) -> list[Path]:
+    """Write a model in memory; see `save_proto`.
+
+    Weights that are views are computed while they are written.
+    """
     with Draft(target, external=external, share_weights=share_weights) as draft:
         return draft.commit(draft.export(model))
 
@@ -418,30 +509,38 @@ def save_proto(
     in_place: bool = False,
     along: Mapping[Path, bytes] | None = None,
 ) -> list[Path]:
-    """Write a model, and its weights to one external file where necessary; returns the files written.
+    """Write a model, and its weights to one external file where necessary.
 
-    The written files are whole: they can be moved elsewhere together, and need no other file. Weights that are in a file
-    are copied by the kernel. Raises `ModelError` when a file cannot be written, or is not a regular file; the target is then
-    unchanged.
+    Returns the files written.
+
+    The written files are whole: they can be moved elsewhere together, and need no other file.
+    Weights that are in a file are copied by the kernel. Raises `ModelError` when a file cannot be
+    written, or is not a regular file; the target is then unchanged.
 
     Args:
         proto: the model; the locations of external data in it are changed when data moves.
         target: the file to write. Where it is a symbolic link, its target is replaced.
         base_dir: folder against which the external locations of ``proto`` are resolved.
-        external: write weights to a file of their own (``TARGET.data``); by default only when some of them are in an
-            external file already, or when the model would not fit into a protobuf.
-        share_weights: keep referring to files of weights in the folder of the target; the metadata then name them.
+        external: write weights to a file of their own (``TARGET.data``); by default only when some
+            of them are in an external file already, or when the model would not fit into a
+            protobuf.
+        share_weights: keep referring to files of weights in the folder of the target; the metadata
+            then name them.
         in_place: the model came from the target, and nothing needs the former file of its weights.
-        along: contents of further files, which are moved into place with the model: all of them, or none.
+        along: contents of further files, which are moved into place with the model: all of them, or
+            none.
     """
     draft = Draft(target, external=external, share_weights=share_weights, in_place=in_place)
     with draft:
-        draft.fill(proto, Held().weights_of(proto, base_dir), came_external=has_external_data(proto))
+        draft.fill(
+            proto, Held().weights_of(proto, base_dir), came_external=has_external_data(proto)
+        )
         return draft.commit(proto, along)
 
 
 def serialized(proto: ModelProto, base_dir: Path | None = None) -> bytes:
-    """A model as bytes that refer to no file: external weights, found from ``base_dir``, are copied into them.
+    """A model as bytes that refer to no file: external weights, found from ``base_dir``, are copied
+    into them.
 
     Raises `ModelError` when it does not fit into a protobuf.
     """
@@ -452,4 +551,6 @@ def serialized(proto: ModelProto, base_dir: Path | None = None) -> bytes:
             hold_weights(whole, base_dir)
             return bytes(whole.SerializeToString())
     except (EncodeError, ValueError) as error:
-        raise ModelError("the model does not fit into a protobuf of 2 GiB; write it to a file") from error
+        raise ModelError(
+            "the model does not fit into a protobuf of 2 GiB; write it to a file"
+        ) from error

@@ -18,15 +18,18 @@ else:
 
 
 class Source:
-    """A model as it was given (``original``): a ``proto``, ``path``, ``bytes``, a model of onnx_ir (``ir``), or a ``program``.
+    """A model as it was given (``original``): a ``proto``, ``path``, ``bytes``, a model of onnx_ir
+    (``ir``), or a ``program``.
 
-    ``base_dir`` is the folder of its external data, when known. Without ``needs_weights``, the external data of a path may
-    be missing.
+    ``base_dir`` is the folder of its external data, when known. Without ``needs_weights``, the
+    external data of a path may be missing.
     """
 
     __slots__ = ("base_dir", "kind", "original", "proto")
 
-    def __init__(self, original: Any, base_dir: Path | None = None, *, needs_weights: bool = True) -> None:
+    def __init__(
+        self, original: Any, base_dir: Path | None = None, *, needs_weights: bool = True
+    ) -> None:
         self.original = original
         self.base_dir = base_dir
         if isinstance(original, onnx.ModelProto):
@@ -46,11 +49,15 @@ class Source:
             self.base_dir = base_dir or _folder(original.model)
         else:
             raise TypeError(
-                f"a model is expected (a path, bytes, ModelProto, onnx_ir.Model, ONNXProgram), not {type(original).__name__}"
+                "a model is expected (a path, bytes, ModelProto, onnx_ir.Model, ONNXProgram), not "
+                f"{type(original).__name__}"
             )
 
     def give_back(self, proto: onnx.ModelProto) -> Any:
-        """A model of the kind that was given; a path gives a ``ModelProto``. An ``ONNXProgram`` gets the new model."""
+        """A model of the kind that was given; a path gives a ``ModelProto``.
+
+        An ``ONNXProgram`` gets the new model.
+        """
         if self.kind == "bytes":
             return proto.SerializeToString()
         if self.kind not in ("ir", "program"):
@@ -73,15 +80,27 @@ def size_of(model: Source | onnx.ModelProto) -> int:
     """Bytes of a model with its external weights; the size of its file when it comes from one."""
     proto = model if isinstance(model, onnx.ModelProto) else model.proto
     is_file = isinstance(model, Source) and model.kind == "path"
-    own = Path(model.original).stat().st_size if isinstance(model, Source) and is_file else proto.ByteSize()
+    own = (
+        Path(model.original).stat().st_size
+        if isinstance(model, Source) and is_file
+        else proto.ByteSize()
+    )
     return own + external_bytes(proto.graph)
 
 
 def _folder(model: ir.Model) -> Path | None:
-    tensors = (value.const_value for graph in model.graphs() for value in graph.initializers.values())
-    return next((Path(tensor.base_dir) for tensor in tensors if isinstance(tensor, ir.ExternalTensor)), None)
+    tensors = (
+        value.const_value for graph in model.graphs() for value in graph.initializers.values()
+    )
+    return next(
+        (Path(tensor.base_dir) for tensor in tensors if isinstance(tensor, ir.ExternalTensor)), None
+    )
 
 
 def _is_a(value: object, package: str, name: str) -> bool:
-    """Whether a value is an instance of a class of this name from a package, which is not imported."""
-    return any(cls.__name__ == name and cls.__module__.startswith(package) for cls in type(value).__mro__)
+    """Whether a value is an instance of a class of this name from a package, which is not
+    imported.
+    """
+    return any(
+        cls.__name__ == name and cls.__module__.startswith(package) for cls in type(value).__mro__
+    )

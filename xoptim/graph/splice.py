@@ -1,4 +1,6 @@
-"""Copy the nodes of a subgraph or of a local function to where they run, or change the subgraph of a node."""
+"""Copy the nodes of a subgraph or of a local function to where they run, or change the subgraph of
+a node.
+"""
 
 import graphlib
 from collections import Counter
@@ -9,7 +11,14 @@ import onnx
 from onnx import GraphProto, NodeProto, checker, inliner
 
 from xoptim.facts.errors import ModelError
-from xoptim.facts.protos import copy_fields, every_node, own_graphs, own_names, proto_reads, replace_items
+from xoptim.facts.protos import (
+    copy_fields,
+    every_node,
+    own_graphs,
+    own_names,
+    proto_reads,
+    replace_items,
+)
 from xoptim.graph.export import export_graph, export_node, export_nodes
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import call_domain
@@ -17,17 +26,23 @@ from xoptim.graph.node import Node
 from xoptim.graph.walk import reads
 
 EXPANSION_LIMIT = 1_000_000
-"""Number of nodes above which calls are not replaced: functions that each call the next one twice grow exponentially."""
+"""Number of nodes above which calls are not replaced: functions that each call the next one twice
+grow exponentially.
+"""
 
 
 def inline_functions(proto: onnx.ModelProto) -> onnx.ModelProto:
     """A model without local functions. ``proto`` is not modified.
 
-    The weights are left out of the call: the inliner works on serialized models, whose size is limited. Raises `ModelError`
-    when a function calls itself, or the model would have more than ``EXPANSION_LIMIT`` nodes.
+    The weights are left out of the call: the inliner works on serialized models, whose size is
+    limited. Raises `ModelError` when a function calls itself, or the model would have more than
+    ``EXPANSION_LIMIT`` nodes.
     """
     if (count := expanded_size(proto)) > EXPANSION_LIMIT:
-        raise ModelError(f"without local functions the model would have {count:,} nodes; leave them (no --inline)")
+        raise ModelError(
+            f"without local functions the model would have {count:,} nodes; leave them (no "
+            "--inline)"
+        )
     light = onnx.ModelProto()
     copy_fields(proto, light, ("graph",))
     copy_fields(proto.graph, light.graph, ("initializer",))
@@ -35,13 +50,16 @@ def inline_functions(proto: onnx.ModelProto) -> onnx.ModelProto:
     try:
         inlined = inliner.inline_local_functions(light)
     except checker.ValidationError as error:
-        raise ModelError(f"onnx cannot replace the calls of local functions: {error} Leave them (no --inline)") from error
+        raise ModelError(
+            f"onnx cannot replace the calls of local functions: {error} Leave them (no --inline)"
+        ) from error
     inlined.graph.initializer.extend(proto.graph.initializer)
     return inlined
 
 
 def expanded_size(proto: onnx.ModelProto) -> int:
-    """Number of nodes of a model, subgraphs included, once every call of a local function is replaced by its body.
+    """Number of nodes of a model, subgraphs included, once every call of a local function is
+    replaced by its body.
 
     Raises `ModelError` when a function calls itself, directly or through others.
     """
@@ -57,7 +75,9 @@ def expanded_size(proto: onnx.ModelProto) -> int:
     return _total(Counter(_operators(proto.graph.node)), sizes)
 
 
-def _total(calls: Mapping[tuple[str, str, str], int], sizes: Mapping[tuple[str, str, str], int]) -> int:
+def _total(
+    calls: Mapping[tuple[str, str, str], int], sizes: Mapping[tuple[str, str, str], int]
+) -> int:
     return sum(count * sizes.get(key, 1) for key, count in calls.items())
 
 
@@ -67,28 +87,42 @@ def _operators(nodes: Iterable[onnx.NodeProto]) -> Iterator[tuple[str, str, str]
 
 
 def _write_defaults(model: onnx.ModelProto) -> None:
-    """Write on each call the attributes that have a default in the function: the inliner drops these."""
-    defaults = {(f.domain, f.name, f.overload): f.attribute_proto for f in model.functions if f.attribute_proto}
+    """Write on each call the attributes that have a default in the function: the inliner drops
+    these.
+    """
+    defaults = {
+        (f.domain, f.name, f.overload): f.attribute_proto
+        for f in model.functions
+        if f.attribute_proto
+    }
     if defaults:
         for nodes in (model.graph.node, *(function.node for function in model.functions)):
             for node in every_node(nodes):
                 written = {attribute.name for attribute in node.attribute}
                 given = defaults.get((node.domain, node.op_type, node.overload), ())
-                node.attribute.extend(attribute for attribute in given if attribute.name not in written)
+                node.attribute.extend(
+                    attribute for attribute in given if attribute.name not in written
+                )
 
 
 def can_splice(body: Graph) -> bool:
-    """Whether everything that a subgraph defines can be defined outside too (sparse and overridable initializers cannot)."""
+    """Whether everything that a subgraph defines can be defined outside too (sparse and overridable
+    initializers cannot).
+    """
     given = body.source.sparse_initializer if body.source is not None else ()
     return not given and not body.overridable
 
 
-def splice(body: Graph, into: Graph, inputs: Mapping[str, str], outputs: Sequence[str]) -> list[Node]:
-    """Copies of the nodes of a subgraph for the enclosing graph, to be inserted at the place of the owner, in order.
+def splice(
+    body: Graph, into: Graph, inputs: Mapping[str, str], outputs: Sequence[str]
+) -> list[Node]:
+    """Copies of the nodes of a subgraph for the enclosing graph, to be inserted at the place of the
+    owner, in order.
 
-    The subgraph is left unchanged. ``inputs`` gives the name that replaces each input, ``outputs`` a name for each output;
-    everything else that the subgraph defines gets a new name, since other subgraphs may use the same names. Its initializers
-    are stored in ``into``. The subgraphs of the nodes are in their protobufs.
+    The subgraph is left unchanged. ``inputs`` gives the name that replaces each input, ``outputs``
+    a name for each output; everything else that the subgraph defines gets a new name, since other
+    subgraphs may use the same names. Its initializers are stored in ``into``. The subgraphs of the
+    nodes are in their protobufs.
     """
     names = dict(inputs)
     _store(body, body.initializers, into, names)
@@ -101,7 +135,8 @@ def splice(body: Graph, into: Graph, inputs: Mapping[str, str], outputs: Sequenc
             copies.append((name, target))
     nodes = [_copy(source, into, names) for source in export_nodes(body)]
     nodes += [
-        Node("Identity", [names.get(name, name)], [target], name=into.node_names.fresh("Identity")) for name, target in copies
+        Node("Identity", [names.get(name, name)], [target], name=into.node_names.fresh("Identity"))
+        for name, target in copies
     ]
     return nodes
 
@@ -109,11 +144,17 @@ def splice(body: Graph, into: Graph, inputs: Mapping[str, str], outputs: Sequenc
 def lift(body: Graph, nodes: Sequence[Node], into: Graph, names: dict[str, str]) -> list[Node]:
     """Copies of some nodes of a subgraph for the enclosing graph; the subgraph is left unchanged.
 
-    Their results get new names, and the initializers that they read are stored in ``into``. ``names`` holds names outside of
-    values of the subgraph; the new results and initializers are added. The nodes, in an order in which they can run,
-    read only each other's results besides such initializers, values in ``names`` and values from outside.
+    Their results get new names, and the initializers that they read are stored in ``into``.
+    ``names`` holds names outside of values of the subgraph; the new results and initializers are
+    added. The nodes, in an order in which they can run, read only each other's results besides such
+    initializers, values in ``names`` and values from outside.
     """
-    read = dict.fromkeys(name for node in nodes for name in reads(node) if name in body.initializers and name not in names)
+    read = dict.fromkeys(
+        name
+        for node in nodes
+        for name in reads(node)
+        if name in body.initializers and name not in names
+    )
     _store(body, read, into, names)
     return [_copy(export_node(node), into, names) for node in nodes]
 
@@ -137,7 +178,9 @@ def _copy(source: NodeProto, into: Graph, names: dict[str, str]) -> Node:
 
 
 def _rename(proto: NodeProto, names: Mapping[str, str]) -> None:
-    """Rename operands and results of a node, in its subgraphs too, where these do not define the name themselves."""
+    """Rename operands and results of a node, in its subgraphs too, where these do not define the
+    name themselves.
+    """
     proto.input[:] = [names.get(name, name) for name in proto.input]
     proto.output[:] = [names.get(name, name) for name in proto.output]
     for body in own_graphs(proto):
@@ -154,12 +197,19 @@ def rename_graph(graph: GraphProto, names: Mapping[str, str]) -> None:
         value.name = outer.get(value.name, value.name)
 
 
-def rebuilt(body: Graph, names: Mapping[str, str], inputs: Collection[int] = (), outputs: Collection[int] = ()) -> GraphProto:
-    """A copy of a subgraph that reads values from outside in place of its own, without the nodes that nothing needs then.
+def rebuilt(
+    body: Graph,
+    names: Mapping[str, str],
+    inputs: Collection[int] = (),
+    outputs: Collection[int] = (),
+) -> GraphProto:
+    """A copy of a subgraph that reads values from outside in place of its own, without the nodes
+    that nothing needs then.
 
-    ``names`` gives the value outside that replaces a value of the subgraph; ``inputs`` and ``outputs`` are places to leave
-    out. A needed node may read such an input only through ``names``. An output whose value comes from outside becomes a copy
-    of it, as runtimes want a node for each output.
+    ``names`` gives the value outside that replaces a value of the subgraph; ``inputs`` and
+    ``outputs`` are places to leave out. A needed node may read such an input only through
+    ``names``. An output whose value comes from outside becomes a copy of it, as runtimes want a
+    node for each output.
     """
     proto = GraphProto()
     export_graph(body, proto)
@@ -175,10 +225,16 @@ def rebuilt(body: Graph, names: Mapping[str, str], inputs: Collection[int] = (),
         if name in names
     ]
     needed = _needed(nodes, {value.name for value in kept})
-    replace_items(proto.node, [node for node in nodes if any(name in needed for name in node.output)])
-    replace_items(proto.input, [value for place, value in enumerate(proto.input) if place not in inputs])
+    replace_items(
+        proto.node, [node for node in nodes if any(name in needed for name in node.output)]
+    )
+    replace_items(
+        proto.input, [value for place, value in enumerate(proto.input) if place not in inputs]
+    )
     replace_items(proto.output, kept)
-    replace_items(proto.initializer, [tensor for tensor in proto.initializer if tensor.name in needed])
+    replace_items(
+        proto.initializer, [tensor for tensor in proto.initializer if tensor.name in needed]
+    )
     defined = {name for node in proto.node for name in node.output}
     replace_items(proto.value_info, [value for value in proto.value_info if value.name in defined])
     return proto

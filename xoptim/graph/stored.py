@@ -36,10 +36,11 @@ _COUNTLESS: Final = 1 << 63
 
 
 class StoredTensor:
-    """Reads a tensor of a protobuf, which is kept by reference and never modified, its data inside or in an external file.
+    """Reads a tensor of a protobuf, which is kept by reference and never modified, its data inside
+    or in an external file.
 
-    ``base_dir`` is the folder of the model, against which the location of external data is resolved. Raises `ModelError` when
-    the element type is unknown, or a dimension negative.
+    ``base_dir`` is the folder of the model, against which the location of external data is
+    resolved. Raises `ModelError` when the element type is unknown, or a dimension negative.
     """
 
     __slots__ = ("_base_dir", "_proto", "dtype", "is_external", "shape")
@@ -51,11 +52,16 @@ class StoredTensor:
         self.shape = shape = tuple(proto.dims)
         self.is_external = proto.data_location == TensorProto.EXTERNAL
         if self.dtype not in _KNOWN:
-            raise ModelError(f"{self._label} is damaged, or newer than the installed onnx: its type is {self.dtype}")
+            raise ModelError(
+                f"{self._label} is damaged, or newer than the installed onnx: its type is "
+                f"{self.dtype}"
+            )
         if shape and min(shape) < 0:
             raise ModelError(f"{self._label} is damaged: its shape is {list(shape)}")
         if len(shape) > _MOST_AXES:
-            raise ModelError(f"{self._label} has {len(shape)} axes; numpy reads {_MOST_AXES} at most")
+            raise ModelError(
+                f"{self._label} has {len(shape)} axes; numpy reads {_MOST_AXES} at most"
+            )
         if len(shape) > 1 and math.prod(shape) >= _COUNTLESS:
             raise ModelError(f"{self._label} is damaged: its sizes multiply to 2^63 or more")
 
@@ -76,21 +82,31 @@ class StoredTensor:
         if self._proto.HasField("raw_data"):
             found, expected, unit = len(self._proto.raw_data), self.nbytes, "bytes of data"
         else:
-            found, expected, unit = len(getattr(self._proto, field)), math.prod(self.shape), "numbers"
+            found, expected, unit = (
+                len(getattr(self._proto, field)),
+                math.prod(self.shape),
+                "numbers",
+            )
         if found != expected:
             raise ModelError(f"{self._label} is damaged: {found} {unit}, {expected} expected")
 
     def check_size(self) -> None:
-        """Raise `ModelError` unless the protobuf is large enough; numbers in a field of integers take a byte at least."""
+        """Raise `ModelError` unless the protobuf is large enough.
+
+        Numbers in a field of integers take a byte at least.
+        """
         least = math.prod(self.shape) * min(bits(self.dtype), 8) // 8
         if not self.is_external and self._proto.ByteSize() < least:
-            raise ModelError(f"{self._label} is damaged: it has no {math.prod(self.shape)} numbers, as its shape demands")
+            raise ModelError(
+                f"{self._label} is damaged: it has no {math.prod(self.shape)} numbers, as its "
+                "shape demands"
+            )
 
     def external_location(self) -> tuple[Path, int, int]:
         """File, offset and number of bytes of external data.
 
-        Raises `ModelError` when the location leaves the folder of the model, and `MissingWeightsError` when the file is
-        missing or too short.
+        Raises `ModelError` when the location leaves the folder of the model, and
+        `MissingWeightsError` when the file is missing or too short.
         """
         entries, label = self._entries(), self._label
         location = entries.get("location", "")
@@ -98,17 +114,35 @@ class StoredTensor:
         try:
             path = (base / found_location(location, base)).resolve()
             available = _size_of(path)
-        except (OSError, ValueError, RuntimeError, TypeError) as error:  # an invalid file name, a cycle of links
-            reason = "it is not UTF-8" if isinstance(error, TypeError) else getattr(error, "strerror", None) or error
-            raise ModelError(f"{label}: external data {location[:100]!r} cannot be read: {reason}") from error
+        # an invalid file name, a cycle of links
+        except (OSError, ValueError, RuntimeError, TypeError) as error:
+            reason = (
+                "it is not UTF-8"
+                if isinstance(error, TypeError)
+                else getattr(error, "strerror", None) or error
+            )
+            raise ModelError(
+                f"{label}: external data {location[:100]!r} cannot be read: {reason}"
+            ) from error
         if not path.is_relative_to(base):
-            raise ModelError(f"{label}: external data {quoted(location)} is outside the model's folder")
+            raise ModelError(
+                f"{label}: external data {quoted(location)} is outside the model's folder"
+            )
         if available < 0:
-            problem = "is not a file" if location and path.exists() else "is missing; put it beside the model"
+            problem = (
+                "is not a file"
+                if location and path.exists()
+                else "is missing; put it beside the model"
+            )
             raise MissingWeightsError(f"{label}: external data file {quoted(path)} {problem}")
-        offset, length = self._bytes(entries.get("offset"), 0), self._bytes(entries.get("length"), self.nbytes)
+        offset, length = (
+            self._bytes(entries.get("offset"), 0),
+            self._bytes(entries.get("length"), self.nbytes),
+        )
         if length < self.nbytes or available < offset + length:
-            raise MissingWeightsError(f"{label}: external data file {quoted(path)} is too short; it may be truncated")
+            raise MissingWeightsError(
+                f"{label}: external data file {quoted(path)} is too short; it may be truncated"
+            )
         return path, offset, length
 
     def _bytes(self, text: str | None, usual: int) -> int:
@@ -116,14 +150,22 @@ class StoredTensor:
         number = whole_number(text) if text else usual
         if number is None:
             raise ModelError(
-                f"{self._label}: the place of its external data is not a number below 2^63: {abridged(text or '')}"
+                f"{self._label}: the place of its external data is not a number below 2^63: "
+                f"{abridged(text or '')}"
             )
         return number
 
     def place(self) -> tuple[str | None, ...]:
-        """Folder, file, offset and length of external data, as written: equal places hold equal data."""
+        """Folder, file, offset and length of external data, as written: equal places hold equal
+        data.
+        """
         entries = self._entries()
-        return str(self._base_dir), entries.get("location"), entries.get("offset"), entries.get("length")
+        return (
+            str(self._base_dir),
+            entries.get("location"),
+            entries.get("offset"),
+            entries.get("length"),
+        )
 
     def _entries(self) -> dict[str, str]:
         return {entry.key: entry.value for entry in self._proto.external_data}
@@ -146,7 +188,9 @@ class StoredTensor:
         if self.is_external:
             self.external_location()
             located = deepcopy(proto)
-            set_location(located, found_location(self._entries().get("location", ""), self._base_dir))
+            set_location(
+                located, found_location(self._entries().get("location", ""), self._base_dir)
+            )
             array = ir.serde.deserialize_tensor(located, self._base_dir or "").numpy()
         elif self.dtype == TensorProto.STRING:
             array = np.array([text.decode() for text in proto.string_data], dtype=object)
@@ -177,7 +221,9 @@ class StoredTensor:
         else:
             raw = raw_data(self.dtype, self._parse() if known is None else known)
         if bits(self.dtype) and len(raw) != self.nbytes:
-            raise ModelError(f"{self._label} is damaged: {len(raw)} bytes of data, {self.nbytes} expected")
+            raise ModelError(
+                f"{self._label} is damaged: {len(raw)} bytes of data, {self.nbytes} expected"
+            )
         return raw
 
     def to_proto(self, name: str) -> TensorProto:
@@ -192,7 +238,8 @@ class StoredTensor:
 def found_location(location: str, base_dir: Path | None) -> str:
     """The location of external data with the separators of this system.
 
-    Exporters on Windows separate folders by backslashes. A file whose name contains a backslash comes first.
+    Exporters on Windows separate folders by backslashes. A file whose name contains a backslash
+    comes first.
     """
     folder = base_dir or Path()
     if "\\" not in location or (folder / location).exists():
@@ -203,7 +250,10 @@ def found_location(location: str, base_dir: Path | None) -> str:
 
 def is_unsettled(proto: TensorProto, base_dir: Path | None) -> bool:
     """Whether the location of an external tensor has the separators of another system."""
-    return any(e.key == "location" and found_location(e.value, base_dir) != e.value for e in proto.external_data)
+    return any(
+        e.key == "location" and found_location(e.value, base_dir) != e.value
+        for e in proto.external_data
+    )
 
 
 def set_location(proto: TensorProto, location: str) -> None:

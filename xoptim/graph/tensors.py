@@ -1,4 +1,7 @@
-"""Constants as handles: in the protobuf, in an external file, or an array. Numbers are read only when needed."""
+"""Constants as handles: in the protobuf, in an external file, or an array.
+
+Numbers are read only when needed.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,9 @@ def text_bytes(count: int, longest: int) -> int:
 
 
 class Tensor(Parts):
-    """One constant: an array, or a tensor of a protobuf whose numbers are read when they are needed."""
+    """One constant: an array, or a tensor of a protobuf whose numbers are read when they are
+    needed.
+    """
 
     __slots__ = ("_array", "_info", "_key", "_longest", "_stored", "_uniform")
 
@@ -37,7 +42,9 @@ class Tensor(Parts):
         if isinstance(source, StoredTensor):
             self._describe(source.dtype, source.shape, is_external=source.is_external)
         else:
-            self._describe(onnx.helper.np_dtype_to_tensor_dtype(source.dtype), source.shape, is_external=False)
+            self._describe(
+                onnx.helper.np_dtype_to_tensor_dtype(source.dtype), source.shape, is_external=False
+            )
         self._stored = source if isinstance(source, StoredTensor) else None
         self._array = source if isinstance(source, np.ndarray) else None
 
@@ -68,7 +75,11 @@ class Tensor(Parts):
     @property
     def stored_bytes(self) -> int:
         """Number of bytes of the data that the model needs to hold."""
-        return text_bytes(self.size, self.longest_text()) if self.dtype == TensorProto.STRING else self.nbytes
+        return (
+            text_bytes(self.size, self.longest_text())
+            if self.dtype == TensorProto.STRING
+            else self.nbytes
+        )
 
     def longest_text(self) -> int:
         """Characters of the longest text, 0 for numbers; computed once."""
@@ -79,21 +90,31 @@ class Tensor(Parts):
         return self._longest
 
     def check_size(self) -> None:
-        """Raise `ModelError` if the data of a protobuf cannot have as many numbers as the shape requires."""
+        """Raise `ModelError` if the data of a protobuf cannot have as many numbers as the shape
+        requires.
+        """
         if self._stored is not None:
             self._stored.check_size()
 
     def check_count(self) -> None:
-        """Raise `ModelError` if a small tensor lacks numbers; large ones are checked when they are read."""
+        """Raise `ModelError` if a small tensor lacks numbers.
+
+        Large ones are checked when they are read.
+        """
         if self._stored is not None and 0 < self.size <= UNIFORM_LIMIT:
             self._stored.check_count()
 
     def place(self) -> tuple[Path, int, int] | None:
-        """File, offset and number of bytes of the data, ``None`` when no file holds them as they are.
+        """File, offset and number of bytes of the data, ``None`` when no file holds them as they
+        are.
 
         Raises `ModelError` when the file is missing, too short, or outside the folder of the model.
         """
-        return self._stored.external_location() if self._stored is not None and self.is_external else None
+        return (
+            self._stored.external_location()
+            if self._stored is not None and self.is_external
+            else None
+        )
 
     def numpy(self) -> np.ndarray:
         """The numbers; do not modify them. External data is mapped into memory, not read.
@@ -109,13 +130,20 @@ class Tensor(Parts):
         return array
 
     def uniform(self) -> np.ndarray | None:
-        """The common value of all elements, as an array of rank 0; ``None`` when they differ, or are too many to compare."""
+        """The common value of all elements, as an array of rank 0.
+
+        ``None`` when they differ, or are too many to compare.
+        """
         if self._uniform is None:
             self._uniform = (self._find_uniform(),)
         return self._uniform[0]
 
     def _find_uniform(self) -> np.ndarray | None:
-        if not 0 < self.size <= UNIFORM_LIMIT or self.is_external or self.dtype == TensorProto.STRING:
+        if (
+            not 0 < self.size <= UNIFORM_LIMIT
+            or self.is_external
+            or self.dtype == TensorProto.STRING
+        ):
             return None
         flat = self.numpy().reshape(-1)
         return flat[:1].reshape(()) if flat.size == 1 or bool((flat == flat[0]).all()) else None
@@ -128,7 +156,12 @@ class Tensor(Parts):
 
     def _find_info(self) -> Info:
         shape = self.shape
-        if len(shape) > 1 or (shape and shape[0] > DATA_LIMIT) or self.dtype not in RANGES or self.is_external:
+        if (
+            len(shape) > 1
+            or (shape and shape[0] > DATA_LIMIT)
+            or self.dtype not in RANGES
+            or self.is_external
+        ):
             return Info(self.dtype, shape)
         array = self.numpy()
         if self.dtype in (TensorProto.INT64, TensorProto.INT32):
@@ -136,10 +169,12 @@ class Tensor(Parts):
         return valued(self.dtype, shape, integral_values(array))
 
     def key(self) -> tuple[object, ...]:
-        """A key that is equal for two tensors exactly when their types, shapes and bits are; computed once.
+        """A key that is equal for two tensors exactly when their types, shapes and bits are.
 
-        External data is identified by its place (file, offset, length) and not read. A constant of which only the part that
-        repeats is kept has another key than one that is stored whole.
+        Computed once.
+
+        External data is identified by its place (file, offset, length) and not read. A constant of
+        which only the part that repeats is kept has another key than one that is stored whole.
         """
         if self._key is None:
             self._key = (self.dtype, self.shape, self._content())
@@ -155,11 +190,21 @@ class Tensor(Parts):
         return raw if len(raw) <= 64 else hashlib.blake2b(raw, digest_size=20).digest()
 
     def to_raw(self) -> bytes:
-        """The data as ``raw_data`` holds it: little-endian, row-major, narrow types packed. Raises `ModelError` as `numpy`."""
-        return self._stored.to_raw(self._array) if self._stored is not None else raw_data(self.dtype, self.numpy())
+        """The data as ``raw_data`` holds it: little-endian, row-major, narrow types packed.
+
+        Raises `ModelError` as `numpy`.
+        """
+        return (
+            self._stored.to_raw(self._array)
+            if self._stored is not None
+            else raw_data(self.dtype, self.numpy())
+        )
 
     def to_proto(self, name: str) -> TensorProto:
-        """A protobuf with this name. It may be the protobuf the tensor came from: do not modify it."""
+        """A protobuf with this name.
+
+        It may be the protobuf the tensor came from: do not modify it.
+        """
         if self._stored is not None:
             return self._stored.to_proto(name)
         if self.dtype == TensorProto.STRING:
@@ -173,7 +218,9 @@ class Tensor(Parts):
 
 
 def constant_tensor(node: Node) -> Tensor | None:
-    """The value of a Constant node, ``None`` when it is an attribute of the calling function or sparse."""
+    """The value of a Constant node, ``None`` when it is an attribute of the calling function or
+    sparse.
+    """
     value = constant_value(node.attribute)
     if value is None or isinstance(value, np.ndarray):
         return None if value is None else Tensor.from_array(value)

@@ -1,4 +1,5 @@
-"""Constants that are computed from stored ones, part by part, when they are written: an expression over stored bytes.
+"""Constants that are computed from stored ones, part by part, when they are written: an expression
+over stored bytes.
 
 A view takes no memory. Its type and shape are known, its numbers are read when they are needed.
 """
@@ -24,7 +25,13 @@ class View(Tensor):
 
     __slots__ = ("operands", "settings")
 
-    def __init__(self, dtype: int, shape: Sequence[int], operands: Sequence[Tensor], settings: tuple[object, ...]) -> None:
+    def __init__(
+        self,
+        dtype: int,
+        shape: Sequence[int],
+        operands: Sequence[Tensor],
+        settings: tuple[object, ...],
+    ) -> None:
         self._describe(dtype, tuple(shape), is_external=True)
         self._stored = self._array = None
         self.operands = tuple(operands)
@@ -71,7 +78,9 @@ class Transposed(View):
 
     def __init__(self, source: Tensor, perm: Sequence[int]) -> None:
         self.perm = tuple(perm)
-        super().__init__(source.dtype, [source.shape[axis] for axis in perm], [source], (self.perm,))
+        super().__init__(
+            source.dtype, [source.shape[axis] for axis in perm], [source], (self.perm,)
+        )
 
     def _outer(self, box: Box) -> Box:
         """The part of the operand that a part is."""
@@ -88,7 +97,7 @@ class Transposed(View):
         """Where the last axis of the operand is now."""
         source = self.operands[0]
         fast = source.fast_axes() if isinstance(source, View) else ()
-        return tuple(self.perm.index(axis) for axis in (fast or (len(self.perm) - 1,)))
+        return tuple(self.perm.index(axis) for axis in fast or (len(self.perm) - 1,))
 
 
 class Reshaped(View):
@@ -104,25 +113,38 @@ class Reshaped(View):
         return self.operands[0].place()
 
     def read(self, box: Box) -> np.ndarray:
-        """The numbers of a part: a range of the operand that contains it, and the part of that range."""
+        """The numbers of a part: a range of the operand that contains it, and the part of that
+        range.
+        """
         if self.place() is not None:
             return self.operands[0].numpy().reshape(self.shape)[box]
-        axis = next((axis for axis, each in enumerate(box) if each.stop - each.start != 1), len(box) - 1)
+        axis = next(
+            (axis for axis, each in enumerate(box) if each.stop - each.start != 1), len(box) - 1
+        )
         if axis < 0 or not math.prod(each.stop - each.start for each in box):
             return self.operands[0].numpy().reshape(self.shape)[box]
         inner = math.prod(self.shape[axis + 1 :])
-        start = flat_position(self.shape, [each.start for each in box[:axis]] + [box[axis].start] + [0] * (len(box) - axis - 1))
+        start = flat_position(
+            self.shape,
+            [each.start for each in box[:axis]] + [box[axis].start] + [0] * (len(box) - axis - 1),
+        )
         length = box[axis].stop - box[axis].start
         flat = self.operands[0].read_flat(start, start + length * inner)
-        return flat.reshape(*[1] * axis, length, *self.shape[axis + 1 :])[(slice(None),) * (axis + 1) + box[axis + 1 :]]
+        return flat.reshape(*[1] * axis, length, *self.shape[axis + 1 :])[
+            (slice(None),) * (axis + 1) + box[axis + 1 :]
+        ]
 
 
 class Sliced(View):
-    """Ranges of the axes of a constant: element ``i`` of an axis is element ``start + i * step`` of the operand's."""
+    """Ranges of the axes of a constant: element ``i`` of an axis is element ``start + i * step`` of
+    the operand's.
+    """
 
     __slots__ = ("starts", "steps")
 
-    def __init__(self, source: Tensor, starts: Sequence[int], steps: Sequence[int], shape: Sequence[int]) -> None:
+    def __init__(
+        self, source: Tensor, starts: Sequence[int], steps: Sequence[int], shape: Sequence[int]
+    ) -> None:
         self.starts, self.steps = tuple(starts), tuple(steps)
         super().__init__(source.dtype, shape, [source], (self.starts, self.steps, tuple(shape)))
 
@@ -135,13 +157,25 @@ class Sliced(View):
         return tuple(found)
 
     def read(self, box: Box) -> np.ndarray:
-        return self.operands[0].read(self._outer(box))[tuple(slice(None, None, step) for step in self.steps)]
+        return self.operands[0].read(self._outer(box))[
+            tuple(slice(None, None, step) for step in self.steps)
+        ]
 
     def place(self) -> tuple[Path, int, int] | None:
-        """The place of a range of the first axis that is longer than one element, with steps of 1."""
+        """The place of a range of the first axis that is longer than one element, with steps of
+        1.
+        """
         source = self.operands[0]
-        place, axis = source.place(), next((axis for axis, dim in enumerate(source.shape) if dim != 1), 0)
-        if place is None or set(self.steps) != {1} or self.shape[axis + 1 :] != source.shape[axis + 1 :] or not self.nbytes:
+        place, axis = (
+            source.place(),
+            next((axis for axis, dim in enumerate(source.shape) if dim != 1), 0),
+        )
+        if (
+            place is None
+            or set(self.steps) != {1}
+            or self.shape[axis + 1 :] != source.shape[axis + 1 :]
+            or not self.nbytes
+        ):
             return None
         row = source.nbytes // source.shape[axis]
         return place[0], place[1] + self.starts[axis] * row, self.nbytes
@@ -162,25 +196,44 @@ class Joined(View):
     def __init__(self, parts: Sequence[Tensor], axis: int) -> None:
         first = parts[0]
         length = sum(part.shape[axis] for part in parts)
-        super().__init__(first.dtype, [length if a == axis else dim for a, dim in enumerate(first.shape)], parts, (axis,))
+        super().__init__(
+            first.dtype,
+            [length if a == axis else dim for a, dim in enumerate(first.shape)],
+            parts,
+            (axis,),
+        )
         self.axis = axis
 
     def read(self, box: Box) -> np.ndarray:
         found, place, wanted = [], 0, box[self.axis]
         for part in self.operands:
-            low, high = max(wanted.start - place, 0), min(wanted.stop - place, part.shape[self.axis])
+            low, high = (
+                max(wanted.start - place, 0),
+                min(wanted.stop - place, part.shape[self.axis]),
+            )
             if low < high:
-                found.append(part.read((*box[: self.axis], slice(low, high), *box[self.axis + 1 :])))
+                found.append(
+                    part.read((*box[: self.axis], slice(low, high), *box[self.axis + 1 :]))
+                )
             place += part.shape[self.axis]
         return found[0] if len(found) == 1 else np.concatenate(found, axis=self.axis)
 
 
 class Elementwise(View):
-    """A function, without side effects and identified by ``name``, of each element of broadcast-compatible constants."""
+    """A function, without side effects and identified by ``name``, of each element of
+    broadcast-compatible constants.
+    """
 
     __slots__ = ("_function",)
 
-    def __init__(self, function: Function, name: str, operands: Sequence[Tensor], dtype: int, shape: Sequence[int]) -> None:
+    def __init__(
+        self,
+        function: Function,
+        name: str,
+        operands: Sequence[Tensor],
+        dtype: int,
+        shape: Sequence[int],
+    ) -> None:
         super().__init__(dtype, shape, operands, (name, dtype))
         self._function = function
 
@@ -188,7 +241,9 @@ class Elementwise(View):
         values = []
         for operand in self.operands:
             pairs = zip(operand.shape, box[len(box) - len(operand.shape) :], strict=True)
-            values.append(operand.read(tuple(slice(0, 1) if dim == 1 else each for dim, each in pairs)))
+            values.append(
+                operand.read(tuple(slice(0, 1) if dim == 1 else each for dim, each in pairs))
+            )
         with np.errstate(all="ignore"):
             found = np.asarray(self._function(*values))
         return np.broadcast_to(found, [each.stop - each.start for each in box])
@@ -213,16 +268,23 @@ def transposed(source: Tensor, perm: Sequence[int]) -> Tensor:
 
 
 def reshaped(source: Tensor, shape: Sequence[int]) -> Tensor:
-    """A constant with other axes: a view of what a reshaped one is made from, or that itself where it has this shape."""
+    """A constant with other axes: a view of what a reshaped one is made from, or that itself where
+    it has this shape.
+    """
     if isinstance(source, Reshaped):
         source = source.operands[0]
     return source if tuple(shape) == source.shape else Reshaped(source, shape)
 
 
-def sliced(source: Tensor, starts: Sequence[int], steps: Sequence[int], shape: Sequence[int]) -> Tensor:
+def sliced(
+    source: Tensor, starts: Sequence[int], steps: Sequence[int], shape: Sequence[int]
+) -> Tensor:
     """Ranges of the axes of a constant; ranges of ranges are one, or none."""
     if isinstance(source, Sliced):
-        starts = [s + start * step for s, start, step in zip(source.starts, starts, source.steps, strict=True)]
+        starts = [
+            s + start * step
+            for s, start, step in zip(source.starts, starts, source.steps, strict=True)
+        ]
         steps = [a * b for a, b in zip(source.steps, steps, strict=True)]
         source = source.operands[0]
     if source.shape == tuple(shape) and not any(starts) and set(steps) <= {1}:

@@ -7,7 +7,10 @@ from xoptim.graph.node import Node
 
 
 def reads(node: Node) -> Iterator[str]:
-    """Everything that a node reads: its operands, and what its subgraphs read from outside. Names may repeat."""
+    """Everything that a node reads: its operands, and what its subgraphs read from outside.
+
+    Names may repeat.
+    """
     yield from filter(None, node.input)
     for body in node.bodies.values():
         for inner in body.nodes:
@@ -40,7 +43,10 @@ def defined_inside(node: Node) -> Iterator[str]:
 
 
 def owner_in(graph: Graph, node: Node) -> Node:
-    """The node of ``graph`` whose subgraph, at some depth, contains ``node``; the node itself when it is in ``graph``."""
+    """The node of ``graph`` whose subgraph, at some depth, contains ``node``.
+
+    The node itself when it is in ``graph``.
+    """
     while node.graph is not graph:
         assert node.graph is not None
         assert node.graph.owner is not None
@@ -49,7 +55,10 @@ def owner_in(graph: Graph, node: Node) -> Node:
 
 
 def readers(graph: Graph, name: str) -> Iterator[Node]:
-    """Nodes of a graph that read one of its results, directly or in one of their subgraphs. Nodes may repeat."""
+    """Nodes of a graph that read one of its results, directly or in one of their subgraphs.
+
+    Nodes may repeat.
+    """
     yield from graph.consumers(name)
     for node in graph.captures(name):
         yield owner_in(graph, node)
@@ -57,11 +66,17 @@ def readers(graph: Graph, name: str) -> Iterator[Node]:
 
 def is_read_beyond(graph: Graph, name: str, nodes: Container[Node]) -> bool:
     """Whether anything but these nodes reads a result: another node, a subgraph, or the caller."""
-    return graph.is_output(name) or graph.is_captured(name) or any(node not in nodes for node in graph.consumers(name))
+    return (
+        graph.is_output(name)
+        or graph.is_captured(name)
+        or any(node not in nodes for node in graph.consumers(name))
+    )
 
 
 def is_visible(graph: Graph, name: str) -> bool:
-    """Whether a name is defined in a graph, or in an enclosing one before the node that contains it."""
+    """Whether a name is defined in a graph, or in an enclosing one before the node that contains
+    it.
+    """
     scope = graph.scope(name)
     if scope is None or scope is graph:
         return scope is graph
@@ -71,7 +86,9 @@ def is_visible(graph: Graph, name: str) -> bool:
 
 
 def move_after(graph: Graph, place: Node | None, nodes: Collection[Node]) -> None:
-    """Move nodes right after another one (to the beginning for ``None``), in their present order."""
+    """Move nodes right after another one (to the beginning for ``None``), in their present
+    order.
+    """
     for node in sorted(nodes, key=lambda node: node.label):
         graph.nodes.unlink(node)
         graph.nodes.insert_after(place, node)

@@ -1,4 +1,6 @@
-"""Reading of attributes and shapes that may be malformed: the functions return ``None`` instead of raising."""
+"""Reading of attributes and shapes that may be malformed: the functions return ``None`` instead of
+raising.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,7 +14,9 @@ _MOST_AXES = 1024
 
 
 def integer(ctx: NodeContext, name: str, default: int | None = None) -> int | None:
-    """An integer attribute, ``default`` when absent, ``None`` when it is something else (a reference, a list)."""
+    """An integer attribute, ``default`` when absent, ``None`` when it is something else (a
+    reference, a list).
+    """
     value = ctx.attribute(name, default)
     return value if type(value) is int else None
 
@@ -23,8 +27,13 @@ def natural(ctx: NodeContext, name: str, default: int | None = None) -> int | No
     return None if value is None or value < 0 else value
 
 
-def integers(ctx: NodeContext, name: str, length: int | None = None, default: int | None = None) -> list[int] | None:
-    """A list of integers, ``None`` when of another type or length; when absent, ``length`` times the default, if any."""
+def integers(
+    ctx: NodeContext, name: str, length: int | None = None, default: int | None = None
+) -> list[int] | None:
+    """A list of integers, ``None`` when of another type or length.
+
+    When absent, ``length`` times the default, if any.
+    """
     value = ctx.attribute(name)
     if value is None and length is not None and default is not None:
         return [default] * length
@@ -40,7 +49,10 @@ def text(ctx: NodeContext, name: str, default: str) -> str | None:
 
 
 def shape_of(info: Info | None, rank: int | None = None) -> Shape | None:
-    """The shape of a dense tensor; ``None`` when absent, unknown, not of a tensor, or not of rank ``rank``."""
+    """The shape of a dense tensor.
+
+    ``None`` when absent, unknown, not of a tensor, or not of rank ``rank``.
+    """
     if info is None or info.container or info.shape is None:
         return None
     return info.shape if rank is None or len(info.shape) == rank else None
@@ -88,7 +100,9 @@ def vector(ctx: NodeContext, index: int) -> Sequence[Dim] | None:
 
 
 def place_of(ctx: NodeContext, name: str) -> int | None:
-    """Position of the operand that has taken the place of an attribute, ``None`` where it still is an attribute."""
+    """Position of the operand that has taken the place of an attribute, ``None`` where it still is
+    an attribute.
+    """
     operand = moved(ctx.op_type, name, ctx.opset)
     return None if operand is None else operand.place
 
@@ -100,7 +114,9 @@ def is_given(ctx: NodeContext, name: str) -> bool:
 
 
 def listed(ctx: NodeContext, name: str) -> list[int] | None:
-    """The integers in an attribute, or in the operand that has taken its place, when they are known numbers."""
+    """The integers in an attribute, or in the operand that has taken its place, when they are known
+    numbers.
+    """
     place = place_of(ctx, name)
     return integers(ctx, name) if place is None else ctx.ints(place)
 
@@ -115,12 +131,23 @@ def listed_count(ctx: NodeContext, name: str) -> int | None:
     """How many integers there are, which may be known when they are not."""
     place = place_of(ctx, name)
     written = listed(ctx, name)
-    count = len(written) if written is not None else None if place is None else dim_of(ctx.input(place), 0, 1)
+    count = (
+        len(written)
+        if written is not None
+        else None
+        if place is None
+        else dim_of(ctx.input(place), 0, 1)
+    )
     return count if type(count) is int else None
 
 
-def infers_tensor(*op_types: str) -> Callable[[Callable[[Any, Info], Results]], Callable[[Any, Info], Results]]:
-    """Register a formula that takes the facts about the first operand too; where that is not a tensor, there are no results."""
+def infers_tensor(
+    *op_types: str,
+) -> Callable[[Callable[[Any, Info], Results]], Callable[[Any, Info], Results]]:
+    """Register a formula that takes the facts about the first operand too.
+
+    Where that is not a tensor, there are no results.
+    """
 
     def register(formula: Callable[[Any, Info], Results]) -> Callable[[Any, Info], Results]:
         def infer(ctx: NodeContext) -> Results:
@@ -138,11 +165,17 @@ ShapeFormula = Callable[..., Shape | None]
 
 
 def shapes(
-    *op_types: str, dtype: int = 0, typed_by: Sequence[int] = (0,), operands: Sequence[int] = (0,), domain: str = ""
+    *op_types: str,
+    dtype: int = 0,
+    typed_by: Sequence[int] = (0,),
+    operands: Sequence[int] = (0,),
+    domain: str = "",
 ) -> Callable[[ShapeFormula], ShapeFormula]:
-    """Register a formula for the shape of the only result of one or several operators, from the shapes of some operands.
+    """Register a formula for the shape of the only result of one or several operators, from the
+    shapes of some operands.
 
-    The element type of the result is ``dtype``, without one the first known type of the operands ``typed_by``.
+    The element type of the result is ``dtype``, without one the first known type of the operands
+    ``typed_by``.
     """
 
     def register(formula: ShapeFormula) -> ShapeFormula:

@@ -1,16 +1,30 @@
-"""Attention, of the standard operator set and of onnxruntime. Source: docs/ContribOperators.md and runs of onnxruntime.
+"""Attention, of the standard operator set and of onnxruntime.
 
-A cache that shares its buffer between past and present keeps its length; any other grows by the new tokens.
+Source: docs/ContribOperators.md and runs of onnxruntime.
+
+A cache that shares its buffer between past and present keeps its length; any other grows by the new
+tokens.
 """
 
 from xoptim.facts.dims import Dim, dim_max, exact_quotient, floor_div
 from xoptim.facts.shapes import Info, Shape
-from xoptim.inference.arguments import dim_of, dtype_of, integer, integers, known, natural, scalar, shape_of
+from xoptim.inference.arguments import (
+    dim_of,
+    dtype_of,
+    integer,
+    integers,
+    known,
+    natural,
+    scalar,
+    shape_of,
+)
 from xoptim.inference.registry import NodeContext, Results, infers
 
 
 def heads_of(ctx: NodeContext, info: Info | None, heads: int | None) -> Shape | None:
-    """(batch, heads, length, head size) of a tensor in that layout or packed as (batch, length, heads * head size)."""
+    """(batch, heads, length, head size) of a tensor in that layout or packed as (batch, length,
+    heads * head size).
+    """
     shape = shape_of(info)
     if shape is None or len(shape) not in (3, 4):
         return None
@@ -37,10 +51,12 @@ def extended(past: Info | None, length: Dim | None, axis: int, rank: int) -> Dim
 
 @infers("Attention")
 def attention(ctx: NodeContext) -> Results:
-    """Inputs Q, K, V, mask, past_key, past_value; outputs Y, present_key, present_value, qk_matmul_output.
+    """Inputs Q, K, V, mask, past_key, past_value.
 
-    Four axes mean (batch, heads, length, head size), three (batch, length, heads * head size) with the number of heads
-    in the attributes. The caches always have four axes.
+    Outputs Y, present_key, present_value, qk_matmul_output.
+
+    Four axes mean (batch, heads, length, head size), three (batch, length, heads * head size) with
+    the number of heads in the attributes. The caches always have four axes.
     """
     q_heads, kv_heads = natural(ctx, "q_num_heads"), natural(ctx, "kv_num_heads")
     q = heads_of(ctx, ctx.input(0), q_heads)
@@ -63,7 +79,9 @@ def attention(ctx: NodeContext) -> Results:
     ]
 
 
-def _output_shape(ctx: NodeContext, q: Shape | None, v: Shape | None, heads: int | None) -> Shape | None:
+def _output_shape(
+    ctx: NodeContext, q: Shape | None, v: Shape | None, heads: int | None
+) -> Shape | None:
     if q is None:
         return None
     if len(shape_of(ctx.input(0)) or ()) == 4:
@@ -74,7 +92,9 @@ def _output_shape(ctx: NodeContext, q: Shape | None, v: Shape | None, heads: int
     return (q[0], q[2], ctx.fresh() if v is None or heads is None else v[3] * heads)
 
 
-def _cache_shape(ctx: NodeContext, now: Shape | None, past: Info | None, length: Dim) -> Shape | None:
+def _cache_shape(
+    ctx: NodeContext, now: Shape | None, past: Info | None, length: Dim
+) -> Shape | None:
     before = shape_of(past, 4)
     if now is None or before is None:
         source = now or before
@@ -86,18 +106,24 @@ def _cache_shape(ctx: NodeContext, now: Shape | None, past: Info | None, length:
 @infers("LinearAttention")
 @infers("LinearAttention", domain="com.microsoft")
 def linear_attention(ctx: NodeContext) -> Results:
-    """Inputs query, key, value (batch, length, heads * size), past_state; outputs the result and the state.
+    """Inputs query, key, value (batch, length, heads * size), past_state.
 
-    The state is (batch, kv_num_heads, key size, value size), in onnxruntime's operator behind an axis of
-    ``state_window`` entries where that is not 0.
+    Outputs the result and the state.
+
+    The state is (batch, kv_num_heads, key size, value size), in onnxruntime's operator behind an
+    axis of ``state_window`` entries where that is not 0.
     """
     query, key, value, past = (ctx.input(i) for i in range(4))
     q_heads, kv_heads = natural(ctx, "q_num_heads"), natural(ctx, "kv_num_heads")
     window = natural(ctx, "state_window", 0) if ctx.domain else 0
     state = None if window is None else shape_of(past, 5 if window else 4)
     offset = 1 if window else 0
-    key_size = known(ctx, per_head(dim_of(key, 2, 3), kv_heads), state[offset + 2] if state else None)
-    value_size = known(ctx, per_head(dim_of(value, 2, 3), kv_heads), state[offset + 3] if state else None)
+    key_size = known(
+        ctx, per_head(dim_of(key, 2, 3), kv_heads), state[offset + 2] if state else None
+    )
+    value_size = known(
+        ctx, per_head(dim_of(value, 2, 3), kv_heads), state[offset + 3] if state else None
+    )
     batch = known(ctx, dim_of(query, 0, 3), dim_of(key, 0, 3), dim_of(value, 0, 3))
     out_heads = q_heads
     if ctx.domain and q_heads is not None and kv_heads is not None:
@@ -108,7 +134,10 @@ def linear_attention(ctx: NodeContext) -> Results:
     if window is None:
         return [output]
     present = (batch, known(ctx, kv_heads), key_size, value_size)
-    return [output, Info(dtype_of(query if past is None else past), (window, *present) if window else present)]
+    return [
+        output,
+        Info(dtype_of(query if past is None else past), (window, *present) if window else present),
+    ]
 
 
 @infers("CausalConvWithState")
@@ -116,22 +145,36 @@ def linear_attention(ctx: NodeContext) -> Results:
 def causal_conv(ctx: NodeContext) -> Results:
     """Inputs (batch, channels, length), weight (channels, 1, k); the state keeps k - 1 positions.
 
-    onnxruntime's operator may have more axes (``ndim``), dilation, another layout and a window of states.
+    onnxruntime's operator may have more axes (``ndim``), dilation, another layout and a window of
+    states.
     """
     x, weight, past = ctx.input(0), ctx.input(1), ctx.input(3)
     output, dtype, before = Info(dtype_of(x), shape_of(x)), dtype_of(x), shape_of(past)
     if ctx.domain and before is not None:
         return [output, Info(dtype, before)]
-    dilation, window, taps = natural(ctx, "dilation", 1), natural(ctx, "state_window", 0), dim_of(weight, 2, 3)
-    if integer(ctx, "ndim", 1) != 1 or integer(ctx, "channels_last", 0) != 0 or dilation is None or window is None:
+    dilation, window, taps = (
+        natural(ctx, "dilation", 1),
+        natural(ctx, "state_window", 0),
+        dim_of(weight, 2, 3),
+    )
+    if (
+        integer(ctx, "ndim", 1) != 1
+        or integer(ctx, "channels_last", 0) != 0
+        or dilation is None
+        or window is None
+    ):
         return [output, Info(dtype)]
     length = known(ctx, dim_of(past, 2, 3), None if taps is None else (taps - 1) * dilation)
     state = (known(ctx, dim_of(x, 0, 3)), known(ctx, dim_of(x, 1, 3), dim_of(weight, 0, 3)), length)
     return [output, Info(dtype, (window, *state) if window else state)]
 
 
-def _per_query_head(ctx: NodeContext, heads: int | None, kv_heads: int | None) -> tuple[Dim | None, Dim | None]:
-    """Size of a head, and features of the query, which holds keys and values too where there is no key."""
+def _per_query_head(
+    ctx: NodeContext, heads: int | None, kv_heads: int | None
+) -> tuple[Dim | None, Dim | None]:
+    """Size of a head, and features of the query, which holds keys and values too where there is no
+    key.
+    """
     features = dim_of(ctx.input(0), 2, 3)
     if ctx.input(1) is not None:
         return per_head(features, heads), features
@@ -140,7 +183,9 @@ def _per_query_head(ctx: NodeContext, heads: int | None, kv_heads: int | None) -
 
 
 def _hidden_sizes(ctx: NodeContext) -> tuple[Dim | None, Dim | None]:
-    """Features of the keys and of the values, from the attribute, the merged weights or the merged bias."""
+    """Features of the keys and of the values, from the attribute, the merged weights or the merged
+    bias.
+    """
     sizes = integers(ctx, "qkv_hidden_sizes", 3)
     if sizes is not None:
         return sizes[1], sizes[2]
@@ -152,7 +197,10 @@ def _hidden_sizes(ctx: NodeContext) -> tuple[Dim | None, Dim | None]:
 
 @infers("Attention", "QAttention", "DecoderMaskedSelfAttention", domain="com.microsoft")
 def merged_attention(ctx: NodeContext) -> Results:
-    """Input (N, S, I), merged weights and bias give (N, S, Hv); the cache is (2, N, heads, length, size)."""
+    """Input (N, S, I), merged weights and bias give (N, S, Hv).
+
+    The cache is (2, N, heads, length, size).
+    """
     quantized = ctx.op_type == "QAttention"
     x, past = ctx.input(0), ctx.input(8 if quantized else 4)
     dtype = dtype_of(ctx.input(3 if quantized else 0))
@@ -172,8 +220,8 @@ def merged_attention(ctx: NodeContext) -> Results:
 def _key_layout(ctx: NodeContext) -> tuple[Dim | None, Dim | None, Dim | None]:
     """Length of the keys, features of the keys and of the values of MultiHeadAttention.
 
-    The query may hold all three as (N, S, heads, 3, size), the key both as (N, L, heads, 2, size); keys and values may
-    be split in heads already, (N, heads, L, size).
+    The query may hold all three as (N, S, heads, 3, size), the key both as (N, L, heads, 2, size);
+    keys and values may be split in heads already, (N, heads, L, size).
     """
     query, key, value = (shape_of(ctx.input(i)) for i in range(3))
     if query is not None and len(query) == 5:
@@ -196,7 +244,9 @@ def _value_features(value: Shape | None) -> Dim | None:
 
 @infers("MultiHeadAttention", "DecoderMaskedMultiHeadAttention", domain="com.microsoft")
 def multi_head_attention(ctx: NodeContext) -> Results:
-    """Outputs (N, S, Hv), present key and value (N, heads, length, size) and the scores (N, heads, S, length)."""
+    """Outputs (N, S, Hv), present key and value (N, heads, length, size) and the scores (N, heads,
+    S, length).
+    """
     masked = ctx.op_type != "MultiHeadAttention"
     query, past = ctx.input(0), ctx.input(5 if masked else 6)
     dtype, heads = dtype_of(query), natural(ctx, "num_heads")
@@ -210,7 +260,10 @@ def multi_head_attention(ctx: NodeContext) -> Results:
     if ctx.num_outputs == 1 or masked:
         return [output]
     before, shared = shape_of(past, 4), ctx.input(8) is not None
-    total = known(ctx, before[2] if before and shared else None if shared else extended(past, keys_length, 2, 4))
+    total = known(
+        ctx,
+        before[2] if before and shared else None if shared else extended(past, keys_length, 2, 4),
+    )
     head_count = known(ctx, heads)
     key_size = known(ctx, per_head(keys, heads), before[3] if before else None)
     value_size = known(ctx, per_head(values, heads), dim_of(ctx.input(7), 3, 4))
@@ -224,10 +277,12 @@ def multi_head_attention(ctx: NodeContext) -> Results:
 
 @infers("GroupQueryAttention", domain="com.microsoft")
 def group_query_attention(ctx: NodeContext) -> Results:
-    """Outputs (N, S, H), present key and value (N, kv heads, length, size), scores (N, heads, S, total).
+    """Outputs (N, S, H), present key and value (N, kv heads, length, size), scores (N, heads, S,
+    total).
 
-    Without a key the query holds all three: (heads + 2 * kv heads) * size features. Present is as long as the past or the
-    total length (input 6), the larger of the two; with ``sliding_window_cache`` as the past.
+    Without a key the query holds all three: (heads + 2 * kv heads) * size features. Present is as
+    long as the past or the total length (input 6), the larger of the two; with
+    ``sliding_window_cache`` as the past.
     """
     query, past = ctx.input(0), ctx.input(3)
     heads, kv_heads = natural(ctx, "num_heads"), natural(ctx, "kv_num_heads")
@@ -251,7 +306,11 @@ def _grouped_caches(ctx: NodeContext, dtype: int, lead: Shape, size: Dim | None)
             continue
         present = total
         if ctx.input(index) is not None:
-            present = dim_max(total, before[2]) if before is not None and total is not None else None
+            present = (
+                dim_max(total, before[2]) if before is not None and total is not None else None
+            )
         width = before[3] if before is not None else size if ctx.input(index) is None else None
-        caches.append(Info(dtype, (*lead, known(ctx, present if windowed == 0 else None), known(ctx, width))))
+        caches.append(
+            Info(dtype, (*lead, known(ctx, present if windowed == 0 else None), known(ctx, width)))
+        )
     return caches

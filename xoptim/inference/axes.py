@@ -47,9 +47,13 @@ _RULES: Final[dict[str, Callable[[Values], Dim]]] = {
 
 @infers_tensor(*REDUCTIONS)
 def reduction(ctx: NodeContext, x: Info) -> Results:
-    """No axes mean all of them, or none with ``noop_with_empty_axes``, which came when the axes became an operand."""
+    """No axes mean all of them, or none with ``noop_with_empty_axes``, which came when the axes
+    became an operand.
+    """
     keep = integer(ctx, "keepdims", 1)
-    axes, count = (listed(ctx, "axes"), listed_count(ctx, "axes")) if is_given(ctx, "axes") else ([], 0)
+    axes, count = (
+        (listed(ctx, "axes"), listed_count(ctx, "axes")) if is_given(ctx, "axes") else ([], 0)
+    )
     if count == 0 and place_of(ctx, "axes") is not None:
         noop = integer(ctx, "noop_with_empty_axes", 0)
         if noop != 0:
@@ -59,14 +63,22 @@ def reduction(ctx: NodeContext, x: Info) -> Results:
 
 
 @shapes("QLinearReduceMean", domain="com.microsoft")
-@shapes("ReduceSumInteger", typed_by=(), domain="com.microsoft")  # whether its 32-bit sums have a sign is not documented
+# whether its 32-bit sums have a sign is not documented
+@shapes("ReduceSumInteger", typed_by=(), domain="com.microsoft")
 def reduce_microsoft(ctx: NodeContext, shape: Shape | None) -> Shape | None:
     """A reduction over the axes in the attribute, all of them by default."""
-    keep, axes = integer(ctx, "keepdims", 1), [] if ctx.attribute("axes") is None else integers(ctx, "axes")
-    return None if keep is None or axes is None else _reduced(ctx, shape, axes, len(axes), bool(keep))
+    keep, axes = (
+        integer(ctx, "keepdims", 1),
+        [] if ctx.attribute("axes") is None else integers(ctx, "axes"),
+    )
+    return (
+        None if keep is None or axes is None else _reduced(ctx, shape, axes, len(axes), bool(keep))
+    )
 
 
-def _reduced(ctx: NodeContext, shape: Shape | None, axes: list[int] | None, count: int | None, keep: bool) -> Shape | None:
+def _reduced(
+    ctx: NodeContext, shape: Shape | None, axes: list[int] | None, count: int | None, keep: bool
+) -> Shape | None:
     if count == 0 and not keep:
         return ()
     if shape is None:
@@ -77,7 +89,8 @@ def _reduced(ctx: NodeContext, shape: Shape | None, axes: list[int] | None, coun
     if axes is None:
         if keep:
             return fresh_shape(ctx, rank)
-        return fresh_shape(ctx, rank - 1) if count == 1 and rank else None  # of several, some may be equal
+        # of several, some may be equal
+        return fresh_shape(ctx, rank - 1) if count == 1 and rank else None
     dropped = {normalized(axis, rank) for axis in axes}
     if None in dropped:  # an axis is out of range
         return None
@@ -93,7 +106,8 @@ def _reduced_values(ctx: NodeContext, x: Info) -> list[Dim] | None:
     if rule is None or not data:
         return None
     if ctx.op_type in ("ReduceProd", "ReduceSum") and not _is_exact(ctx.op_type, x.dtype, data):
-        # Inexact, so the sum of the polynomials may be wrong; the same operands still give the same result.
+        # Inexact, so the sum of the polynomials may be wrong; the same operands still give the same
+        # result.
         symbolic = not all(type(value) is int for value in data)
         return [opaque(f"{ctx.op_type}{x.dtype}", data, RANGES[x.dtype])] if symbolic else None
     return [rule(data)]
@@ -102,8 +116,8 @@ def _reduced_values(ctx: NodeContext, x: Info) -> list[Dim] | None:
 def _is_exact(op_type: str, dtype: int, data: Values) -> bool:
     """Whether no partial result leaves the integers that doubles and the type itself hold.
 
-    onnxruntime reduces integers in double precision, in an order of its own. Floating-point numbers are never exact here:
-    partial results may be inexact although the total is small.
+    onnxruntime reduces integers in double precision, in an order of its own. Floating-point numbers
+    are never exact here: partial results may be inexact although the total is small.
     """
     sizes: list[int] = []
     for low, high in map(bounds, data):
@@ -127,25 +141,35 @@ def transpose(ctx: NodeContext, x: Info) -> Results:
         return (Info(x.dtype),)
     if shape is None:
         return (Info(x.dtype, fresh_shape(ctx, len(order))),)
-    return (Info(x.dtype, tuple([shape[axis] for axis in order]) if len(order) == len(shape) else None),)
+    return (
+        Info(x.dtype, tuple([shape[axis] for axis in order]) if len(order) == len(shape) else None),
+    )
 
 
 @infers_tensor("Squeeze")
 def squeeze(ctx: NodeContext, x: Info) -> Results:
-    """Drops the axes named or, where none is (an empty list counts as none), all of size 1: unknown where a symbol may be 1."""
-    axes, count = (listed(ctx, "axes"), listed_count(ctx, "axes")) if is_given(ctx, "axes") else ([], 0)
+    """Drops the axes named or, where none is (an empty list counts as none), all of size 1: unknown
+    where a symbol may be 1.
+    """
+    axes, count = (
+        (listed(ctx, "axes"), listed_count(ctx, "axes")) if is_given(ctx, "axes") else ([], 0)
+    )
     return (valued(x.dtype, _squeezed(ctx, x.shape, axes, count), x.data),)
 
 
-def _squeezed(ctx: NodeContext, shape: Shape | None, axes: list[int] | None, count: int | None) -> Shape | None:
+def _squeezed(
+    ctx: NodeContext, shape: Shape | None, axes: list[int] | None, count: int | None
+) -> Shape | None:
     if shape is None or count is None:
         return None
     rank = len(shape)
     if count == 0:
         kept = tuple(dim for dim in shape if dim != 1)
-        return kept if all(is_never_one(dim) for dim in kept) else None  # even the rank depends on a symbol that may be 1
+        # even the rank depends on a symbol that may be 1
+        return kept if all(is_never_one(dim) for dim in kept) else None
     if axes is None:
-        return fresh_shape(ctx, rank - 1) if count == 1 and rank else None  # of several, some may be equal
+        # of several, some may be equal
+        return fresh_shape(ctx, rank - 1) if count == 1 and rank else None
     dropped = {normalized(axis, rank) for axis in axes}
     if None in dropped:
         return None
@@ -165,7 +189,11 @@ def unsqueeze(ctx: NodeContext, x: Info) -> Results:
     if None in places or len(places) < count:  # out of range, or listed twice
         return (Info(x.dtype),)
     rest = iter(x.shape)
-    return (valued(x.dtype, tuple([1 if axis in places else next(rest) for axis in range(rank)]), x.data),)
+    return (
+        valued(
+            x.dtype, tuple([1 if axis in places else next(rest) for axis in range(rank)]), x.data
+        ),
+    )
 
 
 @infers_tensor("Reshape")
@@ -174,7 +202,9 @@ def reshape(ctx: NodeContext, x: Info) -> Results:
     target = listed_dims(ctx, "shape")
     if target is not None:
         allow_zero = integer(ctx, "allowzero", 0) if ctx.opset >= 14 else 0
-        shape = None if allow_zero is None else _solve(ctx, x.shape, target, copy_zeros=not allow_zero)
+        shape = (
+            None if allow_zero is None else _solve(ctx, x.shape, target, copy_zeros=not allow_zero)
+        )
     else:
         shape = _unknown_target(ctx, x.shape, dim_of(ctx.input(1), 0, 1))
     return (valued(x.dtype, shape, x.data),)
@@ -189,12 +219,15 @@ def _unknown_target(ctx: NodeContext, source: Shape | None, count: Dim | None) -
     return fresh_shape(ctx, count)
 
 
-def _solve(ctx: NodeContext, source: Shape | None, target: Sequence[Dim], *, copy_zeros: bool) -> Shape:
+def _solve(
+    ctx: NodeContext, source: Shape | None, target: Sequence[Dim], *, copy_zeros: bool
+) -> Shape:
     """Dimensions of the result.
 
-    0 copies the dimension of the input at the same place (unless ``allowzero``), -1 stands for the remaining factor. A
-    symbolic size that may be negative may be -1 at run time, so it is solved for like -1, unless there is a -1 already. A
-    size that is at least 0 is used as it is: at a run where it is 0, the copied size would have to be 0 too.
+    0 copies the dimension of the input at the same place (unless ``allowzero``), -1 stands for the
+    remaining factor. A symbolic size that may be negative may be -1 at run time, so it is solved
+    for like -1, unless there is a -1 already. A size that is at least 0 is used as it is: at a run
+    where it is 0, the copied size would have to be 0 too.
     """
     if source is not None and ctx.assumes("addressable") and ctx.assumes("small_empty"):
         target = _meant(source, target)
@@ -212,20 +245,24 @@ def _solve(ctx: NodeContext, source: Shape | None, target: Sequence[Dim], *, cop
     found = None
     if len(missing) == 1 and source is not None:
         found = _left_over(source, [dim for dim in dims if dim is not None])
-    return tuple([dim if dim is not None else found if found is not None else ctx.fresh() for dim in dims])
+    return tuple(
+        [dim if dim is not None else found if found is not None else ctx.fresh() for dim in dims]
+    )
 
 
 def _meant(source: Shape, target: Sequence[Dim]) -> Sequence[Dim]:
     """The target with the exact sizes in place of those that may wrap around in their element type.
 
-    Where the sizes give the number of elements when they are multiplied, which is less than 2**48, one of them at most does
-    not fit 32 bits; the others determine its size. A factor of that number fits 64 bits.
+    Where the sizes give the number of elements when they are multiplied, which is less than 2**48,
+    one of them at most does not fit 32 bits; the others determine its size. A factor of that number
+    fits 64 bits.
     """
     meant = [size if type(size) is int else before_wrapping(size) for size in target]
     if not any(map(is_not, meant, target)):
         return target
     total = product(source)
-    # A written 0 copies an axis: the product of the sizes then says nothing about the number of elements.
+    # A written 0 copies an axis: the product of the sizes then says nothing about the number of
+    # elements.
     if product(meant) == total and all(map(is_nonnegative, meant)) and 0 not in target:
         return meant
     wide = [before_wrapping(size, 64) for size in target]
@@ -248,8 +285,10 @@ def _left_over(source: Shape, used: list[Dim]) -> Dim | None:
         return None  # -1 beside an axis of length 0 has no unique solution
     quotient = exact_quotient(total, divisor)
     if quotient is not None:
-        return multiplied_out(quotient)  # windows of an axis that was padded to whole ones: put together, they are the axis
-    # Of two numbers, a remainder proves the model invalid; a symbolic quotient is exact in every run that has a result.
+        # windows of an axis that was padded to whole ones: put together, they are the axis
+        return multiplied_out(quotient)
+    # Of two numbers, a remainder proves the model invalid; a symbolic quotient is exact in every
+    # run that has a result.
     return None if type(total) is int and type(divisor) is int else floor_div(total, divisor)
 
 
@@ -257,7 +296,8 @@ def _left_over(source: Shape, used: list[Dim]) -> Dim | None:
 def flatten(ctx: NodeContext, x: Info) -> Results:
     """A matrix: the axes before ``axis`` and the others."""
     axis = integer(ctx, "axis", 1)
-    if x.shape is not None and axis == len(x.shape):  # valid for Flatten, but not an axis for `normalized`
+    # valid for Flatten, but not an axis for `normalized`
+    if x.shape is not None and axis == len(x.shape):
         return (Info(x.dtype, (product(x.shape), 1)),)
     start = None if x.shape is None else normalized(axis, len(x.shape))
     if x.shape is None or start is None:

@@ -5,15 +5,36 @@ from typing import Final
 
 from onnx import TensorProto
 
-from xoptim.facts.dims import Dim, SymbolicDim, bounds, dim_max, dim_min, exact_quotient, floor_div, is_nonnegative, mod, opaque
+from xoptim.facts.dims import (
+    Dim,
+    SymbolicDim,
+    bounds,
+    dim_max,
+    dim_min,
+    exact_quotient,
+    floor_div,
+    is_nonnegative,
+    mod,
+    opaque,
+)
 from xoptim.facts.shapes import Info, Shape, broadcast_all, broadcast_shapes
 from xoptim.inference.arguments import integer, place_of, shapes
 from xoptim.inference.registry import NodeContext, Results, infers
-from xoptim.inference.values import INTEGERS, Values, is_exact_in_double, pairwise, valued, values, wrapped
+from xoptim.inference.values import (
+    INTEGERS,
+    Values,
+    is_exact_in_double,
+    pairwise,
+    valued,
+    values,
+    wrapped,
+)
 
 
 def agree(a: Dim, b: Dim) -> Dim:
-    """The dimension to keep of two that a valid model makes equal: a number, else the one without anonymous part."""
+    """The dimension to keep of two that a valid model makes equal: a number, else the one without
+    anonymous part.
+    """
     if not isinstance(a, SymbolicDim) or a is b:
         return a
     if not isinstance(b, SymbolicDim):
@@ -31,7 +52,8 @@ def elementwise(dtype: int, shape: Shape | None, a: Info, b: Info) -> Info:
 
 
 @shapes("StringConcat", dtype=TensorProto.STRING, operands=(0, 1))
-@shapes("ComplexMul", "ComplexMulConj", operands=(0, 1), domain="com.microsoft")  # pairs of numbers on the last axis
+# pairs of numbers on the last axis
+@shapes("ComplexMul", "ComplexMulConj", operands=(0, 1), domain="com.microsoft")
 @shapes("QLinearAdd", "QLinearMul", typed_by=(0, 3), operands=(0, 3), domain="com.microsoft")
 @shapes("MulInteger", dtype=TensorProto.INT32, operands=(0, 2), domain="com.microsoft")
 @shapes("QLinearWhere", typed_by=(1, 4), operands=(0, 1, 4), domain="com.microsoft")
@@ -42,7 +64,10 @@ def stretched(_ctx: NodeContext, *operands: Shape | None) -> Shape | None:
 
 @infers("Where")
 def where(ctx: NodeContext) -> Results:
-    """Condition, X and Y broadcast together; values are known where the condition is known or does not matter."""
+    """Condition, X and Y broadcast together.
+
+    Values are known where the condition is known or does not matter.
+    """
     condition, x, y = ctx.input(0), ctx.input(1), ctx.input(2)
     if condition is None or x is None or y is None:
         return ()
@@ -56,7 +81,9 @@ def where(ctx: NodeContext) -> Results:
     return (valued(dtype, shape, _choose(size, values(ctx, 0), values(ctx, 1), values(ctx, 2))),)
 
 
-def _choose(size: int, condition: Values | None, x: Values | None, y: Values | None) -> list[Dim | None]:
+def _choose(
+    size: int, condition: Values | None, x: Values | None, y: Values | None
+) -> list[Dim | None]:
     chosen: list[Dim | None] = []
     for index in range(size):
         test, yes, no = (_element(operand, index) for operand in (condition, x, y))
@@ -70,7 +97,10 @@ def _element(operand: Values | None, index: int) -> Dim | None:
     return operand[0] if len(operand) == 1 else operand[index] if index < len(operand) else None
 
 
-EXTREMES: Final[dict[str, Callable[[Dim, Dim], Dim]]] = {"Max": lambda a, b: dim_max(a, b), "Min": lambda a, b: dim_min(a, b)}
+EXTREMES: Final[dict[str, Callable[[Dim, Dim], Dim]]] = {
+    "Max": lambda a, b: dim_max(a, b),
+    "Min": lambda a, b: dim_min(a, b),
+}
 """The larger and the smaller one of two values."""
 
 
@@ -89,7 +119,8 @@ def variadic(ctx: NodeContext) -> Results:
         shape = next((info.shape for info in operands if info.shape is not None), None)
     if all(info.data is None for info in operands):
         return (elementwise(dtype, shape, first, last),)
-    # A partial sum of floating-point numbers may be inexact although the total is small; there is no Sum of integers.
+    # A partial sum of floating-point numbers may be inexact although the total is small; there is
+    # no Sum of integers.
     return (valued(dtype, shape, _fold(ctx, EXTREMES.get(ctx.op_type), len(operands))),)
 
 
@@ -115,7 +146,11 @@ def clip(ctx: NodeContext) -> Results:
         if place is None:
             data = None
         elif ctx.input(place) is not None:
-            data = None if data is None else pairwise(rule, tuple(v for v in data if v is not None), values(ctx, place))
+            data = (
+                None
+                if data is None
+                else pairwise(rule, tuple(v for v in data if v is not None), values(ctx, place))
+            )
     return (valued(x.dtype, x.shape, data),)
 
 
@@ -182,7 +217,10 @@ _INTEGER_RULES: Final[dict[str, Rule]] = {
     "Mod": lambda a, b: None if b == 0 else mod(a, b),
 }
 WRAPPING: Final = ("Add", "Sub", "Mul")
-"""Operators whose results may be out of range; a quotient or a remainder of two numbers of a type is not."""
+"""Operators whose results may be out of range.
+
+A quotient or a remainder of two numbers of a type is not.
+"""
 _FLOAT_RULES: Final[dict[str, Rule]] = {
     "Add": lambda a, b: a + b,
     "Sub": lambda a, b: a - b,
@@ -203,7 +241,8 @@ _TRUTH_RULES: Final[dict[str, Rule]] = {
 
 
 def size_result(op_type: str, a: Dim, b: Dim) -> Dim | None:
-    """The 64-bit integer that an operator gives for two 64-bit integers, ``None`` when it is not known.
+    """The 64-bit integer that an operator gives for two 64-bit integers, ``None`` when it is not
+    known.
 
     The operators are Add, Sub, Mul, Div, Mod (rounding down), Max and Min.
     """
@@ -213,13 +252,19 @@ def size_result(op_type: str, a: Dim, b: Dim) -> Dim | None:
 
 
 def _shape(ctx: NodeContext, a: Info, b: Info) -> Shape | None:
-    # Before operator set 7 the second operand was stretched to the first one, at an axis that an attribute gave.
+    # Before operator set 7 the second operand was stretched to the first one, at an axis that an
+    # attribute gave.
     return broadcast_shapes(a.shape, b.shape) if ctx.opset >= 7 else a.shape
 
 
-@infers("Add", "Sub", "Mul", "Div", "Mod", "Pow", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift")
+@infers(
+    "Add", "Sub", "Mul", "Div", "Mod", "Pow", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift"
+)
 def arithmetic(ctx: NodeContext) -> Results:
-    """Operands and result have one type; the exponent of Pow may have another one since operator set 12."""
+    """Operands and result have one type.
+
+    The exponent of Pow may have another one since operator set 12.
+    """
     a, b = ctx.input(0), ctx.input(1)
     if a is None or b is None or a.container or b.container:
         return ()
@@ -232,11 +277,16 @@ def arithmetic(ctx: NodeContext) -> Results:
         rule = _c_modulo if dtype in INTEGERS else None
     if rule is None:
         return (Info(dtype, shape),)
-    return (_valued(ctx, dtype, shape, _wrapping(rule, dtype) if ctx.op_type in WRAPPING else rule),)
+    return (
+        _valued(ctx, dtype, shape, _wrapping(rule, dtype) if ctx.op_type in WRAPPING else rule),
+    )
 
 
 def _wrapping(rule: Rule, dtype: int) -> Rule:
-    """A rule in an element type. A result that is one of the operands, as of a product with 1, is in range as it is."""
+    """A rule in an element type.
+
+    A result that is one of the operands, as of a product with 1, is in range as it is.
+    """
 
     def apply(a: Dim, b: Dim) -> Dim | None:
         value = rule(a, b)

@@ -15,7 +15,10 @@ from xoptim.inference.values import values
 
 @infers("If")
 def if_(ctx: NodeContext) -> Results:
-    """Return the facts common to both branches; the facts of one branch where the condition is known."""
+    """Return the facts common to both branches.
+
+    The facts of one branch where the condition is known.
+    """
     then_branch, else_branch = ctx.body("then_branch"), ctx.body("else_branch")
     condition = values(ctx, 0)
     if condition is not None and len(condition) == 1 and type(condition[0]) is int:
@@ -24,13 +27,20 @@ def if_(ctx: NodeContext) -> Results:
 
 
 _ROUNDS = 6
-"""Rounds after which the shapes of carried values are forgotten, and after as many again their types."""
+"""Rounds after which the shapes of carried values are forgotten, and after as many again their
+types.
+"""
 
 
-def settle(ctx: NodeContext, initial: Sequence[Info | None], step: Callable[[list[Info]], Sequence[Info]]) -> Invariant:
-    """The invariant of a loop; ``initial`` holds facts about the carried values before the first iteration.
+def settle(
+    ctx: NodeContext, initial: Sequence[Info | None], step: Callable[[list[Info]], Sequence[Info]]
+) -> Invariant:
+    """The invariant of a loop.
 
-    ``step`` returns facts about them after an iteration, given those before. Its last call is with the invariant itself.
+    ``initial`` holds facts about the carried values before the first iteration.
+
+    ``step`` returns facts about them after an iteration, given those before. Its last call is with
+    the invariant itself.
     """
     invariant = Invariant(ctx, initial)
     for dtypes in (False, True):
@@ -38,15 +48,19 @@ def settle(ctx: NodeContext, initial: Sequence[Info | None], step: Callable[[lis
             if not invariant.admit(step(invariant.infos)):
                 return invariant
         invariant.forget(dtypes=dtypes)
-    step(invariant.infos)  # the caller reads the outputs of the last step, which must see the invariant
+    # the caller reads the outputs of the last step, which must see the invariant
+    step(invariant.infos)
     return invariant
 
 
 @infers("Loop")
 def loop(ctx: NodeContext) -> Results:
-    """Inputs M, cond, carried values; outputs the carried values, then one tensor per iteration on a new first axis.
+    """Inputs M, cond, carried values.
 
-    The body takes the iteration number, the condition and the carried values, and returns the condition first.
+    Outputs the carried values, then one tensor per iteration on a new first axis.
+
+    The body takes the iteration number, the condition and the carried values, and returns the
+    condition first.
     """
     initial = ctx.inputs[2:]
     count = len(initial)
@@ -59,7 +73,8 @@ def loop(ctx: NodeContext) -> Results:
         return outputs[1 : 1 + count]
 
     invariant = settle(ctx, initial, step)
-    # Only M ends the loop if the condition holds at first and the body returns true whenever it holds.
+    # Only M ends the loop if the condition holds at first and the body returns true whenever it
+    # holds.
     goes_on = entry is not None and outputs[:1] != [] and outputs[0].data == (1,)
     limit = scalar(ctx, 0) if goes_on and ctx.input(0) is not None else None
     trips = known(ctx, None if limit is None else dim_max(limit, 0))
@@ -67,9 +82,11 @@ def loop(ctx: NodeContext) -> Results:
 
 
 def _condition(ctx: NodeContext) -> Info | None:
-    """Facts about the condition in an iteration when it holds at first: it holds, since no iteration runs otherwise.
+    """Facts about the condition in an iteration when it holds at first: it holds, since no
+    iteration runs otherwise.
 
-    An absent condition holds. The one that the body returns counts even then, at least in onnxruntime.
+    An absent condition holds. The one that the body returns counts even then, at least in
+    onnxruntime.
     """
     given = ctx.input(1)
     if given is None:
@@ -88,7 +105,9 @@ def stacked(info: Info, length: Dim, axis: int) -> Info:
 
 @infers("Scan")
 def scan(ctx: NodeContext) -> Results:
-    """Carried values, then tensors read slice by slice; outputs the carried values, then slices stacked.
+    """Carried values, then tensors read slice by slice.
+
+    Outputs the carried values, then slices stacked.
 
     Operator set 8 has a batch axis in front of everything and an optional input with the lengths.
     """
@@ -102,7 +121,9 @@ def scan(ctx: NodeContext) -> Results:
         return _batched(ctx, values[:count], values[count:])
     axes = integers(ctx, "scan_input_axes", scanned, 0)
     sequences = values[count:]
-    length = known(ctx, *(None if axes is None else dim_of(info, axes[i]) for i, info in enumerate(sequences)))
+    length = known(
+        ctx, *(None if axes is None else dim_of(info, axes[i]) for i, info in enumerate(sequences))
+    )
     slices = [Info(info.dtype) if info else UNKNOWN for info in sequences]
     if axes is not None:
         slices = [_without(info, axes[i]) for i, info in enumerate(sequences)]
@@ -113,12 +134,17 @@ def scan(ctx: NodeContext) -> Results:
     return [*carried, *(stacked(info, length, out_axes[i]) for i, info in enumerate(stacks))]
 
 
-def _run(ctx: NodeContext, initial: Sequence[Info | None], slices: Sequence[Info]) -> tuple[list[Info], list[Info]]:
+def _run(
+    ctx: NodeContext, initial: Sequence[Info | None], slices: Sequence[Info]
+) -> tuple[list[Info], list[Info]]:
     """Facts about the carried values and about one slice of each other output.
 
-    A carried value has the same shape before and after every iteration, by the definition of the operator.
+    A carried value has the same shape before and after every iteration, by the definition of the
+    operator.
     """
-    carried = [Info(info.dtype, info.shape) if info and not info.container else UNKNOWN for info in initial]
+    carried = [
+        Info(info.dtype, info.shape) if info and not info.container else UNKNOWN for info in initial
+    ]
     outputs = ctx.body("body", [*carried, *slices])
     count = len(carried)
     final = [_agreed(a, b) for a, b in zip(carried, outputs, strict=False)]
@@ -135,21 +161,37 @@ def _agreed(before: Info, after: Info) -> Info:
     return Info(before.dtype or after.dtype, shape)
 
 
-def _batched(ctx: NodeContext, initial: Sequence[Info | None], sequences: Sequence[Info | None]) -> Results:
+def _batched(
+    ctx: NodeContext, initial: Sequence[Info | None], sequences: Sequence[Info | None]
+) -> Results:
     batch: Dim = known(ctx, *(dim_of(info, 0) for info in [*sequences, *initial]))
     length = known(ctx, *(dim_of(info, 1) for info in sequences))
-    carried, stacks = _run(ctx, [_without(info, 0) for info in initial], [_without(_without(info, 0), 0) for info in sequences])
-    return [stacked(info, batch, 0) for info in carried] + [stacked(stacked(info, length, 0), batch, 0) for info in stacks]
+    carried, stacks = _run(
+        ctx,
+        [_without(info, 0) for info in initial],
+        [_without(_without(info, 0), 0) for info in sequences],
+    )
+    return [stacked(info, batch, 0) for info in carried] + [
+        stacked(stacked(info, length, 0), batch, 0) for info in stacks
+    ]
 
 
 def _without(info: Info | None, axis: int) -> Info:
     shape = shape_of(info)
     at = None if shape is None else normalized(axis, len(shape))
-    return Info(dtype_of(info), None if shape is None or at is None else shape[:at] + shape[at + 1 :])
+    return Info(
+        dtype_of(info), None if shape is None or at is None else shape[:at] + shape[at + 1 :]
+    )
 
 
 @infers("SequenceMap")
 def sequence_map(ctx: NodeContext) -> Results:
-    """The body receives one item of each sequence and the whole of each tensor; every output is a sequence."""
-    inputs = [item_of(ctx, info.element) if info is not None and info.container == "sequence" else info for info in ctx.inputs]
+    """The body receives one item of each sequence and the whole of each tensor.
+
+    Every output is a sequence.
+    """
+    inputs = [
+        item_of(ctx, info.element) if info is not None and info.container == "sequence" else info
+        for info in ctx.inputs
+    ]
     return [Info(container="sequence", element=info) for info in ctx.body("body", inputs)]

@@ -11,16 +11,39 @@ from xoptim.facts.dims import ALL_SIZES, SIZES, Dim, ceil_div, dim_max, opaque, 
 from xoptim.facts.dtypes import element_type
 from xoptim.facts.protos import is_external
 from xoptim.facts.shapes import Info
-from xoptim.inference.arguments import dim_of, dtype_of, fresh_shape, integer, integers, shape_of, vector
+from xoptim.inference.arguments import (
+    dim_of,
+    dtype_of,
+    fresh_shape,
+    integer,
+    integers,
+    shape_of,
+    vector,
+)
 from xoptim.inference.registry import NodeContext, Results, infers
-from xoptim.inference.values import DATA_LIMIT, INTEGERS, Values, dimension, integral_values, is_exact_in_double, valued, values
+from xoptim.inference.values import (
+    DATA_LIMIT,
+    INTEGERS,
+    Values,
+    dimension,
+    integral_values,
+    is_exact_in_double,
+    valued,
+    values,
+)
 
-_SINGLE = {"value_int": TensorProto.INT64, "value_float": TensorProto.FLOAT, "value_string": TensorProto.STRING}
+_SINGLE = {
+    "value_int": TensorProto.INT64,
+    "value_float": TensorProto.FLOAT,
+    "value_string": TensorProto.STRING,
+}
 
 
 @infers("Constant")
 def constant(ctx: NodeContext) -> Results:
-    """The value is a tensor, a sparse tensor, or Python-like numbers and texts (since operator set 12)."""
+    """The value is a tensor, a sparse tensor, or Python-like numbers and texts (since operator set
+    12).
+    """
     tensor = ctx.attribute("value")
     if tensor is not None:
         return (tensor_info(tensor),)
@@ -58,7 +81,8 @@ def _elements(tensor: Any) -> Values | None:
             return None
         try:
             tensor = onnx.numpy_helper.to_array(tensor)
-        except (ValueError, TypeError):  # the number of elements does not fit the shape, or the type is of a later release
+        # the number of elements does not fit the shape, or the type is of a later release
+        except (ValueError, TypeError):
             return None
     return integral_values(tensor)
 
@@ -81,7 +105,9 @@ def constant_of_shape(ctx: NodeContext) -> Results:
 
 @infers("Shape")
 def shape(ctx: NodeContext) -> Results:
-    """Dimensions ``start`` to ``end`` (since operator set 15), negative ones counted from the end, both clamped."""
+    """Dimensions ``start`` to ``end`` (since operator set 15), negative ones counted from the end,
+    both clamped.
+    """
     dims = shape_of(ctx.input(0))
     start, end = integer(ctx, "start", 0), integer(ctx, "end", len(dims or ()))
     if dims is None or start is None or end is None:
@@ -98,7 +124,9 @@ def size(ctx: NodeContext) -> Results:
 
 
 _EXACT: Final = 2**52
-"""Doubles hold numbers below this and the distances between them, and round no fraction of such a distance to an integer."""
+"""Doubles hold numbers below this and the distances between them, and round no fraction of such a
+distance to an integer.
+"""
 _SMALL_STEP: Final = 8
 
 
@@ -106,8 +134,8 @@ _SMALL_STEP: Final = 8
 def range_(ctx: NodeContext) -> Results:
     """As many numbers as ``ceil((limit - start) / delta)``, none when that is negative.
 
-    Source: onnxruntime converts the three numbers, which are of one type, to double precision and computes there (before
-    version 1.32 integers too).
+    Source: onnxruntime converts the three numbers, which are of one type, to double precision and
+    computes there (before version 1.32 integers too).
     """
     dtype = dtype_of(ctx.input(0)) or dtype_of(ctx.input(1)) or dtype_of(ctx.input(2))
     start, limit, delta = (_number(ctx, index) for index in range(3))
@@ -118,18 +146,29 @@ def range_(ctx: NodeContext) -> Results:
     data: list[Dim] | None = None
     if dtype in INTEGERS and type(count) is int and count <= DATA_LIMIT:
         first, step = _scalar(ctx, 0), _scalar(ctx, 2)
-        data = None if first is None or type(step) is not int else [first + i * step for i in range(count)]
+        data = (
+            None
+            if first is None or type(step) is not int
+            else [first + i * step for i in range(count)]
+        )
     return (valued(dtype, (ctx.fresh() if count is None else count,), data),)
 
 
 def range_length(start: float, limit: float, delta: float) -> int | None:
-    """Number of elements, ``None`` where there is none, or where it depends on the version of the runtime.
+    """Number of elements, ``None`` where there is none, or where it depends on the version of the
+    runtime.
 
-    A step of 0 and operands that are not finite have none. onnxruntime counts in double precision, and from version 1.32 on
-    with integers where the operands are: where these differ, the number is not known.
+    A step of 0 and operands that are not finite have none. onnxruntime counts in double precision,
+    and from version 1.32 on with integers where the operands are: where these differ, the number is
+    not known.
     """
     span, step = float(limit) - float(start), float(delta)
-    if not step or not math.isfinite(span) or not math.isfinite(step) or not math.isfinite(span / step):
+    if (
+        not step
+        or not math.isfinite(span)
+        or not math.isfinite(step)
+        or not math.isfinite(span / step)
+    ):
         return None
     count = max(math.ceil(span / step), 0)
     if isinstance(start, int) and isinstance(limit, int) and isinstance(delta, int):
@@ -158,8 +197,13 @@ def _symbolic_count(ctx: NodeContext) -> Dim | None:
     start, limit, delta = [_scalar(ctx, index) for index in range(3)]
     if start is None or limit is None or type(delta) is not int or not delta:
         return None
-    # A limit that a double does not hold exactly is so large that no tensor is that long, unless the steps are large.
-    if not is_exact_in_double(start, _EXACT) or not (is_exact_in_double(limit, _EXACT) or abs(delta) <= _SMALL_STEP):
-        return opaque("Range", (start, limit, delta), SIZES if ctx.assumes("addressable") else ALL_SIZES)
+    # A limit that a double does not hold exactly is so large that no tensor is that long, unless
+    # the steps are large.
+    if not is_exact_in_double(start, _EXACT) or not (
+        is_exact_in_double(limit, _EXACT) or abs(delta) <= _SMALL_STEP
+    ):
+        return opaque(
+            "Range", (start, limit, delta), SIZES if ctx.assumes("addressable") else ALL_SIZES
+        )
     span = limit - start if delta > 0 else start - limit
     return dim_max(ceil_div(span, abs(delta)), 0)

@@ -1,4 +1,6 @@
-"""Shapes and types of operators without a formula, as the ``onnx`` package infers them for one node."""
+"""Shapes and types of operators without a formula, as the ``onnx`` package infers them for one
+node.
+"""
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
@@ -18,21 +20,30 @@ _READ_LIMIT: Final = 1024
 
 
 def infer_with_onnx(
-    node: onnx.NodeProto, opset: int, inputs: Sequence[Info | None], constants: Callable[[int], np.ndarray[Any, Any] | None]
+    node: onnx.NodeProto,
+    opset: int,
+    inputs: Sequence[Info | None],
+    constants: Callable[[int], np.ndarray[Any, Any] | None],
 ) -> list[Info | None]:
-    """Facts about each output of a node, which has no subgraphs and belongs to a domain that the ``onnx`` package defines.
+    """Facts about each output of a node, which has no subgraphs and belongs to a domain that the
+    ``onnx`` package defines.
 
-    ``inputs`` has ``None`` for one that is left out; ``constants`` returns the value of the input at a position, ``None``
-    when it is not constant. The result has one entry per output, ``None`` for one left out and for an unknown one; all are
-    unknown where the node does not conform to its schema. Symbolic dimensions keep their identity.
+    ``inputs`` has ``None`` for one that is left out; ``constants`` returns the value of the input
+    at a position, ``None`` when it is not constant. The result has one entry per output, ``None``
+    for one left out and for an unknown one; all are unknown where the node does not conform to its
+    schema. Symbolic dimensions keep their identity.
     """
     return is_refused(node, opset, inputs, constants)[1]
 
 
 def is_refused(
-    node: onnx.NodeProto, opset: int, inputs: Sequence[Info | None], constants: Callable[[int], np.ndarray[Any, Any] | None]
+    node: onnx.NodeProto,
+    opset: int,
+    inputs: Sequence[Info | None],
+    constants: Callable[[int], np.ndarray[Any, Any] | None],
 ) -> tuple[bool, list[Info | None]]:
-    """Whether a node fails for certain: runtimes refuse to load a model with such a node, even if it is never run.
+    """Whether a node fails for certain: runtimes refuse to load a model with such a node, even if
+    it is never run.
 
     Args and the facts about the outputs, which come with the answer: see `infer_with_onnx`.
     """
@@ -42,13 +53,17 @@ def is_refused(
     except MemoryError:  # not a property of the node
         raise
     except onnx.shape_inference.InferenceError as error:
-        return "[ShapeInferenceError]" in str(error), unknown  # the others may follow from unknown types
+        # the others may follow from unknown types
+        return "[ShapeInferenceError]" in str(error), unknown
     except Exception:  # the checks of the package raise many types on malformed nodes
         return False, unknown
 
 
 def _infer(
-    node: onnx.NodeProto, opset: int, inputs: Sequence[Info | None], constants: Callable[[int], np.ndarray[Any, Any] | None]
+    node: onnx.NodeProto,
+    opset: int,
+    inputs: Sequence[Info | None],
+    constants: Callable[[int], np.ndarray[Any, Any] | None],
 ) -> list[Info | None] | None:
     found = schema(node.op_type, node.domain, opset)
     if found is None:
@@ -65,8 +80,13 @@ def _infer(
             if value is not None and value.size <= _READ_LIMIT:
                 data[name] = onnx.numpy_helper.from_array(value, name)
     imports = [onnx.helper.make_opsetid(node.domain, opset)]
-    results = onnx.shape_inference.infer_node_outputs(found, _with_all_outputs(node), types, data, opset_imports=imports)
-    return [type_proto_to_info(results[name], names) if name in results else None for name in node.output]
+    results = onnx.shape_inference.infer_node_outputs(
+        found, _with_all_outputs(node), types, data, opset_imports=imports
+    )
+    return [
+        type_proto_to_info(results[name], names) if name in results else None
+        for name in node.output
+    ]
 
 
 def _with_all_outputs(node: onnx.NodeProto) -> onnx.NodeProto:

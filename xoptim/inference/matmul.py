@@ -29,13 +29,20 @@ def matmul_shape(a: Shape | None, b: Shape | None) -> Shape | None:
 @shapes("MatMulInteger", dtype=TensorProto.INT32, operands=(0, 1))
 @shapes("QLinearMatMul", typed_by=(7,), operands=(0, 3))  # 7 is the zero point of the result
 @shapes("GemmFastGelu", "DynamicQuantizeMatMul", operands=(0, 1), domain="com.microsoft")
-@shapes("MatMulIntegerToFloat", typed_by=(2, 3), operands=(0, 1), domain="com.microsoft")  # the scales
+# the scales
+@shapes("MatMulIntegerToFloat", typed_by=(2, 3), operands=(0, 1), domain="com.microsoft")
 def matmul(_ctx: NodeContext, a: Shape | None, b: Shape | None) -> Shape | None:
     """Stacked matrices broadcast."""
     return matmul_shape(a, b)
 
 
-@shapes("FusedMatMul", "TransposeMatMul", "FusedMatMulActivation", operands=(0, 1), domain="com.microsoft")
+@shapes(
+    "FusedMatMul",
+    "TransposeMatMul",
+    "FusedMatMulActivation",
+    operands=(0, 1),
+    domain="com.microsoft",
+)
 def fused_matmul(ctx: NodeContext, a: Shape | None, b: Shape | None) -> Shape | None:
     """Inputs A, B, transposed according to the attributes."""
     return matmul_shape(_transposed(ctx, a, "A"), _transposed(ctx, b, "B"))
@@ -44,7 +51,8 @@ def fused_matmul(ctx: NodeContext, a: Shape | None, b: Shape | None) -> Shape | 
 def _transposed(ctx: NodeContext, shape: Shape | None, suffix: str) -> Shape | None:
     """Shape of an operand of FusedMatMul as a stack of matrices.
 
-    ``transBatch`` moves the first axis after the batch axes, ``trans`` swaps the last two after that. A vector stays.
+    ``transBatch`` moves the first axis after the batch axes, ``trans`` swaps the last two after
+    that. A vector stays.
     """
     if shape is None or len(shape) < 2:
         return shape
@@ -65,7 +73,10 @@ def _projected(ctx: NodeContext, name: str) -> Info:
 
 @infers("MatMulNBits", "MatMulNBitsMlp", domain="com.microsoft")
 def matmul_nbits(ctx: NodeContext) -> Results:
-    """A (..., K) times packed weights gives (..., N); the second output of Mlp is the sum of A and its skip connection."""
+    """A (..., K) times packed weights gives (..., N).
+
+    The second output of Mlp is the sum of A and its skip connection.
+    """
     a, product = ctx.input(0), _projected(ctx, "N")
     return [product] if ctx.op_type == "MatMulNBits" else [product, Info(dtype_of(a), shape_of(a))]
 
@@ -78,19 +89,28 @@ def gemm(ctx: NodeContext, a: Shape | None, b: Shape | None) -> Shape | None:
     return None if rows is None or columns is None else (rows, columns)
 
 
-def _free_axis(ctx: NodeContext, shape: Shape | None, transposed: int | None, axis: int) -> Dim | None:
-    """The dimension of a factor that the result keeps; ``None`` for a shape that is not a matrix."""
+def _free_axis(
+    ctx: NodeContext, shape: Shape | None, transposed: int | None, axis: int
+) -> Dim | None:
+    """The dimension of a factor that the result keeps.
+
+    ``None`` for a shape that is not a matrix.
+    """
     if shape is not None and len(shape) != 2:
         return None
-    return ctx.fresh() if shape is None or transposed is None else shape[1 - axis if transposed else axis]
+    return (
+        ctx.fresh()
+        if shape is None or transposed is None
+        else shape[1 - axis if transposed else axis]
+    )
 
 
 @infers("FusedGemm", "GemmFloat8", "QGemm", domain="com.microsoft")
 def gemm_microsoft(ctx: NodeContext) -> Results:
     """As Gemm; B of QGemm is input 3.
 
-    The result of GemmFloat8 has the type in attribute ``dtype``, the result of QGemm the type of its zero point
-    (8), floats without one.
+    The result of GemmFloat8 has the type in attribute ``dtype``, the result of QGemm the type of
+    its zero point (8), floats without one.
     """
     dtype, b = dtype_of(ctx.input(0)), 1
     if ctx.op_type == "GemmFloat8":
@@ -106,7 +126,10 @@ _TERM: Final = re.compile(r"[A-Za-z]*(?:\.\.\.[A-Za-z]*)?")
 
 @infers("Einsum")
 def einsum(ctx: NodeContext) -> Results:
-    """One term of letters per operand, an ellipsis for axes that broadcast; the result term may be left out."""
+    """One term of letters per operand, an ellipsis for axes that broadcast.
+
+    The result term may be left out.
+    """
     operands, arrow, result = (text(ctx, "equation", "") or "").replace(" ", "").partition("->")
     terms = operands.split(",")
     dtype = next((dtype_of(info) for info in ctx.inputs if dtype_of(info)), 0)
@@ -114,11 +137,15 @@ def einsum(ctx: NodeContext) -> Results:
         return (Info(dtype),)
     if not arrow:
         letters = Counter(operands.replace(",", "").replace(".", ""))
-        result = "..." * ("..." in operands) + "".join(sorted(c for c, count in letters.items() if count == 1))
+        result = "..." * ("..." in operands) + "".join(
+            sorted(c for c, count in letters.items() if count == 1)
+        )
     return (Info(dtype, _contracted(ctx, terms, [shape_of(info) for info in ctx.inputs], result)),)
 
 
-def _contracted(ctx: NodeContext, terms: Sequence[str], shapes: Sequence[Shape | None], result: str) -> Shape | None:
+def _contracted(
+    ctx: NodeContext, terms: Sequence[str], shapes: Sequence[Shape | None], result: str
+) -> Shape | None:
     """Shape of the result; ``None`` where an ellipsis covers an unknown number of axes."""
     sizes: dict[str, Dim] = {}
     hidden: Shape | None = ()

@@ -30,14 +30,19 @@ def concat(ctx: NodeContext) -> Results:
     dtype = next((info.dtype for info in parts if info.dtype), 0)
     if len(parts) == 1:
         return (parts[0],)
-    shape = joined(ctx, [info.shape for info in parts], integer(ctx, "axis", 1 if ctx.opset < 4 else None))
+    shape = joined(
+        ctx, [info.shape for info in parts], integer(ctx, "axis", 1 if ctx.opset < 4 else None)
+    )
     if shape is None or len(shape) != 1 or dtype not in INTEGERS:
         return (Info(dtype, shape),)
     return (valued(dtype, shape, _elements(ctx, parts)),)
 
 
 def joined(ctx: NodeContext, shapes: Sequence[Shape | None], axis: int | None) -> Shape | None:
-    """The shape of tensors along an axis, one after the other; ``None`` when no rank is known, or ranks or axis do not fit."""
+    """The shape of tensors along an axis, one after the other.
+
+    ``None`` when no rank is known, or ranks or axis do not fit.
+    """
     known = [shape for shape in shapes if shape is not None]
     rank = len(known[0]) if known else 0
     place = normalized(axis, rank)
@@ -75,7 +80,8 @@ def _elements(ctx: NodeContext, parts: Sequence[Info]) -> list[Dim] | None:
 def split(ctx: NodeContext, x: Info) -> Results:
     """Without sizes the parts are equal.
 
-    Since operator set 18 ``num_outputs`` gives parts of the size rounded up, and the rest to the last one.
+    Since operator set 18 ``num_outputs`` gives parts of the size rounded up, and the rest to the
+    last one.
     """
     count = ctx.num_outputs
     if x.shape is None:
@@ -89,13 +95,21 @@ def split(ctx: NodeContext, x: Info) -> Results:
     if sizes is None or len(sizes) < count:  # a symbol for each part: their sizes may differ
         return tuple([Info(x.dtype, (*head, ctx.fresh(), *tail)) for _ in range(count)])
     if x.data is None:
-        return tuple([Info(x.dtype, (*head, dimension(ctx, size), *tail)) for size in sizes[:count]])
+        return tuple(
+            [Info(x.dtype, (*head, dimension(ctx, size), *tail)) for size in sizes[:count]]
+        )
     pieces = _pieces(x.data, sizes)
-    return tuple([valued(x.dtype, (dimension(ctx, sizes[i]),), None if pieces is None else pieces[i]) for i in range(count)])
+    return tuple(
+        [
+            valued(x.dtype, (dimension(ctx, sizes[i]),), None if pieces is None else pieces[i])
+            for i in range(count)
+        ]
+    )
 
 
 def _sizes(ctx: NodeContext, total: Dim, count: int) -> Sequence[Dim] | None:
-    if is_given(ctx, "split") or ctx.input(1) is not None or not count:  # the first operator set has either
+    # the first operator set has either
+    if is_given(ctx, "split") or ctx.input(1) is not None or not count:
         return listed_dims(ctx, "split")
     if ctx.opset < 18:
         return _equal_parts(total, count)
@@ -104,7 +118,10 @@ def _sizes(ctx: NodeContext, total: Dim, count: int) -> Sequence[Dim] | None:
 
 
 def _equal_parts(total: Dim, count: int) -> list[Dim] | None:
-    """Sizes of equal parts; ``None`` for a number that is not divisible, since the model is invalid."""
+    """Sizes of equal parts.
+
+    ``None`` for a number that is not divisible, since the model is invalid.
+    """
     if type(total) is int and total % count:
         return None
     return [floor_div(total, count)] * count
@@ -132,7 +149,9 @@ def _pieces(data: Values, sizes: Sequence[Dim]) -> list[Values] | None:
 
 @infers_tensor("Expand")
 def expand(ctx: NodeContext, x: Info) -> Results:
-    """The input broadcast against a shape, in both directions: a 1 in the shape keeps the dimension of the input."""
+    """The input broadcast against a shape, in both directions: a 1 in the shape keeps the dimension
+    of the input.
+    """
     target = vector(ctx, 1)
     if target is None:
         return (Info(x.dtype, _unknown_target(ctx, x.shape, dim_of(ctx.input(1), 0, 1))),)
@@ -148,7 +167,9 @@ def _unknown_target(ctx: NodeContext, shape: Shape | None, count: Dim | None) ->
         return None
     lead = len(shape) - count
     padded = (1,) * -lead + shape if lead < 0 else shape
-    return tuple([dim if axis < lead else broadcast(dim, ctx.fresh()) for axis, dim in enumerate(padded)])
+    return tuple(
+        [dim if axis < lead else broadcast(dim, ctx.fresh()) for axis, dim in enumerate(padded)]
+    )
 
 
 def _repeated(data: Values | None, shape: Shape | None) -> Values | None:
@@ -172,7 +193,12 @@ def tile(ctx: NodeContext, x: Info) -> Results:
         return (Info(x.dtype, fresh_shape(ctx, len(repeats))),)
     if len(shape) != len(repeats):
         return (Info(x.dtype),)
-    tiled = tuple([dim if times == 1 else dimension(ctx, dim * times) for dim, times in zip(shape, repeats, strict=True)])
+    tiled = tuple(
+        [
+            dim if times == 1 else dimension(ctx, dim * times)
+            for dim, times in zip(shape, repeats, strict=True)
+        ]
+    )
     return (valued(x.dtype, tiled, _tiled(x.data, tiled)),)
 
 
@@ -189,7 +215,8 @@ def pad(ctx: NodeContext, x: Info) -> Results:
     pads = listed_dims(ctx, "pads") if ctx.opset >= 2 else integers(ctx, "paddings")
     some_axes = is_given(ctx, "axes")
     if x.shape is None:
-        count = None if some_axes else len(pads) if pads is not None else listed_count(ctx, "pads")  # two for each axis
+        # two for each axis
+        count = None if some_axes else len(pads) if pads is not None else listed_count(ctx, "pads")
         return (Info(x.dtype, None if count is None else fresh_shape(ctx, count // 2)),)
     rank = len(x.shape)
     axes = all_normalized(listed(ctx, "axes"), rank) if some_axes else list(range(rank))
@@ -197,5 +224,7 @@ def pad(ctx: NodeContext, x: Info) -> Results:
         return (Info(x.dtype, fresh_shape(ctx, rank)),)
     dims = list(x.shape)
     for index, axis in enumerate(axes):
-        dims[axis] = dimension(ctx, None if pads is None else dims[axis] + pads[index] + pads[index + len(axes)])
+        dims[axis] = dimension(
+            ctx, None if pads is None else dims[axis] + pads[index] + pads[index + len(axes)]
+        )
     return (Info(x.dtype, tuple(dims)),)

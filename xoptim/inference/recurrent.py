@@ -19,7 +19,10 @@ def recurrent(ctx: NodeContext) -> Results:
     x = ctx.input(0)
     batch_first = integer(ctx, "layout", 0) if ctx.opset >= 14 else 0
     if batch_first is None:
-        return [Info(dtype_of(x), fresh_shape(ctx, 4)), *(Info(dtype_of(x), fresh_shape(ctx, 3)) for _ in range(2))]
+        return [
+            Info(dtype_of(x), fresh_shape(ctx, 4)),
+            *(Info(dtype_of(x), fresh_shape(ctx, 3)) for _ in range(2)),
+        ]
     steps = known(ctx, dim_of(x, 1 if batch_first else 0, 3))
     batch = known(ctx, dim_of(x, 0 if batch_first else 1, 3))
     directions: Dim = _DIRECTIONS.get(text(ctx, "direction", "forward") or "") or known(
@@ -35,9 +38,11 @@ def recurrent(ctx: NodeContext) -> Results:
 
 
 def _hidden_size(ctx: NodeContext) -> Dim:
-    """From the attribute, the recurrence weights (directions, gates * hidden, hidden), or the input weights.
+    """From the attribute, the recurrence weights (directions, gates * hidden, hidden), or the input
+    weights.
 
-    The weights of DynamicQuantizeLSTM are transposed, the recurrence weights (directions, hidden, 4 * hidden).
+    The weights of DynamicQuantizeLSTM are transposed, the recurrence weights (directions, hidden, 4
+    * hidden).
     """
     if ctx.domain:
         return known(ctx, integer(ctx, "hidden_size"), dim_of(ctx.input(2), 1, 3))

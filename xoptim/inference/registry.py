@@ -19,20 +19,27 @@ class NodeContext(Protocol):
     opset: int
     """Version of the operator set of ``domain`` that the model imports."""
     inputs: Sequence[Info | None]
-    """Facts about each input; ``None`` for an optional input that is left out; never shorter than what is present."""
+    """Facts about each input.
+
+    ``None`` for an optional input that is left out; never shorter than what is present.
+    """
     num_outputs: int
 
     def input(self, index: int) -> Info | None:
         """Facts about an input, ``None`` when it is absent or beyond the end."""
 
     def attribute(self, name: str, default: Any = None) -> Any:
-        """Value of an attribute in Python terms (int, float, str, list, ndarray, ...), ``default`` when absent."""
+        """Value of an attribute in Python terms (int, float, str, list, ndarray, ...), ``default``
+        when absent.
+        """
 
     def constant(self, index: int) -> np.ndarray | None:
         """Value of an input when it is a constant small enough to be read, else ``None``."""
 
     def ints(self, index: int) -> list[int] | None:
-        """Elements of an integer input when all of them are known numbers, flattened, else ``None``."""
+        """Elements of an integer input when all of them are known numbers, flattened, else
+        ``None``.
+        """
 
     def data(self, index: int) -> tuple[Dim, ...] | None:
         """Elements of an integer input of rank 0 or 1, numbers or symbols, when known."""
@@ -46,12 +53,15 @@ class NodeContext(Protocol):
     def body(self, name: str, inputs: Sequence[Info | None] | None = None) -> list[Info]:
         """Facts about the outputs of the subgraph in attribute ``name``.
 
-        ``inputs`` are facts about the formal inputs of the body (Loop, Scan, SequenceMap) that hold at every iteration.
+        ``inputs`` are facts about the formal inputs of the body (Loop, Scan, SequenceMap) that hold
+        at every iteration.
         """
 
 
 Formula: TypeAlias = Callable[[Any], Results]
-"""Takes a `NodeContext`, returns facts about each output (a shorter list leaves the rest unknown)."""
+"""Takes a `NodeContext`, returns facts about each output (a shorter list leaves the rest
+unknown).
+"""
 
 FORMULAS: dict[tuple[str, str], Formula] = {}
 

@@ -1,6 +1,7 @@
 """Operators on images: Resize, Upsample, sampling at points and in regions, blocks, decoding.
 
-Runtimes multiply in 32-bit floats; a symbolic size is scaled only by numbers for which that product is exact.
+Runtimes multiply in 32-bit floats; a symbolic size is scaled only by numbers for which that product
+is exact.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,17 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, exact_quotient, floor_div, product
 from xoptim.facts.shapes import Info, Shape, all_normalized
-from xoptim.inference.arguments import dim_of, dtype_of, fresh_shape, integer, integers, known, shapes, text, vector
+from xoptim.inference.arguments import (
+    dim_of,
+    dtype_of,
+    fresh_shape,
+    integer,
+    integers,
+    known,
+    shapes,
+    text,
+    vector,
+)
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import values
 
@@ -89,7 +100,9 @@ def col2im(ctx: NodeContext, columns: Shape | None) -> Shape | None:
         batch = columns[0]
         channels = None if block is None else exact_quotient(columns[1], product(block))
     batch = ctx.fresh() if batch is None else batch
-    sizes = fresh_shape(ctx, spatial) if image is None else tuple(known(ctx, size) for size in image)
+    sizes = (
+        fresh_shape(ctx, spatial) if image is None else tuple(known(ctx, size) for size in image)
+    )
     return (batch, known(ctx, channels), *sizes)
 
 
@@ -108,7 +121,9 @@ def _spatial_axes(ctx: NodeContext) -> int | None:
 
 
 _EXACT = 256
-"""Largest numerator and denominator of a scale: the product with sizes up to 65536 then fits the 24 bits of a float."""
+"""Largest numerator and denominator of a scale: the product with sizes up to 65536 then fits the 24
+bits of a float.
+"""
 
 
 _LARGEST = 2.0**20
@@ -123,7 +138,10 @@ def upsample(ctx: NodeContext, shape: Shape | None) -> Shape | None:
 
 @shapes("Resize")
 def resize(ctx: NodeContext, shape: Shape | None) -> Shape | None:
-    """Inputs X, scales in operator set 10; X, roi, scales, sizes since 11; some axes only since 18."""
+    """Inputs X, scales in operator set 10.
+
+    X, roi, scales, sizes since 11; some axes only since 18.
+    """
     if ctx.opset >= 11 and ctx.input(3) is not None:
         return _resized(ctx, shape)
     return _scaled(ctx, shape, _input_scales(ctx, 1 if ctx.opset < 11 else 2))
@@ -136,7 +154,11 @@ def _input_scales(ctx: NodeContext, index: int) -> Any:
 
 
 def _positions(ctx: NodeContext, rank: int) -> list[int] | None:
-    return list(range(rank)) if ctx.attribute("axes") is None else all_normalized(integers(ctx, "axes"), rank)
+    return (
+        list(range(rank))
+        if ctx.attribute("axes") is None
+        else all_normalized(integers(ctx, "axes"), rank)
+    )
 
 
 def _scaled(ctx: NodeContext, shape: Shape | None, scales: Any) -> Shape | None:
@@ -183,7 +205,11 @@ def _resized(ctx: NodeContext, shape: Shape | None) -> Shape | None:
         if ctx.attribute("axes") is not None or type(count) is not int:
             return None
         stretched = sizes is not None and _policy(ctx) == "stretch"
-        return tuple(known(ctx, size) for size in sizes) if sizes is not None and stretched else fresh_shape(ctx, count)
+        return (
+            tuple(known(ctx, size) for size in sizes)
+            if sizes is not None and stretched
+            else fresh_shape(ctx, count)
+        )
     positions = _positions(ctx, len(shape))
     if positions is None:
         return fresh_shape(ctx, len(shape))
@@ -204,7 +230,11 @@ def _policy(ctx: NodeContext) -> str | None:
 def _keep_ratio(dims: Sequence[Dim], sizes: Sequence[Dim], policy: str | None) -> list[Dim] | None:
     """Sizes with the proportions of the input, rounded half up."""
     choose = {"not_larger": min, "not_smaller": max}.get(policy or "")
-    pairs = [(d, s) for d, s in zip(dims, sizes, strict=True) if type(d) is int and type(s) is int and d > 0]
+    pairs = [
+        (d, s)
+        for d, s in zip(dims, sizes, strict=True)
+        if type(d) is int and type(s) is int and d > 0
+    ]
     if choose is None or len(pairs) != len(dims) or not pairs:
         return None
     scale = choose(np.float32(s) / np.float32(d) for d, s in pairs)  # 32 bits, as in the runtimes

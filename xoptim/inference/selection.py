@@ -1,4 +1,6 @@
-"""Operators that select or write by value or position: Gather, Scatter, NonZero, Unique, Compress, OneHot, TopK."""
+"""Operators that select or write by value or position: Gather, Scatter, NonZero, Unique, Compress,
+OneHot, TopK.
+"""
 
 from collections.abc import Sequence
 
@@ -7,14 +9,29 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, product
 from xoptim.facts.shapes import Info, Shape, normalized
-from xoptim.inference.arguments import dtype_of, fresh_shape, infers_tensor, integer, place_of, scalar, shape_of, shapes, vector
+from xoptim.inference.arguments import (
+    dtype_of,
+    fresh_shape,
+    infers_tensor,
+    integer,
+    place_of,
+    scalar,
+    shape_of,
+    shapes,
+    vector,
+)
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import dimension, valued, values
 
 
 @shapes("GatherBlockQuantized", typed_by=(2,), operands=(0, 1), domain="com.microsoft")
-def gather_block_quantized(ctx: NodeContext, data: Shape | None, indices: Shape | None) -> Shape | None:
-    """As Gather, with the type of the scales; 8-bit data holds 8 / ``bits`` numbers per element of the last axis."""
+def gather_block_quantized(
+    ctx: NodeContext, data: Shape | None, indices: Shape | None
+) -> Shape | None:
+    """As Gather, with the type of the scales.
+
+    8-bit data holds 8 / ``bits`` numbers per element of the last axis.
+    """
     if not data or indices is None:
         return None
     axis, kind = normalized(integer(ctx, "gather_axis", 0), len(data)), dtype_of(ctx.input(0))
@@ -55,7 +72,10 @@ def non_zero(ctx: NodeContext) -> Results:
 
 @infers("Unique")
 def unique(ctx: NodeContext) -> Results:
-    """Distinct elements, or slices along ``axis``; then the first positions, the inverse indices and the counts."""
+    """Distinct elements, or slices along ``axis``.
+
+    Then the first positions, the inverse indices and the counts.
+    """
     x = ctx.input(0)
     shape, count = shape_of(x), ctx.fresh()
     counts = Info(TensorProto.INT64, (count,))
@@ -79,12 +99,16 @@ def compress(ctx: NodeContext, shape: Shape | None) -> Shape | None:
     if shape is None:
         return None
     axis = normalized(integer(ctx, "axis"), len(shape))
-    return fresh_shape(ctx, len(shape)) if axis is None else (*shape[:axis], count, *shape[axis + 1 :])
+    return (
+        fresh_shape(ctx, len(shape)) if axis is None else (*shape[:axis], count, *shape[axis + 1 :])
+    )
 
 
 @shapes("OneHot", typed_by=(2,))
 def one_hot(ctx: NodeContext, shape: Shape | None) -> Shape | None:
-    """A new axis, last by default, with the length in the second input, which may be of any numeric type."""
+    """A new axis, last by default, with the length in the second input, which may be of any numeric
+    type.
+    """
     axis = None if shape is None else normalized(integer(ctx, "axis", -1), len(shape) + 1)
     return None if shape is None or axis is None else (*shape[:axis], _depth(ctx), *shape[axis:])
 
@@ -111,7 +135,10 @@ def top_k(ctx: NodeContext, x: Info) -> Results:
 
 @infers("Scatter", "ScatterElements", "ScatterND")
 def scatter(ctx: NodeContext) -> Results:
-    """Type and shape of the data; the elements of a vector, such as a shape in which one size is replaced."""
+    """Type and shape of the data.
+
+    The elements of a vector, such as a shape in which one size is replaced.
+    """
     x = ctx.input(0)
     if x is None or x.data is None or x.shape is None:
         return (x,)
@@ -127,4 +154,8 @@ def _written(ctx: NodeContext, data: list[Dim]) -> list[Dim] | None:
     if not all(-len(data) <= place < len(data) for place in places):
         return None
     written = {place % len(data): value for place, value in zip(places, values, strict=True)}
-    return [written.get(place, value) for place, value in enumerate(data)] if len(written) == len(places) else None
+    return (
+        [written.get(place, value) for place, value in enumerate(data)]
+        if len(written) == len(places)
+        else None
+    )

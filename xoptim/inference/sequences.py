@@ -1,7 +1,7 @@
 """Sequences of tensors, and optional values.
 
-One object holds the facts about all items. A dimension with an anonymous symbol may differ from item to
-item, so reading an item gives it a new one.
+One object holds the facts about all items. A dimension with an anonymous symbol may differ from
+item to item, so reading an item gives it a new one.
 """
 
 from xoptim.facts.dims import Dim, mod
@@ -39,7 +39,8 @@ def sequence_at(ctx: NodeContext) -> Results:
 
 @infers("SplitToSequence")
 def split_to_sequence(ctx: NodeContext) -> Results:
-    """Inputs tensor, split: one size for all chunks but the last (scalar), or each size (vector), by default 1.
+    """Inputs tensor, split: one size for all chunks but the last (scalar), or each size (vector),
+    by default 1.
 
     Only the default split can drop the axis (``keepdims`` 0).
     """
@@ -73,7 +74,9 @@ def _chunk(ctx: NodeContext, size: Dim) -> Dim | None:
 
 @infers("ConcatFromSequence")
 def concat_from_sequence(ctx: NodeContext) -> Results:
-    """Joins the items along an axis, a new one with ``new_axis``: as long as the sequence, or as the items together."""
+    """Joins the items along an axis, a new one with ``new_axis``: as long as the sequence, or as
+    the items together.
+    """
     element = _items(ctx.input(0))
     if element is None or element.container:
         return [UNKNOWN]

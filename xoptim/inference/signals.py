@@ -11,7 +11,9 @@ from xoptim.inference.registry import NodeContext, Results, infers
 @infers("HannWindow", "HammingWindow", "BlackmanWindow")
 def window_function(ctx: NodeContext) -> Results:
     """A vector with the length in the scalar input."""
-    return [Info(integer(ctx, "output_datatype", TensorProto.FLOAT) or 0, (known(ctx, scalar(ctx, 0)),))]
+    return [
+        Info(integer(ctx, "output_datatype", TensorProto.FLOAT) or 0, (known(ctx, scalar(ctx, 0)),))
+    ]
 
 
 @infers("MelWeightMatrix")
@@ -29,7 +31,10 @@ def _one_sided(length: Dim) -> Dim:
 
 @shapes("DFT")
 def dft(ctx: NodeContext, shape: Shape | None) -> Shape | None:
-    """Input (..., 1 or 2): the last axis holds real and imaginary part. The axis is an input since operator set 20."""
+    """Input (..., 1 or 2): the last axis holds real and imaginary part.
+
+    The axis is an input since operator set 20.
+    """
     if shape is None or len(shape) < 2:
         return None
     one_sided, inverse = integer(ctx, "onesided", 0), integer(ctx, "inverse", 0)
@@ -55,7 +60,9 @@ def _dft_axis(ctx: NodeContext) -> int | None:
     return axis if type(axis) is int else None
 
 
-def _dft_length(ctx: NodeContext, size: Dim, one_sided: int | None, inverse: int | None) -> Dim | None:
+def _dft_length(
+    ctx: NodeContext, size: Dim, one_sided: int | None, inverse: int | None
+) -> Dim | None:
     length = scalar(ctx, 1) if ctx.input(1) is not None else size
     if one_sided is None or inverse is None or length is None:
         return None
@@ -66,7 +73,10 @@ def _dft_length(ctx: NodeContext, size: Dim, one_sided: int | None, inverse: int
 
 @shapes("STFT", operands=())
 def stft(ctx: NodeContext) -> Shape:
-    """Inputs signal (N, length, 1 or 2), frame_step, window, frame_length; result (N, frames, bins, 2)."""
+    """Inputs signal (N, length, 1 or 2), frame_step, window, frame_length.
+
+    Result (N, frames, bins, 2).
+    """
     shape = shape_of(ctx.input(0), 3)
     length, step = _frame_length(ctx), scalar(ctx, 1)
     one_sided = integer(ctx, "onesided", 1)
@@ -76,7 +86,12 @@ def stft(ctx: NodeContext) -> Shape:
         bins = None if one_sided is None else _one_sided(length) if one_sided else length
         if shape is not None and type(step) is int and step > 0:
             frames = floor_div(shape[1] - length, step) + 1
-    return (known(ctx, None if shape is None else shape[0]), known(ctx, frames), known(ctx, bins), 2)
+    return (
+        known(ctx, None if shape is None else shape[0]),
+        known(ctx, frames),
+        known(ctx, bins),
+        2,
+    )
 
 
 def _frame_length(ctx: NodeContext) -> Dim | None:

@@ -5,7 +5,14 @@ from typing import Final, TypeAlias
 
 from xoptim.facts.dims import Dim, bounds, ceil_div, dim_max, dim_min, is_nonnegative
 from xoptim.facts.shapes import Info, all_normalized
-from xoptim.inference.arguments import fresh_shape, infers_tensor, is_given, listed, listed_count, listed_dims
+from xoptim.inference.arguments import (
+    fresh_shape,
+    infers_tensor,
+    is_given,
+    listed,
+    listed_count,
+    listed_dims,
+)
 from xoptim.inference.registry import NodeContext, Results
 from xoptim.inference.values import valued
 
@@ -13,7 +20,9 @@ Span: TypeAlias = tuple[Dim, Dim, int]
 """Start, end and step as written."""
 
 _FAR: Final = 2**31 - 1
-"""Positions from here on mean the end of the axis: exporters write the largest 32- or 64-bit integer."""
+"""Positions from here on mean the end of the axis: exporters write the largest 32- or 64-bit
+integer.
+"""
 _BEYOND: Final = 2**63 - 1
 """No axis is longer."""
 
@@ -50,7 +59,12 @@ def _spans(ctx: NodeContext, count: int) -> list[Span] | None:
     """Return the span along each axis, ``None`` when one of them is unknown."""
     starts, ends = listed_dims(ctx, "starts"), listed_dims(ctx, "ends")
     steps = listed(ctx, "steps") if is_given(ctx, "steps") else [1] * count
-    if starts is None or ends is None or steps is None or not len(starts) == len(ends) == len(steps) == count:
+    if (
+        starts is None
+        or ends is None
+        or steps is None
+        or not len(starts) == len(ends) == len(steps) == count
+    ):
         return None
     return list(zip(starts, ends, steps, strict=True))
 
@@ -67,17 +81,29 @@ def _elements(data: Sequence[Dim], spans: list[Span] | None) -> Sequence[Dim] | 
 
 def _outermost(position: Dim) -> Dim:
     """A position, the outermost one in place of any that means the end of the axis."""
-    return position if type(position) is not int or abs(position) < _FAR else _BEYOND if position > 0 else -_BEYOND
+    return (
+        position
+        if type(position) is not int or abs(position) < _FAR
+        else _BEYOND
+        if position > 0
+        else -_BEYOND
+    )
 
 
 def _is_sound(end: Dim, step: int) -> bool:
-    """Whether the end is defined: a negative step to the largest integer is empty by the specification, all in onnxruntime."""
+    """Whether the end is defined: a negative step to the largest integer is empty by the
+    specification, all in onnxruntime.
+    """
     return step > 0 or (step < 0 and not (type(end) is int and end >= _FAR))
 
 
 def _positions(size: int, start: int, end: int, step: int) -> range:
-    """Return the positions taken from an axis. Unlike in Python, a negative step from before the first one takes the first."""
-    lowest, highest = (0, size) if step > 0 else (-1, size - 1)  # -1 is the end past the first position
+    """Return the positions taken from an axis.
+
+    Unlike in Python, a negative step from before the first one takes the first.
+    """
+    # -1 is the end past the first position
+    lowest, highest = (0, size) if step > 0 else (-1, size - 1)
     first = min(max(start + size if start < 0 else start, 0), highest)
     stop = min(max(end + size if end < 0 else end, lowest), highest)
     return range(first, stop, step) if size else range(0)
@@ -93,7 +119,8 @@ def sliced(size: Dim, span: Span) -> Dim | None:
         return None
     if type(size) is int and type(start) is int and type(end) is int:
         return len(_positions(size, start, end, step))
-    # Before the bounds are analyzed: this form is frequent, and the result is the very same dimension.
+    # Before the bounds are analyzed: this form is frequent, and the result is the very same
+    # dimension.
     if step == 1 and type(start) is int and not start and type(end) is int and end >= _BEYOND:
         return size
     count = _ascending(size, start, end) if step > 0 else _descending(size, start, end)
@@ -114,7 +141,8 @@ def _is_far(position: Dim) -> bool:
 
 
 def _is_clamped(size: Dim, position: Dim) -> bool:
-    """Whether a position of unknown sign, where it is negative, lies before the axis or at its beginning.
+    """Whether a position of unknown sign, where it is negative, lies before the axis or at its
+    beginning.
 
     With ``size - position <= 2``, a position of -1 or less plus the size is at most 0.
     """
@@ -123,7 +151,10 @@ def _is_clamped(size: Dim, position: Dim) -> bool:
 
 
 def _ascending(size: Dim, start: Dim, end: Dim) -> Dim | None:
-    """Number of positions between start and end, both clamped to ``[0, size]``; 0 when they are out of order."""
+    """Number of positions between start and end, both clamped to ``[0, size]``.
+
+    0 when they are out of order.
+    """
     negative = _is_negative(end)
     if negative:
         # It may lie before the axis: the maximum with 0 below covers that.
@@ -147,7 +178,9 @@ def _ascending(size: Dim, start: Dim, end: Dim) -> Dim | None:
 
 
 def _descending(size: Dim, start: Dim, end: Dim) -> Dim | None:
-    """Positions from the start down to the one after the end, which is -1 for an end before the axis."""
+    """Positions from the start down to the one after the end, which is -1 for an end before the
+    axis.
+    """
     below, after = _is_negative(start), _is_negative(end)
     if below is None or after is None:
         return None

@@ -11,7 +11,10 @@ from xoptim.inference.arguments import dtype_of, integers, known, natural, shape
 from xoptim.inference.registry import NodeContext, Results, infers
 
 DOMAIN: Final = "ai.onnx.ml"
-_FLIPPED: Final[dict[int, int]] = {TensorProto.STRING: TensorProto.INT64, TensorProto.INT64: TensorProto.STRING}
+_FLIPPED: Final[dict[int, int]] = {
+    TensorProto.STRING: TensorProto.INT64,
+    TensorProto.INT64: TensorProto.STRING,
+}
 _LABELS: Final[dict[str, int]] = {
     "values_strings": TensorProto.STRING,
     "values_int64s": TensorProto.INT64,
@@ -21,7 +24,9 @@ _LABELS: Final[dict[str, int]] = {
 
 @infers("LabelEncoder", domain=DOMAIN)
 def label_encoder(ctx: NodeContext) -> Results:
-    """One label per element: text for numbers and numbers for text in version 1, the type in an attribute since version 2."""
+    """One label per element: text for numbers and numbers for text in version 1, the type in an
+    attribute since version 2.
+    """
     x = ctx.input(0)
     dtype = 0
     if ctx.opset < 2:
@@ -43,18 +48,36 @@ def _rows(ctx: NodeContext, x: Shape | None) -> Dim:
     return x[0] if len(x) == 2 else 1
 
 
-@shapes("LinearRegressor", "TreeEnsembleRegressor", "SVMRegressor", dtype=TensorProto.FLOAT, domain=DOMAIN)
+@shapes(
+    "LinearRegressor",
+    "TreeEnsembleRegressor",
+    "SVMRegressor",
+    dtype=TensorProto.FLOAT,
+    domain=DOMAIN,
+)
 def regressor(ctx: NodeContext, x: Shape | None) -> Shape | None:
     """(examples, targets)."""
     rows = _rows(ctx, x)
     if ctx.op_type == "SVMRegressor":
         return (rows, 1)
-    return (rows, known(ctx, natural(ctx, "targets", 1) if ctx.op_type == "LinearRegressor" else natural(ctx, "n_targets")))
+    return (
+        rows,
+        known(
+            ctx,
+            (
+                natural(ctx, "targets", 1)
+                if ctx.op_type == "LinearRegressor"
+                else natural(ctx, "n_targets")
+            ),
+        ),
+    )
 
 
 @infers("SVMClassifier", domain=DOMAIN)
 def svm_classifier(ctx: NodeContext) -> Results:
-    """A label per example, and scores: one per class or, without probabilities, per pair of classes."""
+    """A label per example, and scores: one per class or, without probabilities, per pair of
+    classes.
+    """
     dtype = TensorProto.STRING if ctx.attribute("classlabels_strings") else TensorProto.INT64
     rows = _rows(ctx, shape_of(ctx.input(0)))
     return [Info(dtype, (rows,)), Info(TensorProto.FLOAT, (rows, ctx.fresh()))]
@@ -74,7 +97,9 @@ def tree_ensemble_classifier(ctx: NodeContext) -> Results:
 
 
 @shapes("ArrayFeatureExtractor", operands=(0, 1), domain=DOMAIN)
-def array_feature_extractor(ctx: NodeContext, x: Shape | None, places: Shape | None) -> Shape | None:
+def array_feature_extractor(
+    ctx: NodeContext, x: Shape | None, places: Shape | None
+) -> Shape | None:
     """As many columns as indices; indices without axes are one. One axis of data is one example."""
     if not x:
         return None

@@ -11,15 +11,21 @@ from xoptim.facts.errors import ModelError
 from xoptim.facts.shapes import UNKNOWN, Container, Info
 
 _MOST_AXES: Final = 1024
-"""Of a declared shape: onnxruntime and numpy have fewer, and the time grows with the square of the number."""
-_OTHER: dict[str, Container] = {"map_type": "map", "sparse_tensor_type": "sparse", "opaque_type": "opaque"}
+"""Of a declared shape: onnxruntime and numpy have fewer, and the time grows with the square of the
+number.
+"""
+_OTHER: dict[str, Container] = {
+    "map_type": "map",
+    "sparse_tensor_type": "sparse",
+    "opaque_type": "opaque",
+}
 
 
 def type_proto_to_info(proto: onnx.TypeProto, names: Mapping[str, Dim] | None = None) -> Info:
     """Convert a type of any kind to facts.
 
-    A ``dim_param`` becomes the dimension of that name, or the one in ``names``; a dimension without value or name becomes a
-    new anonymous one.
+    A ``dim_param`` becomes the dimension of that name, or the one in ``names``; a dimension without
+    value or name becomes a new anonymous one.
     """
     kind = proto.WhichOneof("value")
     if kind == "tensor_type":
@@ -28,12 +34,18 @@ def type_proto_to_info(proto: onnx.TypeProto, names: Mapping[str, Dim] | None = 
             return Info(tensor.elem_type)
         dims = tensor.shape.dim
         if len(dims) > _MOST_AXES:
-            raise ModelError(f"a value of {len(dims)} axes is declared; there are {_MOST_AXES} at most")
+            raise ModelError(
+                f"a value of {len(dims)} axes is declared; there are {_MOST_AXES} at most"
+            )
         return Info(tensor.elem_type, tuple([_dim(dim, names) for dim in dims]))
     if kind == "sequence_type":
-        return Info(container="sequence", element=type_proto_to_info(proto.sequence_type.elem_type, names))
+        return Info(
+            container="sequence", element=type_proto_to_info(proto.sequence_type.elem_type, names)
+        )
     if kind == "optional_type":
-        return Info(container="optional", element=type_proto_to_info(proto.optional_type.elem_type, names))
+        return Info(
+            container="optional", element=type_proto_to_info(proto.optional_type.elem_type, names)
+        )
     if kind is None:
         return UNKNOWN
     return Info(container=_OTHER[kind], type_proto=proto.SerializeToString(deterministic=True))
@@ -52,8 +64,9 @@ def _dim(dim: onnx.TensorShapeProto.Dimension, names: Mapping[str, Dim] | None) 
 def info_to_type_proto(info: Info, names: dict[str, SymbolicDim] | None = None) -> onnx.TypeProto:
     """Convert facts to a type, which cannot hold all of them, such as the values of ``data``.
 
-    Given ``names``, every symbolic dimension is written, under a text that is entered here, and reading the type back with
-    these names gives the same dimensions. Otherwise a dimension with an anonymous part is left blank.
+    Given ``names``, every symbolic dimension is written, under a text that is entered here, and
+    reading the type back with these names gives the same dimensions. Otherwise a dimension with an
+    anonymous part is left blank.
     """
     if info.type_proto is not None:
         other: onnx.TypeProto = TypeProto.FromString(info.type_proto)
@@ -73,7 +86,9 @@ def info_to_type_proto(info: Info, names: dict[str, SymbolicDim] | None = None) 
     return proto
 
 
-def _write(proto: onnx.TensorShapeProto.Dimension, dim: Dim, names: dict[str, SymbolicDim] | None) -> None:
+def _write(
+    proto: onnx.TensorShapeProto.Dimension, dim: Dim, names: dict[str, SymbolicDim] | None
+) -> None:
     if type(dim) is int:
         proto.dim_value = dim
     elif isinstance(dim, SymbolicDim) and names is not None:

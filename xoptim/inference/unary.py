@@ -1,4 +1,6 @@
-"""Operators whose results are shaped like inputs: elementary functions, activations, casts, normalizations; scalars."""
+"""Operators whose results are shaped like inputs: elementary functions, activations, casts,
+normalizations; scalars.
+"""
 
 from collections.abc import Callable
 from typing import Final
@@ -24,15 +26,24 @@ def _statistics(ctx: NodeContext, shape: Shape | None) -> Info:
 @infers("LayerNormalization", "SimplifiedLayerNormalization")
 @infers("SimplifiedLayerNormalization", domain="com.microsoft")
 def layer_normalization(ctx: NodeContext) -> Results:
-    """Y like X, then mean and inverse standard deviation; without mean, Y has the type of the scale."""
+    """Y like X, then mean and inverse standard deviation.
+
+    Without mean, Y has the type of the scale.
+    """
     shape, is_simplified = shape_of(ctx.input(0)), ctx.op_type != "LayerNormalization"
     statistics = _statistics(ctx, shape) if ctx.num_outputs > 1 else None
-    return [Info(dtype_of(ctx.input(int(is_simplified))), shape), *[statistics] * (1 if is_simplified else 2)]
+    return [
+        Info(dtype_of(ctx.input(int(is_simplified))), shape),
+        *[statistics] * (1 if is_simplified else 2),
+    ]
 
 
 @infers("BatchNormalization")
 def batch_normalization(ctx: NodeContext) -> Results:
-    """Inputs X, scale, B, mean, var; the outputs after the first hold statistics, shaped and typed like ``mean``."""
+    """Inputs X, scale, B, mean, var.
+
+    The outputs after the first hold statistics, shaped and typed like ``mean``.
+    """
     x, mean = ctx.input(0), ctx.input(3)
     shape = shape_of(x)
     statistics: Shape | None = shape_of(mean)
@@ -45,7 +56,9 @@ def batch_normalization(ctx: NodeContext) -> Results:
 
 @infers("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", domain="com.microsoft")
 def skip_layer_normalization(ctx: NodeContext) -> Results:
-    """Outputs the result, mean, inverse deviation (both for training only) and the sum of the inputs."""
+    """Outputs the result, mean, inverse deviation (both for training only) and the sum of the
+    inputs.
+    """
     x = ctx.input(0)
     like_input = Info(dtype_of(x), shape_of(x))
     return [like_input, Info(TensorProto.FLOAT), Info(TensorProto.FLOAT), like_input]
@@ -53,12 +66,15 @@ def skip_layer_normalization(ctx: NodeContext) -> Results:
 
 @infers("EmbedLayerNormalization", "QEmbedLayerNormalization", domain="com.microsoft")
 def embed_layer_normalization(ctx: NodeContext) -> Results:
-    """Word numbers (N, S) and embeddings (words, H) give (N, S, H), lengths by the mask (N) and the sum before.
+    """Word numbers (N, S) and embeddings (words, H) give (N, S, H), lengths by the mask (N) and the
+    sum before.
 
     Quantized embeddings give a result of the type of their scales (8), and no sum.
     """
     is_quantized, ids = ctx.op_type == "QEmbedLayerNormalization", ctx.input(0)
-    hidden = known(ctx, *(dim_of(ctx.input(i), 1, 2) for i in (2, 3, 4)), dim_of(ctx.input(5), 0, 1))
+    hidden = known(
+        ctx, *(dim_of(ctx.input(i), 1, 2) for i in (2, 3, 4)), dim_of(ctx.input(5), 0, 1)
+    )
     batch, length = known(ctx, dim_of(ids, 0, 2)), known(ctx, dim_of(ids, 1, 2))
     result = Info(dtype_of(ctx.input(8 if is_quantized else 2)), (batch, length, hidden))
     return [result, Info(TensorProto.INT32, (batch,)), *([] if is_quantized else [result])]
@@ -75,7 +91,9 @@ def _sign(value: Dim) -> Dim | None:
 
 
 _RULES: Final[dict[str, Callable[[Dim], Dim | None]]] = {
-    "Abs": lambda value: value if is_nonnegative(value) else -value if is_nonnegative(-value) else None,
+    "Abs": lambda value: (
+        value if is_nonnegative(value) else -value if is_nonnegative(-value) else None
+    ),
     "Ceil": _itself,
     "Floor": _itself,
     "Neg": lambda value: -value,
@@ -88,7 +106,9 @@ _OWN_FORMULAS: Final = frozenset(("Cast", "Clip", "IsInf", "IsNaN", "Not"))
 
 
 @infers(*sorted(ELEMENTWISE - _OWN_FORMULAS))
-@infers("CumProd", "CumSum", "Hardmax", "LogSoftmax", "ReverseSequence", "Softmax", "SwiGLU", "Trilu")
+@infers(
+    "CumProd", "CumSum", "Hardmax", "LogSoftmax", "ReverseSequence", "Softmax", "SwiGLU", "Trilu"
+)
 def unary(ctx: NodeContext) -> Results:
     """Type and shape of the first input."""
     inputs = ctx.inputs
@@ -118,12 +138,16 @@ def predicate(ctx: NodeContext) -> Results:
         return (Info(TensorProto.BOOL),)
     if x.data is not None and ctx.op_type == "Not":
         return (valued(TensorProto.BOOL, x.shape, [1 - value for value in x.data]),)
-    return (x if x.dtype == TensorProto.BOOL and x.data is None else Info(TensorProto.BOOL, x.shape),)
+    return (
+        x if x.dtype == TensorProto.BOOL and x.data is None else Info(TensorProto.BOOL, x.shape),
+    )
 
 
 @infers("Dropout")
 def dropout(ctx: NodeContext) -> Results:
-    """The data and a mask, which is of type BOOL since operator set 10 and of the type of the data before."""
+    """The data and a mask, which is of type BOOL since operator set 10 and of the type of the data
+    before.
+    """
     x = ctx.input(0)
     if x is None:
         return ()
@@ -136,7 +160,8 @@ def cast(ctx: NodeContext) -> Results:
     """The attribute is the number of an element type; before operator set 6 it is its name."""
     to = ctx.attribute("to", 0)
     if isinstance(to, str):
-        to = TensorProto.DataType.Value(to) if to in TensorProto.DataType.keys() else 0  # noqa: SIM118
+        known = TensorProto.DataType.keys()
+        to = TensorProto.DataType.Value(to) if to in known else 0
     return (_converted(ctx, to if type(to) is int else 0),)
 
 
@@ -154,9 +179,14 @@ def _converted(ctx: NodeContext, dtype: int) -> Info:
         return x if dtype == x.dtype else Info(dtype, x.shape)
     data = values(ctx, 0)
     if data is not None and dtype == TensorProto.BOOL:
-        truth = [int(value != 0) if type(value) is int else 1 if is_nonzero(value) else None for value in data]
+        truth = [
+            int(value != 0) if type(value) is int else 1 if is_nonzero(value) else None
+            for value in data
+        ]
         return valued(dtype, x.shape, truth)
-    return valued(dtype, x.shape, None if data is None else [wrapped(dtype, value) for value in data])
+    return valued(
+        dtype, x.shape, None if data is None else [wrapped(dtype, value) for value in data]
+    )
 
 
 _OTHER_INPUTS: Final[dict[str, tuple[int, ...]]] = {
@@ -169,21 +199,54 @@ _OTHER_INPUTS: Final[dict[str, tuple[int, ...]]] = {
 """For each result, the input whose type and shape it has."""
 
 
-@infers("InstanceNormalization", "GroupNormalization", "LpNormalization", "LRN", "MeanVarianceNormalization")
+@infers(
+    "InstanceNormalization",
+    "GroupNormalization",
+    "LpNormalization",
+    "LRN",
+    "MeanVarianceNormalization",
+)
 @infers("RotaryEmbedding", "TensorScatter")
 @infers("Imputer", domain="ai.onnx.ml")
-@infers("BiasAdd", "BiasGelu", "BiasSoftmax", "BranchwiseRMSNorm", "FastGelu", "GatedAdd", domain="com.microsoft")
-@infers("GatedRMSNorm", "Gelu", "GroupNorm", "Inverse", "LongformerAttention", domain="com.microsoft")
-@infers("MRotaryEmbedding", "MoE", "QLinearLeakyRelu", "QLinearSigmoid", "QLinearSoftmax", domain="com.microsoft")
-@infers("QMoE", "QOrderedGelu", "QOrderedLayerNormalization", "QuickGelu", "RotaryEmbedding", domain="com.microsoft")
+@infers(
+    "BiasAdd",
+    "BiasGelu",
+    "BiasSoftmax",
+    "BranchwiseRMSNorm",
+    "FastGelu",
+    "GatedAdd",
+    domain="com.microsoft",
+)
+@infers(
+    "GatedRMSNorm", "Gelu", "GroupNorm", "Inverse", "LongformerAttention", domain="com.microsoft"
+)
+@infers(
+    "MRotaryEmbedding",
+    "MoE",
+    "QLinearLeakyRelu",
+    "QLinearSigmoid",
+    "QLinearSoftmax",
+    domain="com.microsoft",
+)
+@infers(
+    "QMoE",
+    "QOrderedGelu",
+    "QOrderedLayerNormalization",
+    "QuickGelu",
+    "RotaryEmbedding",
+    domain="com.microsoft",
+)
 @infers("SampleOp", "ScaledSiLU", "Trilu", *_OTHER_INPUTS, domain="com.microsoft")
 def like_inputs(ctx: NodeContext) -> Results:
     """Type and shape of the first input, or of other inputs, without its values."""
-    return [Info(dtype_of(x), shape_of(x)) for x in map(ctx.input, _OTHER_INPUTS.get(ctx.op_type, (0,)))]
+    return [
+        Info(dtype_of(x), shape_of(x)) for x in map(ctx.input, _OTHER_INPUTS.get(ctx.op_type, (0,)))
+    ]
 
 
 @shapes("GatherElements", operands=(1,))  # one element per index
-@shapes("RMSNormalization", typed_by=(1, 0))  # the scale and the input have one type in every model that runs
+# the scale and the input have one type in every model that runs
+@shapes("RMSNormalization", typed_by=(1, 0))
 @shapes("Scaler", "Normalizer", dtype=TensorProto.FLOAT, domain="ai.onnx.ml")
 def same_shape(_ctx: NodeContext, x: Shape | None) -> Shape | None:
     """The shape of one operand, and another type."""

@@ -8,14 +8,19 @@ from xoptim.inference.registry import NodeContext
 
 
 def common(ctx: NodeContext, a: Info | None, b: Info | None) -> Info:
-    """Return the facts that hold for both values. A dimension is kept only where the two are the same."""
+    """Return the facts that hold for both values.
+
+    A dimension is kept only where the two are the same.
+    """
     return _shared(a, b, lambda x, y: x if x == y else ctx.fresh())
 
 
 def _shared(a: Info | None, b: Info | None, agreed: Callable[[Dim, Dim], Dim]) -> Info:
-    """Return the facts that hold for both values, with the dimensions that ``agreed`` gives for two of them.
+    """Return the facts that hold for both values, with the dimensions that ``agreed`` gives for two
+    of them.
 
-    The operators that join values require one element type, so a type known on one side counts for both.
+    The operators that join values require one element type, so a type known on one side counts for
+    both.
     """
     if a is b and a is not None:
         return a
@@ -23,7 +28,9 @@ def _shared(a: Info | None, b: Info | None, agreed: Callable[[Dim, Dim], Dim]) -
         return UNKNOWN
     if a.dtype and b.dtype and a.dtype != b.dtype:
         return UNKNOWN
-    element = None if a.element is None or b.element is None else _shared(a.element, b.element, agreed)
+    element = (
+        None if a.element is None or b.element is None else _shared(a.element, b.element, agreed)
+    )
     data = a.data if a.data == b.data else None
     shape: Shape | None = None
     if a.shape is not None and b.shape is not None and len(a.shape) == len(b.shape):
@@ -64,14 +71,22 @@ class Invariant:
         self.infos: list[Info] = [info or UNKNOWN for info in initial]
 
     def admit(self, after: Sequence[Info]) -> bool:
-        """Weaken to the facts that also hold ``after`` an iteration; returns whether anything changed."""
+        """Weaken to the facts that also hold ``after`` an iteration.
+
+        Returns whether anything changed.
+        """
         before = self.infos
-        self.infos = [_shared(held, after[i] if i < len(after) else UNKNOWN, self._dim) for i, held in enumerate(before)]
+        self.infos = [
+            _shared(held, after[i] if i < len(after) else UNKNOWN, self._dim)
+            for i, held in enumerate(before)
+        ]
         return self.infos != before
 
     def forget(self, *, dtypes: bool) -> None:
         """Drop the shapes of the values or, with ``dtypes``, all facts."""
-        self.infos = [UNKNOWN if dtypes or info.container else Info(info.dtype) for info in self.infos]
+        self.infos = [
+            UNKNOWN if dtypes or info.container else Info(info.dtype) for info in self.infos
+        ]
 
     def results(self) -> list[Info]:
         """Return the facts that hold after any number of iterations, zero included."""
@@ -87,6 +102,7 @@ class Invariant:
     def _settled(self, info: Info) -> Info:
         if info.shape is None or not any(d in self._varying for d in info.shape):
             return info
-        # The symbols of the invariant hold at the start of one iteration; after the last one the sizes may differ.
+        # The symbols of the invariant hold at the start of one iteration; after the last one the
+        # sizes may differ.
         shape = tuple(self._ctx.fresh() if d in self._varying else d for d in info.shape)
         return Info(info.dtype, shape, info.data, info.container, info.element, info.type_proto)

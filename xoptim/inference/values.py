@@ -1,9 +1,10 @@
-"""Small known values that flow through operators: integers, numbers or symbolic, and integers in other types.
+"""Small known values that flow through operators: integers, numbers or symbolic, and integers in
+other types.
 
-An integer element is the value in its element type: where the bounds of an expression do not prove that it is in range, an
-operation that wraps around stands for it (`wrapped`). A Boolean is 0 or 1. A floating-point tensor carries values only
-while all of them are integers that its type represents exactly, with no zero of negative sign: then they are exactly the
-numbers that a runtime computes.
+An integer element is the value in its element type: where the bounds of an expression do not prove
+that it is in range, an operation that wraps around stands for it (`wrapped`). A Boolean is 0 or 1.
+A floating-point tensor carries values only while all of them are integers that its type represents
+exactly, with no zero of negative sign: then they are exactly the numbers that a runtime computes.
 """
 
 import math
@@ -34,7 +35,10 @@ RANGES: Final[dict[int, tuple[int, int]]] = {
     TensorProto.INT32: (-(2**31), 2**31 - 1),
     **_EXACT,
 }
-"""Integers that a type represents, itself and all between. Symbols are followed in integer types only."""
+"""Integers that a type represents, itself and all between.
+
+Symbols are followed in integer types only.
+"""
 Values = tuple[Dim, ...]
 
 
@@ -55,7 +59,8 @@ def values(ctx: NodeContext, index: int) -> Values | None:
 
 
 def wrapped(dtype: int, value: Dim | None) -> Dim | None:
-    """Return the value in an element type after a sum, a difference, a product or a conversion of integers.
+    """Return the value in an element type after a sum, a difference, a product or a conversion of
+    integers.
 
     A number out of range is left to `valued`, which drops it.
     """
@@ -64,24 +69,32 @@ def wrapped(dtype: int, value: Dim | None) -> Dim | None:
 
 
 def is_exact_in_double(value: Dim, limit: int = 2**53) -> bool:
-    """Whether a value provably has a magnitude below 2**53, as have those that doubles hold exactly, or below another limit."""
+    """Whether a value provably has a magnitude below 2**53, as have those that doubles hold
+    exactly, or below another limit.
+    """
     low, high = bounds(value)
     return low is not None and high is not None and low > -limit and high < limit
 
 
 def dimension(ctx: NodeContext, value: Dim | None) -> Dim:
-    """A value used as a size: a new symbol when it is unknown or negative (no valid model has a negative size)."""
+    """A value used as a size: a new symbol when it is unknown or negative (no valid model has a
+    negative size).
+    """
     return ctx.fresh() if value is None or (type(value) is int and value < 0) else value
 
 
 def integral_values(array: np.ndarray[Any, Any]) -> Values | None:
-    """Elements of an array as integers, ``None`` when one of them is not an integer, or is a negative zero."""
+    """Elements of an array as integers, ``None`` when one of them is not an integer, or is a
+    negative zero.
+    """
     if array.size > DATA_LIMIT or array.dtype.kind not in "iufbV":
         return None
     if array.dtype.kind in "iub":  # the types of ml_dtypes, such as bfloat16, have kind V
         return tuple(map(int, array.ravel().tolist()))
     wide: list[float] = array.ravel().astype(np.float64).tolist()
-    exact = (abs(x) <= 2.0**53 and x.is_integer() and (x != 0 or math.copysign(1.0, x) > 0) for x in wide)
+    exact = (
+        abs(x) <= 2.0**53 and x.is_integer() and (x != 0 or math.copysign(1.0, x) > 0) for x in wide
+    )
     return tuple(map(int, wide)) if all(exact) else None
 
 
@@ -96,25 +109,36 @@ def known_value(info: Info) -> np.ndarray[Any, Any] | None:
 def valued(dtype: int, shape: Shape | None, data: Sequence[Dim | None] | None) -> Info:
     """Facts about a result that may have known values.
 
-    The values are dropped when one is missing, when the type does not represent one, when there are too many, or when their
-    number does not fit the shape.
+    The values are dropped when one is missing, when the type does not represent one, when there are
+    too many, or when their number does not fit the shape.
     """
-    if data is None or shape is None or len(shape) > 1 or len(data) > DATA_LIMIT or dtype not in RANGES:
+    if (
+        data is None
+        or shape is None
+        or len(shape) > 1
+        or len(data) > DATA_LIMIT
+        or dtype not in RANGES
+    ):
         return Info(dtype, shape)
-    if shape and type(shape[0]) is not int:  # the number of known elements determines a symbolic length
+    # the number of known elements determines a symbolic length
+    if shape and type(shape[0]) is not int:
         shape = (len(data),)
     if len(data) != (shape[0] if shape else 1):
         return Info(dtype, shape)
     low, high = RANGES[dtype]
     kept: list[Dim] = []
     for value in data:
-        if value is None or (not low <= value <= high if type(value) is int else dtype not in INTEGERS):
+        if value is None or (
+            not low <= value <= high if type(value) is int else dtype not in INTEGERS
+        ):
             return Info(dtype, shape)
         kept.append(value)
     return Info(dtype, shape, tuple(kept))
 
 
-def pairwise(rule: Callable[[Dim, Dim], Dim | None], a: Values | None, b: Values | None) -> list[Dim | None] | None:
+def pairwise(
+    rule: Callable[[Dim, Dim], Dim | None], a: Values | None, b: Values | None
+) -> list[Dim | None] | None:
     """A binary rule applied element by element, one element broadcast to many."""
     if a is None or b is None:
         return None

@@ -14,30 +14,50 @@ from xoptim.validate.options import ValidationOptions
 
 
 class XoptimOptimizer(Pass):  # type: ignore[misc]  # Olive has no types
-    """Optimizes an ONNX model by patterns for the execution provider of the workflow, and proves the result on the CPU.
+    """Optimizes an ONNX model by patterns for the execution provider of the workflow, and proves
+    the result on the CPU.
 
-    A package configuration names the class (``"module_path": "xoptim.integrations.olive.XoptimOptimizer"``).
+    A package configuration names the class (``"module_path":
+    "xoptim.integrations.olive.XoptimOptimizer"``).
     """
 
     @classmethod
     def _default_config(cls, accelerator_spec: Any) -> dict[str, Any]:
         return {
-            "patterns": PassConfigParam(type_=str, default_value="default", description="Selection of patterns."),
-            "drop": PassConfigParam(type_=list[str], default_value=[], description="Patterns to leave out."),
-            "opset": PassConfigParam(type_=int | str | None, default_value=None, description="Operator set to raise it to."),
-            "verify": PassConfigParam(type_=bool, default_value=True, description="Compare the result with the model."),
+            "patterns": PassConfigParam(
+                type_=str, default_value="default", description="Selection of patterns."
+            ),
+            "drop": PassConfigParam(
+                type_=list[str], default_value=[], description="Patterns to leave out."
+            ),
+            "opset": PassConfigParam(
+                type_=int | str | None,
+                default_value=None,
+                description="Operator set to raise it to.",
+            ),
+            "verify": PassConfigParam(
+                type_=bool, default_value=True, description="Compare the result with the model."
+            ),
             **get_external_data_config(),
         }
 
-    def _run_for_config(self, model: ONNXModelHandler, config: Any, output_model_path: str) -> ONNXModelHandler:
+    def _run_for_config(
+        self, model: ONNXModelHandler, config: Any, output_model_path: str
+    ) -> ONNXModelHandler:
         """Optimize the model of a handler; returns the handler of the result.
 
         Raises:
             XoptimError: as `xoptim.optimize` raises it.
         """
-        provider = "cuda" if self.accelerator_spec.execution_provider == "CUDAExecutionProvider" else "cpu"
-        options = OptimizationOptions(patterns=config.patterns, drop=tuple(config.drop), opset=config.opset, provider=provider)
-        proto = optimize(model.model_path, options, verify=ValidationOptions() if config.verify else False)
+        provider = (
+            "cuda" if self.accelerator_spec.execution_provider == "CUDAExecutionProvider" else "cpu"
+        )
+        options = OptimizationOptions(
+            patterns=config.patterns, drop=tuple(config.drop), opset=config.opset, provider=provider
+        )
+        proto = optimize(
+            model.model_path, options, verify=ValidationOptions() if config.verify else False
+        )
         target = Path(output_model_path)
         if target.suffix != ".onnx":
             target /= Path(model.model_path).name

@@ -1,4 +1,7 @@
-"""A pass of onnx_ir that optimizes a model; it composes with the passes of onnx_ir and of others."""
+"""A pass of onnx_ir that optimizes a model.
+
+It composes with the passes of onnx_ir and of others.
+"""
 
 from typing import Unpack
 
@@ -12,17 +15,22 @@ from xoptim.validate.options import ValidationOptions
 
 
 class OptimizePass(FunctionalPass):
-    """Optimizes an ``onnx_ir.Model``; the given model is left unchanged, and the result is a new one.
+    """Optimizes an ``onnx_ir.Model``.
 
-    The result of the pass says whether the model was modified, so that a ``PassManager`` that stops early can contain it.
+    The given model is left unchanged, and the result is a new one.
+
+    The result of the pass says whether the model was modified, so that a ``PassManager`` that stops
+    early can contain it.
 
     Args:
         options: of the optimization.
         verify: as for `xoptim.optimize`: compare the result with the given model in onnxruntime.
-        **changes: fields of `OptimizationOptions` to set, such as ``patterns="default+onnxruntime"``.
+        **changes: fields of `OptimizationOptions` to set, such as
+            ``patterns="default+onnxruntime"``.
 
     Raises:
-        XoptimError: a call raises what `xoptim.optimize` raises; ``onnx_ir.passes.Sequential`` wraps it in a ``PassError``.
+        XoptimError: a call raises what `xoptim.optimize` raises; ``onnx_ir.passes.Sequential``
+            wraps it in a ``PassError``.
     """
 
     def __init__(
@@ -40,7 +48,9 @@ class OptimizePass(FunctionalPass):
 
     def call(self, model: ir.Model) -> PassResult:
         """Optimize a model."""
-        result = optimize(model, self.options, verify=self.verify, report=self._keep, **self.changes)
+        result = optimize(
+            model, self.options, verify=self.verify, report=self._keep, **self.changes
+        )
         changes = self.report is None or self.report.changes
         return PassResult(result, modified=changes or result.opset_imports != model.opset_imports)
 

@@ -1,4 +1,6 @@
-"""From a torch module to an optimized ONNX model. torch is imported when the function is called, not before."""
+"""From a torch module to an optimized ONNX model. torch is imported when the function is called,
+not before.
+"""
 
 from __future__ import annotations
 
@@ -37,19 +39,20 @@ def to_onnx(
 ) -> onnx.ModelProto:
     """Export a module with torch's own exporter; returns the optimized model.
 
-    The exporter's own optimizations are off, so that the patterns match the nodes that torch wrote; its shapes are kept
-    in the model, and no shape inference is needed. The ranges of dimensions that it knows are assumed of the model. Switch
-    the module to ``eval()`` first unless you need dropout and batch statistics.
+    The exporter's own optimizations are off, so that the patterns match the nodes that torch wrote;
+    its shapes are kept in the model, and no shape inference is needed. The ranges of dimensions
+    that it knows are assumed of the model. Switch the module to ``eval()`` first unless you need
+    dropout and batch statistics.
 
     Args:
         module: the module to export.
         args: positional inputs to trace it with, one tensor or a tuple.
-        kwargs: inputs by name.
+        kwargs: the same by name.
         input_names: names of the graph inputs, in order.
         dynamic_shapes: dimensions that vary, as `torch.export.export` takes them.
-        options: of the optimizer; ``OptimizationOptions(patterns=None)`` runs no pattern, it only folds, merges and cleans.
+        options: of the optimizer; with ``patterns=None`` it only folds, merges and cleans.
         opset: version of the standard operators; torch's choice by default.
-        export_options: passed on to `torch.onnx.export` (``output_names``, ``custom_translation_table``, ...).
+        export_options: of `torch.onnx.export` (``custom_translation_table``, ...).
 
     Raises:
         ImportError: when torch or onnxscript, which its exporter needs, is not installed.
@@ -58,7 +61,8 @@ def to_onnx(
         import onnxscript  # noqa: F401
         import torch
     except ImportError as error:
-        raise ImportError(f"to_onnx needs {error.name}: pip install 'xoptim[torch]'", name=error.name) from error
+        advice = f"to_onnx needs {error.name}: pip install 'xoptim[torch]'"
+        raise ImportError(advice, name=error.name) from error
     program: Any = torch.onnx.export(
         module,
         args if isinstance(args, tuple) else (args,),
@@ -75,7 +79,8 @@ def to_onnx(
 
 
 def ranges_of(program: Any) -> list[str]:
-    """The ranges of dimensions that ``torch.export`` knows of an ``ONNXProgram``, as assumptions about its ONNX model.
+    """The ranges of dimensions that ``torch.export`` knows of an ``ONNXProgram``, as assumptions
+    about its ONNX model.
 
     A range from 0 to infinity, which torch gives to a dimension without bounds, says nothing.
     """
@@ -83,16 +88,24 @@ def ranges_of(program: Any) -> list[str]:
     if exported is None:
         return []
     fed = {*exported.graph_signature.user_inputs}
-    placeholders = (node.meta.get("val") for node in exported.graph.nodes if node.op == "placeholder" and node.name in fed)
+    placeholders = (
+        node.meta.get("val")
+        for node in exported.graph.nodes
+        if node.op == "placeholder" and node.name in fed
+    )
     tensors = [value for value in placeholders if hasattr(value, "shape")]
     inputs = list(program.model_proto.graph.input)
     found: dict[str, None] = {}
     for tensor, value in zip(tensors, inputs, strict=True) if len(tensors) == len(inputs) else ():
         for size, dim in zip(tensor.shape, value.type.tensor_type.shape.dim, strict=False):
-            known = None if isinstance(size, int) else exported.range_constraints.get(size.node.expr)
+            known = (
+                None if isinstance(size, int) else exported.range_constraints.get(size.node.expr)
+            )
             if known is not None and dim.dim_param and formula_of(dim.dim_param) is None:
                 most = int(known.upper) if known.upper < LARGEST_SIZE else None
-                found |= dict.fromkeys(SizeFact(max(int(known.lower), 0), most).texts(dim.dim_param))
+                found |= dict.fromkeys(
+                    SizeFact(max(int(known.lower), 0), most).texts(dim.dim_param)
+                )
     return list(found)
 
 
@@ -103,10 +116,11 @@ def optimized_exports(
     verify: bool | ValidationOptions = False,
     **changes: Unpack[OptimizationChanges],
 ) -> Iterator[None]:
-    """Optimize what ``torch.onnx.export(..., dynamo=True)`` returns and writes, while the block runs.
+    """Optimize what ``torch.onnx.export(..., dynamo=True)`` returns and writes, while the block
+    runs.
 
-    For code that calls the exporter and cannot be changed; ``xoptim.optimize(program)`` does the same to one program. All
-    threads see the changed function. Exports with ``dynamo=False`` are left unchanged.
+    For code that calls the exporter and cannot be changed; ``xoptim.optimize(program)`` does the
+    same to one program. All threads see it. Exports with ``dynamo=False`` are left unchanged.
 
     Args:
         options: of the optimization.
@@ -115,7 +129,7 @@ def optimized_exports(
 
     Raises:
         ImportError: when torch is not installed.
-        XoptimError: an export raises what `xoptim.optimize` raises; a file that torch has written is left as torch wrote it.
+        XoptimError: as `xoptim.optimize`; a file is left as torch has written it.
     """
     import torch
 
@@ -128,11 +142,11 @@ def optimized_exports(
         if not isinstance(program, torch.onnx.ONNXProgram):
             return program
         chosen = replace(options or xoptim.OptimizationOptions(), **changes)
-        xoptim.optimize(program, replace(chosen, assume=(*ranges_of(program), *chosen.assume)), verify=verify)
+        chosen = replace(chosen, assume=(*ranges_of(program), *chosen.assume))
+        xoptim.optimize(program, chosen, verify=verify)
         bound = parameters.bind(*args, **kwargs)
         bound.apply_defaults()
-        given = bound.arguments
-        if given["f"] is not None:
+        if (given := bound.arguments)["f"] is not None:
             program.save(
                 given["f"],
                 include_initializers=given["export_params"],

@@ -1,10 +1,16 @@
-"""Patterns, and how they are matched. A pattern file imports only this package and `xoptim.facts`."""
+"""Patterns, and how they are matched.
+
+A pattern file imports only this package and `xoptim.facts`.
+"""
 
 from xoptim.graph.graph import Graph as Graph
 from xoptim.graph.node import Node as Node
 from xoptim.match.create import AT_RUN_TIME as AT_RUN_TIME
 from xoptim.match.easy import EasyPatternOptimization as EasyPatternOptimization, Match as Match
-from xoptim.match.pattern import MatchResult as MatchResult, PatternOptimization as PatternOptimization
+from xoptim.match.pattern import (
+    MatchResult as MatchResult,
+    PatternOptimization as PatternOptimization,
+)
 from xoptim.match.refusal import Refusal as Refusal
 from xoptim.match.rewrite import Example as Example
 from xoptim.match.trace import (

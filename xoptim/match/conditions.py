@@ -1,4 +1,6 @@
-"""The conditions of patterns on operands and attributes: literals, annotations, captures, defaults, class attributes."""
+"""The conditions of patterns on operands and attributes: literals, annotations, captures, defaults,
+class attributes.
+"""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -17,7 +19,17 @@ from xoptim.match.create import read_moved
 from xoptim.match.lines import attribute_line
 from xoptim.match.literals import equals_literal
 from xoptim.match.pattern import PatternOptimization, operator_key
-from xoptim.match.trace import ANY, AnyOf, Capture, Constant, Optional, PatternNode, Scalar, Symbol, Variadic
+from xoptim.match.trace import (
+    ANY,
+    AnyOf,
+    Capture,
+    Constant,
+    Optional,
+    PatternNode,
+    Scalar,
+    Symbol,
+    Variadic,
+)
 from xoptim.match.view import GraphBuilderPatternOptimization, runs
 
 
@@ -30,14 +42,17 @@ class Unmet(NamedTuple):
 
 
 class DeclaredConditions(PatternOptimization):
-    """A pattern that states conditions on its operands, by their names in `match_pattern`; absent operands satisfy all.
+    """A pattern that states conditions on its operands, by their names in `match_pattern`.
+
+    Absent operands satisfy all.
 
     Class attributes:
         constant_operands: operands that must be constants.
         operand_types: element types that an operand may have.
         operand_ranks: number of axes that an operand must have.
-        kernels: operators for which the provider must have a kernel (`xoptim.match.runs`), each with the operand whose
-            element type counts: ``{"Relu": "x", "com.microsoft::FusedMatMul": "a"}``.
+        kernels: operators for which the provider must have a kernel (`xoptim.match.runs`), each
+            with the operand whose element type counts: ``{"Relu": "x",
+            "com.microsoft::FusedMatMul": "a"}``.
     """
 
     constant_operands: ClassVar[tuple[str, ...]] = ()
@@ -45,8 +60,13 @@ class DeclaredConditions(PatternOptimization):
     operand_ranks: ClassVar[Mapping[str, int]] = {}
     kernels: ClassVar[Mapping[str, str]] = {}
 
-    def unmet(self, g: GraphBuilderPatternOptimization, captured: Mapping[str, Any]) -> Unmet | None:
-        """The first condition that does not hold, ``None`` when all do; ``captured`` are results by names in the pattern."""
+    def unmet(
+        self, g: GraphBuilderPatternOptimization, captured: Mapping[str, Any]
+    ) -> Unmet | None:
+        """The first condition that does not hold, ``None`` when all do.
+
+        ``captured`` are results by names in the pattern.
+        """
         for name in self.constant_operands:
             operand = captured.get(name)
             if operand and not g.is_constant(operand):
@@ -55,19 +75,30 @@ class DeclaredConditions(PatternOptimization):
             operand = captured.get(name)
             if operand and (dtype := g.try_infer_type(operand)) not in types:
                 known = f"the type {type_name(dtype)} of {operand!r} does not fit"
-                return Unmet("operand_types", operand, known if dtype else f"the type of {operand!r} is unknown")
+                return Unmet(
+                    "operand_types",
+                    operand,
+                    known if dtype else f"the type of {operand!r} is unknown",
+                )
         for name, rank in self.operand_ranks.items():
             operand = captured.get(name)
             if operand and g.info(operand).rank != rank:
-                return Unmet("operand_ranks", operand, f"{operand!r} is not known to have {rank} axes")
+                return Unmet(
+                    "operand_ranks", operand, f"{operand!r} is not known to have {rank} axes"
+                )
         for operator, name in self.kernels.items():
             operand, (domain, op_type) = captured.get(name), operator_key(operator)
             if operand and not runs(g, op_type, operand, domain):
-                return Unmet("kernels", operand, f"{op_type} has no kernel for the type of {operand!r}")
+                return Unmet(
+                    "kernels", operand, f"{op_type} has no kernel for the type of {operand!r}"
+                )
         return None
 
     def check_declarations(self, captured: Collection[str]) -> None:
-        """Check that conditions are declared for captured names only; raises PatternError for another one."""
+        """Check that conditions are declared for captured names only.
+
+        Raises PatternError for another one.
+        """
         declared: dict[str, Iterable[str]] = {
             "constant_operands": self.constant_operands,
             "operand_types": self.operand_types,
@@ -79,7 +110,10 @@ class DeclaredConditions(PatternOptimization):
             if unknown is not None:
                 file, line = attribute_line(type(self), attribute)
                 place = f"{file}:{line}: {self.name()}"
-                raise PatternError(f"{place}: {attribute} names {unknown!r}, which nothing captures{meant(unknown, captured)}")
+                raise PatternError(
+                    f"{place}: {attribute} names {unknown!r}, which nothing "
+                    f"captures{meant(unknown, captured)}"
+                )
 
 
 # -------------------------------------------------------------------- operands
@@ -115,18 +149,29 @@ def _is_literal(g: GraphBuilderPatternOptimization, name: str, literal: Any) -> 
         return bool((array == array.flat[0]).all()) and equals_literal(array.ravel()[:1], literal)
     if array.shape != literal.shape:
         return False
-    return all(equals_literal(a, b.item()) for a, b in zip(array.ravel(), literal.ravel(), strict=True))
+    return all(
+        equals_literal(a, b.item()) for a, b in zip(array.ravel(), literal.ravel(), strict=True)
+    )
 
 
 def keeps_shape(
-    g: GraphBuilderPatternOptimization, symbol: Symbol, name: str, node: Node, beside: Sequence[str] | None = None
+    g: GraphBuilderPatternOptimization,
+    symbol: Symbol,
+    name: str,
+    node: Node,
+    beside: Sequence[str] | None = None,
 ) -> bool:
-    """Whether the other operands determine the shape of the result, so that a constant may take the place of a number.
+    """Whether the other operands determine the shape of the result, so that a constant may take the
+    place of a number.
 
-    ``symbol`` and ``name`` are the operand of the pattern and of the graph (empty when absent); ``beside`` are the other
-    operands, by default the node's.
+    ``symbol`` and ``name`` are the operand of the pattern and of the graph (empty when absent);
+    ``beside`` are the other operands, by default the node's.
     """
-    if not name or (symbol.literal is None and symbol.kind is not Scalar) or node.op_type not in STRETCHING:
+    if (
+        not name
+        or (symbol.literal is None and symbol.kind is not Scalar)
+        or node.op_type not in STRETCHING
+    ):
         return True
     shape = g.info(name).shape
     if shape == ():
@@ -143,8 +188,12 @@ def keeps_shape(
     return result is not None and result in others
 
 
-def unexpected_operands(g: GraphBuilderPatternOptimization, wanted: PatternNode, node: Node) -> list[str]:
-    """Operands after those that the pattern lists, unless they are attributes that it mentions, or have their defaults."""
+def unexpected_operands(
+    g: GraphBuilderPatternOptimization, wanted: PatternNode, node: Node
+) -> list[str]:
+    """Operands after those that the pattern lists, unless they are attributes that it mentions, or
+    have their defaults.
+    """
     moved = moved_inputs(node.op_type, node.opset) if not node.domain else {}
     found = []
     for place in range(len(wanted.inputs), len(node.input)):
@@ -162,29 +211,49 @@ def unexpected_operands(g: GraphBuilderPatternOptimization, wanted: PatternNode,
 
 
 def unfit_attribute(
-    g: GraphBuilderPatternOptimization, wanted: PatternNode, node: Node, captured: dict[str, Any], excused: Collection[str] = ()
+    g: GraphBuilderPatternOptimization,
+    wanted: PatternNode,
+    node: Node,
+    captured: dict[str, Any],
+    excused: Collection[str] = (),
 ) -> str | None:
-    """The first attribute of a node that does not fit the pattern node's conditions, ``None`` when all do or are excused.
+    """The first attribute of a node that does not fit the pattern node's conditions, ``None`` when
+    all do or are excused.
 
     Values are added to ``captured`` under the names under which they are captured.
     """
     for name, expected in wanted.attributes.items():
-        if expected is not ANY and name not in excused and not _fits(read_moved(g.graph, node, name), expected, captured):
+        if (
+            expected is not ANY
+            and name not in excused
+            and not _fits(read_moved(g.graph, node, name), expected, captured)
+        ):
             return name
     if wanted.others is None:
         for name in node.attribute:
-            if name not in wanted.attributes and name not in excused and not _has_default(g, node, name):
+            if (
+                name not in wanted.attributes
+                and name not in excused
+                and not _has_default(g, node, name)
+            ):
                 return name
     elif isinstance(wanted.others, Capture):
-        fixed = [name for name, value in node.attribute.items() if isinstance(value, AttributeReference)]
+        fixed = [
+            name for name, value in node.attribute.items() if isinstance(value, AttributeReference)
+        ]
         if fixed or node.bodies:
             return next(iter((*fixed, *node.bodies)))
-        captured[wanted.others.name] = {k: v for k, v in node.attribute.items() if k not in wanted.attributes}
+        captured[wanted.others.name] = {
+            k: v for k, v in node.attribute.items() if k not in wanted.attributes
+        }
     return None
 
 
 def _fits(value: Any, expected: Any, captured: dict[str, Any]) -> bool:
-    """Whether the value of an attribute fits, which may be an operand; a name captures one value only."""
+    """Whether the value of an attribute fits, which may be an operand.
+
+    A name captures one value only.
+    """
     if isinstance(value, AttributeReference):
         return False
     if isinstance(expected, Capture):
@@ -210,5 +279,7 @@ def _capture(value: Any, expected: Capture, captured: dict[str, Any]) -> bool:
 def _has_default(g: GraphBuilderPatternOptimization, node: Node, name: str) -> bool:
     """Whether an attribute that is written has the schema's default."""
     rank = g.info(node.input[0]).rank if node.input and node.input[0] else None
-    default = attribute_default(node.op_type, node.domain, node.opset, name, rank, node.attribute.get("kernel_shape"))
+    default = attribute_default(
+        node.op_type, node.domain, node.opset, name, rank, node.attribute.get("kernel_shape")
+    )
     return default is not None and same_attribute(node.attribute[name], default)

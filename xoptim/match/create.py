@@ -1,4 +1,6 @@
-"""Make nodes from the arguments of patterns and builders, and local functions that patterns define and call."""
+"""Make nodes from the arguments of patterns and builders, and local functions that patterns define
+and call.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
@@ -27,7 +29,9 @@ AT_RUN_TIME = AttributeReference("", AttributeProto.UNDEFINED)
 
 
 def read_moved(graph: Graph, node: Node, name: str) -> Any:
-    """Value of an attribute that may have become an input: a list, a number, ``None`` when absent, or `AT_RUN_TIME`."""
+    """Value of an attribute that may have become an input: a list, a number, ``None`` when absent,
+    or `AT_RUN_TIME`.
+    """
     operand = moved(node.op_type, name, node.opset) if not node.domain else None
     if operand is None:
         return node.get_attribute(name)
@@ -41,8 +45,12 @@ def read_moved(graph: Graph, node: Node, name: str) -> Any:
     return [int(v) for v in array.ravel()]
 
 
-def adapted(graph: Graph, op_type: str, inputs: list[str], attributes: dict[str, Any]) -> tuple[list[str], dict[str, Any]]:
-    """Inputs and attributes of a new node in the form that the operator set of the graph requires."""
+def adapted(
+    graph: Graph, op_type: str, inputs: list[str], attributes: dict[str, Any]
+) -> tuple[list[str], dict[str, Any]]:
+    """Inputs and attributes of a new node in the form that the operator set of the graph
+    requires.
+    """
     opset = graph.opsets.get("", 0)
     written: dict[str, Any] = {}
     inputs = list(inputs)
@@ -53,7 +61,9 @@ def adapted(graph: Graph, op_type: str, inputs: list[str], attributes: dict[str,
             continue
         inputs += [""] * (operand.place + 1 - len(inputs))
         given = isinstance(value, str)
-        inputs[operand.place] = value if given else store(graph, name, _array(graph, inputs[0], value, operand))
+        inputs[operand.place] = (
+            value if given else store(graph, name, _array(graph, inputs[0], value, operand))
+        )
     return inputs, written
 
 
@@ -73,16 +83,19 @@ _LEAST_IR_VERSION = 8
 def define_function(edit: Edit, definition: onnx.FunctionProto | str) -> onnx.FunctionProto:
     """Add a local function to an edit, unless the model already has the same function.
 
-    Returns the function as it is in the model. Its name differs from the one in the definition when that is taken.
+    Returns the function as it is in the model. Its name differs from the one in the definition when
+    that is taken.
 
     Args:
         edit: of the graph in which the function will be called.
-        definition: the function, or its text in ONNX's syntax: ``<domain: "acme"> f <alpha> (x) => (y) { ... }``, where the
-            header may be omitted. Operator sets that it does not import come from the graph.
+        definition: the function, or its text in ONNX's syntax: ``<domain: "acme"> f <alpha> (x) =>
+            (y) { ... }``, where the header may be omitted. Operator sets that it does not import
+            come from the graph.
 
     Raises:
-        Declined: when the model's file format has no functions; when the graph is part of a function of the same domain (a
-            pattern would otherwise match again inside the function that it made); or when a function would call itself.
+        Declined: when the model's file format has no functions; when the graph is part of a
+            function of the same domain (a pattern would otherwise match again inside the function
+            that it made); or when a function would call itself.
         onnx.parser.ParseError: when the text is not a function.
     """
     model, graph = edit.model, edit.target
@@ -91,7 +104,9 @@ def define_function(edit: Edit, definition: onnx.FunctionProto | str) -> onnx.Fu
     wanted = _complete(_parsed(definition), graph)
     taken = {function.key: function for function in (*model.functions, *edit.functions)}
     name, number = wanted.name, 0
-    while (known := taken.get((call_domain(wanted.domain), wanted.name, wanted.overload))) is not None:
+    while (
+        known := taken.get((call_domain(wanted.domain), wanted.name, wanted.overload))
+    ) is not None:
         if known.proto == wanted:
             _check_no_recursion(edit, known.key)
             return known.proto
@@ -107,7 +122,9 @@ def define_function(edit: Edit, definition: onnx.FunctionProto | str) -> onnx.Fu
 def _parsed(definition: onnx.FunctionProto | str) -> onnx.FunctionProto:
     if isinstance(definition, onnx.FunctionProto):
         return deepcopy(definition)
-    header = "" if definition.lstrip().startswith("<") else f'<domain: "{DOMAIN}", opset_import: []>'
+    header = (
+        "" if definition.lstrip().startswith("<") else f'<domain: "{DOMAIN}", opset_import: []>'
+    )
     parsed: onnx.FunctionProto = onnx.parser.parse_function(header + definition)
     return parsed
 
@@ -119,10 +136,13 @@ def _complete(function: onnx.FunctionProto, graph: Graph) -> onnx.FunctionProto:
     for node in function.node:
         domain = standard_domain(node.domain)
         if not domain:
-            node.ClearField("domain")  # the parser sets it, the exporter of constants does not: runs must not differ
+            # the parser sets it, the exporter of constants does not: runs must not differ
+            node.ClearField("domain")
         if domain not in imported:
             imported.add(domain)
-            function.opset_import.append(onnx.helper.make_opsetid(domain, graph.opsets.get(domain, 1)))
+            function.opset_import.append(
+                onnx.helper.make_opsetid(domain, graph.opsets.get(domain, 1))
+            )
     return function
 
 
@@ -145,7 +165,9 @@ def _check_no_recursion(edit: Edit, called: Key, body: Graph | None = None) -> N
         if key == caller:
             raise Declined(f"function {caller[1]!r} would call itself")
         nodes = (node for graph in bodies[key].all_graphs() for node in graph.nodes)
-        pending += {(node.domain, node.op_type, node.overload) for node in nodes} & bodies.keys() - seen
+        pending += {
+            (node.domain, node.op_type, node.overload) for node in nodes
+        } & bodies.keys() - seen
         seen.update(pending)
 
 
@@ -170,8 +192,9 @@ def make_node(
 ) -> Node:
     """Make a node for a graph without adding it; its names are unique in the model of the graph.
 
-    ``outputs`` are names, or how many new names to make. Attributes that are ``None`` are omitted. With ``adapt``, attributes
-    become inputs where the operator set of the graph has inputs in their place.
+    ``outputs`` are names, or how many new names to make. Attributes that are ``None`` are omitted.
+    With ``adapt``, attributes become inputs where the operator set of the graph has inputs in their
+    place.
     """
     given = [inputs] if isinstance(inputs, str) else list(inputs)
     if isinstance(outputs, int):
@@ -179,16 +202,29 @@ def make_node(
     else:
         results = [outputs] if isinstance(outputs, str) else list(outputs)
     floats = float_attributes(op_type, domain, graph.opsets.get(domain, 0))
-    written = {key: _as_written(value, key in floats) for key, value in attributes.items() if value is not None}
+    written = {
+        key: _as_written(value, key in floats)
+        for key, value in attributes.items()
+        if value is not None
+    }
     if adapt:
         given, written = adapted(graph, op_type, given, written)
     while given and not given[-1]:
         given.pop()
-    return Node(op_type, given, results, written, domain=domain, name=graph.node_names.fresh(name or op_type))
+    return Node(
+        op_type,
+        given,
+        results,
+        written,
+        domain=domain,
+        name=graph.node_names.fresh(name or op_type),
+    )
 
 
 def _as_written(value: Any, is_float: bool) -> Any:
-    """An attribute as ONNX stores it: integers for Booleans, and floats where the operator has floats."""
+    """An attribute as ONNX stores it: integers for Booleans, and floats where the operator has
+    floats.
+    """
     if isinstance(value, (bool, np.bool_)):
         value = int(value)
     if is_float and isinstance(value, int):
@@ -199,13 +235,16 @@ def _as_written(value: Any, is_float: bool) -> Any:
 
 
 class OpBuilder(BuilderOps):
-    """``op.Add(x, y)``: makes a node, collects it, and returns its result name (a tuple when ``outputs`` is more than one).
+    """``op.Add(x, y)``: makes a node, collects it, and returns its result name (a tuple when
+    ``outputs`` is more than one).
 
-    Operands are result names, ``None`` or ``""`` for an omitted optional one, or numbers, lists and arrays, which become
-    initializers. A bare number, or a list of numbers, takes the type of the operands whose type parameter is the same, else
-    the first numeric type of an operand that is allowed there, else int64 or float.
+    Operands are result names, ``None`` or ``""`` for an omitted optional one, or numbers, lists and
+    arrays, which become initializers. A bare number, or a list of numbers, takes the type of the
+    operands whose type parameter is the same, else the first numeric type of an operand that is
+    allowed there, else int64 or float.
 
-    ``edit`` returns the edit to which a new node, and the initializers that it reads, belong; ``done`` is called with both.
+    ``edit`` returns the edit to which a new node, and the initializers that it reads, belong;
+    ``done`` is called with both.
     """
 
     __slots__ = ("_done", "_edit")
@@ -218,11 +257,26 @@ class OpBuilder(BuilderOps):
         if op_type.startswith("__"):
             raise AttributeError(op_type)
 
-        def call(*operands: Any, outputs: int | Sequence[str] = 1, domain: str = "", name: str = "", **attributes: Any) -> Any:
+        def call(
+            *operands: Any,
+            outputs: int | Sequence[str] = 1,
+            domain: str = "",
+            name: str = "",
+            **attributes: Any,
+        ) -> Any:
             edit = self._edit()
             formal = _formal_inputs(op_type, domain, edit.opsets.get(domain, 0), len(operands))
             inputs = [_operand(edit, operands, place, formal) for place in range(len(operands))]
-            node = make_node(edit, op_type, inputs, outputs, domain=domain, name=name, attributes=attributes, adapt=not domain)
+            node = make_node(
+                edit,
+                op_type,
+                inputs,
+                outputs,
+                domain=domain,
+                name=name,
+                attributes=attributes,
+                adapt=not domain,
+            )
             self._done(edit, node)
             return node.output[0] if len(node.output) == 1 else node.output
 
@@ -235,17 +289,28 @@ def _operand(edit: Edit, operands: Sequence[Any], place: int, formal: Sequence[F
         return operand or ""
     array = np.asarray(operand)
     if isinstance(operand, (bool, int, float, list, tuple)) and array.dtype.kind in "biuf":
-        return store(edit, "literal", array.astype(_literal_type(edit, operands, place, formal, array.dtype.kind)))
+        return store(
+            edit,
+            "literal",
+            array.astype(_literal_type(edit, operands, place, formal, array.dtype.kind)),
+        )
     return store(edit, "constant", array)
 
 
-def _literal_type(edit: Edit, operands: Sequence[Any], place: int, formal: Sequence[Formal], kind: str) -> Any:
-    """Element type for a number, or a list of numbers, without a type; ``kind`` is the ``dtype.kind`` that numpy gives it."""
+def _literal_type(
+    edit: Edit, operands: Sequence[Any], place: int, formal: Sequence[Formal], kind: str
+) -> Any:
+    """Element type for a number, or a list of numbers, without a type.
+
+    ``kind`` is the ``dtype.kind`` that numpy gives it.
+    """
     if kind == "b":
         return np.bool_
     symbol, allowed = formal[place]
     known = [edit.info_of(operand).dtype if isinstance(operand, str) else 0 for operand in operands]
-    same = [dtype for dtype, (other, _) in zip(known, formal, strict=True) if dtype and other == symbol]
+    same = [
+        dtype for dtype, (other, _) in zip(known, formal, strict=True) if dtype and other == symbol
+    ]
     numbers = [d for d in known if is_float(d) or (is_integer(d) and kind in "iu")]
     for dtype in (*same, *numbers):
         if not allowed or f"tensor({type_name(dtype)})" in allowed:
@@ -255,7 +320,10 @@ def _literal_type(edit: Edit, operands: Sequence[Any], place: int, formal: Seque
 
 @cache
 def _formal_inputs(op_type: str, domain: str, opset: int, count: int) -> tuple[Formal, ...]:
-    """Type parameter and allowed types of each operand; one parameter and no types for an operator without schema."""
+    """Type parameter and allowed types of each operand.
+
+    One parameter and no types for an operator without schema.
+    """
     found = schema(op_type, domain, opset)
     if found is None or not found.inputs:
         return (("", frozenset()),) * count

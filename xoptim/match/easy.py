@@ -1,4 +1,7 @@
-"""Patterns declared by two functions, the subgraph to find and its replacement; mistakes that would stay silent."""
+"""Patterns declared by two functions, the subgraph to find and its replacement.
+
+Mistakes that would stay silent.
+"""
 
 import dis
 import inspect
@@ -25,42 +28,57 @@ from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
 
 _MANY: Final = 1 << 30
 _DEPTH: Final = 4  # of calls that are followed to find what is derived
-_CALL_WITH_MANY: Final = dis.opmap["CALL_FUNCTION_EX"]  # f(**values); instructions have two bytes, the first is the operation
+# f(**values); instructions have two bytes, the first is the operation
+_CALL_WITH_MANY: Final = dis.opmap["CALL_FUNCTION_EX"]
 
 
 def check_description(name: str, variants: Sequence[Trace]) -> None:
     """Check the nodes, parameters and captures of the variants of a traced pattern.
 
-    Raises `PatternError` when an operator, attribute or number of operands does not exist, when a parameter is not read, a
-    name is captured twice, or nothing is returned.
+    Raises `PatternError` when an operator, attribute or number of operands does not exist, when a
+    parameter is not read, a name is captured twice, or nothing is returned.
     """
     file = variants[0].file
     for found in variants:
         for node in found.nodes:
-            mistake = mistake_in(node.op_type, node.domain, _attributes(node), _operands(node), _results(node))
+            mistake = mistake_in(
+                node.op_type, node.domain, _attributes(node), _operands(node), _results(node)
+            )
             if mistake is not None:
                 raise PatternError(f"{file}:{node.line}: {name}: {mistake}")
         twice = _captured_twice(found)
         if twice is not None:
-            raise PatternError(f"{file}: {name}: match_pattern uses the name {twice!r} for two things")
+            raise PatternError(
+                f"{file}: {name}: match_pattern uses the name {twice!r} for two things"
+            )
         if any(symbol is None for symbol in found.outputs):
             line = max((node.line for node in found.nodes), default=0)
             place = f"{file}:{line}" if line else file
-            raise PatternError(f"{place}: {name}: match_pattern returns None; return the results of the subgraph")
-    given = dict.fromkeys(s.name for found in variants for s in found.symbols if s.name and s.producer is None)
-    read = {s.name for found in variants for node in found.nodes for s in node.inputs if s is not None}
+            raise PatternError(
+                f"{place}: {name}: match_pattern returns None; return the results of the subgraph"
+            )
+    given = dict.fromkeys(
+        s.name for found in variants for s in found.symbols if s.name and s.producer is None
+    )
+    read = {
+        s.name for found in variants for node in found.nodes for s in node.inputs if s is not None
+    }
     unread = next((each for each in given if each not in read), None)
     if unread is not None:
         raise PatternError(f"{file}: {name}: match_pattern does not read its parameter {unread!r}")
 
 
 def check_replacement(
-    name: str, owner: object, apply: Callable[..., Any], captured: Iterable[str], checks: Sequence[Callable[..., Any]]
+    name: str,
+    owner: object,
+    apply: Callable[..., Any],
+    captured: Iterable[str],
+    checks: Sequence[Callable[..., Any]],
 ) -> None:
     """Check the parameters of `apply_pattern`, and that it returns something.
 
-    Each parameter must be captured by a variant, or derived by one of the ``checks``, bound methods of the owner. Otherwise,
-    and when all returns are without a value, `PatternError` is raised.
+    Each parameter must be captured by a variant, or derived by one of the ``checks``, bound methods
+    of the owner. Otherwise, and when all returns are without a value, `PatternError` is raised.
     """
     code = getattr(apply, "__code__", None)
     if code is None:
@@ -68,19 +86,33 @@ def check_replacement(
     place = f"{code.co_filename}:{code.co_firstlineno}: {name}: apply_pattern"
     known = set(captured)
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    parameters = [each for each in list(inspect.signature(apply).parameters.values())[1:] if each.kind in named]
-    unknown = [each.name for each in parameters if each.default is each.empty and each.name not in known]
+    parameters = [
+        each
+        for each in list(inspect.signature(apply).parameters.values())[1:]
+        if each.kind in named
+    ]
+    unknown = [
+        each.name for each in parameters if each.default is each.empty and each.name not in known
+    ]
     # The search of the code takes long beside the rest, and most patterns derive nothing.
     derived = _derived(owner, checks) if unknown else set()
     for parameter in unknown:
         if derived is not None and parameter not in derived:
-            raise PatternError(f"{place} has a parameter {parameter!r}, which nothing captures{meant(parameter, known)}")
+            raise PatternError(
+                f"{place} has a parameter {parameter!r}, which nothing "
+                f"captures{meant(parameter, known)}"
+            )
     if not _returns_a_value(code):
-        raise PatternError(f"{place} returns nothing; return the results that replace those of match_pattern")
+        raise PatternError(
+            f"{place} returns nothing; return the results that replace those of match_pattern"
+        )
 
 
 def _attributes(node: PatternNode) -> list[str]:
-    """The attributes that a node must have; one that must be absent may be one of a later version."""
+    """The attributes that a node must have.
+
+    One that must be absent may be one of a later version.
+    """
     return [name for name, value in node.attributes.items() if value is not None]
 
 
@@ -105,7 +137,9 @@ def _captured_twice(found: Trace) -> str | None:
 
 
 def _derived(owner: object, functions: Iterable[Callable[..., Any]]) -> set[str] | None:
-    """Texts among which are the names of all values that some functions derive; ``None`` when they cannot be known.
+    """Texts among which are the names of all values that some functions derive.
+
+    ``None`` when they cannot be known.
 
     The functions that these call are searched too, also in other modules and in base classes.
     """
@@ -121,14 +155,27 @@ def _derived(owner: object, functions: Iterable[Callable[..., Any]]) -> set[str]
         for each in _codes(code):
             if "derive" in each.co_names and _CALL_WITH_MANY in each.co_code[::2]:
                 return None  # m.derive(**values)
-            constants = (value for item in each.co_consts for value in (item if isinstance(item, tuple) else (item,)))
+            constants = (
+                value
+                for item in each.co_consts
+                for value in (item if isinstance(item, tuple) else (item,))
+            )
             words.update(value for value in constants if isinstance(value, str))
         names = {name for each in _codes(code) for name in (*each.co_names, *each.co_freevars)}
         around = {**getattr(plain, "__globals__", {}), **_enclosed(plain)}
-        methods = [vars(cls)[name] for cls in type(owner).__mro__ for name in names & vars(cls).keys()]
-        called = [*(around.get(name) for name in names), *(getattr(each, "__func__", each) for each in methods)]
+        methods = [
+            vars(cls)[name] for cls in type(owner).__mro__ for name in names & vars(cls).keys()
+        ]
+        called = [
+            *(around.get(name) for name in names),
+            *(getattr(each, "__func__", each) for each in methods),
+        ]
         if depth < _DEPTH:
-            pending += [(each, depth + 1) for each in called if callable(each) and not isinstance(each, type)]
+            pending += [
+                (each, depth + 1)
+                for each in called
+                if callable(each) and not isinstance(each, type)
+            ]
     return words
 
 
@@ -164,7 +211,8 @@ def _returns_a_value(code: CodeType) -> bool:
 
 
 class Match(Mapping[str, Any]):
-    """The captures of a declared pattern, by name: results (names), attributes, options, and derived values.
+    """The captures of a declared pattern, by name: results (names), attributes, options, and
+    derived values.
 
     Attributes:
         nodes: the matched nodes in the order of the calls in `match_pattern`.
@@ -175,7 +223,11 @@ class Match(Mapping[str, Any]):
     __slots__ = ("_bindings", "nodes", "output_names", "outputs")
 
     def __init__(
-        self, bindings: dict[str, Any], nodes: list[Node], outputs: list[str], output_names: tuple[str, ...] = ()
+        self,
+        bindings: dict[str, Any],
+        nodes: list[Node],
+        outputs: list[str],
+        output_names: tuple[str, ...] = (),
     ) -> None:
         self._bindings = bindings
         self.nodes = nodes
@@ -197,7 +249,9 @@ class Match(Mapping[str, Any]):
         try:
             return self._bindings[name]
         except KeyError:
-            raise AttributeError(f"the pattern captures no {name!r}{meant(name, self._bindings)}") from None
+            raise AttributeError(
+                f"the pattern captures no {name!r}{meant(name, self._bindings)}"
+            ) from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._bindings)
@@ -209,21 +263,25 @@ class Match(Mapping[str, Any]):
 class EasyPatternOptimization(DeclaredConditions):
     """A pattern in two functions written as ``g.op.Add(x, y)`` calls.
 
-    - ``match_pattern(self, g, x, ...)`` describes the subgraph and returns its results, as a tuple or as a dictionary; see
-      `xoptim.match.trace.PatternBuilder` for the language. Parameters are results from outside; annotate
-      them with `Constant`, `Scalar`, `Optional` or `Variadic`.
-    - ``validate_mapping(self, g, m)`` checks what the form of the subgraph cannot express; it may derive values, ``m.derive``.
-    - ``apply_pattern(self, g, x, ...)`` makes the replacement and returns the results that take the place of those of
-      `match_pattern`: names in the same order, or a dictionary with the same keys; ``None`` (or no entry) for one that is not
-      read. A result may be an operand. Its parameters are any of the captured results, attributes, answers and derived
-      values, by name; a capture of another variant is ``None``.
+    - ``match_pattern(self, g, x, ...)`` describes the subgraph and returns its results, as a tuple
+      or as a dictionary; see `xoptim.match.trace.PatternBuilder` for the language. Parameters are
+      results from outside; annotate them with `Constant`, `Scalar`, `Optional` or `Variadic`.
+    - ``validate_mapping(self, g, m)`` checks what the form of the subgraph cannot express; it may
+      derive values, ``m.derive``.
+    - ``apply_pattern(self, g, x, ...)`` makes the replacement and returns the results that take the
+      place of those of `match_pattern`: names in the same order, or a dictionary with the same
+      keys; ``None`` (or no entry) for one that is not read. A result may be an operand. Its
+      parameters are any of the captured results, attributes, answers and derived values, by name; a
+      capture of another variant is ``None``.
 
     The class attributes of `DeclaredConditions` state conditions on operands.
 
     Class attributes:
-        anchors: operators among which the engine chooses the anchor, where the search starts; all of the pattern when empty.
-        interior: the action when an interior result is read elsewhere too: ``refuse`` the match, or ``keep`` its producer;
-            ``g.keep(value)`` and ``g.exclusive(value)`` decide it for one result.
+        anchors: operators among which the engine chooses the anchor, where the search starts; all
+            of the pattern when empty.
+        interior: the action when an interior result is read elsewhere too: ``refuse`` the match, or
+            ``keep`` its producer; ``g.keep(value)`` and ``g.exclusive(value)`` decide it for one
+            result.
     """
 
     interior: ClassVar[Literal["refuse", "keep"]] = "refuse"
@@ -237,11 +295,19 @@ class EasyPatternOptimization(DeclaredConditions):
         raise NotImplementedError(f"{type(self).__name__} has no apply_pattern")
 
     def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
-        """Check the conditions that the form of the subgraph cannot express. ``return self.none(msg=...)`` refuses."""
+        """Check the conditions that the form of the subgraph cannot express.
+
+        ``return self.none(msg=...)`` refuses.
+        """
         return True
 
-    def validate_attribute_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
-        """Check captured attributes; called before `validate_mapping`. ``return self.none(msg=...)`` refuses."""
+    def validate_attribute_mapping(
+        self, g: GraphBuilderPatternOptimization, m: Match
+    ) -> bool | None:
+        """Check captured attributes; called before `validate_mapping`.
+
+        ``return self.none(msg=...)`` refuses.
+        """
         return True
 
     def traced(self) -> list[Trace]:
@@ -249,7 +315,10 @@ class EasyPatternOptimization(DeclaredConditions):
         return trace(self.match_pattern)
 
     def replacement(self, g: PatternRewriter, match: Match) -> Any:
-        """The results that replace the results of the matched nodes. Other forms of patterns override this."""
+        """The results that replace the results of the matched nodes.
+
+        Other forms of patterns override this.
+        """
         return self.apply_pattern(g, **_arguments(self, match))
 
     def progress(self, line: int) -> int:
@@ -268,13 +337,19 @@ class EasyPatternOptimization(DeclaredConditions):
         """Distance in nodes from the anchor within which a change may make it match."""
         return max(program.reach for program in compiled(self))
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Try all variants at a node; a listener receives the nearest miss of each that does not match."""
+    def match(
+        self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]
+    ) -> MatchResult | None:
+        """Try all variants at a node.
+
+        A listener receives the nearest miss of each that does not match.
+        """
         listen = listener()
         examine = partial(self._examine, g, node)
         programs = compiled(self)
         if listen is None:
-            # With only one variant, the producers were checked when the pattern was selected for the node.
+            # With only one variant, the producers were checked when the pattern was selected for
+            # the node.
             for program in programs if len(programs) == 1 else _worth_trying(programs, g, node):
                 found = Attempt(Pairing(program, g), examine).run(node)
                 if found is not None:
@@ -289,17 +364,23 @@ class EasyPatternOptimization(DeclaredConditions):
                 report_miss(NearPairing(program, g, self.name(), listen), examine, node)
         return None
 
-    def _examine(self, g: GraphBuilderPatternOptimization, anchor: Node, pairing: Pairing) -> MatchResult | Misfit:
+    def _examine(
+        self, g: GraphBuilderPatternOptimization, anchor: Node, pairing: Pairing
+    ) -> MatchResult | Misfit:
         """Check the conditions on a match whose nodes fit one by one."""
         program, names = pairing.program, pairing.names
         found = program.trace
         nodes = [*pairing.bound, *pairing.extra]
-        bindings: dict[str, Any] = {name: names[register] or "" for name, register in program.captures}
+        bindings: dict[str, Any] = {
+            name: names[register] or "" for name, register in program.captures
+        }
         bindings.update(pairing.attributes)
         bindings.update(found.options)
         outputs: list[str] = []
         for symbol in found.outputs:
-            outputs += bindings[symbol.name] if symbol.kind is Variadic else (names[symbol.index] or "",)
+            outputs += (
+                bindings[symbol.name] if symbol.kind is Variadic else (names[symbol.index] or "",)
+            )
         operands = {name for register in program.operands if (name := names[register])}
         for listed in program.lists:
             operands.update(filter(None, pairing.attributes.get(listed, ())))
@@ -316,41 +397,71 @@ class EasyPatternOptimization(DeclaredConditions):
         return result
 
     def _unsatisfied(
-        self, g: GraphBuilderPatternOptimization, conditions: Sequence[Condition], match: Match, anchor: Node
+        self,
+        g: GraphBuilderPatternOptimization,
+        conditions: Sequence[Condition],
+        match: Match,
+        anchor: Node,
     ) -> Misfit | None:
-        """The first condition or validation that refuses a match; one that raises `Declined` refuses it too."""
+        """The first condition or validation that refuses a match.
+
+        One that raises `Declined` refuses it too.
+        """
         try:
             for condition in conditions:
                 if not condition.check(g, match):
-                    return Misfit(anchor, condition.reason or "a condition does not hold", line=condition.line)
+                    return Misfit(
+                        anchor, condition.reason or "a condition does not hold", line=condition.line
+                    )
             unmet = self.unmet(g, match)
             if unmet is not None:
                 file, line = attribute_line(type(self), unmet.attribute) if listener() else ("", 0)
                 return Misfit(anchor, unmet.reason, (unmet.operand,), line, file=file)
             for check in (self.validate_attribute_mapping, self.validate_mapping):
                 if not check(g, match):
-                    return Misfit(anchor, f"{check.__name__} refuses", line=check.__code__.co_firstlineno, is_general=True)
+                    return Misfit(
+                        anchor,
+                        f"{check.__name__} refuses",
+                        line=check.__code__.co_firstlineno,
+                        is_general=True,
+                    )
         except Declined as reason:
             file, line = raised_at(reason)
             return Misfit(anchor, str(reason), line=line, file=file)
         return None
 
-    def _rewrite(self, match: Match, kept: Sequence[Node], g: PatternRewriter, *nodes: Node) -> list[Node]:
+    def _rewrite(
+        self, match: Match, kept: Sequence[Node], g: PatternRewriter, *nodes: Node
+    ) -> list[Node]:
         results = self.replacement(g, match)
         if isinstance(results, Mapping):
             unknown = [name for name in results if name not in match.output_names]
             if unknown:
-                raise RewriteError(f"{self.name()}: apply_pattern gives {unknown[0]!r}, which match_pattern does not return")
+                raise RewriteError(
+                    f"{self.name()}: apply_pattern gives {unknown[0]!r}, which match_pattern does "
+                    "not return"
+                )
             results = [results.get(name) for name in match.output_names]
         values = [results] if isinstance(results, str) or results is None else results
-        given = [name for value in values for name in (value if isinstance(value, (tuple, list)) else (value,))]
+        given = [
+            name
+            for value in values
+            for name in (value if isinstance(value, (tuple, list)) else (value,))
+        ]
         if len(given) != len(match.outputs):
-            raise RewriteError(f"{self.name()}: apply_pattern gives {len(given)} results, {len(match.outputs)} expected")
+            raise RewriteError(
+                f"{self.name()}: apply_pattern gives {len(given)} results, {len(match.outputs)} "
+                "expected"
+            )
         return [*kept, *connect(g, given, match.outputs)]
 
 
-def _worth_trying(programs: Sequence[Program], g: GraphBuilderPatternOptimization, node: Node) -> list[Program]:
-    """The programs whose anchor has the operator of a node and whose path its producers do not exclude."""
+def _worth_trying(
+    programs: Sequence[Program], g: GraphBuilderPatternOptimization, node: Node
+) -> list[Program]:
+    """The programs whose anchor has the operator of a node and whose path its producers do not
+    exclude.
+    """
     near: set[Key | None] = {None, CONSTANT}
     for name in node.input:
         producer = g.graph.producer(name)
@@ -361,7 +472,10 @@ def _worth_trying(programs: Sequence[Program], g: GraphBuilderPatternOptimizatio
 
 
 def connect(g: PatternRewriter, given: Sequence[str | None], wanted: Sequence[str]) -> list[Node]:
-    """Give the results of the replacement the names of those that they replace; operands and repeated results are copied."""
+    """Give the results of the replacement the names of those that they replace.
+
+    Operands and repeated results are copied.
+    """
     created = g.created
     renamed: dict[str, str] = {}
     extra: list[Node] = []
@@ -382,14 +496,21 @@ def connect(g: PatternRewriter, given: Sequence[str | None], wanted: Sequence[st
 def needed_outside(
     g: GraphBuilderPatternOptimization, nodes: Sequence[Node], outputs: set[str], operands: set[str]
 ) -> list[Node]:
-    """The matched nodes that must stay, since other nodes or the replacement read their results; with their producers.
+    """The matched nodes that must stay, since other nodes or the replacement read their results.
+
+    With their producers.
 
     ``outputs`` are results of the replacement, ``operands`` results that it reads.
     """
     graph = g.graph
     inside = set(nodes)
     kept: set[Node] = set()
-    pending = [n for n in nodes for name in n.output if name not in outputs and _is_read(g, name, inside, operands)]
+    pending = [
+        n
+        for n in nodes
+        for name in n.output
+        if name not in outputs and _is_read(g, name, inside, operands)
+    ]
     while pending:
         node = pending.pop()
         if node not in kept:
@@ -399,19 +520,32 @@ def needed_outside(
     return [node for node in nodes if node in kept] if kept else []
 
 
-def _is_read(g: GraphBuilderPatternOptimization, name: str, inside: set[Node], operands: set[str]) -> bool:
+def _is_read(
+    g: GraphBuilderPatternOptimization, name: str, inside: set[Node], operands: set[str]
+) -> bool:
     return bool(name) and (name in operands or is_read_beyond(g.graph, name, inside))
 
 
 def _cannot_stay(
-    g: GraphBuilderPatternOptimization, pairing: Pairing, kept: Sequence[Node], match: Match, operands: set[str], interior: str
+    g: GraphBuilderPatternOptimization,
+    pairing: Pairing,
+    kept: Sequence[Node],
+    match: Match,
+    operands: set[str],
+    interior: str,
 ) -> Misfit | None:
-    """The reason why nodes that are needed elsewhere cannot stay beside the replacement, ``None`` if they can."""
+    """The reason why nodes that are needed elsewhere cannot stay beside the replacement, ``None``
+    if they can.
+    """
     said = {pairing.names[s.index]: s.interior for s in pairing.program.trace.symbols if s.interior}
     outputs, inside = set(match.outputs), set(match.nodes)
     for node in kept:
         for name in node.output:
-            if said.get(name, interior) == "refuse" and name not in outputs and _is_read(g, name, inside, operands):
+            if (
+                said.get(name, interior) == "refuse"
+                and name not in outputs
+                and _is_read(g, name, inside, operands)
+            ):
                 return Misfit(node, READ_ELSEWHERE, node.output)
     for node in kept:
         if not outputs.isdisjoint(node.output):
@@ -442,7 +576,10 @@ def compiled(pattern: EasyPatternOptimization) -> tuple[Program, ...]:
 
 
 def _arguments(pattern: EasyPatternOptimization, match: Match) -> dict[str, Any]:
-    """The arguments of `apply_pattern`; one such as ``**others`` takes all that no parameter names."""
+    """The arguments of `apply_pattern`.
+
+    One such as ``**others`` takes all that no parameter names.
+    """
     given: dict[str, Any] = {}
     for parameter in _parameters(pattern):
         if parameter.kind is parameter.VAR_KEYWORD:
@@ -452,19 +589,24 @@ def _arguments(pattern: EasyPatternOptimization, match: Match) -> dict[str, Any]
         elif parameter.default is inspect.Parameter.empty:
             if not any(parameter.name in _captured(program.trace) for program in compiled(pattern)):
                 raise PatternError(
-                    f"{pattern.name()}: apply_pattern has a parameter {parameter.name!r}, which nothing captures or derives"
+                    f"{pattern.name()}: apply_pattern has a parameter {parameter.name!r}, which "
+                    "nothing captures or derives"
                 )
             given[parameter.name] = None
     return given
 
 
 def _captured(found: Trace) -> set[str]:
-    return {symbol.name for symbol in found.symbols} | set(found.options) | found.captured_attributes()
+    return (
+        {symbol.name for symbol in found.symbols} | set(found.options) | found.captured_attributes()
+    )
 
 
 def _parameters(pattern: EasyPatternOptimization) -> tuple[inspect.Parameter, ...]:
     cls = type(pattern)
     found = _PARAMETERS.get(cls)
     if found is None:
-        found = _PARAMETERS[cls] = tuple(inspect.signature(pattern.apply_pattern).parameters.values())[1:]
+        found = _PARAMETERS[cls] = tuple(
+            inspect.signature(pattern.apply_pattern).parameters.values()
+        )[1:]
     return found

@@ -10,7 +10,10 @@ from xoptim.match.rewrite import Rewrite
 
 
 def calling_frame(levels: int = 1) -> FrameType:
-    """The frame of the code that calls the function which calls this one; ``levels=2`` is the caller of that code."""
+    """The frame of the code that calls the function which calls this one.
+
+    ``levels=2`` is the caller of that code.
+    """
     frame = inspect.currentframe()
     for _ in range(levels + 1):
         assert frame is not None
@@ -29,8 +32,18 @@ def class_line(cls: type[Rewrite], method: str = "") -> tuple[str, int]:
 
 
 def attribute_line(cls: type[Rewrite], name: str) -> tuple[str, int]:
-    """File and line where a class, or one that it extends, sets an attribute; empty when there is no source."""
-    owner = next((c for c in cls.__mro__ if name in vars(c) and not c.__module__.startswith("xoptim.match.")), cls)
+    """File and line where a class, or one that it extends, sets an attribute.
+
+    Empty when there is no source.
+    """
+    owner = next(
+        (
+            c
+            for c in cls.__mro__
+            if name in vars(c) and not c.__module__.startswith("xoptim.match.")
+        ),
+        cls,
+    )
     try:
         lines, first = inspect.getsourcelines(owner)
     except (OSError, TypeError):
@@ -40,7 +53,9 @@ def attribute_line(cls: type[Rewrite], name: str) -> tuple[str, int]:
 
 
 def error_line(error: BaseException, cls: type[Rewrite]) -> tuple[str, int]:
-    """File and line where the code of a pattern raised an error: the innermost line in its file, else where it was raised."""
+    """File and line where the code of a pattern raised an error: the innermost line in its file,
+    else where it was raised.
+    """
     frames = traceback.extract_tb(error.__traceback__)
     home = class_line(cls)[0]
     frame = next((f for f in reversed(frames) if f.filename == home), frames[-1])
@@ -48,11 +63,20 @@ def error_line(error: BaseException, cls: type[Rewrite]) -> tuple[str, int]:
 
 
 def line_of_mistake(error: BaseException, cls: type[Rewrite]) -> str:
-    """``FILE:LINE`` in the code of a pattern: the call that raised an error, else the replacement; empty without a source."""
-    frames = [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(error.__traceback__)]
+    """``FILE:LINE`` in the code of a pattern: the call that raised an error, else the replacement.
+
+    Empty without a source.
+    """
+    frames = [
+        (frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(error.__traceback__)
+    ]
     methods = [class_line(cls, method) for method in ("apply_pattern", "apply", "run", "")]
     home = class_line(cls)[0]
-    places = [*(place for place in reversed(frames) if place[0] == home), *reversed(frames), *methods]
+    places = [
+        *(place for place in reversed(frames) if place[0] == home),
+        *reversed(frames),
+        *methods,
+    ]
     return next((f"{file}:{line}" for file, line in places if file and not _is_engine(file)), "")
 
 
@@ -65,6 +89,8 @@ def _is_engine(file: str) -> bool:
 
 
 def raised_at(error: BaseException) -> tuple[str, int]:
-    """File and line of the call, made by the function that caught an error, in which it was raised."""
+    """File and line of the call, made by the function that caught an error, in which it was
+    raised.
+    """
     below = error.__traceback__ and error.__traceback__.tb_next
     return (below.tb_frame.f_code.co_filename, below.tb_lineno) if below else ("", 0)

@@ -14,7 +14,9 @@ from xoptim.match.rewrite import PHASES, STATUSES, Example, Rewrite
 
 Made = TypeVar("Made", bound=Rewrite)
 _OF_PATTERNS: Final = frozenset(Rewrite.__annotations__ | PatternOptimization.__annotations__)
-LISTS: Final = frozenset(name for name in _OF_PATTERNS if isinstance(getattr(PatternOptimization, name), tuple)) - {"examples"}
+LISTS: Final = frozenset(
+    name for name in _OF_PATTERNS if isinstance(getattr(PatternOptimization, name), tuple)
+) - {"examples"}
 """Class attributes that are tuples of words."""
 CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "phase": PHASES,
@@ -27,25 +29,41 @@ CHOICES: Final[dict[str, tuple[str, ...]]] = {
 
 def metadata_of(kind: type[Rewrite]) -> frozenset[str]:
     """The class attributes that are metadata of a pattern or a pass."""
-    return _OF_PATTERNS if issubclass(kind, PatternOptimization) else frozenset(Rewrite.__annotations__)
+    return (
+        _OF_PATTERNS
+        if issubclass(kind, PatternOptimization)
+        else frozenset(Rewrite.__annotations__)
+    )
 
 
 def pattern_class(
-    base: type[Made], name: str, module: str, doc: str, metadata: Mapping[str, Any], members: Mapping[str, Any]
+    base: type[Made],
+    name: str,
+    module: str,
+    doc: str,
+    metadata: Mapping[str, Any],
+    members: Mapping[str, Any],
 ) -> type[Made]:
     """A class of a pattern or a pass, like one that is written in a module.
 
-    Characters of ``name`` that are invalid in a class name are dropped. ``metadata`` are class attributes (see
-    `metadata_of`), with the exactness ``rounding`` unless given, since equal bits are not guaranteed; ``members`` override
-    them. Raises `TypeError` when a class attribute is unknown or has an invalid value.
+    Characters of ``name`` that are invalid in a class name are dropped. ``metadata`` are class
+    attributes (see `metadata_of`), with the exactness ``rounding`` unless given, since equal bits
+    are not guaranteed; ``members`` override them. Raises `TypeError` when a class attribute is
+    unknown or has an invalid value.
     """
     given = {"exactness": "rounding", **checked(base, metadata)}
     name = re.sub(r"\W", "", name).removesuffix("Pattern") + "Pattern"
-    return cast("type[Made]", type(name, (base,), {**given, **members, "__module__": module, "__doc__": doc}))
+    return cast(
+        "type[Made]",
+        type(name, (base,), {**given, **members, "__module__": module, "__doc__": doc}),
+    )
 
 
 def checked(kind: type[Rewrite], metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The class attributes of a pattern or a pass, checked, with lists as tuples; raises `TypeError` for a wrong one."""
+    """The class attributes of a pattern or a pass, checked, with lists as tuples.
+
+    Raises `TypeError` for a wrong one.
+    """
     known = metadata_of(kind)
     given: dict[str, Any] = {}
     for key, value in metadata.items():
@@ -61,8 +79,13 @@ def checked(kind: type[Rewrite], metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 @cache
 def check_metadata(kind: type[Rewrite]) -> None:
-    """Check the class attributes of a pattern or a pass; raises `PatternError` for an invalid value."""
-    for key in sorted(metadata_of(kind) | {"interior"} if hasattr(kind, "match_pattern") else metadata_of(kind)):
+    """Check the class attributes of a pattern or a pass.
+
+    Raises `PatternError` for an invalid value.
+    """
+    for key in sorted(
+        metadata_of(kind) | {"interior"} if hasattr(kind, "match_pattern") else metadata_of(kind)
+    ):
         if wrong := fault(key, getattr(kind, key)):
             file, line = attribute_line(kind, key)
             place = f"{file}:{line}: " if file else ""  # a class made by a program has no source
@@ -70,20 +93,31 @@ def check_metadata(kind: type[Rewrite]) -> None:
 
 
 def fault(key: str, value: Any) -> str:
-    """The error in the value of a class attribute, for a message that begins with its name; empty when the value is valid."""
+    """The error in the value of a class attribute, for a message that begins with its name.
+
+    Empty when the value is valid.
+    """
     if key in CHOICES:
-        return "" if value in CHOICES[key] else f"is one of {', '.join(CHOICES[key])}, not {value!r}"
+        return (
+            "" if value in CHOICES[key] else f"is one of {', '.join(CHOICES[key])}, not {value!r}"
+        )
     if key in LISTS:
         if isinstance(value, str):
             return f"is a tuple: ({value!r},)"
         is_list = isinstance(value, (tuple, list)) and all(isinstance(word, str) for word in value)
         return "" if is_list else f"is a list of words, not {value!r}"
     if key == "examples":
-        is_list = isinstance(value, (tuple, list)) and all(isinstance(example, Example) for example in value)
+        is_list = isinstance(value, (tuple, list)) and all(
+            isinstance(example, Example) for example in value
+        )
         return "" if is_list else f"is a tuple of Example, not {value!r}"
     if key not in _OF_PATTERNS or (key == "max_opset" and value is None):
         return ""
-    return "" if isinstance(value, int) and not isinstance(value, bool) else f"is a whole number, not {value!r}"
+    return (
+        ""
+        if isinstance(value, int) and not isinstance(value, bool)
+        else f"is a whole number, not {value!r}"
+    )
 
 
 def camel_case(name: str) -> str:
@@ -92,5 +126,8 @@ def camel_case(name: str) -> str:
 
 
 def is_copy(node: Node) -> bool:
-    """Whether a node is a standard Identity. A result that must keep its name can be one, so it is not matched again."""
+    """Whether a node is a standard Identity.
+
+    A result that must keep its name can be one, so it is not matched again.
+    """
     return node.op_type == "Identity" and not node.domain

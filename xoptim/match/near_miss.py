@@ -1,8 +1,8 @@
 """The nearest miss of an attempt that failed: the same steps run once more, for a listener.
 
-The first condition that fails is skipped, to measure how much else would fit; the search path that gets furthest is reported.
-Each step and each condition of `xoptim.match.pairing` that can fail runs as there; a failure is
-turned into a message.
+The first condition that fails is skipped, to measure how much else would fit; the search path that
+gets furthest is reported. Each step and each condition of `xoptim.match.pairing` that can fail runs
+as there; a failure is turned into a message.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from xoptim.match.view import GraphBuilderPatternOptimization
 
 
 def report_miss(pairing: NearPairing, examine: Examine, anchor: Node) -> None:
-    """Search at a node where a program does not match, and report the refusal that came nearest to a match (see `Attempt`)."""
+    """Search at a node where a program does not match, and report the refusal that came nearest to
+    a match (see `Attempt`).
+    """
     _NearSearch(pairing, lambda _: pairing.judge(examine)).run(anchor)
     pairing.report()
 
@@ -58,11 +60,15 @@ class _NearSearch(Attempt):
 
 
 class NearPairing(Pairing):
-    """A pairing that reports each pair that does not fit to ``listen``, and goes on after the first one."""
+    """A pairing that reports each pair that does not fit to ``listen``, and goes on after the first
+    one.
+    """
 
     __slots__ = ("_furthest", "_is_complete", "_listen", "_pattern", "_waived")
 
-    def __init__(self, program: Program, g: GraphBuilderPatternOptimization, pattern: str, listen: Listener) -> None:
+    def __init__(
+        self, program: Program, g: GraphBuilderPatternOptimization, pattern: str, listen: Listener
+    ) -> None:
         super().__init__(program, g)
         self._pattern = pattern
         self._listen = listen
@@ -70,10 +76,15 @@ class NearPairing(Pairing):
         self._waived: Refusal | None = None
         """The condition that was skipped on this search path."""
         self._is_complete = False
-        """Whether all nodes fitted one by one. No search path gets further than that, and each such assignment is reported."""
+        """Whether all nodes fitted one by one.
+
+        No search path gets further than that, and each such assignment is reported.
+        """
 
     def report(self) -> None:
-        """Report the refusal that came nearest to a match, unless complete assignments were reported."""
+        """Report the refusal that came nearest to a match, unless complete assignments were
+        reported.
+        """
         if self._furthest is not None and not self._is_complete:
             self._listen(self._furthest)
 
@@ -87,9 +98,11 @@ class NearPairing(Pairing):
         waive: bool = False,
         is_last: bool = False,
     ) -> bool:
-        """Remember the first condition that failed on this search path, if no other path got further.
+        """Remember the first condition that failed on this search path, if no other path got
+        further.
 
-        Returns whether the search continues, because no condition has failed before. It then returns no match.
+        Returns whether the search continues, because no condition has failed before. It then
+        returns no match.
 
         Args:
             node: the node that does not fit.
@@ -98,22 +111,30 @@ class NearPairing(Pairing):
             *values: results that the condition is about.
             near: whether only a value is wrong, which is nearer than another operator.
             waive: whether the search may continue as if the condition held.
-            is_last: whether all else fits, which is nearer than as many results on a path that ends.
+            is_last: whether all else fits, which is nearer than as many results on a path that
+                ends.
         """
         if self._is_complete:
             return False
         trace = self.program.trace
         found = self._waived
         if found is None:
-            found = Refusal(self._pattern, node, reason, trace.file, wanted.line, near, (), len(trace.nodes), values)
+            total, line = len(trace.nodes), wanted.line
+            found = Refusal(self._pattern, node, reason, trace.file, line, near, (), total, values)
             if waive:
                 self._waived = found
                 return True
-        bound = self.bound
-        progress = 1000 * len(bound) + 2 * sum(name is not None for name in self.names) + found.progress + is_last
-        if self._furthest is None or self._furthest.progress < progress:
-            self._furthest = replace(found, progress=progress, matched=tuple(n for n in bound if n is not found.node))
+        self._remember(found, is_last)
         return False
+
+    def _remember(self, found: Refusal, is_last: bool) -> None:
+        """Keep a refusal if it came further than those before."""
+        bound = self.bound
+        known = sum(name is not None for name in self.names)
+        progress = 1000 * len(bound) + 2 * known + found.progress + is_last
+        if self._furthest is None or self._furthest.progress < progress:
+            matched = tuple(each for each in bound if each is not found.node)
+            self._furthest = replace(found, progress=progress, matched=matched)
 
     def judge(self, examine: Examine) -> None:
         """Report why nodes that fit one by one are not a match."""
@@ -128,15 +149,22 @@ class NearPairing(Pairing):
             nodes = (*self.bound, *self.extra)
             line, values = found.line or self.program.anchor.line, tuple(filter(None, found.values))
             file = found.file or self.program.trace.file
-            own = Refusal(self._pattern, found.node, found.reason, file, line, COMPLETE, values=values)
+            own = Refusal(
+                self._pattern, found.node, found.reason, file, line, COMPLETE, values=values
+            )
             for refusal in heard if heard and found.is_general else [*heard, own]:
                 is_mine = refusal.pattern == self._pattern
-                self._listen(replace(refusal, matched=nodes, total=len(nodes)) if is_mine else refusal)
+                self._listen(
+                    replace(refusal, matched=nodes, total=len(nodes)) if is_mine else refusal
+                )
 
     def alternatives(
         self, wanted: PatternNode, choices: Iterable[Any], fits: Callable[[PatternNode, Any], bool]
     ) -> Iterator[None]:
-        """As in a pairing; a choice may skip the first condition that fails unless one was skipped before."""
+        """As in a pairing.
+
+        A choice may skip the first condition that fails unless one was skipped before.
+        """
         waived = self._waived
 
         def fits_alone(wanted: PatternNode, choice: Any) -> bool:
@@ -150,7 +178,9 @@ class NearPairing(Pairing):
         """As in a pairing."""
         if node.op_type != wanted.op_type or node.domain != wanted.domain:
             reason = f"{_kind(wanted)} expected, {_kind(node)} found"
-            return self.refuse(node, reason, wanted, waive=node not in self.nodes) and self._results(wanted, node)
+            return self.refuse(
+                node, reason, wanted, waive=node not in self.nodes
+            ) and self._results(wanted, node)
         if node in self.nodes or node in self.extra:
             return self.refuse(node, "one node cannot match two nodes of the pattern", wanted)
         return self._attributes(wanted, node) and self._results(wanted, node)
@@ -163,7 +193,9 @@ class NearPairing(Pairing):
         excused: set[str] = set()
         while (name := unfit_attribute(self.g, wanted, node, self.attributes, excused)) is not None:
             if name in wanted.attributes:
-                reason = f"attribute {name}={_shown(read_moved(self.g.graph, node, name))} does not fit"
+                reason = (
+                    f"attribute {name}={_shown(read_moved(self.g.graph, node, name))} does not fit"
+                )
             elif wanted.others is None:
                 reason = f"attribute {name}={node.attribute[name]!r} is not its default"
             else:
@@ -178,7 +210,9 @@ class NearPairing(Pairing):
             return True
         symbols = [symbol for symbol in wanted.outputs if symbol.kind is not Variadic]
         if len(node.output) < len(symbols) or not self._has_as_many(wanted, node):
-            return self.refuse(node, f"{len(symbols)} results expected, {len(node.output)} found", wanted)
+            return self.refuse(
+                node, f"{len(symbols)} results expected, {len(node.output)} found", wanted
+            )
         for symbol, name in zip(symbols, node.output, strict=False):
             known = self.names[symbol.index]
             if known is not None and known != name:
@@ -187,32 +221,57 @@ class NearPairing(Pairing):
 
     def _has_no_more(self, wanted: PatternNode, node: Node) -> bool:
         reason = f"{len(wanted.inputs)} operands expected, {len(node.input)} found"
-        return all(self.refuse(node, reason, wanted, waive=True) for _ in unexpected_operands(self.g, wanted, node))
+        return all(
+            self.refuse(node, reason, wanted, waive=True)
+            for _ in unexpected_operands(self.g, wanted, node)
+        )
 
     def _is_absent(self, place: int, wanted: PatternNode, node: Node) -> bool:
         if super()._is_absent(place, wanted, node):
             return True
-        return self.refuse(node, f"operand {place} must be absent", wanted, node.input[place], waive=True)
+        return self.refuse(
+            node, f"operand {place} must be absent", wanted, node.input[place], waive=True
+        )
 
     def _operands_and_list(self, wanted: PatternNode, node: Node, order: tuple[int, ...]) -> bool:
         named = len(wanted.inputs) - 1
         if len(node.input) < named:
-            return self.refuse(node, f"at least {named} operands expected, {len(node.input)} found", wanted)
+            return self.refuse(
+                node, f"at least {named} operands expected, {len(node.input)} found", wanted
+            )
         return super()._operands_and_list(wanted, node, order)
 
-    def _unify(self, symbol: Symbol, name: str, wanted: PatternNode, node: Node, beside: Sequence[str] | None = None) -> bool:
+    def _unify(
+        self,
+        symbol: Symbol,
+        name: str,
+        wanted: PatternNode,
+        node: Node,
+        beside: Sequence[str] | None = None,
+    ) -> bool:
         if super()._unify(symbol, name, wanted, node, beside):
             return True
         known = self.names[symbol.index]
         if known is not None:
-            return self.refuse(node, f"{known!r} expected, {name!r} found", wanted, known, name, waive=True)
+            return self.refuse(
+                node, f"{known!r} expected, {name!r} found", wanted, known, name, waive=True
+            )
         if symbol.kind is None and symbol.literal is None:
             return self.refuse(node, "an operand is missing", wanted)
         if symbol.kind is Variadic:
             return self.refuse(node, f"{symbol.name!r} is a list of results, not one", wanted)
         if suits(self.g, symbol, name):
-            return self.refuse(node, f"{name!r} may change the shape of the result", wanted, name, waive=True)
-        return self.refuse(node, self._unsuitable(symbol, name), wanted, name, near=self.g.is_constant(name), waive=True)
+            return self.refuse(
+                node, f"{name!r} may change the shape of the result", wanted, name, waive=True
+            )
+        return self.refuse(
+            node,
+            self._unsuitable(symbol, name),
+            wanted,
+            name,
+            near=self.g.is_constant(name),
+            waive=True,
+        )
 
     def _unsuitable(self, symbol: Symbol, name: str) -> str:
         """The reason why a result does not satisfy the literal or the annotation of a symbol."""
@@ -226,21 +285,31 @@ class NearPairing(Pairing):
             return f"{name!r} is not constant"
         return f"the value of {name!r} does not satisfy the condition on {symbol.name!r}"
 
-    def _unify_list(self, symbol: Symbol, names: tuple[str, ...], wanted: PatternNode, node: Node) -> bool:
+    def _unify_list(
+        self, symbol: Symbol, names: tuple[str, ...], wanted: PatternNode, node: Node
+    ) -> bool:
         if super()._unify_list(symbol, names, wanted, node):
             return True
         known = self.attributes.get(symbol.name)
         if known is not None:
             return self.refuse(node, f"{known} expected, {names} found", wanted, *names)
         if len(names) < symbol.least:
-            reason = f"at least {symbol.least} results expected for {symbol.name!r}, {len(names)} found"
+            reason = (
+                f"at least {symbol.least} results expected for {symbol.name!r}, {len(names)} found"
+            )
             return self.refuse(node, reason, wanted)
         variable = next(name for name in names if name and not self.g.is_constant(name))
         return self.refuse(node, f"{variable!r} is not constant", wanted, variable)
 
 
 def _shown(value: Any) -> str:
-    return "(absent)" if value is None else "(not constant)" if isinstance(value, AttributeReference) else repr(value)
+    return (
+        "(absent)"
+        if value is None
+        else "(not constant)"
+        if isinstance(value, AttributeReference)
+        else repr(value)
+    )
 
 
 def _kind(node: Node | PatternNode) -> str:

@@ -1,4 +1,6 @@
-"""Run a program against a graph: the partial match, and the search from the anchor with backtracking over orders."""
+"""Run a program against a graph: the partial match, and the search from the anchor with
+backtracking over orders.
+"""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice, permutations
@@ -18,10 +20,12 @@ Tree: TypeAlias = tuple[tuple[str, ...], tuple[Node, ...]]
 
 
 class Pairing:
-    """The nodes and results of a graph that are paired with a program's; no pair contradicts another one.
+    """The nodes and results of a graph that are paired with a program's.
 
-    Each method that pairs returns whether the pair fits. When it does not, pairs may have been made in part: `alternatives`
-    takes them back.
+    No pair contradicts another one.
+
+    Each method that pairs returns whether the pair fits. When it does not, pairs may have been made
+    in part: `alternatives` takes them back.
     """
 
     __slots__ = ("attributes", "extra", "g", "names", "nodes", "program")
@@ -29,7 +33,8 @@ class Pairing:
     def __init__(self, program: Program, g: GraphBuilderPatternOptimization) -> None:
         self.program = program
         self.g = g
-        self.names: list[str | None] = [None] * program.size  # result name in each register, ``None`` until it is known
+        # result name in each register, ``None`` until it is known
+        self.names: list[str | None] = [None] * program.size
         self.nodes: list[Node | None] = [None] * program.count  # graph node of each pattern node
         self.extra: list[Node] = []  # the inner graph nodes of trees of an associative operator
         self.attributes: dict[str, Any] = {}  # captured attributes, and captured lists of results
@@ -48,13 +53,19 @@ class Pairing:
     def alternatives(
         self, wanted: PatternNode, choices: Iterable[Any], fits: Callable[[PatternNode, Any], bool]
     ) -> Iterator[None]:
-        """Pair a pattern node with each choice (a node, an order of operands, a tree) that fits, one after another.
+        """Pair a pattern node with each choice (a node, an order of operands, a tree) that fits,
+        one after another.
 
         Pairs made since are taken back before the next choice.
         """
         names, nodes, extra, attributes = self.names, self.nodes, self.extra, self.attributes
         for choice in choices:
-            self.names, self.nodes, self.extra, self.attributes = names[:], nodes[:], extra[:], attributes.copy()
+            self.names, self.nodes, self.extra, self.attributes = (
+                names[:],
+                nodes[:],
+                extra[:],
+                attributes.copy(),
+            )
             if fits(wanted, choice):
                 yield
         self.names, self.nodes, self.extra, self.attributes = names, nodes, extra, attributes
@@ -92,8 +103,12 @@ class Pairing:
         return True
 
     def _has_as_many(self, wanted: PatternNode, node: Node) -> bool:
-        """Whether a node has no more results than the pattern names, where their number decides what they are, as in Split."""
-        if len(node.output) <= len(wanted.outputs) or any(symbol.kind is Variadic for symbol in wanted.outputs[-1:]):
+        """Whether a node has no more results than the pattern names, where their number decides
+        what they are, as in Split.
+        """
+        if len(node.output) <= len(wanted.outputs) or any(
+            symbol.kind is Variadic for symbol in wanted.outputs[-1:]
+        ):
             return True
         return not has_variadic_results(node.op_type, node.domain)
 
@@ -138,7 +153,9 @@ class Pairing:
             behind = len(node.input) - (named - variadic)
             places = range(len(node.input))
             order = (*places[:variadic], *places[behind:], *places[variadic:behind])
-        for place, symbol in zip(order, (*wanted.inputs[:variadic], *wanted.inputs[variadic + 1 :]), strict=False):
+        for place, symbol in zip(
+            order, (*wanted.inputs[:variadic], *wanted.inputs[variadic + 1 :]), strict=False
+        ):
             if symbol is None:
                 if not self._is_absent(place, wanted, node):
                     return False
@@ -146,7 +163,9 @@ class Pairing:
                 return False
         rest = wanted.inputs[variadic]
         assert rest is not None
-        return self._unify_list(rest, tuple(node.input[place] for place in order[named:]), wanted, node)
+        return self._unify_list(
+            rest, tuple(node.input[place] for place in order[named:]), wanted, node
+        )
 
     def terms(self, wanted: PatternNode, tree: Tree) -> bool:
         """Pair the operands of a tree of an associative operator."""
@@ -162,12 +181,24 @@ class Pairing:
         return True
 
     def _is_inner(self, wanted: PatternNode, node: Node) -> bool:
-        """Whether a node with the operator of an associative one may be an inner node of its tree."""
+        """Whether a node with the operator of an associative one may be an inner node of its
+        tree.
+        """
         is_taken = node in self.nodes or node in self.extra
         return not is_taken and unfit_attribute(self.g, wanted, node, self.attributes) is None
 
-    def _unify(self, symbol: Symbol, name: str, wanted: PatternNode, node: Node, beside: Sequence[str] | None = None) -> bool:
-        """Pair an operand of the pattern with one of the graph, empty when absent; a symbol is paired with one name only."""
+    def _unify(
+        self,
+        symbol: Symbol,
+        name: str,
+        wanted: PatternNode,
+        node: Node,
+        beside: Sequence[str] | None = None,
+    ) -> bool:
+        """Pair an operand of the pattern with one of the graph, empty when absent.
+
+        A symbol is paired with one name only.
+        """
         known = self.names[symbol.index]
         if known is not None:
             return known == name
@@ -179,29 +210,35 @@ class Pairing:
         self.names[symbol.index] = name
         return True
 
-    def _unify_list(self, symbol: Symbol, names: tuple[str, ...], wanted: PatternNode, node: Node) -> bool:
+    def _unify_list(
+        self, symbol: Symbol, names: tuple[str, ...], wanted: PatternNode, node: Node
+    ) -> bool:
         """Pair a symbol that matches several results with the remaining results."""
         known = self.attributes.get(symbol.name)
         if known is not None:
             return bool(known == names)
         if len(names) < symbol.least:
             return False
-        if symbol.elements is Constant and not all(self.g.is_constant(name) for name in names if name):
+        if symbol.elements is Constant and not all(
+            self.g.is_constant(name) for name in names if name
+        ):
             return False
         self.attributes[symbol.name] = names
         return True
 
 
 _MOST_ORDERS = 720
-"""Maximal number of orders of operands that are tried, the given one first: all orders of six operands."""
+"""Maximal number of orders of operands that are tried, the given one first: all orders of six
+operands.
+"""
 Examine: TypeAlias = Callable[[Pairing], MatchResult | Misfit | None]
 
 
 class Attempt:
     """One attempt to find a program at one node, with a pairing that is empty at first.
 
-    ``examine`` is called with the pairing when all nodes fit one by one and the registers are filled; unless it returns a
-    match, the search continues.
+    ``examine`` is called with the pairing when all nodes fit one by one and the registers are
+    filled; unless it returns a match, the search continues.
     """
 
     __slots__ = ("examine", "graph", "pairing")
@@ -251,7 +288,10 @@ class Attempt:
         return None
 
     def _name(self, step: Step) -> str:
-        """The result, or the first of the results, from which a step continues; empty when there is none."""
+        """The result, or the first of the results, from which a step continues.
+
+        Empty when there is none.
+        """
         symbol = step.symbol
         assert symbol is not None
         if symbol.kind is Variadic:
@@ -260,11 +300,17 @@ class Attempt:
         return self.pairing.names[symbol.index] or ""
 
     def _orders(self, wanted: PatternNode) -> Iterable[tuple[int, ...]]:
-        """Orders of operands that depend on their number: first those that the pattern lists, then the remaining ones."""
+        """Orders of operands that depend on their number: first those that the pattern lists, then
+        the remaining ones.
+        """
         places = range(len(self.pairing.node_of(wanted).input))
         orders: Iterable[tuple[int, ...]]
         if wanted.variadic < 0:
-            orders = permutations(places) if len(places) == len(wanted.inputs) else (tuple(range(len(wanted.inputs))),)
+            orders = (
+                permutations(places)
+                if len(places) == len(wanted.inputs)
+                else (tuple(range(len(wanted.inputs))),)
+            )
         else:
             firsts = permutations(places, len(wanted.inputs) - 1)
             orders = ((*first, *(p for p in places if p not in first)) for first in firsts)
@@ -275,7 +321,9 @@ class Attempt:
         return self.graph.producer(name)
 
     def _readers(self, name: str, wanted: PatternNode) -> Collection[Node]:
-        """Nodes that read a result, directly or, for an associative operator, within a tree of such nodes."""
+        """Nodes that read a result, directly or, for an associative operator, within a tree of such
+        nodes.
+        """
         readers = self.graph.consumers(name)
         if not wanted.associative:
             return readers
@@ -283,18 +331,29 @@ class Attempt:
         edge = list(found)
         for _ in range(len(wanted.inputs) - 2):
             tree = [n for n in edge if n.op_type == wanted.op_type and n.domain == wanted.domain]
-            edge = [reader for n in tree for reader in self.graph.consumers(n.output[0]) if reader not in found]
+            edge = [
+                reader
+                for n in tree
+                for reader in self.graph.consumers(n.output[0])
+                if reader not in found
+            ]
             found.update(dict.fromkeys(edge))
         return found
 
     def _are_too_many(self, readers: Collection[Node], most: int) -> bool:
-        """Whether one of the readers of an interior result is not in the match, which may not be."""
+        """Whether one of the readers of an interior result is not in the match, which may not
+        be.
+        """
         return len(readers) > most
 
     def _trees(self, wanted: PatternNode) -> Iterator[Tree]:
-        """The operands, in all orders, of all trees of the operator with as many operands as the pattern node."""
+        """The operands, in all orders, of all trees of the operator with as many operands as the
+        pattern node.
+        """
         count = len(wanted.inputs)
-        pending: list[tuple[tuple[str, ...], tuple[Node, ...], int]] = [(self.pairing.node_of(wanted).input, (), 0)]
+        pending: list[tuple[tuple[str, ...], tuple[Node, ...], int]] = [
+            (self.pairing.node_of(wanted).input, (), 0)
+        ]
         while pending:
             leaves, inner, start = pending.pop()
             if len(leaves) == count:
@@ -308,4 +367,10 @@ class Attempt:
                     and node not in inner
                     and len(leaves) - 1 + len(node.input) <= count
                 ):
-                    pending.append(((*leaves[:place], *node.input, *leaves[place + 1 :]), (*inner, node), place))
+                    pending.append(
+                        (
+                            (*leaves[:place], *node.input, *leaves[place + 1 :]),
+                            (*inner, node),
+                            place,
+                        )
+                    )

@@ -1,4 +1,7 @@
-"""The base of all patterns, rewrites that match around a node; their matches, and which of overlapping ones apply."""
+"""The base of all patterns, rewrites that match around a node.
+
+Their matches, and which of overlapping ones apply.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,9 @@ class MatchResult:
 
     Attributes:
         pattern: the pattern that matched.
-        nodes: nodes involved, ``None`` where an optional one is absent. They are passed to ``apply``, which decides which of
-            them stay; no other rewrite of the same round may match them.
+        nodes: nodes involved, ``None`` where an optional one is absent. They are passed to
+            ``apply``, which decides which of them stay; no other rewrite of the same round may
+            match them.
         apply: makes the replacement.
         insert_at: existing node where the new nodes go; chosen automatically when not given.
         comment: a remark for the log.
@@ -59,17 +63,25 @@ class MatchResult:
 
 
 def checked(found: Any, anchor: Node) -> MatchResult:
-    """The match that a pattern returned, with ``anchor`` set; raises `TypeError` when it is not a match."""
+    """The match that a pattern returned, with ``anchor`` set.
+
+    Raises `TypeError` when it is not a match.
+    """
     if not isinstance(found, MatchResult):
         raise TypeError(f"match returns a MatchResult or None, not {found!r:.80}")
     if not all(each is None or isinstance(each, Node) for each in found.nodes):
-        raise TypeError(f"the nodes of a MatchResult are nodes of the graph or None, not {found.nodes!r:.80}")
+        raise TypeError(
+            f"the nodes of a MatchResult are nodes of the graph or None, not {found.nodes!r:.80}"
+        )
     found.anchor = anchor
     return found
 
 
 Strategy: TypeAlias = Callable[[Sequence[MatchResult]], list[MatchResult]]
-"""Sorts matches into the order in which they claim their nodes; a match with a claimed node is not applied."""
+"""Sorts matches into the order in which they claim their nodes.
+
+A match with a claimed node is not applied.
+"""
 
 
 def size(match: MatchResult) -> int:
@@ -106,7 +118,10 @@ class Claims:
         self.nodes: set[Node] = set()
 
     def take(self, match: MatchResult) -> bool:
-        """Claim the nodes of a match; returns False, and claims none, when one of them belongs to another match."""
+        """Claim the nodes of a match.
+
+        Returns False, and claims none, when one of them belongs to another match.
+        """
         nodes = [node for node in match.nodes if node is not None]
         if not self.nodes.isdisjoint(nodes):
             return False
@@ -115,9 +130,11 @@ class Claims:
 
 
 def disjoint(matches: Iterable[MatchResult], strategy: str = "largest") -> list[MatchResult]:
-    """A subset of the matches in which each node belongs to at most one match, in the order of a strategy, given by name.
+    """A subset of the matches in which each node belongs to at most one match, in the order of a
+    strategy, given by name.
 
-    The matches are in the order in which they were found. Raises `ValueError` when there is no such strategy.
+    The matches are in the order in which they were found. Raises `ValueError` when there is no such
+    strategy.
     """
     claims = Claims()
     return [match for match in strategy_named(strategy)(list(matches)) if claims.take(match)]
@@ -135,11 +152,12 @@ Key = tuple[str, str]
 class PatternOptimization(Rewrite):
     """A rewrite around a node: `match` finds where it applies, `apply` makes the replacement.
 
-    Patterns hold no state: everything that `match` finds is in the `MatchResult`. It has the class attributes of `Rewrite` too.
+    Patterns hold no state: everything that `match` finds is in the `MatchResult`. It has the class
+    attributes of `Rewrite` too.
 
     Class attributes:
-        anchors: operators at whose nodes `match` is called (``"domain::Op"`` outside the standard domain); every node
-            of the graph when empty.
+        anchors: operators at whose nodes `match` is called (``"domain::Op"`` outside the standard
+            domain); every node of the graph when empty.
         near: operators; one of them must produce an input of the anchor; any when empty.
         radius: how many nodes away from the anchor a change may make it match.
     """
@@ -157,7 +175,9 @@ class PatternOptimization(Rewrite):
         return frozenset(map(operator_key, self.near))
 
     def paths(self) -> frozenset[tuple[Key, tuple[Key, ...]]]:
-        """Operators of anchors, each with the operators of a chain of producers that must lead to it."""
+        """Operators of anchors, each with the operators of a chain of producers that must lead to
+        it.
+        """
         ends: list[tuple[Key, ...]] = [(key,) for key in self.near_keys()] or [()]
         return frozenset((anchor, end) for anchor in self.anchor_keys() for end in ends)
 
@@ -165,8 +185,12 @@ class PatternOptimization(Rewrite):
         """How many nodes away from the anchor a change may make it match."""
         return self.radius
 
-    def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Look for the pattern around a node. The graph must not be changed. Returns the match, or what `none` returns.
+    def match(
+        self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]
+    ) -> MatchResult | None:
+        """Look for the pattern around a node.
+
+        The graph must not be changed. Returns the match, or what `none` returns.
 
         Args:
             g: the view of the graph.
@@ -174,11 +198,16 @@ class PatternOptimization(Rewrite):
             matched: the matches of this round so far.
         """
         raise NotImplementedError(
-            f"{type(self).__name__} has no match; a pattern with match_pattern extends EasyPatternOptimization"
+            f"{type(self).__name__} has no match; a pattern with match_pattern extends "
+            "EasyPatternOptimization"
         )
 
-    def match_at(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Call `match` and check the type of its result: raises `TypeError` when that is neither a match nor ``None``."""
+    def match_at(
+        self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]
+    ) -> MatchResult | None:
+        """Call `match` and check the type of its result: raises `TypeError` when that is neither a
+        match nor ``None``.
+        """
         try:
             found = self.match(g, node, matched)
         except Declined as reason:  # the view, or a helper, found a reason not to match
@@ -189,11 +218,15 @@ class PatternOptimization(Rewrite):
         if found is None:
             return None
         if self.exactness == "finite" and (name := unproved(g.scope, checked(found, node).nodes)):
-            return self.none(node, msg=lambda: f"{name} is not known to be finite (--assume finite)")
+            return self.none(
+                node, msg=lambda: f"{name} is not known to be finite (--assume finite)"
+            )
         return checked(found, node)
 
     def apply(self, g: PatternRewriter, *nodes: Any) -> list[Node]:
-        """Make the replacement. Returns the nodes that replace them, in an order in which they can run.
+        """Make the replacement.
+
+        Returns the nodes that replace them, in an order in which they can run.
 
         Args:
             g: the view of the graph, which makes nodes and initializers.
@@ -202,9 +235,14 @@ class PatternOptimization(Rewrite):
         raise NotImplementedError(f"{type(self).__name__} has no apply")
 
     def none(
-        self, node: Node | None = None, lineno: int | None = None, msg: Callable[[], str] | str | None = None
+        self,
+        node: Node | None = None,
+        lineno: int | None = None,
+        msg: Callable[[], str] | str | None = None,
     ) -> Returned | None:
-        """Refuse a match: ``return self.none(node, msg="...")``. Without a listener, the reason is not computed.
+        """Refuse a match: ``return self.none(node, msg="...")``.
+
+        Without a listener, the reason is not computed.
 
         Args:
             node: the node that does not fit.
@@ -217,11 +255,15 @@ class PatternOptimization(Rewrite):
         frame = calling_frame()
         reason = msg() if callable(msg) else msg or ""
         line = lineno or frame.f_lineno
-        listen(Refusal(self.name(), node, reason, frame.f_code.co_filename, line, self.progress(line)))
+        listen(
+            Refusal(self.name(), node, reason, frame.f_code.co_filename, line, self.progress(line))
+        )
         return None
 
     def progress(self, line: int) -> int:
-        """Progress of a match that is refused at a line: conditions are checked from top to bottom."""
+        """Progress of a match that is refused at a line: conditions are checked from top to
+        bottom.
+        """
         return line
 
 

@@ -1,4 +1,6 @@
-"""A traced pattern as a flat program: the order in which its nodes are searched, starting at the anchor."""
+"""A traced pattern as a flat program: the order in which its nodes are searched, starting at the
+anchor.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,16 +18,18 @@ Kind = Literal["inputs", "terms", "up", "down"]
 class Step:
     """One instruction.
 
-    ``inputs``: compare the operands of a node that was found, in one of ``orders`` (in all orders when it is empty).
-    ``terms``: the same with the operands of a tree of nodes with an associative operator. ``up``: the producer of ``symbol``
-    must be the pattern's ``node``. ``down``: a consumer of ``symbol`` must be ``node``.
+    ``inputs``: compare the operands of a node that was found, in one of ``orders`` (in all orders
+    when it is empty). ``terms``: the same with the operands of a tree of nodes with an associative
+    operator. ``up``: the producer of ``symbol`` must be the pattern's ``node``. ``down``: a
+    consumer of ``symbol`` must be ``node``.
     """
 
     kind: Kind
     node: PatternNode
     symbol: Symbol | None = None
     orders: tuple[tuple[int, ...], ...] = ()
-    most_readers: int | None = None  # for ``down``, how many nodes may read ``symbol`` when all must belong to the match
+    # for ``down``, how many nodes may read ``symbol`` when all must belong to the match
+    most_readers: int | None = None
     is_straight: bool = field(init=False)  # whether there is one order only
 
     def __post_init__(self) -> None:
@@ -34,20 +38,26 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One variant of a pattern, ready to run, with its numbers of registers (``size``) and nodes (``count``)."""
+    """One variant of a pattern, ready to run, with its numbers of registers (``size``) and nodes
+    (``count``).
+    """
 
     trace: Trace
     anchor: PatternNode
     steps: tuple[Step, ...]
-    # Operator that must produce an input of the anchor, operator that must produce an input of that, and so on; the last one
-    # may be `CONSTANT`, or a `literal_key`. Empty when no producer is required
+    # Operator that must produce an input of the anchor, operator that must produce an input of
+    # that, and so on; the last one may be `CONSTANT`, or a `literal_key`. Empty when no producer is
+    # required
     path: tuple[Key, ...]
     size: int
     count: int
-    reach: int  # distance from the anchor to the farthest other node, plus one: a change within it may make the program match
+    # distance from the anchor to the farthest other node, plus one: a change within it may make the
+    # program match
+    reach: int
     near: Key | None = field(init=False)  # the first step of the path
     anchor_key: Key = field(init=False)  # operator of the anchor
-    captures: tuple[tuple[str, int], ...] = field(init=False)  # results that are captured: name and register
+    # results that are captured: name and register
+    captures: tuple[tuple[str, int], ...] = field(init=False)
     # Registers of the results from outside that the pattern reads, lists of results apart
     operands: tuple[int, ...] = field(init=False)
     lists: tuple[str, ...] = field(init=False)  # names of these lists
@@ -66,12 +76,15 @@ class Program:
             object.__setattr__(self, name, value)
 
 
-def compile_trace(trace: Trace, anchors: Sequence[Key] = (), interior: Literal["keep", "refuse"] = "keep") -> Program:
+def compile_trace(
+    trace: Trace, anchors: Sequence[Key] = (), interior: Literal["keep", "refuse"] = "keep"
+) -> Program:
     """Order the nodes of a pattern for matching: producers first, then consumers of known results.
 
-    The anchor is the most selective node (see `_frequency`), the last one among equals; of the operators in ``anchors``, if
-    there are any. ``interior`` is that of the pattern. Raises `TypeError` when the pattern is empty, not connected, returns
-    results that it does not compute, or has no such anchor.
+    The anchor is the most selective node (see `_frequency`), the last one among equals; of the
+    operators in ``anchors``, if there are any. ``interior`` is that of the pattern. Raises
+    `TypeError` when the pattern is empty, not connected, returns results that it does not compute,
+    or has no such anchor.
     """
     anchor = _anchor(trace, anchors)
     steps: list[Step] = []
@@ -79,30 +92,52 @@ def compile_trace(trace: Trace, anchors: Sequence[Key] = (), interior: Literal["
     queue = [anchor]
     while queue:
         node = queue.pop(0)
-        steps.append(Step("terms" if node.associative else "inputs", node, orders=operand_orders(node)))
+        steps.append(
+            Step("terms" if node.associative else "inputs", node, orders=operand_orders(node))
+        )
         for symbol in node.inputs:
-            if symbol is not None and symbol.producer is not None and symbol.producer.index not in depth:
-                depth[symbol.producer.index] = depth[node.index] + 1
-                steps.append(Step("up", symbol.producer, symbol))
-                queue.append(symbol.producer)
+            producer = None if symbol is None else symbol.producer
+            if producer is None or producer.index in depth:
+                continue
+            depth[producer.index] = depth[node.index] + 1
+            steps.append(Step("up", producer, symbol))
+            queue.append(producer)
         forward = None if queue else _forward(trace, depth)
         if forward is not None:
-            depth[forward.node.index] = 1 + min(depth[n.index] for n in _neighbours(trace, forward.node) if n.index in depth)
-            steps.append(replace(forward, most_readers=_most_readers(trace, forward.symbol, interior)))
+            depth[forward.node.index] = 1 + min(
+                depth[n.index] for n in _neighbours(trace, forward.node) if n.index in depth
+            )
+            steps.append(
+                replace(forward, most_readers=_most_readers(trace, forward.symbol, interior))
+            )
             queue.append(forward.node)
     if len(depth) < len(trace.nodes):
         missing = next(node for node in trace.nodes if node.index not in depth)
-        raise TypeError(f"{missing.op_type} of match_pattern in {trace.file} is not connected to the rest")
-    return Program(trace, anchor, tuple(steps), _path(anchor), len(trace.symbols), len(trace.nodes), max(depth.values()) + 1)
+        raise TypeError(
+            f"{missing.op_type} of match_pattern in {trace.file} is not connected to the rest"
+        )
+    return Program(
+        trace,
+        anchor,
+        tuple(steps),
+        _path(anchor),
+        len(trace.symbols),
+        len(trace.nodes),
+        max(depth.values()) + 1,
+    )
 
 
 def _anchor(trace: Trace, anchors: Sequence[Key]) -> PatternNode:
     """The most selective node, the last one among equals."""
     if not trace.outputs or any(symbol.producer is None for symbol in trace.outputs):
         raise TypeError(f"match_pattern in {trace.file} must return results of g.op calls")
-    allowed = [node for node in trace.nodes if not anchors or (node.domain, node.op_type) in anchors]
+    allowed = [
+        node for node in trace.nodes if not anchors or (node.domain, node.op_type) in anchors
+    ]
     if not allowed:
-        raise TypeError(f"match_pattern in {trace.file} has no node with an operator of its anchors")
+        raise TypeError(
+            f"match_pattern in {trace.file} has no node with an operator of its anchors"
+        )
     return min(allowed, key=lambda node: (_frequency(node), -node.index))
 
 
@@ -110,7 +145,19 @@ CONSTANT: Key = ("", "<constant>")
 """Marks a stored constant where a producer's operator is expected."""
 LITERAL = "="
 """In place of a domain: marks a stored constant of one value."""
-_COMMON = ("Cast", "Div", "Sub", "Gather", "Concat", "Unsqueeze", "Transpose", "Reshape", "MatMul", "Mul", "Add")
+_COMMON = (
+    "Cast",
+    "Div",
+    "Sub",
+    "Gather",
+    "Concat",
+    "Unsqueeze",
+    "Transpose",
+    "Reshape",
+    "MatMul",
+    "Mul",
+    "Add",
+)
 """Frequent operators of exported models, the most frequent last."""
 
 
@@ -128,10 +175,13 @@ _LONGEST_PATH = 3
 
 
 def _path(anchor: PatternNode) -> tuple[Key, ...]:
-    """The most selective path from the anchor to its producers: at each node, the producer of the rarest operator."""
+    """The most selective path from the anchor to its producers: at each node, the producer of the
+    rarest operator.
+    """
     path: list[Key] = []
     node = anchor
-    # The operands of an associative tree may belong to its inner nodes, so they do not restrict the producers of the root.
+    # The operands of an associative tree may belong to its inner nodes, so they do not restrict the
+    # producers of the root.
     while len(path) < _LONGEST_PATH and not (node.associative and len(node.inputs) > 2):
         producers = [s.producer for s in node.inputs if s is not None and s.producer is not None]
         if not producers:
@@ -142,20 +192,38 @@ def _path(anchor: PatternNode) -> tuple[Key, ...]:
 
 
 def _constant_key(node: PatternNode) -> tuple[Key, ...]:
-    """The constant that a node must read: a literal if there is one that is compared exactly, else any; empty for none."""
-    constants = [s for s in node.inputs if s is not None and (s.literal is not None or s.kind in (Constant, Scalar))]
-    literals = [s.literal for s in constants if isinstance(s.literal, (int, float)) and is_short(s.literal)]
+    """The constant that a node must read: a literal if there is one that is compared exactly, else
+    any; empty for none.
+    """
+    constants = [
+        s
+        for s in node.inputs
+        if s is not None and (s.literal is not None or s.kind in (Constant, Scalar))
+    ]
+    literals = [
+        s.literal for s in constants if isinstance(s.literal, (int, float)) and is_short(s.literal)
+    ]
     return (literal_key(literals[0]),) if literals else (CONSTANT,) if constants else ()
 
 
 def _neighbours(trace: Trace, node: PatternNode) -> list[PatternNode]:
     mine = {s.index for s in (*node.inputs, *node.outputs) if s is not None}
-    return [n for n in trace.nodes if n is not node and any(s is not None and s.index in mine for s in (*n.inputs, *n.outputs))]
+    return [
+        n
+        for n in trace.nodes
+        if n is not node and any(s is not None and s.index in mine for s in (*n.inputs, *n.outputs))
+    ]
 
 
 def _forward(trace: Trace, found: Mapping[int, int]) -> Step | None:
     """A node not found yet that reads a known result, preferably one that a found node produces."""
-    known = {s.index for n in trace.nodes if n.index in found for s in (*n.inputs, *n.outputs) if s is not None}
+    known = {
+        s.index
+        for n in trace.nodes
+        if n.index in found
+        for s in (*n.inputs, *n.outputs)
+        if s is not None
+    }
     steps = [
         Step("down", node, symbol)
         for node in trace.nodes
@@ -163,20 +231,38 @@ def _forward(trace: Trace, found: Mapping[int, int]) -> Step | None:
         for symbol in node.inputs
         if symbol is not None and symbol.index in known and symbol.literal is None
     ]
-    return min(steps, key=lambda step: step.symbol is None or step.symbol.producer is None, default=None)
+    return min(
+        steps, key=lambda step: step.symbol is None or step.symbol.producer is None, default=None
+    )
 
 
 def _most_readers(trace: Trace, symbol: Symbol | None, interior: str) -> int | None:
-    """How many nodes may read an interior result, ``None`` for any number: the other nodes of the pattern, and no others."""
-    is_open = symbol is None or symbol.producer is None or symbol in trace.outputs or (symbol.interior or interior) == "keep"
-    return None if is_open or any(node.associative for node in trace.nodes) else len(trace.nodes) - 1
+    """How many nodes may read an interior result, ``None`` for any number: the other nodes of the
+    pattern, and no others.
+    """
+    is_open = (
+        symbol is None
+        or symbol.producer is None
+        or symbol in trace.outputs
+        or (symbol.interior or interior) == "keep"
+    )
+    return (
+        None if is_open or any(node.associative for node in trace.nodes) else len(trace.nodes) - 1
+    )
 
 
 def operand_orders(node: PatternNode) -> tuple[tuple[int, ...], ...]:
-    """The orders in which the operands of a node may come; empty when they depend on the number of operands."""
+    """The orders in which the operands of a node may come.
+
+    Empty when they depend on the number of operands.
+    """
     straight = tuple(range(len(node.inputs)))
     if not node.any_order and not is_commutative(node.op_type, node.domain):
         return (straight,)
     if node.variadic >= 0 or len(straight) > 2:
         return ()
-    return (straight, (1, 0)) if len(straight) == 2 and node.inputs[0] is not node.inputs[1] else (straight,)
+    return (
+        (straight, (1, 0))
+        if len(straight) == 2 and node.inputs[0] is not node.inputs[1]
+        else (straight,)
+    )

@@ -1,7 +1,8 @@
-"""The metadata common to all rewrites, the rewrites that run over a whole model, and the contracts of those.
+"""The metadata common to all rewrites, the rewrites that run over a whole model, and the contracts
+of those.
 
-`Rewrite` has two siblings: `xoptim.match.pattern.PatternOptimization`, which matches around a node and is applied there, and
-`ModelPass`, which runs over a model.
+`Rewrite` has two siblings: `xoptim.match.pattern.PatternOptimization`, which matches around a node
+and is applied there, and `ModelPass`, which runs over a model.
 """
 
 import inspect
@@ -27,7 +28,9 @@ def _undefined(graph: Graph) -> Iterator[str]:
                     yield f"{name!r} is read before it is defined"
                 known.add(name)
         known.update(node.output)
-    yield from (f"output {name!r} is not defined" for name in graph.outputs if graph.scope(name) is None)
+    yield from (
+        f"output {name!r} is not defined" for name in graph.outputs if graph.scope(name) is None
+    )
 
 
 def _unused(graph: Graph) -> Iterator[str]:
@@ -80,11 +83,13 @@ class Example:
 
     Attributes:
         before: the graph in ONNX's textual syntax, ``agraph (float[n] x) => (float[n] y) { ... }``.
-        after: the expected graph in the same syntax; names of interior results are ignored. Without ``agraph ... =>``, it has
-            the inputs and outputs of ``before``.
+        after: the expected graph in the same syntax; names of interior results are ignored. Without
+            ``agraph ... =>``, it has the inputs and outputs of ``before``.
         opset: version of the standard operator set.
-        domains: versions of other operator sets; 1 for ``com.microsoft`` and ``ai.onnx.ml`` where the graphs use these.
-        ranges: lowest and highest value of the feeds of some inputs, where random numbers would be invalid.
+        domains: versions of other operator sets; 1 for ``com.microsoft`` and ``ai.onnx.ml`` where
+            the graphs use these.
+        ranges: lowest and highest value of the feeds of some inputs, where random numbers would be
+            invalid.
     """
 
     before: str
@@ -97,7 +102,11 @@ class Example:
         if self.after.startswith(("{", "<")):
             head, *_ = re.split(r" (?=[{<])", self.before, maxsplit=1)
             object.__setattr__(self, "after", f"{head} {self.after}")
-        used = {name: 1 for name in _USUAL_DOMAINS if f"{name}." in self.before or f"{name}." in self.after}
+        used = {
+            name: 1
+            for name in _USUAL_DOMAINS
+            if f"{name}." in self.before or f"{name}." in self.after
+        }
         object.__setattr__(self, "domains", tuple({**used, **dict(self.domains)}.items()))
 
     @classmethod
@@ -107,29 +116,37 @@ class Example:
 
     @classmethod
     def pairs(cls, *texts: str, **others: Any) -> "tuple[Example, ...]":
-        """Several ``examples``: before and after of each in turn; the other attributes are the same for all."""
-        return tuple(cls(before, after, **others) for before, after in zip(texts[::2], texts[1::2], strict=True))
+        """Several ``examples``: before and after of each in turn.
+
+        The other attributes are the same for all.
+        """
+        return tuple(
+            cls(before, after, **others)
+            for before, after in zip(texts[::2], texts[1::2], strict=True)
+        )
 
 
 class Rewrite:
-    """A change of a model that preserves its results: selected, listed, timed and dropped by name and metadata.
+    """A change of a model that preserves its results: selected, listed, timed and dropped by name
+    and metadata.
 
     Class attributes:
-        phase: when it runs: ``canonicalize``, ``specialize`` (both portable), ``target`` (operators of one runtime),
-            ``final``, or ``lower`` (an operator into simpler ones, for a runtime that lacks it: in no preset, and after all
-            other patterns, which would undo it). The passes of a phase run before its patterns.
-        before: names of rewrites of the same kind and phase, with or without the suffix ``Pattern``, that run after this one,
-            in spite of their priorities and names.
+        phase: when it runs: ``canonicalize``, ``specialize`` (both portable), ``target`` (operators
+            of one runtime), ``final``, or ``lower`` (an operator into simpler ones, for a runtime
+            that lacks it: in no preset, and after all other patterns, which would undo it). The
+            passes of a phase run before its patterns.
+        before: names of rewrites of the same kind and phase, with or without the suffix
+            ``Pattern``, that run after this one, in spite of their priorities and names.
         priority: within a phase, higher numbers run when lower ones have no match left.
-        exactness: ``exact`` (bit-identical), ``rounding`` (differs by rounding; a zero may change its sign), ``finite``
-            (assumes no NaN, infinity or -0), ``approximate``.
+        exactness: ``exact`` (bit-identical), ``rounding`` (differs by rounding; a zero may change
+            its sign), ``finite`` (assumes no NaN, infinity or -0), ``approximate``.
         min_opset, max_opset: lowest and highest version of the standard operator set.
         produces: domains, other than the standard one, of the operators that it creates.
-        unchecked: operators that it writes in the standard domain although the standard does not define them: the runtime
-            runs them, ``onnx.checker`` refuses the model.
+        unchecked: operators that it writes in the standard domain although the standard does not
+            define them: the runtime runs them, ``onnx.checker`` refuses the model.
         providers: execution providers on which it was measured to be faster; all when empty.
-        tags: words that select it. A rewrite with the tag ``onnxruntime`` belongs to that preset, one with ``extra`` to
-            no preset.
+        tags: words that select it. A rewrite with the tag ``onnxruntime`` belongs to that preset,
+            one with ``extra`` to no preset.
         status: ``stable``, ``preview`` or ``deprecated``.
         former_names: earlier names, which still select it, with a warning.
         examples: tiny models before and after.
@@ -150,10 +167,16 @@ class Rewrite:
     examples: ClassVar[Sequence[Example]] = ()
 
     def __init_subclass__(cls, **others: Any) -> None:
-        """Complete the docstring of a rewrite: the sections that it leaves out come from the class that it extends."""
+        """Complete the docstring of a rewrite: the sections that it leaves out come from the class
+        that it extends.
+        """
         super().__init_subclass__(**others)
         head, own = _sections(cls)
-        inherited = {name: text for base in reversed(cls.__mro__) for name, text in _sections(base)[1].items()}
+        inherited = {
+            name: text
+            for base in reversed(cls.__mro__)
+            for name, text in _sections(base)[1].items()
+        }
         if "→" in head and own.keys() < inherited.keys():
             texts = [f"{name}:{inherited[name]}" for name in _SECTIONS if name in inherited]
             cls.__doc__ = "\n".join([head, "", *texts])
@@ -165,16 +188,22 @@ class Rewrite:
 
     @classmethod
     def family(cls) -> str:
-        """The package that holds its module, which groups rewrites in listings; the module itself outside of packages."""
+        """The package that holds its module, which groups rewrites in listings.
+
+        The module itself outside of packages.
+        """
         return cls.__module__.rpartition(".")[0].rpartition(".")[2] or cls.__module__
 
     @classmethod
     def arrow(cls) -> str:
-        """First line of the docstring: the subgraph, an arrow, and the replacement."""
-        return (cls.__doc__ or "").strip().split("\n", 1)[0]
+        """First paragraph of the docstring: the subgraph, an arrow, and the replacement."""
+        first = inspect.cleandoc(cls.__doc__ or "").partition("\n\n")[0]
+        return " ".join(first.split())
 
     def unfit_for(self, opset: int | None, provider: str = "") -> tuple[str, str] | None:
-        """The reason why it cannot be used, and the class attribute that excludes it; ``None`` when it can be used.
+        """The reason why it cannot be used, and the class attribute that excludes it.
+
+        ``None`` when it can be used.
 
         Without an opset or a provider, any will do.
         """
@@ -183,7 +212,10 @@ class Rewrite:
         if opset is not None and self.max_opset is not None and opset > self.max_opset:
             return f"max_opset {self.max_opset}, the model has {opset}", "max_opset"
         if provider and self.providers and provider not in self.providers:
-            return f"it is for provider {' or '.join(self.providers)}, not for {provider}", "providers"
+            return (
+                f"it is for provider {' or '.join(self.providers)}, not for {provider}",
+                "providers",
+            )
         return None
 
     def __repr__(self) -> str:
@@ -191,14 +223,23 @@ class Rewrite:
 
 
 def _sections(cls: type) -> tuple[str, dict[str, str]]:
-    """The docstring of a class up to its sections What, Why and Refuses when, and their texts by name."""
-    head, *rest = re.split(rf"^({'|'.join(_SECTIONS)}):", inspect.cleandoc(cls.__doc__ or ""), flags=re.MULTILINE)
-    return head.rstrip(), {name: text.rstrip() for name, text in zip(rest[::2], rest[1::2], strict=True)}
+    """The docstring of a class up to its sections What, Why and Refuses when, and their texts by
+    name.
+    """
+    head, *rest = re.split(
+        rf"^({'|'.join(_SECTIONS)}):", inspect.cleandoc(cls.__doc__ or ""), flags=re.MULTILINE
+    )
+    return head.rstrip(), {
+        name: text.rstrip() for name, text in zip(rest[::2], rest[1::2], strict=True)
+    }
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Nodes that a pass considers together; ``reason`` says why they stay as they are, ``gain`` what rewriting them changes."""
+    """Nodes that a pass considers together.
+
+    ``reason`` says why they stay as they are, ``gain`` what rewriting them changes.
+    """
 
     nodes: tuple[Node, ...]
     reason: str = ""
@@ -211,7 +252,8 @@ class ModelPass(Rewrite):
     A selected pass keeps no state of a run: one instance runs on every model.
 
     Class attributes, besides those of `Rewrite`:
-        requires: conditions that hold before it runs, by their names in `xoptim.match.rewrite.CONDITIONS`.
+        requires: conditions that hold before it runs, by their names in
+            `xoptim.match.rewrite.CONDITIONS`.
         ensures: conditions that hold afterwards.
         is_step: whether it reports its changes itself, and is not counted as a rewrite.
     """
@@ -221,20 +263,32 @@ class ModelPass(Rewrite):
     is_step: ClassVar[bool] = False
 
     def run(self, model: Model) -> int:
-        """Change a model in place, so that it is valid after every change; returns the number of changes."""
+        """Change a model in place, so that it is valid after every change.
+
+        Returns the number of changes.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no run")
 
     def run_in(self, model: Model, state: Any) -> int:
-        """Run as a part of an optimization with a `xoptim.engine.state.State`; returns the number of changes."""
+        """Run as a part of an optimization with a `xoptim.engine.state.State`.
+
+        Returns the number of changes.
+        """
         return self.run(model)
 
     def findings(self, model: Model) -> Sequence[Finding] | None:
-        """Nodes that the pass would rewrite, and nodes that it would not, for explanations; ``None`` when it does not tell."""
+        """Nodes that the pass would rewrite, and nodes that it would not, for explanations.
+
+        ``None`` when it does not tell.
+        """
         return None
 
 
 class Step(ModelPass):
-    """A pass that belongs to every optimization, with the name ``title``. Options decide whether it runs."""
+    """A pass that belongs to every optimization, with the name ``title``.
+
+    Options decide whether it runs.
+    """
 
     is_step = True
     min_opset = 0

@@ -1,4 +1,6 @@
-"""Patterns that round operands to fewer bits, which changes results by an error that a user allows, or prepare for that."""
+"""Patterns that round operands to fewer bits, which changes results by an error that a user allows,
+or prepare for that.
+"""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
@@ -14,7 +16,9 @@ from xoptim.match.view import GraphBuilderPatternOptimization
 Range: TypeAlias = tuple[float, float]
 """The smallest and the largest number of a tensor."""
 MASK: Final = 1e8
-"""Numbers of this size are taken for infinity, as masks have them, where numbers are rounded to 16 bits."""
+"""Numbers of this size are taken for infinity, as masks have them, where numbers are rounded to 16
+bits.
+"""
 FEWEST_STORED: Final = 1024
 """Constants of fewer numbers stay as they are: folding expands them again."""
 Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
@@ -61,18 +65,23 @@ def first_result(node: _Operation) -> str:
 
 
 class RoundingPattern(PatternOptimization):
-    """A pattern that replaces operands by numbers of fewer bits, everywhere or at chosen nodes only.
+    """A pattern that replaces operands by numbers of fewer bits, everywhere or at chosen nodes
+    only.
 
     Args:
-        only: names of results; where none of them is the first result of a node, the pattern does not match. ``None`` for all.
+        only: names of results; where none of them is the first result of a node, the pattern does
+            not match. ``None`` for all.
 
     Class attributes:
-        bits: number of bits to which operands are rounded: of integers, or of the fraction of floats.
+        bits: number of bits to which operands are rounded: of integers, or of the fraction of
+            floats.
         width: number of bits that a weight takes in the file, with its share of the scales.
-        is_alternative: whether it gives products that another pattern of the scheme rounds a second form, with a smaller error.
-        rounds_activations: whether it rounds what a product computes with at each run, and not constants alone.
-        time: part of the time of floats that a product takes (docs/payoff.md), by which forms of one product are compared; 1
-            where bytes alone are saved.
+        is_alternative: whether it gives products that another pattern of the scheme rounds a second
+            form, with a smaller error.
+        rounds_activations: whether it rounds what a product computes with at each run, and not
+            constants alone.
+        time: part of the time of floats that a product takes (docs/payoff.md), by which forms of
+            one product are compared; 1 where bytes alone are saved.
     """
 
     exactness: ClassVar[Exactness] = "approximate"
@@ -88,7 +97,9 @@ class RoundingPattern(PatternOptimization):
         if only is not None:
             self.only = frozenset(only)
 
-    def match_at(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match_at(
+        self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]
+    ) -> MatchResult | None:
         """Call `match` at a chosen node."""
         if self.only is not None and first_result(node) not in self.only:
             return self.none(node, msg="the product was chosen to stay as it is")
@@ -106,7 +117,12 @@ class StoringPattern(RoundingPattern):
         raise NotImplementedError
 
     @classmethod
-    def stored(cls, op: Any, store: Callable[[np.ndarray[Any, Any], str], str], numbers: np.ndarray[Any, Any]) -> str:
+    def stored(
+        cls,
+        op: Any,
+        store: Callable[[np.ndarray[Any, Any], str], str],
+        numbers: np.ndarray[Any, Any],
+    ) -> str:
         """Store numbers, and widen them to float32; returns the name of the result.
 
         Args:
@@ -130,23 +146,28 @@ class RangedPattern(RoundingPattern):
         observed: what samples tell of tensors.
 
     Class attributes:
-        operators: the types of the operators with weights. What it rounds besides them saves nothing alone.
+        operators: the types of the operators with weights. What it rounds besides them saves
+            nothing alone.
     """
 
     operators: ClassVar[tuple[str, ...]]
     observed = Observed()
 
-    def __init__(self, only: Collection[str] | None = None, observed: Observed | None = None) -> None:
+    def __init__(
+        self, only: Collection[str] | None = None, observed: Observed | None = None
+    ) -> None:
         super().__init__(only)
         if observed is not None:
             self.observed = observed
 
 
 class ScalingPattern(PatternOptimization):
-    """A pattern that moves scales of channels from one constant to another, so that less is lost when both sides are rounded.
+    """A pattern that moves scales of channels from one constant to another, so that less is lost
+    when both sides are rounded.
 
     Args:
-        channels: of tensors on samples, by their names; other tensors stay. ``None``: by constants alone.
+        channels: of tensors on samples, by their names; other tensors stay. ``None``: by constants
+            alone.
     """
 
     channels: Mapping[str, Channels] | None = None

@@ -1,4 +1,6 @@
-"""Trace `match_pattern`: run it once, with symbols instead of results, to record the subgraph that it describes."""
+"""Trace `match_pattern`: run it once, with symbols instead of results, to record the subgraph that
+it describes.
+"""
 
 from __future__ import annotations
 
@@ -56,15 +58,22 @@ class Constant:
 
 
 class Scalar(Constant):
-    """Annotation of a parameter of `match_pattern`: the result must be a constant with one element."""
+    """Annotation of a parameter of `match_pattern`: the result must be a constant with one
+    element.
+    """
 
 
 class Optional:
-    """Annotation of a parameter of `match_pattern`: the input may be absent; it is then captured as ``""``."""
+    """Annotation of a parameter of `match_pattern`: the input may be absent.
+
+    It is then captured as ``""``.
+    """
 
 
 class Variadic:
-    """Annotation of a parameter of `match_pattern`: all remaining operands, captured as a tuple of names."""
+    """Annotation of a parameter of `match_pattern`: all remaining operands, captured as a tuple of
+    names.
+    """
 
 
 @dataclass(slots=True, eq=False)
@@ -80,7 +89,8 @@ class Symbol:
     predicate: Callable[[Any], bool] | None = None
     elements: type | None = None  # for a `Variadic`: annotation of each of its results
     least: int = 0  # for a `Variadic`: minimal number of results
-    # Whether it may be read outside the pattern (``keep``) or not (``refuse``); decided by the pattern when empty
+    # Whether it may be read outside the pattern (``keep``) or not (``refuse``); decided by the
+    # pattern when empty
     interior: Literal["", "keep", "refuse"] = ""
     is_plain: bool = field(init=False)  # whether it matches any result, with any value
 
@@ -90,7 +100,9 @@ class Symbol:
 
 @dataclass(slots=True, eq=False)
 class PatternNode:
-    """A node in a pattern, with a condition on each attribute, and on the ``others``, which are not mentioned."""
+    """A node in a pattern, with a condition on each attribute, and on the ``others``, which are not
+    mentioned.
+    """
 
     index: int  # its place in the order of the calls
     op_type: str
@@ -101,11 +113,15 @@ class PatternNode:
     others: Any
     line: int = 0  # of the call in the pattern
     associative: bool = False  # whether a tree of such nodes may match it
-    any_order: bool = False  # whether the operands may be in any order although the operator is not commutative
-    variadic: int = field(init=False)  # place of the operand that takes all remaining ones, -1 when there is none
+    # whether the operands may be in any order although the operator is not commutative
+    any_order: bool = False
+    # place of the operand that takes all remaining ones, -1 when there is none
+    variadic: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self.variadic = next((i for i, s in enumerate(self.inputs) if s is not None and s.kind is Variadic), -1)
+        self.variadic = next(
+            (i for i, s in enumerate(self.inputs) if s is not None and s.kind is Variadic), -1
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +135,11 @@ class Condition:
 
 @dataclass(slots=True)
 class Trace:
-    """One variant of a pattern: its nodes in the order of the calls, its symbols, and the results to replace.
+    """One variant of a pattern: its nodes in the order of the calls, its symbols, and the results
+    to replace.
 
-    ``output_names`` are given when the pattern names its results; ``options`` are the answers to its choices.
+    ``output_names`` are given when the pattern names its results; ``options`` are the answers to
+    its choices.
     """
 
     nodes: list[PatternNode] = field(default_factory=list)
@@ -134,23 +152,28 @@ class Trace:
 
     def captured_attributes(self) -> set[str]:
         """The names under which attributes are captured."""
-        values = (value for node in self.nodes for value in (*node.attributes.values(), node.others))
+        values = (
+            value for node in self.nodes for value in (*node.attributes.values(), node.others)
+        )
         return {value.name for value in values if isinstance(value, Capture)}
 
 
 class PatternBuilder:
-    """The ``g`` of `match_pattern`: ``g.op.Add(x, y)`` adds a node to the pattern and returns its result.
+    """The ``g`` of `match_pattern`: ``g.op.Add(x, y)`` adds a node to the pattern and returns its
+    result.
 
-    Operands are results, numbers or arrays (a constant of that value, in any form in which a model can store it), or
-    ``None`` for an input that must be absent. Attributes are values, `any_of`, `ANY`, predicates, or ``g.capture("name")``;
-    one that is not mentioned must have its schema's default. An attribute that became an input later (``axes`` of ReduceMean,
-    ``min`` of Clip, ...) is written as an attribute. Further keywords of all operators: ``domain``, ``outputs``
-    (a number, or ``g.variadic("name")`` for all of them), ``attributes`` (`ANY` or a capture for all attributes that are
-    not mentioned), ``associative=True`` (a sum of sums, in any order: ``g.op.Add(x, y, z, associative=True)``) and
-    ``any_order=True``.
+    Operands are results, numbers or arrays (a constant of that value, in any form in which a model
+    can store it), or ``None`` for an input that must be absent. Attributes are values, `any_of`,
+    `ANY`, predicates, or ``g.capture("name")``; one that is not mentioned must have its schema's
+    default. An attribute that became an input later (``axes`` of ReduceMean, ``min`` of Clip, ...)
+    is written as an attribute. Further keywords of all operators: ``domain``, ``outputs`` (a
+    number, or ``g.variadic("name")`` for all of them), ``attributes`` (`ANY` or a capture for all
+    attributes that are not mentioned), ``associative=True`` (a sum of sums, in any order:
+    ``g.op.Add(x, y, z, associative=True)``) and ``any_order=True``.
 
     Attributes:
-        place: file and line that refusals report instead of the caller's, for patterns that are not written in Python.
+        place: file and line that refusals report instead of the caller's, for patterns that are not
+            written in Python.
     """
 
     ANY = ANY
@@ -172,7 +195,10 @@ class PatternBuilder:
         return self._choices[: len(self.counts)]
 
     def option(self, name: str) -> bool:
-        """A choice: the pattern is tried with both answers. ``if g.option("bias"): y = g.op.Add(y, b)``."""
+        """A choice: the pattern is tried with both answers.
+
+        ``if g.option("bias"): y = g.op.Add(y, b)``.
+        """
         return self.choice(name, True, False)
 
     def choice(self, name: str, *answers: Answer) -> Answer:
@@ -188,7 +214,8 @@ class PatternBuilder:
         return answer
 
     def either(self, *alternatives: Callable[[], Answer], name: str = "") -> Answer:
-        """One of several alternatives: ``g.either(lambda: g.op.Relu(x), lambda: g.op.Clip(x, min=0.0))``.
+        """One of several alternatives: ``g.either(lambda: g.op.Relu(x), lambda: g.op.Clip(x,
+        min=0.0))``.
 
         Args:
             *alternatives: functions that describe them.
@@ -199,16 +226,24 @@ class PatternBuilder:
 
     # ---------------------------------------------------------------- captures and conditions
 
-    def capture(self, name: str, predicate: Callable[[Any], bool] | None = None, *, optional: bool = False) -> Capture:
-        """An attribute of any value (that satisfies the predicate), to be used in `validate_mapping` and `apply_pattern`."""
+    def capture(
+        self, name: str, predicate: Callable[[Any], bool] | None = None, *, optional: bool = False
+    ) -> Capture:
+        """An attribute of any value (that satisfies the predicate), to be used in
+        `validate_mapping` and `apply_pattern`.
+        """
         return Capture(name, predicate, optional)
 
     def any_of(self, *values: Any) -> AnyOf:
         """An attribute with one of several values."""
         return AnyOf(values)
 
-    def constant(self, name: str, predicate: Callable[[Any], bool] | None = None, *, scalar: bool = False) -> Symbol:
-        """A constant operand, in any form in which a model can store it; captured as the name of the result.
+    def constant(
+        self, name: str, predicate: Callable[[Any], bool] | None = None, *, scalar: bool = False
+    ) -> Symbol:
+        """A constant operand, in any form in which a model can store it.
+
+        Captured as the name of the result.
 
         Args:
             name: to capture it under.
@@ -220,7 +255,9 @@ class PatternBuilder:
         return found
 
     def variadic(self, name: str, *, least: int = 0, constant: bool = False) -> Symbol:
-        """All operands (or, as ``outputs=``, all results) that are left; captured as a tuple of names.
+        """All operands (or, as ``outputs=``, all results) that are left.
+
+        Captured as a tuple of names.
 
         Args:
             name: to capture them under.
@@ -232,7 +269,10 @@ class PatternBuilder:
         return found
 
     def keep(self, value: Symbol) -> Symbol:
-        """Allow other readers of this result of the pattern; if there are any, its producer stays."""
+        """Allow other readers of this result of the pattern.
+
+        If there are any, its producer stays.
+        """
         value.interior = "keep"
         return value
 
@@ -245,7 +285,8 @@ class PatternBuilder:
         """State a condition beside the calls that it belongs to, for instance in an alternative.
 
         Args:
-            check: called with the view of the graph and the match, before `validate_attribute_mapping`.
+            check: called with the view of the graph and the match, before
+                `validate_attribute_mapping`.
             reason: reported when the condition does not hold.
         """
         self.trace.conditions.append(Condition(check, reason, calling_frame().f_lineno))
@@ -258,15 +299,27 @@ class PatternBuilder:
         self.trace.symbols.append(found)
         return found
 
-    def add(self, op_type: str, operands: Sequence[Any], outputs: Any, domain: str, attributes: dict[str, Any]) -> Any:
+    def add(
+        self,
+        op_type: str,
+        operands: Sequence[Any],
+        outputs: Any,
+        domain: str,
+        attributes: dict[str, Any],
+    ) -> Any:
         """Add a node to the pattern."""
         inputs = [self._operand(operand) for operand in operands]
         others = attributes.pop("attributes", None)
-        associative, any_order = attributes.pop("associative", False), attributes.pop("any_order", False)
+        associative, any_order = (
+            attributes.pop("associative", False),
+            attributes.pop("any_order", False),
+        )
         line = self.place[1] if self.place is not None else calling_frame(2).f_lineno
         index = len(self.trace.nodes)
         domain = standard_domain(domain)
-        node = PatternNode(index, op_type, domain, inputs, [], attributes, others, line, associative, any_order)
+        node = PatternNode(
+            index, op_type, domain, inputs, [], attributes, others, line, associative, any_order
+        )
         _check_operands(node)
         if isinstance(outputs, int):
             outputs = [self.symbol() for _ in range(outputs)]
@@ -279,7 +332,10 @@ class PatternBuilder:
     def _named(self, name: str, kind: type) -> Symbol:
         for known in self.trace.symbols:
             if known.name == name:
-                raise _mistake(f"the pattern captures {name!r} twice; use the value that the first call returned")
+                raise _mistake(
+                    f"the pattern captures {name!r} twice; use the value that the first call "
+                    "returned"
+                )
         return self.symbol(name, kind)
 
     def _operand(self, operand: Any) -> Symbol | None:
@@ -288,7 +344,9 @@ class PatternBuilder:
         if isinstance(operand, np.generic):
             operand = operand.item()
         if isinstance(operand, (bool, int, float, list, tuple, np.ndarray)):
-            return self.symbol(literal=operand if isinstance(operand, (bool, int, float)) else np.asarray(operand))
+            return self.symbol(
+                literal=operand if isinstance(operand, (bool, int, float)) else np.asarray(operand)
+            )
         raise _mistake(f"{operand!r} cannot be an operand of a pattern")
 
 
@@ -302,8 +360,12 @@ def _mistake(text: str) -> PatternError:
 def _check_operands(node: PatternNode) -> None:
     if sum(s is not None and s.kind is Variadic for s in node.inputs) > 1:
         raise _mistake(f"{node.op_type}: only one operand of a pattern can take all remaining ones")
-    if node.associative and (not is_associative(node.op_type, node.domain) or node.variadic >= 0 or None in node.inputs):
-        raise _mistake(f"{node.op_type} cannot be matched as an associative operator with these operands")
+    if node.associative and (
+        not is_associative(node.op_type, node.domain) or node.variadic >= 0 or None in node.inputs
+    ):
+        raise _mistake(
+            f"{node.op_type} cannot be matched as an associative operator with these operands"
+        )
     if node.associative and not 2 <= len(node.inputs) <= _TERMS:
         raise _mistake(f"an associative {node.op_type} needs 2 to {_TERMS} operands in a pattern")
 
@@ -316,7 +378,12 @@ class _Ops(PatternOps):
         if op_type.startswith("__"):
             raise AttributeError(op_type)
 
-        def call(*operands: Any, outputs: int | Symbol | Sequence[Symbol] = 1, domain: str = "", **attributes: Any) -> Any:
+        def call(
+            *operands: Any,
+            outputs: int | Symbol | Sequence[Symbol] = 1,
+            domain: str = "",
+            **attributes: Any,
+        ) -> Any:
             return self._builder.add(op_type, operands, outputs, domain, attributes)
 
         return call
@@ -328,11 +395,16 @@ _KINDS: dict[str, type] = {kind.__name__: kind for kind in (Constant, Scalar, Op
 def trace(function: Callable[..., Any], names: Sequence[str] | None = None) -> list[Trace]:
     """All variants of a pattern: one for each combination of answers to `PatternBuilder.choice`.
 
-    ``function`` is the bound method `match_pattern`; the names of its parameters are read from its signature by default. Raises
-    `PatternError` when the pattern cannot be matched; the message names the mistake.
+    ``function`` is the bound method `match_pattern`; the names of its parameters are read from its
+    signature by default. Raises `PatternError` when the pattern cannot be matched; the message
+    names the mistake.
     """
     parameters = list(inspect.signature(function).parameters.values())[1:]
-    formal = [(p.name, _kind(p.annotation)) for p in parameters] if names is None else [(name, None) for name in names]
+    formal = (
+        [(p.name, _kind(p.annotation)) for p in parameters]
+        if names is None
+        else [(name, None) for name in names]
+    )
     variants: list[Trace] = []
     pending: list[list[int]] = [[]]
     while pending:
@@ -343,14 +415,20 @@ def trace(function: Callable[..., Any], names: Sequence[str] | None = None) -> l
         if isinstance(results, Mapping):
             found.output_names, results = tuple(results), tuple(results.values())
         found.outputs = list(results) if isinstance(results, (tuple, list)) else [results]
-        found.file = builder.place[0] if builder.place is not None else function.__code__.co_filename
+        found.file = (
+            builder.place[0] if builder.place is not None else function.__code__.co_filename
+        )
         variants.append(found)
         if len(variants) > _VARIANTS:
-            raise PatternError(f"{found.file}: a pattern of more than {_VARIANTS} variants; write several patterns")
+            raise PatternError(
+                f"{found.file}: a pattern of more than {_VARIANTS} variants; write several patterns"
+            )
         taken = builder.taken
         # Queue the other answers of the choices that this run met first.
         for position in reversed(range(len(choices), len(taken))):
-            pending += [[*taken[:position], answer] for answer in range(builder.counts[position] - 1, 0, -1)]
+            pending += [
+                [*taken[:position], answer] for answer in range(builder.counts[position] - 1, 0, -1)
+            ]
     return variants
 
 

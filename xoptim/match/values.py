@@ -13,8 +13,31 @@ from xoptim.graph.node import Node
 
 _KEEPING: Final = frozenset(
     (
-        *("Abs", "Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "Identity", "Max", "MaxPool", "Min", "Relu"),
-        *("Reshape", "Sigmoid", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tanh", "Tile", "Transpose", "Trilu"),
+        *(
+            "Abs",
+            "Concat",
+            "DepthToSpace",
+            "Expand",
+            "Flatten",
+            "Gather",
+            "Identity",
+            "Max",
+            "MaxPool",
+            "Min",
+            "Relu",
+        ),
+        *(
+            "Reshape",
+            "Sigmoid",
+            "Slice",
+            "SpaceToDepth",
+            "Split",
+            "Squeeze",
+            "Tanh",
+            "Tile",
+            "Transpose",
+            "Trilu",
+        ),
         *("Unsqueeze", "Where"),
     )
 )
@@ -23,9 +46,13 @@ _DEPTH: Final = 24
 
 
 def is_assumed(graph: Graph, word: str, name: str) -> bool:
-    """Whether a property is assumed of all tensors, or of a result of a graph that is an input of the model."""
+    """Whether a property is assumed of all tensors, or of a result of a graph that is an input of
+    the model.
+    """
     known = graph.model.assumptions
-    return known.has(word) or (known.has(word, name) and graph.scope(name) is graph.model.graph and is_given(graph, name))
+    return known.has(word) or (
+        known.has(word, name) and graph.scope(name) is graph.model.graph and is_given(graph, name)
+    )
 
 
 def is_given(graph: Graph, name: str) -> bool:
@@ -34,7 +61,8 @@ def is_given(graph: Graph, name: str) -> bool:
 
 
 def is_finite(graph: Graph, name: str, depth: int = _DEPTH) -> bool:
-    """Whether a tensor has neither NaN, nor infinity, nor -0, as far as that is assumed or follows from what is assumed.
+    """Whether a tensor has neither NaN, nor infinity, nor -0, as far as that is assumed or follows
+    from what is assumed.
 
     Of constants, the sign of 0 is not considered.
     """
@@ -49,12 +77,19 @@ def is_finite(graph: Graph, name: str, depth: int = _DEPTH) -> bool:
         return False
     operands = [operand for operand in node.input if operand]
     if node.op_type == "Cast":
-        return not is_float(scope.info_of(operands[0]).dtype) and dtype not in (TensorProto.FLOAT16, TensorProto.BFLOAT16)
-    return node.op_type in _KEEPING and all(is_finite(scope, operand, depth - 1) for operand in operands)
+        return not is_float(scope.info_of(operands[0]).dtype) and dtype not in (
+            TensorProto.FLOAT16,
+            TensorProto.BFLOAT16,
+        )
+    return node.op_type in _KEEPING and all(
+        is_finite(scope, operand, depth - 1) for operand in operands
+    )
 
 
 def unproved(graph: Graph, nodes: Sequence[Node | None]) -> str:
-    """The first operand of matched nodes that is not known to be finite; empty where nothing is assumed of single inputs.
+    """The first operand of matched nodes that is not known to be finite.
+
+    Empty where nothing is assumed of single inputs.
 
     A pattern that needs finite numbers is chosen by its name then, or for all tensors.
     """
@@ -62,5 +97,7 @@ def unproved(graph: Graph, nodes: Sequence[Node | None]) -> str:
         return ""
     matched = [node for node in nodes if node is not None]
     inside = {name for node in matched for name in node.output}
-    operands = dict.fromkeys(name for node in matched for name in node.input if name and name not in inside)
+    operands = dict.fromkeys(
+        name for node in matched for name in node.input if name and name not in inside
+    )
     return next((name for name in operands if not is_finite(graph, name)), "")

@@ -1,4 +1,6 @@
-"""The interface of patterns to a graph: queries in `match`, and the means to make nodes in `apply`."""
+"""The interface of patterns to a graph: queries in `match`, and the means to make nodes in
+`apply`.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ from xoptim.match.values import is_assumed, is_finite
 
 
 class GivenTensors:
-    """The tensor inputs of a graph, then of the enclosing graphs, listed once: as many nodes may look them up."""
+    """The tensor inputs of a graph, then of the enclosing graphs, listed once: as many nodes may
+    look them up.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -39,7 +43,9 @@ class GivenTensors:
         while (parent := scopes[-1].parent) is not None:
             scopes.append(parent)
         known = ((name, scope.info_of(name)) for scope in scopes for name in scope.inputs)
-        return [(name, info.shape) for name, info in known if info.is_tensor and info.shape is not None]
+        return [
+            (name, info.shape) for name, info in known if info.is_tensor and info.shape is not None
+        ]
 
     @cached_property
     def leading(self) -> frozenset[str]:
@@ -47,8 +53,12 @@ class GivenTensors:
         if not self._graph.model.assumptions.has("nonempty"):
             return frozenset()
         # Of a sum such as past + n, one part may be 0; of a multiple, the symbol is not.
-        axes = [axis for _, shape in self._tensors for axis in shape[:2] if not isinstance(axis, int)]
-        return frozenset[str]().union(*(axis.symbols for axis in axes if len(axis.terms) == 1 and not axis.constant))
+        axes = [
+            axis for _, shape in self._tensors for axis in shape[:2] if not isinstance(axis, int)
+        ]
+        return frozenset[str]().union(
+            *(axis.symbols for axis in axes if len(axis.terms) == 1 and not axis.constant)
+        )
 
     @cached_property
     def _by_axis(self) -> dict[Dim, list[int]]:
@@ -60,7 +70,10 @@ class GivenTensors:
 
     def with_axes(self, axes: Iterable[Dim]) -> list[tuple[str, Shape]]:
         """Those that have one of some axes, with their shapes, in order."""
-        return [self._tensors[place] for place in sorted({place for axis in axes for place in self._by_axis.get(axis, ())})]
+        return [
+            self._tensors[place]
+            for place in sorted({place for axis in axes for place in self._by_axis.get(axis, ())})
+        ]
 
 
 class GraphBuilderPatternOptimization(GraphQueries):
@@ -68,7 +81,8 @@ class GraphBuilderPatternOptimization(GraphQueries):
 
     Args:
         graph: the main graph, a subgraph, or the body of a function.
-        provider: execution provider that the model is optimized for (``"cpu"``, ``"cuda"``), empty for any.
+        provider: execution provider that the model is optimized for (``"cpu"``, ``"cuda"``), empty
+            for any.
     """
 
     __slots__ = ("_edit", "_given", "graph", "notes", "provider", "scope")
@@ -79,7 +93,9 @@ class GraphBuilderPatternOptimization(GraphQueries):
         self._edit: Edit | None = None
         self._given = GivenTensors(graph)
         self.notes: dict[Hashable, Any] | None = None
-        """Results of searches that a pattern keeps for the next nodes while the graph is unchanged, ``None`` elsewhere."""
+        """Results of searches that a pattern keeps for the next nodes while the graph is unchanged,
+        ``None`` elsewhere.
+        """
 
     # ---------------------------------------------------------------- shapes and types
 
@@ -105,23 +121,34 @@ class GraphBuilderPatternOptimization(GraphQueries):
         return x is not None and x == y
 
     def infer(self, node: Node) -> list[Info]:
-        """Facts about each result of a node inferred from its operands alone; declarations of the model are ignored."""
+        """Facts about each result of a node inferred from its operands alone.
+
+        Declarations of the model are ignored.
+        """
         return infer_node(self.scope, node)
 
     def given_tensors(self, axes: Iterable[Dim]) -> list[tuple[str, Shape]]:
-        """Tensor inputs of this and the enclosing graphs that have one of these axes, with their shapes, in order."""
+        """Tensor inputs of this and the enclosing graphs that have one of these axes, with their
+        shapes, in order.
+        """
         return self._given.with_axes(axes)
 
     def leading_symbols(self) -> frozenset[str]:
-        """Symbols in the first two axes of inputs: sizes that the caller chooses, such as batch size and sequence length."""
+        """Symbols in the first two axes of inputs: sizes that the caller chooses, such as batch
+        size and sequence length.
+        """
         return self._given.leading
 
     def assumes(self, word: str, name: str = "") -> bool:
-        """Whether a word of the default set is assumed of the model, or a property of values of an input or of all tensors."""
+        """Whether a word of the default set is assumed of the model, or a property of values of an
+        input or of all tensors.
+        """
         return is_assumed(self.scope, word, name)
 
     def is_finite(self, name: str) -> bool:
-        """Whether no NaN, infinity or -0 is in a tensor, as far as that follows from assumptions about inputs."""
+        """Whether no NaN, infinity or -0 is in a tensor, as far as that follows from assumptions
+        about inputs.
+        """
         return is_finite(self.scope, name)
 
     def has_device(self, name: str) -> bool:
@@ -135,7 +162,9 @@ class GraphBuilderPatternOptimization(GraphQueries):
     # ---------------------------------------------------------------- constants
 
     def is_constant_scalar(self, name: str, value: float | None = None) -> bool:
-        """Whether a result is a constant with one element, equal to ``value`` up to the rounding of its type if given."""
+        """Whether a result is a constant with one element, equal to ``value`` up to the rounding of
+        its type if given.
+        """
         found = self.get_constant_scalar(name)
         return found is not None and (value is None or self.close(name, value))
 
@@ -149,28 +178,42 @@ class GraphBuilderPatternOptimization(GraphQueries):
         return constant_number(self.scope, name)
 
     def get_computed_constant(self, name: str) -> np.ndarray | None:
-        """The value of a constant, computed when it depends on others, ``None`` if it is not constant. Do not modify it."""
+        """The value of a constant, computed when it depends on others, ``None`` if it is not
+        constant. Do not modify it.
+        """
         return constant_array(self.scope, name) if name else None
 
     def get_ints(self, name: str) -> list[int] | None:
-        """Elements of a constant integer tensor, flattened, ``None`` when it is not such a constant."""
+        """Elements of a constant integer tensor, flattened, ``None`` when it is not such a
+        constant.
+        """
         array = self.get_computed_constant(name)
-        return None if array is None or array.dtype.kind not in "iu" else [int(v) for v in array.ravel()]
+        return (
+            None
+            if array is None or array.dtype.kind not in "iu"
+            else [int(v) for v in array.ravel()]
+        )
 
     def get_attribute(self, node: Node, name: str, default: Any = None) -> Any:
         """Value of an attribute: as written, else the schema's default, else ``default``."""
         return node.get_attribute(name, default)
 
     def get_argument(self, node: Node, name: str) -> Any:
-        """An attribute that may have become an operand: a list, a number, ``None`` when absent, or `AT_RUN_TIME`."""
+        """An attribute that may have become an operand: a list, a number, ``None`` when absent, or
+        `AT_RUN_TIME`.
+        """
         return read_moved(self.scope, node, name)
 
     def is_stored(self, name: str) -> bool:
-        """Whether a result is a constant stored in the model file itself: neither computed nor in an external file."""
+        """Whether a result is a constant stored in the model file itself: neither computed nor in
+        an external file.
+        """
         tensor = self.scope.tensor(name)
         return tensor is not None and not tensor.is_external
 
-    def evaluate(self, node: Node, operands: Sequence[np.ndarray | None]) -> list[np.ndarray] | None:
+    def evaluate(
+        self, node: Node, operands: Sequence[np.ndarray | None]
+    ) -> list[np.ndarray] | None:
         """The results of a node for these operands, ``None`` when it cannot be run."""
         return evaluate(node, list(operands))
 
@@ -206,8 +249,14 @@ class GraphBuilderPatternOptimization(GraphQueries):
         return not self.is_exclusive(name)
 
     def is_exclusive(self, name: str) -> bool:
-        """Whether a result is read at most once, is not an output, and is not captured by a subgraph."""
-        return self.graph.use_count(name) <= 1 and not self.graph.is_output(name) and not self.graph.is_captured(name)
+        """Whether a result is read at most once, is not an output, and is not captured by a
+        subgraph.
+        """
+        return (
+            self.graph.use_count(name) <= 1
+            and not self.graph.is_output(name)
+            and not self.graph.is_captured(name)
+        )
 
     def is_used_only_by(self, name: str, *nodes: Node) -> bool:
         """Whether only these nodes read a result: it is not an output, and no subgraph reads it."""
@@ -235,9 +284,18 @@ class GraphBuilderPatternOptimization(GraphQueries):
     ) -> Node:
         """Make a node without adding it to the graph; its name is generated when it is empty.
 
-        ``outputs`` are the names of its results, or how many new names to make. Attributes that are ``None`` are omitted.
+        ``outputs`` are the names of its results, or how many new names to make. Attributes that are
+        ``None`` are omitted.
         """
-        node = make_node(self._own_edit(), op_type, inputs, outputs, domain=domain, name=name, attributes=attributes)
+        node = make_node(
+            self._own_edit(),
+            op_type,
+            inputs,
+            outputs,
+            domain=domain,
+            name=name,
+            attributes=attributes,
+        )
         node.doc_string = doc_string
         return node
 
@@ -250,9 +308,21 @@ class GraphBuilderPatternOptimization(GraphQueries):
         name: str = "",
         **attributes: Any,
     ) -> Node:
-        """Like `make_node`; attributes that became inputs (``axes`` of Squeeze, ...) may be given as attributes."""
+        """Like `make_node`.
+
+        Attributes that became inputs (``axes`` of Squeeze, ...) may be given as attributes.
+        """
         own, adapt = self._own_edit(), not domain
-        return make_node(own, op_type, inputs, outputs, domain=domain, name=name, attributes=attributes, adapt=adapt)
+        return make_node(
+            own,
+            op_type,
+            inputs,
+            outputs,
+            domain=domain,
+            name=name,
+            attributes=attributes,
+            adapt=adapt,
+        )
 
     def _own_edit(self) -> Edit:
         """The edit for what this view makes, which begins with the first node."""
@@ -269,7 +339,8 @@ class PatternRewriter(GraphBuilderPatternOptimization):
     """The view in `apply`: all queries, and methods that make nodes, initializers and functions.
 
     Attributes:
-        op: makes nodes as ``g.op.Add(x, y)`` and returns result names; they are collected in `created`.
+        op: makes nodes as ``g.op.Add(x, y)`` and returns result names; they are collected in
+            `created`.
     """
 
     __slots__ = ("op",)
@@ -278,12 +349,16 @@ class PatternRewriter(GraphBuilderPatternOptimization):
         super().__init__(graph, provider)
         self._edit = edit
         own = self.scope = self._own_edit()
-        # Not a bound method: thousands of views that refer to themselves would wait for the garbage collector.
+        # Not a bound method: thousands of views that refer to themselves would wait for the garbage
+        # collector.
         self.op = OpBuilder(lambda: own, Edit.collect)
 
     @property
     def edit(self) -> Edit:
-        """The edit of the graph to which new nodes and constants belong; committing it changes the graph."""
+        """The edit of the graph to which new nodes and constants belong.
+
+        Committing it changes the graph.
+        """
         return self._own_edit()
 
     @property
@@ -292,7 +367,8 @@ class PatternRewriter(GraphBuilderPatternOptimization):
         return self.edit.created
 
     def function(self, definition: onnx.FunctionProto | str) -> Callable[..., Any]:
-        """Define a local function and return its caller: ``g.function(GELU)(x)`` makes a node like ``g.op.Gelu(x)``.
+        """Define a local function and return its caller: ``g.function(GELU)(x)`` makes a node like
+        ``g.op.Gelu(x)``.
 
         For the definition see `xoptim.match.create.define_function`.
         """
@@ -300,7 +376,9 @@ class PatternRewriter(GraphBuilderPatternOptimization):
         return partial(getattr(self.op, found.name), domain=found.domain, outputs=len(found.output))
 
     def splice(self, body: Graph, inputs: Mapping[str, str], outputs: Sequence[str]) -> list[Node]:
-        """Copies of the nodes of a subgraph for this graph, in order; its initializers are stored here.
+        """Copies of the nodes of a subgraph for this graph, in order.
+
+        Its initializers are stored here.
 
         Args:
             body: the subgraph, of a node of this graph.
@@ -310,9 +388,15 @@ class PatternRewriter(GraphBuilderPatternOptimization):
         return splice(body, self.edit, inputs, outputs)
 
     def rebuilt(
-        self, body: Graph, names: Mapping[str, str], inputs: Collection[int] = (), outputs: Collection[int] = ()
+        self,
+        body: Graph,
+        names: Mapping[str, str],
+        inputs: Collection[int] = (),
+        outputs: Collection[int] = (),
     ) -> onnx.GraphProto:
-        """A changed copy of a subgraph, for the attributes of a new node (`xoptim.graph.splice.rebuilt`)."""
+        """A changed copy of a subgraph, for the attributes of a new node
+        (`xoptim.graph.splice.rebuilt`).
+        """
         return rebuilt(body, names, inputs, outputs)
 
     def lift(self, body: Graph, nodes: Sequence[Node], names: dict[str, str]) -> list[Node]:
@@ -320,7 +404,8 @@ class PatternRewriter(GraphBuilderPatternOptimization):
         return lift(body, nodes, self.edit, names)
 
     def make_initializer(self, name: str, value: Any, source: str = "") -> str:
-        """Store an array, number or list, and return its name, which differs from ``name`` if that is taken.
+        """Store an array, number or list, and return its name, which differs from ``name`` if that
+        is taken.
 
         Without a name, ``source`` is used.
         """
@@ -328,14 +413,19 @@ class PatternRewriter(GraphBuilderPatternOptimization):
 
 
 def runs(g: GraphBuilderPatternOptimization, op_type: str, like: str, domain: str = "") -> bool:
-    """Whether the provider is known to have a kernel of an operator for the element type of the result ``like``.
+    """Whether the provider is known to have a kernel of an operator for the element type of the
+    result ``like``.
 
-    On the CPU the kernel for 32 bits serves 16-bit floats too: onnxruntime casts around it, once for the fused operator and
-    once for each of the operators that it replaces.
+    On the CPU the kernel for 32 bits serves 16-bit floats too: onnxruntime casts around it, once
+    for the fused operator and once for each of the operators that it replaces.
     """
     dtype, opset = g.try_infer_type(like), g.opsets.get(domain, 1)
     if has_kernel(g.provider, domain, op_type, dtype, opset):
         return True
     # `is True`, because has_kernel returns None for unknown providers, operators and types.
     on_cpu = short_name(g.provider) == "cpu"
-    return on_cpu and dtype == TensorProto.FLOAT16 and has_kernel(g.provider, domain, op_type, TensorProto.FLOAT, opset) is True
+    return (
+        on_cpu
+        and dtype == TensorProto.FLOAT16
+        and has_kernel(g.provider, domain, op_type, TensorProto.FLOAT, opset) is True
+    )

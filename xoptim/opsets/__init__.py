@@ -1,1 +1,3 @@
-"""Other operator sets: a model is raised or lowered to one of them, and computes the same afterwards."""
+"""Other operator sets: a model is raised or lowered to one of them, and computes the same
+afterwards.
+"""

@@ -32,7 +32,11 @@ def integers_moved(*names: str) -> Adapter:
 
 
 def clip_bounds(call: Call) -> None:
-    """Clip 11. A bound that is the end of the type of 32 bits is the default, and left out where it cannot matter."""
+    """Clip 11.
+
+    A bound that is the end of the type of 32 bits is the default, and left out where it cannot
+    matter.
+    """
     bounds: tuple[tuple[int, str, float], ...] = ((1, "min", _LOWEST), (2, "max", _HIGHEST))
     for place, name, end in bounds:
         if name in call.attributes:
@@ -50,7 +54,10 @@ def pad_operands(call: Call) -> None:
 
 
 def dropout_ratio(call: Call) -> None:
-    """Dropout 12: the ratio became an operand; the mask of an inference became true everywhere, from false."""
+    """Dropout 12: the ratio became an operand.
+
+    The mask of an inference became true everywhere, from false.
+    """
     dropout_mask(call)
     if "ratio" in call.attributes:
         call.set_input(1, call.constant(call.take("ratio"), np.float32, "ratio"))
@@ -66,7 +73,8 @@ def dropout_mask(call: Call) -> None:
 def sizes_of_parts(call: Call) -> None:
     """Split 18: equal parts are no longer meant where nothing is written.
 
-    Their sizes are, and are computed where they are unknown: onnxruntime does not take their number for an empty axis.
+    Their sizes are, and are computed where they are unknown: onnxruntime does not take their number
+    for an empty axis.
     """
     if call.has_input(1):
         return
@@ -97,12 +105,48 @@ OPERANDS: Final[dict[tuple[str, int], Adapter]] = {
 }
 """By operator, and the operator set that defines it anew."""
 
-_BROADCASTING: Final = ("Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Equal", "Greater", "Less", "Pow")
+_BROADCASTING: Final = (
+    "Add",
+    "Sub",
+    "Mul",
+    "Div",
+    "And",
+    "Or",
+    "Xor",
+    "Equal",
+    "Greater",
+    "Less",
+    "Pow",
+)
 _ALIGNED_SINCE: Final = 7
 """Operator set since which shapes are aligned at their ends."""
 _IN_PLACE: Final = (
-    *("Abs", "Add", "BatchNormalization", "Ceil", "Clip", "Div", "Dropout", "Elu", "Exp", "Floor", "HardSigmoid"),
-    *("InstanceNormalization", "LeakyRelu", "Log", "Max", "Mean", "Min", "Mul", "Neg", "PRelu", "Reciprocal", "Relu"),
+    *(
+        "Abs",
+        "Add",
+        "BatchNormalization",
+        "Ceil",
+        "Clip",
+        "Div",
+        "Dropout",
+        "Elu",
+        "Exp",
+        "Floor",
+        "HardSigmoid",
+    ),
+    *(
+        "InstanceNormalization",
+        "LeakyRelu",
+        "Log",
+        "Max",
+        "Mean",
+        "Min",
+        "Mul",
+        "Neg",
+        "PRelu",
+        "Reciprocal",
+        "Relu",
+    ),
     *("Sigmoid", "Sqrt", "Sub", "Sum", "Tanh"),
 )
 """Operators that could name operands to overwrite."""
@@ -125,7 +169,10 @@ def constants_of_selu(call: Call) -> None:
 
 
 def broadcast(call: Call) -> None:
-    """Operators of two operands, 7: shapes are aligned at their ends; before, at an axis that an attribute could name."""
+    """Operators of two operands, 7: shapes are aligned at their ends.
+
+    Before, at an axis that an attribute could name.
+    """
     is_broadcast, axis = call.take("broadcast"), call.take("axis")
     if not is_broadcast or axis is None:
         return
@@ -138,21 +185,30 @@ def broadcast(call: Call) -> None:
 
 
 def slopes_of_channels(call: Call) -> None:
-    """PRelu 7: the slopes are aligned at the end of the shape; before, they were one number, or one for each channel."""
+    """PRelu 7: the slopes are aligned at the end of the shape.
+
+    Before, they were one number, or one for each channel.
+    """
     slopes, rank = call.info(1).shape, call.info(0).rank
     if slopes is None or rank is None:
-        raise Refused("the shape of an operand is unknown, and decides which slope belongs to an element")
+        raise Refused(
+            "the shape of an operand is unknown, and decides which slope belongs to an element"
+        )
     if len(slopes) == 1 and slopes[0] != 1 and rank > 2:
         _append_axes(call, 1, rank - 2)
 
 
 def _append_axes(call: Call, rank: int, count: int) -> None:
     """Append axes of length 1 to the second operand."""
-    call.inputs[1] = call.make("Unsqueeze", call.inputs[1:2], version=_ALIGNED_SINCE, axes=list(range(rank, rank + count)))
+    call.inputs[1] = call.make(
+        "Unsqueeze", call.inputs[1:2], version=_ALIGNED_SINCE, axes=list(range(rank, rank + count))
+    )
 
 
 def only_in_test(call: Call) -> None:
-    """BatchNormalization and Dropout 7: an attribute no longer distinguishes inference from training."""
+    """BatchNormalization and Dropout 7: an attribute no longer distinguishes inference from
+    training.
+    """
     if not call.take("is_test"):
         raise Refused("it is a training step (is_test is 0)")
 
@@ -197,7 +253,8 @@ EARLY: Final[dict[tuple[str, int], Adapter]] = {
     ("Cast", 6): named_type,
     ("LpPool", 2): whole_exponent,
     ("GlobalLpPool", 2): whole_exponent,
-    ("Concat", 4): lambda call: call.attributes.setdefault("axis", 1),  # the axis has no default any more
+    # the axis has no default any more
+    ("Concat", 4): lambda call: call.attributes.setdefault("axis", 1),
     ("Pad", 2): lambda call: call.attributes.update(pads=call.take("paddings")),
     ("Split", 2): split_sizes,
     ("Reshape", 5): shape_moved,
@@ -215,11 +272,13 @@ def upsample_renamed(call: Call) -> None:
 
 
 def resize_coordinates(call: Call) -> None:
-    """Resize 11: the positions of pixels, and the nearest one of them, became attributes with other defaults.
+    """Resize 11: the positions of pixels, and the nearest one of them, became attributes with other
+    defaults.
 
-    Before, the coordinate of a pixel was its index divided by the scale. ``nearest`` took the pixel below where an axis grows
-    and the pixel above where it shrinks, as onnxruntime computes it; ONNX leaves this open. One Resize rounds all axes in the
-    same way, so scales of both kinds, or unknown ones, are applied by two: the axes that grow first.
+    Before, the coordinate of a pixel was its index divided by the scale. ``nearest`` took the pixel
+    below where an axis grows and the pixel above where it shrinks, as onnxruntime computes it; ONNX
+    leaves this open. One Resize rounds all axes in the same way, so scales of both kinds, or
+    unknown ones, are applied by two: the axes that grow first.
     """
     scales = call.inputs[1]
     if call.get("mode") != "nearest":
@@ -230,7 +289,9 @@ def resize_coordinates(call: Call) -> None:
     if value is None or not bool((value <= 1).all()):
         one, roi = call.constant([1.0], np.float32, "one"), call.constant([], np.float32, "roi")
         larger = [call.inputs[0], roi, call.make("Max", [scales, one])]
-        call.inputs[0] = call.make("Resize", larger, version=_COORDINATES, mode="nearest", **_meaning("floor"))
+        call.inputs[0] = call.make(
+            "Resize", larger, version=_COORDINATES, mode="nearest", **_meaning("floor")
+        )
         scales = call.make("Min", [scales, one])
     return _place_scales(call, scales, "ceil")
 
@@ -247,7 +308,10 @@ def _meaning(nearest: str) -> dict[str, str]:
 
 
 def resize_operands(call: Call) -> None:
-    """Resize 13: the region and the scales are left out where they are empty; a mode of coordinates disappeared."""
+    """Resize 13: the region and the scales are left out where they are empty.
+
+    A mode of coordinates disappeared.
+    """
     if call.get("coordinate_transformation_mode") == "tf_half_pixel_for_nn":
         raise Refused("the coordinates tf_half_pixel_for_nn exist no longer")
     for place in (1, 2):
@@ -265,13 +329,17 @@ def sample_modes(call: Call) -> None:
 
 
 IMAGES: Final[dict[tuple[str, int], Adapter]] = {
-    ("Upsample", 9): lambda call: call.set_input(1, call.constant(call.take("scales"), np.float32, "scales")),
+    ("Upsample", 9): lambda call: call.set_input(
+        1, call.constant(call.take("scales"), np.float32, "scales")
+    ),
     ("Upsample", 10): upsample_renamed,
     ("Resize", 11): resize_coordinates,
     ("Resize", 13): resize_operands,
     ("GridSample", 20): sample_modes,
     # The positions of pixels became an attribute with another default.
-    ("RoiAlign", 16): lambda call: call.attributes.update(coordinate_transformation_mode="output_half_pixel"),
+    ("RoiAlign", 16): lambda call: call.attributes.update(
+        coordinate_transformation_mode="output_half_pixel"
+    ),
 }
 """By operator, and the operator set that defines it anew."""
 
@@ -279,8 +347,9 @@ IMAGES: Final[dict[tuple[str, int], Adapter]] = {
 def one_axis(call: Call) -> None:
     """Softmax, LogSoftmax and Hardmax 13: they work along one axis.
 
-    Before, they worked along ``axis`` and all axes after it, as if these were one. Where at most one of them is longer than 1,
-    that is the axis. Elsewhere, the tensor is flattened first, and gets its shape back.
+    Before, they worked along ``axis`` and all axes after it, as if these were one. Where at most
+    one of them is longer than 1, that is the axis. Elsewhere, the tensor is flattened first, and
+    gets its shape back.
     """
     first = call.take("axis")
     shape = call.info().shape
@@ -295,7 +364,10 @@ def one_axis(call: Call) -> None:
             return
     has_zeros = call.scratch.target >= ALLOWZERO_SINCE
     if not has_zeros and not _reshape_copies_zeros(shape, first):
-        raise Refused(f"an axis may be empty, which Reshape cannot write before operator set {ALLOWZERO_SINCE}")
+        raise Refused(
+            "an axis may be empty, which Reshape cannot write before operator set "
+            f"{ALLOWZERO_SINCE}"
+        )
     sizes = call.make("Shape", [call.inputs[0]])
     call.inputs[0] = call.make("Flatten", [call.inputs[0]], axis=first)
     call.attributes["axis"] = 1
@@ -303,16 +375,22 @@ def one_axis(call: Call) -> None:
 
 
 def _reshape_copies_zeros(shape: Shape | None, first: int) -> bool:
-    """Whether each size of 0 is 0 too at the same place of the flattened tensor, from which Reshape copies it."""
+    """Whether each size of 0 is 0 too at the same place of the flattened tensor, from which Reshape
+    copies it.
+    """
     if shape is None:
         return False
     start = first % len(shape) if shape else 0
     copied = {0: (1,), 1: (0, 1)}.get(start, (0,))
-    return all(axis in copied or (isinstance(size, int) and size > 0) for axis, size in enumerate(shape))
+    return all(
+        axis in copied or (isinstance(size, int) and size > 0) for axis, size in enumerate(shape)
+    )
 
 
 def not_spatial(call: Call) -> None:
-    """BatchNormalization 9: statistics of each element, not of each channel, are computed by hand."""
+    """BatchNormalization 9: statistics of each element, not of each channel, are computed by
+    hand.
+    """
     not_training(call)
     if call.take("spatial"):
         return
@@ -325,29 +403,44 @@ def not_spatial(call: Call) -> None:
 
 
 def not_training(call: Call) -> None:
-    """BatchNormalization 14: training became an attribute; results that only training has were a sign of it before."""
+    """BatchNormalization 14: training became an attribute.
+
+    Results that only training has were a sign of it before.
+    """
     if any(call.outputs[1:]):
-        raise Refused("it is a training step (it has more than one result), which the newer set computes otherwise")
+        raise Refused(
+            "it is a training step (it has more than one result), which the newer set computes "
+            "otherwise"
+        )
     del call.outputs[1:]
 
 
 def scale_of_channels(call: Call) -> None:
     """GroupNormalization 21: scale and bias have one number for each channel, not for each group.
 
-    The numbers are repeated. The precision of the computation, which is an attribute now, stays the precision of the input.
+    The numbers are repeated. The precision of the computation, which is an attribute now, stays the
+    precision of the input.
     """
     info = call.info()
     if not info.dtype:
-        raise Refused(f"the element type of {call.inputs[0]!r} is unknown, and so is the precision to compute in")
+        raise Refused(
+            f"the element type of {call.inputs[0]!r} is unknown, and so is the precision to "
+            "compute in"
+        )
     groups = call.get("num_groups")
     channels = info.shape[1] if info.shape is not None and len(info.shape) > 1 else None
     if isinstance(channels, int) and groups:
         sizes = call.integers([groups, channels // groups], "sizes")
     else:
         of_groups = call.integers(groups, "groups")
-        sizes = call.make("Concat", [of_groups, call.make("Div", [call.size_of(1), of_groups])], axis=0)
+        sizes = call.make(
+            "Concat", [of_groups, call.make("Div", [call.size_of(1), of_groups])], axis=0
+        )
     for place in (1, 2):
-        table = call.make("Expand", [call.make("Unsqueeze", [call.inputs[place], call.integers([1], "axes")]), sizes])
+        table = call.make(
+            "Expand",
+            [call.make("Unsqueeze", [call.inputs[place], call.integers([1], "axes")]), sizes],
+        )
         call.inputs[place] = call.make("Reshape", [table, call.integers([-1], "shape")])
     if info.dtype in _STASHED:
         call.attributes["stash_type"] = info.dtype
@@ -391,7 +484,9 @@ ADAPTERS: Final[dict[tuple[str, int], Adapter]] = {
 
 
 class Judgement(NamedTuple):
-    """The effect of a change on calls of an operator: ``adapter`` changes them, ``refusal`` excludes them, or neither."""
+    """The effect of a change on calls of an operator: ``adapter`` changes them, ``refusal``
+    excludes them, or neither.
+    """
 
     adapter: Adapter | None = None
     refusal: str = ""
@@ -401,8 +496,8 @@ class Judgement(NamedTuple):
 def judge(op_type: str, version: int) -> Judgement:
     """The judgement of the change of a standard operator that an operator set defines anew.
 
-    A change without an adapter is accepted when the operator only got more element types, and its text is the same; or when
-    every call stays valid and the change was reviewed.
+    A change without an adapter is accepted when the operator only got more element types, and its
+    text is the same; or when every call stays valid and the change was reviewed.
     """
     step = (op_type, version)
     if step in ADAPTERS:
@@ -413,17 +508,24 @@ def judge(op_type: str, version: int) -> Judgement:
     if broken:
         return Judgement(refusal=f"it lost {', '.join(broken)}, and there is no adapter for that")
     new = () if step in SAME_MEANING else additions(*step)
-    return Judgement(refusal=f"it got another {', '.join(new)}, which has not been reviewed" if new else "")
+    return Judgement(
+        refusal=f"it got another {', '.join(new)}, which has not been reviewed" if new else ""
+    )
 
 
 @cache
 def is_unchanged(op_type: str, start: int, target: int) -> bool:
     """Whether all calls of an operator mean the same in two operator sets and all between them."""
-    return all(judge(op_type, version) == Judgement() for version in versions(op_type) if start < version <= target)
+    return all(
+        judge(op_type, version) == Judgement()
+        for version in versions(op_type)
+        if start < version <= target
+    )
 
 
 def raised(call: Call) -> list[Call]:
-    """The calls, in order, that compute the same as one call in the operator set to which its node is raised.
+    """The calls, in order, that compute the same as one call in the operator set to which its node
+    is raised.
 
     Raises `Refused` when there are none; ``version`` is the operator set that changed the operator.
     """
@@ -440,5 +542,7 @@ def raised(call: Call) -> list[Call]:
         call.version = max(call.version, version)
     while call.inputs and not call.inputs[-1]:
         call.inputs.pop()
-    before, after = ([part for each in calls for part in raised(each)] for calls in (call.before, call.after))
+    before, after = (
+        [part for each in calls for part in raised(each)] for calls in (call.before, call.after)
+    )
     return [*before, call, *after]

@@ -32,9 +32,11 @@ class Refused(Exception):  # noqa: N818 - a reason, which becomes an error or an
 
 @dataclass(slots=True, eq=False)
 class Scratch:
-    """Shared by the calls that replace one node: facts of the graph, and names and constants that do not exist yet.
+    """Shared by the calls that replace one node: facts of the graph, and names and constants that
+    do not exist yet.
 
-    The graph is left unchanged. A new name has a mark, which no name of a model contains, until the node is replaced.
+    The graph is left unchanged. A new name has a mark, which no name of a model contains, until the
+    node is replaced.
     """
 
     graph: Graph
@@ -79,13 +81,22 @@ class Call:
     def of(cls, node: Node, graph: Graph, target: int) -> Call:
         """The call of a node of a graph that is raised to the operator set ``target``."""
         inputs, outputs, attributes = list(node.input), list(node.output), dict(node.attribute)
-        return cls(Scratch(graph, target), graph.opsets[""], node.op_type, inputs, outputs, attributes)
+        return cls(
+            Scratch(graph, target), graph.opsets[""], node.op_type, inputs, outputs, attributes
+        )
 
     def is_call_of(self, node: Node) -> bool:
         """Whether it is the call of the node, unchanged."""
-        if self.before or self.after or self.op_type != node.op_type or self.attributes != node.attribute:
+        if (
+            self.before
+            or self.after
+            or self.op_type != node.op_type
+            or self.attributes != node.attribute
+        ):
             return False
-        same_types = all(type(value) is type(node.attribute[name]) for name, value in self.attributes.items())
+        same_types = all(
+            type(value) is type(node.attribute[name]) for name, value in self.attributes.items()
+        )
         return same_types and (*self.inputs,) == node.input and (*self.outputs,) == node.output
 
     # ---------------------------------------------------------------- reading
@@ -99,18 +110,23 @@ class Call:
         return self.scratch.info(self.inputs[place]) if self.has_input(place) else UNKNOWN
 
     def value(self, place: int) -> np.ndarray | None:
-        """The value of a constant operand, ``None`` when it is absent or only known when the model runs."""
+        """The value of a constant operand, ``None`` when it is absent or only known when the model
+        runs.
+        """
         return self.scratch.value(self.inputs[place]) if self.has_input(place) else None
 
     def get(self, name: str) -> Any:
         """The value of an attribute, its default when it is absent, ``None`` without a default.
 
-        Raises `Refused` when the value is a reference to an attribute of the local function that contains the call.
+        Raises `Refused` when the value is a reference to an attribute of the local function that
+        contains the call.
         """
         value = self.attributes.get(name)
         if isinstance(value, AttributeReference):
             raise Refused(f"the value of {name} is given by the caller of the local function")
-        return attribute_defaults(self.op_type, "", self.version).get(name) if value is None else value
+        return (
+            attribute_defaults(self.op_type, "", self.version).get(name) if value is None else value
+        )
 
     def take(self, name: str) -> Any:
         """The same, and the attribute is removed."""
@@ -120,7 +136,11 @@ class Call:
 
     def is_result_read(self, place: int) -> bool:
         """Whether something reads a result."""
-        return place < len(self.outputs) and bool(self.outputs[place]) and self.scratch.graph.is_needed(self.outputs[place])
+        return (
+            place < len(self.outputs)
+            and bool(self.outputs[place])
+            and self.scratch.graph.is_needed(self.outputs[place])
+        )
 
     # ---------------------------------------------------------------- writing
 
@@ -140,7 +160,8 @@ class Call:
         return self.constant(np.atleast_1d(values), np.int64, hint)
 
     def number(self, value: float, place: int, hint: str) -> str:
-        """The name of a new number that has the element type of an operand, which is converted at run time if it is unknown.
+        """The name of a new number that has the element type of an operand, which is converted at
+        run time if it is unknown.
 
         Raises `Refused` when the type is unknown, and the operator set has no operator for that.
         """
@@ -151,23 +172,51 @@ class Call:
             raise Refused(f"the element type of {self.inputs[place]!r} is unknown")
         return self.make("CastLike", [self.constant(value, np.float32, hint), self.inputs[place]])
 
-    def make(self, op_type: str, inputs: Sequence[str], *, version: int = 0, **attributes: Any) -> str:
-        """Add a call of an operator, by default in its newest form, before this one; returns the name of its result."""
+    def make(
+        self, op_type: str, inputs: Sequence[str], *, version: int = 0, **attributes: Any
+    ) -> str:
+        """Add a call of an operator, by default in its newest form, before this one.
+
+        Returns the name of its result.
+        """
         result = self.scratch.new_name(f"{op_type.lower()}_out")
-        self.before.append(Call(self.scratch, version or self.scratch.target, op_type, list(inputs), [result], attributes))
+        self.before.append(
+            Call(
+                self.scratch,
+                version or self.scratch.target,
+                op_type,
+                list(inputs),
+                [result],
+                attributes,
+            )
+        )
         return result
 
     def size_of(self, axis: int) -> str:
-        """The name of the size of an axis of the first operand, computed at run time, of rank 1 (since operator set 15)."""
+        """The name of the size of an axis of the first operand, computed at run time, of rank 1
+        (since operator set 15).
+        """
         end = {} if axis == -1 else {"end": axis + 1}
         return self.make("Shape", self.inputs[:1], start=axis, **end)
 
-    def finish(self, op_type: str, operands: Sequence[str], place: int = 0, **attributes: Any) -> None:
-        """Have another call compute the result at a place from this one; ``operands`` are those after the first one."""
+    def finish(
+        self, op_type: str, operands: Sequence[str], place: int = 0, **attributes: Any
+    ) -> None:
+        """Have another call compute the result at a place from this one.
+
+        ``operands`` are those after the first one.
+        """
         result, name = self.outputs[place], self.scratch.new_name(f"{self.op_type.lower()}_out")
         self.outputs[place] = name
-        self.after.insert(0, Call(self.scratch, self.scratch.target, op_type, [name, *operands], [result], attributes))
+        self.after.insert(
+            0,
+            Call(
+                self.scratch, self.scratch.target, op_type, [name, *operands], [result], attributes
+            ),
+        )
 
 
 Adapter: TypeAlias = Callable[[Call], None]
-"""Changes a call so that it means the same in the operator set that defines the operator anew, or raises `Refused`."""
+"""Changes a call so that it means the same in the operator set that defines the operator anew, or
+raises `Refused`.
+"""

@@ -1,4 +1,6 @@
-"""The difference between two versions of an operator: as schemas describe it, and as reviewed by hand."""
+"""The difference between two versions of an operator: as schemas describe it, and as reviewed by
+hand.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -12,32 +14,46 @@ _REQUIRED: Final = OpSchema.FormalParameterOption.Single
 _OPTIONAL: Final = OpSchema.FormalParameterOption.Optional
 
 
-_WIDER: Final = "it also takes operands that were invalid: negative axes and indices, other shapes and types"
+_WIDER: Final = (
+    "it also takes operands that were invalid: negative axes and indices, other shapes and types"
+)
 _VALUES: Final = "an attribute has a value more"
 Formals: TypeAlias = Sequence[OpSchema.FormalParameter]
 _SAME: Final = {
-    "the text explains more": """
-        Abs 13, Add 14, ArgMax 11 13, ArgMin 11 13, AveragePool 11, BatchNormalization 15, BitShift 28, Cast 13,
-        Ceil 13, Clip 13, Compress 11, Concat 11, ConvTranspose 11, Conv 11, Div 14, Dropout 22, EyeLike 22, Floor 13,
-        Gather 13, Gemm 6 11, If 11, LSTM 22, Loop 11 13, LpPool 11, MaxPool 11 12, MaxUnpool 11,
-        MeanVarianceNormalization 13, Mod 13 28, Mul 14, NonMaxSuppression 11, Pad 13, QuantizeLinear 28,
-        ReduceL1 11 13, ReduceL2 11 13, ReduceLogSumExp 11 13, ReduceLogSum 11 13, ReduceMax 11 12 13, ReduceMean 11 13,
-        ReduceMin 11 12 13, ReduceProd 11 13, ReduceSumSquare 11 13, ReduceSum 11, Slice 13, Squeeze 23, Sub 14,
+    "the text explains more": (
+        """
+        Abs 13, Add 14, ArgMax 11 13, ArgMin 11 13, AveragePool 11, BatchNormalization 15,
+        BitShift 28, Cast 13, Ceil 13, Clip 13, Compress 11, Concat 11, ConvTranspose 11, Conv 11,
+        Div 14, Dropout 22, EyeLike 22, Floor 13, Gather 13, Gemm 6 11, If 11, LSTM 22, Loop 11 13,
+        LpPool 11, MaxPool 11 12, MaxUnpool 11, MeanVarianceNormalization 13, Mod 13 28, Mul 14,
+        NonMaxSuppression 11, Pad 13, QuantizeLinear 28, ReduceL1 11 13, ReduceL2 11 13,
+        ReduceLogSumExp 11 13, ReduceLogSum 11 13, ReduceMax 11 12 13, ReduceMean 11 13,
+        ReduceMin 11 12 13, ReduceProd 11 13, ReduceSumSquare 11 13, ReduceSum 11, Slice 13,
+        Squeeze 23, Sub 14,
         Transpose 21 25, Unsqueeze 23
-    """,
-    _WIDER: """
-        Cast 9, DequantizeLinear 19, Flatten 11, Gather 11, Hardmax 11, LogSoftmax 11, Max 8, Mean 8, Min 8,
-        OptionalGetElement 18, OptionalHasElement 18, QuantizeLinear 25, ReduceMax 20, ReduceMin 20, Scan 11, Slice 11,
+    """
+    ),
+    _WIDER: (
+        """
+        Cast 9, DequantizeLinear 19, Flatten 11, Gather 11, Hardmax 11, LogSoftmax 11, Max 8,
+        Mean 8, Min 8, OptionalGetElement 18, OptionalHasElement 18, QuantizeLinear 25,
+        ReduceMax 20, ReduceMin 20, Scan 11, Slice 11,
         Softmax 11, Split 11, Squeeze 11, Sum 8, Unsqueeze 11
-    """,
-    "an attribute or operand is new, and without it the operator does as before": """
-        ArgMax 12, ArgMin 12, Attention 24 25, AveragePool 7 10 19, CastLike 19 24, Cast 19 24, Constant 11 12,
-        DepthToSpace 11, DequantizeLinear 13 21 23, GRU 14, GatherND 12, LSTM 14, LpPool 18, MaxPool 8 10, Pad 18,
-        QuantizeLinear 13 19 21 23, RNN 14, Range 27, Reshape 14, Resize 18, ScatterElements 16, ScatterND 16, Shape 15,
+    """
+    ),
+    "an attribute or operand is new, and without it the operator does as before": (
+        """
+        ArgMax 12, ArgMin 12, Attention 24 25, AveragePool 7 10 19, CastLike 19 24, Cast 19 24,
+        Constant 11 12, DepthToSpace 11, DequantizeLinear 13 21 23, GRU 14, GatherND 12, LSTM 14,
+        LpPool 18, MaxPool 8 10, Pad 18, QuantizeLinear 13 19 21 23, RNN 14, Range 27, Reshape 14,
+        Resize 18, ScatterElements 16, ScatterND 16, Shape 15,
         SpaceToDepth 28, TopK 11
-    """,
+    """
+    ),
     _VALUES: "Pad 19, Resize 19, ScatterElements 18, ScatterND 18",
-    "the text now says what onnxruntime computed before, too": "AveragePool 22, MaxPool 22, OneHot 11",
+    "the text now says what onnxruntime computed before, too": (
+        "AveragePool 22, MaxPool 22, OneHot 11"
+    ),
 }
 _REFUSED: Final = {
     "the form before, for sequences in batches, has no counterpart": "Scan 9",
@@ -56,7 +72,10 @@ def _versions() -> dict[str, tuple[int, ...]]:
 
 
 def versions(op_type: str) -> tuple[int, ...]:
-    """The operator sets that define an operator of the standard domain anew, in order; empty for an unknown operator."""
+    """The operator sets that define an operator of the standard domain anew, in order.
+
+    Empty for an unknown operator.
+    """
     return _versions().get(op_type, ())
 
 
@@ -66,16 +85,21 @@ def operators() -> tuple[str, ...]:
 
 
 def next_version(op_type: str, version: int, target: int) -> int | None:
-    """The next operator set up to ``target`` that changes an operator after ``version``, ``None`` when there is none.
+    """The next operator set up to ``target`` that changes an operator after ``version``, ``None``
+    when there is none.
 
-    The first definition changes nothing: before it, onnxruntime alone defined the operator, such as LayerNormalization.
+    The first definition changes nothing: before it, onnxruntime alone defined the operator, such as
+    LayerNormalization.
     """
     return next((each for each in versions(op_type)[1:] if version < each <= target), None)
 
 
 @cache
 def breaks(op_type: str, version: int) -> tuple[str, ...]:
-    """The parts that a call may have before an operator set, and not in it; empty when all calls stay valid."""
+    """The parts that a call may have before an operator set, and not in it.
+
+    Empty when all calls stay valid.
+    """
     return tuple(_breaks(*pair(op_type, version)))
 
 
@@ -88,7 +112,9 @@ def gains(op_type: str, version: int) -> tuple[str, ...]:
 
 @cache
 def additions(op_type: str, version: int) -> tuple[str, ...]:
-    """The additions of an operator set to an operator, element types excepted, and ``text`` when its text differs."""
+    """The additions of an operator set to an operator, element types excepted, and ``text`` when
+    its text differs.
+    """
     old, new = pair(op_type, version)
     found = [f"attribute {name}" for name in new.attributes if name not in old.attributes]
     found += [f"operand {formal.name}" for formal in new.inputs[len(old.inputs) :]]
@@ -136,7 +162,9 @@ def _default(attribute: OpSchema.Attribute) -> bytes:
 
 
 def _text(schema: OpSchema) -> list[str]:
-    """The words of a schema about what is in both of two versions: layout and marks are left out."""
+    """The words of a schema about what is in both of two versions: layout and marks are left
+    out.
+    """
     parts = [schema.doc, *(each.description for each in (*schema.inputs, *schema.outputs))]
     parts += [schema.attributes[name].description for name in sorted(schema.attributes)]
     return re.findall(r"\w+|[<>=!]+", " ".join(part or "" for part in parts))
@@ -152,10 +180,16 @@ def _by_step(groups: dict[str, str]) -> dict[tuple[str, int], str]:
 
 
 SAME_MEANING: Final = _by_step(_SAME)
-"""Operator, and operator set that defines it anew with another text or with additions: the reason why calls mean the same."""
+"""Operator, and operator set that defines it anew with another text or with additions: the reason
+why calls mean the same.
+"""
 
 REFUSED: Final = _by_step(_REFUSED)
 """The same for changes that are not supported: the reason."""
 
-UNSEEN: Final = frozenset(step for step, reason in SAME_MEANING.items() if reason in (_WIDER, _VALUES))
-"""Those steps whose additions the schemas do not list: operands and values that were invalid before."""
+UNSEEN: Final = frozenset(
+    step for step, reason in SAME_MEANING.items() if reason in (_WIDER, _VALUES)
+)
+"""Those steps whose additions the schemas do not list: operands and values that were invalid
+before.
+"""

@@ -107,7 +107,9 @@ def no_zeros(call: Call) -> None:
 
 
 def _is_kept(size: Dim, copied: Shape) -> bool:
-    """Whether a size is not 0, or is the size that would be copied in its place, if there is one."""
+    """Whether a size is not 0, or is the size that would be copied in its place, if there is
+    one.
+    """
     if isinstance(size, int) and size:
         return True
     return (lower_bound(size) or 0) > 0 or copied == (size,)
@@ -224,7 +226,9 @@ def type_by_zero_point(call: Call) -> None:
     scale = call.value(1)
     shape = call.info(1).static_shape if scale is None else scale.shape
     if shape is None:
-        raise Refused("it has a type of its own (output_dtype), and the shape of its scale is unknown")
+        raise Refused(
+            "it has a type of its own (output_dtype), and the shape of its scale is unknown"
+        )
     call.set_input(2, call.constant(np.zeros(shape), numpy_dtype(dtype), "zero_point"))
 
 

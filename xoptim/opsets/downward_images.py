@@ -27,11 +27,12 @@ def region_pixels(call: Call) -> None:
 
 
 def whole_windows(call: Call) -> None:
-    """AveragePool and MaxPool 22: with ``ceil_mode``, a window that begins after the end is left out.
+    """AveragePool and MaxPool 22: with ``ceil_mode``, a window that begins after the end is left
+    out.
 
-    Before, the text has it, and kernels differ. A window of ``kernel`` pixels begins in the image or
-    in the padding before it, if ``pad`` pixels follow the end, wherever
-    ``pad + stride <= kernel``.
+    Before, the text has it, and kernels differ. A window of ``kernel`` pixels begins in the image
+    or in the padding before it, if ``pad`` pixels follow the end, wherever ``pad + stride <=
+    kernel``.
     """
     if not call.get("ceil_mode") or call.get("auto_pad") in ("SAME_UPPER", "SAME_LOWER"):
         return

@@ -20,7 +20,10 @@ _ENDS: Final[dict[int, tuple[float | None, float | None]]] = {
     TensorProto.FLOAT: (None, None),
     TensorProto.FLOAT16: (float(np.finfo(np.float16).min), float(np.finfo(np.float16).max)),
 }
-"""The bounds of Clip that are not given, by element type; ``None`` for the defaults of attributes."""
+"""The bounds of Clip that are not given, by element type.
+
+``None`` for the defaults of attributes.
+"""
 _COPYING: Final = ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
 """Reductions that give the operand back where no axis is reduced."""
 
@@ -187,7 +190,10 @@ def without_mask(call: Call) -> None:
 
 
 def parts_written(call: Call) -> None:
-    """Split 18: ``num_outputs`` may leave less for the last part; sizes are written where it does."""
+    """Split 18: ``num_outputs`` may leave less for the last part.
+
+    Sizes are written where it does.
+    """
     parts = call.take("num_outputs")
     if not parts or call.has_input(1):
         return

@@ -111,7 +111,9 @@ def lowered(call: Call) -> list[Call]:
     call.version = target
     while call.inputs and not call.inputs[-1]:
         call.inputs.pop()
-    before, after = ([part for each in calls for part in lowered(each)] for calls in (call.before, call.after))
+    before, after = (
+        [part for each in calls for part in lowered(each)] for calls in (call.before, call.after)
+    )
     return [*before, call, *after]
 
 

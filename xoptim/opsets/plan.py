@@ -34,11 +34,14 @@ class Plan:
     is_lowering: bool = False  # whether it is older than the present one
     # the main graph, and the bodies of local functions, that are changed
     graphs: dict[Graph, None] = field(default_factory=dict)
-    calls: dict[Node, list[Call]] = field(default_factory=dict)  # for each node that changes, the calls that replace it
+    # for each node that changes, the calls that replace it
+    calls: dict[Node, list[Call]] = field(default_factory=dict)
 
 
 def roots(model: Model) -> Iterator[tuple[str, Graph]]:
-    """The main graph and the bodies of local functions, with words that say where a node of them is."""
+    """The main graph and the bodies of local functions, with words that say where a node of them
+    is.
+    """
     yield "", model.graph
     for function in model.functions:
         yield f" of local function {function.proto.name!r}", function.body
@@ -155,9 +158,15 @@ def replace_by_calls(node: Node, calls: list[Call]) -> None:
         if hint is None:
             names[name] = name
         else:
-            names[name] = store(edit, hint, constants[name]) if name in constants else edit.names.fresh(hint)
+            names[name] = (
+                store(edit, hint, constants[name]) if name in constants else edit.names.fresh(hint)
+            )
     heir = next((call for call in calls if call.op_type == node.op_type), calls[-1])
-    edit.commit([node], [_node(edit, call, names, node if call is heir else None) for call in calls], insert_at=node)
+    edit.commit(
+        [node],
+        [_node(edit, call, names, node if call is heir else None) for call in calls],
+        insert_at=node,
+    )
 
 
 def _node(edit: Edit, call: Call, names: Mapping[str, str], original: Node | None) -> Node:

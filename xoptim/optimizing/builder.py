@@ -49,10 +49,11 @@ class GraphBuilder(GraphQueries):
     """A model with shapes and types, to build or to optimize.
 
     Args:
-        model: a model as for `xoptim.optimize`, a ``GraphProto`` or ``FunctionProto``, or, to build from nothing, the version
-            of the standard operator set or a dictionary of versions by domain.
-        infer_shapes_options: whether to infer shapes and types of a given model; without, only those that it declares
-            are known.
+        model: a model as for `xoptim.optimize`, a ``GraphProto`` or ``FunctionProto``, or, to build
+            from nothing, the version of the standard operator set or a dictionary of versions by
+            domain.
+        infer_shapes_options: whether to infer shapes and types of a given model; without, only
+            those that it declares are known.
         optimization_options: options of `optimize`.
         verbose: see `OptimizationOptions.verbose`.
         ir_version: version of the file format of a new model.
@@ -85,17 +86,26 @@ class GraphBuilder(GraphQueries):
             self.model = model
         elif isinstance(model, (int, dict)):
             given = {"": model} if isinstance(model, int) else model
-            opsets = {"" if domain == "ai.onnx" else domain: _opset(domain, version) for domain, version in given.items()}
+            opsets = {
+                "" if domain == "ai.onnx" else domain: _opset(domain, version)
+                for domain, version in given.items()
+            }
             self.model = Model(opsets, ir_version or _DEFAULT_IR_VERSION)
             self.model.shell.ir_version = self.model.ir_version
             self.model.assumptions = Assumptions.of(options.assume)
             self.model.assumed_sizes = assumed_sizes(self.model.assumptions)
         else:
             source = model if isinstance(model, Source) else Source(_as_model(model))
-            proto = inline_functions(source.proto) if inline and source.proto.functions else source.proto
+            proto = (
+                inline_functions(source.proto)
+                if inline and source.proto.functions
+                else source.proto
+            )
             known = assumed_of(proto, options.assume, from_model=options.assume_from_model)
             report_unused(proto, known)
-            self.model = load_model(proto, source.base_dir, infer=infer_shapes_options, assumptions=known)
+            self.model = load_model(
+                proto, source.base_dir, infer=infer_shapes_options, assumptions=known
+            )
         self.graph = self.scope = self.model.graph
         self.session = Optimizations(self.model)
         self.op = OpBuilder(partial(Edit, self.graph), self._append)
@@ -105,7 +115,10 @@ class GraphBuilder(GraphQueries):
 
     @classmethod
     def of(cls, model: Model) -> GraphBuilder:
-        """A builder of a model that is in memory already, with default options. They share the model."""
+        """A builder of a model that is in memory already, with default options.
+
+        They share the model.
+        """
         return cls(model)
 
     # ---------------------------------------------------------------- reading
@@ -115,11 +128,15 @@ class GraphBuilder(GraphQueries):
         return constant_array(self.graph, name)
 
     def type_name(self, name: str) -> str:
-        """Element type of a result as in ONNX text (``float``, ``int64``, ...), ``undefined`` when unknown."""
+        """Element type of a result as in ONNX text (``float``, ``int64``, ...), ``undefined`` when
+        unknown.
+        """
         return type_name(self.graph.info_of(name).dtype)
 
     def count_types(self) -> dict[str, int]:
-        """Number of nodes by operator (with its domain outside the standard one), subgraphs and functions included."""
+        """Number of nodes by operator (with its domain outside the standard one), subgraphs and
+        functions included.
+        """
         counts: Counter[str] = Counter()
         for graph in self.model.graphs():
             for (domain, op_type), nodes in graph.types.items():
@@ -128,20 +145,28 @@ class GraphBuilder(GraphQueries):
 
     # ---------------------------------------------------------------- building
 
-    def make_tensor_input(self, name: str, dtype: int, shape: Sequence[int | str | None] | None = None) -> str:
-        """Add an input. Raises `ModelError` when the name is taken or empty, or the type or a dimension is invalid.
+    def make_tensor_input(
+        self, name: str, dtype: int, shape: Sequence[int | str | None] | None = None
+    ) -> str:
+        """Add an input.
+
+        Raises `ModelError` when the name is taken or empty, or the type or a dimension is invalid.
 
         Args:
             name: name of the input.
             dtype: element type, a value of ``TensorProto.DataType``.
-            shape: numbers, names of dimensions, ``None`` for unknown ones; ``None`` for an unknown rank.
+            shape: numbers, names of dimensions, ``None`` for unknown ones; ``None`` for an unknown
+                rank.
         """
         _check_new(self.graph, name)
         self.graph.declare_input(name, _declared(dtype, shape, self.model.assumed_sizes))
         return name
 
     def make_tensor_output(
-        self, name: str | Sequence[str], dtype: int = 0, shape: Sequence[int | str | None] | None = None
+        self,
+        name: str | Sequence[str],
+        dtype: int = 0,
+        shape: Sequence[int | str | None] | None = None,
     ) -> None:
         """Declare existing results as outputs; type and shape complete the facts about them."""
         declared = _declared(dtype, shape, self.model.assumed_sizes)
@@ -153,15 +178,17 @@ class GraphBuilder(GraphQueries):
             try:
                 check_results(self.graph, [each], [declared])
             except RewriteError as error:
-                raise ModelError(f"the declaration of output {each!r} contradicts the model: {error}") from error
+                raise ModelError(
+                    f"the declaration of output {each!r} contradicts the model: {error}"
+                ) from error
             self.graph.learn(each, refine(self.graph.info_of(each), declared))
             self.graph.declare_output(each)
 
     def make_initializer(self, name: str, value: Any) -> str:
         """Store a constant: an array, a value that numpy converts to one, or a ``TensorProto``.
 
-        Returns its name, which differs from ``name`` when that is taken. Raises `ModelError` when ONNX has no type for the
-        value.
+        Returns its name, which differs from ``name`` when that is taken. Raises `ModelError` when
+        ONNX has no type for the value.
         """
         return store(self.graph, name or "constant", _array(value))
 
@@ -176,11 +203,20 @@ class GraphBuilder(GraphQueries):
     ) -> str | tuple[str, ...]:
         """Add a node; returns the name of its result, or a tuple when there are several.
 
-        Raises `ModelError` when the operator, an attribute, its type or the number of operands is invalid, when an operand is
-        not defined, or a result is already defined.
+        Raises `ModelError` when the operator, an attribute, its type or the number of operands is
+        invalid, when an operand is not defined, or a result is already defined.
         """
         edit = Edit(self.graph)
-        node = make_node(edit, op_type, inputs, outputs, domain=domain, name=name, attributes=attributes, adapt=not domain)
+        node = make_node(
+            edit,
+            op_type,
+            inputs,
+            outputs,
+            domain=domain,
+            name=name,
+            attributes=attributes,
+            adapt=not domain,
+        )
         self._append(edit, node)
         return node.output[0] if len(node.output) == 1 else node.output
 
@@ -193,9 +229,10 @@ class GraphBuilder(GraphQueries):
     def replace(self, old: str, new: str) -> None:
         """Redirect every reader of a result of the main graph to another one of the same value.
 
-        An output of the graph keeps its name. Nodes that are no longer read are removed when the model is optimized. Raises
-        `RewriteError` when the types or shapes of the two contradict each other, when ``new`` depends on ``old``, or when
-        ``old`` must stay. The model is left unchanged then.
+        An output of the graph keeps its name. Nodes that are no longer read are removed when the
+        model is optimized. Raises `RewriteError` when the types or shapes of the two contradict
+        each other, when ``new`` depends on ``old``, or when ``old`` must stay. The model is left
+        unchanged then.
 
         Args:
             old: the result to replace.
@@ -228,14 +265,24 @@ class GraphBuilder(GraphQueries):
         infer_model(self.model)
 
     def to_onnx(self, optimize: bool = True) -> onnx.ModelProto:
-        """The model as a protobuf that shares no data with the given one. ``optimize``: whether to optimize the model first."""
+        """The model as a protobuf that shares no data with the given one.
+
+        ``optimize``: whether to optimize the model first.
+        """
         if optimize:
             self.optimize()
         return export_model(self.model)
 
-    def save(self, path: str | Path, *, external_data: bool | None = None, share_weights: bool = False) -> list[Path]:
-        """Write the current model; see `xoptim.graph.save.save_proto`. Returns the files written."""
-        return save_model(self.model, Path(path), external=external_data, share_weights=share_weights)
+    def save(
+        self, path: str | Path, *, external_data: bool | None = None, share_weights: bool = False
+    ) -> list[Path]:
+        """Write the current model; see `xoptim.graph.save.save_proto`.
+
+        Returns the files written.
+        """
+        return save_model(
+            self.model, Path(path), external=external_data, share_weights=share_weights
+        )
 
     def dispose(self) -> None:
         """Free the memory of the model at once; the builder cannot be used afterwards."""
@@ -248,18 +295,28 @@ def _described(builder: GraphBuilder) -> str:
 
     def value(name: str) -> str:
         shape = builder.graph.info_of(name).shape
-        return f"{name} {builder.type_name(name)}[{'...' if shape is None else ','.join(map(str, shape))}]"
+        return (
+            f"{name}"
+            f" {builder.type_name(name)}[{'...' if shape is None else ','.join(map(str, shape))}]"
+        )
 
-    inside, outside = (", ".join(map(value, names)) for names in (builder.input_names, builder.output_names))
+    inside, outside = (
+        ", ".join(map(value, names)) for names in (builder.input_names, builder.output_names)
+    )
     number = sum(len(graph.nodes) for graph in builder.model.graphs())
-    return f"<GraphBuilder: opset {builder.main_opset}, {counted(number, 'node')}, ({inside}) → ({outside})>"
+    return (
+        f"<GraphBuilder: opset {builder.main_opset}, {counted(number, 'node')}, ({inside}) → "
+        f"({outside})>"
+    )
 
 
 def _opset(domain: str, version: int) -> int:
     """Return the version of an operator set; raises if it is invalid."""
     newest = onnx.defs.onnx_opset_version() if domain in ("", "ai.onnx") else _LARGEST_OPSET
     if isinstance(version, bool) or not isinstance(version, int) or not 1 <= version <= newest:
-        raise ModelError(f"operator set {domain or 'ai.onnx'!r} has versions from 1 to {newest}, not {version!r}")
+        raise ModelError(
+            f"operator set {domain or 'ai.onnx'!r} has versions from 1 to {newest}, not {version!r}"
+        )
     return version
 
 
@@ -271,11 +328,19 @@ def _check_new(graph: Graph, name: str) -> None:
         raise ModelError(f"{name!r} is already defined")
 
 
-def _declared(dtype: int, shape: Sequence[int | str | None] | None, sizes: Mapping[str, Dim]) -> Info:
+def _declared(
+    dtype: int, shape: Sequence[int | str | None] | None, sizes: Mapping[str, Dim]
+) -> Info:
     """Return a declaration; raises if it is invalid. Type 0 is an unknown one."""
-    if isinstance(dtype, bool) or not isinstance(dtype, int) or dtype not in TensorProto.DataType.values():
+    if (
+        isinstance(dtype, bool)
+        or not isinstance(dtype, int)
+        or dtype not in TensorProto.DataType.values()
+    ):
         raise ModelError(f"there is no element type {dtype!r}; see TensorProto.DataType")
-    return Info(dtype, None if shape is None else tuple(sizes.get(str(each), _dim(each)) for each in shape))
+    return Info(
+        dtype, None if shape is None else tuple(sizes.get(str(each), _dim(each)) for each in shape)
+    )
 
 
 def _dim(value: int | str | None) -> Dim:
@@ -292,8 +357,14 @@ def _dim(value: int | str | None) -> Dim:
 
 def _array(value: Any) -> np.ndarray:
     try:
-        array = onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else np.asarray(value)
-        if array.dtype.kind in "SU" or (array.dtype.kind == "O" and all(isinstance(v, (str, bytes)) for v in array.flat)):
+        array = (
+            onnx.numpy_helper.to_array(value)
+            if isinstance(value, onnx.TensorProto)
+            else np.asarray(value)
+        )
+        if array.dtype.kind in "SU" or (
+            array.dtype.kind == "O" and all(isinstance(v, (str, bytes)) for v in array.flat)
+        ):
             return array
         if array.dtype.kind != "O":
             onnx.helper.np_dtype_to_tensor_dtype(array.dtype)  # raises for types that ONNX lacks
@@ -309,7 +380,12 @@ def _as_model(model: Any) -> Any:
         imports = [onnx.helper.make_opsetid("", _DEFAULT_OPSET)]
         return onnx.helper.make_model(model, opset_imports=imports, ir_version=_DEFAULT_IR_VERSION)
     if isinstance(model, onnx.FunctionProto):
-        inputs, outputs = ([onnx.ValueInfoProto(name=name) for name in names] for names in (model.input, model.output))
+        inputs, outputs = (
+            [onnx.ValueInfoProto(name=name) for name in names]
+            for names in (model.input, model.output)
+        )
         graph = onnx.helper.make_graph(list(model.node), model.name, inputs, outputs)
-        return onnx.helper.make_model(graph, opset_imports=list(model.opset_import), ir_version=_DEFAULT_IR_VERSION)
+        return onnx.helper.make_model(
+            graph, opset_imports=list(model.opset_import), ir_version=_DEFAULT_IR_VERSION
+        )
     return model

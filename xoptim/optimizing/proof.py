@@ -1,4 +1,6 @@
-"""Optimize, prove, bisect: the result computes the same as the original, or the report gives the reason why not."""
+"""Optimize, prove, bisect: the result computes the same as the original, or the report gives the
+reason why not.
+"""
 
 import logging
 from collections.abc import Callable
@@ -37,13 +39,21 @@ OnLoaded: TypeAlias = Callable[[GraphBuilder], object]
 
 
 class Suspect(Bisection):
-    """A model, a file or a protobuf, whose optimization changes results; with ``inline``, its functions are inlined first.
+    """A model, a file or a protobuf, whose optimization changes results.
 
-    ``report`` is the comparison of the whole models in the last search, ``None`` when a wrong rewrite was found without it.
+    With ``inline``, its functions are inlined first.
+
+    ``report`` is the comparison of the whole models in the last search, ``None`` when a wrong
+    rewrite was found without it.
     """
 
     def __init__(
-        self, model: ModelLike, options: OptimizationOptions, checks: ValidationOptions | None = None, *, inline: bool = False
+        self,
+        model: ModelLike,
+        options: OptimizationOptions,
+        checks: ValidationOptions | None = None,
+        *,
+        inline: bool = False,
     ) -> None:
         super().__init__(model, partial(_optimized, inline=inline), options, checks)
 
@@ -51,7 +61,9 @@ class Suspect(Bisection):
 def _optimized(source: Source, options: OptimizationOptions, *, inline: bool) -> Optimized:
     builder = GraphBuilder(source, optimization_options=options, inline=inline)
     builder.optimize()
-    return Optimized(builder.to_onnx(optimize=False), builder.report().exactness, builder.model.base_dir)
+    return Optimized(
+        builder.to_onnx(optimize=False), builder.report().exactness, builder.model.base_dir
+    )
 
 
 def _ignore(_: Any) -> None:
@@ -66,12 +78,14 @@ class ProofOptions:
     checks: ValidationOptions = field(default_factory=ValidationOptions)
     whole: bool = True  # whether the result is compared with the original
     each: bool = False  # whether each rewrite is checked alone too
-    # Whether to look for a rewrite that makes the model compute something else, and to optimize again without it
+    # Whether to look for a rewrite that makes the model compute something else, and to optimize
+    # again without it
     bisect: bool = True
     inline: bool = False  # whether to replace calls of local functions by their bodies first
     on_loaded: OnLoaded = _ignore  # called when the model is loaded, before any rewrite
     on_step: Callable[[str], object] = _ignore  # called with a description of the next step
-    # Keeps the weights of the result in a file; by default the protobuf holds those that have changed
+    # Keeps the weights of the result in a file; by default the protobuf holds those that have
+    # changed
     draft: Draft | None = None
 
 
@@ -87,7 +101,8 @@ class Proof:
     optimize_seconds: float  # rewriting and export
     opset_before: int = 0  # operator set of ONNX that the original imports, 0 for none
     validate_seconds: float = 0.0  # the comparison with the original
-    reports: list[ValidationReport] = field(default_factory=list)  # one for each provider; empty without a comparison
+    # one for each provider; empty without a comparison
+    reports: list[ValidationReport] = field(default_factory=list)
     each: EachCheck | None = None  # the check of each single rewrite, if it was made
     # the rewrites that were left out because they made the model compute something else
     left_out: list[Culprit] = field(default_factory=list)
@@ -95,7 +110,9 @@ class Proof:
     @property
     def report(self) -> OptimizationReport:
         """The report of the optimization and of its proof."""
-        return replace(self.builder.report(), validation=tuple(self.reports), left_out=tuple(self.left_out))
+        return replace(
+            self.builder.report(), validation=tuple(self.reports), left_out=tuple(self.left_out)
+        )
 
     @property
     def external_before(self) -> int:
@@ -109,7 +126,10 @@ class Proof:
         return size_of(self.proto)
 
     def to_bytes(self) -> bytes:
-        """The optimized model as bytes that refer to no file; raises ModelError when it does not fit into a protobuf."""
+        """The optimized model as bytes that refer to no file.
+
+        Raises ModelError when it does not fit into a protobuf.
+        """
         return serialized(self.proto, self.base_dir)
 
     @property
@@ -119,12 +139,16 @@ class Proof:
         return min(doubtful, key=lambda report: report.status != "different", default=None)
 
 
-def prove(model: Source | str | Path | onnx.ModelProto, options: OptimizationOptions, proof: ProofOptions) -> Proof:
-    """Optimize a model and compare it with the original; when it computes something else, again without the culprit.
+def prove(
+    model: Source | str | Path | onnx.ModelProto, options: OptimizationOptions, proof: ProofOptions
+) -> Proof:
+    """Optimize a model and compare it with the original.
 
-    A warning is logged for each rewrite that is left out. Raises `ModelError` when the model cannot be read,
-    `UnknownPatternError` when a pattern name is unknown, and `ProviderUnavailable` when onnxruntime lacks a requested execution
-    provider.
+    When it computes something else, again without the culprit.
+
+    A warning is logged for each rewrite that is left out. Raises `ModelError` when the model cannot
+    be read, `UnknownPatternError` when a pattern name is unknown, and `ProviderUnavailable` when
+    onnxruntime lacks a requested execution provider.
     """
     options.selected()  # a misspelt pattern is noticed before a large model is read
     left_out: list[Culprit] = []
@@ -134,7 +158,9 @@ def prove(model: Source | str | Path | onnx.ModelProto, options: OptimizationOpt
         checks = replace(checks, fewer_inputs=True)
     while True:
         each = EachCheck(original, checks) if proof.each else None
-        found = _optimize(model, replace(options, on_application=_both(options.on_application, each)), proof)
+        found = _optimize(
+            model, replace(options, on_application=_both(options.on_application, each)), proof
+        )
         found.each, found.left_out = each, left_out
         if proof.whole:
             proof.on_step("validating")
@@ -146,7 +172,9 @@ def prove(model: Source | str | Path | onnx.ModelProto, options: OptimizationOpt
         culprit = _culprit(original, found, options, replace(proof, checks=checks))
         if culprit is None:
             return found
-        _LOGGER.warning("%s; it is left out (`xopt bisect` makes a small model that shows it)", culprit)
+        _LOGGER.warning(
+            "%s; it is left out (`xopt bisect` makes a small model that shows it)", culprit
+        )
         options = culprit.avoided_by(options)
         if proof.draft is not None:
             proof.draft.discard(found.proto)
@@ -159,7 +187,9 @@ def assuming(checks: ValidationOptions, options: OptimizationOptions) -> Validat
     return replace(checks, assume=(*checks.assume, *options.assume), assume_from_model=trusts)
 
 
-def located(model: Source | str | Path | onnx.ModelProto, checks: ValidationOptions) -> tuple[ModelLike, ValidationOptions]:
+def located(
+    model: Source | str | Path | onnx.ModelProto, checks: ValidationOptions
+) -> tuple[ModelLike, ValidationOptions]:
     """The model to validate, and the folder of its external data."""
     if not isinstance(model, Source):
         return model, checks
@@ -168,13 +198,22 @@ def located(model: Source | str | Path | onnx.ModelProto, checks: ValidationOpti
     return model.proto, replace(checks, original_dir=model.base_dir or checks.original_dir)
 
 
-def compare_each_provider(original: ModelLike, found: Proof, checks: ValidationOptions) -> list[ValidationReport]:
+def compare_each_provider(
+    original: ModelLike, found: Proof, checks: ValidationOptions
+) -> list[ValidationReport]:
     """Compare an optimized model with the original; returns a report for each provider."""
-    given = replace(checks, exactness=found.builder.report().exactness, optimized_dir=found.base_dir)
-    return [compare(original, found.proto, replace(given, providers=(provider,))) for provider in checks.providers]
+    given = replace(
+        checks, exactness=found.builder.report().exactness, optimized_dir=found.base_dir
+    )
+    return [
+        compare(original, found.proto, replace(given, providers=(provider,)))
+        for provider in checks.providers
+    ]
 
 
-def _both(listener: Callable[[Any], None] | None, each: EachCheck | None) -> Callable[[Any], None] | None:
+def _both(
+    listener: Callable[[Any], None] | None, each: EachCheck | None
+) -> Callable[[Any], None] | None:
     """The listener to rewrites: of the caller, the check of each, or both."""
     if listener is None or each is None:
         return listener or each
@@ -186,7 +225,9 @@ def _both(listener: Callable[[Any], None] | None, each: EachCheck | None) -> Cal
     return listen
 
 
-def _optimize(model: Source | str | Path | onnx.ModelProto, options: OptimizationOptions, proof: ProofOptions) -> Proof:
+def _optimize(
+    model: Source | str | Path | onnx.ModelProto, options: OptimizationOptions, proof: ProofOptions
+) -> Proof:
     proof.on_step("loading")
     start = perf_counter()
     builder = GraphBuilder(model, optimization_options=options, inline=proof.inline)
@@ -203,7 +244,9 @@ def _optimize(model: Source | str | Path | onnx.ModelProto, options: Optimizatio
     return Proof(builder, proto, folder, before, loaded - start, perf_counter() - loaded, opset)
 
 
-def _culprit(original: ModelLike, found: Proof, options: OptimizationOptions, proof: ProofOptions) -> Culprit | None:
+def _culprit(
+    original: ModelLike, found: Proof, options: OptimizationOptions, proof: ProofOptions
+) -> Culprit | None:
     """The rewrite to leave out, ``None`` when nothing is wrong or no rewrite is found."""
     if found.each is not None and found.each.disagreements:
         return Culprit.of(found.each.disagreements[0])
@@ -211,5 +254,7 @@ def _culprit(original: ModelLike, found: Proof, options: OptimizationOptions, pr
     if report is None or report.status != "different":
         return None
     proof.on_step("the results differ: looking for the reason")
-    culprit = Suspect(original, options, replace(proof.checks, providers=report.providers), inline=proof.inline).find_culprit()
+    culprit = Suspect(
+        original, options, replace(proof.checks, providers=report.providers), inline=proof.inline
+    ).find_culprit()
     return None if culprit is None or culprit.step == "unknown" else culprit

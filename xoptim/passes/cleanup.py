@@ -1,4 +1,6 @@
-"""Remove Identity nodes and whatever nothing reads, unless the runtime would then sum products in another order."""
+"""Remove Identity nodes and whatever nothing reads, unless the runtime would then sum products in
+another order.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,13 +19,17 @@ from xoptim.match.rewrite import Step
 
 
 def inner_first(model: Model) -> list[Graph]:
-    """All graphs of a model: the main graph, then the bodies of functions, each after its subgraphs."""
+    """All graphs of a model: the main graph, then the bodies of functions, each after its
+    subgraphs.
+    """
     roots = (model.graph, *(function.body for function in model.functions))
     return [graph for root in roots for graph in reversed(list(root.all_graphs()))]
 
 
 def learn_results(body: Graph) -> None:
-    """Infer the results of the node that owns a subgraph again: more may be known since the subgraph changed."""
+    """Infer the results of the node that owns a subgraph again: more may be known since the
+    subgraph changed.
+    """
     owner = body.owner
     if owner is not None and owner.graph is not None:
         refresh(owner.graph, [owner])
@@ -43,7 +49,10 @@ class GraphPass(Step):
         return total
 
     def run_in(self, model: Model, state: Any) -> int:
-        """Change all graphs of a model, and send an event if anything changes; returns the number of changes."""
+        """Change all graphs of a model, and send an event if anything changes.
+
+        Returns the number of changes.
+        """
         count = self.run(model)
         if count:
             state.events.send("cleaned", self.title, text=f"{count} removed", level=10)
@@ -58,21 +67,26 @@ Operands: TypeAlias = tuple[bool, ...]
 """For each operand of a product, whether it is stored when the runtime loads the model."""
 
 PRODUCTS: Final = frozenset({
-    "Attention", "Conv", "ConvTranspose", "DecoderMaskedMultiHeadAttention", "DecoderMaskedSelfAttention", "DeformConv",
-    "DynamicQuantizeLSTM", "Einsum", "FusedConv", "FusedGemm", "FusedMatMul", "FusedMatMulActivation", "GRU",
-    "GatedRelativePositionBias", "Gemm", "GemmFastGelu", "GemmFloat8", "GroupQueryAttention", "LSTM", "LongformerAttention",
-    "MatMul", "MatMulBnb4", "MatMulFpQ4", "MatMulNBits", "MoE", "MultiHeadAttention", "NhwcFusedConv", "PackedAttention",
-    "PackedMultiHeadAttention", "QAttention", "QMoE", "RNN", "SparseAttention", "SparseToDenseMatMul", "TransposeMatMul",
+    "Attention", "Conv", "ConvTranspose", "DecoderMaskedMultiHeadAttention",
+    "DecoderMaskedSelfAttention", "DeformConv", "DynamicQuantizeLSTM", "Einsum", "FusedConv",
+    "FusedGemm", "FusedMatMul", "FusedMatMulActivation", "GRU", "GatedRelativePositionBias", "Gemm",
+    "GemmFastGelu", "GemmFloat8", "GroupQueryAttention", "LSTM", "LongformerAttention", "MatMul",
+    "MatMulBnb4", "MatMulFpQ4", "MatMulNBits", "MoE", "MultiHeadAttention", "NhwcFusedConv",
+    "PackedAttention", "PackedMultiHeadAttention", "QAttention", "QMoE", "RNN", "SparseAttention",
+    "SparseToDenseMatMul", "TransposeMatMul",
 })  # fmt: skip
 """Operators, of any domain, that sum products of floating-point numbers.
 
-Runtimes pack stored operands when they load a model, and have different kernels for packed and for computed operands, which sum
-in different orders. So a product with a weight after an Identity is not equal, bit by bit, to one with the weight itself.
+Runtimes pack stored operands when they load a model, and have different kernels for packed and for
+computed operands, which sum in different orders. So a product with a weight after an Identity is
+not equal, bit by bit, to one with the weight itself.
 """
 
 
 def stored_operands(model: Model) -> dict[Node, Operands]:
-    """The products of a model, and calls of local functions (which may hold some), with which of their operands are stored."""
+    """The products of a model, and calls of local functions (which may hold some), with which of
+    their operands are stored.
+    """
     calls = {function.key for function in model.functions}
     return {
         node: tuple(bool(name) and graph.tensor(name) is not None for name in node.input)
@@ -84,20 +98,26 @@ def stored_operands(model: Model) -> dict[Node, Operands]:
 def _products(graph: Graph, calls: set[tuple[str, str, str]]) -> Iterator[Node]:
     for (domain, op_type), nodes in graph.types.items():
         for node in nodes:
-            may_be_float = op_type in PRODUCTS and all(is_float(graph.info_of(name).dtype or 1) for name in node.output[:1])
+            may_be_float = op_type in PRODUCTS and all(
+                is_float(graph.info_of(name).dtype or 1) for name in node.output[:1]
+            )
             if may_be_float or (domain, op_type, node.overload) in calls:
                 yield node
 
 
 def rounds_elsewhere(before: Mapping[Node, Operands], after: Mapping[Node, Operands]) -> bool:
-    """Whether an operand of a product was computed and is stored now, or the other way round, by `stored_operands`.
+    """Whether an operand of a product was computed and is stored now, or the other way round, by
+    `stored_operands`.
 
     New products are compared with removed ones.
     """
     if any(before.get(node, operands) != operands for node, operands in after.items()):
         return True
     new = Counter(_key(node, operands) for node, operands in after.items() if node not in before)
-    return bool(new - Counter(_key(node, operands) for node, operands in before.items() if node not in after))
+    return bool(
+        new
+        - Counter(_key(node, operands) for node, operands in before.items() if node not in after)
+    )
 
 
 def _key(node: Node, operands: Operands) -> tuple[str, str, Operands]:
@@ -105,12 +125,15 @@ def _key(node: Node, operands: Operands) -> tuple[str, str, Operands]:
 
 
 class NoteProducts(Step):
-    """Records the products before blocks become functions, which runtimes replace by their bodies."""
+    """Records the products before blocks become functions, which runtimes replace by their
+    bodies.
+    """
 
     title = "note_products"
 
     def __init__(self) -> None:
-        self.found: Mapping[Node, Operands] | None = None  # the products; ``None`` when it has not run
+        # the products; ``None`` when it has not run
+        self.found: Mapping[Node, Operands] | None = None
 
     def run(self, model: Model) -> int:
         """Record them; returns 0."""
@@ -129,7 +152,10 @@ class RemoveIdentities(GraphPass):
 
 
 def remove_identities(nodes: Iterable[Node]) -> int:
-    """Remove the Identity nodes among some nodes whose input can replace their output; returns how many."""
+    """Remove the Identity nodes among some nodes whose input can replace their output.
+
+    Returns how many.
+    """
     return sum(node.op_type == "Identity" and not node.domain and _bypass(node) for node in nodes)
 
 
@@ -171,14 +197,18 @@ class RemoveInitializers(GraphPass):
 
     def run_on(self, graph: Graph) -> int:
         """Remove the unused initializers of a graph; returns how many."""
-        unused = [n for n in graph.initializers if not graph.is_needed(n) and n not in graph.overridable]
+        unused = [
+            n for n in graph.initializers if not graph.is_needed(n) and n not in graph.overridable
+        ]
         for name in unused:
             graph.remove_initializer(name)
         return len(unused)
 
 
 class DropUnreadResults(GraphPass):
-    """Leaves out optional results that nothing reads, such as the mask of Dropout or the last state of an LSTM."""
+    """Leaves out optional results that nothing reads, such as the mask of Dropout or the last state
+    of an LSTM.
+    """
 
     title = "drop_unread_results"
 
@@ -192,7 +222,11 @@ class DropUnreadResults(GraphPass):
                 continue
             optional = optional_results(node.op_type, node.domain, node.opset)
             kept = [
-                name if place not in optional or graph.is_needed(name) or name in graph.pinned else ""
+                (
+                    name
+                    if place not in optional or graph.is_needed(name) or name in graph.pinned
+                    else ""
+                )
                 for place, name in enumerate(node.output)
             ]
             left_out = sum(map(bool, node.output)) - sum(map(bool, kept))
@@ -202,10 +236,14 @@ class DropUnreadResults(GraphPass):
 
 
 def _keep_results(graph: Graph, node: Node, kept: list[str]) -> bool:
-    """Replace a node by one that computes only these results, unless ONNX cannot express the node as it is."""
+    """Replace a node by one that computes only these results, unless ONNX cannot express the node
+    as it is.
+    """
     while not kept[-1]:
         kept.pop()
-    fewer = Node(node.op_type, node.input, kept, dict(node.attribute), domain=node.domain, name=node.name)
+    fewer = Node(
+        node.op_type, node.input, kept, dict(node.attribute), domain=node.domain, name=node.name
+    )
     fewer.doc_string, fewer.metadata = node.doc_string, node.metadata
     try:
         with Edit(graph) as edit:
@@ -216,9 +254,14 @@ def _keep_results(graph: Graph, node: Node, kept: list[str]) -> bool:
 
 
 def unused_inputs(graph: Graph) -> list[str]:
-    """The inputs of the main graph that nothing reads, except those with a default, which a caller may omit."""
+    """The inputs of the main graph that nothing reads, except those with a default, which a caller
+    may omit.
+    """
     source = graph.source
-    stored = {*graph.initializers, *(() if source is None else (tensor.name for tensor in source.initializer))}
+    stored = {
+        *graph.initializers,
+        *(() if source is None else (tensor.name for tensor in source.initializer)),
+    }
     return [name for name in graph.inputs if name not in stored and not graph.is_needed(name)]
 
 

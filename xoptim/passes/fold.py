@@ -28,12 +28,35 @@ from xoptim.passes.growth import Growth, copied, freed, stored_bytes, write_expa
 
 Send: TypeAlias = Callable[..., None]
 """Sends an event: its kind, the name of the pass, and details."""
-_CRASHING = frozenset(("SequenceAt", "SequenceInsert", "SequenceErase", "SplitToSequence", "STFT", "LSTM", "GRU", "RNN"))
-"""Operators whose kernels crash the process on some invalid operands, instead of raising an error."""
+_CRASHING = frozenset(
+    (
+        "SequenceAt",
+        "SequenceInsert",
+        "SequenceErase",
+        "SplitToSequence",
+        "STFT",
+        "LSTM",
+        "GRU",
+        "RNN",
+    )
+)
+"""Operators whose kernels crash the process on some invalid operands, instead of raising an
+error.
+"""
 _EVALUATED = ("", "com.microsoft", "ai.onnx.ml")
-_NARROW = frozenset((TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.INT8, TensorProto.INT4, TensorProto.UINT4))
+_NARROW = frozenset(
+    (
+        TensorProto.FLOAT16,
+        TensorProto.BFLOAT16,
+        TensorProto.INT8,
+        TensorProto.INT4,
+        TensorProto.UINT4,
+    )
+)
 _AS_CHEAP = frozenset(("Identity", "ConstantOfShape"))
-"""Operators that take no longer to give an output than a Constant does, and do not store its elements once more."""
+"""Operators that take no longer to give an output than a Constant does, and do not store its
+elements once more.
+"""
 _REPEATING = frozenset(("ConstantOfShape", "Expand"))
 """Operators whose results repeat along axes, whatever their operands are."""
 _LARGEST_REPEATING = 1 << 26
@@ -49,20 +72,26 @@ _REFUSED = "a node of the subgraph would fail for certain, so that no runtime wo
 
 
 class FoldConstants(GraphPass):
-    """Computes results that depend on constants only; ``send`` gets an event for each folded node, and for each refusal."""
+    """Computes results that depend on constants only.
+
+    ``send`` gets an event for each folded node, and for each refusal.
+    """
 
     title = "constant_folding"
     exactness = "rounding"
 
     def __init__(self, growth: Growth, send: Send) -> None:
         self.growth = growth
-        # Whether a run has stored floating-point results: runtimes sum products of stored matrices in another order than
-        # products of computed ones
+        # Whether a run has stored floating-point results: runtimes sum products of stored matrices
+        # in another order than products of computed ones
         self.rounds = False
         self._send = send
 
     def run_on(self, graph: Graph) -> int:
-        """Fold the constants of a graph, small results first; returns the number of nodes folded."""
+        """Fold the constants of a graph, small results first.
+
+        Returns the number of nodes folded.
+        """
         folder = Folder(graph, self.growth, self._send)
         self.growth.is_sparing, self.growth.has_postponed = True, False
         count = folder.run()
@@ -73,7 +102,9 @@ class FoldConstants(GraphPass):
         return count
 
     def _run_again(self, folder: "Folder", before: int) -> int:
-        """Fold what was postponed, until nothing changes: a constant that loses a reader may make room for another result."""
+        """Fold what was postponed, until nothing changes: a constant that loses a reader may make
+        room for another result.
+        """
         count = folder.run()
         while count > before and self.growth.unfolded() is not None:
             before, count = count, folder.run()
@@ -81,7 +112,9 @@ class FoldConstants(GraphPass):
 
 
 class WriteExpanded(Step):
-    """Writes partly held constants as nodes where they do not fit whole into the model, after all folding."""
+    """Writes partly held constants as nodes where they do not fit whole into the model, after all
+    folding.
+    """
 
     title = "write_expanded"
 
@@ -101,17 +134,23 @@ class WriteExpanded(Step):
 
 
 class Folder:
-    """Folds the constants of one graph; ``send`` gets an event for each folded node, and for each refusal with its reason."""
+    """Folds the constants of one graph.
+
+    ``send`` gets an event for each folded node, and for each refusal with its reason.
+    """
 
     def __init__(self, graph: Graph, growth: Growth, send: Send) -> None:
         self.graph = graph
         self._send = send
         self.count = 0
         self.rounds = False
-        """Whether floating-point results were stored: runtimes sum products of stored matrices in another order."""
+        """Whether floating-point results were stored: runtimes sum products of stored matrices in
+        another order.
+        """
         self._readers: dict[Node, None] = {}
         self._region: dict[Node, None] = {}
-        self._pending: dict[str, int] = {}  # bytes of the results of the region that is not computed yet
+        # bytes of the results of the region that is not computed yet
+        self._pending: dict[str, int] = {}
         self._longest: dict[str, int] = {}  # characters of the texts in these results, at most
         self._tentative = 0  # bytes that this region adds
         self._external = 0  # bytes of external data that were read
@@ -119,7 +158,8 @@ class Folder:
 
     def run(self) -> int:
         """Fold all constant nodes; returns the number of nodes folded, in former runs too."""
-        self.graph.retry_failures()  # a rewrite may have replaced the operand that could not be computed
+        # a rewrite may have replaced the operand that could not be computed
+        self.graph.retry_failures()
         self._fold()
         while self._learn():
             self._fold()
@@ -147,10 +187,17 @@ class Folder:
             self._run_region(region)
 
     def _learn(self) -> bool:
-        """Infer the readers of the new constants again: a shape may follow from their values. Returns whether facts changed."""
+        """Infer the readers of the new constants again: a shape may follow from their values.
+
+        Returns whether facts changed.
+        """
         graph, readers, self._readers = self.graph, self._readers, {}
         spread_constness(graph, readers)  # of outputs, for instance, which are not folded
-        unsure = [n for n in readers if n.graph is graph and any(_is_unsure(graph.known(name)) for name in n.output)]
+        unsure = [
+            n
+            for n in readers
+            if n.graph is graph and any(_is_unsure(graph.known(name)) for name in n.output)
+        ]
         known = [(name, graph.known(name)) for node in unsure for name in node.output]
         refresh(graph, sorted(unsure, key=lambda node: node.label))
         return any(graph.known(name) is not info for name, info in known)
@@ -158,7 +205,8 @@ class Folder:
     def _store_constant(self, node: Node) -> None:
         name = node.output[0]
         tensor = self.graph.tensor(name)
-        # Not all runtimes support an initializer that is an output, so such a constant stays a node, or becomes one.
+        # Not all runtimes support an initializer that is an output, so such a constant stays a
+        # node, or becomes one.
         if tensor is not None and not self.graph.is_output(name):
             self.graph.remove(node)
             self.graph.add_initializer(name, tensor)
@@ -173,7 +221,9 @@ class Folder:
         return True
 
     def _settle(self, node: Node) -> None:
-        """Compute the pending operands of a node whose result has an unknown size: folding it depends on the size."""
+        """Compute the pending operands of a node whose result has an unknown size: folding it
+        depends on the size.
+        """
         waits = any(name in self._pending for name in node.input)
         infos = (self.graph.known(name) for name in node.output if name and waits)
         if any(info is None or (info.is_tensor and info.static_shape is None) for info in infos):
@@ -193,11 +243,18 @@ class Folder:
         views = None if waits else views_of(graph, node, operands)
         if views is not None:
             return self._replace(node, views)
-        external = [tensor.nbytes for tensor in operands if tensor is not None and tensor.is_external]
-        if max(external, default=0) > EXTERNAL_LIMIT or self._external + sum(external) > EXTERNAL_BUDGET:
+        external = [
+            tensor.nbytes for tensor in operands if tensor is not None and tensor.is_external
+        ]
+        if (
+            max(external, default=0) > EXTERNAL_LIMIT
+            or self._external + sum(external) > EXTERNAL_BUDGET
+        ):
             return self._refuse(node, "an operand is large and external")
         self._external += sum(external)
-        inputs = [] if waits else [None if tensor is None else tensor.numpy() for tensor in operands]
+        inputs = (
+            [] if waits else [None if tensor is None else tensor.numpy() for tensor in operands]
+        )
         repeating = None if waits else self._repeating(node, inputs)
         if repeating is not None:
             return self._replace(node, [repeating])
@@ -229,12 +286,18 @@ class Folder:
         return self._store(node, values)
 
     def _repeating(self, node: Node, inputs: list[np.ndarray | None]) -> ExpandedTensor | None:
-        """The result of a node if it repeats along axes because operands do: the model needs to hold a part of it only."""
+        """The result of a node if it repeats along axes because operands do: the model needs to
+        hold a part of it only.
+        """
         results = self._compute(node, inputs) if _may_repeat(self.graph, node) else None
-        return None if results is None else expanded(self.graph, Tensor.from_array(results[0]), node)
+        return (
+            None if results is None else expanded(self.graph, Tensor.from_array(results[0]), node)
+        )
 
     def _compute(self, node: Node, inputs: list[np.ndarray | None]) -> list[np.ndarray] | None:
-        """The results of a node by numpy, ``None`` when there is no kernel for it, or the kernel raises."""
+        """The results of a node by numpy, ``None`` when there is no kernel for it, or the kernel
+        raises.
+        """
         kernel = NUMPY_KERNELS.get((node.domain, node.op_type))
         try:
             return None if kernel is None else kernel(EvaluationView(node), inputs)
@@ -257,7 +320,10 @@ class Folder:
         self._send("folded", "fold", node=node, removed=(node,), level=10)
 
     def _add(self, name: str, tensor: Tensor, node: Node, place: Node | None) -> None:
-        """Store the value of a result of a node; an output becomes a Constant in the place of the node."""
+        """Store the value of a result of a node.
+
+        An output becomes a Constant in the place of the node.
+        """
         if self.graph.is_output(name):
             self.graph.insert(_constant(name, tensor, node), place)
             self.graph.learn(name, tensor.info())
@@ -267,23 +333,37 @@ class Folder:
         self.rounds = self.rounds or (is_float(tensor.dtype) and tensor.size > 1)
 
     def _run_region(self, nodes: Sequence[Node]) -> None:
-        """Evaluate nodes in one session; if that fails, each half alone, so that an invalid node affects no other."""
+        """Evaluate nodes in one session.
+
+        If that fails, each half alone, so that an invalid node affects no other.
+        """
         result = _evaluated(self.graph, nodes)
         if result is not None and result.values is None:
-            return self._run_halves(nodes) if len(nodes) > 1 else self._refuse(nodes[0], result.reason)
-        return None if result is None or result.values is None else self._store_region(nodes, result.values)
+            return (
+                self._run_halves(nodes) if len(nodes) > 1 else self._refuse(nodes[0], result.reason)
+            )
+        return (
+            None
+            if result is None or result.values is None
+            else self._store_region(nodes, result.values)
+        )
 
     def _run_halves(self, nodes: Sequence[Node]) -> None:
         for half in (nodes[: len(nodes) // 2], nodes[len(nodes) // 2 :]):
             self._run_region(half)
 
     def _never(self, node: Node) -> None:
-        """Refuse a node whose result is too large, which is only known when it is computed, once and for all."""
+        """Refuse a node whose result is too large, which is only known when it is computed, once
+        and for all.
+        """
         self._growth.oversized.add(node)
         self._leave(node)
 
     def _leave(self, node: Node, reason: str = _TOO_LARGE) -> None:
-        """Refuse a node whose result is too large; patterns do not read it either, as they would store what they make of it."""
+        """Refuse a node whose result is too large.
+
+        Patterns do not read it either, as they would store what they make of it.
+        """
         self.graph.remember(dict.fromkeys(filter(None, node.output)))
         if reason != _TOO_LARGE or not self._growth.is_sparing:
             self._refuse(node, reason)
@@ -291,8 +371,11 @@ class Folder:
     def _store_region(self, nodes: Sequence[Node], values: dict[str, np.ndarray]) -> None:
         graph = self.graph
         tensors = {name: Tensor.from_array(value) for name, value in values.items()}
-        more = sum(tensor.stored_bytes for tensor in tensors.values()) - freed(graph, nodes, self._pending)
-        if not self._growth.admits(nodes[-1], more, postpones=False):  # sizes that were not known before
+        more = sum(tensor.stored_bytes for tensor in tensors.values()) - freed(
+            graph, nodes, self._pending
+        )
+        # sizes that were not known before
+        if not self._growth.admits(nodes[-1], more, postpones=False):
             return self._run_halves(nodes) if len(nodes) > 1 else self._never(nodes[0])
         if is_refused_with(graph, tensors):
             return self._run_halves(nodes) if len(nodes) > 1 else self._leave(nodes[0], _REFUSED)
@@ -303,23 +386,37 @@ class Folder:
 
 
 def _may_repeat(graph: Graph, node: Node) -> bool:
-    """Whether a node has one result, not an output, that may repeat along axes, because of its operator or of its operands."""
+    """Whether a node has one result, not an output, that may repeat along axes, because of its
+    operator or of its operands.
+    """
     if len(node.output) != 1 or graph.is_output(node.output[0]) or node.domain:
         return False
     if node.op_type in _REPEATING:
         return True
-    return reads_expanded(graph, node) and 0 < sum(_known_sizes(graph, node).values()) <= _LARGEST_REPEATING
+    return (
+        reads_expanded(graph, node)
+        and 0 < sum(_known_sizes(graph, node).values()) <= _LARGEST_REPEATING
+    )
 
 
 def _operands(graph: Graph, node: Node, pending: Collection[str]) -> list[Tensor | None] | None:
-    """The stored operands of a node, ``None`` for those that are pending; ``None`` when another one is not stored."""
+    """The stored operands of a node, ``None`` for those that are pending.
+
+    ``None`` when another one is not stored.
+    """
     found = [graph.tensor(name) if name and name not in pending else None for name in node.input]
-    missing = (name for name, tensor in zip(node.input, found, strict=True) if tensor is None and name and name not in pending)
+    missing = (
+        name
+        for name, tensor in zip(node.input, found, strict=True)
+        if tensor is None and name and name not in pending
+    )
     return found if next(missing, None) is None else None
 
 
 def _may_be_constant(graph: Graph, node: Node, pending: Collection[str]) -> bool:
-    """A fast, necessary condition: the elements of the result are known from shapes, or the first operand is constant."""
+    """A fast, necessary condition: the elements of the result are known from shapes, or the first
+    operand is constant.
+    """
     info = graph.known(node.output[0]) if node.output else None
     if info is not None and info.data is not None:
         return True
@@ -328,7 +425,8 @@ def _may_be_constant(graph: Graph, node: Node, pending: Collection[str]) -> bool
 
 
 def _widens(node: Node, operand: Tensor | None, fewest: int | None) -> bool:
-    """Whether a node casts many numbers of 16 bits or less to floats of more bits: runtimes do so when they load a model.
+    """Whether a node casts many numbers of 16 bits or less to floats of more bits: runtimes do so
+    when they load a model.
 
     ``fewest`` is how many are many, ``None`` where any may be cast.
     """
@@ -340,49 +438,76 @@ def _widens(node: Node, operand: Tensor | None, fewest: int | None) -> bool:
 
 
 def _stays(graph: Graph, node: Node) -> bool:
-    """Whether a node gives an output, and a Constant in its place would be no gain, or not valid, or not stored apart."""
+    """Whether a node gives an output, and a Constant in its place would be no gain, or not valid,
+    or not stored apart.
+    """
     outputs = list(filter(graph.is_output, node.output))
     if not outputs:
         return False
     sizes = _known_sizes(graph, node)
-    if (node.op_type in _AS_CHEAP and not node.domain) or any(sizes[name] > OUTPUT_LIMIT for name in outputs):
+    if (node.op_type in _AS_CHEAP and not node.domain) or any(
+        sizes[name] > OUTPUT_LIMIT for name in outputs
+    ):
         return True
     if "" not in graph.opsets:
         return False
     allowed = constant_types(graph.opsets[""])
-    return any(info is not None and info.dtype and info.dtype not in allowed for info in map(graph.known, outputs))
+    return any(
+        info is not None and info.dtype and info.dtype not in allowed
+        for info in map(graph.known, outputs)
+    )
 
 
 def _constant(name: str, tensor: Tensor, node: Node) -> Node:
-    """A Constant in the place of a node, which keeps the remarks of the node, and its name unless it has several results."""
+    """A Constant in the place of a node, which keeps the remarks of the node, and its name unless
+    it has several results.
+    """
     own = node.name if len(node.output) == 1 else ""
-    constant = Node("Constant", (), [name], {"value": tensor.to_proto("")}, name=own, doc_string=node.remark)
+    constant = Node(
+        "Constant", (), [name], {"value": tensor.to_proto("")}, name=own, doc_string=node.remark
+    )
     constant.metadata = node.metadata_props()
     return constant
 
 
 def _longest(node: Node, operands: Sequence[Tensor | None], pending: Mapping[str, int]) -> int:
-    """Characters that a text in the results of a node can have, 0 for numbers; ``pending``: in results not stored yet."""
+    """Characters that a text in the results of a node can have, 0 for numbers.
+
+    ``pending``: in results not stored yet.
+    """
     assert node.graph is not None
     if all(node.graph.info_of(name).dtype != TensorProto.STRING for name in node.output if name):
         return 0
-    return longest_result(node, [each or pending.get(name) for each, name in zip(operands, node.input, strict=True)])
+    return longest_result(
+        node, [each or pending.get(name) for each, name in zip(operands, node.input, strict=True)]
+    )
 
 
 def _known_sizes(graph: Graph, node: Node, longest: int = 0) -> dict[str, int]:
-    """Number of bytes of each result of a node, 0 when its shape is not known; ``longest``: characters of a text in it."""
+    """Number of bytes of each result of a node, 0 when its shape is not known.
+
+    ``longest``: characters of a text in it.
+    """
     infos = {name: graph.known(name) or UNKNOWN for name in node.output if name}
-    counts = {name: 0 if info.static_shape is None else math.prod(info.static_shape) for name, info in infos.items()}
+    counts = {
+        name: 0 if info.static_shape is None else math.prod(info.static_shape)
+        for name, info in infos.items()
+    }
     return {
-        name: text_bytes(counts[name], longest)
-        if info.dtype == TensorProto.STRING
-        else byte_size(info.dtype or TensorProto.DOUBLE, counts[name])
+        name: (
+            text_bytes(counts[name], longest)
+            if info.dtype == TensorProto.STRING
+            else byte_size(info.dtype or TensorProto.DOUBLE, counts[name])
+        )
         for name, info in infos.items()
     }
 
 
 def _evaluated(graph: Graph, nodes: Sequence[Node]) -> RegionResult | None:
-    """The results of nodes that other nodes read; ``None`` when nothing does, or an operand is not stored."""
+    """The results of nodes that other nodes read.
+
+    ``None`` when nothing does, or an operand is not stored.
+    """
     inside = {name for node in nodes for name in node.output if name}
     feeds: dict[str, np.ndarray] = {}
     for node in nodes:
@@ -393,16 +518,26 @@ def _evaluated(graph: Graph, nodes: Sequence[Node]) -> RegionResult | None:
                     return None
                 feeds[name] = tensor.numpy()
     members = set(nodes)
-    wanted = [name for node in nodes for name in node.output if name and is_read_beyond(graph, name, members)]
+    wanted = [
+        name
+        for node in nodes
+        for name in node.output
+        if name and is_read_beyond(graph, name, members)
+    ]
     if not wanted:
         return None
-    return evaluate_with_onnxruntime([node.to_proto() for node in nodes], feeds, wanted, graph.opsets, graph.model.ir_version)
+    return evaluate_with_onnxruntime(
+        [node.to_proto() for node in nodes], feeds, wanted, graph.opsets, graph.model.ir_version
+    )
 
 
 def _is_unsure(info: Info | None) -> bool:
     """Whether the value of a constant operand may determine more facts about a result."""
     if info is None or info.shape is None:
         return info is None or info.is_tensor
-    if any(isinstance(dim, SymbolicDim) and dim.is_anonymous for dim in (*info.shape, *(info.data or ()))):
+    if any(
+        isinstance(dim, SymbolicDim) and dim.is_anonymous
+        for dim in (*info.shape, *(info.data or ()))
+    ):
         return True
     return info.data is None and len(info.shape) < 2 and info.dtype in RANGES

@@ -1,8 +1,9 @@
 """Nodes that fail in a run that breaks an assumption, and the metadata about assumptions.
 
-A guard computes 0 where the assumption holds and 1 where it does not, and gathers the shape of an input from a table of one
-row by that number. onnxruntime's CPU provider then stops the run and names the node, whose name is the assumption. The shape
-is the target of a Reshape of the input, which copies nothing.
+A guard computes 0 where the assumption holds and 1 where it does not, and gathers the shape of an
+input from a table of one row by that number. onnxruntime's CPU provider then stops the run and
+names the node, whose name is the assumption. The shape is the target of a Reshape of the input,
+which copies nothing.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -47,7 +48,9 @@ _END: Final = 2**63 - 1
 
 
 class RemoveGuards(Step):
-    """Removes the guards of an earlier optimization, under which rewrites would not see the inputs."""
+    """Removes the guards of an earlier optimization, under which rewrites would not see the
+    inputs.
+    """
 
     title = "remove_guards"
 
@@ -58,10 +61,13 @@ class RemoveGuards(Step):
         """Remove the guards; returns how many nodes."""
         graph = model.graph
         record = recorded(model.shell).texts  # guards come with what they check
-        if not record or unused(record, model.assumptions):  # what is not assumed has to be checked in each run
+        # what is not assumed has to be checked in each run
+        if not record or unused(record, model.assumptions):
             return 0
         guards = [node for node in graph.nodes if KEY in node.metadata_props()]
-        constants = {name for node in guards for name in node.input if graph.tensor(name) is not None}
+        constants = {
+            name for node in guards for name in node.input if graph.tensor(name) is not None
+        }
         for node in guards:
             if node.op_type == "Reshape" and redirect(graph, node.output[0], node.input[0]):
                 self.found = True
@@ -69,7 +75,9 @@ class RemoveGuards(Step):
             return 0
         graph.sweep()
         gone = [node for node in guards if node.graph is None]
-        unread = [name for name in constants if name in graph.initializers and not graph.is_needed(name)]
+        unread = [
+            name for name in constants if name in graph.initializers and not graph.is_needed(name)
+        ]
         for name in unread:
             graph.remove_initializer(name)
         # The names are free again, so that the same guards get the same ones.
@@ -80,7 +88,10 @@ class RemoveGuards(Step):
 
 
 class WriteGuards(Step):
-    """Writes a guard for each assumption that standard operators can check; ``earlier`` tells whether there were guards."""
+    """Writes a guard for each assumption that standard operators can check.
+
+    ``earlier`` tells whether there were guards.
+    """
 
     title = "write_guards"
 
@@ -105,14 +116,19 @@ class WriteGuards(Step):
 
 
 def _write(edit: Edit, carrier: str, texts: Sequence[str]) -> list[str]:
-    """Write the guards of some assumptions, through which a tensor passes; returns the assumptions that have one."""
+    """Write the guards of some assumptions, through which a tensor passes.
+
+    Returns the assumptions that have one.
+    """
     graph, guards, written = edit.target, _Guards(edit), []
     op, shape = guards.op, guards.shape(carrier)
     for text in texts:
         flags = list(guards.flags(Assumptions.of((text,))))
         if flags:
             fails = op.Cast(reduce(op.Or, flags), to=TensorProto.INT64)
-            shape = op.Gather(op.Unsqueeze(shape, guards.number([0])), fails, axis=0, name=f"assumed: {text}")
+            shape = op.Gather(
+                op.Unsqueeze(shape, guards.number([0])), fails, axis=0, name=f"assumed: {text}"
+            )
             written.append(text)
     if not written:
         return []
@@ -130,9 +146,16 @@ def _write(edit: Edit, carrier: str, texts: Sequence[str]) -> list[str]:
 
 
 def _can_carry(graph: Graph, name: str) -> bool:
-    """Whether an input can be passed on by a Reshape: it is a tensor that nodes read, and nothing else refers to it."""
+    """Whether an input can be passed on by a Reshape: it is a tensor that nodes read, and nothing
+    else refers to it.
+    """
     info = graph.info_of(name)
-    is_plain = info.is_tensor and bool(info.dtype) and info.shape is not None and graph.tensor(name) is None
+    is_plain = (
+        info.is_tensor
+        and bool(info.dtype)
+        and info.shape is not None
+        and graph.tensor(name) is None
+    )
     return is_plain and bool(graph.consumers(name)) and name not in graph.pinned
 
 
@@ -144,10 +167,17 @@ class _Guards:
         self._edit, self._graph = edit, edit.target
         self._made: dict[tuple[str, str], str] = {}
         shapes = {name: _shape(self._graph, name) for name in self._graph.inputs}
-        self._places = {str(dim): (name, axis) for name, shape in shapes.items() for axis, dim in enumerate(shape)}
+        self._places = {
+            str(dim): (name, axis)
+            for name, shape in shapes.items()
+            for axis, dim in enumerate(shape)
+        }
 
     def flags(self, assumptions: Assumptions) -> Iterator[str]:
-        """Results that are true where one of these assumptions is broken; none for what cannot be checked."""
+        """Results that are true where one of these assumptions is broken.
+
+        None for what cannot be checked.
+        """
         op = self.op
         for name, fact in assumptions.sizes:
             if self._place(name)[0]:
@@ -180,7 +210,9 @@ class _Guards:
     def size(self, name: str) -> str:
         """A size of an input."""
         owner, axis = self._place(name)
-        return self._once("size", name, lambda: str(self.op.Gather(self.shape(owner), self.number(axis), axis=0)))
+        return self._once(
+            "size", name, lambda: str(self.op.Gather(self.shape(owner), self.number(axis), axis=0))
+        )
 
     def floats(self, name: str) -> str:
         """The numbers of an input, or what they are near."""
@@ -225,9 +257,15 @@ class _Guards:
 
 
 def _shape(graph: Graph, name: str) -> Sequence[Dim]:
-    """The dimensions as they are declared: under an assumption, inference has others in their place."""
+    """The dimensions as they are declared: under an assumption, inference has others in their
+    place.
+    """
     source = graph.source
-    given = {} if source is None else {value.name: value.type.tensor_type.shape for value in source.input}
+    given = (
+        {}
+        if source is None
+        else {value.name: value.type.tensor_type.shape for value in source.input}
+    )
     if name not in given:
         return graph.info_of(name).shape or ()
     return [dimension(dim.dim_param) if dim.dim_param else dim.dim_value for dim in given[name].dim]
@@ -258,7 +296,9 @@ def _unsorted(g: _Guards, x: str) -> Iterator[str]:
 def _not_unit(g: _Guards, x: str) -> Iterator[str]:
     op, numbers = g.op, g.floats(x)
     length = op.Sqrt(op.ReduceSum(op.Mul(numbers, numbers), axes=[-1], keepdims=1))
-    yield op.Not(op.Less(op.Abs(op.Sub(length, g.number(1, np.float32))), g.number(UNIT_ERROR, np.float32)))
+    yield op.Not(
+        op.Less(op.Abs(op.Sub(length, g.number(1, np.float32))), g.number(UNIT_ERROR, np.float32))
+    )
 
 
 _CHECKS: Final[dict[str, Callable[[_Guards, str], Iterator[str]]]] = {

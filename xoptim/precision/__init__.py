@@ -1,1 +1,3 @@
-"""Fewer bits, within an error that the user allows: which products are rounded, and what that gives."""
+"""Fewer bits, within an error that the user allows: which products are rounded, and what that
+gives.
+"""

@@ -1,4 +1,6 @@
-"""Choices of products, tried together: what counts is the error and the time of the model that comes out."""
+"""Choices of products, tried together: what counts is the error and the time of the model that
+comes out.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +15,14 @@ from xoptim.precision.choosing import CERTAIN, cheapest, choose, expected_error
 from xoptim.precision.measuring import Sensitivity, measure_errors
 from xoptim.precision.options import Goal, PrecisionOptions
 from xoptim.precision.ports import fitting
-from xoptim.precision.products import FASTER, Product, rewritten, round_products, with_followers, worthwhile
+from xoptim.precision.products import (
+    FASTER,
+    Product,
+    rewritten,
+    round_products,
+    with_followers,
+    worthwhile,
+)
 from xoptim.precision.samples import Samples
 from xoptim.precision.storing import large_constants
 from xoptim.precision.times import best_times
@@ -22,7 +31,9 @@ from xoptim.validate.session import Session, SessionSettings
 
 _ATTEMPTS: Final = 6
 _SMALLER: Final = 0.9
-"""Part of the square of the error that is aimed at next, where a whole does not keep the tolerance."""
+"""Part of the square of the error that is aimed at next, where a whole does not keep the
+tolerance.
+"""
 _SLOWER: Final = (1.3, float("inf"))
 """Products that take so much of the time alone may save conversions between others."""
 _WHOLE: Final = 0.98
@@ -33,7 +44,10 @@ _SECONDS: Final = 0.5
 _HALF: Final = "Float16Weights"
 """The pattern by which ``--precision float16`` stores constants."""
 _UNSEEN: Final = 0.4
-"""Part of the tolerance that is kept for values that are not among the samples, where there is one; less the more there are."""
+"""Part of the tolerance that is kept for values that are not among the samples, where there is one.
+
+Less the more there are.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +56,12 @@ class Attempt:
 
     Attributes:
         rounded: with rounded operands, computed in floats.
-        patterns: results that were rounded, and constants that were stored, with the names of the patterns.
-        model: computed with integers; the rounded one where constants were stored, as its time does not count then.
-        error: of the model on all samples, or what counts of the one that is expected of its products, if that is larger.
+        patterns: results that were rounded, and constants that were stored, with the names of the
+            patterns.
+        model: computed with integers; the rounded one where constants were stored, as its time does
+            not count then.
+        error: of the model on all samples, or what counts of the one that is expected of its
+            products, if that is larger.
         taken: the products and the constants, in the order in which they were chosen.
         size: bytes of the file.
     """
@@ -58,13 +75,17 @@ class Attempt:
 
 
 def best_attempt(
-    found: Sensitivity, precision: PrecisionOptions, options: OptimizationOptions, settings: SessionSettings
+    found: Sensitivity,
+    precision: PrecisionOptions,
+    options: OptimizationOptions,
+    settings: SessionSettings,
 ) -> Attempt:
     """The fastest model that keeps the tolerance, or for the goal ``size`` the smallest one.
 
-    Where tensors between operators are integers, a product that is not faster alone may save conversions, so that more than
-    one choice is measured. Where none is faster than floats, no product is rounded. Constants that stay in floats are stored
-    in fewer bits, which costs no time. No file is larger than the one with constants in 16 bits alone.
+    Where tensors between operators are integers, a product that is not faster alone may save
+    conversions, so that more than one choice is measured. Where none is faster than floats, no
+    product is rounded. Constants that stay in floats are stored in fewer bits, which costs no time.
+    No file is larger than the one with constants in 16 bits alone.
 
     Args:
         found: the products, and the constants.
@@ -78,20 +99,33 @@ def best_attempt(
     return best
 
 
-def fastest(found: Sensitivity, attempts: Iterable[Attempt], settings: SessionSettings) -> Attempt | None:
-    """The fastest attempt, ``None`` when none is faster than the model; of those that are as fast, the first one."""
+def fastest(
+    found: Sensitivity, attempts: Iterable[Attempt], settings: SessionSettings
+) -> Attempt | None:
+    """The fastest attempt, ``None`` when none is faster than the model.
+
+    Of those that are as fast, the first one.
+    """
     rounding = [each for each in attempts if each.patterns]
-    # As CUDA computes floats unless it is asked not to; pipes to another process would be measured too.
+    # As CUDA computes floats unless it is asked not to; pipes to another process would be measured
+    # too.
     settings = replace(settings, tf32=True, isolated=False)
-    sessions = [Session(each, settings, base_dir=found.folder) for each in (found.model, *(each.model for each in rounding))]
+    sessions = [
+        Session(each, settings, base_dir=found.folder)
+        for each in (found.model, *(each.model for each in rounding))
+    ]
     feeds = found.samples.to_time
-    plain, *times = best_times([each.runner(fitting(feeds, each.inputs)) for each in sessions], settings, _SECONDS)
+    plain, *times = best_times(
+        [each.runner(fitting(feeds, each.inputs)) for each in sessions], settings, _SECONDS
+    )
     limit = min(min(times, default=plain) * (1 + _NOISE), _WHOLE * plain)
     return next((each for each, time in zip(rounding, times, strict=True) if time <= limit), None)
 
 
 def allowance(precision: PrecisionOptions, samples: Samples) -> float:
-    """The error to aim at: less than the tolerance, as values that are not among the samples may err more."""
+    """The error to aim at: less than the tolerance, as values that are not among the samples may
+    err more.
+    """
     return precision.tolerance * (1 - _UNSEEN / len(samples.feeds))
 
 
@@ -113,7 +147,10 @@ class _Attempts:
     def smallest(self) -> Attempt:
         """The attempt with the smallest file."""
         best = self._within(self._every, "size")
-        others: list[Callable[[], Attempt]] = [partial(self._within, self._found.stored, "size"), self._in_halves]
+        others: list[Callable[[], Attempt]] = [
+            partial(self._within, self._found.stored, "size"),
+            self._in_halves,
+        ]
         others += [partial(self._saving_time, each) for each in self._faster()]
         for other in others:
             attempt = other()
@@ -129,7 +166,8 @@ class _Attempts:
         release_memory()
         found, halves = self._with_stored(best), self._in_halves()
         while best.taken and (best.error > self._aim or found.size > halves.size):
-            best = self._made(cheapest(best.taken, _SMALLER))  # it left too little of the error to the others
+            # it left too little of the error to the others
+            best = self._made(cheapest(best.taken, _SMALLER))
             found = self._with_stored(best)
         return min(found, halves, key=lambda each: each.size)
 
@@ -153,11 +191,14 @@ class _Attempts:
         some = [each for each in self._found.stored if each.weights in left]
         return self._within(some, "size", attempt)
 
-    def _within(self, candidates: Sequence[Product], goal: Goal, base: Attempt | None = None) -> Attempt:
+    def _within(
+        self, candidates: Sequence[Product], goal: Goal, base: Attempt | None = None
+    ) -> Attempt:
         """The cheapest candidates, fewer of them until the result keeps the error.
 
-        A choice is tried product by product; neighbours that are integers round at other places, so that the error of the
-        result differs. Squares of errors add up, so that as many are kept as have the part of the square that is allowed.
+        A choice is tried product by product; neighbours that are integers round at other places, so
+        that the error of the result differs. Squares of errors add up, so that as many are kept as
+        have the part of the square that is allowed.
 
         Args:
             candidates: products, and constants.
@@ -179,15 +220,27 @@ class _Attempts:
     def _made(self, taken: Sequence[Product]) -> Attempt:
         """The attempt that rounds some products, and stores some constants."""
         found = self._found
-        forms, stored = with_followers(taken, self._every), {each.form: each.weights for each in taken if each.is_stored}
-        operators = {result: pattern for result, pattern in forms.items() if (result, pattern) not in stored}
+        forms, stored = (
+            with_followers(taken, self._every),
+            {each.form: each.weights for each in taken if each.is_stored},
+        )
+        operators = {
+            result: pattern for result, pattern in forms.items() if (result, pattern) not in stored
+        }
         rounded, applied = round_products(
-            found.model, found.folder, found.patterns, operators, self._options.provider, found.observed
+            found.model,
+            found.folder,
+            found.patterns,
+            operators,
+            self._options.provider,
+            found.observed,
         )
         constants = {stored[form]: form[1] for form in forms.items() if form in stored}
         rounded, done = found.weights.store(rounded, constants)
         results = {(name, form[1]): form[0] for form, name in stored.items()}
         applied |= {results[form]: form[1] for form in done.items()}
-        model = rewritten(Source(rounded, found.folder), replace(self._options, on_application=None))
+        model = rewritten(
+            Source(rounded, found.folder), replace(self._options, on_application=None)
+        )
         error = max(found.trial.error_of(model, found.folder), CERTAIN * expected_error(taken))
         return Attempt(rounded, applied, rounded if done else model, error, taken, size_of(model))

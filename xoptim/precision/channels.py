@@ -10,17 +10,27 @@ from xoptim.match.rounding import Channels
 from xoptim.validate.session import Value
 
 _AXES: Final = {"MatMul": -1, "Gemm": -1, "FusedMatMul": -1, "Conv": 1}
-"""The axis of the channels of what an operator reads; of a tensor that several operators read, the last one counts."""
+"""The axis of the channels of what an operator reads.
+
+Of a tensor that several operators read, the last one counts.
+"""
 
 
 def channel_axes(model: onnx.ModelProto) -> dict[str, int]:
-    """The axis of the channels of each tensor that products and convolutions of the main graph read first."""
-    ranked = sorted((node for node in model.graph.node if node.op_type in _AXES), key=lambda node: _AXES[node.op_type])
+    """The axis of the channels of each tensor that products and convolutions of the main graph read
+    first.
+    """
+    ranked = sorted(
+        (node for node in model.graph.node if node.op_type in _AXES),
+        key=lambda node: _AXES[node.op_type],
+    )
     return {node.input[0]: _AXES[node.op_type] for node in ranked}
 
 
 class ChannelStatistics:
-    """Statistics of the channels of tensors of 32-bit floats; every sample counts as much as another.
+    """Statistics of the channels of tensors of 32-bit floats.
+
+    Every sample counts as much as another.
 
     Args:
         axes: the axis of the channels of each tensor.
@@ -34,12 +44,22 @@ class ChannelStatistics:
         """Take in the values of one sample."""
         for name, axis in self._axes.items():
             value = values.get(name)
-            if isinstance(value, np.ndarray) and value.dtype == np.float32 and value.ndim > max(axis, 1):
+            if (
+                isinstance(value, np.ndarray)
+                and value.dtype == np.float32
+                and value.ndim > max(axis, 1)
+            ):
                 self._seen.setdefault(name, []).append(_channels(value, axis))
 
     def found(self) -> dict[str, Channels]:
-        """The statistics, but of tensors that are empty or not finite in a sample, or have other channels in each."""
-        return {name: joined for name, seen in self._seen.items() if (joined := _joined(seen)) is not None}
+        """The statistics, but of tensors that are empty or not finite in a sample, or have other
+        channels in each.
+        """
+        return {
+            name: joined
+            for name, seen in self._seen.items()
+            if (joined := _joined(seen)) is not None
+        }
 
 
 def _channels(value: np.ndarray, axis: int) -> Channels:
@@ -47,12 +67,16 @@ def _channels(value: np.ndarray, axis: int) -> Channels:
     if not rows.size:
         empty = np.full(value.shape[axis], np.nan)
         return Channels(empty, empty, empty, empty)
-    return Channels(rows.min(axis=0), rows.max(axis=0), rows.mean(axis=0), np.square(rows).mean(axis=0))
+    return Channels(
+        rows.min(axis=0), rows.max(axis=0), rows.mean(axis=0), np.square(rows).mean(axis=0)
+    )
 
 
 def _joined(seen: Iterable[Channels]) -> Channels | None:
     low, high, mean, square = zip(*seen, strict=True)
     if len({each.shape for each in low}) > 1:
         return None
-    joined = Channels(np.min(low, axis=0), np.max(high, axis=0), np.mean(mean, axis=0), np.mean(square, axis=0))
+    joined = Channels(
+        np.min(low, axis=0), np.max(high, axis=0), np.mean(mean, axis=0), np.mean(square, axis=0)
+    )
     return joined if np.isfinite(joined).all() else None

@@ -1,4 +1,6 @@
-"""Round products to fewer bits, as many as a tolerance allows, and prove the graph that computes with the integers."""
+"""Round products to fewer bits, as many as a tolerance allows, and prove the graph that computes
+with the integers.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -32,12 +34,15 @@ class Lowered:
     """A model with products of fewer bits.
 
     Attributes:
-        proof: the model; its comparison is the one of the optimized model with the original, before anything was rounded.
-        structure: the comparison of the model with the one that computes the same rounded numbers in floats.
+        proof: the model; its comparison is the one of the optimized model with the original, before
+            anything was rounded.
+        structure: the comparison of the model with the one that computes the same rounded numbers
+            in floats.
         options: what was asked for.
-        products: all products that can be rounded, and all constants that can be stored, in each form, with the error that
-            each adds alone.
-        rounded: results of those that were rounded, and constants that were stored, with the names of the patterns.
+        products: all products that can be rounded, and all constants that can be stored, in each
+            form, with the error that each adds alone.
+        rounded: results of those that were rounded, and constants that were stored, with the names
+            of the patterns.
         error: of the model on all samples, as a fraction.
         samples: what it was measured on; none where there was nothing to measure.
         reason: why nothing was quantized; empty where something was.
@@ -73,20 +78,32 @@ class Lowered:
 
     @property
     def taken(self) -> dict[str, str]:
-        """Results of the products that compute with rounded numbers, with the names of the patterns."""
+        """Results of the products that compute with rounded numbers, with the names of the
+        patterns.
+        """
         forms = {each.form for each in self.products if not each.is_stored}
-        return {result: pattern for result, pattern in self.rounded.items() if (result, pattern) in forms}
+        return {
+            result: pattern
+            for result, pattern in self.rounded.items()
+            if (result, pattern) in forms
+        }
 
     @property
     def fault(self) -> str:
         """The reason not to use the model, empty when there is none."""
         wrong = next((report for report in self.structure if report.status == "different"), None)
         if wrong is not None:
-            return f"{self.computed} do not compute what floats compute with the same rounded numbers: {wrong.summary()}"
+            return (
+                f"{self.computed} do not compute what floats compute with the same rounded "
+                f"numbers: {wrong.summary()}"
+            )
         if self.proof.each is not None and self.proof.each.disagreements:
             return str(self.proof.each.disagreements[0])
         if self.error > self.options.tolerance:
-            return f"the error is {self.error:.2%}, more than the tolerance of {self.options.tolerance:.2%}"
+            return (
+                f"the error is {self.error:.2%}, more than the tolerance of "
+                f"{self.options.tolerance:.2%}"
+            )
         return ""
 
     @property
@@ -104,7 +121,10 @@ class Lowered:
     def summary(self) -> str:
         """The choice and its error, in one line."""
         if self.reason:
-            return f"{self.options.scheme}: nothing is quantized, the float32 model is the result: {self.reason}"
+            return (
+                f"{self.options.scheme}: nothing is quantized, the float32 model is the result: "
+                f"{self.reason}"
+            )
         counts = [self.choice] if self.choice else [*self._operators(), *self._constants()]
         return (
             f"{self.options.scheme}: {', '.join(counts)}, error {self.error:.2%} of at most "
@@ -117,7 +137,9 @@ class Lowered:
         if not operators:
             return []
         left = operators - self.taken.keys()
-        fast = with_followers((each for each in worthwhile(self._able) if each.is_choice), self._able)
+        fast = with_followers(
+            (each for each in worthwhile(self._able) if each.is_choice), self._able
+        )
         is_timed = self.options.goal == "speed" and not self.in_halves
         slow = len(left - fast.keys()) if is_timed else 0
         error = "for their error" if is_timed else "for their error or bytes"
@@ -125,7 +147,10 @@ class Lowered:
         counts = ", ".join(f"{count} {cause}" for cause, count in causes.items() if count)
         why = f" (in float32: {counts})" if counts else ""
         if self.in_halves and left:
-            why = f" ({len(left)} compute in 32 bits: for their range, their error, or as 16 are not faster here)"
+            why = (
+                f" ({len(left)} compute in 32 bits: for their range, their error, or as 16 are not "
+                "faster here)"
+            )
         elif len(left) == len(operators) and is_timed:
             why = " (no choice within the tolerance is faster here)"
         return [f"{len(operators) - len(left)} of {len(operators)} operators quantized{why}"]
@@ -134,30 +159,50 @@ class Lowered:
         """How many constants are stored in fewer bits, by their bits."""
         widths = {each.form: each.width for each in self.products if each.is_stored}
         counts = Counter(widths[form] for form in self.rounded.items() if form in widths)
-        return [f"{counts[width]} constant{'s' * (counts[width] > 1)} in {width} bits" for width in sorted(counts)]
+        return [
+            f"{counts[width]} constant{'s' * (counts[width] > 1)} in {width} bits"
+            for width in sorted(counts)
+        ]
 
     @property
     def _able(self) -> list[Product]:
         return [each for each in self.products if not each.is_stored]
 
     def figures(self) -> dict[str, Any]:
-        """The choice in a line, and the products as rows of a table, those first that give most for their error."""
-        products = sorted((each for each in self.products if each.is_choice), key=lambda each: each.price(self.options.goal))
+        """The choice in a line, and the products as rows of a table, those first that give most for
+        their error.
+        """
+        products = sorted(
+            (each for each in self.products if each.is_choice),
+            key=lambda each: each.price(self.options.goal),
+        )
         rounded = self.rounded.items()
-        rows = [{**each.texts(), "choice": "rounded" if each.form in rounded else ""} for each in products]
+        rows = [
+            {**each.texts(), "choice": "rounded" if each.form in rounded else ""}
+            for each in products
+        ]
         return {"precision": self.summary(), "products": rows}
 
     def report(self, before: OptimizationReport) -> OptimizationReport:
         """The report of the optimization with the rewrites of this one."""
         found = self.proof.builder.report()
         rounding = Counter(self.rounded.values())
-        scaling = {name: count for each in self.prepared for name, count in each.builder.report().applied.items()}
+        scaling = {
+            name: count
+            for each in self.prepared
+            for name, count in each.builder.report().applied.items()
+        }
         applied = {**before.applied, **scaling, **rounding, **found.applied}
-        return replace(before, applied=applied, nodes_after=found.nodes_after, repetitions=found.repetitions)
+        return replace(
+            before, applied=applied, nodes_after=found.nodes_after, repetitions=found.repetitions
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The choice as JSON values."""
-        products = [{**each.to_json(), "rounded": self.rounded.get(each.result) == each.pattern} for each in self.products]
+        products = [
+            {**each.to_json(), "rounded": self.rounded.get(each.result) == each.pattern}
+            for each in self.products
+        ]
         return {
             "scheme": self.options.scheme,
             "tolerance": self.options.tolerance,
@@ -174,17 +219,23 @@ class Lowered:
 
 
 def in_floats(options: OptimizationOptions) -> OptimizationOptions:
-    """The options of the optimization before anything is rounded: blocks are written to their places afterwards."""
+    """The options of the optimization before anything is rounded: blocks are written to their
+    places afterwards.
+    """
     return replace(options, outline=False, drop=(*options.drop, *_AFTERWARDS))
 
 
-def lower(proof: Proof, options: OptimizationOptions, how: ProofOptions, precision: PrecisionOptions) -> Lowered:
-    """Round as many products of an optimized model as the tolerance allows, those first that give most for their error.
+def lower(
+    proof: Proof, options: OptimizationOptions, how: ProofOptions, precision: PrecisionOptions
+) -> Lowered:
+    """Round as many products of an optimized model as the tolerance allows, those first that give
+    most for their error.
 
-    Two steps: operands of products are replaced by numbers of fewer bits, which is the only step that changes results beyond
-    rounding, and whose error is measured. Then the products are computed with the integers; that graph is proved to compute
-    what the one with the rounded numbers computes in floats. Where nothing can be rounded, or errs too much, the result is
-    the optimized model itself.
+    Two steps: operands of products are replaced by numbers of fewer bits, which is the only step
+    that changes results beyond rounding, and whose error is measured. Then the products are
+    computed with the integers; that graph is proved to compute what the one with the rounded
+    numbers computes in floats. Where nothing can be rounded, or errs too much, the result is the
+    optimized model itself.
 
     Args:
         proof: the optimized model.
@@ -198,23 +249,37 @@ def lower(proof: Proof, options: OptimizationOptions, how: ProofOptions, precisi
     """
     halves = precision.computes_in_halves(options.provider)
     if precision.io_types == "float16" and not halves:
-        raise ChoiceError("inputs and outputs become float16 where operators compute in 16 bits: --compute float16")
+        raise ChoiceError(
+            "inputs and outputs become float16 where operators compute in 16 bits: --compute "
+            "float16"
+        )
     start = perf_counter()
     try:
         found = _quantized(proof, options, how, precision)
     except NothingToQuantizeError as nothing:
-        found = Lowered(_in_float32(proof, options, how), (), precision, reason=str(nothing), in_halves=halves)
+        found = Lowered(
+            _in_float32(proof, options, how), (), precision, reason=str(nothing), in_halves=halves
+        )
     if not found.reason and not found.rounded and precision.io_types == "float32":
-        found = replace(found, proof=_in_float32(proof, options, how), structure=(), error=0.0, reason=_unfit(found))
+        found = replace(
+            found,
+            proof=_in_float32(proof, options, how),
+            structure=(),
+            error=0.0,
+            reason=_unfit(found),
+        )
     return replace(found, seconds=perf_counter() - start)
 
 
-def _quantized(proof: Proof, options: OptimizationOptions, how: ProofOptions, precision: PrecisionOptions) -> Lowered:
+def _quantized(
+    proof: Proof, options: OptimizationOptions, how: ProofOptions, precision: PrecisionOptions
+) -> Lowered:
     """The model of fewer bits; see `lower`."""
     halves = precision.computes_in_halves(options.provider)
     integers = integer_patterns(HALVES) if halves else computing_patterns(precision)
     computing: list[Query | type[Rewrite]] = [Query.of(options.patterns), *integers]
-    further = replace(options, patterns=computing, opset=None, max_growth=0)  # rounded weights are not expanded again
+    # rounded weights are not expanded again
+    further = replace(options, patterns=computing, opset=None, max_growth=0)
     how = replace(how, checks=assuming(how.checks, options))
     if halves:
         further = replace(further, provider=KERNELS)
@@ -225,7 +290,9 @@ def _quantized(proof: Proof, options: OptimizationOptions, how: ProofOptions, pr
         how.on_step("choosing products")
         best = best_attempt(found, precision, further, replace(how.checks.settings, level="all"))
         rounded, patterns = best.rounded, best.patterns
-    made = prove(Source(rounded, found.folder), further, replace(how, each=True, on_loaded=lambda _: None))
+    made = prove(
+        Source(rounded, found.folder), further, replace(how, each=True, on_loaded=lambda _: None)
+    )
     how.on_step("measuring the error")
     final = found.trial.error_of(made.proto, made.base_dir)
     if halves:  # processors compute in 32 bits what is of 16
@@ -247,14 +314,20 @@ def _quantized(proof: Proof, options: OptimizationOptions, how: ProofOptions, pr
 def _in_float32(proof: Proof, options: OptimizationOptions, how: ProofOptions) -> Proof:
     """The optimized model, with the patterns that `in_floats` leaves out."""
     how.on_step("writing the float32 model")
-    return joined(proof, prove(Source(proof.proto, proof.base_dir), options, replace(how, on_loaded=lambda _: None)))
+    return joined(
+        proof,
+        prove(Source(proof.proto, proof.base_dir), options, replace(how, on_loaded=lambda _: None)),
+    )
 
 
 def _unfit(found: Lowered) -> str:
     """The reason why nothing was quantized although something could be."""
     tolerance = f"the tolerance of {found.options.tolerance:.2%}"
     if found.error > found.options.tolerance:
-        return f"its outputs differ by {found.error:.2%} between two ways in which onnxruntime runs it, more than {tolerance}"
+        return (
+            f"its outputs differ by {found.error:.2%} between two ways in which onnxruntime runs "
+            f"it, more than {tolerance}"
+        )
     if found.in_halves:
         return f"no operator keeps {tolerance} in 16 bits, or none is faster"
     return f"no choice keeps {tolerance}"

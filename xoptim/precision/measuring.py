@@ -12,7 +12,14 @@ from xoptim.catalogue.selection import Selection, resolve, select
 from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
 from xoptim.match.rewrite import Rewrite
-from xoptim.match.rounding import FEWEST_STORED, Observed, RangedPattern, RoundingPattern, ScalingPattern, StoringPattern
+from xoptim.match.rounding import (
+    FEWEST_STORED,
+    Observed,
+    RangedPattern,
+    RoundingPattern,
+    ScalingPattern,
+    StoringPattern,
+)
 from xoptim.optimizing.proof import Proof, ProofOptions, assuming
 from xoptim.precision.options import SCHEMES, Goal, PrecisionOptions, Scheme
 from xoptim.precision.preparing import Preparation
@@ -45,7 +52,8 @@ class Sensitivity:
         prepared: the proofs of the scales that were moved in the optimized model.
         trial: the session in which choices of products are tried.
         weights: the large constants.
-        stored: the forms in which they can be stored, with everything computed in float32; for the goal ``size`` with errors.
+        stored: the forms in which they can be stored, with everything computed in float32; for the
+            goal ``size`` with errors.
         inner: which operators of subgraphs stay as they are, and why.
     """
 
@@ -65,11 +73,16 @@ class Sensitivity:
     def in_order(self) -> list[Product]:
         """The products and constants that were measured; the first saves most for its error."""
         measured = [*self.products, *(self.stored if self.goal == "size" else ())]
-        return sorted((each for each in measured if each.is_choice), key=lambda each: each.price(self.goal))
+        return sorted(
+            (each for each in measured if each.is_choice), key=lambda each: each.price(self.goal)
+        )
 
 
-def sensitivity(proof: Proof, options: OptimizationOptions, how: ProofOptions, precision: PrecisionOptions) -> Sensitivity:
-    """Measure each product of an optimized model with fewer bits: the error that it adds alone, and its time.
+def sensitivity(
+    proof: Proof, options: OptimizationOptions, how: ProofOptions, precision: PrecisionOptions
+) -> Sensitivity:
+    """Measure each product of an optimized model with fewer bits: the error that it adds alone, and
+    its time.
 
     Args:
         proof: the optimized model.
@@ -83,19 +96,12 @@ def sensitivity(proof: Proof, options: OptimizationOptions, how: ProofOptions, p
     """
     how = replace(how, checks=assuming(how.checks, options))
     folder = proof.base_dir
-    patterns, storing = rounding_patterns(precision.scheme, options.patterns), storing_patterns(precision.scheme)
-    goal = precision.goal if precision.scheme in schemes_that_save_time() else "size"
-    if precision.weights_only:
-        patterns = [cls for cls in patterns if not cls.rounds_activations]
-        # What is stored alone is widened when the model is loaded; products that read 4 bits are a form of their own.
-        storing = [cls for cls in storing if cls.bits != _OF_PRODUCTS]
-        goal = "size"  # the processor here does not tell how long a product takes there
-    if all(pattern().unfit_for(None, options.provider) for pattern in (*patterns, *storing)):
-        raise ChoiceError(f"{precision.scheme} is for the provider cpu; float16 is for {options.provider} too")
+    patterns, storing, goal = _patterns_of(precision, options)
     model = raised(proof, max(pattern.min_opset for pattern in (*patterns, *storing)))
     how.on_step("looking for values to measure on")
     samples = samples_for(model, folder, precision, how.checks)
-    settings = replace(how.checks.settings, level="all")  # onnxruntime optimizes as it does for a user
+    # onnxruntime optimizes as it does for a user
+    settings = replace(how.checks.settings, level="all")
     how.on_step("looking for scales with which rounding costs less")
     everything = [*patterns, *computing_patterns(precision)]
     observe = partial(_observed, samples=samples, precision=precision, settings=settings)
@@ -113,7 +119,29 @@ def sensitivity(proof: Proof, options: OptimizationOptions, how: ProofOptions, p
     how.on_step("measuring the error of each product")
     trial = Trial(model, parts, folder, samples, precision.metric, settings, weights, stored)
     measure_errors(trial, [*products, *stored] if goal == "size" else products, samples)
-    return Sensitivity(model, folder, patterns, products, samples, ready.observed, goal, ready.proofs, trial, weights, stored)
+    observed, proofs = ready.observed, ready.proofs
+    found = (model, folder, patterns, products, samples, observed, goal, proofs, trial, weights)
+    return Sensitivity(*found, stored)
+
+
+def _patterns_of(
+    precision: PrecisionOptions, options: OptimizationOptions
+) -> tuple[list[type[RoundingPattern]], list[type[StoringPattern]], Goal]:
+    """The patterns that round operands, those that store constants, and what they are to save."""
+    patterns = rounding_patterns(precision.scheme, options.patterns)
+    storing = storing_patterns(precision.scheme)
+    goal = precision.goal if precision.scheme in schemes_that_save_time() else "size"
+    if precision.weights_only:
+        patterns = [cls for cls in patterns if not cls.rounds_activations]
+        # What is stored alone is widened when the model is loaded; products that read 4 bits are a
+        # form of their own.
+        storing = [cls for cls in storing if cls.bits != _OF_PRODUCTS]
+        goal = "size"  # the processor here does not tell how long a product takes there
+    if all(pattern().unfit_for(None, options.provider) for pattern in (*patterns, *storing)):
+        raise ChoiceError(
+            f"{precision.scheme} is for the provider cpu; float16 is for {options.provider} too"
+        )
+    return patterns, storing, goal
 
 
 def measure_errors(trial: Trial, products: Sequence[Product], samples: Samples) -> None:
@@ -124,9 +152,16 @@ def measure_errors(trial: Trial, products: Sequence[Product], samples: Samples) 
 
 
 def rounding_patterns(scheme: str, selection: Selection = None) -> list[type[RoundingPattern]]:
-    """The patterns that round operands; those that write operators of a domain only where patterns of the selection do so."""
+    """The patterns that round operands.
+
+    Those that write operators of a domain only where patterns of the selection do so.
+    """
     given = {domain for each in select(selection) for domain in each.produces}
-    found = [cls for cls in resolve(scheme) if issubclass(cls, RoundingPattern) and given.issuperset(cls.produces)]
+    found = [
+        cls
+        for cls in resolve(scheme)
+        if issubclass(cls, RoundingPattern) and given.issuperset(cls.produces)
+    ]
     return [cls for cls in found if not issubclass(cls, StoringPattern)]
 
 
@@ -143,7 +178,9 @@ def schemes_that_save_time() -> tuple[Scheme, ...]:
 
 def integer_patterns(scheme: str) -> list[type[Rewrite]]:
     """The patterns that compute with rounded operands."""
-    return [cls for cls in resolve(scheme) if not issubclass(cls, (RoundingPattern, ScalingPattern))]
+    return [
+        cls for cls in resolve(scheme) if not issubclass(cls, (RoundingPattern, ScalingPattern))
+    ]
 
 
 def computing_patterns(precision: PrecisionOptions) -> list[type[Rewrite]]:
@@ -157,27 +194,59 @@ def scaling_patterns(scheme: Scheme) -> list[type[ScalingPattern]]:
 
 
 def _observed(
-    model: onnx.ModelProto, folder: Path | None, samples: Samples, precision: PrecisionOptions, settings: SessionSettings
+    model: onnx.ModelProto,
+    folder: Path | None,
+    samples: Samples,
+    precision: PrecisionOptions,
+    settings: SessionSettings,
 ) -> Observed:
-    """The facts about tensors that patterns of the scheme need, which random samples do not tell."""
+    """The facts about tensors that patterns of the scheme need, which random samples do not
+    tell.
+    """
     ranged = [cls for cls in rounding_patterns(precision.scheme) if issubclass(cls, RangedPattern)]
     present = {node.op_type for node in model.graph.node}
     op_types = {op_type for cls in ranged for op_type in cls.anchors if present & {*cls.operators}}
-    scaled = {op_type.rpartition("::")[2] for cls in scaling_patterns(precision.scheme) for op_type in cls.anchors}
+    scaled = {
+        op_type.rpartition("::")[2]
+        for cls in scaling_patterns(precision.scheme)
+        for op_type in cls.anchors
+    }
     if samples.are_random or not (op_types or present & scaled):
         return Observed()
     feeds = [samples.feeds[place] for place in samples.to_choose]
     return calibrated(model, folder, op_types, feeds, precision.calibration, settings)
 
 
-def _nothing(model: onnx.ModelProto, scheme: Scheme, samples: Samples, patterns: Sequence[type[RoundingPattern]]) -> str:
+def _nothing(
+    model: onnx.ModelProto,
+    scheme: Scheme,
+    samples: Samples,
+    patterns: Sequence[type[RoundingPattern]],
+) -> str:
     """The reason why nothing can be quantized."""
-    others = [cls for cls in resolve(scheme) if issubclass(cls, RoundingPattern) and cls.produces and cls not in patterns]
-    found = sorted({op_type for cls in others for op_type in cls.anchors or ()} & {node.op_type for node in model.graph.node})
+    others = [
+        cls
+        for cls in resolve(scheme)
+        if issubclass(cls, RoundingPattern) and cls.produces and cls not in patterns
+    ]
+    found = sorted(
+        {op_type for cls in others for op_type in cls.anchors or ()}
+        & {node.op_type for node in model.graph.node}
+    )
     if found:
-        return f"{' and '.join(found)} can be quantized to {scheme} by operators of onnxruntime only: --include onnxruntime"
-    if scheme == "int8" and samples.are_random and any(node.op_type == "Conv" for node in model.graph.node):
-        return "Conv is quantized to int8 by the ranges of what it reads: give samples with --feeds FILE.npz or a folder"
+        return (
+            f"{' and '.join(found)} can be quantized to {scheme} by operators of onnxruntime only: "
+            "--include onnxruntime"
+        )
+    if (
+        scheme == "int8"
+        and samples.are_random
+        and any(node.op_type == "Conv" for node in model.graph.node)
+    ):
+        return (
+            "Conv is quantized to int8 by the ranges of what it reads: give samples with --feeds "
+            "FILE.npz or a folder"
+        )
     if model.functions:
         return f"nothing can be quantized to {scheme}: local functions stay, without --inline"
     return (
@@ -187,7 +256,9 @@ def _nothing(model: onnx.ModelProto, scheme: Scheme, samples: Samples, patterns:
 
 
 def raised(proof: Proof, least: int) -> onnx.ModelProto:
-    """A copy of the optimized model, in an operator set that has what fewer bits need, where each value has its own name."""
+    """A copy of the optimized model, in an operator set that has what fewer bits need, where each
+    value has its own name.
+    """
     if proof.builder.model.opsets.get("", 0) >= least:
         model = onnx.ModelProto()
         model.CopyFrom(proof.proto)

@@ -16,11 +16,15 @@ def _largest(expected: np.ndarray, actual: np.ndarray) -> float:
 
 
 def _rms(expected: np.ndarray, actual: np.ndarray) -> float:
-    return _ratio(np.sqrt(np.mean(np.square(actual - expected))), np.sqrt(np.mean(np.square(expected))))
+    return _ratio(
+        np.sqrt(np.mean(np.square(actual - expected))), np.sqrt(np.mean(np.square(expected)))
+    )
 
 
 def _choice(expected: np.ndarray, actual: np.ndarray) -> float:
-    return float(np.mean(np.argmax(np.atleast_1d(expected), -1) != np.argmax(np.atleast_1d(actual), -1)))
+    return float(
+        np.mean(np.argmax(np.atleast_1d(expected), -1) != np.argmax(np.atleast_1d(actual), -1))
+    )
 
 
 def _ratio(difference: np.floating, size: np.floating) -> float:
@@ -35,12 +39,16 @@ METRICS: Final[Mapping[Metric, Callable[[np.ndarray, np.ndarray], float]]] = {
 
 
 def error(metric: Metric, expected: Iterable[Value], actual: Iterable[Value]) -> float:
-    """The largest error of an output, as a fraction; infinite where one has another shape, or a number that is not finite.
+    """The largest error of an output, as a fraction.
 
-    Numbers that are not finite in the reference too do not count. Of outputs that are not floating-point, the error is the
-    fraction of elements that differ.
+    Infinite where one has another shape, or a number that is not finite.
+
+    Numbers that are not finite in the reference too do not count. Of outputs that are not
+    floating-point, the error is the fraction of elements that differ.
     """
-    return max((_error(METRICS[metric], a, b) for a, b in zip(expected, actual, strict=True)), default=0.0)
+    return max(
+        (_error(METRICS[metric], a, b) for a, b in zip(expected, actual, strict=True)), default=0.0
+    )
 
 
 def is_measurable(values: Iterable[Value]) -> bool:
@@ -60,11 +68,17 @@ def _has_floats(value: np.ndarray) -> bool:
     return value.dtype.kind not in "OSU" and is_float(element_type(value.dtype))
 
 
-def _error(measure: Callable[[np.ndarray, np.ndarray], float], expected: Value, actual: Value) -> float:
+def _error(
+    measure: Callable[[np.ndarray, np.ndarray], float], expected: Value, actual: Value
+) -> float:
     if isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
-        return max((_error(measure, a, b) for a, b in zip(expected, actual, strict=True)), default=0.0)
+        return max(
+            (_error(measure, a, b) for a, b in zip(expected, actual, strict=True)), default=0.0
+        )
     if isinstance(expected, dict) and isinstance(actual, dict) and expected.keys() == actual.keys():
-        expected, actual = (np.array([values[key] for key in expected]) for values in (expected, actual))
+        expected, actual = (
+            np.array([values[key] for key in expected]) for values in (expected, actual)
+        )
     if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray):
         return 0.0 if expected is None and actual is None else np.inf
     if expected.shape != actual.shape:

@@ -27,21 +27,28 @@ class PrecisionOptions:
     """Options of `xoptim.precision.lowering.lower`.
 
     Attributes:
-        scheme: ``int8`` rounds weights and activations of products to 8 bits, ``int4`` weights to 4 bits, ``float16``
-            weights to 16 bits, and all numbers where it computes with them, ``bfloat16`` weights to the other type of 16 bits.
+        scheme: ``int8`` rounds weights and activations of products to 8 bits, ``int4`` weights to 4
+            bits, ``float16`` weights to 16 bits, and all numbers where it computes with them,
+            ``bfloat16`` weights to the other type of 16 bits.
         tolerance: the error of an output that is allowed, as a fraction: 0.01 for a hundredth.
-        metric: how the error is measured: ``largest`` difference over the largest number, ``rms`` (root mean square over root
-            mean square), or ``choice`` (how often another element of the last axis is the largest).
-        goal: ``speed`` leaves products alone that are not faster with fewer bits here; ``size`` makes the smallest file.
-        calibration: which numbers of a tensor belong to its range, where samples determine it: ``minmax`` for all,
-            ``percentile`` or ``entropy`` without rare large ones.
-        compute: of the scheme ``float16``: whether operators compute in 16 bits, or in 32 with weights that are stored in 16.
-            ``auto`` is 16 for the provider ``cuda``. Processors compute in 32 bits all the same, with conversions.
-        everywhere: whether operators compute in 16 bits where that saves no conversion, too: for targets that lack 32 bits.
-        weights_only: whether activations stay in floats: for targets where products of integers are slower, or missing.
-        io_types: type of the inputs and outputs of 32-bit floats; ``float16`` is for the scheme ``float16`` only.
-        feeds: values to measure the error on; random ones when empty. Half of them, at least one, serve to choose; all must
-            keep the tolerance.
+        metric: how the error is measured: ``largest`` difference over the largest number, ``rms``
+            (root mean square over root mean square), or ``choice`` (how often another element of
+            the last axis is the largest).
+        goal: ``speed`` leaves products alone that are not faster with fewer bits here; ``size``
+            makes the smallest file.
+        calibration: which numbers of a tensor belong to its range, where samples determine it:
+            ``minmax`` for all, ``percentile`` or ``entropy`` without rare large ones.
+        compute: of the scheme ``float16``: whether operators compute in 16 bits, or in 32 with
+            weights that are stored in 16. ``auto`` is 16 for the provider ``cuda``. Processors
+            compute in 32 bits all the same, with conversions.
+        everywhere: whether operators compute in 16 bits where that saves no conversion, too: for
+            targets that lack 32 bits.
+        weights_only: whether activations stay in floats: for targets where products of integers are
+            slower, or missing.
+        io_types: type of the inputs and outputs of 32-bit floats; ``float16`` is for the scheme
+            ``float16`` only.
+        feeds: values to measure the error on; random ones when empty. Half of them, at least one,
+            serve to choose; all must keep the tolerance.
         seed: of the random values.
     """
 
@@ -66,19 +73,35 @@ class PrecisionOptions:
         if self.goal not in ("speed", "size"):
             raise ValueError(f"a goal is speed or size, not {self.goal!r}")
         if self.calibration not in CALIBRATIONS:
-            raise ValueError(f"a calibration is {', '.join(CALIBRATIONS)}, not {self.calibration!r}")
+            raise ValueError(
+                f"a calibration is {', '.join(CALIBRATIONS)}, not {self.calibration!r}"
+            )
         if self.compute not in COMPUTES:
             raise ValueError(f"compute is {', '.join(COMPUTES)}, not {self.compute!r}")
         if self.io_types not in IO_TYPES:
             raise ValueError(f"io_types are {', '.join(IO_TYPES)}, not {self.io_types!r}")
         if self.scheme != "float16" and (self.io_types, self.compute) != ("float32", "auto"):
-            lack = "; onnxruntime has few kernels that compute in bfloat16" if self.scheme == "bfloat16" else ""
+            lack = (
+                "; onnxruntime has few kernels that compute in bfloat16"
+                if self.scheme == "bfloat16"
+                else ""
+            )
             raise ValueError(f"compute and io_types belong to float16, not to {self.scheme}{lack}")
         if not isinstance(self.tolerance, Real) or not 0 < self.tolerance < 1:
-            raise ValueError(f"a tolerance is a fraction between 0 and 1, such as 0.01, not {self.tolerance!r}")
-        if not isinstance(self.feeds, Sequence) or not all(isinstance(each, Mapping) for each in self.feeds):
-            raise ValueError("feeds are a list of dictionaries, one for each sample: [{'x': array}]")
+            raise ValueError(
+                f"a tolerance is a fraction between 0 and 1, such as 0.01, not {self.tolerance!r}"
+            )
+        if not isinstance(self.feeds, Sequence) or not all(
+            isinstance(each, Mapping) for each in self.feeds
+        ):
+            raise ValueError(
+                "feeds are a list of dictionaries, one for each sample: [{'x': array}]"
+            )
 
     def computes_in_halves(self, provider: str) -> bool:
         """Whether operators compute in 16 bits. The provider has its short or its full name."""
-        return self.compute == "float16" or (self.compute, self.scheme, short_name(provider)) == ("auto", "float16", "cuda")
+        return self.compute == "float16" or (self.compute, self.scheme, short_name(provider)) == (
+            "auto",
+            "float16",
+            "cuda",
+        )

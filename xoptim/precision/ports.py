@@ -12,7 +12,9 @@ from xoptim.validate.session import Port, Value
 
 
 def with_half_ports(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A model whose inputs and outputs of 32-bit floats are of 16 bits, under the same names; a Cast is after and before each.
+    """A model whose inputs and outputs of 32-bit floats are of 16 bits, under the same names.
+
+    A Cast is after and before each.
 
     Inputs that an initializer gives a default keep their types.
     """
@@ -23,16 +25,23 @@ def with_half_ports(model: onnx.ModelProto) -> onnx.ModelProto:
     outputs = [value for value in graph.output if _is_float(value)]
     free = Names()
     free.reserve(defined_names(result), {})
-    wide = {name: free.fresh(f"{name}_float32") for name in dict.fromkeys(value.name for value in (*inputs, *outputs))}
+    wide = {
+        name: free.fresh(f"{name}_float32")
+        for name in dict.fromkeys(value.name for value in (*inputs, *outputs))
+    }
     rename_ports(result, wide)
     narrow = {new: name for name, new in wide.items()}
     for value in (*inputs, *outputs):
         value.name = narrow[value.name]
         value.type.tensor_type.elem_type = TensorProto.FLOAT16
     given = dict.fromkeys(value.name for value in inputs)
-    before = [helper.make_node("Cast", [name], [wide[name]], to=TensorProto.FLOAT) for name in given]
+    before = [
+        helper.make_node("Cast", [name], [wide[name]], to=TensorProto.FLOAT) for name in given
+    ]
     made = dict.fromkeys(value.name for value in outputs if value.name not in given)
-    after = [helper.make_node("Cast", [wide[name]], [name], to=TensorProto.FLOAT16) for name in made]
+    after = [
+        helper.make_node("Cast", [wide[name]], [name], to=TensorProto.FLOAT16) for name in made
+    ]
     nodes = [*before, *graph.node, *after]
     graph.ClearField("node")
     graph.node.extend(nodes)
@@ -52,4 +61,7 @@ def fitting(feeds: Mapping[str, Value], ports: Iterable[Port]) -> dict[str, Valu
 
 
 def _is_float(value: onnx.ValueInfoProto) -> bool:
-    return value.type.WhichOneof("value") == "tensor_type" and value.type.tensor_type.elem_type == TensorProto.FLOAT
+    return (
+        value.type.WhichOneof("value") == "tensor_type"
+        and value.type.tensor_type.elem_type == TensorProto.FLOAT
+    )

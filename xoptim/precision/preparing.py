@@ -1,4 +1,6 @@
-"""Steps before anything is rounded that make the error smaller: scales of channels are moved, and biases corrected."""
+"""Steps before anything is rounded that make the error smaller: scales of channels are moved, and
+biases corrected.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +26,8 @@ class Prepared:
     Attributes:
         model: the model, with other scales of channels where that helps.
         folder: of its external data.
-        observed: what samples tell of its tensors; without means of channels where biases that make up for them do not help.
+        observed: what samples tell of its tensors; without means of channels where biases that make
+            up for them do not help.
         proofs: one for each kind of scales that were moved.
     """
 
@@ -54,7 +57,9 @@ class Preparation:
     settings: SessionSettings
     observe: Callable[[onnx.ModelProto, Path | None], Observed]
 
-    def prepare(self, model: onnx.ModelProto, folder: Path | None, scalings: Sequence[type[ScalingPattern]]) -> Prepared:
+    def prepare(
+        self, model: onnx.ModelProto, folder: Path | None, scalings: Sequence[type[ScalingPattern]]
+    ) -> Prepared:
         """Move scales of channels, then correct biases, each where the error becomes smaller.
 
         Args:
@@ -78,7 +83,10 @@ class Preparation:
         return replace(best, observed=best.observed._replace(channels={}))
 
     def _scaled(self, given: Prepared, scaling: type[ScalingPattern]) -> Prepared | None:
-        """The model with scales moved, ``None`` where there is nothing to move; without samples by constants alone."""
+        """The model with scales moved, ``None`` where there is nothing to move.
+
+        Without samples by constants alone.
+        """
         pattern = scaling(None if self.samples.are_random else given.observed.channels)
         options = OptimizationOptions(
             patterns=[pattern],
@@ -93,7 +101,12 @@ class Preparation:
         proof = prove(Source(given.model, given.folder), options, how)
         if not proof.builder.report().applied:
             return None
-        return Prepared(proof.proto, proof.base_dir, self.observe(proof.proto, proof.base_dir), [*given.proofs, proof])
+        return Prepared(
+            proof.proto,
+            proof.base_dir,
+            self.observe(proof.proto, proof.base_dir),
+            [*given.proofs, proof],
+        )
 
     def _has_biases(self, model: onnx.ModelProto) -> bool:
         """Whether something is rounded by ranges of samples and has weights."""
@@ -101,12 +114,17 @@ class Preparation:
         return any(node.op_type in cls.operators for cls in ranged for node in model.graph.node)
 
     def _error(self, original: onnx.ModelProto, given: Prepared, *, corrected: bool) -> float:
-        """The error of the whole with everything rounded: root mean squares, the sum over the samples that serve to choose.
+        """The error of the whole with everything rounded: root mean squares, the sum over the
+        samples that serve to choose.
 
         The largest difference, which a tolerance is about, depends on chance more than its mean.
         """
         observed = given.observed if corrected else given.observed._replace(channels={})
-        rounded, _ = round_products(given.model, given.folder, self.rounding, None, self.provider, observed)
-        plain, other = (Session(each, self.settings, base_dir=given.folder) for each in (original, rounded))
+        rounded, _ = round_products(
+            given.model, given.folder, self.rounding, None, self.provider, observed
+        )
+        plain, other = (
+            Session(each, self.settings, base_dir=given.folder) for each in (original, rounded)
+        )
         feeds = [self.samples.feeds[place] for place in self.samples.to_choose]
         return sum(error("rms", plain.run(each), other.run(each)) for each in feeds)

@@ -1,4 +1,6 @@
-"""The products of a model that can be rounded: where they are, what they cost, and what fewer bits save."""
+"""The products of a model that can be rounded: where they are, what they cost, and what fewer bits
+save.
+"""
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -30,9 +32,13 @@ Form: TypeAlias = tuple[str, str]
 FASTER: Final = 0.95
 """A product that takes more than this part of the time stays as it is."""
 _TIE: Final = 1e-9
-"""Bits that a multiplication counts for where bits are saved: few enough to decide nothing but ties."""
+"""Bits that a multiplication counts for where bits are saved: few enough to decide nothing but
+ties.
+"""
 _NOTHING = 0.01
-"""Part of the time of all products that reading a table may cost more, for the bytes that it saves."""
+"""Part of the time of all products that reading a table may cost more, for the bytes that it
+saves.
+"""
 
 
 @dataclass(slots=True)
@@ -46,11 +52,13 @@ class Product:
         op_type: its operator; a ``Gather`` reads a table.
         shape: (terms of a sum, columns) of its weights; zeros where it has none.
         weights: name of the constant that is rounded.
-        leader: the result of the first product with the same weights, which represents all of them and their table, so that
-            weights are not stored twice. Empty for the first one itself, whose work, seconds and error are the sums for all.
-        reads: for what has no weights, and goes along with others: the products whose results it reads, and the names of other
-            tensors.
-        work: multiplications on the first sample; in a subgraph, whose runs are not seen, of one row.
+        leader: the result of the first product with the same weights, which represents all of them
+            and their table, so that weights are not stored twice. Empty for the first one itself,
+            whose work, seconds and error are the sums for all.
+        reads: for what has no weights, and goes along with others: the products whose results it
+            reads, and the names of other tensors.
+        work: multiplications on the first sample; in a subgraph, whose runs are not seen, of one
+            row.
         before: seconds with floats; 0 in a subgraph.
         after: seconds with fewer bits.
         alone: error of the model when only this product is rounded, as a fraction.
@@ -58,7 +66,8 @@ class Product:
         bits: that a weight takes in the file in this form, with its share of scales and nodes.
         wide: bits that a weight takes in the file as it is.
         width: bits of a number that is stored.
-        is_stored: whether a constant is only stored in fewer bits; ``result`` is its name, or the result of a product of it.
+        is_stored: whether a constant is only stored in fewer bits; ``result`` is its name, or the
+            result of a product of it.
     """
 
     result: str
@@ -90,9 +99,11 @@ class Product:
         return not self.reads and not self.leader
 
     def saved(self, goal: Goal) -> float:
-        """Savings of this form: multiplications, or for the goal ``size`` bits, and among equal ones multiplications.
+        """Savings of this form: multiplications, or for the goal ``size`` bits, and among equal
+        ones multiplications.
 
-        The time measured does not count, so that each run has the same order. What is only stored saves nothing but bits.
+        The time measured does not count, so that each run has the same order. What is only stored
+        saves nothing but bits.
         """
         multiplications = self.work * (1 - self.share)
         if goal == "speed" and not self.is_stored:
@@ -100,11 +111,14 @@ class Product:
         return math.prod(self.shape) * (self.wide - self.bits) + _TIE * multiplications
 
     def price(self, goal: Goal, before: "Product | None" = None) -> tuple[bool, float, str]:
-        """The square of the error for what is saved, by which products are ordered; what saves no time comes last.
+        """The square of the error for what is saved, by which products are ordered.
+
+        What saves no time comes last.
 
         Args:
             goal: what is to be saved.
-            before: a form of the same product that is there already, with a smaller error: the price of this one instead.
+            before: a form of the same product that is there already, with a smaller error: the
+                price of this one instead.
         """
         error, saved = (before.alone**2, before.saved(goal)) if before else (0.0, 0.0)
         gain = self.saved(goal) - saved
@@ -119,7 +133,10 @@ class Product:
             "pattern": self.pattern,
             **dict(zip(("rows", "columns"), map(str, self.shape), strict=True)),
             "error": f"{self.alone:.3%}",
-            **{name: "" if self.is_stored else milliseconds(seconds) for name, seconds in times.items()},
+            **{
+                name: "" if self.is_stored else milliseconds(seconds)
+                for name, seconds in times.items()
+            },
         }
 
     def to_json(self) -> dict[str, Any]:
@@ -128,21 +145,31 @@ class Product:
 
 
 def worthwhile(products: Sequence[Product], limit: float = FASTER) -> list[Product]:
-    """The products that take at most this part of the time with fewer bits, with all that goes along with products.
+    """The products that take at most this part of the time with fewer bits, with all that goes
+    along with products.
 
-    Tables may take longer, where that does not show beside all products. A form that neither saves time nor has the smaller
-    error beside another form of its product is not worth it.
+    Tables may take longer, where that does not show beside all products. A form that neither saves
+    time nor has the smaller error beside another form of its product is not worth it.
     """
     most = _NOTHING * sum(each.before for each in products)
 
     def is_worth_it(each: Product) -> bool:
-        return each.after <= limit * each.before or (each.op_type == "Gather" and each.after - each.before <= most)
+        return each.after <= limit * each.before or (
+            each.op_type == "Gather" and each.after - each.before <= most
+        )
 
     def is_beaten(each: Product) -> bool:
         others = (other for other in products if other.result == each.result and other is not each)
-        return any((other.after, other.alone) < (each.after, each.alone) and other.alone <= each.alone for other in others)
+        return any(
+            (other.after, other.alone) < (each.after, each.alone) and other.alone <= each.alone
+            for other in others
+        )
 
-    return [each for each in products if not each.is_choice or (is_worth_it(each) and not is_beaten(each))]
+    return [
+        each
+        for each in products
+        if not each.is_choice or (is_worth_it(each) and not is_beaten(each))
+    ]
 
 
 def round_products(
@@ -153,7 +180,9 @@ def round_products(
     provider: str,
     observed: Observed | None = None,
 ) -> tuple[onnx.ModelProto, dict[str, str]]:
-    """Round products and tables of a model and its subgraphs; rounded numbers are stored in the main graph.
+    """Round products and tables of a model and its subgraphs.
+
+    Rounded numbers are stored in the main graph.
 
     Args:
         model: the model, in which each value has its own name.
@@ -173,7 +202,9 @@ def round_products(
             found[first_result(application.anchor)] = application.pattern.name()
 
     def chosen(cls: type[Rewrite]) -> Rewrite | type[Rewrite]:
-        names = [result for result, pattern in only.items() if pattern == cls.name()] if isinstance(only, Mapping) else only
+        names: Collection[str] | None = only
+        if isinstance(only, Mapping):
+            names = [result for result, pattern in only.items() if pattern == cls.name()]
         if issubclass(cls, RangedPattern):
             return cls(names, observed)
         return cls(names) if issubclass(cls, RoundingPattern) else cls
@@ -208,7 +239,8 @@ def find_products(
     observed: Observed | None = None,
     only: Collection[str] | None = None,
 ) -> tuple[list[Product], dict[Form, Part]]:
-    """The products of a model in all forms, in the order of the graph, and the nodes that compute each with fewer bits.
+    """The products of a model in all forms, in the order of the graph, and the nodes that compute
+    each with fewer bits.
 
     Args: see `round_products`.
     """
@@ -223,22 +255,35 @@ def find_products(
             each.share = rounding[each.pattern].time
             parts[each.form] = part
             products.append(each)
-    places = {name: place for place, node in enumerate(every_node(model.graph.node)) for name in node.output}
+    places = {
+        name: place
+        for place, node in enumerate(every_node(model.graph.node))
+        for name in node.output
+    }
     products = _without_floats(model, products, parts)
     products.sort(key=lambda each: places[each.result])
     leaders = dict[str, str]()
-    for each in sorted(products, key=lambda each: each.op_type == "Gather"):  # a table goes along with a product
+    # a table goes along with a product
+    for each in sorted(products, key=lambda each: each.op_type == "Gather"):
         leader = leaders.setdefault(each.weights, each.result)
         each.leader = leader if each.weights and leader != each.result else ""
     return products, {each.form: parts[each.form] for each in products}
 
 
-def _without_floats(model: onnx.ModelProto, products: Sequence[Product], parts: Mapping[Form, Part]) -> list[Product]:
-    """The products without those whose weights something reads that stays in floats: they would be stored in both forms."""
+def _without_floats(
+    model: onnx.ModelProto, products: Sequence[Product], parts: Mapping[Form, Part]
+) -> list[Product]:
+    """The products without those whose weights something reads that stays in floats: they would be
+    stored in both forms.
+    """
     makers = {name: node for node in every_node(model.graph.node) for name in node.output}
     originals = (original_part(makers, each.result, parts[each.form].reads) for each in products)
     results = {first_result(node) for part in originals for node in part.nodes}
-    floats = {value.name for graph in (model.graph, *inner_graphs(model.graph.node)) for value in graph.output}
+    floats = {
+        value.name
+        for graph in (model.graph, *inner_graphs(model.graph.node))
+        for value in graph.output
+    }
     for node in reversed([*every_node(model.graph.node)]):
         if node.op_type == "Transpose" and not floats.intersection(node.output):
             continue
@@ -247,7 +292,9 @@ def _without_floats(model: onnx.ModelProto, products: Sequence[Product], parts: 
     return [each for each in products if each.weights not in floats - {""}]
 
 
-def _of_one_form(model: onnx.ModelProto, rounded: onnx.ModelProto, found: Mapping[str, str]) -> list[tuple[Product, Part]]:
+def _of_one_form(
+    model: onnx.ModelProto, rounded: onnx.ModelProto, found: Mapping[str, str]
+) -> list[tuple[Product, Part]]:
     """The products that were rounded in a model, each with the nodes that compute it."""
     parts = replaced_parts(model, rounded, found)
     nodes = {name: node for node in every_node(model.graph.node) for name in node.output}
@@ -259,18 +306,30 @@ def _of_one_form(model: onnx.ModelProto, rounded: onnx.ModelProto, found: Mappin
 
     def product(result: str, part: Part) -> Product:
         node, shape = nodes[result], _weights_shape(part)
-        reads = {source(name) for name in part.reads if name not in stored} if shape == (0, 0) else ()
+        reads = (
+            {source(name) for name in part.reads if name not in stored} if shape == (0, 0) else ()
+        )
         original = original_part(nodes, result, part.reads)
         given = {*original.reads} - {*part.reads}
-        weights = max(sorted(given & stored.keys()), key=lambda name: math.prod(stored[name].dims), default="")
+        weights = max(
+            sorted(given & stored.keys()), key=lambda name: math.prod(stored[name].dims), default=""
+        )
         if reads or not weights:
-            return Product(result, node.name, found[result], node.op_type, shape, reads=tuple(sorted(reads)))
+            return Product(
+                result, node.name, found[result], node.op_type, shape, reads=tuple(sorted(reads))
+            )
         dims, wide = stored[weights].dims, element_bits(stored[weights].data_type)
         if node.op_type == "Gather":
             shape = dims[0], math.prod(dims[1:])
-        more = _bytes(part) - _bytes(original) - sum(tensor_bytes(stored[name]) for name in given & stored.keys())
+        more = (
+            _bytes(part)
+            - _bytes(original)
+            - sum(tensor_bytes(stored[name]) for name in given & stored.keys())
+        )
         bits = wide + 8 * more / math.prod(shape)
-        return Product(result, node.name, found[result], node.op_type, shape, weights, bits=bits, wide=wide)
+        return Product(
+            result, node.name, found[result], node.op_type, shape, weights, bits=bits, wide=wide
+        )
 
     graphs = (model.graph, *inner_graphs(model.graph.node))
     stored = {tensor.name: tensor for graph in graphs for tensor in graph.initializer}
@@ -285,8 +344,8 @@ def _bytes(part: Part) -> int:
 def with_followers(chosen: Iterable[Product], products: Sequence[Product]) -> dict[str, str]:
     """The results of chosen products, and of all that goes along with them, each with its pattern.
 
-    What reads nothing but rounded tensors goes along, and what has the same weights. Of several forms of a product, the last
-    one is taken.
+    What reads nothing but rounded tensors goes along, and what has the same weights. Of several
+    forms of a product, the last one is taken.
 
     Args:
         chosen: products.
@@ -307,7 +366,8 @@ def with_followers(chosen: Iterable[Product], products: Sequence[Product]) -> di
 def followers(products: Sequence[Product]) -> dict[Form, list[Form]]:
     """The forms that go along with each form of a product that shares its weights.
 
-    Others have the same one where they can. A table that has no such form has its first one, which has fewest bits.
+    Others have the same one where they can. A table that has no such form has its first one, which
+    has fewest bits.
     """
     forms = dict[str, list[str]]()
     for each in products:
@@ -315,7 +375,8 @@ def followers(products: Sequence[Product]) -> dict[Form, list[Form]]:
             forms.setdefault(each.result, []).append(each.pattern)
     found = dict[Form, list[Form]]()
     for result, leader in {each.result: each.leader for each in products if each.leader}.items():
-        for pattern in forms.get(leader, ()):  # one that is not worthwhile is left out, with all that goes along
+        # one that is not worthwhile is left out, with all that goes along
+        for pattern in forms.get(leader, ()):
             own = pattern if pattern in forms[result] else forms[result][0]
             found.setdefault((leader, pattern), []).append((result, own))
     return found
@@ -323,7 +384,8 @@ def followers(products: Sequence[Product]) -> dict[Form, list[Form]]:
 
 def _weights_shape(part: Part) -> tuple[int, int]:
     """The terms and the columns of the integers, which are the largest constant."""
-    if part.nodes[-1].op_type == "DynamicQuantizeLSTM":  # (directions, terms, 4 · hidden) of the tensor, and of the state
+    # (directions, terms, 4 · hidden) of the tensor, and of the state
+    if part.nodes[-1].op_type == "DynamicQuantizeLSTM":
         both = [tensor.dims for tensor in part.stored if len(tensor.dims) == 3]
         return 4 * sum(dims[1] for dims in both), both[0][0] * both[0][2] // 4
     for node in part.nodes:
@@ -331,10 +393,16 @@ def _weights_shape(part: Part) -> tuple[int, int]:
             return get_node_attr_value(node, "K"), get_node_attr_value(node, "N")
     tensor = max(part.stored, key=lambda tensor: (math.prod(tensor.dims), len(tensor.dims)))
     shapes = {each.name: each for each in part.stored}
-    restored = (shapes[node.input[1]] for node in part.nodes if node.op_type == "Reshape" and node.input[1] in shapes)
+    restored = (
+        shapes[node.input[1]]
+        for node in part.nodes
+        if node.op_type == "Reshape" and node.input[1] in shapes
+    )
     largest = next((numpy_helper.to_array(each).tolist() for each in restored), tensor.dims)
     if len(largest) == 2:
-        turns = [node for node in part.nodes if node.op_type == "Transpose" or _is_transposing(node)]
+        turns = [
+            node for node in part.nodes if node.op_type == "Transpose" or _is_transposing(node)
+        ]
         return largest[len(turns) % 2], largest[1 - len(turns) % 2]
     return (math.prod(largest[1:]), largest[0]) if largest else (0, 0)
 

@@ -14,7 +14,10 @@ from xoptim.validate.reference import run_reference
 from xoptim.validate.session import Value
 
 _RANDOM_RUNS = 4
-_HOLLOW = "no output holds a finite number on the samples, so that there is no error to measure: give others with --feeds"
+_HOLLOW = (
+    "no output holds a finite number on the samples, so that there is no error to measure: give "
+    "others with --feeds"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,8 @@ class Samples:
     Attributes:
         feeds: one dictionary for each run.
         are_random: whether some of them were drawn.
-        typical: values of sizes as models have them in use, to measure times on; without any, times are of the first run.
+        typical: values of sizes as models have them in use, to measure times on; without any, times
+            are of the first run.
     """
 
     feeds: Sequence[Mapping[str, Value]]
@@ -53,7 +57,12 @@ class Samples:
         return f"{count}, {len(self.held_out)} of them held out" if self.held_out else count
 
 
-def samples_for(model: onnx.ModelProto, folder: Path | None, options: PrecisionOptions, checks: ValidationOptions) -> Samples:
+def samples_for(
+    model: onnx.ModelProto,
+    folder: Path | None,
+    options: PrecisionOptions,
+    checks: ValidationOptions,
+) -> Samples:
     """The values of the options, or random ones of several sizes; the model has run on all of them.
 
     Errors are measured at small random sizes too. Times are not: there, nothing would pay.
@@ -61,7 +70,8 @@ def samples_for(model: onnx.ModelProto, folder: Path | None, options: PrecisionO
     Raises:
         ChoiceError: values do not fit the model.
         NothingToQuantizeError: no output holds a finite number on them.
-        RunError, FeedError: the model does not run on them, or no values were found on which it runs.
+        RunError, FeedError: the model does not run on them, or no values were found on which it
+            runs.
     """
     plain = replace(checks, extremes=False, original_dir=folder, seed=options.seed)
     if options.feeds:
@@ -73,5 +83,9 @@ def samples_for(model: onnx.ModelProto, folder: Path | None, options: PrecisionO
         raise NothingToQuantizeError(_HOLLOW)
     are_random = any(run.source == "random" for run in runs)
     draws = are_random and not options.feeds
-    typical = run_reference(model, replace(plain, assignments=1, typical=True)).runs[0].feeds if draws else {}
+    typical = (
+        run_reference(model, replace(plain, assignments=1, typical=True)).runs[0].feeds
+        if draws
+        else {}
+    )
     return Samples([run.feeds for run in runs], are_random, typical)

@@ -46,7 +46,9 @@ FURTHER: Final[Mapping[int, Sequence[tuple[Sequence[int], float]]]] = {
     8: (((16,), 1.0), ((16,), 0.5)),
     16: (((16,), 0.5),),
 }
-"""By the bits of results that are not right on a target: what to try then, bits and the share of the error that is allowed."""
+"""By the bits of results that are not right on a target: what to try then, bits and the share of
+the error that is allowed.
+"""
 _MOST_ROUNDS: Final = 6
 """Most times that weights of products are split."""
 _FURTHER: Final = 2
@@ -61,7 +63,9 @@ _BOUNDED: Final = ("Softmax", "Sigmoid", "LpNormalization")
 """Operators to whose results QNN gives a range of its own."""
 _MASKING: Final = ("Add", "Mul", "Sub", "Where")
 _MASKED: Final = 100.0
-"""Takes the place of infinity in masks: the function of Softmax is 0 there, and steps of 16 bits stay small."""
+"""Takes the place of infinity in masks: the function of Softmax is 0 there, and steps of 16 bits
+stay small.
+"""
 _WITH_WEIGHTS: Final = ("Conv", "ConvTranspose")
 """Operators for whose weights onnxruntime makes one scale a channel."""
 _PRODUCTS: Final = ("MatMul", "Gemm")
@@ -95,11 +99,13 @@ def static_int8(
     widths: Sequence[int] = WIDTHS,
     share: float = 1.0,
 ) -> Lowered:
-    """The optimized model with integers from its inputs to its outputs, as compilers of neural processors take it.
+    """The optimized model with integers from its inputs to its outputs, as compilers of neural
+    processors take it.
 
-    Weights have 8 bits, one scale a channel in convolutions. The results of operators have 8 bits, or 16 where 8 exceed the
-    tolerance. Where 16 do so too, weights of those products that add most to the error are the sum of two constants of 8 bits:
-    onnxruntime rounds weights that are left in floats between Q and DQ to 8 bits, and QNN takes no others.
+    Weights have 8 bits, one scale a channel in convolutions. Results have 8 bits, or 16 where 8
+    exceed the tolerance. Where 16 do so too, weights of those products that add most to the error
+    are the sum of two constants of 8 bits: onnxruntime rounds weights that are left in floats
+    between Q and DQ to 8 bits, and QNN takes no others.
 
     Args:
         proof: the optimized model.
@@ -107,11 +113,11 @@ def static_int8(
         how: options of the proof.
         precision: the error allowed, and the values that determine the ranges.
         widths: bits of results to try, in order.
-        share: of the error that is allowed which the result may have here, as a target adds errors of its own.
+        share: of the allowed error which the result may have here, as a target adds its own.
 
     Raises:
         ChoiceError: values do not fit the model.
-        RunError, LoadError, FeedError: the model does not run.
+        RunError, LoadError, FeedError: it does not run.
     """
     model = _loaded(_folded(proof), proof.base_dir)
     if model.ByteSize() >= _LARGE_BYTES:
@@ -126,26 +132,30 @@ def static_int8(
     with_small_masks(model)
     search = _Search(proof, model, samples, how, precision, further, widths, share)
     found = None if share == 1 else search.run(_LITTLE_ROOM)
-    if found is None:
-        found = search.run(_ROOM)
+    found = found or search.run(_ROOM)
     if found is None:
         return Lowered(proof, (), precision, samples=samples, reason=search.reason)
     plain = replace(options, **_AS_IT_IS)
     alone = replace(how, whole=False, each=False, on_loaded=lambda _: None)
     made = joined(proof, prove(Source(found.model), plain, alone))
-    goal = replace(precision, goal="size")
+    lowered = Lowered(made, (), replace(precision, goal="size"), samples=samples, floats=proof)
     choice = _described(model, found)
-    return Lowered(made, (), goal, error=found.error, samples=samples, choice=choice, floats=proof, bits=found.bits)
+    return replace(lowered, error=found.error, choice=choice, bits=found.bits)
 
 
 def _further(
     model: onnx.ModelProto, samples: Samples, how: ProofOptions, precision: PrecisionOptions
 ) -> list[Mapping[str, Value]]:
-    """More random values, where values are random: the ranges of a few leave out what others reach."""
+    """More random values, where values are random: the ranges of a few leave out what others
+    reach.
+    """
     if not samples.are_random or precision.feeds:
         return []
     seeds = range(precision.seed + 1, precision.seed + 1 + _FURTHER)
-    drawn = [samples_for(model, None, replace(precision, seed=seed * _APART), how.checks) for seed in seeds]
+    drawn = [
+        samples_for(model, None, replace(precision, seed=seed * _APART), how.checks)
+        for seed in seeds
+    ]
     return [feeds for each in drawn for feeds in each.feeds]
 
 
@@ -157,9 +167,13 @@ def _described(model: onnx.ModelProto, found: _Try) -> str:
 
 
 def _folded(proof: Proof) -> onnx.ModelProto:
-    """A copy of the optimized model in an operator set with Q and DQ of 16 bits, with all weights as constants."""
+    """A copy of the optimized model in an operator set with Q and DQ of 16 bits, with all weights
+    as constants.
+    """
     known = proof.builder.model.opsets.get("", 0)
-    folding = OptimizationOptions(patterns=None, opset=OPSET if known < OPSET else None, max_growth=_LARGE_BYTES, merge=False)
+    folding = OptimizationOptions(
+        patterns=None, opset=OPSET if known < OPSET else None, max_growth=_LARGE_BYTES, merge=False
+    )
     model = rewritten(Source(proof.proto, proof.base_dir), folding)
     names_apart(model)
     return model
@@ -174,13 +188,17 @@ def _loaded(model: onnx.ModelProto, folder: Path | None) -> onnx.ModelProto:
 
 
 def with_small_masks(model: onnx.ModelProto) -> None:
-    """Let constants of masks, which mean infinity, be small: a range up to them would leave one step to the other numbers."""
+    """Let constants of masks, which mean infinity, be small: a range up to them would leave one
+    step to the other numbers.
+    """
     readers: dict[str, set[str]] = {}
     for node in model.graph.node:
         for name in node.input:
             readers.setdefault(name, set()).add(node.op_type)
     for tensor in model.graph.initializer:
-        if tensor.data_type != onnx.TensorProto.FLOAT or not readers.get(tensor.name, {""}) <= {*_MASKING}:
+        if tensor.data_type != onnx.TensorProto.FLOAT or not readers.get(tensor.name, {""}) <= {
+            *_MASKING
+        }:
             continue
         numbers = numpy_helper.to_array(tensor)
         is_masked = np.abs(numbers) >= MASK
@@ -221,7 +239,10 @@ class _Search:
         self.reason = ""
 
     def run(self, room: float) -> _Try | None:
-        """The first model within the tolerance, ``None`` where there is none; ranges are ``room`` times those of samples."""
+        """The first model within the tolerance, ``None`` where there is none.
+
+        Ranges are ``room`` times those of samples.
+        """
         self._room = room
         found: _Try | None = None
         for bits in self._widths:
@@ -241,7 +262,9 @@ class _Search:
                 return found
         if found is not None:
             error, tolerance = f"{found.error:.2%}", f"{self._tolerance:.2%}"
-            self.reason = f"static integers of {found.bits} bits err by {error}, more than {tolerance}"
+            self.reason = (
+                f"static integers of {found.bits} bits err by {error}, more than {tolerance}"
+            )
         return None
 
     def _tried(self, bits: int, twice: frozenset[str]) -> _Try | None:
@@ -252,7 +275,9 @@ class _Search:
             self.reason = f"onnxruntime does not quantize the model: {str(error).splitlines()[0]}"
             return None
 
-    def _quantized(self, bits: int, twice: frozenset[str], *, keeps_activations: bool = False) -> onnx.ModelProto:
+    def _quantized(
+        self, bits: int, twice: frozenset[str], *, keeps_activations: bool = False
+    ) -> onnx.ModelProto:
         ranges = self._ranges() if bits == WIDTHS[1] else {}
         return quantized(
             self._model,
@@ -268,8 +293,15 @@ class _Search:
     def _ranges(self) -> dict[str, Range]:
         """The ranges of inputs, and of the results of operators, on samples."""
         if self._known is None:
-            bounded = {name for node in self._model.graph.node if node.op_type in _BOUNDED for name in node.output}
-            names = {name for node in self._model.graph.node for name in node.output if name} - bounded
+            bounded = {
+                name
+                for node in self._model.graph.node
+                if node.op_type in _BOUNDED
+                for name in node.output
+            }
+            names = {
+                name for node in self._model.graph.node for name in node.output if name
+            } - bounded
             probe, ranges = Probe(self._model, None, names, self._settings), Ranges("minmax")
             for feeds in self._feeds:
                 results = {name: value for name, value in probe.run(feeds).items() if name in names}
@@ -278,7 +310,9 @@ class _Search:
         return self._known
 
     def _worst(self, found: _Try, count: int) -> frozenset[str]:
-        """The products of two parts, and some more: those whose results err most beyond what they read."""
+        """The products of two parts, and some more: those whose results err most beyond what they
+        read.
+        """
         whole = self._quantized(found.bits, found.twice, keeps_activations=True)
         names = {name for node in self._model.graph.node for name in node.output if name}
         kept = {name for node in whole.graph.node for name in node.output} & names
@@ -298,7 +332,11 @@ class _Search:
 
 
 def _error(expected: Value, actual: Value) -> float:
-    if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray) or expected.dtype != np.float32:
+    if (
+        not isinstance(expected, np.ndarray)
+        or not isinstance(actual, np.ndarray)
+        or expected.dtype != np.float32
+    ):
         return 0.0
     if expected.shape != actual.shape or not np.isfinite(expected).all():
         return 0.0
@@ -330,7 +368,11 @@ def quantized(
     """
     types = quantization.QuantType
     methods = quantization.CalibrationMethod
-    method = {"minmax": methods.MinMax, "percentile": methods.Percentile, "entropy": methods.Entropy}
+    method = {
+        "minmax": methods.MinMax,
+        "percentile": methods.Percentile,
+        "entropy": methods.Entropy,
+    }
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     ranges = {**ranges, **_split(copy, twice, ranges)}
@@ -350,8 +392,13 @@ def quantized(
         return onnx.load(path)
 
 
-def _weights(node: onnx.NodeProto, stored: Mapping[str, onnx.TensorProto]) -> tuple[str, int] | None:
-    """The constant weights of a product, and the axis along which each place has a scale; ``None`` without any."""
+def _weights(
+    node: onnx.NodeProto, stored: Mapping[str, onnx.TensorProto]
+) -> tuple[str, int] | None:
+    """The constant weights of a product, and the axis along which each place has a scale.
+
+    ``None`` without any.
+    """
     if len(node.input) < _OPERANDS or node.input[1] not in stored:
         return None
     name = node.input[1]
@@ -362,8 +409,13 @@ def _weights(node: onnx.NodeProto, stored: Mapping[str, onnx.TensorProto]) -> tu
     return None
 
 
-def _split(model: onnx.ModelProto, twice: Collection[str], ranges: Mapping[str, Range]) -> dict[str, Range]:
-    """Write products as sums of two, with weights of 8 bits and what these leave; returns the ranges of the new results."""
+def _split(
+    model: onnx.ModelProto, twice: Collection[str], ranges: Mapping[str, Range]
+) -> dict[str, Range]:
+    """Write products as sums of two, with weights of 8 bits and what these leave.
+
+    Returns the ranges of the new results.
+    """
     stored = {tensor.name: tensor for tensor in model.graph.initializer}
     found: dict[str, Range] = {}
     nodes: list[onnx.NodeProto] = []
@@ -381,7 +433,9 @@ def _split(model: onnx.ModelProto, twice: Collection[str], ranges: Mapping[str, 
             weights = f"{result}_{part}_weights"
             model.graph.initializer.append(numpy_helper.from_array(values, weights))
             operands = [node.input[0], weights, *(node.input[2:] if part == "first" else ())]
-            product = onnx.helper.make_node(node.op_type, operands, [f"{result}_{part}"], f"{node.name}_{part}")
+            product = onnx.helper.make_node(
+                node.op_type, operands, [f"{result}_{part}"], f"{node.name}_{part}"
+            )
             product.attribute.extend(node.attribute)
             nodes.append(product)
         operands = [f"{result}_{part}" for part in parts]
@@ -406,7 +460,9 @@ def _of_8_bits(numbers: np.ndarray, axis: int) -> np.ndarray:
 def _wide(ranges: Mapping[str, Range], room: float) -> dict[str, list[dict[str, Any]]]:
     """The ranges of results, with room for numbers that samples do not show."""
     return {
-        name: [{"rmin": np.float32(room * min(low, 0.0)), "rmax": np.float32(room * max(high, 0.0))}]
+        name: [
+            {"rmin": np.float32(room * min(low, 0.0)), "rmax": np.float32(room * max(high, 0.0))}
+        ]
         for name, (low, high) in ranges.items()
         if low < high
     }
@@ -415,12 +471,16 @@ def _wide(ranges: Mapping[str, Range], room: float) -> dict[str, list[dict[str, 
 def _overrides(model: onnx.ModelProto, bits: int) -> dict[str, list[dict[str, Any]]]:
     """The types of constants, by name.
 
-    Matrices have one scale a column, and 8 bits. Other constants, such as tables, have the bits of the results. QNN takes
-    scales of LayerNormalization as positive integers of 8 bits only.
+    Matrices have one scale a column, and 8 bits. Other constants, such as tables, have the bits of
+    the results. QNN takes scales of LayerNormalization as positive integers of 8 bits only.
     """
     types = quantization.QuantType
     found: dict[str, list[dict[str, Any]]] = {}
-    tensors = {tensor.name: tensor for tensor in model.graph.initializer if tensor.data_type == onnx.TensorProto.FLOAT}
+    tensors = {
+        tensor.name: tensor
+        for tensor in model.graph.initializer
+        if tensor.data_type == onnx.TensorProto.FLOAT
+    }
     for node in model.graph.node:
         for place, name in enumerate(node.input):
             if name not in tensors or node.op_type in _WITH_WEIGHTS:
@@ -464,7 +524,9 @@ class _Reader:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the messages of onnxruntime's quantization, which go to the root of all logs and set it up."""
+    """Without the messages of onnxruntime's quantization, which go to the root of all logs and set
+    it up.
+    """
     root = logging.getLogger()
     handler, disabled = logging.NullHandler(), root.manager.disable
     root.addHandler(handler)

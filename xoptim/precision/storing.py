@@ -1,4 +1,7 @@
-"""Constants that are stored in fewer bits, one by one, whatever reads them; everything is computed in float32."""
+"""Constants that are stored in fewer bits, one by one, whatever reads them.
+
+Everything is computed in float32.
+"""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,7 +34,8 @@ class Constant:
     """A constant that can be stored in fewer bits.
 
     Attributes:
-        name: by which operators read it in float32: of the initializer, or of the result of the Cast that widens it.
+        name: by which operators read it in float32: of the initializer, or of the result of the
+            Cast that widens it.
         tensor: the initializer, of 16 bits where a Cast widens it.
         readers: the nodes that read it.
     """
@@ -52,9 +56,11 @@ class Constant:
 
 
 def large_constants(model: onnx.ModelProto) -> dict[str, Constant]:
-    """The float32 constants of `FEWEST_STORED` numbers or more, and constants of 16 bits that a Cast widens, by name.
+    """The float32 constants of `FEWEST_STORED` numbers or more, and constants of 16 bits that a
+    Cast widens, by name.
 
-    All graphs are searched. What the caller may override, outputs, and scales of integers are left out.
+    All graphs are searched. What the caller may override, outputs, and scales of integers are left
+    out.
     """
     graphs = [model.graph, *inner_graphs(model.graph.node)]
     readers: dict[str, list[onnx.NodeProto]] = {}
@@ -77,7 +83,9 @@ def large_constants(model: onnx.ModelProto) -> dict[str, Constant]:
 
 
 def _scales(model: onnx.ModelProto) -> set[str]:
-    """The names that quantized operators read, and what is computed from integers that a Cast widens."""
+    """The names that quantized operators read, and what is computed from integers that a Cast
+    widens.
+    """
     narrow = {
         each.name
         for graph in (model.graph, *inner_graphs(model.graph.node))
@@ -89,13 +97,17 @@ def _scales(model: onnx.ModelProto) -> set[str]:
         is_scaling = node.op_type in ("Mul", "Sub") and not integers.isdisjoint(node.input)
         if is_scaling or any(word in node.op_type for word in _QUANTIZED):
             found.update(node.input)
-        if (is_scaling and node.op_type == "Sub") or (node.op_type == "Cast" and node.input[0] in narrow):
+        if (is_scaling and node.op_type == "Sub") or (
+            node.op_type == "Cast" and node.input[0] in narrow
+        ):
             integers.update(node.output)
     return found
 
 
 def _is_widening(node: onnx.NodeProto) -> bool:
-    return node.op_type == "Cast" and any(each.name == "to" and each.i == TensorProto.FLOAT for each in node.attribute)
+    return node.op_type == "Cast" and any(
+        each.name == "to" and each.i == TensorProto.FLOAT for each in node.attribute
+    )
 
 
 class Weights:
@@ -107,7 +119,9 @@ class Weights:
         patterns: that store constants.
     """
 
-    def __init__(self, model: onnx.ModelProto, folder: Path | None, patterns: Iterable[type[StoringPattern]]) -> None:
+    def __init__(
+        self, model: onnx.ModelProto, folder: Path | None, patterns: Iterable[type[StoringPattern]]
+    ) -> None:
         self._constants = large_constants(model)
         self._folder = folder
         self._patterns = {cls.name(): cls for cls in patterns}
@@ -122,7 +136,8 @@ class Weights:
         """The forms in which each constant can be stored.
 
         Args:
-            others: operators that can be quantized. A constant that is computed from such a weight is another form of it.
+            others: operators that can be quantized. A constant that is computed from such a weight
+                is another form of it.
         """
         owners = {each.weights: each.leader or each.result for each in others if each.weights}
         found = list[Product]()
@@ -152,18 +167,30 @@ class Weights:
 
     def _overhead(self, name: str, pattern: type[StoringPattern]) -> int:
         """Bytes of the nodes that widen a constant."""
-        numbers, writer = np.ones(FEWEST_STORED, np.float32), _Writer(onnx.ModelProto(), name, Names())
+        numbers, writer = (
+            np.ones(FEWEST_STORED, np.float32),
+            _Writer(onnx.ModelProto(), name, Names()),
+        )
         return writer.written(pattern, numbers) - round(pattern.width * FEWEST_STORED / 8)
 
     def feeds(self, forms: Mapping[str, str]) -> dict[str, np.ndarray]:
-        """The numbers of constants in fewer bits, and of those that a Cast widens; the last ones are kept for the next call.
+        """The numbers of constants in fewer bits, and of those that a Cast widens.
+
+        The last ones are kept for the next call.
 
         Args:
             forms: the pattern that stores each constant.
         """
         wanted = dict.fromkeys(forms.items())
-        wanted |= {(name, ""): None for name, each in self._constants.items() if each.bits < 32 and name not in forms}
-        self._kept = {form: self._kept[form] if form in self._kept else self._widened(*form) for form in wanted}
+        wanted |= {
+            (name, ""): None
+            for name, each in self._constants.items()
+            if each.bits < 32 and name not in forms
+        }
+        self._kept = {
+            form: self._kept[form] if form in self._kept else self._widened(*form)
+            for form in wanted
+        }
         return {name: array for (name, _), array in self._kept.items()}
 
     def _widened(self, name: str, pattern: str) -> np.ndarray:
@@ -171,22 +198,35 @@ class Weights:
         return self._patterns[pattern].widened(numbers) if pattern else numbers
 
     def open(self, model: onnx.ModelProto) -> None:
-        """Let a session of the model, or of a copy with further nodes, be fed with other numbers of the constants; in place."""
+        """Let a session of the model, or of a copy with further nodes, be fed with other numbers of
+        the constants; in place.
+        """
         model.ir_version = max(model.ir_version, 4)  # before, an input with a default cannot be fed
         listed = {value.name for value in model.graph.input}
         for graph in (model.graph, *inner_graphs(model.graph.node)):
-            _remove(graph.node, [place for place, node in enumerate(graph.node) if self._is_cast(node)])
-            own = [place for place, each in enumerate(graph.initializer) if each.name in self._constants]
+            _remove(
+                graph.node, [place for place, node in enumerate(graph.node) if self._is_cast(node)]
+            )
+            own = [
+                place
+                for place, each in enumerate(graph.initializer)
+                if each.name in self._constants
+            ]
             if graph is model.graph:
                 continue
             model.graph.initializer.extend(graph.initializer[place] for place in own)
             _remove(graph.initializer, own)
         for name, each in self._constants.items():
             if name not in listed:
-                model.graph.input.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, each.tensor.dims))
+                model.graph.input.append(
+                    helper.make_tensor_value_info(name, TensorProto.FLOAT, each.tensor.dims)
+                )
 
-    def store(self, model: onnx.ModelProto, forms: Mapping[str, str]) -> tuple[onnx.ModelProto, dict[str, str]]:
-        """A copy of a model with some constants stored in fewer bits, and the pattern of each that was there.
+    def store(
+        self, model: onnx.ModelProto, forms: Mapping[str, str]
+    ) -> tuple[onnx.ModelProto, dict[str, str]]:
+        """A copy of a model with some constants stored in fewer bits, and the pattern of each that
+        was there.
 
         Args:
             model: the model, or one in which some operators were quantized.
@@ -263,7 +303,11 @@ class _Writer:
             if casts:
                 stored = graph.node[casts[0]].input[0]
                 _remove(graph.node, casts)
-        home = next(graph for graph in self._graphs() if any(each.name == stored for each in graph.initializer))
+        home = next(
+            graph
+            for graph in self._graphs()
+            if any(each.name == stored for each in graph.initializer)
+        )
         fields: tuple[Any, ...] = (home.initializer, home.input, home.value_info)
         for values in fields:
             _remove(values, [place for place, each in enumerate(values) if each.name == stored])
@@ -272,7 +316,10 @@ class _Writer:
     def _is_table(self) -> bool:
         """Whether nothing but parts of the constant is read."""
         readers = [node for node in every_node(self._model.graph.node) if self._name in node.input]
-        return all(node.op_type in _TABLES and not node.domain and node.input[0] == self._name for node in readers)
+        return all(
+            node.op_type in _TABLES and not node.domain and node.input[0] == self._name
+            for node in readers
+        )
 
     def _widen_afterwards(self, stored: str) -> None:
         """Let operators read parts of the stored constant, and cast these."""
@@ -294,7 +341,11 @@ def _remove(field: Any, places: Sequence[int]) -> None:
 
 def float32_bytes(model: onnx.ModelProto) -> dict[str, int]:
     """The bytes of float32 constants, by the operator that reads them first, largest first."""
-    first = {name: node.op_type for node in reversed([*every_node(model.graph.node)]) for name in node.input}
+    first = {
+        name: node.op_type
+        for node in reversed([*every_node(model.graph.node)])
+        for name in node.input
+    }
     found = dict[str, int]()
     for graph in (model.graph, *inner_graphs(model.graph.node)):
         for tensor in graph.initializer:

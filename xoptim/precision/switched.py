@@ -19,7 +19,8 @@ _Form: TypeAlias = tuple[str, str]
 
 
 class Part(NamedTuple):
-    """The nodes that compute a result in a rewritten model, with the initializers that only this model has.
+    """The nodes that compute a result in a rewritten model, with the initializers that only this
+    model has.
 
     Attributes:
         nodes: in order.
@@ -32,7 +33,9 @@ class Part(NamedTuple):
     @property
     def reads(self) -> list[str]:
         """The names of other values that the nodes read."""
-        own = {tensor.name for tensor in self.stored} | {name for node in self.nodes for name in node.output}
+        own = {tensor.name for tensor in self.stored} | {
+            name for node in self.nodes for name in node.output
+        }
         return sorted({name for node in self.nodes for name in node.input if name} - own)
 
 
@@ -53,11 +56,19 @@ def original_part(makers: Mapping[str, onnx.NodeProto], result: str, given: Iter
     return Part(nodes[::-1], [])
 
 
-def replaced_parts(before: onnx.ModelProto, after: onnx.ModelProto, results: Iterable[str]) -> dict[str, Part]:
-    """For each of some results, the nodes by which ``after`` computes it from values that ``before`` has too."""
+def replaced_parts(
+    before: onnx.ModelProto, after: onnx.ModelProto, results: Iterable[str]
+) -> dict[str, Part]:
+    """For each of some results, the nodes by which ``after`` computes it from values that
+    ``before`` has too.
+    """
     known, nodes = defined_names(before), [*every_node(after.graph.node)]
     places = {name: place for place, node in enumerate(nodes) for name in node.output if name}
-    stored = {tensor.name: tensor for graph in (after.graph, *inner_graphs(after.graph.node)) for tensor in graph.initializer}
+    stored = {
+        tensor.name: tensor
+        for graph in (after.graph, *inner_graphs(after.graph.node))
+        for tensor in graph.initializer
+    }
     return {result: _part(nodes, result, known, places, stored) for result in results}
 
 
@@ -84,7 +95,8 @@ def _part(
 def switched(
     before: onnx.ModelProto, parts: Mapping[_Form, Part], *, is_optimized: bool = True
 ) -> tuple[onnx.ModelProto, dict[_Form, str]]:
-    """A model that computes each result as before, or by one of its parts where a Boolean input says so.
+    """A model that computes each result as before, or by one of its parts where a Boolean input
+    says so.
 
     Args:
         before: the model.
@@ -107,7 +119,8 @@ def switched(
         choices.setdefault(result, []).append((name, part))
         model.graph.input.append(helper.make_tensor_value_info(name, TensorProto.BOOL, ()))
     writer = _Writer(model.graph, is_optimized)
-    for graph in reversed([model.graph, *inner_graphs(model.graph.node)]):  # a node is copied with its subgraphs
+    # a node is copied with its subgraphs
+    for graph in reversed([model.graph, *inner_graphs(model.graph.node)]):
         nodes = [deepcopy(node) for node in graph.node]
         del graph.node[:]
         for node in nodes:
@@ -116,11 +129,12 @@ def switched(
 
 
 class _Writer:
-    """Writes choices of nodes to their places, so that weights, which fill most of the memory, are copied once.
+    """Writes choices of nodes to their places, so that weights, which fill most of the memory, are
+    copied once.
 
-    Constants go to the main graph, equal ones once: those of a table and of a product. There they may be larger than a protobuf
-    of 2 GiB. Blocks stay in their subgraph where onnxruntime optimizes: version 1.32 does not load a model then that
-    dequantizes blocks from outside of one.
+    Constants go to the main graph, equal ones once: those of a table and of a product. There they
+    may be larger than a protobuf of 2 GiB. Blocks stay in their subgraph where onnxruntime
+    optimizes: version 1.32 does not load a model then that dequantizes blocks from outside of one.
     """
 
     def __init__(self, main: onnx.GraphProto, is_optimized: bool) -> None:
@@ -128,8 +142,12 @@ class _Writer:
         self._is_optimized = is_optimized
         self._kept = dict[bytes, str]()
 
-    def write(self, target: onnx.NodeProto, node: onnx.NodeProto, choices: Sequence[tuple[str, Part]]) -> None:
-        """Write a node, or an If with the last part in one branch and a node of the other choices in the other one."""
+    def write(
+        self, target: onnx.NodeProto, node: onnx.NodeProto, choices: Sequence[tuple[str, Part]]
+    ) -> None:
+        """Write a node, or an If with the last part in one branch and a node of the other choices
+        in the other one.
+        """
         if not choices:
             target.CopyFrom(node)
             return
@@ -139,7 +157,9 @@ class _Writer:
         target.output.extend(name for name in node.output if name)
         rounded = _branch(target, "then_branch", f"{switch}_on")
         names = self._store(part, rounded)
-        names |= {name: f"{rounded.name}/{name}" for each in part.nodes for name in each.output if name}
+        names |= {
+            name: f"{rounded.name}/{name}" for each in part.nodes for name in each.output if name
+        }
         for each in part.nodes:
             copy = rounded.node.add()
             copy.CopyFrom(each)
@@ -151,11 +171,17 @@ class _Writer:
 
     def _store(self, part: Part, branch: onnx.GraphProto) -> dict[str, str]:
         """Store the constants of a part; returns their new names."""
-        blocks = {name for node in part.nodes if _reads_blocks(node) for name in node.input} if self._is_optimized else ()
+        blocks = (
+            {name for node in part.nodes if _reads_blocks(node) for name in node.input}
+            if self._is_optimized
+            else ()
+        )
         names = dict[str, str]()
         for tensor in part.stored:
             name = f"{branch.name}/{tensor.name}"
-            names[tensor.name] = name if tensor.name in blocks else self._kept.setdefault(_digest(tensor), name)
+            names[tensor.name] = (
+                name if tensor.name in blocks else self._kept.setdefault(_digest(tensor), name)
+            )
             if names[tensor.name] == name:
                 copy = (branch if tensor.name in blocks else self._main).initializer.add()
                 copy.CopyFrom(tensor)
@@ -164,7 +190,9 @@ class _Writer:
 
 
 def _branch(choice: onnx.NodeProto, name: str, prefix: str) -> onnx.GraphProto:
-    """A new branch without nodes, whose own names begin with its name: a subgraph may not define one of the graph around it."""
+    """A new branch without nodes, whose own names begin with its name: a subgraph may not define
+    one of the graph around it.
+    """
     branch: onnx.GraphProto = choice.attribute.add(name=name, type=onnx.AttributeProto.GRAPH).g
     branch.name = prefix
     for result in choice.output:
@@ -181,11 +209,16 @@ def _rename(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
 
 
 def store_once(model: onnx.ModelProto, old: Collection[str]) -> None:
-    """Move new constants of subgraphs to the main graph, but for blocks (see `_Writer`), and keep one of equal ones."""
+    """Move new constants of subgraphs to the main graph, but for blocks (see `_Writer`), and keep
+    one of equal ones.
+    """
     main, kept, names = model.graph, dict[bytes, str](), dict[str, str]()
     for graph in (main, *inner_graphs(main.node)):
         if graph is not main:
-            old = {*old, *(name for node in graph.node if _reads_blocks(node) for name in node.input)}
+            old = {
+                *old,
+                *(name for node in graph.node if _reads_blocks(node) for name in node.input),
+            }
         new = [place for place, tensor in enumerate(graph.initializer) if tensor.name not in old]
         for place in new:
             tensor = graph.initializer[place]
@@ -209,4 +242,6 @@ def _digest(tensor: onnx.TensorProto) -> bytes:
 
 
 def _reads_blocks(node: onnx.NodeProto) -> bool:
-    return node.op_type == "DequantizeLinear" and any(each.name == "block_size" for each in node.attribute)
+    return node.op_type == "DequantizeLinear" and any(
+        each.name == "block_size" for each in node.attribute
+    )

@@ -59,7 +59,13 @@ class Trial:
             rounded: their results, each with the name of the pattern.
             places: of the samples.
         """
-        return max((error(self._metric, self._expected[place], self._run(place, rounded)) for place in places), default=0.0)
+        return max(
+            (
+                error(self._metric, self._expected[place], self._run(place, rounded))
+                for place in places
+            ),
+            default=0.0,
+        )
 
     def finish(self) -> None:
         """Free the weights in all forms: only `error_of` can be called afterwards."""
@@ -71,14 +77,22 @@ class Trial:
         """The error of another model, such as the one of a choice, on all samples."""
         session = Session(model, self._settings, base_dir=folder)
         pairs = zip(self._expected, self._samples.feeds, strict=True)
-        found = max(error(self._metric, expected, session.run(fitting(feeds, session.inputs))) for expected, feeds in pairs)
+        found = max(
+            error(self._metric, expected, session.run(fitting(feeds, session.inputs)))
+            for expected, feeds in pairs
+        )
         del session
         release_memory()
         return found
 
     def _run(self, place: int, rounded: Mapping[str, str]) -> list[Value]:
-        chosen = {name: np.array(rounded.get(result) == pattern) for (result, pattern), name in self._switches.items()}
+        chosen = {
+            name: np.array(rounded.get(result) == pattern)
+            for (result, pattern), name in self._switches.items()
+        }
         feeds = {**self._samples.feeds[place], **chosen}
         if self._weights is not None:
-            feeds |= self._weights.feeds({self._stored[form]: form[1] for form in rounded.items() if form in self._stored})
+            feeds |= self._weights.feeds(
+                {self._stored[form]: form[1] for form in rounded.items() if form in self._stored}
+            )
         return self._session.run(feeds)

@@ -22,9 +22,23 @@ _BINS: Final = {"percentile": 2048, "entropy": 128}
 """The numbers of bins of a histogram that onnxruntime takes."""
 _PERCENTILE: Final = 99.99
 KEEPING: Final = frozenset(
-    ("Expand", "Flatten", "Gather", "Identity", "MaxPool", "Reshape", "Slice", "Squeeze", "Tile", "Transpose", "Unsqueeze")
+    (
+        "Expand",
+        "Flatten",
+        "Gather",
+        "Identity",
+        "MaxPool",
+        "Reshape",
+        "Slice",
+        "Squeeze",
+        "Tile",
+        "Transpose",
+        "Unsqueeze",
+    )
 )
-"""Operators whose results consist of elements of their first operand: rounded with its scale, they move integers."""
+"""Operators whose results consist of elements of their first operand: rounded with its scale, they
+move integers.
+"""
 
 
 class Probe:
@@ -37,7 +51,13 @@ class Probe:
         settings: of the session.
     """
 
-    def __init__(self, model: onnx.ModelProto, folder: Path | None, names: Iterable[str], settings: SessionSettings) -> None:
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        folder: Path | None,
+        names: Iterable[str],
+        settings: SessionSettings,
+    ) -> None:
         wanted = sorted(set(names) - {value.name for value in model.graph.output})
         probe = onnx.ModelProto()
         probe.CopyFrom(model)
@@ -51,11 +71,13 @@ class Probe:
 
 
 class Ranges:
-    """Ranges of tensors of 32-bit floats; those that are empty, or not finite, in a sample have none.
+    """Ranges of tensors of 32-bit floats.
+
+    Those that are empty, or not finite, in a sample have none.
 
     Args:
-        calibration: ``minmax`` for all numbers; ``percentile`` and ``entropy`` for what `onnxruntime.quantization` keeps, which
-            leaves rare large numbers out.
+        calibration: ``minmax`` for all numbers; ``percentile`` and ``entropy`` for what
+            `onnxruntime.quantization` keeps, which leaves rare large numbers out.
     """
 
     def __init__(self, calibration: Calibration) -> None:
@@ -64,12 +86,20 @@ class Ranges:
         self._collector: Any = None
         if calibration != "minmax":
             bins = _BINS[calibration]
-            self._collector = _calibrate.HistogramCollector(calibration, False, bins, bins, _PERCENTILE, "same")
+            self._collector = _calibrate.HistogramCollector(
+                calibration, False, bins, bins, _PERCENTILE, "same"
+            )
 
     def add(self, values: Mapping[str, Value]) -> None:
         """Take in the values of one sample."""
-        kept = {name: value for name, value in values.items() if isinstance(value, np.ndarray) and value.dtype == np.float32}
-        self._unfit |= {name for name, value in kept.items() if not value.size or not np.isfinite(value).all()}
+        kept = {
+            name: value
+            for name, value in values.items()
+            if isinstance(value, np.ndarray) and value.dtype == np.float32
+        }
+        self._unfit |= {
+            name for name, value in kept.items() if not value.size or not np.isfinite(value).all()
+        }
         kept = {name: value for name, value in kept.items() if name not in self._unfit}
         for name, value in kept.items():
             low, high = self._extremes.get(name, (np.inf, -np.inf))
@@ -96,7 +126,8 @@ def calibrated(
     calibration: Calibration,
     settings: SessionSettings,
 ) -> Observed:
-    """Facts about the operands and results of operators of the main graph, but for tensors that are rounded already.
+    """Facts about the operands and results of operators of the main graph, but for tensors that are
+    rounded already.
 
     Args:
         model: the model.
@@ -112,8 +143,12 @@ def calibrated(
     made = {name for node in model.graph.node for name in node.output}
     nodes = [node for node in model.graph.node if not node.domain and node.op_type in kinds]
     rounded = {name for node in model.graph.node for name in _rounded(node)}
-    names = {name for node in nodes for name in (*node.input, *node.output) if name} - stored - rounded
-    axes = {name: axis for name, axis in channel_axes(model).items() if name not in stored | rounded}
+    names = (
+        {name for node in nodes for name in (*node.input, *node.output) if name} - stored - rounded
+    )
+    axes = {
+        name: axis for name, axis in channel_axes(model).items() if name not in stored | rounded
+    }
     probe = Probe(model, folder, (names | axes.keys()) & made, settings)
     ranges, channels = Ranges(calibration), ChannelStatistics(axes)
     for feeds in samples:
@@ -129,4 +164,6 @@ def calibrated(
 
 def _rounded(node: onnx.NodeProto) -> Sequence[str]:
     """The tensors that a node quantizes or has dequantized."""
-    return {"QuantizeLinear": node.input[:1], "DequantizeLinear": node.output[:1]}.get(node.op_type, ())
+    return {"QuantizeLinear": node.input[:1], "DequantizeLinear": node.output[:1]}.get(
+        node.op_type, ()
+    )

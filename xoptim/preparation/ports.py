@@ -1,4 +1,6 @@
-"""Inputs and outputs of a model: names, further outputs, fewer outputs, and the part of a model between some values."""
+"""Inputs and outputs of a model: names, further outputs, fewer outputs, and the part of a model
+between some values.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,13 +22,17 @@ from xoptim.graph.walk import reads
 
 
 def extract_part(
-    proto: ModelProto, inputs: Sequence[str] = (), outputs: Sequence[str] = (), base_dir: Path | None = None
+    proto: ModelProto,
+    inputs: Sequence[str] = (),
+    outputs: Sequence[str] = (),
+    base_dir: Path | None = None,
 ) -> ModelProto:
     """The part of a model, which is left unchanged, that computes some results from others.
 
-    Weights in files of their own stay there. Local functions, operator sets, metadata and quantization annotations come
-    along. Inputs of the model that the part needs besides ``inputs`` become inputs too; ``outputs`` are the model's by
-    default. Raises `ModelError` when a name does not exist, an input is not needed, or an output is not computed.
+    Weights in files of their own stay there. Local functions, operator sets, metadata and
+    quantization annotations come along. Inputs of the model that the part needs besides ``inputs``
+    become inputs too; ``outputs`` are the model's by default. Raises `ModelError` when a name does
+    not exist, an input is not needed, or an output is not computed.
     """
     graph = load_model(proto, base_dir).graph
     ends = list(dict.fromkeys(outputs)) or list(graph.outputs)
@@ -36,7 +42,9 @@ def extract_part(
     idle = next((name for name in inputs if name not in read), None)
     if idle is not None:
         raise ModelError(f"{idle!r} is not needed to compute {', '.join(ends)}")
-    uncomputed = next((name for name in ends if name in inputs or graph.producer(name) is None), None)
+    uncomputed = next(
+        (name for name in ends if name in inputs or graph.producer(name) is None), None
+    )
     if uncomputed is not None:
         raise ModelError(f"{uncomputed!r} is not the result of a node of the part")
     part = onnx.GraphProto(name=graph.name or "part")
@@ -54,8 +62,12 @@ def _check_exists(graph: Graph, name: str) -> None:
         raise ModelError(f"the main graph has no value {abridged(name)}{meant(name, known)}")
 
 
-def _needed(graph: Graph, ends: Iterable[str], given: set[str]) -> tuple[list[Node], dict[str, None]]:
-    """The nodes that compute some values, in order, and what they read and do not compute themselves."""
+def _needed(
+    graph: Graph, ends: Iterable[str], given: set[str]
+) -> tuple[list[Node], dict[str, None]]:
+    """The nodes that compute some values, in order, and what they read and do not compute
+    themselves.
+    """
     nodes: set[Node] = set()
     read: dict[str, None] = {}
     pending = [name for name in ends if name not in given]
@@ -70,11 +82,15 @@ def _needed(graph: Graph, ends: Iterable[str], given: set[str]) -> tuple[list[No
     return sorted(nodes, key=lambda node: node.label), read
 
 
-def _declare(graph: Graph, part: onnx.GraphProto, read: Iterable[str], given: set[str], ends: Sequence[str]) -> None:
+def _declare(
+    graph: Graph, part: onnx.GraphProto, read: Iterable[str], given: set[str], ends: Sequence[str]
+) -> None:
     """Add inputs, outputs, initializers and declarations to the part."""
     source = graph.source
     assert source is not None
-    declared: dict[str, ValueInfoProto] = {v.name: v for v in (*source.value_info, *source.output, *source.input)}
+    declared: dict[str, ValueInfoProto] = {
+        v.name: v for v in (*source.value_info, *source.output, *source.input)
+    }
     sparse = {tensor.values.name: tensor for tensor in source.sparse_initializer}
     order = {name: place for place, name in enumerate(graph.inputs)}
     for name in sorted(read, key=lambda name: order.get(name, len(order))):
@@ -86,14 +102,18 @@ def _declare(graph: Graph, part: onnx.GraphProto, read: Iterable[str], given: se
         elif tensor is None or name in graph.overridable:
             given_type = declared.get(name) if name in order else None
             part.input.append(given_type or value_info(name, graph.info_of(name)))
-    part.output.extend(declared[name] if graph.is_output(name) else value_info(name, graph.info_of(name)) for name in ends)
+    part.output.extend(
+        declared[name] if graph.is_output(name) else value_info(name, graph.info_of(name))
+        for name in ends
+    )
     made = {name for node in part.node for name in node.output} - set(ends)
     part.value_info.extend(value for value in source.value_info if value.name in made)
     known = made | set(ends) | set(read)
     part.quantization_annotation.extend(
         each
         for each in source.quantization_annotation
-        if each.tensor_name in known and all(entry.value in known for entry in each.quant_parameter_tensor_names)
+        if each.tensor_name in known
+        and all(entry.value in known for entry in each.quant_parameter_tensor_names)
     )
 
 
@@ -162,7 +182,9 @@ def keep_outputs(proto: ModelProto, names: Sequence[str], base_dir: Path | None 
     for name in dict.fromkeys(names):
         if graph.producer(name) is None:
             results = [each for node in graph.nodes for each in node.output if each]
-            raise ModelError(f"no node of the main graph produces {abridged(name)}{meant(name, results)}")
+            raise ModelError(
+                f"no node of the main graph produces {abridged(name)}{meant(name, results)}"
+            )
         info = graph.info_of(name)
         if not info.dtype:
             raise ModelError(f"the type of {name!r} is not known, so it cannot be an output")
@@ -180,11 +202,17 @@ def rename_ports(proto: ModelProto, names: Mapping[str, str]) -> None:
     ports = {value.name for value in (*proto.graph.input, *proto.graph.output)}
     unknown = next((name for name in names if name not in ports), None)
     if unknown is not None:
-        raise ModelError(f"the model has no input or output {unknown!r}; it has {', '.join(sorted(ports))}")
+        raise ModelError(
+            f"the model has no input or output {unknown!r}; it has {', '.join(sorted(ports))}"
+        )
     taken = defined_names(proto) - names.keys()
     wrong = next((new for new in names.values() if not new or new in taken), None)
     if wrong is not None or len(set(names.values())) < len(names):
-        raise ModelError(f"{wrong!r} is already the name of a value" if wrong else "two values cannot have one name")
+        raise ModelError(
+            f"{wrong!r} is already the name of a value"
+            if wrong
+            else "two values cannot have one name"
+        )
     if proto.training_info:
         raise ModelError("a model with training information cannot be renamed")
     for graph in (proto.graph, *inner_graphs(proto.graph.node)):
@@ -192,7 +220,9 @@ def rename_ports(proto: ModelProto, names: Mapping[str, str]) -> None:
 
 
 def names_apart(proto: ModelProto) -> None:
-    """Give values of subgraphs other names where another graph, such as the other branch, has the same, in place."""
+    """Give values of subgraphs other names where another graph, such as the other branch, has the
+    same, in place.
+    """
     taken, seen = Names(), set[str]()
     taken.reserve(defined_names(proto), {})
     for graph in (proto.graph, *inner_graphs(proto.graph.node)):
@@ -204,7 +234,9 @@ def names_apart(proto: ModelProto) -> None:
 
 
 def _rename(graph: GraphProto, names: Mapping[str, str]) -> None:
-    """Rename the values of a graph, without its subgraphs: no subgraph defines a name that is visible around it."""
+    """Rename the values of a graph, without its subgraphs: no subgraph defines a name that is
+    visible around it.
+    """
     for value in (*graph.input, *graph.output, *graph.value_info):
         value.name = names.get(value.name, value.name)
     for tensor in graph.initializer:

@@ -1,4 +1,6 @@
-"""The changes of a model that come before its optimization, as one object: sizes written in or made symbolic, shapes."""
+"""The changes of a model that come before its optimization, as one object: sizes written in or made
+symbolic, shapes.
+"""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,22 +24,39 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
 from xoptim.graph.propagate import quietly
-from xoptim.preparation.ports import all_graphs, declarations, dimensions, drop_outputs, keep_outputs, rename_ports, strip
+from xoptim.preparation.ports import (
+    all_graphs,
+    declarations,
+    dimensions,
+    drop_outputs,
+    keep_outputs,
+    rename_ports,
+    strip,
+)
 
 
 def free_batch(proto: ModelProto, name: str, base_dir: Path | None = None) -> tuple[int, list[str]]:
-    """Make the leading size of the inputs a dimension of this name, in place; returns the size, and the inputs that had it.
+    """Make the leading size of the inputs a dimension of this name, in place.
 
-    Constant shapes of Reshape that begin with this size compute it then; all other declarations are inferred anew. Whether
-    the model is right for other sizes is not checked here: `xoptim.workflow.preparing.freed` does. Raises `ModelError` when no
-    input has a fixed leading size, or they have several, or the name is one of a dimension already.
+    Returns the size, and the inputs that had it.
+
+    Constant shapes of Reshape that begin with this size compute it then; all other declarations are
+    inferred anew. Whether the model is right for other sizes is not checked here:
+    `xoptim.workflow.preparing.freed` does. Raises `ModelError` when no input has a fixed leading
+    size, or they have several, or the name is one of a dimension already.
     """
     leading = {value.name: value for value in fed_inputs(proto) if _leading(value)}
     sizes = {_leading(value) for value in leading.values()}
     if len(sizes) != 1:
         listed = ", ".join(f"{each} {_leading(value)}" for each, value in leading.items())
-        raise ModelError(f"--free {name}: the inputs need one fixed leading size, they have {listed or 'none'}")
-    if any(dim.dim_param == name for value in proto.graph.input for dim in value.type.tensor_type.shape.dim):
+        raise ModelError(
+            f"--free {name}: the inputs need one fixed leading size, they have {listed or 'none'}"
+        )
+    if any(
+        dim.dim_param == name
+        for value in proto.graph.input
+        for dim in value.type.tensor_type.shape.dim
+    ):
         raise ModelError(f"--free {name}: the model has a dimension of this name")
     (size,) = sizes
     for value in leading.values():
@@ -76,8 +95,16 @@ def _free_reshapes(proto: ModelProto, graph: Graph, name: str, size: int) -> int
 
 
 def _fixed_shape(graph: Graph, node: Node, name: str, size: int) -> Sequence[int] | None:
-    """The shape of a Reshape that has to be freed, as it has to be then; ``None`` for all other nodes."""
-    if node.op_type != "Reshape" or node.domain or len(node.input) < 2 or node.attribute.get("allowzero"):
+    """The shape of a Reshape that has to be freed, as it has to be then.
+
+    ``None`` for all other nodes.
+    """
+    if (
+        node.op_type != "Reshape"
+        or node.domain
+        or len(node.input) < 2
+        or node.attribute.get("allowzero")
+    ):
         return None
     dims = graph.info_of(node.input[0]).shape
     array = constant_array(graph, node.input[1])
@@ -94,12 +121,18 @@ def _fixed_shape(graph: Graph, node: Node, name: str, size: int) -> Sequence[int
 def fix_sizes(proto: ModelProto, sizes: Mapping[str, int | Sequence[int]]) -> None:
     """Write sizes into a model, in place: every dimension of that name becomes a number.
 
-    ``sizes`` has one size by the name of a dimension (``input:axis`` for one without a name), or all sizes of an input by its
-    name; a number is one size. Raises `ModelError` when a name names neither a dimension nor an input, a shape has another
-    rank, two sizes contradict each other, or a size is not a number of at least 0.
+    ``sizes`` has one size by the name of a dimension (``input:axis`` for one without a name), or
+    all sizes of an input by its name; a number is one size. Raises `ModelError` when a name names
+    neither a dimension nor an input, a shape has another rank, two sizes contradict each other, or
+    a size is not a number of at least 0.
     """
     inputs = {value.name: value for value in fed_inputs(proto)}
-    named = {dim.dim_param for value in inputs.values() for dim in dimensions(value.type) if dim.dim_param}
+    named = {
+        dim.dim_param
+        for value in inputs.values()
+        for dim in dimensions(value.type)
+        if dim.dim_param
+    }
     fixed: dict[str, int] = {}
     for name, size in sizes.items():
         given = _sizes(name, size)
@@ -109,14 +142,19 @@ def fix_sizes(proto: ModelProto, sizes: Mapping[str, int | Sequence[int]]) -> No
             _fix_shape(inputs[name], given, fixed)
         elif not _fix_axis(inputs, name, given):
             listed = ", ".join((*sorted(named), *inputs)) or "none"
-            raise ModelError(f"--fix {name}: the open dimensions and the inputs of the model are {listed}")
+            raise ModelError(
+                f"--fix {name}: the open dimensions and the inputs of the model are {listed}"
+            )
     for value in declarations(proto):
         for dim in dimensions(value.type):
             _fix(dim, fixed, named)
 
 
 def _fix(dim: TensorShapeProto.Dimension, fixed: Mapping[str, int], named: Collection[str]) -> None:
-    """Write the size of a dimension, if it is known; in a formula of other dimensions, such as ``past + seq``, those known."""
+    """Write the size of a dimension, if it is known.
+
+    In a formula of other dimensions, such as ``past + seq``, those known.
+    """
     text = dim.dim_param
     formula = size_in(text, named)
     size = fixed.get(text) if formula is None or text in fixed else substitute(formula, fixed)
@@ -129,7 +167,9 @@ def _fix(dim: TensorShapeProto.Dimension, fixed: Mapping[str, int], named: Colle
 
 
 def number_outputs(proto: ModelProto, base_dir: Path | None = None) -> None:
-    """Write the numbers that are inferred for dimensions of outputs and declared results, in place."""
+    """Write the numbers that are inferred for dimensions of outputs and declared results, in
+    place.
+    """
     with quietly():  # the optimization warns
         graph = load_model(proto, base_dir).graph
     for value in (*proto.graph.output, *proto.graph.value_info):
@@ -138,7 +178,10 @@ def number_outputs(proto: ModelProto, base_dir: Path | None = None) -> None:
 
 
 def _number(value: ValueInfoProto, info: Info) -> None:
-    """Write the numbers that are known into a declared shape in place of names; a shape that is missing is added."""
+    """Write the numbers that are known into a declared shape in place of names.
+
+    A shape that is missing is added.
+    """
     if not info.is_tensor or info.shape is None or value.type.WhichOneof("value") != "tensor_type":
         return
     if not value.type.tensor_type.HasField("shape"):
@@ -151,7 +194,9 @@ def _number(value: ValueInfoProto, info: Info) -> None:
 
 def _sizes(name: str, given: int | Sequence[int]) -> list[int]:
     """One size or several as a list."""
-    sizes: list[object] = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    sizes: list[object] = (
+        list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    )
     found = [int(size) for size in sizes if isinstance(size, Integral)]
     if len(found) < len(sizes) or min(found, default=0) < 0:
         raise ModelError(f"sizes of {name!r} are numbers of at least 0, not {given!r}")
@@ -173,10 +218,14 @@ def _fix_shape(value: ValueInfoProto, given: Sequence[int], fixed: dict[str, int
             tensor.shape.dim.add(dim_value=size)
         return
     if len(tensor.shape.dim) != len(given):
-        raise ModelError(f"input {value.name!r} has {len(tensor.shape.dim)} dimensions, not {len(given)}")
+        raise ModelError(
+            f"input {value.name!r} has {len(tensor.shape.dim)} dimensions, not {len(given)}"
+        )
     for axis, (dim, size) in enumerate(zip(tensor.shape.dim, given, strict=True)):
         if dim.HasField("dim_value") and dim.dim_value != size:
-            raise ModelError(f"dimension {axis} of input {value.name!r} is {dim.dim_value}, not {size}")
+            raise ModelError(
+                f"dimension {axis} of input {value.name!r} is {dim.dim_value}, not {size}"
+            )
         if dim.dim_param:
             _agree(fixed, dim.dim_param, size)
         else:
@@ -184,7 +233,10 @@ def _fix_shape(value: ValueInfoProto, given: Sequence[int], fixed: dict[str, int
 
 
 def _fix_axis(inputs: Mapping[str, ValueInfoProto], name: str, given: Sequence[int]) -> bool:
-    """Write the size of a dimension without a name, ``input:axis``; returns whether there is one."""
+    """Write the size of a dimension without a name, ``input:axis``.
+
+    Returns whether there is one.
+    """
     owner, _, axis = name.rpartition(":")
     number = whole_number(axis)
     if owner not in inputs or number is None or len(given) != 1:
@@ -196,8 +248,12 @@ def _fix_axis(inputs: Mapping[str, ValueInfoProto], name: str, given: Sequence[i
     return True
 
 
-def with_shapes(proto: ModelProto, base_dir: Path | None = None, *, assume_from_model: bool = False) -> ModelProto:
-    """A copy of a model whose results are declared, in subgraphs too; unknown types and shapes are omitted.
+def with_shapes(
+    proto: ModelProto, base_dir: Path | None = None, *, assume_from_model: bool = False
+) -> ModelProto:
+    """A copy of a model whose results are declared, in subgraphs too.
+
+    Unknown types and shapes are omitted.
 
     Declarations that contradict the operators are dropped.
     """
@@ -229,11 +285,14 @@ def _declare(graph: Graph, proto: GraphProto) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preparation:
-    """Changes of a model before it is optimized; the result is compared with the model that was changed.
+    """Changes of a model before it is optimized.
+
+    The result is compared with the model that was changed.
 
     Attributes:
         free: name of a dimension that the fixed leading size of the inputs becomes, empty for none.
-        fix: sizes to write into the model, by the name of a dimension, of an input (then all its sizes), or ``input:axis``.
+        fix: sizes to write into the model, by the name of a dimension, of an input (then all its
+            sizes), or ``input:axis``.
         drop_outputs: outputs to remove.
         keep_outputs: results of nodes that become outputs.
         rename: new names of inputs and outputs, by old ones.
@@ -253,10 +312,12 @@ class Preparation:
         return self == Preparation()
 
     def apply(self, proto: ModelProto, base_dir: Path | None = None) -> None:
-        """Change a model in place, in the order of the attributes; ``keep_outputs`` comes before ``drop_outputs``.
+        """Change a model in place, in the order of the attributes.
 
-        Only ``free`` is left out, which makes another model: see `xoptim.workflow.preparing.freed`. Raises `ModelError` when
-        a name or a size does not fit the model.
+        ``keep_outputs`` comes before ``drop_outputs``.
+
+        Only ``free`` is left out, which makes another model: see `xoptim.workflow.preparing.freed`.
+        Raises `ModelError` when a name or a size does not fit the model.
         """
         if self.fix:
             fix_sizes(proto, self.fix)

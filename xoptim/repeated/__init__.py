@@ -1,4 +1,6 @@
-"""Repeated operations of one level, computed once together: equal nodes side by side become one node on stacked operands."""
+"""Repeated operations of one level, computed once together: equal nodes side by side become one
+node on stacked operands.
+"""
 
 from xoptim.repeated.stacking import Repeated, RepeatedOnCpu
 

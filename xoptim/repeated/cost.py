@@ -15,7 +15,8 @@ class Costs(NamedTuple):
     """Nanoseconds that parts of the work of a node take on an execution provider."""
 
     launch: float  # a node
-    # a node that works out shapes or positions first (Gather, Slice, Concat, Transpose, reductions, ...)
+    # a node that works out shapes or positions first (Gather, Slice, Concat, Transpose, reductions,
+    # ...)
     handled: float
     port: float  # each operand and result after the first of a node that has any number of them
     lane: float  # a Gather of a single position
@@ -28,19 +29,23 @@ class Costs(NamedTuple):
     run: float  # each run of elements that is copied, or combined with an operand that is broadcast
     spilled: float  # each element more of a tensor that does not fit into the cache
     read: float  # each element of the right matrix of a product
-    # each element of it more where there are several rows, and it was not packed when the model was loaded
+    # each element of it more where there are several rows, and it was not packed when the model was
+    # loaded
     packed: float
     multiplied: float  # each multiplication of a product
 
 
 COSTS: Final[Mapping[str, Costs]] = {
-    # python -m benchmarks.folding --constants, 2026-11-22: onnxruntime 1.32.0, one thread, Intel(R) Xeon(R) Processor @ 2.50GHz
+    # python -m benchmarks.folding --constants, 2026-11-22: onnxruntime 1.32.0, one thread, Intel(R)
+    # Xeon(R) Processor @ 2.50GHz
     "cpu": Costs(400, 550, 290, 1300, 750, 200, 0.14, 0.44, 0.09, 0.92, 24, 0.28, 0.08, 0.66, 0.015)
 }
 """The costs of each execution provider where they were measured."""
 
 _SIZES: Final = (1, 16, 128, 1024)
-"""Sizes that are not known have each of these values once: what happens at all of them pays at every size."""
+"""Sizes that are not known have each of these values once: what happens at all of them pays at
+every size.
+"""
 _CACHE: Final = 1 << 18
 """Elements of 32 bits of a tensor that fits into the cache of a core."""
 _STRIDED: Final = 16
@@ -53,8 +58,36 @@ _COPIES: Final = frozenset(("Concat", "Gather", "GatherND", "Slice", "Split", "T
 _REDUCING: Final = frozenset(REDUCTIONS)
 _LIGHT: Final = frozenset(
     (
-        *("Abs", "Add", "And", "Cast", "Ceil", "Clip", "Equal", "Floor", "Greater", "GreaterOrEqual", "LeakyRelu", "Less"),
-        *("LessOrEqual", "Max", "Mean", "Min", "Mul", "Neg", "Not", "Or", "Relu", "Sign", "Sub", "Sum", "Where", "Xor"),
+        *(
+            "Abs",
+            "Add",
+            "And",
+            "Cast",
+            "Ceil",
+            "Clip",
+            "Equal",
+            "Floor",
+            "Greater",
+            "GreaterOrEqual",
+            "LeakyRelu",
+            "Less",
+        ),
+        *(
+            "LessOrEqual",
+            "Max",
+            "Mean",
+            "Min",
+            "Mul",
+            "Neg",
+            "Not",
+            "Or",
+            "Relu",
+            "Sign",
+            "Sub",
+            "Sum",
+            "Where",
+            "Xor",
+        ),
     )
 )
 _PLAIN: Final = frozenset((*ELEMENTWISE, *BROADCASTING))
@@ -64,7 +97,9 @@ _ACTIVATIONS: Final = frozenset(("LeakyRelu", "Relu", "Sigmoid", "Tanh"))
 
 
 class Estimate:
-    """The time of nodes of a graph or an edit, where all sizes that are not known have one value."""
+    """The time of nodes of a graph or an edit, where all sizes that are not known have one
+    value.
+    """
 
     def __init__(self, scope: Graph, costs: Costs, size: int) -> None:
         self.scope = scope
@@ -72,7 +107,10 @@ class Estimate:
         self.size = size
 
     def launches(self, nodes: Collection[Node]) -> float:
-        """Nanoseconds that the nodes take whatever their sizes are; those that onnxruntime computes within others take none."""
+        """Nanoseconds that the nodes take whatever their sizes are.
+
+        Those that onnxruntime computes within others take none.
+        """
         within = set(_within_others(self.scope, nodes))
         return sum(self._launch(node) for node in nodes if node not in within)
 
@@ -87,7 +125,9 @@ class Estimate:
         if node.op_type == "Gather" and not self._shape(node.input[1]):
             return costs.lane
         ports = len(node.input) + len(node.output) - 2 if node.op_type in _VARIADIC else 0
-        return (costs.launch if node.op_type in _PLAIN or node.op_type in _VIEWS else costs.handled) + ports * costs.port
+        return (
+            costs.launch if node.op_type in _PLAIN or node.op_type in _VIEWS else costs.handled
+        ) + ports * costs.port
 
     def _work(self, node: Node) -> float:
         costs, kind = self.costs, node.op_type
@@ -99,7 +139,9 @@ class Estimate:
         sizes = [math.prod(self._shape(name)) for name in names if name]
         rate = costs.reduced if kind in _REDUCING else costs.copied if kind in _COPIES else 0
         rate = rate or (costs.light if kind in _LIGHT else costs.heavy)
-        return sum(size * (rate + (costs.spilled if size > _CACHE else 0)) for size in sizes) + costs.run * self._runs(node)
+        return sum(
+            size * (rate + (costs.spilled if size > _CACHE else 0)) for size in sizes
+        ) + costs.run * self._runs(node)
 
     def _product(self, node: Node) -> float:
         """Each matrix on the right is read once, and multiplied by all rows that meet it."""
@@ -113,7 +155,9 @@ class Estimate:
         return matrices * costs.matrix * is_stacked + read + costs.multiplied * elements * rows
 
     def _runs(self, node: Node) -> float:
-        """Number of pieces in which a node copies, or combines with another operand, the elements of its results."""
+        """Number of pieces in which a node copies, or combines with another operand, the elements
+        of its results.
+        """
         shape = self._shape(node.output[0])
         size, kind = math.prod(shape), node.op_type
         if not size:
@@ -125,10 +169,16 @@ class Estimate:
             table = self._shape(node.input[0])
             return size / (math.prod(table[node.get_attribute("axis") % len(table) + 1 :]) or 1)
         if kind in ("Concat", "Split"):
-            return len(node.input) * len(node.output) * math.prod(shape[: node.get_attribute("axis") % len(shape)])
+            return (
+                len(node.input)
+                * len(node.output)
+                * math.prod(shape[: node.get_attribute("axis") % len(shape)])
+            )
         if kind in ("GatherND", "Slice"):
             return size / shape[-1] * (_LOOKED_UP if kind == "GatherND" else 1)
-        is_broadcast = kind in _BROADCASTING and any(1 < math.prod(self._shape(name)) < size for name in node.input if name)
+        is_broadcast = kind in _BROADCASTING and any(
+            1 < math.prod(self._shape(name)) < size for name in node.input if name
+        )
         return size / shape[-1] if is_broadcast else 0
 
     def _shape(self, name: str) -> list[float]:
@@ -137,23 +187,32 @@ class Estimate:
 
 
 def slowest(
-    before: tuple[Graph, Collection[Node]], after: tuple[Graph, Collection[Node]], near: Collection[Node], costs: Costs
+    before: tuple[Graph, Collection[Node]],
+    after: tuple[Graph, Collection[Node]],
+    near: Collection[Node],
+    costs: Costs,
 ) -> tuple[float, float]:
-    """Nanoseconds that nodes, and those that replace them, take at the size at which the replacement is slowest in proportion.
+    """Nanoseconds that nodes, and those that replace them, take at the size at which the
+    replacement is slowest in proportion.
 
-    ``near`` are nodes of the graph that read the results of the nodes, and those that the nodes read: onnxruntime may compute
-    one within the other, but not together with a stack.
+    ``near`` are nodes of the graph that read the results of the nodes, and those that the nodes
+    read: onnxruntime may compute one within the other, but not together with a stack.
     """
     sizes = _SIZES if _is_open(*before) or _is_open(*after) else _SIZES[:1]
     times = []
     for size in sizes:
         alone = Estimate(before[0], costs, size).time(near)
-        apart, together = (Estimate(scope, costs, size).time([*nodes, *near]) - alone for scope, nodes in (before, after))
+        apart, together = (
+            Estimate(scope, costs, size).time([*nodes, *near]) - alone
+            for scope, nodes in (before, after)
+        )
         times.append((apart, together))
     return max(times, key=lambda pair: pair[1] / pair[0])
 
 
-def launches_and_times(scope: Graph, nodes: Collection[Node], costs: Costs) -> Iterator[tuple[float, float]]:
+def launches_and_times(
+    scope: Graph, nodes: Collection[Node], costs: Costs
+) -> Iterator[tuple[float, float]]:
     """Nanoseconds of the launches of nodes, and all that they take, at several sizes."""
     for size in _SIZES if _is_open(scope, nodes) else _SIZES[:1]:
         estimate = Estimate(scope, costs, size)
@@ -167,19 +226,26 @@ def is_product(node: Node) -> bool:
 
 def _is_open(scope: Graph, nodes: Iterable[Node]) -> bool:
     """Whether the size of a tensor is not a number."""
-    shapes = (scope.info_of(name).shape for node in nodes for name in (*node.input, *node.output) if name)
+    shapes = (
+        scope.info_of(name).shape for node in nodes for name in (*node.input, *node.output) if name
+    )
     return any(isinstance(dim, SymbolicDim) for shape in shapes for dim in shape or ())
 
 
 def _sized(dim: object, size: int) -> float:
-    """A size, where all that are not known have one value; an expression that is not computed has that value too."""
+    """A size, where all that are not known have one value.
+
+    An expression that is not computed has that value too.
+    """
     if isinstance(dim, SymbolicDim):
         dim = substituted(dim, dict.fromkeys(dim.symbols, size))
     return max(dim, 0) if isinstance(dim, int) else size
 
 
 def _within_others(scope: Graph, nodes: Collection[Node]) -> Iterator[Node]:
-    """Nodes that onnxruntime computes within the node in front of them: biases and activations of products, x · Sigmoid(x)."""
+    """Nodes that onnxruntime computes within the node in front of them: biases and activations of
+    products, x · Sigmoid(x).
+    """
     producers = {name: node for node in nodes for name in node.output}
     reads = Counter(name for node in nodes for name in node.input)
     fused: dict[Node, None] = {}
@@ -187,10 +253,16 @@ def _within_others(scope: Graph, nodes: Collection[Node]) -> Iterator[Node]:
         for operand in map(producers.get, node.input):
             if operand is None or (reads[operand.output[0]] > 1 and operand.op_type != "Sigmoid"):
                 continue
-            is_matrix = is_product(operand) and len(scope.info_of(operand.input[1]).shape or ()) == 2
+            is_matrix = (
+                is_product(operand) and len(scope.info_of(operand.input[1]).shape or ()) == 2
+            )
             is_biased = node.op_type == "Add" and is_matrix and operand.op_type == "MatMul"
             is_activated = node.op_type in _ACTIVATIONS and (is_matrix or operand in fused)
-            is_gated = node.op_type == "Mul" and operand.op_type == "Sigmoid" and operand.input[0] in node.input
+            is_gated = (
+                node.op_type == "Mul"
+                and operand.op_type == "Sigmoid"
+                and operand.input[0] in node.input
+            )
             if is_biased or is_activated or is_gated:
                 fused[node] = None
     yield from fused

@@ -1,4 +1,7 @@
-"""Groups of nodes of one level with equal settings, the order of their lanes; several Adds in a row are one node."""
+"""Groups of nodes of one level with equal settings, the order of their lanes.
+
+Several Adds in a row are one node.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,16 @@ from xoptim.match import GraphView
 from xoptim.match.axes import axes_of
 
 _PLAIN: Final = (*BROADCASTING, "MatMul", "Gemm", "Concat", "Gather", "LayerNormalization")
-_WITH_PARAMETERS: Final = (*ELEMENTWISE, *REDUCTIONS, "Reshape", "Squeeze", "Unsqueeze", "Slice", "Split", "Transpose")
+_WITH_PARAMETERS: Final = (
+    *ELEMENTWISE,
+    *REDUCTIONS,
+    "Reshape",
+    "Squeeze",
+    "Unsqueeze",
+    "Slice",
+    "Split",
+    "Transpose",
+)
 _NORMALIZED: Final = ("Softmax", "LogSoftmax", "Hardmax")
 LANE: Final = -1
 """The label of the axis of lanes."""
@@ -38,14 +50,16 @@ class Settings(NamedTuple):
     """Properties that nodes which are computed together have in common."""
 
     own: tuple[Hashable, ...]  # operator, attributes, types and shapes of the results
-    # for each operand its type and shape, or its value if it is a parameter, such as axes; "" for one left out
+    # for each operand its type and shape, or its value if it is a parameter, such as axes; "" for
+    # one left out
     operands: tuple[Hashable, ...]
 
 
 def settings(graph: Graph, node: Node, terms: Sequence[str] | None = None) -> Settings | None:
     """The settings of a node, ``None`` if it cannot be stacked.
 
-    ``terms`` are its operands if it does not read them itself: the last Add of a sum represents the whole sum.
+    ``terms`` are its operands if it does not read them itself: the last Add of a sum represents the
+    whole sum.
     """
     if node.domain or node.op_type not in STACKABLE or node.bodies or not all(node.output):
         return None
@@ -54,16 +68,26 @@ def settings(graph: Graph, node: Node, terms: Sequence[str] | None = None) -> Se
         return None
     operands: list[Hashable] = []
     for place, name in enumerate(node.input if terms is None else terms):
-        found = "" if not name else _parameter(graph, name) if is_parameter(node, place) else _operand(graph, name)
+        found = (
+            ""
+            if not name
+            else _parameter(graph, name)
+            if is_parameter(node, place)
+            else _operand(graph, name)
+        )
         if found is None:
             return None
         operands.append(found)
     attributes = tuple(sorted((key, _frozen(value)) for key, value in node.attribute.items()))
-    return Settings((node.op_type, attributes, *((each.dtype, each.shape) for each in results)), tuple(operands))
+    return Settings(
+        (node.op_type, attributes, *((each.dtype, each.shape) for each in results)), tuple(operands)
+    )
 
 
 def is_parameter(node: Node, place: int) -> bool:
-    """Whether an operand of a stackable operator is a parameter, which all nodes of a group must have in common."""
+    """Whether an operand of a stackable operator is a parameter, which all nodes of a group must
+    have in common.
+    """
     return place > 0 and node.op_type in _WITH_PARAMETERS
 
 
@@ -105,15 +129,20 @@ def _frozen(value: object) -> Hashable:
     return value
 
 
-_SUMMED: Final = frozenset((TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16))
-"""Element types of sums: onnxruntime reduces integers of few types only, and those as floats of 64 bits."""
+_SUMMED: Final = frozenset(
+    (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
+)
+"""Element types of sums: onnxruntime reduces integers of few types only, and those as floats of 64
+bits.
+"""
 
 
 @dataclass(eq=False, slots=True)
 class _Sum:
     """The terms of an Add, and of the Adds that it adds up."""
 
-    # level and operator that most terms have in common; ``None`` for an Add of two terms that have nothing in common
+    # level and operator that most terms have in common; ``None`` for an Add of two terms that have
+    # nothing in common
     kind: Hashable | None
     like: list[str]  # the terms of that kind
     others: list[str]  # all other terms
@@ -121,7 +150,10 @@ class _Sum:
     level: int  # the highest level of a term
 
     def take(self, other: _Sum) -> _Sum:
-        """This sum with all of another one. The smaller one is copied, so that all sums take linear time or nearly so."""
+        """This sum with all of another one.
+
+        The smaller one is copied, so that all sums take linear time or nearly so.
+        """
         small, large = sorted((self, other), key=lambda each: len(each.nodes))
         large.like += small.like
         large.others += small.others
@@ -134,8 +166,9 @@ class _Sum:
 class Sums:
     """The levels of the nodes of a graph, where a sum that is written as several Adds is one node.
 
-    The Adds of ``((a + b) + c) + d``, or of ``(a + b) + (c + d)``, are one sum if terms are on one level and results of one
-    operator, and nothing else reads what is between them. Other terms may come at any place: ``((x + a) + b) + c``.
+    The Adds of ``((a + b) + c) + d``, or of ``(a + b) + (c + d)``, are one sum if terms are on one
+    level and results of one operator, and nothing else reads what is between them. Other terms may
+    come at any place: ``((x + a) + b) + c``.
     """
 
     graph: Graph
@@ -146,15 +179,26 @@ class Sums:
         self._level: dict[str, int] = {}
         self._found: dict[Node, _Sum] = {}
         for node in self.graph.nodes:
-            found = self._sum(node) if node.op_type == "Add" and not node.domain and len(node.input) == 2 else None
+            found = (
+                self._sum(node)
+                if node.op_type == "Add" and not node.domain and len(node.input) == 2
+                else None
+            )
             if found is not None:
                 self._found[node] = found
                 level = found.level + 1
             else:
-                level = 1 + max((self._level.get(name, 0) for name in (reads(node) if node.bodies else node.input)), default=0)
+                level = 1 + max(
+                    (
+                        self._level.get(name, 0)
+                        for name in (reads(node) if node.bodies else node.input)
+                    ),
+                    default=0,
+                )
             self.levels[node] = level
             self._level.update(dict.fromkeys(node.output, level))
-        self._whole: dict[Node, Node] = {}  # the last Add of each sum of several, for those before it
+        # the last Add of each sum of several, for those before it
+        self._whole: dict[Node, Node] = {}
         for last, found in self._found.items():
             for node in found.nodes:
                 if node is not last:
@@ -163,12 +207,16 @@ class Sums:
 
     def is_sum(self, node: Node) -> bool:
         """Whether a node adds floating-point numbers."""
-        return node in self._found or (node.op_type == "Sum" and not node.domain and node in self.levels)
+        return node in self._found or (
+            node.op_type == "Sum" and not node.domain and node in self.levels
+        )
 
     def terms(self, node: Node) -> Sequence[str]:
         """The operands of a node: the last Add of a sum reads all terms."""
         found = self._found.get(node)
-        return node.input if found is None or len(found.nodes) == 1 else (*found.like, *found.others)
+        return (
+            node.input if found is None or len(found.nodes) == 1 else (*found.like, *found.others)
+        )
 
     def parts(self, node: Node) -> Sequence[Node]:
         """The node itself, and the Adds before it in a sum."""
@@ -186,7 +234,10 @@ class Sums:
     # ---------------------------------------------------------------- the sweep
 
     def _sum(self, node: Node) -> _Sum | None:
-        """The sum that ends with an Add; ``None`` for integers. Those that it contains are no longer found."""
+        """The sum that ends with an Add; ``None`` for integers.
+
+        Those that it contains are no longer found.
+        """
         first, second = node.input
         if self.graph.info_of(node.output[0]).dtype not in _SUMMED:
             return None
@@ -200,8 +251,17 @@ class Sums:
             if pair is not None and pair.kind is None and first != second:
                 for own, rest in (pair.like, pair.like[::-1]):
                     if self._kind(own) == kind:
-                        return self._closed(node, self._unpaired(pair, own, rest, kind).take(self._taken(name, kind)))
-        return _Sum(None, [first, second], [], [node], max(self._level.get(first, 0), self._level.get(second, 0)))
+                        return self._closed(
+                            node,
+                            self._unpaired(pair, own, rest, kind).take(self._taken(name, kind)),
+                        )
+        return _Sum(
+            None,
+            [first, second],
+            [],
+            [node],
+            max(self._level.get(first, 0), self._level.get(second, 0)),
+        )
 
     def _closed(self, node: Node, found: _Sum) -> _Sum:
         found.nodes.append(node)
@@ -210,12 +270,20 @@ class Sums:
     def _inner(self, name: str) -> _Sum | None:
         """The sum whose result a value is, if nothing but one Add reads it."""
         graph, producer = self.graph, self.graph.producer(name)
-        if producer not in self._found or graph.use_count(name) != 1 or graph.is_output(name) or graph.is_captured(name):
+        if (
+            producer not in self._found
+            or graph.use_count(name) != 1
+            or graph.is_output(name)
+            or graph.is_captured(name)
+        ):
             return None
         return self._found[producer]
 
     def _kind(self, name: str) -> Hashable | None:
-        """Level and operator of a value, or of the terms of a sum; ``None`` for one that no stackable operator computes."""
+        """Level and operator of a value, or of the terms of a sum.
+
+        ``None`` for one that no stackable operator computes.
+        """
         inner = self._inner(name)
         if inner is not None and inner.kind is not None:
             return inner.kind
@@ -239,7 +307,9 @@ class Sums:
         if inner is None or inner.kind is None:
             return found.take(_Sum(kind, [], [rest], pair.nodes, self._level.get(rest, 0)))
         del self._found[inner.nodes[-1]]
-        return found.take(_Sum(kind, [], inner.like + inner.others, inner.nodes + pair.nodes, inner.level))
+        return found.take(
+            _Sum(kind, [], inner.like + inner.others, inner.nodes + pair.nodes, inner.level)
+        )
 
 
 _NONE: Final = None
@@ -250,9 +320,11 @@ _NONE: Final = None
 class Group:
     """Nodes that are computed together."""
 
-    level: int  # number of nodes on the longest path to each of them; equal for all, so that none depends on another
-    # For each node, in the order of the lanes, its operands; if the operator is commutative, in the order in which they are
-    # alike. The last Add of a sum has all terms of it
+    # number of nodes on the longest path to each of them; equal for all, so that none depends on
+    # another
+    level: int
+    # For each node, in the order of the lanes, its operands; if the operator is commutative, in the
+    # order in which they are alike. The last Add of a sum has all terms of it
     operands: dict[Node, tuple[str, ...]] = field(default_factory=dict)
     # For each result its place among the results of its node, and its lane
     lane: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -268,7 +340,11 @@ class Group:
     def arrange(self, order: Iterable[Node]) -> None:
         """Fix the order of the lanes: the given ones first, then the others as they are."""
         self.operands = {node: self.operands[node] for node in dict.fromkeys((*order, *self.nodes))}
-        self.lane = {name: (place, lane) for lane, node in enumerate(self.nodes) for place, name in enumerate(node.output)}
+        self.lane = {
+            name: (place, lane)
+            for lane, node in enumerate(self.nodes)
+            for place, name in enumerate(node.output)
+        }
 
     @property
     def first(self) -> Node:
@@ -282,11 +358,13 @@ class Group:
 
 
 def find_groups(sums: Sums, fewest: int = 2) -> list[Group]:
-    """The groups of a graph, lower levels first: ``fewest`` nodes of one level or more with equal settings and operands alike.
+    """The groups of a graph, lower levels first: ``fewest`` nodes of one level or more with equal
+    settings and operands alike.
 
-    The colour of a node is the number of its class: equal settings, level, and colours of the operands. One sweep from the
-    lowest level up finds all colours, in time proportional to the number of operands. Settings take much longer to find than
-    levels: only nodes with a peer of their operator and level are compared.
+    The colour of a node is the number of its class: equal settings, level, and colours of the
+    operands. One sweep from the lowest level up finds all colours, in time proportional to the
+    number of operands. Settings take much longer to find than levels: only nodes with a peer of
+    their operator and level are compared.
     """
     graph, found = sums.graph, dict[Hashable, Group]()
     colours = _Colours(graph)
@@ -297,35 +375,48 @@ def find_groups(sums: Sums, fewest: int = 2) -> list[Group]:
             if alike is None:
                 colours.learn(node, _NONE)
                 continue
-            operands = [(colours.of(name), operand, name) for name, operand in zip(terms, alike.operands, strict=True)]
+            operands = [
+                (colours.of(name), operand, name)
+                for name, operand in zip(terms, alike.operands, strict=True)
+            ]
             if is_commutative(node.op_type, node.domain):
-                operands.sort(key=lambda operand: (operand[0], repr(operand[1])))  # (hashes differ between processes)
+                # (hashes differ between processes)
+                operands.sort(key=lambda operand: (operand[0], repr(operand[1])))
             key = (alike.own, level, *(operand[:2] for operand in operands))
             colours.learn(node, key)
-            found.setdefault(key, Group(level)).operands[node] = tuple(name for *_, name in operands)
+            found.setdefault(key, Group(level)).operands[node] = tuple(
+                name for *_, name in operands
+            )
     return [group for group in found.values() if len(group) >= fewest]
 
 
 def _side_by_side(sums: Sums, fewest: int) -> list[tuple[int, list[Node]]]:
-    """Nodes of one operator and level, where there are several, with their level; lower levels first."""
+    """Nodes of one operator and level, where there are several, with their level.
+
+    Lower levels first.
+    """
     found: dict[tuple[int, str], list[Node]] = {}
     for node, level in sums.levels.items():
         if node.op_type in STACKABLE:
             found.setdefault((level, node.op_type), []).append(node)
-    return sorted(((level, nodes) for (level, _), nodes in found.items() if len(nodes) >= fewest), key=itemgetter(0))
+    return sorted(
+        ((level, nodes) for (level, _), nodes in found.items() if len(nodes) >= fewest),
+        key=itemgetter(0),
+    )
 
 
 class _Colours:
     """The colours of results: the class of the node, and the place among its results.
 
-    Results of one node without a peer are alike, whatever their places are: towers read the parts of one Split. So
-    are parts of one value that a Slice each takes.
+    Results of one node without a peer are alike, whatever their places are: towers read the parts
+    of one Split. So are parts of one value that a Slice each takes.
     """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self._classes: dict[Hashable, int] = {_NONE: 0}
-        self._parts: dict[int, int] = {}  # the colour of each Slice without a peer, as a part of its value
+        # the colour of each Slice without a peer, as a part of its value
+        self._parts: dict[int, int] = {}
         self._found: dict[str, tuple[int, int]] = {}
         self._members: Counter[int] = Counter()
 
@@ -336,7 +427,10 @@ class _Colours:
         self._found.update((name, (colour, place)) for place, name in enumerate(node.output))
 
     def of(self, name: str) -> tuple[int, int]:
-        """The colour of a value, whose class is complete. A stackable node without a peer is a class of its own."""
+        """The colour of a value, whose class is complete.
+
+        A stackable node without a peer is a class of its own.
+        """
         if name not in self._found:
             producer = self.graph.producer(name)
             if producer is None:
@@ -348,15 +442,22 @@ class _Colours:
         return self._part(name, colour), 0
 
     def _part(self, name: str, colour: int) -> int:
-        """The colour of a result that is alone in its class: all parts of a value have one colour if it is a Slice."""
+        """The colour of a result that is alone in its class: all parts of a value have one colour
+        if it is a Slice.
+        """
         if colour not in self._parts:
             key = part_of(self.graph, name)
-            self._parts[colour] = colour if key is None else self._classes.setdefault(key, len(self._classes))
+            self._parts[colour] = (
+                colour if key is None else self._classes.setdefault(key, len(self._classes))
+            )
         return self._parts[colour]
 
 
 def part_of(graph: Graph, name: str) -> Hashable | None:
-    """The value that a Slice takes a part of, and the type and shape of the part; ``None`` for results of other operators."""
+    """The value that a Slice takes a part of, and the type and shape of the part.
+
+    ``None`` for results of other operators.
+    """
     producer = graph.producer(name)
     if producer is None or producer.op_type != "Slice" or producer.domain:
         return None
@@ -370,7 +471,9 @@ def by_result(groups: Iterable[Group]) -> dict[str, Group]:
 
 
 def arrange(groups: list[Group]) -> None:
-    """Order the lanes of all groups from the last level up, so that the readers of a group find their operands side by side."""
+    """Order the lanes of all groups from the last level up, so that the readers of a group find
+    their operands side by side.
+    """
     group_of = by_result(groups)
     wanted: dict[Group, list[Node]] = {}
     producers = {name: node for group in groups for node in group.nodes for name in node.output}

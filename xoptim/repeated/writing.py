@@ -19,7 +19,9 @@ from xoptim.match.create import OpBuilder
 from xoptim.repeated.groups import LANE, Group, is_parameter
 
 LARGEST: Final = 1 << 29
-"""Bytes of stacked weights that a model may have: beyond that, weights in external files are left where they are."""
+"""Bytes of stacked weights that a model may have: beyond that, weights in external files are left
+where they are.
+"""
 
 
 class StackedTensor(Tensor):
@@ -42,9 +44,13 @@ def stacked_bytes(model: Model) -> int:
 
 
 _FEW: Final = 3
-"""Up to this many values, an Unsqueeze for each of them takes as many nodes as joining them along an axis."""
+"""Up to this many values, an Unsqueeze for each of them takes as many nodes as joining them along
+an axis.
+"""
 Written = tuple[str, int | None]
-"""An operand of a stack: its name, and the rank of each lane, ``None`` when all lanes read the same tensor."""
+"""An operand of a stack: its name, and the rank of each lane, ``None`` when all lanes read the same
+tensor.
+"""
 
 
 class StackWriter:
@@ -64,7 +70,9 @@ class StackWriter:
         written = _RULES.get(group.first.op_type, _alike)(self, group, self._operands(group))
         stacks = [written] if isinstance(written, str) else written
         self._size.update(dict.fromkeys(stacks, len(group)))
-        self._lane.update((name, (stacks[place], lane)) for name, (place, lane) in group.lane.items())
+        self._lane.update(
+            (name, (stacks[place], lane)) for name, (place, lane) in group.lane.items()
+        )
 
     def _operands(self, group: Group) -> list[Written]:
         kind, columns = group.first.op_type, group.columns
@@ -72,7 +80,11 @@ class StackWriter:
             return self._terms(columns)
         is_stack = kind == "Concat"  # it does not broadcast
         return [
-            (names[0], None) if is_parameter(group.first, place) or not names[0] else self._operand(names, is_stack)
+            (
+                (names[0], None)
+                if is_parameter(group.first, place) or not names[0]
+                else self._operand(names, is_stack)
+            )
             for place, names in enumerate(columns)
             if kind != "Gemm" or place != 1  # its weights are written in another form
         ]
@@ -86,20 +98,29 @@ class StackWriter:
         """The terms of sums; those that are lanes of one stack are added up."""
         columns: dict[str, list[tuple[str, ...]]] = {}
         for names in terms:
-            (stack, *others) = {self._lane[name][0] if name in self._lane else "" for name in names}
+            stack, *others = {self._lane[name][0] if name in self._lane else "" for name in names}
             columns.setdefault("" if others else stack, []).append(names)
         found: list[Written] = []
         for stack, each in columns.items():
             total = self._reduced(stack, each) if stack and len(each) > 2 else ""
-            found += [(total, self.rank(each[0][0]))] if total else [self._operand(names, False) for names in each]
+            found += (
+                [(total, self.rank(each[0][0]))]
+                if total
+                else [self._operand(names, False) for names in each]
+            )
         return found
 
     def _reduced(self, stack: str, columns: Sequence[Sequence[str]]) -> str:
-        """The sum of several selections from a stack, with as many lanes each; "" if it cannot be written."""
+        """The sum of several selections from a stack, with as many lanes each.
+
+        "" if it cannot be written.
+        """
         target = _target(self.graph, columns[0][0])
         if target is None:
             return ""
-        lanes = self._selected(stack, [self._lane[name][1] for names in columns for name in names], self._size[stack])
+        lanes = self._selected(
+            stack, [self._lane[name][1] for names in columns for name in names], self._size[stack]
+        )
         split = self.op.Reshape(lanes, np.array([len(columns), len(columns[0]), *target], np.int64))
         return str(self.op.ReduceSum(split, axes=[0], keepdims=0))
 
@@ -108,43 +129,66 @@ class StackWriter:
         return len(self.graph.info_of(name).shape or ())
 
     def join(self, node: Node) -> bool:
-        """Write a node that reads lanes of one stack only as one that reads the stack, if there is an operator for it."""
-        (stack, *others) = {self._lane[name][0] if name in self._lane else "" for name in node.input}
+        """Write a node that reads lanes of one stack only as one that reads the stack, if there is
+        an operator for it.
+        """
+        stack, *others = {self._lane[name][0] if name in self._lane else "" for name in node.input}
         rule = None if node.domain else JOINING.get(node.op_type)
         if rule is None or not stack or others or len(node.input) < 2:
             return False
-        result = rule(self, node, self._selected(stack, [self._lane[name][1] for name in node.input], self._size[stack]))
+        result = rule(
+            self,
+            node,
+            self._selected(stack, [self._lane[name][1] for name in node.input], self._size[stack]),
+        )
         self.op.Identity(result, outputs=list(node.output))
         return True
 
     def add_up(self, node: Node, terms: Sequence[str]) -> None:
-        """Write a sum whose terms that are lanes are written: lanes of one stack are reduced, other terms are added to them."""
+        """Write a sum whose terms that are lanes are written: lanes of one stack are reduced, other
+        terms are added to them.
+        """
         lanes: dict[str, list[int]] = {}
         for stack, lane in (self._lane[name] for name in terms if name in self._lane):
             lanes.setdefault(stack, []).append(lane)
         parts = [
-            self.op.ReduceSum(self._selected(stack, sorted(index), self._size[stack]), axes=[0], keepdims=0)
+            self.op.ReduceSum(
+                self._selected(stack, sorted(index), self._size[stack]), axes=[0], keepdims=0
+            )
             for stack, index in lanes.items()
             if len(index) > 1
         ]
-        parts += [self.alone(name) for name in terms if len(lanes.get(self._lane.get(name, ("", 0))[0], ())) < 2]
+        parts += [
+            self.alone(name)
+            for name in terms
+            if len(lanes.get(self._lane.get(name, ("", 0))[0], ())) < 2
+        ]
         self.op.Identity(reduce(self.op.Add, parts), outputs=list(node.output))
 
     def lay_out(self, node: Node) -> None:
-        """Write a Concat: lanes side by side in a row are parts of one stack, other values stay as they are."""
+        """Write a Concat: lanes side by side in a row are parts of one stack, other values stay as
+        they are.
+        """
         parts: list[str] = []
         for run in runs(node.input, lambda name: self._lane.get(name, ("",))[0]):
             joins = run[0] in self._lane and is_joined(run, node.input)
             target = _joined_target(self.graph, node, run) if joins else None
             parts += [self._side_by_side(run, *target)] if target else map(self.alone, run)
-        self.op.Identity(parts[0] if len(parts) == 1 else self.op.Concat(*parts, **node.attribute), outputs=list(node.output))
+        self.op.Identity(
+            parts[0] if len(parts) == 1 else self.op.Concat(*parts, **node.attribute),
+            outputs=list(node.output),
+        )
 
     def _side_by_side(self, names: Sequence[str], shape: Sequence[int], axis: int) -> str:
-        """Lanes of one stack along an axis: the axis of the lanes comes before it, and is merged with it."""
+        """Lanes of one stack along an axis: the axis of the lanes comes before it, and is merged
+        with it.
+        """
         stack = self._lane[names[0]][0]
         stack = self._selected(stack, [self._lane[name][1] for name in names], self._size[stack])
         if axis:
-            stack = self.op.Transpose(stack, perm=[*range(1, axis + 1), 0, *range(axis + 1, len(shape) + 1)])
+            stack = self.op.Transpose(
+                stack, perm=[*range(1, axis + 1), 0, *range(axis + 1, len(shape) + 1)]
+            )
         return str(self.op.Reshape(stack, np.array(shape, np.int64)))
 
     def alone(self, name: str) -> str:
@@ -156,7 +200,9 @@ class StackWriter:
         return name
 
     def column(self, names: Sequence[str]) -> str:
-        """The stack of several values, each one lane: what the lanes of a stack read, by its fold index."""
+        """The stack of several values, each one lane: what the lanes of a stack read, by its fold
+        index.
+        """
         key = tuple(names)
         if key not in self._columns:
             self._columns[key] = self._stacked(key)
@@ -165,7 +211,8 @@ class StackWriter:
     def _stacked(self, names: tuple[str, ...]) -> str:
         if all(self.graph.tensor(name) is not None for name in names):
             return self.stored(names)
-        sources: dict[str, int] = {}  # where the lanes of a stack, or a single value, begin when all are joined
+        # where the lanes of a stack, or a single value, begin when all are joined
+        sources: dict[str, int] = {}
         size = 0
         index = []
         for name in names:
@@ -178,13 +225,21 @@ class StackWriter:
 
     def _joined(self, sources: Sequence[str]) -> str:
         """Stacks, and single values as stacks of one lane, one after the other."""
-        if len(sources) > _FEW and self._size.keys().isdisjoint(sources) and (stack := self._joined_along_the_last(sources)):
+        if (
+            len(sources) > _FEW
+            and self._size.keys().isdisjoint(sources)
+            and (stack := self._joined_along_the_last(sources))
+        ):
             return stack
-        parts = [each if each in self._size else self.op.Unsqueeze(each, axes=[0]) for each in sources]
+        parts = [
+            each if each in self._size else self.op.Unsqueeze(each, axes=[0]) for each in sources
+        ]
         return str(parts[0] if len(parts) == 1 else self.op.Concat(*parts, axis=0))
 
     def _joined_along_the_last(self, names: Sequence[str]) -> str:
-        """Values joined along their last axis, whose parts then come first: three nodes for any number; "" where it is open."""
+        """Values joined along their last axis, whose parts then come first: three nodes for any
+        number; "" where it is open.
+        """
         *_, last = self.graph.info_of(names[0]).shape or ("",)
         if not isinstance(last, int) or not last:
             return ""
@@ -192,12 +247,19 @@ class StackWriter:
         joined = self._whole(names) or self.op.Concat(*names, axis=-1)
         # A 0 copies the size at its own place.
         split = self.op.Reshape(joined, np.array([0] * (rank - 1) + [len(names), last], np.int64))
-        return str(self.op.Transpose(split, perm=[rank - 1, *range(rank - 1), rank]) if rank > 1 else split)
+        return str(
+            self.op.Transpose(split, perm=[rank - 1, *range(rank - 1), rank]) if rank > 1 else split
+        )
 
     def _whole(self, names: Sequence[str]) -> str:
         """The value whose parts along the last axis are these; "" if there is none."""
         split = self.graph.producer(names[0])
-        if split is None or split.op_type != "Split" or split.domain or tuple(split.output) != tuple(names):
+        if (
+            split is None
+            or split.op_type != "Split"
+            or split.domain
+            or tuple(split.output) != tuple(names)
+        ):
             return ""
         is_last = split.get_attribute("axis") in (-1, self.rank(names[0]) - 1)
         return self.alone(split.input[0]) if is_last else ""
@@ -211,8 +273,12 @@ class StackWriter:
             return str(self.op.Slice(stack, [index[0]], [index[-1] + 1], [0], [step]))
         return str(self.op.Gather(stack, np.array(index, np.int64), axis=0))
 
-    def stored(self, names: Sequence[str], form: Callable[[np.ndarray], np.ndarray] = np.asarray) -> str:
-        """The stack of stored tensors in some form. One that several lanes read is stored once, and selected for each of them.
+    def stored(
+        self, names: Sequence[str], form: Callable[[np.ndarray], np.ndarray] = np.asarray
+    ) -> str:
+        """The stack of stored tensors in some form.
+
+        One that several lanes read is stored once, and selected for each of them.
 
         Folding selects ahead of time where the model has room for the copies.
         """
@@ -227,18 +293,26 @@ class StackWriter:
         return tensor.numpy()
 
     def aligned(self, operand: Written, rank: int) -> str:
-        """An operand whose lanes have a given rank: axes of size 1 come first in each lane, as broadcasting adds them."""
+        """An operand whose lanes have a given rank: axes of size 1 come first in each lane, as
+        broadcasting adds them.
+        """
         name, own = operand
         if own is None or own == rank:
             return name
         stored = self.edit.initializers.get(name)
         if stored is not None:
-            return store_stack(self.edit, stored.numpy().reshape(stored.shape[0], *[1] * (rank - own), *stored.shape[1:]))
+            return store_stack(
+                self.edit,
+                stored.numpy().reshape(stored.shape[0], *[1] * (rank - own), *stored.shape[1:]),
+            )
         return str(self.op.Unsqueeze(name, axes=list(range(1, rank - own + 1))))
 
 
 def _target(graph: Graph, name: str) -> list[int] | None:
-    """The shape of a result as Reshape takes it; ``None`` if more than one of its sizes is open, or one is 0."""
+    """The shape of a result as Reshape takes it.
+
+    ``None`` if more than one of its sizes is open, or one is 0.
+    """
     shape = graph.info_of(name).shape
     if shape is None or sum(not isinstance(size, int) for size in shape) > 1 or 0 in shape:
         return None
@@ -246,7 +320,10 @@ def _target(graph: Graph, name: str) -> list[int] | None:
 
 
 def _joined_target(graph: Graph, node: Node, run: Sequence[str]) -> tuple[list[int], int] | None:
-    """The shape of lanes of a stack side by side in a Concat, as Reshape takes it, and the axis; ``None`` as for `_target`."""
+    """The shape of lanes of a stack side by side in a Concat, as Reshape takes it, and the axis.
+
+    ``None`` as for `_target`.
+    """
     target = _target(graph, run[0])
     if target is None:
         return None
@@ -256,23 +333,35 @@ def _joined_target(graph: Graph, node: Node, run: Sequence[str]) -> tuple[list[i
 
 
 def _alike(writer: StackWriter, group: Group, operands: Sequence[Written]) -> str | Sequence[str]:
-    """The node with the axis of lanes in front of all others; operands with fewer axes are aligned with the last ones."""
+    """The node with the axis of lanes in front of all others.
+
+    Operands with fewer axes are aligned with the last ones.
+    """
     node, view = group.first, GraphView(writer.graph)
     axes = axes_of(view, node)
     assert axes is not None
     stacked = axes.inserted(LANE)
     assert stacked is not None
     inputs: list[Any] = [
-        writer.aligned(operand, len(axes.results[0])) if known is not None and known.broadcasts else operand[0]
+        (
+            writer.aligned(operand, len(axes.results[0]))
+            if known is not None and known.broadcasts
+            else operand[0]
+        )
         for operand, known in zip(operands, axes.operands, strict=True)
     ]
-    attributes, sizes = dict(node.attribute), {LANE: len(group)} if node.op_type == "Reshape" else {}
+    attributes, sizes = (
+        dict(node.attribute),
+        {LANE: len(group)} if node.op_type == "Reshape" else {},
+    )
     for key, value in parameters(view, node, stacked, sizes).items():
         if isinstance(key, str):
             attributes[key] = value
         else:
             inputs[key:] = [*[""] * (key - len(inputs)), value, *inputs[key + 1 :]]
-    found: str | Sequence[str] = getattr(writer.op, node.op_type)(*inputs, outputs=len(node.output), **attributes)
+    found: str | Sequence[str] = getattr(writer.op, node.op_type)(
+        *inputs, outputs=len(node.output), **attributes
+    )
     return found
 
 
@@ -306,12 +395,17 @@ def _gather(writer: StackWriter, group: Group, operands: Sequence[Written]) -> s
 
 
 def _normalization(writer: StackWriter, group: Group, operands: Sequence[Written]) -> str:
-    """LayerNormalization of the last axis. Scales that differ are multiplied afterwards: the operator takes one for all."""
+    """LayerNormalization of the last axis.
+
+    Scales that differ are multiplied afterwards: the operator takes one for all.
+    """
     rank = writer.rank(group.first.input[0])
     attributes = {**group.first.attribute, "axis": -1}
     if all(own is None for _, own in operands[1:]):
         return str(writer.op.LayerNormalization(*(name for name, _ in operands), **attributes))
-    y = writer.op.LayerNormalization(operands[0][0], np.ones_like(writer.array(group.first.input[1])), **attributes)
+    y = writer.op.LayerNormalization(
+        operands[0][0], np.ones_like(writer.array(group.first.input[1])), **attributes
+    )
     y = writer.op.Mul(y, writer.aligned(operands[1], rank))
     return _plus(writer, y, operands[2:], rank)
 
@@ -325,12 +419,17 @@ JOINING: Final[Mapping[str, Callable[[StackWriter, Node, str], str]]] = {"Mean":
 
 
 def runs(names: Sequence[str], stack_of: Callable[[str], Hashable]) -> list[list[str]]:
-    """Values in a row that are lanes of one stack; ``stack_of`` returns a false value for others, which may be in a row too."""
+    """Values in a row that are lanes of one stack.
+
+    ``stack_of`` returns a false value for others, which may be in a row too.
+    """
     return [list(run) for _, run in groupby(names, stack_of)]
 
 
 def is_joined(run: Sequence[str], names: Sequence[str]) -> bool:
-    """Whether lanes in a row among the operands of a Concat are joined as a part of their stack: two nodes for any number."""
+    """Whether lanes in a row among the operands of a Concat are joined as a part of their stack:
+    two nodes for any number.
+    """
     return len(run) > 2 or 1 < len(run) == len(names)
 
 
@@ -338,10 +437,17 @@ def can_lay_out(graph: Graph, node: Node, stack_of: Callable[[str], Hashable]) -
     """Whether a Concat reads lanes of stacks that can be joined as parts of them."""
     if node.domain or node.op_type != "Concat":
         return False
-    joined = (run for run in runs(node.input, stack_of) if stack_of(run[0]) and is_joined(run, node.input))
+    joined = (
+        run for run in runs(node.input, stack_of) if stack_of(run[0]) and is_joined(run, node.input)
+    )
     return any(_joined_target(graph, node, run) is not None for run in joined)
 
 
 _Rule = Callable[[StackWriter, Group, Sequence[Written]], "str | Sequence[str]"]
-_RULES: Final[Mapping[str, _Rule]] = {"Add": _add, "Gather": _gather, "Gemm": _gemm, "LayerNormalization": _normalization}
+_RULES: Final[Mapping[str, _Rule]] = {
+    "Add": _add,
+    "Gather": _gather,
+    "Gemm": _gemm,
+    "LayerNormalization": _normalization,
+}
 """Operators whose stacks are not the operator with one axis more."""

@@ -27,19 +27,22 @@ class DrawnNode:
     op_type: str  # its operator, with its domain outside the standard one
     name: str  # its name, else its first result's
     path: Path  # the scopes around it
-    inputs: list[int]  # numbers of the values that it reads; for a node with subgraphs, of their results too
+    # numbers of the values that it reads; for a node with subgraphs, of their results too
+    inputs: list[int]
     outputs: list[int]  # numbers of its results
     attributes: str  # as text
     tag: str = ""  # the pattern that made it, as its metadata say
-    is_constant: bool = False  # whether it only holds a constant: it is shown with its readers, and has no box
+    # whether it only holds a constant: it is shown with its readers, and has no box
+    is_constant: bool = False
 
 
 @dataclass(slots=True)
 class Drawing:
-    """A model as it is drawn: nodes of all graphs in order, and name, type, shape and small value of each value.
+    """A model as it is drawn: nodes of all graphs in order, and name, type, shape and small value
+    of each value.
 
-    ``inputs`` are the numbers of the values that the model reads, those with a default not included; ``index`` gives the
-    numbers of the nodes of the model.
+    ``inputs`` are the numbers of the values that the model reads, those with a default not
+    included; ``index`` gives the numbers of the nodes of the model.
     """
 
     nodes: list[DrawnNode] = field(default_factory=list)
@@ -62,7 +65,10 @@ class Drawing:
 
 
 def draw(model: Model) -> Drawing:
-    """The drawing of a model as it is now; it shares nothing with the model but the nodes in its index."""
+    """The drawing of a model as it is now.
+
+    It shares nothing with the model but the nodes in its index.
+    """
     return _Drawer(model).drawing
 
 
@@ -82,8 +88,11 @@ class _Drawer:
 
     def _add(self, graph: Graph, around: Path) -> None:
         for node in graph.nodes:
-            # The modules around a node: from its metadata or name, else from the name of its first result.
-            modules = scope_of(node) or (part for name in node.output[:1] for part in name.split("/")[:-1] if part)
+            # The modules around a node: from its metadata or name, else from the name of its first
+            # result.
+            modules = scope_of(node) or (
+                part for name in node.output[:1] for part in name.split("/")[:-1] if part
+            )
             path = (*around, *modules)
             results: list[int] = []
             for label, body in node.bodies.items():
@@ -123,8 +132,8 @@ def _attributes(node: Node) -> str:
 class Scope:
     """A box around nodes, drawn open or closed.
 
-    ``label`` is the part of its path that its parent does not show; ``parent`` is -1 for the whole model. Nodes and scopes are
-    those directly inside, by number.
+    ``label`` is the part of its path that its parent does not show; ``parent`` is -1 for the whole
+    model. Nodes and scopes are those directly inside, by number.
     """
 
     path: Path
@@ -159,10 +168,16 @@ def scopes_of(drawing: Drawing) -> list[Scope]:
             (path,) = children[path]
         inner = list(children.get(path, {}))
         if sizes[path] < _FEWEST:
-            found[parent].nodes += [number for each in _below(path, children) for number in direct.get(each, [])]
+            found[parent].nodes += [
+                number for each in _below(path, children) for number in direct.get(each, [])
+            ]
             continue
         here = len(found)
-        found.append(Scope(path, "/".join(path[len(found[parent].path) :]), parent, list(direct.get(path, []))))
+        found.append(
+            Scope(
+                path, "/".join(path[len(found[parent].path) :]), parent, list(direct.get(path, []))
+            )
+        )
         found[parent].scopes.append(here)
         pending += [(here, each) for each in reversed(inner)]
     return found
@@ -182,8 +197,21 @@ def to_json(drawing: Drawing) -> dict[str, Any]:
         return words.setdefault(text, len(words))
 
     nodes: list[Sequence[Any]] = [
-        (word(each.op_type), each.name, each.inputs, each.outputs, word(each.attributes), int(each.is_constant))
+        (
+            word(each.op_type),
+            each.name,
+            each.inputs,
+            each.outputs,
+            word(each.attributes),
+            int(each.is_constant),
+        )
         for each in drawing.nodes
     ]
     values = [(name, word(kind)) for name, kind in drawing.values]
-    return {"nodes": nodes, "values": values, "words": list(words), "inputs": drawing.inputs, "outputs": drawing.outputs}
+    return {
+        "nodes": nodes,
+        "values": values,
+        "words": list(words),
+        "inputs": drawing.inputs,
+        "outputs": drawing.outputs,
+    }

@@ -1,4 +1,6 @@
-"""The layout of boxes: the layers and positions of everything inside each scope, by igraph's Sugiyama layout."""
+"""The layout of boxes: the layers and positions of everything inside each scope, by igraph's
+Sugiyama layout.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,7 +15,9 @@ else:
     igraph = lazy_module("igraph")
 
 Item: TypeAlias = tuple[int, int]
-"""One of these kinds, and a number: of a node, a scope, a value that comes from outside the scope, one that is read outside."""
+"""One of these kinds, and a number: of a node, a scope, a value that comes from outside the scope,
+one that is read outside.
+"""
 NODE: Final = 0
 SCOPE: Final = 1
 ENTRY: Final = 2
@@ -29,12 +33,15 @@ _SWEEPS: Final = 24
 class ScopeBox:
     """The inside of a scope."""
 
-    items: list[Item] = field(default_factory=list)  # kind and number of each thing inside, such as ``(0, 17)`` for node 17
+    # kind and number of each thing inside, such as ``(0, 17)`` for node 17
+    items: list[Item] = field(default_factory=list)
     # Places in ``items`` of both ends, with the numbers of the values that go along
     edges: dict[tuple[int, int], list[int]] = field(default_factory=dict)
     rows: list[int] = field(default_factory=list)  # layer of each item
-    columns: list[float] = field(default_factory=list)  # position of each item within its layer, in units of a box
-    # For each edge, layers between its ends, each followed by the position there; lines between them are straight
+    # position of each item within its layer, in units of a box
+    columns: list[float] = field(default_factory=list)
+    # For each edge, layers between its ends, each followed by the position there; lines between
+    # them are straight
     bends: list[list[float]] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
@@ -43,7 +50,10 @@ class ScopeBox:
             (kind, number, row, round(column, 2))
             for (kind, number), row, column in zip(self.items, self.rows, self.columns, strict=True)
         ]
-        edges = [(*ends, values, bends) for (ends, values), bends in zip(self.edges.items(), self.bends, strict=True)]
+        edges = [
+            (*ends, values, bends)
+            for (ends, values), bends in zip(self.edges.items(), self.bends, strict=True)
+        ]
         return {"items": items, "edges": edges}
 
 
@@ -67,7 +77,10 @@ def _filled(drawing: Drawing, scopes: Sequence[Scope]) -> list[ScopeBox]:
                 first.setdefault((SCOPE, around), node)
     members: list[list[Item]] = [[] for _ in scopes]
     for number, scope in enumerate(scopes):
-        inside: list[Item] = [*((NODE, each) for each in scope.nodes), *((SCOPE, each) for each in scope.scopes)]
+        inside: list[Item] = [
+            *((NODE, each) for each in scope.nodes),
+            *((SCOPE, each) for each in scope.scopes),
+        ]
         members[number] = sorted(inside, key=lambda item: first[item])
     wires = _wires(drawing, homes, chains)
     boxes = []
@@ -95,7 +108,9 @@ def _chain(scopes: Sequence[Scope], number: int) -> list[int]:
 Wire: TypeAlias = tuple[Item, Item, int]
 
 
-def _wires(drawing: Drawing, homes: dict[int, int], chains: Sequence[Sequence[int]]) -> list[dict[Wire, None]]:
+def _wires(
+    drawing: Drawing, homes: dict[int, int], chains: Sequence[Sequence[int]]
+) -> list[dict[Wire, None]]:
     """For each scope, the ends and the value of each edge inside it."""
     wires: list[dict[Wire, None]] = [{} for _ in chains]
     producers = drawing.producers()
@@ -104,7 +119,9 @@ def _wires(drawing: Drawing, homes: dict[int, int], chains: Sequence[Sequence[in
         for value in drawing.nodes[node].inputs:
             maker = producers.get(value)
             if maker in homes:
-                _connect(wires, chains[homes[maker]], (NODE, maker), chains[home], (NODE, node), value)
+                _connect(
+                    wires, chains[homes[maker]], (NODE, maker), chains[home], (NODE, node), value
+                )
             elif value in given:
                 _connect(wires, [0], (ENTRY, value), chains[home], (NODE, node), value)
         for value in wanted.intersection(drawing.nodes[node].outputs):
@@ -113,7 +130,12 @@ def _wires(drawing: Drawing, homes: dict[int, int], chains: Sequence[Sequence[in
 
 
 def _connect(
-    wires: list[dict[Wire, None]], start: Sequence[int], maker: Item, end: Sequence[int], reader: Item, value: int
+    wires: list[dict[Wire, None]],
+    start: Sequence[int],
+    maker: Item,
+    end: Sequence[int],
+    reader: Item,
+    value: int,
 ) -> None:
     """Draw an edge through the borders of the scopes between two nodes."""
     depth = 0
@@ -132,10 +154,12 @@ def _connect(
 
 
 def _place(box: ScopeBox) -> None:
-    """Give each item its layer and its position. Edges against the order (scopes may depend on each other) go upwards.
+    """Give each item its layer and its position.
 
-    igraph lays out one connected part at a time: given several, version 1.0 mixes up the bends of their edges, and reads beyond
-    them. The parts are then pushed together.
+    Edges against the order (scopes may depend on each other) go upwards.
+
+    igraph lays out one connected part at a time: given several, version 1.0 mixes up the bends of
+    their edges, and reads beyond them. The parts are then pushed together.
     """
     box.rows = _layers(box)
     edges = [(min(ends), max(ends)) for ends in box.edges]
@@ -151,10 +175,17 @@ def _place(box: ScopeBox) -> None:
         _place_part(box, items, {place: edges[place] for place in lines.get(part, ())}, right)
 
 
-def _place_part(box: ScopeBox, items: Sequence[int], edges: dict[int, tuple[int, int]], right: dict[int, float]) -> None:
-    """Lay out a connected part, to the right of those before it; ``right`` is the first free position of each layer."""
+def _place_part(
+    box: ScopeBox, items: Sequence[int], edges: dict[int, tuple[int, int]], right: dict[int, float]
+) -> None:
+    """Lay out a connected part, to the right of those before it.
+
+    ``right`` is the first free position of each layer.
+    """
     numbers = {item: number for number, item in enumerate(items)}
-    graph = igraph.Graph(len(items), [(numbers[a], numbers[b]) for a, b in edges.values()], directed=True)
+    graph = igraph.Graph(
+        len(items), [(numbers[a], numbers[b]) for a, b in edges.values()], directed=True
+    )
     laid = graph.layout_sugiyama(layers=[box.rows[item] for item in items], maxiter=_SWEEPS)
     points = [*laid.coords, *(point for bends in laid.edge_routing for point in bends)]
     shift = max((right.get(int(y), 0.0) - x for x, y in points), default=0.0)
@@ -178,7 +209,9 @@ def _without_straight(points: Sequence[tuple[int, float]]) -> list[tuple[int, fl
 
 
 def _layers(box: ScopeBox) -> list[int]:
-    """The layers: everything below what it reads, and what reads little as low as its readers allow; exits last."""
+    """The layers: everything below what it reads, and what reads little as low as its readers
+    allow; exits last.
+    """
     count = len(box.items)
     before: list[list[int]] = [[] for _ in range(count)]
     after: list[list[int]] = [[] for _ in range(count)]

@@ -16,4 +16,6 @@ def check_libraries() -> None:
     """Raise `MissingLibraryError` unless the libraries of the report are installed."""
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
-        raise MissingLibraryError(f'the report needs {" and ".join(missing)}: pip install "xoptim[report]"')
+        raise MissingLibraryError(
+            f'the report needs {" and ".join(missing)}: pip install "xoptim[report]"'
+        )

@@ -1,4 +1,6 @@
-"""The record of an optimization, and the nodes of the optimized model that correspond to nodes of the original."""
+"""The record of an optimization, and the nodes of the optimized model that correspond to nodes of
+the original.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +17,9 @@ from xoptim.reporting.libraries import check_libraries
 
 @dataclass(slots=True)
 class RewriteStep:
-    """A rewrite, if it is known, by name (empty when unknown), with the nodes that it removed and added."""
+    """A rewrite, if it is known, by name (empty when unknown), with the nodes that it removed and
+    added.
+    """
 
     name: str
     removed: Sequence[Node]
@@ -36,11 +40,21 @@ class Journal:
         self.folded: set[Node] = set()
 
     def __call__(self, event: Event) -> None:
-        """Record an event. Events of other models, which a search for a wrong rewrite sends, are ignored."""
+        """Record an event.
+
+        Events of other models, which a search for a wrong rewrite sends, are ignored.
+        """
         if event.kind == "folded" and event.node is not None:
             self.folded.add(event.node)
         elif event.application is not None and event.application.graph.model is self.model:
-            self.steps.append(RewriteStep(event.pattern, tuple(event.removed), tuple(event.added), event.application.pattern))
+            self.steps.append(
+                RewriteStep(
+                    event.pattern,
+                    tuple(event.removed),
+                    tuple(event.added),
+                    event.application.pattern,
+                )
+            )
 
 
 class Recorder:
@@ -74,7 +88,9 @@ class Recorder:
 
 
 def twins_of(before: Drawing, after: Drawing) -> dict[int, int]:
-    """The nodes that are in both models: the same operator, attributes and constants, and results of one name."""
+    """The nodes that are in both models: the same operator, attributes and constants, and results
+    of one name.
+    """
     keys = {_key(after, number): number for number in range(len(after.nodes))}
     found = {number: keys.get(_key(before, number), -1) for number in range(len(before.nodes))}
     return {number: twin for number, twin in found.items() if twin >= 0}
@@ -90,15 +106,24 @@ def _key(drawing: Drawing, number: int) -> tuple[object, ...]:
 
 
 def steps_between(before: Drawing, after: Drawing, twins: dict[int, int]) -> list[RewriteStep]:
-    """A step for each region that changed, in the order of the result; the metadata of its nodes name the patterns."""
+    """A step for each region that changed, in the order of the result.
+
+    The metadata of its nodes name the patterns.
+    """
     sides = (before, set(twins)), (after, set(twins.values()))
-    nodes = [[node for node, number in side.index.items() if number not in stayed] for side, stayed in sides]
+    nodes = [
+        [node for node, number in side.index.items() if number not in stayed]
+        for side, stayed in sides
+    ]
     groups = _Groups()
     for (side, _), changed in zip(sides, nodes, strict=True):
         other = {name for name, _ in (after if side is before else before).values}
         for node in changed:
             drawn = side.nodes[side.index[node]]
-            results, operands = ([side.values[value][0] for value in values] for values in (drawn.outputs, drawn.inputs))
+            results, operands = (
+                [side.values[value][0] for value in values]
+                for values in (drawn.outputs, drawn.inputs)
+            )
             for name in (*results, *(name for name in operands if name not in other)):
                 groups.join(id(node), name)
     steps: dict[object, tuple[list[Node], list[Node]]] = {}
@@ -115,7 +140,9 @@ def steps_between(before: Drawing, after: Drawing, twins: dict[int, int]) -> lis
 
 
 class _Groups:
-    """Sets that are joined (Tarjan, *Efficiency of a Good But Not Linear Set Union Algorithm*, 1975)."""
+    """Sets that are joined (Tarjan, *Efficiency of a Good But Not Linear Set Union Algorithm*,
+    1975).
+    """
 
     def __init__(self) -> None:
         self._parents: dict[object, object] = {}
@@ -147,8 +174,8 @@ REPLACED: Final = 4
 class Change:
     """A rewrite, as nodes of the two drawings.
 
-    ``before`` are nodes of the original that it removed, or that nothing needed after it, ``after`` the nodes that replace
-    them; where nothing does (``is_gone``), those that read their results.
+    ``before`` are nodes of the original that it removed, or that nothing needed after it, ``after``
+    the nodes that replace them; where nothing does (``is_gone``), those that read their results.
     """
 
     name: str
@@ -162,16 +189,34 @@ class Links:
     """The relation of two drawings."""
 
     fates: list[Fate]  # what became of each node of the original
-    # the node of the result that each node of the original stayed, or that its readers read now; -1 for none
+    # the node of the result that each node of the original stayed, or that its readers read now; -1
+    # for none
     twins: list[int]
     step: list[int]  # the change that removed each node of the original, -1 for none
-    made: list[int]  # the change that made each node of the result, -1 for one that was there before
+    # the change that made each node of the result, -1 for one that was there before
+    made: list[int]
     changes: list[Change] = field(default_factory=list)  # the rewrites
 
     def to_json(self) -> dict[str, Any]:
         """All fields as JSON values."""
         changes = [(each.name, each.before, each.after, int(each.is_gone)) for each in self.changes]
-        return {"fates": self.fates, "twins": self.twins, "step": self.step, "made": self.made, "changes": changes}
+        return {
+            "fates": self.fates,
+            "twins": self.twins,
+            "step": self.step,
+            "made": self.made,
+            "changes": changes,
+        }
+
+
+def _find_rewritten(links: Links) -> None:
+    """Note the nodes in whose place a rewrite has put another one."""
+    for number, twin in enumerate(links.twins):
+        if links.fates[number] != REPLACED or twin < 0 or links.made[twin] < 0:
+            continue
+        links.fates[number] = REWRITTEN
+        links.step[number] = links.made[twin]
+        links.twins[number] = -1
 
 
 def link(
@@ -181,16 +226,23 @@ def link(
     folded: Iterable[Node] = (),
     twins: dict[int, int] | None = None,
 ) -> Links:
-    """Relate the drawings of the original and of the result by the rewrites, in order, and the nodes that were folded.
+    """Relate the drawings of the original and of the result by the rewrites, in order, and the
+    nodes that were folded.
 
-    For models whose rewrites are not recorded, ``twins`` are the nodes that stayed, by number; by default they are the same
-    objects.
+    For models whose rewrites are not recorded, ``twins`` are the nodes that stayed, by number; by
+    default they are the same objects.
     """
     is_recorded = twins is None
     if twins is None:
-        twins = {number: after.index[node] for node, number in before.index.items() if node in after.index}
+        stayed = ((node, number) for node, number in before.index.items() if node in after.index)
+        twins = {number: after.index[node] for node, number in stayed}
     count = len(before.nodes)
-    links = Links([KEPT] * count, [twins.get(number, -1) for number in range(count)], [-1] * count, [-1] * len(after.nodes))
+    links = Links(
+        [KEPT] * count,
+        [twins.get(number, -1) for number in range(count)],
+        [-1] * count,
+        [-1] * len(after.nodes),
+    )
     for place, step in enumerate(steps):
         for node in step.removed:
             if node in before.index and links.twins[before.index[node]] < 0:
@@ -202,9 +254,8 @@ def link(
         if node in before.index and links.twins[before.index[node]] < 0:
             links.fates[before.index[node]] = FOLDED
     _explain_rest(before, after, links)
-    for number, twin in enumerate(links.twins):
-        if not is_recorded and links.fates[number] == REPLACED and twin >= 0 and links.made[twin] >= 0:
-            links.fates[number], links.step[number], links.twins[number] = REWRITTEN, links.made[twin], -1
+    if not is_recorded:
+        _find_rewritten(links)
     links.changes = _changes(before, after, steps, links)
     return links
 
@@ -216,9 +267,19 @@ def _explain_rest(before: Drawing, after: Drawing, links: Links) -> None:
     for number in reversed(range(len(before.nodes))):
         if links.fates[number] != KEPT or links.twins[number] >= 0:
             continue
-        reading = [(reader, place) for value in before.nodes[number].outputs for reader, place in readers.get(value, ())]
-        kept = [(links.twins[reader], place) for reader, place in reading if links.fates[reader] == KEPT]
-        operands = [after.nodes[twin].inputs[place] for twin, place in kept if place < len(after.nodes[twin].inputs)]
+        reading = [
+            (reader, place)
+            for value in before.nodes[number].outputs
+            for reader, place in readers.get(value, ())
+        ]
+        kept = [
+            (links.twins[reader], place) for reader, place in reading if links.fates[reader] == KEPT
+        ]
+        operands = [
+            after.nodes[twin].inputs[place]
+            for twin, place in kept
+            if place < len(after.nodes[twin].inputs)
+        ]
         if kept:
             links.fates[number] = REPLACED
             links.twins[number] = next((makers[value] for value in operands if value in makers), -1)
@@ -227,7 +288,9 @@ def _explain_rest(before: Drawing, after: Drawing, links: Links) -> None:
             links.step[number] = max((links.step[reader] for reader, _ in reading), default=-1)
 
 
-def _changes(before: Drawing, after: Drawing, steps: Sequence[RewriteStep], links: Links) -> list[Change]:
+def _changes(
+    before: Drawing, after: Drawing, steps: Sequence[RewriteStep], links: Links
+) -> list[Change]:
     """The rewrites; nodes that a later rewrite removed again are followed in both directions."""
     removed_by = {node: place for place, step in enumerate(steps) for node in step.removed}
     made_by = {node: place for place, step in enumerate(steps) for node in step.added}
@@ -266,9 +329,17 @@ def _around(
     readers: Mapping[int, Sequence[tuple[int, int]]],
     makers: Mapping[int, int],
 ) -> list[int]:
-    """The kept readers of nodes that are gone, as nodes of the result; the producers of their operands where there are none."""
+    """The kept readers of nodes that are gone, as nodes of the result.
+
+    The producers of their operands where there are none.
+    """
     results = [value for number in gone for value in before.nodes[number].outputs]
     near = [reader for value in results for reader, _ in readers.get(value, ())]
     if all(links.fates[each] != KEPT for each in near):
-        near = [makers[value] for number in gone for value in before.nodes[number].inputs if value in makers]
+        near = [
+            makers[value]
+            for number in gone
+            for value in before.nodes[number].inputs
+            if value in makers
+        ]
     return sorted({links.twins[each] for each in near if links.fates[each] == KEPT})

@@ -16,7 +16,8 @@ class Site:
     """Where a node runs.
 
     Attributes:
-        kind: on the target, on another provider, written with other operators, or computed ahead of time.
+        kind: on the target, on another provider, written with other operators, or computed ahead of
+            time.
         provider: short name of the provider; the lowering, for a node that was lowered.
         partition: number of the partition, -1 outside the target.
         reason: why the target does not take it, where that is known.
@@ -64,7 +65,8 @@ class PlacingFacts:
 def sites_json(drawing: Drawing, sites: Mapping[str, Site]) -> dict[str, Any]:
     """Where the nodes of a drawing run, as JSON values.
 
-    Each node has the number of a text and of its partition, from 1 (0 for none), or nothing where that is not known.
+    Each node has the number of a text and of its partition, from 1 (0 for none), or nothing where
+    that is not known.
     """
     texts: dict[tuple[str, str], int] = {}
     found: list[tuple[int, int] | None] = []

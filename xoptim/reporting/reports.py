@@ -55,10 +55,12 @@ class ReportSubject:
     exactness: Exactness | None = None  # weakest promise of the rewrites, if it is known
     validation: Sequence[ValidationReport] = ()  # the comparisons; empty when there were none
     latency: BenchReport | None = None  # the times of both, if they were measured
-    operators: Sequence[Mapping[str, OperatorTime]] = ()  # the time of each operator in both, if it was measured
+    # the time of each operator in both, if it was measured
+    operators: Sequence[Mapping[str, OperatorTime]] = ()
     notes: Sequence[tuple[str, str]] = ()  # label and text of further lines of the proof
     precision: str = ""  # the choice of products with fewer bits, if there was one
-    products: Sequence[Mapping[str, str]] = ()  # texts about each of them, by the heads of their columns
+    # texts about each of them, by the heads of their columns
+    products: Sequence[Mapping[str, str]] = ()
     placing: PlacingFacts | None = None  # where the nodes of both run, if there is a target
 
 
@@ -111,11 +113,16 @@ def facts_of(subject: ReportSubject, before: Drawing, after: Drawing) -> PageFac
     """The texts about two models."""
     doubtful = [report for report in subject.validation if not report.ok]
     worst = min(doubtful, key=lambda report: report.status != "different", default=None)
-    status = "not compared" if not subject.validation else "equal" if worst is None else worst.status
+    status = (
+        "not compared" if not subject.validation else "equal" if worst is None else worst.status
+    )
     note = ""
     if subject.operators and subject.latency is not None:
         where = circumstances(subject.latency)
-        note = f"Times of a run by operator, from onnxruntime's profiler, which takes time itself: {where}"
+        note = (
+            "Times of a run by operator, from onnxruntime's profiler, which takes time itself: "
+            f"{where}"
+        )
     return PageFacts(
         title=subject.title,
         subtitle=f"→ {subject.result}",
@@ -144,16 +151,28 @@ def _percent(before: float, after: float) -> str:
 def _cards(subject: ReportSubject, before: int, after: int) -> list[Card]:
     cards = [Card("nodes", f"{before} → {after}", _percent(before, after))]
     if all(subject.sizes):
-        cards.append(Card("size", " → ".join(map(bytes_text, subject.sizes)), _percent(*subject.sizes)))
+        cards.append(
+            Card("size", " → ".join(map(bytes_text, subject.sizes)), _percent(*subject.sizes))
+        )
     if subject.latency is not None:
         first, last = subject.latency.models[0], subject.latency.models[-1]
-        ratio = "" if last.ratio is None else f"{'× ' if last.ratio.is_difference else ''}{last.ratio}"
-        cards.append(Card("time of a run", f"{milliseconds(first.median)} → {milliseconds(last.median)}", ratio))
+        ratio = (
+            "" if last.ratio is None else f"{'× ' if last.ratio.is_difference else ''}{last.ratio}"
+        )
+        cards.append(
+            Card(
+                "time of a run",
+                f"{milliseconds(first.median)} → {milliseconds(last.median)}",
+                ratio,
+            )
+        )
     largest = [report.largest for report in subject.validation if report.largest is not None]
     if largest:
         found = max(largest, key=lambda each: each.excess)
         limits = "" if found.tolerance is None else "rtol {:g}, atol {:g}".format(*found.tolerance)
-        cards.append(Card("largest difference", f"{found.max_abs:.2g}" if found.max_abs else "none", limits))
+        cards.append(
+            Card("largest difference", f"{found.max_abs:.2g}" if found.max_abs else "none", limits)
+        )
     if subject.exactness is not None:
         cards.append(Card("exactness", subject.exactness))
     if subject.placing is not None:
@@ -164,9 +183,13 @@ def _cards(subject: ReportSubject, before: int, after: int) -> list[Card]:
 
 
 def _operators(subject: ReportSubject, before: Drawing, after: Drawing) -> list[OperatorRow]:
-    """The operators, those with the most nodes, or, where times are known, with the largest change first."""
+    """The operators, those with the most nodes, or, where times are known, with the largest change
+    first.
+    """
     counts = [Counter(node.op_type for node in drawing.nodes) for drawing in (before, after)]
-    times = [{name: each.seconds for name, each in model.items()} for model in subject.operators] or [{}, {}]
+    times = [
+        {name: each.seconds for name, each in model.items()} for model in subject.operators
+    ] or [{}, {}]
     names = {*counts[0], *counts[1], *times[0], *times[-1]}
 
     def key(name: str) -> tuple[float, int, str]:
@@ -175,13 +198,23 @@ def _operators(subject: ReportSubject, before: Drawing, after: Drawing) -> list[
     sums = [sum(model.values()) if subject.operators else None for model in (times[0], times[-1])]
     clear = _CLEAR * (sums[0] or 0.0)
     rows = [
-        _row(name, (counts[0][name], counts[1][name]), (times[0].get(name), times[-1].get(name)), clear)
+        _row(
+            name,
+            (counts[0][name], counts[1][name]),
+            (times[0].get(name), times[-1].get(name)),
+            clear,
+        )
         for name in sorted(names, key=key)
     ]
-    return [*rows, _row("all operators", (len(before.nodes), len(after.nodes)), (sums[0], sums[1]), clear)]
+    return [
+        *rows,
+        _row("all operators", (len(before.nodes), len(after.nodes)), (sums[0], sums[1]), clear),
+    ]
 
 
-def _row(name: str, counts: tuple[int, int], times: tuple[float | None, float | None], clear: float) -> OperatorRow:
+def _row(
+    name: str, counts: tuple[int, int], times: tuple[float | None, float | None], clear: float
+) -> OperatorRow:
     before, after = counts
     change = "" if after == before else f"{'+' if after > before else '−'}{abs(after - before)}"
     if times == (None, None):
@@ -211,9 +244,23 @@ def _outputs(reports: Sequence[ValidationReport]) -> list[tuple[str, str, str, s
         for run in report.runs:
             sizes = ", ".join(f"{name}={size}" for name, size in run.dims.items())
             for each in run.comparisons:
-                verdict = each.message or "equal" if each.ok else "rounding noise" if run.accepts(each) else each.message
+                verdict = (
+                    each.message or "equal"
+                    if each.ok
+                    else "rounding noise"
+                    if run.accepts(each)
+                    else each.message
+                )
                 relative = f"{each.max_rel:.2g}" if each.max_rel else ""
-                found.append((each.output, sizes, f"{each.max_abs:.2g}" if each.max_abs else "none", relative, verdict))
+                found.append(
+                    (
+                        each.output,
+                        sizes,
+                        f"{each.max_abs:.2g}" if each.max_abs else "none",
+                        relative,
+                        verdict,
+                    )
+                )
     return found
 
 
@@ -233,10 +280,12 @@ def render(
     misses: Sequence[Explanation] = (),
     rewrites: Sequence[Rewrite | type[Rewrite]] = (),
 ) -> str:
-    """The page as text: both drawings and their relation, patterns that almost applied, and the rewrites that were applied.
+    """The page as text: both drawings and their relation, patterns that almost applied, and the
+    rewrites that were applied.
 
-    The data are compressed JSON, so that names cannot be taken for markup; all other texts are escaped by the template. A
-    policy in the page lets the browser run no script but its own, and load nothing.
+    The data are compressed JSON, so that names cannot be taken for markup; all other texts are
+    escaped by the template. A policy in the page lets the browser run no script but its own, and
+    load nothing.
     """
     rows, known = [_miss(each, after) for each in misses], installed_patterns()
     about = {each.name: _about(known[each.name]) for each in links.changes if each.name in known}
@@ -250,7 +299,9 @@ def render(
     }
     packed = gzip.compress(json.dumps(data, separators=(",", ":")).encode(), mtime=0)
     script, style = "".join(map(_text, _SCRIPTS)), _text("page.css")
-    template = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(_text("page.html"))
+    template = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True
+    ).from_string(_text("page.html"))
     return template.render(
         facts=facts,
         misses=rows,
@@ -291,7 +342,9 @@ def _sentences(paragraph: str) -> list[str]:
     """The lines of a paragraph of a docstring, a line that continues another one joined to it."""
     found: list[str] = []
     for line in paragraph.splitlines():
-        if (found and line.startswith(" ")) or (found and not line[:1].isdigit() and ":" not in line[:16]):
+        if (found and line.startswith(" ")) or (
+            found and not line[:1].isdigit() and ":" not in line[:16]
+        ):
             found[-1] += " " + line.strip()
         else:
             found.append(line.strip())
@@ -300,7 +353,11 @@ def _sentences(paragraph: str) -> list[str]:
 
 def _miss(miss: Explanation, after: Drawing) -> dict[str, Any]:
     """A row about a pattern that almost applied, with the numbers of the nodes that fit."""
-    numbers = {after.values[node.outputs[0]][0]: number for number, node in enumerate(after.nodes) if node.outputs}
+    numbers = {
+        after.values[node.outputs[0]][0]: number
+        for number, node in enumerate(after.nodes)
+        if node.outputs
+    }
     known = installed_patterns().get(miss.pattern)
     culprits = [miss.culprit] if miss.culprit is not None else []
     return {
@@ -309,13 +366,23 @@ def _miss(miss: Explanation, after: Drawing) -> dict[str, Any]:
         "reached": miss.reached,
         "reason": miss.reason or "no reason given",
         "place": str(miss.anchor),
-        "nodes": [numbers[place.outputs[0]] for place in miss.matched if place.outputs and place.outputs[0] in numbers],
-        "culprit": [numbers[place.outputs[0]] for place in culprits if place.outputs and place.outputs[0] in numbers],
+        "nodes": [
+            numbers[place.outputs[0]]
+            for place in miss.matched
+            if place.outputs and place.outputs[0] in numbers
+        ],
+        "culprit": [
+            numbers[place.outputs[0]]
+            for place in culprits
+            if place.outputs and place.outputs[0] in numbers
+        ],
     }
 
 
 _FEWEST: Final = 3
-"""Nodes that a pattern has at least: a miss of a smaller one would tell only that another node is there."""
+"""Nodes that a pattern has at least: a miss of a smaller one would tell only that another node is
+there.
+"""
 _MOST: Final = 30
 """Misses that are shown."""
 _TRIED: Final = 24
@@ -323,14 +390,23 @@ _TRIED: Final = 24
 
 
 def nearest_misses(model: Model, provider: str = "cpu") -> list[Explanation]:
-    """For each pattern of three nodes or more that does not match, the place where most of it fits, the best ones first.
+    """For each pattern of three nodes or more that does not match, the place where most of it fits,
+    the best ones first.
 
-    A place counts when at least half of the nodes fit, or when the model is too old for a pattern whose nodes all fit.
+    A place counts when at least half of the nodes fit, or when the model is too old for a pattern
+    whose nodes all fit.
     """
     patterns = [
-        cls() for cls in installed_patterns().values() if issubclass(cls, PatternOptimization) and "extra" not in cls.tags
+        cls()
+        for cls in installed_patterns().values()
+        if issubclass(cls, PatternOptimization) and "extra" not in cls.tags
     ]
-    found = [miss for pattern in patterns if may_match(model, [pattern]) for miss in _misses(model, pattern, provider)]
+    found = [
+        miss
+        for pattern in patterns
+        if may_match(model, [pattern])
+        for miss in _misses(model, pattern, provider)
+    ]
     found.sort(key=lambda miss: (-_share(miss), -len(miss.matched), miss.pattern))
     return found[:_MOST]
 
@@ -343,7 +419,11 @@ def _misses(model: Model, pattern: PatternOptimization, provider: str) -> Sequen
     if any(each.matches for each in found):
         return ()
     refused = [each for each in found if each.status == "refused"]
-    near = [each for each in refused if max(each.total, len(each.matched)) >= _FEWEST and 2 * _share(each) >= 1]
+    near = [
+        each
+        for each in refused
+        if max(each.total, len(each.matched)) >= _FEWEST and 2 * _share(each) >= 1
+    ]
     return sorted(near, key=lambda each: -each.progress)[:1]
 
 
@@ -357,7 +437,9 @@ _HEIGHT: Final = 760
 
 @dataclass(frozen=True, slots=True)
 class HtmlReport:
-    """A report as a page, which needs no other file and no network, with the comparisons of the two models."""
+    """A report as a page, which needs no other file and no network, with the comparisons of the two
+    models.
+    """
 
     html: str
     validation: tuple[ValidationReport, ...] = ()
@@ -381,15 +463,25 @@ class HtmlReport:
 
 
 def report_of(journal: Journal, subject: ReportSubject, provider: str = "cpu") -> HtmlReport:
-    """The report of an optimization from its record, whose model is optimized by now, and still in memory.
+    """The report of an optimization from its record, whose model is optimized by now, and still in
+    memory.
 
     Raises `XoptimError` when a library of the report is not installed.
     """
     after = draw(journal.model)
     links = link(journal.before, after, journal.steps, journal.folded)
-    rewrites = {step.rewrite.name(): step.rewrite for step in journal.steps if step.rewrite is not None}
+    rewrites = {
+        step.rewrite.name(): step.rewrite for step in journal.steps if step.rewrite is not None
+    }
     facts = facts_of(subject, journal.before, after)
-    page = render(facts, journal.before, after, links, nearest_misses(journal.model, provider), list(rewrites.values()))
+    page = render(
+        facts,
+        journal.before,
+        after,
+        links,
+        nearest_misses(journal.model, provider),
+        list(rewrites.values()),
+    )
     return HtmlReport(page, tuple(subject.validation))
 
 
@@ -397,7 +489,20 @@ def subject_of(report: OptimizationReport, title: str, result: str) -> ReportSub
     """The names and figures of an optimization that its report has."""
     notes = [("left out", str(each)) for each in report.left_out]
     notes += [("repeats", str(each)) for each in report.repetitions]
-    return ReportSubject(title=title, result=result, exactness=report.exactness, validation=report.validation, notes=notes)
+    return ReportSubject(
+        title=title,
+        result=result,
+        exactness=report.exactness,
+        validation=report.validation,
+        notes=notes,
+    )
+
+
+def _compared(sources: tuple[Source, Source], checks: ValidationOptions) -> ValidationReport:
+    """The comparison of two models, each with its external data."""
+    first, second = sources
+    located = replace(checks, original_dir=first.base_dir, optimized_dir=second.base_dir)
+    return validate(_file(first), _file(second), located)
 
 
 def report(
@@ -411,9 +516,9 @@ def report(
 ) -> HtmlReport:
     """Show two models side by side, with what changed between them.
 
-    Nodes count as unchanged that have the same operator, attributes and names of results. Which pattern made a change is known
-    from the metadata that ``xoptim.optimize`` leaves; ``xoptim.optimize(model, report="report.html")`` records every rewrite.
-    A notebook displays the report, and ``save(path)`` writes it.
+    Nodes count as unchanged that have the same operator, attributes and names of results. Patterns
+    are named by the metadata that ``xoptim.optimize`` leaves; with ``report="report.html"`` it
+    records every rewrite. A notebook displays the report, and ``save(path)`` writes it.
 
     Args:
         before: a model as for `xoptim.optimize`.
@@ -436,23 +541,29 @@ def report(
     twins = twins_of(*drawings)
     links = link(*drawings, steps_between(*drawings, twins), twins=twins)
     title, result = titles or (title_of(sources[0], "before"), title_of(sources[1], "after"))
-    sizes, opsets = (size_of(sources[0]), size_of(sources[1])), (models[0].opsets.get("", 0), models[1].opsets.get("", 0))
+    sizes = (size_of(sources[0]), size_of(sources[1]))
+    opsets = (models[0].opsets.get("", 0), models[1].opsets.get("", 0))
     subject = ReportSubject(title=title, result=result, sizes=sizes, opsets=opsets)
     if verify is not False:
         checks = verify if isinstance(verify, ValidationOptions) else ValidationOptions()
-        folders = replace(checks, original_dir=sources[0].base_dir, optimized_dir=sources[1].base_dir)
-        subject = replace(subject, validation=[validate(_file(sources[0]), _file(sources[1]), folders)])
+        subject = replace(subject, validation=[_compared(sources, checks)])
     if bench is not None:
         subject = measured(subject, _file(sources[0]), _file(sources[1]), bench)
-    misses: Sequence[Explanation] = nearest_misses(models[1], "cpu" if bench is None else bench.provider)
-    made = HtmlReport(render(facts_of(subject, *drawings), *drawings, links, misses), tuple(subject.validation))
+    misses = nearest_misses(models[1], "cpu" if bench is None else bench.provider)
+    text = render(facts_of(subject, *drawings), *drawings, links, misses)
+    made = HtmlReport(text, tuple(subject.validation))
     if path is not None:
         made.save(path)
     return made
 
 
-def measured(subject: ReportSubject, before: ModelLike, after: ModelLike, options: BenchOptions) -> ReportSubject:
-    """The figures with the times of both models, and of each operator in them; raises `XoptimError` when one does not run."""
+def measured(
+    subject: ReportSubject, before: ModelLike, after: ModelLike, options: BenchOptions
+) -> ReportSubject:
+    """The figures with the times of both models, and of each operator in them.
+
+    Raises `XoptimError` when one does not run.
+    """
     models = {"original": before, "result": after}
     latency = subject.latency or measure(models, replace(options, compare=False, loading=False))
     found = profile(models, replace(options, seconds=min(options.seconds, 2.0)))

@@ -1,4 +1,6 @@
-"""Write the types of ``g.op`` for editors and type checkers: ``python -m xoptim.scaffold.stubs [--check] [--texts]``."""
+"""Write the types of ``g.op`` for editors and type checkers: ``python -m xoptim.scaffold.stubs
+[--check] [--texts]``.
+"""
 
 import sys
 import textwrap
@@ -16,7 +18,7 @@ from xoptim.facts.schema import is_associative
 TARGET: Final = Path(__file__).parents[1] / "match" / "ops.pyi"
 _HEADER = '''\
 # Written by `python -m xoptim.scaffold.stubs` from the operators of onnx {version}. Do not edit.
-"""The operators of ``g.op``: one method for each standard operator, with the attributes of all its versions."""
+"""The operators of ``g.op``: a method for each operator, with the attributes of all versions."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, overload
@@ -48,8 +50,12 @@ def stub(texts: bool = False) -> str:
     schemas = [s for s in onnx.defs.get_all_schemas_with_history() if not s.domain]
     schemas.sort(key=lambda s: (s.name, s.since_version))
     operators = [list(versions) for _, versions in groupby(schemas, key=lambda s: s.name)]
-    pattern = _CLASS.format(name="PatternOps", doc="The operators of `match_pattern`: attributes may be conditions.")
-    builder = _CLASS.format(name="BuilderOps", doc="The operators of `apply_pattern` and of `GraphBuilder`.")
+    pattern = _CLASS.format(
+        name="PatternOps", doc="The operators of `match_pattern`: attributes may be conditions."
+    )
+    builder = _CLASS.format(
+        name="BuilderOps", doc="The operators of `apply_pattern` and of `GraphBuilder`."
+    )
     parts = [_HEADER.format(version=onnx.__version__), pattern]
     parts += ["\n".join(_pattern_methods(versions, texts)) for versions in operators]
     parts.append(builder)
@@ -58,31 +64,57 @@ def stub(texts: bool = False) -> str:
 
 
 def _pattern_methods(versions: Sequence[OpSchema], texts: bool) -> Iterator[str]:
-    """The overloads of an operator in `match_pattern`: plain, with several results, as a sum of sums, of another domain."""
+    """The overloads of an operator in `match_pattern`: plain, with several results, as a sum of
+    sums, of another domain.
+    """
     name = versions[-1].name
-    attributes = [*(f"{key}: Any = ..." for key in _attributes(versions)), "attributes: Any = ...", "any_order: Any = ..."]
+    attributes = [
+        *(f"{key}: Any = ..." for key in _attributes(versions)),
+        "attributes: Any = ...",
+        "any_order: Any = ...",
+    ]
     operands = _operands(versions, most=1)  # a variadic operand takes all that are left
     yield from _method(name, operands, attributes, "Symbol", _doc(versions, texts))
     if versions[-1].max_output > 1:
-        yield from _method(name, ["*operands: Any"], ["outputs: int | Symbol | Sequence[Symbol]", *attributes], "Any")
+        yield from _method(
+            name,
+            ["*operands: Any"],
+            ["outputs: int | Symbol | Sequence[Symbol]", *attributes],
+            "Any",
+        )
     if is_associative(name, ""):
         yield from _method(name, ["*operands: Any"], ["associative: bool", *attributes], "Symbol")
     yield from _method(
-        name, ["*operands: Any"], ["domain: str", "outputs: int | Symbol | Sequence[Symbol] = ...", "**attributes: Any"], "Any"
+        name,
+        ["*operands: Any"],
+        ["domain: str", "outputs: int | Symbol | Sequence[Symbol] = ...", "**attributes: Any"],
+        "Any",
     )
 
 
 def _builder_methods(versions: Sequence[OpSchema], texts: bool) -> Iterator[str]:
     """The overloads of an operator that is made: plain, with chosen results, of another domain."""
     name = versions[-1].name
-    attributes = [*(f"{key}: {kind} | None = ..." for key, kind in _attributes(versions).items()), "name: Any = ..."]
+    attributes = [
+        *(f"{key}: {kind} | None = ..." for key, kind in _attributes(versions).items()),
+        "name: Any = ...",
+    ]
     yield from _method(name, _operands(versions), attributes, "str", _doc(versions, texts))
-    yield from _method(name, ["*operands: Any"], ["outputs: int | Sequence[str]", *attributes], "Any")
-    other = ["domain: str", "outputs: int | Sequence[str] = ...", "name: str = ...", "**attributes: Any"]
+    yield from _method(
+        name, ["*operands: Any"], ["outputs: int | Sequence[str]", *attributes], "Any"
+    )
+    other = [
+        "domain: str",
+        "outputs: int | Sequence[str] = ...",
+        "name: str = ...",
+        "**attributes: Any",
+    ]
     yield from _method(name, ["*operands: Any"], other, "Any")
 
 
-def _method(name: str, operands: list[str], keywords: list[str], result: str, doc: str = "") -> Iterator[str]:
+def _method(
+    name: str, operands: list[str], keywords: list[str], result: str, doc: str = ""
+) -> Iterator[str]:
     """The lines of one overload."""
     star = [] if operands and operands[-1].startswith("*") else ["*"]
     before = [*operands, "/"] if operands and star else operands
@@ -97,20 +129,31 @@ def _method(name: str, operands: list[str], keywords: list[str], result: str, do
 
 
 def _attributes(versions: Sequence[OpSchema]) -> dict[str, str]:
-    """The attributes of all versions with their Python types, those that became operands included."""
+    """The attributes of all versions with their Python types, those that became operands
+    included.
+    """
     found = {
-        key: _TYPES.get(str(a.type).rpartition(".")[2], "Any") for version in versions for key, a in version.attributes.items()
+        key: _TYPES.get(str(a.type).rpartition(".")[2], "Any")
+        for version in versions
+        for key, a in version.attributes.items()
     }
     found.pop("consumed_inputs", None)  # a remark of operator set 1, without effect
-    found |= {key: _HOLDS[rule.holds] for (op, key), rule in MOVED.items() if op == versions[-1].name}
+    found |= {
+        key: _HOLDS[rule.holds] for (op, key), rule in MOVED.items() if op == versions[-1].name
+    }
     return dict(sorted(found.items()))
 
 
 def _operands(versions: Sequence[OpSchema], most: int | None = None) -> list[str]:
-    """The operands of the newest version; those after the first ``most``, which may be omitted, have a default."""
+    """The operands of the newest version.
+
+    Those after the first ``most``, which may be omitted, have a default.
+    """
     newest = versions[-1]
     moved = {rule.place for (op, _), rule in MOVED.items() if op == newest.name}
-    least = min([*moved, *(version.min_input for version in versions), *([] if most is None else [most])])
+    least = min(
+        [*moved, *(version.min_input for version in versions), *([] if most is None else [most])]
+    )
     written: list[str] = []
     for place, operand in enumerate(newest.inputs):
         if operand.option == OpSchema.FormalParameterOption.Variadic:
@@ -122,12 +165,23 @@ def _operands(versions: Sequence[OpSchema], most: int | None = None) -> list[str
 def _doc(versions: Sequence[OpSchema], texts: bool) -> str:
     """Signature, versions and attributes with their defaults."""
     newest = versions[-1]
-    operands, results = (", ".join(value.name for value in values) for values in (newest.inputs, newest.outputs))
+    operands, results = (
+        ", ".join(value.name for value in values) for values in (newest.inputs, newest.outputs)
+    )
     lines = [f"{newest.name}({operands}) → {results}.", ""]
     if texts:
-        lines += [*textwrap.dedent(newest.doc or "").strip().replace("\\", "\\\\").replace('"""', "'''").splitlines(), ""]
+        lines += [
+            *textwrap.dedent(newest.doc or "")
+            .strip()
+            .replace("\\", "\\\\")
+            .replace('"""', "'''")
+            .splitlines(),
+            "",
+        ]
     numbers = ", ".join(str(version.since_version) for version in versions)
-    lines.append(f"Operator sets {numbers}: https://onnx.ai/onnx/operators/onnx__{newest.name}.html")
+    lines.append(
+        f"Operator sets {numbers}: https://onnx.ai/onnx/operators/onnx__{newest.name}.html"
+    )
     for key, kind in _attributes(versions).items():
         lines.append(f"- ``{key}``: {kind}{_default(versions, key)}")
         known = newest.attributes.get(key)
@@ -149,7 +203,10 @@ def _default(versions: Sequence[OpSchema], key: str) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the stub; with ``--check``, only report whether it is current. Returns the exit code."""
+    """Write the stub; with ``--check``, only report whether it is current.
+
+    Returns the exit code.
+    """
     wanted = stub("--texts" in arguments)
     if "--check" in arguments:
         return int(not TARGET.is_file() or TARGET.read_text(encoding="utf-8") != wanted)

@@ -1,4 +1,6 @@
-"""Programs of sizes: nodes that compute nothing but sizes, replaced by the fewest that compute the same."""
+"""Programs of sizes: nodes that compute nothing but sizes, replaced by the fewest that compute the
+same.
+"""
 
 from xoptim.sizes.shortening import SizeProgram
 

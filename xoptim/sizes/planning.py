@@ -7,7 +7,14 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 import numpy as np
 from onnx import TensorProto
 
-from xoptim.facts.dims import Dim, SymbolicDim, as_integer, before_wrapping, exact_quotient, is_nonzero
+from xoptim.facts.dims import (
+    Dim,
+    SymbolicDim,
+    as_integer,
+    before_wrapping,
+    exact_quotient,
+    is_nonzero,
+)
 from xoptim.facts.polynomials import Atom
 from xoptim.facts.shapes import Shape
 from xoptim.facts.symbolic import content, make, of_atom
@@ -26,20 +33,26 @@ class Region:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.values: dict[str, Key] = {}  # the value of each 64-bit size that they compute
-        self.demanded: list[str] = []  # names of the values that other nodes, outputs or subgraphs read, in order
+        # names of the values that other nodes, outputs or subgraphs read, in order
+        self.demanded: list[str] = []
         inside = self._grow()
-        # Nodes that compute 64-bit sizes, at least one of them a symbol, and nodes that only these read; in order
+        # Nodes that compute 64-bit sizes, at least one of them a symbol, and nodes that only these
+        # read; in order
         self.nodes = [node for node in graph.nodes if node in inside]
         self.demanded.reverse()
-        # Tensors whose sizes can be read, with their shapes: inputs first, then tensors whose sizes are read already
+        # Tensors whose sizes can be read, with their shapes: inputs first, then tensors whose sizes
+        # are read already
         self.sources: dict[str, Shape] = dict(self._inputs())
-        self.spared: set[str] = set()  # sources that only the region reads: computing them is part of the costs
+        # sources that only the region reads: computing them is part of the costs
+        self.spared: set[str] = set()
         for node in self.nodes:
             if node.op_type in ("Shape", "Size") and not node.domain:
                 self._measure(node.input[0], inside)
 
     def _grow(self) -> set[Node]:
-        """Read the graph backwards: a node is outside when its values are not known, or when it is needed in another type."""
+        """Read the graph backwards: a node is outside when its values are not known, or when it is
+        needed in another type.
+        """
         inside: set[Node] = set()
         needed: set[str] = set()
         for node in reversed(list(self.graph.nodes)):
@@ -72,12 +85,18 @@ class Region:
         if not shape or producer in inside:
             return
         self.sources.setdefault(name, shape)
-        if producer is not None and not self._is_kept(name) and all(reader in inside for reader in graph.consumers(name)):
+        if (
+            producer is not None
+            and not self._is_kept(name)
+            and all(reader in inside for reader in graph.consumers(name))
+        ):
             self.spared.add(name)
 
 
 def size_of(graph: Graph, node: Node) -> Key | None:
-    """The value of a node that computes 64-bit integers from sizes, at least one of them a symbol."""
+    """The value of a node that computes 64-bit integers from sizes, at least one of them a
+    symbol.
+    """
     if node.bodies or node.domain or len(node.output) != 1:
         return None
     info = graph.info_of(node.output[0])
@@ -88,7 +107,11 @@ def size_of(graph: Graph, node: Node) -> Key | None:
 
 def _is_known(graph: Graph, node: Node) -> bool:
     """Whether a node computes values of another type from sizes only."""
-    return not node.bodies and not node.domain and all(graph.info_of(name).data is not None for name in node.output if name)
+    return (
+        not node.bodies
+        and not node.domain
+        and all(graph.info_of(name).data is not None for name in node.output if name)
+    )
 
 
 _ATOMS: Final = {"//": "Div", "%": "Mod", "max": "Max", "min": "Min"}
@@ -109,7 +132,10 @@ class Operation(NamedTuple):
 
 
 class Decompositions:
-    """The decompositions of elements of vectors; ``observed`` are the operations by which a graph computes elements now."""
+    """The decompositions of elements of vectors.
+
+    ``observed`` are the operations by which a graph computes elements now.
+    """
 
     def __init__(self, observed: Mapping[Dim, Sequence[Operation]]) -> None:
         self._observed = observed
@@ -120,25 +146,38 @@ class Decompositions:
         if not isinstance(dim, SymbolicDim):
             return []
         if dim not in self._known:
-            self._known[dim] = list(dict.fromkeys([*self._observed.get(dim, ()), *operations_of(dim)]))
+            self._known[dim] = list(
+                dict.fromkeys([*self._observed.get(dim, ()), *operations_of(dim)])
+            )
         return self._known[dim]
 
     def by(self, op_type: str, dim: Dim) -> Operation | None:
-        """The operation of an operator that gives an element, or the one that leaves the element as it is."""
+        """The operation of an operator that gives an element, or the one that leaves the element as
+        it is.
+        """
         found = next((each for each in self.of(dim) if each.op_type == op_type), None)
-        return Operation(op_type, dim, _NEUTRAL[op_type]) if found is None and op_type in _NEUTRAL else found
+        return (
+            Operation(op_type, dim, _NEUTRAL[op_type])
+            if found is None and op_type in _NEUTRAL
+            else found
+        )
 
 
 def operations_of(dim: SymbolicDim) -> list[Operation]:
-    """Operations that give an expression in 64-bit integers, by its canonical form; operands are simpler than the result.
+    """Operations that give an expression in 64-bit integers, by its canonical form.
 
-    Each of them is proved by inferring its result: it does not wrap around where the expression does not, and rounds as the
-    operator does.
+    Operands are simpler than the result.
+
+    Each of them is proved by inferring its result: it does not wrap around where the expression
+    does not, and rounds as the operator does.
     """
     exact = before_wrapping(dim, 64)
     assert isinstance(exact, SymbolicDim)  # a number does not wrap around
     found = _of_polynomial(exact) if exact.atom is None else _of_operation(exact.atom)
-    wrapped = (Operation(op_type, as_integer(left, 64), as_integer(right, 64)) for op_type, left, right in found)
+    wrapped = (
+        Operation(op_type, as_integer(left, 64), as_integer(right, 64))
+        for op_type, left, right in found
+    )
     return [each for each in dict.fromkeys(wrapped) if size_result(*each) is dim]
 
 
@@ -158,15 +197,20 @@ def _of_polynomial(dim: SymbolicDim) -> Iterator[Operation]:
     else:
         factor = content(dim) * (1 if dim.terms[0][1] > 0 else -1)
         if factor != 1:
-            yield Operation("Mul", cast(Dim, exact_quotient(dim, factor)), factor)  # the coefficients have this factor
+            # the coefficients have this factor
+            yield Operation("Mul", cast(Dim, exact_quotient(dim, factor)), factor)
         yield from _factors(dim)
     if len(dim.terms) + bool(dim.constant) > 1:
         terms = dim.terms if len(dim.terms) <= _MOST_TERMS else (dim.terms[0], dim.terms[-1])
         for monomial, number in terms:
             if number > 0:
-                yield Operation("Add", dim - make(((monomial, number),), 0), make(((monomial, number),), 0))
+                yield Operation(
+                    "Add", dim - make(((monomial, number),), 0), make(((monomial, number),), 0)
+                )
             else:
-                yield Operation("Sub", dim + make(((monomial, -number),), 0), make(((monomial, -number),), 0))
+                yield Operation(
+                    "Sub", dim + make(((monomial, -number),), 0), make(((monomial, -number),), 0)
+                )
 
 
 def _factors(dim: SymbolicDim) -> Iterator[Operation]:
@@ -196,16 +240,19 @@ class Term:
     op_type: str = ""  # operator; empty for a constant
     operands: tuple[Operand, ...] = ()  # terms, names of results that stay, and constants
     attributes: Mapping[str, Any] = field(default_factory=dict)  # of the operator
-    # what has to be computed for it, besides what is planned already: values, and tensors that nothing else reads
+    # what has to be computed for it, besides what is planned already: values, and tensors that
+    # nothing else reads
     steps: frozenset[object] = frozenset()
-    place: float = float("-inf")  # label of the node after which it can be computed; negative at the beginning
+    # label of the node after which it can be computed; negative at the beginning
+    place: float = float("-inf")
 
 
 class Plan:
     """The terms that are planned."""
 
     def __init__(self) -> None:
-        self.terms: dict[Key | str, Term] = {}  # for each value, the term that can be computed first
+        # for each value, the term that can be computed first
+        self.terms: dict[Key | str, Term] = {}
         self.measured: set[str] = set()  # names of the results that they read
         self.holders: dict[Dim, list[Term]] = {}  # vectors of several elements, by element
 
@@ -225,7 +272,9 @@ class Plan:
                 self.holders.setdefault(dim, []).append(term)
 
     def reused(self, key: Key, limit: float) -> Term | None:
-        """The planned term of a value, which takes no more steps, if it can be computed before the node of a label."""
+        """The planned term of a value, which takes no more steps, if it can be computed before the
+        node of a label.
+        """
         term = self.terms.get(key)
         return None if term is None or term.place >= limit else replace(term, steps=frozenset())
 
@@ -265,7 +314,10 @@ class Planner:
         self._visits = 0
 
     def plan(self, name: str) -> Term | None:
-        """Plan the term of a demanded value, which can be computed where it is now; ``None`` if none was found."""
+        """Plan the term of a demanded value, which can be computed where it is now.
+
+        ``None`` if none was found.
+        """
         producer = self.graph.producer(name)
         assert producer is not None
         self._known, self._limit, self._visits = {}, producer.label, 0
@@ -317,22 +369,37 @@ class Planner:
         if origin is not None:
             yield from self._as_now(origin)
 
-    def _term(self, key: Key | str, op_type: str, operands: Sequence[Operand], **attributes: Any) -> Iterator[Term]:
+    def _term(
+        self, key: Key | str, op_type: str, operands: Sequence[Operand], **attributes: Any
+    ) -> Iterator[Term]:
         """The term with these operands, if it can be computed in time."""
-        places = [operand.place if isinstance(operand, Term) else self._place_of(operand) for operand in operands]
+        places = [
+            operand.place if isinstance(operand, Term) else self._place_of(operand)
+            for operand in operands
+        ]
         place = max(places, default=float("-inf"))
-        below = frozenset[object]().union(*(operand.steps for operand in operands if isinstance(operand, Term)))
+        below = frozenset[object]().union(
+            *(operand.steps for operand in operands if isinstance(operand, Term))
+        )
         if place < self._limit and key not in below:
             steps = below | {key}
-            measured = [operand for operand in operands if isinstance(operand, str) and operand in self.region.spared]
-            steps = steps.union((name, "tensor") for name in measured if name not in self.planned.measured)
+            measured = [
+                operand
+                for operand in operands
+                if isinstance(operand, str) and operand in self.region.spared
+            ]
+            steps = steps.union(
+                (name, "tensor") for name in measured if name not in self.planned.measured
+            )
             yield Term(key, op_type, tuple(operands), attributes, steps, place)
 
     def _place_of(self, operand: Operand) -> float:
         producer = self.graph.producer(operand) if isinstance(operand, str) else None
         return float("-inf") if producer is None else producer.label
 
-    def _made(self, key: Key, op_type: str, parts: Iterable[Key], *more: Operand, **attributes: Any) -> Iterator[Term]:
+    def _made(
+        self, key: Key, op_type: str, parts: Iterable[Key], *more: Operand, **attributes: Any
+    ) -> Iterator[Term]:
         """The term whose first operands are the best terms of some values."""
         terms: list[Operand] = []
         for part in parts:
@@ -348,7 +415,11 @@ class Planner:
         count = 0
         for name, axis in self._axes.get(data[start], ()):
             shape, first = self.region.sources[name], axis - start
-            if first < 0 or shape[first : first + len(data)] != data or self._place_of(name) >= self._limit:
+            if (
+                first < 0
+                or shape[first : first + len(data)] != data
+                or self._place_of(name) >= self._limit
+            ):
                 continue
             whole, last = (1, shape), first + len(data)
             part = {"start": first or None, "end": last if last < len(shape) else None}
@@ -373,7 +444,9 @@ class Planner:
         elements = holder.key[1]
         if all(dim in elements for dim in data):
             places = np.array([elements.index(dim) for dim in data], np.int64)
-            yield from self._term((rank, data), "Gather", [holder, places if rank else places.reshape(())], axis=0)
+            yield from self._term(
+                (rank, data), "Gather", [holder, places if rank else places.reshape(())], axis=0
+            )
 
     def _computed(self, rank: int, data: tuple[Dim, ...]) -> Iterator[Term]:
         """One operation of all elements."""
@@ -393,7 +466,9 @@ class Planner:
                 yield from self._made((rank, data), op_type, [(rank, left), (rank, right)])
 
     def _joined(self, data: tuple[Dim, ...]) -> Iterator[Term]:
-        """Parts put together: the best split of each end of the vector, from the last element on."""
+        """Parts put together: the best split of each end of the vector, from the last element
+        on.
+        """
         count = len(data)
         ends: list[tuple[int, list[Term]] | None] = [None] * count + [(0, [])]
         for start in reversed(range(count)):
@@ -423,7 +498,9 @@ class Planner:
             if term is None:
                 return
             operands.append(term)
-        yield from self._term(self.region.values.get(name, name), node.op_type, operands, **node.attribute)
+        yield from self._term(
+            self.region.values.get(name, name), node.op_type, operands, **node.attribute
+        )
 
 
 def _narrowed(data: Sequence[Dim]) -> tuple[Dim, ...]:
@@ -437,12 +514,22 @@ def _observed(region: Region) -> dict[Dim, list[Operation]]:
     for node in region.nodes:
         if node.op_type not in _OBSERVED or len(node.input) != 2 or node.attribute.get("fmod"):
             continue
-        left, right, result = (region.graph.info_of(name).data for name in (*node.input, node.output[0]))
+        left, right, result = (
+            region.graph.info_of(name).data for name in (*node.input, node.output[0])
+        )
         if node.output[0] not in region.values or left is None or right is None or result is None:
             continue
         for place, dim in enumerate(result):
-            operation = Operation(node.op_type, left[place if len(left) > 1 else 0], right[place if len(right) > 1 else 0])
+            operation = Operation(
+                node.op_type,
+                left[place if len(left) > 1 else 0],
+                right[place if len(right) > 1 else 0],
+            )
             known = found.setdefault(dim, [])
-            if len(known) < _CANDIDATES and operation not in known and size_result(*operation) is dim:
+            if (
+                len(known) < _CANDIDATES
+                and operation not in known
+                and size_result(*operation) is dim
+            ):
                 known.append(operation)
     return found

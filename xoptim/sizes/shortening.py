@@ -20,17 +20,20 @@ logger = logging.getLogger(__name__)
 
 
 class SizeProgram(ModelPass):
-    """Shape, Gather, Add, Div, Unsqueeze, Concat, ... of sizes → the fewest nodes that compute the same sizes.
+    """Shape, Gather, Add, Div, Unsqueeze, Concat, ... of sizes → the fewest nodes that compute the
+    same sizes.
 
-    What: takes all nodes of a graph that compute nothing but sizes, and writes the sizes that other nodes read anew, from their
-    polynomials: from the shapes of inputs and of tensors that are measured already, one operation for several sizes where
-    all are computed alike, and sizes that occur in several results once.
-    Why: exporters compute each size on its own, as a number that is made a vector again: models of images of any size
-    have up to 40 % of such nodes.
+    What: takes all nodes of a graph that compute nothing but sizes, and writes the sizes that other
+    nodes read anew, from their polynomials: from the shapes of inputs and of tensors that are
+    measured already, one operation for several sizes where all are computed alike, and sizes that
+    occur in several results once.
+    Why: exporters compute each size on its own, as a number that is made a vector again: models of
+    images of any size have up to 40 % of such nodes.
     Refuses when:
     1. an element is not known as an expression of sizes, or is not a 64-bit integer.
     2. the nodes would not become fewer.
-    3. it is not proved that the new nodes compute the same in 64 bits: sums that wrap around, divisions of negative numbers.
+    3. it is not proved that the new nodes compute the same in 64 bits: sums that wrap around,
+       divisions of negative numbers.
     """
 
     phase = "final"
@@ -38,11 +41,15 @@ class SizeProgram(ModelPass):
 
     examples = (
         Example(
-            "agraph (float[a,b,c] x, float[n] z) => (float[p,q,r] y) <int64 i = {1}, int64 j = {2}, int64[1] o = {0}, "
-            "int64[1] m = {-1}> { s = Shape(x) k = Gather(s, i) l = Gather(s, j) d = Div(k, j) e = Div(l, j) "
-            "f = Unsqueeze(d, o) g = Unsqueeze(e, o) t = Concat <axis = 0> (f, g, m) y = Reshape(z, t) }",
-            "agraph (float[a,b,c] x, float[n] z) => (float[p,q,r] y) <int64[1] j = {2}, int64[1] m = {-1}> "
-            "{ s = Shape <start = 1> (x) d = Div(s, j) t = Concat <axis = 0> (d, m) y = Reshape(z, t) }",
+            "agraph (float[a,b,c] x, float[n] z) "
+            "=> (float[p,q,r] y) <int64 i = {1}, int64 j = {2}, int64[1] o = {0}, "
+            "int64[1] m = {-1}> { s = Shape(x) k = Gather(s, i) l = Gather(s, j) d = Div(k, j) "
+            "e = Div(l, j) f = Unsqueeze(d, o) g = Unsqueeze(e, o) "
+            "t = Concat <axis = 0> (f, g, m) y = Reshape(z, t) }",
+            "agraph (float[a,b,c] x, float[n] z) "
+            "=> (float[p,q,r] y) <int64[1] j = {2}, int64[1] m = {-1}> { "
+            "s = Shape <start = 1> (x) d = Div(s, j) t = Concat <axis = 0> (d, m) "
+            "y = Reshape(z, t) }",
         ),
     )
 
@@ -58,7 +65,10 @@ def shorten(graph: Graph) -> int:
         return 0
     planner = Planner(region)
     # Vectors of many sizes first: others pick elements of them.
-    order = sorted(region.demanded, key=lambda name: -sum(type(dim) is not int for dim in region.values[name][1]))
+    order = sorted(
+        region.demanded,
+        key=lambda name: -sum(type(dim) is not int for dim in region.values[name][1]),
+    )
     found = {name for name in order if planner.plan(name)}
     programs = [p for p in _programs(region, planner) if found.issuperset(p.demanded)]
     return sum(_replace(graph, program) for program in programs if program.is_shorter(region))
@@ -69,14 +79,18 @@ class _Program:
     """Sizes that are replaced together, because they share a node now or as planned."""
 
     nodes: list[Node] = field(default_factory=list)  # those that compute them now
-    demanded: dict[str, Key] = field(default_factory=dict)  # the results that other nodes read, by value
-    terms: dict[Key | str, Term] = field(default_factory=dict)  # those that compute them as planned, operands first
+    # the results that other nodes read, by value
+    demanded: dict[str, Key] = field(default_factory=dict)
+    # those that compute them as planned, operands first
+    terms: dict[Key | str, Term] = field(default_factory=dict)
 
     def is_shorter(self, region: Region) -> bool:
         """Whether it takes fewer nodes as planned, counting the tensors that nothing else reads."""
         copies = len(self.demanded) - len(set(self.demanded.values()))
         before = {name for node in self.nodes for name in node.input} & region.spared
-        after = {name for term in self.terms.values() for name in term.operands if isinstance(name, str)} & region.spared
+        after = {
+            name for term in self.terms.values() for name in term.operands if isinstance(name, str)
+        } & region.spared
         return len(self.terms) + copies + len(after) < len(self.nodes) + len(before)
 
 
@@ -104,12 +118,17 @@ def _programs(region: Region, planner: Planner) -> list[_Program]:
     for name in region.demanded:
         program = found[leader(name)]
         program.demanded[name] = region.values[name]
-        program.terms.update((term.key, term) for term in planner.planned.terms_of(region.values[name]))
+        program.terms.update(
+            (term.key, term) for term in planner.planned.terms_of(region.values[name])
+        )
     return list(found.values())
 
 
 def _replace(graph: Graph, program: _Program) -> int:
-    """Write a program as planned; returns 1, or 0 where a result could not be proved to be the same."""
+    """Write a program as planned.
+
+    Returns 1, or 0 where a result could not be proved to be the same.
+    """
     names: dict[Key | str, str] = {}
     with Edit(graph) as edit:
         for name, value in program.demanded.items():

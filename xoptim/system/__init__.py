@@ -1,1 +1,4 @@
-"""All that differs between Linux, macOS, Windows and a browser; no other room asks which system it runs on."""
+"""All that differs between Linux, macOS, Windows and a browser.
+
+No other room asks which system it runs on.
+"""

@@ -1,4 +1,6 @@
-"""Files: locks, replacement, permissions, and ranges of bytes: holes, copies made by the kernel, writes at a position."""
+"""Files: locks, replacement, permissions, and ranges of bytes: holes, copies made by the kernel,
+writes at a position.
+"""
 
 import errno
 import os
@@ -13,7 +15,9 @@ from typing import BinaryIO, Final
 from xoptim.system.optional import fcntl, msvcrt
 
 STANDARD_OUTPUT: Final = Path("/dev/stdout")
-"""The path that means standard output for the command, as ``-o -`` does, also where there is no such file."""
+"""The path that means standard output for the command, as ``-o -`` does, also where there is no
+such file.
+"""
 MODEL_SUFFIXES: Final = (".onnx", ".onnxtxt", ".onnxtext", ".textproto", ".pbtxt", ".onnxjson")
 """Endings of the names of files with models."""
 MAPPING_ALIGNMENT: Final = 1 << 16 if sys.platform == "win32" else 1 << 12
@@ -32,7 +36,9 @@ _SEEKING: Final = Lock()
 
 
 def try_lock(file: int) -> bool:
-    """Lock an open file until it is closed or the process ends; returns False while another process has locked it.
+    """Lock an open file until it is closed or the process ends.
+
+    Returns False while another process has locked it.
 
     Where the system has no locks (a browser), the answer is True.
     """
@@ -48,9 +54,12 @@ def try_lock(file: int) -> bool:
 
 
 def move(source: Path, target: Path) -> None:
-    """Move a file within a disk, and replace the one that is there, if any, in one step. Raises `OSError`.
+    """Move a file within a disk, and replace the one that is there, if any, in one step.
 
-    Windows refuses it while a program, such as a scanner for viruses, has the old file open, mostly for a moment.
+    Raises `OSError`.
+
+    Windows refuses it while a program, such as a scanner for viruses, has the old file open, mostly
+    for a moment.
     """
     for left in reversed(range(_ATTEMPTS)):
         try:
@@ -64,14 +73,20 @@ def move(source: Path, target: Path) -> None:
 
 
 def is_own(path: Path) -> bool:
-    """Whether a file, and a link to it, belong to the user who runs this process; where files have no owner, they do."""
+    """Whether a file, and a link to it, belong to the user who runs this process.
+
+    Where files have no owner, they do.
+    """
     if not hasattr(os, "getuid"):
         return True
     return {path.stat().st_uid, path.lstat().st_uid} == {os.getuid()}
 
 
 def copy(source: Path, target: Path) -> None:
-    """Give a file a second name within its folder, or copy it where the disk has no such names. Raises `OSError`."""
+    """Give a file a second name within its folder, or copy it where the disk has no such names.
+
+    Raises `OSError`.
+    """
     try:
         os.link(source, target)
     except (OSError, NotImplementedError):
@@ -86,24 +101,35 @@ def set_permissions(path: Path, like: Path) -> None:
 
 
 def is_hole(path: Path, offset: int, length: int) -> bool:
-    """Whether a range of a file is a hole, which reads as zeros and takes no space; False where the system cannot say."""
+    """Whether a range of a file is a hole, which reads as zeros and takes no space.
+
+    False where the system cannot say.
+    """
     if not hasattr(os, "SEEK_DATA"):
         return False
     end = offset + length
     with path.open("rb") as stream:
-        return os.fstat(stream.fileno()).st_size >= end and _next_data(stream.fileno(), offset, end) >= end
+        return (
+            os.fstat(stream.fileno()).st_size >= end
+            and _next_data(stream.fileno(), offset, end) >= end
+        )
 
 
 def copy_range(source: Path, start: int, length: int, target: BinaryIO, offset: int) -> None:
-    """Copy a range of a file into an empty range of another one; holes stay holes. Raises `OSError`.
+    """Copy a range of a file into an empty range of another one; holes stay holes.
+
+    Raises `OSError`.
 
     The kernel copies where it can; some file systems then share the blocks of both files.
     """
     with source.open("rb") as stream:
-        if os.fstat(stream.fileno()).st_size < start + length:  # the end of a file reads like a hole
+        # the end of a file reads like a hole
+        if os.fstat(stream.fileno()).st_size < start + length:
             raise OSError(errno.EIO, f"{str(source)!r} became shorter")
         for first, size in _data_ranges(stream.fileno(), start, length):
-            done = _copy_in_kernel(stream.fileno(), first, size, target.fileno(), offset + first - start)
+            done = _copy_in_kernel(
+                stream.fileno(), first, size, target.fileno(), offset + first - start
+            )
             stream.seek(first + done)
             while done < size:
                 chunk = stream.read(min(_CHUNK, size - done))
@@ -114,7 +140,10 @@ def copy_range(source: Path, start: int, length: int, target: BinaryIO, offset: 
 
 
 def write_at(stream: BinaryIO, offset: int, data: memoryview) -> None:
-    """Write bytes at a position of an unbuffered file; several threads may do so at the same time. Raises `OSError`."""
+    """Write bytes at a position of an unbuffered file; several threads may do so at the same time.
+
+    Raises `OSError`.
+    """
     while data:
         if hasattr(os, "pwrite"):
             written = os.pwrite(stream.fileno(), data, offset)
@@ -129,17 +158,25 @@ def check_space(folder: Path, size: int) -> None:
     """Raise `OSError` unless there is room for some bytes on the disk of a folder."""
     free = shutil.disk_usage(folder).free
     if size > free:
-        raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)}: {size:,} bytes are needed, {free:,} are free")
+        raise OSError(
+            errno.ENOSPC,
+            f"{os.strerror(errno.ENOSPC)}: {size:,} bytes are needed, {free:,} are free",
+        )
 
 
 def _copy_in_kernel(source: int, start: int, length: int, target: int, offset: int) -> int:
-    """Copy by the kernel; returns the number of bytes copied, fewer than asked for where it does not copy between the two."""
+    """Copy by the kernel.
+
+    Returns the number of bytes copied, fewer than asked for where it does not copy between the two.
+    """
     done = 0
     if not hasattr(os, "copy_file_range"):
         return done
     try:
         while done < length:
-            count = os.copy_file_range(source, target, min(length - done, 1 << 30), start + done, offset + done)
+            count = os.copy_file_range(
+                source, target, min(length - done, 1 << 30), start + done, offset + done
+            )
             if not count:
                 break
             done += count

@@ -1,6 +1,8 @@
-"""The temporary files of this process, and the files that they become, for the end of a command that was interrupted.
+"""The temporary files of this process, and the files that they become, for the end of a command
+that was interrupted.
 
-A process that waits for this one can read the journal too, and remove the files of a process that was killed.
+A process that waits for this one can read the journal too, and remove the files of a process that
+was killed.
 """
 
 import json
@@ -30,7 +32,9 @@ class _Identity(NamedTuple):
 
 
 class _Entry(NamedTuple):
-    """A temporary file or folder, its identity, and, where it becomes another file, that file and the last one of its group."""
+    """A temporary file or folder, its identity, and, where it becomes another file, that file and
+    the last one of its group.
+    """
 
     path: Path
     identity: _Identity
@@ -44,8 +48,14 @@ class _Entry(NamedTuple):
 
     @property
     def is_done(self) -> bool:
-        """Whether the file and the last one of its group are in place: one without the other counts as not written."""
-        return self.is_in_place and self.last is not None and _Identity.of(self.last[0]) == self.last[1]
+        """Whether the file and the last one of its group are in place: one without the other counts
+        as not written.
+        """
+        return (
+            self.is_in_place
+            and self.last is not None
+            and _Identity.of(self.last[0]) == self.last[1]
+        )
 
 
 class Journal:
@@ -56,7 +66,9 @@ class Journal:
         self._shared: int | None = None
 
     def share(self) -> None:
-        """Let processes that this one starts as copies of itself note their files here too (Linux)."""
+        """Let processes that this one starts as copies of itself note their files here too
+        (Linux).
+        """
         if sys.platform == "linux":
             self._shared = os.memfd_create("xopt")
 
@@ -67,7 +79,9 @@ class Journal:
             self._add(_Entry(path.absolute(), identity))
 
     def note_moves(self, moves: Mapping[Path, Path]) -> None:
-        """Note files and the temporary files that are about to be moved there, as a group: the last move completes it."""
+        """Note files and the temporary files that are about to be moved there, as a group: the last
+        move completes it.
+        """
         known = {final.absolute(): _Identity.of(path) for final, path in moves.items()}
         last, identity = list(known.items())[-1]
         for path, (final, own) in zip(moves.values(), known.items(), strict=True):
@@ -76,15 +90,25 @@ class Journal:
 
     def written(self) -> list[Path]:
         """The files that are in place."""
-        return list(dict.fromkeys(entry.final for entry in self._all() if entry.final is not None and entry.is_done))
+        return list(
+            dict.fromkeys(
+                entry.final for entry in self._all() if entry.final is not None and entry.is_done
+            )
+        )
 
     def outcome(self) -> str:
         """The end of a message: that nothing was written, or which files were."""
         names = [repr(str(path)) for path in self.written()]
-        return f"{', '.join(names)} {'was' if len(names) == 1 else 'were'} written" if names else "nothing was written"
+        return (
+            f"{', '.join(names)} {'was' if len(names) == 1 else 'were'} written"
+            if names
+            else "nothing was written"
+        )
 
     def clean(self) -> None:
-        """Remove temporary files and folders that are left, and files that were moved without the last one of their group."""
+        """Remove temporary files and folders that are left, and files that were moved without the
+        last one of their group.
+        """
         for entry in self._all():
             if entry.is_in_place and not entry.is_done and entry.final is not None:
                 _remove(entry.final)
@@ -103,7 +127,8 @@ class Journal:
     def _all(self) -> list[_Entry]:
         if self._shared is None:
             return self._entries
-        raw = os.pread(self._shared, os.fstat(self._shared).st_size, 0)  # the processes share the place where they write
+        # the processes share the place where they write
+        raw = os.pread(self._shared, os.fstat(self._shared).st_size, 0)
         return [_read(line) for line in raw.splitlines()]
 
 

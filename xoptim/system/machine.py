@@ -1,4 +1,6 @@
-"""This process and the machine: memory and limits of it, the processor, groups of processes, signals, limits of time."""
+"""This process and the machine: memory and limits of it, the processor, groups of processes,
+signals, limits of time.
+"""
 
 import ctypes
 import math
@@ -22,31 +24,40 @@ _LONG: Final = 1e6  # seconds
 
 
 def own_group() -> dict[str, Any]:
-    """Options of `subprocess.Popen` for a process that Ctrl-C does not reach: its parent ends it."""
+    """Options of `subprocess.Popen` for a process that Ctrl-C does not reach: its parent ends
+    it.
+    """
     if sys.platform == "win32":
         return {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
     return {"start_new_session": True}
 
 
-def start_python(code: str, *words: str, prefix: Sequence[str] = (), **options: Any) -> subprocess.Popen[bytes]:
+def start_python(
+    code: str, *words: str, prefix: Sequence[str] = (), **options: Any
+) -> subprocess.Popen[bytes]:
     """Start a process of this Python that runs code with some words as its arguments.
 
-    Neither it nor a process that it starts imports from the current folder, where modules may have any name: ``-P``,
-    and its variable for the others. ``PYTHONPATH`` counts as ever. ``prefix`` begins the command line; ``options`` are
-    the parameters of `subprocess.Popen`.
+    Neither it nor a process that it starts imports from the current folder, where modules may have
+    any name: ``-P``, and its variable for the others. ``PYTHONPATH`` counts as ever. ``prefix``
+    begins the command line; ``options`` are the parameters of `subprocess.Popen`.
     """
     command = [*prefix, sys.executable, "-P", "-c", code, *words]
     return subprocess.Popen(command, env={**os.environ, "PYTHONSAFEPATH": "1"}, **options)
 
 
 def set_variable(name: str, value: str) -> None:
-    """Set a variable of the environment of this process and its children, for a library; one that is set already stays."""
+    """Set a variable of the environment of this process and its children, for a library.
+
+    One that is set already stays.
+    """
     os.environ.setdefault(name, value)
 
 
 @contextmanager
 def without_output() -> Iterator[None]:
-    """Drop what libraries write to standard output meanwhile: it may be a file that is being written, or an answer."""
+    """Drop what libraries write to standard output meanwhile: it may be a file that is being
+    written, or an answer.
+    """
     try:
         sys.stdout.flush()
         kept = os.dup(1)
@@ -64,16 +75,24 @@ def without_output() -> Iterator[None]:
 
 
 def filling_memory() -> list[str]:
-    """The beginning of a command whose process fills all memory that it allocates with bytes 0x7F (GNU's C library).
+    """The beginning of a command whose process fills all memory that it allocates with bytes 0x7F
+    (GNU's C library).
 
-    A tensor that no kernel writes to then holds large numbers or NaN, the same in each run, and not the zeros of fresh memory.
+    A tensor that no kernel writes to then holds large numbers or NaN, the same in each run, and not
+    the zeros of fresh memory.
     """
     # The cache for each thread would not be filled.
-    return ["env", "GLIBC_TUNABLES=glibc.malloc.perturb=128:glibc.malloc.tcache_count=0"] if sys.platform == "linux" else []
+    return (
+        ["env", "GLIBC_TUNABLES=glibc.malloc.perturb=128:glibc.malloc.tcache_count=0"]
+        if sys.platform == "linux"
+        else []
+    )
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """End a process that has a group of its own, and the processes that it started (Windows: it alone)."""
+    """End a process that has a group of its own, and the processes that it started (Windows: it
+    alone).
+    """
     if hasattr(os, "killpg"):
         os.killpg(process.pid, signal.SIGKILL)
     else:
@@ -81,18 +100,25 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def end_this_process() -> None:
-    """Ask this process to end, as another one would: what is set by `on_request_to_end` is called in the main thread."""
+    """Ask this process to end, as another one would: what is set by `on_request_to_end` is called
+    in the main thread.
+    """
     send_to_this_process(signal.SIGTERM)
 
 
 def on_request_to_end(handler: Callable[..., None]) -> None:
-    """Call a function when this process is asked to end, unless its parent ignores such requests: they stay ignored."""
+    """Call a function when this process is asked to end, unless its parent ignores such requests:
+    they stay ignored.
+    """
     if signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN:
         signal.signal(signal.SIGTERM, handler)
 
 
 def signal_name(number: int) -> str:
-    """The name of a signal, such as ``"SIGKILL"``; its number, where the system has no such signal."""
+    """The name of a signal, such as ``"SIGKILL"``.
+
+    Its number, where the system has no such signal.
+    """
     names = {each.value: each.name for each in signal.Signals} if sys.platform != "win32" else {}
     return names.get(number, f"signal {number}")
 
@@ -105,19 +131,25 @@ def end_text(code: int) -> str:
 
 
 def limit_processor_time(seconds: float) -> None:
-    """Limit the processor time of this process from now on, in seconds, where the system can; 0 for no limit."""
+    """Limit the processor time of this process from now on, in seconds, where the system can.
+
+    0 for no limit.
+    """
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
 def release_memory() -> None:
-    """Give freed memory back to the system, where the C library keeps it and can: it may be that of whole sessions."""
+    """Give freed memory back to the system, where the C library keeps it and can: it may be that of
+    whole sessions.
+    """
     if sys.platform == "linux" and hasattr(ctypes.CDLL(None), "malloc_trim"):
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def continue_in_copy(on_crash: Callable[[int], None]) -> bool:
-    """Continue in a copy of this process, so that a crash costs no new start: the next copy replaces it.
+    """Continue in a copy of this process, so that a crash costs no new start: the next copy
+    replaces it.
 
     Only on Linux: libraries of macOS do not work in copies.
 
@@ -125,7 +157,8 @@ def continue_in_copy(on_crash: Callable[[int], None]) -> bool:
         on_crash: called in this process with the exit code of a copy that crashed.
 
     Returns:
-        True in a copy, and where the system makes none; False in this process when a copy ended well.
+        True in a copy, and where the system makes none; False in this process when a copy ended
+        well.
     """
     while sys.platform == "linux":
         worker = os.fork()
@@ -146,21 +179,29 @@ class ChildEnd(NamedTuple):
 
 
 def end_of_child(patience: float) -> ChildEnd | None:
-    """Continue in a child, and wait for its end in this process, which passes signals on. The child ends with this process.
+    """Continue in a child, and wait for its end in this process, which passes signals on.
+
+    The child ends with this process.
 
     Args:
         patience: seconds that the child has to end after a signal; then it is killed.
 
     Returns:
-        ``None`` in the child, and in this process where there is none: on other systems than Linux, and when threads run,
+        ``None`` in the child, and in this process where there is none: on other systems than Linux,
+            and when threads run,
         also threads of a library, which would receive signals in place of this one.
     """
     if sys.platform != "linux" or len(list(Path("/proc/self/task").iterdir())) > 1:
         return None
-    passed = [each for each in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM) if signal.getsignal(each) is not signal.SIG_IGN]
+    passed = [
+        each
+        for each in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+        if signal.getsignal(each) is not signal.SIG_IGN
+    ]
     watched = {signal.SIGCHLD, *passed}
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a parent that ignores it would leave nothing to wait for
+    # a parent that ignores it would leave nothing to wait for
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     child = os.fork()
     if not child:
         ctypes.CDLL(None).prctl(_DEATH, signal.SIGTERM)
@@ -189,7 +230,9 @@ _INFO: Final = Path("/proc/cpuinfo")
 
 
 def cores() -> int:
-    """Number of cores that this process may use: fewer than the machine has where a container or ``taskset`` restricts it."""
+    """Number of cores that this process may use: fewer than the machine has where a container or
+    ``taskset`` restricts it.
+    """
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -199,14 +242,20 @@ def processor() -> str:
 
 
 def instructions() -> frozenset[str] | None:
-    """Names of the instructions of the first processor, as Linux lists them; ``None`` where the system does not list them."""
+    """Names of the instructions of the first processor, as Linux lists them.
+
+    ``None`` where the system does not list them.
+    """
     if not _INFO.exists():
         return None
     return frozenset(next(iter(_field("flags", "Features")), "").split())
 
 
 def clock_of_thread() -> Callable[[], float]:
-    """The clock of the processor time of the calling thread, in seconds; of time, where the system counts in long steps."""
+    """The clock of the processor time of the calling thread, in seconds.
+
+    Of time, where the system counts in long steps.
+    """
     return time.perf_counter if sys.platform == "win32" else time.thread_time
 
 
@@ -229,7 +278,8 @@ _ROOT = Path("/")
 def require_memory(size: int) -> None:
     """Raise MemoryError unless the system grants some bytes, which are given back."""
     try:
-        # A heap may hold free memory from which nothing else can be granted; only a mapping asks the system.
+        # A heap may hold free memory from which nothing else can be granted; only a mapping asks
+        # the system.
         if sys.platform == "win32":
             mmap.mmap(-1, size).close()
         else:
@@ -239,13 +289,21 @@ def require_memory(size: int) -> None:
 
 
 def available_memory() -> int | None:
-    """Bytes that this process can still allocate, ``None`` where the system does not report them (not Linux)."""
-    free = [size for size in (_noted("/proc/meminfo", "MemAvailable"), _left_in_limit(), *_left_in_group()) if size is not None]
+    """Bytes that this process can still allocate, ``None`` where the system does not report them
+    (not Linux).
+    """
+    free = [
+        size
+        for size in (_noted("/proc/meminfo", "MemAvailable"), _left_in_limit(), *_left_in_group())
+        if size is not None
+    ]
     return max(min(free), 0) if free else None
 
 
 def data_size() -> int | None:
-    """Bytes of private memory that this process has reserved, ``None`` where the system does not report them."""
+    """Bytes of private memory that this process has reserved, ``None`` where the system does not
+    report them.
+    """
     return _noted("/proc/self/status", "VmData")
 
 
@@ -255,19 +313,23 @@ def resident_size() -> int | None:
 
 
 def peak_size() -> int | None:
-    """The most bytes of this process that were in memory, ``None`` where the system does not report them."""
+    """The most bytes of this process that were in memory, ``None`` where the system does not report
+    them.
+    """
     return _noted("/proc/self/status", "VmHWM")
 
 
 def limit_data(size: int, *, for_good: bool = False) -> Callable[[], None] | None:
-    """Limit the private memory of this process, as ``ulimit -d`` does: files that are mapped into memory do not count.
+    """Limit the private memory of this process, as ``ulimit -d`` does: files that are mapped into
+    memory do not count.
 
     Args:
         size: bytes.
         for_good: neither this process nor its children can raise the limit again.
 
     Returns:
-        A function that restores the limit that held before; ``None`` where the system has no such limit, or forbids the change.
+        A function that restores the limit that held before; ``None`` where the system has no such
+        limit, or forbids the change.
     """
     if resource is None:
         return None
@@ -284,7 +346,11 @@ def _left_in_group() -> list[int]:
     """Bytes that the control group of a container still allows."""
     pairs = [(_read(limit).strip(), _read(current).strip()) for limit, current in _GROUPS]
     # Without a limit, the file contains the word "max".
-    return [int(limit) - int(current) for limit, current in pairs if limit.isdecimal() and current.isdecimal()]
+    return [
+        int(limit) - int(current)
+        for limit, current in pairs
+        if limit.isdecimal() and current.isdecimal()
+    ]
 
 
 def _left_in_limit() -> int | None:
@@ -298,7 +364,14 @@ def _left_in_limit() -> int | None:
 
 def _noted(path: str, field: str) -> int | None:
     """The bytes that a field of a file of the system states in kB."""
-    return next((int(line.split()[1]) << 10 for line in _read(path).splitlines() if line.startswith(f"{field}:")), None)
+    return next(
+        (
+            int(line.split()[1]) << 10
+            for line in _read(path).splitlines()
+            if line.startswith(f"{field}:")
+        ),
+        None,
+    )
 
 
 def _read(path: str) -> str:

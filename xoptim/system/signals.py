@@ -14,14 +14,18 @@ from typing import Any, Final
 
 
 def send_to_this_process(number: int) -> None:
-    """Send a signal to this process, as another one would: its handler is called in the main thread, which wakes up."""
+    """Send a signal to this process, as another one would: its handler is called in the main
+    thread, which wakes up.
+    """
     if sys.platform == "win32":  # where os.kill ends the process at once
         signal.raise_signal(number)
     else:
         os.kill(os.getpid(), number)
 
 
-_SIGNALS: Final = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+_SIGNALS: Final = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
 _AGAIN: Final = 0.05
 """Seconds after which an exception that Python has ignored, as in a destructor, is raised again."""
 
@@ -31,7 +35,10 @@ def _heeded() -> list[signal.Signals]:
 
 
 class Ended(BaseException):
-    """The process received a signal that asks it to end; raised so that no half-written file remains."""
+    """The process received a signal that asks it to end.
+
+    Raised so that no half-written file remains.
+    """
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -75,7 +82,9 @@ class Ending:
 
     @contextmanager
     def insistently(self) -> Iterator[None]:
-        """Raise `Ended` where a library raised another error for it: an extension that is being imported, ImportError."""
+        """Raise `Ended` where a library raised another error for it: an extension that is being
+        imported, ImportError.
+        """
         try:
             yield
         except Exception:
@@ -97,7 +106,10 @@ class Ending:
             raise self._raised
 
     def _ignored(self, ignored: Any) -> None:
-        """Report what Python ignores, except a lack of memory, which a message follows; raise `Ended` again."""
+        """Report what Python ignores, except a lack of memory, which a message follows.
+
+        Raise `Ended` again.
+        """
         if isinstance(ignored.exc_value, Ended):
             self._raised = None
             threading.Timer(_AGAIN, send_to_this_process, (ignored.exc_value.number,)).start()

@@ -1,4 +1,6 @@
-"""Calls that may not return, each in a thread that is abandoned then: no thread can be ended from outside."""
+"""Calls that may not return, each in a thread that is abandoned then: no thread can be ended from
+outside.
+"""
 
 import threading
 from collections.abc import Callable
@@ -21,14 +23,16 @@ class Call(Generic[T]):
         self._function, self._stop = function, stop
         self._result: list[T] = []
         self._error: BaseException | None = None
-        self._ended = threading.Event()  # after an interrupt, Python takes a thread that it waited for to have ended
+        # after an interrupt, Python takes a thread that it waited for to have ended
+        self._ended = threading.Event()
 
     def within(self, seconds: float, last: float | None) -> T:
         """The result of the call.
 
         Args:
             seconds: after which the call is asked to stop.
-            last: seconds after which it is abandoned, if it has not stopped; ``None`` to wait for it.
+            last: seconds after which it is abandoned, if it has not stopped; ``None`` to wait for
+                it.
 
         Raises:
             TimeoutError: the call was asked to stop, and has ended.
@@ -63,7 +67,8 @@ class Call(Generic[T]):
         try:
             raise self._error
         finally:
-            self._error = None  # its traceback refers to this object, which keeps what the call reads
+            # its traceback refers to this object, which keeps what the call reads
+            self._error = None
 
     def _abandon(self) -> bool:
         """Abandon the thread if it still runs; returns whether it does."""
@@ -73,5 +78,7 @@ class Call(Generic[T]):
 
 
 def any_abandoned() -> bool:
-    """Whether a call that was abandoned still runs: the process has to end without waiting for its threads."""
+    """Whether a call that was abandoned still runs: the process has to end without waiting for its
+    threads.
+    """
     return not all(ended.is_set() for ended in _ABANDONED)

@@ -4,7 +4,11 @@ from xoptim.targets.bisect import Failing as Failing, smallest_failing as smalle
 from xoptim.targets.oracle import place as place
 from xoptim.targets.placement import PlacedNode as PlacedNode, Placement as Placement
 from xoptim.targets.process import PlacementError as PlacementError
-from xoptim.targets.registry import UnknownTargetError as UnknownTargetError, every as all, named as named
+from xoptim.targets.registry import (
+    UnknownTargetError as UnknownTargetError,
+    every as all,
+    named as named,
+)
 from xoptim.targets.state import TargetState as TargetState, state_of as state_of
 from xoptim.targets.target import Needs as Needs, Target as Target
 

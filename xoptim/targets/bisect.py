@@ -57,8 +57,8 @@ def smallest_failing(
     """The smallest part of a model that does not compile, ``None`` when the whole compiles.
 
     First the shortest beginning of the nodes, in their order, that fails, then the longest that can
-    be taken from its start: both by bisection, each part compiled in a process of its own. ``whole``
-    is the placement of the whole, where it is known. Raises the errors of
+    be taken from its start: both by bisection, each part compiled in a process of its own.
+    ``whole`` is the placement of the whole, where it is known. Raises the errors of
     `xoptim.targets.oracle.place`.
     """
     search = _Search(model, target, base_dir, software_device, seconds)

@@ -1,4 +1,6 @@
-"""Fit a model to a target: write the nodes that its provider does not take with operators that it takes."""
+"""Fit a model to a target: write the nodes that its provider does not take with operators that it
+takes.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,10 @@ MOST_QUESTIONS: Final = 48
 """Most placements that are asked for."""
 _LOWER: Final = "lower"
 _TIDYING: Final = ("CastCast",)
-"""Patterns that join what lowerings next to each other write. (CastMovementCast would undo the lowering of Booleans.)"""
+"""Patterns that join what lowerings next to each other write.
+
+(CastMovementCast would undo the lowering of Booleans.)
+"""
 _DEPTH: Final = 4
 """Most lowerings in a row before the result is judged."""
 Ask: TypeAlias = Callable[[onnx.ModelProto], Placement]
@@ -68,7 +73,12 @@ class FittingStep:
 
     def to_json(self) -> dict[str, Any]:
         """All fields as JSON values."""
-        return {"pattern": self.pattern, "operator": self.operator, "count": self.count, "reason": self.reason}
+        return {
+            "pattern": self.pattern,
+            "operator": self.operator,
+            "count": self.count,
+            "reason": self.reason,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +123,10 @@ def fit(
 ) -> Fitted:
     """Lower the nodes that a target does not take, as long as more nodes run there, in fewer parts.
 
-    The search is greedy and bounded, and gives the same result for the same answers: it lowers all operators that the
-    target does not take, in the order of the names, asks again, and undoes what did not help. Where a model does not
-    compile, it lowers the smallest part that does not, as long as a longer beginning of the model compiles.
+    The search is greedy and bounded, and gives the same result for the same answers: it lowers all
+    operators that the target does not take, in the order of the names, asks again, and undoes what
+    did not help. Where a model does not compile, it lowers the smallest part that does not, as long
+    as a longer beginning of the model compiles.
 
     Args:
         model: left unchanged but for nodes without a name, which get one.
@@ -151,7 +162,10 @@ class _Standing:
 
     @property
     def cost(self) -> tuple[bool, int, int, int]:
-        """The faults: whether compiling fails, and where; how many nodes run elsewhere, and the others in how many parts."""
+        """The faults: whether compiling fails, and where.
+
+        How many nodes run elsewhere, and the others in how many parts.
+        """
         placement = self.placement
         elsewhere = len(placement.left) + len(placement.shapes)
         return not placement.compiles, self.rest, elsewhere, placement.partitions
@@ -161,8 +175,9 @@ class _Standing:
 class _Lowered:
     """A model after some lowerings.
 
-    ``gone`` and ``made`` are the names of the nodes that each lowering took away and made, with what was lowered further;
-    ``applied`` are the lowerings of nodes of the given model, ``counts`` says how often each was applied to an operator.
+    ``gone`` and ``made`` are the names of the nodes that each lowering took away and made, with
+    what was lowered further; ``applied`` are the lowerings of nodes of the given model, ``counts``
+    says how often each was applied to an operator.
     """
 
     model: onnx.ModelProto
@@ -246,7 +261,10 @@ class _Search:
         return dict(sorted(found.items()))
 
     def _tried(self, before: _Standing, choice: Choice) -> tuple[_Lowered, _Standing] | None:
-        """The model with some lowerings that help, and where it stands; what does not help is not tried again."""
+        """The model with some lowerings that help, and where it stands.
+
+        What does not help is not tried again.
+        """
         lowered, after = self._lower(before, choice)
         applied = lowered.applied
         if not applied:
@@ -266,8 +284,13 @@ class _Search:
             return None
         return self._tried_apart(before, applied)
 
-    def _tried_apart(self, before: _Standing, applied: set[tuple[Key, str]]) -> tuple[_Lowered, _Standing] | None:
-        """Try lowerings one by one, as together they do not help; one alone is tried for one operator after the other."""
+    def _tried_apart(
+        self, before: _Standing, applied: set[tuple[Key, str]]
+    ) -> tuple[_Lowered, _Standing] | None:
+        """Try lowerings one by one, as together they do not help.
+
+        One alone is tried for one operator after the other.
+        """
         names = sorted({name for _, name in applied})
         parts = [{key: [name] for key, each in sorted(applied) if each == name} for name in names]
         if len(names) == 1:
@@ -281,14 +304,22 @@ class _Search:
         return None
 
     def _harmful(self, before: _Standing, after: _Standing, lowered: _Lowered) -> set[str]:
-        """The lowerings that made at least as many nodes that the target does not take as they took away."""
+        """The lowerings that made at least as many nodes that the target does not take as they took
+        away.
+        """
         was_left = {node.name for node in before.left}
         is_left = {node.name for node in after.left}
         names = {name for _, name in lowered.applied}
-        return {name for name in names if len(lowered.gone[name] & was_left) <= len(lowered.made[name] & is_left)}
+        return {
+            name
+            for name in names
+            if len(lowered.gone[name] & was_left) <= len(lowered.made[name] & is_left)
+        }
 
     def _lower(self, now: _Standing, choice: Choice) -> tuple[_Lowered, _Standing]:
-        """Lower the nodes that are left, and then what the replacements have that is not taken either."""
+        """Lower the nodes that are left, and then what the replacements have that is not taken
+        either.
+        """
         lowered = _Lowered(self._model)
         origin: dict[str, str] = {}
         current = dict(choice)
@@ -323,13 +354,17 @@ class _Search:
             lowered.counts[(anchor.domain, anchor.op_type), name] += 1
             if anchor.name not in origin:
                 lowered.applied |= {
-                    ((node.domain, node.op_type), name) for node in application.matched if node.name in at[name]
+                    ((node.domain, node.op_type), name)
+                    for node in application.matched
+                    if node.name in at[name]
                 }
             for names in at.values():  # what replaces a node may have its name, and is judged first
                 names -= old
             origin.update(dict.fromkeys((node.name for node in new), root))
 
-        options = OptimizationOptions(patterns=Query([*at, *_TIDYING]), lower_at=at, on_application=record, tag_nodes=True)
+        options = OptimizationOptions(
+            patterns=Query([*at, *_TIDYING]), lower_at=at, on_application=record, tag_nodes=True
+        )
         model = load_model(lowered.model, self._base_dir)
         Optimizer(model, options).run()
         if changed:

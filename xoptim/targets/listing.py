@@ -161,7 +161,9 @@ def _facts(node: Node, name: str, readers: Sequence[int], is_shape: bool) -> Lis
 
 
 def _border(graph: Graph, node: Node) -> str:
-    """The input or output that a node converts between the caller's floats and integers, empty where it does not."""
+    """The input or output that a node converts between the caller's floats and integers, empty
+    where it does not.
+    """
     if node.op_type == "QuantizeLinear" and graph.is_input(node.input[0]):
         return f"the input {node.input[0]!r}"
     if node.op_type == "DequantizeLinear" and graph.is_output(node.output[0]):

@@ -14,6 +14,7 @@ TARGET: Final = Target(
     needs=Needs(standard_operators=True, compiles_parts=True, weights_only=True),
     tolerance=BFLOAT16_ERROR,
     opset="newest",
-    # Measured 0.87 to 0.99 of the time without Attention and RotaryEmbedding of set 23, for which it writes other nodes.
+    # Measured 0.87 to 0.99 of the time without Attention and RotaryEmbedding of set 23, for which
+    # it writes other nodes.
     families=("attention", "rotary"),
 )

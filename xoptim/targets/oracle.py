@@ -12,7 +12,15 @@ import onnx
 from google.protobuf.message import EncodeError
 
 from xoptim.facts.errors import ModelError
-from xoptim.targets.listing import ListedNode, listed, named, number_in, partitions, readable, with_numbers
+from xoptim.targets.listing import (
+    ListedNode,
+    listed,
+    named,
+    number_in,
+    partitions,
+    readable,
+    with_numbers,
+)
 from xoptim.targets.placement import PlacedNode, Placement
 from xoptim.targets.primitives import replaced, with_primitives
 from xoptim.targets.process import Answer, Question, ask

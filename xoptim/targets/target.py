@@ -26,8 +26,8 @@ class Needs:
         missing_types: element types with which it does not compute.
         compiles_parts: whether it compiles parts of a graph, and does not run one node after the
             other.
-        weights_only: whether activations stay in floats, as products of integers are slower there or
-            missing; weights are stored in fewer bits.
+        weights_only: whether activations stay in floats, as products of integers are slower there
+            or missing; weights are stored in fewer bits.
         static_int8: whether integers of 8 bits go from operator to operator there, in ranges that
             samples determine.
     """
@@ -58,9 +58,10 @@ class Target:
         package: the package that has the provider, for the line that installs it.
         opset: operator set to raise an older model to, ``None`` to leave it.
         families: families of patterns that hinder there.
-        table: whether there is a table of the operators that it supports in place of a provider to ask.
-        is_standard: whether it stands for all runtimes of the standard: onnxruntime on the processor is one of them, so that
-            what is verified there is verified for it.
+        table: whether there is a table of the operators that it supports in place of a provider to
+            ask.
+        is_standard: whether it stands for all runtimes of the standard: onnxruntime on the
+            processor is one of them, so that what is verified there is verified for it.
     """
 
     name: str

@@ -1,4 +1,6 @@
-"""Verify a model on its target: the original runs on the processor, the result on the target, on the same values."""
+"""Verify a model on its target: the original runs on the processor, the result on the target, on
+the same values.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +40,15 @@ _NARROW: Final = frozenset(
 )
 """Types of which a result may have more than the original: it was quantized."""
 _STEP: Final = 2e-2
-"""Relative tolerance of models that quantize: a number next to a half is rounded either way. An error of 1.03 % was measured
-on a ResNet-50 of 8 bits, and the first node that differed was a QuantizeLinear."""
+"""Relative tolerance of models that quantize: a number next to a half is rounded either way.
+
+An error of 1.03 % was measured on a ResNet-50 of 8 bits, and the first node that differed was a
+QuantizeLinear.
+"""
 _MULTIPLE: Final = 2.0
-"""A result that differs on the target by at most this times what the original differs there is no worse than it."""
+"""A result that differs on the target by at most this times what the original differs there is no
+worse than it.
+"""
 _MOST_RESULTS: Final = 256
 """Most results of nodes that are compared in one run, to find the first one that differs."""
 
@@ -80,13 +87,18 @@ class TargetCheck:
     def summary(self) -> str:
         """The verdict in one line."""
         if self.status == "equal":
-            return f"equal on {self.runs} runs, largest error {self.error:.2g} of at most {self.tolerance:.2g}"
+            return (
+                f"equal on {self.runs} runs, largest error {self.error:.2g} of at most "
+                f"{self.tolerance:.2g}"
+            )
         return f"{self.status}: {self.explanation}"
 
     @property
     def explanation(self) -> str:
         """Why it is not ``equal``, with the first node that differs."""
-        where = f"; the first node that differs is {self.operator} {self.node!r}" if self.node else ""
+        where = (
+            f"; the first node that differs is {self.operator} {self.node!r}" if self.node else ""
+        )
         return f"{self.reason}{where}"
 
     def to_json(self) -> dict[str, Any]:
@@ -121,16 +133,28 @@ def verify_on_target(
         original: the model to trust.
         result: the model to judge.
         target: where the result runs.
-        checks: values, seed and limits; ``original_dir`` is the folder of the original's external data.
+        checks: values, seed and limits; ``original_dir`` is the folder of the original's external
+            data.
         base_dir: folder of the external data of the result.
         software_device: whether a provider without a device may compute on the processor.
         feeds: values of the inputs, one dictionary for each run, in place of random ones.
-        tolerance: the error that is allowed, ``None`` for the one of the target's arithmetic (`tolerance_of`).
+        tolerance: the error that is allowed, ``None`` for the one of the target's arithmetic
+            (`tolerance_of`).
     """
     began = perf_counter()
-    here = replace(checks, providers=("cpu",), extremes=False, assignments=min(checks.assignments, 2))
+    here = replace(
+        checks, providers=("cpu",), extremes=False, assignments=min(checks.assignments, 2)
+    )
     given = [replace(here, feeds=each, test_data=None, assignments=1) for each in feeds]
-    found = _verified(original, result, target, given or [here], base_dir, tolerance, software_device=software_device)
+    found = _verified(
+        original,
+        result,
+        target,
+        given or [here],
+        base_dir,
+        tolerance,
+        software_device=software_device,
+    )
     return replace(found, seconds=perf_counter() - began)
 
 
@@ -152,23 +176,35 @@ def _verified(
     reference = references[0]
     runs = [run for each in references for run in each.runs]
     # Some compilers need onnxruntime's basic optimizations, with which nodes are placed, too.
-    there = replace(here.settings, providers=(target.provider,), level="basic", software_device=software_device, isolated=True)
+    there = replace(
+        here.settings,
+        providers=(target.provider,),
+        level="basic",
+        software_device=software_device,
+        isolated=True,
+    )
     allowed = tolerance_of(target, reference.proto) if tolerance is None else tolerance
     names = tuple(port.name for port in reference.outputs)
     pair = _Pair(target.name, original, here.original_dir, result, base_dir, names, tuple(runs))
     rounds = target.plugin is not None and bool(target.plugin.float32_options)
     # One step of a quantization hides what 32-bit floats would show.
-    is_coarse = _quantizes(reference.proto) or bool(_narrow_types(result) - _narrow_types(reference.proto))
+    is_coarse = _quantizes(reference.proto) or bool(
+        _narrow_types(result) - _narrow_types(reference.proto)
+    )
     if not rounds or is_coarse:
         return pair.compared(there, allowed)
     # Where the target rounds 32-bit floats, its tolerance would hide what it computes wrongly.
-    exact = pair.compared(replace(there, float32=True), max(FLOAT32_ERROR, _own_error(reference.proto)))
+    exact = pair.compared(
+        replace(there, float32=True), max(FLOAT32_ERROR, _own_error(reference.proto))
+    )
     if not exact.ok:
         return exact
     rounded = pair.compared(there, allowed)
     if rounded.status != "different":
         return rounded
-    reason = f"{rounded.reason}, but by {exact.error:.2g} where {target.name} computes in 32-bit floats"
+    reason = (
+        f"{rounded.reason}, but by {exact.error:.2g} where {target.name} computes in 32-bit floats"
+    )
     return replace(rounded, status="not verified", reason=reason, node="", operator="")
 
 
@@ -202,17 +238,28 @@ class _Pair:
                 compared.update(name for name, value in pairs if _has_numbers(value))
                 worst = max(worst, largest)
         except (LoadError, RunError, FeedError, ProviderUnavailable) as error:
-            check = TargetCheck(self.target, "not verified", f"the result does not run there: {error}")
+            check = TargetCheck(
+                self.target, "not verified", f"the result does not run there: {error}"
+            )
             return _with_failing_node(check, self.result, str(error))
         hollow = [name for name in self.outputs if name not in compared]
         if hollow:
-            reason = f"no run gave a number to compare in {', '.join(hollow)}; give values with --feeds"
-            return TargetCheck(self.target, "not verified", reason, worst, tolerance, len(self.runs))
+            reason = (
+                f"no run gave a number to compare in {', '.join(hollow)}; give values with --feeds"
+            )
+            return TargetCheck(
+                self.target, "not verified", reason, worst, tolerance, len(self.runs)
+            )
         return TargetCheck(self.target, "equal", "", worst, tolerance, len(self.runs))
 
-    def _different(self, run: ReferenceRun, output: str, error: float, there: SessionSettings, tolerance: float) -> TargetCheck:
+    def _different(
+        self, run: ReferenceRun, output: str, error: float, there: SessionSettings, tolerance: float
+    ) -> TargetCheck:
         """The verdict about a run with a difference, which the original may show there as well."""
-        reason = f"output {output!r} differs by {error:.2g} of its largest number, more than {tolerance:.2g}"
+        reason = (
+            f"output {output!r} differs by {error:.2g} of its largest number, more than "
+            f"{tolerance:.2g}"
+        )
         check = TargetCheck(self.target, "different", reason, error, tolerance, len(self.runs))
         own = self._error_of_original(run, there)
         if error <= _MULTIPLE * own and own > tolerance:
@@ -227,7 +274,9 @@ class _Pair:
             results = Session(self.original, there, base_dir=self.original_dir).run(run.feeds)
         except (LoadError, RunError, FeedError, ProviderUnavailable):
             return 0.0
-        errors = [error_of(first, second) for first, second in zip(run.results, results, strict=True)]
+        errors = [
+            error_of(first, second) for first, second in zip(run.results, results, strict=True)
+        ]
         return max(errors, default=0.0)
 
 
@@ -246,7 +295,9 @@ def _has_numbers(value: Value) -> bool:
 def _with_failing_node(check: TargetCheck, model: onnx.ModelProto, error: str) -> TargetCheck:
     """The check with the node that an error of onnxruntime names."""
     named = _FAILING.search(error)
-    node = next((each for each in every_node(model.graph.node) if named and each.name == named[1]), None)
+    node = next(
+        (each for each in every_node(model.graph.node) if named and each.name == named[1]), None
+    )
     return check if node is None else _at(check, node)
 
 
@@ -274,14 +325,22 @@ def _quantizes(model: onnx.ModelProto) -> bool:
     return any(node.op_type in _QUANTIZING for node in every_node(model.graph.node))
 
 
-def _largest(names: Sequence[str], expected: Sequence[Value], actual: Sequence[Value]) -> tuple[float, str]:
+def _largest(
+    names: Sequence[str], expected: Sequence[Value], actual: Sequence[Value]
+) -> tuple[float, str]:
     """The largest error of the outputs, and the output that has it."""
-    errors = [(error_of(first, second), name) for name, first, second in zip(names, expected, actual, strict=True)]
+    errors = [
+        (error_of(first, second), name)
+        for name, first, second in zip(names, expected, actual, strict=True)
+    ]
     return max(errors, default=(0.0, ""))
 
 
 def error_of(expected: Value, actual: Value) -> float:
-    """The largest difference as a fraction of the largest number; of other types, the fraction of unequal elements."""
+    """The largest difference as a fraction of the largest number.
+
+    Of other types, the fraction of unequal elements.
+    """
     if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray):
         return 0.0 if _are_alike(expected, actual) else np.inf
     if expected.shape != actual.shape:
@@ -292,7 +351,10 @@ def error_of(expected: Value, actual: Value) -> float:
         return float(np.mean(expected != actual))
     first, second = expected.astype(np.float64), actual.astype(np.float64)
     finite = np.isfinite(first)
-    if not np.array_equal(first[~finite], second[~finite], equal_nan=True) or not np.isfinite(second[finite]).all():
+    if (
+        not np.array_equal(first[~finite], second[~finite], equal_nan=True)
+        or not np.isfinite(second[finite]).all()
+    ):
         return np.inf
     largest = float(np.max(np.abs(first[finite]), initial=0.0))
     difference = float(np.max(np.abs(first[finite] - second[finite]), initial=0.0))
@@ -319,7 +381,9 @@ class _Probe:
     tolerance: float
 
     def first_difference(self) -> onnx.NodeProto | None:
-        """The first node, in the order of the model, that the target computes wrongly, if there is one."""
+        """The first node, in the order of the model, that the target computes wrongly, if there is
+        one.
+        """
         nodes = [node for node in self.model.graph.node if any(node.output)]
         begin, end = 0, len(nodes)
         found: onnx.NodeProto | None = None
@@ -341,12 +405,19 @@ class _Probe:
         probe = self._with_outputs(names)
         present = [value.name for value in probe.graph.output]
         try:
-            expected = Session(probe, self.there.on_processor(), base_dir=self.base_dir).run(self.feeds)
+            expected = Session(probe, self.there.on_processor(), base_dir=self.base_dir).run(
+                self.feeds
+            )
             actual = Session(probe, self.there, base_dir=self.base_dir).run(self.feeds)
         except (LoadError, RunError, FeedError):
             return None
-        errors = {name: error_of(a, b) for name, a, b in zip(present, expected, actual, strict=True)}
-        return next((place for place, name in enumerate(names) if errors.get(name, 0.0) > self.tolerance), None)
+        errors = {
+            name: error_of(a, b) for name, a, b in zip(present, expected, actual, strict=True)
+        }
+        return next(
+            (place for place, name in enumerate(names) if errors.get(name, 0.0) > self.tolerance),
+            None,
+        )
 
     def _with_outputs(self, names: Sequence[str]) -> onnx.ModelProto:
         """The model with other outputs: those of some results whose types are known."""
@@ -357,7 +428,9 @@ class _Probe:
         types = {name: known.info_of(name).dtype for name in names}
         del probe.graph.output[:]
         probe.graph.output.extend(
-            onnx.helper.make_tensor_value_info(name, dtype, None) for name, dtype in types.items() if dtype
+            onnx.helper.make_tensor_value_info(name, dtype, None)
+            for name, dtype in types.items()
+            if dtype
         )
         return probe
 
@@ -366,13 +439,27 @@ class _Probe:
 
         Otherwise the differences of its operands added up, as rounding does.
         """
-        computed = {name for each in self.model.graph.node if each.op_type != "Constant" for name in each.output}
+        computed = {
+            name
+            for each in self.model.graph.node
+            if each.op_type != "Constant"
+            for name in each.output
+        }
         operands = [name for name in dict.fromkeys(node.input) if name in computed]
         try:
             source = self._with_outputs(operands)
-            values = Session(source, self.there.on_processor(), base_dir=self.base_dir).run(self.feeds) if operands else []
-            given = {value.name: result for value, result in zip(source.graph.output, values, strict=False)}
-            part = extract_part(self.model, operands, [name for name in node.output if name][:1], self.base_dir)
+            values = (
+                Session(source, self.there.on_processor(), base_dir=self.base_dir).run(self.feeds)
+                if operands
+                else []
+            )
+            given = {
+                value.name: result
+                for value, result in zip(source.graph.output, values, strict=False)
+            }
+            part = extract_part(
+                self.model, operands, [name for name in node.output if name][:1], self.base_dir
+            )
             feeds = {each.name: {**self.feeds, **given}[each.name] for each in fed_inputs(part)}
             expected = Session(part, self.there.on_processor(), base_dir=self.base_dir).run(feeds)
             actual = Session(part, self.there, base_dir=self.base_dir).run(feeds)

@@ -1,4 +1,5 @@
-"""Checks for patterns, also of third-party packs: examples, and models that almost match. pytest is not required.
+"""Checks for patterns, also of third-party packs: examples, and models that almost match. pytest is
+not required.
 
 from xoptim.testing import check_example as check_example, check_near_misses as check_near_misses
 
@@ -12,5 +13,12 @@ from xoptim.testing.canonical import canonical as canonical
 from xoptim.testing.feeds import make_all_feeds as make_all_feeds
 from xoptim.testing.harness import check_example as check_example
 from xoptim.testing.numbers import Numbers as Numbers, same_numbers as same_numbers
-from xoptim.testing.perturbations import check_near_misses as check_near_misses, near_misses as near_misses
-from xoptim.testing.variant import Variant as Variant, optimize_alone as optimize_alone, parse as parse
+from xoptim.testing.perturbations import (
+    check_near_misses as check_near_misses,
+    near_misses as near_misses,
+)
+from xoptim.testing.variant import (
+    Variant as Variant,
+    optimize_alone as optimize_alone,
+    parse as parse,
+)

@@ -1,4 +1,6 @@
-"""One text for all models that differ only in names, order of independent nodes, form of constants and metadata."""
+"""One text for all models that differ only in names, order of independent nodes, form of constants
+and metadata.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,12 @@ import onnx
 from onnx import AttributeProto, NodeProto, TensorProto, numpy_helper
 
 from xoptim.doc import pretty_onnx
-from xoptim.facts.attributes import AttributeReference, constant_value, decode_attribute, same_attribute
+from xoptim.facts.attributes import (
+    AttributeReference,
+    constant_value,
+    decode_attribute,
+    same_attribute,
+)
 from xoptim.facts.dtypes import element_type, type_name
 from xoptim.facts.protos import is_external, opset_versions, proto_reads, standard_domain
 from xoptim.facts.schema import attribute_default
@@ -23,19 +30,26 @@ _SHOWN = 16
 def canonical(model: onnx.ModelProto) -> str:
     """Text that is equal for two models exactly when they compute the same by the same operators.
 
-    Results are numbered in the order in which the outputs need them, constants are written where they are read, and
-    attributes at their schema default are left out. The text depends on operators, operands in order, attributes, constants,
-    versions of the operator sets used, names and types of inputs and outputs. It does not depend on names of results,
-    initializers and nodes, the order of independent nodes, whether a constant is an initializer or a node, ``value_info``,
+    Results are numbered in the order in which the outputs need them, constants are written where
+    they are read, and attributes at their schema default are left out. The text depends on
+    operators, operands in order, attributes, constants, versions of the operator sets used, names
+    and types of inputs and outputs. It does not depend on names of results, initializers and nodes,
+    the order of independent nodes, whether a constant is an initializer or a node, ``value_info``,
     metadata. Nodes that no output needs come last, in the order given.
     """
     opsets = opset_versions(model.opset_import)
-    scope = _Scope(model.graph, opsets, None if model.ir_version >= 4 else {t.name for t in model.graph.initializer})
+    scope = _Scope(
+        model.graph,
+        opsets,
+        None if model.ir_version >= 4 else {t.name for t in model.graph.initializer},
+    )
     lines = scope.render(model.graph.output, named=True)
     used = {standard_domain(n.domain) for g in scope.nodes_seen for n in g}
     for function in sorted(model.functions, key=lambda f: (f.domain, f.name, f.overload)):
         lines += _function(function)
-    imports = ", ".join(f"{domain or 'ai.onnx'} {opsets.get(domain, 0)}" for domain in sorted(used | {""}))
+    imports = ", ".join(
+        f"{domain or 'ai.onnx'} {opsets.get(domain, 0)}" for domain in sorted(used | {""})
+    )
     return "\n".join((f"opset: {imports}", *lines))
 
 
@@ -44,14 +58,21 @@ def _function(function: onnx.FunctionProto) -> list[str]:
     inputs = [onnx.ValueInfoProto(name=name) for name in function.input]
     outputs = [onnx.ValueInfoProto(name=name) for name in function.output]
     scope = _Scope(onnx.GraphProto(node=function.node, input=inputs), opsets)
-    defaults = [f"{a.name}={_attribute_text(decode_attribute(a))}" for a in function.attribute_proto]
+    defaults = [
+        f"{a.name}={_attribute_text(decode_attribute(a))}" for a in function.attribute_proto
+    ]
     attributes = ", ".join((*function.attribute, *defaults))
-    head = f"function {function.domain}.{function.name}{function.overload}({attributes}) opset {sorted(opsets.items())}"
+    head = (
+        f"function {function.domain}.{function.name}{function.overload}({attributes}) opset "
+        f"{sorted(opsets.items())}"
+    )
     return [head, *(f"  {line}" for line in scope.render(outputs, named=True))]
 
 
 class _Scope:
-    """The state of writing a graph as text: the text for each result so far, and the node lists of this and inner graphs."""
+    """The state of writing a graph as text: the text for each result so far, and the node lists of
+    this and inner graphs.
+    """
 
     def __init__(
         self,
@@ -93,7 +114,11 @@ class _Scope:
         results = []
         for value in outputs:
             self.require(value.name)
-            text = _declaration(value, value.name).replace("input:", "output:", 1) if named else "output:"
+            text = (
+                _declaration(value, value.name).replace("input:", "output:", 1)
+                if named
+                else "output:"
+            )
             results.append(f"{text} = {self.text(value.name)}")
         for node in self._nodes:
             for name in node.output if id(node) not in self.emitted else ():
@@ -107,7 +132,9 @@ class _Scope:
         return self.parent.text(name) if self.parent is not None else f"?{name}"
 
     def require(self, name: str) -> None:
-        """Write the nodes that a result needs, the first operand's first: here, or in the enclosing graph that computes it."""
+        """Write the nodes that a result needs, the first operand's first: here, or in the enclosing
+        graph that computes it.
+        """
         if name in self.known:
             return
         if name not in self.producers:
@@ -117,7 +144,9 @@ class _Scope:
         pending = [self.producers[name]]
         while pending:
             node = pending[-1]
-            waiting = next((r for r in proto_reads(node) if r not in self.known and r in self.producers), None)
+            waiting = next(
+                (r for r in proto_reads(node) if r not in self.known and r in self.producers), None
+            )
             if waiting is not None:
                 pending.append(self.producers[waiting])
                 continue
@@ -140,9 +169,13 @@ class _Scope:
             operands.pop()
         domain = f"{node.domain}." if node.domain not in ("", "ai.onnx") else ""
         attributes = "".join(f" {text}" for text in self._attributes(node))
-        self.lines.append(f"{', '.join(outputs)} = {domain}{node.op_type}({', '.join(operands)}){attributes}")
+        self.lines.append(
+            f"{', '.join(outputs)} = {domain}{node.op_type}({', '.join(operands)}){attributes}"
+        )
         for attribute in sorted(node.attribute, key=lambda a: a.name):
-            for body in [attribute.g] if attribute.type == AttributeProto.GRAPH else attribute.graphs:
+            for body in (
+                [attribute.g] if attribute.type == AttributeProto.GRAPH else attribute.graphs
+            ):
                 lines = _Scope(body, self.opsets, None, self).render(body.output, named=False)
                 self.lines += [f"  {attribute.name}:", *(f"    {line}" for line in lines)]
                 self.count += 1  # the next subgraph numbers its results differently
@@ -171,7 +204,9 @@ def is_default(node: NodeProto, name: str, value: Any, opsets: Mapping[str, int]
 
 
 def _constant_text(node: NodeProto) -> str | None:
-    """The value of a Constant node as text, ``None`` for any other node (and for a sparse or referred value)."""
+    """The value of a Constant node as text, ``None`` for any other node (and for a sparse or
+    referred value).
+    """
     if node.op_type != "Constant" or node.domain not in ("", "ai.onnx") or len(node.attribute) != 1:
         return None
     value = constant_value({node.attribute[0].name: decode_attribute(node.attribute[0])})
@@ -190,10 +225,13 @@ def _tensor_text(tensor: TensorProto) -> str:
 def _array_text(array: np.ndarray, element: int) -> str:
     head = f"{type_name(element)}{list(array.shape)}"
     if array.dtype.kind in "OSU":
-        values = [v.decode("utf-8", "replace") if isinstance(v, bytes) else str(v) for v in array.ravel()]
+        values = [
+            v.decode("utf-8", "replace") if isinstance(v, bytes) else str(v) for v in array.ravel()
+        ]
         return f"{head}{values}"
     if array.size > _SHOWN:
-        return f"{head}#{hashlib.blake2b(np.ascontiguousarray(array).tobytes(), digest_size=8).hexdigest()}"
+        data = np.ascontiguousarray(array).tobytes()
+        return f"{head}#{hashlib.blake2b(data, digest_size=8).hexdigest()}"
     return f"{head}{{{', '.join(map(str, array.ravel().tolist()))}}}"
 
 

@@ -1,13 +1,16 @@
-"""Relative errors of small results, which matter to a Log, a Reciprocal or a Div that reads them; errors of rounding.
+"""Relative errors of small results, which matter to a Log, a Reciprocal or a Div that reads them.
 
-The usual comparison allows an error in proportion to the typical magnitude in the tensor. Here the error of each element is
-compared with its own magnitude, provided that the original computes the element well, as its run in 64 bits shows.
+Errors of rounding.
+
+The usual comparison allows an error in proportion to the typical magnitude in the tensor. Here the
+error of each element is compared with its own magnitude, provided that the original computes the
+element well, as its run in 64 bits shows.
 """
 
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from itertools import islice
-from typing import Final, TypeGuard
+from typing import Any, Final, TypeGuard
 
 import numpy as np
 import onnx
@@ -23,18 +26,27 @@ from xoptim.testing.vary_types import retyped
 from xoptim.validate.session import Value
 
 _GOOD: Final = 16
-"""Units in the last place by which a good result of the original may differ from that in 64 bits."""
+"""Units in the last place by which a good result of the original may differ from that in 64
+bits.
+"""
 _MOST: Final = 4
 """Feeds that are tried."""
 _LOST: Final = 0.05
-"""Allowed relative error of a result. Far more than rounding, so that an unlucky sum of rounding errors is not reported."""
+"""Allowed relative error of a result.
+
+Far more than rounding, so that an unlucky sum of rounding errors is not reported.
+"""
 _WIDE: Final[dict[int, int]] = {
-    TensorProto.FLOAT: TensorProto.DOUBLE, TensorProto.FLOAT16: TensorProto.DOUBLE, TensorProto.BFLOAT16: TensorProto.DOUBLE
-}  # fmt: skip
+    TensorProto.FLOAT: TensorProto.DOUBLE,
+    TensorProto.FLOAT16: TensorProto.DOUBLE,
+    TensorProto.BFLOAT16: TensorProto.DOUBLE,
+}
 
 
 def lost_digits(before: onnx.ModelProto, after: onnx.ModelProto, all_feeds: Iterable[Feeds]) -> str:
-    """Report results that the first model computes well and the second one does not; empty when there are none.
+    """Report results that the first model computes well and the second one does not.
+
+    Empty when there are none.
 
     Nothing is reported where the first model does not run in 64 bits.
     """
@@ -42,30 +54,46 @@ def lost_digits(before: onnx.ModelProto, after: onnx.ModelProto, all_feeds: Iter
     if any(isinstance(session, str) for session in sessions):
         return ""
     for feeds in islice(all_feeds, _MOST):
-        results = [RUNTIME.run(session, feeds) for session in sessions if not isinstance(session, str)]
+        results = [
+            RUNTIME.run(session, feeds) for session in sessions if not isinstance(session, str)
+        ]
         lists = [result for result in results if not isinstance(result, str)]
         wide = _run_wide(before, feeds) if len(lists) == len(results) else None
-        for output, *values in zip(before.graph.output, *lists, wide, strict=True) if wide is not None else ():
+        for output, *values in (
+            zip(before.graph.output, *lists, wide, strict=True) if wide is not None else ()
+        ):
             fault = _fault(*values)
             if fault:
                 return f"output {output.name!r}: {fault}\non {describe(feeds)}"
     return ""
 
 
-def is_better(before: onnx.ModelProto, after: onnx.ModelProto, feeds: Feeds, exactness: Exactness) -> bool:
-    """Whether the second model, wherever it differs from the first one, agrees with the first one in 64 bits.
+def is_better(
+    before: onnx.ModelProto, after: onnx.ModelProto, feeds: Feeds, exactness: Exactness
+) -> bool:
+    """Whether the second model, wherever it differs from the first one, agrees with the first one
+    in 64 bits.
 
-    An interior overflow or underflow of the first model that the second one avoids is not a fault of the second.
+    An interior overflow or underflow of the first model that the second one avoids is not a fault
+    of the second.
     """
     results = [results_of(before, feeds), results_of(after, feeds), _run_wide(before, feeds)]
     lists = [result for result in results if result is not None]
-    return len(lists) == len(results) and all(_is_right(values, exactness) for values in zip(*lists, strict=True))
+    return len(lists) == len(results) and all(
+        _is_right(values, exactness) for values in zip(*lists, strict=True)
+    )
 
 
 def _comparable(values: tuple[Value, ...]) -> TypeGuard[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Whether results of both models and of the first one in 64 bits are tensors of one shape, the first two of one type."""
+    """Whether results of both models and of the first one in 64 bits are tensors of one shape, the
+    first two of one type.
+    """
     before, after, wide = values
-    if not (isinstance(before, np.ndarray) and isinstance(after, np.ndarray) and isinstance(wide, np.ndarray)):
+    if not (
+        isinstance(before, np.ndarray)
+        and isinstance(after, np.ndarray)
+        and isinstance(wide, np.ndarray)
+    ):
         return False
     return before.shape == after.shape == wide.shape and before.dtype == after.dtype
 
@@ -80,7 +108,9 @@ def _is_right(values: tuple[Value, ...], exactness: Exactness) -> bool:
     smallest, _, mantissa = limits(dtype)
     with np.errstate(all="ignore"):
         b, a, w = (x.astype(dtype).astype(np.float64) for x in values)
-        near = [np.abs(a - x) <= limit.rtol * np.abs(x) + 2 * smallest * 2.0**-mantissa for x in (b, w)]
+        near = [
+            np.abs(a - x) <= limit.rtol * np.abs(x) + 2 * smallest * 2.0**-mantissa for x in (b, w)
+        ]
     same = [(a == x) | (np.isnan(a) & np.isnan(x)) for x in (b, w)]
     return bool(np.all(near[0] | near[1] | same[0] | same[1]))
 
@@ -100,14 +130,17 @@ def _run_wide(model: onnx.ModelProto, feeds: Feeds) -> list[Value] | None:
         return results
     try:
         with np.errstate(all="ignore"):
-            found: list[Value] = ReferenceEvaluator(wide).run(None, _widened(feeds))  # type: ignore[assignment]
-            return found
+            found: Any = ReferenceEvaluator(wide).run(None, _widened(feeds))
+            return found  # type: ignore[no-any-return]
     except Exception:  # it raises many types for unknown operators and unexpected operands
         return None
 
 
 def _widened(feeds: Feeds) -> Feeds:
-    return {n: v.astype(np.float64) if isinstance(v, np.ndarray) and is_real(v) else v for n, v in feeds.items()}
+    return {
+        n: v.astype(np.float64) if isinstance(v, np.ndarray) and is_real(v) else v
+        for n, v in feeds.items()
+    }
 
 
 def _fault(*values: Value) -> str:
@@ -118,7 +151,11 @@ def _fault(*values: Value) -> str:
     b, a = before.astype(np.float64), after.astype(np.float64)
     with np.errstate(all="ignore"):
         size = np.abs(wide)
-        counts = (size >= smallest * 4) & (size <= largest / 4) & (np.abs(b - wide) <= _GOOD * 2.0**-mantissa * size)
+        counts = (
+            (size >= smallest * 4)
+            & (size <= largest / 4)
+            & (np.abs(b - wide) <= _GOOD * 2.0**-mantissa * size)
+        )
         lost = counts & ~(np.abs(a - wide) <= _LOST * size)
     places = np.argwhere(lost)
     if not places.size:
@@ -128,25 +165,48 @@ def _fault(*values: Value) -> str:
 
 
 _STEPS = 4
-"""Steps of the largest number that a sum of products may move by: half a step for each operand, and as much as slack."""
+"""Steps of the largest number that a sum of products may move by: half a step for each operand, and
+as much as slack.
+"""
 
 
-def is_rounding(before: onnx.ModelProto, after: onnx.ModelProto, feeds: Feeds, ranges: Sequence[Range], bits: int) -> bool:
+def is_rounding(
+    before: onnx.ModelProto,
+    after: onnx.ModelProto,
+    feeds: Feeds,
+    ranges: Sequence[Range],
+    bits: int,
+) -> bool:
     """Whether results differ by no more than operands of few bits explain.
 
-    A sum of products whose operands are rounded moves by a part of the sum of their magnitudes, which cancellation does not
-    make smaller. The model itself computes that sum, from the magnitudes of its numbers: its operators must grow with the
-    magnitudes of their operands. Where inputs have ``ranges``, these determine the steps instead of the values.
+    A sum of products whose operands are rounded moves by a part of the sum of their magnitudes,
+    which cancellation does not make smaller. The model itself computes that sum, from the
+    magnitudes of its numbers: its operators must grow with the magnitudes of their operands. Where
+    inputs have ``ranges``, these determine the steps instead of the values.
     """
-    results = [results_of(before, feeds), results_of(after, feeds), results_of(*_magnitudes(before, feeds, ranges))]
+    results = [
+        results_of(before, feeds),
+        results_of(after, feeds),
+        results_of(*_magnitudes(before, feeds, ranges)),
+    ]
     lists = [result for result in results if result is not None]
-    return len(lists) == len(results) and all(_is_near(*values, bits=bits) for values in zip(*lists, strict=True))
+    return len(lists) == len(results) and all(
+        _is_near(*values, bits=bits) for values in zip(*lists, strict=True)
+    )
 
 
 def _is_near(before: Value, after: Value, magnitudes: Value, *, bits: int) -> bool:
-    if not (isinstance(before, np.ndarray) and isinstance(after, np.ndarray) and isinstance(magnitudes, np.ndarray)):
+    if not (
+        isinstance(before, np.ndarray)
+        and isinstance(after, np.ndarray)
+        and isinstance(magnitudes, np.ndarray)
+    ):
         return False
-    if before.shape != after.shape or before.dtype != after.dtype or not is_float(element_type(before.dtype)):
+    if (
+        before.shape != after.shape
+        or before.dtype != after.dtype
+        or not is_float(element_type(before.dtype))
+    ):
         return False
     with np.errstate(all="ignore"):
         moved = np.abs(before.astype(np.float64) - after.astype(np.float64))
@@ -154,8 +214,11 @@ def _is_near(before: Value, after: Value, magnitudes: Value, *, bits: int) -> bo
         return bool(np.all((moved <= limit) | ~np.isfinite(before)))
 
 
-def _magnitudes(model: onnx.ModelProto, feeds: Feeds, ranges: Sequence[Range]) -> tuple[onnx.ModelProto, Feeds]:
-    """The model with the magnitudes of its constants, and the largest magnitude of each input in the place of its numbers.
+def _magnitudes(
+    model: onnx.ModelProto, feeds: Feeds, ranges: Sequence[Range]
+) -> tuple[onnx.ModelProto, Feeds]:
+    """The model with the magnitudes of its constants, and the largest magnitude of each input in
+    the place of its numbers.
 
     A Clip gives its bounds where they are larger, since steps may be derived from them.
     """
@@ -163,15 +226,24 @@ def _magnitudes(model: onnx.ModelProto, feeds: Feeds, ranges: Sequence[Range]) -
     for node in copy.graph.node:
         if node.op_type == "Clip" and len(node.input) == 3 and all(node.input):
             node.op_type = "Max"
-    tensors = [*copy.graph.initializer, *(a.t for node in all_nodes(copy) for a in node.attribute if a.name == "value")]
+    tensors = [
+        *copy.graph.initializer,
+        *(a.t for node in all_nodes(copy) for a in node.attribute if a.name == "value"),
+    ]
     for tensor in tensors:
         if tensor.data_type == TensorProto.FLOAT:
-            tensor.CopyFrom(numpy_helper.from_array(np.abs(numpy_helper.to_array(tensor)), tensor.name))
+            tensor.CopyFrom(
+                numpy_helper.from_array(np.abs(numpy_helper.to_array(tensor)), tensor.name)
+            )
     ends = {name: max(abs(low), abs(high)) for name, low, high in ranges}
     return copy, {name: _largest(value, ends.get(name, 0.0)) for name, value in feeds.items()}
 
 
 def _largest(value: Value, end: float) -> Value:
-    if not isinstance(value, np.ndarray) or not is_float(element_type(value.dtype)) or not value.size:
+    if (
+        not isinstance(value, np.ndarray)
+        or not is_float(element_type(value.dtype))
+        or not value.size
+    ):
         return value
     return np.full_like(value, max(end, np.max(np.abs(value))))

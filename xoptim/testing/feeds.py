@@ -1,4 +1,6 @@
-"""Values for the inputs of tiny models: several assignments of sizes, plain numbers first, odd ones later."""
+"""Values for the inputs of tiny models: several assignments of sizes, plain numbers first, odd ones
+later.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,11 @@ from xoptim.validate.session import Value
 
 
 class Values(NamedTuple):
-    """Other numbers for the inputs of a model, made from plain numbers and the position among the inputs of that kind.
+    """Other numbers for the inputs of a model, made from plain numbers and the position among the
+    inputs of that kind.
 
-    ``digits``: whether each result is judged by its relative error, even if it is small beside the others.
+    ``digits``: whether each result is judged by its relative error, even if it is small beside the
+    others.
     """
 
     word: str
@@ -30,8 +34,38 @@ class Values(NamedTuple):
     digits: bool = False
 
 
-_TAIL: Final = (20, -20, 0.25, -90, 90, -0.25, 1e-3, -100, 100, 1e-30, -1e-30, -7, 7, -40, 40, -1e-5, 1e4, -1e4)
-_LARGE_INTEGERS: Final = (2**53 + 1, -3, 2**62 + 3, 0, -(2**53) - 1, 2**31 + 1, 7, -(2**62) - 5, 1, 2**24 + 1)
+_TAIL: Final = (
+    20,
+    -20,
+    0.25,
+    -90,
+    90,
+    -0.25,
+    1e-3,
+    -100,
+    100,
+    1e-30,
+    -1e-30,
+    -7,
+    7,
+    -40,
+    40,
+    -1e-5,
+    1e4,
+    -1e4,
+)
+_LARGE_INTEGERS: Final = (
+    2**53 + 1,
+    -3,
+    2**62 + 3,
+    0,
+    -(2**53) - 1,
+    2**31 + 1,
+    7,
+    -(2**62) - 5,
+    1,
+    2**24 + 1,
+)
 
 
 def is_real(array: np.ndarray) -> bool:
@@ -49,14 +83,18 @@ def _tails(array: np.ndarray, position: int) -> np.ndarray:
     if not is_real(array):
         return array
     largest = limits(array.dtype)[1]
-    return np.resize(np.roll([v for v in _TAIL if abs(v) < largest], -position * 5), array.shape).astype(array.dtype)
+    return np.resize(
+        np.roll([v for v in _TAIL if abs(v) < largest], -position * 5), array.shape
+    ).astype(array.dtype)
 
 
 def _large_integers(array: np.ndarray, position: int) -> np.ndarray:
     if array.dtype.kind not in "iu" or array.dtype.itemsize < 4:
         return array
     with np.errstate(all="ignore"):
-        return np.resize(np.roll(np.array(_LARGE_INTEGERS), -position), array.shape).astype(array.dtype)
+        return np.resize(np.roll(np.array(_LARGE_INTEGERS), -position), array.shape).astype(
+            array.dtype
+        )
 
 
 def _share(part: int, smallest: float, largest: float) -> float:
@@ -86,7 +124,10 @@ SMALL: Final = Values("small", _scaled(lambda smallest, largest: largest**-0.6),
 """Moderate when multiplied by a number; the product of two of them is out of range."""
 LARGE: Final = Values("large", _scaled(lambda smallest, largest: smallest**-0.8), digits=True)
 VERY_NEGATIVE: Final = tuple(
-    Values(f"input {which} down to 1/{part} of the largest", _scaled(partial(_share, part), which=which, negative=True))
+    Values(
+        f"input {which} down to 1/{part} of the largest",
+        _scaled(partial(_share, part), which=which, negative=True),
+    )
     for which in (0, 1)
     for part in (4, 16)
 )
@@ -103,12 +144,16 @@ _MANY: Final = 4  # open dimensions above which not each one is set to 0 and 1 a
 def make_all_feeds(
     model: onnx.ModelProto, ranges: Sequence[Range] = (), *, special: Exactness | None = None
 ) -> Iterator[Feeds]:
-    """Feeds for a model, the same ones at each call; some may not suit it, because its dimensions depend on each other.
+    """Feeds for a model, the same ones at each call.
 
-    Open dimensions get sizes that are all different and unlike the fixed ones, then 0 and 1, together and alone, then other
-    sizes that are all different, then one size for all. ``ranges`` gives the lowest and highest value of inputs whose values
-    matter. For ``special`` see `Exactness`: after the first feeds, NaN, infinities, signed zeros and extreme numbers are added
-    for ``exact``, NaN and infinities among plain numbers for ``rounding``, nothing for the other grades.
+    Some may not suit it, because its dimensions depend on each other.
+
+    Open dimensions get sizes that are all different and unlike the fixed ones, then 0 and 1,
+    together and alone, then other sizes that are all different, then one size for all. ``ranges``
+    gives the lowest and highest value of inputs whose values matter. For ``special`` see
+    `Exactness`: after the first feeds, NaN, infinities, signed zeros and extreme numbers are added
+    for ``exact``, NaN and infinities among plain numbers for ``rounding``, nothing for the other
+    grades.
     """
     try:
         specs = tensor_specs(model)
@@ -125,20 +170,29 @@ def make_all_feeds(
         if not never_ends(model, feeds):
             yield feeds
         if seed == 0:
-            open_ended = [s.name for s in specs if is_float(s.element_type) and s.name not in {name for name, _, _ in ranges}]
+            open_ended = [
+                s.name
+                for s in specs
+                if is_float(s.element_type) and s.name not in {name for name, _, _ in ranges}
+            ]
             yield from _special(feeds, open_ended, special)
 
 
 def tensor_specs(model: onnx.ModelProto) -> list[InputSpec]:
-    """The inputs of a model. An axis declared with length 0 has that length here, although exporters may mean another one."""
+    """The inputs of a model.
+
+    An axis declared with length 0 has that length here, although exporters may mean another one.
+    """
     declared = {value.name: value.type.tensor_type.shape.dim for value in model.graph.input}
     return [
-        spec
-        if spec.shape is None or spec.container != "tensor"
-        else spec._replace(
-            shape=tuple(
-                0 if dim.HasField("dim_value") and not dim.dim_value else size
-                for dim, size in zip(declared[spec.name], spec.shape, strict=True)
+        (
+            spec
+            if spec.shape is None or spec.container != "tensor"
+            else spec._replace(
+                shape=tuple(
+                    0 if dim.HasField("dim_value") and not dim.dim_value else size
+                    for dim, size in zip(declared[spec.name], spec.shape, strict=True)
+                )
             )
         )
         for spec in input_specs(model)
@@ -146,17 +200,29 @@ def tensor_specs(model: onnx.ModelProto) -> list[InputSpec]:
 
 
 def never_ends(model: onnx.ModelProto, feeds: Feeds) -> bool:
-    """Whether onnxruntime would not terminate: some of its convolutions do not when a window has no element."""
-    windows = [feeds.get(node.input[1]) for node in model.graph.node if node.op_type in _CONVOLUTIONS and len(node.input) > 1]
+    """Whether onnxruntime would not terminate: some of its convolutions do not when a window has no
+    element.
+    """
+    windows = [
+        feeds.get(node.input[1])
+        for node in model.graph.node
+        if node.op_type in _CONVOLUTIONS and len(node.input) > 1
+    ]
     return any(isinstance(window, np.ndarray) and 0 in window.shape[1:] for window in windows)
 
 
 def assignments(specs: Sequence[InputSpec]) -> list[dict[str, int]]:
-    """Sizes for the open dimensions of some inputs, the strongest test first, each assignment once."""
+    """Sizes for the open dimensions of some inputs, the strongest test first, each assignment
+    once.
+    """
     dims = list(open_dimensions(specs))
     ranks = [f"{spec.name}:rank" for spec in specs if spec.shape is None]
     fixed = {size for spec in specs for size in spec.shape or () if isinstance(size, int)}
-    chosen = (sizes | dict.fromkeys(ranks, rank) for rank in (_RANKS if ranks else (0,)) for sizes in _sizes(dims, fixed))
+    chosen = (
+        sizes | dict.fromkeys(ranks, rank)
+        for rank in (_RANKS if ranks else (0,))
+        for sizes in _sizes(dims, fixed)
+    )
     return distinct(chosen)
 
 
@@ -173,19 +239,26 @@ def _sizes(dims: Sequence[str], fixed: set[int]) -> Iterator[dict[str, int]]:
 
 
 def _within(feeds: Feeds, ranges: Sequence[Range], seed: int) -> Feeds:
-    """The feeds with new values for the inputs that have a range; the highest integer is included."""
+    """The feeds with new values for the inputs that have a range.
+
+    The highest integer is included.
+    """
     rng = np.random.default_rng(seed)
     for name, low, high in ranges:
         value = feeds.get(name)
         if isinstance(value, np.ndarray) and value.dtype.kind in "iu":
-            feeds[name] = rng.integers(int(low), int(high), value.shape, endpoint=True).astype(value.dtype)
+            feeds[name] = rng.integers(int(low), int(high), value.shape, endpoint=True).astype(
+                value.dtype
+            )
         elif isinstance(value, np.ndarray):
             feeds[name] = rng.uniform(low, high, value.shape).astype(value.dtype)
     return feeds
 
 
 def _special(feeds: Feeds, names: Sequence[str], grade: Exactness | None) -> Iterator[Feeds]:
-    """The feeds with some floats that are NaN, infinite, signed zeros, or as large or small as possible."""
+    """The feeds with some floats that are NaN, infinite, signed zeros, or as large or small as
+    possible.
+    """
     if grade not in ("exact", "rounding") or not names:
         return
     for shift in (0, 5) if grade == "exact" else (0, 1):
@@ -193,7 +266,9 @@ def _special(feeds: Feeds, names: Sequence[str], grade: Exactness | None) -> Ite
         for position, name in enumerate(names):
             value = feeds[name]
             if isinstance(value, np.ndarray) and grade == "exact":
-                changed[name] = np.resize(np.roll(_odd_numbers(value.dtype), position - shift), value.shape)
+                changed[name] = np.resize(
+                    np.roll(_odd_numbers(value.dtype), position - shift), value.shape
+                )
             elif isinstance(value, np.ndarray):
                 changed[name] = _with_holes(value, _HOLES[shift], position)
         yield changed
@@ -201,13 +276,27 @@ def _special(feeds: Feeds, names: Sequence[str], grade: Exactness | None) -> Ite
 
 def _odd_numbers(dtype: np.dtype) -> np.ndarray:
     info = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
-    numbers = [np.nan, -0.0, 0.0, np.inf, -np.inf, float(info.max), -float(info.max), float(info.tiny), 1.0, -1.0, 0.5]
+    numbers = [
+        np.nan,
+        -0.0,
+        0.0,
+        np.inf,
+        -np.inf,
+        float(info.max),
+        -float(info.max),
+        float(info.tiny),
+        1.0,
+        -1.0,
+        0.5,
+    ]
     with np.errstate(all="ignore"):
         return np.asarray(numbers).astype(dtype)
 
 
 def _with_holes(value: np.ndarray, holes: Sequence[float], start: int) -> np.ndarray:
-    """The array with a non-finite number in each seventh place, so that most rows and columns keep plain numbers."""
+    """The array with a non-finite number in each seventh place, so that most rows and columns keep
+    plain numbers.
+    """
     flat = value.reshape(-1).copy()
     places = np.arange(start, flat.size, 7)
     with np.errstate(all="ignore"):
@@ -215,11 +304,15 @@ def _with_holes(value: np.ndarray, holes: Sequence[float], start: int) -> np.nda
     return flat.reshape(value.shape)
 
 
-def adapt(feeds: Feeds, specs: Sequence[InputSpec], given: Mapping[str, np.ndarray]) -> Feeds | None:
-    """The feeds of one model for the inputs of a variant of it: cast to its types, cut or repeated to its sizes.
+def adapt(
+    feeds: Feeds, specs: Sequence[InputSpec], given: Mapping[str, np.ndarray]
+) -> Feeds | None:
+    """The feeds of one model for the inputs of a variant of it: cast to its types, cut or repeated
+    to its sizes.
 
-    An input of the variant has the values of the input of that name or, if there are as many inputs as before, of the one in
-    its place, or those that are given. ``None`` when an input has no value.
+    An input of the variant has the values of the input of that name or, if there are as many inputs
+    as before, of the one in its place, or those that are given. ``None`` when an input has no
+    value.
     """
     names = list(feeds)
     found: Feeds = {}
@@ -236,7 +329,10 @@ def adapt(feeds: Feeds, specs: Sequence[InputSpec], given: Mapping[str, np.ndarr
 
 
 def _fitted(value: np.ndarray, spec: InputSpec, sizes: dict[str, int]) -> np.ndarray | None:
-    """The value cut or repeated to the shape of an input; the first one to have an open dimension decides its size."""
+    """The value cut or repeated to the shape of an input.
+
+    The first one to have an open dimension decides its size.
+    """
     with np.errstate(all="ignore"):
         value = value.astype(numpy_dtype(spec.element_type))
     if spec.shape is None:

@@ -28,16 +28,18 @@ from xoptim.testing.variant import (
 )
 
 _HIDDEN = ("LayerNormalization", "SimplifiedLayerNormalization")
-"""Operators that onnxruntime defines in the standard domain of every operator set, although the standard does not define them,
-or not yet."""
+"""Operators that onnxruntime defines in the standard domain of every operator set, although the
+standard does not define them, or not yet.
+"""
 
 
 def check_example(pattern_class: type[Rewrite], example: Example) -> None:
     """Check that a pattern rewrites an example as expected.
 
-    Only this pattern and the default cleaning run. The checks: both models of the example are valid; the pattern applies; the
-    result equals the expected one up to names; the numbers are equal; a second run changes nothing; inputs and outputs stay;
-    new nodes are tagged; the given model is not modified. Raises `AssertionError`, which shows the models as text, when a check
+    Only this pattern and the default cleaning run. The checks: both models of the example are
+    valid; the pattern applies; the result equals the expected one up to names; the numbers are
+    equal; a second run changes nothing; inputs and outputs stay; new nodes are tagged; the given
+    model is not modified. Raises `AssertionError`, which shows the models as text, when a check
     fails, and `ValueError` when the example is not valid text.
     """
     before = parse(example.before, example.opset, example.domains)
@@ -59,7 +61,9 @@ def check_example(pattern_class: type[Rewrite], example: Example) -> None:
         or _untagged(pattern_class, result)
     )
     if failure:
-        raise AssertionError(report(pattern_class, failure, before=before, expected=expected, found=result.model))
+        raise AssertionError(
+            report(pattern_class, failure, before=before, expected=expected, found=result.model)
+        )
 
 
 def report(pattern_class: type[Rewrite], failure: str, **models: onnx.ModelProto) -> str:
@@ -70,9 +74,14 @@ def report(pattern_class: type[Rewrite], failure: str, **models: onnx.ModelProto
 
 
 def contradiction(model: onnx.ModelProto) -> str:
-    """A contradiction in the types and shapes of a model, empty without one; unlike `invalid` it accepts untyped outputs."""
+    """A contradiction in the types and shapes of a model, empty without one.
+
+    Unlike `invalid` it accepts untyped outputs.
+    """
     try:
-        onnx.shape_inference.infer_shapes(_known_to_onnx(model), check_type=True, strict_mode=True, data_prop=True)
+        onnx.shape_inference.infer_shapes(
+            _known_to_onnx(model), check_type=True, strict_mode=True, data_prop=True
+        )
     except INFERENCE_ERRORS as error:
         return f"onnx.shape_inference: {str(error).strip()}"
     return ""
@@ -88,11 +97,15 @@ def invalid(model: onnx.ModelProto) -> str:
 
 
 def _known_to_onnx(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with onnxruntime's operators moved from the standard domain to its own, where onnx does not check them.
+    """The model with onnxruntime's operators moved from the standard domain to its own, where onnx
+    does not check them.
 
     So is EyeLike: onnx 1.23 ends the process where the type of its operand is not known.
     """
-    hidden = {"EyeLike", *(op_type for op_type in _HIDDEN if schema(op_type, "", opset_of(model)) is None)}
+    hidden = {
+        "EyeLike",
+        *(op_type for op_type in _HIDDEN if schema(op_type, "", opset_of(model)) is None),
+    }
     if not any(node.op_type in hidden and not node.domain for node in all_nodes(model)):
         return model
     copy = deepcopy(model)
@@ -104,22 +117,29 @@ def _graphs_differ(expected: onnx.ModelProto, found: onnx.ModelProto) -> str:
     a, b = canonical(expected), canonical(found)
     if a == b:
         return ""
-    lines = difflib.unified_diff(a.splitlines(), b.splitlines(), "expected", "found", lineterm="", n=99)
+    lines = difflib.unified_diff(
+        a.splitlines(), b.splitlines(), "expected", "found", lineterm="", n=99
+    )
     return "\n".join(("the result is not the expected one", *lines))
 
 
 def _signatures_differ(before: onnx.ModelProto, found: onnx.ModelProto) -> str:
     for what in ("input", "output"):
-        old, new = ([(v.name, v.type) for v in getattr(model.graph, what)] for model in (before, found))
+        old, new = (
+            [(v.name, v.type) for v in getattr(model.graph, what)] for model in (before, found)
+        )
         if old != new:
             return f"the {what}s of the model changed"
     return ""
 
 
-def _numbers_differ(pattern_class: type[Rewrite], example: Example, before: onnx.ModelProto, found: onnx.ModelProto) -> str:
+def _numbers_differ(
+    pattern_class: type[Rewrite], example: Example, before: onnx.ModelProto, found: onnx.ModelProto
+) -> str:
     feeds = make_all_feeds(before, example.ranges, special=pattern_class.exactness)
     pardon = never
-    if issubclass(pattern_class, RangedPattern):  # its steps belong to the ranges, and not to the numbers that are fed
+    # its steps belong to the ranges, and not to the numbers that are fed
+    if issubclass(pattern_class, RangedPattern):
         pardon = partial(is_rounding, before, found, ranges=example.ranges, bits=pattern_class.bits)
     numbers = same_numbers(before, found, feeds, pattern_class.exactness, most=99, pardon=pardon)
     if provider_of(pattern_class) != "cpu":  # its operators may have no kernel here
@@ -129,14 +149,25 @@ def _numbers_differ(pattern_class: type[Rewrite], example: Example, before: onnx
 
 def _changes_again(pattern_class: type[Rewrite], found: onnx.ModelProto) -> str:
     again = optimize_alone(pattern_class, found).model
-    return "" if serialized(again) == serialized(found) else f"a second run changes the result to\n{pretty_onnx(again)}"
+    return (
+        ""
+        if serialized(again) == serialized(found)
+        else f"a second run changes the result to\n{pretty_onnx(again)}"
+    )
 
 
 def _untagged(pattern_class: type[Rewrite], result: OptimizedAlone) -> str:
     made = set(result.created) - {"Identity"}
     tag = TAG, pattern_class.name()
-    tags = {n.op_type for n in all_nodes(result.model) for p in n.metadata_props if (p.key, p.value) == tag}
+    tags = {
+        n.op_type
+        for n in all_nodes(result.model)
+        for p in n.metadata_props
+        if (p.key, p.value) == tag
+    }
     remaining = made & {n.op_type for n in all_nodes(result.model)}
     if remaining and not remaining & tags:
-        return f"no new node ({', '.join(sorted(made))}) has the metadata {TAG}={pattern_class.name()}"
+        return (
+            f"no new node ({', '.join(sorted(made))}) has the metadata {TAG}={pattern_class.name()}"
+        )
     return ""

@@ -1,4 +1,7 @@
-"""Comparison of two models: both run in onnxruntime as they are written, on the same feeds; and facts against results."""
+"""Comparison of two models: both run in onnxruntime as they are written, on the same feeds.
+
+And facts against results.
+"""
 
 import re
 from collections.abc import Callable, Iterable
@@ -27,16 +30,19 @@ _MOST = 2
 
 
 def wrong_facts(model: ModelProto, all_feeds: Iterable[Feeds]) -> str:
-    """The first fact about a result of the main graph that does not hold, empty when all of them do.
+    """The first fact about a result of the main graph that does not hold, empty when all of them
+    do.
 
-    Nothing is reported for feeds on which onnxruntime does not run the model, or on which inputs declared to have equal
-    sizes have other ones.
+    Nothing is reported for feeds on which onnxruntime does not run the model, or on which inputs
+    declared to have equal sizes have other ones.
     """
     if any(node.op_type in WINDOWED for node in all_nodes(model)):
         return ""  # the kernels make one window of none, see `is_specified`
     exposed = deepcopy(model)
     outputs = {v.name for v in model.graph.output}
-    names = [name for node in model.graph.node for name in node.output if name and name not in outputs]
+    names = [
+        name for node in model.graph.node for name in node.output if name and name not in outputs
+    ]
     exposed.graph.output.extend(ValueInfoProto(name=name) for name in names)
     session = RUNTIME.load(exposed)
     if isinstance(session, str):
@@ -45,8 +51,14 @@ def wrong_facts(model: ModelProto, all_feeds: Iterable[Feeds]) -> str:
     agreeing = (feeds for feeds in all_feeds if _sizes(model, feeds) is not None)
     for feeds, (results,) in RUNTIME.run_all([session], agreeing, _MOST):
         sizes = _sizes(model, feeds) or {}
-        for output, value in zip(exposed.graph.output, results, strict=True) if isinstance(results, list) else ():
-            fault = _fault(graph.info_of(output.name), value, sizes) if isinstance(value, np.ndarray) else ""
+        for output, value in (
+            zip(exposed.graph.output, results, strict=True) if isinstance(results, list) else ()
+        ):
+            fault = (
+                _fault(graph.info_of(output.name), value, sizes)
+                if isinstance(value, np.ndarray)
+                else ""
+            )
             if fault:
                 return f"inference about {output.name!r} is wrong: {fault}"
     return ""
@@ -73,15 +85,30 @@ def _fault(info: Info, value: np.ndarray, sizes: dict[str, int]) -> str:
             return f"shape {[str(dim) for dim in info.shape]} instead of {list(value.shape)}"
     if info.data is not None and value.size == len(info.data):
         elements = [evaluated(dim, sizes) for dim in info.data]
-        if any(e is not None and e != v for e, v in zip(elements, value.reshape(-1).tolist(), strict=True)):
+        if any(
+            e is not None and e != v
+            for e, v in zip(elements, value.reshape(-1).tolist(), strict=True)
+        ):
             return f"elements {[str(dim) for dim in info.data]} instead of {value.tolist()}"
     return ""
 
 
 _PARTICULAR = WINDOWED | frozenset(
     (
-        *("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization", "GroupNormalization", "GroupNorm"),
-        *("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "InstanceNormalization", "MatMul", "FusedMatMul"),
+        *(
+            "LayerNormalization",
+            "RMSNormalization",
+            "SimplifiedLayerNormalization",
+            "GroupNormalization",
+            "GroupNorm",
+        ),
+        *(
+            "SkipLayerNormalization",
+            "SkipSimplifiedLayerNormalization",
+            "InstanceNormalization",
+            "MatMul",
+            "FusedMatMul",
+        ),
         *("Attention",),
     )
 )
@@ -91,11 +118,15 @@ FORGETFUL = ("Reduce", "ArgM")
 _FORGOTTEN = {"Gemm": ("beta",), "FusedMatMul": ("transA", "transB", "transBatchA", "transBatchB")}
 """Attributes with which an operator computes something else where a product has no terms."""
 NO_KERNEL = "Could not find an implementation"
-"""onnxruntime's message for a valid model with an operator that is not implemented for its types."""
+"""onnxruntime's message for a valid model with an operator that is not implemented for its
+types.
+"""
 
 
 class Numbers(NamedTuple):
-    """The comparison of two models on a number of feeds: the difference, empty without one, or why nothing was compared."""
+    """The comparison of two models on a number of feeds: the difference, empty without one, or why
+    nothing was compared.
+    """
 
     runs: int
     difference: str = ""
@@ -115,11 +146,14 @@ def same_numbers(
     most: int = 6,
     pardon: Callable[[Feeds], bool] = never,
 ) -> Numbers:
-    """Run two models on the same feeds and compare the results. Feeds on which the first one cannot run are ignored.
+    """Run two models on the same feeds and compare the results.
 
-    The exactness is the promise: ``exact`` means the same bits, except of a NaN; ``finite`` and ``approximate`` promise nothing
-    about results that are not finite in the reference. The values have the properties that the metadata of the first model
-    assume. ``most`` feeds suffice; ``pardon`` returns whether a difference on some feeds is not a fault of the second model.
+    Feeds on which the first one cannot run are ignored.
+
+    The exactness is the promise: ``exact`` means the same bits, except of a NaN; ``finite`` and
+    ``approximate`` promise nothing about results that are not finite in the reference. The values
+    have the properties that the metadata of the first model assume. ``most`` feeds suffice;
+    ``pardon`` returns whether a difference on some feeds is not a fault of the second model.
     """
     reference = RUNTIME.load(before)
     if isinstance(reference, str):
@@ -128,7 +162,9 @@ def same_numbers(
     models = [reference] if isinstance(judged, str) else [reference, judged]
     runs, reason = 0, "no feeds"
     assumed = noted(before)
-    for feeds, (expected, *actual) in RUNTIME.run_all(models, (hold(assumed, each) for each in all_feeds), most):
+    for feeds, (expected, *actual) in RUNTIME.run_all(
+        models, (hold(assumed, each) for each in all_feeds), most
+    ):
         if isinstance(expected, str):
             reason = reason if runs else expected
             continue
@@ -140,7 +176,11 @@ def same_numbers(
 
 
 def _judge(
-    reference: Loaded, judged: Loaded | str, expected: list[Value], actual: list[list[Value] | str], exactness: Exactness
+    reference: Loaded,
+    judged: Loaded | str,
+    expected: list[Value],
+    actual: list[list[Value] | str],
+    exactness: Exactness,
 ) -> str:
     if isinstance(judged, str):
         return f"onnxruntime refuses the result, though not the original: {judged}"
@@ -152,8 +192,16 @@ def _judge(
     return compare(names, expected, actual[0], exactness)
 
 
-def counts(before: onnx.ModelProto, after: onnx.ModelProto, feeds: Feeds, expected: list[Value], difference: str) -> bool:
-    """Whether a difference counts: not where a kernel of onnxruntime fails in one of the models (`is_specified`)."""
+def counts(
+    before: onnx.ModelProto,
+    after: onnx.ModelProto,
+    feeds: Feeds,
+    expected: list[Value],
+    difference: str,
+) -> bool:
+    """Whether a difference counts: not where a kernel of onnxruntime fails in one of the models
+    (`is_specified`).
+    """
     is_empty = any(isinstance(value, np.ndarray) and not value.size for value in feeds.values())
     forgetful = any(node.op_type.startswith(FORGETFUL) for node in all_nodes(after))
     if is_empty and forgetful and ": shape " in difference:
@@ -161,57 +209,87 @@ def counts(before: onnx.ModelProto, after: onnx.ModelProto, feeds: Feeds, expect
     return is_specified(before, feeds, expected, difference)
 
 
-def is_specified(model: onnx.ModelProto, feeds: Feeds, results: list[Value], difference: str) -> bool:
+def is_specified(
+    model: onnx.ModelProto, feeds: Feeds, results: list[Value], difference: str
+) -> bool:
     """Whether ONNX specifies the result of a model, so that a difference counts.
 
-    Some kernels of onnxruntime refuse tensors without elements; its Gemm then ignores beta and its FusedMatMul does not write
-    the result; its reductions do not drop the axes of such tensors; and its windowed operators make one window out of none
-    where an image is smaller than the window: the size, which ONNX rounds down to 0 or less, is cut towards 0 before 1 is
-    added. The two latter show in a shape that is not the inferred one.
+    Some kernels of onnxruntime refuse tensors without elements; its Gemm then ignores beta and its
+    FusedMatMul does not write the result; its reductions do not drop the axes of such tensors; and
+    its windowed operators make one window out of none where an image is smaller than the window:
+    the size, which ONNX rounds down to 0 or less, is cut towards 0 before 1 is added. The two
+    latter show in a shape that is not the inferred one.
     """
     arrays = {name: value for name, value in feeds.items() if isinstance(value, np.ndarray)}
     is_empty = any(not value.size for value in arrays.values())
     if not is_empty and not any(node.op_type in WINDOWED for node in all_nodes(model)):
         return True
-    refusing = re.findall(r"running (\w+) node", difference)  # a node, after those that hold it in a subgraph
+    # a node, after those that hold it in a subgraph
+    refusing = re.findall(r"running (\w+) node", difference)
     if is_empty and refusing and refusing[-1] in _PARTICULAR:
         return False
-    if is_empty and any(a.name in _FORGOTTEN.get(node.op_type, ()) for node in all_nodes(model) for a in node.attribute):
+    if is_empty and any(
+        a.name in _FORGOTTEN.get(node.op_type, ())
+        for node in all_nodes(model)
+        for a in node.attribute
+    ):
         return False
-    if not any(node.op_type in WINDOWED or node.op_type.startswith(FORGETFUL) for node in all_nodes(model)):
+    if not any(
+        node.op_type in WINDOWED or node.op_type.startswith(FORGETFUL) for node in all_nodes(model)
+    ):
         return True
     concrete = deepcopy(model)
     for value in concrete.graph.input:
         if value.name in arrays:
             element = value.type.tensor_type.elem_type
-            value.CopyFrom(onnx.helper.make_tensor_value_info(value.name, element, arrays[value.name].shape))
+            value.CopyFrom(
+                onnx.helper.make_tensor_value_info(value.name, element, arrays[value.name].shape)
+            )
     for value in concrete.graph.output:
         if value.type.HasField("tensor_type"):
             value.type.tensor_type.ClearField("shape")
     view = GraphBuilder(concrete, assume_from_model=True)
     return not any(
-        isinstance(result, np.ndarray) and view.has_shape(output.name) and not _fits(view.get_shape(output.name), result)
+        isinstance(result, np.ndarray)
+        and view.has_shape(output.name)
+        and not _fits(view.get_shape(output.name), result)
         for output, result in zip(model.graph.output, results, strict=True)
     )
 
 
 def _fits(shape: Shape, array: np.ndarray) -> bool:
-    """Whether an array may have a shape. An anonymous symbol does not fit: inference gives one where there is no window."""
+    """Whether an array may have a shape.
+
+    An anonymous symbol does not fit: inference gives one where there is no window.
+    """
     return len(shape) == array.ndim and all(
         inferred == size or not (isinstance(inferred, int) or inferred.is_anonymous)
         for inferred, size in zip(shape, array.shape, strict=True)
     )
 
 
-def compare(names: list[str], expected: list[Value], actual: list[Value], exactness: Exactness) -> str:
+def compare(
+    names: list[str], expected: list[Value], actual: list[Value], exactness: Exactness
+) -> str:
     """The difference between two lists of results, empty when there is none."""
     rules = ComparisonRules(exactness)
     for name, e, a in zip(names, expected, actual, strict=True):
         if _identical(e, a):
             continue
-        if exactness in ("finite", "approximate") and isinstance(e, np.ndarray) and isinstance(a, np.ndarray):
+        if (
+            exactness in ("finite", "approximate")
+            and isinstance(e, np.ndarray)
+            and isinstance(a, np.ndarray)
+        ):
             a = _finite_only(e, a)
-        fault = next((f"output {c.output!r}: {c.message}" for c in compare_values(name, e, a, rules) if not c.ok), "")
+        fault = next(
+            (
+                f"output {c.output!r}: {c.message}"
+                for c in compare_values(name, e, a, rules)
+                if not c.ok
+            ),
+            "",
+        )
         if not fault and exactness == "exact" and not _same_bits(e, a):
             fault = f"output {name!r}: the sign of a zero differs"
         if fault:
@@ -221,14 +299,26 @@ def compare(names: list[str], expected: list[Value], actual: list[Value], exactn
 
 def _identical(expected: Value, actual: Value) -> bool:
     """Whether two tensors of numbers have the same bits, which most have: a shortcut."""
-    if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray) or expected.dtype.kind in "OSU":
+    if (
+        not isinstance(expected, np.ndarray)
+        or not isinstance(actual, np.ndarray)
+        or expected.dtype.kind in "OSU"
+    ):
         return False
-    return expected.dtype == actual.dtype and expected.shape == actual.shape and expected.tobytes() == actual.tobytes()
+    return (
+        expected.dtype == actual.dtype
+        and expected.shape == actual.shape
+        and expected.tobytes() == actual.tobytes()
+    )
 
 
 def _finite_only(expected: np.ndarray, actual: np.ndarray) -> np.ndarray:
     """The actual values, and the reference where it is not finite."""
-    if expected.dtype.kind in "OSUbiu" or expected.shape != actual.shape or expected.dtype != actual.dtype:
+    if (
+        expected.dtype.kind in "OSUbiu"
+        or expected.shape != actual.shape
+        or expected.dtype != actual.dtype
+    ):
         return actual
     return np.where(np.isfinite(expected), actual, expected)
 

@@ -1,4 +1,7 @@
-"""Models that almost match: each example, changed in one respect at a time. Optimization must not change their numbers."""
+"""Models that almost match: each example, changed in one respect at a time.
+
+Optimization must not change their numbers.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -15,22 +18,57 @@ from xoptim.match.rounding import RoundingPattern
 from xoptim.testing import vary_attributes, vary_constants, vary_context, vary_operands, vary_types
 from xoptim.testing.canonical import canonical
 from xoptim.testing.digits import is_better, is_rounding, lost_digits
-from xoptim.testing.feeds import PLAIN, Feeds, Values, adapt, is_real, make_all_feeds, never_ends, tensor_specs
+from xoptim.testing.feeds import (
+    PLAIN,
+    Feeds,
+    Values,
+    adapt,
+    is_real,
+    make_all_feeds,
+    never_ends,
+    tensor_specs,
+)
 from xoptim.testing.harness import contradiction, report
 from xoptim.testing.numbers import NO_KERNEL, Numbers, never, same_numbers, wrong_facts
 from xoptim.testing.runtime import RUNTIME
-from xoptim.testing.variant import FOREIGN, Case, OptimizedAlone, Variant, optimize_alone, provider_of, serialized
+from xoptim.testing.variant import (
+    FOREIGN,
+    Case,
+    OptimizedAlone,
+    Variant,
+    optimize_alone,
+    provider_of,
+    serialized,
+)
 
 PERTURBATIONS: tuple[Callable[[Case], Iterator[Variant]], ...] = (
     *(vary_attributes.drop_defaults, vary_attributes.write_defaults, vary_attributes.nudges),
     *(vary_constants.forms, vary_constants.nudges),
-    *(vary_types.floats, vary_types.integers, vary_types.unknown, vary_types.symbolic, vary_types.sizes, vary_types.ranks),
-    *(vary_operands.swapped, vary_operands.read_elsewhere, vary_operands.repeated_reads, vary_operands.inputs),
+    *(
+        vary_types.floats,
+        vary_types.integers,
+        vary_types.unknown,
+        vary_types.symbolic,
+        vary_types.sizes,
+        vary_types.ranks,
+    ),
+    *(
+        vary_operands.swapped,
+        vary_operands.read_elsewhere,
+        vary_operands.repeated_reads,
+        vary_operands.inputs,
+    ),
     *(vary_context.clashes, vary_context.opsets, vary_context.domains),
     *(vary_context.stacked, vary_context.in_branch, vary_context.in_function),
     *(vary_types.tails, vary_types.large_integers),
     *(vary_constants.steps, vary_constants.ends, vary_constants.products, vary_constants.sums),
-    *(vary_operands.inserted, vary_operands.repeated, vary_operands.higher_rank, vary_operands.counts, vary_operands.sizes),
+    *(
+        vary_operands.inserted,
+        vary_operands.repeated,
+        vary_operands.higher_rank,
+        vary_operands.counts,
+        vary_operands.sizes,
+    ),
     *(vary_operands.empty, vary_operands.targets, vary_operands.computed, vary_operands.ranges),
     *(vary_context.constants_overridden, vary_context.results_overridden),
     vary_attributes.siblings,
@@ -41,15 +79,22 @@ _OUT_OF_RANGE = ("end", "product", "sum", "values")
 """Families in which the original itself may overflow in between."""
 PRESET = "default"
 SHARE = 23
-"""One variant in this many is optimized with the preset too: a prime number, to select other kinds in each example."""
+"""One variant in this many is optimized with the preset too: a prime number, to select other kinds
+in each example.
+"""
 _SHOWN = 3
 """Number of failures that are shown in full."""
 _FIRST = 3
-"""Number of feeds that run first, of the example's and of those made for a variant with other inputs."""
+"""Number of feeds that run first, of the example's and of those made for a variant with other
+inputs.
+"""
 
 
 def near_misses(example: Example, pattern_class: type[Rewrite] | None = None) -> Iterator[Variant]:
-    """Variants of an example, the same ones at each call. Its pattern determines names of new results and the operator sets."""
+    """Variants of an example, the same ones at each call.
+
+    Its pattern determines names of new results and the operator sets.
+    """
     case = Case(example, pattern_class)
     for perturbation in PERTURBATIONS:
         yield from perturbation(case)
@@ -58,13 +103,15 @@ def near_misses(example: Example, pattern_class: type[Rewrite] | None = None) ->
 def check_near_misses(pattern_class: type[Rewrite], example: Example) -> Counter[str]:
     """Check that a pattern does not change the results of models that are similar to an example.
 
-    Each variant is optimized with this pattern and the default cleaning, and one in `SHARE` with the default preset too. The
-    optimizer must not fail, unless the variant is invalid, the result must compute the same numbers, unless onnxruntime cannot
-    run the variant, and a second run must change nothing. The message of an `AssertionError` names each variant that fails, and
-    shows the first ones with their models as text.
+    Each variant is optimized with this pattern and the default cleaning, and one in `SHARE` with
+    the default preset too. The optimizer must not fail, unless the variant is invalid, the result
+    must compute the same numbers, unless onnxruntime cannot run the variant, and a second run must
+    change nothing. The message of an `AssertionError` names each variant that fails, and shows the
+    first ones with their models as text.
 
     Returns:
-        The number of variants that were ``tried``, of those on which the pattern ``fired``, and of those that could not be
+        The number of variants that were ``tried``, of those on which the pattern ``fired``, and of
+        those that could not be
         run and were ``skipped``; the same for each kind of change, as ``size: tried``.
     """
     case = Case(example, pattern_class)
@@ -84,12 +131,16 @@ def check_near_misses(pattern_class: type[Rewrite], example: Example) -> Counter
     if failures:
         names = "\n".join(f"  {name}" for name, _ in failures)
         shown = "\n\n".join(text for _, text in failures[:_SHOWN])
-        raise AssertionError(f"{len(failures)} of {counts['tried']} near misses fail:\n{names}\n\n{shown}")
+        raise AssertionError(
+            f"{len(failures)} of {counts['tried']} near misses fail:\n{names}\n\n{shown}"
+        )
     return counts
 
 
 def check_variant(case: Case, variant: Variant) -> tuple[list[str], str]:
-    """Optimize one variant with the pattern alone; returns the events (``fired``, ``skipped``), and the failure, if any.
+    """Optimize one variant with the pattern alone.
+
+    Returns the events (``fired``, ``skipped``), and the failure, if any.
 
     Raises `ValueError` when the case has no pattern.
     """
@@ -103,7 +154,9 @@ def check_variant(case: Case, variant: Variant) -> tuple[list[str], str]:
     except Exception as error:  # a pattern may raise any type
         if not _makes_sense(case, variant):
             return ["skipped"], ""
-        return [], report(pattern_class, f"{variant.name}: {type(error).__name__}: {error}", variant=model)
+        return [], report(
+            pattern_class, f"{variant.name}: {type(error).__name__}: {error}", variant=model
+        )
     fired = ["fired"] if result.applied else []
     found = result.model
     if variant.kept:
@@ -112,42 +165,59 @@ def check_variant(case: Case, variant: Variant) -> tuple[list[str], str]:
         return fired, report(pattern_class, failure, variant=model, found=found) if lost else ""
     if not fired and _is_same(found, model):
         wrong = wrong_facts(model, _feeds(case, variant)) if variant.family in _TRUTHS else ""
-        return fired, report(pattern_class, f"{variant.name}: {wrong}", variant=model) if wrong else ""
+        return fired, (
+            report(pattern_class, f"{variant.name}: {wrong}", variant=model) if wrong else ""
+        )
     numbers = compare(case, variant, found, pattern_class.exactness)
     failure = numbers.difference
-    if NO_KERNEL in numbers.skipped and not contradiction(model):  # it cannot be run, but its types must agree
+    # it cannot be run, but its types must agree
+    if NO_KERNEL in numbers.skipped and not contradiction(model):
         failure = contradiction(found)
     if not failure and again != found:
         failure = "a second run changes the result"
     if not failure and variant.family in _TRUTHS:
         failure = wrong_facts(model, _feeds(case, variant))
     if failure:
-        return fired, report(pattern_class, f"{variant.name}: {failure}", variant=model, found=found)
+        return fired, report(
+            pattern_class, f"{variant.name}: {failure}", variant=model, found=found
+        )
     return [*fired, *(["skipped"] if numbers.skipped else [])], ""
 
 
 def _check_preset(case: Case, variant: Variant) -> str:
-    """Optimize one variant with all patterns of the default preset; returns the failure, empty when there is none."""
+    """Optimize one variant with all patterns of the default preset.
+
+    Returns the failure, empty when there is none.
+    """
     model = variant.model
     try:
         found = _optimized(case, model, PRESET).model
         again = _optimized(case, found, PRESET).model
     except Exception as error:  # a pattern may raise any type
-        found, failure = model, f"{type(error).__name__}: {error}" if _makes_sense(case, variant) else ""
+        found, failure = (
+            model,
+            f"{type(error).__name__}: {error}" if _makes_sense(case, variant) else "",
+        )
     else:
         changed = not variant.kept and not _is_same(found, model)
         failure = compare(case, variant, found, "rounding").difference if changed else ""
         failure = failure or ("" if again == found else "a second run changes the result")
     if not failure or case.pattern is None:
         return ""
-    return report(case.pattern, f"{variant.name} with {PRESET}: {failure}", variant=model, found=found)
+    return report(
+        case.pattern, f"{variant.name} with {PRESET}: {failure}", variant=model, found=found
+    )
 
 
 def _optimized(case: Case, model: onnx.ModelProto, preset: str = "") -> OptimizedAlone:
-    """A model optimized with the pattern alone or with a preset, once: many variants, and results of them, are one model."""
+    """A model optimized with the pattern alone or with a preset, once: many variants, and results
+    of them, are one model.
+    """
     key = preset, serialized(model)
     if key not in case.optimized and preset:
-        case.optimized[key] = OptimizedAlone(optimize(model, patterns=preset, assume_from_model=True, strict=True), 0, ())
+        case.optimized[key] = OptimizedAlone(
+            optimize(model, patterns=preset, assume_from_model=True, strict=True), 0, ()
+        )
     elif key not in case.optimized:
         case.optimized[key] = optimize_alone(case.pattern, model)
     return case.optimized[key]
@@ -166,21 +236,43 @@ def _makes_sense(case: Case, variant: Variant) -> bool:
 
 
 def compare(case: Case, variant: Variant, found: onnx.ModelProto, grade: Exactness) -> Numbers:
-    """Compare a variant with what it became, on the feeds of the example and of its own; ``grade`` is the promise."""
-    pardon = partial(is_better, variant.model, found, exactness=grade) if variant.family in _OUT_OF_RANGE else never
+    """Compare a variant with what it became, on the feeds of the example and of its own.
+
+    ``grade`` is the promise.
+    """
+    pardon = (
+        partial(is_better, variant.model, found, exactness=grade)
+        if variant.family in _OUT_OF_RANGE
+        else never
+    )
     if case.pattern is not None and issubclass(case.pattern, RoundingPattern):
-        pardon = partial(is_rounding, variant.model, found, ranges=case.example.ranges, bits=case.pattern.bits)
+        pardon = partial(
+            is_rounding, variant.model, found, ranges=case.example.ranges, bits=case.pattern.bits
+        )
     numbers = same_numbers(variant.model, found, _feeds(case, variant), grade, pardon=pardon)
-    if case.pattern is not None and provider_of(case.pattern) != "cpu" and "refuses the result" in numbers.difference:
+    if (
+        case.pattern is not None
+        and provider_of(case.pattern) != "cpu"
+        and "refuses the result" in numbers.difference
+    ):
         return Numbers(0, skipped=numbers.difference)
-    if not numbers.difference and grade in ("exact", "rounding") and any(values.digits for values in variant.values):
+    if (
+        not numbers.difference
+        and grade in ("exact", "rounding")
+        and any(values.digits for values in variant.values)
+    ):
         return numbers._replace(difference=lost_digits(variant.model, found, _feeds(case, variant)))
     return numbers
 
 
 def _feeds(case: Case, variant: Variant) -> Iterator[Feeds]:
-    """Feeds of the example adapted to the variant, then feeds of its own; with the values of the variant, if it has any."""
-    for feeds in islice(_plain_feeds(case, variant), 2) if variant.values else _plain_feeds(case, variant):
+    """Feeds of the example adapted to the variant, then feeds of its own.
+
+    With the values of the variant, if it has any.
+    """
+    for feeds in (
+        islice(_plain_feeds(case, variant), 2) if variant.values else _plain_feeds(case, variant)
+    ):
         for values in variant.values or (PLAIN,):
             yield _valued(feeds, values, {name for name, _, _ in case.example.ranges})
 
@@ -198,10 +290,13 @@ def _valued(feeds: Feeds, values: Values, ranged: set[str]) -> Feeds:
 
 
 def _plain_feeds(case: Case, variant: Variant) -> Iterator[Feeds]:
-    own = ({**feeds, **variant.given} for feeds in make_all_feeds(variant.model, case.example.ranges))
+    own = (
+        {**feeds, **variant.given} for feeds in make_all_feeds(variant.model, case.example.ranges)
+    )
     adapted = _adapted_feeds(case, variant)
     if _shapes(variant.model) != _shapes(case.model):
-        # The feeds of the example all have the sizes that it fixes, even where the variant leaves them open.
+        # The feeds of the example all have the sizes that it fixes, even where the variant leaves
+        # them open.
         yield from islice(adapted, _FIRST)
         yield from islice(own, _FIRST)
     yield from adapted
@@ -219,7 +314,8 @@ def _adapted_feeds(case: Case, variant: Variant) -> Iterator[Feeds]:
         adapted = adapt(feeds, specs, variant.given)
         if adapted is None:
             break
-        # A size that is overridden agrees with any other in an empty tensor; the first axes are documented not to be empty.
+        # A size that is overridden agrees with any other in an empty tensor; the first axes are
+        # documented not to be empty.
         filled = all(value.size for value in adapted.values() if isinstance(value, np.ndarray))
         if not never_ends(variant.model, adapted):
             yield {**adapted, **(variant.overrides if position % 2 == 0 and filled else {})}

@@ -12,7 +12,13 @@ from typing import IO, Any, NamedTuple, TypeAlias, TypeVar
 
 import onnx
 
-from xoptim.system.machine import continue_in_copy, filling_memory, limit_data, limit_processor_time, start_python
+from xoptim.system.machine import (
+    continue_in_copy,
+    filling_memory,
+    limit_data,
+    limit_processor_time,
+    start_python,
+)
 from xoptim.validate.errors import LoadError, RunError
 from xoptim.validate.remote import GONE, ask
 from xoptim.validate.session import Session, SessionSettings, Value, resolve_providers
@@ -22,7 +28,8 @@ _Question: TypeAlias = "tuple[list[int], bytes | None, list[dict[str, Value]]]"
 """Numbers of models; the model to load under the first of them, or the feeds to run them on."""
 _SETTINGS = SessionSettings(threads=1, arena=False)
 _LONGEST = 4.0
-"""Seconds of processor time after which a run counts as a crash, several times what the largest model of the tests takes.
+"""Seconds of processor time after which a run counts as a crash, several times what the largest
+model of the tests takes.
 
 Some kernels never end on a window without elements.
 """
@@ -35,7 +42,10 @@ _MOST = 8 * 10**9
 
 
 class Loaded(NamedTuple):
-    """A model that onnxruntime has loaded under a number in the other process; its bytes serve to load it after a crash."""
+    """A model that onnxruntime has loaded under a number in the other process.
+
+    Its bytes serve to load it after a crash.
+    """
 
     number: int
     model: bytes
@@ -51,7 +61,9 @@ class Runtime:
         self._recent: OrderedDict[bytes, Loaded | str] = OrderedDict()
 
     def load(self, model: onnx.ModelProto | bytes) -> Loaded | str:
-        """Load a model without onnxruntime's own optimizations; returns a text with the reason when that fails.
+        """Load a model without onnxruntime's own optimizations.
+
+        Returns a text with the reason when that fails.
 
         Several checks of one model follow each other, so that the last answers are kept.
         """
@@ -59,7 +71,9 @@ class Runtime:
         if data not in self._recent:
             self._count += 1
             answer = self._ask(([self._count], data, []))
-            self._recent[data] = answer if isinstance(answer, str) else Loaded(self._count, data, answer)
+            self._recent[data] = (
+                answer if isinstance(answer, str) else Loaded(self._count, data, answer)
+            )
             if len(self._recent) > _KEPT:
                 self._recent.popitem(last=False)
         return self._recent[data]
@@ -71,10 +85,13 @@ class Runtime:
     def run_all(
         self, models: Sequence[Loaded], all_feeds: Iterable[Fed], most: int
     ) -> Iterator[tuple[Fed, list[list[Value] | str]]]:
-        """Results of models on the same feeds, until the first model has run ``most`` times; text says why there are none.
+        """Results of models on the same feeds, until the first model has run ``most`` times.
 
-        Returns the feeds, and the results of each model; of the first one alone where it does not run. The other process is
-        asked for many runs at once, as the exchange of messages takes longer than a run.
+        Text says why there are none.
+
+        Returns the feeds, and the results of each model; of the first one alone where it does not
+        run. The other process is asked for many runs at once, as the exchange of messages takes
+        longer than a run.
         """
         rest = iter(all_feeds)
         while most > 0 and (batch := list(islice(rest, most))):
@@ -82,12 +99,20 @@ class Runtime:
                 most -= isinstance(results[0], list)
                 yield feeds, results
 
-    def _run(self, models: Sequence[Loaded], batch: Sequence[Mapping[str, Value]]) -> list[list[list[Value] | str]]:
-        question: _Question = ([loaded.number for loaded in models], None, [dict(feeds) for feeds in batch])
+    def _run(
+        self, models: Sequence[Loaded], batch: Sequence[Mapping[str, Value]]
+    ) -> list[list[list[Value] | str]]:
+        question: _Question = (
+            [loaded.number for loaded in models],
+            None,
+            [dict(feeds) for feeds in batch],
+        )
         answer = self._ask(question)
         if answer == _GONE:
             answers = [self._ask(([loaded.number], loaded.model, [])) for loaded in models]
-            answer = next((each for each in answers if isinstance(each, str)), None) or self._ask(question)
+            answer = next((each for each in answers if isinstance(each, str)), None) or self._ask(
+                question
+            )
         if isinstance(answer, list):
             return answer
         if len(batch) > 1:  # which of the runs it was
@@ -110,7 +135,9 @@ class Runtime:
         if process is None:
             code = f"from {__name__} import serve; serve()"
             pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
-            process = start_python(code, prefix=filling_memory(), stdin=pipe, stdout=pipe, stderr=nowhere)
+            process = start_python(
+                code, prefix=filling_memory(), stdin=pipe, stdout=pipe, stderr=nowhere
+            )
             self._process = process
         try:
             return ask(process, question)
@@ -122,7 +149,8 @@ class Runtime:
 def serve() -> None:
     """Serve requests from standard input until it ends: load a model, or run a loaded one.
 
-    Where the system can copy a process, a copy of this one does the work, so that a crash costs no new start.
+    Where the system can copy a process, a copy of this one does the work, so that a crash costs no
+    new start.
     """
     limit_data(_MOST)
     resolve_providers(("cpu",))  # imports onnxruntime, once for all copies
@@ -135,7 +163,9 @@ def serve() -> None:
         _answer_all(sys.stdin.buffer, answers)
         status = 0
     finally:
-        os._exit(status)  # what onnxruntime does at the end of a forked process may wait for threads that were not forked
+        # what onnxruntime does at the end of a forked process may wait for threads that were not
+        # forked
+        os._exit(status)
 
 
 def _send(answers: IO[bytes], answer: object) -> None:
@@ -153,7 +183,9 @@ def _answer_all(questions: IO[bytes], answers: IO[bytes]) -> None:
         if model is not None:
             answer: Any = _load(sessions, numbers[0], model)
         elif all(number in sessions for number in numbers):
-            answer = [_results([sessions[number] for number in numbers], feeds) for feeds in all_feeds]
+            answer = [
+                _results([sessions[number] for number in numbers], feeds) for feeds in all_feeds
+            ]
         else:
             answer = _GONE
         _send(answers, answer)

@@ -1,4 +1,6 @@
-"""Models from text, functions that inspect and optimize them, variants of a model, and the edits that make them."""
+"""Models from text, functions that inspect and optimize them, variants of a model, and the edits
+that make them.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,22 +25,34 @@ from xoptim.testing.runtime import RUNTIME
 
 _IR_VERSION = 10
 _METADATA = re.compile(r"<(?=metadata_props)([^<>]*)>\s*")
-INFERENCE_ERRORS = (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, ValueError, RuntimeError)
+INFERENCE_ERRORS = (
+    onnx.checker.ValidationError,
+    onnx.shape_inference.InferenceError,
+    ValueError,
+    RuntimeError,
+)
 """Errors of the onnx package for wrong models; the latter two come from its C++ side."""
 
 
 def parse(text: str, opset: int = 18, domains: Sequence[tuple[str, int]] = ()) -> ModelProto:
-    """A model from the text of its graph, ``agraph (float[n] x) => (float[n] y) { y = Neg(x) }``, and of local functions.
+    """A model from the text of its graph, ``agraph (float[n] x) => (float[n] y) { y = Neg(x) }``,
+    and of local functions.
 
-    The text is in ONNX's syntax without the header, but for metadata, ``<metadata_props: ["key" : "value"]>``; otherwise
-    `ValueError` is raised, and the message shows it.
+    The text is in ONNX's syntax without the header, but for metadata, ``<metadata_props: ["key" :
+    "value"]>``; otherwise `ValueError` is raised, and the message shows it.
     """
-    metadata, text = (f", {found[1]}", text[found.end() :]) if (found := _METADATA.match(text)) else ("", text)
-    imports = [onnx.helper.make_opsetid(domain, version) for domain, version in (("", opset), *domains)]
+    metadata, text = (
+        (f", {found[1]}", text[found.end() :]) if (found := _METADATA.match(text)) else ("", text)
+    )
+    imports = [
+        onnx.helper.make_opsetid(domain, version) for domain, version in (("", opset), *domains)
+    ]
     version = max(_IR_VERSION, onnx.helper.find_min_ir_version_for(imports, ignore_unknown=True))
     listed = ", ".join(f'"{o.domain}" : {o.version}' for o in imports)
     try:
-        return onnx.parser.parse_model(f"<ir_version: {version}, opset_import: [{listed}]{metadata}>\n{text}")
+        return onnx.parser.parse_model(
+            f"<ir_version: {version}, opset_import: [{listed}]{metadata}>\n{text}"
+        )
     except onnx.parser.ParseError as error:
         raise ValueError(f"this is not the text of an ONNX graph:\n{text}\n{error}") from error
 
@@ -68,7 +82,9 @@ def serialized(model: ModelProto) -> bytes:
 
 
 class OptimizedAlone(NamedTuple):
-    """The result of an optimization: how often the pattern was applied, and the operators of the new nodes, in order."""
+    """The result of an optimization: how often the pattern was applied, and the operators of the
+    new nodes, in order.
+    """
 
     model: ModelProto
     applied: int
@@ -76,7 +92,10 @@ class OptimizedAlone(NamedTuple):
 
 
 def optimize_alone(pattern: type[Rewrite] | None, model: ModelProto) -> OptimizedAlone:
-    """Optimize with one pattern (or none) and the default cleaning; errors in the pattern are fatal."""
+    """Optimize with one pattern (or none) and the default cleaning.
+
+    Errors in the pattern are fatal.
+    """
     created: list[str] = []
     reports: list[OptimizationReport] = []
 
@@ -107,8 +126,10 @@ class Variant(NamedTuple):
     name: str  # the change, ``family: detail``
     model: ModelProto  # the variant
     given: Mapping[str, np.ndarray] = {}  # values of inputs that the example lacks
-    overrides: Mapping[str, np.ndarray] = {}  # values for initializers that are inputs too, fed in some of the runs
-    # Operator of a node in the domain `FOREIGN` that every rewrite must leave unchanged, empty when there is none
+    # values for initializers that are inputs too, fed in some of the runs
+    overrides: Mapping[str, np.ndarray] = {}
+    # Operator of a node in the domain `FOREIGN` that every rewrite must leave unchanged, empty when
+    # there is none
     kept: str = ""
     values: Sequence[Values] = ()  # numbers to feed in turn, in place of moderate ones
 
@@ -140,7 +161,9 @@ class Case:
 
     @cached_property
     def optimized(self) -> dict[tuple[str, bytes], OptimizedAlone]:
-        """Results of optimizations so far, by the preset, empty for the pattern alone, and the bytes of the model."""
+        """Results of optimizations so far, by the preset, empty for the pattern alone, and the
+        bytes of the model.
+        """
         return {}
 
     @cached_property
@@ -156,7 +179,11 @@ class Case:
             return []
         grade = None if self.pattern is None else self.pattern.exactness
         found = list(make_all_feeds(self.model, self.example.ranges, special=grade))
-        return [feeds for feeds, (results,) in RUNTIME.run_all([session], found, len(found)) if isinstance(results, list)]
+        return [
+            feeds
+            for feeds, (results,) in RUNTIME.run_all([session], found, len(found))
+            if isinstance(results, list)
+        ]
 
     def rank(self, name: str) -> int | None:
         """Rank of a result, when it is known."""
@@ -187,7 +214,9 @@ def inferred_types(model: ModelProto) -> dict[str, onnx.TypeProto]:
         graph = model.graph
     types = {v.name: v.type for v in (*graph.input, *graph.value_info, *graph.output)}
     for tensor in graph.initializer:
-        types.setdefault(tensor.name, onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims))
+        types.setdefault(
+            tensor.name, onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
+        )
     return types
 
 
@@ -203,7 +232,9 @@ def loosen(model: ModelProto) -> ModelProto:
     types = inferred_types(model)
     for output in model.graph.output:
         found = types.get(output.name)
-        output.type.CopyFrom(declared[output.name] if found is None or found.WhichOneof("value") is None else found)
+        output.type.CopyFrom(
+            declared[output.name] if found is None or found.WhichOneof("value") is None else found
+        )
         if output.type.HasField("tensor_type"):
             output.type.tensor_type.ClearField("shape")
     return model
@@ -223,14 +254,21 @@ def constants(model: ModelProto) -> list[Stored]:
         if node.op_type == "Constant" and not node.domain and len(node.attribute) == 1:
             value = constant_value({node.attribute[0].name: decode_attribute(node.attribute[0])})
             if value is not None:
-                found.append(Stored(node.output[0], numpy_helper.to_array(value) if isinstance(value, TensorProto) else value))
+                found.append(
+                    Stored(
+                        node.output[0],
+                        numpy_helper.to_array(value) if isinstance(value, TensorProto) else value,
+                    )
+                )
     return found
 
 
 def remove_constant(model: ModelProto, name: str) -> None:
     """Remove a constant of the main graph."""
     graph = model.graph
-    replace_items(graph.initializer, [tensor for tensor in graph.initializer if tensor.name != name])
+    replace_items(
+        graph.initializer, [tensor for tensor in graph.initializer if tensor.name != name]
+    )
     replace_items(graph.node, [node for node in graph.node if name not in node.output])
 
 
@@ -256,11 +294,18 @@ def nodes_of(text: str) -> list[onnx.NodeProto]:
     return nodes
 
 
-def insert(model: ModelProto, position: int, nodes: Iterable[onnx.NodeProto], stored: Mapping[str, np.ndarray]) -> None:
+def insert(
+    model: ModelProto,
+    position: int,
+    nodes: Iterable[onnx.NodeProto],
+    stored: Mapping[str, np.ndarray],
+) -> None:
     """Put nodes in front of the one at a position, and constants after the others."""
     rest = list(model.graph.node)
     replace_items(model.graph.node, (*rest[:position], *nodes, *rest[position:]))
-    model.graph.initializer.extend(numpy_helper.from_array(np.asarray(array), name) for name, array in stored.items())
+    model.graph.initializer.extend(
+        numpy_helper.from_array(np.asarray(array), name) for name, array in stored.items()
+    )
 
 
 def rename(graphs: Iterable[onnx.GraphProto], new: Callable[[str], str]) -> None:

@@ -1,4 +1,7 @@
-"""Attributes at their defaults, written or not, and with other values; operators that are easily confused."""
+"""Attributes at their defaults, written or not, and with other values.
+
+Operators that are easily confused.
+"""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -11,7 +14,15 @@ from xoptim.facts.attributes import decode_attribute, same_attribute
 from xoptim.facts.protos import opset_versions
 from xoptim.facts.schema import attribute_default, attribute_names
 from xoptim.testing.canonical import is_default
-from xoptim.testing.variant import Case, Variant, all_graphs, loosen, opset_of, optimize_alone, with_constants
+from xoptim.testing.variant import (
+    Case,
+    Variant,
+    all_graphs,
+    loosen,
+    opset_of,
+    optimize_alone,
+    with_constants,
+)
 from xoptim.testing.vary_constants import real_constants
 
 _EACH = 6
@@ -20,15 +31,44 @@ _EACH = 6
 
 _FLAGS = frozenset(
     (
-        *("keepdims", "noop_with_empty_axes", "select_last_index", "exclusive", "reverse", "ceil_mode", "largest", "sorted"),
-        *("transA", "transB", "transBatchA", "transBatchB", "count_include_pad", "allowzero", "upper", "training_mode"),
-        *("is_causal", "interleaved", "unidirectional", "storage_order", "antialias", "saturate", "fmod"),
+        *(
+            "keepdims",
+            "noop_with_empty_axes",
+            "select_last_index",
+            "exclusive",
+            "reverse",
+            "ceil_mode",
+            "largest",
+            "sorted",
+        ),
+        *(
+            "transA",
+            "transB",
+            "transBatchA",
+            "transBatchB",
+            "count_include_pad",
+            "allowzero",
+            "upper",
+            "training_mode",
+        ),
+        *(
+            "is_causal",
+            "interleaved",
+            "unidirectional",
+            "storage_order",
+            "antialias",
+            "saturate",
+            "fmod",
+        ),
     )
 )
 """Attributes that are 0 or 1; other values have no meaning."""
 
 _EVEN = frozenset(("rotary_embedding_dim",))
-"""Attributes that must be even; with an odd value, onnxruntime leaves results as memory happens to be."""
+"""Attributes that must be even.
+
+With an odd value, onnxruntime leaves results as memory happens to be.
+"""
 
 
 def _nodes(model: ModelProto) -> list[onnx.NodeProto]:
@@ -58,7 +98,9 @@ def write_defaults(case: Case) -> Iterator[Variant]:
         rank = case.rank(node.input[0]) if node.input else None
         opset = opset_of(model, node.domain)
         kernel = next((list(a.ints) for a in node.attribute if a.name == "kernel_shape"), None)
-        for name in sorted((attribute_names(node.op_type, node.domain, opset) or frozenset()) - present):
+        for name in sorted(
+            (attribute_names(node.op_type, node.domain, opset) or frozenset()) - present
+        ):
             if name in ("strides", "dilations", "pads") and "auto_pad" in present:
                 continue
             value = attribute_default(node.op_type, node.domain, opset, name, rank, kernel)
@@ -79,8 +121,12 @@ def nudges(case: Case) -> Iterator[Variant]:
                 if same_attribute(other, value):
                     continue
                 model = case.copy()
-                target = next(a for a in _nodes(model)[position].attribute if a.name == attribute.name)
-                target.CopyFrom(helper.make_attribute(attribute.name, other, attr_type=attribute.type))
+                target = next(
+                    a for a in _nodes(model)[position].attribute if a.name == attribute.name
+                )
+                target.CopyFrom(
+                    helper.make_attribute(attribute.name, other, attr_type=attribute.type)
+                )
                 yield Variant(f"attribute: {node.op_type}.{attribute.name} {word}", loosen(model))
         yield from _left_out(case, position)
 
@@ -94,7 +140,9 @@ def _left_out(case: Case, position: int) -> Iterator[Variant]:
             yield Variant(f"attribute: {node.op_type}.{attribute.name} absent", loosen(model))
 
 
-def _other_values(attribute: AttributeProto, value: Any, rank: int | None) -> Iterator[tuple[str, Any]]:
+def _other_values(
+    attribute: AttributeProto, value: Any, rank: int | None
+) -> Iterator[tuple[str, Any]]:
     if attribute.name in _FLAGS:
         yield "flipped", 1 - value
     elif attribute.type == AttributeProto.INT:
@@ -107,7 +155,13 @@ def _other_values(attribute: AttributeProto, value: Any, rank: int | None) -> It
     elif attribute.type == AttributeProto.INTS and value:
         yield from _other_lists(value, rank)
     elif attribute.type == AttributeProto.FLOAT:
-        yield from (("x 1.01", value * 1.01), ("+ 1", value + 1.0), ("negated", -value), ("0", 0.0), ("1", 1.0))
+        yield from (
+            ("x 1.01", value * 1.01),
+            ("+ 1", value + 1.0),
+            ("negated", -value),
+            ("0", 0.0),
+            ("1", 1.0),
+        )
         yield "NaN", float("nan")
     elif attribute.type == AttributeProto.FLOATS and value:
         yield "last x 1.01", [*value[:-1], value[-1] * 1.01 + 0.01]
@@ -119,7 +173,10 @@ def _other_lists(value: list[int], rank: int | None) -> Iterator[tuple[str, list
     yield "without the last", value[:-1]
     if rank:
         yield "in the other form", [v - rank if v >= 0 else v + rank for v in value]
-        yield "last in the other form", [*value[:-1], value[-1] - rank if value[-1] >= 0 else value[-1] + rank]
+        yield (
+            "last in the other form",
+            [*value[:-1], value[-1] - rank if value[-1] >= 0 else value[-1] + rank],
+        )
     if len(value) > 1:
         yield "first two swapped", [value[1], value[0], *value[2:]]
     for index in range(min(len(value), _EACH)):
@@ -138,12 +195,19 @@ _FAMILIES: Final = (
     ("Floor", "Ceil", "Round"),
     ("Squeeze", "Unsqueeze"),
 )
-SIBLINGS: Final = {name: tuple(other for other in family if other != name) for family in _FAMILIES for name in family}
+SIBLINGS: Final = {
+    name: tuple(other for other in family if other != name)
+    for family in _FAMILIES
+    for name in family
+}
 """Operators with the same operands, by operator."""
 
 
 def siblings(case: Case) -> Iterator[Variant]:
-    """Each node with another operator for the same operands; where the pattern still applies, with zeros too."""
+    """Each node with another operator for the same operands.
+
+    Where the pattern still applies, with zeros too.
+    """
     for position, node in enumerate(case.model.graph.node):
         for other in SIBLINGS.get(node.op_type, ()) if not node.domain else ():
             model = case.copy()
@@ -152,7 +216,10 @@ def siblings(case: Case) -> Iterator[Variant]:
             yield Variant(word, loosen(model))
             for name, array in real_constants(model) if _applies(case, model) else ():
                 for sign, value in (("0", 0.0), ("-0", -0.0)):
-                    yield Variant(f"{word}, {name} {sign}", with_constants(model, {name: np.full_like(array, value)}))
+                    yield Variant(
+                        f"{word}, {name} {sign}",
+                        with_constants(model, {name: np.full_like(array, value)}),
+                    )
 
 
 def _applies(case: Case, model: ModelProto) -> bool:

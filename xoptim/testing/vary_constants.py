@@ -27,13 +27,31 @@ from xoptim.testing.variant import (
 from xoptim.testing.vary_types import retyped
 
 _TYPES = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16)
-_ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Mod", "Pow", "Max", "Min", "Sum", "Neg", "Abs", "Equal", "Greater", "Less", "Where")
+_ARITHMETIC = (
+    "Add",
+    "Sub",
+    "Mul",
+    "Div",
+    "Mod",
+    "Pow",
+    "Max",
+    "Min",
+    "Sum",
+    "Neg",
+    "Abs",
+    "Equal",
+    "Greater",
+    "Less",
+    "Where",
+)
 _MOST = 6
 """Largest number of constants that are made to cancel in pairs."""
 
 
 def typed(case: Case) -> Iterator[tuple[str, ModelProto]]:
-    """The example in each type of float, the type it is written in first, with the word that names the type."""
+    """The example in each type of float, the type it is written in first, with the word that names
+    the type.
+    """
     yield "", case.model
     for element in _TYPES[1:]:
         model = retyped(case.model, {TensorProto.FLOAT: element})
@@ -47,7 +65,9 @@ def real_constants(model: ModelProto) -> list[Stored]:
 
 
 def steps(case: Case) -> Iterator[Variant]:
-    """Each constant one step of its type, and two, above and below its value: 1 in float16 becomes 1.001."""
+    """Each constant one step of its type, and two, above and below its value: 1 in float16 becomes
+    1.001.
+    """
     for word, model in typed(case):
         for name, array in real_constants(model):
             for toward in (np.inf, -np.inf):
@@ -55,7 +75,10 @@ def steps(case: Case) -> Iterator[Variant]:
                 for count in (1, 2):
                     side = "above" if toward > 0 else "below"
                     if count == 1 or not word:
-                        yield Variant(f"step: {word}{name} {count} {side}", with_constants(model, {name: other}))
+                        yield Variant(
+                            f"step: {word}{name} {count} {side}",
+                            with_constants(model, {name: other}),
+                        )
                     other = _stepped(other, toward)
 
 
@@ -74,42 +97,70 @@ def ends(case: Case) -> Iterator[Variant]:
             ("smallest normal", smallest),
             ("subnormal", smallest * 2.0**-mantissa * 5),
         ):
-            yield Variant(f"end: {name} {word}", with_constants(case.model, {name: np.full_like(array, value)}))
-    operands = {name for node in case.model.graph.node if node.op_type in _ARITHMETIC for name in node.input}
+            yield Variant(
+                f"end: {name} {word}",
+                with_constants(case.model, {name: np.full_like(array, value)}),
+            )
+    operands = {
+        name for node in case.model.graph.node if node.op_type in _ARITHMETIC for name in node.input
+    }
     for name, array in constants(case.model):
-        if array.dtype in (np.int32, np.int64) and array.size and name in operands:  # others are sizes, and memory is finite
+        # others are sizes, and memory is finite
+        if array.dtype in (np.int32, np.int64) and array.size and name in operands:
             for power in (1, 2):
                 value = np.iinfo(array.dtype).max // power
-                yield Variant(f"end: {name} max / {power}", with_constants(case.model, {name: np.full_like(array, value)}))
+                yield Variant(
+                    f"end: {name} max / {power}",
+                    with_constants(case.model, {name: np.full_like(array, value)}),
+                )
 
 
 def products(case: Case) -> Iterator[Variant]:
-    """All constants so large or so small that the product or quotient of two is out of range, although each is in range."""
+    """All constants so large or so small that the product or quotient of two is out of range,
+    although each is in range.
+    """
     for word, model in typed(case):
         stored = real_constants(model)
         if not stored or "double" in word:
             continue
-        for size in ("large", "small", "large small", "small large") if len(stored) > 1 else ("large", "small"):
+        for size in (
+            ("large", "small", "large small", "small large")
+            if len(stored) > 1
+            else ("large", "small")
+        ):
             sizes = size.split()
             changed = {s.name: _sized(s.array, sizes[i % len(sizes)]) for i, s in enumerate(stored)}
-            yield Variant(f"product: {word}{size}", with_constants(model, changed), values=(PLAIN, SMALL, LARGE))
+            yield Variant(
+                f"product: {word}{size}",
+                with_constants(model, changed),
+                values=(PLAIN, SMALL, LARGE),
+            )
 
 
 def _sized(array: np.ndarray, word: str) -> np.ndarray:
-    """The array scaled so that its largest element has a certain size; zeros and infinities get it too."""
+    """The array scaled so that its largest element has a certain size.
+
+    Zeros and infinities get it too.
+    """
     smallest, largest, _ = limits(array.dtype)
     wide = array.astype(np.float64)
     wide = np.where((wide == 0) | ~np.isfinite(wide), 1, wide)
-    return np.asarray(wide / np.max(np.abs(wide)) * (largest**0.6 if word == "large" else smallest**0.8)).astype(array.dtype)
+    return np.asarray(
+        wide / np.max(np.abs(wide)) * (largest**0.6 if word == "large" else smallest**0.8)
+    ).astype(array.dtype)
 
 
 def sums(case: Case) -> Iterator[Variant]:
-    """Each two constants as numbers that are opposite, or equal: large beside all other terms, or the largest.
+    """Each two constants as numbers that are opposite, or equal: large beside all other terms, or
+    the largest.
 
-    Attributes that are floats count once at their default too, so that nothing scales one of the two.
+    Attributes that are floats count once at their default too, so that nothing scales one of the
+    two.
     """
     for word, model in typed(case):
-        for note, base in (("", model), ("plain ", without_factors(model))) if word in ("", "float16 ") else ():
+        for note, base in (
+            (("", model), ("plain ", without_factors(model))) if word in ("", "float16 ") else ()
+        ):
             if not note or base != model:
                 yield from _sums(f"{word}{note}", base)
 
@@ -117,11 +168,19 @@ def sums(case: Case) -> Iterator[Variant]:
 def _sums(word: str, model: ModelProto) -> Iterator[Variant]:
     for one, other in combinations(real_constants(model)[:_MOST], 2):
         _, largest, mantissa = limits(one.array.dtype)
-        for family, size, values in (("cancel", 2.0 ** (mantissa + 3), ()), ("sum", largest * 0.6, VERY_NEGATIVE)):
+        for family, size, values in (
+            ("cancel", 2.0 ** (mantissa + 3), ()),
+            ("sum", largest * 0.6, VERY_NEGATIVE),
+        ):
             for sign in (-1, 1) if family == "sum" or not word.startswith("float16") else ():
-                changed = {one.name: np.full_like(one.array, size), other.name: np.full_like(other.array, sign * size)}
+                changed = {
+                    one.name: np.full_like(one.array, size),
+                    other.name: np.full_like(other.array, sign * size),
+                }
                 yield Variant(
-                    f"{family}: {word}{one.name} and {other.name}, {sign:+}", with_constants(model, changed), values=values
+                    f"{family}: {word}{one.name} and {other.name}, {sign:+}",
+                    with_constants(model, changed),
+                    values=values,
                 )
 
 
@@ -149,7 +208,8 @@ def forms(case: Case) -> Iterator[Variant]:
             for shape in ((), (1,), (1, 1), (1, 1, 1, 1)):
                 if shape != array.shape:
                     yield Variant(
-                        f"constant rank: {name} of shape {shape}", with_constants(case.model, {name: array.reshape(shape)})
+                        f"constant rank: {name} of shape {shape}",
+                        with_constants(case.model, {name: array.reshape(shape)}),
                     )
         yield from _inputs(case, stored)
         yield from _computed(case, stored)
@@ -167,7 +227,9 @@ def _stored_forms(case: Case, stored: Stored) -> Iterator[tuple[str, ModelProto]
             continue
         model = case.copy()
         remove_constant(model, name)
-        insert(model, 0, [helper.make_node("Constant", [], [name], **{attribute: value})], {})  # type: ignore[arg-type]
+        node = helper.make_node("Constant", [], [name])
+        node.attribute.append(helper.make_attribute(attribute, value))
+        insert(model, 0, [node], {})
         yield f"Constant node with {attribute}", model
 
 
@@ -181,7 +243,9 @@ def _inputs(case: Case, stored: Stored) -> Iterator[Variant]:
     model = case.copy()
     set_constant(model, name, array)
     model.graph.input.append(tensor_input(name, array))
-    yield Variant(f"constant overridable: {name}", loosen(model), overrides={name: other_value(array)})
+    yield Variant(
+        f"constant overridable: {name}", loosen(model), overrides={name: other_value(array)}
+    )
 
 
 def other_value(array: np.ndarray) -> np.ndarray:
@@ -191,23 +255,37 @@ def other_value(array: np.ndarray) -> np.ndarray:
     if array.dtype.kind in "OSU":
         return np.full_like(array, "other")
     with np.errstate(all="ignore"):
-        return np.asarray(array * 2 + 1 if array.dtype.kind != "i" else array + 1, array.dtype)  # 0-d sums are not arrays
+        # 0-d sums are not arrays
+        return np.asarray(array * 2 + 1 if array.dtype.kind != "i" else array + 1, array.dtype)
 
 
 def _computed(case: Case, stored: Stored) -> Iterator[Variant]:
-    """The constant as a sum, as a cast of a 16-bit number, reshaped, and in a form that cannot be computed ahead of time."""
+    """The constant as a sum, as a cast of a 16-bit number, reshaped, and in a form that cannot be
+    computed ahead of time.
+    """
     name, array = stored
     part, other = f"{name}_part", f"{name}_other_part"
-    # Neither numpy nor the evaluation of single nodes has sequences: constant, and yet without a value.
-    sequence = f"{name}_sequence = SequenceConstruct({part}) {name} = SequenceAt({name}_sequence, {other})"
+    # Neither numpy nor the evaluation of single nodes has sequences: constant, and yet without a
+    # value.
+    sequence = (
+        f"{name}_sequence = SequenceConstruct({part}) {name} = SequenceAt({name}_sequence, {other})"
+    )
     made = [("sequence", sequence, {part: array, other: np.array(0)})]
     if array.dtype in (np.float32, np.float64, np.int32, np.int64):
-        made.append(("sum", f"{name} = Add({part}, {other})", {part: array, other: np.zeros_like(array)}))
+        made.append(
+            ("sum", f"{name} = Add({part}, {other})", {part: array, other: np.zeros_like(array)})
+        )
     if array.dtype in (np.float32, np.float64):
         for short in (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)):
             to = helper.np_dtype_to_tensor_dtype(array.dtype)
             with np.errstate(all="ignore"):
-                made.append((f"{short} cast", f"{name} = Cast <to = {to}> ({part})", {part: array.astype(short)}))
+                made.append(
+                    (
+                        f"{short} cast",
+                        f"{name} = Cast <to = {to}> ({part})",
+                        {part: array.astype(short)},
+                    )
+                )
     if array.dtype.kind != "O":
         stored_parts = {part: array.reshape(-1), other: np.array(array.shape, np.int64)}
         made.append(("reshape", f"{name} = Reshape({part}, {other})", stored_parts))
@@ -222,8 +300,14 @@ def nudges(case: Case) -> Iterator[Variant]:
     """Each constant with other values, all at once and element by element."""
     for name, array in constants(case.model):
         seen = [array.tobytes()]
-        sliced = any(name in node.input[1:] for node in case.model.graph.node if node.op_type == "Slice")
-        others = (*_nudged(array), *_as_axes(case, name, array), *(_largest(array) if sliced else ()))
+        sliced = any(
+            name in node.input[1:] for node in case.model.graph.node if node.op_type == "Slice"
+        )
+        others = (
+            *_nudged(array),
+            *_as_axes(case, name, array),
+            *(_largest(array) if sliced else ()),
+        )
         for word, changed in others:
             other = np.asarray(changed)
             if other.tobytes() not in seen:
@@ -244,9 +328,10 @@ def _nudged(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
         with np.errstate(all="ignore"):
             wide = array.astype(np.float64)
             for word, value in (
-                ("x 1.01", wide * 1.01), ("+ 1", wide + 1), ("negated", -wide), ("inverted", 1 / wide),
-                ("NaN", wide * np.nan), ("inf", np.full_like(wide, np.inf)), ("- inf", np.full_like(wide, -np.inf)),
-                ("0", wide * 0), ("- 0", wide * 0 * -1.0), ("1", wide * 0 + 1), ("2", wide * 0 + 2),
+                ("x 1.01", wide * 1.01), ("+ 1", wide + 1), ("negated", -wide),
+                ("inverted", 1 / wide), ("NaN", wide * np.nan), ("inf", np.full_like(wide, np.inf)),
+                ("- inf", np.full_like(wide, -np.inf)), ("0", wide * 0), ("- 0", wide * 0 * -1.0),
+                ("1", wide * 0 + 1), ("2", wide * 0 + 2),
             ):  # fmt: skip
                 yield word, value.astype(array.dtype)
             if array.size > 1:
@@ -275,8 +360,16 @@ def _as_axes(case: Case, name: str, array: np.ndarray) -> Iterator[tuple[str, np
     """Axes counted from the other end, if the integers are axes."""
     readers = [n for n in case.model.graph.node if name in list(n.input)[1:]]
     rank = case.rank(readers[0].input[0]) if readers else None
-    if array.dtype.kind == "i" and rank and array.size and np.all((array >= -rank) & (array < rank)):
-        yield "from the other end", np.where(array >= 0, array - rank, array + rank).astype(array.dtype)
+    if (
+        array.dtype.kind == "i"
+        and rank
+        and array.size
+        and np.all((array >= -rank) & (array < rank))
+    ):
+        yield (
+            "from the other end",
+            np.where(array >= 0, array - rank, array + rank).astype(array.dtype),
+        )
 
 
 def _largest(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:

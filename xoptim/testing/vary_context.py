@@ -1,11 +1,23 @@
-"""The example elsewhere: other names, operator sets, twice, in a subgraph, a function, with overridden initializers."""
+"""The example elsewhere: other names, operator sets, twice, in a subgraph, a function, with
+overridden initializers.
+"""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
+from functools import partial
+from typing import Any
 
 import numpy as np
 import onnx
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx import (
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    ValueInfoProto,
+    helper,
+    numpy_helper,
+)
 
 from xoptim.facts.dtypes import is_float, is_integer, is_signed_integer
 from xoptim.facts.protos import replace_items
@@ -42,7 +54,9 @@ def constants_overridden(case: Case) -> Iterator[Variant]:
 
 
 def results_overridden(case: Case) -> Iterator[Variant]:
-    """Each integer interior result, and each integer input, as an input with a default: its value on some feeds."""
+    """Each integer interior result, and each integer input, as an input with a default: its value
+    on some feeds.
+    """
     names = [name for name in case.interior if is_integer(case.dtype(name))]
     for note, feeds in _telling(case):
         for name, array in zip(names, _values(case, names, feeds), strict=False):
@@ -55,14 +69,20 @@ def results_overridden(case: Case) -> Iterator[Variant]:
             fed = feeds.get(value.name)
             if isinstance(fed, np.ndarray) and fed.dtype.kind in "iu" and 0 < fed.size <= _MOST:
                 model = case.copy()
-                replace_items(model.graph.input, [v for v in model.graph.input if v.name != value.name])
+                replace_items(
+                    model.graph.input, [v for v in model.graph.input if v.name != value.name]
+                )
                 yield from _overridden(model, value.name, fed, feeds, note)
 
 
 def _telling(case: Case) -> Iterator[tuple[str, Feeds]]:
-    """The first feeds, and those with the fewest elements, whose axes have length 1 wherever that is possible."""
+    """The first feeds, and those with the fewest elements, whose axes have length 1 wherever that
+    is possible.
+    """
     counts = [[v.size for v in feeds.values() if isinstance(v, np.ndarray)] for feeds in case.feeds]
-    smallest = min((i for i, sizes in enumerate(counts) if all(sizes)), key=lambda i: sum(counts[i]), default=0)
+    smallest = min(
+        (i for i, sizes in enumerate(counts) if all(sizes)), key=lambda i: sum(counts[i]), default=0
+    )
     for note, number in (("", 0), (", sizes 1", smallest)):
         if case.feeds and (number or not note):
             yield note, case.feeds[number]
@@ -73,18 +93,28 @@ def _values(case: Case, names: Sequence[str], feeds: Feeds) -> list[np.ndarray]:
     if not names:
         return []
     model = case.copy()
-    replace_items(model.graph.output, (ValueInfoProto(name=name, type=case.types[name]) for name in names))
+    replace_items(
+        model.graph.output, (ValueInfoProto(name=name, type=case.types[name]) for name in names)
+    )
     session = RUNTIME.load(model)
     found = RUNTIME.run(session, feeds) if not isinstance(session, str) else session
     return [] if isinstance(found, str) else [np.asarray(value) for value in found]
 
 
-def _overridden(model: ModelProto, name: str, array: np.ndarray, feeds: Feeds, note: str = "") -> Iterator[Variant]:
-    """Sizes of inputs fixed as in the feeds, all shapes declared as they follow from the default."""
+def _overridden(
+    model: ModelProto, name: str, array: np.ndarray, feeds: Feeds, note: str = ""
+) -> Iterator[Variant]:
+    """Sizes of inputs fixed as in the feeds, all shapes declared as they follow from the
+    default.
+    """
     for value in model.graph.input:
         fed = feeds.get(value.name)
         if isinstance(fed, np.ndarray):
-            value.CopyFrom(helper.make_tensor_value_info(value.name, value.type.tensor_type.elem_type, fed.shape))
+            value.CopyFrom(
+                helper.make_tensor_value_info(
+                    value.name, value.type.tensor_type.elem_type, fed.shape
+                )
+            )
     model.graph.initializer.append(numpy_helper.from_array(array, name))
     _read_outputs(loosen(model))
     try:
@@ -136,7 +166,16 @@ def _first(array: np.ndarray, step: np.generic) -> np.ndarray:
     return flat.reshape(array.shape)
 
 
-_STATIC_NAMES = ("literal", "constant", "Identity", "axes", "shape", "Reshape", "literal_1", "constant_1")
+_STATIC_NAMES = (
+    "literal",
+    "constant",
+    "Identity",
+    "axes",
+    "shape",
+    "Reshape",
+    "literal_1",
+    "constant_1",
+)
 _LOCAL = "near_miss_functions"
 _OPSETS = (13, 17, 21, 23, 25)
 _OLDEST = 7  # the oldest that onnxruntime supports
@@ -148,17 +187,28 @@ def clashes(case: Case) -> Iterator[Variant]:
     result = optimize_alone(case.pattern, case.model).model
     made = [name for name in defined_names(result.graph) if name not in old]
     operators = dict.fromkeys(n.op_type for g in all_graphs(result.graph) for n in g.node)
-    wanted = list(dict.fromkeys((*made, *(f"{o.lower()}_out" for o in operators), *operators, *_STATIC_NAMES)))
+    wanted = list(
+        dict.fromkeys((*made, *(f"{o.lower()}_out" for o in operators), *operators, *_STATIC_NAMES))
+    )
     graph = case.model.graph
-    inside = list(dict.fromkeys(name for name in defined_names(graph) if name not in {v.name for v in graph.output}))
+    inside = list(
+        dict.fromkeys(
+            name for name in defined_names(graph) if name not in {v.name for v in graph.output}
+        )
+    )
     inputs, outputs = [v.name for v in graph.input], [v.name for v in graph.output]
-    for word, targets in (("inside", inside), ("inputs", inputs), ("outputs", outputs), ("all", [*inside, *inputs, *outputs])):
+    for word, targets in (
+        ("inside", inside),
+        ("inputs", inputs),
+        ("outputs", outputs),
+        ("all", [*inside, *inputs, *outputs]),
+    ):
         free = [name for name in wanted if name not in old]
         mapping = dict(zip(targets, free, strict=False))
         if not mapping:
             continue
         model = case.copy()
-        rename([model.graph], lambda name, mapping=mapping: mapping.get(name, name))  # type: ignore[misc]
+        rename([model.graph], partial(_renamed, mapping))
         for position, node in enumerate(n for g in all_graphs(model.graph) for n in g.node):
             node.name = free[position % len(free)] + "_" * (position // len(free))
         yield Variant(f"names: {word} called {', '.join(mapping.values())}", model)
@@ -168,16 +218,24 @@ def opsets(case: Case) -> Iterator[Variant]:
     """The same nodes in other versions of the operator set, where they are valid there."""
     current = opset_of(case.model)
     least = case.pattern.min_opset if case.pattern is not None else current
-    most = case.pattern.max_opset if case.pattern is not None and case.pattern.max_opset is not None else current
+    most = (
+        case.pattern.max_opset
+        if case.pattern is not None and case.pattern.max_opset is not None
+        else current
+    )
     newest = onnx.defs.onnx_opset_version()
-    for version in dict.fromkeys((current - 1, current + 1, least - 1, least, most + 1, *_OPSETS, newest)):
+    for version in dict.fromkeys(
+        (current - 1, current + 1, least - 1, least, most + 1, *_OPSETS, newest)
+    ):
         if not _OLDEST <= version <= newest or version == current:
             continue
         model = case.copy()
         for opset in model.opset_import:
             if opset.domain in ("", "ai.onnx"):
                 opset.version = version
-        model.ir_version = max(model.ir_version, helper.find_min_ir_version_for(list(model.opset_import), True))
+        model.ir_version = max(
+            model.ir_version, helper.find_min_ir_version_for(list(model.opset_import), True)
+        )
         try:
             onnx.checker.check_model(model, full_check=True)
         except INFERENCE_ERRORS:
@@ -191,7 +249,9 @@ def domains(case: Case) -> Iterator[Variant]:
         model = case.copy()
         model.graph.node[position].domain = FOREIGN
         model.opset_import.append(helper.make_opsetid(FOREIGN, 1))
-        yield Variant(f"domain: {node.op_type} of domain {FOREIGN}", loosen(model), kept=node.op_type)
+        yield Variant(
+            f"domain: {node.op_type} of domain {FOREIGN}", loosen(model), kept=node.op_type
+        )
 
 
 def stacked(case: Case) -> Iterator[Variant]:
@@ -208,12 +268,17 @@ def stacked(case: Case) -> Iterator[Variant]:
             model.graph.output.extend(copy.output)
             yield Variant(f"stacked: {output.name} read as {value.name}", loosen(model))
             alone = deepcopy(model)
-            replace_items(alone.graph.output, [v for v in alone.graph.output if v.name != output.name])
+            replace_items(
+                alone.graph.output, [v for v in alone.graph.output if v.name != output.name]
+            )
             yield Variant(f"stacked: {output.name} read as {value.name} only", alone)
 
 
 def _prefixed(graph: GraphProto, prefix: str, others: dict[str, str] | None = None) -> GraphProto:
-    """A copy whose own names have a prefix; its inputs keep their names, or get names of ``others``."""
+    """A copy whose own names have a prefix.
+
+    Its inputs keep their names, or get names of ``others``.
+    """
     copy = deepcopy(graph)
     own = set(defined_names(graph))
     rename([copy], lambda name: prefix + name if name in own else (others or {}).get(name, name))
@@ -224,14 +289,19 @@ def _prefixed(graph: GraphProto, prefix: str, others: dict[str, str] | None = No
 
 
 def in_branch(case: Case) -> Iterator[Variant]:
-    """The example as a branch of If, which captures the inputs; the other branch is a copy or negates the results."""
+    """The example as a branch of If, which captures the inputs.
+
+    The other branch is a copy or negates the results.
+    """
     graph = case.model.graph
     if any(o.name in {v.name for v in graph.input} for o in graph.output):
         return
     model = case.copy()
     body = model.graph
-    bodies = {f"{word}_branch": _body(graph, f"{word}_") for word in ("then", "else")}
-    node = helper.make_node("If", [CONDITION], [v.name for v in graph.output], **bodies)  # type: ignore[arg-type]
+    bodies: dict[str, Any] = {
+        f"{word}_branch": _body(graph, f"{word}_") for word in ("then", "else")
+    }
+    node = helper.make_node("If", [CONDITION], [v.name for v in graph.output], **bodies)
     del body.node[:], body.initializer[:], body.value_info[:]
     body.node.append(node)
     body.input.append(helper.make_tensor_value_info(CONDITION, TensorProto.BOOL, []))
@@ -243,7 +313,7 @@ def in_branch(case: Case) -> Iterator[Variant]:
         word = attribute.name.removesuffix("branch")
         stored = {f"{word}{t.name}": t.name for t in graph.initializer}
         del attribute.g.initializer[:]
-        rename([attribute.g], lambda name, stored=stored: stored.get(name, name))  # type: ignore[misc]
+        rename([attribute.g], partial(_renamed, stored))
     if graph.initializer:
         yield Variant("branch: of If, constants outside", model, given={CONDITION: np.array(False)})
 
@@ -258,14 +328,25 @@ def _body(graph: GraphProto, prefix: str) -> GraphProto:
 def in_function(case: Case) -> Iterator[Variant]:
     """The example as the body of a local function, where no type is known."""
     graph = case.model.graph
-    arrays = {tensor.name: numpy_helper.from_array(numpy_helper.to_array(tensor)) for tensor in graph.initializer}
-    constants = [helper.make_node("Constant", [], [name], value=tensor) for name, tensor in arrays.items()]
+    arrays = {
+        tensor.name: numpy_helper.from_array(numpy_helper.to_array(tensor))
+        for tensor in graph.initializer
+    }
+    constants = [
+        helper.make_node("Constant", [], [name], value=tensor) for name, tensor in arrays.items()
+    ]
     name = "near_miss_function"
     inputs, outputs = [v.name for v in graph.input], [v.name for v in graph.output]
-    function = helper.make_function(_LOCAL, name, inputs, outputs, [*constants, *graph.node], list(case.model.opset_import))
+    function = helper.make_function(
+        _LOCAL, name, inputs, outputs, [*constants, *graph.node], list(case.model.opset_import)
+    )
     model = case.copy()
     del model.graph.node[:], model.graph.initializer[:], model.graph.value_info[:]
     model.graph.node.append(helper.make_node(name, inputs, outputs, domain=_LOCAL))
     model.functions.append(function)
     model.opset_import.append(helper.make_opsetid(_LOCAL, 1))
     yield Variant("function: body of a local one", model)
+
+
+def _renamed(mapping: Mapping[str, str], name: str) -> str:
+    return mapping.get(name, name)

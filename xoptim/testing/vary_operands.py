@@ -1,11 +1,22 @@
-"""Other operands: repeated, passed through nodes, reordered, at limits of the specification; sizes, further readers."""
+"""Other operands: repeated, passed through nodes, reordered, at limits of the specification.
+
+Sizes, further readers.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, Final
 
 import numpy as np
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx import (
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    ValueInfoProto,
+    helper,
+    numpy_helper,
+)
 from onnx.defs import OpSchema
 
 from xoptim.facts.dtypes import is_float, is_integer, is_signed_integer, numpy_dtype
@@ -31,7 +42,11 @@ CONDITION = "near_miss_condition"
 def swapped(case: Case) -> Iterator[Variant]:
     """Operands of commutative nodes the other way round: one node at a time, then all."""
     pairs = enumerate(_all_nodes(case.model))
-    places = [i for i, n in pairs if is_commutative(n.op_type, n.domain) and len(n.input) == 2 and n.input[0] != n.input[1]]
+    places = [
+        i
+        for i, n in pairs
+        if is_commutative(n.op_type, n.domain) and len(n.input) == 2 and n.input[0] != n.input[1]
+    ]
     for chosen in [*([place] for place in places), *([places] if len(places) > 1 else [])]:
         model = case.copy()
         nodes = _all_nodes(model)
@@ -64,7 +79,9 @@ def read_elsewhere(case: Case) -> Iterator[Variant]:
 
 
 def _reader(case: Case, name: str) -> NodeProto | None:
-    """A node that distinguishes values, is not an Identity, and is not in the example already, so that it is not merged."""
+    """A node that distinguishes values, is not an Identity, and is not in the example already, so
+    that it is not merged.
+    """
     element = case.dtype(name)
     present = {node.op_type for node in case.model.graph.node}
     attributes: dict[str, Any] = {}
@@ -82,7 +99,7 @@ def _reader(case: Case, name: str) -> NodeProto | None:
 def _captured(case: Case, name: str) -> Variant:
     model = case.copy()
     element = case.dtype(name)
-    bodies = {}
+    bodies: dict[str, Any] = {}
     for word in ("then", "else"):
         result = f"near_miss_{word}"
         node = helper.make_node("Identity", [name], [result])
@@ -91,7 +108,7 @@ def _captured(case: Case, name: str) -> Variant:
         output = ValueInfoProto(name=result)
         output.type.tensor_type.elem_type = element
         bodies[f"{word}_branch"] = helper.make_graph([node], word, [], [output])
-    model.graph.node.append(helper.make_node("If", [CONDITION], ["near_miss_captured"], **bodies))  # type: ignore[arg-type]
+    model.graph.node.append(helper.make_node("If", [CONDITION], ["near_miss_captured"], **bodies))
     model.graph.input.append(helper.make_tensor_value_info(CONDITION, TensorProto.BOOL, []))
     output = model.graph.output.add(name="near_miss_captured")
     output.type.tensor_type.elem_type = element
@@ -104,7 +121,10 @@ def inputs(case: Case) -> Iterator[Variant]:
     for i, kept in enumerate(values):
         for gone in values[i + 1 :]:
             if kept.type.tensor_type.elem_type == gone.type.tensor_type.elem_type:
-                yield Variant(f"one input: {kept.name} for {gone.name}", loosen(_tied(case, kept.name, gone.name)))
+                yield Variant(
+                    f"one input: {kept.name} for {gone.name}",
+                    loosen(_tied(case, kept.name, gone.name)),
+                )
     feeds = case.feeds[0] if case.feeds else {}
     for position, value in enumerate(values):
         array = feeds.get(value.name)
@@ -123,7 +143,9 @@ def _tied(case: Case, kept: str, gone: str) -> ModelProto:
 
 
 def repeated_reads(case: Case) -> Iterator[Variant]:
-    """Each interior result read twice: the nodes that read it are duplicated, and their results are added."""
+    """Each interior result read twice: the nodes that read it are duplicated, and their results are
+    added.
+    """
     for position, output in enumerate(case.model.graph.output):
         if not is_float(output.type.tensor_type.elem_type):
             continue
@@ -133,9 +155,13 @@ def repeated_reads(case: Case) -> Iterator[Variant]:
         if producer is None or producer.op_type == "Constant":
             continue
         twin = deepcopy(producer)
-        twin.output[:] = [f"near_miss_twin_{i}" if name else "" for i, name in enumerate(producer.output)]
+        twin.output[:] = [
+            f"near_miss_twin_{i}" if name else "" for i, name in enumerate(producer.output)
+        ]
         graph.node.append(twin)
-        graph.output.append(ValueInfoProto(name=twin.output[list(producer.output).index(output.name)]))
+        graph.output.append(
+            ValueInfoProto(name=twin.output[list(producer.output).index(output.name)])
+        )
         graph.output[-1].type.CopyFrom(graph.output[position].type)
         yield Variant(f"twice: {producer.op_type} of {output.name}", loosen(model))
 
@@ -151,13 +177,18 @@ _AXES_ARE_OPERANDS: Final = 13
 _HUGE_SIZE: Final = 2**31 + 1
 """A size above the range of 32 bits. A tensor may have such an axis when another one is empty."""
 _WRAPPING: Final[dict[int, int]] = {TensorProto.INT64: 2**62, TensorProto.INT32: 2**30}
-"""Numbers whose product with 2 does not fit the type; the wrapped product, divided again, is another number."""
+"""Numbers whose product with 2 does not fit the type.
+
+The wrapped product, divided again, is another number.
+"""
 
 
 def inserted(case: Case) -> Iterator[Variant]:
-    """Nodes with any number of operands get one more at each place: one that they have already, and another one.
+    """Nodes with any number of operands get one more at each place: one that they have already, and
+    another one.
 
-    A search for the position of a repeated operand finds the wrong one: Concat(p, p, q), Concat(p, z, p, q).
+    A search for the position of a repeated operand finds the wrong one: Concat(p, p, q), Concat(p,
+    z, p, q).
     """
     for position, node in enumerate(case.model.graph.node):
         if not is_variadic(case.model, node):
@@ -166,7 +197,9 @@ def inserted(case: Case) -> Iterator[Variant]:
         found = {tuple(operands)}
         for place in range(len(operands) + 1):
             for name in dict.fromkeys((*operands, _OTHER)):
-                yield from _variant(case, position, [*operands[:place], name, *operands[place:]], found)
+                yield from _variant(
+                    case, position, [*operands[:place], name, *operands[place:]], found
+                )
         for name in dict.fromkeys(operands):
             yield from _variant(case, position, [name, _OTHER, *operands], found)
             yield from _variant(case, position, [*operands, _OTHER, name], found)
@@ -181,7 +214,9 @@ def repeated(case: Case) -> Iterator[Variant]:
         for place, old in enumerate(operands):
             for name in dict.fromkeys(operands):
                 if name and old and case.dtype(name) and case.dtype(name) == case.dtype(old):
-                    yield from _variant(case, position, [*operands[:place], name, *operands[place + 1 :]], found)
+                    yield from _variant(
+                        case, position, [*operands[:place], name, *operands[place + 1 :]], found
+                    )
 
 
 def is_variadic(model: ModelProto, node: NodeProto) -> bool:
@@ -190,14 +225,16 @@ def is_variadic(model: ModelProto, node: NodeProto) -> bool:
     return found is not None and bool(found.inputs) and found.inputs[-1].option == _ANY_NUMBER
 
 
-def _variant(case: Case, position: int, operands: Sequence[str], found: set[tuple[str, ...]]) -> Iterator[Variant]:
+def _variant(
+    case: Case, position: int, operands: Sequence[str], found: set[tuple[str, ...]]
+) -> Iterator[Variant]:
     if tuple(operands) in found:
         return
     found.add(tuple(operands))
     model = case.copy()
     node = model.graph.node[position]
-    # Nothing lies between a number and itself: onnxruntime's Concat leaves the column of an empty tensor unwritten, so that
-    # GatherND reads whatever the memory held, in the original too.
+    # Nothing lies between a number and itself: onnxruntime's Concat leaves the column of an empty
+    # tensor unwritten, so that GatherND reads whatever the memory held, in the original too.
     if node.op_type == "Range" and operands[0] == operands[1]:
         return
     if _OTHER in operands:
@@ -210,7 +247,9 @@ def _variant(case: Case, position: int, operands: Sequence[str], found: set[tupl
 
 
 def higher_rank(case: Case) -> Iterator[Variant]:
-    """Each float multiplied by a constant of one element that has as many axes, or one more that is taken away again."""
+    """Each float multiplied by a constant of one element that has as many axes, or one more that is
+    taken away again.
+    """
     if opset_of(case.model) < _AXES_ARE_OPERANDS:
         return
     for name in _edges(case):
@@ -222,7 +261,8 @@ def higher_rank(case: Case) -> Iterator[Variant]:
             text = f"detour = Mul({name}, detour_factor)"
             if more:
                 text = (
-                    f"detour_up = Unsqueeze({name}, detour_axes) detour_scaled = Mul(detour_up, detour_factor) "
+                    f"detour_up = Unsqueeze({name}, detour_axes) "
+                    "detour_scaled = Mul(detour_up, detour_factor) "
                     "detour = Squeeze(detour_scaled, detour_axes)"
                 )
             stored = {"detour_factor": factor, "detour_axes": np.array([0], np.int64)}
@@ -241,17 +281,25 @@ def counts(case: Case) -> Iterator[Variant]:
 
 
 def _wrapped(name: str, element: int) -> tuple[str, dict[str, np.ndarray]]:
-    """Nodes that multiply and divide a 64-bit integer by the same large number, in an integer type; and that number."""
+    """Nodes that multiply and divide a 64-bit integer by the same large number, in an integer type.
+
+    And that number.
+    """
     stored = {"detour_factor": np.array(_WRAPPING[element], numpy_dtype(element))}
     body = "detour_product = Mul({0}, detour_factor) {1} = Div(detour_product, detour_factor)"
     if element == TensorProto.INT64:
         return body.format(name, "detour"), stored
     inner = body.format("detour_narrow", "detour_quotient")
-    return f"detour_narrow = Cast <to = 6> ({name}) {inner} detour = Cast <to = 7> (detour_quotient)", stored
+    return (
+        f"detour_narrow = Cast <to = 6> ({name}) {inner} detour = Cast <to = 7> (detour_quotient)",
+        stored,
+    )
 
 
 def sizes(case: Case) -> Iterator[Variant]:
-    """Beside an example that computes with sizes, computations with one that overflow, as outputs, with the size itself."""
+    """Beside an example that computes with sizes, computations with one that overflow, as outputs,
+    with the size itself.
+    """
     if not any(node.op_type in ("Shape", "Size") for node in case.model.graph.node):
         return
     place = next(
@@ -268,33 +316,49 @@ def sizes(case: Case) -> Iterator[Variant]:
     name, axis = place
     for element, factor in _WRAPPING.items():
         text, stored = _wrapped("detour_size", element)
-        yield Variant(f"count: size of {name} times {factor}", _beside(case, name, axis, text, stored))
+        yield Variant(
+            f"count: size of {name} times {factor}", _beside(case, name, axis, text, stored)
+        )
     yield from _cubes(case, name, axis)
 
 
 def _cubes(case: Case, name: str, axis: int) -> Iterator[Variant]:
-    """The cube of a size, divided by its square; the size is above the range of 32 bits, and another axis is empty."""
+    """The cube of a size, divided by its square.
+
+    The size is above the range of 32 bits, and another axis is empty.
+    """
     value = next(v for v in case.model.graph.input if v.name == name)
     dims = value.type.tensor_type.shape.dim
-    empty = next((i for i, dim in enumerate(dims) if i != axis and not dim.HasField("dim_value")), None)
-    if empty is None or len(case.model.graph.input) > 1:  # another input of that size would not fit the memory
+    empty = next(
+        (i for i, dim in enumerate(dims) if i != axis and not dim.HasField("dim_value")), None
+    )
+    # another input of that size would not fit the memory
+    if empty is None or len(case.model.graph.input) > 1:
         return
     text = (
-        "detour_square = Mul(detour_size, detour_size) detour_cube = Mul(detour_square, detour_size) "
-        "detour = Div(detour_cube, detour_square)"
+        "detour_square = Mul(detour_size, detour_size) "
+        "detour_cube = Mul(detour_square, detour_size) detour = Div(detour_cube, detour_square)"
     )
     model = _beside(case, name, axis, text, {})
-    shape = [0 if i == empty else _HUGE_SIZE if i == axis else dim.dim_value or 1 for i, dim in enumerate(dims)]
+    shape = [
+        0 if i == empty else _HUGE_SIZE if i == axis else dim.dim_value or 1
+        for i, dim in enumerate(dims)
+    ]
     fed = np.zeros(shape, numpy_dtype(value.type.tensor_type.elem_type))
     yield Variant(f"count: cube of the size of {name}", loosen(model), given={name: fed})
 
 
 def _edges(case: Case) -> list[str]:
-    return [*(v.name for v in case.model.graph.input if v.type.HasField("tensor_type")), *case.interior]
+    return [
+        *(v.name for v in case.model.graph.input if v.type.HasField("tensor_type")),
+        *case.interior,
+    ]
 
 
 def _through(case: Case, name: str, text: str, stored: Mapping[str, np.ndarray]) -> ModelProto:
-    """A copy in which the result ``detour`` of some nodes replaces a result wherever a node of the main graph reads it."""
+    """A copy in which the result ``detour`` of some nodes replaces a result wherever a node of the
+    main graph reads it.
+    """
     model = case.copy()
     nodes = model.graph.node
     place = next((i + 1 for i, node in enumerate(nodes) if name in node.output), 0)
@@ -304,10 +368,17 @@ def _through(case: Case, name: str, text: str, stored: Mapping[str, np.ndarray])
     return loosen(model)
 
 
-def _beside(case: Case, name: str, axis: int, text: str, stored: Mapping[str, np.ndarray]) -> ModelProto:
-    """A copy with nodes that compute with a size of an input; this size and their result ``detour`` are outputs."""
+def _beside(
+    case: Case, name: str, axis: int, text: str, stored: Mapping[str, np.ndarray]
+) -> ModelProto:
+    """A copy with nodes that compute with a size of an input.
+
+    This size and their result ``detour`` are outputs.
+    """
     model = case.copy()
-    nodes = nodes_of(f"detour_shape = Shape({name}) detour_size = Gather(detour_shape, detour_axis) {text}")
+    nodes = nodes_of(
+        f"detour_shape = Shape({name}) detour_size = Gather(detour_shape, detour_axis) {text}"
+    )
     insert(model, len(model.graph.node), nodes, {"detour_axis": np.array(axis, np.int64), **stored})
     for result in ("detour_size", "detour"):
         model.graph.output.append(helper.make_tensor_value_info(result, TensorProto.INT64, None))
@@ -315,7 +386,9 @@ def _beside(case: Case, name: str, axis: int, text: str, stored: Mapping[str, np
 
 
 def empty(case: Case) -> Iterator[Variant]:
-    """Each vector of integers without elements, with inputs and with all inputs constant, so that it is folded."""
+    """Each vector of integers without elements, with inputs and with all inputs constant, so that
+    it is folded.
+    """
     feeds = case.feeds[0] if case.feeds else {}
     for name, array in constants(case.model):
         if array.dtype.kind != "i" or array.ndim != 1 or not array.size:
@@ -326,32 +399,48 @@ def empty(case: Case) -> Iterator[Variant]:
         folded = deepcopy(model)
         del folded.graph.input[:]
         folded.graph.initializer.extend(
-            numpy_helper.from_array(value, key) for key, value in feeds.items() if isinstance(value, np.ndarray)
+            numpy_helper.from_array(value, key)
+            for key, value in feeds.items()
+            if isinstance(value, np.ndarray)
         )
         yield Variant(f"empty: {name}, all inputs constant", loosen(folded))
 
 
 def targets(case: Case) -> Iterator[Variant]:
-    """The shape of each Reshape of an input from -1 and one of its sizes, which may be 0: then it copies another axis.
+    """The shape of each Reshape of an input from -1 and one of its sizes, which may be 0: then it
+    copies another axis.
 
-    The other sizes are fixed, so that the shape could be written as a constant. The first two axes of inputs are taken not to
-    be empty.
+    The other sizes are fixed, so that the shape could be written as a constant. The first two axes
+    of inputs are taken not to be empty.
     """
     graph = case.model.graph
     inputs = {value.name: len(value.type.tensor_type.shape.dim) for value in graph.input}
     for position, node in enumerate(graph.node):
-        if node.op_type != "Reshape" or node.domain or any(a.name == "allowzero" and a.i for a in node.attribute):
+        if (
+            node.op_type != "Reshape"
+            or node.domain
+            or any(a.name == "allowzero" and a.i for a in node.attribute)
+        ):
             continue
         for axis in range(_LEADING, inputs.get(node.input[0], 0)):
-            for word, operands in (("-1, size", "detour_rest, detour_size"), ("size, -1", "detour_size, detour_rest")):
+            for word, operands in (
+                ("-1, size", "detour_rest, detour_size"),
+                ("size, -1", "detour_size, detour_rest"),
+            ):
                 model = case.copy()
                 _fix_others(next(v for v in model.graph.input if v.name == node.input[0]), axis)
                 nodes = nodes_of(
-                    f"detour_shape = Shape({node.input[0]}) detour_size = Gather(detour_shape, detour_axis) "
+                    f"detour_shape = Shape({node.input[0]}) "
+                    "detour_size = Gather(detour_shape, detour_axis) "
                     f"detour_target = Concat <axis = 0> ({operands})"
                 )
                 model.graph.node[position].input[1] = "detour_target"
-                insert(model, position, nodes, {"detour_rest": np.array([-1]), "detour_axis": np.array([axis])})
+                insert(
+                    model,
+                    position,
+                    nodes,
+                    {"detour_rest": np.array([-1]), "detour_axis": np.array([axis])},
+                )
                 yield Variant(f"target: Reshape {position} to {word} of axis {axis}", loosen(model))
 
 
@@ -373,17 +462,28 @@ def computed(case: Case) -> Iterator[Variant]:
         for index in np.flatnonzero((array >= 0) & (array <= _LONGEST)).tolist():
             model = case.copy()
             remove_constant(model, name)
-            parts = ", ".join(f"{name}_{i}" if i != index else "detour_size" for i in range(array.size))
+            parts = ", ".join(
+                f"{name}_{i}" if i != index else "detour_size" for i in range(array.size)
+            )
             stored = {f"{name}_{i}": array[i : i + 1] for i in range(array.size) if i != index}
-            insert(model, 0, nodes_of(f"detour_size = Shape({_OTHER}) {name} = Concat <axis = 0> ({parts})"), stored)
-            model.graph.input.append(helper.make_tensor_value_info(_OTHER, TensorProto.FLOAT, ["near_miss_size"]))
+            insert(
+                model,
+                0,
+                nodes_of(f"detour_size = Shape({_OTHER}) {name} = Concat <axis = 0> ({parts})"),
+                stored,
+            )
+            model.graph.input.append(
+                helper.make_tensor_value_info(_OTHER, TensorProto.FLOAT, ["near_miss_size"])
+            )
             fed = np.zeros(int(array[index]), np.float32)
             yield Variant(f"computed: {name}[{index}]", loosen(model), given={_OTHER: fed})
             yield Variant(f"computed: {name}[{index}] = 0", model, given={_OTHER: fed[:0]})
 
 
 def ranges(case: Case) -> Iterator[Variant]:
-    """Beside an example that counts with Range, floats counted by steps that binary numbers cannot represent."""
+    """Beside an example that counts with Range, floats counted by steps that binary numbers cannot
+    represent.
+    """
     if not any(node.op_type == "Range" and not node.domain for node in case.model.graph.node):
         return
     for element, dtype in ((TensorProto.FLOAT, np.float32), (TensorProto.DOUBLE, np.float64)):
@@ -391,7 +491,11 @@ def ranges(case: Case) -> Iterator[Variant]:
             model = case.copy()
             names = ["detour_start", "detour_limit", "detour_delta"]
             nodes = nodes_of(f"detour = Range({', '.join(names)}) detour_count = Shape(detour)")
-            insert(model, 0, nodes, {n: np.array(v, dtype) for n, v in zip(names, bounds, strict=True)})
+            insert(
+                model, 0, nodes, {n: np.array(v, dtype) for n, v in zip(names, bounds, strict=True)}
+            )
             model.graph.output.append(helper.make_tensor_value_info("detour", element, None))
-            model.graph.output.append(helper.make_tensor_value_info("detour_count", TensorProto.INT64, None))
+            model.graph.output.append(
+                helper.make_tensor_value_info("detour_count", TensorProto.INT64, None)
+            )
             yield Variant(f"range: {np.dtype(dtype)} {bounds}", model)

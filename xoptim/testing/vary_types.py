@@ -44,7 +44,9 @@ def integers(case: Case) -> Iterator[Variant]:
 
 
 def retyped(model: ModelProto, mapping: Mapping[int, int]) -> ModelProto:
-    """A copy in which tensors of some element types have others: inputs, outputs, constants, targets of Cast."""
+    """A copy in which tensors of some element types have others: inputs, outputs, constants,
+    targets of Cast.
+    """
     model = deepcopy(model)
     for graph in all_graphs(model.graph):
         del graph.value_info[:]
@@ -70,7 +72,9 @@ def _retype_value(type_proto: onnx.TypeProto, mapping: Mapping[int, int]) -> Non
         _retype_value(type_proto.optional_type.elem_type, mapping)
 
 
-def _retype_constants(model: ModelProto, mapping: Mapping[int, int], only: set[str] | None = None) -> None:
+def _retype_constants(
+    model: ModelProto, mapping: Mapping[int, int], only: set[str] | None = None
+) -> None:
     values = {name: numpy_helper.from_array(array, name) for name, array in constants(model)}
     for graph in all_graphs(model.graph):
         for tensor in graph.initializer:
@@ -92,7 +96,10 @@ def _retyped_tensor(tensor: TensorProto, mapping: Mapping[int, int]) -> TensorPr
 
 
 def tails(case: Case) -> Iterator[Variant]:
-    """Numbers far from 0 and close to it; each result counts by its own digits, as if a Log or a Div read it."""
+    """Numbers far from 0 and close to it.
+
+    Each result counts by its own digits, as if a Log or a Div read it.
+    """
     if any(v.type.tensor_type.elem_type == TensorProto.FLOAT for v in case.model.graph.input):
         yield Variant("values: tails", case.copy(), values=(TAILS,))
 
@@ -104,7 +111,11 @@ def large_integers(case: Case) -> Iterator[Variant]:
     for element in (TensorProto.INT64, TensorProto.INT32):
         model = retyped(case.model, {TensorProto.FLOAT: element})
         if model != case.model:
-            yield Variant(f"values: large int{32 if element == TensorProto.INT32 else 64}", model, values=(LARGE_INTEGERS,))
+            yield Variant(
+                f"values: large int{32 if element == TensorProto.INT32 else 64}",
+                model,
+                values=(LARGE_INTEGERS,),
+            )
 
 
 Dim = onnx.TensorShapeProto.Dimension
@@ -112,7 +123,11 @@ Dim = onnx.TensorShapeProto.Dimension
 
 def _dims(model: ModelProto) -> dict[tuple[str, int], Dim]:
     """The dimensions of the inputs by name and axis."""
-    return {(v.name, axis): dim for v in model.graph.input for axis, dim in enumerate(v.type.tensor_type.shape.dim)}
+    return {
+        (v.name, axis): dim
+        for v in model.graph.input
+        for axis, dim in enumerate(v.type.tensor_type.shape.dim)
+    }
 
 
 def _with(case: Case, changed: Mapping[tuple[str, int], Dim]) -> ModelProto:
@@ -147,9 +162,14 @@ def symbolic(case: Case) -> Iterator[Variant]:
     yield Variant("symbols: one for each size", _with(case, named))
     named = {(name, axis): Dim(dim_param=f"{name}_{axis}") for name, axis in dims}
     yield Variant("symbols: one for each axis", _with(case, named))
-    yield Variant("symbols: one for everything", _with(case, dict.fromkeys(dims, Dim(dim_param="n"))))
+    yield Variant(
+        "symbols: one for everything", _with(case, dict.fromkeys(dims, Dim(dim_param="n")))
+    )
     for name, axis in dims if len(dims) > 1 else ():
-        yield Variant(f"symbols: axis {axis} of {name} another", _with(case, {(name, axis): Dim(dim_param="other")}))
+        yield Variant(
+            f"symbols: axis {axis} of {name} another",
+            _with(case, {(name, axis): Dim(dim_param="other")}),
+        )
 
 
 def sizes(case: Case) -> Iterator[Variant]:
@@ -157,13 +177,21 @@ def sizes(case: Case) -> Iterator[Variant]:
     words = {place: _word(dim) for place, dim in _dims(case.model).items()}
     for word in dict.fromkeys(words.values()):
         for size in (0, 1, 3):
-            changed = {place: Dim(dim_value=size) for place, other in words.items() if other == word}
+            changed = {
+                place: Dim(dim_value=size) for place, other in words.items() if other == word
+            }
             yield Variant(f"size: {word} = {size}", _with(case, changed))
     for name, axis in words:
-        yield Variant(f"size: axis {axis} of {name} = 1", _with(case, {(name, axis): Dim(dim_value=1)}))
+        yield Variant(
+            f"size: axis {axis} of {name} = 1", _with(case, {(name, axis): Dim(dim_value=1)})
+        )
     symbols = [word for word in dict.fromkeys(words.values()) if not word.startswith("size_")]
     if symbols:
-        changed = {place: Dim(dim_value=2 + symbols.index(word)) for place, word in words.items() if word in symbols}
+        changed = {
+            place: Dim(dim_value=2 + symbols.index(word))
+            for place, word in words.items()
+            if word in symbols
+        }
         yield Variant("size: all fixed", _with(case, changed))
 
 

@@ -1,4 +1,6 @@
-"""Finds, by measuring, the patterns and the settings of a session with which a model runs fastest on this machine."""
+"""Finds, by measuring, the patterns and the settings of a session with which a model runs fastest
+on this machine.
+"""
 
 from xoptim.tuning.options import TuneOptions as TuneOptions
 from xoptim.tuning.report import TuningReport as TuningReport
@@ -9,4 +11,8 @@ from xoptim.tuning.settings import (
     session as session,
     settings_path as settings_path,
 )
-from xoptim.tuning.speed import NotSlower as NotSlower, SpeedCheck as SpeedCheck, keep_if_not_slower as keep_if_not_slower
+from xoptim.tuning.speed import (
+    NotSlower as NotSlower,
+    SpeedCheck as SpeedCheck,
+    keep_if_not_slower as keep_if_not_slower,
+)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import onnx
 
@@ -48,15 +48,17 @@ class Made:
     nodes: int  # number of nodes, subgraphs included
     size: int  # of the protobuf in bytes, weights in other files left out
     digest: bytes  # of the protobuf; equal models have equal digests
-    # number of nodes that each group of patterns wrote, by operator; the groups that did not apply are left out
+    # number of nodes that each group of patterns wrote, by operator; the groups that did not apply
+    # are left out
     written: Mapping[str, Mapping[str, int]]
 
 
 class Candidates:
     """Makes models from an original, and keeps the last ones.
 
-    With ``inline``, calls of local functions are replaced by their bodies first. Recipes name groups of patterns of
-    ``options``. Fewer bits keep the error of ``precision``, on values of ``checks``.
+    With ``inline``, calls of local functions are replaced by their bodies first. Recipes name
+    groups of patterns of ``options``. Fewer bits keep the error of ``precision``, on values of
+    ``checks``.
     """
 
     def __init__(
@@ -69,7 +71,8 @@ class Candidates:
         checks: ValidationOptions | None = None,
     ) -> None:
         self.source = source  # the original
-        self.all_options = options  # the options that the original is optimized with when all groups of patterns run
+        # the options that the original is optimized with when all groups of patterns run
+        self.all_options = options
         self._inline = inline
         self._precision = precision or PrecisionOptions()
         self._checks = checks or ValidationOptions()
@@ -85,11 +88,20 @@ class Candidates:
     def options(self, recipe: Recipe) -> OptimizationOptions:
         """The options that make the model of a recipe."""
         if not recipe.rewrites:
-            off = {"remove_unused": False, "remove_identity": False, "constant_folding": False, "merge": False}
-            return replace(self.all_options, patterns=None, drop=(), **off)  # type: ignore[arg-type]
+            off: dict[str, Any] = {
+                "remove_unused": False,
+                "remove_identity": False,
+                "constant_folding": False,
+                "merge": False,
+            }
+            return replace(self.all_options, patterns=None, drop=(), **off)
         out = {rewrite.name() for name in recipe.without for rewrite in self.groups.get(name, ())}
         patterns = [each for each in self.all_options.selected() if each.name() not in out]
-        return replace(self.all_options, patterns=patterns, opset="newest" if recipe.is_raised else self.all_options.opset)
+        return replace(
+            self.all_options,
+            patterns=patterns,
+            opset="newest" if recipe.is_raised else self.all_options.opset,
+        )
 
     def make(self, recipe: Recipe) -> Model:
         """The model of a recipe; raises XoptimError when it cannot be made."""
@@ -115,11 +127,16 @@ class Candidates:
         return self._made[recipe]
 
     def lowered(self, recipe: Recipe) -> Lowered:
-        """The model of a recipe with fewer bits; raises XoptimError when none is faster, or it computes something else."""
+        """The model of a recipe with fewer bits.
+
+        Raises XoptimError when none is faster, or it computes something else.
+        """
         assert recipe.scheme is not None
         if recipe not in self._lowered:
             try:
-                self._lowered[recipe] = self._lower(recipe, replace(self._precision, scheme=recipe.scheme))
+                self._lowered[recipe] = self._lower(
+                    recipe, replace(self._precision, scheme=recipe.scheme)
+                )
             except XoptimError as error:
                 self._lowered[recipe] = error
         found = self._lowered[recipe]
@@ -130,10 +147,16 @@ class Candidates:
     def _lower(self, recipe: Recipe, precision: PrecisionOptions) -> Lowered:
         # The optimized model before quantization is verified with its own recipe.
         how = ProofOptions(checks=self._checks, bisect=False)
-        job = JobOptions(optimization=self.options(recipe), verification=how, verifies_floats=False, precision=precision)
+        job = JobOptions(
+            optimization=self.options(recipe),
+            verification=how,
+            verifies_floats=False,
+            precision=precision,
+        )
         found = Job(self.source, job).run().lowered
         assert found is not None
-        if found.fault or not found.taken:  # weights that are only stored in fewer bits save no time
+        # weights that are only stored in fewer bits save no time
+        if found.fault or not found.taken:
             raise ChoiceError(found.fault or "no choice within the tolerance is faster here")
         return found
 
@@ -144,15 +167,24 @@ class Candidates:
             self._made[recipe] = _described(model, proof.proto, {})
             model.dispose()
             return Model(proof.proto, proof.base_dir)
-        group_of = {rewrite.name(): name for name, rewrites in self.groups.items() for rewrite in rewrites}
+        group_of = {
+            rewrite.name(): name for name, rewrites in self.groups.items() for rewrite in rewrites
+        }
         written: dict[str, Counter[str]] = defaultdict(Counter)
 
         def record(application: Application) -> None:
             new = (node.op_type for node in application.given if node not in application.matched)
             written[group_of[application.pattern.name()]].update(new)
 
-        # Without tags, models that differ in the names of patterns only are equal; dumps are for the written model.
-        options = replace(self.options(recipe), tag_nodes=False, on_application=record, on_event=None, debug=DebugSettings())
+        # Without tags, models that differ in the names of patterns only are equal; dumps are for
+        # the written model.
+        options = replace(
+            self.options(recipe),
+            tag_nodes=False,
+            on_application=record,
+            on_event=None,
+            debug=DebugSettings(),
+        )
         with collection_paused():
             given = self.source.proto
             proto = inline_functions(given) if self._inline and given.functions else given
@@ -166,6 +198,10 @@ class Candidates:
         return Model(proto, folder)
 
 
-def _described(model: LoadedModel, proto: onnx.ModelProto, written: Mapping[str, Counter[str]]) -> Made:
+def _described(
+    model: LoadedModel, proto: onnx.ModelProto, written: Mapping[str, Counter[str]]
+) -> Made:
     digest = hashlib.sha256(proto.SerializeToString(deterministic=True)).digest()
-    return Made(sum(len(graph.nodes) for graph in model.graphs()), proto.ByteSize(), digest, written)
+    return Made(
+        sum(len(graph.nodes) for graph in model.graphs()), proto.ByteSize(), digest, written
+    )

@@ -1,4 +1,6 @@
-"""The search space: choices of a model and its session, and the single changes that lead from one to others."""
+"""The search space: choices of a model and its session, and the single changes that lead from one
+to others.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,9 +23,17 @@ _SIGNS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "MatMulAddFusion": ("Gemm",),
     "MatmulTransposeFusion": ("FusedMatMul",),
     "BiasGeluFusion": ("BiasGelu",),
-    "QDQSelectorActionTransformer": ("QLinearConv", "QLinearMatMul", "QGemm", "QLinearAdd", "QLinearGlobalAveragePool"),
+    "QDQSelectorActionTransformer": (
+        "QLinearConv",
+        "QLinearMatMul",
+        "QGemm",
+        "QLinearAdd",
+        "QLinearGlobalAveragePool",
+    ),
 }
-"""Optimizers of onnxruntime that can make a model slower, with the operators that show that they have run."""
+"""Optimizers of onnxruntime that can make a model slower, with the operators that show that they
+have run.
+"""
 _LEVELS: Final[tuple[Level, ...]] = ("extended", "basic")
 _SMALL: Final = 0.02  # promise of a setting about which the profile says nothing
 
@@ -56,7 +66,9 @@ class Variation:
 
     name: str  # the difference
     choice: Choice
-    promise: float  # share of the time of a run that it may affect, 1 or more for all of it; larger ones are tried first
+    # share of the time of a run that it may affect, 1 or more for all of it; larger ones are tried
+    # first
+    promise: float
     stage: int = 1  # variations of lower stages are tried before
 
 
@@ -64,7 +76,8 @@ class Variation:
 class Facts:
     """Facts about a model that limit and order the search."""
 
-    # The groups of patterns that change the model, with the share of time of the operators that they write
+    # The groups of patterns that change the model, with the share of time of the operators that
+    # they write
     groups: Mapping[str, float] = field(default_factory=dict)
     # Share of the time of a run by operator, after the optimizations of onnxruntime
     shares: Mapping[str, float] = field(default_factory=dict)
@@ -87,24 +100,42 @@ def selection(include: Sequence[str] = ()) -> str:
 
 
 def groups_of(rewrites: Iterable[Rewrite]) -> dict[str, list[Rewrite]]:
-    """The groups of some patterns: their families; patterns of other presets than ``default`` are groups of their own."""
-    usual, target = ({rewrite.name() for rewrite in select(preset)} for preset in ("default", "onnxruntime"))
+    """The groups of some patterns: their families.
+
+    Patterns of other presets than ``default`` are groups of their own.
+    """
+    usual, target = (
+        {rewrite.name() for rewrite in select(preset)} for preset in ("default", "onnxruntime")
+    )
     found: dict[str, list[Rewrite]] = {}
     for rewrite in rewrites:
-        preset = "" if rewrite.name() in usual else "onnxruntime" if rewrite.name() in target else rewrite.exactness
-        found.setdefault(f"{rewrite.family()} ({preset})" if preset else rewrite.family(), []).append(rewrite)
+        preset = (
+            ""
+            if rewrite.name() in usual
+            else "onnxruntime"
+            if rewrite.name() in target
+            else rewrite.exactness
+        )
+        found.setdefault(
+            f"{rewrite.family()} ({preset})" if preset else rewrite.family(), []
+        ).append(rewrite)
     return found
 
 
 def default_recipe(include: Sequence[str] = ()) -> Recipe:
-    """The recipe of the preset ``default``: the groups of other presets are left out of `selection`."""
-    return Recipe(frozenset(name for name in groups_of(select(selection(include))) if name.endswith(_MORE)))
+    """The recipe of the preset ``default``: the groups of other presets are left out of
+    `selection`.
+    """
+    return Recipe(
+        frozenset(name for name in groups_of(select(selection(include))) if name.endswith(_MORE))
+    )
 
 
 def variations(choice: Choice, facts: Facts, dimensions: Sequence[Dimension]) -> list[Variation]:
     """All variations of a choice, the most promising ones first.
 
-    Shares are rounded before they are compared, so that the noise of a profile seldom changes the order.
+    Shares are rounded before they are compared, so that the noise of a profile seldom changes the
+    order.
     """
     found = (each for dimension in dimensions for each in dimension(choice, facts))
     return sorted(found, key=lambda each: (each.stage, -round(each.promise, 1), each.name))
@@ -124,27 +155,47 @@ def whole_selection(choice: Choice, facts: Facts) -> Iterator[Variation]:
     """All groups of patterns, of other presets too."""
     left_out = facts.groups.keys() & choice.recipe.without
     if choice.recipe.rewrites and any(name.endswith(_MORE) for name in left_out):
-        yield Variation(facts.selection, _remade(choice, without=choice.recipe.without - left_out), promise=1.0, stage=0)
+        yield Variation(
+            facts.selection,
+            _remade(choice, without=choice.recipe.without - left_out),
+            promise=1.0,
+            stage=0,
+        )
 
 
 def newest_opset(choice: Choice, facts: Facts) -> Iterator[Variation]:
     """The newest operator set, in which other patterns apply."""
     if choice.recipe.rewrites and not choice.recipe.is_raised:
-        yield Variation("newest operator set", _remade(choice, is_raised=True), promise=1.1, stage=0)
+        yield Variation(
+            "newest operator set", _remade(choice, is_raised=True), promise=1.1, stage=0
+        )
 
 
 def fewer_bits(choice: Choice, facts: Facts) -> Iterator[Variation]:
-    """Products rounded to fewer bits, as many as the tolerance allows: before all others, since they save most."""
+    """Products rounded to fewer bits, as many as the tolerance allows: before all others, since
+    they save most.
+    """
     schemes = facts.schemes if choice.recipe.rewrites and choice.recipe.scheme is None else ()
     for place, scheme in enumerate(schemes):
-        yield Variation(scheme, _remade(choice, scheme=scheme), promise=1.0 + len(schemes) - place, stage=0)
+        yield Variation(
+            scheme, _remade(choice, scheme=scheme), promise=1.0 + len(schemes) - place, stage=0
+        )
 
 
 def single_groups(choice: Choice, facts: Facts) -> Iterator[Variation]:
-    """Each group of patterns left out, or added again; not where each model would have to choose its bits again."""
-    for name, share in facts.groups.items() if choice.recipe.rewrites and choice.recipe.scheme is None else ():
+    """Each group of patterns left out, or added again.
+
+    Not where each model would have to choose its bits again.
+    """
+    for name, share in (
+        facts.groups.items() if choice.recipe.rewrites and choice.recipe.scheme is None else ()
+    ):
         without = choice.recipe.without ^ {name}
-        yield Variation(f"{'without' if name in without else 'with'} {name}", _remade(choice, without=without), share)
+        yield Variation(
+            f"{'without' if name in without else 'with'} {name}",
+            _remade(choice, without=without),
+            share,
+        )
 
 
 def single_optimizers(choice: Choice, facts: Facts) -> Iterator[Variation]:
@@ -170,7 +221,10 @@ def memory_pattern(choice: Choice, facts: Facts) -> Iterator[Variation]:
 
 
 def spinning(choice: Choice, facts: Facts) -> Iterator[Variation]:
-    """Threads that sleep, rather than spin, while they wait; a session of one thread does not wait."""
+    """Threads that sleep, rather than spin, while they wait.
+
+    A session of one thread does not wait.
+    """
     entries = choice.settings.entries
     if choice.settings.threads != 1 and SPINNING not in dict(entries):
         yield Variation("spinning off", _reset(choice, entries=(*entries, (SPINNING, "0"))), _SMALL)
@@ -189,4 +243,7 @@ EVERYTHING: Final[tuple[Dimension, ...]] = (
     *(whole_selection, newest_opset, fewer_bits, *PATTERNS),
     *(single_optimizers, levels, memory_pattern, spinning, threads),
 )
-"""The search for the fastest model and session. A further dimension is a field of `Recipe` and a function here."""
+"""The search for the fastest model and session.
+
+A further dimension is a field of `Recipe` and a function here.
+"""

@@ -26,7 +26,8 @@ from xoptim.validate.runs import ReferenceRun
 from xoptim.validate.session import Session, Value
 from xoptim.validate.work import COPIES, weight_bytes
 
-_TURNS = 0.15  # seconds of measured rounds for each choice of a pass; there are at least five rounds
+# seconds of measured rounds for each choice of a pass; there are at least five rounds
+_TURNS = 0.15
 _KEPT: Final = 3  # sessions of a choice that passes share
 PROFILED: Final = 0.1
 """Seconds of the runs of one model in the profiler."""
@@ -44,7 +45,9 @@ class Budget:
         self._runs = 0
 
     def keep(self, seconds: float, runs: int) -> None:
-        """Keep some time, and the time of this many runs of a choice, for the steps after the search."""
+        """Keep some time, and the time of this many runs of a choice, for the steps after the
+        search.
+        """
         self._kept, self._kept_runs = seconds, runs
 
     def charge(self, seconds: float, runs: int) -> None:
@@ -61,9 +64,9 @@ class Budget:
 class SideBySide:
     """Measures choices in the same rounds, as a benchmark does, on the values of each setting.
 
-    The first passes that contain a choice make a session each, later ones use them in turn, as long as it is measured.
-    ``kept``: number of these; with 0, every pass makes one. The budget limits the passes, and is charged with them; ``seed``
-    belongs to the order of the runs.
+    The first passes that contain a choice make a session each, later ones use them in turn, as long
+    as it is measured. ``kept``: number of these; with 0, every pass makes one. The budget limits
+    the passes, and is charged with them; ``seed`` belongs to the order of the runs.
     """
 
     def __init__(
@@ -108,7 +111,13 @@ class SideBySide:
         for feeds in self._settings:
             times = [Times() for _ in able]
             runs = [sessions[choice].runner(feeds) for choice in able]
-            measure_pass(runs, times, _TURNS * len(able), self._rng, clock_for(choice.settings for choice in able))
+            measure_pass(
+                runs,
+                times,
+                _TURNS * len(able),
+                self._rng,
+                clock_for(choice.settings for choice in able),
+            )
             for choice, its in zip(able, times, strict=True):
                 rounds[choice] += its.rounds
         self._passes.append(rounds)
@@ -116,13 +125,16 @@ class SideBySide:
         return failed
 
     def ratio(self, choice: Choice, base: Choice) -> Ratio:
-        """The time of a choice divided by the time of another one, over all passes that contain both.
+        """The time of a choice divided by the time of another one, over all passes that contain
+        both.
 
         It is the geometric mean of the settings. Raises `ValueError` when no pass contains both.
         """
         both = self._with(choice, base)
         ratios = [
-            ratio_of([its[choice][place] for its in both], [its[base][place] for its in both], self._seed)
+            ratio_of(
+                [its[choice][place] for its in both], [its[base][place] for its in both], self._seed
+            )
             for place in range(len(self._settings))
         ]
         return mean_ratio(ratios)
@@ -148,17 +160,24 @@ class SideBySide:
 
 
 class Measurement:
-    """A model with everything that measuring its choices needs; raises the errors of `run_reference` about the original."""
+    """A model with everything that measuring its choices needs.
+
+    Raises the errors of `run_reference` about the original.
+    """
 
     def __init__(self, candidates: Candidates, bench: BenchOptions, budget: Budget) -> None:
         self.candidates = candidates  # makes the models
         self.budget = budget
         self._bench = bench
-        self.original = Choice(UNTOUCHED, bench.settings)  # the original with the settings of the benchmark
+        # the original with the settings of the benchmark
+        self.original = Choice(UNTOUCHED, bench.settings)
         # A run of the original on the values of each setting
-        self.runs: list[ReferenceRun] = [_first_run(candidates.source, each) for each in bench.each()]
+        self.runs: list[ReferenceRun] = [
+            _first_run(candidates.source, each) for each in bench.each()
+        ]
         self._room = self._sessions_in_memory()
-        # Of the races, with as many challengers as there is memory for, beside the original and the best choice so far
+        # Of the races, with as many challengers as there is memory for, beside the original and the
+        # best choice so far
         self.rules = Rules(at_once=max(1, min(Rules().at_once, self._room - 2)))
 
     def _sessions_in_memory(self) -> int:
@@ -174,14 +193,19 @@ class Measurement:
         return SideBySide(self.candidates.make, settings, self.budget, self._bench.seed, kept)
 
     def study(self, recipes: Iterable[Recipe]) -> Facts:
-        """The groups of patterns that apply in the models of some recipes, and the operators that take the time."""
+        """The groups of patterns that apply in the models of some recipes, and the operators that
+        take the time.
+        """
         recipes = list(dict.fromkeys(recipes))
         shares: dict[str, float] = {}
         for recipe in recipes:
             with suppress(LoadError, RunError):  # the race finds that too, and says so
                 times = self._profile(recipe)
                 total = sum(times.values()) or 1.0
-                shares |= {name: max(seconds / total, shares.get(name, 0.0)) for name, seconds in times.items()}
+                shares |= {
+                    name: max(seconds / total, shares.get(name, 0.0))
+                    for name, seconds in times.items()
+                }
         facts = Facts(shares=shares)
         groups: dict[str, float] = {}
         for recipe in recipes:
@@ -192,7 +216,9 @@ class Measurement:
     def _profile(self, recipe: Recipe) -> dict[str, float]:
         """Seconds of each operator in a run."""
         model, base_dir = self.candidates.make(recipe)
-        options = replace(self._bench, feeds=self.runs[0].feeds, dims={}, at=(), test_data=None, seconds=PROFILED)
+        options = replace(
+            self._bench, feeds=self.runs[0].feeds, dims={}, at=(), test_data=None, seconds=PROFILED
+        )
         found = profile({"": model}, options, base_dirs={} if base_dir is None else {"": base_dir})
         return {name: each.seconds for name, each in found[""].items()}
 
@@ -208,7 +234,11 @@ class Measurement:
     ) -> Found:
         """Search from a choice in some dimensions; see `Search.run`."""
         search = Search(
-            self.original, lambda best: variations(best, facts, dimensions), meter, self.rules, self._changes_anything
+            self.original,
+            lambda best: variations(best, facts, dimensions),
+            meter,
+            self.rules,
+            self._changes_anything,
         )
         return search.run(start, is_enough=is_enough, on_step=on_step)
 
@@ -217,7 +247,10 @@ class Measurement:
         if choice.recipe == best.recipe:
             return True
         with suppress(XoptimError):  # the race finds that too, and says so
-            return self.candidates.describe(choice.recipe).digest != self.candidates.describe(best.recipe).digest
+            return (
+                self.candidates.describe(choice.recipe).digest
+                != self.candidates.describe(best.recipe).digest
+            )
         return True
 
 

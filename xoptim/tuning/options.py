@@ -17,12 +17,13 @@ class TuneOptions(RunValues):
     Attributes:
         provider: execution provider, by short or full name.
         threads: threads within an operator; 0 lets the search choose.
-        budget: seconds after which the search ends, with the proof if its time can be foreseen. The original and
-            the result of the default patterns are measured in any case.
-        at: further sizes, in place of or beside ``dims``: the geometric mean of the ratios at these settings counts.
+        budget: seconds after which the search ends, with the proof if its time can be foreseen. The
+            original and the result of the default patterns are measured in any case.
+        at: further sizes, in place of or beside ``dims``: the geometric mean of the ratios at these
+            settings counts.
         include: words of further patterns that may be used, such as ``finite`` or ``approximate``.
-        precision: the error that fewer bits may add, on which samples; all schemes that can be faster are tried. ``None`` for
-            floats only.
+        precision: the error that fewer bits may add, on which samples; all schemes that can be
+            faster are tried. ``None`` for floats only.
     """
 
     provider: str = "cpu"
@@ -39,12 +40,16 @@ class TuneOptions(RunValues):
     @property
     def bench(self) -> BenchOptions:
         """The options of the measurements."""
-        return BenchOptions(provider=self.provider, threads=self.threads, at=self.at, **self.run_values())
+        return BenchOptions(
+            provider=self.provider, threads=self.threads, at=self.at, **self.run_values()
+        )
 
     @property
     def checks(self) -> ValidationOptions:
         """The options of the proof, and of the measurements of products with fewer bits."""
-        return ValidationOptions(providers=(self.provider,), threads=self.threads, **self.run_values())
+        return ValidationOptions(
+            providers=(self.provider,), threads=self.threads, **self.run_values()
+        )
 
 
 class TuneChanges(RunChanges, total=False):

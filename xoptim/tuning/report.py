@@ -17,17 +17,21 @@ from xoptim.validate.session import SessionSettings
 class TuningReport:
     """The report of tuning."""
 
-    trials: tuple[Trial, ...]  # the variations that were tried, in order; the first one is the preset ``default``
-    changes: tuple[str, ...]  # the changes that led from the preset ``default`` to the chosen model and session
+    # the variations that were tried, in order; the first one is the preset ``default``
+    trials: tuple[Trial, ...]
+    # the changes that led from the preset ``default`` to the chosen model and session
+    changes: tuple[str, ...]
     label: str  # the chosen one in words
     is_original: bool  # whether the model that was chosen is the original
     ratio: Ratio  # its time divided by the time of the original
     is_faster: bool  # whether it is measurably faster than the original
     settings: SessionSettings  # the settings of its session
-    optimization: OptimizationReport  # the optimization of the chosen model, and its comparison with the original
+    # the optimization of the chosen model, and its comparison with the original
+    optimization: OptimizationReport
     left: int  # number of variations that there was no time for
     seconds: float  # duration of everything
-    sizes: Mapping[str, int]  # sizes of the open dimensions in the measurements, those that all settings have
+    # sizes of the open dimensions in the measurements, those that all settings have
+    sizes: Mapping[str, int]
     refused: Mapping[str, int]  # sizes that were preferred, with which the original does not run
     options: TuneOptions  # the options
     # Choices that would have been preferred, but were not found equal, with the reasons
@@ -53,7 +57,12 @@ class TuningReport:
             "nodes_before": self.optimization.nodes_before,
             "nodes_after": self.optimization.nodes_after,
             "tried": [
-                {"label": each.label, "verdict": each.verdict, **ratio_json(each.ratio), "reason": each.reason}
+                {
+                    "label": each.label,
+                    "verdict": each.verdict,
+                    **ratio_json(each.ratio),
+                    "reason": each.reason,
+                }
                 for each in self.trials
             ],
             "not_tried": self.left,

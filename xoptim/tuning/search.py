@@ -11,12 +11,21 @@ from xoptim.tuning.choices import Choice, Variation
 GAIN: Final = 0.01
 """Part of the time that a choice must save at least, by its interval, to replace another one."""
 MARGIN: Final = 0.02
-"""Part of the time that a finalist must save to be preferred to a simpler one, and by which a much slower choice is longer."""
+"""Part of the time that a finalist must save to be preferred to a simpler one, and by which a much
+slower choice is longer.
+"""
 LOSS: Final = 0.005
-"""Part of the time by which a choice must be longer at least, by its interval, to count as slower."""
-Verdict: TypeAlias = Literal["start", "faster", "not faster", "behind", "undecided", "failed", "no effect"]
-"""``start``: the search began with it. ``behind``: slower than another challenger of the same race, and tried again if that one
-is accepted."""
+"""Part of the time by which a choice must be longer at least, by its interval, to count as
+slower.
+"""
+Verdict: TypeAlias = Literal[
+    "start", "faster", "not faster", "behind", "undecided", "failed", "no effect"
+]
+"""``start``: the search began with it.
+
+``behind``: slower than another challenger of the same race, and tried again if that one is
+accepted.
+"""
 Space: TypeAlias = Callable[[Choice], Sequence[Variation]]
 """The variations of a choice, in the order in which they are tried."""
 
@@ -25,10 +34,15 @@ class Meter(Protocol):
     """Measures choices side by side."""
 
     def measure(self, choices: Sequence[Choice]) -> Mapping[Choice, str]:
-        """Add a pass: all choices in the same rounds. Returns the reason for each that cannot be run."""
+        """Add a pass: all choices in the same rounds.
+
+        Returns the reason for each that cannot be run.
+        """
 
     def ratio(self, choice: Choice, base: Choice) -> Ratio:
-        """The time of a choice divided by the time of another one, over all passes that contain both."""
+        """The time of a choice divided by the time of another one, over all passes that contain
+        both.
+        """
 
     def count(self, choice: Choice, base: Choice) -> int:
         """Number of passes that contain both."""
@@ -41,12 +55,16 @@ class Meter(Protocol):
 class Rules:
     """The rules of a race."""
 
-    few: int = 2  # number of passes from which a choice may be dropped; one that is much slower is dropped after the first
-    # Number of passes from which a choice may be accepted. Two sessions of one model may differ by a few percent, so an
-    # interval over fewer passes is too narrow
+    # number of passes from which a choice may be dropped; one that is much slower is dropped after
+    # the first
+    few: int = 2
+    # Number of passes from which a choice may be accepted. Two sessions of one model may differ by
+    # a few percent, so an interval over fewer passes is too narrow
     enough: int = 3
     most: int = 4  # number of passes after which a race ends
-    last: int = 5  # number of passes from which the confirmation of the result may end; it takes three times as many at most
+    # number of passes from which the confirmation of the result may end; it takes three times as
+    # many at most
+    last: int = 5
     at_once: int = 4  # most challengers in a race
 
 
@@ -56,14 +74,20 @@ class Trial:
 
     changes: tuple[str, ...]  # the changes that led to the choice; none for the start
     choice: Choice
-    verdict: Verdict  # whether it was measurably faster than the best choice before it, or why that is not known
-    ratio: Ratio | None = None  # its time divided by the time of the original, ``None`` when it was not measured
+    # whether it was measurably faster than the best choice before it, or why that is not known
+    verdict: Verdict
+    # its time divided by the time of the original, ``None`` when it was not measured
+    ratio: Ratio | None = None
     reason: str = ""  # the error for ``failed``
 
     @property
     def label(self) -> str:
         """The changes in words."""
-        return ", ".join(self.changes) or "default" if self.choice.recipe.rewrites or self.changes else "original"
+        return (
+            ", ".join(self.changes) or "default"
+            if self.choice.recipe.rewrites or self.changes
+            else "original"
+        )
 
 
 @dataclass(slots=True)
@@ -89,7 +113,8 @@ def is_slower(ratio: Ratio) -> bool:
 class Search:
     """A greedy search that begins with one choice; all ratios are to the original.
 
-    ``space`` returns the variations of a choice. Choices that ``changes_anything`` does not tell apart are not measured.
+    ``space`` returns the variations of a choice. Choices that ``changes_anything`` does not tell
+    apart are not measured.
     """
 
     def __init__(
@@ -105,7 +130,8 @@ class Search:
         self._meter = meter
         self._rules = rules
         self._changes_anything = changes_anything
-        self._refused: set[tuple[str, str | None]] = set()  # names of variations that were not faster, with the scheme of bits
+        # names of variations that were not faster, with the scheme of bits
+        self._refused: set[tuple[str, str | None]] = set()
         self._tried: set[Choice] = set()
 
     def run(
@@ -117,7 +143,8 @@ class Search:
     ) -> Found:
         """Try variations until none is measurably faster, or time is over.
 
-        The first choice stays unless a variation is measurably faster; ``is_enough`` ends the search early, by the best choice.
+        The first choice stays unless a variation is measurably faster; ``is_enough`` ends the
+        search early, by the best choice.
         """
         found = Found(start)
         self._tried.add(start)
@@ -131,7 +158,11 @@ class Search:
         return found
 
     def _untried(self, best: Choice) -> list[Variation]:
-        return [each for each in self._space(best) if _key(each) not in self._refused and each.choice not in self._tried]
+        return [
+            each
+            for each in self._space(best)
+            if _key(each) not in self._refused and each.choice not in self._tried
+        ]
 
     def _heat(self, variations: Sequence[Variation], found: Found) -> list[Variation]:
         """The next variations to measure, all of one stage; as many as fit into the time."""
@@ -150,41 +181,62 @@ class Search:
     def _runs(self, others: int) -> int:
         """Number of runs of a choice, one for each pass, that a race of one more challenger takes.
 
-        Most challengers leave early. The first one is tried even if there is time for one pass only, which tells if it is among
-        the finalists.
+        Most challengers leave early. The first one is tried even if there is time for one pass
+        only, which tells if it is among the finalists.
         """
         rules = self._rules
         return (others + 3) * rules.few + 3 * (rules.enough - rules.few) if others else 3
 
     def _run_heat(self, heat: Sequence[Variation], found: Found) -> None:
-        race = Race(self._original, found.best, [each.choice for each in heat], self._meter, self._rules)
+        race = Race(
+            self._original, found.best, [each.choice for each in heat], self._meter, self._rules
+        )
         verdicts = race.run()
         for each in heat:
             self._tried.add(each.choice)
             verdict, failed = verdicts[each.choice], race.failures.get(each.choice)
-            ratio = None if failed is not None or not race.passes else self._meter.ratio(each.choice, self._original)
-            found.trials.append(Trial((*found.changes, each.name), each.choice, verdict, ratio, failed or ""))
+            ratio = (
+                None
+                if failed is not None or not race.passes
+                else self._meter.ratio(each.choice, self._original)
+            )
+            found.trials.append(
+                Trial((*found.changes, each.name), each.choice, verdict, ratio, failed or "")
+            )
             if verdict not in ("faster", "behind"):
                 self._refused.add(_key(each))
         faster = [each for each in heat if verdicts[each.choice] == "faster"]
         if faster:
-            best = min(faster, key=lambda each: (self._meter.ratio(each.choice, found.best).value, each.name))
+            best = min(
+                faster,
+                key=lambda each: (self._meter.ratio(each.choice, found.best).value, each.name),
+            )
             found.best, found.changes = best.choice, (*found.changes, best.name)
 
 
 def _key(variation: Variation) -> tuple[str, str | None]:
-    """The subject of a refusal: a variation that is not faster in floats may be so around integers."""
+    """The subject of a refusal: a variation that is not faster in floats may be so around
+    integers.
+    """
     return variation.name, variation.choice.recipe.scheme
 
 
 class Race:
     """A race of challengers against the best choice so far.
 
-    A challenger is out as soon as its time is not shorter at all, or its interval shows that it is not measurably shorter, or
-    that the time of another challenger is; it is accepted when the interval shows that it is measurably faster.
+    A challenger is out as soon as its time is not shorter at all, or its interval shows that it is
+    not measurably shorter, or that the time of another challenger is; it is accepted when the
+    interval shows that it is measurably faster.
     """
 
-    def __init__(self, original: Choice, best: Choice, challengers: Sequence[Choice], meter: Meter, rules: Rules) -> None:
+    def __init__(
+        self,
+        original: Choice,
+        best: Choice,
+        challengers: Sequence[Choice],
+        meter: Meter,
+        rules: Rules,
+    ) -> None:
         self._bases = (original, best)
         self._meter = meter
         self._rules = rules
@@ -195,7 +247,9 @@ class Race:
     def run(self) -> dict[Choice, Verdict]:
         """Measure until all challengers are decided, or the rules or the time end the race."""
         while self.passes < self._rules.most:
-            running = [choice for choice, verdict in self._verdicts.items() if verdict == "undecided"]
+            running = [
+                choice for choice, verdict in self._verdicts.items() if verdict == "undecided"
+            ]
             # Making the models may have taken the time; one pass is made nevertheless.
             if not running or (self.passes and not self._meter.fits(len(running) + 2)):
                 break
@@ -217,27 +271,41 @@ class Race:
                 self._verdicts[choice] = "not faster"
             elif self.passes >= self._rules.enough and is_faster(ratio):
                 self._verdicts[choice] = "faster"
-            elif leader is not None and choice != leader and is_slower(self._meter.ratio(choice, leader)):
+            elif (
+                leader is not None
+                and choice != leader
+                and is_slower(self._meter.ratio(choice, leader))
+            ):
                 self._verdicts[choice] = "behind"
 
 
-def confirm(original: Choice, finalists: Sequence[Choice], meter: Meter, rules: Rules) -> dict[Choice, Ratio]:
-    """Measure choices until their order is clear, or the rules or the time end it; returns the ratios to the original.
+def confirm(
+    original: Choice, finalists: Sequence[Choice], meter: Meter, rules: Rules
+) -> dict[Choice, Ratio]:
+    """Measure choices until their order is clear, or the rules or the time end it.
 
-    A few passes are made in any case; those that the meter has made before count too. Raises `XoptimError` when a finalist
-    cannot be run.
+    Returns the ratios to the original.
+
+    A few passes are made in any case; those that the meter has made before count too. Raises
+    `XoptimError` when a finalist cannot be run.
     """
     choices = list(dict.fromkeys((original, *finalists)))
     ratios: dict[Choice, Ratio] = {}
     for passes in range(1, 3 * rules.last + 1):
         failed = meter.measure(choices)
         if failed:
-            raise XoptimError(f"a model that was measured before cannot be run: {next(iter(failed.values()))}")
+            raise XoptimError(
+                f"a model that was measured before cannot be run: {next(iter(failed.values()))}"
+            )
         ratios = {choice: meter.ratio(choice, original) for choice in finalists}
         known = min(meter.count(choice, original) for choice in finalists) >= rules.last
         leader = min(finalists, key=lambda choice: ratios[choice].value)
-        apart = [meter.ratio(choice, leader) for choice in finalists if choice not in (leader, original)]
-        is_clear = known and all(map(_is_clear, ratios.values())) and not any(map(_is_borderline, apart))
+        apart = [
+            meter.ratio(choice, leader) for choice in finalists if choice not in (leader, original)
+        ]
+        is_clear = (
+            known and all(map(_is_clear, ratios.values())) and not any(map(_is_borderline, apart))
+        )
         if passes >= rules.few and (is_clear or not meter.fits(len(choices))):
             break
     return ratios
@@ -248,31 +316,46 @@ def _is_clear(ratio: Ratio) -> bool:
 
 
 def _is_borderline(ratio: Ratio) -> bool:
-    """Whether it is open if the time is longer by more than the margin, and the interval may become narrower."""
-    return ratio.interval.low < 1.0 + MARGIN < ratio.interval.high and ratio.interval.high - ratio.interval.low > LOSS
+    """Whether it is open if the time is longer by more than the margin, and the interval may become
+    narrower.
+    """
+    return (
+        ratio.interval.low < 1.0 + MARGIN < ratio.interval.high
+        and ratio.interval.high - ratio.interval.low > LOSS
+    )
 
 
 def finalists(found: Found, start: Choice, nodes: Callable[[Choice], int]) -> list[Choice]:
-    """The choices among which the last passes decide, the simpler ones first: the start and the two fastest others.
+    """The choices among which the last passes decide, the simpler ones first: the start and the two
+    fastest others.
 
-    A choice that was not accepted for want of time is one of them. Floats are simpler than fewer bits; of these, the usual
-    settings are, and then the model with fewer nodes, which does not depend on noise: the one with fewest is among them too,
-    if it may be as fast as the best.
+    A choice that was not accepted for want of time is one of them. Floats are simpler than fewer
+    bits; of these, the usual settings are, and then the model with fewer nodes, which does not
+    depend on noise: the one with fewest is among them too, if it may be as fast as the best.
     """
     measured = {each.choice: each.ratio for each in found.trials if each.ratio is not None}
     eligible = ("faster", "behind", "undecided")
-    tried = [each.choice for each in found.trials if each.choice in measured and each.verdict in eligible]
+    tried = [
+        each.choice for each in found.trials if each.choice in measured and each.verdict in eligible
+    ]
 
     def order(choice: Choice) -> tuple[bool, bool, int]:
         rounded = choice.recipe.scheme is not None
-        return (True, choice.settings != start.settings, nodes(choice)) if rounded else (False, False, 0)
+        return (
+            (True, choice.settings != start.settings, nodes(choice))
+            if rounded
+            else (False, False, 0)
+        )
 
     chosen = {start, found.best, *sorted(tried, key=lambda choice: measured[choice].value)[:2]}
     if found.best.recipe.scheme is not None and found.best in measured:
         limit = measured[found.best].interval.high
         alike = [each for each in measured if each.recipe.scheme == found.best.recipe.scheme]
         chosen.add(min((each for each in alike if measured[each].interval.low <= limit), key=order))
-    return [start, *sorted((each for each in measured if each in chosen and each != start), key=order)]
+    return [
+        start,
+        *sorted((each for each in measured if each in chosen and each != start), key=order),
+    ]
 
 
 def ranking(
@@ -283,8 +366,9 @@ def ranking(
 ) -> list[Choice]:
     """The choices that are not slower than the original, in the order in which they are preferred.
 
-    Measurably faster ones come first: the first finalist that is not known to be slower than the fastest by the margin, then
-    the others by their time. Choices with the settings of the start, the first finalist, follow, the smallest model first.
+    Measurably faster ones come first: the first finalist that is not known to be slower than the
+    fastest by the margin, then the others by their time. Choices with the settings of the start,
+    the first finalist, follow, the smallest model first.
 
     Args:
         finalists: the simpler ones first.
@@ -298,9 +382,17 @@ def ranking(
     def lag(choice: Choice) -> float:
         """How much longer a finalist takes than the fastest, 1 where that is not known."""
         apart = None if fastest is None or choice == fastest else compare(choice, fastest)
-        return apart.value if apart is not None and apart.value > 1.0 + MARGIN and is_slower(apart) else 1.0
+        return (
+            apart.value
+            if apart is not None and apart.value > 1.0 + MARGIN and is_slower(apart)
+            else 1.0
+        )
 
     faster.sort(key=lag)
     equal = [(choice, final.get(choice, ratio)) for choice, ratio in others]
-    usable = [choice for choice, ratio in equal if choice.settings == finalists[0].settings and not is_slower(ratio)]
+    usable = [
+        choice
+        for choice, ratio in equal
+        if choice.settings == finalists[0].settings and not is_slower(ratio)
+    ]
     return list(dict.fromkeys((*faster, *usable)))

@@ -7,7 +7,13 @@ from typing import Any, Final, get_args
 
 from xoptim.facts.errors import XoptimError
 from xoptim.validate.errors import LoadError
-from xoptim.validate.session import Level, SessionSettings, inference_session, resolve_providers, session_options
+from xoptim.validate.session import (
+    Level,
+    SessionSettings,
+    inference_session,
+    resolve_providers,
+    session_options,
+)
 
 _VERSION: Final = 1
 _WARNINGS: Final = 2  # log severity: the default of onnxruntime
@@ -50,13 +56,20 @@ def settings_text(settings: SessionSettings) -> str:
 
 
 def read_settings(path: Path) -> SessionSettings:
-    """The settings of a file. Raises `SettingsError` when it cannot be read, or is not a file that `settings_text` made."""
+    """The settings of a file.
+
+    Raises `SettingsError` when it cannot be read, or is not a file that `settings_text` made.
+    """
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise SettingsError(f"cannot read the settings {str(path)!r}: {error.strerror or error}; run xopt tune") from error
+        raise SettingsError(
+            f"cannot read the settings {str(path)!r}: {error.strerror or error}; run xopt tune"
+        ) from error
     except ValueError as error:  # not UTF-8, or not JSON
-        raise SettingsError(f"the settings {str(path)!r} are damaged: {error}; run xopt tune again") from error
+        raise SettingsError(
+            f"the settings {str(path)!r} are damaged: {error}; run xopt tune again"
+        ) from error
     fault = _fault(values)
     if fault:
         raise SettingsError(f"the settings {str(path)!r} are damaged: {fault}; run xopt tune again")
@@ -86,14 +99,19 @@ def _fault(values: Any) -> str:
         return f"{min(unknown)!r} is not known"
     if values["graph_optimization_level"] not in get_args(Level):
         return f"there is no level {values['graph_optimization_level']!r}"
-    texts = (*values["providers"], *values["disabled_optimizers"], *values["session_config_entries"].values())
+    texts = (
+        *values["providers"],
+        *values["disabled_optimizers"],
+        *values["session_config_entries"].values(),
+    )
     if not values["providers"] or not all(isinstance(text, str) for text in texts):
         return "names are expected"
     return "" if values["intra_op_num_threads"] >= 0 else "the number of threads is negative"
 
 
 def session(model: str | Path) -> Any:
-    """An ``onnxruntime.InferenceSession`` of a model with the settings that `xoptim.tune` wrote beside it.
+    """An ``onnxruntime.InferenceSession`` of a model with the settings that `xoptim.tune` wrote
+    beside it.
 
     ``model``: the file of the model; the settings are in ``MODEL.session.json``.
 

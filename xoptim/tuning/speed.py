@@ -1,4 +1,6 @@
-"""An optimization that is kept where it is not measurably slower: ``xopt MODEL --only-if-faster``."""
+"""An optimization that is kept where it is not measurably slower: ``xopt MODEL
+--only-if-faster``.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -21,11 +23,14 @@ SECONDS: Final = 120.0
 
 @dataclass(frozen=True, slots=True)
 class SpeedCheck:
-    """The times of an optimized model, and the patterns that were left out because they made it slower."""
+    """The times of an optimized model, and the patterns that were left out because they made it
+    slower.
+    """
 
     before: Ratio  # the time of the result with all patterns, divided by the time of the original
     after: Ratio | None  # the time of the result that is kept, likewise; ``None`` for the original
-    left_out: tuple[str, ...] = ()  # the groups of patterns that were left out: families, those for one runtime apart
+    # the groups of patterns that were left out: families, those for one runtime apart
+    left_out: tuple[str, ...] = ()
     is_original: bool = False  # whether the original is kept, because every result was slower
 
     @property
@@ -36,10 +41,16 @@ class SpeedCheck:
     def summary(self) -> str:
         """The outcome in one line."""
         if self.is_original:
-            return f"time / original {self.before}: slower, also without any group of patterns; the original is kept"
+            return (
+                f"time / original {self.before}: slower, also without any group of patterns; the "
+                "original is kept"
+            )
         if not self.left_out:
             return f"time / original {self.after}"
-        return f"time / original {self.before}: slower; without {', '.join(self.left_out)}: {self.after}"
+        return (
+            f"time / original {self.before}: slower; without {', '.join(self.left_out)}: "
+            f"{self.after}"
+        )
 
     def to_json(self) -> dict[str, Any]:
         """All fields as JSON values."""
@@ -61,15 +72,18 @@ def keep_if_not_slower(
     *,
     on_step: Callable[[str], object] = lambda _: None,
 ) -> tuple[Proof, SpeedCheck]:
-    """Measure an optimized model; when it is measurably slower, leave out the patterns that make it slower.
+    """Measure an optimized model.
 
-    Groups of patterns are left out one by one, the one first without which the model is fastest. When it is still slower then,
-    no pattern is applied (constants are folded, equal nodes merged and unused ones removed), and when that is slower too,
-    nothing is changed. Returns the proof of the model to keep, and the measurements. Raises `XoptimError` when the original or
-    the result cannot be measured.
+    When it is measurably slower, leave out the patterns that make it slower.
 
-    ``proof`` was made with ``options`` and ``how``; another result is proved in the same way. ``on_step`` is called with a
-    description of each step.
+    Groups of patterns are left out one by one, the one first without which the model is fastest.
+    When it is still slower then, no pattern is applied (constants are folded, equal nodes merged
+    and unused ones removed), and when that is slower too, nothing is changed. Returns the proof of
+    the model to keep, and the measurements. Raises `XoptimError` when the original or the result
+    cannot be measured.
+
+    ``proof`` was made with ``options`` and ``how``; another result is proved in the same way.
+    ``on_step`` is called with a description of each step.
     """
     source = model if isinstance(model, Source) else Source(model)
     for culprit in proof.left_out:
@@ -78,23 +92,31 @@ def keep_if_not_slower(
     same_feeds = replace(options, drop_unused_inputs=False)  # for all models that are measured
     trusts = bench.assume_from_model or options.assume_from_model
     bench = replace(bench, assume=(*bench.assume, *options.assume), assume_from_model=trusts)
-    measurement = Measurement(Candidates(source, same_feeds, inline=how.inline), bench, Budget(SECONDS))
+    measurement = Measurement(
+        Candidates(source, same_feeds, inline=how.inline), bench, Budget(SECONDS)
+    )
     result = replace(measurement.original, recipe=Recipe())
     meter = measurement.meter()
     before = confirm(measurement.original, [result], meter, measurement.rules)[result]
     if not is_slower(before):
         return proof, SpeedCheck(before, before)
     kept, after = _mended(measurement, result, meter, on_step)
-    chosen = replace(measurement.candidates.options(kept.recipe), drop_unused_inputs=options.drop_unused_inputs)
+    chosen = replace(
+        measurement.candidates.options(kept.recipe), drop_unused_inputs=options.drop_unused_inputs
+    )
     proved = prove(source, chosen, how)
     proved.left_out = proof.left_out + proved.left_out
-    return proved, SpeedCheck(before, after, tuple(sorted(kept.recipe.without)), not kept.recipe.rewrites)
+    return proved, SpeedCheck(
+        before, after, tuple(sorted(kept.recipe.without)), not kept.recipe.rewrites
+    )
 
 
 def _mended(
     measurement: Measurement, result: Choice, meter: Meter, on_step: Callable[[str], object]
 ) -> tuple[Choice, Ratio | None]:
-    """The choice that is not slower than the original with as few groups left out as were found, and its ratio."""
+    """The choice that is not slower than the original with as few groups left out as were found,
+    and its ratio.
+    """
     on_step("it is slower: looking for the reason")
     facts = measurement.study([result.recipe])
 
@@ -102,7 +124,9 @@ def _mended(
         return choice != result and not is_slower(meter.ratio(choice, measurement.original))
 
     found = measurement.search(result, facts, PATTERNS, meter, is_enough=is_enough, on_step=on_step)
-    for choice in dict.fromkeys((found.best, replace(result, recipe=Recipe(frozenset(facts.groups))))):
+    for choice in dict.fromkeys(
+        (found.best, replace(result, recipe=Recipe(frozenset(facts.groups))))
+    ):
         if choice != result:
             on_step("measuring the result")
             ratio = confirm(measurement.original, [choice], meter, measurement.rules)[choice]
@@ -113,12 +137,18 @@ def _mended(
 
 @dataclass(frozen=True, slots=True)
 class NotSlower:
-    """The step of a job that leaves out what makes a result slower; ``bench`` has the options of the measurement."""
+    """The step of a job that leaves out what makes a result slower.
+
+    ``bench`` has the options of the measurement.
+    """
 
     bench: BenchOptions
 
     def __call__(
         self, source: Source, proof: Proof, options: OptimizationOptions, how: ProofOptions
     ) -> tuple[Proof, SpeedCheck]:
-        """The result to keep, and the measurements; raises XoptimError when one of the models cannot be measured."""
+        """The result to keep, and the measurements.
+
+        Raises XoptimError when one of the models cannot be measured.
+        """
         return keep_if_not_slower(source, proof, options, how, self.bench, on_step=how.on_step)

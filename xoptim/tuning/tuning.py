@@ -44,10 +44,13 @@ class Tuned:
         """The settings of the session."""
         return self.report.settings
 
-    def save(self, target: str | Path, *, external: bool | None = None, in_place: bool = False) -> list[Path]:
+    def save(
+        self, target: str | Path, *, external: bool | None = None, in_place: bool = False
+    ) -> list[Path]:
         """Write the model, and the settings to ``TARGET.session.json``: both, or none.
 
-        Returns the files written. Raises `ModelError` when a file cannot be written; nothing has changed then.
+        Returns the files written. Raises `ModelError` when a file cannot be written; nothing has
+        changed then.
 
         Args:
             target: the file of the model.
@@ -61,7 +64,9 @@ class Tuned:
         if settings.is_dir():
             raise ModelError(f"cannot write {str(settings)!r}: it is a folder")
         along = {settings: settings_text(self.settings).encode()}
-        return save_proto(self.model, path, self.base_dir, external=external, in_place=in_place, along=along)
+        return save_proto(
+            self.model, path, self.base_dir, external=external, in_place=in_place, along=along
+        )
 
 
 def tune(
@@ -72,10 +77,12 @@ def tune(
     on_loaded: OnLoaded = lambda _: None,
     **changes: Unpack[TuneChanges],
 ) -> Tuned:
-    """Find by measuring which patterns and which settings of the session let a model run fastest on this machine.
+    """Find by measuring which patterns and which settings of the session let a model run fastest on
+    this machine.
 
-    The search begins with the preset ``default`` and onnxruntime's default settings; only what is measurably faster replaces
-    them. The model that is returned was proved equal to the original, and is not measurably slower.
+    The search begins with the preset ``default`` and onnxruntime's default settings; only what is
+    measurably faster replaces them. The model that is returned was proved equal to the original,
+    and is not measurably slower.
 
     Args:
         model: a model of any kind that `xoptim.optimize` takes.
@@ -98,7 +105,9 @@ def tune(
 class Tuner:
     """One run of `tune`; ``on_loaded`` is called when the model is loaded, before any rewrite."""
 
-    def __init__(self, source: Source, options: TuneOptions, on_step: Listener, on_loaded: OnLoaded) -> None:
+    def __init__(
+        self, source: Source, options: TuneOptions, on_step: Listener, on_loaded: OnLoaded
+    ) -> None:
         self._began = perf_counter()
         self._options = options
         self._on_step = on_step
@@ -112,7 +121,9 @@ class Tuner:
             assume=options.assume,
             assume_from_model=options.assume_from_model,
         )
-        candidates = Candidates(source, rewriting, precision=options.precision, checks=options.checks)
+        candidates = Candidates(
+            source, rewriting, precision=options.precision, checks=options.checks
+        )
         on_step("choosing values")
         self._measurement = Measurement(candidates, options.bench, Budget(options.budget))
 
@@ -128,13 +139,18 @@ class Tuner:
         found = measurement.search(start, facts, EVERYTHING, meter, on_step=self._on_step)
         self._on_step("measuring the result")
         last = finalists(found, start, lambda choice: self._size(choice.recipe)[0])
-        final = confirm(measurement.original, [*last, measurement.original], meter, measurement.rules)
-        ratios = {each.choice: each.ratio for each in found.trials if each.ratio is not None} | final
+        final = confirm(
+            measurement.original, [*last, measurement.original], meter, measurement.rules
+        )
+        ratios = {
+            each.choice: each.ratio for each in found.trials if each.ratio is not None
+        } | final
         smallest_first = sorted(ratios.items(), key=lambda each: self._size(each[0].recipe))
         return self._settle(ranking(last, final, smallest_first, meter.ratio), start, found, ratios)
 
     def _first(self, meter: Meter) -> Choice:
-        """The preset ``default``, or the original when that result is not proved equal, or cannot be run.
+        """The preset ``default``, or the original when that result is not proved equal, or cannot
+        be run.
 
         It is measured once, so that the budget knows from then on how long a pass takes.
         """
@@ -143,7 +159,8 @@ class Tuner:
         seconds = -perf_counter()
         failure = self._prove(start.recipe).failure
         seconds += perf_counter()
-        # For the original and the finalists in the end, and one more proof, which may take a little longer.
+        # For the original and the finalists in the end, and one more proof, which may take a little
+        # longer.
         self._measurement.budget.keep(1.5 * seconds, runs=4 * self._measurement.rules.few)
         reason = "" if failure is None else failure.summary()
         self._on_step("measuring")
@@ -160,15 +177,24 @@ class Tuner:
         if recipe not in self._proofs and recipe.scheme is not None:
             floats = self._prove(replace(recipe, scheme=None))
             lowered = self._measurement.candidates.lowered
-            self._proofs[recipe] = floats if floats.failure else joined(floats, lowered(recipe).proof)
+            self._proofs[recipe] = (
+                floats if floats.failure else joined(floats, lowered(recipe).proof)
+            )
         if recipe not in self._proofs:
-            how = ProofOptions(checks=self._options.checks, bisect=False, on_loaded=self._on_loaded, on_step=self._on_step)
+            how = ProofOptions(
+                checks=self._options.checks,
+                bisect=False,
+                on_loaded=self._on_loaded,
+                on_step=self._on_step,
+            )
             candidates = self._measurement.candidates
             job = JobOptions(optimization=candidates.options(recipe), verification=how)
             self._proofs[recipe] = Job(candidates.source, job).run().proof
         return self._proofs[recipe]
 
-    def _settle(self, ranked: list[Choice], start: Choice, found: Found, ratios: Mapping[Choice, Ratio]) -> Tuned:
+    def _settle(
+        self, ranked: list[Choice], start: Choice, found: Found, ratios: Mapping[Choice, Ratio]
+    ) -> Tuned:
         """The first choice that is proved equal; the original in the end."""
         original = self._measurement.original
         last = (Trial((), start, "start", ratios[start]), Trial((), original, "start"))
@@ -179,17 +205,23 @@ class Tuner:
                 break
             self._refuted.append((trials[choice].label, proof.failure.summary()))
         floats = replace(choice.recipe, scheme=None)
-        lowered = None if floats == choice.recipe else self._measurement.candidates.lowered(choice.recipe)
+        lowered = (
+            None if floats == choice.recipe else self._measurement.candidates.lowered(choice.recipe)
+        )
         tried = [replace(trial, ratio=ratios.get(trial.choice)) for trial in found.trials]
         report = TuningReport(
             trials=(last[0], *tried),
-            changes=trials[choice].changes if choice == found.best or is_faster(ratios[choice]) else (),
+            changes=(
+                trials[choice].changes if choice == found.best or is_faster(ratios[choice]) else ()
+            ),
             label=trials[choice].label,
             is_original=not choice.recipe.rewrites,
             ratio=ratios[choice],
             is_faster=is_faster(ratios[choice]),
             settings=choice.settings.safe_for(proof.proto),
-            optimization=proof.report if lowered is None else lowered.report(self._prove(floats).report),
+            optimization=(
+                proof.report if lowered is None else lowered.report(self._prove(floats).report)
+            ),
             lowered=lowered,
             left=found.left,
             seconds=perf_counter() - self._began,

@@ -16,7 +16,11 @@ from xoptim.validate.errors import (
 from xoptim.validate.options import ValidationOptions as ValidationOptions
 from xoptim.validate.protos import ModelLike as ModelLike
 from xoptim.validate.reference import run_reference as run_reference
-from xoptim.validate.report import Noise as Noise, RunReport as RunReport, ValidationReport as ValidationReport
+from xoptim.validate.report import (
+    Noise as Noise,
+    RunReport as RunReport,
+    ValidationReport as ValidationReport,
+)
 from xoptim.validate.revision import at_revision as at_revision
 from xoptim.validate.runs import load_test_data as load_test_data
 from xoptim.validate.session import (

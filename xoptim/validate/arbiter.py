@@ -1,8 +1,10 @@
-"""Both models in 64-bit floats, where rounding in 32 or 16 bits cannot hide a difference, nor make one.
+"""Both models in 64-bit floats, where rounding in 32 or 16 bits cannot hide a difference, nor make
+one.
 
-An element is different when the models disagree on it in double, by more than explained by the constants that only one of them
-has (a folded constant was rounded once), and not only in the last bits in their own type. A difference in their own type is
-rounding when they agree in double, and the result is about as far from the value in double as the original.
+An element is different when the models disagree on it in double, by more than explained by the
+constants that only one of them has (a folded constant was rounded once), and not only in the last
+bits in their own type. A difference in their own type is rounding when they agree in double, and
+the result is about as far from the value in double as the original.
 """
 
 from __future__ import annotations
@@ -43,7 +45,10 @@ class Finding(NamedTuple):
 
 
 class Arbiter:
-    """Two models in double. Raises `LoadError` when one of them cannot run in double, or would take too much memory."""
+    """Two models in double.
+
+    Raises `LoadError` when one of them cannot run in double, or would take too much memory.
+    """
 
     def __init__(self, original: Located, other: Located, settings: SessionSettings) -> None:
         original, other = _prepared(original), _prepared(other)
@@ -52,24 +57,37 @@ class Arbiter:
         self._models = [_in_doubles(model, own) for model, own in pairs]
         self._settings = settings
         self._noisy_sessions: dict[int, tuple[Session, dict[str, np.ndarray]]] = {}
-        self._sessions = [Session(model.proto, settings, weights=model.weights) for model in self._models]
+        self._sessions = [
+            Session(model.proto, settings, weights=model.weights) for model in self._models
+        ]
 
     @np.errstate(all="ignore")  # results in double may be next to the limits of the type
     def findings(
-        self, run: ReferenceRun, results: Sequence[Value], outputs: Sequence[Port], rules: ComparisonRules
+        self,
+        run: ReferenceRun,
+        results: Sequence[Value],
+        outputs: Sequence[Port],
+        rules: ComparisonRules,
     ) -> dict[str, Finding]:
-        """The findings about the outputs of a run: ``results`` are those of the other model. Raises `RunError`."""
+        """The findings about the outputs of a run: ``results`` are those of the other model.
+
+        Raises `RunError`.
+        """
         feeds = {name: _widened(value) for name, value in run.feeds.items()}
         wide = [session.run(feeds) for session in self._sessions]
         found: dict[str, Finding] = {}
         for at, port in enumerate(outputs):
             narrow = (run.results[at], results[at])
             if _is_comparable(narrow) and _is_comparable((wide[0][at], wide[1][at]), np.float64):
-                arrays = [np.asarray(value).reshape(-1) for value in (*narrow, wide[0][at], wide[1][at])]
+                arrays = [
+                    np.asarray(value).reshape(-1) for value in (*narrow, wide[0][at], wide[1][at])
+                ]
                 found[port.name] = self._finding(_Output(arrays, rules), at, feeds, wide)
         return found
 
-    def _finding(self, output: _Output, at: int, feeds: Mapping[str, Value], wide: Sequence[Sequence[Value]]) -> Finding:
+    def _finding(
+        self, output: _Output, at: int, feeds: Mapping[str, Value], wide: Sequence[Sequence[Value]]
+    ) -> Finding:
         suspects = output.disagrees()
         for is_noisy in (False, True):
             if is_noisy and not (suspects & output.differs_visibly()).any():
@@ -82,8 +100,12 @@ class Arbiter:
             return Finding(output.described(different))
         return Finding(is_rounding=output.is_as_accurate(~suspects))
 
-    def _repeats(self, at: int, feeds: Mapping[str, Value], wide: Sequence[Sequence[Value]]) -> bool:
-        """Whether the original gives an output once more: otherwise any change looks like rounding."""
+    def _repeats(
+        self, at: int, feeds: Mapping[str, Value], wide: Sequence[Sequence[Value]]
+    ) -> bool:
+        """Whether the original gives an output once more: otherwise any change looks like
+        rounding.
+        """
         again = np.asarray(self._sessions[0].run(feeds)[at])
         return np.array_equal(again, np.asarray(wide[0][at]), equal_nan=True)
 
@@ -98,7 +120,8 @@ class Arbiter:
     ) -> np.ndarray:
         """The suspects whose differences are larger than what small changes of the models make.
 
-        The constants move that only one model has, and, with ``is_noisy``, all results by one unit in the last place.
+        The constants move that only one model has, and, with ``is_noisy``, all results by one unit
+        in the last place.
         """
         changes: list[np.ndarray] = []
         left = suspects
@@ -114,7 +137,8 @@ class Arbiter:
             left = suspects & output.exceeds(largest)
         if not is_noisy:
             return left
-        # At a step of a function that is reached exactly, no number is rounded, although a small change would matter.
+        # At a step of a function that is reached exactly, no number is rounded, although a small
+        # change would matter.
         steps = suspects & output.jumps(changes)
         found: np.ndarray = left | steps
         return found
@@ -133,7 +157,9 @@ class Arbiter:
             if not own and not is_noisy:
                 continue
             session, factors = self._noisy(place) if is_noisy else (self._sessions[place], {})
-            moved = {name: move_one_ulp(array, rng).astype(np.float64) for name, array in own.items()}
+            moved = {
+                name: move_one_ulp(array, rng).astype(np.float64) for name, array in own.items()
+            }
             ones = {name: move_one_ulp(array, rng) for name, array in factors.items()}
             results = np.asarray(session.run({**feeds, **moved, **ones})[at]).reshape(-1)
             change = np.abs(results - np.asarray(usual[at]).reshape(-1))
@@ -159,7 +185,9 @@ class _Output:
         self._unit = float(ml_dtypes.finfo(expected.dtype).eps)  # type: ignore[no-untyped-call]
         self._atol = rules.tolerance(element_type(expected.dtype)).atol
         self._broken = excesses(expected, actual, rules) > 1.0
-        self._known = np.logical_and.reduce([np.isfinite(each) for each in (self._expected, self._actual, wide, other)])
+        self._known = np.logical_and.reduce(
+            [np.isfinite(each) for each in (self._expected, self._actual, wide, other)]
+        )
         self.gap = np.where(self._known, np.abs(other - wide), 0.0)
 
     def disagrees(self) -> np.ndarray:
@@ -171,11 +199,15 @@ class _Output:
 
     def differs_visibly(self) -> np.ndarray:
         """The elements that differ by more than the last bits in their own type."""
-        found: np.ndarray = np.abs(self._actual - self._expected) > _LAST_BITS * self._unit * np.abs(self._expected)
+        found: np.ndarray = np.abs(
+            self._actual - self._expected
+        ) > _LAST_BITS * self._unit * np.abs(self._expected)
         return found
 
     def exceeds(self, level: np.ndarray) -> np.ndarray:
-        """The elements that differ by more than they move, or than most elements move in proportion to their size."""
+        """The elements that differ by more than they move, or than most elements move in proportion
+        to their size.
+        """
         magnitude = np.where(self._known, np.abs(self._wide), 0.0)
         moved = (level > 0) & (magnitude > 0)
         usual = float(np.median(level[moved] / magnitude[moved])) if moved.any() else 0.0
@@ -195,11 +227,17 @@ class _Output:
         return found
 
     def is_as_accurate(self, agrees: np.ndarray) -> bool:
-        """Whether each element that breaks the rule is about as close to the value in double as in the original."""
+        """Whether each element that breaks the rule is about as close to the value in double as in
+        the original.
+        """
         mine = np.where(self._known, np.abs(self._expected - self._wide), 0.0)
         its = np.abs(self._actual - self._other)
         typical = float(np.median(mine[self._known])) if self._known.any() else 0.0
-        allowed = _MULTIPLE * np.maximum(mine, typical) + 2 * _LAST_BITS * self._unit * np.abs(self._wide) + self._atol
+        allowed = (
+            _MULTIPLE * np.maximum(mine, typical)
+            + 2 * _LAST_BITS * self._unit * np.abs(self._wide)
+            + self._atol
+        )
         excused = self._known & agrees & (its <= allowed)
         return bool((excused | ~self._broken).all())
 
@@ -209,8 +247,8 @@ class _Output:
         place = int(np.argmax(share))
         count = int(np.count_nonzero(different))
         return (
-            f"{self._other[place]:.10g} instead of {self._wide[place]:.10g} in 64-bit floats at element {place}; "
-            f"{count} of {different.size} elements differ"
+            f"{self._other[place]:.10g} instead of {self._wide[place]:.10g} in 64-bit floats at "
+            f"element {place}; {count} of {different.size} elements differ"
         )
 
 
@@ -233,7 +271,11 @@ def _in_doubles(model: Located, own: Mapping[str, np.ndarray]) -> DoubleModel:
 def _widened(value: Value) -> Value:
     if isinstance(value, list):
         return [_widened(each) for each in value]
-    if isinstance(value, np.ndarray) and not value.dtype.hasobject and element_type(value.dtype) in NARROW:
+    if (
+        isinstance(value, np.ndarray)
+        and not value.dtype.hasobject
+        and element_type(value.dtype) in NARROW
+    ):
         return value.astype(np.float64)
     return value
 

@@ -28,7 +28,9 @@ def _is_finite(array: np.ndarray) -> bool:
 def _finite(array: np.ndarray) -> np.ndarray:
     if _is_finite(array):
         return array
-    kept: np.ndarray = np.where(np.isfinite(array.astype(np.float64)) & (array != 0), array, np.zeros((), array.dtype))
+    kept: np.ndarray = np.where(
+        np.isfinite(array.astype(np.float64)) & (array != 0), array, np.zeros((), array.dtype)
+    )
     return kept.astype(array.dtype)
 
 
@@ -60,18 +62,28 @@ def _is_sorted(array: np.ndarray) -> bool:
 
 
 def _sorted(array: np.ndarray) -> np.ndarray:
-    plain = array if array.dtype.kind in "iubOSU" else np.where(np.isnan(array), np.zeros((), array.dtype), array)
+    plain = (
+        array
+        if array.dtype.kind in "iubOSU"
+        else np.where(np.isnan(array), np.zeros((), array.dtype), array)
+    )
     found: np.ndarray = np.sort(plain, axis=-1) if array.ndim else plain
     return found
 
 
 def _lengths(array: np.ndarray) -> np.ndarray:
-    found: np.ndarray = np.sqrt(np.square(np.abs(array.astype(np.float64))).sum(axis=-1, keepdims=True))
+    found: np.ndarray = np.sqrt(
+        np.square(np.abs(array.astype(np.float64))).sum(axis=-1, keepdims=True)
+    )
     return found
 
 
 def _is_unit(array: np.ndarray) -> bool:
-    return not array.ndim or not array.shape[-1] or bool((np.abs(_lengths(array) - 1) <= UNIT_ERROR).all())
+    return (
+        not array.ndim
+        or not array.shape[-1]
+        or bool((np.abs(_lengths(array) - 1) <= UNIT_ERROR).all())
+    )
 
 
 def _unit(array: np.ndarray) -> np.ndarray:
@@ -82,7 +94,9 @@ def _unit(array: np.ndarray) -> np.ndarray:
     plain = plain / np.where(largest > 0, largest, 1)  # so that no square overflows
     lengths = _lengths(plain)
     first: np.ndarray = np.arange(array.shape[-1]) == 0
-    return np.where(lengths > 0, plain / np.where(lengths > 0, lengths, 1), first).astype(array.dtype)
+    return np.where(lengths > 0, plain / np.where(lengths > 0, lengths, 1), first).astype(
+        array.dtype
+    )
 
 
 _PROPERTIES: Final = {
@@ -104,7 +118,9 @@ def hold(assumptions: Assumptions, feeds: Mapping[str, Value]) -> dict[str, Valu
     return found
 
 
-def check_values(assumptions: Assumptions, specs: Sequence[InputSpec], feeds: Mapping[str, Value]) -> None:
+def check_values(
+    assumptions: Assumptions, specs: Sequence[InputSpec], feeds: Mapping[str, Value]
+) -> None:
     """Raise `ChoiceError` for given values that break an assumption."""
     sizes: dict[str, int] = {}
     for spec in specs:
@@ -112,18 +128,26 @@ def check_values(assumptions: Assumptions, specs: Sequence[InputSpec], feeds: Ma
         if isinstance(value, np.ndarray):
             sizes |= bind_sizes(spec, value.shape)
     if broken := assumptions.broken(sizes):
-        names = ", ".join(f"{name}={size}" for name, size in sizes.items() if name in assumptions.names())
+        names = ", ".join(
+            f"{name}={size}" for name, size in sizes.items() if name in assumptions.names()
+        )
         raise ChoiceError(f"the values have {names}, but it is assumed that {broken} (--assume)")
     for word, name in _about(assumptions, feeds):
         value = feeds[name]
-        if isinstance(value, np.ndarray) and not value.dtype.hasobject and not _PROPERTIES[word].holds(value):
+        if (
+            isinstance(value, np.ndarray)
+            and not value.dtype.hasobject
+            and not _PROPERTIES[word].holds(value)
+        ):
             raise ChoiceError(f"the values of input {name!r} break the assumption {word}({name})")
 
 
 def check_sizes(assumptions: Assumptions, sizes: Mapping[str, int]) -> None:
     """Raise `ChoiceError` for sizes that the caller has chosen and that break an assumption."""
     if broken := assumptions.broken(sizes):
-        raise ChoiceError(f"the sizes {dict(sizes)} were chosen, but it is assumed that {broken} (--assume)")
+        raise ChoiceError(
+            f"the sizes {dict(sizes)} were chosen, but it is assumed that {broken} (--assume)"
+        )
 
 
 def _about(assumptions: Assumptions, feeds: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -1,8 +1,8 @@
 """Which branches of an If, and how many trips of a Loop, the runs of a model reach.
 
-A copy of the model counts: each If, Loop and Scan gets one more result, a vector with a counter for each
-of its bodies and of the bodies within, that says how often it ran within the node. The main graph has one
-more output, the vectors of its nodes one after the other.
+A copy of the model counts: each If, Loop and Scan gets one more result, a vector with a counter for
+each of its bodies and of the bodies within, that says how often it ran within the node. The main
+graph has one more output, the vectors of its nodes one after the other.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ _TRIPS: Final = ("no trip", "one trip", "several trips")
 
 
 class Body(NamedTuple):
-    """A subgraph: the name of its node, or of the node's first result, and its place among the subgraphs of the node."""
+    """A subgraph: the name of its node, or of the node's first result, and its place among the
+    subgraphs of the node.
+    """
 
     owner: str
     op_type: str
@@ -36,7 +38,9 @@ class Body(NamedTuple):
     """Whether values decide how often it runs."""
 
     def matters(self, count: int) -> bool:
-        """Whether a run in which it ran so often (0, 1, or 2 for more) shows something that no other number does."""
+        """Whether a run in which it ran so often (0, 1, or 2 for more) shows something that no
+        other number does.
+        """
         return count > 0 or self.is_counted
 
     def missed(self, seen: Collection[int]) -> list[str]:
@@ -49,7 +53,11 @@ class Body(NamedTuple):
             return [] if {1, 2} & {*seen} else [f"branch {branch!r} of If {self.owner!r}"]
         if not self.is_counted:
             return [] if {1, 2} & {*seen} else [f"the body of {self.op_type} {self.owner!r}"]
-        return [f"{text} of Loop {self.owner!r}" for count, text in enumerate(_TRIPS) if count not in seen]
+        return [
+            f"{text} of Loop {self.owner!r}"
+            for count, text in enumerate(_TRIPS)
+            if count not in seen
+        ]
 
 
 class Counted(NamedTuple):
@@ -65,7 +73,10 @@ def count_bodies(model: onnx.ModelProto) -> int:
 
 
 def counting(model: onnx.ModelProto) -> Counted | None:
-    """A copy of a model that counts, and has no other output; ``None`` when no node has a subgraph, or too many have."""
+    """A copy of a model that counts, and has no other output.
+
+    ``None`` when no node has a subgraph, or too many have.
+    """
     if not 0 < count_bodies(model) <= MOST or _has_old_scan(model):
         return None
     copy = onnx.ModelProto()
@@ -73,7 +84,9 @@ def counting(model: onnx.ModelProto) -> Counted | None:
     bodies = list(_listed(copy.graph.node, _constant_names(copy.graph)))
     _Counter().instrument(copy.graph)
     del copy.graph.output[:]
-    copy.graph.output.append(helper.make_tensor_value_info(COUNTS, TensorProto.INT64, [len(bodies)]))
+    copy.graph.output.append(
+        helper.make_tensor_value_info(COUNTS, TensorProto.INT64, [len(bodies)])
+    )
     return Counted(copy, tuple(bodies))
 
 
@@ -94,16 +107,23 @@ def _listed(nodes: Iterable[NodeProto], constants: Collection[str]) -> Iterator[
     """The subgraphs, the outer ones first: the order of the counters."""
     for node in nodes:
         for attribute in _bodies_of(node):
-            is_counted = node.op_type == "Loop" and any(name not in constants for name in node.input[:2])
-            yield Body(node.name or next(filter(None, node.output), ""), node.op_type, attribute.name, is_counted)
+            is_counted = node.op_type == "Loop" and any(
+                name not in constants for name in node.input[:2]
+            )
+            yield Body(
+                node.name or next(filter(None, node.output), ""),
+                node.op_type,
+                attribute.name,
+                is_counted,
+            )
             yield from _listed(attribute.g.node, constants)
 
 
 class _Counter:
     """Lets a model return a counter for each subgraph, in the order of `_listed`.
 
-    A node with subgraphs returns a vector with the counters of its bodies, and of those within, so that
-    the work grows with the number of bodies times their depth.
+    A node with subgraphs returns a vector with the counters of its bodies, and of those within, so
+    that the work grows with the number of bodies times their depth.
     """
 
     def __init__(self) -> None:
@@ -119,7 +139,10 @@ class _Counter:
             graph.initializer.append(numpy_helper.from_array(np.zeros(size, np.int64), name))
 
     def _counters(self, graph: GraphProto) -> tuple[list[str], int]:
-        """The vectors that the nodes of a graph return, which are added here; and their whole size."""
+        """The vectors that the nodes of a graph return, which are added here.
+
+        And their whole size.
+        """
         names: list[str] = []
         total = 0
         for node in graph.node:
@@ -131,7 +154,10 @@ class _Counter:
         return names, total
 
     def _count(self, node: NodeProto, bodies: Sequence[GraphProto]) -> tuple[str, int]:
-        """Let a node return the counters of its bodies; returns the name and the size of the vector."""
+        """Let a node return the counters of its bodies.
+
+        Returns the name and the size of the vector.
+        """
         states = _states(node, bodies[0])
         inner = [self._counters(body) for body in bodies]
         sizes = [1 + size for _, size in inner]
@@ -143,7 +169,9 @@ class _Counter:
         return self._returned(node, states, total), total
 
     def _joined(self, body: GraphProto, names: Sequence[str], before: int, after: int) -> str:
-        """The counters of a run of a body: 1 for itself, those within, 0 for the bodies around it."""
+        """The counters of a run of a body: 1 for itself, those within, 0 for the bodies around
+        it.
+        """
         own = self._name("own")
         array = np.array([0] * before + [1], np.int64)
         value = numpy_helper.from_array(array, own)
@@ -163,7 +191,9 @@ class _Counter:
             parts = joined
         return parts[0]
 
-    def _return(self, node: NodeProto, body: GraphProto, states: int, counters: str, size: int) -> None:
+    def _return(
+        self, node: NodeProto, body: GraphProto, states: int, counters: str, size: int
+    ) -> None:
         """Let a body return its counters: in a loop, the sum of all iterations so far."""
         result = counters
         if node.op_type != "If":
@@ -204,7 +234,10 @@ _FIRST_OUTPUT: Final = {"If": 0, "Loop": 1, "Scan": 0}
 
 
 def _states(node: NodeProto, body: GraphProto) -> int:
-    """The number of values that a loop hands from one iteration to the next; for an If, all its results."""
+    """The number of values that a loop hands from one iteration to the next.
+
+    For an If, all its results.
+    """
     if node.op_type == "If":
         return len(body.output)
     if node.op_type == "Loop":
@@ -216,4 +249,6 @@ def _states(node: NodeProto, body: GraphProto) -> int:
 def _has_old_scan(model: onnx.ModelProto) -> bool:
     """Whether a Scan may be of the first version, which has one operand more."""
     versions = [opset.version for opset in model.opset_import if opset.domain in ("", "ai.onnx")]
-    return any(version < 9 for version in versions) and any(node.op_type == "Scan" for node in every_node(model.graph.node))
+    return any(version < 9 for version in versions) and any(
+        node.op_type == "Scan" for node in every_node(model.graph.node)
+    )

@@ -1,17 +1,20 @@
-"""Comparison of two results of any type: dtype, shape, then values, with one rule of equality; errors by magnitude.
+"""Comparison of two results of any type: dtype, shape, then values, with one rule of equality.
 
-The rule for floating-point numbers: ``|a - b| <= atol + rtol * (|b| + scale)``, where ``b`` is the reference and
-``scale`` the median magnitude of its finite non-zero elements. A sum that is added up in another order errs by a
-fraction of the magnitude of its terms, not of their sum after cancellation; ``scale`` is that magnitude, and
-as a median it is not moved by a few huge elements; ``of_largest`` takes the largest instead. The rule applies to every
-element, so one wrong element among millions is found. NaN equals NaN, an infinity equals the infinity of the same sign,
-and -0 equals 0 unless signed zeros are to differ. Integers, Booleans and strings must be equal.
+Errors by magnitude.
+
+The rule for floating-point numbers: ``|a - b| <= atol + rtol * (|b| + scale)``, where ``b`` is the
+reference and ``scale`` the median magnitude of its finite non-zero elements. A sum that is added up
+in another order errs by a fraction of the magnitude of its terms, not of their sum after
+cancellation; ``scale`` is that magnitude, and as a median it is not moved by a few huge elements;
+``of_largest`` takes the largest instead. The rule applies to every element, so one wrong element
+among millions is found. NaN equals NaN, an infinity equals the infinity of the same sign, and -0
+equals 0 unless signed zeros are to differ. Integers, Booleans and strings must be equal.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import ml_dtypes
 import numpy as np
@@ -26,39 +29,58 @@ _FEWEST: Final = 32  # similar elements that are compared: the noise of a few ma
 
 
 class ErrorBin(NamedTuple):
-    """Differences of the elements of one power of two: their number, the largest, and the largest that breaks the rule."""
+    """Differences of the elements of one power of two: their number, the largest, and the largest
+    that breaks the rule.
+    """
 
     elements: int
     largest: float
     broken: float
 
 
-def spread(magnitude: np.ndarray, error: np.ndarray, excess: np.ndarray) -> Iterator[tuple[int, ErrorBin]]:
+def spread(
+    magnitude: np.ndarray, error: np.ndarray, excess: np.ndarray
+) -> Iterator[tuple[int, ErrorBin]]:
     """The differences by powers of two, in order; those that are not finite are ignored.
 
-    ``magnitude`` belongs to elements of the reference, ``excess`` is the differences in units of the tolerance.
+    ``magnitude`` belongs to elements of the reference, ``excess`` is the differences in units of
+    the tolerance.
     """
     finite = np.isfinite(magnitude) & np.isfinite(error)
-    magnitude, error, broken = magnitude[finite], error[finite], np.where(excess[finite] > 1.0, error[finite], 0.0)
+    magnitude, error, broken = (
+        magnitude[finite],
+        error[finite],
+        np.where(excess[finite] > 1.0, error[finite], 0.0),
+    )
     exponents = np.where(magnitude > 0, np.frexp(magnitude)[1], _ZERO).astype(np.int16)
     order = np.argsort(exponents, kind="stable")
     powers, starts, counts = np.unique(exponents[order], return_index=True, return_counts=True)
     if powers.size:
-        columns = (counts, np.maximum.reduceat(error[order], starts), np.maximum.reduceat(broken[order], starts))
-        yield from zip(powers.tolist(), map(ErrorBin, *(column.tolist() for column in columns)), strict=True)
+        columns = (
+            counts,
+            np.maximum.reduceat(error[order], starts),
+            np.maximum.reduceat(broken[order], starts),
+        )
+        yield from zip(
+            powers.tolist(), map(ErrorBin, *(column.tolist() for column in columns)), strict=True
+        )
 
 
 def add_bins(bins: MutableMapping[int, ErrorBin], more: Iterator[tuple[int, ErrorBin]]) -> None:
     """Add the differences of further elements."""
     for power, new in more:
         old = bins.get(power, ErrorBin(0, 0.0, 0.0))
-        bins[power] = ErrorBin(old.elements + new.elements, max(old.largest, new.largest), max(old.broken, new.broken))
+        bins[power] = ErrorBin(
+            old.elements + new.elements, max(old.largest, new.largest), max(old.broken, new.broken)
+        )
 
 
 def explains(noise: Mapping[int, ErrorBin], found: Mapping[int, ErrorBin], multiple: float) -> bool:
-    """Whether every difference that breaks the rule is as small as the noise of similar or smaller elements allows.
+    """Whether every difference that breaks the rule is as small as the noise of similar or smaller
+    elements allows.
 
-    ``multiple`` is the largest allowed ratio of a difference to the noise, which rounding makes in the elements of an output.
+    ``multiple`` is the largest allowed ratio of a difference to the noise, which rounding makes in
+    the elements of an output.
     """
     powers = sorted(noise)
     levels = list(accumulate((noise[power].largest for power in powers), max))
@@ -75,9 +97,12 @@ _PATTERNS: Final = {8: np.int64, 4: np.int32, 2: np.int16, 1: np.int8}
 
 
 def ulp_distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The number of steps from one number of a type to the next between two elements; infinite where one of two is NaN.
+    """The number of steps from one number of a type to the next between two elements.
 
-    0 and -0 are one number, and so are all bit patterns of NaN. Of complex numbers the larger distance of the two parts counts.
+    Infinite where one of two is NaN.
+
+    0 and -0 are one number, and so are all bit patterns of NaN. Of complex numbers the larger
+    distance of the two parts counts.
     """
     if a.dtype.kind == "c":
         part = a.dtype.type(0).real.dtype
@@ -103,7 +128,10 @@ def _ordered(array: np.ndarray) -> np.ndarray:
 
 
 def largest_ulp(expected: np.ndarray, actual: np.ndarray) -> float:
-    """Largest distance of finite elements; 0 when there are none, or their type has less than a byte."""
+    """Largest distance of finite elements.
+
+    0 when there are none, or their type has less than a byte.
+    """
     if expected.dtype == np.dtype(ml_dtypes.float4_e2m1fn) or not expected.size:
         return 0.0
     distances = ulp_distances(expected.reshape(-1), actual.reshape(-1))
@@ -120,25 +148,38 @@ _SAMPLE: Final = 1 << 20  # elements that the median is taken of
 class ComparisonRules:
     """The rules of equality."""
 
-    exactness: Exactness = "rounding"  # the weakest promise of the rewrites in between; sets the tolerance of each type
-    rtol: float | None = None  # relative tolerance of floating-point results, instead of the one of their type
-    atol: float | None = None  # absolute tolerance of floating-point results, instead of the one of their type
-    integer_atol: int = 0  # allowed difference of integers (1 for quantized results that may round the other way)
-    # Fraction of the elements of an integer, Boolean or string result that may differ, as ties of ArgMax and TopK make them
+    # the weakest promise of the rewrites in between; sets the tolerance of each type
+    exactness: Exactness = "rounding"
+    # relative tolerance of floating-point results, instead of the one of their type
+    rtol: float | None = None
+    # absolute tolerance of floating-point results, instead of the one of their type
+    atol: float | None = None
+    # allowed difference of integers (1 for quantized results that may round the other way)
+    integer_atol: int = 0
+    # Fraction of the elements of an integer, Boolean or string result that may differ, as ties of
+    # ArgMax and TopK make them
     allow_flips: float = 0.0
-    ulp: int | None = None  # units in the last place by which floating-point results may differ; it replaces the tolerances
+    # units in the last place by which floating-point results may differ; it replaces the tolerances
+    ulp: int | None = None
     signed_zeros: bool = False  # whether -0 and 0 differ
-    # Element type to which 32-bit floats were rounded on the way (TF32 has the mantissa of float16), whose tolerance counts
+    # Element type to which 32-bit floats were rounded on the way (TF32 has the mantissa of
+    # float16), whose tolerance counts
     rounds_to: int = TensorProto.FLOAT
-    of_largest: bool = False  # whether rtol is also a part of the largest number of a result, in place of the median
+    # whether rtol is also a part of the largest number of a result, in place of the median
+    of_largest: bool = False
     only_finite: bool = False  # whether elements whose reference is infinite or NaN may be anything
-    scales_atol: bool = False  # whether the absolute tolerance of a type is less for results that are small throughout
+    # whether the absolute tolerance of a type is less for results that are small throughout
+    scales_atol: bool = False
 
     @property
     def keeps_small(self) -> bool:
         """Whether results that are small throughout get a smaller absolute tolerance."""
         # An approximation of a saturated function is 0 where the function is almost 0.
-        return self.scales_atol and self.atol is None and not (self.only_finite and self.exactness == "approximate")
+        return (
+            self.scales_atol
+            and self.atol is None
+            and not (self.only_finite and self.exactness == "approximate")
+        )
 
     def tolerance(self, element: int) -> Tolerance:
         """The tolerance of results of an element type."""
@@ -149,7 +190,10 @@ class ComparisonRules:
             return default
         if tolerance(element, "rounding") == (0.0, 0.0):  # these types do not round
             return default
-        return Tolerance(default.rtol if self.rtol is None else self.rtol, default.atol if self.atol is None else self.atol)
+        return Tolerance(
+            default.rtol if self.rtol is None else self.rtol,
+            default.atol if self.atol is None else self.atol,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,18 +204,23 @@ class Comparison:
     fault: Fault = ""  # ``""`` when they are equal under the rules, else the kind of difference
     message: str = ""  # the difference, in words; empty when there is none
     max_abs: float = 0.0  # largest absolute difference of finite elements
-    max_ulp: float = 0.0  # largest distance of floating-point elements, in numbers of their type that lie between them
+    # largest distance of floating-point elements, in numbers of their type that lie between them
+    max_ulp: float = 0.0
     max_rel: float = 0.0  # ``max_abs`` relative to the largest finite magnitude in the reference
     scale: float = 0.0  # median magnitude of the reference, as in the rule
-    top: float = 0.0  # largest magnitude of the reference, but for numbers next to the largest of the type
-    excess: float = 0.0  # largest difference in units of the tolerance of its element; above 1 the rule is broken
-    index: tuple[int, ...] = ()  # position of the element that breaks the rule most, or, within the rule, differs most
+    # largest magnitude of the reference, but for numbers next to the largest of the type
+    top: float = 0.0
+    # largest difference in units of the tolerance of its element; above 1 the rule is broken
+    excess: float = 0.0
+    # position of the element that breaks the rule most, or, within the rule, differs most
+    index: tuple[int, ...] = ()
     mismatches: int = 0  # number of elements that break the rule
     count: int = 0  # number of elements compared
     judged: int = 0  # number of these whose reference is finite
     tolerance: Tolerance | None = None  # rtol and atol of the rule; ``None`` when it does not apply
     finite: bool = True  # whether the reference has a finite element, or nothing to be finite
-    # The differences by the magnitude of the reference (`ErrorBin`), for floating-point numbers that differ
+    # The differences by the magnitude of the reference (`ErrorBin`), for floating-point numbers
+    # that differ
     error_bins: Mapping[int, ErrorBin] = field(default_factory=dict)
     whole: str = ""  # the name of the output, where this is an item of it
 
@@ -181,20 +230,29 @@ class Comparison:
         return not self.fault
 
 
-def compare_values(output: str, expected: Value, actual: Value, rules: ComparisonRules) -> list[Comparison]:
-    """Compare a value with a reference under the name of an output; a sequence or map gives one comparison an item."""
+def compare_values(
+    output: str, expected: Value, actual: Value, rules: ComparisonRules
+) -> list[Comparison]:
+    """Compare a value with a reference under the name of an output.
+
+    A sequence or map gives one comparison an item.
+    """
     if isinstance(expected, np.ndarray) and isinstance(actual, np.ndarray):
         return [_compare_arrays(output, expected, actual, rules)]
     if type(expected) is not type(actual):
         return [Comparison(output, "structure", f"{_kind(actual)} instead of {_kind(expected)}")]
     if isinstance(expected, list) and isinstance(actual, list):
         if len(expected) != len(actual):
-            return [Comparison(output, "structure", f"{len(actual)} items instead of {len(expected)}")]
+            return [
+                Comparison(output, "structure", f"{len(actual)} items instead of {len(expected)}")
+            ]
         pairs = zip(expected, actual, strict=True)
         return _items(output, ((f"[{i}]", e, a) for i, (e, a) in enumerate(pairs)), rules)
     if isinstance(expected, dict) and isinstance(actual, dict):
         if expected.keys() != actual.keys():
-            return [Comparison(output, "structure", f"keys {_few(actual)} instead of {_few(expected)}")]
+            return [
+                Comparison(output, "structure", f"keys {_few(actual)} instead of {_few(expected)}")
+            ]
         return _items(output, ((f"[{k!r}]", e, actual[k]) for k, e in expected.items()), rules)
     if expected is None:
         return [Comparison(output)]
@@ -202,23 +260,38 @@ def compare_values(output: str, expected: Value, actual: Value, rules: Compariso
     return [_compare_arrays(output, reference, other, rules)]
 
 
-def _items(output: str, items: Iterable[tuple[str, Value, Value]], rules: ComparisonRules) -> list[Comparison]:
-    return [replace(c, whole=output) for at, e, a in items for c in compare_values(f"{output}{at}", e, a, rules)]
+def _items(
+    output: str, items: Iterable[tuple[str, Value, Value]], rules: ComparisonRules
+) -> list[Comparison]:
+    return [
+        replace(c, whole=output)
+        for at, e, a in items
+        for c in compare_values(f"{output}{at}", e, a, rules)
+    ]
 
 
 def _scalars(*values: Value) -> list[np.ndarray]:
-    """Keys and numbers of maps as arrays: onnxruntime returns 32- and 64-bit numbers alike as Python's."""
+    """Keys and numbers of maps as arrays: onnxruntime returns 32- and 64-bit numbers alike as
+    Python's.
+    """
     arrays = [np.asarray(value) for value in values]
-    single = all(a.dtype == np.float64 and np.array_equal(a.astype(np.float32), a, equal_nan=True) for a in arrays)
+    single = all(
+        a.dtype == np.float64 and np.array_equal(a.astype(np.float32), a, equal_nan=True)
+        for a in arrays
+    )
     return [a.astype(np.float32) for a in arrays] if single else arrays
 
 
-def _compare_arrays(output: str, expected: np.ndarray, actual: np.ndarray, rules: ComparisonRules) -> Comparison:
+def _compare_arrays(
+    output: str, expected: np.ndarray, actual: np.ndarray, rules: ComparisonRules
+) -> Comparison:
     element, other = element_type(expected.dtype), element_type(actual.dtype)
     if element != other:
         return Comparison(output, "dtype", f"{type_name(other)} instead of {type_name(element)}")
     if expected.shape != actual.shape:
-        return Comparison(output, "shape", f"shape {list(actual.shape)} instead of {list(expected.shape)}")
+        return Comparison(
+            output, "shape", f"shape {list(actual.shape)} instead of {list(expected.shape)}"
+        )
     if tolerance(element, "rounding") == (0.0, 0.0):
         return _compare_discrete(output, expected, actual, rules)
     if rules.signed_zeros and expected.dtype.kind != "c":
@@ -228,7 +301,14 @@ def _compare_arrays(output: str, expected: np.ndarray, actual: np.ndarray, rules
             message = _describe(expected[index], actual[index], index, len(places), expected.size)
             size = expected.size
             return Comparison(
-                output, "value", message, index=index, mismatches=len(places), count=size, judged=size, excess=np.inf
+                output,
+                "value",
+                message,
+                index=index,
+                mismatches=len(places),
+                count=size,
+                judged=size,
+                excess=np.inf,
             )
     return _compare_floats(output, expected, actual, rules, rules.tolerance(element))
 
@@ -240,7 +320,9 @@ def _other_zeros(expected: np.ndarray, actual: np.ndarray) -> np.ndarray:
     return found
 
 
-def _compare_discrete(output: str, expected: np.ndarray, actual: np.ndarray, rules: ComparisonRules) -> Comparison:
+def _compare_discrete(
+    output: str, expected: np.ndarray, actual: np.ndarray, rules: ComparisonRules
+) -> Comparison:
     """Integers, Booleans and strings: equal, but for what the rules allow explicitly."""
     e, a = expected.reshape(-1), actual.reshape(-1)
     places = np.flatnonzero(np.asarray(e != a))
@@ -257,7 +339,11 @@ def _compare_discrete(output: str, expected: np.ndarray, actual: np.ndarray, rul
         fault="" if accepted else "value",
         message="" if accepted else _describe(e[place], a[place], index, wrong, e.size),
         max_abs=largest,
-        max_rel=largest if e.dtype.kind in "bO" else largest / max(1.0, float(np.max(np.abs(e.astype(np.float64))))),
+        max_rel=(
+            largest
+            if e.dtype.kind in "bO"
+            else largest / max(1.0, float(np.max(np.abs(e.astype(np.float64)))))
+        ),
         excess=0.0 if accepted else largest / max(1, rules.integer_atol),
         index=index,
         mismatches=wrong,
@@ -300,7 +386,9 @@ def _compare_floats(
         top = max(top, float(np.max(magnitude, initial=0.0, where=magnitude < limit)))
         mismatches += int(np.count_nonzero(excess > 1.0))
         if error.any():
-            max_ulp = max(max_ulp, largest_ulp(e[start : start + _CHUNK], a[start : start + _CHUNK]))
+            max_ulp = max(
+                max_ulp, largest_ulp(e[start : start + _CHUNK], a[start : start + _CHUNK])
+            )
         if differs:
             add_bins(error_bins, spread(magnitude, error, excess))
         local = int(np.argmax(excess))
@@ -330,8 +418,8 @@ def _compare_floats(
 def _floor(expected: np.ndarray, limits: Tolerance, scale: float, *, is_by_type: bool) -> float:
     """The part of the tolerance that is the same for all elements.
 
-    The absolute tolerance of a type is meant for results next to 1: results that are small throughout get the part of it that
-    the relative one allows for the largest of them.
+    The absolute tolerance of a type is meant for results next to 1: results that are small
+    throughout get the part of it that the relative one allows for the largest of them.
     """
     largest = _largest_magnitude(expected) if is_by_type else 0.0
     atol = min(limits.atol, limits.rtol * largest) if largest else limits.atol
@@ -339,7 +427,10 @@ def _floor(expected: np.ndarray, limits: Tolerance, scale: float, *, is_by_type:
 
 
 def excesses(expected: np.ndarray, actual: np.ndarray, rules: ComparisonRules) -> np.ndarray:
-    """The differences of two arrays of floats, in units of the tolerance of each element; above 1 the rule is broken."""
+    """The differences of two arrays of floats, in units of the tolerance of each element.
+
+    Above 1 the rule is broken.
+    """
     e, a = expected.reshape(-1), actual.reshape(-1)
     limits = rules.tolerance(element_type(expected.dtype))
     scale = (_largest_magnitude if rules.of_largest else _median_magnitude)(e)
@@ -351,7 +442,9 @@ def excesses(expected: np.ndarray, actual: np.ndarray, rules: ComparisonRules) -
 def _chunks(
     expected: np.ndarray, actual: np.ndarray, floor: float, rtol: float, rules: ComparisonRules
 ) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
-    """Start, differences, magnitudes of the reference, and differences in units of the tolerance, piece by piece."""
+    """Start, differences, magnitudes of the reference, and differences in units of the tolerance,
+    piece by piece.
+    """
     wide = np.complex128 if expected.dtype.kind == "c" else np.float64
     for start in range(0, expected.size, _CHUNK):
         e, a = (x[start : start + _CHUNK].astype(wide) for x in (expected, actual))
@@ -362,7 +455,9 @@ def _chunks(
         # The remaining values are an infinity or a NaN on one side, or exceed a tolerance of zero.
         excess[~same & ~(np.isfinite(e) & np.isfinite(a))] = np.inf
         if rules.ulp is not None:
-            distances = ulp_distances(expected[start : start + _CHUNK], actual[start : start + _CHUNK])
+            distances = ulp_distances(
+                expected[start : start + _CHUNK], actual[start : start + _CHUNK]
+            )
             # 0.5, so that 0 demands equality and a distance of 1 breaks the rule
             excess = distances / max(rules.ulp, 0.5)
         if rules.only_finite:
@@ -374,7 +469,8 @@ def _chunks(
 def _median_magnitude(values: np.ndarray) -> float:
     """Median magnitude of the finite non-zero elements, 0 when there is none.
 
-    Numbers next to the largest that the type can hold are left out: masks use them for minus infinity.
+    Numbers next to the largest that the type can hold are left out: masks use them for minus
+    infinity.
     """
     sample = values[:: -(-values.size // _SAMPLE) or 1]  # every k-th element, k rounded up
     magnitude = np.abs(sample.astype(np.complex128 if values.dtype.kind == "c" else np.float64))
@@ -391,10 +487,15 @@ def _largest_magnitude(values: np.ndarray) -> float:
 def _largest_measured(dtype: np.dtype) -> float:
     """The bound of finite numbers of a type; larger ones mean an infinity."""
     # In 8 bits, the numbers next to the largest one are ordinary values.
-    return np.inf if dtype.itemsize == 1 else 0.25 * float(ml_dtypes.finfo(dtype).max)  # type: ignore[no-untyped-call]
+    if dtype.itemsize == 1:
+        return np.inf
+    largest: Any = ml_dtypes.finfo(dtype).max  # type: ignore[no-untyped-call]
+    return 0.25 * float(largest)
 
 
-def _describe(expected: object, actual: object, index: tuple[int, ...], wrong: int, count: int) -> str:
+def _describe(
+    expected: object, actual: object, index: tuple[int, ...], wrong: int, count: int
+) -> str:
     place = f" at {list(index)}" if index else ""
     return f"{actual!s} instead of {expected!s}{place}; {wrong} of {count} elements differ"
 

@@ -17,13 +17,18 @@ Shape: TypeAlias = "tuple[int | str | None, ...]"
 """One entry an axis: its size, the expression that names it, or ``None``."""
 
 _SMALL: Final = 1024  # elements; larger constants are never read
-# First input that a body reads, its first input, first output of the body that is an output of the node.
+# First input that a body reads, its first input, first output of the body that is an output of the
+# node.
 _BODIES: Final = {"Loop": (2, 2, 1), "Scan": (0, 0, 0), "SequenceMap": (0, 0, 0), "If": (0, 0, 0)}
-_SAME_SHAPE: Final = frozenset({"Cast", "Identity", "DequantizeLinear", "QuantizeLinear", "CastLike"})
+_SAME_SHAPE: Final = frozenset(
+    {"Cast", "Identity", "DequantizeLinear", "QuantizeLinear", "CastLike"}
+)
 
 
 class Use(NamedTuple):
-    """A place where a value is read: the node, the position among its inputs, and the scope of its names."""
+    """A place where a value is read: the node, the position among its inputs, and the scope of its
+    names.
+    """
 
     node: NodeProto
     slot: int
@@ -31,11 +36,18 @@ class Use(NamedTuple):
 
     def operand(self, slot: int) -> str:
         """Scoped name of an input of the same node, ``""`` when it is absent."""
-        return self.scope + self.node.input[slot] if slot < len(self.node.input) and self.node.input[slot] else ""
+        return (
+            self.scope + self.node.input[slot]
+            if slot < len(self.node.input) and self.node.input[slot]
+            else ""
+        )
 
 
 class Dataflow:
-    """Uses, producers, constants and shapes by value name; names inside a function are prefixed with its scope."""
+    """Uses, producers, constants and shapes by value name.
+
+    Names inside a function are prefixed with its scope.
+    """
 
     def __init__(self, model: onnx.ModelProto) -> None:
         self._model = model
@@ -55,7 +67,9 @@ class Dataflow:
         return iter(self._uses.get(name, ()))
 
     def aliases(self, name: str) -> Sequence[str]:
-        """Other names of the same value: inside the bodies and functions that it is passed to, or outside them."""
+        """Other names of the same value: inside the bodies and functions that it is passed to, or
+        outside them.
+        """
         return self._aliases.get(name, ())
 
     def constant(self, name: str) -> np.ndarray | None:
@@ -67,7 +81,10 @@ class Dataflow:
         return numpy_helper.to_array(tensor)
 
     def shape(self, name: str) -> Shape | None:
-        """The shape of a value, ``None`` when its rank is unknown. Infers the shapes of the model if necessary."""
+        """The shape of a value, ``None`` when its rank is unknown.
+
+        Infers the shapes of the model if necessary.
+        """
         found = self._known_shape(name)
         if found is None and not self._inferred:
             self._inferred = True
@@ -100,7 +117,9 @@ class Dataflow:
 
     def _add_value_infos(self, values: Sequence[onnx.ValueInfoProto], scope: str) -> None:
         for value in values:
-            if value.type.WhichOneof("value") == "tensor_type" and value.type.tensor_type.HasField("shape"):
+            if value.type.WhichOneof("value") == "tensor_type" and value.type.tensor_type.HasField(
+                "shape"
+            ):
                 self._shapes.setdefault(scope + value.name, shape_of(value.type.tensor_type.shape))
 
     def _add_constant(self, name: str, tensor: TensorProto) -> None:
@@ -126,15 +145,23 @@ class Dataflow:
     def _add_body(self, node: NodeProto, body: onnx.GraphProto, scope: str) -> None:
         self._add_graph(body, scope)
         start, first, first_output = _BODIES.get(node.op_type, (0, 0, 0))
-        self._link([scope + name for name in node.input[start:]], [scope + value.name for value in body.input[first:]])
-        self._link([scope + v.name for v in body.output[first_output:]], [scope + name for name in node.output])
+        self._link(
+            [scope + name for name in node.input[start:]],
+            [scope + value.name for value in body.input[first:]],
+        )
+        self._link(
+            [scope + v.name for v in body.output[first_output:]],
+            [scope + name for name in node.output],
+        )
 
     def _add_call(self, node: NodeProto, scope: str) -> None:
         key = (node.domain, node.op_type)
         function = self._functions[key]
         inner = f"{node.domain}::{node.op_type}::"
         self._link([scope + name for name in node.input], [inner + name for name in function.input])
-        self._link([inner + name for name in function.output], [scope + name for name in node.output])
+        self._link(
+            [inner + name for name in function.output], [scope + name for name in node.output]
+        )
         if key not in self._entered:
             self._entered.add(key)
             self._add_nodes(function.node, inner)

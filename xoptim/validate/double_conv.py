@@ -1,4 +1,6 @@
-"""Convolutions in 64-bit floats, for which onnxruntime has no kernel: one MatMul for each position of the kernel."""
+"""Convolutions in 64-bit floats, for which onnxruntime has no kernel: one MatMul for each position
+of the kernel.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,15 @@ class Window(NamedTuple):
     @property
     def name(self) -> str:
         """A name for the function of this form."""
-        numbers = (*self.kernel, *self.strides, *self.dilations, *self.pads, self.groups, self.is_depthwise, self.has_bias)
+        numbers = (
+            *self.kernel,
+            *self.strides,
+            *self.dilations,
+            *self.pads,
+            self.groups,
+            self.is_depthwise,
+            self.has_bias,
+        )
         return "Conv_" + "_".join(str(int(number)) for number in numbers)
 
 
@@ -42,7 +52,9 @@ def window_of(node: NodeProto, weight: Sequence[int] | None) -> Window | None:
     """The form of a Conv with a weight of a known shape; ``None`` for one that is not expanded."""
     if weight is None or not 3 <= len(weight) <= 2 + len(_LETTERS):
         return None
-    attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+    attributes = {
+        attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute
+    }
     if attributes.get("auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID"):
         return None
     axes = len(weight) - 2
@@ -64,11 +76,15 @@ def window_of(node: NodeProto, weight: Sequence[int] | None) -> Window | None:
 
 
 def conv_function(window: Window, domain: str, opset: int) -> FunctionProto:
-    """A function that computes a convolution of a form from ``x``, ``w`` and, if it has one, the bias ``b``."""
+    """A function that computes a convolution of a form from ``x``, ``w`` and, if it has one, the
+    bias ``b``.
+    """
     builder = _Builder(window)
     nodes = [*builder.nodes()]
     inputs = ["x", "w", *(["b"] if window.has_bias else [])]
-    return helper.make_function(domain, window.name, inputs, ["y"], nodes, [helper.make_opsetid("", opset)])
+    return helper.make_function(
+        domain, window.name, inputs, ["y"], nodes, [helper.make_opsetid("", opset)]
+    )
 
 
 class _Builder:
@@ -82,7 +98,9 @@ class _Builder:
     def nodes(self) -> Iterator[NodeProto]:
         window = self._window
         half = len(self._axes)
-        yield from self._node("Pad", ["x"], "padded", ints=[[0, 0, *window.pads[:half], 0, 0, *window.pads[half:]]])
+        yield from self._node(
+            "Pad", ["x"], "padded", ints=[[0, 0, *window.pads[:half], 0, 0, *window.pads[half:]]]
+        )
         parts: list[str] = []
         for place in itertools.product(*map(range, window.kernel)):
             parts.append(self._name("part"))
@@ -101,8 +119,12 @@ class _Builder:
         starts = [at * step for at, _, step in pairs]
         ends = [_END if at == size - 1 else -(size - 1 - at) * step for at, size, step in pairs]
         shifted, weight, flat = self._name("x"), self._name("w"), self._name("w")
-        yield from self._node("Slice", ["padded"], shifted, ints=[starts, ends, axes, list(window.strides)])
-        yield from self._node("Slice", ["w"], weight, ints=[list(place), [at + 1 for at in place], axes])
+        yield from self._node(
+            "Slice", ["padded"], shifted, ints=[starts, ends, axes, list(window.strides)]
+        )
+        yield from self._node(
+            "Slice", ["w"], weight, ints=[list(place), [at + 1 for at in place], axes]
+        )
         yield from self._node("Squeeze", [weight], flat, ints=[axes])
         if window.is_depthwise:
             column = self._name("w")
@@ -138,9 +160,13 @@ class _Builder:
 
     def _mixed(self, x: str, weight: str, result: str) -> NodeProto:
         letters = _LETTERS[: len(self._axes)]
-        return helper.make_node("Einsum", [x, weight], [result], equation=f"nc{letters},oc->no{letters}")
+        return helper.make_node(
+            "Einsum", [x, weight], [result], equation=f"nc{letters},oc->no{letters}"
+        )
 
-    def _node(self, op_type: str, operands: Sequence[str], result: str, ints: Sequence[Sequence[int]]) -> Iterator[NodeProto]:
+    def _node(
+        self, op_type: str, operands: Sequence[str], result: str, ints: Sequence[Sequence[int]]
+    ) -> Iterator[NodeProto]:
         """A node whose last operands are lists of integers."""
         names = [self._name("ints") for _ in ints]
         for name, numbers in zip(names, ints, strict=True):

@@ -1,4 +1,6 @@
-"""Operators that do not compute in double as the operators they stand for: FusedGemm and FusedConv, and Attention in part."""
+"""Operators that do not compute in double as the operators they stand for: FusedGemm and FusedConv,
+and Attention in part.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def split_operators(graph: GraphProto) -> None:
 
 
 def _scaled_attention(node: NodeProto) -> Iterator[NodeProto]:
-    """Attention of queries that are scaled before: within, the root of the scale is rounded to 32 bits, and so is Softmax."""
+    """Attention of queries that are scaled before: within, the root of the scale is rounded to 32
+    bits, and so is Softmax.
+    """
     attributes = {each.name: helper.get_attribute_value(each) for each in node.attribute}
     query, result = node.input[0], node.output[0]
     scale, scaled = f"{result}/scale", f"{result}/scaled"
@@ -47,11 +51,15 @@ def _scaled_attention(node: NodeProto) -> Iterator[NodeProto]:
         yield from _usual_scale(query, scale, attributes.get("q_num_heads", 1))
     yield helper.make_node("Mul", [query, scale], [scaled])
     attributes |= {"scale": 1.0, "softmax_precision": int(TensorProto.DOUBLE)}
-    yield helper.make_node("Attention", [scaled, *node.input[1:]], list(node.output), node.name, **attributes)
+    yield helper.make_node(
+        "Attention", [scaled, *node.input[1:]], list(node.output), node.name, **attributes
+    )
 
 
 def _usual_scale(query: str, scale: str, heads: int) -> Iterator[NodeProto]:
-    """One over the root of the size of a head: of the last axis, or of its share where it holds all heads."""
+    """One over the root of the size of a head: of the last axis, or of its share where it holds all
+    heads.
+    """
     steps = [f"{scale}/{name}" for name in ("width", "number", "heads", "size", "root")]
     width, number, count, size, root = steps
     yield helper.make_node("Shape", [query], [width], start=-1)
@@ -71,7 +79,9 @@ def _not_rounded(scale: float) -> float:
 
 
 def _constant(name: str, number: float) -> NodeProto:
-    return helper.make_node("Constant", [], [name], value=helper.make_tensor("", TensorProto.DOUBLE, (), [number]))
+    return helper.make_node(
+        "Constant", [], [name], value=helper.make_tensor("", TensorProto.DOUBLE, (), [number])
+    )
 
 
 def _without_activation(node: NodeProto) -> Iterator[NodeProto]:

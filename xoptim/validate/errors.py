@@ -41,11 +41,16 @@ class NothingToQuantizeError(ChoiceError):
 
 
 class ToleranceError(XoptimError):
-    """A model with fewer bits errs more than its tolerance allows, or its integers compute something else."""
+    """A model with fewer bits errs more than its tolerance allows, or its integers compute
+    something else.
+    """
 
 
 class ValidationError(XoptimError):
-    """Models were compared, and not found equal; ``model`` is the one that was not found equal to the original."""
+    """Models were compared, and not found equal.
+
+    ``model`` is the one that was not found equal to the original.
+    """
 
     def __init__(self, report: ValidationReport, model: onnx.ModelProto) -> None:
         super().__init__(report.summary())
@@ -54,7 +59,9 @@ class ValidationError(XoptimError):
 
 
 class DifferentModelError(ValidationError):
-    """The optimized model computes something else, and the rewrite that changes it was not found."""
+    """The optimized model computes something else, and the rewrite that changes it was not
+    found.
+    """
 
 
 class NotValidatedError(ValidationError):

@@ -1,11 +1,11 @@
 """Sizes at the ends: above the numbers that a model is written for, 1, and 0.
 
-Some rewrites are right for small sizes only: a Slice that ends at 512 takes all of 9 positions, and a Clip of a length has no
-effect.
-Axes of length 1 broadcast, and Squeeze drops them.
-An empty axis is the other end, such as the past of a decoder at its first step. The first two axes of inputs, batch and length,
-are taken not to be empty unless the default set of assumptions is switched off; nor are images that a window moves over, where
-ONNX gives the result a size below 1 and onnxruntime returns a result nevertheless.
+Some rewrites are right for small sizes only: a Slice that ends at 512 takes all of 9 positions, and
+a Clip of a length has no effect. Axes of length 1 broadcast, and Squeeze drops them. An empty axis
+is the other end, such as the past of a decoder at its first step. The first two axes of inputs,
+batch and length, are taken not to be empty unless the default set of assumptions is switched off;
+nor are images that a window moves over, where ONNX gives the result a size below 1 and onnxruntime
+returns a result nevertheless.
 """
 
 import math
@@ -33,7 +33,8 @@ _ANY: Final = frozenset({"?"})
 """A symbol that belongs to no input: the size is unknown."""
 _LOG: Final = frozenset({"log("})
 """Marks the symbols of a logarithm of sizes, such as the bucket of a distance."""
-_LOG_FACTOR: Final = 8  # such a number bounds sizes that are much larger: the 32 buckets of T5 are for distances up to 128
+# such a number bounds sizes that are much larger: the 32 buckets of T5 are for distances up to 128
+_LOG_FACTOR: Final = 8
 _MEASURING: Final = ("Shape", "Size", "CumSum", "NonZero", "ArgMax", "ArgMin")
 """Operators whose results are sizes of the first operand, or positions along its axes."""
 _SHIFTING: Final = frozenset(("Min", "Max", "Clip", "Range", "Add", "Sub", "Div", "Mod"))
@@ -42,10 +43,26 @@ _COMPARING: Final = _SHIFTING | {"Less", "LessOrEqual", "Greater", "GreaterOrEqu
 _CARRYING: Final = TRANSPARENT | dict.fromkeys(
     (
         *_SHIFTING,
-        *("Mul", "Neg", "Abs", "Floor", "Ceil", "Round", "Log", "Sum", "ReduceSum", "ReduceProd", "If", "Loop", "Scan"),
+        *(
+            "Mul",
+            "Neg",
+            "Abs",
+            "Floor",
+            "Ceil",
+            "Round",
+            "Log",
+            "Sum",
+            "ReduceSum",
+            "ReduceProd",
+            "If",
+            "Loop",
+            "Scan",
+        ),
     )
 )
-"""Operators whose results are sizes or positions when an operand is, and the operands that matter (``None``: any)."""
+"""Operators whose results are sizes or positions when an operand is, and the operands that matter
+(``None``: any).
+"""
 _LIMITS: Final = ("min", "max", "local_window_size")
 """Attributes that bound sizes or values."""
 _Met: TypeAlias = Iterator[tuple[int, frozenset[str]]]
@@ -53,7 +70,9 @@ _Met: TypeAlias = Iterator[tuple[int, frozenset[str]]]
 
 
 class Bound(NamedTuple):
-    """A number with which a model compares sizes, and the open dimensions that make the size larger, ``None`` if unknown."""
+    """A number with which a model compares sizes, and the open dimensions that make the size
+    larger, ``None`` if unknown.
+    """
 
     size: int
     dims: frozenset[str] | None
@@ -63,7 +82,10 @@ def size_bounds(model: SizedModel) -> list[Bound]:
     """The numbers with which a model compares sizes, in order."""
     if model.graph is None:
         return []
-    bounds = {Bound(size, None if symbols & _ANY else model.dims(symbols)) for size, symbols in _Search().bounds(model.graph)}
+    bounds = {
+        Bound(size, None if symbols & _ANY else model.dims(symbols))
+        for size, symbols in _Search().bounds(model.graph)
+    }
     return sorted(bounds, key=_by_size)
 
 
@@ -76,7 +98,9 @@ class _Search:
 
     def __init__(self) -> None:
         self._sizes: dict[str, frozenset[str]] = {}
-        """Symbols from which the elements of a result follow, where these are sizes or positions."""
+        """Symbols from which the elements of a result follow, where these are sizes or
+        positions.
+        """
 
     def bounds(self, graph: Graph) -> set[tuple[int, frozenset[str]]]:
         """Each number, with the symbols of the size that it meets."""
@@ -86,18 +110,25 @@ class _Search:
             pairs += self._walk(function.body)
         self._sizes = {}  # names of functions are their own
         pairs += self._walk(graph)
-        scaled = ((abs(size) * (_LOG_FACTOR if symbols & _LOG else 1), symbols - _LOG) for size, symbols in pairs)
+        scaled = (
+            (abs(size) * (_LOG_FACTOR if symbols & _LOG else 1), symbols - _LOG)
+            for size, symbols in pairs
+        )
         return {(size, symbols) for size, symbols in scaled if symbols and 1 < size < _LARGEST}
 
     def _walk(self, graph: Graph) -> _Met:
         for node in graph.nodes:
             slots = _CARRYING.get(node.op_type)
-            operands = [name for slot, name in enumerate(node.input) if slots is None or slot in slots]
+            operands = [
+                name for slot, name in enumerate(node.input) if slots is None or slot in slots
+            ]
             carried = frozenset().union(*map(self._followed, [graph] * len(operands), operands))
             for body in node.bodies.values():
                 self._sizes.update(dict.fromkeys(body.inputs, carried))
                 yield from self._walk(body)
-                carried |= frozenset().union(*map(self._followed, [body] * len(body.outputs), body.outputs))
+                carried |= frozenset().union(
+                    *map(self._followed, [body] * len(body.outputs), body.outputs)
+                )
             yield from self._met(graph, node, carried)
             symbols = self._computed(graph, node, carried)
             if symbols:
@@ -121,7 +152,9 @@ class _Search:
         is_call = (node.domain, node.op_type) in graph.model.function_operators()
         if node.op_type == "Log" and carried:
             return carried | _LOG
-        return carried if is_call or (not node.domain and node.op_type in _CARRYING) else frozenset()
+        return (
+            carried if is_call or (not node.domain and node.op_type in _CARRYING) else frozenset()
+        )
 
     def _met(self, graph: Graph, node: Node, carried: frozenset[str]) -> _Met:
         """Numbers that a node compares with sizes."""
@@ -131,21 +164,30 @@ class _Search:
             yield from _shaped(graph, node)
         elif node.op_type in _COMPARING and not node.domain:
             constants = (_numbers(graph, name) for name in node.input)
-            yield from ((math.ceil(abs(number)), carried) for numbers in constants for number in numbers)
+            yield from (
+                (math.ceil(abs(number)), carried) for numbers in constants for number in numbers
+            )
         if node.op_type == "Cast":
             limits = NARROW_LIMITS.get(node.get_attribute("to", 0), ())
             yield from ((_POSITIONS * (number + 1), carried) for number in limits)
         for name in _LIMITS:
             limit = node.attribute.get(name)
             if isinstance(limit, int | float) and math.isfinite(limit):
-                yield math.ceil(limit), _symbols(graph.info_of(node.input[0]).shape or ()) if node.domain else carried
+                yield (
+                    math.ceil(limit),
+                    _symbols(graph.info_of(node.input[0]).shape or ()) if node.domain else carried,
+                )
         for slot, name in enumerate(node.input):
             place = INDEXES.get((node.domain, node.op_type, slot))
             if place is not None:
                 yield from self._indexed(graph, node, name, place)
 
-    def _indexed(self, graph: Graph, node: Node, indices: str, place: tuple[int, str | int]) -> _Met:
-        """Lengths of the axes that are indexed by positions, and constant positions along open axes."""
+    def _indexed(
+        self, graph: Graph, node: Node, indices: str, place: tuple[int, str | int]
+    ) -> _Met:
+        """Lengths of the axes that are indexed by positions, and constant positions along open
+        axes.
+        """
         table, axis = place
         shape = graph.info_of(node.input[table]).shape if table < len(node.input) else None
         if shape is None:
@@ -168,7 +210,9 @@ class _Search:
     def _sliced(self, graph: Graph, node: Node) -> _Met:
         """Ends along open axes, and lengths of other axes that end at a size."""
         shape = graph.info_of(node.input[0]).shape if node.input else None
-        operands = [_elements(graph, node, slot, name) for slot, name in ((1, "starts"), (2, "ends"))]
+        operands = [
+            _elements(graph, node, slot, name) for slot, name in ((1, "starts"), (2, "ends"))
+        ]
         axes = _elements(graph, node, 3, "axes")
         for place in range(max(map(len, operands))):
             length = _length(shape, axes[place] if place < len(axes) else place)
@@ -191,8 +235,13 @@ def _shaped(graph: Graph, node: Node) -> _Met:
     if node.op_type != "Reshape":
         if before is not None:
             axis = node.attribute.get("axis", -1)
-            symbols = _symbols(before[-2:] if node.op_type == "Trilu" else before[axis : axis + 1 or None])
-        yield from ((int(number), symbols) for number in _numbers(graph, node.input[1] if len(node.input) > 1 else ""))
+            symbols = _symbols(
+                before[-2:] if node.op_type == "Trilu" else before[axis : axis + 1 or None]
+            )
+        yield from (
+            (int(number), symbols)
+            for number in _numbers(graph, node.input[1] if len(node.input) > 1 else "")
+        )
         return
     after = graph.info_of(node.output[0]).shape
     old, new = ([dim for dim in shape or () if isinstance(dim, int)] for shape in (before, after))
@@ -201,10 +250,16 @@ def _shaped(graph: Graph, node: Node) -> _Met:
 
 
 def _fixed(shape: Shape | None) -> int | None:
-    """The part of the number of elements that does not depend on open dimensions, such as 8 of ``(2*n, 4)``."""
+    """The part of the number of elements that does not depend on open dimensions, such as 8 of
+    ``(2*n, 4)``.
+    """
     if shape is None:
         return None
-    factors = (math.gcd(dim.constant, *(number for _, number in dim.terms)) for dim in shape if isinstance(dim, SymbolicDim))
+    factors = (
+        math.gcd(dim.constant, *(number for _, number in dim.terms))
+        for dim in shape
+        if isinstance(dim, SymbolicDim)
+    )
     return math.prod(factors) * math.prod(dim for dim in shape if isinstance(dim, int))
 
 
@@ -227,7 +282,12 @@ def _elements(graph: Graph, node: Node, slot: int, attribute: str) -> tuple[Dim,
 
 def _numbers(graph: Graph, name: str) -> list[float]:
     tensor = graph.tensor(name) if name else None
-    if tensor is None or tensor.is_external or tensor.size > _SMALL or not (is_integer(tensor.dtype) or is_float(tensor.dtype)):
+    if (
+        tensor is None
+        or tensor.is_external
+        or tensor.size > _SMALL
+        or not (is_integer(tensor.dtype) or is_float(tensor.dtype))
+    ):
         return []
     numbers = np.asarray(tensor.numpy()).astype(np.float64).reshape(-1)
     finite: list[float] = numbers[np.abs(numbers) < _LARGEST].tolist()
@@ -235,7 +295,9 @@ def _numbers(graph: Graph, name: str) -> list[float]:
 
 
 _STEP: Final = 16  # sizes grow by multiples: many models divide them by powers of two
-_CRASHING: Final = frozenset({"AttnLSTM", "DynamicQuantizeLSTM", "Einsum", "GRU", "LSTM", "RNN", "STFT"})
+_CRASHING: Final = frozenset(
+    {"AttnLSTM", "DynamicQuantizeLSTM", "Einsum", "GRU", "LSTM", "RNN", "STFT"}
+)
 """Operators whose kernels end the process when an axis is empty, instead of raising an error."""
 _ODD_STEP: Final = 3
 _EQUAL: Final = 3  # rows and columns of a small square
@@ -248,10 +310,17 @@ _EMPTY: Final[tuple[Purpose, ...]] = ("past", "sequence", "space", "batch")
 
 
 def may_divide_by_zero(model: SizedModel) -> bool:
-    """Whether integers are divided by a computed number, which ends the process in some versions when it is 0."""
+    """Whether integers are divided by a computed number, which ends the process in some versions
+    when it is 0.
+    """
     if model.graph is None:
         return True
-    nodes = (node for graph in model.graph.model.graphs() for node in graph.nodes if node.op_type in ("Div", "Mod"))
+    nodes = (
+        node
+        for graph in model.graph.model.graphs()
+        for node in graph.nodes
+        if node.op_type in ("Div", "Mod")
+    )
     return any(
         node.graph is not None
         and not is_float(node.graph.info_of(node.output[0]).dtype)
@@ -263,8 +332,9 @@ def may_divide_by_zero(model: SizedModel) -> bool:
 class Ends:
     """Assignments of sizes at both ends, made from one, ``base``, on which the original runs.
 
-    ``models`` are the original and a model that is compared with it, whose numbers count as well. ``fixed`` are sizes that the
-    user has chosen; ``work`` returns the work of a run. Sizes hold the assumptions.
+    ``models`` are the original and a model that is compared with it, whose numbers count as well.
+    ``fixed`` are sizes that the user has chosen; ``work`` returns the work of a run. Sizes hold the
+    assumptions.
     """
 
     def __init__(
@@ -279,30 +349,52 @@ class Ends:
         self._purposes = open_dimensions(specs)
         self._base = base
         self._work, self._fitted = work, assumptions.fitted
-        self._free = {name: purpose for name, purpose in self._purposes.items() if name not in fixed and name in base}
-        found = {bound for model in models for bound in size_bounds(model)} if self._free else set[Bound]()
+        self._free = {
+            name: purpose
+            for name, purpose in self._purposes.items()
+            if name not in fixed and name in base
+        }
+        found = (
+            {bound for model in models for bound in size_bounds(model)}
+            if self._free
+            else set[Bound]()
+        )
         self._bounds = sorted(found, key=_by_size)
-        leading = {name for spec in specs for entry in (spec.shape or ())[:2] for name in names_in(entry)}
+        leading = {
+            name for spec in specs for entry in (spec.shape or ())[:2] for name in names_in(entry)
+        }
         self._leading = leading if assumptions.has("nonempty") else set[str]()
-        graphs = [graph for model in models if model.graph is not None for graph in model.graph.model.graphs()]
+        graphs = [
+            graph
+            for model in models
+            if model.graph is not None
+            for graph in model.graph.model.graphs()
+        ]
         operators = {node.op_type for graph in graphs for node in graph.nodes}
         self._has_windows = bool(operators & WINDOWED)
         unsafe = operators & _CRASHING or any(map(may_divide_by_zero, models))
         self._may_be_empty = () if unsafe else _EMPTY[:1] if operators & WINDOWED else _EMPTY
 
     def large(self) -> list[list[list[Sizes]]]:
-        """For each axis that meets numbers, assignments with increasing sizes of it, the largest above all of them.
+        """For each axis that meets numbers, assignments with increasing sizes of it, the largest
+        above all of them.
 
-        Of the entries of one rung, the caller runs the first that can be run: the axis grows alone, or with all lengths, so
-        that those that must be equal stay equal.
+        Of the entries of one rung, the caller runs the first that can be run: the axis grows alone,
+        or with all lengths, so that those that must be equal stay equal.
         """
         steps = self._steps()
         lengths = [name for name, purpose in self._free.items() if purpose in _LENGTHS]
         axes = []
         for name, found in steps.items():
             group = lengths if name in lengths else [name]
-            pairs = ((self._grown({name: step}), self._grown(dict.fromkeys(group, step))) for step in sorted(found) if step > 0)
-            axes.append([[alone] if alone == together else [alone, together] for alone, together in pairs])
+            pairs = (
+                (self._grown({name: step}), self._grown(dict.fromkeys(group, step)))
+                for step in sorted(found)
+                if step > 0
+            )
+            axes.append(
+                [[alone] if alone == together else [alone, together] for alone, together in pairs]
+            )
         return axes
 
     def _steps(self) -> dict[str, set[int]]:
@@ -314,7 +406,9 @@ class Ends:
         return steps
 
     def _raised(self, bound: Bound) -> list[tuple[str, int]]:
-        """Steps that bring a size above a number: of its cheapest dimension, or of all lengths when these are unknown."""
+        """Steps that bring a size above a number: of its cheapest dimension, or of all lengths when
+        these are unknown.
+        """
         dims = self._lengths_of(bound.dims if bound.dims is not None else self._free)
         size = sum(self._base[name] for name in dims) if bound.dims is not None else 0
         step = _STEP * ((bound.size - size) // _STEP + 1)
@@ -326,29 +420,42 @@ class Ends:
     def _lengths_of(self, dims: Iterable[str]) -> list[str]:
         """Dimensions in order; a total is replaced by the past and the sequence that it covers."""
         names = list(dims)
-        parts = [name for name, purpose in self._purposes.items() if purpose in ("past", "sequence")]
+        parts = [
+            name for name, purpose in self._purposes.items() if purpose in ("past", "sequence")
+        ]
         if parts and any(self._purposes[name] == "total" for name in names):
             names = [name for name in names if self._purposes[name] != "total"] + parts
         return [name for name in self._purposes if name in names and name in self._base]
 
     def single(self, sizes: Sizes) -> Sizes:
-        """The same with batches of one, but for a batch that has grown: it costs less, and lengths meet the same numbers."""
-        batches = [name for name, purpose in self._free.items() if purpose == "batch" and sizes[name] == self._base[name]]
+        """The same with batches of one, but for a batch that has grown: it costs less, and lengths
+        meet the same numbers.
+        """
+        batches = [
+            name
+            for name, purpose in self._free.items()
+            if purpose == "batch" and sizes[name] == self._base[name]
+        ]
         return self._fitted(sizes | dict.fromkeys(batches, 1))
 
     def ones(self) -> Iterator[Sizes]:
-        """Assignments in which axes have the length 1: all, then each of the first ones alone; totals cover the others.
+        """Assignments in which axes have the length 1: all, then each of the first ones alone.
+
+        Totals cover the others.
 
         Where a model has windows, such as a pool, one more has axes of the next length.
         """
-        steps = {name: 1 - self._base[name] for name, purpose in self._free.items() if purpose != "total"}
+        steps = {
+            name: 1 - self._base[name] for name, purpose in self._free.items() if purpose != "total"
+        }
         yield self._grown(steps)
         yield from (self._grown({name: steps[name]}) for name in list(steps)[:_MOST_ALONE])
         if self._has_windows:  # which do not cut all sizes alike
             yield self._grown(dict.fromkeys(steps, 1))
 
     def related(self) -> Iterator[Sizes]:
-        """Assignments in which sizes are odd, equal, twice each other, or the numbers that they meet.
+        """Assignments in which sizes are odd, equal, twice each other, or the numbers that they
+        meet.
 
         Some rewrites are right unless a size is the multiple of a number, or of another axis. Where
         a model has windows, no size becomes smaller.
@@ -363,7 +470,9 @@ class Ends:
             yield self._grown(highest)
 
     def _exact(self, free: Sequence[str]) -> Iterator[Sizes]:
-        """Assignments in which sizes are twice each other, and those in which one is a number that it meets."""
+        """Assignments in which sizes are twice each other, and those in which one is a number that
+        it meets.
+        """
         doubled = free[:_MOST_DOUBLED]
         yield self._made({name: _EQUAL << place for place, name in enumerate(doubled)})
         exact = [bound for bound in self._bounds if bound.dims and 0 < bound.size <= _MOST_EXACT]
@@ -377,7 +486,10 @@ class Ends:
         return self._grown({name: size - self._base[name] for name, size in sizes.items()})
 
     def empty(self) -> Iterator[Sizes]:
-        """Assignments in which all axes of one purpose are empty, the strongest test first; none when that could crash."""
+        """Assignments in which all axes of one purpose are empty, the strongest test first.
+
+        None when that could crash.
+        """
         for purpose in self._may_be_empty:
             mine = [name for name in self._free if self._free[name] == purpose]
             names = [name for name in mine if purpose == "past" or name not in self._leading]
@@ -389,5 +501,7 @@ class Ends:
         change = {self._purposes[name]: step for name, step in steps.items()}
         total = change.get("past", 0) + change.get("sequence", 0)
         totals = {name: total for name, purpose in self._free.items() if purpose == "total"}
-        grown = self._base | {name: self._base[name] + step for name, step in {**totals, **steps}.items()}
+        grown = self._base | {
+            name: self._base[name] + step for name, step in {**totals, **steps}.items()
+        }
         return self._fitted({name: max(size, 0) for name, size in grown.items()})

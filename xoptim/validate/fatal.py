@@ -1,4 +1,6 @@
-"""Optimizations of onnxruntime that end the process at some models: sessions leave them out there."""
+"""Optimizations of onnxruntime that end the process at some models: sessions leave them out
+there.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Runs on further values: other kinds of numbers, other operands, values that reach each branch, overridden initializers."""
+"""Runs on further values: other kinds of numbers, other operands, values that reach each branch,
+overridden initializers.
+"""
 
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -23,31 +25,45 @@ from xoptim.validate.runs import Feeding, Planning, ReferenceRun, RunPlan
 from xoptim.validate.session import Session, SessionSettings, Value
 from xoptim.validate.sized import SizedModel
 
-_SINCE: Final = 4  # version of the file format; before it, an initializer that is an input is a constant
+# version of the file format; before it, an initializer that is an input is a constant
+_SINCE: Final = 4
 _FEW: Final = 64  # integers that count as a parameter, such as axes or a shape, and not as weights
 _MOST_PARAMETERS: Final = 4
 _MOST_BYTES: Final = 1 << 26
 
 
 def overriding(model: onnx.ModelProto, seed: int) -> Iterator[list[dict[str, Value]]]:
-    """Values for the overridable initializers of a model: all weights together, then a few parameters one by one.
+    """Values for the overridable initializers of a model: all weights together, then a few
+    parameters one by one.
 
-    Each entry lists alternatives, since a model refuses most axes and shapes: the caller runs the first two that it accepts.
-    Nothing is given for initializers in external files, or in the place of more than 64 MB.
+    Each entry lists alternatives, since a model refuses most axes and shapes: the caller runs the
+    first two that it accepts. Nothing is given for initializers in external files, or in the place
+    of more than 64 MB.
     """
-    nodes = [*model.graph.node, *(node for graph in inner_graphs(model.graph.node) for node in graph.node)]
+    nodes = [
+        *model.graph.node,
+        *(node for graph in inner_graphs(model.graph.node) for node in graph.node),
+    ]
     read = {name for node in nodes for name in node.input}
     needed = {value.name for value in fed_inputs(model)}
     inputs = {value.name for value in model.graph.input} - needed
-    tensors = [t for t in model.graph.initializer if t.name in inputs & read and not is_external(t) and stored_bytes(t)]
+    tensors = [
+        t
+        for t in model.graph.initializer
+        if t.name in inputs & read and not is_external(t) and stored_bytes(t)
+    ]
     if model.ir_version < _SINCE or sum(map(stored_bytes, tensors)) > _MOST_BYTES:
         return
     rng = np.random.default_rng(seed)
     arrays = {tensor.name: tensor_array(tensor, None) for tensor in tensors}
     weights = [t.name for t in tensors if is_float(t.data_type) or arrays[t.name].size > _FEW]
     if weights:
-        # Scales of images must be whole numbers where operators multiply sizes by them: a multiple is the second choice.
-        yield [{name: other(arrays[name], rng) for name in weights} for other in (_other_weights, _multiples)]
+        # Scales of images must be whole numbers where operators multiply sizes by them: a multiple
+        # is the second choice.
+        yield [
+            {name: other(arrays[name], rng) for name in weights}
+            for other in (_other_weights, _multiples)
+        ]
     for name in [name for name in arrays if name not in weights][:_MOST_PARAMETERS]:
         yield [{name: other} for other in _other_parameters(arrays[name])]
 
@@ -64,7 +80,11 @@ def _other_weights(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def _multiples(array: np.ndarray, _: np.random.Generator) -> np.ndarray:
-    return array if array.dtype.kind in "biuOSU" else np.asarray(array.astype(np.float64) * 3).astype(array.dtype)
+    return (
+        array
+        if array.dtype.kind in "biuOSU"
+        else np.asarray(array.astype(np.float64) * 3).astype(array.dtype)
+    )
 
 
 def _other_parameters(array: np.ndarray) -> Iterator[np.ndarray]:
@@ -74,15 +94,23 @@ def _other_parameters(array: np.ndarray) -> Iterator[np.ndarray]:
     elif array.dtype.kind in "iu":
         flat = array.reshape(-1)
         found = (flat[::-1], flat + 1, flat - 1, np.concatenate((flat[:1] + 1, flat[1:])))
-        yield from (each.astype(array.dtype).reshape(array.shape) for each in found if not np.array_equal(each, flat))
+        yield from (
+            each.astype(array.dtype).reshape(array.shape)
+            for each in found
+            if not np.array_equal(each, flat)
+        )
 
 
 SHORT: Final = 1 << 31
-"""Operations of a run that is short enough to be repeated on many values: a tenth of a second or less."""
+"""Operations of a run that is short enough to be repeated on many values: a tenth of a second or
+less.
+"""
 TINY: Final = 1 << 20
 """Operations of a run that takes less time than its call."""
 _SMALL: Final = 1 << 22
-"""Operations of a run that is repeated at its own sizes where others take less time than their call."""
+"""Operations of a run that is repeated at its own sizes where others take less time than their
+call.
+"""
 _MOST_INPUTS: Final = 6  # whose values are varied one by one
 _MOST_KEPT: Final = 6  # runs with other values of one operand
 _MOST_MIXED: Final = 4  # attempts with other values of all operands
@@ -98,10 +126,13 @@ Probe: TypeAlias = Callable[[int, Planning], ReferenceRun | None]
 class Further:
     """Adds runs to those that were found at usual values.
 
-    ``probe`` runs the original at the sizes of the first run; in ``ones``, open axes have the length 1, all or one of them.
+    ``probe`` runs the original at the sizes of the first run; in ``ones``, open axes have the
+    length 1, all or one of them.
     """
 
-    def __init__(self, feeding: Feeding, probe: Probe, ones: Sequence[Sizes], settings: SessionSettings) -> None:
+    def __init__(
+        self, feeding: Feeding, probe: Probe, ones: Sequence[Sizes], settings: SessionSettings
+    ) -> None:
         self._ones = ones
         self._feeding = feeding
         self._probe = probe
@@ -128,8 +159,12 @@ class Further:
         is_tiny: bool,
         is_on_gpu: bool,
     ) -> None:
-        """Values of other kinds; ``models``, whose operators decide on some of them, are ``None`` where a run takes long."""
-        is_moderate = self._feeding.options.exactness == "approximate"  # which errs more where numbers are not moderate
+        """Values of other kinds.
+
+        ``models``, whose operators decide on some of them, are ``None`` where a run takes long.
+        """
+        # which errs more where numbers are not moderate
+        is_moderate = self._feeding.options.exactness == "approximate"
         if not is_moderate:
             self.free(found)
         if models is None:
@@ -139,7 +174,9 @@ class Further:
         self.operands(found)
 
     def free(self, found: list[ReferenceRun]) -> None:
-        """Any numbers in the inputs whose readers prefer some: in all of them, or else in each of a few."""
+        """Any numbers in the inputs whose readers prefer some: in all of them, or else in each of a
+        few.
+        """
         feeding = self._feeding
         if not feeding.preferring or self._add(found, [feeding.styled("free", Style())]):
             return
@@ -147,9 +184,16 @@ class Further:
         self._add(found, [feeding.styled("free", Style(free=frozenset((name,)))) for name in names])
 
     def other_numbers(
-        self, found: list[ReferenceRun], models: Collection[SizedModel], *, is_tiny: bool, is_on_gpu: bool
+        self,
+        found: list[ReferenceRun],
+        models: Collection[SizedModel],
+        *,
+        is_tiny: bool,
+        is_on_gpu: bool,
     ) -> None:
-        """Zeros and large numbers, numbers of many magnitudes, equal ones, infinities and NaN: more where runs are tiny."""
+        """Zeros and large numbers, numbers of many magnitudes, equal ones, infinities and NaN: more
+        where runs are tiny.
+        """
         numbers = NumberPlans(self._feeding, models, is_tiny=is_tiny, is_on_gpu=is_on_gpu)
         self._add(found, numbers.plans(found[0].feeds))
         small = [run for run in found if run.work <= _SMALL]
@@ -157,14 +201,27 @@ class Further:
         if is_tiny and _total(largest) > _total(found[0]):
             self._add(found, [_at(largest.sizes, plan) for plan in numbers.levels()])
 
-    def _add(self, found: list[ReferenceRun], plans: Iterable[Planning], most: int | None = None) -> int:
-        """Add runs on the values of plans, as many as the original accepts; returns their number."""
-        made = list(itertools.islice(filter(None, (self._probe(len(found) + i, plan) for i, plan in enumerate(plans))), most))
+    def _add(
+        self, found: list[ReferenceRun], plans: Iterable[Planning], most: int | None = None
+    ) -> int:
+        """Add runs on the values of plans, as many as the original accepts.
+
+        Returns their number.
+        """
+        made = list(
+            itertools.islice(
+                filter(None, (self._probe(len(found) + i, plan) for i, plan in enumerate(plans))),
+                most,
+            )
+        )
         found += made
         return len(made)
 
     def operands(self, found: list[ReferenceRun]) -> None:
-        """Other values of the inputs that decide what operators do: each alone, then all; in axes of length 1 if need be."""
+        """Other values of the inputs that decide what operators do: each alone, then all.
+
+        In axes of length 1 if need be.
+        """
         varied = dict(itertools.islice(self._varied(found[0].feeds), _MOST_INPUTS))
         plans = [[self._with({name: value}) for value in values] for name, values in varied.items()]
         if len(varied) > 1:
@@ -174,7 +231,9 @@ class Further:
             self._add(found, each, _MOST_KEPT)
         pairs = itertools.product(self._axes(varied), self._ones)
         for name, sizes in itertools.islice(pairs, _MOST_INPUTS):
-            self._add(found, [_at(sizes, self._with({name: value})) for value in varied[name]], _MOST_KEPT)
+            self._add(
+                found, [_at(sizes, self._with({name: value})) for value in varied[name]], _MOST_KEPT
+            )
 
     def _axes(self, varied: Iterable[str]) -> list[str]:
         """The operands that name axes, which some operators accept for axes of length 1 only."""
@@ -185,8 +244,16 @@ class Further:
         for spec in self._feeding.random:
             kind, value = self._feeding.uses[spec.name].kind, usual.get(spec.name)
             if isinstance(value, np.ndarray) and kind in OPERANDS:
-                bounds = [int(n) + 1 for n in self._feeding.landmarks.integers if 2 < n <= _LARGEST_OPERAND]
-                found = [each for each in alternatives(kind, spec.element_type, value, bounds) if self._is_safe(each)]
+                bounds = [
+                    int(n) + 1
+                    for n in self._feeding.landmarks.integers
+                    if 2 < n <= _LARGEST_OPERAND
+                ]
+                found = [
+                    each
+                    for each in alternatives(kind, spec.element_type, value, bounds)
+                    if self._is_safe(each)
+                ]
                 yield from [(spec.name, found)] if found else []
 
     def _is_safe(self, value: np.ndarray) -> bool:
@@ -202,7 +269,10 @@ class Further:
         return plan
 
     def branches(self, found: list[ReferenceRun], base_dir: Path | None) -> list[str]:
-        """Values that reach branches which no run has reached; returns what none of those tried reaches."""
+        """Values that reach branches which no run has reached.
+
+        Returns what none of those tried reaches.
+        """
         counted = counting(self._feeding.model)
         if counted is None:
             many = count_bodies(self._feeding.model)
@@ -218,7 +288,10 @@ class Further:
             session = Session(counted.proto, settings, base_dir=base_dir)
             reach = Reach(session, counted.bodies, found)
         except (LoadError, RunError):
-            return ["it is not known which branches ran: ONNX Runtime does not run the model that counts them"]
+            return [
+                "it is not known which branches ran: ONNX Runtime does not run the model that "
+                "counts them"
+            ]
         for plan in itertools.islice(self._attempts(), _MOST_ATTEMPTS):
             if reach.is_complete():
                 break
@@ -233,12 +306,16 @@ class Further:
         return reach.missed()
 
     def _attempts(self) -> Iterator[Planning]:
-        """Values that differ much: one number everywhere, many magnitudes, and usual ones, all inputs together or one alone."""
+        """Values that differ much: one number everywhere, many magnitudes, and usual ones, all
+        inputs together or one alone.
+        """
         feeding = self._feeding
         if not feeding.random:
             return
         bounds = feeding.landmarks.all
-        levels = dict.fromkeys((*_LEVELS, *(number for bound in bounds for number in beyond(bound))))
+        levels = dict.fromkeys(
+            (*_LEVELS, *(number for bound in bounds for number in beyond(bound)))
+        )
         yield from (feeding.styled("branches", Style(level=level)) for level in levels)
         for spec in feeding.random[:_MOST_INPUTS]:
             yield from (self._one_level(spec.name, level) for level in levels)
@@ -252,7 +329,9 @@ class Further:
 
         def plan(sizes: Sizes, run: int, gentle: bool) -> RunPlan:
             usual = self._feeding.plan(sizes, run, gentle)
-            return replace(usual, feeds={**usual.feeds, name: leveled(sizes, run, gentle).feeds[name]})
+            return replace(
+                usual, feeds={**usual.feeds, name: leveled(sizes, run, gentle).feeds[name]}
+            )
 
         return plan
 
@@ -286,7 +365,9 @@ def _picked(varied: Mapping[str, list[np.ndarray]], rng: np.random.Generator) ->
 class Reach:
     """The subgraphs that runs have reached; a session of the model that counts tells."""
 
-    def __init__(self, session: Session, bodies: tuple[Body, ...], found: list[ReferenceRun]) -> None:
+    def __init__(
+        self, session: Session, bodies: tuple[Body, ...], found: list[ReferenceRun]
+    ) -> None:
         self._session = session
         self._bodies = bodies
         self._seen: list[set[int]] = [set() for _ in bodies]

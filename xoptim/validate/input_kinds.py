@@ -32,7 +32,9 @@ ValueKind: TypeAlias = Literal[
     "place",  # an index that may be negative, counted from the end
     "divisor",  # an integer of either sign, not 0
 ]
-PREFERENCES: Final[frozenset[ValueKind]] = frozenset(("mask", "positive", "unit", "position", "choice"))
+PREFERENCES: Final[frozenset[ValueKind]] = frozenset(
+    ("mask", "positive", "unit", "position", "choice")
+)
 """Kinds of values that suit a reader, without which a model runs all the same."""
 OPERANDS: Final[frozenset[ValueKind]] = frozenset(("zero", "one", "count", "all", "axes", "keep"))
 """Kinds of values that decide what an operator does, such as the bounds of a Slice."""
@@ -41,9 +43,10 @@ OPERANDS: Final[frozenset[ValueKind]] = frozenset(("zero", "one", "count", "all"
 TRANSPARENT: Final[dict[str, tuple[int, ...] | None]] = {
     **dict.fromkeys(
         (
-            "Cast", "CastLike", "Identity", "Unsqueeze", "Squeeze", "Reshape", "Flatten", "Transpose", "Slice", "Split",
-            "Expand", "Tile", "Gather", "GatherElements", "GatherND", "Clip", "Dropout", "Pad", "Compress", "Optional",
-            "OptionalGetElement", "ConcatFromSequence", "SequenceAt", "SplitToSequence", "Trilu", "ReduceMax",
+            "Cast", "CastLike", "Identity", "Unsqueeze", "Squeeze", "Reshape", "Flatten",
+            "Transpose", "Slice", "Split", "Expand", "Tile", "Gather", "GatherElements", "GatherND",
+            "Clip", "Dropout", "Pad", "Compress", "Optional", "OptionalGetElement",
+            "ConcatFromSequence", "SequenceAt", "SplitToSequence", "Trilu", "ReduceMax",
             "ReduceMin",
         ),
         (0,),
@@ -56,7 +59,8 @@ TRANSPARENT: Final[dict[str, tuple[int, ...] | None]] = {
     "ScatterND": (0, 2),
 }  # fmt: skip
 
-# (domain, operator, input): the input that it indexes, and the axis (an attribute, a number, or -1 for the last).
+# (domain, operator, input): the input that it indexes, and the axis (an attribute, a number, or -1
+# for the last).
 INDEXES: Final[dict[tuple[str, str, int], tuple[int, str | int]]] = {
     ("", "Gather", 1): (0, "axis"),
     ("", "GatherElements", 1): (0, "axis"),
@@ -79,30 +83,38 @@ INDEXES: Final[dict[tuple[str, str, int], tuple[int, str | int]]] = {
 
 # (operator, input): the kind of value that makes sense there. The standard domain only.
 _SLOTS: Final[dict[tuple[str, int], ValueKind]] = {
-    ("Reshape", 1): "keep", ("Expand", 1): "one", ("Tile", 1): "one", ("ConstantOfShape", 0): "count",
-    ("TopK", 1): "one", ("Slice", 1): "zero", ("Slice", 2): "all", ("Slice", 3): "axes", ("Slice", 4): "one",
-    ("Pad", 1): "one", ("Pad", 3): "axes", ("Resize", 2): "one", ("Range", 0): "zero", ("Range", 1): "count",
-    ("Range", 2): "one", ("OneHot", 1): "count", ("CumSum", 1): "zero", ("Trilu", 1): "zero", ("Loop", 0): "count",
-    ("Loop", 1): "one", ("SequenceAt", 1): "zero", ("SequenceErase", 1): "zero", ("SequenceInsert", 2): "zero",
-    ("Squeeze", 1): "axes", ("Unsqueeze", 1): "axes", ("NonMaxSuppression", 2): "count", ("LSTM", 4): "length",
-    ("GRU", 4): "length", ("RNN", 4): "length", ("ReverseSequence", 1): "length", ("Compress", 1): "mask",
+    ("Reshape", 1): "keep", ("Expand", 1): "one", ("Tile", 1): "one",
+    ("ConstantOfShape", 0): "count", ("TopK", 1): "one", ("Slice", 1): "zero", ("Slice", 2): "all",
+    ("Slice", 3): "axes", ("Slice", 4): "one", ("Pad", 1): "one", ("Pad", 3): "axes",
+    ("Resize", 2): "one", ("Range", 0): "zero", ("Range", 1): "count", ("Range", 2): "one",
+    ("OneHot", 1): "count", ("CumSum", 1): "zero", ("Trilu", 1): "zero", ("Loop", 0): "count",
+    ("Loop", 1): "one", ("SequenceAt", 1): "zero", ("SequenceErase", 1): "zero",
+    ("SequenceInsert", 2): "zero", ("Squeeze", 1): "axes", ("Unsqueeze", 1): "axes",
+    ("NonMaxSuppression", 2): "count", ("LSTM", 4): "length", ("GRU", 4): "length",
+    ("RNN", 4): "length", ("ReverseSequence", 1): "length", ("Compress", 1): "mask",
     ("Sqrt", 0): "positive", ("Log", 0): "positive", ("Pow", 0): "positive", ("Div", 1): "positive",
-    ("Mod", 1): "positive", ("BitShift", 1): "one", ("Not", 0): "mask", ("SplitToSequence", 1): "one",
-    ("QuantizeLinear", 1): "positive", ("DequantizeLinear", 1): "positive", ("Asin", 0): "unit", ("Acos", 0): "unit",
-    ("Atanh", 0): "unit", ("Dropout", 1): "zero", ("NonMaxSuppression", 3): "one", ("CumProd", 1): "zero",
-    ("DFT", 1): "count", ("DFT", 2): "one", ("STFT", 1): "one", ("STFT", 3): "count", ("OneHot", 0): "index",
+    ("Mod", 1): "positive", ("BitShift", 1): "one", ("Not", 0): "mask",
+    ("SplitToSequence", 1): "one", ("QuantizeLinear", 1): "positive",
+    ("DequantizeLinear", 1): "positive", ("Asin", 0): "unit", ("Acos", 0): "unit",
+    ("Atanh", 0): "unit", ("Dropout", 1): "zero", ("NonMaxSuppression", 3): "one",
+    ("CumProd", 1): "zero", ("DFT", 1): "count", ("DFT", 2): "one", ("STFT", 1): "one",
+    ("STFT", 3): "count", ("OneHot", 0): "index",
 }  # fmt: skip
-_WRAPPING: Final = frozenset(("Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND"))
+_WRAPPING: Final = frozenset(
+    ("Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND")
+)
 """Operators of the standard domain whose negative indices count from the end of an axis."""
 _COMPARISONS: Final = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
 _KNOWN_VALUES: Final = (
-    "keys_strings", "keys_int64s", "cats_strings", "cats_int64s", "pool_strings", "pool_int64s", "classlabels_strings",
-    "string_vocabulary", "int64_vocabulary",
+    "keys_strings", "keys_int64s", "cats_strings", "cats_int64s", "pool_strings", "pool_int64s",
+    "classlabels_strings", "string_vocabulary", "int64_vocabulary",
 )  # fmt: skip
 
-# The strongest claim first: a claim without which a run fails comes before one without which it only tests less.
+# The strongest claim first: a claim without which a run fails comes before one without which it
+# only tests less.
 _PRECEDENCE: Final[tuple[ValueKind, ...]] = (
-    "choice", "index", "keep", "axes", "zero", "all", "one", "count", "length", "mask", "unit", "positive",
+    "choice", "index", "keep", "axes", "zero", "all", "one", "count", "length", "mask", "unit",
+    "positive",
 )  # fmt: skip
 _POSITION: Final = re.compile(r"position|(^|[_.])pos(_ids)?$", re.IGNORECASE)
 
@@ -112,10 +124,11 @@ class InputKind:
     """The use of an input."""
 
     kind: ValueKind = "free"  # the kind of values to feed
-    # For an index, position or length: sizes (numbers, or names of dimensions) that it must stay below, each with the number
-    # that the model adds to the value before it uses it
+    # For an index, position or length: sizes (numbers, or names of dimensions) that it must stay
+    # below, each with the number that the model adds to the value before it uses it
     limits: list[tuple[int | str, int]] = field(default_factory=list)
-    choices: list[Any] = field(default_factory=list)  # values that the model distinguishes, strings or integers
+    # values that the model distinguishes, strings or integers
+    choices: list[Any] = field(default_factory=list)
     # Integers that the model compares with, such as the token that ends a text
     landmarks: list[int] = field(default_factory=list)
     wraps: bool = True  # whether every operator that it indexes takes negative indices
@@ -130,7 +143,11 @@ class InputKind:
             return replace(self, kind="index" if self.limits else "free")
         if self.kind == "positive" and is_integer(element):
             return replace(self, kind="divisor")
-        return replace(self, kind="free", was_mask=self.kind == "mask") if self.kind in PREFERENCES else self
+        return (
+            replace(self, kind="free", was_mask=self.kind == "mask")
+            if self.kind in PREFERENCES
+            else self
+        )
 
     def _may_be_negative(self) -> bool:
         return self.wraps and bool(self.limits) and not any(offset for _, offset in self.limits)
@@ -139,7 +156,8 @@ class InputKind:
 def input_kinds(model: onnx.ModelProto, inputs: Mapping[str, int]) -> dict[str, InputKind]:
     """The use of each input, found by following it forward or else by its name.
 
-    ``inputs`` maps the names of the graph inputs in question to their element types; weights are not needed.
+    ``inputs`` maps the names of the graph inputs in question to their element types; weights are
+    not needed.
     """
     flow = Dataflow(model)
     return {name: _followed(flow, name, is_integer(element)) for name, element in inputs.items()}
@@ -193,7 +211,9 @@ def _kind(flow: Dataflow, use: Use, result: InputKind, offset: int) -> ValueKind
         return "choice"
     if domain:
         return None
-    kind = _SLOTS.get((node.op_type, slot)) or ("axes" if slot == 1 and node.op_type in REDUCTIONS else None)
+    kind = _SLOTS.get((node.op_type, slot)) or (
+        "axes" if slot == 1 and node.op_type in REDUCTIONS else None
+    )
     if kind == "index":
         depth = flow.constant(use.operand(1))
         limit = int(depth.item()) if depth is not None and depth.size == 1 else 1
@@ -206,7 +226,9 @@ def _kind(flow: Dataflow, use: Use, result: InputKind, offset: int) -> ValueKind
     return kind
 
 
-def _limit(flow: Dataflow, use: Use, place: tuple[int, str | int], result: InputKind, offset: int) -> None:
+def _limit(
+    flow: Dataflow, use: Use, place: tuple[int, str | int], result: InputKind, offset: int
+) -> None:
     """Note the sizes of the axes that are indexed; a size that is unknown counts as 1."""
     table, axis = place
     shape = flow.shape(use.operand(table))
@@ -252,13 +274,20 @@ def _is_mask_use(flow: Dataflow, use: Use) -> bool:
         return use.slot == 0
     if node.op_type == "Equal":
         other = flow.constant(use.operand(1 - use.slot))
-        return other is not None and other.size == 1 and other.dtype.kind != "O" and other.reshape(-1)[0] in (0, 1)
+        return (
+            other is not None
+            and other.size == 1
+            and other.dtype.kind != "O"
+            and other.reshape(-1)[0] in (0, 1)
+        )
     if node.op_type != "Sub" or use.slot != 1:
         return False
     one = flow.constant(use.operand(0))
     if one is None or one.dtype.kind == "O" or not np.all(one == 1):
         return False
-    return any(_is_penalty(flow, after) for out in node.output for after in flow.uses(use.scope + out))
+    return any(
+        _is_penalty(flow, after) for out in node.output for after in flow.uses(use.scope + out)
+    )
 
 
 def _is_penalty(flow: Dataflow, use: Use) -> bool:
@@ -273,7 +302,9 @@ def _cast_target(node: NodeProto) -> int:
 
 
 def _known_values(node: NodeProto) -> list[Any]:
-    """Keys and categories in which an operator of ``ai.onnx.ml`` (or TfIdfVectorizer) looks up its input."""
+    """Keys and categories in which an operator of ``ai.onnx.ml`` (or TfIdfVectorizer) looks up its
+    input.
+    """
     if node.domain != "ai.onnx.ml" and node.op_type != "TfIdfVectorizer":
         return []
     values: list[Any] = []

@@ -1,4 +1,6 @@
-"""The judge: runs the optimized model on the values of the original, compares, and weighs the differences."""
+"""The judge: runs the optimized model on the values of the original, compares, and weighs the
+differences.
+"""
 
 import logging
 import math
@@ -14,16 +16,32 @@ import onnx
 from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.protos import inner_graphs
 from xoptim.validate.arbiter import Arbiter, Finding
-from xoptim.validate.compare import Comparison, ComparisonRules, ErrorBin, add_bins, compare_values, explains
+from xoptim.validate.compare import (
+    Comparison,
+    ComparisonRules,
+    ErrorBin,
+    add_bins,
+    compare_values,
+    explains,
+)
 from xoptim.validate.errors import LoadError, RunError
 from xoptim.validate.further import TINY
 from xoptim.validate.noise import NoisyModel
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import Located, ModelLike, read_proto
 from xoptim.validate.reference import Reference
-from xoptim.validate.report import Cause, Noise, RunReport, SkippedRun, Status, ValidationReport, is_small, rounding_note
+from xoptim.validate.report import (
+    Cause,
+    Noise,
+    RunReport,
+    SkippedRun,
+    Status,
+    ValidationReport,
+    is_small,
+    rounding_note,
+)
 from xoptim.validate.runs import ReferenceRun, RunPlan
-from xoptim.validate.runtime import under_optimizations
+from xoptim.validate.runtime import Outcome, under_optimizations
 from xoptim.validate.session import Port, Session, Value, resolve_providers
 from xoptim.validate.work import weight_bytes
 
@@ -31,17 +49,28 @@ _PROCESSOR: Final = "CPUExecutionProvider"
 _DRAWS: Final = 4  # most times that the noise is measured
 _Levels: TypeAlias = dict[str, dict[int, ErrorBin]]
 """Differences that rounding makes in each output, by the magnitude of its elements."""
-_RANDOM: Final = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
+_RANDOM: Final = {
+    "RandomNormal",
+    "RandomNormalLike",
+    "RandomUniform",
+    "RandomUniformLike",
+    "Bernoulli",
+    "Multinomial",
+}
 _LOGGER = logging.getLogger("xoptim")
 _MOST_NAMED: Final = 8  # branches that never ran
 _OVERFLOWING: Final = ("wide", "far", "level", "branches")
-"""Sources of values so large that results may overflow, which depends on the order of operations."""
+"""Sources of values so large that results may overflow, which depends on the order of
+operations.
+"""
 _SUSPICIOUS: Final = 4.0  # units in the last place; smaller differences need no values in double
 _MOST_ARBITRATED: Final = 3  # runs that break the rule, and are repeated in double
 _MOST_TINY: Final = 32  # the same of a model that runs in next to no time
 _WORK: Final = 1 << 25  # operations; a run of more is repeated only if it breaks the rule
 _LIGHT: Final = 1 << 23  # bytes of weights; the same of a model with more
-_HOPELESS: Final = 0.1  # largest noise, relative to the largest elements of an output, at which a comparison is still evidence
+# largest noise, relative to the largest elements of an output, at which a comparison is still
+# evidence
+_HOPELESS: Final = 0.1
 Signature: TypeAlias = tuple[Sequence[Port], Sequence[Port]]
 """Inputs and outputs of a model."""
 
@@ -57,8 +86,8 @@ def judge(
 ) -> ValidationReport:
     """Compare a model, its external data in ``base_dir``, with runs of the original.
 
-    ``other`` is the model as it was read, if it was. ``is_part``: whether the models are sections of others, whose interior
-    results may hold infinities and NaN.
+    ``other`` is the model as it was read, if it was. ``is_part``: whether the models are sections
+    of others, whose interior results may hold infinities and NaN.
     """
     judging = Judge(options)
     judging.skipped = reference.skipped
@@ -76,7 +105,9 @@ def judge(
             judging.runs.append(_compare_run(run, reference.outputs, candidate, options))
         except RunError as error:
             where = _where(run.sizes) + _values(run)
-            return judging.report("different", f"onnxruntime cannot run the optimized model{where}: {error}")
+            return judging.report(
+                "different", f"onnxruntime cannot run the optimized model{where}: {error}"
+            )
     other = other or Located(*read_proto(optimized, base_dir))
     if not is_part:
         judging.arbitrate(reference, candidate, other)
@@ -85,13 +116,20 @@ def judge(
     report = judging.verdict(reference, is_part)
     if report.ok and options.is_thorough and reference.is_short:
         outcome = under_optimizations(reference, optimized, other, options.rules, report.runs)
-        report = replace(report, notes=(*report.notes, outcome.note) if outcome.note else report.notes)
-        if outcome.is_doubt:
-            reason = f"{outcome.difference}; this may be rounding, but by too much to accept it"
-            return replace(report, status="not validated", reason=reason, cause="evidence")
-        if outcome.difference:
-            reason = f"with onnxruntime's own optimizations, which leave the original right, {outcome.difference}"
-            return replace(report, status="different", reason=reason)
+        return _with_optimizations(report, outcome)
+    return report
+
+
+def _with_optimizations(report: ValidationReport, outcome: Outcome) -> ValidationReport:
+    """The verdict, with what was found under onnxruntime's own optimizations."""
+    if outcome.note:
+        report = replace(report, notes=(*report.notes, outcome.note))
+    if outcome.is_doubt:
+        reason = f"{outcome.difference}; this may be rounding, but by too much to accept it"
+        return replace(report, status="not validated", reason=reason, cause="evidence")
+    if outcome.difference:
+        where = "with onnxruntime's own optimizations, which leave the original right"
+        return replace(report, status="different", reason=f"{where}, {outcome.difference}")
     return report
 
 
@@ -121,30 +159,45 @@ def _values(run: RunPlan | RunReport) -> str:
     return _DESCRIBED.get(run.source, "")
 
 
-def compare_signatures(expected: Signature, actual: Signature, *, fewer_inputs: bool = False) -> tuple[Comparison, ...]:
+def compare_signatures(
+    expected: Signature, actual: Signature, *, fewer_inputs: bool = False
+) -> tuple[Comparison, ...]:
     """Faults of names, order and types of inputs and outputs; ``fewer_inputs`` may be missing."""
     (inputs, outputs), (other_inputs, other_outputs) = expected, actual
     if fewer_inputs:
         found = {port.name for port in other_inputs}
         inputs = [port for port in inputs if port.name in found]
-    return (*_compare_ports("input", inputs, other_inputs), *_compare_ports("output", outputs, other_outputs))
+    return (
+        *_compare_ports("input", inputs, other_inputs),
+        *_compare_ports("output", outputs, other_outputs),
+    )
 
 
 def _compare_ports(kind: str, expected: Sequence[Port], actual: Sequence[Port]) -> list[Comparison]:
     types, found = {p.name: p.type for p in expected}, {p.name: p.type for p in actual}
-    faults = [Comparison(f"{kind} {name!r}", "missing", "is missing") for name in types if name not in found]
-    faults += [Comparison(f"{kind} {name!r}", "structure", "is new") for name in found if name not in types]
+    faults = [
+        Comparison(f"{kind} {name!r}", "missing", "is missing")
+        for name in types
+        if name not in found
+    ]
+    faults += [
+        Comparison(f"{kind} {name!r}", "structure", "is new") for name in found if name not in types
+    ]
     faults += [
         Comparison(f"{kind} {name!r}", "dtype", f"{found[name]} instead of {types[name]}")
         for name in types
         if found.get(name, types[name]) != types[name]
     ]
     if not faults and list(types) != list(found):
-        faults.append(Comparison(f"{kind}s", "structure", f"order {list(found)} instead of {list(types)}"))
+        faults.append(
+            Comparison(f"{kind}s", "structure", f"order {list(found)} instead of {list(types)}")
+        )
     return faults
 
 
-def _compare_run(run: ReferenceRun, outputs: Sequence[Port], candidate: Session, options: ValidationOptions) -> RunReport:
+def _compare_run(
+    run: ReferenceRun, outputs: Sequence[Port], candidate: Session, options: ValidationOptions
+) -> RunReport:
     start = time.perf_counter()
     results = candidate.run(run.feeds)
     seconds = time.perf_counter() - start
@@ -152,19 +205,33 @@ def _compare_run(run: ReferenceRun, outputs: Sequence[Port], candidate: Session,
     compared = _compare_results(outputs, run.results, results, rules)
     is_coarse = run.source in _OVERFLOWING and options.considers_noise
     return RunReport(
-        run.source, dict(run.sizes), run.seed, run.seconds, seconds, compared, is_probe=run.is_probe, is_coarse=is_coarse
+        run.source,
+        dict(run.sizes),
+        run.seed,
+        run.seconds,
+        seconds,
+        compared,
+        is_probe=run.is_probe,
+        is_coarse=is_coarse,
     )
 
 
 def _compare_results(
-    outputs: Sequence[Port], expected: Sequence[Value], actual: Sequence[Value], rules: ComparisonRules
+    outputs: Sequence[Port],
+    expected: Sequence[Value],
+    actual: Sequence[Value],
+    rules: ComparisonRules,
 ) -> tuple[Comparison, ...]:
     triples = zip(outputs, expected, actual, strict=True)
     return tuple(c for port, e, a in triples for c in compare_values(port.name, e, a, rules))
 
 
 def _alike(
-    run: ReferenceRun, outputs: Sequence[Port], first: Sequence[Value], second: Sequence[Value], options: ValidationOptions
+    run: ReferenceRun,
+    outputs: Sequence[Port],
+    first: Sequence[Value],
+    second: Sequence[Value],
+    options: ValidationOptions,
 ) -> set[str]:
     """The outputs on which two results of a run agree."""
     compared = _compare_results(outputs, first, second, _rules(run, options))
@@ -173,7 +240,9 @@ def _alike(
 
 
 def hollow_outputs(runs: Sequence[RunReport], outputs: Sequence[Port]) -> list[str]:
-    """Outputs without a compared element, empty or NaN in every run, except for outputs that are empty by their type."""
+    """Outputs without a compared element, empty or NaN in every run, except for outputs that are
+    empty by their type.
+    """
     judged = {c.whole or c.output for run in runs for c in run.comparisons if c.judged}
     return [port.name for port in outputs if port.name not in judged and not port.is_empty]
 
@@ -181,9 +250,15 @@ def hollow_outputs(runs: Sequence[RunReport], outputs: Sequence[Port]) -> list[s
 def hollow_reason(hollow: Sequence[str], count: int) -> str:
     """The reason why outputs without a compared element, of ``count`` in all, do not count."""
     if len(hollow) == count:
-        return "in no run did an output of the original hold a finite number to compare; give values with --feeds"
+        return (
+            "in no run did an output of the original hold a finite number to compare; give values "
+            "with --feeds"
+        )
     names = ", ".join(map(repr, hollow[:4])) + (", ..." if len(hollow) > 4 else "")
-    return f"in no run did output {names} of the original hold a finite number to compare; give values with --feeds"
+    return (
+        f"in no run did output {names} of the original hold a finite number to compare; give "
+        "values with --feeds"
+    )
 
 
 def _largest_ulp(run: RunReport) -> float:
@@ -202,17 +277,24 @@ def _rules(run: ReferenceRun, options: ValidationOptions) -> ComparisonRules:
 
 
 def _random_operator(model: onnx.ModelProto) -> str:
-    """An operator that draws other numbers at another place of the graph, ``""`` when there is none."""
+    """An operator that draws other numbers at another place of the graph, ``""`` when there is
+    none.
+    """
     nodes = [*model.graph.node, *(node for function in model.functions for node in function.node)]
     nodes += [node for graph in inner_graphs(nodes) for node in graph.node]
-    found = (n.op_type for n in nodes if n.op_type in _RANDOM and all(a.name != "seed" for a in n.attribute))
+    found = (
+        n.op_type
+        for n in nodes
+        if n.op_type in _RANDOM and all(a.name != "seed" for a in n.attribute)
+    )
     return next((f"{op_type} without a seed" for op_type in found), "")
 
 
 def _sensitivity(run: RunReport, c: Comparison) -> str:
     return (
-        f"differs by {c.max_abs:.2g}, but moves by {run.noise[c.output].level:.2g} when all numbers move by one unit in "
-        f"the last place (its largest magnitude is {c.top:.2g}); give rtol and atol to judge it"
+        f"differs by {c.max_abs:.2g}, but moves by {run.noise[c.output].level:.2g} when all "
+        f"numbers move by one unit in the last place (its largest magnitude is {c.top:.2g}); give "
+        "rtol and atol to judge it"
     )
 
 
@@ -244,7 +326,10 @@ class Judge:
         )
 
     def arbitrate(self, reference: Reference, candidate: Session, other: Located) -> None:
-        """Look at the differences of some runs in double, where that is possible; see `xoptim.validate.arbiter`."""
+        """Look at the differences of some runs in double, where that is possible.
+
+        See `xoptim.validate.arbiter`.
+        """
         chosen = self._doubtful(reference)
         if not chosen:
             return
@@ -253,18 +338,27 @@ class Judge:
             arbiter = Arbiter(Located(reference.proto, reference.base_dir), other, settings)
             for index in chosen:
                 run = reference.runs[index]
-                found = arbiter.findings(run, candidate.run(run.feeds), reference.outputs, self._rules_of(run))
+                found = arbiter.findings(
+                    run, candidate.run(run.feeds), reference.outputs, self._rules_of(run)
+                )
                 self._settle(index, found)
-        except Exception as error:  # what cannot run in double (kernels, weights or memory are missing) is judged as usual
+        # what cannot run in double (kernels, weights or memory are missing) is judged as usual
+        except Exception as error:
             _LOGGER.debug("not run in 64-bit floats: %s", error)
 
     def ask_processor(self, reference: Reference, candidate: Session, other: Located) -> None:
-        """Accept differences on another execution provider that are not those of the optimized model.
+        """Accept differences on another execution provider that are not those of the optimized
+        model.
 
-        The kernels of the provider may compute the original wrongly, where the optimized model gives the processor's results.
-        On unusual values they may also overflow, or cancel digits, where the processor finds no difference.
+        The kernels of the provider may compute the original wrongly, where the optimized model
+        gives the processor's results. On unusual values they may also overflow, or cancel digits,
+        where the processor finds no difference.
         """
-        doubted = [index for index, run in enumerate(self.runs) if not run.is_accepted() and not run.refuted]
+        doubted = [
+            index
+            for index, run in enumerate(self.runs)
+            if not run.is_accepted() and not run.refuted
+        ]
         if not doubted or resolve_providers(reference.settings.providers) == [_PROCESSOR]:
             return
         settings = reference.settings.on_processor()
@@ -274,22 +368,35 @@ class Judge:
             for index in doubted:
                 run, its = reference.runs[index], self.runs[index]
                 right = original.run(run.feeds)
-                alike = _alike(run, reference.outputs, right, candidate.run(run.feeds), self._options)
+                alike = _alike(
+                    run, reference.outputs, right, candidate.run(run.feeds), self._options
+                )
                 wrong = {c.output for c in its.comparisons if not its.accepts(c)} & alike
-                self._notes += [note for note in map(self._wrong_original, sorted(wrong)) if note not in self._notes]
+                self._notes += [
+                    note
+                    for note in map(self._wrong_original, sorted(wrong))
+                    if note not in self._notes
+                ]
                 if its.is_probe:
                     repeated = repeated or Session(other.proto, settings, base_dir=other.base_dir)
-                    alike |= _alike(run, reference.outputs, right, repeated.run(run.feeds), self._options)
+                    alike |= _alike(
+                        run, reference.outputs, right, repeated.run(run.feeds), self._options
+                    )
                 self.runs[index] = replace(its, settled=its.settled | alike)
         except (LoadError, RunError) as error:  # the processor lacks a kernel
             _LOGGER.debug("not run on the processor: %s", error)
 
     def _wrong_original(self, output: str) -> str:
         where = ", ".join(self._options.providers)
-        return f"on {where}, the original computes output {output!r} wrongly; the result agrees with the original on the CPU"
+        return (
+            f"on {where}, the original computes output {output!r} wrongly; the result agrees with "
+            "the original on the CPU"
+        )
 
     def _doubtful(self, reference: Reference) -> list[int]:
-        """The runs to repeat in double: those that break the rule, the cheapest with a difference, and the most different."""
+        """The runs to repeat in double: those that break the rule, the cheapest with a difference,
+        and the most different.
+        """
         if not self._options.considers_noise or self._options.exactness == "approximate":
             return []
         runs = [index for index, run in enumerate(self.runs) if _largest_ulp(run) > _SUSPICIOUS]
@@ -313,11 +420,17 @@ class Judge:
         run = self.runs[index]
         wrong = {name: finding.difference for name, finding in found.items() if finding.difference}
         comparisons = tuple(
-            replace(c, fault="value", message=wrong[c.output], mismatches=max(1, c.mismatches)) if c.output in wrong else c
+            (
+                replace(c, fault="value", message=wrong[c.output], mismatches=max(1, c.mismatches))
+                if c.output in wrong
+                else c
+            )
             for c in run.comparisons
         )
         settled = frozenset(name for name, finding in found.items() if finding.is_rounding)
-        self.runs[index] = replace(run, comparisons=comparisons, settled=settled, refuted=frozenset(wrong))
+        self.runs[index] = replace(
+            run, comparisons=comparisons, settled=settled, refuted=frozenset(wrong)
+        )
 
     def verdict(self, reference: Reference, is_part: bool = False) -> ValidationReport:
         """The report after all runs."""
@@ -325,24 +438,36 @@ class Judge:
         unsteady = _random_operator(reference.proto) if broken else ""
         if broken and not unsteady and self._options.considers_noise:
             self._measure_noise(reference, broken)
-        # Most differences are rounding: the original is loaded once more for that, and only for a doubt a second time.
+        # Most differences are rounding: the original is loaded once more for that, and only for a
+        # doubt a second time.
         if not unsteady and not all(map(RunReport.is_accepted, self.runs)):
             unsteady = self._unsteady_output(reference, broken[0])
         if unsteady:
-            return self.report("not validated", f"the original does not repeat its own results: {unsteady}", "evidence")
+            return self.report(
+                "not validated",
+                f"the original does not repeat its own results: {unsteady}",
+                "evidence",
+            )
         rejected = [(run, c) for run in self.runs for c in run.comparisons if not run.accepts(c)]
         silent = [
-            (run, c) for run, c in rejected if self._is_hopeless(run, c) and (run.is_probe or self._is_equal_elsewhere(c))
+            (run, c)
+            for run, c in rejected
+            if self._is_hopeless(run, c) and (run.is_probe or self._is_equal_elsewhere(c))
         ]
-        self._notes += [f"outputs are too sensitive to be compared{_where(run.dims)}" for run, _ in silent[:1]]
+        self._notes += [
+            f"outputs are too sensitive to be compared{_where(run.dims)}" for run, _ in silent[:1]
+        ]
         rejected = [pair for pair in rejected if pair not in silent]
-        # An output that is too sensitive to be compared excuses its own differences, but not a fault elsewhere.
+        # An output that is too sensitive to be compared excuses its own differences, but not a
+        # fault elsewhere.
         rejected.sort(key=lambda pair: self._is_hopeless(*pair))
         if rejected:
             run, comparison = rejected[0]
             place = f"output {comparison.output!r}{_where(run.dims)}{_values(run)}"
             if self._is_hopeless(run, comparison):
-                return self.report("not validated", f"{place} {_sensitivity(run, comparison)}", "evidence")
+                return self.report(
+                    "not validated", f"{place} {_sensitivity(run, comparison)}", "evidence"
+                )
             return self.report("different", f"{place}: {comparison.message}")
         return self._weigh_evidence(reference, is_part)
 
@@ -350,11 +475,16 @@ class Judge:
         """Report equal, unless there was nothing to compare."""
         hollow = [] if is_part else hollow_outputs(self.runs, reference.outputs)
         if hollow:
-            return self.report("not validated", hollow_reason(hollow, len(reference.outputs)), "evidence")
+            return self.report(
+                "not validated", hollow_reason(hollow, len(reference.outputs)), "evidence"
+            )
         self._notes += [] if is_part else rounding_note(self.runs)
         self._notes += reference.unreached[:_MOST_NAMED]
         if len(reference.unreached) > _MOST_NAMED:
-            self._notes.append(f"never ran: {len(reference.unreached) - _MOST_NAMED} more branches and numbers of trips")
+            self._notes.append(
+                f"never ran: {len(reference.unreached) - _MOST_NAMED} more branches and numbers of "
+                "trips"
+            )
         if not is_part and not any(c.count for run in self.runs for c in run.comparisons):
             self._notes.append("no output held an element")
         if self.skipped:
@@ -368,33 +498,47 @@ class Judge:
         return self.report("equal")
 
     def _unsteady_output(self, reference: Reference, index: int) -> str:
-        """The output in which a new session of the original breaks a rule, ``""`` when there is none."""
+        """The output in which a new session of the original breaks a rule, ``""`` when there is
+        none.
+        """
         run, options = reference.runs[index], self._options
-        results = Session(reference.proto, reference.settings, base_dir=reference.base_dir).run(run.feeds)
+        results = Session(reference.proto, reference.settings, base_dir=reference.base_dir).run(
+            run.feeds
+        )
         again = _compare_results(reference.outputs, run.results, results, options.rules)
         return next((f"output {c.output!r}: {c.message}" for c in again if not c.ok), "")
 
     def _measure_noise(self, reference: Reference, broken: Sequence[int]) -> None:
-        """Measure the effect of rounding alone on the outputs that differ, for the broken runs, until it explains them."""
+        """Measure the effect of rounding alone on the outputs that differ, for the broken runs,
+        until it explains them.
+        """
         levels: list[_Levels] = [{} for _ in reference.runs]
         rng = np.random.default_rng(self._options.seed)
         try:
             model = NoisyModel(reference.proto, reference.base_dir, rng)
-            session = Session(model.proto, reference.settings, base_dir=reference.base_dir, weights=model.weights)
+            session = Session(
+                model.proto, reference.settings, base_dir=reference.base_dir, weights=model.weights
+            )
             for _ in range(_DRAWS):
                 for index in broken:
                     run = reference.runs[index]
                     moved = session.run(model.feeds(run.feeds, rng))
-                    for c in _compare_results(reference.outputs, run.results, moved, self._options.rules):
+                    for c in _compare_results(
+                        reference.outputs, run.results, moved, self._options.rules
+                    ):
                         add_bins(levels[index].setdefault(c.output, {}), iter(c.error_bins.items()))
-                    self.runs[index] = replace(self.runs[index], noise=self._noise(self.runs[index], levels[index]))
+                    self.runs[index] = replace(
+                        self.runs[index], noise=self._noise(self.runs[index], levels[index])
+                    )
                 if all(self.runs[index].is_accepted() for index in broken):
                     break
         except (LoadError, RunError) as error:
             self._notes.append(f"the sensitivity to rounding is known in part only: {error}")
 
     def _noise(self, run: RunReport, levels: _Levels) -> dict[str, Noise]:
-        """The noise of the outputs that break the rule by finite differences, and whether it excuses these."""
+        """The noise of the outputs that break the rule by finite differences, and whether it
+        excuses these.
+        """
         noise: dict[str, Noise] = {}
         multiple = self._options.noise_multiple
         for c in run.comparisons:
@@ -402,7 +546,9 @@ class Judge:
                 moved = levels.get(c.output, {})
                 level = max((each.largest for each in moved.values()), default=0.0)
                 explained = explains(moved, c.error_bins, multiple)
-                noise[c.output] = Noise(level, explained, explained and multiple * level <= _HOPELESS * c.top)
+                noise[c.output] = Noise(
+                    level, explained, explained and multiple * level <= _HOPELESS * c.top
+                )
         return noise
 
     def _is_equal_elsewhere(self, comparison: Comparison) -> bool:
@@ -411,6 +557,8 @@ class Judge:
         return any(c.output == comparison.output and run.is_close(c) for run, c in usual)
 
     def _is_hopeless(self, run: RunReport, comparison: Comparison) -> bool:
-        """Whether rounding alone moves an output as much as it differs, but by too much to accept that."""
+        """Whether rounding alone moves an output as much as it differs, but by too much to accept
+        that.
+        """
         noise = run.noise.get(comparison.output)
         return noise is not None and noise.explains and comparison.output not in run.refuted

@@ -1,4 +1,6 @@
-"""Numbers next to which a model may behave in another way: bounds of a Clip or a Slice, thresholds."""
+"""Numbers next to which a model may behave in another way: bounds of a Clip or a Slice,
+thresholds.
+"""
 
 import itertools
 import math
@@ -15,8 +17,8 @@ _FEW: Final = 16  # elements of a constant that is read
 _MOST: Final = 12  # numbers of two models
 _LARGEST: Final = float(np.finfo(np.float32).max) / 4  # larger ones mean an infinity
 _BOUNDING: Final = frozenset((
-    "Clip", "Min", "Max", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal", "Mod", "Where", "Slice", "Range",
-    "TopK", "Trilu", "OneHot", "Sub", "Add", "NonMaxSuppression",
+    "Clip", "Min", "Max", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal", "Mod",
+    "Where", "Slice", "Range", "TopK", "Trilu", "OneHot", "Sub", "Add", "NonMaxSuppression",
 ))  # fmt: skip
 """Operators whose constant operands are bounds, or move a number towards one."""
 _SPLITS: Final = ("nodes_values", "nodes_values_as_tensor", "nodes_splits")
@@ -40,12 +42,14 @@ _KINKS: Final[Mapping[str, tuple[float, ...]]] = {
 }
 """Where operators that have no constant operand change what they do."""
 _STEERING: Final[Mapping[str, int]] = {
-    "Range": 0, "Expand": 1, "Tile": 1, "ConstantOfShape": 0, "Reshape": 1, "Resize": 1, "Upsample": 1, "OneHot": 1, "Pad": 1,
-    "TopK": 1, "Loop": 0, "Slice": 1, "SplitToSequence": 1, "CenterCropPad": 1, "DFT": 1, "STFT": 1, "Trilu": 1,
-    "BlackmanWindow": 0, "HannWindow": 0, "HammingWindow": 0, "MelWeightMatrix": 0, "EyeLike": 0, "Div": 1, "Mod": 1,
-    "BitShift": 1,
+    "Range": 0, "Expand": 1, "Tile": 1, "ConstantOfShape": 0, "Reshape": 1, "Resize": 1,
+    "Upsample": 1, "OneHot": 1, "Pad": 1, "TopK": 1, "Loop": 0, "Slice": 1, "SplitToSequence": 1,
+    "CenterCropPad": 1, "DFT": 1, "STFT": 1, "Trilu": 1, "BlackmanWindow": 0, "HannWindow": 0,
+    "HammingWindow": 0, "MelWeightMatrix": 0, "EyeLike": 0, "Div": 1, "Mod": 1, "BitShift": 1,
 }  # fmt: skip
-"""Operators with an operand, from this one on, that decides the size of a result or ends the process if it is 0."""
+"""Operators with an operand, from this one on, that decides the size of a result or ends the
+process if it is 0.
+"""
 NARROW_LIMITS: Final[Mapping[int, tuple[int, ...]]] = {
     onnx.TensorProto.INT8: (127,),
     onnx.TensorProto.UINT8: (255,),
@@ -57,41 +61,67 @@ NARROW_LIMITS: Final[Mapping[int, tuple[int, ...]]] = {
     onnx.TensorProto.FLOAT: (2**24,),
 }
 """The largest integer up to which types hold all others."""
-_LIMITS: Final = frozenset(float(number) for numbers in NARROW_LIMITS.values() for number in numbers)
-_INDEXING: Final = frozenset(("Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND", "RotaryEmbedding"))
+_LIMITS: Final = frozenset(
+    float(number) for numbers in NARROW_LIMITS.values() for number in numbers
+)
+_INDEXING: Final = frozenset(
+    ("Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND", "RotaryEmbedding")
+)
 _OWNERS: Final = ("If", "Loop", "Scan", "SequenceMap")
 _MEASURING: Final = frozenset(("Shape", "Size"))
 
 
 class Landmarks(NamedTuple):
-    """The numbers of two models, of floats and of integers: all of them, and those that only one of the models has."""
+    """The numbers of two models, of floats and of integers: all of them, and those that only one of
+    the models has.
+    """
 
     all: tuple[float, ...] = ()
     floats: tuple[float, ...] = ()
     integers: tuple[float, ...] = ()
     words: tuple[str, ...] = ()
     is_new: bool = False
-    """Whether the other model has a bound, or an indexed table of a length, that the original lacks."""
+    """Whether the other model has a bound, or an indexed table of a length, that the original
+    lacks.
+    """
 
 
 def landmarks(original: onnx.ModelProto, other: onnx.ModelProto | None = None) -> Landmarks:
-    """The bounds and thresholds in a model and in another one, those that only one of them has first."""
+    """The bounds and thresholds in a model and in another one, those that only one of them has
+    first.
+    """
     mine = set(_numbers(original))
     its = mine if other is None else set(_numbers(other))
     changed = [*sorted(mine ^ its, key=_order), *_between(mine ^ its)]
-    # What a Cast cuts off matters where only one model has it: both mask a sequence by floats, for instance.
+    # What a Cast cuts off matters where only one model has it: both mask a sequence by floats, for
+    # instance.
     common = sorted((bound for bound in mine & its if bound.number not in _LIMITS), key=_order)
     numbers = dict.fromkeys(bound.number for bound in (*changed, *common))
-    floats, integers = ([bound.number for bound in changed if bound.is_float == wanted] for wanted in (True, False))
-    words = dict.fromkeys(word for model in (original, other) if model is not None for word in _words(model))
+    floats, integers = (
+        [bound.number for bound in changed if bound.is_float == wanted] for wanted in (True, False)
+    )
+    words = dict.fromkeys(
+        word for model in (original, other) if model is not None for word in _words(model)
+    )
     is_new = bool(its - mine) or (other is not None and bool(_lengths(other) - _lengths(original)))
-    return Landmarks(tuple(numbers)[:_MOST], tuple(floats[:_MOST]), tuple(integers[:_MOST]), tuple(words)[:_MOST], is_new)
+    return Landmarks(
+        tuple(numbers)[:_MOST],
+        tuple(floats[:_MOST]),
+        tuple(integers[:_MOST]),
+        tuple(words)[:_MOST],
+        is_new,
+    )
 
 
 def _lengths(model: onnx.ModelProto) -> set[int]:
     """The lengths of the axes of stored tables that are indexed."""
     tables = {node.input[0] for node in _nodes(model) if node.op_type in _INDEXING and node.input}
-    return {length for tensor in model.graph.initializer if tensor.name in tables for length in tensor.dims}
+    return {
+        length
+        for tensor in model.graph.initializer
+        if tensor.name in tables
+        for length in tensor.dims
+    }
 
 
 class _Bound(NamedTuple):
@@ -118,17 +148,29 @@ def _numbers(model: onnx.ModelProto) -> Iterator[_Bound]:
         if node.op_type in _BOUNDING:
             found += [bound for name in node.input for bound in constants.get(name, ())]
         if node.op_type == "Cast":
-            found += [_Bound(number, is_float=False) for a in node.attribute for number in NARROW_LIMITS.get(a.i, ())]
+            found += [
+                _Bound(number, is_float=False)
+                for a in node.attribute
+                for number in NARROW_LIMITS.get(a.i, ())
+            ]
         found += _attributes(node)
-        yield from (bound for bound in found if math.isfinite(bound.number) and 0 < abs(bound.number) < _LARGEST)
+        yield from (
+            bound
+            for bound in found
+            if math.isfinite(bound.number) and 0 < abs(bound.number) < _LARGEST
+        )
 
 
 def _words(model: onnx.ModelProto) -> Iterator[str]:
     """The strings that a model contains: constants, attributes of several strings, delimiters."""
     tensors = list(model.graph.initializer)
     for node in _nodes(model):
-        tensors += [attribute.t for attribute in node.attribute if attribute.type == AttributeProto.TENSOR]
-        yield from (text.decode("utf-8", "replace") for a in node.attribute for text in a.strings[:_FEW])
+        tensors += [
+            attribute.t for attribute in node.attribute if attribute.type == AttributeProto.TENSOR
+        ]
+        yield from (
+            text.decode("utf-8", "replace") for a in node.attribute for text in a.strings[:_FEW]
+        )
         delimiters = (a.s for a in node.attribute if a.name == "delimiter")
         yield from (text.decode("utf-8", "replace") for text in delimiters if text)
     for tensor in tensors:
@@ -138,11 +180,18 @@ def _words(model: onnx.ModelProto) -> Iterator[str]:
 
 def _attributes(node: NodeProto) -> list[_Bound]:
     wanted = _ATTRIBUTES.get(node.op_type, ())
-    return [bound for attribute in node.attribute if attribute.name in wanted for bound in _stored(attribute)]
+    return [
+        bound
+        for attribute in node.attribute
+        if attribute.name in wanted
+        for bound in _stored(attribute)
+    ]
 
 
 def _nodes(model: onnx.ModelProto) -> Iterator[NodeProto]:
-    yield from every_node([*model.graph.node, *(node for function in model.functions for node in function.node)])
+    yield from every_node(
+        [*model.graph.node, *(node for function in model.functions for node in function.node)]
+    )
 
 
 def _constants(model: onnx.ModelProto) -> dict[str, list[_Bound]]:
@@ -152,7 +201,11 @@ def _constants(model: onnx.ModelProto) -> dict[str, list[_Bound]]:
         if node.op_type == "Constant" and node.attribute:
             found[node.output[0]] = _stored(node.attribute[0])
         elif node.op_type in _OWNERS:
-            found |= {tensor.name: _elements(tensor) for graph in own_graphs(node) for tensor in graph.initializer}
+            found |= {
+                tensor.name: _elements(tensor)
+                for graph in own_graphs(node)
+                for tensor in graph.initializer
+            }
     return found
 
 
@@ -181,7 +234,9 @@ def _elements(tensor: onnx.TensorProto) -> list[_Bound]:
 def steers(model: onnx.ModelProto) -> bool:
     """Whether values of inputs may decide the sizes of results, or divide integers."""
     known = {value.name for value in fed_inputs(model)}
-    return _steers(list(model.graph.node), known) or any(_steers(list(f.node), set(f.input)) for f in model.functions)
+    return _steers(list(model.graph.node), known) or any(
+        _steers(list(f.node), set(f.input)) for f in model.functions
+    )
 
 
 def _steers(nodes: list[NodeProto], known: set[str]) -> bool:

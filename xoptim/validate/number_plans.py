@@ -19,11 +19,29 @@ _UNEVEN: Final = frozenset(
     )
 )
 """Operators that treat 0 or large numbers in another way than moderate ones."""
-_SPREADING: Final = frozenset(("Conv", "ConvTranspose", "FusedConv", "QuantizeLinear", "DynamicQuantizeLinear"))
-"""Operators on a GPU for which it is open where NaN goes: algorithms of convolutions mix all numbers of a tile."""
-_TYING: Final = frozenset(("ArgMax", "ArgMin", "TopK", "Equal", "GreaterOrEqual", "LessOrEqual", "Round", "Unique", "Hardmax"))
+_SPREADING: Final = frozenset(
+    ("Conv", "ConvTranspose", "FusedConv", "QuantizeLinear", "DynamicQuantizeLinear")
+)
+"""Operators on a GPU for which it is open where NaN goes: algorithms of convolutions mix all
+numbers of a tile.
+"""
+_TYING: Final = frozenset(
+    (
+        "ArgMax",
+        "ArgMin",
+        "TopK",
+        "Equal",
+        "GreaterOrEqual",
+        "LessOrEqual",
+        "Round",
+        "Unique",
+        "Hardmax",
+    )
+)
 """Operators for which it matters whether numbers are equal, or halves."""
-_COMPARING: Final = frozenset(("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "TopK", "ArgMax", "ArgMin"))
+_COMPARING: Final = frozenset(
+    ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "TopK", "ArgMax", "ArgMin")
+)
 """Operators for which the order of numbers matters."""
 _SPLITTING: Final = frozenset(("TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor"))
 """Operators that send NaN another way for each of the features."""
@@ -34,12 +52,15 @@ _ODD: Final = 3  # numbers that are not finite: NaN and two infinities
 
 
 class NumberPlans:
-    """The plans for a model, by the operators of ``models``: it, and the one that is compared with it.
+    """The plans for a model, by the operators of ``models``: it, and the one that is compared with
+    it.
 
     ``is_tiny``: whether a run takes next to no time; ``is_on_gpu``: whether it is on a GPU.
     """
 
-    def __init__(self, feeding: Feeding, models: Collection[SizedModel], *, is_tiny: bool, is_on_gpu: bool) -> None:
+    def __init__(
+        self, feeding: Feeding, models: Collection[SizedModel], *, is_tiny: bool, is_on_gpu: bool
+    ) -> None:
         self._feeding = feeding
         self._models = models
         self._is_tiny = is_tiny
@@ -58,7 +79,10 @@ class NumberPlans:
         return [self._feeding.styled("level", Style(level=level)) for level in levels]
 
     def _magnitudes(self) -> list[Planning]:
-        """Numbers of many magnitudes; zeros and large ones where operators treat these in another way."""
+        """Numbers of many magnitudes.
+
+        Zeros and large ones where operators treat these in another way.
+        """
         feeding = self._feeding
         if not feeding.may_be_wide:
             return []
@@ -100,12 +124,17 @@ class NumberPlans:
     def _levels(self) -> list[float]:
         """Numbers that all elements get.
 
-        These are numbers that only one model has, and, where an input is one number, numbers of both.
+        These are numbers that only one model has, and, where an input is one number, numbers of
+        both.
         """
         feeding = self._feeding
         found: list[float] = []
         for spec in feeding.random:
-            known = feeding.landmarks.floats if is_float(spec.element_type) else feeding.landmarks.integers
+            known = (
+                feeding.landmarks.floats
+                if is_float(spec.element_type)
+                else feeding.landmarks.integers
+            )
             if feeding.uses[spec.name].kind in ("free", "positive", "unit"):
                 found += known
             if spec.shape == () or self._is_tiny:

@@ -1,4 +1,6 @@
-"""Other values for inputs that decide what an operator does: bounds of a Slice, a target shape, axes, a number of trips."""
+"""Other values for inputs that decide what an operator does: bounds of a Slice, a target shape,
+axes, a number of trips.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -21,12 +23,20 @@ _FRACTIONS: Final = (0.5, 1.5, 2.0, 3.0)
 _FEW: Final = 4  # elements that get another value alone
 
 
-def alternatives(kind: ValueKind, element: int, usual: np.ndarray, bounds: Sequence[int] = ()) -> Iterator[np.ndarray]:
-    """Other values for an input, as different from ``usual`` as a model may accept; ``bounds`` are numbers to try as well."""
+def alternatives(
+    kind: ValueKind, element: int, usual: np.ndarray, bounds: Sequence[int] = ()
+) -> Iterator[np.ndarray]:
+    """Other values for an input, as different from ``usual`` as a model may accept.
+
+    ``bounds`` are numbers to try as well.
+    """
     if element == TensorProto.BOOL:
         yield np.asarray(~usual)
         return
-    for numbers in (*(np.full(usual.shape, bound) for bound in bounds), *_alternatives(kind, element, usual)):
+    for numbers in (
+        *(np.full(usual.shape, bound) for bound in bounds),
+        *_alternatives(kind, element, usual),
+    ):
         yield np.asarray(numbers).astype(numpy_dtype(element))
 
 
@@ -41,7 +51,11 @@ def _alternatives(kind: ValueKind, element: int, usual: np.ndarray) -> Iterator[
         numbers = _FRACTIONS if is_float(element) else _NUMBERS.get(kind, ())
         yield from (np.full(usual.shape, number) for number in numbers)
         if 1 < usual.size <= _FEW:
-            yield from (_one_of(usual, place, number) for number in numbers[:2] for place in range(usual.size))
+            yield from (
+                _one_of(usual, place, number)
+                for number in numbers[:2]
+                for place in range(usual.size)
+            )
 
 
 def _one_of(usual: np.ndarray, place: int, number: float) -> np.ndarray:
@@ -63,11 +77,16 @@ def _axes(usual: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _targets(usual: np.ndarray) -> Iterator[np.ndarray]:
-    """Target shapes that fit any number of elements: the rest at another place, or an axis that is copied."""
+    """Target shapes that fit any number of elements: the rest at another place, or an axis that is
+    copied.
+    """
     length = usual.shape[-1]
     for place in range(1, length):
         yield np.broadcast_to(np.where(np.arange(length) == place, -1, 1), usual.shape)
     for place in range(length):
         yield np.broadcast_to(np.where(np.arange(length) == place, -1, 0), usual.shape)
     for factor in (2, 3):
-        yield np.broadcast_to(np.where(np.arange(length) == 0, -1, np.where(np.arange(length) == 1, factor, 1)), usual.shape)
+        yield np.broadcast_to(
+            np.where(np.arange(length) == 0, -1, np.where(np.arange(length) == 1, factor, 1)),
+            usual.shape,
+        )

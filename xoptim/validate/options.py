@@ -20,16 +20,19 @@ class RunValues:
     """The values that a model runs on, and the operators that it needs.
 
     Attributes:
-        dims: sizes of open dimensions, by name (or ``input:axis``); others are chosen: small ones to compare, typical ones to
-            measure.
-        feeds: values of inputs by name, for instance ``numpy.load("feeds.npz")``; inputs without one get random values.
-        test_data: folder with ``test_data_set_*/input_*.pb``, or with such files, to run on instead of random values; what
-            measures takes the first set.
+        dims: sizes of open dimensions, by name (or ``input:axis``); others are chosen: small ones
+            to compare, typical ones to measure.
+        feeds: values of inputs by name, for instance ``numpy.load("feeds.npz")``; inputs without
+            one get random values.
+        test_data: folder with ``test_data_set_*/input_*.pb``, or with such files, to run on instead
+            of random values; what measures takes the first set.
         seed: of the random values, and of the order of measured runs.
         custom_op_libs: libraries of operators to load, by file, or ``onnxruntime-extensions``.
-        software_device: whether an execution provider that has no device here runs on the processor instead (``webgpu``).
+        software_device: whether an execution provider that has no device here runs on the processor
+            instead (``webgpu``).
         assume: assumptions about sizes and values, which the values of a run hold.
-        assume_from_model: also use the assumptions in the metadata of the models. The author of a file wrote them.
+        assume_from_model: also use the assumptions in the metadata of the models. The author of a
+            file wrote them.
     """
 
     dims: Mapping[str, int] = field(default_factory=dict)
@@ -54,33 +57,39 @@ class ValidationOptions(RunValues):
 
     Attributes:
         exactness: the weakest promise of the rewrites that were applied.
-        rtol: relative tolerance of floating-point outputs instead of the one of their type. With ``rtol`` or ``atol``
-            given, the sensitivity of the model to rounding is not considered.
+        rtol: relative tolerance of floating-point outputs instead of the one of their type. With
+            ``rtol`` or ``atol`` given, the sensitivity of the model to rounding is not considered.
         atol: absolute tolerance, likewise.
-        of_largest: whether the relative tolerance is also a part of the largest number of an output, in place of the median.
-        ulp: units in the last place that floating-point outputs may differ by, in place of tolerances.
+        of_largest: whether the relative tolerance is also a part of the largest number of an
+            output, in place of the median.
+        ulp: units in the last place that floating-point outputs may differ by, in place of
+            tolerances.
         integer_atol: allowed difference of integer outputs.
         allow_flips: fraction of an integer, Boolean or string output that may differ.
         providers: execution providers for both models, by short or full name.
-        tf32: whether CUDA may round the operands of products of 32-bit floats to 10 bits of mantissa; the tolerance is then
-            that of 16-bit floats.
+        tf32: whether CUDA may round the operands of products of 32-bit floats to 10 bits of
+            mantissa; the tolerance is then that of 16-bit floats.
         threads: threads within an operator; 0 leaves the choice to onnxruntime.
         assignments: number of runs, on different sizes where dimensions are open.
         typical: whether to prefer sizes that models have in use to small ones: to measure at.
-        extremes: whether to add, where sizes are open and ``assignments`` is above 1, for each axis a run in which it is
-            longer than the numbers that the model compares it with, and a run with an empty axis, if the original runs
-            with them and the budget allows it.
-        budget: seconds for all runs of the original, estimated from the work of each and the time of the first; by default
-            the larger of 5 s and five times the first run. What would exceed it is left out.
+        extremes: whether to add, where sizes are open and ``assignments`` is above 1, for each axis
+            a run in which it is longer than the numbers that the model compares it with, and a run
+            with an empty axis, if the original runs with them and the budget allows it.
+        budget: seconds for all runs of the original, estimated from the work of each and the time
+            of the first; by default the larger of 5 s and five times the first run. What would
+            exceed it is left out.
         max_attempts: runs of the original that may fail before the search for sizes ends.
         time_limit: seconds after which the search for sizes ends.
         run_limit: seconds after which one run of a model is stopped, ``None`` for no limit.
-        memory_limit: bytes beyond which a run is not tried, by the least memory of its results; by default the free memory.
-        sections: whether to run the models section by section, which needs the weights of one section in memory only; by
-            default when the weights of the whole would not fit.
-        noise_multiple: a difference beyond the tolerance still counts as rounding when it is at most this many times
-            the effect of moving all numbers by one unit in the last place. Never for ``exact`` rewrites.
-        fewer_inputs: whether the other model may lack inputs of the original, whose values must not matter then.
+        memory_limit: bytes beyond which a run is not tried, by the least memory of its results; by
+            default the free memory.
+        sections: whether to run the models section by section, which needs the weights of one
+            section in memory only; by default when the weights of the whole would not fit.
+        noise_multiple: a difference beyond the tolerance still counts as rounding when it is at
+            most this many times the effect of moving all numbers by one unit in the last place.
+            Never for ``exact`` rewrites.
+        fewer_inputs: whether the other model may lack inputs of the original, whose values must not
+            matter then.
         original_dir: folder of the external data of an original that is a protobuf.
         optimized_dir: the same for the optimized model.
     """
@@ -110,7 +119,9 @@ class ValidationOptions(RunValues):
     optimized_dir: Path | None = None
 
     def __post_init__(self) -> None:
-        """Raise ValueError for values that no run could use, `AssumptionError` for an assumption that cannot be read."""
+        """Raise ValueError for values that no run could use, `AssumptionError` for an assumption
+        that cannot be read.
+        """
         for name in ("providers", "custom_op_libs"):
             if isinstance(getattr(self, name), str):
                 raise ValueError(f"{name} are several: ({getattr(self, name)!r},)")
@@ -122,7 +133,10 @@ class ValidationOptions(RunValues):
         for name in ("rtol", "atol", "ulp"):
             if (getattr(self, name) or 0) < 0:
                 raise ValueError(f"{name} must not be negative, as {getattr(self, name)} is")
-        wrong = next((size for size in self.dims.values() if not isinstance(size, Integral) or size < 0), None)
+        wrong = next(
+            (size for size in self.dims.values() if not isinstance(size, Integral) or size < 0),
+            None,
+        )
         if wrong is not None:
             raise ValueError(f"a size is a number of at least 0, not {wrong!r}")
 
@@ -145,7 +159,9 @@ class ValidationOptions(RunValues):
 
     @property
     def settings(self) -> SessionSettings:
-        """The settings of both runs: the models are run as they are written, plug-ins in processes of their own."""
+        """The settings of both runs: the models are run as they are written, plug-ins in processes
+        of their own.
+        """
         return SessionSettings(
             self.providers,
             threads=self.threads,

@@ -106,9 +106,11 @@ PLUGINS: Final[dict[str, Plugin]] = {
             package="onnxruntime-ep-webgpu",
             module="onnxruntime_ep_webgpu",
             devices=("GPU", "CPU", "NPU"),
-            advice=f"{SOFTWARE_DEVICE} (or the environment variables {_ALLOWED}=1 and "
-            f"{DRIVER_VARIABLE}=FILE.json) runs it on the processor, by the driver SwiftShader "
-            "that chromium brings",
+            advice=(
+                f"{SOFTWARE_DEVICE} (or the environment variables {_ALLOWED}=1 and "
+                f"{DRIVER_VARIABLE}=FILE.json) runs it on the processor, by the driver SwiftShader "
+                "that chromium brings"
+            ),
             has_software_device=True,
         ),
         Plugin(
@@ -138,7 +140,10 @@ def plugin_named(name: str) -> Plugin | None:
 
 @cache
 def _built_in() -> frozenset[str]:
-    """The providers of onnxruntime itself. Asked before a plug-in is loaded: then it is listed as well."""
+    """The providers of onnxruntime itself.
+
+    Asked before a plug-in is loaded: then it is listed as well.
+    """
     return frozenset(ort.get_available_providers())
 
 

@@ -1,4 +1,6 @@
-"""Models as protobufs: reading without their weights, and light copies whose large tensors live elsewhere."""
+"""Models as protobufs: reading without their weights, and light copies whose large tensors live
+elsewhere.
+"""
 
 import math
 import os
@@ -32,8 +34,11 @@ class Located(NamedTuple):
 _NOWHERE = "in-memory"  # location written into stubs; it is never opened
 
 
-def read_proto(model: ModelLike, base_dir: Path | None = None) -> tuple[onnx.ModelProto, Path | None]:
-    """The protobuf of a model, external data left outside, and the folder against which their locations resolve.
+def read_proto(
+    model: ModelLike, base_dir: Path | None = None
+) -> tuple[onnx.ModelProto, Path | None]:
+    """The protobuf of a model, external data left outside, and the folder against which their
+    locations resolve.
 
     Raises `ModelError` when the file cannot be read, or is not a model.
     """
@@ -55,12 +60,17 @@ def tensor_bytes(tensor: TensorProto) -> int:
 
 
 def stored_bytes(tensor: TensorProto) -> int:
-    """Bytes of the elements of a tensor within the protobuf, 0 when they lie outside; strings count as 0."""
+    """Bytes of the elements of a tensor within the protobuf, 0 when they lie outside.
+
+    Strings count as 0.
+    """
     return 0 if is_external(tensor) else tensor_bytes(tensor)
 
 
 def initializer_bytes(model: onnx.ModelProto) -> int:
-    """Bytes of all initializers within the protobuf (``ByteSize`` would serialize the model to count them)."""
+    """Bytes of all initializers within the protobuf (``ByteSize`` would serialize the model to
+    count them).
+    """
     return sum(map(stored_bytes, model.graph.initializer))
 
 
@@ -70,32 +80,46 @@ def tensor_array(tensor: TensorProto, base_dir: Path | None) -> np.ndarray:
 
 
 def large_tensors(model: onnx.ModelProto, limit: int) -> set[str]:
-    """Names of the initializers of more than ``limit`` bytes in the protobuf whose elements fill whole bytes."""
-    return {t.name for t in model.graph.initializer if stored_bytes(t) > limit and bits(t.data_type) >= 8}
+    """Names of the initializers of more than ``limit`` bytes in the protobuf whose elements fill
+    whole bytes.
+    """
+    return {
+        t.name
+        for t in model.graph.initializer
+        if stored_bytes(t) > limit and bits(t.data_type) >= 8
+    }
 
 
 def light_copy(model: onnx.ModelProto, left_out: Collection[str]) -> onnx.ModelProto:
-    """A copy in which some initializers of the main graph are stubs: name, type, shape, and a location that does not exist.
+    """A copy in which some initializers of the main graph are stubs: name, type, shape, and a
+    location that does not exist.
 
-    The data of the tensors left out are never copied, so this works on models above the 2 GB limit of protobuf.
+    The data of the tensors left out are never copied, so this works on models above the 2 GB limit
+    of protobuf.
     """
     copy = onnx.ModelProto()
     copy_fields(model, copy, ("graph",))
     copy_fields(model.graph, copy.graph, ("initializer",))
     for tensor in model.graph.initializer:
         if tensor.name in left_out:
-            stub = copy.graph.initializer.add(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
+            stub = copy.graph.initializer.add(
+                name=tensor.name, data_type=tensor.data_type, dims=tensor.dims
+            )
             refer(stub, _NOWHERE, 0, tensor_bytes(tensor))
         else:
             copy.graph.initializer.add().CopyFrom(tensor)
     return copy
 
 
-def inferred_graph(model: onnx.ModelProto, limit: int, *, data_prop: bool = False) -> onnx.GraphProto | None:
-    """The main graph with the types and shapes that onnx infers without initializers of more than ``limit`` bytes.
+def inferred_graph(
+    model: onnx.ModelProto, limit: int, *, data_prop: bool = False
+) -> onnx.GraphProto | None:
+    """The main graph with the types and shapes that onnx infers without initializers of more than
+    ``limit`` bytes.
 
-    ``None`` for a model that onnx cannot type, which may still run in onnxruntime. EyeLike gets another domain there, which
-    onnx does not infer: where the type of its operand is not known, onnx 1.23 ends the process.
+    ``None`` for a model that onnx cannot type, which may still run in onnxruntime. EyeLike gets
+    another domain there, which onnx does not infer: where the type of its operand is not known,
+    onnx 1.23 ends the process.
     """
     light = light_copy(model, large_tensors(model, limit))
     hide_from_onnx(light, ("EyeLike",))
@@ -105,8 +129,12 @@ def inferred_graph(model: onnx.ModelProto, limit: int, *, data_prop: bool = Fals
         return None
 
 
-def loadable_copy(model: ModelLike, base_dir: Path | None) -> tuple[onnx.ModelProto, Path | None] | None:
-    """A copy of a model that onnxruntime refused, and its folder; ``None`` when the copy would be the same.
+def loadable_copy(
+    model: ModelLike, base_dir: Path | None
+) -> tuple[onnx.ModelProto, Path | None] | None:
+    """A copy of a model that onnxruntime refused, and its folder.
+
+    ``None`` when the copy would be the same.
 
     Equal names of nodes differ in it, and external data is where this system finds it.
     """

@@ -1,4 +1,6 @@
-"""Runs of the original, on given values or on sizes and values that a search within a budget finds it to accept."""
+"""Runs of the original, on given values or on sizes and values that a search within a budget finds
+it to accept.
+"""
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,10 +21,27 @@ from xoptim.validate.further import SHORT, TINY, Further
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike, read_proto
 from xoptim.validate.report import SkippedRun
-from xoptim.validate.runs import Feeding, Planning, ReferenceRun, ResultStore, RunPlan, check_agreement, run_plan, test_feeds
+from xoptim.validate.runs import (
+    Feeding,
+    Planning,
+    ReferenceRun,
+    ResultStore,
+    RunPlan,
+    check_agreement,
+    run_plan,
+    test_feeds,
+)
 from xoptim.validate.session import CUDA, Port, Session, SessionSettings, resolve_providers
 from xoptim.validate.sized import SizedModel
-from xoptim.validate.work import MemoryNeed, RunBudget, Work, fits_into_memory, is_large, size_text, weight_bytes
+from xoptim.validate.work import (
+    MemoryNeed,
+    RunBudget,
+    Work,
+    fits_into_memory,
+    is_large,
+    size_text,
+    weight_bytes,
+)
 
 _FURTHER_ATTEMPTS: Final = 8  # for another assignment, once one works
 _MOST_PROBES: Final = 6  # runs to find the largest size of one axis that the original accepts
@@ -32,10 +51,12 @@ _HOUR: Final = 3600.0
 
 
 class Search:
-    """The search for sizes and values on which the original runs, and whose results the store keeps.
+    """The search for sizes and values on which the original runs, and whose results the store
+    keeps.
 
-    ``skipped`` lists the runs that were left out because of what they cost, ``unreached`` the branches that none reached.
-    ``other`` is a model to compare with: sizes and values are also chosen next to numbers that only it contains.
+    ``skipped`` lists the runs that were left out because of what they cost, ``unreached`` the
+    branches that none reached. ``other`` is a model to compare with: sizes and values are also
+    chosen next to numbers that only it contains.
     """
 
     def __init__(
@@ -73,7 +94,9 @@ class Search:
         return self._feeding.fixed
 
     def runs(self) -> list[ReferenceRun]:
-        """The number of runs in the options: on different sizes if they are found, else on other values."""
+        """The number of runs in the options: on different sizes if they are found, else on other
+        values.
+        """
         feeding = self._feeding
         found: list[ReferenceRun] = []
         failures: list[Exception] = []
@@ -94,8 +117,8 @@ class Search:
             raise failures[0]
         if not found:
             raise RunError(
-                f"it ran with none of {len(failures)} random feeds; give values that it accepts with --feeds FILE.npz; "
-                f"the first error: {failures[0]}"
+                f"it ran with none of {len(failures)} random feeds; give values that it accepts "
+                f"with --feeds FILE.npz; the first error: {failures[0]}"
             )
         if found[0].sizes != preferred:
             found[0] = replace(found[0], refused=preferred or {})
@@ -108,7 +131,9 @@ class Search:
         return found
 
     def _add_further(self, found: list[ReferenceRun]) -> None:
-        """Add runs on values of other kinds, if the original runs with them and the budget allows it."""
+        """Add runs on values of other kinds, if the original runs with them and the budget allows
+        it.
+        """
         sizes = found[0].sizes
         if self._objection(sizes):
             return
@@ -123,7 +148,9 @@ class Search:
             self.unreached = further.branches(found, self._base_dir) if models is not None else []
 
     def _models(self) -> list[SizedModel]:
-        """The original, and the other model if it has further bounds: it takes time to infer its shapes."""
+        """The original, and the other model if it has further bounds: it takes time to infer its
+        shapes.
+        """
         if self._other is None or not self._feeding.landmarks.is_new:
             return [self._sized]
         if self._other_sized is None:
@@ -131,9 +158,18 @@ class Search:
         return [self._sized, self._other_sized]
 
     def _add_ends(self, found: list[ReferenceRun]) -> None:
-        """Add runs with a long axis each, with axes of 1, and with an empty one, if the original and the budget allow them."""
+        """Add runs with a long axis each, with axes of 1, and with an empty one, if the original
+        and the budget allow them.
+        """
         feeding = self._feeding
-        ends = Ends(feeding.specs, self._models(), found[0].sizes, feeding.fixed, self._work.of, feeding.assumptions)
+        ends = Ends(
+            feeding.specs,
+            self._models(),
+            found[0].sizes,
+            feeding.fixed,
+            self._work.of,
+            feeding.assumptions,
+        )
         tried = [run.sizes for run in found]
         for rungs in ends.large():
             run = self._largest(ends, rungs, tried)
@@ -142,15 +178,27 @@ class Search:
                 found.append(run)
         self._ones = list(ends.ones())
         related = [sizes for sizes in ends.related() if self._work.of(sizes) <= _RELATED_WORK]
-        for wanted in (*([sizes] for sizes in self._ones), ends.empty(), *([sizes] for sizes in related)):
-            allowed = (sizes for sizes in wanted if sizes not in tried and not self._objection(sizes))
-            made = next(filter(None, (self._probe(sizes, len(tried) + 1) for sizes in allowed)), None)
+        for wanted in (
+            *([sizes] for sizes in self._ones),
+            ends.empty(),
+            *([sizes] for sizes in related),
+        ):
+            allowed = (
+                sizes for sizes in wanted if sizes not in tried and not self._objection(sizes)
+            )
+            made = next(
+                filter(None, (self._probe(sizes, len(tried) + 1) for sizes in allowed)), None
+            )
             if made is not None:
                 tried.append(made.sizes)
                 found.append(made)
 
-    def _largest(self, ends: Ends, rungs: Sequence[Sequence[Sizes]], tried: Sequence[Sizes]) -> ReferenceRun | None:
-        """A run with the largest sizes of an axis that the original accepts, by bisection of the candidates."""
+    def _largest(
+        self, ends: Ends, rungs: Sequence[Sequence[Sizes]], tried: Sequence[Sizes]
+    ) -> ReferenceRun | None:
+        """A run with the largest sizes of an axis that the original accepts, by bisection of the
+        candidates.
+        """
         cheap = [rung for rung in rungs if any(self._affordable(ends, rung[:1]))]
         if len(cheap) < len(rungs):
             least = ends.single(rungs[-1][0])
@@ -161,8 +209,15 @@ class Search:
         for _ in range(_MOST_PROBES):
             if low >= high:
                 break
-            candidates = (sizes for sizes in self._affordable(ends, cheap[middle]) if sizes not in tried)
-            run = next(filter(None, (self._probe(sizes, self._options.assignments) for sizes in candidates)), None)
+            candidates = (
+                sizes for sizes in self._affordable(ends, cheap[middle]) if sizes not in tried
+            )
+            run = next(
+                filter(
+                    None, (self._probe(sizes, self._options.assignments) for sizes in candidates)
+                ),
+                None,
+            )
             best = run or best
             low, high = (middle + 1, high) if run else (low, middle)
             middle = (low + high) // 2
@@ -174,26 +229,43 @@ class Search:
 
     def _objection(self, sizes: Sizes) -> str:
         work = self._work.of(sizes)
-        if self._need.total(sizes) > _PROBE_BYTES and (size := self._need.at_least(sizes)) > _PROBE_BYTES:
-            return f"needs {size_text(size)} of memory, and a run with large sizes may take {size_text(_PROBE_BYTES)}"
+        if (
+            self._need.total(sizes) > _PROBE_BYTES
+            and (size := self._need.at_least(sizes)) > _PROBE_BYTES
+        ):
+            return (
+                f"needs {size_text(size)} of memory, and a run with large sizes may take "
+                f"{size_text(_PROBE_BYTES)}"
+            )
         if not self._budget.allows(work):
-            # Several unknown axes, each taken to be as long as the longest, give a bound that may be years.
+            # Several unknown axes, each taken to be as long as the longest, give a bound that may
+            # be years.
             seconds, limit = self._budget.estimate(work), self._budget.limit
             expected = f"about {seconds:.3g} s" if seconds < _HOUR else "more than an hour"
-            return f"would take {expected}, and the budget of all runs is {limit:.3g} s (--validation-budget)"
+            return (
+                f"would take {expected}, and the budget of all runs is {limit:.3g} s "
+                "(--validation-budget)"
+            )
         return ""
 
     def _probe(self, sizes: Sizes, run: int, plan: Planning | None = None) -> ReferenceRun | None:
-        """A run with sizes or values that the original may refuse, stopped when it takes the whole budget."""
+        """A run with sizes or values that the original may refuse, stopped when it takes the whole
+        budget.
+        """
         found: list[ReferenceRun] = []
         self._try(sizes, found, [], run, plan)
         if not found and self._budget.spent > self._budget.limit:
-            reason = f"was stopped after {self._budget.limit:.2g} s, the budget of all runs (--validation-budget)"
+            reason = (
+                f"was stopped after {self._budget.limit:.2g} s, the budget of all runs "
+                "(--validation-budget)"
+            )
             self.skipped.append(SkippedRun(sizes, reason))
         return replace(found[0], is_probe=True) if found else None
 
     def _patience(self, found: bool) -> int:
-        """Allowed number of failures: fewer once there is a result, none when there is nothing to vary."""
+        """Allowed number of failures: fewer once there is a result, none when there is nothing to
+        vary.
+        """
         most = self._options.max_attempts if self._feeding.random else 1
         return min(_FURTHER_ATTEMPTS, most) if found else most
 
@@ -205,7 +277,10 @@ class Search:
         run: int | None = None,
         plan: Planning | None = None,
     ) -> None:
-        """One more run, or one more failure for each style; ``plan`` makes the values of a probe."""
+        """One more run, or one more failure for each style.
+
+        ``plan`` makes the values of a probe.
+        """
         is_probe, run = run is not None, len(found) if run is None else run
         for gentle in self._feeding.styles:
             start = time.perf_counter()
@@ -213,13 +288,16 @@ class Search:
                 self._need.check(sizes)
                 values = (plan or self._feeding.plan)(sizes, run, gentle)
                 self._check_on_processor(values)
-                made = run_plan(self._session, values, self._budget.limit if is_probe else self._budget.patience)
+                made = run_plan(
+                    self._session, values, self._budget.limit if is_probe else self._budget.patience
+                )
                 work = self._work.of(sizes)
                 self._budget.charge(work, made.seconds)
                 found.append(self._store.keep(replace(made, work=work)))
                 return
             except (FeedError, RunError) as error:
-                failures.append(type(error)(str(error)))  # the frames of the traceback would keep the memory of the session
+                # the frames of the traceback would keep the memory of the session
+                failures.append(type(error)(str(error)))
             except MemoryError:
                 failures.append(RunError("there is not enough memory for a run"))
             self._budget.spend(time.perf_counter() - start)
@@ -227,13 +305,17 @@ class Search:
                 return
 
     def _check_on_processor(self, plan: RunPlan) -> None:
-        """Raise RunError for values that a model must refuse: on a GPU, an index out of range reads other memory."""
+        """Raise RunError for values that a model must refuse: on a GPU, an index out of range reads
+        other memory.
+        """
         if self._processor is not None:
             with suppress(RunStoppedError):
                 self._processor.run(plan.feeds, self._budget.limit)
 
 
-def _on_processor(model: onnx.ModelProto, base_dir: Path | None, options: ValidationOptions) -> Session | None:
+def _on_processor(
+    model: onnx.ModelProto, base_dir: Path | None, options: ValidationOptions
+) -> Session | None:
     """The model on the CPU, ``None`` if that lacks kernels."""
     settings = replace(options.settings, providers=("cpu",))
     try:
@@ -245,8 +327,9 @@ def _on_processor(model: onnx.ModelProto, base_dir: Path | None, options: Valida
 class Reference(NamedTuple):
     """The original, external data left outside, with its inputs, outputs and at least one run.
 
-    ``chosen`` are the dimensions whose sizes the caller determined, ``unreached`` the branches that no run reached.
-    ``is_short``: whether a run takes so little time that many are worth it. The optimized model gets the same settings.
+    ``chosen`` are the dimensions whose sizes the caller determined, ``unreached`` the branches that
+    no run reached. ``is_short``: whether a run takes so little time that many are worth it. The
+    optimized model gets the same settings.
     """
 
     proto: onnx.ModelProto
@@ -261,7 +344,9 @@ class Reference(NamedTuple):
     is_short: bool = False
 
 
-def read_original(model: ModelLike, options: ValidationOptions) -> tuple[onnx.ModelProto, Path | None]:
+def read_original(
+    model: ModelLike, options: ValidationOptions
+) -> tuple[onnx.ModelProto, Path | None]:
     """The protobuf of a model and the folder of its external data.
 
     Raises `LoadError` when it cannot be read, or would unfold to more nodes than can be handled.
@@ -282,41 +367,42 @@ def run_reference(
     proto: onnx.ModelProto | None = None,
     other: onnx.ModelProto | None = None,
 ) -> Reference:
-    """Run the original on the number of assignments in the options; ``proto`` is the result of `read_original`, if known.
+    """Run the original on the number of assignments in the options.
 
-    ``other``: a model that will be compared with it, whose numbers are considered in the choice of sizes and values.
+    ``proto`` is the result of `read_original`, if known. ``other``: a model that will be compared
+    with it, whose numbers are considered in the choice of sizes and values.
 
     Raises:
-        LoadError: onnxruntime refuses the model, or it would unfold to more nodes than can be handled.
-        FeedError: an input cannot be fed, or a choice of the user does not fit the model.
-        RunError: it fails on the values given, or on every assignment of sizes tried.
+        LoadError: onnxruntime refuses the model, or it would unfold to too many nodes.
+        FeedError: an input cannot be fed, or a choice does not fit the model.
+        RunError: it fails on the values given, or on all sizes that were tried.
         ProviderUnavailable: an execution provider is missing.
     """
     if proto is None:
         proto, base_dir = read_original(model, options)
+    elif isinstance(model, onnx.ModelProto):
+        base_dir = options.original_dir
     else:
-        base_dir = options.original_dir if isinstance(model, onnx.ModelProto) else Path(model).resolve().parent
+        base_dir = Path(model).resolve().parent
     if not fits_into_memory(proto, options.memory_limit, copies=1):
-        raise LoadError(f"its weights take {size_text(weight_bytes(proto))} of memory, which is not free")
-    settings = options.settings.without_copies() if is_large(proto, options.memory_limit) else options.settings
+        size = size_text(weight_bytes(proto))
+        raise LoadError(f"its weights take {size} of memory, which is not free")
+    settings = options.settings
+    if is_large(proto, options.memory_limit):
+        settings = settings.without_copies()
     session = Session(model, settings, base_dir=options.original_dir)
     store = ResultStore()
     if options.test_data is not None:
         MemoryNeed(SizedModel(proto, base_dir), options.memory_limit).check({})
         data = test_feeds(options.test_data, proto, options)
-        runs = [store.keep(run_plan(session, RunPlan("test data", {}, options.seed, feeds))) for feeds in data]
+        plans = (RunPlan("test data", {}, options.seed, feeds) for feeds in data)
+        runs = [store.keep(run_plan(session, plan)) for plan in plans]
         return Reference(proto, base_dir, session.inputs, session.outputs, runs, settings=settings)
     search = Search(session, proto, base_dir, options, store, other)
     runs, chosen = search.runs(), frozenset(search.chosen)
-    return Reference(
-        proto,
-        base_dir,
-        session.inputs,
-        session.outputs,
-        runs,
-        chosen,
-        settings,
-        tuple(search.skipped),
-        tuple(search.unreached),
-        search.is_short,
+    found = Reference(proto, base_dir, session.inputs, session.outputs, runs, chosen, settings)
+    return found._replace(
+        skipped=tuple(search.skipped),
+        unreached=tuple(search.unreached),
+        is_short=search.is_short,
     )

@@ -11,12 +11,14 @@ from xoptim.validate.compare import Comparison
 
 Status: TypeAlias = Literal["equal", "different", "not validated"]
 Cause: TypeAlias = Literal["", "load", "run", "memory", "evidence", "assumptions"]
-"""Causes of ``not validated``: onnxruntime does not load the original, or does not run it on the values; the weights do not
-fit into memory; it ran, and its results are not evidence; or the models differ, and their metadata list assumptions that were
-not given."""
+"""Causes of ``not validated``: onnxruntime does not load the original, or does not run it on the
+values; the weights do not fit into memory; it ran, and its results are not evidence; or the models
+differ, and their metadata list assumptions that were not given.
+"""
 
 
-_COARSE: Final = 0.005  # of the largest number; results of large values that differ by no more are rounding
+# of the largest number; results of large values that differ by no more are rounding
+_COARSE: Final = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +26,20 @@ class Noise:
     """The change of an output when all numbers in the model move by one unit in the last place."""
 
     level: float  # largest difference that this makes, absolute
-    explains: bool  # whether the differences of the optimized model are as small as those that this makes in similar elements
-    accepted: bool  # whether the differences are excused for this reason: not when the noise exceeds the limit
+    # whether the differences of the optimized model are as small as those that this makes in
+    # similar elements
+    explains: bool
+    # whether the differences are excused for this reason: not when the noise exceeds the limit
+    accepted: bool
 
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
     """One run of both models."""
 
-    source: str  # source of the values: ``random``, ``given``, ``test data``, ``overridden``, ``wide``, ``free``, ...
+    # source of the values: ``random``, ``given``, ``test data``, ``overridden``, ``wide``,
+    # ``free``, ...
+    source: str
     dims: Mapping[str, int]  # sizes of the open dimensions
     seed: int  # of the random values
     original_seconds: float  # wall time of the original
@@ -40,10 +47,13 @@ class RunReport:
     comparisons: tuple[Comparison, ...]  # one for each output, or each item of it
     # Measured for the outputs that differ beyond the tolerance, when rounding may excuse that
     noise: Mapping[str, Noise] = field(default_factory=dict)
-    is_probe: bool = False  # whether the sizes are extreme, so that a failure of the original is not an error
-    # Whether rounding counts as equal even where the values are so large that it adds up to more than usual
+    # whether the sizes are extreme, so that a failure of the original is not an error
+    is_probe: bool = False
+    # Whether rounding counts as equal even where the values are so large that it adds up to more
+    # than usual
     is_coarse: bool = False
-    # Outputs that differ by rounding alone: in 64-bit floats, both models agree, and the result is as accurate as the original
+    # Outputs that differ by rounding alone: in 64-bit floats, both models agree, and the result is
+    # as accurate as the original
     settled: frozenset[str] = frozenset()
     refuted: frozenset[str] = frozenset()  # outputs on which the models disagree in 64-bit floats
 
@@ -57,8 +67,14 @@ class RunReport:
         return (noise is not None and noise.accepted) or (self.is_coarse and is_small(comparison))
 
     def is_close(self, comparison: Comparison) -> bool:
-        """Whether an output that counts as equal differs by little of its largest number, if at all."""
-        return comparison.count > 0 and self.accepts(comparison) and (comparison.ok or is_small(comparison))
+        """Whether an output that counts as equal differs by little of its largest number, if at
+        all.
+        """
+        return (
+            comparison.count > 0
+            and self.accepts(comparison)
+            and (comparison.ok or is_small(comparison))
+        )
 
     def is_accepted(self) -> bool:
         """Whether all outputs count as equal."""
@@ -67,12 +83,18 @@ class RunReport:
 
 def is_small(comparison: Comparison) -> bool:
     """Whether finite numbers differ by a small part of the largest one."""
-    is_number = comparison.fault == "value" and comparison.tolerance is not None and math.isfinite(comparison.excess)
+    is_number = (
+        comparison.fault == "value"
+        and comparison.tolerance is not None
+        and math.isfinite(comparison.excess)
+    )
     return is_number and comparison.max_abs <= _COARSE * comparison.top
 
 
 class SkippedRun(NamedTuple):
-    """A run that was left out because of what it costs, which ``reason`` says as the end of a sentence."""
+    """A run that was left out because of what it costs, which ``reason`` says as the end of a
+    sentence.
+    """
 
     dims: Mapping[str, int]
     reason: str
@@ -87,7 +109,8 @@ class ValidationReport:
         reason: the reason, in one line; empty for ``equal``.
         exactness: the promise that was checked.
         providers: execution providers.
-        faults: differences of the signatures: missing or renamed inputs and outputs, other types or order.
+        faults: differences of the signatures: missing or renamed inputs and outputs, other types or
+            order.
         runs: the runs on which the models were compared.
         notes: limits of the evidence, and facts that decided the verdict.
         cause: for ``not validated``, the kind of the reason.
@@ -134,7 +157,10 @@ class ValidationReport:
 
     @property
     def rounded(self) -> tuple[str, ...]:
-        """A line for each output whose differences were excused as rounding, if there are several; a note counts them."""
+        """A line for each output whose differences were excused as rounding, if there are several.
+
+        A note counts them.
+        """
         lines = tuple(_rounding_lines(_noise_by_output(self.runs)))
         return lines if self.ok and len(lines) > 1 else ()
 
@@ -178,7 +204,9 @@ def rounding_note(runs: Sequence[RunReport]) -> list[str]:
     if len(found) < 2:
         return _rounding_lines(found)
     name = max(found, key=lambda name: found[name].level)
-    return [f"{len(found)} outputs: the differences are rounding, {_origin(found[name])} in {name!r}"]
+    return [
+        f"{len(found)} outputs: the differences are rounding, {_origin(found[name])} in {name!r}"
+    ]
 
 
 def _noise_by_output(runs: Sequence[RunReport]) -> dict[str, Noise]:
@@ -186,7 +214,10 @@ def _noise_by_output(runs: Sequence[RunReport]) -> dict[str, Noise]:
 
 
 def _rounding_lines(found: Mapping[str, Noise]) -> list[str]:
-    return [f"output {name!r}: the difference is rounding, {_origin(noise)}" for name, noise in found.items()]
+    return [
+        f"output {name!r}: the difference is rounding, {_origin(noise)}"
+        for name, noise in found.items()
+    ]
 
 
 def _origin(noise: Noise) -> str:
@@ -203,7 +234,8 @@ def _run_json(run: RunReport) -> dict[str, Any]:
         "optimized_seconds": run.optimized_seconds,
         "outputs": [_comparison_json(c) for c in run.comparisons],
         "noise": {
-            name: {"level": _number(n.level), "explains": n.explains, "accepted": n.accepted} for name, n in run.noise.items()
+            name: {"level": _number(n.level), "explains": n.explains, "accepted": n.accepted}
+            for name, n in run.noise.items()
         },
     }
 
@@ -215,7 +247,10 @@ def _comparison_json(comparison: Comparison) -> dict[str, Any]:
         "equal": comparison.ok,
         "fault": comparison.fault,
         "message": comparison.message,
-        **{name: _number(getattr(comparison, name)) for name in ("max_abs", "max_ulp", "max_rel", "scale", "top", "excess")},
+        **{
+            name: _number(getattr(comparison, name))
+            for name in ("max_abs", "max_ulp", "max_rel", "scale", "top", "excess")
+        },
         "index": list(comparison.index),
         "mismatches": comparison.mismatches,
         "count": comparison.count,

@@ -13,15 +13,23 @@ from xoptim.system.journal import ScratchFolder
 
 @contextmanager
 def at_revision(model: Path, revision: str) -> Iterator[Path | None]:
-    """A copy of a file in a working tree of git, with its external data, as of a revision: a branch, tag or commit.
+    """A copy of a file in a working tree of git, with its external data, as of a revision: a
+    branch, tag or commit.
 
-    It exists until the block ends, and is ``None`` when the revision has no such file. Filters of git run, so that a file in
-    large-file storage has its contents. Raises `ModelError` when git is missing, the file is not inside a working tree, or the
-    revision does not exist.
+    It exists until the block ends, and is ``None`` when the revision has no such file. Filters of
+    git run, so that a file in large-file storage has its contents. Raises `ModelError` when git is
+    missing, the file is not inside a working tree, or the revision does not exist.
     """
     folder = model.resolve().parent
     _git(folder, "rev-parse", "--git-dir")
-    _git(folder, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", missing=f"there is no revision {revision!r}")
+    _git(
+        folder,
+        "rev-parse",
+        "--verify",
+        "--quiet",
+        f"{revision}^{{commit}}",
+        missing=f"there is no revision {revision!r}",
+    )
     if not _git(folder, "ls-tree", revision, "--", model.name):
         yield None
         return
@@ -39,12 +47,18 @@ def at_revision(model: Path, revision: str) -> Iterator[Path | None]:
 
 def _contents(folder: Path, revision: str, name: str) -> bytes:
     place = f"{revision}:./{Path(name).as_posix()}"
-    return _git(folder, "cat-file", "--filters", place, missing=f"{revision!r} has no file {name!r}")
+    return _git(
+        folder, "cat-file", "--filters", place, missing=f"{revision!r} has no file {name!r}"
+    )
 
 
-def _git(folder: Path, *words: str, missing: str = "the model is not inside a working tree of git") -> bytes:
+def _git(
+    folder: Path, *words: str, missing: str = "the model is not inside a working tree of git"
+) -> bytes:
     try:
-        return subprocess.run(["git", "-C", str(folder), *words], capture_output=True, check=True).stdout
+        return subprocess.run(
+            ["git", "-C", str(folder), *words], capture_output=True, check=True
+        ).stdout
     except FileNotFoundError as error:
         raise ModelError("git is not installed") from error
     except subprocess.CalledProcessError as error:

@@ -1,4 +1,6 @@
-"""Runs of a model: the values to run it on (given ones, test data, random ones), and what it computes."""
+"""Runs of a model: the values to run it on (given ones, test data, random ones), and what it
+computes.
+"""
 
 import contextlib
 import itertools
@@ -19,25 +21,41 @@ from xoptim.facts.dtypes import numpy_dtype
 from xoptim.facts.protos import fed_inputs, is_external
 from xoptim.graph.assumed import assumed_of
 from xoptim.validate.assumed import check_sizes, check_values, hold
-from xoptim.validate.dims import InputSpec, Sizes, assignments, bind_sizes, input_specs, open_dimensions
+from xoptim.validate.dims import (
+    InputSpec,
+    Sizes,
+    assignments,
+    bind_sizes,
+    input_specs,
+    open_dimensions,
+)
 from xoptim.validate.double import element_types
 from xoptim.validate.errors import ChoiceError, FeedError
-from xoptim.validate.feed_values import Style, has_daring_values, has_free_floats, has_free_numbers, make_feeds, preferring
+from xoptim.validate.feed_values import (
+    Style,
+    has_daring_values,
+    has_free_floats,
+    has_free_numbers,
+    make_feeds,
+    preferring,
+)
 from xoptim.validate.input_kinds import input_kinds
 from xoptim.validate.landmarks import Landmarks, landmarks, steers
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.session import Session, Value
 
 FeedSource: TypeAlias = Literal[
-    "random", "given", "test data", "overridden", "wide", "odd", "free", "far", "ties", "tiny", "offset", "level", "operands",
-    "branches", "sorted", "single",
+    "random", "given", "test data", "overridden", "wide", "odd", "free", "far", "ties", "tiny",
+    "offset", "level", "operands", "branches", "sorted", "single",
 ]  # fmt: skip
-"""``overridden``: random values, and others than the stored ones for initializers that a caller may override;
-``wide``: random ones, zeros and large numbers among them; ``odd``: NaN and infinities among them; ``free``:
-any numbers, also where a reader of an input prefers some; ``far``: numbers of many magnitudes; ``ties``: few
-different numbers; ``sorted``: rows that ascend; ``single``: a 1 in each row; ``tiny`` and ``offset``: numbers
-close to 0, and close to each other; ``level``: one number everywhere; ``operands``: other bounds, axes and
-targets; ``branches``: values that reach a branch."""
+"""``overridden``: random values, and others than the stored ones for initializers that a caller may
+override; ``wide``: random ones, zeros and large numbers among them; ``odd``: NaN and infinities
+among them; ``free``: any numbers, also where a reader of an input prefers some; ``far``: numbers of
+many magnitudes; ``ties``: few different numbers; ``sorted``: rows that ascend; ``single``: a 1 in
+each row; ``tiny`` and ``offset``: numbers close to 0, and close to each other; ``level``: one
+number everywhere; ``operands``: other bounds, axes and targets; ``branches``: values that reach a
+branch.
+"""
 
 
 _NARROW: Final = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
@@ -55,7 +73,10 @@ class RunPlan:
 
 
 Planning: TypeAlias = Callable[[Sizes, int, bool], RunPlan]
-"""Makes values for sizes, the number of a run, and whether they are gentle; raises `FeedError` when it cannot."""
+"""Makes values for sizes, the number of a run, and whether they are gentle.
+
+Raises `FeedError` when it cannot.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +89,15 @@ class ReferenceRun(RunPlan):
     results: list[Value]
     seconds: float
     is_probe: bool = False
-    refused: Sizes = field(default_factory=dict)  # sizes that were preferred, with which the model does not run
+    # sizes that were preferred, with which the model does not run
+    refused: Sizes = field(default_factory=dict)
     work: int = 0  # operations, where they are known
 
 
 class ResultStore:
-    """Keeps runs while another model is loaded: small arrays in memory, further ones in temporary files, mapped."""
+    """Keeps runs while another model is loaded: small arrays in memory, further ones in temporary
+    files, mapped.
+    """
 
     def __init__(self) -> None:
         self._left = _IN_MEMORY
@@ -98,24 +122,30 @@ def on_disk(array: np.ndarray) -> np.ndarray:
 
 
 def run_plan(session: Session, plan: RunPlan, limit: float | None = None) -> ReferenceRun:
-    """Run a model on the values of a plan, for ``limit`` seconds at most if that is less than the limit of the session.
+    """Run a model on the values of a plan, for ``limit`` seconds at most if that is less than the
+    limit of the session.
 
     Raises `RunError` when the model cannot run on these values, or not within the limit.
     """
     start = time.perf_counter()
     results = session.run(plan.feeds) if limit is None else session.run(plan.feeds, limit)
-    return ReferenceRun(plan.source, plan.sizes, plan.seed, plan.feeds, results, time.perf_counter() - start)
+    return ReferenceRun(
+        plan.source, plan.sizes, plan.seed, plan.feeds, results, time.perf_counter() - start
+    )
 
 
 def load_test_data(folder: Path, model: onnx.ModelProto) -> list[dict[str, Value]]:
     """The feeds of all data sets of a folder, in the order of their numbers.
 
-    The folder holds ``test_data_set_*``, or is itself one data set; ``input_0.pb``, ``input_1.pb``, ... are for the inputs of
-    the model, in order. Raises `ChoiceError` when it has no data set, or a file cannot be read.
+    The folder holds ``test_data_set_*``, or is itself one data set; ``input_0.pb``, ``input_1.pb``,
+    ... are for the inputs of the model, in order. Raises `ChoiceError` when it has no data set, or
+    a file cannot be read.
     """
     if not folder.is_dir():
         raise ChoiceError(f"there is no folder {str(folder)!r} of test data")
-    sets = sorted((path for path in folder.glob("test_data_set_*") if path.is_dir()), key=_number) or [folder]
+    sets = sorted(
+        (path for path in folder.glob("test_data_set_*") if path.is_dir()), key=_number
+    ) or [folder]
     inputs = fed_inputs(model)
     found = [_load_set(path, inputs) for path in sets]
     if not any(found):
@@ -123,10 +153,17 @@ def load_test_data(folder: Path, model: onnx.ModelProto) -> list[dict[str, Value
     return [feeds for feeds in found if feeds]
 
 
-def test_feeds(folder: Path, model: onnx.ModelProto, options: ValidationOptions) -> list[dict[str, Value]]:
-    """The data sets of a folder; raises `ChoiceError` when they do not fit the model, or break what is assumed of it."""
+def test_feeds(
+    folder: Path, model: onnx.ModelProto, options: ValidationOptions
+) -> list[dict[str, Value]]:
+    """The data sets of a folder.
+
+    Raises `ChoiceError` when they do not fit the model, or break what is assumed of it.
+    """
     known = _assumed(model, options)
-    specs = {spec.name: spec for spec in input_specs(model, [value.name for value in fed_inputs(model)])}
+    specs = {
+        spec.name: spec for spec in input_specs(model, [value.name for value in fed_inputs(model)])
+    }
     found = [given_feeds(feeds, specs, specs) for feeds in load_test_data(folder, model)]
     for feeds in found:
         check_values(known, list(specs.values()), feeds)
@@ -141,7 +178,10 @@ def _load_set(folder: Path, inputs: list[onnx.ValueInfoProto]) -> dict[str, Valu
     files = sorted(folder.glob("input_*.pb"), key=_number)
     if len(files) > len(inputs):
         raise ChoiceError(f"{folder} holds {len(files)} inputs, the model has {len(inputs)}")
-    return {value.name: _load_value(path, value.type) for path, value in zip(files, inputs, strict=False)}
+    return {
+        value.name: _load_value(path, value.type)
+        for path, value in zip(files, inputs, strict=False)
+    }
 
 
 def _load_value(path: Path, type_proto: onnx.TypeProto) -> Value:
@@ -175,12 +215,19 @@ def _number(path: Path) -> tuple[int, str]:
 
 
 class Feeding:
-    """The inputs with given values, those with random values and their use, and the sizes that are fixed.
+    """The inputs with given values, those with random values and their use, and the sizes that are
+    fixed.
 
-    ``other`` is a model that is compared with this one: values are also chosen next to numbers that only it contains.
+    ``other`` is a model that is compared with this one: values are also chosen next to numbers that
+    only it contains.
     """
 
-    def __init__(self, model: onnx.ModelProto, options: ValidationOptions, other: onnx.ModelProto | None = None) -> None:
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        options: ValidationOptions,
+        other: onnx.ModelProto | None = None,
+    ) -> None:
         specs = {spec.name: spec for spec in input_specs(model, options.feeds.keys())}
         self.model, self.options = model, options
         self.given = given_feeds(options.feeds, specs, [value.name for value in fed_inputs(model)])
@@ -195,7 +242,8 @@ class Feeding:
         self.styles = (False, True) if has_daring_values(self.random, self.uses) else (False,)
         self.may_be_wide = has_free_numbers(self.random, self.uses)
         self.may_be_odd = has_free_floats(self.random, self.uses)
-        self.wanted = options.assignments if self.random else 1  # number of runs, without those at the ends
+        # number of runs, without those at the ends
+        self.wanted = options.assignments if self.random else 1
         self.preferring = frozenset(preferring(self.random, self.uses))
         self._other = other
         self._landmarks: Landmarks | None = None
@@ -230,37 +278,61 @@ class Feeding:
     def plan(self, sizes: Sizes, run: int, gentle: bool) -> RunPlan:
         """Values for some sizes; raises `FeedError` when an input cannot be fed with them."""
         seed = self.options.seed + run
-        return RunPlan("random" if self.random else "given", sizes, seed, self._values(sizes, seed, Style(run, gentle)))
+        return RunPlan(
+            "random" if self.random else "given",
+            sizes,
+            seed,
+            self._values(sizes, seed, Style(run, gentle)),
+        )
 
     def styled(self, source: FeedSource, style: Style) -> Planning:
-        """Values of one style, in all inputs whose readers only prefer others, unless the style names some."""
+        """Values of one style, in all inputs whose readers only prefer others, unless the style
+        names some.
+        """
         chosen = style if style.free else style._replace(free=self.preferring)
         known = self.landmarks
         hides_rows, steers = not self._is_narrow(), self._steering()
-        found = chosen._replace(landmarks=known.all, words=known.words, steers=steers, hides_rows=hides_rows)
+        found = chosen._replace(
+            landmarks=known.all, words=known.words, steers=steers, hides_rows=hides_rows
+        )
 
         def plan(sizes: Sizes, run: int, gentle: bool) -> RunPlan:
             seed = self.options.seed + run
-            return RunPlan(source, sizes, seed, self._values(sizes, seed, found._replace(run=run, gentle=gentle)))
+            return RunPlan(
+                source,
+                sizes,
+                seed,
+                self._values(sizes, seed, found._replace(run=run, gentle=gentle)),
+            )
 
         return plan
 
     def odd_plan(self) -> Planning:
-        """NaN and infinities among the values, and the ends of the type and -0 where rewrites are exact."""
-        return self.styled("odd", Style(numbers="odd" if self.options.exactness == "exact" else "holes"))
+        """NaN and infinities among the values, and the ends of the type and -0 where rewrites are
+        exact.
+        """
+        return self.styled(
+            "odd", Style(numbers="odd" if self.options.exactness == "exact" else "holes")
+        )
 
     def _values(self, sizes: Sizes, seed: int, style: Style) -> dict[str, Value]:
         """The given values, and random ones that hold what is assumed."""
-        return self.given | hold(self.assumptions, make_feeds(self.random, self.uses, sizes, seed, style))
+        return self.given | hold(
+            self.assumptions, make_feeds(self.random, self.uses, sizes, seed, style)
+        )
 
 
 def planned_batches(model: onnx.ModelProto, options: ValidationOptions) -> Iterator[list[RunPlan]]:
-    """Values for a model that cannot run whole: batches of as many as the options require, the next if one fails.
+    """Values for a model that cannot run whole: batches of as many as the options require, the next
+    if one fails.
 
     Raises `FeedError` when an input cannot be fed, or a choice of the user does not fit the model.
     """
     if options.test_data is not None:
-        yield [RunPlan("test data", {}, options.seed, feeds) for feeds in test_feeds(options.test_data, model, options)]
+        yield [
+            RunPlan("test data", {}, options.seed, feeds)
+            for feeds in test_feeds(options.test_data, model, options)
+        ]
         return
     feeding = Feeding(model, options)
     sizes = feeding.assignments()
@@ -271,14 +343,19 @@ def planned_batches(model: onnx.ModelProto, options: ValidationOptions) -> Itera
                 yield [feeding.plan(each, run, gentle) for run, each in enumerate(batch)]
 
 
-def given_feeds(feeds: Mapping[str, Value], specs: Mapping[str, InputSpec], inputs: Iterable[str]) -> dict[str, Value]:
+def given_feeds(
+    feeds: Mapping[str, Value], specs: Mapping[str, InputSpec], inputs: Iterable[str]
+) -> dict[str, Value]:
     """The values of the user; raw bytes of types that numpy lacks are converted to these types.
 
     Raises `ChoiceError` when the model lacks an input, or the values of one do not fit it.
     """
     unknown = feeds.keys() - set(inputs)
     if unknown:
-        raise ChoiceError(f"values for {_listed(sorted(unknown))}, but the inputs of the model are {_listed(inputs)}")
+        raise ChoiceError(
+            f"values for {_listed(sorted(unknown))}, but the inputs of the model are "
+            f"{_listed(inputs)}"
+        )
     given: dict[str, Value] = {}
     for name, value in feeds.items():
         given[name] = _from_bytes(specs[name], value) if name in specs else value
@@ -288,14 +365,21 @@ def given_feeds(feeds: Mapping[str, Value], specs: Mapping[str, InputSpec], inpu
 
 
 def _from_bytes(spec: InputSpec, value: Value) -> Value:
-    """A value that holds the raw bytes of a type that numpy lacks, in this type; any other value as it is."""
+    """A value that holds the raw bytes of a type that numpy lacks, in this type.
+
+    Any other value as it is.
+    """
     if not isinstance(value, np.ndarray) or value.dtype.kind != "V" or value.dtype.isbuiltin:
         return value
     try:
         expected = numpy_dtype(spec.element_type)
     except KeyError:
         return value
-    return value.view(expected) if value.dtype.itemsize == expected.itemsize and value.dtype.names is None else value
+    return (
+        value.view(expected)
+        if value.dtype.itemsize == expected.itemsize and value.dtype.names is None
+        else value
+    )
 
 
 def _check_value(spec: InputSpec, value: Value) -> None:
@@ -307,36 +391,61 @@ def _check_value(spec: InputSpec, value: Value) -> None:
         raise ChoiceError(f"the values of input {spec.name!r} are {value.dtype}, not {expected}")
     fits = spec.shape is None or (
         len(spec.shape) == value.ndim
-        and all(size == found for size, found in zip(spec.shape, value.shape, strict=True) if isinstance(size, int))
+        and all(
+            size == found
+            for size, found in zip(spec.shape, value.shape, strict=True)
+            if isinstance(size, int)
+        )
     )
     if not fits and spec.shape is not None:
         wanted = ", ".join("?" if ":" in str(size) else str(size) for size in spec.shape)
-        raise ChoiceError(f"the values of input {spec.name!r} have shape {list(value.shape)}, not [{wanted}]")
+        raise ChoiceError(
+            f"the values of input {spec.name!r} have shape {list(value.shape)}, not [{wanted}]"
+        )
 
 
-def check_agreement(specs: Sequence[InputSpec], given: Mapping[str, Value], chosen: Mapping[str, int]) -> None:
-    """Raise for choices that give one dimension two sizes (only where the model does not run: some accept that)."""
+def check_agreement(
+    specs: Sequence[InputSpec], given: Mapping[str, Value], chosen: Mapping[str, int]
+) -> None:
+    """Raise for choices that give one dimension two sizes (only where the model does not run: some
+    accept that).
+    """
     seen: dict[str, tuple[int, str]] = {}
     for spec in specs:
         value = given.get(spec.name)
-        for name, size in (bind_sizes(spec, value.shape) if isinstance(value, np.ndarray) else {}).items():
+        for name, size in (
+            bind_sizes(spec, value.shape) if isinstance(value, np.ndarray) else {}
+        ).items():
             if chosen.get(name, size) != size:
-                raise ChoiceError(f"{name} is {size} in the values of input {spec.name!r}, but {chosen[name]} was chosen")
+                raise ChoiceError(
+                    f"{name} is {size} in the values of input {spec.name!r}, but {chosen[name]} "
+                    "was chosen"
+                )
             first, where = seen.setdefault(name, (size, spec.name))
             if first != size:
-                raise ChoiceError(f"{name} is {first} in the values of input {where!r}, but {size} in those of {spec.name!r}")
+                raise ChoiceError(
+                    f"{name} is {first} in the values of input {where!r}, but {size} in those of "
+                    f"{spec.name!r}"
+                )
 
 
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(names) or "none"
 
 
-def _fixed_sizes(specs: Sequence[InputSpec], given: Mapping[str, Value], chosen: Mapping[str, int]) -> Sizes:
-    """The sizes that follow from given arrays, and those that the user has chosen, which take precedence."""
+def _fixed_sizes(
+    specs: Sequence[InputSpec], given: Mapping[str, Value], chosen: Mapping[str, int]
+) -> Sizes:
+    """The sizes that follow from given arrays, and those that the user has chosen, which take
+    precedence.
+    """
     known = open_dimensions(specs)
     unknown = chosen.keys() - known.keys()
     if unknown:
-        raise ChoiceError(f"sizes for {_listed(sorted(unknown))}, but the open dimensions of the model are {_listed(known)}")
+        raise ChoiceError(
+            f"sizes for {_listed(sorted(unknown))}, but the open dimensions of the model are "
+            f"{_listed(known)}"
+        )
     sizes: Sizes = {}
     for spec in specs:
         value = given.get(spec.name)

@@ -1,4 +1,6 @@
-"""Both models under onnxruntime's own graph optimizations, as users run them: these may compute a form wrongly."""
+"""Both models under onnxruntime's own graph optimizations, as users run them: these may compute a
+form wrongly.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +21,18 @@ from xoptim.validate.report import RunReport
 from xoptim.validate.runs import ReferenceRun
 from xoptim.validate.session import Session, Value
 
-_ROUNDING: Final = 0.005  # of the largest number; fused kernels add up in another order, and in other types
+# of the largest number; fused kernels add up in another order, and in other types
+_ROUNDING: Final = 0.005
 _ABSOLUTE: Final = 1e-6
 _MULTIPLE: Final = 4.0
 
 
 class Outcome(NamedTuple):
-    """A difference that onnxruntime's optimizations make in the optimized model alone, and what they do to the original.
+    """A difference that onnxruntime's optimizations make in the optimized model alone, and what
+    they do to the original.
 
-    The difference is a doubt where the models differ about as much without the optimizations, and that was taken for rounding.
+    The difference is a doubt where the models differ about as much without the optimizations, and
+    that was taken for rounding.
     """
 
     difference: str = ""
@@ -42,21 +47,34 @@ def under_optimizations(
     rules: ComparisonRules,
     accepted: Sequence[RunReport],
 ) -> Outcome:
-    """Compare both models, run with all optimizations of onnxruntime, with the original run without them.
+    """Compare both models, run with all optimizations of onnxruntime, with the original run without
+    them.
 
-    ``other`` is the optimized model as it was read; ``accepted`` are the reports of the runs without optimizations.
+    ``other`` is the optimized model as it was read; ``accepted`` are the reports of the runs
+    without optimizations.
     """
     if rules.exactness == "exact":
         rules = replace(rules, exactness="rounding")  # fused kernels round in another way
-    pairs = ((run, report) for run, report in zip(reference.runs, accepted, strict=True) if not run.is_probe)
+    pairs = (
+        (run, report)
+        for run, report in zip(reference.runs, accepted, strict=True)
+        if not run.is_probe
+    )
     run, report = min(pairs, key=lambda pair: pair[0].work, default=(None, None))
     if run is None or report is None:
         return Outcome()
     its = _worst(reference, run, optimized, other, rules)
     if not its.is_wrong and run.work > TINY:
-        return Outcome()  # it takes time to load the original, only to tell that it is computed wrongly
-    mine = _worst(reference, run, reference.proto, Located(reference.proto, reference.base_dir), rules)
-    note = f"onnxruntime's own optimizations change the results of the original: {mine.text}" if mine.is_wrong else ""
+        # it takes time to load the original, only to tell that it is computed wrongly
+        return Outcome()
+    mine = _worst(
+        reference, run, reference.proto, Located(reference.proto, reference.base_dir), rules
+    )
+    note = (
+        f"onnxruntime's own optimizations change the results of the original: {mine.text}"
+        if mine.is_wrong
+        else ""
+    )
     if mine.is_wrong and not its.is_wrong:
         note += "; those of the optimized model are right"
     if not its.is_wrong or mine.is_wrong or its.share <= _MULTIPLE * mine.share:
@@ -66,7 +84,9 @@ def under_optimizations(
 
 
 class _Worst(NamedTuple):
-    """The largest difference, as a part of the largest number of its output, infinite for one of another kind."""
+    """The largest difference, as a part of the largest number of its output, infinite for one of
+    another kind.
+    """
 
     share: float = 0.0
     text: str = ""
@@ -76,7 +96,9 @@ class _Worst(NamedTuple):
         return self.share > _ROUNDING
 
 
-def _worst(reference: Reference, run: ReferenceRun, model: ModelLike, read: Located, rules: ComparisonRules) -> _Worst:
+def _worst(
+    reference: Reference, run: ReferenceRun, model: ModelLike, read: Located, rules: ComparisonRules
+) -> _Worst:
     settings = replace(reference.settings, level="all")
     if not isinstance(model, onnx.ModelProto):
         settings = settings.safe_for(read.proto)
@@ -102,7 +124,11 @@ def _share(comparison: Comparison) -> _Worst:
     if comparison.ok:
         return _Worst()
     text = f"output {comparison.output!r}: {comparison.message}"
-    is_number = comparison.fault == "value" and comparison.tolerance is not None and np.isfinite(comparison.excess)
+    is_number = (
+        comparison.fault == "value"
+        and comparison.tolerance is not None
+        and np.isfinite(comparison.excess)
+    )
     if not is_number or not comparison.top:
         return _Worst(math.inf, text)
     if comparison.max_abs <= _ABSOLUTE:

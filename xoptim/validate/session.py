@@ -1,4 +1,6 @@
-"""Sessions of onnxruntime for every element type and every size of model, with further libraries of operators."""
+"""Sessions of onnxruntime for every element type and every size of model, with further libraries of
+operators.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,13 @@ from xoptim.facts.lazy import lazy_module
 from xoptim.graph.stored import raw_data
 from xoptim.system.machine import without_output
 from xoptim.system.threads import Call, NotEndingError
-from xoptim.validate.errors import ChoiceError, LoadError, ProviderUnavailable, RunError, RunStoppedError
+from xoptim.validate.errors import (
+    ChoiceError,
+    LoadError,
+    ProviderUnavailable,
+    RunError,
+    RunStoppedError,
+)
 from xoptim.validate.fatal import fatal_optimizers
 from xoptim.validate.plugins import add_plugin, plugged_in, plugin_named, provider_of
 from xoptim.validate.ports import Port as Port, Value as Value
@@ -46,7 +54,9 @@ _PACKAGES: Final = {EXTENSIONS: "onnxruntime_extensions"}
 
 
 def library_file(name: str) -> str:
-    """The file of a library. Raises `ChoiceError` when there is no such file or package, or onnxruntime cannot load it.
+    """The file of a library.
+
+    Raises `ChoiceError` when there is no such file or package, or onnxruntime cannot load it.
 
     ``name``: the file, or the name of a package that has one: ``onnxruntime-extensions``.
     """
@@ -79,15 +89,18 @@ def _objection(file: str) -> str:
 Level: TypeAlias = Literal["all", "extended", "basic", "off"]
 """Levels of onnxruntime's own graph optimizations."""
 
-_SERIALIZABLE: Final = 1_500_000_000  # bytes of weights; protobuf stops at 2 GiB for everything together
-_LARGE: Final = 1 << 16  # weights above this are passed outside the protobuf, if the protobuf would be too large
+# bytes of weights; protobuf stops at 2 GiB for everything together
+_SERIALIZABLE: Final = 1_500_000_000
+# weights above this are passed outside the protobuf, if the protobuf would be too large
+_LARGE: Final = 1 << 16
 CUDA: Final = "CUDAExecutionProvider"
 _LONGEST: Final = 2000  # characters of an error message that are read
-_PATIENCE: Final = 10.0  # seconds, at most, that the node has to end that runs when a run is stopped
+# seconds, at most, that the node has to end that runs when a run is stopped
+_PATIENCE: Final = 10.0
 _FATAL: Final = 4  # log severity
 _PLAIN_TYPES: Final = {
-    "float", "double", "float16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool",
-    "string", "complex64", "complex128",
+    "float", "double", "float16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
+    "uint64", "bool", "string", "complex64", "complex128",
 }  # fmt: skip
 
 
@@ -95,43 +108,66 @@ _PLAIN_TYPES: Final = {
 class SessionSettings:
     """Settings with which onnxruntime runs a model."""
 
-    # Execution providers in order of preference, by full or short name (``cuda``); CPU is always last
+    # Execution providers in order of preference, by full or short name (``cuda``); CPU is always
+    # last
     providers: tuple[str, ...] = ("cpu",)
-    level: Level = "off"  # graph optimizations that onnxruntime may apply itself; ``off`` runs the model as it is written
+    # graph optimizations that onnxruntime may apply itself; ``off`` runs the model as it is written
+    level: Level = "off"
     threads: int = 0  # threads within an operator; 0 leaves the choice to onnxruntime
     # Seconds after which a run is stopped, ``None`` for no limit. With one, Ctrl-C stops a run too
     run_limit: float | None = None
     tf32: bool = False  # whether CUDA may round the operands of products to 10 bits of mantissa
-    io_binding: bool | None = None  # whether inputs and outputs are bound to the memory of the device; by default on CUDA
-    arena: bool = True  # whether memory on the CPU is kept for later runs. Off, each tensor is allocated and freed separately
-    # Whether the memory of a result is planned ahead and used again for a later one. The planner takes quadratic time where
-    # shapes are dynamic
+    # whether inputs and outputs are bound to the memory of the device; by default on CUDA
+    io_binding: bool | None = None
+    # whether memory on the CPU is kept for later runs. Off, each tensor is allocated and freed
+    # separately
+    arena: bool = True
+    # Whether the memory of a result is planned ahead and used again for a later one. The planner
+    # takes quadratic time where shapes are dynamic
     reuse: bool = False
-    profile: Path | None = None  # beginning of the path of the file into which onnxruntime writes the times of all operators
+    # beginning of the path of the file into which onnxruntime writes the times of all operators
+    profile: Path | None = None
     # Single graph optimizations of onnxruntime that are left out at any level, by name
     disabled_optimizers: tuple[str, ...] = ()
-    memory_pattern: bool = True  # whether the memory of a run is planned from the run before, where shapes are equal
-    late: bool = False  # whether a node runs late, next to the one that needs its result, and not as early as possible
-    # Further settings of a session by name (``session.intra_op.allow_spinning``), as onnxruntime documents them
+    # whether the memory of a run is planned from the run before, where shapes are equal
+    memory_pattern: bool = True
+    # whether a node runs late, next to the one that needs its result, and not as early as possible
+    late: bool = False
+    # Further settings of a session by name (``session.intra_op.allow_spinning``), as onnxruntime
+    # documents them
     entries: tuple[tuple[str, str], ...] = ()
-    # Libraries of operators to load, by file, or ``onnxruntime-extensions`` for the package of that name
+    # Libraries of operators to load, by file, or ``onnxruntime-extensions`` for the package of that
+    # name
     custom_op_libs: tuple[str, ...] = ()
-    software_device: bool = False  # whether a plug-in runs on the processor where there is no other device (``webgpu``)
+    # whether a plug-in runs on the processor where there is no other device (``webgpu``)
+    software_device: bool = False
     float32: bool = False  # whether a plug-in that rounds 32-bit floats does not (``openvino``)
-    # Whether the session of a plug-in is in a process of its own: a plug-in that crashes is an error then
+    # Whether the session of a plug-in is in a process of its own: a plug-in that crashes is an
+    # error then
     isolated: bool = False
-    log_severity: int = 4  # of the messages that onnxruntime writes to standard error, 0 for all; errors arrive as exceptions
+    # of the messages that onnxruntime writes to standard error, 0 for all; errors arrive as
+    # exceptions
+    log_severity: int = 4
 
     def on_processor(self) -> SessionSettings:
         """The same on the processor."""
-        return replace(self, providers=("cpu",), software_device=False, float32=False, isolated=False)
+        return replace(
+            self, providers=("cpu",), software_device=False, float32=False, isolated=False
+        )
 
     def without_copies(self) -> SessionSettings:
-        """The same for a model with large weights, which are neither packed when it is loaded nor transposed all at once.
+        """The same for a model with large weights, which are neither packed when it is loaded nor
+        transposed all at once.
 
-        Those in external files stay mapped, and results are freed at once. Unpacked products add up in another order.
+        Those in external files stay mapped, and results are freed at once. Unpacked products add up
+        in another order.
         """
-        return replace(self, arena=False, late=True, entries=(*self.entries, ("session.disable_prepacking", "1")))
+        return replace(
+            self,
+            arena=False,
+            late=True,
+            entries=(*self.entries, ("session.disable_prepacking", "1")),
+        )
 
     def safe_for(self, model: onnx.ModelProto) -> SessionSettings:
         """The same without what may end the process at a model; see `xoptim.validate.fatal`."""
@@ -148,7 +184,9 @@ class SessionSettings:
 
 
 def is_provider(name: str) -> bool:
-    """Whether onnxruntime or a plug-in has an execution provider of this name, short or full, installed here or not."""
+    """Whether onnxruntime or a plug-in has an execution provider of this name, short or full,
+    installed here or not.
+    """
     if plugin_named(name) is not None:
         return True
     known = {each.lower() for each in ort.get_all_providers()}
@@ -156,9 +194,11 @@ def is_provider(name: str) -> bool:
 
 
 def resolve_providers(names: Sequence[str]) -> list[str]:
-    """Full names of execution providers, CPU last, from full or short names: ``cpu``, ``cuda``, ``openvino``, ``dml``, ...
+    """Full names of execution providers, CPU last, from full or short names: ``cpu``, ``cuda``,
+    ``openvino``, ``dml``, ...
 
-    Raises `ProviderUnavailable` when the installed onnxruntime lacks one of them, or the package of a plug-in is missing.
+    Raises `ProviderUnavailable` when the installed onnxruntime lacks one of them, or the package of
+    a plug-in is missing.
     """
     available = {name.lower(): name for name in ort.get_available_providers()}
     found: list[str] = []
@@ -167,7 +207,8 @@ def resolve_providers(names: Sequence[str]) -> list[str]:
         full = available.get(key) or available.get(f"{key}executionprovider") or provider_of(name)
         if full is None:
             raise ProviderUnavailable(
-                f"onnxruntime {ort.__version__} has no execution provider {name!r} here; it has {', '.join(available.values())}"
+                f"onnxruntime {ort.__version__} has no execution provider {name!r} here; it has "
+                f"{', '.join(available.values())}"
             )
         found.append(full)
     cpu = "CPUExecutionProvider"
@@ -175,14 +216,16 @@ def resolve_providers(names: Sequence[str]) -> list[str]:
 
 
 class Session:
-    """A model that onnxruntime has loaded, a file or a protobuf of any size with external data in ``base_dir``.
+    """A model that onnxruntime has loaded, a file or a protobuf of any size with external data in
+    ``base_dir``.
 
-    ``inputs`` are those to feed, in order (initializers listed as inputs are left out); ``fed`` are the names that values can
-    be given for; ``weights`` are arrays that replace initializers of the main graph (of a protobuf only). The settings are
-    made safe for a protobuf; for a file the caller does that (`SessionSettings.safe_for`), since reading it takes time.
+    ``inputs`` are those to feed, in order (initializers listed as inputs are left out); ``fed`` are
+    the names that values can be given for; ``weights`` are arrays that replace initializers of the
+    main graph (of a protobuf only). The settings are made safe for a protobuf; for a file the
+    caller does that (`SessionSettings.safe_for`), since reading it takes time.
 
-    Raises `LoadError` when onnxruntime refuses the model, and `ProviderUnavailable` when an execution
-    provider is missing, has no device, or does not start.
+    Raises `LoadError` when onnxruntime refuses the model, and `ProviderUnavailable` when an
+    execution provider is missing, has no device, or does not start.
     """
 
     def __init__(
@@ -212,23 +255,38 @@ class Session:
             raise LoadError(_one_line(error)) from error
         missing = set(providers) - set(self._session.get_providers())
         if missing:
-            raise ProviderUnavailable(f"onnxruntime could not start {', '.join(sorted(missing))}; are its libraries here?")
+            raise ProviderUnavailable(
+                f"onnxruntime could not start {', '.join(sorted(missing))}; are its libraries here?"
+            )
         self.inputs = tuple(Port(i.name, i.type) for i in self._session.get_inputs())
         overridable = self._session.get_overridable_initializers()
         self.fed = {*(port.name for port in self.inputs), *(each.name for each in overridable)}
-        self.outputs = tuple(Port(o.name, o.type, 0 in (o.shape or ())) for o in self._session.get_outputs())
+        self.outputs = tuple(
+            Port(o.name, o.type, 0 in (o.shape or ())) for o in self._session.get_outputs()
+        )
         self._plain = all(_is_plain(port.type) for port in self.outputs)
         self._device = "cuda" if CUDA in providers else "cpu"
         wanted = settings.io_binding if settings.io_binding is not None else self._device != "cpu"
-        self._bound = wanted and all(_is_numeric(port.type) for port in (*self.inputs, *self.outputs))
+        self._bound = wanted and all(
+            _is_numeric(port.type) for port in (*self.inputs, *self.outputs)
+        )
 
     def _open(
-        self, model: ModelLike, settings: SessionSettings, base_dir: Path | None, weights: Mapping[str, np.ndarray]
+        self,
+        model: ModelLike,
+        settings: SessionSettings,
+        base_dir: Path | None,
+        weights: Mapping[str, np.ndarray],
     ) -> Any:
-        """A session of onnxruntime; raises what that raises, unless a copy loads that differs in names only."""
+        """A session of onnxruntime.
+
+        Raises what that raises, unless a copy loads that differs in names only.
+        """
         options = session_options(settings)
         try:
-            return inference_session(self._source(model, options, base_dir, weights), options, settings)
+            return inference_session(
+                self._source(model, options, base_dir, weights), options, settings
+            )
         except ProviderUnavailable:
             raise
         except Exception:  # onnxruntime has no common base class
@@ -236,9 +294,17 @@ class Session:
             if found is None:
                 raise
         options = session_options(settings)
-        return inference_session(self._source(found[0], options, found[1], weights), options, settings)
+        return inference_session(
+            self._source(found[0], options, found[1], weights), options, settings
+        )
 
-    def _source(self, model: ModelLike, options: Any, base_dir: Path | None, weights: Mapping[str, np.ndarray]) -> str | bytes:
+    def _source(
+        self,
+        model: ModelLike,
+        options: Any,
+        base_dir: Path | None,
+        weights: Mapping[str, np.ndarray],
+    ) -> str | bytes:
         """The path or bytes for onnxruntime; large weights are passed outside the protobuf."""
         if not isinstance(model, onnx.ModelProto):
             path = Path(model)
@@ -249,7 +315,9 @@ class Session:
                 return self._source(proto, options, folder, weights)
             return str(path)
         if base_dir is not None:
-            options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(base_dir.resolve()))
+            options.add_session_config_entry(
+                "session.model_external_initializers_file_folder_path", str(base_dir.resolve())
+            )
         model, arrays = _light(model, base_dir, weights)
         if arrays:
             arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
@@ -262,49 +330,70 @@ class Session:
     def run(self, feeds: Mapping[str, Value], limit: float | None = None) -> list[Value]:
         """All outputs, in order; element types that numpy lacks come from ``ml_dtypes``.
 
-        Raises `RunError` when the model cannot run on these feeds, or not within the time limit, and `UnstoppableError` when
-        a kernel goes on beyond the limit of the settings: onnxruntime stops between nodes only.
+        Raises `RunError` when the model cannot run on these feeds, or not within the time limit,
+        and `UnstoppableError` when a kernel goes on beyond the limit of the settings: onnxruntime
+        stops between nodes only.
 
         Args:
             feeds: values of the inputs; names that the model lacks are not used.
-            limit: seconds after which the run is stopped, if that is before the limit of the settings.
+            limit: seconds after which the run is stopped, if that is before the limit of the
+                settings.
         """
         feeds = self._accepted(feeds)
         if self._remote is not None:
             return self._remote.run(feeds, limit)
         try:
             if self._bound:
-                return [_from_python(result) for result in self._call(self._run_bound, dict(feeds), limit)]
+                return [
+                    _from_python(result)
+                    for result in self._call(self._run_bound, dict(feeds), limit)
+                ]
             if self._plain and not any(_is_special(value) for value in feeds.values()):
-                return [_from_python(result) for result in self._call(self._session.run, dict(feeds), limit)]
+                return [
+                    _from_python(result)
+                    for result in self._call(self._session.run, dict(feeds), limit)
+                ]
             values = {name: _to_ort_value(value) for name, value in feeds.items()}
-            return [_from_ort_value(value) for value in self._call(self._session.run_with_ort_values, values, limit)]
+            return [
+                _from_ort_value(value)
+                for value in self._call(self._session.run_with_ort_values, values, limit)
+            ]
         except (RunError, UnstoppableError):
             raise
         except Exception as error:  # onnxruntime has no common base class
             raise RunError(_one_line(error)) from error
 
-    def _call(self, run: Callable[..., Sequence[Any]], feeds: dict[str, Any], limit: float | None) -> Sequence[Any]:
-        """Run in a thread of its own, unless there is no limit: onnxruntime does not react to signals."""
+    def _call(
+        self, run: Callable[..., Sequence[Any]], feeds: dict[str, Any], limit: float | None
+    ) -> Sequence[Any]:
+        """Run in a thread of its own, unless there is no limit: onnxruntime does not react to
+        signals.
+        """
         limits = [each for each in (limit, self._run_limit) if each is not None]
         if not limits:
             return run(None, feeds)
         options, last = ort.RunOptions(), self._run_limit
         kept = self  # a run that is abandoned reads the weights that this object holds
-        call = Call(lambda: (kept, run(None, feeds, options))[1], lambda: setattr(options, "terminate", True))
+        call = Call(
+            lambda: (kept, run(None, feeds, options))[1],
+            lambda: setattr(options, "terminate", True),
+        )
         try:
             return call.within(min(limits), None if last is None else last + min(last, _PATIENCE))
         except TimeoutError:
             raise RunStoppedError(f"a run was stopped after {min(limits):g} seconds") from None
         except NotEndingError:
             how = "--run-limit SECONDS gives it more time, --no-verify leaves the run out"
-            raise UnstoppableError(f"a run did not end within {last:g} seconds, and one node does not stop; {how}") from None
+            raise UnstoppableError(
+                f"a run did not end within {last:g} seconds, and one node does not stop; {how}"
+            ) from None
 
     def runner(self, feeds: Mapping[str, Value]) -> Callable[[], object]:
-        """A function without parameters that runs the model on these values, for timing: it does nothing besides.
+        """A function without parameters that runs the model on these values, for timing: it does
+        nothing besides.
 
-        Values that are bound to a device are copied there once; results stay where they are, and have been computed when the
-        function returns.
+        Values that are bound to a device are copied there once; results stay where they are, and
+        have been computed when the function returns.
         """
         feeds = self._accepted(feeds)
         if self._remote is not None:
@@ -319,21 +408,30 @@ class Session:
             return run_bound
         if self._plain and not any(_is_special(value) for value in feeds.values()):
             return partial(self._session.run, None, dict(feeds))
-        return partial(self._session.run_with_ort_values, None, {name: _to_ort_value(value) for name, value in feeds.items()})
+        return partial(
+            self._session.run_with_ort_values,
+            None,
+            {name: _to_ort_value(value) for name, value in feeds.items()},
+        )
 
     def _accepted(self, feeds: Mapping[str, Value]) -> Mapping[str, Value]:
         return {name: value for name, value in feeds.items() if name in self.fed}
 
     def assigned(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """The full name of a provider and the names of the nodes of a part of the graph that it runs, for each part.
+        """The full name of a provider and the names of the nodes of a part of the graph that it
+        runs, for each part.
 
-        Needs the entry ``session.record_ep_graph_assignment_info`` of the settings. Raises `ProviderUnavailable` where this
-        onnxruntime does not tell.
+        Needs the entry ``session.record_ep_graph_assignment_info`` of the settings. Raises
+        `ProviderUnavailable` where this onnxruntime does not tell.
         """
         if not hasattr(self._session, "get_provider_graph_assignment_info"):
-            raise ProviderUnavailable(f"onnxruntime {ort.__version__} does not say what runs a node; 1.24.2 and later do")
+            raise ProviderUnavailable(
+                f"onnxruntime {ort.__version__} does not say what runs a node; 1.24.2 and later do"
+            )
         parts = self._session.get_provider_graph_assignment_info()
-        return tuple((part.ep_name, tuple(node.name for node in part.get_nodes())) for part in parts)
+        return tuple(
+            (part.ep_name, tuple(node.name for node in part.get_nodes())) for part in parts
+        )
 
     def end_profiling(self) -> Path:
         """Stop the profiler of the settings; return the file that it wrote."""
@@ -342,7 +440,10 @@ class Session:
     def _binding(self, feeds: Mapping[str, Value]) -> Any:
         binding = self._session.io_binding()
         for name, value in feeds.items():
-            binding.bind_ortvalue_input(name, ort.OrtValue.ortvalue_from_numpy(np.asarray(value, order="C"), self._device, 0))
+            binding.bind_ortvalue_input(
+                name,
+                ort.OrtValue.ortvalue_from_numpy(np.asarray(value, order="C"), self._device, 0),
+            )
         for port in self.outputs:
             binding.bind_output(port.name, self._device)
         return binding
@@ -358,18 +459,24 @@ class Session:
 def _light(
     model: onnx.ModelProto, base_dir: Path | None, weights: Mapping[str, np.ndarray]
 ) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
-    """A model that can be serialized, and the arrays of the initializers that it leaves out, ``weights`` among them."""
+    """A model that can be serialized, and the arrays of the initializers that it leaves out,
+    ``weights`` among them.
+    """
     arrays = dict(weights)
     if initializer_bytes(model) > _SERIALIZABLE:
         outside = large_tensors(model, _LARGE) - arrays.keys()
-        arrays |= {t.name: tensor_array(t, base_dir) for t in model.graph.initializer if t.name in outside}
+        arrays |= {
+            t.name: tensor_array(t, base_dir) for t in model.graph.initializer if t.name in outside
+        }
     return (light_copy(model, arrays.keys()) if arrays else model), arrays
 
 
 def _portable(
     model: ModelLike, base_dir: Path | None, weights: Mapping[str, np.ndarray]
 ) -> tuple[str | bytes, Path | None, dict[str, np.ndarray]]:
-    """A model, the folder of its external data, and weights, in a form that another process can read."""
+    """A model, the folder of its external data, and weights, in a form that another process can
+    read.
+    """
     if not isinstance(model, onnx.ModelProto):
         return str(Path(model).absolute()), base_dir, dict(weights)
     light, arrays = _light(model, base_dir, weights)
@@ -386,7 +493,9 @@ def _is_utf8(path: Path) -> bool:
 
 
 def _is_numeric(type_name: str) -> bool:
-    """Whether values of a type are arrays of numbers that numpy has, so that they can be bound to a device."""
+    """Whether values of a type are arrays of numbers that numpy has, so that they can be bound to a
+    device.
+    """
     inner = type_name.removeprefix("tensor(").removesuffix(")")
     return inner in _PLAIN_TYPES and inner != "string"
 
@@ -401,12 +510,21 @@ def _from_python(result: Any) -> Value:
 
 
 def inference_session(source: str | bytes, options: Any, settings: SessionSettings) -> Any:
-    """A session of onnxruntime for a file or the bytes of a model; raises its errors, and `ProviderUnavailable`."""
+    """A session of onnxruntime for a file or the bytes of a model.
+
+    Raises its errors, and `ProviderUnavailable`.
+    """
     providers = resolve_providers(settings.providers)
-    off = {"disabled_optimizers": list(settings.disabled_optimizers)} if settings.disabled_optimizers else {}
+    off = (
+        {"disabled_optimizers": list(settings.disabled_optimizers)}
+        if settings.disabled_optimizers
+        else {}
+    )
     plugins = plugged_in(providers)
     if plugins:
-        add_plugin(options, plugins, software_device=settings.software_device, float32=settings.float32)
+        add_plugin(
+            options, plugins, software_device=settings.software_device, float32=settings.float32
+        )
         with without_output():  # QNN writes to it
             return ort.InferenceSession(source, options, enable_fallback=0, **off)
     tf32 = {CUDA: {"use_tf32": str(int(settings.tf32))}}
@@ -419,10 +537,13 @@ def inference_session(source: str | bytes, options: Any, settings: SessionSettin
 
 @cache
 def _load_cuda() -> None:
-    """Load the libraries of CUDA that packages beside onnxruntime hold, which it does not look for by itself."""
+    """Load the libraries of CUDA that packages beside onnxruntime hold, which it does not look for
+    by itself.
+    """
     with redirect_stdout(StringIO()):  # it prints what it does not find
         ort.preload_dlls()
-    ort.set_default_logger_severity(_FATAL)  # each convolution would log the algorithms that it cannot use
+    # each convolution would log the algorithms that it cannot use
+    ort.set_default_logger_severity(_FATAL)
 
 
 def session_options(settings: SessionSettings) -> Any:
@@ -448,7 +569,9 @@ def session_options(settings: SessionSettings) -> Any:
 
 
 def _is_plain(type_name: str) -> bool:
-    """Whether the numpy interface of onnxruntime can return a type: it does not support bfloat16, float8 or int4."""
+    """Whether the numpy interface of onnxruntime can return a type: it does not support bfloat16,
+    float8 or int4.
+    """
     inner = type_name.rpartition("tensor(")[2].rstrip(")")
     return inner in _PLAIN_TYPES or "map(" in type_name
 
@@ -467,10 +590,16 @@ def _view_as_ort_value(array: np.ndarray) -> Any:
 def _to_ort_value(value: Value) -> Any:
     """Copy an array into memory of onnxruntime, packed as it packs elements smaller than a byte."""
     if not isinstance(value, np.ndarray) or value.dtype.kind in "OUST":
-        raise RunError("strings, sequences and maps cannot be fed along with bfloat16, float8 or int4 tensors")
+        raise RunError(
+            "strings, sequences and maps cannot be fed along with bfloat16, float8 or int4 tensors"
+        )
     element = element_type(value.dtype)
     result = ort.OrtValue.ortvalue_from_shape_and_type(list(value.shape), element)
-    data = np.asarray(value, order="C") if bits(element) >= 8 else np.frombuffer(raw_data(element, value), np.uint8)
+    data = (
+        np.asarray(value, order="C")
+        if bits(element) >= 8
+        else np.frombuffer(raw_data(element, value), np.uint8)
+    )
     if data.nbytes:
         ctypes.memmove(result.data_ptr(), data.ctypes.data, data.nbytes)
     return result
@@ -480,15 +609,26 @@ def _from_ort_value(value: Any) -> Value:
     if not value.has_value():
         return None
     if not value.is_tensor() or value.data_type() == "tensor(string)":
-        raise RunError("strings, sequences and maps cannot be read along with bfloat16, float8 or int4 tensors")
+        raise RunError(
+            "strings, sequences and maps cannot be read along with bfloat16, float8 or int4 tensors"
+        )
     return to_numpy(value)
 
 
 def _one_line(error: Exception) -> str:
-    """The message of an error without line breaks and places in the C++ sources, cut where it repeats a whole model."""
-    full = str(error)[:_LONGEST]  # it may have long names of the model, on which a regular expression takes long
-    text = " ".join(re.sub(r"^.*\[ONNXRuntimeError\] : \d+ : ", "", full).split()) or type(error).__name__
+    """The message of an error without line breaks and places in the C++ sources, cut where it
+    repeats a whole model.
+    """
+    # it may have long names of the model, on which a regular expression takes long
+    full = str(error)[:_LONGEST]
+    text = (
+        " ".join(re.sub(r"^.*\[ONNXRuntimeError\] : \d+ : ", "", full).split())
+        or type(error).__name__
+    )
     text = re.sub(r"/\S+\.(?:cc|h):\d+ \S.*?\)(?: const)? (?=[A-Z])", " ", text)
     if "is not a registered function/op" in text:
-        text += f"; `--custom-op-lib {EXTENSIONS if 'ai.onnx.contrib:' in text else 'FILE'}` loads a library of operators"
+        text += (
+            f"; `--custom-op-lib {EXTENSIONS if 'ai.onnx.contrib:' in text else 'FILE'}` loads a "
+            "library of operators"
+        )
     return text if len(text) <= 600 else f"{text[:600]}..."

@@ -1,4 +1,6 @@
-"""Whether two models compute the same: in one run of each, or section by section where memory is short."""
+"""Whether two models compute the same: in one run of each, or section by section where memory is
+short.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,15 @@ from xoptim.facts.dtypes import byte_size, element_type, type_name
 from xoptim.facts.errors import ModelError
 from xoptim.facts.protos import fed_inputs, proto_reads
 from xoptim.facts.shapes import Info
-from xoptim.graph.assumed import assumed_of, check_fit, fitting, noted, option_of, unused, unused_text
+from xoptim.graph.assumed import (
+    assumed_of,
+    check_fit,
+    fitting,
+    noted,
+    option_of,
+    unused,
+    unused_text,
+)
 from xoptim.graph.load import load_model
 from xoptim.graph.propagate import quietly
 from xoptim.system.machine import available_memory
@@ -41,14 +51,19 @@ _Pair: TypeAlias = tuple[onnx.ModelProto, "Path | None"]
 
 
 class Cut(NamedTuple):
-    """A place between two nodes: the number of nodes before it, and their results that the other nodes read."""
+    """A place between two nodes: the number of nodes before it, and their results that the other
+    nodes read.
+    """
 
     end: int
     carried: frozenset[str]
 
 
 class Piece(NamedTuple):
-    """Nodes, by position, that compute the wanted results from those that they read; ``bytes`` is the size of their weights."""
+    """Nodes, by position, that compute the wanted results from those that they read.
+
+    ``bytes`` is the size of their weights.
+    """
 
     nodes: list[int]
     reads: frozenset[str]
@@ -57,7 +72,9 @@ class Piece(NamedTuple):
 
 
 class Pieces:
-    """A model to be cut, which is only read: ``known`` types and shapes of results, and bytes of the weights by name."""
+    """A model to be cut, which is only read: ``known`` types and shapes of results, and bytes of
+    the weights by name.
+    """
 
     def __init__(self, proto: onnx.ModelProto, base_dir: Path | None) -> None:
         self.proto = proto
@@ -65,13 +82,20 @@ class Pieces:
         graph = proto.graph
         self.inputs = [value.name for value in fed_inputs(proto)]
         self.outputs = [value.name for value in graph.output]
-        self.weights = {t.name: byte_size(t.data_type, math.prod(t.dims)) for t in graph.initializer}
-        self.weights |= {t.values.name: byte_size(t.values.data_type, len(t.values.dims)) for t in graph.sparse_initializer}
+        self.weights = {
+            t.name: byte_size(t.data_type, math.prod(t.dims)) for t in graph.initializer
+        }
+        self.weights |= {
+            t.values.name: byte_size(t.values.data_type, len(t.values.dims))
+            for t in graph.sparse_initializer
+        }
         self._stored = {t.name: t for t in graph.initializer}
         self._sparse = {t.values.name: t for t in graph.sparse_initializer}
         self._declared = {value.name: value for value in graph.input}
         self._reads = [frozenset(filter(None, proto_reads(node))) for node in graph.node]
-        self._makers = {name: at for at, node in enumerate(graph.node) for name in node.output if name}
+        self._makers = {
+            name: at for at, node in enumerate(graph.node) for name in node.output if name
+        }
         try:
             with quietly():
                 self.known: dict[str, Info] = dict(load_model(proto, base_dir).graph.all_known())
@@ -79,11 +103,18 @@ class Pieces:
             self.known = {}
 
     def cuts(self, other: Pieces, limit: int) -> list[Cut]:
-        """Places to cut at, the end last: as far apart as possible with less than ``limit`` bytes of weights in between.
+        """Places to cut at, the end last: as far apart as possible with less than ``limit`` bytes
+        of weights in between.
 
-        Where there is no such place, more lie in between. The other model must have the results at the cuts too.
+        Where there is no such place, more lie in between. The other model must have the results at
+        the cuts too.
         """
-        last = {name: at for at, reads in enumerate(self._reads) for name in reads if name in self._makers}
+        last = {
+            name: at
+            for at, reads in enumerate(self._reads)
+            for name in reads
+            if name in self._makers
+        }
         found: list[Cut] = []
         start = best = at = size = unfit = 0
         seen: set[str] = set()
@@ -103,8 +134,12 @@ class Pieces:
                 best = at
         return [*found, Cut(len(self._reads), frozenset())]
 
-    def _count_unfit(self, at: int, other: Pieces, last: dict[str, int], dying: dict[int, int]) -> int:
-        """The change, at a node, of the number of results that later nodes read and that the other model lacks."""
+    def _count_unfit(
+        self, at: int, other: Pieces, last: dict[str, int], dying: dict[int, int]
+    ) -> int:
+        """The change, at a node, of the number of results that later nodes read and that the other
+        model lacks.
+        """
         change = -dying.pop(at, 0)
         for name in self.proto.graph.node[at].output:
             if name in last and last[name] > at and not self._is_common(name, other):
@@ -116,18 +151,34 @@ class Pieces:
         if name not in other._makers:
             return False
         mine, its = self.known.get(name), other.known.get(name)
-        if mine is None or its is None or not mine.is_tensor or not mine.dtype or mine.dtype != its.dtype:
+        if (
+            mine is None
+            or its is None
+            or not mine.is_tensor
+            or not mine.dtype
+            or mine.dtype != its.dtype
+        ):
             return False
         if mine.shape is None or its.shape is None:
             return True
-        pairs = [pair for pair in zip(mine.shape, its.shape, strict=False) if all(type(dim) is int for dim in pair)]
+        pairs = [
+            pair
+            for pair in zip(mine.shape, its.shape, strict=False)
+            if all(type(dim) is int for dim in pair)
+        ]
         return len(mine.shape) == len(its.shape) and all(a == b for a, b in pairs)
 
     def _cut(self, end: int, last: dict[str, int]) -> Cut:
-        return Cut(end, frozenset(name for name, at in last.items() if at >= end and self._makers[name] < end))
+        return Cut(
+            end,
+            frozenset(name for name, at in last.items() if at >= end and self._makers[name] < end),
+        )
 
     def made(self, start: int, end: int) -> Iterator[str]:
-        """Results of the nodes between two places, in order; outputs that no node computes belong to the end."""
+        """Results of the nodes between two places, in order.
+
+        Outputs that no node computes belong to the end.
+        """
         for node in self.proto.graph.node[start:end]:
             yield from filter(None, node.output)
         if end == len(self._reads):
@@ -145,7 +196,12 @@ class Pieces:
             elif self._makers[name] not in needed:
                 needed.add(self._makers[name])
                 pending.extend(self._reads[self._makers[name]])
-        return Piece(sorted(needed), frozenset(reads), list(wanted), sum(self.weights.get(name, 0) for name in reads))
+        return Piece(
+            sorted(needed),
+            frozenset(reads),
+            list(wanted),
+            sum(self.weights.get(name, 0) for name in reads),
+        )
 
     def model(self, piece: Piece, inputs: Sequence[onnx.ValueInfoProto]) -> onnx.ModelProto:
         """A piece as a model with these inputs; weights in external files stay there."""
@@ -155,19 +211,26 @@ class Pieces:
         graph.output.extend(onnx.ValueInfoProto(name=name) for name in piece.wanted)
         stored = sorted(name for name in piece.reads if name in self.weights)
         graph.initializer.extend(self._stored[name] for name in stored if name in self._stored)
-        graph.sparse_initializer.extend(self._sparse[name] for name in stored if name in self._sparse)
+        graph.sparse_initializer.extend(
+            self._sparse[name] for name in stored if name in self._sparse
+        )
         version = max(self.proto.ir_version, _LEAST_IR_VERSION)
-        model = onnx.ModelProto(ir_version=version, opset_import=self.proto.opset_import, graph=graph)
+        model = onnx.ModelProto(
+            ir_version=version, opset_import=self.proto.opset_import, graph=graph
+        )
         model.functions.extend(self.proto.functions)
         return model
 
 
-_SHARE: Final = 2 * COPIES  # of the memory that is free, the part for the stored weights of a section
+# of the memory that is free, the part for the stored weights of a section
+_SHARE: Final = 2 * COPIES
 _MOST_BATCHES: Final = 8  # attempts to find values on which the original runs
 
 
 class _Run:
-    """One run through the sections: the results of the original so far, and the comparisons of the sections."""
+    """One run through the sections: the results of the original so far, and the comparisons of the
+    sections.
+    """
 
     def __init__(self, plan: RunPlan) -> None:
         self.plan = plan
@@ -185,14 +248,21 @@ class _Run:
         )
 
 
-def judge_in_sections(original: _Pair, optimized: _Pair, options: ValidationOptions) -> ValidationReport:
-    """Compare a model with the original, section by section; ``memory_limit`` bounds the weights of a section.
+def judge_in_sections(
+    original: _Pair, optimized: _Pair, options: ValidationOptions
+) -> ValidationReport:
+    """Compare a model with the original, section by section.
 
-    Tries the sizes of `xoptim.validate.validate`, without the extremes. Raises the errors of `run_reference`.
+    ``memory_limit`` bounds the weights of a section.
+
+    Tries the sizes of `xoptim.validate.validate`, without the extremes. Raises the errors of
+    `run_reference`.
     """
     judging = Judge(options)
     before, after = Pieces(*original), Pieces(*optimized)
-    judging.faults = compare_signatures(_signature(before, after), _signature(after, before), fewer_inputs=options.fewer_inputs)
+    judging.faults = compare_signatures(
+        _signature(before, after), _signature(after, before), fewer_inputs=options.fewer_inputs
+    )
     if judging.faults:
         fault = judging.faults[0]
         return judging.report("different", f"{fault.output}: {fault.message}")
@@ -206,14 +276,18 @@ def judge_in_sections(original: _Pair, optimized: _Pair, options: ValidationOpti
     need = MemoryNeed(SizedModel(before.proto, before.base_dir), options.memory_limit)
     for plans in itertools.islice(planned_batches(before.proto, options), _MOST_BATCHES):
         runs = [_Run(plan) for plan in _possible(plans, need, failures)]
-        report = _Sections(before, after, sections, options).verdict(runs, failures) if runs else None
+        report = (
+            _Sections(before, after, sections, options).verdict(runs, failures) if runs else None
+        )
         if report is not None:
             return report
     first = f"; the first error: {failures[0]}" if failures else ""
     raise RunError(f"it ran with none of {len(failures)} feeds{first}")
 
 
-def _possible(plans: Sequence[RunPlan], need: MemoryNeed, failures: list[Exception]) -> Iterator[RunPlan]:
+def _possible(
+    plans: Sequence[RunPlan], need: MemoryNeed, failures: list[Exception]
+) -> Iterator[RunPlan]:
     """The plans except those whose results are known to exceed memory."""
     for plan in plans:
         try:
@@ -225,20 +299,29 @@ def _possible(plans: Sequence[RunPlan], need: MemoryNeed, failures: list[Excepti
 
 def _signature(pieces: Pieces, other: Pieces) -> tuple[list[Port], list[Port]]:
     """Inputs and outputs with the types that both models declare."""
-    inputs, outputs = ([Port(name, _type(name, pieces, other)) for name in names] for names in (pieces.inputs, pieces.outputs))
+    inputs, outputs = (
+        [Port(name, _type(name, pieces, other)) for name in names]
+        for names in (pieces.inputs, pieces.outputs)
+    )
     return inputs, outputs
 
 
 def _type(name: str, pieces: Pieces, other: Pieces) -> str:
     mine, its = pieces.known.get(name), other.known.get(name)
-    return type_name(mine.dtype) if mine is not None and its is not None and mine.dtype and its.dtype else ""
+    return (
+        type_name(mine.dtype)
+        if mine is not None and its is not None and mine.dtype and its.dtype
+        else ""
+    )
 
 
 def _sections(before: Pieces, after: Pieces, limit: int) -> Iterator[tuple[Piece, Piece]]:
     known = frozenset(before.inputs)
     start = 0
     for end, carried in before.cuts(after, limit):
-        wanted = [name for name in before.made(start, end) if name in carried or name in before.outputs]
+        wanted = [
+            name for name in before.made(start, end) if name in carried or name in before.outputs
+        ]
         if wanted:
             yield before.piece(wanted, known), after.piece(wanted, known)
         known = frozenset(before.inputs) | carried
@@ -248,9 +331,9 @@ def _sections(before: Pieces, after: Pieces, limit: int) -> Iterator[tuple[Piece
 def _too_heavy(piece: Piece, limit: int) -> str:
     weights, room = size_text(piece.bytes), size_text(limit)
     return (
-        f"the weights do not fit into memory, and no cut makes sections that do: {len(piece.nodes)} nodes up to "
-        f"{piece.wanted[-1]!r}, without a result among them that both models compute, read {weights} of weights; "
-        f"a section may read {room}"
+        "the weights do not fit into memory, and no cut makes sections that do: "
+        f"{len(piece.nodes)} nodes up to {piece.wanted[-1]!r}, without a result among them that "
+        f"both models compute, read {weights} of weights; a section may read {room}"
     )
 
 
@@ -258,7 +341,11 @@ class _Sections:
     """Runs both models section by section."""
 
     def __init__(
-        self, before: Pieces, after: Pieces, sections: Sequence[tuple[Piece, Piece]], options: ValidationOptions
+        self,
+        before: Pieces,
+        after: Pieces,
+        sections: Sequence[tuple[Piece, Piece]],
+        options: ValidationOptions,
     ) -> None:
         self._before, self._after = before, after
         self._sections = sections
@@ -288,30 +375,47 @@ class _Sections:
             self._forget(runs, number)
         return self._summed(runs, worst, list(notes))
 
-    def _summed(self, runs: Sequence[_Run], worst: ValidationReport | None, notes: list[str]) -> ValidationReport:
+    def _summed(
+        self, runs: Sequence[_Run], worst: ValidationReport | None, notes: list[str]
+    ) -> ValidationReport:
         judging = Judge(self._options)
         merged = tuple(run.merged() for run in runs if run.reports)
-        report = replace(worst or judging.report("equal"), runs=merged, sections=len(self._sections))
+        report = replace(
+            worst or judging.report("equal"), runs=merged, sections=len(self._sections)
+        )
         hollow = hollow_outputs(merged, [Port(name, "") for name in self._before.outputs])
         if report.ok and hollow:
             reason = hollow_reason(hollow, len(self._before.outputs))
             report = replace(report, status="not validated", reason=reason, cause="evidence")
         notes += rounding_note(merged) if report.ok else ()
-        notes.append(f"the models were compared in {len(self._sections)} sections, on the results of the original before each")
+        notes.append(
+            f"the models were compared in {len(self._sections)} sections, on the results of the "
+            "original before each"
+        )
         return replace(report, notes=tuple(notes))
 
     def _placed(self, number: int, piece: Piece, report: ValidationReport) -> ValidationReport:
         """A report that names its section."""
         names = ", ".join(map(repr, piece.wanted[:3])) + (", ..." if len(piece.wanted) > 3 else "")
-        return replace(report, reason=f"section {number + 1} of {len(self._sections)}, which computes {names}: {report.reason}")
+        return replace(
+            report,
+            reason=(
+                f"section {number + 1} of {len(self._sections)}, which computes {names}: "
+                f"{report.reason}"
+            ),
+        )
 
-    def _reference(self, mine: Piece, its: Piece, runs: list[_Run], failures: list[Exception]) -> Reference:
+    def _reference(
+        self, mine: Piece, its: Piece, runs: list[_Run], failures: list[Exception]
+    ) -> Reference:
         """Run a section of the original and keep its results. Runs that fail are removed."""
         model = self._before.model(mine, self._inputs(mine, its, runs[0]))
         session = Session(model, self._options.settings, base_dir=self._before.base_dir)
         done: list[ReferenceRun] = []
         for run in list(runs):
-            plan = replace(run.plan, feeds={port.name: run.values[port.name] for port in session.inputs})
+            plan = replace(
+                run.plan, feeds={port.name: run.values[port.name] for port in session.inputs}
+            )
             try:
                 done.append(run_plan(session, plan))
             except (RunError, MemoryError) as error:
@@ -319,7 +423,14 @@ class _Sections:
                 runs.remove(run)
                 continue
             run.values |= dict(zip(mine.wanted, done[-1].results, strict=True))
-        return Reference(model, self._before.base_dir, session.inputs, session.outputs, done, settings=self._options.settings)
+        return Reference(
+            model,
+            self._before.base_dir,
+            session.inputs,
+            session.outputs,
+            done,
+            settings=self._options.settings,
+        )
 
     def _inputs(self, mine: Piece, its: Piece, run: _Run) -> list[onnx.ValueInfoProto]:
         """The known results that either section reads: both have the same inputs."""
@@ -328,7 +439,9 @@ class _Sections:
 
     def _forget(self, runs: Sequence[_Run], number: int) -> None:
         """Drop results that no later section reads."""
-        later = {name for pair in self._sections[number + 1 :] for piece in pair for name in piece.reads}
+        later = {
+            name for pair in self._sections[number + 1 :] for piece in pair for name in piece.reads
+        }
         for run in runs:
             run.values = {name: value for name, value in run.values.items() if name in later}
 
@@ -340,11 +453,14 @@ def _value_info(name: str, value: Value) -> onnx.ValueInfoProto:
     return onnx.helper.make_tensor_value_info(name, element_type(value.dtype), [None] * value.ndim)
 
 
-def validate(original: ModelLike, optimized: ModelLike, options: ValidationOptions | None = None) -> ValidationReport:
+def validate(
+    original: ModelLike, optimized: ModelLike, options: ValidationOptions | None = None
+) -> ValidationReport:
     """Compare a model with the original; see `compare`.
 
-    Assumptions in the metadata of the models are used only with ``assume_from_model``. Without it, models that
-    differ and list assumptions that are not given are ``not validated``: they may be equal where these hold.
+    Assumptions in the metadata of the models are used only with ``assume_from_model``. Without it,
+    models that differ and list assumptions that are not given are ``not validated``: they may be
+    equal where these hold.
     """
     options = options or ValidationOptions()
     record = _recorded(original, optimized)
@@ -370,18 +486,22 @@ def _recorded(original: ModelLike, optimized: ModelLike) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def compare(original: ModelLike, optimized: ModelLike, options: ValidationOptions | None = None) -> ValidationReport:
+def compare(
+    original: ModelLike, optimized: ModelLike, options: ValidationOptions | None = None
+) -> ValidationReport:
     """Compare an optimized model with the original, under the assumptions of the options alone.
 
-    Both are run in onnxruntime as they are written, its own optimizations off, on the same values. The status is
-    ``not validated`` when the original cannot be loaded or run, or when its results are not evidence (it does not
-    repeat them, they hold no finite number, or rounding alone changes them a lot); it is ``different`` when the
-    optimized model has another signature, cannot be loaded or run, or computes something else.
+    Both are run in onnxruntime as they are written, its own optimizations off, on the same values.
+    The status is ``not validated`` when the original cannot be loaded or run, or when its results
+    are not evidence (it does not repeat them, they hold no finite number, or rounding alone changes
+    them a lot); it is ``different`` when the optimized model has another signature, cannot be
+    loaded or run, or computes something else.
 
-    Models whose weights do not fit into memory are run in sections; see `xoptim.validate.validation`. Raises `ChoiceError` when
-    values or sizes of the options do not fit the original, or break an assumption under which a model was optimized;
-    `AssumptionError` when the assumptions of the options do not fit the original; and `ProviderUnavailable` when onnxruntime
-    lacks a requested execution provider.
+    Models whose weights do not fit into memory are run in sections; see
+    `xoptim.validate.validation`. Raises `ChoiceError` when values or sizes of the options do not
+    fit the original, or break an assumption under which a model was optimized; `AssumptionError`
+    when the assumptions of the options do not fit the original; and `ProviderUnavailable` when
+    onnxruntime lacks a requested execution provider.
     """
     options = options or ValidationOptions()
     refuse = Judge(options).report
@@ -391,9 +511,13 @@ def compare(original: ModelLike, optimized: ModelLike, options: ValidationOption
         options = _assuming(options, proto)
         in_sections = options.sections
         if in_sections is None:
-            in_sections = not fits_into_memory(proto, options.memory_limit, copies=1 if is_mapped(proto) else COPIES)
+            in_sections = not fits_into_memory(
+                proto, options.memory_limit, copies=1 if is_mapped(proto) else COPIES
+            )
         if in_sections:
-            return judge_in_sections((proto, base_dir), read_proto(optimized, options.optimized_dir), options)
+            return judge_in_sections(
+                (proto, base_dir), read_proto(optimized, options.optimized_dir), options
+            )
         reference = run_reference(original, options, proto, None if other is None else other.proto)
     except ChoiceError:
         raise
@@ -405,7 +529,10 @@ def compare(original: ModelLike, optimized: ModelLike, options: ValidationOption
 
 
 def _read(model: ModelLike, options: ValidationOptions) -> Located | None:
-    """The optimized model; ``None`` when it cannot be read, which the report of the comparison tells."""
+    """The optimized model.
+
+    ``None`` when it cannot be read, which the report of the comparison tells.
+    """
     try:
         return Located(*read_proto(model, options.optimized_dir))
     except ModelError:
@@ -413,7 +540,9 @@ def _read(model: ModelLike, options: ValidationOptions) -> Located | None:
 
 
 def _assuming(options: ValidationOptions, original: onnx.ModelProto) -> ValidationOptions:
-    """The options with the assumptions of the caller alone, to which those in the metadata are added if asked for."""
+    """The options with the assumptions of the caller alone, to which those in the metadata are
+    added if asked for.
+    """
     check_fit(Assumptions.of(options.assume), original)
     if not options.assume_from_model:
         return options

@@ -95,7 +95,9 @@ class FittingOutcome:
         if not self.is_check_asked:
             return ""
         if self.target.table and not self.target.is_standard:
-            return f"not verified on {self.target.name}: only a table of its operators is known here"
+            return (
+                f"not verified on {self.target.name}: only a table of its operators is known here"
+            )
         if self.check is not None and self.check.status == "not verified":
             return f"not verified on {self.target.name}: {self.check.explanation}"
         return ""
@@ -135,7 +137,8 @@ class Fit:
         self._target = target
         self._options = options
         self._how = how
-        self._distrusted: dict[tuple[str, str], str] = {}  # operators that the target runs wrongly, with the reasons
+        # operators that the target runs wrongly, with the reasons
+        self._distrusted: dict[tuple[str, str], str] = {}
 
     def run(self, source: Source | str | Path, proof: Proof) -> tuple[Proof, FittingOutcome]:
         """The fitted result, verified on the target, and what was found."""
@@ -173,7 +176,9 @@ class Fit:
         )
         return replace(found, nodes=tuple(map(self._trusted, found.nodes)))
 
-    def _failing(self, model: onnx.ModelProto, whole: Placement, base_dir: Path | None, seconds: float) -> tuple[str, ...]:
+    def _failing(
+        self, model: onnx.ModelProto, whole: Placement, base_dir: Path | None, seconds: float
+    ) -> tuple[str, ...]:
         """The names of the nodes of the smallest part that does not compile."""
         if self._how.checks.custom_op_libs:
             return ()
@@ -249,25 +254,36 @@ class Fit:
     def _made(self, proof: Proof, fitted: Fitted) -> Proof:
         """The fitted model, compared with the optimized one on the processor."""
         options = OptimizationOptions(
-            patterns=None, remove_unused=False, remove_identity=False, constant_folding=False, merge=False
+            patterns=None,
+            remove_unused=False,
+            remove_identity=False,
+            constant_folding=False,
+            merge=False,
         )
         how = replace(self._how, whole=False, each=False, on_loaded=lambda _: None)
         made = prove(Source(fitted.model, proof.base_dir), options, how)
         if self._how.whole:
             self._how.on_step("validating the lowered model")
             known = installed_patterns()
-            exactness = weakest(known[each.pattern].exactness for each in fitted.steps if each.pattern in known)
-            made.reports = [compare(proof.proto, made.proto, self._checks(proof, exactness, made.base_dir))]
+            exactness = weakest(
+                known[each.pattern].exactness for each in fitted.steps if each.pattern in known
+            )
+            made.reports = [
+                compare(proof.proto, made.proto, self._checks(proof, exactness, made.base_dir))
+            ]
         return made
 
     def _discard(self, proof: Proof) -> None:
         if self._how.draft is not None:
             self._how.draft.discard(proof.proto)
 
-    def _verified(self, given: Source, optimized: Proof, proof: Proof, found: FittingOutcome) -> Proof:
+    def _verified(
+        self, given: Source, optimized: Proof, proof: Proof, found: FittingOutcome
+    ) -> Proof:
         """The result, compared with the original on the target.
 
-        An operator that the target computes wrongly, or at which it fails, is lowered as one that it does not take.
+        An operator that the target computes wrongly, or at which it fails, is lowered as one that
+        it does not take.
         """
         original, checks = located(given, self._how.checks)
         while True:

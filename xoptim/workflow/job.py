@@ -38,7 +38,9 @@ from xoptim.workflow.preparing import prepared_source
 
 _LOGGER: Final = logging.getLogger("xoptim")
 _PRODUCT_OF_4_BITS: Final = "MatMulNBits"
-"""The pattern whose operator reads weights of 4 bits, where they would be widened in each run otherwise."""
+"""The pattern whose operator reads weights of 4 bits, where they would be widened in each run
+otherwise.
+"""
 Given: TypeAlias = Source | str | Path
 
 
@@ -48,7 +50,10 @@ class KeepIfFaster(Protocol):
     def __call__(
         self, source: Source, proof: Proof, options: OptimizationOptions, how: ProofOptions
     ) -> tuple[Proof, SpeedReport]:
-        """The result to keep, and the measurements; raises XoptimError when it cannot be measured."""
+        """The result to keep, and the measurements.
+
+        Raises XoptimError when it cannot be measured.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +81,10 @@ class JobOptions:
     def __post_init__(self) -> None:
         if not isinstance(self.precision, PrecisionOptions | None):
             example = "PrecisionOptions(scheme='int8')"
-            raise TypeError(f"precision is an instance of PrecisionOptions, such as {example}, not {self.precision!r}")
+            raise TypeError(
+                f"precision is an instance of PrecisionOptions, such as {example}, not "
+                f"{self.precision!r}"
+            )
         if self.precision is not None and self.keep_if_faster is not None:
             raise ValueError("precision measures each product: leave out only_if_faster")
 
@@ -123,7 +131,9 @@ class Job:
             outcome.times[name] = perf_counter() - began
         return outcome
 
-    def _steps(self, source: Given, options: OptimizationOptions, outcome: Outcome) -> Iterator[tuple[str, Callable[[], None]]]:
+    def _steps(
+        self, source: Given, options: OptimizationOptions, outcome: Outcome
+    ) -> Iterator[tuple[str, Callable[[], None]]]:
         """The steps after the verification, by name."""
         chosen = self._options
         if self._precision is not None:
@@ -189,7 +199,9 @@ class Job:
             raise ChoiceError(f"not validated with the values given: {unused.reason}")
 
     def _check_sizes_fit(self, proof: Proof) -> None:
-        """Raise when onnxruntime runs the model, but not with the sizes that were written into it."""
+        """Raise when onnxruntime runs the model, but not with the sizes that were written into
+        it.
+        """
         unfit = next((report for report in proof.reports if report.cause in ("load", "run")), None)
         if unfit is None or not self._options.preparation.fix:
             return
@@ -202,7 +214,9 @@ class Job:
         assert self._precision is not None
         quantize = static_int8 if self._is_static else lower
         if self._precision.weights_only and self._precision.scheme == "int4":
-            options = replace(options, patterns=Query.of(options.patterns).including(_PRODUCT_OF_4_BITS))
+            options = replace(
+                options, patterns=Query.of(options.patterns).including(_PRODUCT_OF_4_BITS)
+            )
         outcome.lowered = quantize(outcome.proof, options, self._how, self._precision)
         outcome.proof = outcome.lowered.proof
 
@@ -231,12 +245,16 @@ class Job:
         fit = Fit(self._target, with_error_of(options, outcome.lowered, self._target), how)
         outcome.proof, outcome.fitting = fit.run(source, outcome.proof)
 
-    def _keep_if_faster(self, source: Given, options: OptimizationOptions, outcome: Outcome) -> None:
+    def _keep_if_faster(
+        self, source: Given, options: OptimizationOptions, outcome: Outcome
+    ) -> None:
         assert self._options.keep_if_faster is not None
         given = source if isinstance(source, Source) else Source(source)
         how = replace(self._how, on_loaded=self._loaded)
         try:
-            outcome.proof, outcome.speed = self._options.keep_if_faster(given, outcome.proof, options, how)
+            outcome.proof, outcome.speed = self._options.keep_if_faster(
+                given, outcome.proof, options, how
+            )
         except XoptimError as error:
             outcome.unmeasured = error
         outcome.floats = outcome.proof
@@ -251,13 +269,16 @@ class Job:
         original = source.proto if isinstance(source, Source) else source
         try:
             outcome.latency = bench(
-                {"original": original, "result": proof.proto}, replace(self._options.benchmark, base_dirs=known)
+                {"original": original, "result": proof.proto},
+                replace(self._options.benchmark, base_dirs=known),
             )
         except XoptimError as error:
             _LOGGER.warning("not measured: %s", error)
 
     def _look_for_hints(self, options: OptimizationOptions, outcome: Outcome) -> None:
-        """Find options that would make the result smaller, without the patterns that were left out."""
+        """Find options that would make the result smaller, without the patterns that were left
+        out.
+        """
         assert self._options.hints is not None
         self._how.on_step("looking for options that would help")
         options = replace(options, on_event=self._options.optimization.on_event)
@@ -285,8 +306,12 @@ def _target_of(options: OptimizationOptions) -> Target | None:
     return None if found is None or found.name == "cpu" else found
 
 
-def with_error_of(options: FittingOptions, lowered: Lowered | None, target: Target) -> FittingOptions:
-    """The options of fitting a model that was quantized: with its error, on the samples on which that is bounded."""
+def with_error_of(
+    options: FittingOptions, lowered: Lowered | None, target: Target
+) -> FittingOptions:
+    """The options of fitting a model that was quantized: with its error, on the samples on which
+    that is bounded.
+    """
     if lowered is None or lowered.in_halves or lowered.reason:
         return options
     # The search of static integers makes room for the error of the target.
@@ -294,7 +319,9 @@ def with_error_of(options: FittingOptions, lowered: Lowered | None, target: Targ
     return replace(options, tolerance=lowered.options.tolerance + more, feeds=lowered.samples.feeds)
 
 
-def precision_for(precision: PrecisionOptions | None, target: Target | None) -> PrecisionOptions | None:
+def precision_for(
+    precision: PrecisionOptions | None, target: Target | None
+) -> PrecisionOptions | None:
     """The precision that is asked for, as the target needs it."""
     if target is None:
         return precision
@@ -305,16 +332,25 @@ def precision_for(precision: PrecisionOptions | None, target: Target | None) -> 
 
 
 def _is_static(precision: PrecisionOptions | None, target: Target | None) -> bool:
-    """Whether the target takes integers in ranges that samples determine, and they are asked for."""
+    """Whether the target takes integers in ranges that samples determine, and they are asked
+    for.
+    """
     if precision is None or precision.scheme != "int8":
         return False
     return target is not None and target.needs.static_int8
 
 
-def for_target(options: OptimizationOptions, target: Target, model: onnx.ModelProto) -> OptimizationOptions:
-    """The options of the optimization of a model for a target: its operator set, without the patterns that hinder there."""
+def for_target(
+    options: OptimizationOptions, target: Target, model: onnx.ModelProto
+) -> OptimizationOptions:
+    """The options of the optimization of a model for a target: its operator set, without the
+    patterns that hinder there.
+    """
     out = [each.name() for each in options.selected() if each.family() in target.families]
-    is_older = isinstance(target.opset, int) and opset_versions(model.opset_import).get("", 0) < target.opset
+    is_older = (
+        isinstance(target.opset, int)
+        and opset_versions(model.opset_import).get("", 0) < target.opset
+    )
     wanted = target.opset if is_older or target.opset == "newest" else None
     return replace(options, opset=options.opset or wanted, drop=(*options.drop, *out))
 
@@ -323,12 +359,19 @@ def _check_shapes(target: Target, source: Source) -> None:
     """Raise for open dimensions where the target needs all shapes."""
     if not target.needs.static_shapes:
         return
-    open_sizes = [dim for value in fed_inputs(source.proto) for dim in dimensions(value.type) if not dim.HasField("dim_value")]
+    open_sizes = [
+        dim
+        for value in fed_inputs(source.proto)
+        for dim in dimensions(value.type)
+        if not dim.HasField("dim_value")
+    ]
     if open_sizes:
         names = dict.fromkeys(dim.dim_param or "?" for dim in open_sizes)
         verb = "is" if len(names) == 1 else "are"
         advice = "--fix NAME=SIZE writes sizes into the model"
-        raise ChoiceError(f"{target.name} needs fixed shapes, but {', '.join(names)} {verb} open: {advice}")
+        raise ChoiceError(
+            f"{target.name} needs fixed shapes, but {', '.join(names)} {verb} open: {advice}"
+        )
 
 
 def _own_bytes(given: Given) -> int:
@@ -339,7 +382,9 @@ def _own_bytes(given: Given) -> int:
     return path.stat().st_size
 
 
-def _hints(proof: Proof, options: OptimizationOptions, checks: ValidationOptions) -> list[OpsetHint | OptionHint]:
+def _hints(
+    proof: Proof, options: OptimizationOptions, checks: ValidationOptions
+) -> list[OpsetHint | OptionHint]:
     is_lowered = proof.builder.model.opsets.get("", 0) < proof.opset_before
     newer = None if is_lowered else opset_hint(proof.proto, options, proof.base_dir)
     sizes = next((run.dims for report in proof.reports for run in report.runs), {})

@@ -47,7 +47,8 @@ class Refusal:
 class Outcome:
     """The outcome of the steps that a job has taken so far.
 
-    ``floats`` is the optimized model before quantization, ``proof`` the result; they are the same without quantization.
+    ``floats`` is the optimized model before quantization, ``proof`` the result; they are the same
+    without quantization.
     """
 
     proof: Proof
@@ -60,7 +61,8 @@ class Outcome:
     speed: SpeedReport | None = None  # the measurements of ``--only-if-faster``
     unmeasured: XoptimError | None = None  # why there are none although they were asked for
     fitting: FittingOutcome | None = None  # how the result fits its target, if it has one
-    latency: BenchReport | None = None  # the times of the original and of the result, if they were measured
+    # the times of the original and of the result, if they were measured
+    latency: BenchReport | None = None
     hints: Sequence[OpsetHint | OptionHint] = ()  # options that would make the model smaller
     is_verified_there: bool = False  # whether the result has to be verified on its target
     written: Sequence[Path] = ()  # files written
@@ -144,9 +146,10 @@ class Outcome:
             ToleranceError: the quantized model does not keep its tolerance.
             DifferentModelError: the result computes something else.
             NotValidatedError: there is no verdict.
-            TargetError: the result computes something else on its target, or could not be verified there.
-            XoptimError: a rewrite that was checked alone computes something else, or the times that decide about the
-                result could not be measured.
+            TargetError: the result computes something else on its target, or could not be verified
+                there.
+            XoptimError: a rewrite that was checked alone computes something else, or the times that
+                decide about the result could not be measured.
         """
         refusal, failure = self.refusal, self.failure
         if refusal is not None and refusal.cause == "tolerance":

@@ -49,7 +49,9 @@ class Page:
         self._recorder.loaded(builder.model)
 
     def draw(self, source: Source | str | Path, outcome: Outcome) -> None:
-        """Draw the page about the optimization before quantization, whose model is still in memory."""
+        """Draw the page about the optimization before quantization, whose model is still in
+        memory.
+        """
         floats = outcome.floats
         given = source if isinstance(source, Source) else Source(source)
         facts = self._facts(given, outcome)
@@ -65,7 +67,11 @@ class Page:
         fitting = outcome.fitting
         if fitting is not None:
             placing = placing_of(fitting, outcome.floats.proto)
-            facts = replace(facts, placing=placing, notes=[*facts.notes, (f"on {fitting.target.name}", fitting.verdict)])
+            facts = replace(
+                facts,
+                placing=placing,
+                notes=[*facts.notes, (f"on {fitting.target.name}", fitting.verdict)],
+            )
         if outcome.lowered is not None:
             return replace(facts, **outcome.lowered.figures())
         if outcome.latency is None:

@@ -19,7 +19,8 @@ def placing_of(found: FittingOutcome, drawn: onnx.ModelProto) -> PlacingFacts | 
 
     Args:
         found: how the result was fitted to its target.
-        drawn: the optimized model that the page draws; nodes that were lowered or quantized afterwards are shown in it.
+        drawn: the optimized model that the page draws; nodes that were lowered or quantized
+            afterwards are shown in it.
     """
     fitted = found.fitted
     if fitted is None:
@@ -68,5 +69,7 @@ def _with_lowered(fitted: Fitted) -> dict[str, Site]:
 
 def _by_result(sites: Mapping[str, Site], model: onnx.ModelProto) -> dict[str, Site]:
     """The same, also by first results: nodes without a name got one when they were placed."""
-    results = {node.name: next(filter(None, node.output), "") for node in every_node(model.graph.node)}
+    results = {
+        node.name: next(filter(None, node.output), "") for node in every_node(model.graph.node)
+    }
     return {**sites, **{results[name]: site for name, site in sites.items() if results.get(name)}}

@@ -29,30 +29,53 @@ def prepared_source(source: Source | str | Path, preparation: Preparation) -> So
     return Source(proto, given.base_dir)
 
 
-def freed(proto: onnx.ModelProto, name: str, base_dir: Path | None = None, seed: int = 0) -> onnx.ModelProto:
-    """A copy of a model with a free leading size, which computes for a batch of two what the model computes for each of them.
+def freed(
+    proto: onnx.ModelProto, name: str, base_dir: Path | None = None, seed: int = 0
+) -> onnx.ModelProto:
+    """A copy of a model with a free leading size, which computes for a batch of two what the model
+    computes for each of them.
 
-    ``name`` is the dimension that takes the place of the fixed size; ``seed`` belongs to the random values. Raises
-    `ModelError` when the copy does not, or it cannot be run.
+    ``name`` is the dimension that takes the place of the fixed size; ``seed`` belongs to the random
+    values. Raises `ModelError` when the copy does not, or it cannot be run.
     """
     free = deepcopy(proto)
     size, inputs = free_batch(free, name, base_dir)
-    checks = [ValidationOptions(assignments=1, extremes=False, seed=seed + place, original_dir=base_dir) for place in range(2)]
+    checks = [
+        ValidationOptions(assignments=1, extremes=False, seed=seed + place, original_dir=base_dir)
+        for place in range(2)
+    ]
     try:
         runs = [run_reference(proto, options).runs[0] for options in checks]
         given = {each: value for each, value in runs[0].feeds.items() if each not in inputs}
         if given:  # what is not part of the batch is the same for both
-            runs[1] = run_reference(proto, replace(checks[1], feeds={**runs[1].feeds, **given})).runs[0]
-        batch = {each: np.concatenate([np.asarray(run.feeds[each]) for run in runs]) for each in inputs}
+            runs[1] = run_reference(
+                proto, replace(checks[1], feeds={**runs[1].feeds, **given})
+            ).runs[0]
+        batch = {
+            each: np.concatenate([np.asarray(run.feeds[each]) for run in runs]) for each in inputs
+        }
         session = Session(free, checks[0].settings, base_dir=base_dir)
         results = session.run({**given, **batch})
     except (LoadError, FeedError, RunError) as error:
-        raise ModelError(f"--free {name}: the model does not run with {2 * size} in place of {size}: {error}") from error
-    for port, result, *parts in zip(session.outputs, results, *(run.results for run in runs), strict=True):
+        raise ModelError(
+            f"--free {name}: the model does not run with {2 * size} in place of {size}: {error}"
+        ) from error
+    for port, result, *parts in zip(
+        session.outputs, results, *(run.results for run in runs), strict=True
+    ):
         if any(not isinstance(part, np.ndarray) or part.ndim == 0 for part in parts):
             raise ModelError(f"--free {name}: output {port.name!r} has no leading axis")
         expected = np.concatenate([np.asarray(part) for part in parts])
-        wrong = next((each for each in compare_values(port.name, expected, result, checks[0].rules) if not each.ok), None)
+        wrong = next(
+            (
+                each
+                for each in compare_values(port.name, expected, result, checks[0].rules)
+                if not each.ok
+            ),
+            None,
+        )
         if wrong is not None:
-            raise ModelError(f"--free {name}: output {port.name!r} mixes the parts of a batch: {wrong.message}")
+            raise ModelError(
+                f"--free {name}: output {port.name!r} mixes the parts of a batch: {wrong.message}"
+            )
     return free

@@ -12,8 +12,8 @@ from tests.cli.commands.test_explain import BROKEN
 @pytest.mark.parametrize("at", ["u", "t", "#1"])
 def test_apply(xopt: Xopt, at: str) -> None:
     write(
-        "agraph (float[a,b] x) => (float[a,b] y) { t = Transpose(x) u = Transpose(t) z = Cast <to = 9> (x) w = Not(z) "
-        "v = Not(w) y = Where(v, x, u) q = Not(w) }"
+        "agraph (float[a,b] x) => (float[a,b] y) { t = Transpose(x) u = Transpose(t) "
+        "z = Cast <to = 9> (x) w = Not(z) v = Not(w) y = Where(v, x, u) q = Not(w) }"
     )
     outcome = xopt("apply", "model.onnx", "TransposeTranspose", "--at", at, "-o", "out.onnx")
     assert outcome.code == 0, outcome
@@ -25,7 +25,17 @@ def test_apply(xopt: Xopt, at: str) -> None:
 
 def test_apply_as_json(xopt: Xopt) -> None:
     write(TRANSPOSES)
-    found = xopt("apply", "model.onnx", "TransposeTranspose", "--at", "u", "-o", "out.onnx", "--json", "--no-verify").json
+    found = xopt(
+        "apply",
+        "model.onnx",
+        "TransposeTranspose",
+        "--at",
+        "u",
+        "-o",
+        "out.onnx",
+        "--json",
+        "--no-verify",
+    ).json
     assert found["patterns"] == {"TransposeTranspose": 1}
     assert (found["written"], found["nodes_before"], found["nodes_after"]) == (["out.onnx"], 3, 1)
     assert (found["exactness"], found["validation"]) == ("exact", [])

@@ -22,7 +22,8 @@ from xoptim.batching.store import RESULTS
 
 INTERRUPTIBLE = f"""
 import signal
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell makes its background jobs ignore it
+# a shell makes its background jobs ignore it
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from xoptim.batching import job as process
 process.CODE = {SCRIPT!r}
 from xoptim.cli.main import main
@@ -37,7 +38,9 @@ def _fake_command(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def passed_on(result: str = "out/a.onnx") -> Any:
-    """The limit of memory, and the command line without the files, of the process that wrote a result."""
+    """The limit of memory, and the command line without the files, of the process that wrote a
+    result.
+    """
     memory, words, _ = json.loads(Path(result).read_text())
     assert words[:2] == ["--no-config", "optimize"]
     return memory, words[2:]
@@ -49,8 +52,13 @@ def test_the_table(xopt: Xopt) -> None:
     assert outcome.code == 2
     assert files(Path("out")) == {RESULTS, "a.onnx", "c.onnx"}
     table = [line.split() for line in outcome.out.splitlines()]
-    assert ["a.onnx", "done", "3", "→", "1", "300", "B", "→", "100", "B"] in [row[:10] for row in table]
-    assert any(row[:2] == ["sub/b.onnx", "crashed"] and row[-3:] == ["ended", "by", "SIGKILL"] for row in table)
+    assert ["a.onnx", "done", "3", "→", "1", "300", "B", "→", "100", "B"] in [
+        row[:10] for row in table
+    ]
+    assert any(
+        row[:2] == ["sub/b.onnx", "crashed"] and row[-3:] == ["ended", "by", "SIGKILL"]
+        for row in table
+    )
     assert "1 done, 1 not validated, 1 crashed; 0 unchanged" in outcome.out
     assert sorted(line.split("] ")[1].split(",")[0] for line in outcome.err.splitlines()) == [
         "a.onnx: done",
@@ -66,12 +74,25 @@ def test_the_table(xopt: Xopt) -> None:
 def test_options_of_the_optimizer(xopt: Xopt) -> None:
     write(Path("in"), a="fine")
     Path("rules.txt").touch()
-    words = ["--patterns", "default-Gelu", "--drop", "A", "--drop", "B", "--no-verify", "--inline", "--rewrite", "rules.txt"]
+    words = [
+        "--patterns",
+        "default-Gelu",
+        "--drop",
+        "A",
+        "--drop",
+        "B",
+        "--no-verify",
+        "--inline",
+        "--rewrite",
+        "rules.txt",
+    ]
     assert xopt("batch", "in", "-o", "out", *words, "--memory", "1.5GB", "-q").code == 0
     memory, got = passed_on()
     assert memory == "1500000000"
     rules = f"--rewrite={Path('rules.txt').absolute()}"
-    assert sorted(got) == sorted(["--patterns=default-Gelu", "--drop=A", "--drop=B", "--no-verify", "--inline", rules])
+    assert sorted(got) == sorted(
+        ["--patterns=default-Gelu", "--drop=A", "--drop=B", "--no-verify", "--inline", rules]
+    )
     Path("rules.txt").write_text("changed")
     xopt("batch", "in", "-o", "out", *words, "--memory", "1.5GB", "-q")
     assert runs(Path("in")) == {"a": 2}, "a file that an option names has changed"
@@ -90,15 +111,20 @@ def test_libraries_of_operators(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> 
     Path("ops.so").write_text("changed")
     assert xopt(*words).code == 0
     assert runs(Path("in")) == {"a": 2}
-    assert "there is no library of operators 'gone.so'" in xopt(*words, "--custom-op-lib", "gone.so").error
+    assert (
+        "there is no library of operators 'gone.so'"
+        in xopt(*words, "--custom-op-lib", "gone.so").error
+    )
 
 
 def test_settings(xopt: Xopt) -> None:
-    """Those for ``xopt MODEL`` count, weaker than those for ``xopt batch``, which are weaker than the command line."""
+    """Those for ``xopt MODEL`` count, weaker than those for ``xopt batch``, which are weaker than
+    the command line.
+    """
     write(Path("in"), a="fine")
     Path("xoptim.toml").write_text(
-        'jobs = 1\nseed = 1\n[optimize]\npatterns = "Cast"\nstrict = true\ninline = true\nbenchmark = true\n'
-        '[batch]\npatterns = "Gelu"\n'
+        'jobs = 1\nseed = 1\n[optimize]\npatterns = "Cast"\nstrict = true\ninline = '
+        'true\nbenchmark = true\n[batch]\npatterns = "Gelu"\n'
     )
     assert xopt("batch", "in", "-o", "out", "--seed", "2", "-q").code == 0
     assert sorted(passed_on()[1]) == ["--inline", "--patterns=Gelu", "--seed=2", "--strict"]
@@ -136,14 +162,24 @@ def test_a_bar_on_terminals(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_options_that_name_files_are_known() -> None:
     """A file counts by its content, and by its absolute path."""
-    shared = [option for option in batch_command.params if isinstance(option, click.Option) and option.name in SHARED]
-    paths = {option.name for option in shared if isinstance(option.type, click.Path) or "FILE" in (option.metavar or "")}
+    shared = [
+        option
+        for option in batch_command.params
+        if isinstance(option, click.Option) and option.name in SHARED
+    ]
+    paths = {
+        option.name
+        for option in shared
+        if isinstance(option.type, click.Path) or "FILE" in (option.metavar or "")
+    }
     assert paths == set(_NAMING_FILES)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)]
+)
 def test_signals(xopt: Xopt, number: signal.Signals, code: int) -> None:
     """Models that are done stay so, processes end, and the same command goes on."""
     write(Path("in"), a="fine", b="slow", c="slow")
@@ -158,7 +194,10 @@ def test_signals(xopt: Xopt, number: signal.Signals, code: int) -> None:
     assert batch.returncode == code
     if number != signal.SIGKILL:
         word = "interrupted" if number == signal.SIGINT else "terminated"
-        assert error.splitlines()[-1] == f"xopt: error: {word}; 1 of 3 models are done; the same command goes on"
+        assert (
+            error.splitlines()[-1]
+            == f"xopt: error: {word}; 1 of 3 models are done; the same command goes on"
+        )
         with pytest.raises(ProcessLookupError):
             os.kill(int(Path("in/b.runs").read_text()), 0)
     write(Path("in"), b="fine", c="fine")
@@ -172,6 +211,11 @@ def test_the_target_is_passed_on(xopt: Xopt) -> None:
     words = ("--target", "webgpu", "--software-device", "-q", "-j", "1")
     assert xopt("batch", "in", "-o", "out", *words).code == 0
     assert sorted(passed_on()[1]) == ["--software-device", "--target=webgpu"]
-    assert "did you mean 'webgpu'?" in xopt("batch", "in", "-o", "other", "--target", "webgqu").error
-    assert "--precision int4 writes" in xopt("batch", "in", "-o", "other", "--target", "qnn", "--precision", "int4").error
+    assert (
+        "did you mean 'webgpu'?" in xopt("batch", "in", "-o", "other", "--target", "webgqu").error
+    )
+    assert (
+        "--precision int4 writes"
+        in xopt("batch", "in", "-o", "other", "--target", "qnn", "--precision", "int4").error
+    )
     assert not Path("other").exists()

@@ -15,7 +15,9 @@ ABS = "agraph (float[a,b] x) => (float[a,b] y) { y = Abs(x) }"
 
 @pytest.fixture(autouse=True)
 def patience(brief: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The values of the figures do not matter here: nothing is warmed up, and loading is not measured."""
+    """The values of the figures do not matter here: nothing is warmed up, and loading is not
+    measured.
+    """
     monkeypatch.setattr("xoptim.bench.measure.measure_loading", lambda *_: Loading(0.5, 2_000_000))
 
 
@@ -41,7 +43,8 @@ POSITIONS = """agraph (int64[batch,seq] ids) => (float[batch,seq,2] y)
 <float[9,2] table = {1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18}, int64[2] shape = {100, 2}>
 {
     w = ConstantOfShape <value = float[1] {2}> (shape)
-    e = Gather(w, ids) s = Shape(ids) one = Constant <value_int = 1> () n = Gather(s, one) zero = Constant <value_int = 0> ()
+    e = Gather(w, ids) s = Shape(ids) one = Constant <value_int = 1> () n = Gather(s, one)
+      zero = Constant <value_int = 0> ()
     places = Range(zero, n, one) p = Gather(table, places) y = Add(e, p)
 }"""
 
@@ -49,7 +52,10 @@ POSITIONS = """agraph (int64[batch,seq] ids) => (float[batch,seq,2] y)
 def test_a_model_with_few_positions_is_measured_at_fewer(xopt: Xopt) -> None:
     """It has nine positions; the line says what was tried first."""
     out = xopt("bench", write(POSITIONS), *QUICK).out
-    assert "batch=1, seq=8 (it does not run with seq=128; --dim NAME=SIZE sets others)" in out.splitlines()[-1]
+    assert (
+        "batch=1, seq=8 (it does not run with seq=128; --dim NAME=SIZE sets others)"
+        in out.splitlines()[-1]
+    )
 
 
 def test_several_sizes_side_by_side(xopt: Xopt) -> None:
@@ -70,19 +76,29 @@ def test_several_sizes_side_by_side(xopt: Xopt) -> None:
 
 def test_several_sizes_belong_together_by_their_place(xopt: Xopt) -> None:
     error = xopt("bench", write(TRANSPOSES), *QUICK, "--dim", "a=3,5,7", "--dim", "b=2,4").error
-    assert error == "--dim: a has 3, b has 2 sizes; sizes belong together by their place, so give as many of each"
+    assert (
+        error
+        == "--dim: a has 3, b has 2 sizes; sizes belong together by their place, so give as many of"
+        " each"
+    )
 
 
 @pytest.mark.parametrize("words", [(), ("verify", "model.onnx"), ("bench", "--profile")])
-def test_several_sizes_without_a_measurement_are_refused(xopt: Xopt, words: tuple[str, ...]) -> None:
+def test_several_sizes_without_a_measurement_are_refused(
+    xopt: Xopt, words: tuple[str, ...]
+) -> None:
     error = xopt(*words, write(TRANSPOSES), "--dim", "a=3,5").error
     assert error == "--dim a=3,5: only what measures takes several sizes; give one"
 
 
 def test_the_latency_at_several_sizes(xopt: Xopt) -> None:
-    lines = xopt(write(TRANSPOSES), "--benchmark", "--dim", "a=3,5", "--dim", "b=2").out.splitlines()
+    lines = xopt(
+        write(TRANSPOSES), "--benchmark", "--dim", "a=3,5", "--dim", "b=2"
+    ).out.splitlines()
     place = next(place for place, line in enumerate(lines) if line.startswith("latency"))
-    assert lines[place].endswith("; cpu, threads chosen by onnxruntime, b=2, the geometric mean of a=3; a=5")
+    assert lines[place].endswith(
+        "; cpu, threads chosen by onnxruntime, b=2, the geometric mean of a=3; a=5"
+    )
     assert [line.split()[0] for line in lines[place + 1 : place + 3]] == ["a=3:", "a=5:"]
 
 
@@ -94,7 +110,9 @@ def test_models_that_differ(xopt: Xopt) -> None:
 
 def test_json(xopt: Xopt) -> None:
     np.savez("feeds.npz", x=np.ones((2, 5), np.float32))
-    done = xopt("bench", write(TRANSPOSES), *QUICK, "--json", "--ort-level", "off", "--feeds", "feeds.npz")
+    done = xopt(
+        "bench", write(TRANSPOSES), *QUICK, "--json", "--ort-level", "off", "--feeds", "feeds.npz"
+    )
     assert done.json["level"] == "off"
     assert done.json["sizes"] == {"a": 2, "b": 5}
     assert done.json["models"][0]["model"] == "model.onnx"
@@ -108,7 +126,10 @@ def test_profile(xopt: Xopt) -> None:
     assert set(rows) == {"Transpose", "Relu", "Abs", "all"}
     assert rows["Transpose"][2:] == ["2", "0.000", "ms", "0"]
     done = xopt("bench", a, *QUICK, "--profile", "--ort-level", "off", "--json")
-    assert {name: each["calls"] for name, each in done.json["a.onnx"].items()} == {"Transpose": 2, "Relu": 1}
+    assert {name: each["calls"] for name, each in done.json["a.onnx"].items()} == {
+        "Transpose": 2,
+        "Relu": 1,
+    }
 
 
 @pytest.mark.parametrize(
@@ -151,8 +172,14 @@ def test_what_cannot_be_run_is_not_measured(xopt: Xopt) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("onnx",), "--target onnx: no model can be run there, only a table of its operators is known here"),
-        (("webgpu", "--provider", "qnn"), "--provider qnn runs the model elsewhere than --target webgpu"),
+        (
+            ("onnx",),
+            "--target onnx: no model can be run there, only a table of its operators is known here",
+        ),
+        (
+            ("webgpu", "--provider", "qnn"),
+            "--provider qnn runs the model elsewhere than --target webgpu",
+        ),
     ],
 )
 def test_targets_that_cannot_be_measured(xopt: Xopt, words: tuple[str, ...], message: str) -> None:

@@ -1,4 +1,7 @@
-"""A wrong pattern is found, left out and named; the rest is done; and it can be shown in a small model."""
+"""A wrong pattern is found, left out and named.
+
+The rest is done; and it can be shown in a small model.
+"""
 
 import json
 from pathlib import Path
@@ -42,7 +45,9 @@ def test_several_are_left_out(xopt: Xopt) -> None:
 def test_strict_refuses_to_heal(xopt: Xopt) -> None:
     write(MODEL)
     for check in ("end", "each"):
-        outcome = xopt("model.onnx", "--patterns", "default+WrongRelu", "--strict", "--check", check)
+        outcome = xopt(
+            "model.onnx", "--patterns", "default+WrongRelu", "--strict", "--check", check
+        )
         assert outcome.code == 1
         assert "nothing was written" in outcome.err
         assert files() == {"model.onnx"}
@@ -59,7 +64,10 @@ def test_each_rewrite_is_counted(xopt: Xopt) -> None:
 
 def test_each_rewrite_without_the_comparison_at_the_end(xopt: Xopt) -> None:
     write(MODEL)
-    assert xopt("model.onnx", "--patterns", "default+WrongRelu", "--check", "each", "--no-verify").code == 0
+    assert (
+        xopt("model.onnx", "--patterns", "default+WrongRelu", "--check", "each", "--no-verify").code
+        == 0
+    )
     assert types_in("model.opt.onnx") == ["Exp", "Relu", "Sin", "Abs"]
 
 
@@ -91,7 +99,9 @@ def test_bisect_writes_a_model_that_shows_it(xopt: Xopt) -> None:
 
 def test_bisect_in_json(xopt: Xopt) -> None:
     write(MODEL)
-    outcome = xopt("bisect", "model.onnx", "--patterns", "default+WrongRelu", "--json", "-o", "small.onnx")
+    outcome = xopt(
+        "bisect", "model.onnx", "--patterns", "default+WrongRelu", "--json", "-o", "small.onnx"
+    )
     assert outcome.code == 1
     assert outcome.json["name"] == "WrongRelu"
     assert outcome.json["model"] == "small.onnx"
@@ -108,7 +118,10 @@ def test_bisect_finds_nothing(xopt: Xopt) -> None:
 
 
 def test_bisect_cannot_judge_what_does_not_run(xopt: Xopt) -> None:
-    write("agraph (float[n] x) => (float[n] y) { t = acme.Frobnicate(x) y = Neg(t) }", domains={"acme": 1})
+    write(
+        "agraph (float[n] x) => (float[n] y) { t = acme.Frobnicate(x) y = Neg(t) }",
+        domains={"acme": 1},
+    )
     outcome = xopt("bisect", "model.onnx")
     assert outcome.code == 3
     assert outcome.warnings[0].startswith("not validated: onnxruntime cannot load the original")

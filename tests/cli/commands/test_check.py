@@ -27,7 +27,11 @@ needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="there is no 
 
 
 def _git(*words: str) -> None:
-    subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e@x", *words], check=True, capture_output=True)
+    subprocess.run(
+        ["git", "-c", "user.name=n", "-c", "user.email=e@x", *words],
+        check=True,
+        capture_output=True,
+    )
 
 
 def _commit() -> None:
@@ -48,25 +52,41 @@ def test_a_model_that_would_shrink(xopt: Xopt) -> None:
     found = xopt("check", "model.onnx", "--max-shrink", "66", "--json")
     assert (found.code, found.json[0]["ok"]) == (1, False)
     assert xopt("check", "model.onnx", "--patterns", "").code == 0
-    assert sorted(path.name for path in Path().iterdir()) == ["model.onnx", "small.onnx"], "nothing is written"
+    assert sorted(path.name for path in Path().iterdir()) == [
+        "model.onnx",
+        "small.onnx",
+    ], "nothing is written"
 
 
 def test_bad_usage(xopt: Xopt) -> None:
     write(RELU)
-    assert "a percentage such as 5% is expected" in xopt("check", "model.onnx", "--max-shrink", "105").error
-    assert "a percentage such as 5% is expected" in xopt("check", "model.onnx", "--max-shrink", "few").error
+    assert (
+        "a percentage such as 5% is expected"
+        in xopt("check", "model.onnx", "--max-shrink", "105").error
+    )
+    assert (
+        "a percentage such as 5% is expected"
+        in xopt("check", "model.onnx", "--max-shrink", "few").error
+    )
     assert "cannot read 'other.onnx'" in xopt("check", "other.onnx").error
     if shutil.which("git"):
-        assert "not inside a working tree of git" in xopt("check", "model.onnx", "--against", "main").error
+        assert (
+            "not inside a working tree of git"
+            in xopt("check", "model.onnx", "--against", "main").error
+        )
 
 
 @needs_git
 def test_against_a_revision(xopt: Xopt) -> None:
     write(TRANSPOSES)
     _commit()
-    assert xopt("check", "model.onnx", "--against", "main").out.startswith("ok  model.onnx: against main: equal")
+    assert xopt("check", "model.onnx", "--against", "main").out.startswith(
+        "ok  model.onnx: against main: equal"
+    )
     assert xopt("model.onnx", "--in-place", "-q").code == 0
-    assert xopt("check", "model.onnx", "--against", "main", "--max-shrink", "0", "--exact").code == 0
+    assert (
+        xopt("check", "model.onnx", "--against", "main", "--max-shrink", "0", "--exact").code == 0
+    )
     write(TRANSPOSES.replace("Relu", "Abs"))
     write(RELU, "new.onnx")
     outcome = xopt("check", "new.onnx", "model.onnx", "--against", "HEAD")
@@ -74,7 +94,10 @@ def test_against_a_revision(xopt: Xopt) -> None:
     new, changed = outcome.out.splitlines()
     assert new == "ok  new.onnx: not in HEAD"
     assert changed.startswith("failed  model.onnx: against HEAD: different")
-    assert "there is no revision 'nowhere'" in xopt("check", "model.onnx", "--against", "nowhere").error
+    assert (
+        "there is no revision 'nowhere'"
+        in xopt("check", "model.onnx", "--against", "nowhere").error
+    )
 
 
 @needs_git
@@ -86,12 +109,18 @@ def test_external_data_of_the_revision(xopt: Xopt) -> None:
 
     def store(factor: float) -> None:
         model = parse(text)
-        model.graph.initializer.append(numpy_helper.from_array(factor * np.eye(64, dtype=np.float32), "w"))
+        model.graph.initializer.append(
+            numpy_helper.from_array(factor * np.eye(64, dtype=np.float32), "w")
+        )
         save(model, folder / "model.onnx", external=True)
 
     store(1.0)
     _commit()
-    assert onnx.load(folder / "model.onnx", load_external_data=False).graph.initializer[0].external_data
+    assert (
+        onnx.load(folder / "model.onnx", load_external_data=False)
+        .graph.initializer[0]
+        .external_data
+    )
     assert xopt("check", "models/model.onnx", "--against", "main").code == 0
     store(2.0)
     assert xopt("check", "models/model.onnx", "--against", "main").code == 1
@@ -100,8 +129,13 @@ def test_external_data_of_the_revision(xopt: Xopt) -> None:
 @needs_git
 def test_the_hooks_run(xopt: Xopt) -> None:
     """The entries of the hooks are commands of xopt; pre-commit appends the files."""
-    hooks = re.split(r"^- ", (ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
-    entries = {hook["id"]: hook for hook in (dict(re.findall(r"^ *(\w+): (.+)$", text, re.MULTILINE)) for text in hooks)}
+    hooks = re.split(
+        r"^- ", (ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"), flags=re.MULTILINE
+    )[1:]
+    entries = {
+        hook["id"]: hook
+        for hook in (dict(re.findall(r"^ *(\w+): (.+)$", text, re.MULTILINE)) for text in hooks)
+    }
     assert set(entries) == {"xopt-shrink", "xopt-same"}
     write(TRANSPOSES)
     _commit()
@@ -110,13 +144,17 @@ def test_the_hooks_run(xopt: Xopt) -> None:
         program, *words = shlex.split(hook["entry"])
         assert (program, hook["language"]) == ("xopt", "python")
         assert re.search(hook["files"].strip("'"), "models/model.onnx")
-        codes[name] = xopt(*words, *shlex.split(re.sub(r"[\[\],]", " ", hook["args"])), "model.onnx").code
+        codes[name] = xopt(
+            *words, *shlex.split(re.sub(r"[\[\],]", " ", hook["args"])), "model.onnx"
+        ).code
     assert codes == {"xopt-shrink": 1, "xopt-same": 0}
 
 
 @needs_git
 def test_the_action_runs(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The last step of the action, run by a shell with the defaults of its inputs and a stand-in for xopt."""
+    """The last step of the action, run by a shell with the defaults of its inputs and a stand-in
+    for xopt.
+    """
     text = (ROOT / "action.yml").read_text(encoding="utf-8")
     script = text[text.index("set -euo pipefail") :]
     stand_in = tmp_path / "bin" / "xopt"
@@ -125,7 +163,12 @@ def test_the_action_runs(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, tmp_path: 
     stand_in.chmod(0o755)
     write(TRANSPOSES)
     monkeypatch.setenv("PATH", f"{stand_in.parent}:/usr/bin:/bin")
-    for name, value in {"MODELS": "*.onnx", "MAX_SHRINK": "5%", "AGAINST": "", "OPTIONS": "--provider cpu"}.items():
+    for name, value in {
+        "MODELS": "*.onnx",
+        "MAX_SHRINK": "5%",
+        "AGAINST": "",
+        "OPTIONS": "--provider cpu",
+    }.items():
         monkeypatch.setenv(name, value)
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
     words = done.stdout.split()
@@ -134,14 +177,18 @@ def test_the_action_runs(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
 
 SPLIT = (
-    "agraph (float[b,w] x) => (float[b,p,q] y) <int64 one = {1}, int64[1] z = {0}, int64 eight = {8}, int64[1] e = {8}> "
-    "{ s = Shape(x) k = Gather(s, one) d = Div(k, eight) u = Unsqueeze(d, z) a = Shape <start = 0, end = 1> (x) "
-    "t = Concat <axis = 0> (a, u, e) v = Reshape(x, t) y = Relu(v) }"
+    "agraph (float[b,w] x) => (float[b,p,q] y) <int64 one = {1}, int64[1] z = {0}, "
+    "int64 eight = {8}, int64[1] e = {8}> { s = Shape(x) k = Gather(s, one) d = Div(k, eight) "
+    "u = Unsqueeze(d, z) a = Shape <start = 0, end = 1> (x) t = Concat <axis = 0> (a, u, e) "
+    "v = Reshape(x, t) y = Relu(v) }"
 )
 
 
 def test_assumptions_that_fit(xopt: Xopt) -> None:
-    """A size that is a multiple needs no shape to be computed; a model without this size is checked without it."""
+    """A size that is a multiple needs no shape to be computed.
+
+    A model without this size is checked without it.
+    """
     onnx.save(xoptim.optimize(parse(SPLIT, 18)), "model.onnx")
     assert xopt("check", "model.onnx").code == 0
     assert xopt("check", "model.onnx", "--assume", "w % 8 == 0").code == 1
@@ -161,14 +208,22 @@ def placed(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         told["asked"] = asked
         if "fault" in told:
             raise told["fault"]
-        return replace(lacking(model), target=target.name, compiles="error" not in told, error=told.get("error", ""))
+        return replace(
+            lacking(model),
+            target=target.name,
+            compiles="error" not in told,
+            error=told.get("error", ""),
+        )
 
     monkeypatch.setattr(Plugin, "is_installed", True)
     monkeypatch.setattr("xoptim.cli.commands.check.place", place)
     return told
 
 
-ERFS = "agraph (float[batch,4] x) => (float[batch,4] y) { t = Erf(x) u = Relu(t) v = Erf(u) y = Abs(v) }"
+ERFS = (
+    "agraph (float[batch,4] x) => (float[batch,4] y) { t = Erf(x) u = Relu(t) v = Erf(u) "
+    "y = Abs(v) }"
+)
 ON = ("--target", "webgpu")
 
 
@@ -179,7 +234,10 @@ def test_nodes_that_a_target_leaves(xopt: Xopt, placed: dict[str, Any]) -> None:
     assert (outcome.code, outcome.err) == (1, "")
     assert outcome.out.splitlines() == [
         "ok  model.onnx: on webgpu: 1 of 1 node in 1 partition",
-        "failed  erfs.onnx: on webgpu: 2 of 4 nodes in 2 partitions; left: 2, at most 0 allowed; Erf 2: there is no kernel",
+        (
+            "failed  erfs.onnx: on webgpu: 2 of 4 nodes in 2 partitions; left: 2, at most 0 "
+            "allowed; Erf 2: there is no kernel"
+        ),
     ]
     found = xopt("check", "erfs.onnx", *ON, "--max-partitions", "1", "--json")
     assert (found.code, [each["ok"] for each in found.json]) == (1, [False])
@@ -196,7 +254,9 @@ def test_nodes_that_a_target_leaves(xopt: Xopt, placed: dict[str, Any]) -> None:
         (("--max-left", "2", "--max-partitions", "1"), 1),
     ],
 )
-def test_limits_of_a_placement(xopt: Xopt, placed: dict[str, Any], words: tuple[str, ...], code: int) -> None:
+def test_limits_of_a_placement(
+    xopt: Xopt, placed: dict[str, Any], words: tuple[str, ...], code: int
+) -> None:
     write(ERFS)
     assert xopt("check", "model.onnx", *ON, *words).code == code
 
@@ -206,7 +266,9 @@ def test_a_model_that_does_not_compile_fails(xopt: Xopt, placed: dict[str, Any])
     placed["error"] = "it stops"
     outcome = xopt("check", "model.onnx", *ON, "--max-partitions", "9")
     assert outcome.code == 1
-    assert outcome.out.startswith("failed  model.onnx: on webgpu: does not compile: it stops; partitions: at most 9 allowed")
+    assert outcome.out.startswith(
+        "failed  model.onnx: on webgpu: does not compile: it stops; partitions: at most 9 allowed"
+    )
 
 
 def test_sizes_and_devices_reach_the_target(xopt: Xopt, placed: dict[str, Any]) -> None:
@@ -216,8 +278,12 @@ def test_sizes_and_devices_reach_the_target(xopt: Xopt, placed: dict[str, Any]) 
     assert placed["asked"]["software_device"] is True
 
 
-@pytest.mark.parametrize("fault", [ProviderUnavailable("there is no device"), PlacementError("there is no answer")])
-def test_a_target_that_cannot_be_asked(xopt: Xopt, placed: dict[str, Any], fault: Exception) -> None:
+@pytest.mark.parametrize(
+    "fault", [ProviderUnavailable("there is no device"), PlacementError("there is no answer")]
+)
+def test_a_target_that_cannot_be_asked(
+    xopt: Xopt, placed: dict[str, Any], fault: Exception
+) -> None:
     write(RELU)
     placed["fault"] = fault
     outcome = xopt("check", "model.onnx", *ON)
@@ -246,7 +312,10 @@ def test_several_checks_of_a_model(xopt: Xopt, placed: dict[str, Any]) -> None:
         (("--fix", "batch=1"), "--fix has no effect without --target"),
         ((*ON, "--patterns", "all"), "--patterns has no effect with --target alone"),
         ((*ON, "--seed", "1"), "--seed has no effect without --against"),
-        ((*ON, "--provider", "qnn"), "--provider qnn runs the model elsewhere than --target webgpu"),
+        (
+            (*ON, "--provider", "qnn"),
+            "--provider qnn runs the model elsewhere than --target webgpu",
+        ),
         (("--target", "nothing"), "there is no target 'nothing'"),
     ],
 )

@@ -20,11 +20,15 @@ def test_scripts(xopt: Xopt, shell: str) -> None:
     assert "_XOPT_COMPLETE" in outcome.out
     program = shutil.which(shell)
     if program is not None:
-        checked = subprocess.run([program, "-n"], input=outcome.out, text=True, capture_output=True, check=False)
+        checked = subprocess.run(
+            [program, "-n"], input=outcome.out, text=True, capture_output=True, check=False
+        )
         assert (checked.returncode, checked.stderr) == (0, "")
 
 
-@pytest.mark.skipif(shutil.which("bash") is None or shutil.which("xopt") is None, reason="bash and the script xopt")
+@pytest.mark.skipif(
+    shutil.which("bash") is None or shutil.which("xopt") is None, reason="bash and the script xopt"
+)
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
@@ -37,17 +41,32 @@ def test_scripts(xopt: Xopt, shell: str) -> None:
 def test_bash_offers_commands_and_files(xopt: Xopt, words: list[str], expected: list[str]) -> None:
     write(RELU)
     ask = f"COMP_WORDS=(xopt {' '.join(words)}); COMP_CWORD={len(words)}; _xopt_completion xopt"
-    text = "\n".join(("compopt() { :; }", xopt("completion", "bash").out, ask, 'printf "%s\\n" "${COMPREPLY[@]}"'))
-    done = subprocess.run(["bash", "--norc"], input=text, text=True, capture_output=True, check=False)
+    text = "\n".join(
+        (
+            "compopt() { :; }",
+            xopt("completion", "bash").out,
+            ask,
+            'printf "%s\\n" "${COMPREPLY[@]}"',
+        )
+    )
+    done = subprocess.run(
+        ["bash", "--norc"], input=text, text=True, capture_output=True, check=False
+    )
     assert (done.stdout.split(), done.stderr) == (expected, "")
 
 
-@pytest.mark.skipif(shutil.which("fish") is None or shutil.which("xopt") is None, reason="fish and the script xopt")
+@pytest.mark.skipif(
+    shutil.which("fish") is None or shutil.which("xopt") is None, reason="fish and the script xopt"
+)
 def test_fish_shows_whole_descriptions(xopt: Xopt) -> None:
     text = f"{xopt('completion', 'fish').out}\ncomplete -C 'xopt model.onnx --strat'\n"
-    done = subprocess.run(["fish", "--no-config"], input=text, text=True, capture_output=True, check=False)
-    assert done.stdout.strip() == (
-        "--strategy\tChoice between overlapping matches: that of the earlier pattern, or that of more nodes."
+    done = subprocess.run(
+        ["fish", "--no-config"], input=text, text=True, capture_output=True, check=False
+    )
+    assert (
+        done.stdout.strip()
+        == "--strategy\tChoice between overlapping matches: that of the earlier pattern, or that of"
+        " more nodes."
     )
 
 
@@ -69,7 +88,11 @@ def test_other_shells(xopt: Xopt) -> None:
         ("xopt list ", 2, {"plain,--patterns", "plain,--tags", "plain,--json"}),
         ("xopt list --patterns fast_", 3, {"plain,fast_compile", "plain,fast_run"}),
         ("xopt model.onnx --patterns default+onnxr", 3, {"plain,default+onnxruntime"}),
-        ("xopt model.onnx --patterns default,-TransposeT", 3, {"plain,default,-TransposeTranspose"}),
+        (
+            "xopt model.onnx --patterns default,-TransposeT",
+            3,
+            {"plain,default,-TransposeTranspose"},
+        ),
         ("xopt explain --after def", 3, {"plain,default"}),
         ("xopt bisect model.onnx --drop TransposeT", 4, {"plain,TransposeTranspose"}),
         ("xopt check model.onnx --exclude ein", 4, {"plain,einsum"}),
@@ -79,7 +102,11 @@ def test_other_shells(xopt: Xopt) -> None:
     ],
 )
 def test_what_is_offered(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: str, number: int, expected: set[str]
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: str,
+    number: int,
+    expected: set[str],
 ) -> None:
     write(RELU)
     for name, value in _asked(words, number).items():
@@ -94,7 +121,13 @@ def test_what_is_offered(
 def test_a_shell_asks_a_process() -> None:
     environment = {**os.environ, **_asked("xopt sta", 1)}
     program = "from xoptim.cli.main import main; main()"
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert "plain,stats" in done.stdout.split()
 

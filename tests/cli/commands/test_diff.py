@@ -6,11 +6,18 @@ from tests.cli.command import RELU, Xopt, write
 def test_differences(xopt: Xopt) -> None:
     write(RELU)
     write(RELU.replace("Relu", "Abs"), "other.onnx")
-    assert xopt("diff", "model.onnx", "other.onnx") == (1, "- node 'y': Relu\n+ node 'y': Abs\n1 added, 1 removed\n", "")
+    assert xopt("diff", "model.onnx", "other.onnx") == (
+        1,
+        "- node 'y': Relu\n+ node 'y': Abs\n1 added, 1 removed\n",
+        "",
+    )
     assert xopt("diff", "model.onnx", "model.onnx") == (0, "no difference\n", "")
     assert "1 not shown (--limit)" in xopt("diff", "model.onnx", "other.onnx", "--limit", "1").out
     found = xopt("diff", "model.onnx", "other.onnx", "--json")
-    assert (found.code, found.json["differences"][0]) == (1, {"kind": "removed", "part": "node", "name": "y", "detail": "Relu"})
+    assert (found.code, found.json["differences"][0]) == (
+        1,
+        {"kind": "removed", "part": "node", "name": "y", "detail": "Relu"},
+    )
 
 
 def test_values(xopt: Xopt) -> None:
@@ -22,7 +29,12 @@ def test_values(xopt: Xopt) -> None:
     assert first.startswith("first 'b' of Relu '': ")
     assert second.startswith("'y' of Exp '': ")
     assert last == "2 results differ"
-    assert xopt("diff", "model.onnx", "other.onnx", "--values", "--json").json["differences"][0]["is_first"] is True
+    assert (
+        xopt("diff", "model.onnx", "other.onnx", "--values", "--json").json["differences"][0][
+            "is_first"
+        ]
+        is True
+    )
     assert xopt("diff", "model.onnx", "model.onnx", "--values") == (0, "no results differ\n", "")
 
 
@@ -39,7 +51,12 @@ def test_json_lists_the_assumptions_in_force(xopt: Xopt) -> None:
 def test_values_of_models_with_other_inputs(xopt: Xopt) -> None:
     write(RELU)
     write(RELU.replace("batch,4", "batch,2,4"), "other.onnx")
-    message = "the models do not run on the same values: input 'x': float[batch, 4] → float[batch, 2, 4]"
+    message = (
+        "the models do not run on the same values: input 'x': float[batch, 4] → float[batch, 2, 4]"
+    )
     assert xopt("diff", "model.onnx", "other.onnx", "--values").error == message
     write("agraph (float[n,4] x, float[n,4] z) => (float[n,4] y) { y = Add(x, z) }", "two.onnx")
-    assert "the models do not run on the same values: input '" in xopt("diff", "model.onnx", "two.onnx", "--values").error
+    assert (
+        "the models do not run on the same values: input '"
+        in xopt("diff", "model.onnx", "two.onnx", "--values").error
+    )

@@ -23,8 +23,12 @@ def test_the_state_of_targets(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> No
     states = {
         "webnn": TABLE,
         "qnn": TargetState("qnn", "Snapdragon", True, "2.7.0", "NPU, CPU", "", "pip install x"),
-        "webgpu": TargetState("webgpu", "GPUs", True, "0.4.0", "", "it finds no device here", "pip install x"),
-        "cuda": TargetState("cuda", "NVIDIA", False, "", "", "not installed: pip install x", "pip install x"),
+        "webgpu": TargetState(
+            "webgpu", "GPUs", True, "0.4.0", "", "it finds no device here", "pip install x"
+        ),
+        "cuda": TargetState(
+            "cuda", "NVIDIA", False, "", "", "not installed: pip install x", "pip install x"
+        ),
     }
     asked: list[bool] = []
 
@@ -66,27 +70,45 @@ def test_the_state_of_this_installation(xopt: Xopt) -> None:
 
 
 def test_patterns_that_are_skipped_have_a_reason(xopt: Xopt) -> None:
-    expected = {name for name, cls in installed_patterns().items() if cls.providers and "cpu" not in cls.providers}
+    expected = {
+        name
+        for name, cls in installed_patterns().items()
+        if cls.providers and "cpu" not in cls.providers
+    }
     found = xopt("doctor", "--json").json["skipped"]
     assert found.keys() == expected
     assert all("not for cpu" in reason for reason in found.values())
     lines = xopt("doctor").out.splitlines()
-    assert [line for line in lines if line.startswith("skipped")] == [f"skipped     {k}: {v}" for k, v in found.items()]
+    assert [line for line in lines if line.startswith("skipped")] == [
+        f"skipped     {k}: {v}" for k, v in found.items()
+    ]
     assert "provider    CPUExecutionProvider: runs models" in lines
-    for_cuda = [line for line in xopt("doctor", "--provider", "cuda").out.splitlines() if line.startswith("skipped")]
+    for_cuda = [
+        line
+        for line in xopt("doctor", "--provider", "cuda").out.splitlines()
+        if line.startswith("skipped")
+    ]
     assert all("not for cuda" in line for line in for_cuda)
 
 
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("model name : x\nflags : sse avx512_vnni amx_int8\n", "integers    of 8 bits: amx_int8, avx512_vnni"),
+        (
+            "model name : x\nflags : sse avx512_vnni amx_int8\n",
+            "integers    of 8 bits: amx_int8, avx512_vnni",
+        ),
         ("Features : fp asimddp\n", "integers    of 8 bits: asimddp"),
-        ("flags : sse avx2\n", "integers    of 8 bits: none, so that --precision int8 gains little"),
+        (
+            "flags : sse avx2\n",
+            "integers    of 8 bits: none, so that --precision int8 gains little",
+        ),
         (None, ""),
     ],
 )
-def test_instructions_for_integers(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, text: str | None, line: str) -> None:
+def test_instructions_for_integers(
+    xopt: Xopt, monkeypatch: pytest.MonkeyPatch, text: str | None, line: str
+) -> None:
     if text is not None:
         Path("cpuinfo").write_text(text)
     monkeypatch.setattr("xoptim.system.machine._INFO", Path("cpuinfo"))
@@ -95,8 +117,13 @@ def test_instructions_for_integers(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_what_does_not_work_is_an_error(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xoptim.diagnose.doctor._fault_of", lambda provider: "its library is missing")
+    monkeypatch.setattr(
+        "xoptim.diagnose.doctor._fault_of", lambda provider: "its library is missing"
+    )
     outcome = xopt("doctor")
     assert outcome.code == 1
     assert "provider    CPUExecutionProvider: its library is missing" in outcome.out
-    assert outcome.err == "xopt: error: CPUExecutionProvider does not run a model: its library is missing\n"
+    assert (
+        outcome.err
+        == "xopt: error: CPUExecutionProvider does not run a model: its library is missing\n"
+    )

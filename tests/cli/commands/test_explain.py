@@ -11,11 +11,17 @@ from tests.cli.command import TRANSPOSES, Xopt, files, write
 from tests.dialects.rules import pair
 from xoptim.validate.plugins import Plugin
 
-_ROOTS = "float three = {3}, float c = {0.044715}, float k = {0.7978846}, float one = {1}, float half = {0.5}"
-_GELU = "h = Mul(x, half) p = Pow(x, three) q = Mul(p, c) s = Add(x, q) t = Mul(s, k) u = Tanh(t) v = Add(u, one) y = Mul(h, v)"
+_ROOTS = (
+    "float three = {3}, float c = {0.044715}, float k = {0.7978846}, float one = {1}, float half = "
+    "{0.5}"
+)
+_GELU = (
+    "h = Mul(x, half) p = Pow(x, three) q = Mul(p, c) s = Add(x, q) t = Mul(s, k) u = Tanh(t) "
+    "v = Add(u, one) y = Mul(h, v)"
+)
 _MATMUL_MUL = (
-    "float[4] c = {1, 2, 3, 4}, int64[4] s = {0, 0, 2, 2}, float half = {0.5}> { t = MatMul(x, w) u = Add(t, c) "
-    "v = Reshape(u, s) z = Transpose <perm = [0, 1, 3, 2]> (v) y = Mul(z, half)"
+    "float[4] c = {1, 2, 3, 4}, int64[4] s = {0, 0, 2, 2}, float half = {0.5}> { t = MatMul(x, w) "
+    "u = Add(t, c) v = Reshape(u, s) z = Transpose <perm = [0, 1, 3, 2]> (v) y = Mul(z, half)"
 )
 
 
@@ -42,84 +48,118 @@ class Broken(NamedTuple):
 BROKEN = {
     "a nudged literal": Broken(
         "GeluErf",
-        "agraph (float[a,b] x) => (float[a,b] y, float[a,b] y2, float[a,b] y3) "
-        "<float s = {1.4152}, float one = {1}, float half = {0.5}> { y2 = Erf(x) z = Exp(x) w = Erf(z) y3 = Add(w, one) "
-        "d = Div(x, s) e = Erf(d) p = Add(e, one) m = Mul(x, p) y = Mul(m, half) }",
-        "'s' is not the constant 1.4142135623730951", "d", "g.op.Div(x, math.sqrt(2))", 20,
+        "agraph (float[a,b] x) => (float[a,b] y, float[a,b] y2, "
+        "float[a,b] y3) <float s = {1.4152}, float one = {1}, float half = {0.5}> { y2 = Erf(x) "
+        "z = Exp(x) w = Erf(z) y3 = Add(w, one) d = Div(x, s) e = Erf(d) p = Add(e, one) "
+        "m = Mul(x, p) y = Mul(m, half) }",
+        "'s' is not the constant 1.4142135623730951",
+        "d",
+        "g.op.Div(x, math.sqrt(2))",
+        20,
     ),
     "another attribute": Broken(
         "LayerNormalization",
-        "agraph (float[a,4] x) => (float[a,4] y, float[b,4] y2, float[a,4] y3) "
-        "<float two = {2}, float e = {0.001}, int64[1] i = {-1}, int64[1] j = {0}> { r = Relu(x) y3 = Sqrt(r) "
-        "m = ReduceMean(x, j) d = Sub(x, m) q = Pow(d, two) v = ReduceMean(q, i) w = Add(v, e) s = Sqrt(w) y = Div(d, s) "
-        "y2 = ReduceMean(r, j) }",
-        "attribute axes=[0] does not fit", "m", "g.op.ReduceMean(x, axes=",
+        "agraph (float[a,4] x) => (float[a,4] y, float[b,4] y2, float[a,4] y3) <float two = {2}, "
+        "float e = {0.001}, int64[1] i = {-1}, int64[1] j = {0}> { r = Relu(x) y3 = Sqrt(r) "
+        "m = ReduceMean(x, j) d = Sub(x, m) q = Pow(d, two) v = ReduceMean(q, i) w = Add(v, e) "
+        "s = Sqrt(w) y = Div(d, s) y2 = ReduceMean(r, j) }",
+        "attribute axes=[0] does not fit",
+        "m",
+        "g.op.ReduceMean(x, axes=",
     ),
     "another type": Broken(
         "MatMulAdd",
-        "agraph (int32[n,4] x, int32[4,3] w, float[n,4] u, float[4,3] v) => (int32[n,3] y, float[n,3] y2, float[n,3] y3) "
-        "<int32[3] b = {1, 2, 3}> { k = MatMul(u, v) y2 = Relu(k) t = MatMul(x, w) y = Add(b, t) "
-        "l = MatMul(u, v) y3 = Neg(l) }",
-        "the type int32 of 'x' does not fit", "t", "operand_types = ",
+        "agraph (int32[n,4] x, int32[4,3] w, float[n,4] u, float[4,3] v) "
+        "=> (int32[n,3] y, float[n,3] y2, float[n,3] y3) <int32[3] b = {1, 2, 3}> { "
+        "k = MatMul(u, v) y2 = Relu(k) t = MatMul(x, w) y = Add(b, t) l = MatMul(u, v) "
+        "y3 = Neg(l) }",
+        "the type int32 of 'x' does not fit",
+        "t",
+        "operand_types = ",
     ),
     "a second reader": Broken(
         "HardSwish",
         "agraph (float[a,b] x) => (float[a,b] y, float[a,b] y2, float[a,b] y3) "
         "<float three = {3}, float zero = {0}, float six = {6}> { y3 = Clip(x, zero, six) "
         "t = Add(x, three) u = Clip(t, zero, six) v = Mul(x, u) y = Div(v, six) y2 = Neg(t) }",
-        "a result in between is read elsewhere", "t", "g.op.Clip(g.op.Add(x, 3.0)",
+        "a result in between is read elsewhere",
+        "t",
+        "g.op.Clip(g.op.Add(x, 3.0)",
     ),
     "an output in between": Broken(
         "SigmoidExp",
-        "agraph (float[a,b] x) => (float[a,b] y, float[a,b] n, float[a,b] y2) <float one = {1}> "
-        "{ f = Relu(x) g = Exp(f) y2 = Add(g, one) n = Neg(x) e = Exp(n) s = Add(one, e) y = Div(one, s) }",
-        "a result in between is read elsewhere", "n", "g.op.Exp(g.op.Neg(x))",
+        "agraph (float[a,b] x) => (float[a,b] y, float[a,b] n, float[a,b] y2) <float one = {1}> { "
+        "f = Relu(x) g = Exp(f) y2 = Add(g, one) n = Neg(x) e = Exp(n) s = Add(one, e) "
+        "y = Div(one, s) }",
+        "a result in between is read elsewhere",
+        "n",
+        "g.op.Exp(g.op.Neg(x))",
     ),
     "operands in another order": Broken(
         "LogSoftmaxExp",
-        "agraph (float[a,b] x) => (float[a,b] y, float[a,b] y2, float[a,b] y3) <int64[1] i = {-1}> { o = Neg(x) y2 = Log(o) "
-        "h = ReduceSum(x, i) r = Log(h) y3 = Sub(x, r) "
-        "m = ReduceMax(x, i) d = Sub(m, x) e = Exp(d) s = ReduceSum(e, i) l = Log(s) y = Sub(d, l) }",
-        "'x' is not produced by ReduceMax", "d", "g.op.Sub(x, g.op.ReduceMax(x, axes=axes))",
+        "agraph (float[a,b] x) => (float[a,b] y, float[a,b] y2, "
+        "float[a,b] y3) <int64[1] i = {-1}> { o = Neg(x) y2 = Log(o) h = ReduceSum(x, i) "
+        "r = Log(h) y3 = Sub(x, r) m = ReduceMax(x, i) d = Sub(m, x) e = Exp(d) "
+        "s = ReduceSum(e, i) l = Log(s) y = Sub(d, l) }",
+        "'x' is not produced by ReduceMax",
+        "d",
+        "g.op.Sub(x, g.op.ReduceMax(x, axes=axes))",
     ),
     "an unknown shape": Broken(
         "ReshapeGemmReshape",
         "agraph (float[] x, float[4,3] w, float[3] b, float[n,4] f2) => (float[] y, float[n,3] y2) "
         "<int64[2] s = {-1, 4}, int64[3] t = {-1, 5, 3}> { g = Gemm(f2, w, b) y2 = Relu(g) "
         "f = Reshape(x, s) p = Gemm(f, w, b) y = Reshape(p, t) }",
-        "the shapes are unknown, or there is nothing to merge", "f", "the shapes are unknown",
+        "the shapes are unknown, or there is nothing to merge",
+        "f",
+        "the shapes are unknown",
     ),
     "another operator": Broken(
         "FastGelu",
-        f"agraph (float[a,b] x) => (float[a,b] y, float[a,b] y2, float[a,b] y3) <{_ROOTS}> "
-        f"{{ y2 = Tanh(x) f = Mul(x, k) g = Tanh(f) y3 = Add(g, one) {_GELU.replace('Pow(x, three)', 'Exp(x)')} }}",
-        "Mul expected, Exp found", "p", "g.op.Mul(g.op.Mul(x, x), x)",
+        f"agraph (float[a,b] x) => (float[a,b] y, float[a,b] y2, float[a,b] y3) <{_ROOTS}> {{ "
+        "y2 = Tanh(x) f = Mul(x, k) g = Tanh(f) "
+        f"y3 = Add(g, one) {_GELU.replace('Pow(x, three)', 'Exp(x)')} }}",
+        "Mul expected, Exp found",
+        "p",
+        "g.op.Mul(g.op.Mul(x, x), x)",
     ),
     "an operand that is not constant": Broken(
         "MatMulMul",
-        "agraph (float[a,b,2] x, float h, float[2,4] w) => (float[a,b,2,2] y, float[a,b,2] y2, float[4] y3) "
-        f"<{_MATMUL_MUL} y2 = Mul(x, h) r = Relu(c) y3 = Mul(c, r) }}",
-        "not from linear layers alone, or a result is read elsewhere", "t", "return self.none(layer or node, msg=",
+        "agraph (float[a,b,2] x, float h, float[2,4] w) "
+        f"=> (float[a,b,2,2] y, float[a,b,2] y2, float[4] y3) <{_MATMUL_MUL} y2 = Mul(x, "
+        "h) r = Relu(c) y3 = Mul(c, r) }",
+        "not from linear layers alone, or a result is read elsewhere",
+        "t",
+        "return self.none(layer or node, msg=",
     ),
     "an old operator set": Broken(
         "Gelu",
-        f"agraph (float[a,b] x) => (float[a,b] y, float[a,b] y2) <{_ROOTS}> {{ y2 = Tanh(x) {_GELU} }}",
-        "min_opset 20, the model has 18", "u", "min_opset = 20",
+        f"agraph (float[a,b] x) => (float[a,b] y, float[a,b] y2) <{_ROOTS}> {{ "
+        f"y2 = Tanh(x) {_GELU} }}",
+        "min_opset 20, the model has 18",
+        "u",
+        "min_opset = 20",
     ),
     "a missing piece": Broken(
         "GathersSplit",
-        "agraph (float[a,2] x, int64 n) => (float[a,1] y, float[a,1] z, float[a] y2) <int64 i = {0}, int64 j = {-1}, "
-        "int64[1] k = {-1}> { y2 = Gather <axis = 1> (x, n) p = Gather <axis = 1> (x, i) q = Gather <axis = 1> (x, n) "
-        "y = Unsqueeze(p, k) z = Unsqueeze(q, k) }",
-        "not every position is taken, or the size of the axis is not a number", "p", "not every position is taken",
+        "agraph (float[a,2] x, int64 n) "
+        "=> (float[a,1] y, float[a,1] z, float[a] y2) <int64 i = {0}, int64 j = {-1}, "
+        "int64[1] k = {-1}> { y2 = Gather <axis = 1> (x, n) p = Gather <axis = 1> (x, i) "
+        "q = Gather <axis = 1> (x, n) y = Unsqueeze(p, k) z = Unsqueeze(q, k) }",
+        "not every position is taken, or the size of the axis is not a number",
+        "p",
+        "not every position is taken",
     ),
     "axes in another order": Broken(
         "TransposeReduce",
-        "agraph (float[2,3,4,5] x) => (float[2,5,4] y, float[2,3,4] y2) <int64[1] k = {-1}> { y2 = ReduceMean <keepdims = 0> "
-        "(x, k) t = Transpose <perm = [0, 3, 2, 1]> (x) y = ReduceMean <keepdims = 0> (t, k) }",
-        "the axes that remain are in another order", "y", "the axes that remain are in another order",
+        "agraph (float[2,3,4,5] x) => (float[2,5,4] y, float[2,3,4] y2) <int64[1] k = {-1}> { "
+        "y2 = ReduceMean <keepdims = 0> (x, k) t = Transpose <perm = [0, 3, 2, 1]> (x) "
+        "y = ReduceMean <keepdims = 0> (t, k) }",
+        "the axes that remain are in another order",
+        "y",
+        "the axes that remain are in another order",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", BROKEN.values(), ids=BROKEN)
@@ -127,7 +167,7 @@ def test_the_broken_condition_comes_first(xopt: Xopt, case: Broken) -> None:
     write(case.text, opset=case.opset, domains={"com.microsoft": 1})
     outcome = xopt("explain", "model.onnx", case.pattern)
     assert (outcome.code, outcome.err) == (0, "")
-    (found, decoy, *_) = xopt("explain", "model.onnx", case.pattern, "--json").json["explanations"]
+    found, decoy, *_ = xopt("explain", "model.onnx", case.pattern, "--json").json["explanations"]
     assert (found["status"], decoy["status"]) == ("refused", "refused")
     assert decoy["progress"] < found["progress"]
     assert found["reason"] == case.reason
@@ -144,15 +184,29 @@ def test_decoys_follow_in_a_table(xopt: Xopt) -> None:
     write(BROKEN["another operator"].text)
     lines = xopt("explain", "model.onnx", "FastGelu").out.splitlines()
     assert [line.strip() for line in lines[1:3]] == ["'x' float[a,b]", "'p' float[a,b]"]
-    assert re.split(r"\s{2,}", lines[4].strip()) == ["node", "reached", "reason", "failed at", "condition"]
+    assert re.split(r"\s{2,}", lines[4].strip()) == [
+        "node",
+        "reached",
+        "reason",
+        "failed at",
+        "condition",
+    ]
     assert [line.split()[1] for line in lines[5:7]] == ["Tanh", "Tanh"]
     assert lines[-1] == "FastGelu could begin at 3 nodes: 3 refused"
 
 
 def test_values_are_told(xopt: Xopt) -> None:
     write(BROKEN["a nudged literal"].text, opset=20)
-    (value,) = xopt("explain", "model.onnx", "GeluErf", "--at", "e", "--json").json["explanations"][0]["values"]
-    assert value == {"name": "s", "dtype": "float", "shape": [], "is_constant": True, "value": 1.4152}
+    (value,) = xopt("explain", "model.onnx", "GeluErf", "--at", "e", "--json").json["explanations"][
+        0
+    ]["values"]
+    assert value == {
+        "name": "s",
+        "dtype": "float",
+        "shape": [],
+        "is_constant": True,
+        "value": 1.4152,
+    }
     assert "    's' float[] = 1.4152" in xopt("explain", "model.onnx", "GeluErf").out.splitlines()
 
 
@@ -168,11 +222,31 @@ def test_what_else_was_tried(xopt: Xopt) -> None:
 def test_limits(xopt: Xopt) -> None:
     nodes = " ".join(f"t{i + 1} = Transpose(t{i})" for i in range(14))
     write(f"agraph (float[a,b] t0) => (float[a,b] y) {{ {nodes} y = Relu(t14) }}")
-    assert xopt("explain", "model.onnx", "NotNot").out == "NotNot could begin at no node, it begins with Not\n"
+    assert (
+        xopt("explain", "model.onnx", "NotNot").out
+        == "NotNot could begin at no node, it begins with Not\n"
+    )
     last = xopt("explain", "model.onnx", "TransposeTranspose").out.splitlines()[-1]
-    assert last == "TransposeTranspose could begin at 14 nodes: 1 refused, 13 matches; 4 not shown (--all)"
-    assert len(xopt("explain", "model.onnx", "TransposeTranspose", "--limit", "2", "--json").json["explanations"]) == 2
-    assert len(xopt("explain", "model.onnx", "TransposeTranspose", "--all", "--json").json["explanations"]) == 14
+    assert (
+        last
+        == "TransposeTranspose could begin at 14 nodes: 1 refused, 13 matches; 4 not shown (--all)"
+    )
+    assert (
+        len(
+            xopt("explain", "model.onnx", "TransposeTranspose", "--limit", "2", "--json").json[
+                "explanations"
+            ]
+        )
+        == 2
+    )
+    assert (
+        len(
+            xopt("explain", "model.onnx", "TransposeTranspose", "--all", "--json").json[
+                "explanations"
+            ]
+        )
+        == 14
+    )
 
 
 def test_after_other_patterns(xopt: Xopt) -> None:
@@ -183,8 +257,14 @@ def test_after_other_patterns(xopt: Xopt) -> None:
     assert "1 matches" in xopt("explain", "model.onnx", "NotNot").out
     assert "it begins with Not" in xopt("explain", "model.onnx", "NotNot", "--after", "default").out
     assert "1 matches" in xopt("explain", "model.onnx", "NotNot", "--after", "").out
-    assert xopt("find", "model.onnx", "NotNot", "--after", "default").out == "NotNot applies at no node\n"
-    assert "unknown pattern 'defualt'" in xopt("explain", "model.onnx", "NotNot", "--after", "defualt").error
+    assert (
+        xopt("find", "model.onnx", "NotNot", "--after", "default").out
+        == "NotNot applies at no node\n"
+    )
+    assert (
+        "unknown pattern 'defualt'"
+        in xopt("explain", "model.onnx", "NotNot", "--after", "defualt").error
+    )
 
 
 @pytest.mark.parametrize(
@@ -192,8 +272,14 @@ def test_after_other_patterns(xopt: Xopt) -> None:
     [
         (("NotNott",), "unknown pattern 'NotNott'; did you mean 'NotNot'?"),
         (("default",), "'default' selects"),
-        (("TransposeTranspose", "--at", "tt"), "no node or result is called 'tt'; did you mean 't'?"),
-        (("TransposeTranspose", "--at", "#3"), "no node or result is called '#3'; positions are #0 to #2"),
+        (
+            ("TransposeTranspose", "--at", "tt"),
+            "no node or result is called 'tt'; did you mean 't'?",
+        ),
+        (
+            ("TransposeTranspose", "--at", "#3"),
+            "no node or result is called '#3'; positions are #0 to #2",
+        ),
     ],
 )
 def test_bad_requests(xopt: Xopt, words: tuple[str, ...], message: str) -> None:
@@ -219,21 +305,32 @@ def test_a_pattern_that_raises(xopt: Xopt) -> None:
     assert first.startswith("Failing failed at #0 Relu 'y': the pattern raised ")
     assert "bad_patterns.py:" in first
     assert "the pattern raised" in xopt("find", "model.onnx", "Failing").error
-    assert "pattern Failing failed at" in xopt("apply", "model.onnx", "Failing", "--at", "y", "-o", "out.onnx").error
+    assert (
+        "pattern Failing failed at"
+        in xopt("apply", "model.onnx", "Failing", "--at", "y", "-o", "out.onnx").error
+    )
 
 
 def test_rules_of_a_file(xopt: Xopt) -> None:
     write("agraph (float[a] x) => (float[a] y) { t = Neg(x) u = Abs(t) y = Neg(u) }")
     rule = pair("match (x) => (y) { t = Neg (x) y = Neg (t) }").replace('"R"', '"Twice"')
     Path("rules.onnxtxt").write_text(rule)
-    first = xopt("explain", "model.onnx", "Twice", "--at", "y", "--rewrite", "rules.onnxtxt").out.splitlines()[0]
+    first = xopt(
+        "explain", "model.onnx", "Twice", "--at", "y", "--rewrite", "rules.onnxtxt"
+    ).out.splitlines()[0]
     assert "Neg expected, Abs found" in first
     assert "rules.onnxtxt:" in first
-    assert xopt("find", "model.onnx", "Twice", "--rewrite", "rules.onnxtxt").out == "Twice applies at no node\n"
+    assert (
+        xopt("find", "model.onnx", "Twice", "--rewrite", "rules.onnxtxt").out
+        == "Twice applies at no node\n"
+    )
 
 
 def test_a_pass_explains_its_groups(xopt: Xopt) -> None:
-    write("agraph (float[n,4] x, float[n,4] z) => (float[n,4] y, float[n,4] v) { y = Relu(x) v = Relu(z) }")
+    write(
+        "agraph (float[n,4] x, float[n,4] z) => (float[n,4] y, float[n,4] v) { y = Relu(x) "
+        "v = Relu(z) }"
+    )
     outcome = xopt("explain", "model.onnx", "repeated")
     assert (outcome.code, outcome.err) == (0, "")
     first, *_, second, last = outcome.out.splitlines()
@@ -246,41 +343,73 @@ def test_a_pass_explains_its_groups(xopt: Xopt) -> None:
 
 TWO_GATHERS = "<int64 i = {1}, int64[1] k = {1}> { t = Gather <axis = 1> (x, i) y = Unsqueeze(t, k)"
 ADVICE = {
-    "another reader": (f"agraph (float[a,b,c] x) => (float[a,1,c] y, float[a,c] z) {TWO_GATHERS} z = Relu(t) }}",
-                       "GatherUnsqueeze", "'t' is read by #2 Relu 'z'"),
-    "a subgraph": (f"agraph (float[a,b,c] x, bool c) => (float[a,1,c] y, float[] z) {TWO_GATHERS} z = If (c) "
-                   "<then_branch = p () => (float[] u) { u = Relu(t) }, else_branch = q () => (float[] v) { v = Neg(t) }> }",
-                   "GatherUnsqueeze", "'t' is read by #2 If 'z'"),
-    "an output": (f"agraph (float[a,b,c] x) => (float[a,1,c] y, float[a,c] t) {TWO_GATHERS} }}",
-                  "GatherUnsqueeze", "'t' is an output of the model; `--drop-output t` removes it"),
-    "a default": (f"agraph (float[a,b,c] x, int64 i) => (float[a,1,c] y) {TWO_GATHERS} }}",
-                  "GatherUnsqueeze", "'i' is an input with a default, which a caller may override"),
+    "another reader": (
+        f"agraph (float[a,b,c] x) => (float[a,1,c] y, float[a,c] z) {TWO_GATHERS} z = Relu(t) }}",
+        "GatherUnsqueeze",
+        "'t' is read by #2 Relu 'z'",
+    ),
+    "a subgraph": (
+        (
+            f"agraph (float[a,b,c] x, bool c) => (float[a,1,c] y, float[] z) {TWO_GATHERS} "
+            "z = If (c) <then_branch = p () => (float[] u) { u = Relu(t) }, else_branch = q () "
+            "=> (float[] v) { v = Neg(t) }> }"
+        ),
+        "GatherUnsqueeze",
+        "'t' is read by #2 If 'z'",
+    ),
+    "an output": (
+        f"agraph (float[a,b,c] x) => (float[a,1,c] y, float[a,c] t) {TWO_GATHERS} }}",
+        "GatherUnsqueeze",
+        "'t' is an output of the model; `--drop-output t` removes it",
+    ),
+    "a default": (
+        f"agraph (float[a,b,c] x, int64 i) => (float[a,1,c] y) {TWO_GATHERS} }}",
+        "GatherUnsqueeze",
+        "'i' is an input with a default, which a caller may override",
+    ),
     "an old operator set and a constant": (
-        "agraph (float[a] x) => (float[a] y) <float s = {1.5}, float one = {1}, float half = {0.5}> "
-        "{ d = Div(x, s) e = Erf(d) p = Add(e, one) m = Mul(x, p) y = Mul(m, half) }",
-        "GeluErf", "`--opset 20` raises the model; besides, 's' is not the constant 1.4142135623730951"),
-    "a provider": ("agraph (float[a,4] x, float[4] s) => (float[a,4] y) { y = LayerNormalization(x, s) }",
-                   "SkipLayerNormalization", "`--provider cuda` optimizes for it; besides, "),
-    "a function": ('agraph (float[a,b] x) => (float[b,a] y) { t = local.f(x) y = Transpose <perm = [1, 0]> (t) } '
-                   '<domain: "local", opset_import: ["" : 18]> f (p) => (q) { q = Transpose(p) }',
-                   "TransposeTranspose", "local::f is a local function; `--inline` replaces its calls by their bodies"),
-}  # fmt: skip
+        (
+            "agraph (float[a] x) => (float[a] y) <float s = {1.5}, float one = {1}, "
+            "float half = {0.5}> { d = Div(x, s) e = Erf(d) p = Add(e, one) m = Mul(x, p) "
+            "y = Mul(m, half) }"
+        ),
+        "GeluErf",
+        "`--opset 20` raises the model; besides, 's' is not the constant 1.4142135623730951",
+    ),
+    "a provider": (
+        "agraph (float[a,4] x, float[4] s) => (float[a,4] y) { y = LayerNormalization(x, s) }",
+        "SkipLayerNormalization",
+        "`--provider cuda` optimizes for it; besides, ",
+    ),
+    "a function": (
+        (
+            "agraph (float[a,b] x) => (float[b,a] y) { t = local.f(x) y = Transpose <perm = [1, 0]>"
+            ' (t) } <domain: "local", opset_import: ["" : 18]> f (p) => (q) { q = Transpose(p) }'
+        ),
+        "TransposeTranspose",
+        "local::f is a local function; `--inline` replaces its calls by their bodies",
+    ),
+}
 
 
 @pytest.mark.parametrize(("text", "pattern", "advice"), ADVICE.values(), ids=ADVICE)
 def test_the_advice_follows(xopt: Xopt, text: str, pattern: str, advice: str) -> None:
     write(text, domains={"local": 1})
-    (found, *_) = xopt("explain", "model.onnx", pattern, "--json").json["explanations"]
+    found, *_ = xopt("explain", "model.onnx", pattern, "--json").json["explanations"]
     assert found["advice"].startswith(advice)
     assert f"    {found['advice']}" in xopt("explain", "model.onnx", pattern).out.splitlines()
 
 
 def test_an_operator_of_another_domain_is_named(xopt: Xopt) -> None:
     write(
-        "agraph (float[a,b] x) => (float[a,b] y) { t = acme.Transpose(x) y = Transpose <perm = [1, 0]> (t) }",
+        "agraph (float[a,b] x) => (float[a,b] y) { t = acme.Transpose(x) "
+        "y = Transpose <perm = [1, 0]> (t) }",
         domains={"acme": 1},
     )
-    assert ": Transpose expected, acme::Transpose found at #0 " in xopt("explain", "model.onnx", "TransposeTranspose").out
+    assert (
+        ": Transpose expected, acme::Transpose found at #0 "
+        in xopt("explain", "model.onnx", "TransposeTranspose").out
+    )
 
 
 def test_a_pattern_that_matches_says_so_first(xopt: Xopt) -> None:
@@ -294,7 +423,10 @@ def test_a_pattern_that_is_not_on_by_default_says_so(xopt: Xopt) -> None:
     text = "agraph (float[a,b] x) => (float[a,b] y) { s = Sigmoid(x) y = Mul(x, s) }"
     write(text)
     out = xopt("explain", "model.onnx", "QuickGelu").out
-    assert "QuickGelu is not in the preset `default`: `--patterns default+QuickGelu` applies it" in out.splitlines()
+    assert (
+        "QuickGelu is not in the preset `default`: `--patterns default+QuickGelu` applies it"
+        in out.splitlines()
+    )
 
 
 def test_json_lists_the_assumptions_in_force(xopt: Xopt) -> None:
@@ -313,21 +445,31 @@ def test_who_took_a_match(xopt: Xopt) -> None:
         "p = Transpose(x) z = Transpose(p) }"
     )
     after = ("--after", "TransposeTranspose")
-    found = xopt("explain", "model.onnx", "TransposeTranspose", *after, "--json").json["explanations"]
+    found = xopt("explain", "model.onnx", "TransposeTranspose", *after, "--json").json[
+        "explanations"
+    ]
     assert [(each["status"], each["anchor"]["position"], each["reason"]) for each in found] == [
         ("taken", 1, "it was applied"),
         ("taken", 3, "cleaning, folding or merging removed a node of it"),
     ]
     out = xopt("explain", "model.onnx", "MovementChain", *after, "--at", "t").out.splitlines()
-    assert out[0].startswith("MovementChain matched at #1 Transpose 'y', before the others were applied: Transpose")
+    assert out[0].startswith(
+        "MovementChain matched at #1 Transpose 'y', before the others were applied: Transpose"
+    )
     assert out[-1].endswith("; 1 taken")
-    assert "is called 'nothing'" in xopt("explain", "model.onnx", "TransposeTranspose", *after, "--at", "nothing").error
+    assert (
+        "is called 'nothing'"
+        in xopt("explain", "model.onnx", "TransposeTranspose", *after, "--at", "nothing").error
+    )
 
 
 def test_a_pattern_that_is_left_out_for_a_target(xopt: Xopt) -> None:
     path = write(TRANSPOSES)
     lines = xopt("explain", path, "SmoothedNormalization", "--target", "webgpu").out.splitlines()
-    expected = "SmoothedNormalization is left out for webgpu: it was measured to be faster on the processor, and nowhere else"
+    expected = (
+        "SmoothedNormalization is left out for webgpu: it was measured to be faster on the "
+        "processor, and nowhere else"
+    )
     assert lines[0] == expected
     lines = xopt("explain", path, "SmoothedNormalization", "--target", "cpu").out.splitlines()
     assert lines[0] == "SmoothedNormalization is not left out for cpu"
@@ -346,7 +488,12 @@ def test_a_lowering_that_a_target_needs(xopt: Xopt, monkeypatch: pytest.MonkeyPa
         return xopt("explain", path, "LowerGelu", "--target", target).out.splitlines()[0]
 
     assert first("onnx") == "LowerGelu is needed for onnx, which leaves com.microsoft::Gelu 't'"
-    assert first("cpu") == "LowerGelu is not needed for cpu, which leaves no node that it could lower"
+    assert (
+        first("cpu") == "LowerGelu is not needed for cpu, which leaves no node that it could lower"
+    )
     monkeypatch.setattr(Plugin, "is_installed", False)
-    expected = "LowerGelu is applied where webgpu leaves a node; that is not known: pip install 'xoptim[webgpu]'"
+    expected = (
+        "LowerGelu is applied where webgpu leaves a node; that is not known: pip install "
+        "'xoptim[webgpu]'"
+    )
     assert first("webgpu") == expected

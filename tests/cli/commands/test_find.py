@@ -14,7 +14,11 @@ def test_find(xopt: Xopt) -> None:
     assert rows[1][2].startswith("x=x, ")
     assert rows[2] == ["TransposeTranspose applies at 1 node"]
     (found,) = xopt("find", "model.onnx", "TransposeTranspose", "--json").json
-    assert (found["status"], found["anchor"]["outputs"], found["bindings"]["x"]) == ("matches", ["u"], "x")
+    assert (found["status"], found["anchor"]["outputs"], found["bindings"]["x"]) == (
+        "matches",
+        ["u"],
+        "x",
+    )
     assert [place["position"] for place in found["matched"]] == [0, 1]
 
 

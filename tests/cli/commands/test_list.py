@@ -17,7 +17,15 @@ def test_list(xopt: Xopt) -> None:
     outcome = xopt("list")
     lines = outcome.out.splitlines()
     assert (outcome.code, outcome.err) == (0, "")
-    assert lines[0].split() == ["pattern", "phase", "exactness", "opset", "provider", "tags", "rewrite"]
+    assert lines[0].split() == [
+        "pattern",
+        "phase",
+        "exactness",
+        "opset",
+        "provider",
+        "tags",
+        "rewrite",
+    ]
     families: dict[str, list[str]] = {}
     for line in lines[1:-1]:
         if line.startswith(" "):
@@ -27,7 +35,10 @@ def test_list(xopt: Xopt) -> None:
     steps = families.pop("steps that --drop takes")
     assert steps == ["constant_folding", "merge", "remove_unused", "remove_identity"]
     assert list(families) == sorted({cls.family() for cls in installed_patterns().values()})
-    assert families == {key: [n for n, cls in installed_patterns().items() if cls.family() == key] for key in families}
+    assert families == {
+        key: [n for n, cls in installed_patterns().items() if cls.family() == key]
+        for key in families
+    }
     assert "TransposeTranspose" in families["movement"]
     assert lines[-1] == f"{len(installed_patterns())} of {len(installed_patterns())} patterns"
     (row,) = [line for line in lines if line.startswith("  TransposeTranspose ")]
@@ -40,23 +51,31 @@ def test_list_as_json(xopt: Xopt) -> None:
     assert [p["name"] for p in patterns] == list(installed_patterns())
     for pattern in patterns:
         assert pattern.keys() == {
-            "name", "family", "phase", "priority", "exactness", "min_opset", "max_opset", "tags", "produces", "unchecked",
-            "providers", "status",  "rewrite",
+            "name", "family", "phase", "priority", "exactness", "min_opset", "max_opset", "tags",
+            "produces", "unchecked", "providers", "status", "rewrite",
         }  # fmt: skip
         assert pattern["exactness"] in EXACTNESS
         assert pattern["family"] == installed_patterns()[pattern["name"]].family()
         assert "→" in pattern["rewrite"]
 
 
-@pytest.mark.parametrize("text", ["Cast", "CastPattern", "Cast+Dropout", "Cast,Dropout", "default-Cast", "all-default"])
+@pytest.mark.parametrize(
+    "text", ["Cast", "CastPattern", "Cast+Dropout", "Cast,Dropout", "default-Cast", "all-default"]
+)
 def test_list_of_a_selection(xopt: Xopt, text: str) -> None:
     default, every = {cls.name() for cls in resolve("default")}, set(installed_patterns())
     expected = {
-        "Cast": {"Cast"}, "CastPattern": {"Cast"}, "Cast+Dropout": {"Cast", "Dropout"}, "Cast,Dropout": {"Cast", "Dropout"},
-        "default-Cast": default - {"Cast"}, "all-default": {cls.name() for cls in resolve("all")} - default,
+        "Cast": {"Cast"}, "CastPattern": {"Cast"}, "Cast+Dropout": {"Cast", "Dropout"},
+        "Cast,Dropout": {"Cast", "Dropout"}, "default-Cast": default - {"Cast"},
+        "all-default": {cls.name() for cls in resolve("all")} - default,
     }[text]  # fmt: skip
-    assert [p["name"] for p in json.loads(xopt("list", "--patterns", text, "--json").out)] == sorted(expected)
-    assert xopt("list", "--patterns", text).out.splitlines()[-1] == f"{len(expected)} of {len(every)} patterns"
+    assert [
+        p["name"] for p in json.loads(xopt("list", "--patterns", text, "--json").out)
+    ] == sorted(expected)
+    assert (
+        xopt("list", "--patterns", text).out.splitlines()[-1]
+        == f"{len(expected)} of {len(every)} patterns"
+    )
 
 
 @pytest.mark.parametrize("name", STEPS)
@@ -66,9 +85,14 @@ def test_listed_steps_can_be_dropped(name: str) -> None:
 
 
 def test_list_of_nothing_known(xopt: Xopt) -> None:
-    assert "unknown pattern 'Castt'; did you mean 'Cast'?" in xopt("list", "--patterns", "Castt").error
+    assert (
+        "unknown pattern 'Castt'; did you mean 'Cast'?" in xopt("list", "--patterns", "Castt").error
+    )
 
 
 @pytest.mark.usefixtures("bad_patterns")
 def test_list_shows_packs(xopt: Xopt) -> None:
-    assert {p["name"] for p in xopt("list", "--patterns", "extra", "--json").json} >= {"WrongRelu", "Failing"}
+    assert {p["name"] for p in xopt("list", "--patterns", "extra", "--json").json} >= {
+        "WrongRelu",
+        "Failing",
+    }

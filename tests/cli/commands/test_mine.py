@@ -2,7 +2,10 @@
 
 from tests.cli.command import Xopt, write
 
-SWISH = "agraph (float[4] x) => (float[4] y) { s = Sigmoid(x) t = Mul(s, x) u = Sigmoid(t) y = Mul(t, u) }"
+SWISH = (
+    "agraph (float[4] x) => (float[4] y) { s = Sigmoid(x) t = Mul(s, x) u = Sigmoid(t) "
+    "y = Mul(t, u) }"
+)
 
 
 def test_table(xopt: Xopt) -> None:
@@ -22,8 +25,8 @@ def test_json(xopt: Xopt) -> None:
     found = xopt("mine", "model.onnx", "--json").json
     assert [each["nodes"] for each in found] == [4, 3, 3, 3, 2, 2, 2]
     assert found[0] == {
-        "form": "t1 = Mul(Sigmoid(a), a); Mul(Sigmoid(t1), t1)",
-        "nodes": 4, "count": 1, "exclusive": 1, "models": 1, "model": "model.onnx", "place": ["s", "t", "u", "y"],
+        "form": "t1 = Mul(Sigmoid(a), a); Mul(Sigmoid(t1), t1)", "nodes": 4, "count": 1,
+        "exclusive": 1, "models": 1, "model": "model.onnx", "place": ["s", "t", "u", "y"],
     }  # fmt: skip
 
 

@@ -12,7 +12,9 @@ from tests.cli.command import Xopt, files, write
 
 def test_a_pattern_in_the_current_folder(xopt: Xopt) -> None:
     assert xopt("new-pattern", "AbsAbsPattern") == (0, "abs_abs.py\n", "")
-    assert "class AbsAbsPattern(EasyPatternOptimization):" in Path("abs_abs.py").read_text(encoding="utf-8")
+    assert "class AbsAbsPattern(EasyPatternOptimization):" in Path("abs_abs.py").read_text(
+        encoding="utf-8"
+    )
     assert xopt("new-pattern", "AbsAbsPattern").error == "'abs_abs.py' exists; nothing was written"
 
 
@@ -25,8 +27,14 @@ def test_a_pattern_of_nodes(xopt: Xopt) -> None:
 def test_a_family_of_the_repository(xopt: Xopt) -> None:
     Path("patterns/logic").mkdir(parents=True)
     Path("patterns/logic/__init__.py").touch()
-    assert xopt("new-pattern", "AbsAbsPattern", "--family", "logic").out == f"{Path('patterns/logic/abs_abs.py')}\n"
-    assert xopt("new-pattern", "AbsAbsPattern", "--family", "..").error == "'..': a family is expected, one of logic"
+    assert (
+        xopt("new-pattern", "AbsAbsPattern", "--family", "logic").out
+        == f"{Path('patterns/logic/abs_abs.py')}\n"
+    )
+    assert (
+        xopt("new-pattern", "AbsAbsPattern", "--family", "..").error
+        == "'..': a family is expected, one of logic"
+    )
 
 
 @pytest.mark.parametrize(
@@ -34,9 +42,15 @@ def test_a_family_of_the_repository(xopt: Xopt) -> None:
     [
         (("AbsAbs",), "'AbsAbs': a name such as ReluReluPattern is expected"),
         (("AbsAbs", "--pack", "acme"), "'AbsAbs': a name such as ReluReluPattern is expected"),
-        (("AbsAbsPattern", "--pack", "12"), "'12': a folder is expected whose name can be that of a package"),
+        (
+            ("AbsAbsPattern", "--pack", "12"),
+            "'12': a folder is expected whose name can be that of a package",
+        ),
         (("AbsAbsPattern", "--pack", "there"), "'there' exists; nothing was written"),
-        (("AbsAbsPattern", "--pack", "new", "--family", "logic"), "--family and --pack exclude each other"),
+        (
+            ("AbsAbsPattern", "--pack", "new", "--family", "logic"),
+            "--family and --pack exclude each other",
+        ),
         (("AbsAbsPattern", "--from", "gone.onnx", "--nodes", "a"), "cannot read 'gone.onnx'"),
     ],
 )
@@ -55,6 +69,8 @@ def test_a_package_passes_its_own_test(xopt: Xopt) -> None:
     ]  # fmt: skip
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]
     environment = {**os.environ, "PYTHONPATH": "."}
-    done = subprocess.run(words, cwd="acme-patterns", env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        words, cwd="acme-patterns", env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout
     assert "2 passed" in done.stdout

@@ -14,7 +14,10 @@ from tests.cli.command import ONLY, RELU, TRANSPOSES, Xopt, files, types_in, wri
 from tests.support import parse
 from xoptim import GraphBuilder
 
-CONSTANTS = "agraph (float[2] x) => (float[2] y) <float[2] a = {1, 2}> { t = Neg(a) u = Exp(t) v = Mul(x, u) y = Add(v, t) }"
+CONSTANTS = (
+    "agraph (float[2] x) => (float[2] y) <float[2] a = {1, 2}> { t = Neg(a) u = Exp(t) "
+    "v = Mul(x, u) y = Add(v, t) }"
+)
 CALLS = """
 agraph (float[a,b] x) => (float[a,b] y) { y = local.twice(x) }
 <domain: "local", opset_import: ["" : 18]> twice (x) => (y) { t = Transpose(x) y = Transpose(t) }"""
@@ -33,7 +36,11 @@ def heavy() -> onnx.ModelProto:
 
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [("model.onnx", "model.opt.onnx"), ("net.v2.onnx", "net.v2.opt.onnx"), ("bare", "bare.opt.onnx")],
+    [
+        ("model.onnx", "model.opt.onnx"),
+        ("net.v2.onnx", "net.v2.opt.onnx"),
+        ("bare", "bare.opt.onnx"),
+    ],
 )
 def test_default_name_of_the_result(xopt: Xopt, name: str, expected: str) -> None:
     given = write(TRANSPOSES, name).read_bytes()
@@ -97,28 +104,45 @@ def test_weights_in_a_file_of_their_own(xopt: Xopt) -> None:
     assert outcome.code == 0
     assert files() == {"model.onnx", "model.opt.onnx", "model.opt.onnx.data"}
     assert sorted(outcome.json["written"]) == ["model.opt.onnx", "model.opt.onnx.data"]
-    assert outcome.json["bytes_after"] == sum(Path(name).stat().st_size for name in outcome.json["written"])
+    assert outcome.json["bytes_after"] == sum(
+        Path(name).stat().st_size for name in outcome.json["written"]
+    )
     assert xopt("verify", "model.onnx", "model.opt.onnx", "--exact").code == 0
     Path("model.opt.onnx").rename("split.onnx")
     shared = xopt("split.onnx", "-o", "shared.onnx", "--share-weights", "--json")
-    assert (shared.json["written"], shared.json["needed"]) == (["shared.onnx"], ["model.opt.onnx.data"])
-    assert "needs       model.opt.onnx.data" in xopt("split.onnx", "-o", "shared.onnx", "--share-weights").out
+    assert (shared.json["written"], shared.json["needed"]) == (
+        ["shared.onnx"],
+        ["model.opt.onnx.data"],
+    )
+    assert (
+        "needs       model.opt.onnx.data"
+        in xopt("split.onnx", "-o", "shared.onnx", "--share-weights").out
+    )
     again = xopt("split.onnx", "-o", "again.onnx", "--json")
-    assert (sorted(again.json["written"]), again.json["needed"]) == (["again.onnx", "again.onnx.data"], [])
+    assert (sorted(again.json["written"]), again.json["needed"]) == (
+        ["again.onnx", "again.onnx.data"],
+        [],
+    )
     assert again.json["bytes_before"] == outcome.json["bytes_after"]
     assert again.json["bytes_after"] > 1 << 14
 
 
 def test_weights_of_the_input_are_not_overwritten(xopt: Xopt) -> None:
-    onnx.save(heavy(), "model.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0)
+    onnx.save(
+        heavy(), "model.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0
+    )
     given = Path("weights.bin").read_bytes()
-    assert "'weights.bin' holds weights of the input" in xopt("model.onnx", "-o", "weights.bin").error
+    assert (
+        "'weights.bin' holds weights of the input" in xopt("model.onnx", "-o", "weights.bin").error
+    )
     assert Path("weights.bin").read_bytes() == given
 
 
 def test_weights_follow_to_another_folder(xopt: Xopt) -> None:
     Path("there").mkdir()
-    onnx.save(heavy(), "model.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0)
+    onnx.save(
+        heavy(), "model.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0
+    )
     assert xopt("model.onnx", "-o", "there/model.onnx").code == 0
     assert {path.name for path in Path("there").iterdir()} == {"model.onnx", "model.onnx.data"}
     assert xopt("verify", "model.onnx", "there/model.onnx", "--exact").code == 0
@@ -129,35 +153,49 @@ def test_weights_follow_to_another_folder(xopt: Xopt) -> None:
 
 def test_a_selection(xopt: Xopt) -> None:
     write(TRANSPOSES)
-    assert xopt("model.onnx", "--patterns", "default-TransposeTranspose", "--dry-run", "--json").json["patterns"].get(
-        "TransposeTranspose"
-    ) is None  # fmt: skip
+    assert (
+        xopt("model.onnx", "--patterns", "default-TransposeTranspose", "--dry-run", "--json")
+        .json["patterns"]
+        .get("TransposeTranspose")
+        is None
+    )
     chosen = xopt("model.onnx", "--patterns", "TransposeTransposePattern", "--json").json
     assert chosen["patterns"] == {"TransposeTranspose": 1}
     assert chosen["operators_after"] == {"Relu": 1}
-    dropped = xopt("model.onnx", *ONLY, "--drop", "TransposeTranspose", "--drop", "CastPattern", "--json").json
+    dropped = xopt(
+        "model.onnx", *ONLY, "--drop", "TransposeTranspose", "--drop", "CastPattern", "--json"
+    ).json
     assert dropped["patterns"] == {}
     assert dropped["operators_after"] == {"Relu": 1, "Transpose": 2}
 
 
 @pytest.mark.parametrize("option", ["--patterns", "--drop"])
-def test_an_unknown_pattern_is_noticed_before_any_work(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, option: str) -> None:
+def test_an_unknown_pattern_is_noticed_before_any_work(
+    xopt: Xopt, monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
     def fail(*_: object, **__: object) -> None:
         raise AssertionError("the model was read")
 
     write(TRANSPOSES)
     monkeypatch.setattr("xoptim.optimizing.proof.GraphBuilder", fail)
-    assert "unknown pattern 'TransposTranspose'; did you mean 'TransposeTranspose'?" in xopt(
-        "model.onnx", option, "TransposTranspose"
-    ).error  # fmt: skip
-    assert "unknown pattern 'qqqqqqqqqqqqqqq'; `xopt list` shows all names" in xopt("model.onnx", option, "q" * 15).error
+    assert (
+        "unknown pattern 'TransposTranspose'; did you mean 'TransposeTranspose'?"
+        in xopt("model.onnx", option, "TransposTranspose").error
+    )
+    assert (
+        "unknown pattern 'qqqqqqqqqqqqqqq'; `xopt list` shows all names"
+        in xopt("model.onnx", option, "q" * 15).error
+    )
     assert files() == {"model.onnx"}
 
 
 def test_no_rounds(xopt: Xopt) -> None:
     """No pattern runs; folding and cleaning do."""
     write(TRANSPOSES)
-    assert xopt("model.onnx", "--max-rounds", "0", "--json").json["operators_after"] == {"Relu": 1, "Transpose": 2}
+    assert xopt("model.onnx", "--max-rounds", "0", "--json").json["operators_after"] == {
+        "Relu": 1,
+        "Transpose": 2,
+    }
     write(CONSTANTS)
     summary = xopt("model.onnx", "--max-rounds", "0", "--json").json
     assert summary["patterns"] == {}
@@ -196,19 +234,66 @@ def test_a_pattern_that_fails_is_an_error_of_a_strict_run(xopt: Xopt) -> None:
 # -------------------------------------------------------------------- what is said
 
 KEYS: dict[str, Any] = {
-    "model": str, "written": list, "nodes_before": int, "nodes_after": int, "operators_before": dict, "operators_after": dict,
-    "opset_before": int, "opset_after": int, "bytes_before": int, "bytes_after": int, "patterns": dict, "exactness": str,
-    "unchecked_operators": list, "load_seconds": float, "optimize_seconds": float, "validate_seconds": float,
-    "unfolded": type(None), "report": type(None), "validation": list, "left_out": list,
-    "each": type(None), "latency": type(None), "hints": list, "unused_inputs": list,
-    "needed": list, "dropped_inputs": list, "repetitions": list, "only_if_faster": type(None), "precision": type(None),
-    "assumptions": list, "seconds": dict, "target": type(None), "settings_file": type(None),
-}  # fmt: skip
+    "model": str,
+    "written": list,
+    "nodes_before": int,
+    "nodes_after": int,
+    "operators_before": dict,
+    "operators_after": dict,
+    "opset_before": int,
+    "opset_after": int,
+    "bytes_before": int,
+    "bytes_after": int,
+    "patterns": dict,
+    "exactness": str,
+    "unchecked_operators": list,
+    "load_seconds": float,
+    "optimize_seconds": float,
+    "validate_seconds": float,
+    "unfolded": type(None),
+    "report": type(None),
+    "validation": list,
+    "left_out": list,
+    "each": type(None),
+    "latency": type(None),
+    "hints": list,
+    "unused_inputs": list,
+    "needed": list,
+    "dropped_inputs": list,
+    "repetitions": list,
+    "only_if_faster": type(None),
+    "precision": type(None),
+    "assumptions": list,
+    "seconds": dict,
+    "target": type(None),
+    "settings_file": type(None),
+}
 REPORT_KEYS = {
-    "status", "reason", "exactness", "providers", "faults", "runs", "notes", "largest", "original_seconds", "optimized_seconds",
-    "cause", "sections", "skipped", "assumptions",
-}  # fmt: skip
-RUN_KEYS = {"settled", "source", "dims", "seed", "original_seconds", "optimized_seconds", "outputs", "noise"}
+    "status",
+    "reason",
+    "exactness",
+    "providers",
+    "faults",
+    "runs",
+    "notes",
+    "largest",
+    "original_seconds",
+    "optimized_seconds",
+    "cause",
+    "sections",
+    "skipped",
+    "assumptions",
+}
+RUN_KEYS = {
+    "settled",
+    "source",
+    "dims",
+    "seed",
+    "original_seconds",
+    "optimized_seconds",
+    "outputs",
+    "noise",
+}
 
 
 def test_json(xopt: Xopt) -> None:
@@ -224,12 +309,17 @@ def test_json(xopt: Xopt) -> None:
     assert summary["operators_after"] == {"Relu": 1}
     assert summary["patterns"] == {"TransposeTranspose": 1}
     assert summary["exactness"] == "exact"
-    assert (summary["bytes_before"], summary["bytes_after"]) == (given, Path("model.opt.onnx").stat().st_size)
+    assert (summary["bytes_before"], summary["bytes_after"]) == (
+        given,
+        Path("model.opt.onnx").stat().st_size,
+    )
     (report,) = summary["validation"]
     assert report.keys() == REPORT_KEYS
     assert (report["status"], report["providers"]) == ("equal", ["cpu"])
     assert len(report["runs"]) >= 6
-    assert all(run.keys() == RUN_KEYS and run["dims"].keys() == {"a", "b"} for run in report["runs"])
+    assert all(
+        run.keys() == RUN_KEYS and run["dims"].keys() == {"a", "b"} for run in report["runs"]
+    )
     assert report["runs"][0]["dims"] != report["runs"][1]["dims"]
 
 
@@ -243,7 +333,10 @@ def test_json_is_alone_on_standard_output(xopt: Xopt, more: tuple[str, ...]) -> 
 
 def test_json_of_odd_numbers(xopt: Xopt) -> None:
     """Infinities and NaN are not JSON, so they are text."""
-    write("agraph (float[n] x) => (float[n] y, float[n] z) <float z0 = {0}> { d = Div(x, z0) y = Sub(d, d) z = Relu(x) }")
+    write(
+        "agraph (float[n] x) => (float[n] y, float[n] z) <float z0 = {0}> { d = Div(x, z0) "
+        "y = Sub(d, d) z = Relu(x) }"
+    )
     outcome = xopt("model.onnx", "--json")
     assert outcome.code == 3  # y is NaN whatever is fed
 
@@ -256,7 +349,11 @@ def test_json_of_odd_numbers(xopt: Xopt) -> None:
 def test_detailed_summary(xopt: Xopt) -> None:
     write(TRANSPOSES)
     outcome = xopt("model.onnx", *ONLY, "-v")
-    rows = {line.split("  ")[0].strip(): line.split() for line in outcome.out.splitlines() if line.strip()}
+    rows = {
+        line.split("  ")[0].strip(): line.split()
+        for line in outcome.out.splitlines()
+        if line.strip()
+    }
     assert rows["operator"] == ["operator", "before", "after"]
     assert rows["Transpose"] == ["Transpose", "2"]
     assert rows["Relu"] == ["Relu", "1", "1"]
@@ -268,7 +365,13 @@ def test_summary_of_nothing(xopt: Xopt) -> None:
     write(RELU)
     lines = xopt("model.onnx").out.splitlines()
     assert lines[0] == "nodes       1, as before: no pattern applies"
-    assert [line.split()[0] for line in lines[1:]] == ["size", "time", "validation", "tolerance", "written"]
+    assert [line.split()[0] for line in lines[1:]] == [
+        "size",
+        "time",
+        "validation",
+        "tolerance",
+        "written",
+    ]
 
 
 def test_summary_of_hardly_a_change(xopt: Xopt) -> None:
@@ -277,27 +380,44 @@ def test_summary_of_hardly_a_change(xopt: Xopt) -> None:
     write(f"agraph (float[a,b] y0) => (float[a,b] y) {{ {relus} t = Relu(y119) y = Relu(t) }}")
     lines = xopt("model.onnx").out.splitlines()
     assert lines[0] == "nodes       121 → 120, hardly a change: Relu 2 → 1, Idempotent"
-    assert [line.split()[0] for line in lines[1:]] == ["size", "time", "validation", "tolerance", "written"]
+    assert [line.split()[0] for line in lines[1:]] == [
+        "size",
+        "time",
+        "validation",
+        "tolerance",
+        "written",
+    ]
 
 
 def test_summary(xopt: Xopt) -> None:
     write(TRANSPOSES)
     outcome = xopt("model.onnx", *ONLY)
     assert outcome.err == ""
-    rows = {line.split("  ")[0].strip(): line.split() for line in outcome.out.splitlines() if line.strip()}
+    rows = {
+        line.split("  ")[0].strip(): line.split()
+        for line in outcome.out.splitlines()
+        if line.strip()
+    }
     assert " ".join(rows["nodes"]) == "nodes 3 → 1, 67% fewer: Transpose 2 → 0"
     assert " ".join(rows["patterns"]) == "patterns TransposeTranspose 1"
     assert re.fullmatch(r"size +\d+ B → \d+ B", " ".join(rows["size"]))
-    assert re.fullmatch(r"time loading \d+\.\d\d s, optimizing \d+\.\d\d s, validating \d+\.\d\d s", " ".join(rows["time"]))
-    assert re.fullmatch(r"validation cpu: equal: 1 output in \d+ runs, no difference", " ".join(rows["validation"]))
+    assert re.fullmatch(
+        r"time loading \d+\.\d\d s, optimizing \d+\.\d\d s, validating \d+\.\d\d s",
+        " ".join(rows["time"]),
+    )
+    assert re.fullmatch(
+        r"validation cpu: equal: 1 output in \d+ runs, no difference", " ".join(rows["validation"])
+    )
     assert " ".join(rows["tolerance"]) == "tolerance rtol 0, atol 0 (patterns used are exact)"
     assert rows["written"] == ["written", "model.opt.onnx"]
 
 
 def test_summary_names_operators_that_the_checker_does_not_know(xopt: Xopt) -> None:
     text = (
-        "agraph (float[a,2] x, float[2] w) => (float[a,2] y) <float two = {2}, float e = {0.001}, int64[1] i = {-1}> "
-        "{ q = Pow(x, two) m = ReduceMean(q, i) v = Add(m, e) s = Sqrt(v) r = Reciprocal(s) t = Mul(x, r) y = Mul(w, t) }"
+        "agraph (float[a,2] x, float[2] w) "
+        "=> (float[a,2] y) <float two = {2}, float e = {0.001}, int64[1] i = {-1}> { "
+        "q = Pow(x, two) m = ReduceMean(q, i) v = Add(m, e) s = Sqrt(v) r = Reciprocal(s) "
+        "t = Mul(x, r) y = Mul(w, t) }"
     )
     write(parse(text))
     assert "checker" not in xopt("model.onnx").out
@@ -339,7 +459,10 @@ def test_a_line_a_round(xopt: Xopt) -> None:
     outcome = xopt("model.onnx", "-v", "-q")
     lines = outcome.out.splitlines()
     assert len(lines) >= 2
-    assert all(re.fullmatch(r"\[xoptim\] agraph\b.* round \d+: \d+ match.*, \d+ applied, \d+ nodes", line) for line in lines)
+    assert all(
+        re.fullmatch(r"\[xoptim\] agraph\b.* round \d+: \d+ match.*, \d+ applied, \d+ nodes", line)
+        for line in lines
+    )
     assert not any("refused" in line for line in lines)
 
 
@@ -369,7 +492,9 @@ def test_a_model_that_changes_nothing(xopt: Xopt) -> None:
     assert outcome.code == 0
     assert "applied" not in outcome.out
     assert types_in("model.opt.onnx") == ["Relu"]
-    assert GraphBuilder("model.opt.onnx").get_shape("y") == GraphBuilder("model.onnx").get_shape("y")
+    assert GraphBuilder("model.opt.onnx").get_shape("y") == GraphBuilder("model.onnx").get_shape(
+        "y"
+    )
 
 
 # -------------------------------------------------------------------- how it is done
@@ -377,10 +502,15 @@ def test_a_model_that_changes_nothing(xopt: Xopt) -> None:
 
 @pytest.mark.parametrize(("options", "tagged"), [((), True), (("--no-tag",), False)])
 def test_nodes_name_their_pattern(xopt: Xopt, options: tuple[str, ...], tagged: bool) -> None:
-    write("agraph (float[a,b,c] x) => (float[b,c,a] y) { t = Transpose<perm = [0,2,1]>(x) y = Transpose<perm = [2,1,0]>(t) }")
+    write(
+        "agraph (float[a,b,c] x) => (float[b,c,a] y) { t = Transpose<perm = [0,2,1]>(x) "
+        "y = Transpose<perm = [2,1,0]>(t) }"
+    )
     assert xopt("model.onnx", *options).code == 0
     (node,) = onnx.load("model.opt.onnx").graph.node
-    assert {p.key: p.value for p in node.metadata_props} == ({"xoptim.pattern": "TransposeTranspose"} if tagged else {})
+    assert {p.key: p.value for p in node.metadata_props} == (
+        {"xoptim.pattern": "TransposeTranspose"} if tagged else {}
+    )
 
 
 def test_the_larger_match_wins_when_asked_for(xopt: Xopt) -> None:
@@ -403,7 +533,11 @@ GELU = """agraph (float[2,8] x) => (float[2,8] y) {
 def test_a_hint_at_a_newer_operator_set(xopt: Xopt) -> None:
     write(GELU, opset=17)
     said = xopt("model.onnx")
-    assert re.search(r"^hint +4 nodes fewer with --opset 20: \w+ 1; the model has operator set 17$", said.out, re.M)
+    assert re.search(
+        r"^hint +4 nodes fewer with --opset 20: \w+ 1; the model has operator set 17$",
+        said.out,
+        re.M,
+    )
     hint, other = json.loads(xopt("model.onnx", "--json").out)["hints"]
     assert (hint["opset"], other["option"]) == (20, "--include onnxruntime")
     report = json.loads(xopt("model.onnx", "--json", "--opset", "20").out)
@@ -415,21 +549,30 @@ def test_a_hint_at_a_newer_operator_set(xopt: Xopt) -> None:
 
 def test_the_summary_names_what_folding_left(xopt: Xopt) -> None:
     write(
-        "agraph (float[m] x) => (float[m] y) <int64[1] size = {300000}> { n = ConstantOfShape(size) t = Add(x, n) y = Relu(t) }"
+        "agraph (float[m] x) => (float[m] y) <int64[1] size = {300000}> { "
+        "n = ConstantOfShape(size) t = Add(x, n) y = Relu(t) }"
     )
     outcome = xopt("model.onnx", "--patterns", "TransposeTranspose")
-    expected = "unfolded    1 ConstantOfShape: folding it would add 1.2 MB; --max-growth allows 1.0 MB"
+    expected = (
+        "unfolded    1 ConstantOfShape: folding it would add 1.2 MB; --max-growth allows 1.0 MB"
+    )
     assert expected in outcome.out.splitlines()
     assert Path("model.opt.onnx").stat().st_size < 1000
     summary = xopt("model.onnx", "--max-growth", "500kB", "--json").json
-    assert summary["unfolded"] == {"operators": {"ConstantOfShape": 1}, "bytes": 1_199_992, "allowed_bytes": 500_000}
+    assert summary["unfolded"] == {
+        "operators": {"ConstantOfShape": 1},
+        "bytes": 1_199_992,
+        "allowed_bytes": 500_000,
+    }
     outcome = xopt("model.onnx", "--patterns", "TransposeTranspose", "--max-growth", "unlimited")
     assert "unfolded" not in outcome.out
     assert Path("model.opt.onnx").stat().st_size > 1_200_000
     assert "a size such as 500kB" in xopt("model.onnx", "--max-growth", "much").error
 
 
-@pytest.mark.parametrize("words", [("fast", "model.onnx"), ("model.onnx", "-O"), ("model.onnx", "--fast")])
+@pytest.mark.parametrize(
+    "words", [("fast", "model.onnx"), ("model.onnx", "-O"), ("model.onnx", "--fast")]
+)
 def test_fast(xopt: Xopt, words: tuple[str, ...]) -> None:
     write(GELU, opset=13)
     assert xopt(*words).code == 0

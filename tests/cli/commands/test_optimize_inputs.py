@@ -9,8 +9,9 @@ import pytest
 from tests.cli.command import Xopt, write
 
 UNUSED = (
-    "agraph (float[n,2] x, int64[n] unread, float[2,3] sizes, float[2] v) => (float[n,2] y, float[2] s) "
-    "<float[2] v = {1, 2}> { h = Shape(sizes) s = Cast <to = 1> (h) d = Neg(unread) y = Relu(x) }"
+    "agraph (float[n,2] x, int64[n] unread, float[2,3] sizes, float[2] v) "
+    "=> (float[n,2] y, float[2] s) <float[2] v = {1, 2}> { h = Shape(sizes) s = Cast <to = 1> (h) "
+    "d = Neg(unread) y = Relu(x) }"
 )
 
 
@@ -25,7 +26,10 @@ def test_inputs_that_nothing_reads(xopt: Xopt) -> None:
     outcome = xopt("model.onnx", "--drop-unused-inputs", "-o", "dropped.onnx")
     assert "dropped     unread, sizes: nothing reads them" in outcome.out
     assert "hint        nothing reads" not in outcome.out
-    assert (inputs("kept.onnx"), inputs("dropped.onnx")) == (["x", "unread", "sizes", "v"], ["x", "v"])
+    assert (inputs("kept.onnx"), inputs("dropped.onnx")) == (
+        ["x", "unread", "sizes", "v"],
+        ["x", "v"],
+    )
     onnx.checker.check_model("dropped.onnx")
     summary = xopt("model.onnx", "--drop-unused-inputs", "--dry-run", "--json").json
     assert (summary["unused_inputs"], summary["dropped_inputs"]) == ([], ["unread", "sizes"])
@@ -36,7 +40,12 @@ def test_values_for_an_input_that_goes(xopt: Xopt) -> None:
     write(UNUSED)
     np.savez("feeds.npz", x=np.ones((3, 2), np.float32), unread=np.zeros(3, np.int64))
     assert xopt("model.onnx", "--drop-unused-inputs", "--feeds", "feeds.npz").code == 0
-    assert xopt("verify", "model.onnx", "model.opt.onnx", "--feeds", "feeds.npz", "--fewer-inputs").code == 0
+    assert (
+        xopt(
+            "verify", "model.onnx", "model.opt.onnx", "--feeds", "feeds.npz", "--fewer-inputs"
+        ).code
+        == 0
+    )
 
 
 def test_models_that_lack_inputs_are_compared_when_asked(xopt: Xopt) -> None:

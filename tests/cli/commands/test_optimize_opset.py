@@ -7,7 +7,10 @@ import pytest
 
 from tests.cli.command import Xopt, files, write
 
-OLD = "agraph (float[2,3] x) => (float[2,1,3] y) { t = Clip <min = 0.0> (x) y = Unsqueeze <axes = [1]> (t) }"
+OLD = (
+    "agraph (float[2,3] x) => (float[2,1,3] y) { t = Clip <min = 0.0> (x) "
+    "y = Unsqueeze <axes = [1]> (t) }"
+)
 
 
 def opset_of(name: str) -> int:
@@ -42,7 +45,9 @@ def test_the_newest_operator_set(xopt: Xopt) -> None:
         ("old", "'old' is neither a number nor `newest`"),
     ],
 )
-def test_operator_sets_to_which_a_model_cannot_be_raised(xopt: Xopt, opset: str, expected: str) -> None:
+def test_operator_sets_to_which_a_model_cannot_be_raised(
+    xopt: Xopt, opset: str, expected: str
+) -> None:
     write(OLD, opset=9)
     said = xopt("model.onnx", "--opset", opset)
     assert said.code == 2
@@ -64,7 +69,10 @@ def test_a_node_that_cannot_be_lowered(xopt: Xopt) -> None:
     write("agraph (float[n] x) => (int32[n] y) { [bits] y = BitCast <to = 6> (x) }", opset=26)
     said = xopt("model.onnx", "--opset", "17")
     assert said.code == 2
-    assert "node 'bits' (BitCast) cannot be lowered to operator set 17: the set does not have it" in said.err
+    assert (
+        "node 'bits' (BitCast) cannot be lowered to operator set 17: the set does not have it"
+        in said.err
+    )
     assert said.err.count("\n") == 1
     assert files() == {"model.onnx"}
 

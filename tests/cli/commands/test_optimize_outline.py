@@ -12,7 +12,10 @@ ONLY = ("--patterns", "Cast")
 
 
 def test_outline_and_inline(xopt: Xopt) -> None:
-    layer = "u{n} = Identity(x{n}) m{n} = MatMul(u{n}, w{n}) a{n} = Add(m{n}, b{n}) s{n} = Sin(a{n}) x{o} = Tanh(s{n})"
+    layer = (
+        "u{n} = Identity(x{n}) m{n} = MatMul(u{n}, w{n}) a{n} = Add(m{n}, "
+        "b{n}) s{n} = Sin(a{n}) x{o} = Tanh(s{n})"
+    )
     model = write(chain(layer))
     plain = optimize(onnx.load(model))
     outcome = xopt(model, "--outline", "-o", "blocks.onnx", "--json").json
@@ -27,7 +30,11 @@ def test_outline_and_inline(xopt: Xopt) -> None:
 
 def test_blocks_in_the_summary(xopt: Xopt) -> None:
     outcome = xopt(write(chain(LAYER)), *ONLY, "--outline", "--dry-run")
-    lines = [line.removeprefix("repeats     ") for line in outcome.out.splitlines() if line.startswith("repeats ")]
+    lines = [
+        line.removeprefix("repeats     ")
+        for line in outcome.out.splitlines()
+        if line.startswith("repeats ")
+    ]
     assert lines == ["3 times MatMul_Add_Tanh_3, 3 nodes, one function"]
 
 

@@ -33,7 +33,10 @@ def test_eight_bits(xopt: Xopt, samples: Path) -> None:
     (line,) = [line for line in outcome.out.splitlines() if line.startswith("precision ")]
     assert line.startswith("precision   int8: 6 of 6 operators quantized, error ")
     assert line.endswith("of at most 20.00% (largest, 3 samples, 1 of them held out)")
-    assert "with the rounded numbers, integers compute the same as floats: equal: 1 output" in outcome.out
+    assert (
+        "with the rounded numbers, integers compute the same as floats: equal: 1 output"
+        in outcome.out
+    )
     assert "random values" not in outcome.out
     patterns = set(re.findall(r"\w+", outcome.out))
     assert patterns >= {"Int8Operands", "Int8Table", "DequantizeLinearMatMul"}
@@ -47,7 +50,9 @@ def test_nothing_is_quantized(xopt: Xopt) -> None:
     for options in (("int8",), ("int4",), ("float16",), ("float16", "--compute", "float16")):
         outcome = xopt("model.onnx", "--precision", *options)
         assert (outcome.code, outcome.err) == (0, "")
-        assert "nothing is quantized, the float32 model is the result: nothing can be " in outcome.out
+        assert (
+            "nothing is quantized, the float32 model is the result: nothing can be " in outcome.out
+        )
         assert Path("model.opt.onnx").read_bytes() == Path("plain.onnx").read_bytes()
 
 
@@ -56,7 +61,9 @@ def test_the_time_contains_the_search(xopt: Xopt, samples: Path) -> None:
     outcome = xopt("model.onnx", "--precision", "int8", *SIZE, "--feeds", samples)
     (line,) = [line for line in outcome.out.splitlines() if line.startswith("time ")]
     assert re.search(r", validating \d+\.\d\d s, quantizing \d+\.\d\d s", line)
-    found = xopt("model.onnx", "--precision", "int8", *SIZE, "--feeds", samples, "--json").json["precision"]
+    found = xopt("model.onnx", "--precision", "int8", *SIZE, "--feeds", samples, "--json").json[
+        "precision"
+    ]
     assert found["seconds"] > 0
 
 
@@ -70,18 +77,34 @@ def test_bytes_that_stay_in_float32(xopt: Xopt) -> None:
     for goal, hint in (("speed", "; --for size may leave fewer"), ("size", "")):
         some = ("--precision", "int4", "--tolerance", "1%", "--feeds", "samples", "--for", goal)
         outcome = xopt("model.onnx", *some)
-        (line,) = [line.strip() for line in outcome.out.splitlines() if " of constants stay in float32" in line]
-        assert re.fullmatch(rf"[\d.]+ kB of constants stay in float32: MatMul 16\.4 kB(, \w+ [\d.]+ k?B)*{hint}", line)
+        (line,) = [
+            line.strip()
+            for line in outcome.out.splitlines()
+            if " of constants stay in float32" in line
+        ]
+        assert re.fullmatch(
+            rf"[\d.]+ kB of constants stay in float32: MatMul 16\.4 kB(, \w+ [\d.]+ k?B)*{hint}",
+            line,
+        )
 
 
 def test_as_json(xopt: Xopt, samples: Path) -> None:
     onnx.save(network(), "model.onnx")
-    found = xopt("model.onnx", "--precision", "int8", *SIZE, "--feeds", samples, "--json").json["precision"]
-    assert (found["scheme"], found["metric"], found["samples"], found["random"]) == ("int8", "largest", 3, False)
+    found = xopt("model.onnx", "--precision", "int8", *SIZE, "--feeds", samples, "--json").json[
+        "precision"
+    ]
+    assert (found["scheme"], found["metric"], found["samples"], found["random"]) == (
+        "int8",
+        "largest",
+        3,
+        False,
+    )
     assert 0 < found["error"] <= found["tolerance"] == 0.2
     assert [each["status"] for each in found["structure"]] == ["equal"]
     assert {each["node"] for each in found["products"]} >= {"embed", "scores"}
-    assert len([each for each in found["products"] if each["rounded"]]) == len({each["result"] for each in found["products"]})
+    assert len([each for each in found["products"] if each["rounded"]]) == len(
+        {each["result"] for each in found["products"]}
+    )
 
 
 def test_random_values_are_no_evidence(xopt: Xopt) -> None:
@@ -95,13 +118,21 @@ def test_error_beyond_the_tolerance(xopt: Xopt, monkeypatch: pytest.MonkeyPatch)
     onnx.save(network(layers=1), "model.onnx")
     outcome = xopt("model.onnx", "--precision", "int8", *SIZE)
     assert outcome.code == 1
-    assert outcome.err == "xopt: error: the error is 50.00%, more than the tolerance of 20.00%; nothing was written\n"
+    assert (
+        outcome.err
+        == "xopt: error: the error is 50.00%, more than the tolerance of 20.00%; nothing was"
+        " written\n"
+    )
     assert files() == {"model.onnx"}
 
 
 def test_weights_in_a_file(xopt: Xopt) -> None:
-    onnx.save(network(), "model.onnx", save_as_external_data=True, size_threshold=0, location="weights")
-    outcome = xopt("model.onnx", "-o", "small.onnx", "--precision", "int8", *SIZE, "--external-data")
+    onnx.save(
+        network(), "model.onnx", save_as_external_data=True, size_threshold=0, location="weights"
+    )
+    outcome = xopt(
+        "model.onnx", "-o", "small.onnx", "--precision", "int8", *SIZE, "--external-data"
+    )
     assert (outcome.code, outcome.err) == (0, "")
     onnx.load("small.onnx")
     assert files() == {"model.onnx", "weights", "small.onnx", "small.onnx.data"}
@@ -109,13 +140,27 @@ def test_weights_in_a_file(xopt: Xopt) -> None:
 
 
 def test_weights_that_are_shared(xopt: Xopt) -> None:
-    onnx.save(network(), "model.onnx", save_as_external_data=True, size_threshold=0, location="weights")
-    outcome = xopt("model.onnx", "-o", "small.onnx", "--precision", "float16", "--tolerance", "1e-9", "--share-weights")
+    onnx.save(
+        network(), "model.onnx", save_as_external_data=True, size_threshold=0, location="weights"
+    )
+    outcome = xopt(
+        "model.onnx",
+        "-o",
+        "small.onnx",
+        "--precision",
+        "float16",
+        "--tolerance",
+        "1e-9",
+        "--share-weights",
+    )
     assert (outcome.code, outcome.err) == (0, "")
     light = onnx.load("small.onnx", load_external_data=False)
-    assert {entry.value for each in light.graph.initializer for entry in each.external_data if entry.key == "location"} == {
-        "weights"
-    }
+    assert {
+        entry.value
+        for each in light.graph.initializer
+        for entry in each.external_data
+        if entry.key == "location"
+    } == {"weights"}
     assert "small.onnx.data" not in files()
 
 
@@ -130,7 +175,17 @@ def test_blocks_are_written_once_with_their_integers(xopt: Xopt, samples: Path) 
 
 def test_report_shows_the_optimization_in_floats(xopt: Xopt, samples: Path) -> None:
     onnx.save(network(), "model.onnx")
-    outcome = xopt("model.onnx", "--precision", "int8", *SIZE, "--feeds", samples, "--no-verify", "--report", "page.html")
+    outcome = xopt(
+        "model.onnx",
+        "--precision",
+        "int8",
+        *SIZE,
+        "--feeds",
+        samples,
+        "--no-verify",
+        "--report",
+        "page.html",
+    )
     assert (outcome.code, outcome.err) == (0, "")
     assert "MatMulInteger" not in Path("page.html").read_text(encoding="utf-8")
 
@@ -140,15 +195,27 @@ def test_report_shows_the_optimization_in_floats(xopt: Xopt, samples: Path) -> N
     [
         (("--tolerance", "1%"), "--tolerance has no effect without --precision; leave it out"),
         (("--metric", "rms"), "--metric has no effect without --precision; leave it out"),
-        (("--calibration", "entropy"), "--calibration has no effect without --precision; leave it out"),
+        (
+            ("--calibration", "entropy"),
+            "--calibration has no effect without --precision; leave it out",
+        ),
         (("--for", "size"), "--for has no effect without --precision; leave it out"),
-        (("--precision", "int8", "--tolerance", "0"), "'0' is not a part of a whole between 0 and 1, such as 1% or 0.01"),
-        (("--precision", "int8", "--tolerance", "much"), "'much' is not a part of a whole between 0 and 1, such as 1% or 0.01"),
+        (
+            ("--precision", "int8", "--tolerance", "0"),
+            "'0' is not a part of a whole between 0 and 1, such as 1% or 0.01",
+        ),
+        (
+            ("--precision", "int8", "--tolerance", "much"),
+            "'much' is not a part of a whole between 0 and 1, such as 1% or 0.01",
+        ),
         (
             ("--precision", "int8", "--only-if-faster"),
             "--only-if-faster has no effect with --precision",
         ),
-        (("--precision", "int8", "--feeds", "empty"), "no .npz file in 'empty'; write one for each sample with numpy.savez"),
+        (
+            ("--precision", "int8", "--feeds", "empty"),
+            "no .npz file in 'empty'; write one for each sample with numpy.savez",
+        ),
     ],
 )
 def test_wrong_use(xopt: Xopt, options: tuple[str, ...], message: str) -> None:
@@ -163,7 +230,9 @@ def test_convolutions_need_samples(xopt: Xopt) -> None:
     assert "3 Conv in floats: only samples tell the ranges of what they read" in outcome.out
     Path("samples").mkdir()
     np.savez("samples/0.npz", **images())  # type: ignore[arg-type]
-    outcome = xopt("model.onnx", "--precision", "int8", *SIZE, "--feeds", "samples", "--calibration", "entropy")
+    outcome = xopt(
+        "model.onnx", "--precision", "int8", *SIZE, "--feeds", "samples", "--calibration", "entropy"
+    )
     assert (outcome.code, outcome.err) == (0, "")
     assert "in floats" not in outcome.out
     assert "int8: 4 of 4 operators quantized" in outcome.out
@@ -176,7 +245,10 @@ def test_16_bits_for_gpus(xopt: Xopt, samples: Path) -> None:
     assert (outcome.code, outcome.err) == (0, "")
     (line,) = [line for line in outcome.out.splitlines() if line.startswith("precision ")]
     assert line.startswith("precision   float16: 10 of 10 operators quantized, error 0.")
-    assert "with the rounded numbers, operators of 16 bits compute the same as floats: equal" in outcome.out
+    assert (
+        "with the rounded numbers, operators of 16 bits compute the same as floats: equal"
+        in outcome.out
+    )
     graph = onnx.load("model.opt.onnx").graph
     assert [port.type.tensor_type.elem_type for port in (*graph.input, *graph.output)] == [7, 10]
     assert xopt("model.onnx", *half, "-o", "same.onnx").code == 0
@@ -187,4 +259,6 @@ def test_options_of_16_bits_belong_to_them(xopt: Xopt) -> None:
     onnx.save(network(layers=1), "model.onnx")
     outcome = xopt("model.onnx", "--precision", "int8", "--io-types", "float16")
     assert outcome.code == 2
-    assert outcome.err.endswith("--io-types has no effect without --precision float16; leave it out\n")
+    assert outcome.err.endswith(
+        "--io-types has no effect without --precision float16; leave it out\n"
+    )

@@ -21,17 +21,24 @@ from xoptim.validate.plugins import Plugin
 
 FIXED = "agraph (float[2,4] x) => (float[2,4] y) { t = Ceil(x) y = Relu(t) }"
 ERF = "agraph (float[2,4] x) => (float[2,4] y) { t = Erf(x) y = Relu(t) }"
-TURNED = "agraph (float[2,3,4] x, float[2,3,5] w) => (float[2,4,5] y) { t = Transpose <perm = [0, 2, 1]> (x) y = MatMul(t, w) }"
+TURNED = (
+    "agraph (float[2,3,4] x, float[2,3,5] w) => (float[2,4,5] y) { "
+    "t = Transpose <perm = [0, 2, 1]> (x) y = MatMul(t, w) }"
+)
 LINE = "xopt: warning: not fitted to {}, and not verified there: {}\n"
 
 
 @dataclass
 class _Fake:
-    """A provider that is installed: how it places a model, and the verdicts about it, the last one again and again."""
+    """A provider that is installed: how it places a model, and the verdicts about it, the last one
+    again and again.
+    """
 
     ask: Callable[[onnx.ModelProto], Placement] = field(default_factory=without)
     fault: Exception | None = None
-    verdicts: list[TargetCheck] = field(default_factory=lambda: [TargetCheck("webgpu", "equal", runs=2)])
+    verdicts: list[TargetCheck] = field(
+        default_factory=lambda: [TargetCheck("webgpu", "equal", runs=2)]
+    )
     asked: list[dict[str, Any]] = field(default_factory=list)
 
     def place(self, model: onnx.ModelProto, *_: Any, **asked: Any) -> Placement:
@@ -83,12 +90,19 @@ def test_a_provider_that_is_not_installed(xopt: Xopt, monkeypatch: pytest.Monkey
     ("fault", "told"),
     [
         (ProviderUnavailable("it finds no device here"), "it finds no device here"),
-        (PlacementError("the provider gave no answer within 600 s"), "the provider gave no answer within 600 s"),
+        (
+            PlacementError("the provider gave no answer within 600 s"),
+            "the provider gave no answer within 600 s",
+        ),
         (ModelError("its weights take more than 2 GB"), "its weights take more than 2 GB"),
     ],
 )
-def test_a_provider_that_cannot_be_asked(xopt: Xopt, fake: _Fake, fault: Exception, told: str) -> None:
-    """No device, no answer in time, or weights over 2 GB in the protobuf: the model is written, but not verified there."""
+def test_a_provider_that_cannot_be_asked(
+    xopt: Xopt, fake: _Fake, fault: Exception, told: str
+) -> None:
+    """No device, no answer in time, or weights over 2 GB in the protobuf: the model is written, but
+    not verified there.
+    """
     write(FIXED)
     fake.fault = fault
     outcome = xopt("model.onnx", "--target", "webgpu")
@@ -108,17 +122,22 @@ def test_with_strict_nothing_is_written(xopt: Xopt, fake: _Fake) -> None:
     fake.fault = ProviderUnavailable("it finds no device here")
     outcome = xopt("model.onnx", "--target", "webgpu", "--strict")
     assert outcome.code == 1
-    assert outcome.err.endswith("it finds no device here; nothing was written because of --strict\n")
+    assert outcome.err.endswith(
+        "it finds no device here; nothing was written because of --strict\n"
+    )
     assert files() == {"model.onnx"}
 
 
 def test_a_result_that_differs_there(xopt: Xopt, fake: _Fake) -> None:
     write(ERF)
-    fake.verdicts = [TargetCheck("webgpu", "different", "output 'y' differs by 9.00%", node="t", operator="Relu")]
+    fake.verdicts = [
+        TargetCheck("webgpu", "different", "output 'y' differs by 9.00%", node="t", operator="Relu")
+    ]
     outcome = xopt("model.onnx", "--target", "webgpu")
     assert outcome.code == 1
-    assert outcome.err == (
-        "xopt: error: on webgpu, the result differs: different: output 'y' differs by 9.00%; "
+    assert (
+        outcome.err
+        == "xopt: error: on webgpu, the result differs: different: output 'y' differs by 9.00%; "
         "the first node that differs is Relu 't'; nothing was written\n"
     )
     assert files() == {"model.onnx"}
@@ -138,7 +157,9 @@ def test_a_model_that_no_lowering_fits(xopt: Xopt, fake: _Fake) -> None:
 
 def test_open_dimensions(xopt: Xopt) -> None:
     write(RELU)
-    expected = "qnn needs fixed shapes, but batch is open: --fix NAME=SIZE writes sizes into the model"
+    expected = (
+        "qnn needs fixed shapes, but batch is open: --fix NAME=SIZE writes sizes into the model"
+    )
     assert xopt("model.onnx", "--target", "qnn").error == expected
     assert files() == {"model.onnx"}
 
@@ -147,7 +168,10 @@ def test_a_table_verifies_nothing(xopt: Xopt) -> None:
     write(FIXED)
     outcome = xopt("model.onnx", "--target", "webnn")
     assert outcome.code == 3
-    assert outcome.err == "xopt: warning: not verified on webnn: only a table of its operators is known here\n"
+    assert (
+        outcome.err
+        == "xopt: warning: not verified on webnn: only a table of its operators is known here\n"
+    )
     standard = xopt("model.onnx", "--target", "onnx", "-o", "other.onnx")
     assert (standard.code, standard.err) == (0, ""), "onnxruntime is a runtime of the standard"
 
@@ -177,9 +201,18 @@ def test_the_model_on_standard_output(xopt: Xopt, fake: _Fake) -> None:
             ("webgpu", "--provider", "cuda"),
             "--provider cuda runs the model elsewhere than --target webgpu: leave --provider out",
         ),
-        (("qnn", "--provider", "webgpu"), "--provider webgpu runs the model elsewhere than --target qnn"),
-        (("qnn", "--precision", "int4"), "--precision int4 writes com.microsoft::MatMulNBits, which qnn does not run"),
-        (("onnx", "--precision", "int4"), "--precision int4 writes com.microsoft::MatMulNBits, which onnx does not run"),
+        (
+            ("qnn", "--provider", "webgpu"),
+            "--provider webgpu runs the model elsewhere than --target qnn",
+        ),
+        (
+            ("qnn", "--precision", "int4"),
+            "--precision int4 writes com.microsoft::MatMulNBits, which qnn does not run",
+        ),
+        (
+            ("onnx", "--precision", "int4"),
+            "--precision int4 writes com.microsoft::MatMulNBits, which onnx does not run",
+        ),
         (("qnn", "--software-device"), "--software-device has no effect without --provider webgpu"),
     ],
 )
@@ -190,7 +223,10 @@ def test_bad_usage(xopt: Xopt, words: tuple[str, ...], message: str) -> None:
 
 
 def test_fast_keeps_to_the_operators_of_the_target(xopt: Xopt, fake: _Fake) -> None:
-    """WebGPU runs operators of onnxruntime, a runtime of the standard does not; both take the newest operator set."""
+    """WebGPU runs operators of onnxruntime, a runtime of the standard does not.
+
+    Both take the newest operator set.
+    """
     write(TURNED, opset=17)
     for target, expected in (("webgpu", {"com.microsoft"}), ("onnx", {""})):
         assert xopt("fast", "model.onnx", "--target", target, "-o", "fast.onnx").code == 0
@@ -200,14 +236,18 @@ def test_fast_keeps_to_the_operators_of_the_target(xopt: Xopt, fake: _Fake) -> N
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals")
-def test_a_library_that_crashes_is_one_line(xopt: Xopt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_that_crashes_is_one_line(
+    xopt: Xopt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(FIXED)
     with monkeypatch.context() as patch:
         fake_package("qnn", CRASH, tmp_path, patch)
         outcome = xopt("model.onnx", "--target", "qnn", "-o", "other.onnx")
     assert outcome.code == 3
     assert len(outcome.err.splitlines()) == 1
-    assert outcome.err.startswith("xopt: warning: not verified on qnn: the result does not run there: ")
+    assert outcome.err.startswith(
+        "xopt: warning: not verified on qnn: the result does not run there: "
+    )
     assert "SIGSEGV" in outcome.err
 
 

@@ -61,7 +61,10 @@ def test_a_table_says_what_is_left_and_why(xopt: Xopt, answer: dict[str, Any]) -
 
 def test_each_node(xopt: Xopt, answer: dict[str, Any]) -> None:
     write(RELU)
-    lines = [line.split() for line in xopt("place", "model.onnx", "--target", "webgpu", "-v").out.splitlines()[3:]]
+    lines = [
+        line.split()
+        for line in xopt("place", "model.onnx", "--target", "webgpu", "-v").out.splitlines()[3:]
+    ]
     assert lines[1:] == [
         ["a", "MatMul", "GpuExecutionProvider", "0"],
         ["b", "Erf", "CPUExecutionProvider", "there", "is", "no", "kernel"],
@@ -75,7 +78,10 @@ def test_each_node(xopt: Xopt, answer: dict[str, Any]) -> None:
 def test_a_long_map_is_shown_with_v(xopt: Xopt, answer: dict[str, Any]) -> None:
     write(RELU)
     taken, left = NODES[:2]
-    pairs = ((replace(taken, name=f"a{part}", partition=part), replace(left, name=f"b{part}")) for part in range(30))
+    pairs = (
+        (replace(taken, name=f"a{part}", partition=part), replace(left, name=f"b{part}"))
+        for part in range(30)
+    )
     answer["nodes"] = tuple(node for pair in pairs for node in pair)
     words = ("place", "model.onnx", "--target", "webgpu")
     assert xopt(*words).out.splitlines()[1] == "-v shows the partitions in order"
@@ -97,7 +103,9 @@ def test_limits(xopt: Xopt, answer: dict[str, Any], words: tuple[str, ...], code
     assert xopt("place", "model.onnx", "--target", "webgpu", *words).code == code
 
 
-def test_a_model_that_does_not_compile(xopt: Xopt, answer: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_does_not_compile(
+    xopt: Xopt, answer: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(RELU)
     answer["fields"] = {"compiles": False, "error": "it stops"}
     words = ("place", "model.onnx", "--target", "qnn")
@@ -111,7 +119,9 @@ def test_a_model_that_does_not_compile(xopt: Xopt, answer: dict[str, Any], monke
     assert xopt(*words, "--max-partitions", "9").code == 1
     part = Failing(onnx.ModelProto(), ("n", "m"), ("Erf", "Add"), "it stops")
     monkeypatch.setattr("xoptim.cli.commands.place.smallest_failing", lambda *_, **__: part)
-    assert "the smallest part that does not compile: Erf 'n', Add 'm'" in xopt(*words, "--bisect").out
+    assert (
+        "the smallest part that does not compile: Erf 'n', Add 'm'" in xopt(*words, "--bisect").out
+    )
     assert xopt(*words, "--bisect", "--json").json[0]["failing"]["operators"] == ["Erf", "Add"]
 
 
@@ -126,7 +136,10 @@ def test_a_provider_without_a_device(xopt: Xopt, answer: dict[str, Any]) -> None
     answer["fault"] = "no device here"
     outcome = xopt("place", "model.onnx", "--target", "webgpu")
     assert (outcome.code, outcome.out, outcome.err) == (3, "", "xopt: error: no device here\n")
-    assert xopt("place", "model.onnx", "--target", "webgpu", "--json").json[0]["fault"] == "no device here"
+    assert (
+        xopt("place", "model.onnx", "--target", "webgpu", "--json").json[0]["fault"]
+        == "no device here"
+    )
     overview = xopt("place", "model.onnx")
     assert (overview.code, overview.err) == (0, "")
     assert "no device here" in overview.out
@@ -137,7 +150,10 @@ def test_a_provider_that_is_not_installed(xopt: Xopt, monkeypatch: pytest.Monkey
     monkeypatch.setattr(Plugin, "is_installed", False)
     outcome = xopt("place", "model.onnx", "--target", "openvino")
     assert outcome.code == 3
-    assert outcome.err == "xopt: error: the target 'openvino' is not installed: pip install 'xoptim[openvino]'\n"
+    assert (
+        outcome.err
+        == "xopt: error: the target 'openvino' is not installed: pip install 'xoptim[openvino]'\n"
+    )
 
 
 def test_all_targets_in_a_table(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,19 +170,26 @@ def test_all_targets_in_a_table(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_several_targets_as_json(xopt: Xopt) -> None:
     write(MIXED, domains={"com.microsoft": 1})
-    found = xopt("place", "model.onnx", "--target", "onnx", "--target", "webnn", "--target", "onnx", "--json").json
+    found = xopt(
+        "place", "model.onnx", "--target", "onnx", "--target", "webnn", "--target", "onnx", "--json"
+    ).json
     assert [(each["target"], each["source"], each["taken"]) for each in found] == [
         ("onnx", "table", 2),
         ("webnn", "table", 0),
     ]
-    assert found[0]["nodes"][0]["reason"] == "com.microsoft::Gelu is not an operator of the standard"
+    assert (
+        found[0]["nodes"][0]["reason"] == "com.microsoft::Gelu is not an operator of the standard"
+    )
 
 
 def test_sizes_are_written_first(xopt: Xopt) -> None:
     write(RELU)
     words = ("place", "model.onnx", "--target", "webnn")
     assert xopt(*words).out.splitlines()[0] == "webnn: 0 of 1 node (by table, not verified)"
-    assert xopt(*words, "--fix", "batch=2").out == "webnn: 1 of 1 node in 1 partition (by table, not verified)\n"
+    assert (
+        xopt(*words, "--fix", "batch=2").out
+        == "webnn: 1 of 1 node in 1 partition (by table, not verified)\n"
+    )
     assert xopt(*words, "--fix", "b=2").error.startswith("--fix b: the open dimensions")
 
 
@@ -198,17 +221,27 @@ def test_a_file_that_is_not_a_model(xopt: Xopt) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals")
-def test_a_library_that_crashes_is_one_line(xopt: Xopt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_that_crashes_is_one_line(
+    xopt: Xopt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(RELU)
     fake_package("qnn", CRASH, tmp_path, monkeypatch)
     outcome = xopt("place", "model.onnx", "--target", "qnn", "--max-left", "0")
     assert (outcome.code, outcome.err) == (1, "")
-    assert outcome.out.splitlines()[0] == "qnn: does not compile: the process of the provider ended by SIGSEGV"
+    assert (
+        outcome.out.splitlines()[0]
+        == "qnn: does not compile: the process of the provider ended by SIGSEGV"
+    )
 
 
 @needs("webgpu")
 def test_webgpu(xopt: Xopt) -> None:
-    write(parse("agraph (float[2,3] x, int64[2] i) => (float[2,3] y, int64[2] j) { y = Relu(x) j = Abs(i) }"))
+    write(
+        parse(
+            "agraph (float[2,3] x, int64[2] i) => (float[2,3] y, int64[2] j) { y = Relu(x) "
+            "j = Abs(i) }"
+        )
+    )
     outcome = xopt("place", "model.onnx", "--target", "webgpu", "--software-device")
     assert (outcome.code, outcome.err) == (0, "")
     assert outcome.out.splitlines()[0] == "webgpu: 1 of 2 nodes in 1 partition"

@@ -25,7 +25,11 @@ def test_equal(xopt: Xopt, dumps: Path) -> None:
     assert lines[1].split() == ["00000_TransposeTranspose", "equal", "0"]
     assert lines[2] == "1 rewrites: 1 equal"
     (found,) = xopt("replay", "dumps", "--json").json
-    assert (found["pattern"], found["status"], found["report"]["exactness"]) == ("TransposeTranspose", "equal", "exact")
+    assert (found["pattern"], found["status"], found["report"]["exactness"]) == (
+        "TransposeTranspose",
+        "equal",
+        "exact",
+    )
     assert files() == {"model.onnx", "model.opt.onnx", "dumps"}
 
 

@@ -55,7 +55,12 @@ def test_without_the_library(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_file_that_cannot_be_written(xopt: Xopt) -> None:
     write(TEXT)
-    assert "the folder 'missing' does not exist" in xopt("model.onnx", "--report", "missing/page.html").err
+    assert (
+        "the folder 'missing' does not exist"
+        in xopt("model.onnx", "--report", "missing/page.html").err
+    )
     for name in ("model.onnx", "model.opt.onnx"):
         assert "would replace a model" in xopt("model.onnx", "--report", name).err
-    assert "is one of the models" in xopt("report", "model.onnx", "model.onnx", "-o", "model.onnx").err
+    assert (
+        "is one of the models" in xopt("report", "model.onnx", "model.onnx", "-o", "model.onnx").err
+    )

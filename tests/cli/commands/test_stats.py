@@ -8,8 +8,11 @@ from tests.graph.test_stored_locations import model
 
 
 def test_stats(xopt: Xopt) -> None:
-    write("agraph (float[a,4] x, seq(float) s) => (float[a,4] y) <float[2,4] w = {1,2,3,4,5,6,7,8}> "
-          "{ y = acme.Mix(x, w) }", domains={"acme": 2})  # fmt: skip
+    write(
+        "agraph (float[a,4] x, seq(float) s) => (float[a,4] y) <float[2,4] w = {1,2,3,4,5,6,7,8}> "
+        "{ y = acme.Mix(x, w) }",
+        domains={"acme": 2},
+    )
     outcome = xopt("stats", "model.onnx")
     assert (outcome.code, outcome.err) == (0, "")
     lines = [line.split() for line in outcome.out.splitlines()]
@@ -56,10 +59,16 @@ def test_stats_as_json(xopt: Xopt) -> None:
 
 
 def test_stats_by_layer(xopt: Xopt) -> None:
-    write('agraph (float[a,4] x) => (y) { ["/body/first/Neg"] t = Neg(x) ["/body/second/Neg"] y = Neg(t) }')
+    write(
+        'agraph (float[a,4] x) => (y) { ["/body/first/Neg"] t = Neg(x) ["/body/second/Neg"] y ='
+        " Neg(t) }"
+    )
     lines = [line.split()[0] for line in xopt("stats", "model.onnx", "--layers").out.splitlines()]
     assert lines[:4] == ["layer", "body/first", "body/second", "all"]
-    assert xopt("stats", "model.onnx", "--dim", "q=1").error == "size for q, but the open dimensions of the model are a"
+    assert (
+        xopt("stats", "model.onnx", "--dim", "q=1").error
+        == "size for q, but the open dimensions of the model are a"
+    )
 
 
 def test_stats_of_blocks_that_repeat(xopt: Xopt) -> None:
@@ -72,9 +81,9 @@ def test_stats_of_blocks_that_repeat(xopt: Xopt) -> None:
 
 def test_stats_of_subgraphs_and_functions(xopt: Xopt) -> None:
     write(
-        "agraph (bool c, float[a] x) => (float[a] y) { y = If (c) <then_branch = t () => (float[a] u) { u = Neg(x) }, "
-        'else_branch = e () => (float[a] v) { v = local.f(x) }> } <domain: "local", opset_import: ["" : 18]> '
-        "f (p) => (q) { q = Abs(p) }",
+        "agraph (bool c, float[a] x) => (float[a] y) { y = If (c) <then_branch = t () => (float[a]"
+        " u) { u = Neg(x) }, else_branch = e () => (float[a] v) { v = local.f(x) }> } <domain:"
+        ' "local", opset_import: ["" : 18]> f (p) => (q) { q = Abs(p) }',
         domains={"local": 1},
     )
     stats = xopt("stats", "model.onnx", "--json").json
@@ -91,7 +100,10 @@ def test_stats_of_what_is_no_model(xopt: Xopt) -> None:
 def test_stats_of_unknown_ranks(xopt: Xopt) -> None:
     write("agraph (x, float[] z) => (float[2,n] y) { y = acme.Mix(x, z) }", domains={"acme": 2})
     stats = xopt("stats", "model.onnx", "--json").json
-    assert (stats["inputs"], stats["outputs"]) == ({"x": "?", "z": "float[...]"}, {"y": "float[2, ?]"})
+    assert (stats["inputs"], stats["outputs"]) == (
+        {"x": "?", "z": "float[...]"},
+        {"y": "float[2, ?]"},
+    )
 
 
 def test_stats_and_infer_without_the_weights(xopt: Xopt) -> None:
@@ -101,7 +113,9 @@ def test_stats_and_infer_without_the_weights(xopt: Xopt) -> None:
     assert ["parameters", "4"] in [line.split() for line in outcome.out.splitlines()]
     outcome = xopt("infer", "model.onnx", "-o", "new.onnx")
     assert (outcome.code, outcome.out) == (0, "2 of 2 results: new.onnx\n")
-    assert outcome.warnings == ["the file of weights is missing: the written model refers to it too"]
+    assert outcome.warnings == [
+        "the file of weights is missing: the written model refers to it too"
+    ]
     assert files() == {"model.onnx", "new.onnx"}
     (tensor,) = onnx.load("new.onnx", load_external_data=False).graph.initializer
     assert (tensor.name, tensor.external_data[0].value) == ("w", "w.bin")

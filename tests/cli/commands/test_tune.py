@@ -27,16 +27,23 @@ pytestmark = pytest.mark.usefixtures("brief")
 
 @pytest.fixture
 def given_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The default patterns take 0.9 of the time of the original; without memory patterns, a tenth less."""
+    """The default patterns take 0.9 of the time of the original.
+
+    Without memory patterns, a tenth less.
+    """
 
     def seconds(choice: Choice) -> float:
-        return (0.9 if choice.recipe.rewrites else 1.0) * (1.0 if choice.settings.memory_pattern else 0.9)
+        return (0.9 if choice.recipe.rewrites else 1.0) * (
+            1.0 if choice.settings.memory_pattern else 0.9
+        )
 
     monkeypatch.setattr(Measurement, "meter", lambda *_: FakeMeter(seconds))
 
 
 def test_the_clock(xopt: Xopt) -> None:
-    """Without given times: the figures differ from run to run, and the model is one of two that are equal."""
+    """Without given times: the figures differ from run to run, and the model is one of two that are
+    equal.
+    """
     code, out, err = xopt("tune", write(TRANSPOSES), *QUICK, "--dim", "a=3", "--dim", "b=2")
     assert (code, err) == (0, "")
     assert files() == {"model.onnx", "model.opt.onnx", "model.opt.onnx.session.json"}
@@ -67,11 +74,19 @@ def test_the_table(xopt: Xopt) -> None:
     assert code == 0
     lines = out.splitlines()
     assert lines[1].split() == ["default", "0.900", "(0.899", "to", "0.901)", "the", "beginning"]
-    assert any(line.startswith("memory pattern off") and line.rstrip().endswith(" faster") for line in lines)
-    assert "chosen      memory pattern off: 3 → 1 nodes, time / original 0.810 (0.809 to 0.811)" in lines
+    assert any(
+        line.startswith("memory pattern off") and line.rstrip().endswith(" faster")
+        for line in lines
+    )
+    assert (
+        "chosen      memory pattern off: 3 → 1 nodes, time / original 0.810 (0.809 to 0.811)"
+        in lines
+    )
     assert lines[-1] == "written     fast.onnx.session.json, fast.onnx"
     assert "nothing is measurably faster" not in out
-    assert not json.loads(Path("fast.onnx.session.json").read_text(encoding="utf-8"))["enable_mem_pattern"]
+    assert not json.loads(Path("fast.onnx.session.json").read_text(encoding="utf-8"))[
+        "enable_mem_pattern"
+    ]
 
 
 def test_where_nothing_is_faster_that_is_said(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +98,11 @@ def test_where_nothing_is_faster_that_is_said(xopt: Xopt, monkeypatch: pytest.Mo
 
 def test_a_search_that_was_not_finished(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Measurement, "meter", lambda *_: FakeMeter(lambda _: 1.0, most=0))
-    found = next(line for line in xopt("tune", write(TRANSPOSES)).out.splitlines() if line.startswith("search"))
+    found = next(
+        line
+        for line in xopt("tune", write(TRANSPOSES)).out.splitlines()
+        if line.startswith("search")
+    )
     assert found.startswith("search      tried 0 of ")
     assert found.endswith("(a larger --budget tries the rest)")
 
@@ -94,7 +113,18 @@ def test_json(xopt: Xopt) -> None:
     assert (code, err) == (0, "")
     found = json.loads(out)
     assert set(found) == {
-        *("model", "written", "is_faster", "is_original", "ratio", "interval", "chosen", "changes", "settings", "patterns"),
+        *(
+            "model",
+            "written",
+            "is_faster",
+            "is_original",
+            "ratio",
+            "interval",
+            "chosen",
+            "changes",
+            "settings",
+            "patterns",
+        ),
         *("settings_file", "assumptions"),
         *(
             "nodes_before",
@@ -117,7 +147,9 @@ def test_json(xopt: Xopt) -> None:
 
 
 def test_several_sizes(xopt: Xopt) -> None:
-    lines = xopt("tune", write(TRANSPOSES), *QUICK, "--dim", "a=3,5", "--dim", "b=2").out.splitlines()
+    lines = xopt(
+        "tune", write(TRANSPOSES), *QUICK, "--dim", "a=3,5", "--dim", "b=2"
+    ).out.splitlines()
     assert "sizes       b=2, the geometric mean of a=3; a=5" in lines
 
 
@@ -142,7 +174,9 @@ def weighty() -> None:
 
 
 @pytest.mark.parametrize("is_shared", [False, True])
-def test_former_weights_are_removed_unless_another_model_names_them(xopt: Xopt, is_shared: bool) -> None:
+def test_former_weights_are_removed_unless_another_model_names_them(
+    xopt: Xopt, is_shared: bool
+) -> None:
     weighty()
     if is_shared:
         shutil.copy("model.onnx", "other.onnx")
@@ -160,7 +194,10 @@ def test_former_weights_are_removed_unless_another_model_names_them(xopt: Xopt, 
         (("text.onnx",), "text.onnx"),
         (("model.onnx", "-o", "model.onnx"), "is the input; use --in-place to overwrite it"),
         (("model.onnx", "-o", "no/such.onnx"), "the folder 'no' does not exist"),
-        (("model.onnx", "-o", "taken.onnx"), "cannot write 'taken.onnx.session.json': it is a folder"),
+        (
+            ("model.onnx", "-o", "taken.onnx"),
+            "cannot write 'taken.onnx.session.json': it is a folder",
+        ),
         (("model.onnx", "--in-place", "-o", "x.onnx"), "exclude each other"),
         (("--budget", "0", "model.onnx"), "--budget"),
         (("model.onnx", "--dim", "q=3"), "q"),
@@ -194,13 +231,16 @@ def slower(choice: Choice) -> float:
     return 2.0 if choice.recipe.rewrites and "movement" not in choice.recipe.without else 1.0
 
 
-def test_patterns_that_make_the_model_slower_are_named(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_patterns_that_make_the_model_slower_are_named(
+    xopt: Xopt, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Measurement, "meter", lambda *_: FakeMeter(slower))
     code, out, err = xopt(write(TRANSPOSES), "--only-if-faster")
     assert (code, err) == (0, "")
     line = next(line for line in out.splitlines() if line.startswith("speed "))
     assert line.startswith(
-        "speed       time / original 2.000 (1.999 to 2.001): slower; without movement: no difference measured"
+        "speed       time / original 2.000 (1.999 to 2.001): slower; without movement: no "
+        "difference measured"
     )
     assert types_in("model.opt.onnx") == ["Transpose", "Transpose", "Relu"]
     found = xopt("model.onnx", "--only-if-faster", "--json").json
@@ -210,7 +250,11 @@ def test_patterns_that_make_the_model_slower_are_named(xopt: Xopt, monkeypatch: 
 
 
 def test_a_result_that_is_faster_is_kept(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Measurement, "meter", lambda *_: FakeMeter(lambda choice: 0.5 if choice.recipe.rewrites else 1.0))
+    monkeypatch.setattr(
+        Measurement,
+        "meter",
+        lambda *_: FakeMeter(lambda choice: 0.5 if choice.recipe.rewrites else 1.0),
+    )
     out = xopt(write(TRANSPOSES), "--only-if-faster").out
     assert "speed       time / original 0.500 (0.499 to 0.501)" in out.splitlines()
     assert types_in("model.opt.onnx") == ["Relu"]
@@ -225,12 +269,20 @@ def test_a_result_that_cannot_be_measured_is_kept_with_a_warning(xopt: Xopt) -> 
 
 
 def test_fewer_bits(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Measurement, "meter", lambda *_: FakeMeter(lambda choice: 0.3 if choice.recipe.scheme else 0.9))
-    monkeypatch.setattr("xoptim.precision.attempts.best_times", lambda runs, *_: [1.0, *[0.5] * (len(runs) - 1)])
+    monkeypatch.setattr(
+        Measurement,
+        "meter",
+        lambda *_: FakeMeter(lambda choice: 0.3 if choice.recipe.scheme else 0.9),
+    )
+    monkeypatch.setattr(
+        "xoptim.precision.attempts.best_times", lambda runs, *_: [1.0, *[0.5] * (len(runs) - 1)]
+    )
     monkeypatch.setattr("xoptim.precision.times.best_times", lambda *_: [1.0, 0.5])
     onnx.save(network(layers=1), "model.onnx")
     np.savez("feeds.npz", **words())  # type: ignore[arg-type]
-    outcome = xopt("tune", "model.onnx", "--threads", "1", "--tolerance", "20%", "--feeds", "feeds.npz")
+    outcome = xopt(
+        "tune", "model.onnx", "--threads", "1", "--tolerance", "20%", "--feeds", "feeds.npz"
+    )
     assert (outcome.code, outcome.err) == (0, "")
     assert "\nprecision   int" in outcome.out
     assert "of at most 20.00% (largest, 1 sample)" in outcome.out
@@ -238,7 +290,10 @@ def test_fewer_bits(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("option", [("--metric", "rms"), ("--calibration", "entropy")])
 def test_what_only_fewer_bits_need(xopt: Xopt, option: tuple[str, str]) -> None:
-    assert xopt("tune", write(TRANSPOSES), *option).error == f"{option[0]} has no effect without --tolerance; leave it out"
+    assert (
+        xopt("tune", write(TRANSPOSES), *option).error
+        == f"{option[0]} has no effect without --tolerance; leave it out"
+    )
 
 
 def test_a_target_is_its_provider(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,9 +20,13 @@ def verdict(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The fields of the verdict of each target, and the options with which it was asked for."""
     found: dict[str, Any] = {"status": "equal", "runs": 2}
 
-    def verified(original: object, result: object, target: Any, checks: Any, *_: Any, **asked: Any) -> TargetCheck:
+    def verified(
+        original: object, result: object, target: Any, checks: Any, *_: Any, **asked: Any
+    ) -> TargetCheck:
         found["checks"], found["asked"] = checks, asked
-        return TargetCheck(target.name, **{key: found[key] for key in found.keys() - {"checks", "asked"}})
+        return TargetCheck(
+            target.name, **{key: found[key] for key in found.keys() - {"checks", "asked"}}
+        )
 
     monkeypatch.setattr("xoptim.cli.commands.verify.verify_on_target", verified)
     write(RELU)
@@ -35,14 +39,25 @@ def test_they_are_equal_there(xopt: Xopt, verdict: dict[str, Any]) -> None:
     assert (outcome.code, outcome.err) == (0, "")
     assert outcome.out == "webgpu: equal on 2 runs, largest error 0 of at most 0\n"
     assert verdict["asked"] == {"software_device": True}
-    assert (verdict["checks"].providers, verdict["checks"].dims, verdict["checks"].seed) == (("cpu",), {"batch": 3}, 7)
+    assert (verdict["checks"].providers, verdict["checks"].dims, verdict["checks"].seed) == (
+        ("cpu",),
+        {"batch": 3},
+        7,
+    )
 
 
 def test_the_first_node_that_differs_is_named(xopt: Xopt, verdict: dict[str, Any]) -> None:
-    verdict |= {"status": "different", "reason": "output 'y' differs by 50.00%", "node": "t", "operator": "Erf"}
+    verdict |= {
+        "status": "different",
+        "reason": "output 'y' differs by 50.00%",
+        "node": "t",
+        "operator": "Erf",
+    }
     outcome = xopt(*WORDS)
     assert outcome.code == 1
-    assert outcome.out.endswith("output 'y' differs by 50.00%; the first node that differs is Erf 't'\n")
+    assert outcome.out.endswith(
+        "output 'y' differs by 50.00%; the first node that differs is Erf 't'\n"
+    )
     found = xopt(*WORDS, "--json")
     assert (found.code, found.json["node"], found.json["operator"]) == (1, "t", "Erf")
 
@@ -50,7 +65,10 @@ def test_the_first_node_that_differs_is_named(xopt: Xopt, verdict: dict[str, Any
 def test_there_is_no_verdict(xopt: Xopt, verdict: dict[str, Any]) -> None:
     verdict |= {"status": "not verified", "reason": "the result does not run there: no kernel"}
     outcome = xopt(*WORDS)
-    assert (outcome.code, outcome.out) == (3, "webgpu: not verified: the result does not run there: no kernel\n")
+    assert (outcome.code, outcome.out) == (
+        3,
+        "webgpu: not verified: the result does not run there: no kernel\n",
+    )
 
 
 def test_a_target_that_is_not_installed(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,21 +79,29 @@ def test_a_target_that_is_not_installed(xopt: Xopt, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CPUExecutionProvider"])
     outcome = xopt(*WORDS)
     assert outcome.code == 3
-    assert "the execution provider 'webgpu' is not installed: pip install 'xoptim[webgpu]'" in outcome.out
+    assert (
+        "the execution provider 'webgpu' is not installed: pip install 'xoptim[webgpu]'"
+        in outcome.out
+    )
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (("onnx",), "--target onnx: no model can be run there"),
-        (("webgpu", "--provider", "cuda"), "--provider cuda runs the model elsewhere than --target webgpu"),
+        (
+            ("webgpu", "--provider", "cuda"),
+            "--provider cuda runs the model elsewhere than --target webgpu",
+        ),
         (("webgpu", "--rtol", "1"), "--rtol has no effect with --target"),
         (("webgpu", "--exact"), "--exact has no effect with --target"),
         (("webgpu", "--fewer-inputs"), "--fewer-inputs has no effect with --target"),
         (("qnn", "--software-device"), "--software-device has no effect without"),
     ],
 )
-def test_bad_usage(xopt: Xopt, verdict: dict[str, Any], words: tuple[str, ...], message: str) -> None:
+def test_bad_usage(
+    xopt: Xopt, verdict: dict[str, Any], words: tuple[str, ...], message: str
+) -> None:
     assert message in xopt("verify", "model.onnx", "other.onnx", "--target", *words).error
 
 

@@ -11,8 +11,8 @@ from tests.support import parse, run, types
 @pytest.mark.parametrize("shift", ["Add(t, b)", "Sub(t, b)", "Sub(b, t)"])
 def test_all_forms(first: str, shift: str, last: str) -> None:
     model = parse(
-        "agraph (float[n,2] x) => (float[n,2] y) <float[2] a = {0.5, -3}, float b = {1.5}, float[2] c = {4, 0.25}> "
-        f"{{ t = {first}(x, a) u = {shift} y = {last}(u, c) }}"
+        "agraph (float[n,2] x) => (float[n,2] y) <float[2] a = {0.5, -3}, float b = {1.5}, "
+        f"float[2] c = {{4, 0.25}}> {{ t = {first}(x, a) u = {shift} y = {last}(u, c) }}"
     )
     found = xoptim.optimize(model, patterns="MulAddMul", strict=True)
     assert types(found) == ["Mul", "Add"]
@@ -21,10 +21,16 @@ def test_all_forms(first: str, shift: str, last: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "lines", ["t = Div(x, zero) u = Add(t, b) y = Mul(u, b)", "t = Mul(x, b) u = Add(t, b) y = Div(u, zero)"]
+    "lines",
+    [
+        "t = Div(x, zero) u = Add(t, b) y = Mul(u, b)",
+        "t = Mul(x, b) u = Add(t, b) y = Div(u, zero)",
+    ],
 )
 def test_quotients_by_zero_stay(lines: str) -> None:
-    model = parse(f"agraph (float[n] x) => (float[n] y) <float zero = {{0}}, float b = {{2}}> {{ {lines} }}")
+    model = parse(
+        f"agraph (float[n] x) => (float[n] y) <float zero = {{0}}, float b = {{2}}> {{ {lines} }}"
+    )
     assert len(types(xoptim.optimize(model, patterns="MulAddMul"))) == 3
 
 
@@ -32,7 +38,8 @@ def test_quotients_by_zero_stay(lines: str) -> None:
 def test_constants_that_grow(rows: str, columns: str, merged: bool) -> None:
     """A few elements are stored, but not for a tensor that is smaller than they are."""
     model = parse(
-        f"agraph (float[{rows},{columns}] x) => (float[3,3] y) <float[3,1] a = {{1, 2, 3}}, float[3,1] b = {{4, 5, 6}}, "
-        "float[3] c = {2, 3, 4}> { t = Mul(x, a) u = Add(t, b) y = Mul(u, c) }"
+        f"agraph (float[{rows},{columns}] x) "
+        "=> (float[3,3] y) <float[3,1] a = {1, 2, 3}, float[3,1] b = {4, 5, 6}, float[3] c = {2, "
+        "3, 4}> { t = Mul(x, a) u = Add(t, b) y = Mul(u, c) }"
     )
     assert len(types(xoptim.optimize(model, patterns="MulAddMul"))) == (2 if merged else 3)

@@ -9,15 +9,20 @@ import xoptim
 from tests.support import parse, run, types
 
 
-@pytest.mark.parametrize("operator", ["ReduceMean", "ReduceSum", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSumExp"])
+@pytest.mark.parametrize(
+    "operator", ["ReduceMean", "ReduceSum", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSumExp"]
+)
 @pytest.mark.parametrize("kept", [0, 1])
 def test_all_axes(operator: str, kept: int) -> None:
     """Each axis first, each of the others second, counted from the front and from the back."""
     x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
     for first, second in product(range(-3, 3), range(-3 if kept else -2, 3 if kept else 2)):
-        lines = f"t = {operator} <keepdims = {kept}> (x, i) y = {operator} <keepdims = {kept}> (t, j)"
+        lines = (
+            f"t = {operator} <keepdims = {kept}> (x, i) y = {operator} <keepdims = {kept}> (t, j)"
+        )
         model = parse(
-            f"agraph (float[2,3,4] x) => (float[n] y) <int64[1] i = {{{first}}}, int64[1] j = {{{second}}}> {{ {lines} }}"
+            f"agraph (float[2,3,4] x) => (float[n] y) <int64[1] i = {{{first}}}, "
+            f"int64[1] j = {{{second}}}> {{ {lines} }}"
         )
         model.graph.output[0].type.tensor_type.ClearField("shape")
         found = xoptim.optimize(model, patterns="ReduceReduce", strict=True)
@@ -36,6 +41,12 @@ def test_all_axes(operator: str, kept: int) -> None:
 ])  # fmt: skip
 def test_others_stay(lines: str) -> None:
     """Other operators, other axes that are kept, means of integers."""
-    model = parse(f"agraph (float[2,3,4] x) => (float[a,b,c] y) <int64[1] i = {{0}}, int64[1] j = {{1}}> {{ {lines} }}")
+    model = parse(
+        "agraph (float[2,3,4] x) => (float[a,b,c] y) <int64[1] i = {0}, "
+        f"int64[1] j = {{1}}> {{ {lines} }}"
+    )
     model.graph.output[0].type.tensor_type.ClearField("shape")
-    assert sum("Reduce" in each for each in types(xoptim.optimize(model, patterns="ReduceReduce"))) == 2
+    assert (
+        sum("Reduce" in each for each in types(xoptim.optimize(model, patterns="ReduceReduce")))
+        == 2
+    )

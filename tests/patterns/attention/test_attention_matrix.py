@@ -1,4 +1,6 @@
-"""Forms in which exporters write attention: which operators result, and the numbers for all batches, lengths and paddings."""
+"""Forms in which exporters write attention: which operators result, and the numbers for all
+batches, lengths and paddings.
+"""
 
 import itertools
 from collections import Counter
@@ -18,7 +20,9 @@ pytestmark = pytest.mark.slow
 
 NEWEST: Final = 24
 OLDER: Final = 18
-FUSED: Final = frozenset(("Attention", "GroupQueryAttention", "MultiHeadAttention", "RotaryEmbedding"))
+FUSED: Final = frozenset(
+    ("Attention", "GroupQueryAttention", "MultiHeadAttention", "RotaryEmbedding")
+)
 SHORT: Final = (1, 7, 64)
 LONG: Final = (512,)
 ONE: Final = {"Attention": 1}
@@ -79,27 +83,50 @@ CASES: Final = {
     },
     **{mask: Case(Form("root", "merged batches", "plain", mask)) for mask in forms.GUARDED},
     "guarded groups": Case(Form("root", "swapped", "plain", "guarded", GROUPS)),
-    **{mask: Case(Form(mask=mask), {}, reason="expected") for mask in (*forms.FINITE_MASKS, *forms.STORED)},
+    **{
+        mask: Case(Form(mask=mask), {}, reason="expected")
+        for mask in (*forms.FINITE_MASKS, *forms.STORED)
+    },
     **{
         f"groups by {repeat}": Case(Form(mask="lowest chosen", groups=GROUPS, repeat=repeat))
         for repeat in ("Expand", "Tile", "Gather", "Concat")
     },
     "one head of keys": Case(Form(groups=1)),
     **{
-        f"rotary {turn}, {places}": Case(Form(mask="causal and padding", rotary=turn, positions=places), TURNED)
+        f"rotary {turn}, {places}": Case(
+            Form(mask="causal and padding", rotary=turn, positions=places), TURNED
+        )
         for turn, places in itertools.product(forms.COSINES, ("given", "range"))
     },
     "rotary behind a past": Case(
-        Form(mask="causal and padding, later", groups=GROUPS, past=True, rotary="halves", positions="later"), TURNED
+        Form(
+            mask="causal and padding, later",
+            groups=GROUPS,
+            past=True,
+            rotary="halves",
+            positions="later",
+        ),
+        TURNED,
     ),
-    "rotary in groups": Case(Form(mask="causal and padding", groups=GROUPS, rotary="stored"), TURNED),
-    "guarded rotary in groups": Case(Form("root", "swapped", "plain", "guarded", GROUPS, rotary="halves"), TURNED),
+    "rotary in groups": Case(
+        Form(mask="causal and padding", groups=GROUPS, rotary="stored"), TURNED
+    ),
+    "guarded rotary in groups": Case(
+        Form("root", "swapped", "plain", "guarded", GROUPS, rotary="halves"), TURNED
+    ),
     "past": Case(Form(past=True), older=MANY),
     "past and padding": Case(Form(mask="lowest chosen", past=True), older=MANY),
     "past in groups": Case(Form(mask="lowest chosen", past=True, groups=GROUPS)),
 }
-FEW: Final = ("both scaled by the root", "causal and padding, later", "guarded groups", "rotary in groups")
-NAMES: Final = [name if name in FEW else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
+FEW: Final = (
+    "both scaled by the root",
+    "causal and padding, later",
+    "guarded groups",
+    "rotary in groups",
+)
+NAMES: Final = [
+    name if name in FEW else pytest.param(name, marks=pytest.mark.slow) for name in CASES
+]
 TURNS: Final = 2
 """A run tries one of so many parts of the forms, and the few."""
 
@@ -119,10 +146,23 @@ def test_form(name: str, request: pytest.FixtureRequest) -> None:
     if case.reason:
         reasons = [str(each) for each in explain(newest, "Attention", after="default")]
         assert any(case.reason in each for each in reasons), reasons
-    paddings = ("left", "right") if "mask" in {value.name for value in newest.graph.input} else ("none",)
-    # Beside such masks, scores keep three digits behind the point; a row that is hidden as a whole consists of the others.
+    paddings = (
+        ("left", "right") if "mask" in {value.name for value in newest.graph.input} else ("none",)
+    )
+    # Beside such masks, scores keep three digits behind the point; a row that is hidden as a whole
+    # consists of the others.
     atol = 2e-3 if case.form.mask == "ten thousand" else None
     past = (0, 5) if case.form.past else (0,)
     assert_same(newest, after, portable, lengths=SHORT, past=past, paddings=paddings, atol=atol)
-    # The order in which hundreds of products are added up differs: that rounds the largest elements, about 4, differently.
-    assert_same(newest, after, portable, lengths=LONG, past=past, paddings=paddings, atol=atol, rounding=5e-6)
+    # The order in which hundreds of products are added up differs: that rounds the largest
+    # elements, about 4, differently.
+    assert_same(
+        newest,
+        after,
+        portable,
+        lengths=LONG,
+        past=past,
+        paddings=paddings,
+        atol=atol,
+        rounding=5e-6,
+    )

@@ -8,7 +8,13 @@ from xoptim import optimize
 
 pytestmark = pytest.mark.slow
 
-SCALES = [("plain", "plain"), ("multiplied", "plain"), ("root", "plain"), ("plain", "divided"), ("root", "multiplied")]
+SCALES = [
+    ("plain", "plain"),
+    ("multiplied", "plain"),
+    ("root", "plain"),
+    ("plain", "divided"),
+    ("root", "multiplied"),
+]
 
 
 @pytest.mark.parametrize("opset", [15, 18, 22])
@@ -21,10 +27,17 @@ def test_attention_without_a_mask(queries: str, scores: str, keys: str, opset: i
     assert_same(before, after)
 
 
-@pytest.mark.parametrize("form", [Form(mask="scores replaced"), Form(scores="capped"), Form(groups=2), Form(packed=False)])
+@pytest.mark.parametrize(
+    "form",
+    [Form(mask="scores replaced"), Form(scores="capped"), Form(groups=2), Form(packed=False)],
+)
 def test_other_forms_are_left_alone(form: Form) -> None:
-    assert "MultiHeadAttention" not in types(optimize(model_of(form, 18), patterns="default+onnxruntime"))
+    assert "MultiHeadAttention" not in types(
+        optimize(model_of(form, 18), patterns="default+onnxruntime")
+    )
 
 
 def test_the_standard_operator_comes_first() -> None:
-    assert "MultiHeadAttention" not in types(optimize(model_of(Form(), 23), patterns="default+onnxruntime"))
+    assert "MultiHeadAttention" not in types(
+        optimize(model_of(Form(), 23), patterns="default+onnxruntime")
+    )

@@ -21,9 +21,10 @@ _X = np.array([1, 2, 3], np.float32)
 )
 def test_a_loop_that_does_not_run_raises_no_error(inside: str, feeds: dict[str, Any]) -> None:
     model = parse(
-        "agraph (float[3] x, float[3] z, int64 n, int64 k, int64 l) => (float[a] y) <int64[1] u = {2}, int64[1] o = {0}> "
-        "{ y = Loop(n, , x) < body = round (int64 i, bool d, float[a] s) => (bool e, float[a] t) "
-        f"{{ e = Identity(d) {inside} t = Add(s, r) }}> }}"
+        "agraph (float[3] x, float[3] z, int64 n, int64 k, int64 l) "
+        "=> (float[a] y) <int64[1] u = {2}, int64[1] o = {0}> { "
+        "y = Loop(n, , x) < body = round (int64 i, bool d, float[a] s) "
+        f"=> (bool e, float[a] t) {{ e = Identity(d) {inside} t = Add(s, r) }}> }}"
     )
     after = xoptim.optimize(model, strict=True)
     for before in (model, after):

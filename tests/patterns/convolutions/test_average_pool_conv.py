@@ -8,11 +8,20 @@ from xoptim import optimize
 
 
 def rewritten(sizes: tuple[int, ...], attributes: str, opset: int = 22) -> bool:
-    """Whether an AveragePool of a tensor of these sizes becomes a convolution; the numbers are equal."""
-    model = parse(f"agraph (float[{','.join(map(str, sizes))}] x) => (y) {{ y = AveragePool <{attributes}> (x) }}", opset)
+    """Whether an AveragePool of a tensor of these sizes becomes a convolution.
+
+    The numbers are equal.
+    """
+    model = parse(
+        f"agraph (float[{','.join(map(str, sizes))}] x) => (y) {{ "
+        f"y = AveragePool <{attributes}> (x) }}",
+        opset,
+    )
     after = optimize(model, patterns="AveragePoolConv", strict=True)
     x = np.random.default_rng(0).standard_normal(sizes).astype(np.float32)
-    np.testing.assert_allclose(run(after, {"x": x})[0], run(model, {"x": x})[0], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        run(after, {"x": x})[0], run(model, {"x": x})[0], rtol=1e-5, atol=1e-6
+    )
     return types(after) == ["Conv"]
 
 

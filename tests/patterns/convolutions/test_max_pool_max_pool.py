@@ -11,7 +11,10 @@ X = np.random.default_rng(0).standard_normal((1, 2, 15, 15)).astype(np.float32)
 
 def rewritten(first: str, second: str) -> bool:
     """Whether the second window is computed from the first one; the numbers are equal."""
-    model = parse(f"agraph (float[1,2,15,15] x) => (a, b) {{ a = MaxPool <{first}> (x) b = MaxPool <{second}> (x) }}")
+    model = parse(
+        f"agraph (float[1,2,15,15] x) => (a, b) {{ a = MaxPool <{first}> (x) "
+        f"b = MaxPool <{second}> (x) }}"
+    )
     after = optimize(model, patterns="MaxPoolMaxPool", strict=True)
     for expected, got in zip(run(model, {"x": X}), run(after, {"x": X}), strict=True):
         np.testing.assert_array_equal(got, expected)
@@ -20,7 +23,9 @@ def rewritten(first: str, second: str) -> bool:
 
 FIVE = "kernel_shape = [5, 5], pads = [2, 2, 2, 2]"
 NINE = "kernel_shape = [9, 9], pads = [4, 4, 4, 4]"
-NINE_IN_OTHER_WORDS = 'kernel_shape = [9, 9], auto_pad = "SAME_UPPER", strides = [1, 1], dilations = [1, 1]'
+NINE_IN_OTHER_WORDS = (
+    'kernel_shape = [9, 9], auto_pad = "SAME_UPPER", strides = [1, 1], dilations = [1, 1]'
+)
 
 
 @pytest.mark.parametrize("second", [NINE, NINE_IN_OTHER_WORDS])

@@ -28,19 +28,27 @@ def convolution(
     """A convolution with random weights, of 3 by 3 unless the attributes say another window."""
     rng = np.random.default_rng(0)
     window = attributes.get("kernel_shape", [3, 3])
-    constants = {"w": rng.standard_normal((channels, channels // attributes.get("group", 1), *window))}
+    constants = {
+        "w": rng.standard_normal((channels, channels // attributes.get("group", 1), *window))
+    }
     constants |= {"b": rng.standard_normal(channels)} if bias else {}
     element = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     x = helper.make_tensor_value_info("x", element, ["n", channels, *image])
     y = helper.make_tensor_value_info("y", element, ["n", channels, "h", "v"])
-    stored = [numpy_helper.from_array(array.astype(dtype), name) for name, array in constants.items()]
-    graph = helper.make_graph([helper.make_node("Conv", ["x", *constants], ["y"], **attributes)], "g", [x], [y], stored)
+    stored = [
+        numpy_helper.from_array(array.astype(dtype), name) for name, array in constants.items()
+    ]
+    graph = helper.make_graph(
+        [helper.make_node("Conv", ["x", *constants], ["y"], **attributes)], "g", [x], [y], stored
+    )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
 
 
 def expected(model: onnx.ModelProto, x: np.ndarray, pads: list[int]) -> np.ndarray:
     """The sums over all windows in double precision."""
-    weights, *bias = (numpy_helper.to_array(each).astype(np.float64) for each in model.graph.initializer)
+    weights, *bias = (
+        numpy_helper.to_array(each).astype(np.float64) for each in model.graph.initializer
+    )
     padded = np.pad(x.astype(np.float64), [(0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])])
     windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
     sums: np.ndarray = np.einsum("nchvij,ocij->nohv", windows, weights, optimize=True)
@@ -59,7 +67,9 @@ def expected(model: onnx.ModelProto, x: np.ndarray, pads: list[int]) -> np.ndarr
         ((15, 16), {"auto_pad": "VALID", "pads": [1, 1, 1, 1]}, [0, 0, 0, 0]),
     ],
 )
-def test_sums(name: str, opset: int, image: tuple[int, int], given: dict[str, Any], pads: list[int]) -> None:
+def test_sums(
+    name: str, opset: int, image: tuple[int, int], given: dict[str, Any], pads: list[int]
+) -> None:
     """Of two images, with a bias; written ahead of time, and when a session begins."""
     channels, most = PATTERNS[name]
     model = convolution(channels, image, bias=True, opset=opset, **given)
@@ -104,15 +114,24 @@ def test_few_channels_and_uneven_ones_stay(name: str, fewer: int) -> None:
 def test_the_wide_tiles_go_first() -> None:
     model = convolution(192, (16, 16), **SAME)
     after = optimize(model, patterns="ConvWinograd+ConvWinogradWide")
-    assert [node.attribute[0].i for node in after.graph.node if node.op_type == "DepthToSpace"] == [4]
+    assert [node.attribute[0].i for node in after.graph.node if node.op_type == "DepthToSpace"] == [
+        4
+    ]
 
 
-@pytest.mark.parametrize("points", [(0.0, 1.0), (0.0, 1.0, -1.0), (0.0, 1.0, -1.0, 2.0), (0.0, 0.5, -0.5, 2.0, -2.0, 3.0)])
+@pytest.mark.parametrize(
+    "points",
+    [(0.0, 1.0), (0.0, 1.0, -1.0), (0.0, 1.0, -1.0, 2.0), (0.0, 0.5, -0.5, 2.0, -2.0, 3.0)],
+)
 def test_transforms(points: tuple[float, ...]) -> None:
     """The sums of a tile, and ones."""
     rng, maps, reach = np.random.default_rng(0), transforms(points), len(points) + 1
     elements, window = rng.standard_normal((reach, reach)), rng.standard_normal((3, 3))
-    products = (maps.weights @ window.ravel()) * (maps.elements.reshape(reach**2, -1) @ elements.ravel())
+    products = (maps.weights @ window.ravel()) * (
+        maps.elements.reshape(reach**2, -1) @ elements.ravel()
+    )
     windows = np.lib.stride_tricks.sliding_window_view(elements, (3, 3))
-    np.testing.assert_allclose(maps.results @ products, (windows * window).sum(axis=(2, 3)).ravel(), atol=1e-4)
+    np.testing.assert_allclose(
+        maps.results @ products, (windows * window).sum(axis=(2, 3)).ravel(), atol=1e-4
+    )
     np.testing.assert_allclose(maps.results @ maps.ones, 1, atol=1e-5)

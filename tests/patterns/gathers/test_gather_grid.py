@@ -8,8 +8,10 @@ from xoptim import optimize
 
 COLUMNS = """agraph (bool[b,t] m, bool[b,p] past, bool[b,s] new) => (bool[b,1,1,n,1] y)
 <int64 o = {0}, int64 i = {1}, int64[3] j = {1, 2, 3}, int64[3] l = {0, 1, 2}, int64[1] k = {0}> {
-    h = Shape(m) b = Gather(h, o) c = Gather(h, i) g = Shape(past) p = Gather(g, i) a = Shape(new) s = Gather(a, i)
-    n = Add(p, s) f = Flatten <axis = 2> (m) r = Range(o, b, i) u = Unsqueeze(r, j) w = Range(o, n, i) v = Unsqueeze(w, l)
+    h = Shape(m) b = Gather(h, o) c = Gather(h, i) g = Shape(past) p = Gather(g, i) a = Shape(new)
+      s = Gather(a, i)
+    n = Add(p, s) f = Flatten <axis = 2> (m) r = Range(o, b, i) u = Unsqueeze(r, j)
+      w = Range(o, n, i) v = Unsqueeze(w, l)
     z = Mul(u, c) t = Add(z, v) y = Gather(f, t)
 }"""
 
@@ -29,7 +31,9 @@ def test_the_mask_of_earlier_and_new_tokens() -> None:
 
 
 def test_more_columns_than_there_are_fail_before_too() -> None:
-    feeds = {name: np.ones((2, size), dtype=bool) for name, size in (("m", 3), ("past", 2), ("new", 2))}
+    feeds = {
+        name: np.ones((2, size), dtype=bool) for name, size in (("m", 3), ("past", 2), ("new", 2))
+    }
     with pytest.raises(Exception, match="out of data bounds"):
         run(parse(COLUMNS), feeds)
 

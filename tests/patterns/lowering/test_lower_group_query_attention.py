@@ -1,4 +1,6 @@
-"""GroupQueryAttention written out gives what onnxruntime's kernel gives, in all its forms and for all lengths."""
+"""GroupQueryAttention written out gives what onnxruntime's kernel gives, in all its forms and for
+all lengths.
+"""
 
 import itertools
 from typing import Any
@@ -22,28 +24,46 @@ LATER = [
     ((2, 1, 5), [0, 0], 6),
 ]
 FIRST = [((1, 3, 0), [2], 3), ((2, 3, 0), [2, 1], 3), ((1, 1, 0), [0], 1)]
-FORMS = ("", ", local_window_size = 2", ", softcap = 0.5, scale = 0.3", ", softcap = 0.0, smooth_softmax = 0")
+FORMS = (
+    "",
+    ", local_window_size = 2",
+    ", softcap = 0.5, scale = 0.3",
+    ", softcap = 0.0, smooth_softmax = 0",
+)
 TURNS = ("", ", do_rotary = 1", ", do_rotary = 1, rotary_interleaved = 1")
 
 
-def model_of(form: str, turn: str, *, is_packed: bool, has_past: bool, kind: str = "float") -> onnx.ModelProto:
-    new = f"{kind}[b,s,64] q" if is_packed else f"{kind}[b,s,32] q, {kind}[b,s,16] k, {kind}[b,s,16] v"
+def model_of(
+    form: str, turn: str, *, is_packed: bool, has_past: bool, kind: str = "float"
+) -> onnx.ModelProto:
+    new = (
+        f"{kind}[b,s,64] q"
+        if is_packed
+        else f"{kind}[b,s,32] q, {kind}[b,s,16] k, {kind}[b,s,16] v"
+    )
     past = f", {kind}[b,1,p,16] i, {kind}[b,1,p,16] j" if has_past else ""
     tables = f", {kind}[40,8] c, {kind}[40,8] s" if turn else ""
-    operands = f"{'q, ,' if is_packed else 'q, k, v'}, {'i, j' if has_past else ','}, n, t{', c, s' if turn else ''}"
+    operands = (
+        f"{'q, ,' if is_packed else 'q, k, v'}, {'i, j' if has_past else ','}, n, "
+        f"t{', c, s' if turn else ''}"
+    )
     attributes = f"num_heads = 2, kv_num_heads = 1{form}{turn}"
     text = f"""agraph ({new}{past}, int32[b] n, int32 t{tables}) => (y, kc, vc) {{
         y, kc, vc = com.microsoft.GroupQueryAttention <{attributes}> ({operands}) }}"""
     return parse(text, 21, domains=DOMAINS)
 
 
-def feeds_of(model: onnx.ModelProto, sizes: tuple[int, int, int], last: list[int], total: int) -> dict[str, Any]:
+def feeds_of(
+    model: onnx.ModelProto, sizes: tuple[int, int, int], last: list[int], total: int
+) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     batch, length, past = sizes
     known = {"b": batch, "s": length, "p": past}
     feeds: dict[str, Any] = {}
     for value in model.graph.input:
-        shape = [known.get(dim.dim_param, dim.dim_value) for dim in value.type.tensor_type.shape.dim]
+        shape = [
+            known.get(dim.dim_param, dim.dim_value) for dim in value.type.tensor_type.shape.dim
+        ]
         feeds[value.name] = rng.standard_normal(shape).astype(
             onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
         )
@@ -59,7 +79,9 @@ def test_results_are_those_of_the_kernel(form: str, turn: str) -> None:
         for case in LATER if has_past else FIRST:
             feeds = feeds_of(model, *case)
             for expected, found in zip(run(model, feeds), run(lowered, feeds), strict=True):
-                np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5, err_msg=str((is_packed, has_past, case)))
+                np.testing.assert_allclose(
+                    found, expected, rtol=1e-5, atol=1e-5, err_msg=str((is_packed, has_past, case))
+                )
 
 
 def test_numbers_of_16_bits() -> None:

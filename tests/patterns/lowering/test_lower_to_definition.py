@@ -10,15 +10,26 @@ from xoptim.testing import make_all_feeds, same_numbers
 _ROWS = "agraph (float[2,4] x) => (float[2,4] y) { y = %s(x) }"
 _COMPARED = "agraph (float[2,4] x, float[4] z) => (bool[2,4] y) { y = %s(x, z) }"
 _CALLS = {
-    "CenterCropPad": (18, "agraph (float[4,6] x) => (float[2,8] y) <int64[2] s = {2, 8}> { y = CenterCropPad(x, s) }"),
-    "Clip": (18, "agraph (float[4] x) => (float[4] y) <float a = {-0.5}, float b = {0.5}> { y = Clip(x, a, b) }"),
+    "CenterCropPad": (
+        18,
+        "agraph (float[4,6] x) => (float[2,8] y) <int64[2] s = {2, 8}> { y = CenterCropPad(x, s) }",
+    ),
+    "Clip": (
+        18,
+        (
+            "agraph (float[4] x) => (float[4] y) <float a = {-0.5}, float b = {0.5}> { "
+            "y = Clip(x, a, b) }"
+        ),
+    ),
     "Elu": (22, _ROWS % "Elu <alpha = 0.5>"),
     "Gelu": (20, _ROWS % 'Gelu <approximate = "tanh">'),
     "GreaterOrEqual": (18, _COMPARED % "GreaterOrEqual"),
     "GroupNormalization": (
         21,
-        "agraph (float[2,4,3] x, float[4] s, float[4] b) => (float[2,4,3] y) "
-        "{ y = GroupNormalization <num_groups = 2, epsilon = 0.01> (x, s, b) }",
+        (
+            "agraph (float[2,4,3] x, float[4] s, float[4] b) => (float[2,4,3] y) "
+            "{ y = GroupNormalization <num_groups = 2, epsilon = 0.01> (x, s, b) }"
+        ),
     ),
     "HardSigmoid": (22, _ROWS % "HardSigmoid"),
     "HardSwish": (22, _ROWS % "HardSwish"),
@@ -51,17 +62,25 @@ def test_each_operator(operator: str) -> None:
     ("opset", "text"),
     [
         pytest.param(13, _ROWS % "Relu", id="no body for this operator set"),
-        pytest.param(18, "agraph (float[4] x) => (float[4] y) <float a = {0}> { y = Clip(x, a) }", id="an operand is left out"),
+        pytest.param(
+            18,
+            "agraph (float[4] x) => (float[4] y) <float a = {0}> { y = Clip(x, a) }",
+            id="an operand is left out",
+        ),
         pytest.param(18, _ROWS % "Softplus", id="its body overflows"),
     ],
 )
 def test_what_it_leaves(opset: int, text: str) -> None:
     model, found = _lowered(opset, text)
-    assert [node.op_type for node in found.graph.node] == [node.op_type for node in model.graph.node]
+    assert [node.op_type for node in found.graph.node] == [
+        node.op_type for node in model.graph.node
+    ]
 
 
 def test_types_that_are_not_known() -> None:
-    """A body that depends on the types of its operands is not written for an operand of an unknown operator."""
+    """A body that depends on the types of its operands is not written for an operand of an unknown
+    operator.
+    """
     text = "agraph (float[2,4] x) => (float[2,4] y) { t = acme.Unknown(x) y = Softmax(t) }"
     model = parser.parse_model(f'<ir_version: 10, opset_import: ["": 18, "acme": 1]> {text}')
     found = xoptim.optimize(model, patterns="LowerToDefinition", strict=True)

@@ -44,7 +44,10 @@ def test_a_constant_that_16_bits_do_not_hold(operator: str, number: float) -> No
     "body",
     [
         "<float k = {3001}> { a = Cast <to = 1> (m) b = Sub(k, a) y = Cast <to = 9> (b) }",
-        "<float k = {2048}, float j = {953}> { a = Cast <to = 1> (m) b = Add(k, a) c = Sub(b, j) y = Cast <to = 9> (c) }",
+        (
+            "<float k = {2048}, float j = {953}> { a = Cast <to = 1> (m) b = Add(k, a) "
+            "c = Sub(b, j) y = Cast <to = 9> (c) }"
+        ),
     ],
     ids=["a large number", "two operations"],
 )
@@ -56,13 +59,22 @@ def test_a_decision_that_rounding_would_change(body: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "agraph (int64[n] m, int64[n] l) => (float16[n] y) "
-        "{ a = Cast <to = 1> (m) b = Cast <to = 1> (l) c = Sub(b, a) y = Cast <to = 10> (c) }",
-        "agraph (float[n] m) => (float16[n] y) <float k = {1}> { b = Sub(k, m) y = Cast <to = 10> (b) }",
-        "agraph (int64[n] m) => (float16[n] y, float[n] z) <float k = {1}> "
-        "{ a = Cast <to = 1> (m) b = Sub(k, a) y = Cast <to = 10> (b) z = Sin(b) }",
-        "agraph (int64[n] m) => (float16[n] y, float[n] b) <float k = {1}> "
-        "{ a = Cast <to = 1> (m) b = Sub(k, a) y = Cast <to = 10> (b) }",
+        (
+            "agraph (int64[n] m, int64[n] l) => (float16[n] y) "
+            "{ a = Cast <to = 1> (m) b = Cast <to = 1> (l) c = Sub(b, a) y = Cast <to = 10> (c) }"
+        ),
+        (
+            "agraph (float[n] m) => (float16[n] y) <float k = {1}> { b = Sub(k, m) "
+            "y = Cast <to = 10> (b) }"
+        ),
+        (
+            "agraph (int64[n] m) => (float16[n] y, float[n] z) <float k = {1}> "
+            "{ a = Cast <to = 1> (m) b = Sub(k, a) y = Cast <to = 10> (b) z = Sin(b) }"
+        ),
+        (
+            "agraph (int64[n] m) => (float16[n] y, float[n] b) <float k = {1}> "
+            "{ a = Cast <to = 1> (m) b = Sub(k, a) y = Cast <to = 10> (b) }"
+        ),
     ],
     ids=["two whole numbers", "begins in 32 bits", "read in 32 bits", "an output"],
 )

@@ -9,8 +9,8 @@ from xoptim.testing import make_all_feeds, parse, same_numbers
 from xoptim.testing.variant import all_nodes
 
 _LAYER = (
-    '<ir_version: 8, opset_import: ["": 18]> agraph (float[a,4] x, float[4] k, float[4] c) => (float[a,4] y) '
-    "{ y = LayerNormalization <epsilon = 0.001> (x, k, c) }"
+    '<ir_version: 8, opset_import: ["": 18]> agraph (float[a,4] x, float[4] k, float[4] c) =>'
+    " (float[a,4] y) { y = LayerNormalization <epsilon = 0.001> (x, k, c) }"
 )
 
 EXAMPLES = [
@@ -22,7 +22,9 @@ EXAMPLES = [
 
 def _operators(patterns: str, text: str = _LAYER) -> list[str]:
     model = parser.parse_model(text)
-    return [node.op_type for node in xoptim.optimize(model, patterns=patterns, strict=True).graph.node]
+    return [
+        node.op_type for node in xoptim.optimize(model, patterns=patterns, strict=True).graph.node
+    ]
 
 
 def test_they_are_in_no_preset() -> None:
@@ -39,9 +41,9 @@ def test_one_beside_the_pattern_that_undoes_it() -> None:
 
 def test_what_is_fused_first_is_lowered_then() -> None:
     formula = (
-        '<ir_version: 8, opset_import: ["": 18]> agraph (float[a,4] x) => (float[a,4] y) '
-        "<float two = {2}, float e = {0.001}, int64[1] i = {-1}> { m = ReduceMean(x, i) d = Sub(x, m) q = Pow(d, two) "
-        "v = ReduceMean(q, i) w = Add(v, e) s = Sqrt(w) y = Div(d, s) }"
+        '<ir_version: 8, opset_import: ["": 18]> agraph (float[a,4] x) => (float[a,4] y) <float two'
+        " = {2}, float e = {0.001}, int64[1] i = {-1}> { m = ReduceMean(x, i) d = Sub(x, m) q ="
+        " Pow(d, two) v = ReduceMean(q, i) w = Add(v, e) s = Sqrt(w) y = Div(d, s) }"
     )
     assert _operators("default", formula) == ["LayerNormalization"]
     assert "LayerNormalization" not in _operators("default+LowerLayerNormalization", formula)
@@ -63,15 +65,36 @@ def test_all_together(example: Example) -> None:
 
 
 _FUSED = {
-    *(("", "Attention"), ("com.microsoft", "MultiHeadAttention"), ("", "RotaryEmbedding"), ("", "LayerNormalization")),
-    *(("", "RMSNormalization"), ("", "SimplifiedLayerNormalization"), ("com.microsoft", "SkipLayerNormalization")),
-    *(("com.microsoft", "SkipSimplifiedLayerNormalization"), ("com.microsoft", "FusedMatMul"), ("", "Gelu")),
+    *(
+        ("", "Attention"),
+        ("com.microsoft", "MultiHeadAttention"),
+        ("", "RotaryEmbedding"),
+        ("", "LayerNormalization"),
+    ),
+    *(
+        ("", "RMSNormalization"),
+        ("", "SimplifiedLayerNormalization"),
+        ("com.microsoft", "SkipLayerNormalization"),
+    ),
+    *(
+        ("com.microsoft", "SkipSimplifiedLayerNormalization"),
+        ("com.microsoft", "FusedMatMul"),
+        ("", "Gelu"),
+    ),
     *(("com.microsoft", "Gelu"), ("com.microsoft", "BiasGelu"), ("com.microsoft", "FastGelu")),
-    *(("com.microsoft", "QuickGelu"), ("", "HardSigmoid"), ("", "Softplus"), ("", "Softsign"), ("", "ThresholdedRelu")),
+    *(
+        ("com.microsoft", "QuickGelu"),
+        ("", "HardSigmoid"),
+        ("", "Softplus"),
+        ("", "Softsign"),
+        ("", "ThresholdedRelu"),
+    ),
 }
 """Operators that patterns write, and lowerings take apart in every form."""
 _WRITERS = [
-    c for c in installed_patterns().values() if c.phase != "lower" and c.family() in ("attention", "rotary", "activations")
+    c
+    for c in installed_patterns().values()
+    if c.phase != "lower" and c.family() in ("attention", "rotary", "activations")
 ]
 
 
@@ -87,14 +110,22 @@ def test_all_that_our_patterns_write_is_lowered(pattern: type[xoptim.PatternOpti
 def test_a_window_of_attention_stays() -> None:
     for name in ("left", "right"):
         call = f"Attention <{name}_window_size = 1> (q, q, q)"
-        text = f'<ir_version: 13, opset_import: ["": 25]> agraph (float[1,2,5,4] q) => (float[1,2,5,4] y) {{ y = {call} }}'
+        text = (
+            '<ir_version: 13, opset_import: ["": 25]> agraph (float[1,2,5,4] q) => (float[1,2,5,4]'
+            f" y) {{ y = {call} }}"
+        )
         assert _operators("LowerAttention", text) == ["Attention"]
         assert "Softmax" in _operators("LowerAttention", text.replace("= 1>", "= -1>"))
 
 
 def test_two_names_of_an_operator_are_not_written_in_turn() -> None:
-    """Alone each does its work, together with the formula this comes first, and of the pair one does its work once."""
-    text = '<ir_version: 10, opset_import: ["": 20, "com.microsoft": 1]> agraph (float[a] x) => (float[a] y) { y = Gelu(x) }'
+    """Alone each does its work, together with the formula this comes first, and of the pair one
+    does its work once.
+    """
+    text = (
+        '<ir_version: 10, opset_import: ["": 20, "com.microsoft": 1]> agraph (float[a] x) =>'
+        " (float[a] y) { y = Gelu(x) }"
+    )
     both = "GeluToContrib+GeluToStandard"
     assert _operators("GeluToContrib", text) == ["Gelu"]
     assert "Erf" in _operators("lower", text)

@@ -46,18 +46,27 @@ STAYING: dict[str, tuple[str, Stored]] = {
     "cast": ("i = Cast <to = 6> (t) z = Cast <to = 1> (i)", nothing),
     "concat": ("e = Exp(t) z = Concat <axis = 3> (t, e)", nothing),
     "concat of a constant": ("z = Concat <axis = -1> (t, w)", lambda s: {"w": ramp(*s[:3], 1)}),
-    "split": ("p, q = Split <axis = -3> (t, k) z = Concat <axis = 1> (q, p)", lambda s: {"k": ints(1, s[1] - 1)}),
+    "split": (
+        "p, q = Split <axis = -3> (t, k) z = Concat <axis = 1> (q, p)",
+        lambda s: {"k": ints(1, s[1] - 1)},
+    ),
     "slice": (
         "z = Slice(t, u, v, k)",
         lambda s: {"u": ints(0, 1), "v": ints(1, 9), "k": ints(-1, 1)},
     ),
-    "slice without axes": ("z = Slice(t, u, v)", lambda s: {"u": ints(0, 0, 1), "v": ints(1, 9, 2)}),
+    "slice without axes": (
+        "z = Slice(t, u, v)",
+        lambda s: {"u": ints(0, 0, 1), "v": ints(1, 9, 2)},
+    ),
     "slice backwards": (
         "z = Slice(t, u, v, k, m)",
         lambda s: {"u": ints(-1), "v": ints(-9), "k": ints(2), "m": ints(-1)},
     ),
     "pad": ("z = Pad(t, u, v)", lambda s: {"u": ints(0, 1, 2, 0, 0, 0, 1, 3), "v": np.float32(7)}),
-    "pad by axes": ('z = Pad <mode = "edge"> (t, u, , k)', lambda s: {"u": ints(1, 0, 0, 2), "k": ints(-2, 1)}),
+    "pad by axes": (
+        'z = Pad <mode = "edge"> (t, u, , k)',
+        lambda s: {"u": ints(1, 0, 0, 2), "k": ints(-2, 1)},
+    ),
     "tile": ("z = Tile(t, k)", lambda s: {"k": ints(1, 2, 1, 3)}),
     "gather": ("z = Gather <axis = 2> (t, k)", lambda s: {"k": ints(0, -1, 0)}),
     "quantize": (
@@ -76,15 +85,36 @@ STAYING: dict[str, tuple[str, Stored]] = {
     "mean of all": ("m = ReduceSumSquare(t) z = Sub(t, m)", nothing),
     "no reduction": ("z = ReduceSum <noop_with_empty_axes = 1> (t)", nothing),
     "argmax": ("m = ArgMax <axis = -1> (t) c = Cast <to = 1> (m) z = Add(t, c)", nothing),
-    "nearest": ('z = Resize <mode = "nearest"> (t, , f)', lambda s: {"f": np.array([1, 1, 2, 1], np.float32)}),
-    "nearest of a size": ('z = Resize <mode = "nearest"> (t, , , f)', lambda s: {"f": ints(*s[:3], 2 * s[3])}),
+    "nearest": (
+        'z = Resize <mode = "nearest"> (t, , f)',
+        lambda s: {"f": np.array([1, 1, 2, 1], np.float32)},
+    ),
+    "nearest of a size": (
+        'z = Resize <mode = "nearest"> (t, , , f)',
+        lambda s: {"f": ints(*s[:3], 2 * s[3])},
+    ),
     "unsqueeze": ("u = Unsqueeze(t, k) n = Neg(u) z = Squeeze(n, k)", lambda s: {"k": ints(2)}),
-    "unsqueeze in front": ("u = Unsqueeze(t, k) n = Neg(u) z = Squeeze(n, k)", lambda s: {"k": ints(0)}),
-    "unsqueeze at the end": ("u = Unsqueeze(t, k) n = Neg(u) z = Squeeze(n, k)", lambda s: {"k": ints(-1)}),
-    "unsqueeze twice": ("u = Unsqueeze(t, k) n = Neg(u) z = Squeeze(n, k)", lambda s: {"k": ints(5, 1)}),
-    "expand": ("m = ReduceMax(t, a) e = Expand(m, k) z = Add(t, e)", lambda s: {"a": ints(3), "k": ints(s[2], s[3])}),
+    "unsqueeze in front": (
+        "u = Unsqueeze(t, k) n = Neg(u) z = Squeeze(n, k)",
+        lambda s: {"k": ints(0)},
+    ),
+    "unsqueeze at the end": (
+        "u = Unsqueeze(t, k) n = Neg(u) z = Squeeze(n, k)",
+        lambda s: {"k": ints(-1)},
+    ),
+    "unsqueeze twice": (
+        "u = Unsqueeze(t, k) n = Neg(u) z = Squeeze(n, k)",
+        lambda s: {"k": ints(5, 1)},
+    ),
+    "expand": (
+        "m = ReduceMax(t, a) e = Expand(m, k) z = Add(t, e)",
+        lambda s: {"a": ints(3), "k": ints(s[2], s[3])},
+    ),
 }
-"""Operators between two Transposes, and the constants that they take by the shape in between. No Transpose is left."""
+"""Operators between two Transposes, and the constants that they take by the shape in between.
+
+No Transpose is left.
+"""
 
 LOSING: dict[str, tuple[str, Stored]] = {
     "mean": ("y = ReduceMean <keepdims = 0> (t, k)", lambda s: {"k": ints(-1)}),
@@ -92,17 +122,23 @@ LOSING: dict[str, tuple[str, Stored]] = {
     "argmax": ("y = ArgMax <axis = 1, keepdims = 0> (t)", nothing),
     "squeeze": ("m = ReduceMax(t, k) y = Squeeze(m, k)", lambda s: {"k": ints(-2, 0)}),
     "gather a number": ("g = Gather <axis = 1> (t, k) y = Neg(g)", lambda s: {"k": np.int64(1)}),
-    "gather a matrix": ("g = Gather <axis = 3> (t, k) y = ReduceMax <keepdims = 0> (g, a)", lambda s: {
-        "k": ints(0, 1, 1, 0).reshape(2, 2), "a": ints(0, 1, 2)}),
-}  # fmt: skip
+    "gather a matrix": (
+        "g = Gather <axis = 3> (t, k) y = ReduceMax <keepdims = 0> (g, a)",
+        lambda s: {"k": ints(0, 1, 1, 0).reshape(2, 2), "a": ints(0, 1, 2)},
+    ),
+}
 """Operators that change the number of axes: at most one Transpose is left, of a smaller tensor."""
 
 
 def build(body: str, stored: Stored, perm: list[int]) -> onnx.ModelProto:
     inside = tuple(SHAPE[axis] for axis in perm)
     back = f"y = Transpose <perm = {list(inverse(perm))}> (z)" if "y = " not in body else ""
-    model = parse(f"agraph (float[2,3,4,6] x) => (y) {{ t = Transpose <perm = {perm}> (x) {body} {back} }}")
-    model.graph.initializer.extend(numpy_helper.from_array(np.asarray(v), name) for name, v in stored(inside).items())
+    model = parse(
+        f"agraph (float[2,3,4,6] x) => (y) {{ t = Transpose <perm = {perm}> (x) {body} {back} }}"
+    )
+    model.graph.initializer.extend(
+        numpy_helper.from_array(np.asarray(v), name) for name, v in stored(inside).items()
+    )
     return onnx.shape_inference.infer_shapes(model, strict_mode=True)
 
 
@@ -134,21 +170,25 @@ def test_operators_that_change_the_number_of_axes(case: str, perm: list[int]) ->
     [
         "z = Trilu(t)",
         "z = LayerNormalization(t, v)",
-        "z = Resize <mode = \"cubic\"> (t, , f)",
+        'z = Resize <mode = "cubic"> (t, , f)',
         "z = Pad(t, p)",
         "z = DequantizeLinear <axis = 3, block_size = 2> (i, w)",
     ],
-)  # fmt: skip
+)
 def test_operators_that_keep_their_layout(body: str) -> None:
-    """They depend on the places of axes: all of them, the last one, those that are known at run time only."""
+    """They depend on the places of axes: all of them, the last one, those that are known at run
+    time only.
+    """
     model = parse(
-        "agraph (float[2,4,4,4] x, int64[8] p) => (y) "
-        "<float[4] v = {1, 2, 3, 4}, float[4] f = {1, 1, 1, 2}> "
-        "{ t = Transpose <perm = [0, 2, 3, 1]> (x) i = Cast <to = 3> (t) w = Slice(t, one, two, three) "
-        f"{body} y = Transpose <perm = [0, 3, 1, 2]> (z) }}",
+        "agraph (float[2,4,4,4] x, int64[8] p) "
+        "=> (y) <float[4] v = {1, 2, 3, 4}, float[4] f = {1, 1, 1, 2}> { "
+        "t = Transpose <perm = [0, 2, 3, 1]> (x) i = Cast <to = 3> (t) "
+        f"w = Slice(t, one, two, three) {body} y = Transpose <perm = [0, 3, 1, 2]> (z) }}",
         opset=21,
     )
-    model.graph.initializer.extend(numpy_helper.from_array(ints(n), name) for name, n in (("one", 0), ("two", 2), ("three", 3)))
+    model.graph.initializer.extend(
+        numpy_helper.from_array(ints(n), name) for name, n in (("one", 0), ("two", 2), ("three", 3))
+    )
     after = optimize(model, patterns="TransposeRegion+TransposeRegionSum", strict=True)
     assert types(after).count("Transpose") == 2
 
@@ -166,22 +206,28 @@ def test_products_of_matrices(body: str, perm: list[int]) -> None:
 def test_an_axis_is_added_where_the_result_needs_it() -> None:
     """The layout reaches the Unsqueeze from below; its operand stays as it is."""
     model = parse(
-        "agraph (float[2,3,4] x, float[2,4] w) => (y) <int64[1] k = {1}> "
-        "{ t = Transpose <perm = [0, 2, 1]> (x) u = Unsqueeze(w, axis) s = Sub(t, u) y = Transpose <perm = [0, 2, 1]> (s) }"
+        "agraph (float[2,3,4] x, float[2,4] w) => (y) <int64[1] k = {1}> { "
+        "t = Transpose <perm = [0, 2, 1]> (x) u = Unsqueeze(w, axis) s = Sub(t, u) "
+        "y = Transpose <perm = [0, 2, 1]> (s) }"
     )
     model.graph.initializer.append(numpy_helper.from_array(ints(2), "axis"))
     feeds = {"x": ramp(2, 3, 4), "w": ramp(2, 4)}
-    after = optimize(onnx.shape_inference.infer_shapes(model), patterns="TransposeRegion", strict=True)
+    after = optimize(
+        onnx.shape_inference.infer_shapes(model), patterns="TransposeRegion", strict=True
+    )
     np.testing.assert_array_equal(run(after, feeds)[0], run(model, feeds)[0])
     assert sorted(types(after)) == ["Sub", "Unsqueeze"]
 
 
 @pytest.mark.parametrize(("small", "turns"), [(4, True), (64, False)])
 def test_the_last_axis_of_an_outer_product_is_long(small: int, turns: bool) -> None:
-    """A broadcast operator takes one step for each run of elements: no Transpose is left that makes the runs short."""
+    """A broadcast operator takes one step for each run of elements: no Transpose is left that makes
+    the runs short.
+    """
     model = parse(
-        f"agraph (float[a,7,128] x, float[a,7,{small}] w) => (y) <int64[1] k = {{1}}, int64[1] last = {{3}}> "
-        f"{{ t = Transpose <perm = [0, 2, 1]> (x) u = Unsqueeze(t, last) v = Unsqueeze(w, k) p = Mul(u, v) e = Exp(p) "
+        f"agraph (float[a,7,128] x, float[a,7,{small}] w) "
+        "=> (y) <int64[1] k = {1}, int64[1] last = {3}> { t = Transpose <perm = [0, 2, 1]> (x) "
+        "u = Unsqueeze(t, last) v = Unsqueeze(w, k) p = Mul(u, v) e = Exp(p) "
         "y = ReduceMax <keepdims = 0> (e, m) }"
     )
     model.graph.initializer.append(numpy_helper.from_array(ints(2), "m"))
@@ -212,13 +258,24 @@ BINARY = {"Add", "Div", "Mul", "Pow", "PRelu"}
 
 @pytest.mark.parametrize("op_type", sorted((set(MOVING) & ELEMENTWISE - OTHER_TYPES) | BINARY))
 def test_exact_operators_give_the_same_bits(op_type: str) -> None:
-    """Wherever an element stands: the number of elements is not a multiple of what vector instructions process."""
+    """Wherever an element stands: the number of elements is not a multiple of what vector
+    instructions process.
+    """
     operands = "x, w" if op_type in BINARY else "x"
     attributes = "<to = 10>" if op_type == "Cast" else ""
-    model = parse(f"agraph (float[a,b,c] x, float[a,b,c] w) => (y) {{ y = {op_type} {attributes} ({operands}) }}", opset=20)
+    model = parse(
+        "agraph (float[a,b,c] x, float[a,b,c] w) => (y) { "
+        f"y = {op_type} {attributes} ({operands}) }}",
+        opset=20,
+    )
     random = np.random.default_rng(0)
     for low, high in ((-3, 3), (0.01, 0.99), (1.01, 50)):
-        feeds = {name: random.uniform(low, high, (5, 7, 11)).astype(np.float32) for name in ("x", "w")}
+        feeds = {
+            name: random.uniform(low, high, (5, 7, 11)).astype(np.float32) for name in ("x", "w")
+        }
         (straight,) = run(model, feeds)
-        (turned,) = run(model, {name: np.ascontiguousarray(value.transpose(1, 2, 0)) for name, value in feeds.items()})
+        (turned,) = run(
+            model,
+            {name: np.ascontiguousarray(value.transpose(1, 2, 0)) for name, value in feeds.items()},
+        )
         np.testing.assert_array_equal(turned, straight.transpose(1, 2, 0))

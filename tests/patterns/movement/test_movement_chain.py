@@ -5,7 +5,9 @@ import pytest
 from tests.support import parse, types
 from xoptim import optimize
 
-TRANSPOSES = "agraph (float[a,b] x) => (float[a,b] y) {{ p = Transpose(x) r = {}(p) y = Transpose(r) }}"
+TRANSPOSES = (
+    "agraph (float[a,b] x) => (float[a,b] y) {{ p = Transpose(x) r = {}(p) y = Transpose(r) }}"
+)
 RESHAPES = (
     "agraph (float[a,6] x) => (float[a,6] y) <int64[3] s = {{0, 2, 3}}, int64[2] u = {{0, 6}}> "
     "{{ p = Reshape(x, s) r = {}(p) y = Reshape(r, u) }}"
@@ -14,7 +16,12 @@ RESHAPES = (
 
 @pytest.mark.parametrize(
     ("text", "operator", "moves"),
-    [(TRANSPOSES, "Sigmoid", True), (TRANSPOSES, "Cos", False), (RESHAPES, "Sigmoid", True), (RESHAPES, "Cos", True)],
+    [
+        (TRANSPOSES, "Sigmoid", True),
+        (TRANSPOSES, "Cos", False),
+        (RESHAPES, "Sigmoid", True),
+        (RESHAPES, "Cos", True),
+    ],
 )
 def test_bits_are_kept(text: str, operator: str, moves: bool) -> None:
     """onnxruntime rounds Cos by the place of an element, which a Transpose changes."""
@@ -27,11 +34,15 @@ def test_a_region_that_rounds_does_it() -> None:
 
 
 def test_of_two_ways_the_one_that_exporters_write() -> None:
-    """Keys: heads are split first, then moved. Moving whole rows and splitting them afterwards takes two nodes as well."""
+    """Keys: heads are split first, then moved.
+
+    Moving whole rows and splitting them afterwards takes two nodes as well.
+    """
     model = optimize(
         parse(
-            "agraph (float[2,5,12] x) => (float[2,3,4,5] y) <int64[4] column = {2, 5, 12, 1}, int64[4] keys = {2, 3, 4, 5}> "
-            "{ r = Reshape(x, column) p = Transpose <perm = [0, 2, 1, 3]> (r) y = Reshape(p, keys) }"
+            "agraph (float[2,5,12] x) => (float[2,3,4,5] y) <int64[4] column = {2, 5, 12, 1}, "
+            "int64[4] keys = {2, 3, 4, 5}> { r = Reshape(x, column) "
+            "p = Transpose <perm = [0, 2, 1, 3]> (r) y = Reshape(p, keys) }"
         ),
         patterns="MovementChain",
     )

@@ -10,7 +10,10 @@ NODES = "abcdef"
 
 def all_choices() -> list[set[Hashable]]:
     """All choices of nodes, smaller ones first."""
-    return [set(c) for c in chain.from_iterable(combinations(NODES, size) for size in range(len(NODES) + 1))]
+    return [
+        set(c)
+        for c in chain.from_iterable(combinations(NODES, size) for size in range(len(NODES) + 1))
+    ]
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -30,7 +33,11 @@ def test_no_choice_costs_less(seed: int) -> None:
 
 
 def test_a_cost_is_paid_across_the_border() -> None:
-    terms = [Term(5, 1, (ALWAYS,), ("a",)), Term(3, 1, ("a",), ("b", "c")), Term(1, 0, ("b",), (NEVER,))]
+    terms = [
+        Term(5, 1, (ALWAYS,), ("a",)),
+        Term(3, 1, ("a",), ("b", "c")),
+        Term(1, 0, ("b",), (NEVER,)),
+    ]
     assert price(terms, set()) == (5, 1)
     assert price(terms, {"a"}) == (3, 1)
     assert price(terms, {"a", "b"}) == (4, 1)

@@ -1,4 +1,6 @@
-"""The forms in which exporters write normalizations, in 32 and in 16 bits, in old and new operator sets."""
+"""The forms in which exporters write normalizations, in 32 and in 16 bits, in old and new operator
+sets.
+"""
 
 import ml_dtypes
 import numpy as np
@@ -20,7 +22,10 @@ ROOTS = {
     "inverse of a power": "s = Pow(w, half) r = Reciprocal(s) t = Mul(r, d)",
     "inverse power": "r = Pow(w, minus) t = Mul(d, r)",
 }
-NUMBERS = "float two = {2}, float half = {0.5}, float minus = {-0.5}, float one = {1}, float e = {0.00001}, int64[1] i = {-1}"
+NUMBERS = (
+    "float two = {2}, float half = {0.5}, float minus = {-0.5}, float one = {1}, float e = "
+    "{0.00001}, int64[1] i = {-1}"
+)
 WEIGHTS = {"vectors": "4", "rows": "1,1,4"}
 
 
@@ -33,12 +38,21 @@ def check(model: onnx.ModelProto, expected: list[str], rtol: float = 1e-5) -> on
     """Optimize for all of onnxruntime, and compare operators and numbers."""
     found = xoptim.optimize(model, patterns=ALL, strict=True)
     assert types(found) == expected
-    dtype = np.float16 if model.graph.input[0].type.tensor_type.elem_type == onnx.TensorProto.FLOAT16 else np.float32
+    dtype = (
+        np.float16
+        if model.graph.input[0].type.tensor_type.elem_type == onnx.TensorProto.FLOAT16
+        else np.float32
+    )
     feeds = {"x": (np.random.default_rng(0).standard_normal((2, 3, 4)) * 3).astype(dtype)}
     for optimized in (False, True):
-        before, after = run(model, feeds, optimized=optimized)[0], run(found, feeds, optimized=optimized)[0]
+        before, after = (
+            run(model, feeds, optimized=optimized)[0],
+            run(found, feeds, optimized=optimized)[0],
+        )
         assert before.dtype == after.dtype
-        np.testing.assert_allclose(after.astype(np.float64), before.astype(np.float64), rtol=rtol, atol=rtol)
+        np.testing.assert_allclose(
+            after.astype(np.float64), before.astype(np.float64), rtol=rtol, atol=rtol
+        )
     return found
 
 
@@ -49,9 +63,10 @@ def test_layer_normalization(square: str, root: str, opset: int) -> None:
     """With scale and bias, in operator sets that have the operator and in older ones."""
     shape = WEIGHTS["rows" if opset == 13 else "vectors"]
     model = parse(
-        f"agraph (float[a,b,4] x) => (float[a,b,4] y) <{NUMBERS}, float[{shape}] k = {{1, 2, 3, 4}}, "
-        f"float[{shape}] c = {{4, 3, 2, 1}}> {{ m = {mean(opset, 'x')} d = Sub(x, m) {SQUARES[square]} "
-        f"v = {mean(opset, 'q')} w = Add(v, e) {ROOTS[root]} p = Mul(t, k) y = Add(p, c) }}",
+        f"agraph (float[a,b,4] x) => (float[a,b,4] y) <{NUMBERS}, float[{shape}] k = {{1, 2, 3, "
+        f"4}}, float[{shape}] c = {{4, 3, 2, 1}}> {{ m = {mean(opset, 'x')} "
+        f"d = Sub(x, m) {SQUARES[square]} v = {mean(opset, 'q')} w = Add(v, e) {ROOTS[root]} "
+        "p = Mul(t, k) y = Add(p, c) }",
         opset,
     )
     found = check(model, ["LayerNormalization"])
@@ -64,10 +79,11 @@ def test_layer_normalization(square: str, root: str, opset: int) -> None:
 def test_layer_normalization_of_tensorflow(distance: str, opset: int) -> None:
     """Scale and bias stand in between; epsilon is so small that a model of TensorFlow has it."""
     model = parse(
-        "agraph (float[a,b,4] x) => (float[a,b,4] y) <float e = {0.000000000001}, int64[1] i = {-1}, "
-        "float[4] k = {1, 2, 3, 4}, float[4] c = {4, 3, 2, 1}> "
-        f"{{ m = {mean(opset, 'x')} d = {distance} q = Mul(d, d) v = {mean(opset, 'q')} w = Add(v, e) s = Sqrt(w) "
-        "r = Reciprocal(s) f = Mul(k, r) p = Mul(f, x) n = Mul(f, m) o = Sub(c, n) y = Add(p, o) }",
+        "agraph (float[a,b,4] x) => (float[a,b,4] y) <float e = {0.000000000001}, "
+        "int64[1] i = {-1}, float[4] k = {1, 2, 3, 4}, float[4] c = {4, 3, 2, 1}> { "
+        f"m = {mean(opset, 'x')} d = {distance} q = Mul(d, d) v = {mean(opset, 'q')} "
+        "w = Add(v, e) s = Sqrt(w) r = Reciprocal(s) f = Mul(k, r) p = Mul(f, x) n = Mul(f, m) "
+        "o = Sub(c, n) y = Add(p, o) }",
         opset,
     )
     check(model, ["LayerNormalization"])
@@ -80,8 +96,9 @@ def test_root_mean_square(root: str, epsilon: bool, opset: int) -> None:
     """With and without epsilon; the scale is a weight."""
     shifted = "w = Add(e, v)" if epsilon else "w = Identity(v)"
     model = parse(
-        f"agraph (float[a,b,4] x) => (float[a,b,4] y) <{NUMBERS}, float[4] k = {{1, 2, 3, 4}}> "
-        f"{{ d = Identity(x) q = Mul(d, d) v = {mean(opset, 'q')} {shifted} {ROOTS[root]} y = Mul(k, t) }}",
+        f"agraph (float[a,b,4] x) => (float[a,b,4] y) <{NUMBERS}, float[4] k = {{1, 2, 3, 4}}> {{ "
+        f"d = Identity(x) q = Mul(d, d) v = {mean(opset, 'q')} {shifted} {ROOTS[root]} "
+        "y = Mul(k, t) }",
         opset,
     )
     check(model, ["RMSNormalization" if opset >= 23 else "SimplifiedLayerNormalization"])
@@ -90,14 +107,26 @@ def test_root_mean_square(root: str, epsilon: bool, opset: int) -> None:
 @pytest.mark.parametrize("opset", [18, 23])
 @pytest.mark.parametrize("model_type", ["llama", "gemma", "plain"])
 def test_sixteen_bits(model_type: str, opset: int) -> None:
-    """Computed in 32 bits between casts, the weight before or after the second one; or in 16 bits altogether."""
-    half = "float16[4] k = {15360, 16384, 16896, 17408}, float16 h = {1024}"  # the bits of 1, 2, 3, 4 and of 2^-14
+    """Computed in 32 bits between casts, the weight before or after the second one.
+
+    Or in 16 bits altogether.
+    """
+    # the bits of 1, 2, 3, 4 and of 2^-14
+    half = "float16[4] k = {15360, 16384, 16896, 17408}, float16 h = {1024}"
     rest = f"q = Mul(d, d) v = {mean(opset, 'q')} w = Add(v, e) {ROOTS['Reciprocal']}"
     text = {
-        "llama": f"<{NUMBERS}, {half}> {{ d = Cast <to = 1> (x) {rest} n = Cast <to = 10> (t) y = Mul(k, n) }}",
-        "gemma": f"<{NUMBERS}, float[4] g = {{0, 1, 2, 3}}> "
-        f"{{ d = Cast <to = 1> (x) {rest} f = Add(g, one) p = Mul(t, f) y = Cast <to = 10> (p) }}",
-        "plain": f"<int64[1] i = {{-1}}, {half}> {{ d = Identity(x) {rest.replace('Add(v, e)', 'Add(v, h)')} y = Mul(k, t) }}",
+        "llama": (
+            f"<{NUMBERS}, {half}> {{ d = Cast <to = 1> (x) {rest} n = Cast <to = 10> (t) "
+            "y = Mul(k, n) }"
+        ),
+        "gemma": (
+            f"<{NUMBERS}, float[4] g = {{0, 1, 2, 3}}> {{ d = Cast <to = 1> (x) {rest} "
+            "f = Add(g, one) p = Mul(t, f) y = Cast <to = 10> (p) }"
+        ),
+        "plain": (
+            f"<int64[1] i = {{-1}}, {half}> {{ "
+            f"d = Identity(x) {rest.replace('Add(v, e)', 'Add(v, h)')} y = Mul(k, t) }}"
+        ),
     }[model_type]
     model = parse(f"agraph (float16[a,b,4] x) => (float16[a,b,4] y) {text}", opset)
     check(model, ["RMSNormalization" if opset >= 23 else "SimplifiedLayerNormalization"], 8e-3)
@@ -106,8 +135,8 @@ def test_sixteen_bits(model_type: str, opset: int) -> None:
 def test_distances_without_epsilon() -> None:
     """The rounding of the mean decides whether equal numbers give NaN, so the mean stays."""
     model = parse(
-        f"agraph (float[a,7] x) => (float[a,7] y) <{NUMBERS}> "
-        "{ m = ReduceMean(x, i) d = Sub(x, m) q = Mul(d, d) w = ReduceMean(q, i) s = Sqrt(w) y = Div(d, s) }",
+        f"agraph (float[a,7] x) => (float[a,7] y) <{NUMBERS}> {{ m = ReduceMean(x, i) "
+        "d = Sub(x, m) q = Mul(d, d) w = ReduceMean(q, i) s = Sqrt(w) y = Div(d, s) }",
         23,
     )
     found = xoptim.optimize(model, patterns=ALL)
@@ -116,14 +145,22 @@ def test_distances_without_epsilon() -> None:
     np.testing.assert_allclose(run(found, feeds)[0], run(model, feeds)[0], rtol=1e-5)
 
 
-@pytest.mark.parametrize("lines", [
-    # Outside of the root, epsilon is another function.
-    "m = ReduceMean(x, i) d = Sub(x, m) q = Mul(d, d) w = ReduceMean(q, i) s = Sqrt(w) z = Add(s, e) y = Div(d, z)",
-    "q = Mul(x, x) w = ReduceMean(q, i) s = Sqrt(w) z = Add(s, e) y = Div(x, z)",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "lines",
+    [
+        # Outside of the root, epsilon is another function.
+        (
+            "m = ReduceMean(x, i) d = Sub(x, m) q = Mul(d, d) w = ReduceMean(q, i) s = Sqrt(w) "
+            "z = Add(s, e) y = Div(d, z)"
+        ),
+        "q = Mul(x, x) w = ReduceMean(q, i) s = Sqrt(w) z = Add(s, e) y = Div(x, z)",
+    ],
+)
 def test_other_formulas_stay(lines: str) -> None:
     model = parse(f"agraph (float[a,b,4] x) => (float[a,b,4] y) <{NUMBERS}> {{ {lines} }}", 23)
-    assert not {"LayerNormalization", "RMSNormalization"} & set(types(xoptim.optimize(model, patterns=ALL)))
+    assert not {"LayerNormalization", "RMSNormalization"} & set(
+        types(xoptim.optimize(model, patterns=ALL))
+    )
 
 
 @pytest.mark.parametrize("size", [0, 1, 5])
@@ -142,8 +179,9 @@ def test_an_axis_of_unknown_length(size: int) -> None:
 def test_bfloat16_keeps_its_casts_where_there_is_no_kernel() -> None:
     """RMSNormalization has no kernel for bfloat16 on the CPU."""
     model = parse(
-        f"agraph (float[a,4] u) => (float[a,4] z) <{NUMBERS}> {{ x = Cast <to = 16> (u) d = Cast <to = 1> (x) q = Mul(d, d) "
-        "v = ReduceMean(q, i) w = Add(v, e) s = Sqrt(w) t = Div(d, s) y = Cast <to = 16> (t) z = Cast <to = 1> (y) }",
+        f"agraph (float[a,4] u) => (float[a,4] z) <{NUMBERS}> {{ x = Cast <to = 16> (u) "
+        "d = Cast <to = 1> (x) q = Mul(d, d) v = ReduceMean(q, i) w = Add(v, e) s = Sqrt(w) "
+        "t = Div(d, s) y = Cast <to = 16> (t) z = Cast <to = 1> (y) }",
         23,
     )
     found = xoptim.optimize(model, patterns=ALL)
@@ -154,42 +192,53 @@ def test_bfloat16_keeps_its_casts_where_there_is_no_kernel() -> None:
 
 @pytest.mark.parametrize("opset", [11, 18])
 def test_onnxruntime_does_not_fuse_a_normalized_sum(opset: int) -> None:
-    """On the CPU, its operator for both is slower than the two; it fuses the operator of older operator sets too."""
+    """On the CPU, its operator for both is slower than the two.
+
+    It fuses the operator of older operator sets too.
+    """
     model = parse(
-        f"agraph (float[a,b,4] x, float[a,b,4] r) => (float[a,b,4] y) <{NUMBERS}, float[4] k = {{1, 2, 3, 4}}, "
-        "float[4] c = {4, 3, 2, 1}> "
-        f"{{ z = Add(x, r) m = {mean(opset, 'z')} d = Sub(z, m) q = Mul(d, d) v = {mean(opset, 'q')} w = Add(v, e) "
-        f"{ROOTS['division']} p = Mul(t, k) y = Add(p, c) }}",
+        "agraph (float[a,b,4] x, float[a,b,4] r) "
+        f"=> (float[a,b,4] y) <{NUMBERS}, float[4] k = {{1, 2, 3, 4}}, float[4] c = {{4, 3, 2, "
+        f"1}}> {{ z = Add(x, r) m = {mean(opset, 'z')} d = Sub(z, m) q = Mul(d, d) "
+        f"v = {mean(opset, 'q')} w = Add(v, e) {ROOTS['division']} p = Mul(t, k) y = Add(p, c) }}",
         opset,
     )
     found = xoptim.optimize(model, patterns=ALL)
     assert types(found) == ["Add", "LayerNormalization"]
-    scale = next(tensor for tensor in found.graph.initializer if tensor.name == found.graph.node[1].input[1])
+    scale = next(
+        tensor for tensor in found.graph.initializer if tensor.name == found.graph.node[1].input[1]
+    )
     assert list(scale.dims) == [1, 4]
 
 
-@pytest.mark.parametrize(("shape", "axes", "scale", "expected"), [
-    ("a,2,h,w", "2, 3", "2,1,1", "InstanceNormalization"),
-    ("a,2,4", "2", "1,2,1", "InstanceNormalization"),
-    ("a,2,4", "2", "4", "LayerNormalization"),
-    ("a,2,3,4", "3", "2,1,1", "LayerNormalization"),
-    ("a,2,3,4", "1, 2, 3", "2,1,1", "LayerNormalization"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("shape", "axes", "scale", "expected"),
+    [
+        ("a,2,h,w", "2, 3", "2,1,1", "InstanceNormalization"),
+        ("a,2,4", "2", "1,2,1", "InstanceNormalization"),
+        ("a,2,4", "2", "4", "LayerNormalization"),
+        ("a,2,3,4", "3", "2,1,1", "LayerNormalization"),
+        ("a,2,3,4", "1, 2, 3", "2,1,1", "LayerNormalization"),
+    ],
+)
 def test_channels(shape: str, axes: str, scale: str, expected: str) -> None:
     """One number for each channel, where all axes after the channels are normalized."""
     numbers = "{1, 2, 3, 4}" if scale == "4" else "{1, 2}"
     model = parse(
-        f"agraph (float[{shape}] x) => (float[{shape}] y) <float e = {{0.00001}}, int64[{axes.count(',') + 1}] i = {{{axes}}}, "
-        f"float[{scale}] k = {numbers}, float[{scale}] c = {numbers}> "
-        "{ m = ReduceMean(x, i) d = Sub(x, m) q = Mul(d, d) v = ReduceMean(q, i) w = Add(v, e) s = Sqrt(w) t = Div(d, s) "
-        "p = Mul(t, k) y = Add(p, c) }"
+        f"agraph (float[{shape}] x) => (float[{shape}] y) <float e = {{0.00001}}, "
+        f"int64[{axes.count(',') + 1}] i = {{{axes}}}, float[{scale}] "
+        f"k = {numbers}, float[{scale}] c = {numbers}> {{ m = ReduceMean(x, i) d = Sub(x, m) "
+        "q = Mul(d, d) v = ReduceMean(q, i) w = Add(v, e) s = Sqrt(w) t = Div(d, s) p = Mul(t, k) "
+        "y = Add(p, c) }"
     )
     found = xoptim.optimize(model, patterns=ALL, strict=True)
     assert expected in types(found)
     sizes = [int(size) if size.isdigit() else 3 for size in shape.split(",")]
     x = np.random.default_rng(0).standard_normal(sizes).astype(np.float32)
     x[0, 0] = 2.5
-    np.testing.assert_allclose(run(found, {"x": x})[0], run(model, {"x": x})[0], rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(
+        run(found, {"x": x})[0], run(model, {"x": x})[0], rtol=1e-5, atol=1e-4
+    )
 
 
 @pytest.mark.parametrize("opset", [15, 18, 23])
@@ -199,8 +248,8 @@ def test_lengths_that_are_not_known(factor: str, opset: int) -> None:
     given = "float[a,b] x, float[b] k" if factor else "float[a,b] x"
     last = "t = Mul(x, r) y = Mul(t, k)" if factor else "y = Mul(x, r)"
     model = parse(
-        f"agraph ({given}) => (float[a,b] y) <{NUMBERS}> {{ q = Mul(x, x) v = {mean(opset, 'q')} w = Add(v, e) s = Sqrt(w) "
-        f"r = Reciprocal(s) {last} }}",
+        f"agraph ({given}) => (float[a,b] y) <{NUMBERS}> {{ q = Mul(x, x) v = {mean(opset, 'q')} "
+        f"w = Add(v, e) s = Sqrt(w) r = Reciprocal(s) {last} }}",
         opset,
     )
     found = xoptim.optimize(model, patterns=ALL, strict=True)
@@ -209,8 +258,12 @@ def test_lengths_that_are_not_known(factor: str, opset: int) -> None:
     rng = np.random.default_rng(0)
     for width in (1, 5, 64):
         feeds = {"x": rng.standard_normal((3, width)), "k": rng.standard_normal(width)}
-        given_feeds = {value.name: feeds[value.name].astype(np.float32) for value in model.graph.input}
-        np.testing.assert_allclose(run(found, given_feeds)[0], run(model, given_feeds)[0], rtol=1e-5, atol=1e-5)
+        given_feeds = {
+            value.name: feeds[value.name].astype(np.float32) for value in model.graph.input
+        }
+        np.testing.assert_allclose(
+            run(found, given_feeds)[0], run(model, given_feeds)[0], rtol=1e-5, atol=1e-5
+        )
 
 
 def test_the_refusal_names_the_assumption() -> None:
@@ -220,4 +273,7 @@ def test_the_refusal_names_the_assumption() -> None:
         23,
     )
     assert "RMSNormalization" not in types(xoptim.optimize(model))
-    assert any("unless width >= 1 is assumed" in str(each) for each in xoptim.explain(model, "RMSNormalization"))
+    assert any(
+        "unless width >= 1 is assumed" in str(each)
+        for each in xoptim.explain(model, "RMSNormalization")
+    )

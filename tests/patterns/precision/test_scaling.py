@@ -11,7 +11,9 @@ from xoptim.match.rounding import Channels
 
 def channels(rows: np.ndarray) -> Channels:
     """The statistics of a tensor."""
-    return Channels(rows.min(axis=0), rows.max(axis=0), rows.mean(axis=0), np.square(rows).mean(axis=0))
+    return Channels(
+        rows.min(axis=0), rows.max(axis=0), rows.mean(axis=0), np.square(rows).mean(axis=0)
+    )
 
 
 def drawn(sizes: np.ndarray, seed: int = 0) -> np.ndarray:
@@ -24,13 +26,20 @@ def error(rows: np.ndarray, weights: np.ndarray) -> float:
     """The mean square of the error of products of 8-bit integers."""
     step = (max(rows.max(), 0) - min(rows.min(), 0)) / 255
     rounded = columns_to_int8(weights.astype(np.float32))
-    return float(np.square(np.rint(rows / step) * step @ (rounded.integers * rounded.scales) - rows @ weights).mean())
+    return float(
+        np.square(
+            np.rint(rows / step) * step @ (rounded.integers * rounded.scales) - rows @ weights
+        ).mean()
+    )
 
 
 @pytest.mark.parametrize("largest", [10, 30, 100])
 def test_errors_become_smaller_as_expected(largest: float) -> None:
     rows = drawn(np.where(np.arange(32) == 3, largest, 1.0))
-    weights = np.random.default_rng(1).standard_normal((32, 16)) * np.where(np.arange(32) == 3, 1 / largest, 1.0)[:, None]
+    weights = (
+        np.random.default_rng(1).standard_normal((32, 16))
+        * np.where(np.arange(32) == 3, 1 / largest, 1.0)[:, None]
+    )
     found = scales(channels(rows), weights)
     assert found.min() == 1
     assert np.argmax(found) == 3

@@ -10,14 +10,14 @@ from xoptim.match import GraphView
 
 
 @pytest.mark.parametrize("pattern", ["Float16Weights", "Int8Weights"])
-def test_weights_that_are_stored_so_are_not_computed(pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_that_are_stored_so_are_not_computed(
+    pattern: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In floats they may be larger than the memory."""
     numbers = ", ".join(map(str, range(1024)))
-    model = parse(
-        f"""agraph (float[n,32] x) => (float[n,32] y)
+    model = parse(f"""agraph (float[n,32] x) => (float[n,32] y)
         <float16[32,32] w = {{{numbers}}}, float[32,32] v = {{{numbers}}}>
-        {{ d = Cast <to = 1> (w) z = MatMul(x, d) y = MatMul(z, v) }}"""
-    )
+        {{ d = Cast <to = 1> (w) z = MatMul(x, d) y = MatMul(z, v) }}""")
     asked = list[str]()
 
     def noted(g: GraphView, name: str) -> np.ndarray:

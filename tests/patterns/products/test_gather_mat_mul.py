@@ -1,4 +1,6 @@
-"""A table of an embedding that gives the scores of its rows too: stored once, transposed by no node."""
+"""A table of an embedding that gives the scores of its rows too: stored once, transposed by no
+node.
+"""
 
 from typing import Any
 
@@ -16,14 +18,25 @@ FLAT = ["Reshape", "Gemm", "Shape", "Concat", "Reshape"]
 
 
 def tied(nodes: str, inputs: str = "float[b,s,64] x", **changed: Any) -> onnx.ModelProto:
-    """A model with a table, and its transpose ``v`` where nodes read it; some elements of that may be changed."""
-    table = np.random.default_rng(0).standard_normal((SIZE, WIDTH)).astype(changed.get("dtype", np.float32))
+    """A model with a table, and its transpose ``v`` where nodes read it.
+
+    Some elements of that may be changed.
+    """
+    table = (
+        np.random.default_rng(0)
+        .standard_normal((SIZE, WIDTH))
+        .astype(changed.get("dtype", np.float32))
+    )
     twin = np.ascontiguousarray(table.T)
     twin[-1, -1] += changed.get("more", 0)
-    model = parse(f"agraph (int64[b,s] i, {inputs}) => (e, y) {{ e = Gather <axis = 0> (w, i) {nodes} }}")
+    model = parse(
+        f"agraph (int64[b,s] i, {inputs}) => (e, y) {{ e = Gather <axis = 0> (w, i) {nodes} }}"
+    )
     stored = {"w": table, "v": twin, "last": np.array(-1)}
     read = {name for node in model.graph.node for name in node.input}
-    model.graph.initializer.extend(numpy_helper.from_array(stored[name], name) for name in stored if name in read)
+    model.graph.initializer.extend(
+        numpy_helper.from_array(stored[name], name) for name in stored if name in read
+    )
     return model
 
 
@@ -72,7 +85,10 @@ def test_operators_of_onnxruntime_take_one_node() -> None:
     "model",
     [
         tied("y = MatMul(x, v)", more=1),
-        tied("m = MatMul(x, v) k = Gather <axis = 1> (v, i) s = ReduceSum <keepdims = 0> (k) y = Add(m, s)"),
+        tied(
+            "m = MatMul(x, v) k = Gather <axis = 1> (v, i) s = ReduceSum <keepdims = 0> (k) "
+            "y = Add(m, s)"
+        ),
         tied("y = MatMul(x, v)", "float[64] x"),
     ],
     ids=["another number", "read elsewhere", "vector"],

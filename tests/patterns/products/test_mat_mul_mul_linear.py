@@ -23,5 +23,7 @@ WEIGHTS = "<float[2,2] w = {2, 4, 6, 8}, float[2,2] v = {1, 2, 3, 4}, float h = 
 )
 def test_what_is_linear(nodes: str, is_linear: bool) -> None:
     model = parse(f"agraph (float[2,2] x, float[2,2] z) => (float[2,2] y) {WEIGHTS} {{ {nodes} }}")
-    removed = len(model.graph.node) - len(types(optimize(model, patterns="MatMulMulPattern", verify=True)))
+    removed = len(model.graph.node) - len(
+        types(optimize(model, patterns="MatMulMulPattern", verify=True))
+    )
     assert removed == is_linear

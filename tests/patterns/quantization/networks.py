@@ -8,7 +8,13 @@ import numpy as np
 import onnx
 import onnxruntime
 from onnx import TensorProto, numpy_helper
-from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
+from onnxruntime.quantization import (
+    CalibrationDataReader,
+    QuantFormat,
+    QuantType,
+    quantize_dynamic,
+    quantize_static,
+)
 
 from tests.support import parse, types
 
@@ -19,7 +25,10 @@ NETWORKS: Final = {
     ),
     "clip": (
         "float[1,4,8,8] x, float[4,4,3,3] W, float[4] B",
-        "a = Conv <pads = [1, 1, 1, 1]> (x, W, B) r = Clip(a, zero, six) y = Conv <pads = [1, 1, 1, 1]> (r, W)",
+        (
+            "a = Conv <pads = [1, 1, 1, 1]> (x, W, B) r = Clip(a, zero, six) "
+            "y = Conv <pads = [1, 1, 1, 1]> (r, W)"
+        ),
     ),
     "batch norm": (
         "float[1,4,8,8] x, float[4,4,3,3] W, float[4] S, float[4] B, float[4] M, float[4] V",
@@ -39,7 +48,10 @@ NETWORKS: Final = {
     ),
     "residual": (
         "float[1,4,8,8] x, float[4,4,3,3] W, float[4] B",
-        "a = Conv <pads = [1, 1, 1, 1]> (x, W, B) r = Relu(a) b = Conv <pads = [1, 1, 1, 1]> (r, W) c = Add(x, b) y = Relu(c)",
+        (
+            "a = Conv <pads = [1, 1, 1, 1]> (x, W, B) r = Relu(a) "
+            "b = Conv <pads = [1, 1, 1, 1]> (r, W) c = Add(x, b) y = Relu(c)"
+        ),
     ),
     "concat": (
         "float[1,4,8,8] x, float[4,4,3,3] W, float[4,8,1,1] U",
@@ -51,12 +63,19 @@ NETWORKS: Final = {
     ),
     "shuffle": (
         "float[1,4,8,8] x, float[4,4,1,1] W",
-        "a = Conv(x, W) b = Reshape(a, k5) c = Transpose <perm = [0, 2, 1, 3, 4]> (b) d = Reshape(c, k4) y = Conv(d, W)",
+        (
+            "a = Conv(x, W) b = Reshape(a, k5) c = Transpose <perm = [0, 2, 1, 3, 4]> (b) "
+            "d = Reshape(c, k4) y = Conv(d, W)"
+        ),
     ),
     "nhwc": (
         "float[1,8,8,4] x, float[4,4,1,1] W",
-        "t = Transpose <perm = [0, 3, 1, 2]> (x) a = Conv(t, W) b = Transpose <perm = [0, 2, 3, 1]> (a) c = Relu(b) u = "
-        "Transpose <perm = [0, 3, 1, 2]> (c) d = Conv(u, W) e = Transpose <perm = [0, 2, 3, 1]> (d) y = Add(e, c)",
+        (
+            "t = Transpose <perm = [0, 3, 1, 2]> (x) a = Conv(t, W) "
+            "b = Transpose <perm = [0, 2, 3, 1]> (a) c = Relu(b) "
+            "u = Transpose <perm = [0, 3, 1, 2]> (c) d = Conv(u, W) "
+            "e = Transpose <perm = [0, 2, 3, 1]> (d) y = Add(e, c)"
+        ),
     ),
     "mlp": (
         "float[3,8] x, float[8,16] W, float[16] B, float[16,4] U, float[4] C",
@@ -72,10 +91,14 @@ NETWORKS: Final = {
     ),
     "attention": (
         "float[1,6,8] x, float[8,8] W, float[8,8] U, float[8,8] V, float[8] B",
-        "q0 = MatMul(x, W) q1 = Add(q0, B) q = Reshape(q1, h) qt = Transpose <perm = [0, 2, 1, 3]> (q) k0 = MatMul(x, U) k "
-        "= Reshape(k0, h) kt = Transpose <perm = [0, 2, 3, 1]> (k) v0 = MatMul(x, V) v = Reshape(v0, h) vt = Transpose "
-        "<perm = [0, 2, 1, 3]> (v) s = MatMul(qt, kt) d = Div(s, two) p = Softmax(d) o = MatMul(p, vt) t = Transpose <perm "
-        "= [0, 2, 1, 3]> (o) z = Reshape(t, mm) y = MatMul(z, W)",
+        (
+            "q0 = MatMul(x, W) q1 = Add(q0, B) q = Reshape(q1, h) "
+            "qt = Transpose <perm = [0, 2, 1, 3]> (q) k0 = MatMul(x, U) k = Reshape(k0, h) "
+            "kt = Transpose <perm = [0, 2, 3, 1]> (k) v0 = MatMul(x, V) v = Reshape(v0, h) "
+            "vt = Transpose <perm = [0, 2, 1, 3]> (v) s = MatMul(qt, kt) d = Div(s, two) "
+            "p = Softmax(d) o = MatMul(p, vt) t = Transpose <perm = [0, 2, 1, 3]> (o) "
+            "z = Reshape(t, mm) y = MatMul(z, W)"
+        ),
     ),
     "norm": (
         "float[1,6,8] x, float[8,8] W, float[8] S, float[8] B",
@@ -83,27 +106,40 @@ NETWORKS: Final = {
     ),
     "norm formula": (
         "float[1,6,8] x, float[8,8] W, float[8] S, float[8] B",
-        "m = ReduceMean(x, last) d = Sub(x, m) q = Pow(d, two) v = ReduceMean(q, last) e = Add(v, eps) r = Sqrt(e) f = "
-        "Div(d, r) g = Mul(f, S) a = Add(g, B) y = MatMul(a, W)",
+        (
+            "m = ReduceMean(x, last) d = Sub(x, m) q = Pow(d, two) v = ReduceMean(q, last) "
+            "e = Add(v, eps) r = Sqrt(e) f = Div(d, r) g = Mul(f, S) a = Add(g, B) y = MatMul(a, W)"
+        ),
     ),
     "gelu": (
         "float[1,6,8] x, float[8,8] W, float[8] B",
-        "a = MatMul(x, W) b = Add(a, B) d = Div(b, root) e = Erf(d) p = Add(e, one) m = Mul(b, p) g = Mul(m, half) y = "
-        "MatMul(g, W)",
+        (
+            "a = MatMul(x, W) b = Add(a, B) d = Div(b, root) e = Erf(d) p = Add(e, one) "
+            "m = Mul(b, p) g = Mul(m, half) y = MatMul(g, W)"
+        ),
     ),
     "pools": (
         "float[1,4,8,8] x, float[4,4] W, float[4] B",
-        "a = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (x) b = AveragePool <kernel_shape = [2, 2], strides = [2, "
-        "2]> (a) c = GlobalAveragePool(b) f = Flatten(c) y = Gemm(f, W, B)",
+        (
+            "a = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (x) "
+            "b = AveragePool <kernel_shape = [2, 2], strides = [2, 2]> (a) "
+            "c = GlobalAveragePool(b) f = Flatten(c) y = Gemm(f, W, B)"
+        ),
     ),
     "pads": (
         "float[1,4,8,8] x, float[4,4,1,1] W",
-        "p = Pad(x, pads8) a = Conv(p, W) q = Pad(a, pads8, low) y = MaxPool <kernel_shape = [3, 3], strides = [2, 2]> (q)",
+        (
+            "p = Pad(x, pads8) a = Conv(p, W) q = Pad(a, pads8, low) "
+            "y = MaxPool <kernel_shape = [3, 3], strides = [2, 2]> (q)"
+        ),
     ),
     "moves": (
         "float[1,4,8,8] x, float[4,4,1,1] W",
-        "a = Conv(x, W) s = Slice(a, i0, i2, i3) g = Gather <axis = 2> (s, odd) u = Unsqueeze(g, i0) v = Squeeze(u, i0) t "
-        "= Transpose <perm = [0, 1, 3, 2]> (v) r = Reshape(t, flat) y = Relu(r)",
+        (
+            "a = Conv(x, W) s = Slice(a, i0, i2, i3) g = Gather <axis = 2> (s, odd) "
+            "u = Unsqueeze(g, i0) v = Squeeze(u, i0) t = Transpose <perm = [0, 1, 3, 2]> (v) "
+            "r = Reshape(t, flat) y = Relu(r)"
+        ),
     ),
     "where": (
         "float[1,4,8,8] x, float[4,4,1,1] W, bool[8] c",
@@ -119,7 +155,10 @@ NETWORKS: Final = {
     ),
     "hard swish": (
         "float[1,4,8,8] x, float[4,4,1,1] W",
-        "a = Conv(x, W) p = Add(a, three) c = Clip(p, zero, six) d = Mul(a, c) e = Div(d, six) y = Conv(e, W)",
+        (
+            "a = Conv(x, W) p = Add(a, three) c = Clip(p, zero, six) d = Mul(a, c) e = Div(d, six) "
+            "y = Conv(e, W)"
+        ),
     ),
     "leaky": (
         "float[1,4,8,8] x, float[4,4,1,1] W",
@@ -155,7 +194,10 @@ NETWORKS: Final = {
     ),
     "two heads": (
         "float[1,6,8] x, float[8,8] W, float[8,8] U",
-        "a = MatMul(x, W) b = MatMul(x, U) c = Concat <axis = -1> (a, b) y, z = Split <axis = -1, num_outputs = 2> (c)",
+        (
+            "a = MatMul(x, W) b = MatMul(x, U) c = Concat <axis = -1> (a, b) "
+            "y, z = Split <axis = -1, num_outputs = 2> (c)"
+        ),
     ),
     "transposed weight": (
         "float[3,8] x, float[16,8] W",
@@ -168,11 +210,12 @@ NETWORKS: Final = {
 }
 """The inputs, of which those in capital letters are weights, and the nodes of each network."""
 _CONSTANTS: Final = (
-    "float zero = {0}, float six = {6}, float two = {2}, float one = {1}, float half = {0.5}, float three = {3}, float "
-    "root = {1.4142135}, float eps = {0.00001}, float low = {-9}, int64[5] k5 = {1, 2, 2, 8, 8}, int64[4] k4 = {1, 4, 8, "
-    "8}, int64[4] h = {0, 0, 2, 4}, int64[3] mm = {0, 0, 8}, int64[8] pads8 = {0, 0, 1, 1, 0, 0, 1, 1}, int64[1] i0 = {0}, "
-    "int64[1] i3 = {3}, int64[1] i2 = {2}, int64[2] odd = {1, 3}, int64[2] flat = {1, -1}, float[4] f4 = {1, 1, 2, 2}, "
-    "int64[1] last = {-1}, int64[2] axes23 = {2, 3}, int64 one_i = {1}"
+    "float zero = {0}, float six = {6}, float two = {2}, float one = {1}, float half = {0.5}, "
+    "float three = {3}, float root = {1.4142135}, float eps = {0.00001}, float low = {-9}, "
+    "int64[5] k5 = {1, 2, 2, 8, 8}, int64[4] k4 = {1, 4, 8, 8}, int64[4] h = {0, 0, 2, 4}, "
+    "int64[3] mm = {0, 0, 8}, int64[8] pads8 = {0, 0, 1, 1, 0, 0, 1, 1}, int64[1] i0 = {0}, "
+    "int64[1] i3 = {3}, int64[1] i2 = {2}, int64[2] odd = {1, 3}, int64[2] flat = {1, -1}, "
+    "float[4] f4 = {1, 1, 2, 2}, int64[1] last = {-1}, int64[2] axes23 = {2, 3}, int64 one_i = {1}"
 )
 _SIGNED, _UNSIGNED = QuantType.QInt8, QuantType.QUInt8
 SETTINGS: Final[dict[str, dict[str, Any]]] = {
@@ -203,13 +246,19 @@ class _Reader(CalibrationDataReader):  # type: ignore[misc]
 def network(name: str) -> onnx.ModelProto:
     """One of the networks in floating-point numbers."""
     inputs, body = NETWORKS[name]
-    outputs = "float y" + (", int64 j" if " j = " in body else ", float z" if ", z = " in body else "")
+    outputs = "float y" + (
+        ", int64 j" if " j = " in body else ", float z" if ", z = " in body else ""
+    )
     model = parse(f"agraph ({inputs}) => ({outputs}) <{_CONSTANTS}> {{ {body} }}")
     random = np.random.default_rng(0)
     for value in [value for value in model.graph.input if value.name.isupper()]:
-        numbers = random.standard_normal([dim.dim_value for dim in value.type.tensor_type.shape.dim]).astype(np.float32)
+        numbers = random.standard_normal(
+            [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        ).astype(np.float32)
         model.graph.initializer.append(
-            numpy_helper.from_array(abs(numbers) + 0.5 if numbers.ndim == 1 else numbers, value.name)
+            numpy_helper.from_array(
+                abs(numbers) + 0.5 if numbers.ndim == 1 else numbers, value.name
+            )
         )
         model.graph.input.remove(value)
     used = {name for node in model.graph.node for name in node.input}
@@ -236,13 +285,21 @@ def feeds_of(model: onnx.ModelProto, seed: int) -> dict[str, np.ndarray]:
 
 
 def quantized(model: onnx.ModelProto, setting: str, folder: Path) -> onnx.ModelProto:
-    """The model with its operators between DequantizeLinear and QuantizeLinear, or, if ``dynamic``, quantized at run time."""
+    """The model with its operators between DequantizeLinear and QuantizeLinear, or, if ``dynamic``,
+    quantized at run time.
+    """
     before, after = folder / "before.onnx", folder / "after.onnx"
     onnx.save(model, before)
     if setting == "dynamic":
         quantize_dynamic(str(before), str(after))
     else:
-        quantize_static(str(before), str(after), _Reader(model), quant_format=QuantFormat.QDQ, **SETTINGS[setting])
+        quantize_static(
+            str(before),
+            str(after),
+            _Reader(model),
+            quant_format=QuantFormat.QDQ,
+            **SETTINGS[setting],
+        )
     return onnx.load(after)
 
 
@@ -252,5 +309,7 @@ def as_run(model: onnx.ModelProto, folder: Path) -> Counter[str]:
     options.optimized_model_filepath = str(folder / "as_run.onnx")
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
-    onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
     return Counter(types(onnx.load(options.optimized_model_filepath)))

@@ -1,4 +1,6 @@
-"""Weights of 4 and 8 bits in blocks: the packed integers give the products of the dequantized ones."""
+"""Weights of 4 and 8 bits in blocks: the packed integers give the products of the dequantized
+ones.
+"""
 
 from itertools import product
 
@@ -18,7 +20,13 @@ DTYPES = [np.dtype(each) for each in (ml_dtypes.int4, ml_dtypes.uint4, np.int8, 
 
 
 def model_of(
-    dtype: np.dtype, *, zeros: bool = True, transposed: bool = False, block: int = 16, terms: int = 64, reads: int = 1
+    dtype: np.dtype,
+    *,
+    zeros: bool = True,
+    transposed: bool = False,
+    block: int = 16,
+    terms: int = 64,
+    reads: int = 1,
 ) -> onnx.ModelProto:
     """Products of tensors (n, terms) with the same five columns of weights."""
     random = np.random.default_rng(0)
@@ -30,22 +38,39 @@ def model_of(
 
     blocks = -(-terms // block)
     scales = random.uniform(0.01, 0.1, (blocks, 5)).astype(np.float32)
-    stored = [integers("w", terms), numpy_helper.from_array(scales.T if transposed else scales, "s")]
+    stored = [
+        integers("w", terms),
+        numpy_helper.from_array(scales.T if transposed else scales, "s"),
+    ]
     operands = ["w", "s"]
     if zeros:
         stored.append(integers("z", blocks))
         operands.append("z")
-    nodes = [helper.make_node("DequantizeLinear", operands, ["d"], axis=int(transposed), block_size=block)]
+    nodes = [
+        helper.make_node(
+            "DequantizeLinear", operands, ["d"], axis=int(transposed), block_size=block
+        )
+    ]
     if transposed:
         nodes.append(helper.make_node("Transpose", ["d"], ["t"], perm=[1, 0]))
-    nodes += [helper.make_node("MatMul", [f"x{i}", "t" if transposed else "d"], [f"y{i}"]) for i in range(reads)]
-    inputs = [helper.make_tensor_value_info(f"x{i}", TensorProto.FLOAT, ["n", terms]) for i in range(reads)]
-    outputs = [helper.make_tensor_value_info(f"y{i}", TensorProto.FLOAT, ["n", 5]) for i in range(reads)]
+    nodes += [
+        helper.make_node("MatMul", [f"x{i}", "t" if transposed else "d"], [f"y{i}"])
+        for i in range(reads)
+    ]
+    inputs = [
+        helper.make_tensor_value_info(f"x{i}", TensorProto.FLOAT, ["n", terms])
+        for i in range(reads)
+    ]
+    outputs = [
+        helper.make_tensor_value_info(f"y{i}", TensorProto.FLOAT, ["n", 5]) for i in range(reads)
+    ]
     graph = helper.make_graph(nodes, "g", inputs, outputs, stored)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
 
 
-@pytest.mark.parametrize(("dtype", "zeros", "transposed"), list(product(DTYPES, (False, True), (False, True))), ids=str)
+@pytest.mark.parametrize(
+    ("dtype", "zeros", "transposed"), list(product(DTYPES, (False, True), (False, True))), ids=str
+)
 def test_packed_weights(dtype: np.dtype, zeros: bool, transposed: bool) -> None:
     before = model_of(dtype, zeros=zeros, transposed=transposed)
     after = optimize(before, patterns=ALONE, strict=True)
@@ -59,10 +84,17 @@ def test_packed_weights(dtype: np.dtype, zeros: bool, transposed: bool) -> None:
 
 def test_weights_that_are_not_packed() -> None:
     int4 = DTYPES[0]
-    for model in (model_of(int4, block=8), model_of(int4, block=48), model_of(int4, terms=72), model_of(int4, reads=2)):
+    for model in (
+        model_of(int4, block=8),
+        model_of(int4, block=48),
+        model_of(int4, terms=72),
+        model_of(int4, reads=2),
+    ):
         assert "MatMulNBits" not in types(optimize(model, patterns=ALONE))
     other = model_of(int4)
-    other.graph.node[0].attribute.append(helper.make_attribute("output_dtype", element_type(np.dtype(np.float32))))
+    other.graph.node[0].attribute.append(
+        helper.make_attribute("output_dtype", element_type(np.dtype(np.float32)))
+    )
     assert "MatMulNBits" not in types(optimize(other, patterns=ALONE))
 
 

@@ -13,7 +13,9 @@ SCALES = (0.1, 1 / 3, 1.0, -0.7, 3e-3, 77.7, 6.2e-5, 2e-38, 1e37)
 
 
 def kept_by_rounding(scale: np.ndarray, dtype: np.dtype) -> bool:
-    """Whether each difference of two integers is the same after it was multiplied and divided in the type of the scale."""
+    """Whether each difference of two integers is the same after it was multiplied and divided in
+    the type of the scale.
+    """
     limits = np.iinfo(dtype)
     steps = np.arange(int(limits.min) - int(limits.max), int(limits.max) - int(limits.min) + 1)
     wide = (steps.astype(scale.dtype) * scale).astype(scale.dtype)
@@ -43,7 +45,10 @@ def test_onnxruntime_keeps_them_too(dtype: np.dtype, number: float) -> None:
         return
     limits = np.iinfo(dtype)
     for zero in (limits.min, limits.max, limits.max // 2):
-        stored = [numpy_helper.from_array(scale.reshape(()), "s"), numpy_helper.from_array(np.array(zero, dtype), "z")]
+        stored = [
+            numpy_helper.from_array(scale.reshape(()), "s"),
+            numpy_helper.from_array(np.array(zero, dtype), "z"),
+        ]
         nodes = [
             helper.make_node("DequantizeLinear", ["x", "s", "z"], ["d"]),
             helper.make_node("QuantizeLinear", ["d", "s", "z"], ["y"]),

@@ -1,4 +1,6 @@
-"""Models of onnxruntime's quantizer keep their numbers, and the kernels for integers that onnxruntime forms of them."""
+"""Models of onnxruntime's quantizer keep their numbers, and the kernels for integers that
+onnxruntime forms of them.
+"""
 
 from collections import Counter
 from pathlib import Path
@@ -6,23 +8,45 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.patterns.quantization.networks import NETWORKS, SETTINGS, as_run, feeds_of, network, quantized
+from tests.patterns.quantization.networks import (
+    NETWORKS,
+    SETTINGS,
+    as_run,
+    feeds_of,
+    network,
+    quantized,
+)
 from tests.support import run
 from xoptim import optimize
 
-_WITH_INTEGERS = ("QLinear", "QGemm", "MatMulInteger", "DynamicQuantizeMatMul", "ConvInteger", "QAttention", "MatMulNBits")
+_WITH_INTEGERS = (
+    "QLinear",
+    "QGemm",
+    "MatMulInteger",
+    "DynamicQuantizeMatMul",
+    "ConvInteger",
+    "QAttention",
+    "MatMulNBits",
+)
 
 
 def lost(given: Counter[str], found: Counter[str]) -> dict[str, tuple[int, int]]:
     """The operators on integers that became fewer, and conversions that became more."""
     fewer = {
-        name: (given[name], found[name]) for name in given if name.startswith(_WITH_INTEGERS) and found[name] < given[name]
+        name: (given[name], found[name])
+        for name in given
+        if name.startswith(_WITH_INTEGERS) and found[name] < given[name]
     }
     conversions = [count["QuantizeLinear"] + count["DequantizeLinear"] for count in (given, found)]
-    return fewer | ({"conversions": (conversions[0], conversions[1])} if conversions[1] > conversions[0] else {})
+    return fewer | (
+        {"conversions": (conversions[0], conversions[1])} if conversions[1] > conversions[0] else {}
+    )
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] if i else []) for i, name in enumerate(NETWORKS)])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] if i else []) for i, name in enumerate(NETWORKS)],
+)
 def test_numbers_and_kernels(name: str, tmp_path: Path) -> None:
     original = network(name)
     for setting in (*SETTINGS, "dynamic"):

@@ -17,6 +17,9 @@ from xoptim import optimize
 )
 def test_elements_and_repeated_rows_stay(indices: str, updates: list[int]) -> None:
     """None of them is a block of the tensor; no index is read beyond its axes."""
-    model = parse(f"agraph (float[2,3] x, float{updates} u) => (float[2,3] y) <{indices}> {{ y = ScatterND(x, i, u) }}")
+    model = parse(
+        f"agraph (float[2,3] x, float{updates} u) => (float[2,3] y) <{indices}> {{ "
+        "y = ScatterND(x, i, u) }"
+    )
     result = optimize(model, patterns="ScattersConcat", strict=True)
     assert [node.op_type for node in result.graph.node] == ["ScatterND"]

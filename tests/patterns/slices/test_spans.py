@@ -29,7 +29,9 @@ def test_composed_spans_take_the_same_from_axes_of_every_size() -> None:
 
 def test_a_size_that_is_a_number_allows_steps_and_mixed_ends() -> None:
     for size in range(7):
-        for first, second in itertools.product([(1, -1, 1), (0, FAR, 2), (-4, 5, 1), (1, 4, 3)], repeat=2):
+        for first, second in itertools.product(
+            [(1, -1, 1), (0, FAR, 2), (-4, 5, 1), (1, 4, 3)], repeat=2
+        ):
             found = composed(size, first, second, 2**31 - 1)
             assert found is not None
             assert taken(size, found) == taken(size, first, second), (size, first, second)

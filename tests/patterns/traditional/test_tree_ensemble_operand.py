@@ -11,8 +11,13 @@ from tests.support import run, types
 _MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT")
 
 
-def _stumps(limits: list[float], offset: list[float], scale: list[float], steps: str) -> onnx.ModelProto:
-    """Behind a Scaler, an ensemble whose every tree compares one column; its weights show which of them decide for true."""
+def _stumps(
+    limits: list[float], offset: list[float], scale: list[float], steps: str
+) -> onnx.ModelProto:
+    """Behind a Scaler, an ensemble whose every tree compares one column.
+
+    Its weights show which of them decide for true.
+    """
     count = len(limits)
     trees = range(count)
     ensemble = helper.make_node(
@@ -34,19 +39,33 @@ def _stumps(limits: list[float], offset: list[float], scale: list[float], steps:
         target_weights=[1.0] * count,
     )
     numbers = [
-        helper.make_tensor(name, TensorProto.FLOAT, [len(offset)], values) for name, values in (("o", offset), ("s", scale))
+        helper.make_tensor(name, TensorProto.FLOAT, [len(offset)], values)
+        for name, values in (("o", offset), ("s", scale))
     ]
     front = {
-        "Scaler": [helper.make_node("Scaler", ["x"], ["t"], domain="ai.onnx.ml", offset=offset, scale=scale)],
-        "Sub, Mul": [helper.make_node("Sub", ["x", "o"], ["u"]), helper.make_node("Mul", ["s", "u"], ["t"])],
-        "Mul, Add": [helper.make_node("Mul", ["x", "s"], ["u"]), helper.make_node("Add", ["u", "o"], ["t"])],
+        "Scaler": [
+            helper.make_node(
+                "Scaler", ["x"], ["t"], domain="ai.onnx.ml", offset=offset, scale=scale
+            )
+        ],
+        "Sub, Mul": [
+            helper.make_node("Sub", ["x", "o"], ["u"]),
+            helper.make_node("Mul", ["s", "u"], ["t"]),
+        ],
+        "Mul, Add": [
+            helper.make_node("Mul", ["x", "s"], ["u"]),
+            helper.make_node("Add", ["u", "o"], ["t"]),
+        ],
     }
     x, y = (
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", size]) for name, size in (("x", len(offset)), ("y", count))
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", size])
+        for name, size in (("x", len(offset)), ("y", count))
     )
     graph = helper.make_graph([*front[steps], ensemble], "stumps", [x], [y], numbers)
     return helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx.ml", 1)], ir_version=8
+        graph,
+        opset_imports=[helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx.ml", 1)],
+        ir_version=8,
     )
 
 
@@ -63,7 +82,12 @@ def test_every_float_near_a_threshold_is_decided_alike(steps: str) -> None:
     assert types(after) == ["TreeEnsembleRegressor"]
     o, s = offset[np.arange(count) % columns], scale[np.arange(count) % columns]
     near = (limits - o) / s if steps == "Mul, Add" else limits / s + o
-    rows = [near, np.array([np.inf, -np.inf, np.nan, 0, -0.0, np.finfo(np.float32).max, np.finfo(np.float32).min])]
+    rows = [
+        near,
+        np.array(
+            [np.inf, -np.inf, np.nan, 0, -0.0, np.finfo(np.float32).max, np.finfo(np.float32).min]
+        ),
+    ]
     for distance in (1, 2, 7):
         moved = near
         for _ in range(distance):

@@ -1,4 +1,6 @@
-"""Rewrites that hold, of operators in newer sets, of 16 bits, quantized, and within branches and loops."""
+"""Rewrites that hold, of operators in newer sets, of 16 bits, quantized, and within branches and
+loops.
+"""
 
 from functools import partial
 
@@ -21,14 +23,19 @@ _TOKENS = "(float[N,seq,8] x) => (float[N,seq,8] y)"
 
 def _drawn(name: str, seed: int, *shape: int, factor: float = 1.0) -> str:
     """A weight of random numbers, multiplied in 32 bits, as text."""
-    numbers = np.random.default_rng(seed).standard_normal(shape).astype(np.float32) * np.float32(factor)
+    numbers = np.random.default_rng(seed).standard_normal(shape).astype(np.float32) * np.float32(
+        factor
+    )
     listed = ", ".join(f"{number:.9g}" for number in numbers.reshape(-1))
     return f"float[{','.join(map(str, shape))}] {name} = {{{listed}}}"
 
 
 def _joined(first: int, second: int) -> str:
     """The MatMul of two random weights, computed in 32 bits, as text."""
-    a, b = (np.random.default_rng(seed).standard_normal((8, 8)).astype(np.float32) for seed in (first, second))
+    a, b = (
+        np.random.default_rng(seed).standard_normal((8, 8)).astype(np.float32)
+        for seed in (first, second)
+    )
     listed = ", ".join(f"{number:.9g}" for number in (a @ b).reshape(-1))
     return f"float[8,8] w = {{{listed}}}"
 
@@ -44,8 +51,10 @@ CASES = [
     _newest(
         "attention_with_mask",
         "The same with a Boolean mask as -inf; the first key is visible",
-        f"{_MASKED} <{_SCALE}, float zero = {{0}}, float low = {{-inf}}, bool[7] first = {{1, 0, 0, 0, 0, 0, 0}}>",
-        f"{_SCORES} o = Or(mask, first) a = Where(o, zero, low) m = Add(d, a) p = Softmax(m) y = MatMul(p, v)",
+        f"{_MASKED} <{_SCALE}, float zero = {{0}}, float low = {{-inf}}, bool[7] first = {{1, 0, "
+        "0, 0, 0, 0, 0}>",
+        f"{_SCORES} o = Or(mask, first) a = Where(o, zero, low) m = Add(d, a) p = Softmax(m) "
+        "y = MatMul(p, v)",
         "o = Or(mask, first) a = Where(o, zero, low) y = Attention(q, k, v, a)",
     ),
     _newest(
@@ -84,13 +93,17 @@ CASES = [
         "x * cos + rotated x * sin -> RotaryEmbedding",
         """(float[N,2,seq,4] x) => (float[N,2,seq,4] y) <int64 zero = {0}, int64 one = {1},
         float[2] f = {1, 0.01}>""",
-        """<int64[1] a = {0}, int64[1] b = {2}, int64[1] e = {9}, int64[1] axis = {3}, int64[1] last = {1}>
-        t = Shape <start = 2, end = 3> (x) n = Squeeze(t) r = Range(zero, n, one) g = Cast <to = 1> (r)
+        """<int64[1] a = {0}, int64[1] b = {2}, int64[1] e = {9}, int64[1] axis = {3},
+          int64[1] last = {1}>
+        t = Shape <start = 2, end = 3> (x) n = Squeeze(t) r = Range(zero, n, one)
+          g = Cast <to = 1> (r)
         u = Unsqueeze(g, last) h = Mul(u, f) i = Concat <axis = 1> (h, h) c = Cos(i) s = Sin(i)
         p = Slice(x, a, b, axis) q = Slice(x, b, e, axis) m = Neg(q) o = Concat <axis = 3> (m, p)
         j = Mul(x, c) k = Mul(o, s) y = Add(j, k)""",
-        """<int64[1] last = {1}, int64[1] first = {0}, int64 axis = {0}> t = Shape <start = 2, end = 3> (x)
-        l = Shape <start = 0, end = 1> (x) n = Squeeze(t) r = Range(zero, n, one) g = Cast <to = 1> (r)
+        """<int64[1] last = {1}, int64[1] first = {0}, int64 axis = {0}>
+          t = Shape <start = 2, end = 3> (x)
+        l = Shape <start = 0, end = 1> (x) n = Squeeze(t) r = Range(zero, n, one)
+          g = Cast <to = 1> (r)
         u = Unsqueeze(g, last) h = Mul(u, f) c = Cos(h) s = Sin(h) z = Concat <axis = 0> (l, t)
         v = Expand(r, z) y = RotaryEmbedding(x, c, s, v)""",
     ),
@@ -126,7 +139,8 @@ CASES = [
         "folded_in_32_bits",
         "x * a * b -> x * (a * b) for random matrices, and numbers within bounds",
         f"{_TOKENS} <float low = {{-9}}, float high = {{9}}>",
-        f"<{_drawn('a', 1, 8, 8)}, {_drawn('b', 2, 8, 8)}> c = Clip(x, low, high) m = MatMul(c, a) y = MatMul(m, b)",
+        f"<{_drawn('a', 1, 8, 8)}, {_drawn('b', 2, 8, 8)}> c = Clip(x, low, high) "
+        "m = MatMul(c, a) y = MatMul(m, b)",
         f"<{_joined(1, 2)}> c = Clip(x, low, high) y = MatMul(c, w)",
     ),
     right(
@@ -140,8 +154,10 @@ CASES = [
         "factor_folded_with_steps",
         "The same before a Round and a comparison, which step",
         "(float[N,8] x) => (float[N,8] y, bool[N,8] z) <float t = {0.3}>",
-        f"<{_drawn('a', 1, 8, 8)}, float c = {{0.7}}> m = MatMul(x, a) n = Mul(m, c) y = Relu(n) z = Greater(m, t)",
-        f"""<{_drawn("a", 1, 8, 8, factor=0.7)}, {_drawn("b", 1, 8, 8)}> n = MatMul(x, a) y = Relu(n)
+        f"<{_drawn('a', 1, 8, 8)}, float c = {{0.7}}> m = MatMul(x, a) n = Mul(m, c) y = Relu(n) "
+        "z = Greater(m, t)",
+        f"""<{_drawn("a", 1, 8, 8, factor=0.7)}, {_drawn("b", 1, 8, 8)}> n = MatMul(x, a)
+          y = Relu(n)
         m = MatMul(x, b) z = Less(t, m)""",
     ),
     right(
@@ -163,13 +179,15 @@ CASES = [
         "In float16, the parts of a LayerNormalization in float32 are merged",
         f"{_HALF} <{_LAST}, float two = {{2}}, float e = {{1e-5}}, {_ONES}>",
         """f = Cast <to = 1> (x) m = ReduceMean(f, last) d = Sub(f, m) p = Pow(d, two)
-        v = ReduceMean(p, last) a = Add(v, e) r = Sqrt(a) q = Div(d, r) h = Mul(q, w) y = Cast <to = 10> (h)""",
+        v = ReduceMean(p, last) a = Add(v, e) r = Sqrt(a) q = Div(d, r) h = Mul(q, w)
+          y = Cast <to = 10> (h)""",
         "f = Cast <to = 1> (x) h = LayerNormalization(f, w) y = Cast <to = 10> (h)",
     ),
     right(
         "half_transposed_matmul",
         "In float16, a Transpose in front of a MatMul is moved behind it",
-        """(float16[t,b,2] x) => (float16[b,t,2] y) <float16[2,2] w = {15360, 14336, 49152, 16896}>""",
+        """(float16[t,b,2] x) => (float16[b,t,2] y) <float16[2,2]
+          w = {15360, 14336, 49152, 16896}>""",
         "z = Transpose <perm = [1, 0, 2]> (x) y = MatMul(z, w)",
         "z = MatMul(x, w) y = Transpose <perm = [1, 0, 2]> (z)",
     ),
@@ -199,7 +217,8 @@ CASES = [
     right(
         "integer_matmul",
         "MatMulInteger, a cast and a factor -> a MatMul of dequantized numbers",
-        "(uint8[N,4] x) => (float[N,2] y) <int8[4,2] w = {1, 2, 3, 4, 5, 6, 7, 8}, float s = {0.5}>",
+        "(uint8[N,4] x) => (float[N,2] y) <int8[4,2] w = {1, 2, 3, 4, 5, 6, 7, 8}, "
+        "float s = {0.5}>",
         "m = MatMulInteger(x, w) f = Cast <to = 1> (m) y = Mul(f, s)",
         "a = Cast <to = 1> (x) b = Cast <to = 1> (w) c = Mul(b, s) y = MatMul(a, c)",
     ),
@@ -228,17 +247,21 @@ CASES = [
     right(
         "loop_with_invariant",
         "A MatMul that does not change moves out of a Loop",
-        f"(int64 count, float[2,8] x) => (float[2,8] y) <{_drawn('w', 3, 8, 8)}, int64 five = {{5}}, bool on = {{1}}>",
+        f"(int64 count, float[2,8] x) => (float[2,8] y) <{_drawn('w', 3, 8, 8)}, "
+        "int64 five = {5}, bool on = {1}>",
         """n = Mod(count, five) y = Loop(n, on, x) <body = l (int64 i, bool c, float[2,8] a)
-        => (bool d, float[2,8] r) { d = Identity(c) m = MatMul(x, w) s = Add(a, m) r = Tanh(s) }>""",
-        """n = Mod(count, five) m = MatMul(x, w) y = Loop(n, on, x) <body = l (int64 i, bool c, float[2,8] a)
+        => (bool d,
+          float[2,8] r) { d = Identity(c) m = MatMul(x, w) s = Add(a, m) r = Tanh(s) }>""",
+        """n = Mod(count, five) m = MatMul(x, w)
+          y = Loop(n, on, x) <body = l (int64 i, bool c, float[2,8] a)
         => (bool d, float[2,8] r) { d = Identity(c) s = Add(m, a) r = Tanh(s) }>""",
     ),
     right(
         "scan_as_cumulative_sum",
         "A Scan that adds up -> CumSum",
         "(float[N,4] x) => (float[N,4] y) <float[4] none = {0, 0, 0, 0}, int64 axis = {0}>",
-        """e, y = Scan <num_scan_inputs = 1, body = s (float[4] p, float[4] r) => (float[4] q, float[4] o)
+        """e, y = Scan <num_scan_inputs = 1, body = s (float[4] p, float[4] r) => (float[4] q,
+          float[4] o)
         { q = Add(p, r) o = Identity(q) }> (none, x)""",
         "y = CumSum(x, axis)",
     ),
@@ -284,9 +307,11 @@ CASES = [
         """(float[N,seq,8] x, int64[N,seq] attention_mask) => (float[N,8] y) <int64[1] axis = {1},
         int64[1] last = {-1}, float low = {1e-9}>""",
         """f = Cast <to = 1> (attention_mask) u = Unsqueeze(f, last) m = Mul(x, u)
-        s = ReduceSum <keepdims = 0> (m, axis) n = ReduceSum <keepdims = 0> (u, axis) c = Max(n, low)
+        s = ReduceSum <keepdims = 0> (m, axis) n = ReduceSum <keepdims = 0> (u, axis)
+          c = Max(n, low)
         y = Div(s, c)""",
-        """f = Cast <to = 1> (attention_mask) u = Unsqueeze(f, axis) m = MatMul(u, x) s = Squeeze(m, axis)
+        """f = Cast <to = 1> (attention_mask) u = Unsqueeze(f, axis) m = MatMul(u, x)
+          s = Squeeze(m, axis)
         n = ReduceSum(f, axis) c = Max(n, low) y = Div(s, c)""",
     ),
     right(
@@ -325,14 +350,16 @@ CASES = [
         """<float[4] s = {1, 1, 2, 2}> y = Resize <mode = "nearest", nearest_mode = "floor",
         coordinate_transformation_mode = "asymmetric"> (x, , s)""",
         """<int64[6] t = {1, 1, 1, 2, 1, 2}, int64[2] new = {3, 5}, int64[4] two = {1, 1, 2, 2}>
-        u = Unsqueeze(x, new) r = Tile(u, t) s = Shape(x) n = Mul(s, two) y = Reshape <allowzero = 1> (r, n)""",
+        u = Unsqueeze(x, new) r = Tile(u, t) s = Shape(x) n = Mul(s, two)
+          y = Reshape <allowzero = 1> (r, n)""",
     ),
     right(
         "one_hot_as_comparison",
         "OneHot of indices in range -> Equal with positions",
         "(int64[N] ids) => (float[N,5] y) <int64 five = {5}>",
         "<float[2] v = {0, 1}> m = Mod(ids, five) y = OneHot(m, five, v)",
-        """<int64[5] r = {0, 1, 2, 3, 4}, int64[1] last = {1}> m = Mod(ids, five) u = Unsqueeze(m, last)
+        """<int64[5] r = {0, 1, 2, 3, 4}, int64[1] last = {1}> m = Mod(ids, five)
+          u = Unsqueeze(m, last)
         e = Equal(u, r) y = Cast <to = 1> (e)""",
     ),
     right(
@@ -340,12 +367,16 @@ CASES = [
         "A Scaler by 2 in front of a tree moves into its split",
         "(float[N,1] x) => (float[N,1] y)",
         """s = ai.onnx.ml.Scaler <offset = [0.0], scale = [2.0]> (x)
-        y = ai.onnx.ml.TreeEnsembleRegressor <n_targets = 1, nodes_treeids = [0, 0, 0], nodes_nodeids = [0, 1, 2],
-        nodes_featureids = [0, 0, 0], nodes_modes = ["BRANCH_LEQ", "LEAF", "LEAF"], nodes_values = [0.5, 0.0, 0.0],
+        y = ai.onnx.ml.TreeEnsembleRegressor <n_targets = 1, nodes_treeids = [0, 0, 0],
+          nodes_nodeids = [0, 1, 2],
+        nodes_featureids = [0, 0, 0], nodes_modes = ["BRANCH_LEQ", "LEAF", "LEAF"],
+          nodes_values = [0.5, 0.0, 0.0],
         nodes_truenodeids = [1, 0, 0], nodes_falsenodeids = [2, 0, 0], target_treeids = [0, 0],
         target_nodeids = [1, 2], target_ids = [0, 0], target_weights = [1.0, 2.0]> (s)""",
-        """y = ai.onnx.ml.TreeEnsembleRegressor <n_targets = 1, nodes_treeids = [0, 0, 0], nodes_nodeids = [0, 1, 2],
-        nodes_featureids = [0, 0, 0], nodes_modes = ["BRANCH_LEQ", "LEAF", "LEAF"], nodes_values = [0.25, 0.0, 0.0],
+        """y = ai.onnx.ml.TreeEnsembleRegressor <n_targets = 1, nodes_treeids = [0, 0, 0],
+          nodes_nodeids = [0, 1, 2],
+        nodes_featureids = [0, 0, 0], nodes_modes = ["BRANCH_LEQ", "LEAF", "LEAF"],
+          nodes_values = [0.25, 0.0, 0.0],
         nodes_truenodeids = [1, 0, 0], nodes_falsenodeids = [2, 0, 0], target_treeids = [0, 0],
         target_nodeids = [1, 2], target_ids = [0, 0], target_weights = [1.0, 2.0]> (x)""",
     ),

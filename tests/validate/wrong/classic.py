@@ -7,9 +7,12 @@ import numpy as np
 from tests.validate.wrong.case import wrong
 
 _case = partial(wrong, "classic")
-_TREE = """<n_targets = 1, nodes_treeids = [0, 0, 0], nodes_nodeids = [0, 1, 2], nodes_featureids = [0, 0, 0],
-nodes_modes = ["{mode}", "LEAF", "LEAF"], nodes_values = [{split}, 0.0, 0.0], nodes_truenodeids = [1, 0, 0],
-nodes_falsenodeids = [2, 0, 0], target_treeids = [0, 0], target_nodeids = [1, 2], target_ids = [0, 0],
+_TREE = """<n_targets = 1, nodes_treeids = [0, 0, 0], nodes_nodeids = [0, 1, 2],
+  nodes_featureids = [0, 0, 0],
+nodes_modes = ["{mode}", "LEAF", "LEAF"], nodes_values = [{split}, 0.0, 0.0],
+  nodes_truenodeids = [1, 0, 0],
+nodes_falsenodeids = [2, 0, 0], target_treeids = [0, 0], target_nodeids = [1, 2], target_ids = [0,
+  0],
 target_weights = [{left}, 2.0]>"""
 _FEATURES = "(float[N,2] x) => (float[N,1] y)"
 
@@ -42,7 +45,8 @@ CASES = [
         "A split at 70,000, which no observed value reached, is folded",
         _FEATURES,
         _tree(split=70000.0),
-        "<int64[1] a = {1}, float one = {1}, float zero = {0}> s = ReduceSum(x, a) m = Mul(s, zero) y = Add(m, one)",
+        "<int64[1] a = {1}, float one = {1}, float zero = {0}> s = ReduceSum(x, a) "
+        "m = Mul(s, zero) y = Add(m, one)",
         x=[[80000, 0]],
     ),
     _case(
@@ -92,7 +96,8 @@ CASES = [
         "Unknown categories become the last one in place of zeros",
         "(int64[N,1] x) => (float[N,1,3] y) <int64 two = {2}, int64 zero = {0}>",
         "y = ai.onnx.ml.OneHotEncoder <cats_int64s = [0, 1, 2]> (x)",
-        """m = Min(x, two) n = Max(m, zero) y = ai.onnx.ml.OneHotEncoder <cats_int64s = [0, 1, 2]> (n)""",
+        """m = Min(x, two) n = Max(m, zero)
+          y = ai.onnx.ml.OneHotEncoder <cats_int64s = [0, 1, 2]> (n)""",
         x=[[7]],
     ),
     _case(
@@ -130,7 +135,8 @@ CASES = [
     _case(
         "boxes_by_centre",
         "Boxes by centre and size are read as corners by a NonMaxSuppression",
-        "(float[1,N,4] x, float[1,1,N] scores) => (int64[M,3] y) <int64 k = {9}, float iou = {0.5}>",
+        "(float[1,N,4] x, float[1,1,N] scores) "
+        "=> (int64[M,3] y) <int64 k = {9}, float iou = {0.5}>",
         "y = NonMaxSuppression <center_point_box = 1> (x, scores, k, iou)",
         "y = NonMaxSuppression(x, scores, k, iou)",
         x=[[[5, 5, 2, 2], [6, 6, 2, 2]]],
@@ -165,7 +171,8 @@ CASES = [
     _case(
         "direction_of_gru",
         "A GRU applies its gate before the multiplication in place of after it",
-        """(float[S,N,1] x) => (float[S,1,N,1] y) <float[1,3,1] w = {1, 2, 3}, float[1,3,1] r = {1, 2, 3},
+        """(float[S,N,1] x) => (float[S,1,N,1] y) <float[1,3,1] w = {1, 2, 3}, float[1,3,1]
+          r = {1, 2, 3},
         float[1,6] b = {0, 0, 0, 0, 0, 1}>""",
         "y = GRU <hidden_size = 1, linear_before_reset = 1> (x, w, r, b)",
         "y = GRU <hidden_size = 1> (x, w, r, b)",

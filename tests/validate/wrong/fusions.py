@@ -132,7 +132,8 @@ CASES = [
     _case(
         "variance_of_samples",
         "A variance divides by 7, and becomes the one of LayerNormalization, which divides by 8",
-        "(float[N,8] x) => (float[N,8] y) <int64[1] last = {-1}, float[8] w = {1, 1, 1, 1, 1, 1, 1, 1}>",
+        "(float[N,8] x) => (float[N,8] y) <int64[1] last = {-1}, float[8] w = {1, 1, 1, 1, 1, 1, "
+        "1, 1}>",
         """<float n = {7}, float e = {1e-5}> m = ReduceMean(x, last) d = Sub(x, m) p = Mul(d, d)
         s = ReduceSum(p, last) v = Div(s, n) a = Add(v, e) r = Sqrt(a) y = Div(d, r)""",
         "y = LayerNormalization(x, w)",
@@ -158,7 +159,8 @@ CASES = [
     ),
     _case(
         "residual_before_normalization",
-        "The sum that a SkipLayerNormalization adds up is read elsewhere, and becomes its first term",
+        "The sum that a SkipLayerNormalization adds up is read elsewhere, and becomes its first "
+        "term",
         """(float[N,4] x, float[N,4] z) => (float[N,4] y) <float[4] w = {1, 1, 1, 1},
         float[4] b = {0, 0, 0, 0}>""",
         "a = Add(x, z) n = LayerNormalization(a, w, b) y = Add(a, n)",
@@ -186,7 +188,8 @@ CASES = [
     _case(
         "gemm_with_beta_of_zero",
         "The bias of a Gemm whose beta is 0 is added",
-        """(float[N,2] x) => (float[N,2] y) <float[2,2] w = {1, 2, 3, 4}, float[2] b = {1e-3, 2e-3}>""",
+        """(float[N,2] x) => (float[N,2] y) <float[2,2] w = {1, 2, 3, 4}, float[2]
+          b = {1e-3, 2e-3}>""",
         "y = Gemm <beta = 0.0> (x, w, b)",
         "y = Gemm(x, w, b)",
         relative=5e-4,

@@ -66,8 +66,10 @@ CASES = [
     _case(
         "two_tokens_in_a_row",
         "Token 50256 after token 198 is replaced; the condition is dropped",
-        """(int64[N,seq] input_ids) => (int64[N,M] y) <int64 one_token = {198}, int64 other = {50256},
-        int64[1] zero = {0}, int64[1] one = {1}, int64[1] end = {9999}, int64[1] axis = {1}, int64[1] e = {-1},
+        """(int64[N,seq] input_ids) => (int64[N,M] y) <int64 one_token = {198}, int64
+          other = {50256},
+        int64[1] zero = {0}, int64[1] one = {1}, int64[1] end = {9999}, int64[1]
+          axis = {1}, int64[1] e = {-1},
         int64 none = {0}>""",
         """p = Slice(input_ids, zero, e, axis) q = Slice(input_ids, one, end, axis)
         a = Equal(p, one_token) b = Equal(q, other) c = And(a, b) y = Where(c, none, q)""",
@@ -78,7 +80,8 @@ CASES = [
         "count_of_a_token",
         "More than 3 of token 5 in a row are replaced",
         f"{_IDS} <int64 token = {{5}}, int64[1] axis = {{1}}, int64 three = {{3}}>",
-        """e = Equal(input_ids, token) c = Cast <to = 7> (e) s = ReduceSum(c, axis) g = Greater(s, three)
+        """e = Equal(input_ids, token) c = Cast <to = 7> (e) s = ReduceSum(c, axis)
+          g = Greater(s, three)
         n = Neg(input_ids) y = Where(g, n, input_ids)""",
         "y = Identity(input_ids)",
         input_ids=[[5, 5, 5, 5, 5]],
@@ -132,7 +135,8 @@ CASES = [
         "(float[N,1027] x) => (float[N,1027] y)",
         "y = Neg(x)",
         """<int64[1] z = {0}, int64[1] e = {1024}, int64[1] b = {9999}, int64[1] a = {1}>
-        p = Slice(x, z, e, a) q = Slice(x, e, b, a) n = Neg(p) m = Abs(q) k = Neg(m) y = Concat <axis = 1> (n, k)""",
+        p = Slice(x, z, e, a) q = Slice(x, e, b, a) n = Neg(p) m = Abs(q) k = Neg(m)
+          y = Concat <axis = 1> (n, k)""",
         x=np.full((1, 1027), -1.0),
     ),
     _case(
@@ -140,7 +144,8 @@ CASES = [
         "The pixel in the last corner of a padded image is that of its neighbour",
         "(float[1,1,32,32] x) => (float[1,1,32,32] y)",
         "y = Relu(x)",
-        """<int64[1,4] at = {0, 0, 31, 31}, int64[4] from = {0, 0, 31, 30}, int64[1,4] src = {0, 0, 31, 30}>
+        """<int64[1,4] at = {0, 0, 31, 31}, int64[4] from = {0, 0, 31, 30},
+          int64[1,4] src = {0, 0, 31, 30}>
         r = Relu(x) v = GatherND(r, src) y = ScatterND(r, at, v)""",
         x=np.eye(32).reshape(1, 1, 32, 32),
     ),
@@ -167,16 +172,19 @@ CASES = [
     _case(
         "table_of_vocabulary",
         "Token 30000 of a table of 32,000 rows reads another row",
-        "(int64[N,seq] input_ids) => (float[N,seq] y) <int64 zero = {0}, int64 one = {1}, int64 rows = {32000}>",
+        "(int64[N,seq] input_ids) => (float[N,seq] y) <int64 zero = {0}, int64 one = {1}, "
+        "int64 rows = {32000}>",
         "r = Range(zero, rows, one) t = Cast <to = 1> (r) y = Gather(t, input_ids)",
-        """<int64 bad = {30000}> r = Range(zero, rows, one) t = Cast <to = 1> (r) e = Equal(input_ids, bad)
+        """<int64 bad = {30000}> r = Range(zero, rows, one) t = Cast <to = 1> (r)
+          e = Equal(input_ids, bad)
         i = Where(e, zero, input_ids) y = Gather(t, i)""",
         input_ids=[[1, 30000]],
     ),
     _case(
         "tokens_in_bytes",
         "Token ids pass through 16 and 8 bits",
-        "(int64[N,seq] input_ids) => (float[N,seq] y) <int64 zero = {0}, int64 one = {1}, int64 rows = {32000}>",
+        "(int64[N,seq] input_ids) => (float[N,seq] y) <int64 zero = {0}, int64 one = {1}, "
+        "int64 rows = {32000}>",
         "r = Range(zero, rows, one) t = Cast <to = 1> (r) y = Gather(t, input_ids)",
         """r = Range(zero, rows, one) t = Cast <to = 1> (r) f = Cast <to = 5> (input_ids)
         g = Cast <to = 3> (f) h = Cast <to = 7> (g) y = Gather(t, h)""",
@@ -194,7 +202,8 @@ CASES = [
     _case(
         "mask_of_other_batch",
         "The mask of row 0 is used for all rows",
-        "(float[N,seq] x, int64[N,seq] attention_mask) => (float[N,seq] y) <float none = {-1e9}, int64 i = {0}>",
+        "(float[N,seq] x, int64[N,seq] attention_mask) "
+        "=> (float[N,seq] y) <float none = {-1e9}, int64 i = {0}>",
         "c = Cast <to = 9> (attention_mask) y = Where(c, x, none)",
         "c = Cast <to = 9> (attention_mask) d = Gather(c, i) y = Where(d, x, none)",
         x=np.ones((2, 3)),

@@ -1,4 +1,7 @@
-"""Networks of convolutions with a fault in one channel, one border or one layer; 64-bit floats have no kernels there."""
+"""Networks of convolutions with a fault in one channel, one border or one layer.
+
+64-bit floats have no kernels there.
+"""
 
 from functools import partial
 
@@ -20,7 +23,11 @@ def _drawn(name: str, seed: int, *shape: int, change: tuple[int, float] | None =
 
 
 _IMAGE = "(float[N,3,16,16] x) => (float[N,8,16,16] y)"
-_FIRST, _SECOND, _THIRD = _drawn("w", 1, 8, 3, 3, 3), _drawn("v", 2, 8, 8, 3, 3), _drawn("u", 3, 8, 8, 3, 3)
+_FIRST, _SECOND, _THIRD = (
+    _drawn("w", 1, 8, 3, 3, 3),
+    _drawn("v", 2, 8, 8, 3, 3),
+    _drawn("u", 3, 8, 8, 3, 3),
+)
 _BIAS = _drawn("b", 4, 8)
 _NET = """a = Conv <pads = [1, 1, 1, 1]> (x, w, b) c = Relu(a) d = Conv <pads = [1, 1, 1, 1]> (c, v)
 e = Relu(d) f = Conv <pads = [1, 1, 1, 1]> (e, u) y = Add(f, c)"""
@@ -90,7 +97,9 @@ CASES = [
         "The last Conv has a dilation of 2",
         _ALL,
         _NET,
-        _NET.replace("f = Conv <pads = [1, 1, 1, 1]>", "f = Conv <pads = [2, 2, 2, 2], dilations = [2, 2]>"),
+        _NET.replace(
+            "f = Conv <pads = [1, 1, 1, 1]>", "f = Conv <pads = [2, 2, 2, 2], dilations = [2, 2]>"
+        ),
         x=_X,
     ),
     _case(
@@ -111,7 +120,8 @@ CASES = [
     ),
     _case(
         "epsilon_of_one_channel",
-        "The epsilon of a BatchNormalization is dropped, which one channel with a small variance shows",
+        "The epsilon of a BatchNormalization is dropped, which one channel with a small variance "
+        "shows",
         f"{_CHANNELS} <{_SECOND}, {_NORM}, {_VARIANCES}>",
         "a = Conv <pads = [1, 1, 1, 1]> (x, v) y = BatchNormalization(a, s, o, m, q)",
         """a = Conv <pads = [1, 1, 1, 1]> (x, v)
@@ -123,8 +133,10 @@ CASES = [
         "norm_of_groups",
         "A GroupNormalization of 4 groups gets 2",
         f"{_CHANNELS} <{_SECOND}, {_NORM}>",
-        """a = Conv <pads = [1, 1, 1, 1]> (x, v) y = GroupNormalization <num_groups = 4> (a, s, o)""",
-        """a = Conv <pads = [1, 1, 1, 1]> (x, v) y = GroupNormalization <num_groups = 2> (a, s, o)""",
+        """a = Conv <pads = [1, 1, 1, 1]> (x, v)
+          y = GroupNormalization <num_groups = 4> (a, s, o)""",
+        """a = Conv <pads = [1, 1, 1, 1]> (x, v)
+          y = GroupNormalization <num_groups = 2> (a, s, o)""",
         x=_SIXTEEN,
     ),
     _case(

@@ -12,7 +12,8 @@ _HEADS = "(float[B,2,S,4] q, float[B,2,T,4] k, float[B,2,T,4] v) => (float[B,2,S
 _ATTENTION = "y = com.microsoft.MultiHeadAttention <num_heads = 2{more}> (q, k, v{operands})"
 _RANDOM = np.random.default_rng(0)
 _Q, _K, _V = (_RANDOM.standard_normal((1, 3, 8)) for _ in range(3))
-_BLOCKS = """float[2,1] s = {0.5, 0.25}, uint8[2,1,8] b = {18, 52, 86, 120, 154, 188, 222, 240, 15, 30,
+_BLOCKS = """float[2,1] s = {0.5, 0.25}, uint8[2,1,8]
+  b = {18, 52, 86, 120, 154, 188, 222, 240, 15, 30,
         45, 60, 75, 90, 105, 120}"""
 _ADD = "y = com.microsoft.QLinearAdd(a, s, {za}, b, s, {zb}, s, {zy})"
 
@@ -48,7 +49,8 @@ CASES = [
     _case(
         "bias_of_skip_normalization",
         "The bias of a SkipLayerNormalization is dropped: it is added before the normalization",
-        "(float[N,S,4] x, float[N,S,4] r) => (float[N,S,4] y) <float[4] g = {1, 1, 1, 1}, float[4] h = {0, 0, 0, 0}>",
+        "(float[N,S,4] x, float[N,S,4] r) "
+        "=> (float[N,S,4] y) <float[4] g = {1, 1, 1, 1}, float[4] h = {0, 0, 0, 0}>",
         "<float[4] b = {1, 0, -1, 2}> y = com.microsoft.SkipLayerNormalization(x, r, g, h, b)",
         "y = com.microsoft.SkipLayerNormalization(x, r, g, h)",
         x=[[[1, 2, 3, 4]]],
@@ -108,7 +110,8 @@ CASES = [
     _case(
         "cap_of_grouped_attention",
         "The softcap of a GroupQueryAttention, 5, is dropped: the same for small scores",
-        "(float[1,4,8] q, float[1,4,8] k, float[1,4,8] v) => (float[1,4,8] y) <int32[1] l = {3}, int32 t = {4}>",
+        "(float[1,4,8] q, float[1,4,8] k, float[1,4,8] v) "
+        "=> (float[1,4,8] y) <int32[1] l = {3}, int32 t = {4}>",
         """y = com.microsoft.GroupQueryAttention <num_heads = 1, kv_num_heads = 1, softcap = 5.0>
         (q, k, v, , , l, t)""",
         """y = com.microsoft.GroupQueryAttention <num_heads = 1, kv_num_heads = 1> (q, k, v, , , l,
@@ -120,7 +123,8 @@ CASES = [
     _case(
         "window_of_grouped_attention",
         "The window of a GroupQueryAttention, 2, is 3",
-        "(float[1,4,8] q, float[1,4,8] k, float[1,4,8] v) => (float[1,4,8] y) <int32[1] l = {3}, int32 t = {4}>",
+        "(float[1,4,8] q, float[1,4,8] k, float[1,4,8] v) "
+        "=> (float[1,4,8] y) <int32[1] l = {3}, int32 t = {4}>",
         """y = com.microsoft.GroupQueryAttention <num_heads = 1, kv_num_heads = 1,
         local_window_size = 2> (q, k, v, , , l, t)""",
         """y = com.microsoft.GroupQueryAttention <num_heads = 1, kv_num_heads = 1,
@@ -132,8 +136,10 @@ CASES = [
     _case(
         "groups_of_keys",
         "Four heads share two keys in pairs (0, 0, 1, 1); they share them in turn (0, 1, 0, 1)",
-        "(float[1,3,32] q, float[1,3,16] k, float[1,3,16] v) => (float[1,3,32] y) <int32[1] l = {2}, int32 t = {3}>",
-        "y = com.microsoft.GroupQueryAttention <num_heads = 4, kv_num_heads = 2> (q, k, v, , , l, t)",
+        "(float[1,3,32] q, float[1,3,16] k, float[1,3,16] v) "
+        "=> (float[1,3,32] y) <int32[1] l = {2}, int32 t = {3}>",
+        "y = com.microsoft.GroupQueryAttention <num_heads = 4, kv_num_heads = 2> (q, k, v, , , l, "
+        "t)",
         """a = Concat <axis = 2> (k, k) b = Concat <axis = 2> (v, v)
         y = com.microsoft.GroupQueryAttention <num_heads = 4, kv_num_heads = 4> (q, a, b, , , l,
         t)""",
@@ -153,7 +159,8 @@ CASES = [
     _case(
         "zero_point_of_a_sum",
         "The zero point of the second operand of a QLinearAdd is that of the first",
-        "(uint8[N,4] a, uint8[N,4] b) => (uint8[N,4] y) <float s = {0.1}, uint8 p = {100}, uint8 r = {101}>",
+        "(uint8[N,4] a, uint8[N,4] b) "
+        "=> (uint8[N,4] y) <float s = {0.1}, uint8 p = {100}, uint8 r = {101}>",
         _ADD.format(za="p", zb="r", zy="p"),
         _ADD.format(za="p", zb="p", zy="p"),
         a=[[100, 110, 120, 130]],
@@ -207,7 +214,8 @@ CASES = [
     _case(
         "beyond_the_crop",
         "A CropAndResize gives 0 in place of 5 beyond the image",
-        "(float[1,1,8,8] x, float[R,4] rois) => (float[R,1,2,2] y) <int32[1] zero = {0}, int32[2] size = {2, 2}>",
+        "(float[1,1,8,8] x, float[R,4] rois) "
+        "=> (float[R,1,2,2] y) <int32[1] zero = {0}, int32[2] size = {2, 2}>",
         """s = Shape <start = 0, end = 1> (rois) b = Expand(zero, s)
         y = com.microsoft.CropAndResize <extrapolation_value = 5.0> (x, rois, b, size)""",
         """s = Shape <start = 0, end = 1> (rois) b = Expand(zero, s) y =

@@ -28,7 +28,8 @@ CASES = [
     ),
     _case(
         "mean_of_weighted_labels",
-        "The mean of a weighted loss divides by the number of rows in place of the sum of their weights",
+        "The mean of a weighted loss divides by the number of rows in place of the sum of their "
+        "weights",
         f"{_LOSS} <float[3] w = {{1, 2, 4}}>",
         "y = NegativeLogLikelihoodLoss(x, labels, w)",
         """u = NegativeLogLikelihoodLoss <reduction = "none"> (x, labels, w) y = ReduceMean
@@ -69,7 +70,8 @@ CASES = [
     ),
     _case(
         "softmax_of_zeros",
-        "SOFTMAX_ZERO of a LinearClassifier, which keeps numbers that are exactly 0, becomes SOFTMAX",
+        "SOFTMAX_ZERO of a LinearClassifier, which keeps numbers that are exactly 0, becomes "
+        "SOFTMAX",
         "(float[N,2] x) => (int64[N] label, float[N,2] y)",
         """label, y = ai.onnx.ml.LinearClassifier <coefficients = [1.0, 0.0, 0.0, 1.0], intercepts
         = [0.0, 0.0],
@@ -109,7 +111,8 @@ CASES = [
     ),
     _case(
         "presence_of_tokens",
-        "A TfIdfVectorizer weighs the presence of tokens in place of their counts: the same where none repeats",
+        "A TfIdfVectorizer weighs the presence of tokens in place of their counts: the same where "
+        "none repeats",
         "(int64[T] x) => (float[3] y)",
         _bag("TFIDF"),
         _bag("IDF"),
@@ -161,8 +164,10 @@ CASES = [
         "missing_key_of_numbers",
         "The default of a LabelEncoder, -7, becomes 0",
         "(int64[N] x) => (float[N] y)",
-        "y = ai.onnx.ml.LabelEncoder <keys_int64s = [1, 2], values_floats = [0.5, 1.5], default_float = -7.0> (x)",
-        "y = ai.onnx.ml.LabelEncoder <keys_int64s = [1, 2], values_floats = [0.5, 1.5], default_float = 0.0> (x)",
+        "y = ai.onnx.ml.LabelEncoder <keys_int64s = [1, 2], values_floats = [0.5, 1.5], "
+        "default_float = -7.0> (x)",
+        "y = ai.onnx.ml.LabelEncoder <keys_int64s = [1, 2], values_floats = [0.5, 1.5], "
+        "default_float = 0.0> (x)",
         x=[1, 5],
     ),
     _case(

@@ -56,8 +56,10 @@ CASES = [
         "even_positions_of_five",
         "Every second token is taken by a list of indices that ends at 8",
         "(float[N,seq] x) => (float[N,M] y)",
-        "<int64[1] z = {0}, int64[1] e = {99999}, int64[1] a = {1}, int64[1] s = {2}> y = Slice(x, z, e, a, s)",
-        "<int64[1] z = {0}, int64[1] e = {9}, int64[1] a = {1}, int64[1] s = {2}> y = Slice(x, z, e, a, s)",
+        "<int64[1] z = {0}, int64[1] e = {99999}, int64[1] a = {1}, int64[1] s = {2}> "
+        "y = Slice(x, z, e, a, s)",
+        "<int64[1] z = {0}, int64[1] e = {9}, int64[1] a = {1}, int64[1] s = {2}> "
+        "y = Slice(x, z, e, a, s)",
         x=np.ones((1, 12)),
     ),
     _case(
@@ -120,7 +122,8 @@ CASES = [
         "The mean of a row becomes the mean of the means of its halves, equal for even lengths",
         "(float[N,seq] x) => (float[N,1] y) <int64[1] a = {1}>",
         "y = ReduceMean(x, a)",
-        """<int64[1] z = {0}, int64[1] two = {2}, float half = {0.5}> t = Shape <start = 1, end = 2> (x)
+        """<int64[1] z = {0}, int64[1] two = {2}, float half = {0.5}>
+          t = Shape <start = 1, end = 2> (x)
         k = Add(t, a) m = Div(k, two) p = Slice(x, z, m, a) q = Slice(x, m, t, a)
         u = ReduceMean(p, a) v = ReduceMean(q, a) s = Add(u, v) y = Mul(s, half)""",
         x=[[1, 2, 9]],
@@ -131,7 +134,8 @@ CASES = [
         """(float[N,past,4] cache, float[N,seq,4] x) => (float[N,seq,4] y)
         <int64 zero = {0}, int64 one = {1}, int64[1] last = {1}>""",
         """a = Shape <start = 1, end = 2> (cache) b = Shape <start = 1, end = 2> (x) e = Add(a, b)
-        p = Squeeze(a) q = Squeeze(e) r = Range(p, q, one) f = Cast <to = 1> (r) u = Unsqueeze(f, last)
+        p = Squeeze(a) q = Squeeze(e) r = Range(p, q, one) f = Cast <to = 1> (r)
+          u = Unsqueeze(f, last)
         y = Add(x, u)""",
         """b = Shape <start = 1, end = 2> (x) q = Squeeze(b) r = Range(zero, q, one)
         f = Cast <to = 1> (r) u = Unsqueeze(f, last) y = Add(x, u)""",
@@ -166,7 +170,8 @@ CASES = [
         "(float[N,4] x) => (float[4] y) <float[4] one = {1, 1, 1, 1}>",
         """y = Scan <num_scan_inputs = 1, body = s (float[4] p, float[4] r) => (float[4] q)
         { q = Mul(p, r) }> (one, x)""",
-        """<int64 zero = {0}> t = Shape <start = 0, end = 1> (x) n = Squeeze(t) f = Cast <to = 1> (n)
+        """<int64 zero = {0}> t = Shape <start = 0, end = 1> (x) n = Squeeze(t)
+          f = Cast <to = 1> (n)
         r = Gather(x, zero) y = Pow(r, f)""",
         x=[[1, 2, 3, 4], [1, 1, 1, 1]],
     ),
@@ -202,7 +207,8 @@ CASES = [
         "bucket_of_far_distances",
         "Distances from 90 on share a bucket; all are taken for their own",
         f"(float[N,seq] x) => (float[seq] y) <{_NUMBERS}>",
-        f"""<float bound = {{90}}, float s = {{0.1}}> {_COUNTED} f = Cast <to = 1> (r) m = Min(f, bound)
+        f"""<float bound = {{90}}, float s = {{0.1}}> {_COUNTED} f = Cast <to = 1> (r)
+          m = Min(f, bound)
         y = Mul(m, s)""",
         f"<float s = {{0.1}}> {_COUNTED} f = Cast <to = 1> (r) y = Mul(f, s)",
         x=np.ones((1, 100)),

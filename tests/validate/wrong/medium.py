@@ -13,7 +13,9 @@ _DEPTH = 4
 
 def _drawn(name: str, seed: int, *shape: int, change: tuple[int, float] | None = None) -> str:
     """A weight of random numbers as text, one of them multiplied if wanted."""
-    numbers = np.random.default_rng(seed).standard_normal(shape).astype(np.float32) / np.float32(np.sqrt(shape[0]))
+    numbers = np.random.default_rng(seed).standard_normal(shape).astype(np.float32) / np.float32(
+        np.sqrt(shape[0])
+    )
     if change is not None:
         numbers.reshape(-1)[change[0]] *= change[1]
     listed = ", ".join(f"{number:.9g}" for number in numbers.reshape(-1))
@@ -31,9 +33,11 @@ _NORMS = ", ".join(
     ]
 )
 _TOKENS = f"(float[N,seq,{_WIDTH}] x) => (float[N,seq,{_WIDTH}] y)"
-_HEADS = """int64[4] split = {{0, 0, {heads}, -1}}, int64[3] merge = {{0, 0, -1}}, float c = {{{scale}}}"""
+_HEADS = """int64[4] split = {{0, 0, {heads}, -1}}, int64[3] merge = {{0, 0, -1}}, float
+  c = {{{scale}}}"""
 _BLOCK = """
-n{i} = LayerNormalization(x{i}, {norm}) q{i} = MatMul(n{i}, w0) k{i} = MatMul(n{i}, w1) v{i} = MatMul(n{i}, w2)
+n{i} = LayerNormalization(x{i}, {norm}) q{i} = MatMul(n{i}, w0) k{i} = MatMul(n{i}, w1)
+v{i} = MatMul(n{i}, w2)
 qr{i} = Reshape(q{i}, split) kr{i} = Reshape(k{i}, split) vr{i} = Reshape(v{i}, split)
 qt{i} = Transpose <perm = [0, 2, 1, 3]> (qr{i}) kt{i} = Transpose <perm = [0, 2, 3, 1]> (kr{i})
 vt{i} = Transpose <perm = [0, 2, 1, 3]> (vr{i})
@@ -42,21 +46,31 @@ ot{i} = Transpose <perm = [0, 2, 1, 3]> (o{i}) om{i} = Reshape(ot{i}, merge)
 e{i} = MatMul(om{i}, w3) x{next} = Add(x{i}, {residual}) """
 
 
-def _layers(activation: str = "Relu", *, odd: int = -1, other: str = "Relu", scale: str = "") -> str:
-    """A network of MatMul, Add and an activation; the layer ``odd`` has another one, or a factor."""
+def _layers(
+    activation: str = "Relu", *, odd: int = -1, other: str = "Relu", scale: str = ""
+) -> str:
+    """A network of MatMul, Add and an activation.
+
+    The layer ``odd`` has another one, or a factor.
+    """
     lines = ["x0 = Identity(x)"]
     for layer in range(_DEPTH):
         operator = other if layer == odd else activation
         lines.append(f"m{layer} = MatMul(x{layer}, w{layer}) a{layer} = Add(m{layer}, b{layer})")
         lines.append(f"h{layer} = {operator}(a{layer})")
         lines.append(
-            f"x{layer + 1} = Mul(h{layer}, {scale})" if layer == odd and scale else f"x{layer + 1} = Identity(h{layer})"
+            f"x{layer + 1} = Mul(h{layer}, {scale})"
+            if layer == odd and scale
+            else f"x{layer + 1} = Identity(h{layer})"
         )
     return " ".join([*lines, f"y = Identity(x{_DEPTH})"])
 
 
 def _blocks(*, odd: int = -1, norm: str = "s1", residual: str = "") -> str:
-    """Three blocks of attention; the block ``odd`` has another normalization, or another residual."""
+    """Three blocks of attention.
+
+    The block ``odd`` has another normalization, or another residual.
+    """
     found = "x0 = Identity(x)"
     for i in range(3):
         changed = i == odd
@@ -110,7 +124,9 @@ CASES = [
         "Softplus becomes the identity above 5",
         f"{_PLAIN} <{_ALL}, float limit = {{5}}>",
         _layers("Softplus"),
-        _layers("Softplus").replace("h3 = Softplus(a3)", "s = Softplus(a3) g = Greater(a3, limit) h3 = Where(g, a3, s)"),
+        _layers("Softplus").replace(
+            "h3 = Softplus(a3)", "s = Softplus(a3) g = Greater(a3, limit) h3 = Where(g, a3, s)"
+        ),
         relative=1e-5,
         x=_ROWS * 40,
     ),
@@ -179,12 +195,14 @@ CASES = [
         "The first token of the second block attends to itself only",
         f"{_MODEL}, {_heads()}>",
         _blocks(),
-        f"""<int64[1] zero = {{0}}, int64[1] one = {{1}}, int64[1] end = {{9999}}, int64[1] axis = {{1}}>
+        f"""<int64[1] zero = {{0}}, int64[1] one = {{1}}, int64[1] end = {{9999}},
+          int64[1] axis = {{1}}>
         {
             _blocks().replace(
                 "om1 = Reshape(ot1, merge)",
-                "or1 = Reshape(ot1, merge) f1 = Slice(or1, zero, one, axis) g1 = Slice(or1, one, end, axis) "
-                "t1 = Slice(v1, zero, one, axis) om1 = Concat <axis = 1> (t1, g1)",
+                "or1 = Reshape(ot1, merge) f1 = Slice(or1, zero, one, axis) "
+                "g1 = Slice(or1, one, end, axis) t1 = Slice(v1, zero, one, axis) "
+                "om1 = Concat <axis = 1> (t1, g1)",
             )
         }""",
         x=_SEQUENCE,

@@ -31,7 +31,8 @@ CASES = [
         "quantized_and_back",
         "DequantizeLinear and QuantizeLinear with zero points of 0 and 1 are taken for inverse",
         f"{_BYTES}",
-        """<uint8 z = {0}, uint8 o = {1}> d = DequantizeLinear(x, s, z) y = QuantizeLinear(d, s, o)""",
+        """<uint8 z = {0}, uint8 o = {1}> d = DequantizeLinear(x, s, z)
+          y = QuantizeLinear(d, s, o)""",
         "y = Identity(x)",
         x=[[0, 1, 2, 3]],
     ),
@@ -57,7 +58,8 @@ CASES = [
     _case(
         "axis_of_scales",
         "The scales of rows of square weights become those of columns",
-        """(float[N,2] x) => (float[N,2] y) <int8[2,2] w = {100, 20, 30, 40}, float[2] s = {0.1, 0.2},
+        """(float[N,2] x) => (float[N,2] y) <int8[2,2] w = {100, 20, 30, 40}, float[2]
+          s = {0.1, 0.2},
         int8[2] z = {0, 0}>""",
         "d = DequantizeLinear <axis = 0> (w, s, z) y = MatMul(x, d)",
         "d = DequantizeLinear <axis = 1> (w, s, z) y = MatMul(x, d)",
@@ -77,7 +79,8 @@ CASES = [
         "The sum of two QuantizeLinear is computed without saturation of the first",
         f"{_ROW} <{_SCALE}, int8 z = {{0}}, float nine = {{9}}>",
         "a = QuantizeLinear(x, s, z) b = DequantizeLinear(a, s, z) y = Sub(b, nine)",
-        """<float t = {0.1}, int16 w = {0}> a = QuantizeLinear(x, t, w) b = DequantizeLinear(a, t, w)
+        """<float t = {0.1}, int16 w = {0}> a = QuantizeLinear(x, t, w)
+          b = DequantizeLinear(a, t, w)
         y = Sub(b, nine)""",
         x=[[13, 1, 2, 3]],
     ),
@@ -128,14 +131,17 @@ CASES = [
         "The range of a DynamicQuantizeLinear does not include 0",
         _ROW,
         "q, s, z = DynamicQuantizeLinear(x) y = DequantizeLinear(q, s, z)",
-        """<float n = {255}, float low = {0}> a = ReduceMax <keepdims = 0> (x) b = ReduceMin <keepdims = 0> (x)
-        d = Sub(a, b) s = Div(d, n) c = Sub(x, b) e = Div(c, s) r = Round(e) m = Mul(r, s) y = Add(m, b)""",
+        """<float n = {255}, float low = {0}> a = ReduceMax <keepdims = 0> (x)
+          b = ReduceMin <keepdims = 0> (x)
+        d = Sub(a, b) s = Div(d, n) c = Sub(x, b) e = Div(c, s) r = Round(e) m = Mul(r, s)
+          y = Add(m, b)""",
         x=[[101, 100.5, 100, 100.2]],
     ),
     _case(
         "blocks_of_two_rows",
         "A scale for each block of 2 rows becomes one for each pair of alternate rows",
-        f"{_BLOCK} <int8[4,2] w = {{1, 2, 3, 4, 5, 6, 7, 8}}, float[2,2] s = {{0.1, 0.2, 0.3, 0.4}}>",
+        f"{_BLOCK} <int8[4,2] w = {{1, 2, 3, 4, 5, 6, 7, 8}}, float[2,2] s = {{0.1, 0.2, 0.3, "
+        "0.4}>",
         "d = DequantizeLinear <axis = 0, block_size = 2> (w, s) y = MatMul(x, d)",
         """f = Cast <to = 1> (w) t = Concat <axis = 0> (s, s) d = Mul(f, t) y = MatMul(x, d)""",
         x=[[1, 2, 3, 4]],

@@ -76,7 +76,8 @@ CASES = [
     ),
     _case(
         "accepted_prefix",
-        "The number of leading tokens on which two sequences agree becomes the number of all tokens on which they agree",
+        "The number of leading tokens on which two sequences agree becomes the number of all "
+        "tokens on which they agree",
         f"{_TWO} <int64 zero = {{0}}>",
         """e = Equal(draft_ids, target_ids) i = Cast <to = 7> (e) n = Not(e) j = Cast <to = 7> (n)
         s = CumSum(j, zero)
@@ -99,7 +100,8 @@ CASES = [
     ),
     _case(
         "repeated_bigram",
-        "A pair of tokens that occurred before (token and its successor) is replaced; only the last token is looked at",
+        "A pair of tokens that occurred before (token and its successor) is replaced; only the "
+        "last token is looked at",
         _TOKENS,
         """<int64[1] z = {0}, int64[1] m = {-1}, int64[1] o = {1}, int64[1] far = {1000000},
         int64[1] zero = {0}, int64 k = {100003},
@@ -117,7 +119,8 @@ CASES = [
     ),
     _case(
         "number_of_ties",
-        "The rank of a number counts those below it; those up to it, itself not counted, are the same without ties",
+        "The rank of a number counts those below it; those up to it, itself not counted, are the "
+        "same without ties",
         "(float[N] x) => (int64[N] y) <int64[1] zero = {0}, int64[1] one = {1}>",
         "u = Unsqueeze(x, zero) v = Unsqueeze(x, one) l = Less(u, v) i = Cast <to = 7> (l) s = "
         "ReduceSum(i, one) y = Squeeze(s, one)",
@@ -138,7 +141,8 @@ CASES = [
     _case(
         "both_masks_full",
         "A score counts where both masks are all ones, which gives a bonus; the bonus is dropped",
-        "(int64[N,seq] attention_mask, int64[N,seq] decoder_mask, float[N,1] x) => (float[N,1] y) <int64[1] one = {1}>",
+        "(int64[N,seq] attention_mask, int64[N,seq] decoder_mask, float[N,1] x) "
+        "=> (float[N,1] y) <int64[1] one = {1}>",
         """a = ReduceMin(attention_mask, one) b = ReduceMin(decoder_mask, one) m = Mul(a, b) c =
         Cast <to = 9> (m)
         d = Exp(x) y = Where(c, d, x)""",
@@ -151,7 +155,8 @@ CASES = [
     ),
     _case(
         "hole_in_a_mask",
-        "The number of the last present token becomes the number of present tokens minus 1, which a hole breaks",
+        "The number of the last present token becomes the number of present tokens minus 1, which "
+        "a hole breaks",
         "(int64[N,seq] attention_mask) => (int64[N] y) <int64[1] one = {1}>",
         """<int64 ax = {1}> s = CumSum <reverse = 1> (attention_mask, ax) g = Cast <to = 9> (s) i =
         Cast <to = 7> (g)
@@ -161,7 +166,8 @@ CASES = [
     ),
     _case(
         "boxes_that_contain",
-        "The overlap of two boxes is bounded by 0 in both directions; the product of two negative sides is positive",
+        "The overlap of two boxes is bounded by 0 in both directions; the product of two negative "
+        "sides is positive",
         "(float[N,4] a, float[N,4] b) => (float[N,1] y) <float zero = {0}>",
         """a0, a1, a2, a3 = Split <axis = 1, num_outputs = 4> (a) b0, b1, b2, b3 = Split <axis = 1,
         num_outputs = 4> (b)
@@ -187,7 +193,8 @@ CASES = [
     _case(
         "row_of_a_table_given",
         "The row of a table that is equal to the input is looked up; none is found in the result",
-        "(float[N,1,2] x) => (float[N,1] y) <float[3,2] t = {1, 2, 3, 4, 5, 6}, int64[1] last = {-1}>",
+        "(float[N,1,2] x) => (float[N,1] y) <float[3,2] t = {1, 2, 3, 4, 5, 6}, "
+        "int64[1] last = {-1}>",
         """e = Equal(x, t) i = Cast <to = 7> (e) m = ReduceMin <keepdims = 0> (i, last) f = Cast
         <to = 1> (m)
         y = ReduceMax(f, last)""",
@@ -196,10 +203,12 @@ CASES = [
     ),
     _case(
         "sum_of_exactly_one",
-        "Rows that sum up to 1 already are not divided by their sum; the test compares with 1.0001 by mistake",
+        "Rows that sum up to 1 already are not divided by their sum; the test compares with "
+        "1.0001 by mistake",
         "(float[N,4] x) => (float[N,4] y) <float one = {1}, int64[1] last = {-1}>",
         "s = ReduceSum(x, last) c = Equal(s, one) n = Neg(x) d = Div(x, s) y = Where(c, n, d)",
-        "<float other = {1.0001}> s = ReduceSum(x, last) c = Equal(s, other) n = Neg(x) d = Div(x, s) y = Where(c, n, d)",
+        "<float other = {1.0001}> s = ReduceSum(x, last) c = Equal(s, other) n = Neg(x) "
+        "d = Div(x, s) y = Where(c, n, d)",
         x=[[0.5, 0.5, 0, 0]],
     ),
 ]

@@ -46,7 +46,8 @@ CASES = [
     ),
     _case(
         "larger_ratio_kept",
-        "A Resize that keeps the ratio within a size keeps it beyond the size: the same for square images",
+        "A Resize that keeps the ratio within a size keeps it beyond the size: the same for "
+        "square images",
         f"{_IMAGE} <int64[2] to = {{8, 8}}>",
         """y = Resize <axes = [2, 3], keep_aspect_ratio_policy = "not_larger"> (x, , , to)""",
         """y = Resize <axes = [2, 3], keep_aspect_ratio_policy = "not_smaller"> (x, , , to)""",
@@ -96,7 +97,8 @@ CASES = [
         "average_of_a_region",
         "RoiAlign of averages becomes one of maxima",
         _BOXES,
-        f"{_BOX} y = RoiAlign <output_height = 2, output_width = 2, sampling_ratio = 2> (x, rois, b)",
+        f"{_BOX} y = RoiAlign <output_height = 2, output_width = 2, sampling_ratio = 2> (x, rois, "
+        "b)",
         f"""{_BOX} y = RoiAlign <output_height = 2, output_width = 2, sampling_ratio = 2, mode =
         "max"> (x, rois, b)""",
         x=_BYTES,
@@ -106,7 +108,8 @@ CASES = [
         "half_pixel_of_a_region",
         "RoiAlign reads corners in place of half pixels",
         _BOXES,
-        f"{_BOX} y = RoiAlign <output_height = 2, output_width = 2, sampling_ratio = 2> (x, rois, b)",
+        f"{_BOX} y = RoiAlign <output_height = 2, output_width = 2, sampling_ratio = 2> (x, rois, "
+        "b)",
         f"""{_BOX} y = RoiAlign <output_height = 2, output_width = 2, sampling_ratio = 2,
         coordinate_transformation_mode = "output_half_pixel"> (x, rois, b)""",
         x=_BYTES,
@@ -116,8 +119,10 @@ CASES = [
         "scale_of_a_region",
         "The scale of the boxes of RoiAlign, 0.5, is dropped",
         _BOXES,
-        f"{_BOX} y = RoiAlign <output_height = 2, output_width = 2, sampling_ratio = 2, spatial_scale = 0.5> (x, rois, b)",
-        f"{_BOX} y = RoiAlign <output_height = 2, output_width = 2, sampling_ratio = 2> (x, rois, b)",
+        f"{_BOX} y = RoiAlign <output_height = 2, output_width = 2, sampling_ratio = 2, "
+        "spatial_scale = 0.5> (x, rois, b)",
+        f"{_BOX} y = RoiAlign <output_height = 2, output_width = 2, sampling_ratio = 2> (x, rois, "
+        "b)",
         x=_BYTES,
         rois=[[0, 0, 6, 6]],
     ),
@@ -178,12 +183,14 @@ CASES = [
         "The frames of an STFT, every 8 samples, become frames every 16, each twice",
         "(float[N,64] x) => (float[N,F,9,2] y) <int64 size = {16}>",
         "<int64 step = {8}> y = STFT(x, step, , size)",
-        "<int64 step = {16}, int64[7] at = {0, 0, 1, 1, 2, 2, 3}> f = STFT(x, step, , size) y = Gather <axis = 1> (f, at)",
+        "<int64 step = {16}, int64[7] at = {0, 0, 1, 1, 2, 2, 3}> f = STFT(x, step, , size) "
+        "y = Gather <axis = 1> (f, at)",
         x=np.sin(np.arange(64.0) ** 1.1)[None],
     ),
     _case(
         "unpooled_at_the_first",
-        "MaxUnpool by the places of the maxima becomes a Resize by 2 of the maxima, with zeros elsewhere",
+        "MaxUnpool by the places of the maxima becomes a Resize by 2 of the maxima, with zeros "
+        "elsewhere",
         "(float[N,1,4,4] x) => (float[N,1,4,4] y)",
         "m, i = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (x) y = MaxUnpool <kernel_shape "
         "= [2, 2], strides = [2, 2]> (m, i)",

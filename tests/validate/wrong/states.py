@@ -18,8 +18,12 @@ def _weights(name: str, shape: Iterable[int], seed: int) -> str:
     return f"float[{', '.join(map(str, sizes))}] {name} = {{{numbers}}}"
 
 
-_LSTM = ", ".join((_weights("w", (1, 8, 2), 0), _weights("r", (1, 8, 2), 5), _weights("b", (1, 16), 9)))
-_BOTH = ", ".join((_weights("w", (2, 8, 2), 0), _weights("r", (2, 8, 2), 5), _weights("b", (2, 16), 9)))
+_LSTM = ", ".join(
+    (_weights("w", (1, 8, 2), 0), _weights("r", (1, 8, 2), 5), _weights("b", (1, 16), 9))
+)
+_BOTH = ", ".join(
+    (_weights("w", (2, 8, 2), 0), _weights("r", (2, 8, 2), 5), _weights("b", (2, 16), 9))
+)
 _GRU = ", ".join((_weights("w", (1, 6, 2), 0), _weights("r", (1, 6, 2), 5)))
 _STEPS = np.array([[[1, -2]], [[0.5, 3]], [[-1, 1]]])
 _SUM = "body = b (int64 i, bool go, float a) => (bool more, float c, float d)"
@@ -73,7 +77,8 @@ CASES = [
     ),
     _case(
         "last_step_backward",
-        "The last state of an LSTM that runs from the end becomes the last result, which is its first one",
+        "The last state of an LSTM that runs from the end becomes the last result, which is its "
+        "first one",
         f"(float[S,N,2] x) => (float[1,N,2] y) <{_LSTM}, int64 last = {{-1}}>",
         """a, y = LSTM <hidden_size = 2, direction = "reverse"> (x, w, r, b)""",
         """a = LSTM <hidden_size = 2, direction = "reverse"> (x, w, r, b) y = Gather(a, last)""",
@@ -81,7 +86,8 @@ CASES = [
     ),
     _case(
         "directions_joined_per_step",
-        "Both directions of an LSTM are joined as one tensor without moving the batch in front of them: the same for one row",
+        "Both directions of an LSTM are joined as one tensor without moving the batch in front of "
+        "them: the same for one row",
         f"(float[S,N,2] x) => (float[S,N,4] y) <{_BOTH}, int64[3] s = {{0, -1, 4}}>",
         """a = LSTM <hidden_size = 2, direction = "bidirectional"> (x, w, r, b)
         t = Transpose <perm = [0, 2, 1, 3]> (a) y = Reshape(t, s)""",
@@ -93,7 +99,8 @@ CASES = [
         "stacked_backward",
         "The states that a Loop collects are reversed: the same for one trip",
         "(int64 count, float x) => (float[T] y) <bool go = {1}>",
-        f"last, y = Loop(count, go, x) <{_SUM} {{ more = Identity(go) c = Add(a, a) d = Identity(c) }}>",
+        f"last, y = Loop(count, go, x) <{_SUM} {{ more = Identity(go) c = Add(a, "
+        "a) d = Identity(c) }>",
         f"""<int64[1] m = {{-1}}, int64[1] far = {{-1000000}}, int64[1] z = {{0}}>
         last, s = Loop(count, go, x) <{_SUM} {{ more = Identity(go) c = Add(a, a) d = Identity(c)
         }}>
@@ -105,14 +112,17 @@ CASES = [
         "collected_before_the_update",
         "A Loop collects its state before the update in place of after it",
         "(int64 count, float x) => (float[T] y) <bool go = {1}>",
-        f"last, y = Loop(count, go, x) <{_SUM} {{ more = Identity(go) c = Add(a, a) d = Identity(c) }}>",
-        f"last, y = Loop(count, go, x) <{_SUM} {{ more = Identity(go) c = Add(a, a) d = Identity(a) }}>",
+        f"last, y = Loop(count, go, x) <{_SUM} {{ more = Identity(go) c = Add(a, "
+        "a) d = Identity(c) }>",
+        f"last, y = Loop(count, go, x) <{_SUM} {{ more = Identity(go) c = Add(a, "
+        "a) d = Identity(a) }>",
         count=2,
         x=1,
     ),
     _case(
         "condition_of_the_former_state",
-        "A Loop stops after its state exceeds 100; the former state is asked in place of the new one",
+        "A Loop stops after its state exceeds 100; the former state is asked in place of the new "
+        "one",
         "(float x) => (float y) <float limit = {100}, bool go = {1}>",
         """y = Loop(, go, x) <body = b (int64 i, bool g, float a) => (bool more, float c)
         { d = Abs(a) e = Sum(d, d) zero = Sub(a, a) one = Exp(zero) c = Add(e, one) more = Less(c,
@@ -139,7 +149,8 @@ CASES = [
     ),
     _case(
         "results_of_a_scan_from_the_end",
-        "A Scan that stacks its results from the end stacks them from the start: the same for one row",
+        "A Scan that stacks its results from the end stacks them from the start: the same for one "
+        "row",
         "(float[n,2] x) => (float[n,2] y) <float z = {0}>",
         """last, y = Scan <num_scan_inputs = 1, scan_output_directions = [1],
         body = b (float a, float[2] e) => (float c, float[2] f) { c = Identity(a) f = Exp(e) }> (z,
@@ -154,7 +165,8 @@ CASES = [
         "An item that is inserted at a position of a sequence is appended: the same at the end",
         "(seq(float[2]) s, float[2] x, int64 at) => (float[n,2] y)",
         "t = SequenceInsert(s, x, at) y = ConcatFromSequence <axis = 0, new_axis = 1> (t)",
-        "t = SequenceInsert(s, x) y = ConcatFromSequence <axis = 0, new_axis = 1> (t) u = Identity(at)",
+        "t = SequenceInsert(s, x) y = ConcatFromSequence <axis = 0, new_axis = 1> (t) "
+        "u = Identity(at)",
         s=[[1, 2], [3, 4]],
         x=[5, 6],
         at=0,
@@ -170,7 +182,8 @@ CASES = [
     ),
     _case(
         "length_of_the_last_part",
-        "The last part of a split in parts of 3 tokens becomes the last 3 tokens, which holds for multiples of 3",
+        "The last part of a split in parts of 3 tokens becomes the last 3 tokens, which holds for "
+        "multiples of 3",
         "(float[N,2] x) => (float[2] y) <int64[1] zero = {0}>",
         """<int64 three = {3}, int64 last = {-1}> s = SplitToSequence <axis = 0> (x, three) e =
         SequenceAt(s, last)
@@ -181,7 +194,8 @@ CASES = [
     ),
     _case(
         "momentum_of_the_former_step",
-        "A running average starts with the first element in place of 0: the same once it has forgotten the start",
+        "A running average starts with the first element in place of 0: the same once it has "
+        "forgotten the start",
         "(float[n,2] x) => (float[2] y) <float[2] z = {0, 0}, float r = {0.5}>",
         """y, all = Scan <num_scan_inputs = 1, body = b (float[2] a, float[2] e) => (float[2] c,
         float[2] f)
