@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 # Nothing is compiled that is never imported: most modules of sympy, pandas, torch and transformers are not.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
-SOURCES := xoptim cli patterns tests examples benchmarks docs setup.py
+SOURCES := xoptim cli patterns tests examples benchmarks lab docs setup.py
 .DEFAULT_GOAL := help
 # Tests start many processes; without compiled modules each of them compiles the whole package first.
 unexport PYTHONDONTWRITEBYTECODE
@@ -146,7 +146,7 @@ oldest: $(VENV)/.test ## run commands with the oldest versions of packages that 
 	$(BIN)/python -m pip --python $(OLDEST)/bin/python install --quiet --disable-pip-version-check --no-compile . \
 		$$(sed -n '/^dependencies/,/^]/s/.*"\(.*\)>=\(.*\)",/\1==\2/p' pyproject.toml)
 	$(OLDEST)/bin/xopt $(MODEL) -o $(OLDEST)/new.onnx --opset newest --check each --strict
-	set -e; for words in doctor list "show Gelu" "stats $(MODEL)" "explain $(MODEL) Gelu" "mine $(MODEL)" \
+	set -e; for words in doctor list "list Gelu" "stats $(MODEL)" "explain $(MODEL) Gelu" \
 		"diff --values $(MODEL) $(OLDEST)/new.onnx" "verify $(MODEL) $(OLDEST)/new.onnx" "bench --seconds 0.1 $(MODEL)" \
 		"new-pattern FusedPattern --from $(MODEL) --nodes /m/Shape,/m/Gather --pack $(OLDEST)/pack"; \
 		do $(OLDEST)/bin/xopt $$words >$(OLDEST)/printed; done

@@ -258,8 +258,8 @@ options = ort.SessionOptions()
 options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
 for path in sys.argv[1:]:
     session = ort.InferenceSession(path, options)
-    feeds = {port.name: np.zeros((2, port.shape[1], 3, port.shape[3]),
-      np.float32) for port in session.get_inputs()[1:]}
+    shapes = {port.name: (2, port.shape[1], 3, port.shape[3]) for port in session.get_inputs()[1:]}
+    feeds = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
     for _ in range(3):
         session.run(None, feeds | {"ids": np.ones((2, 6), np.int64)})
     del session

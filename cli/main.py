@@ -20,7 +20,7 @@ from xoptim.system.journal import JOURNAL
 from xoptim.system.signals import ENDING, Ended
 from xoptim.system.threads import any_abandoned
 
-from .commands import COMMANDS, GROUPS
+from .commands import COMMANDS, GROUPS, MOVED
 from .commands.completion import VARIABLE
 from .exit_codes import BAD_USAGE, INTERRUPTED, UNREAD
 from .files import readable
@@ -121,7 +121,9 @@ class DefaultGroup(click.Group):
         return [*super().shell_complete(ctx, incomplete), CompletionItem(incomplete, type="file")]
 
     def _check_spelling(self, word: str) -> None:
-        """Raise for a word that is not a file and is almost the name of a command."""
+        """Raise for a word that is not a file and was, or is almost, the name of a command."""
+        if word in MOVED and not Path(word).exists():
+            raise click.UsageError(f"`xopt {word}` is now: {MOVED[word]}")
         near = [f"--{word}"] if word in ("help", "version") else similar(word, self.commands)
         if near and not Path(word).exists():
             raise click.UsageError(

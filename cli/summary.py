@@ -175,6 +175,23 @@ class Summary:
         }
 
 
+def _print_products(console: Console, lowered: Lowered) -> None:
+    """Print what can be quantized: the error that each adds alone, and the time that it saves.
+
+    The first rows save most for their error; they are taken in this order.
+    """
+    goal = lowered.options.goal
+    measured = [each for each in lowered.products if not each.is_stored or goal == "size"]
+    choices = [each for each in measured if each.is_choice]
+    if not choices:
+        return
+    texts = [each.texts() for each in sorted(choices, key=lambda each: each.price(goal))]
+    rows = Rows(*texts[0], right=set(texts[0]) - {"product", "pattern"})
+    for each in texts:
+        rows.add(*each.values())
+    rows.print(console)
+
+
 def _print_verdict(
     console: Console, report: ValidationReport, exactness: str, *, verbose: bool
 ) -> None:
@@ -214,6 +231,8 @@ def print_summary(summary: Summary, *, to_stderr: bool = False, verbose: bool = 
     remarks = (*_assumed(outcome), *_changes(outcome), *_remarks(outcome))
     for remark in (*remarks, *_hints(outcome, verbose=verbose)):
         console.print(remark, highlight=False)
+    if verbose and outcome.lowered is not None:
+        _print_products(console, outcome.lowered)
     if summary.settings is not None:
         console.print(f"settings    {summary.settings}", highlight=False)
     written = (

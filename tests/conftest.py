@@ -51,7 +51,7 @@ _BRIEFLY = {
     ("xoptim.tuning.measurement", "PROFILED"): 0.001,
     ("xoptim.tuning.speed", "SECONDS"): 0.1,
     ("xoptim.cli.commands.optimize", "PATIENCE"): 0.01,
-    ("xoptim.cli.commands.report", "PATIENCE"): 0.01,
+    ("xoptim.cli.commands.diff", "PATIENCE"): 0.01,
 }
 """Seconds of measurements.
 

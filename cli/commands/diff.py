@@ -3,25 +3,38 @@
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
-from xoptim import ValidationOptions, diff, diff_values
+from xoptim import ValidationOptions, diff, diff_values, report
+from xoptim.bench import BenchOptions
 
-from ..exit_codes import DIFFERENT
-from ..files import MODEL
+from ..exit_codes import DIFFERENT, code_of
+from ..files import MODEL, writable
 from ..options import command, common, flag, json_option, option, providers_option, refuse_idle
 from ..preparation import assume_from_model_option, assume_option, fitting, in_force, print_assumed
+from ..progress import Progress
 from ..tables import open_console, print_json
-from ..validation import COMPARISON, VALUES, Comparison
+from ..terminal import say
+from ..validation import COMPARISON, VALUES, Comparison, verify_option
+
+PATIENCE: Final = 5.0
+"""Seconds of measured runs for each of the two models."""
 
 
 @dataclass(frozen=True)
 class _Choices:
     values: bool = flag("Run both, and compare the results that have the same name in both.")
+    html: Path | None = option(
+        "Draw both side by side as an HTML file, in place of the list.",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+    )
+    verify: bool = verify_option()
+    benchmark: bool = flag("Measure the time of a run of both, for --html.")
     limit: int = option("Most differences to print.", type=click.IntRange(min=1), default=100)
-    provider: tuple[str, ...] = providers_option("cpu or cuda, for --values.")
+    provider: tuple[str, ...] = providers_option("cpu or cuda, for --values and --html.")
     comparison: Comparison = field(default_factory=Comparison)
     assume: tuple[str, ...] = assume_option()
     assume_from_model: bool = assume_from_model_option()
@@ -34,16 +47,25 @@ def diff_command(first: Path, second: Path, choices: _Choices) -> int:
     outputs and operator sets.
 
     With --values, the first result that differs is the one whose operands are equal. Exit code 1
-    when there is a difference.
+    when there is a difference. --html draws both instead, with the changes between them; the exit
+    code is 1 then when their results differ.
     """
-    unused = dict.fromkeys(
-        ("provider", "assume", "assume_from_model", *COMPARISON, *VALUES), "without --values"
-    )
-    refuse_idle(choices.comparison.idle(choices.provider) if choices.values else unused)
+    if choices.html is not None:
+        return _draw(first, second, choices.html, choices)
+    refuse_idle(dict.fromkeys(("verify", "benchmark"), "without --html"))
+    return _list(first, second, choices)
+
+
+def _list(first: Path, second: Path, choices: _Choices) -> int:
+    """Print the differences."""
+    unused = ("provider", "assume", "assume_from_model", *COMPARISON, *VALUES)
+    if choices.values:
+        refuse_idle(choices.comparison.idle(choices.provider))
+        choices = replace(choices, assume=fitting(first, choices.assume))
+    else:
+        refuse_idle(dict.fromkeys(unused, "without --values or --html"))
     if choices.as_json:
         refuse_idle({"limit": "with --json, which has all differences"})
-    if choices.values:
-        choices = replace(choices, assume=fitting(first, choices.assume))
     found: list[Any] = list(
         diff_values(first, second, _checks(choices)) if choices.values else diff(first, second)
     )
@@ -55,25 +77,57 @@ def diff_command(first: Path, second: Path, choices: _Choices) -> int:
         return DIFFERENT if found else 0
     if choices.values:
         print_assumed(choices.assume, first, second, from_model=choices.assume_from_model)
-    console = open_console()
-    for each in found[: choices.limit]:
-        console.print(
-            f"{'first ' if choices.values and each.is_first else ''}{each}", highlight=False
-        )
-    more = (
-        f"; {len(found) - choices.limit} not shown (--limit)" if len(found) > choices.limit else ""
-    )
-    if choices.values:
-        console.print(f"{len(found) or 'no'} results differ{more}", highlight=False)
-    else:
-        counts = Counter(each.kind for each in found)
-        text = ", ".join(
-            f"{counts[kind]} {kind}" for kind in ("added", "removed", "changed") if counts[kind]
-        )
-        console.print(f"{text or 'no difference'}{more}", highlight=False)
+    _print(found, choices)
     return DIFFERENT if found else 0
 
 
+def _print(found: list[Any], choices: _Choices) -> None:
+    """Print differences, a line each, and their number."""
+    console = open_console()
+    for each in found[: choices.limit]:
+        first = "first " if choices.values and each.is_first else ""
+        console.print(f"{first}{each}", highlight=False)
+    hidden = len(found) - choices.limit
+    more = f"; {hidden} not shown (--limit)" if hidden > 0 else ""
+    if choices.values:
+        console.print(f"{len(found) or 'no'} results differ{more}", highlight=False)
+        return
+    counts = Counter(each.kind for each in found)
+    kinds = ("added", "removed", "changed")
+    text = ", ".join(f"{counts[kind]} {kind}" for kind in kinds if counts[kind])
+    console.print(f"{text or 'no difference'}{more}", highlight=False)
+
+
 def _checks(choices: _Choices) -> ValidationOptions:
-    """The values and tolerances of ``--values``."""
-    return replace(choices.comparison.read(choices.provider), **common(ValidationOptions, choices))
+    """The values and tolerances of a comparison."""
+    read = choices.comparison.read(choices.provider, several=choices.benchmark)
+    return replace(read, **common(ValidationOptions, choices))
+
+
+def _draw(first: Path, second: Path, page: Path, choices: _Choices) -> int:
+    """Write the page about both models."""
+    target = writable(page)
+    if target.exists() and any(target.samefile(model) for model in (first, second)):
+        raise click.UsageError(f"{str(target)!r} is one of the models")
+    refuse_idle(dict.fromkeys(("values", "limit", "as_json"), "with --html"))
+    if len(choices.provider) > 1:
+        raise click.UsageError("--html compares on one --provider")
+    if not choices.verify:
+        measured = () if choices.benchmark else ("provider", *VALUES)
+        refuse_idle(dict.fromkeys((*COMPARISON, *measured), "with --no-verify"))
+    refuse_idle(choices.comparison.idle(choices.provider))
+    choices = replace(choices, assume=fitting(first, choices.assume))
+    given = common(BenchOptions, choices) | choices.comparison.values.measured()
+    bench = BenchOptions(seconds=PATIENCE, **{**given, "provider": choices.provider[0]})
+    with Progress(enabled=True) as progress:
+        progress.say("comparing")
+        verify = _checks(choices) if choices.verify else False
+        made = report(
+            first, second, target, verify=verify, bench=bench if choices.benchmark else None
+        )
+    for each in made.validation:
+        say(f"validation  {', '.join(each.providers)}: {each.summary()}")
+        if each.assumptions:
+            say(f"assumed     {', '.join(each.assumptions)}")
+    say(f"written     {target}")
+    return code_of(made.validation, doubtful=0)

@@ -8,7 +8,16 @@ from typing import Final
 
 import click
 
-from xoptim import Explanation, ModelPass, Rewrite, explain, installed_patterns, resolve
+from xoptim import (
+    Explanation,
+    ModelPass,
+    PatternOptimization,
+    Rewrite,
+    explain,
+    find_matches,
+    installed_patterns,
+    resolve,
+)
 from xoptim.api.preparing import Source
 from xoptim.targets import PlacementError, Target, named, place as placed
 from xoptim.targets.fitting import lowered_by, unfit_for
@@ -31,6 +40,7 @@ class _Choices:
     assume: tuple[str, ...] = assume_option()
     limit: int = option("Most nodes to list.", type=click.IntRange(min=1), default=10)
     everything: bool = flag("List all nodes.", "--all")
+    matches: bool = flag("List the matches only, with what they capture.")
     target: str = target_option(
         "Say whether PATTERN is left out for this target, or a lowering is needed there."
     )
@@ -40,6 +50,9 @@ class _Choices:
 
 
 def _refuse_idle(place: PlaceChoices, choices: _Choices) -> None:
+    if choices.matches:
+        names = ("at", "assume", "limit", "everything", "target", "verbose")
+        refuse_idle(dict.fromkeys(names, "with --matches, which lists all matches"))
     if choices.at is not None:
         reason = "with --at, which lists what begins there"
         refuse_idle(dict.fromkeys(("limit", "everything"), reason))
@@ -49,11 +62,42 @@ def _refuse_idle(place: PlaceChoices, choices: _Choices) -> None:
         refuse_idle({"limit": "with --all"})
 
 
+def _list_matches(
+    model: Path, pattern: str, chosen: str | type[PatternOptimization], place: PlaceChoices
+) -> None:
+    """List where a pattern matches, and what it captures."""
+    found = find_matches(
+        model,
+        chosen,
+        after=place.after,
+        provider=place.provider,
+        assume_from_model=place.assume_from_model,
+    )
+    if place.as_json:
+        print_json([each.to_json() for each in found])
+        return
+    print_assumed((), model, from_model=place.assume_from_model)
+    if found:
+        rows = Rows("node", "matched", "captured", prose={"matched", "captured"})
+        for each in found:
+            bindings = each.bindings or {}
+            captured = (f"{name}={value}" for name, value in bindings.items() if value is not None)
+            matched = (f"#{node.position} {node.op_type}" for node in each.matched)
+            rows.add(str(each.anchor), ", ".join(matched), ", ".join(captured))
+        rows.print(open_console())
+    is_plain = not found and not place.rewrite and place.after is None
+    why = f"; `xopt explain {model} {pattern}` says why" if is_plain else ""
+    say(f"{beginning_of(chosen)[0]} applies at {counted_nodes(len(found))}{why}")
+
+
 @command("explain", model=MODEL, pattern=WORD)
 def explain_command(model: Path, pattern: str, place: PlaceChoices, choices: _Choices) -> None:
     """Report why PATTERN does not apply in MODEL, the nearest miss first."""
     _refuse_idle(place, choices)
     chosen = rule_of(pattern, place.rewrite)
+    if choices.matches:
+        _list_matches(model, pattern, chosen, place)
+        return
     known = fitting(model, choices.assume)
     found = explain(
         model,

@@ -3,12 +3,15 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from xoptim import extract
+import onnx
+
+from xoptim import extract, infer
 from xoptim.diagnose.explanation import counted
 
-from ..files import MODEL, output_option, target_of
-from ..options import command, repeated
+from ..files import MODEL, STANDARD_OUTPUT, output_option, target_of
+from ..options import command, refuse_idle, repeated
 from ..pipeline import write_whole
+from ..preparation import assume_from_model_option, print_assumed
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,7 @@ class _Choices:
         "Values that it computes (default: outputs of MODEL).", "--to", metavar="C,D"
     )
     output: Path = output_option("File to write.", required=True)
+    assume_from_model: bool = assume_from_model_option()
 
 
 @command("extract", model=MODEL)
@@ -27,9 +31,14 @@ def extract_command(model: Path, choices: _Choices) -> None:
     """Write the part of MODEL that computes some values from others.
 
     Inputs of MODEL that the part also needs become its inputs too. Weights, local functions and
-    metadata come along.
+    metadata are kept. Without --from and --to, all of MODEL is written, with the inferred types and
+    shapes of its results, subgraphs included.
     """
     target = target_of(model, choices.output, False, streams=True)
+    if not choices.inputs and not choices.outputs:
+        _write_inferred(model, target, choices)
+        return
+    refuse_idle({"assume_from_model": "with --from or --to"})
     part = extract(model, _listed(choices.inputs), _listed(choices.outputs))
     names = [
         ", ".join(value.name for value in values)
@@ -41,6 +50,21 @@ def extract_command(model: Path, choices: _Choices) -> None:
         model,
         f"{counted(len(part.graph.node), 'node')} from {names[0] or 'constants'} to {names[1]}",
     )
+
+
+def _write_inferred(model: Path, target: Path, choices: _Choices) -> None:
+    found = infer(model, assume_from_model=choices.assume_from_model)
+    if target != STANDARD_OUTPUT:
+        print_assumed((), model, from_model=choices.assume_from_model)
+    results = [name for node in found.graph.node for name in node.output if name]
+    known = _described(found, results)
+    write_whole(found, target, model, f"{known} of {len(results)} results")
+
+
+def _described(model: onnx.ModelProto, results: list[str]) -> int:
+    """The number of results whose type is known."""
+    known = {value.name for value in (*model.graph.value_info, *model.graph.output)}
+    return sum(name in known for name in results)
 
 
 def _listed(texts: tuple[str, ...]) -> list[str]:

@@ -1,17 +1,18 @@
 """``xopt list``."""
 
+import inspect
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from xoptim import ModelPass, Rewrite, database
+from xoptim.catalogue.selection import resolve
 from xoptim.optimizing.builder import STEPS
 
-from ..options import command, flag, json_option
-from ..selection import SelectionOfAll
+from ..options import command, flag, json_option, names_of, refuse_idle
+from ..selection import WORD, SelectionOfAll
 from ..tables import Rows, open_console, print_json
 from ..terminal import say
 
@@ -28,14 +29,6 @@ _DECLARED = (
 )
 
 
-class _OnlyOptions(click.Command):
-    """A command without operands."""
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The options that begin like this, all of them when nothing is typed yet."""
-        return super().shell_complete(ctx, incomplete or "-")
-
-
 @dataclass(frozen=True)
 class _Choices:
     selection: SelectionOfAll = field(default_factory=SelectionOfAll)
@@ -43,15 +36,14 @@ class _Choices:
     as_json: bool = json_option()
 
 
-@command("list", kind=_OnlyOptions, extra=True)
-def list_command(context: click.Context, choices: _Choices) -> None:
-    """List the patterns."""
-    if context.args:
-        word = context.args[0]
-        raise click.UsageError(
-            f"unexpected {word!r}: `xopt list --patterns {word}` lists a selection, `xopt show "
-            f"{word}` a pattern"
-        )
+@command("list", name={"type": WORD, "required": False, "metavar": "[NAME]"})
+def list_command(name: str | None, choices: _Choices) -> None:
+    """List the patterns, or describe the pattern NAME with its examples."""
+    if name is not None:
+        reason = f"with {name}, which describes a pattern"
+        refuse_idle(dict.fromkeys((*names_of(SelectionOfAll), "tags", "as_json"), reason))
+        _describe_all(name)
+        return
     found = sorted(choices.selection.selected(), key=lambda pattern: pattern.name())
     names, tags = {pattern.name() for pattern in found}, database().words() if choices.tags else ()
     counts = {
@@ -66,6 +58,21 @@ def list_command(context: click.Context, choices: _Choices) -> None:
         rows.print(open_console())
     else:
         _print_patterns(found)
+
+
+def _describe_all(name: str) -> None:
+    """Print the description and the examples of each pattern that a word names."""
+    for cls in resolve(name):
+        open_console().print(cls.__name__, style="bold", highlight=False)
+        click.echo(inspect.cleandoc(cls.__doc__ or ""))
+        click.echo(
+            f"\nphase {phase_of(cls)}, exactness {cls.exactness}, opset {opset_range(cls)}, "
+            f"provider {providers_of(cls)}"
+        )
+        for number, example in enumerate(cls.examples, 1):
+            click.echo(f"\nexample {number}, opset {example.opset}")
+            click.echo(f"  before  {example.before}\n  after   {example.after}")
+        click.echo()
 
 
 def _print_patterns(patterns: list[Rewrite]) -> None:

@@ -18,8 +18,8 @@ if verb == "broken":
     sys.exit(2)
 status = {"different": "different", "doubtful": "not validated"}.get(verb, "equal")
 if verb != "silent":
-    reports = [{"status": status, "reason": "" if status == "equal" else "because",
-      "largest": None}]
+    reason = "" if status == "equal" else "because"
+    reports = [{"status": status, "reason": reason, "largest": None}]
     sizes = dict(nodes_before=3, nodes_after=1, bytes_before=300, bytes_after=100)
     print(json.dumps({**sizes, "validation": reports}))
 if verb == "different":

@@ -30,7 +30,7 @@ def xopt(capsys: pytest.CaptureFixture[str]) -> Xopt:
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     """Measurements take a moment only, for tests to which the numbers do not matter."""
     monkeypatch.setattr("xoptim.cli.commands.optimize.PATIENCE", MOMENT)
-    monkeypatch.setattr("xoptim.cli.commands.report.PATIENCE", MOMENT)
+    monkeypatch.setattr("xoptim.cli.commands.diff.PATIENCE", MOMENT)
     usual = BenchOptions.__init__.__kwdefaults__
     assert usual is not None
     monkeypatch.setitem(usual, "seconds", MOMENT)

@@ -9,7 +9,6 @@ import pytest
 from xoptim.cli.main import xopt as group
 
 from tests.cli.command import TRANSPOSES, Xopt, write
-from tests.precision.models import network
 from tests.support import parse
 
 pytestmark = pytest.mark.slow
@@ -30,8 +29,6 @@ COMMANDS = {
     "bisect": ("model.onnx",),
     "apply": ("model.onnx", "TransposeTranspose", "--at", "u", "-o", "out.onnx"),
     "replay": ("dumps",),
-    "sensitivity": ("model.onnx",),
-    "report": ("model.onnx", "model.onnx", "-o", "report.html"),
 }
 
 
@@ -65,7 +62,7 @@ def test_every_command_that_runs_models_has_the_option() -> None:
     assert has == COMMANDS.keys() | others, (
         "two run models if asked; batch hands its options on; place loads models"
     )
-    assert runs - has <= {"explain", "find", "doctor"}, "these only match patterns"
+    assert runs - has <= {"explain", "doctor"}, "these only match patterns"
 
 
 @pytest.mark.usefixtures("brief")
@@ -73,7 +70,7 @@ def test_every_command_that_runs_models_has_the_option() -> None:
 def test_it_is_loaded(
     xopt: Xopt, library: Path, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(network(layers=1) if command == "sensitivity" else TRANSPOSES)
+    write(TRANSPOSES)
     if command == "replay":
         monkeypatch.setenv("DUMPPATTERNS", "dumps")
         xopt("model.onnx", "-q", "--no-verify")

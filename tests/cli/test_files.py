@@ -61,7 +61,7 @@ def test_streams_that_are_closed(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) ->
         patch.setattr("sys.stdin", None)
         assert xopt("stats", "-").error == "standard input is closed; give the file of the model"
     monkeypatch.setattr("sys.__stdout__", None)
-    for words in (("model.onnx",), ("infer", "model.onnx")):
+    for words in (("model.onnx",), ("extract", "model.onnx")):
         assert (
             xopt(*words, "-o", "-").error == "standard output is closed; give a file with -o FILE"
         )
@@ -102,7 +102,7 @@ def test_standard_input(
         ),
         (("-", "-o", "-", "--json"), "-o - and --json both write to standard output"),
         (("verify", "-", "-"), "standard input can be read only once"),
-        (("mine", "-", "model.onnx", "-"), "standard input can be read only once"),
+        (("bench", "-", "model.onnx", "-"), "standard input can be read only once"),
         (
             ("-", "-o", "s3://bucket/out.onnx"),
             "'s3://bucket/out.onnx' is an address, not a file; write a file first",
@@ -116,7 +116,7 @@ def test_streams_that_cannot_be_used(
     assert xopt(*words).error == message
 
 
-@pytest.mark.parametrize("words", [("extract", "--to", "t"), ("infer",)])
+@pytest.mark.parametrize("words", [("extract", "--to", "t"), ("extract",)])
 def test_parts_and_shapes_go_to_standard_output(words: tuple[str, ...]) -> None:
     command, *rest = words
     done = piped(command, "-", *rest, "-o", "-", given=write(TRANSPOSES).read_bytes())

@@ -45,7 +45,6 @@ def write_large() -> None:
         ("model.opt.onnx", ("tune", "model.onnx", "--budget", "0.1")),
         ("model.opt.onnx.session.json", ("tune", "model.onnx", "--budget", "0.1")),
         ("model.bisect.onnx", ("bisect", "model.onnx")),
-        ("other.html", ("report", "model.onnx", "other.onnx")),
     ],
 )
 @pytest.mark.parametrize("exists", [True, False])
@@ -82,7 +81,7 @@ def test_weights_beside_the_result(xopt: Xopt, victim: Path, words: tuple[str, .
     )
     assert (victim.read_text(), Path("model.opt.onnx").exists()) == ("mine", False)
     assert Path("model.opt.onnx.data").is_symlink()
-    for command in (("infer",), ("extract", "--to", "y")):
+    for command in (("extract",), ("extract", "--to", "y")):
         assert "is a symbolic link" in xopt(*command, "model.onnx", "-o", "model.opt.onnx").error
     assert victim.read_text() == "mine"
 

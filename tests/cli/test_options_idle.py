@@ -55,11 +55,11 @@ APPLY = ("apply", MODEL, "TransposeTranspose", "--at", "u", "-o", "out.onnx")
         (("diff", MODEL, MODEL, "--provider", "cpu"), "--provider has no effect without --values"),
         (("diff", MODEL, MODEL, "--limit", "1", "--json"), "--limit has no effect with --json"),
         (
-            ("report", MODEL, MODEL, "-o", "a.html", "--no-verify", "--atol", "1"),
+            ("diff", MODEL, MODEL, "--html", "a.html", "--no-verify", "--atol", "1"),
             "--atol has no effect with --no-verify",
         ),
         (
-            ("report", MODEL, MODEL, "-o", "a.html", "--no-verify", "--seed", "1"),
+            ("diff", MODEL, MODEL, "--html", "a.html", "--no-verify", "--seed", "1"),
             "--seed has no effect with --no-verify",
         ),
         ((*APPLY, "--no-verify", "--strict"), "--strict has no effect with --no-verify"),

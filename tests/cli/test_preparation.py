@@ -124,7 +124,7 @@ def test_a_part(xopt: Xopt) -> None:
 
 def test_shapes(xopt: Xopt) -> None:
     write(TWO)
-    assert xopt("infer", "model.onnx", "-o", "shapes.onnx") == (
+    assert xopt("extract", "model.onnx", "-o", "shapes.onnx") == (
         0,
         "4 of 4 results: shapes.onnx\n",
         "",

@@ -113,10 +113,10 @@ def test_shapes_are_inferred(xopt: Xopt) -> None:
     write_with(
         "agraph (float[n] x) => (float[k] y) { t = Neg(x) y = Abs(t) }", "model.onnx", "n == 3"
     )
-    outcome = xopt("infer", "model.onnx", "-o", "out.onnx")
+    outcome = xopt("extract", "model.onnx", "-o", "out.onnx")
     assert outcome.warnings == [UNUSED.format("'n == 3'")]
     assert onnx.load("out.onnx").graph.value_info[0].type.tensor_type.shape.dim[0].dim_param == "n"
-    assert xopt("infer", "model.onnx", "-o", "out.onnx", TRUST).err == ""
+    assert xopt("extract", "model.onnx", "-o", "out.onnx", TRUST).err == ""
     assert onnx.load("out.onnx").graph.value_info[0].type.tensor_type.shape.dim[0].dim_value == 3
 
 
@@ -131,8 +131,10 @@ def test_models_are_compared_everywhere(xopt: Xopt) -> None:
     assert xopt("bench", "a.onnx", "b.onnx", *quick, TRUST, "--json").json["assumptions"] == [
         "bool(x)"
     ]
-    assert xopt("report", "a.onnx", "b.onnx", "-o", "page.html").code == 3
-    assert "assumed     bool(x)" in xopt("report", "a.onnx", "b.onnx", "-o", "page.html", TRUST).out
+    assert xopt("diff", "a.onnx", "b.onnx", "--html", "page.html").code == 3
+    assert (
+        "assumed     bool(x)" in xopt("diff", "a.onnx", "b.onnx", "--html", "page.html", TRUST).out
+    )
     values = xopt("diff", "--values", "a.onnx", "b.onnx")
     assert (values.code, values.warnings) == (1, [UNUSED.format("'bool(x)'")])
     values = xopt("diff", "--values", "a.onnx", "b.onnx", TRUST)
@@ -159,16 +161,16 @@ def test_tuning_batches_and_checks(xopt: Xopt) -> None:
     assert "assumed: n == 3" in xopt("bisect", "models/model.onnx", TRUST).out
 
 
-@pytest.mark.parametrize("command", ["find", "explain"])
-def test_patterns_that_need_them(xopt: Xopt, command: str) -> None:
+@pytest.mark.parametrize("options", [("--matches",), ()])
+def test_patterns_that_need_them(xopt: Xopt, options: tuple[str, ...]) -> None:
     text = (
         "agraph (int64[n,m] x) => (int64[n] y) <int64[1] a = {1}> { "
         "y = ReduceMax <keepdims = 0> (x, a) }"
     )
     write_with(text, "model.onnx", "sorted(x); m >= 1")
-    words = (command, "model.onnx", "SortedReduce", "--json")
+    words = ("explain", "model.onnx", "SortedReduce", *options, "--json")
     plain, trusting = xopt(*words), xopt(*words, TRUST)
-    if command == "explain":
+    if not options:
         assert (plain.json["assumptions"], trusting.json["assumptions"]) == (
             [],
             ["m >= 1", "sorted(x)"],
@@ -176,11 +178,12 @@ def test_patterns_that_need_them(xopt: Xopt, command: str) -> None:
         without, found = plain.json["explanations"], trusting.json["explanations"]
     else:
         without, found = plain.json, trusting.json
-    assert [each["status"] for each in without] == ([] if command == "find" else ["refused"])
+    assert [each["status"] for each in without] == ([] if options else ["refused"])
     assert [each["status"] for each in found] == ["matches"]
     assert plain.warnings == [UNUSED.format("'m >= 1', 'sorted(x)'")]
     assert trusting.err == ""
-    assert "assumed: m >= 1, sorted(x)" in xopt(command, "model.onnx", "SortedReduce", TRUST).out
+    listed = xopt("explain", "model.onnx", "SortedReduce", *options, TRUST)
+    assert "assumed: m >= 1, sorted(x)" in listed.out
     assert xopt("apply", "model.onnx", "SortedReduce", "--at", "y", "-o", "out.onnx").code == 1
     applied = xopt("apply", "model.onnx", "SortedReduce", "--at", "y", "-o", "out.onnx", TRUST)
     assert applied.code == 0

@@ -107,8 +107,8 @@ def test_selections_that_cannot_be_meant(xopt: Xopt, text: str, message: str) ->
     path = write(TRANSPOSES)
     for words in (("list",), (path,), ("bisect", path), ("check", path)):
         assert message in xopt(*words, f"--patterns={text}").error
-    for command in ("explain", "find"):
-        assert message in xopt(command, path, "Cast", f"--after={text}").error
+    for options in ((), ("--matches",)):
+        assert message in xopt("explain", path, "Cast", *options, f"--after={text}").error
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_rewriters_of_whole_models_are_listed(xopt: Xopt) -> None:
         row["name"]: row["phase"] for row in xopt("list", "--patterns", "global", "--json").json
     }
     assert phases["Whole"] == "global"
-    assert "phase global, exactness exact" in xopt("show", "Whole").out
+    assert "phase global, exactness exact" in xopt("list", "Whole").out
 
 
 @pytest.mark.usefixtures("own")

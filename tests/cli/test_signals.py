@@ -30,8 +30,8 @@ IN_PLACE = 7
 IN_TIME = """
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
-number, first, only = int(sys.argv[1]), int(sys.argv[2]),
-  [each for each in sys.argv[3].split(",") if each]
+number, first = int(sys.argv[1]), int(sys.argv[2])
+only = [each for each in sys.argv[3].split(",") if each]
 parent, seen = os.getpid(), 0
 def hook(event, _):
     global seen

@@ -110,7 +110,11 @@ def lines_of(folder: Path) -> dict[str, list[Sequence[str]]]:
             ["bad.onnx", "bad.onnx"],
             ["bad.onnx", "missing.onnx"],
         ],
-        "diff": [["bad.onnx", "other.onnx"], ["--values", "bad.onnx", "other.onnx"]],
+        "diff": [
+            ["bad.onnx", "other.onnx"],
+            ["--values", "bad.onnx", "other.onnx"],
+            ["bad.onnx", "1.onnx", "--html", "page.html"],
+        ],
         "place": [
             ["bad.onnx", "--target", "onnx"],
             ["bad.onnx", "--target", "cpu", "-v"],
@@ -126,8 +130,9 @@ def lines_of(folder: Path) -> dict[str, list[Sequence[str]]]:
             ["bad.onnx", "TransposeTranspose", "--all"],
             ["bad.onnx", "MulOne", "-v"],
             ["bad.onnx", bad("P")],
+            ["bad.onnx", "TransposeTranspose", "--matches"],
+            ["unknown.onnx", "MatMulAdd", "--matches"],
         ],
-        "find": [["bad.onnx", "TransposeTranspose"], ["unknown.onnx", "MatMulAdd"]],
         "apply": [
             ["bad.onnx", "TransposeTranspose", "--at", node, "-o", "8.onnx"],
             ["bad.onnx", "TransposeTranspose", "--at", bad("Relu_r"), "-o", "8.onnx"],
@@ -136,17 +141,13 @@ def lines_of(folder: Path) -> dict[str, list[Sequence[str]]]:
         "bisect": [["bad.onnx"], ["unknown.onnx"]],
         "bench": [["bad.onnx", "other.onnx", *short], ["bad.onnx", "--profile", *short]],
         "tune": [["bad.onnx", "-o", "9.onnx", "--budget", "1"]],
-        "sensitivity": [["bad.onnx"]],
-        "report": [["bad.onnx", "1.onnx", "-o", "page.html"]],
-        "mine": [["bad.onnx", "bad.onnx"], ["unknown.onnx"]],
         "extract": [
             ["bad.onnx", "-o", "10.onnx", "--inputs", bad("v"), "--outputs", bad("q")],
             ["bad.onnx", "-o", "a.onnx"],
+            ["missing.onnx", "-o", "b.onnx"],
         ],
-        "infer": [["bad.onnx", "-o", "11.onnx"], ["missing.onnx", "-o", "b.onnx"]],
         "check": [["bad.onnx", "unknown.onnx"]],
-        "list": [["--with", bad("P")], ["--has", bad("P")]],
-        "show": [[bad("P")]],
+        "list": [["--with", bad("P")], ["--has", bad("P")], [bad("P")]],
         "replay": [["dump"], [bad("dump")]],
         "batch": [["list.txt", "-o", "results"]],
         "new-pattern": [
@@ -246,5 +247,5 @@ def test_a_file_name_that_is_not_utf_8(xopt: Xopt) -> None:
     assert (outcome.code, outcome.err) == (0, "")
     assert r"m\udcff\udcfe.opt.onnx" in outcome.out
     assert files() == {name, os.fsdecode(b"m\xff\xfe.opt.onnx")}
-    assert "internal error" not in xopt("report", name).err
+    assert "internal error" not in xopt("diff", name, "--html", "page.html").err
     assert run(["stats", name, "--json"]) == 0

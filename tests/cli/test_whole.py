@@ -17,7 +17,7 @@ WAYS = {
     "beside": ("in/model.onnx", "-o", "in/out.onnx"),
     "in place": ("in/model.onnx", "--in-place"),
     "extract": ("extract", "in/model.onnx", "--to", "y", "-o", "out/model.onnx"),
-    "infer": ("infer", "in/model.onnx", "-o", "out/model.onnx"),
+    "infer": ("extract", "in/model.onnx", "-o", "out/model.onnx"),
     "tune": ("tune", "in/model.onnx", "-o", "out/model.onnx", "--budget", "1"),
     "batch": ("batch", "in", "-o", "out"),
 }

@@ -70,8 +70,8 @@ def peak():
         with open("/proc/self/status") as status:
             kilobytes = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
     except OSError:
-        kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (1024 if
-          sys.platform == "darwin" else 1)
+        unit = 1024 if sys.platform == "darwin" else 1
+        kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // unit
     with open({!r}, "w") as file:
         file.write(str(kilobytes))
 atexit.register(peak)

@@ -119,7 +119,7 @@ THEME = Theme(
         ),
         Refused(
             "Max(Max(x, z), w) → Max(x, z, w)",
-            "No place in 109 optimized models, counted by `xopt mine`. Measured 0.92 to 1.00 "
+            "No place in 109 optimized models, by `lab.discovery.mine`. Measured 0.92 to 1.00 "
             "times the time; with constants, MaxMax does it.",
         ),
         Refused(
@@ -141,16 +141,16 @@ THEME = Theme(
         ),
         Refused(
             "Where(c, x, Where(d, x, z)) → Where(Or(c, d), x, z)",
-            "No place in 109 optimized models, counted by `xopt mine`; as many nodes.",
+            "No place in 109 optimized models, by `lab.discovery.mine`; as many nodes.",
         ),
         Refused(
             "Not(And(Not(c), Not(d))) → Or(c, d), Cast(c) · Cast(d) → Cast(And(c, d))",
-            "No place in 109 optimized models, counted by `xopt mine`, but for two products of "
+            "No place in 109 optimized models, by `lab.discovery.mine`, but for two products of "
             "numbers that are cast.",
         ),
         Refused(
             "Not(Cast(x, to = bool)) → Equal(x, 0)",
-            "No place in 109 optimized models, counted by `xopt mine`. Measured 0.8 to 0.9 times "
+            "No place in 109 optimized models, by `lab.discovery.mine`. Measured 0.8 to 0.9 times "
             "the time for integers, 0.9 to 1.0 for floats.",
         ),
         Refused(

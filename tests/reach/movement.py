@@ -153,7 +153,7 @@ THEME = Theme(
         ),
         Refused(
             "Squeeze(Softmax(Unsqueeze(x))) → Softmax(x)",
-            "No place in 109 optimized models, counted by `xopt mine`: movements are followed "
+            "No place in 109 optimized models, by `lab.discovery.mine`: movements are followed "
             "through elementwise operators only.",
         ),
         Refused(

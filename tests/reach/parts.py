@@ -284,7 +284,7 @@ THEME = Theme(
         Refused(
             "[Relu(x), Relu(z)] → Relu([x, z])",
             "Measured 1.03 to 1.06 times the time after convolutions, with which runtimes fuse "
-            "Relu; 38 places in the models that `python -m tests.discovery` found.",
+            "Relu; 38 places in the models that `python -m lab.discovery` found.",
         ),
         Refused(
             "rotate_every_two → Gather and signs (SlicesUnsqueeze splits pairs instead)",
@@ -292,7 +292,7 @@ THEME = Theme(
         ),
         Refused(
             "Reshape(Gather(table, i)) or Slice(Gather(table, i)) → Gather of another table",
-            "No place in 109 optimized models, counted by `xopt mine`; the table would be stored "
+            "No place in 109 optimized models, by `lab.discovery.mine`; the table would be stored "
             "twice wherever it is read elsewhere, as embeddings are.",
         ),
     ),

@@ -76,11 +76,11 @@ THEME = Theme(
         Refused(
             "Reshape(Expand(constant)) → Expand(constant)",
             "The target would have to be computed: as many nodes, at the two places in 109 "
-            "optimized models that `xopt mine` counts.",
+            "optimized models counted by `lab.discovery.mine`.",
         ),
         Refused(
             "Expand(Unsqueeze(Expand(x))) → Expand(Unsqueeze(x))",
-            "No place in 109 optimized models, counted by `xopt mine`. Wrong where the inner "
+            "No place in 109 optimized models, by `lab.discovery.mine`. Wrong where the inner "
             "Expand stretches an axis that the outer one does not; ExpandExpand does the rest.",
         ),
     ),

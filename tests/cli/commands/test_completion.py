@@ -82,10 +82,10 @@ def test_other_shells(xopt: Xopt) -> None:
         ("xopt verify model.onnx --at", 3, {"plain,--atol"}),
         ("xopt verify mod", 2, {"file,mod"}),
         ("xopt completion f", 2, {"plain,fish"}),
-        ("xopt show TransposeT", 2, {"plain,TransposeTranspose"}),
+        ("xopt list TransposeT", 2, {"plain,TransposeTranspose"}),
         ("xopt explain model.onnx TransposeT", 3, {"plain,TransposeTranspose"}),
-        ("xopt find model.onnx ein", 3, {"plain,einsum"}),
-        ("xopt list ", 2, {"plain,--patterns", "plain,--tags", "plain,--json"}),
+        ("xopt explain model.onnx ein", 3, {"plain,einsum"}),
+        ("xopt list --", 2, {"plain,--patterns", "plain,--tags", "plain,--json"}),
         ("xopt list --patterns fast_", 3, {"plain,fast_compile", "plain,fast_run"}),
         ("xopt model.onnx --patterns default+onnxr", 3, {"plain,default+onnxruntime"}),
         (

@@ -96,3 +96,22 @@ def test_list_shows_packs(xopt: Xopt) -> None:
         "WrongRelu",
         "Failing",
     }
+
+
+@pytest.mark.parametrize("name", ["TransposeTranspose", "TransposeTransposePattern"])
+def test_a_pattern(xopt: Xopt, name: str) -> None:
+    outcome = xopt("list", name)
+    assert (outcome.code, outcome.err) == (0, "")
+    lines = outcome.out.splitlines()
+    assert lines[0] == "TransposeTransposePattern"
+    assert lines[1].startswith("Transpose(Transpose(x)) → ")
+    assert "phase canonicalize, exactness exact, opset 1+, provider any" in lines
+    first = lines.index("example 1, opset 18")
+    assert lines[first + 1].startswith("  before  agraph (")
+    assert lines[first + 2].startswith("  after   agraph (")
+
+
+def test_the_patterns_of_a_preset(xopt: Xopt) -> None:
+    outcome = xopt("list", "default")
+    assert outcome.code == 0
+    assert {cls.__name__ for cls in resolve("default")} <= set(outcome.out.splitlines())

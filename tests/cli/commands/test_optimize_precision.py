@@ -262,3 +262,20 @@ def test_options_of_16_bits_belong_to_them(xopt: Xopt) -> None:
     assert outcome.err.endswith(
         "--io-types has no effect without --precision float16; leave it out\n"
     )
+
+
+def test_each_product_alone(xopt: Xopt) -> None:
+    onnx.save(network(layers=2), "model.onnx")
+    outcome = xopt("model.onnx", "--precision", "int8", *SIZE, "--dry-run", "-v")
+    assert (outcome.code, outcome.err) == (0, "")
+    lines = [line.split() for line in outcome.out.splitlines()]
+    columns = ["product", "pattern", "rows", "columns", "error", "before", "after", "saved"]
+    first = lines.index(columns) + 1
+    rows = [line[:2] for line in lines[first:]]
+    assert ["embed", "Int8Table"] in rows
+    for node in ("Gemm", "Gemm_1", "scores"):
+        assert [node, "Int8Operands"] in rows
+        assert [node, "Int8Rows"] in rows
+    assert files() == {"model.onnx"}
+    brief = xopt("model.onnx", "--precision", "int8", *SIZE).out
+    assert columns not in [line.split() for line in brief.splitlines()]

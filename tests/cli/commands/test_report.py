@@ -1,4 +1,4 @@
-"""``xopt MODEL --report``, ``xopt report``."""
+"""``xopt MODEL --report``, ``xopt diff --html``."""
 
 from pathlib import Path
 
@@ -36,11 +36,11 @@ def test_with_times(xopt: Xopt, brief: None) -> None:
 def test_two_models(xopt: Xopt) -> None:
     write(TEXT)
     write(TEXT.replace("Exp", "Sin"), "other.onnx")
-    found = xopt("report", "model.onnx", "other.onnx")
+    found = xopt("diff", "model.onnx", "other.onnx", "--html", "other.html")
     assert (found.code, "validation  cpu: different" in found.out) == (1, True)
     assert found.out.endswith("written     other.html\n")
     assert ">different<" in Path("other.html").read_text(encoding="utf-8")
-    assert xopt("report", "model.onnx", "model.onnx", "-o", "same.html", "--no-verify").code == 0
+    assert xopt("diff", "model.onnx", "model.onnx", "--html", "a.html", "--no-verify").code == 0
 
 
 def test_without_the_library(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,7 +48,7 @@ def test_without_the_library(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> Non
     write(TEXT)
     message = 'xopt: error: the report needs igraph and jinja2: pip install "xoptim[report]"\n'
     assert xopt("model.onnx", "--report", "page.html") == (2, "", message)
-    assert xopt("report", "model.onnx", "model.onnx").err == message
+    assert xopt("diff", "model.onnx", "model.onnx", "--html", "page.html").err == message
     assert not Path("page.html").exists()
     assert not Path("model.opt.onnx").exists()
 
@@ -62,5 +62,6 @@ def test_a_file_that_cannot_be_written(xopt: Xopt) -> None:
     for name in ("model.onnx", "model.opt.onnx"):
         assert "would replace a model" in xopt("model.onnx", "--report", name).err
     assert (
-        "is one of the models" in xopt("report", "model.onnx", "model.onnx", "-o", "model.onnx").err
+        "is one of the models"
+        in xopt("diff", "model.onnx", "model.onnx", "--html", "model.onnx").err
     )

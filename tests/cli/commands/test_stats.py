@@ -111,7 +111,7 @@ def test_stats_and_infer_without_the_weights(xopt: Xopt) -> None:
     outcome = xopt("stats", "model.onnx")
     assert (outcome.code, outcome.err) == (0, "")
     assert ["parameters", "4"] in [line.split() for line in outcome.out.splitlines()]
-    outcome = xopt("infer", "model.onnx", "-o", "new.onnx")
+    outcome = xopt("extract", "model.onnx", "-o", "new.onnx")
     assert (outcome.code, outcome.out) == (0, "2 of 2 results: new.onnx\n")
     assert outcome.warnings == [
         "the file of weights is missing: the written model refers to it too"

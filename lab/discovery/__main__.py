@@ -1,10 +1,10 @@
 """Rewrites found by search, and their times.
 
     # mine the models, search, and print what the catalogue lacks
-    python -m tests.discovery optimized/*.onnx
-    xopt mine optimized/*.onnx --size 3 --top 100000 --json > mined.json
+    python -m lab.discovery optimized/*.onnx
+    python -m lab.discovery.mine optimized/*.onnx --size 3 --top 100000 --json > mined.json
     # the same from a file; rewrites that the catalogue has too
-    python -m tests.discovery --mined mined.json --all
+    python -m lab.discovery --mined mined.json --all
 
 What the default patterns do already is left out; the rest is measured.
 """
@@ -16,9 +16,9 @@ import pathlib
 import click
 
 from benchmarks.tools import cell
-from tests.discovery.search import Rule, is_known, searched, side_of
+from lab.discovery.mining import mine
+from lab.discovery.search import Rule, is_known, searched, side_of
 from xoptim.bench import bench
-from xoptim.diagnose.mining import mine
 
 
 def ratio(rule: Rule, seconds: float) -> str:
@@ -41,7 +41,9 @@ def main() -> None:
     )
     parser.add_argument("models", nargs="*", type=pathlib.Path, help="optimized models")
     parser.add_argument(
-        "--mined", type=pathlib.Path, help="what `xopt mine --json` printed, in place of models"
+        "--mined",
+        type=pathlib.Path,
+        help="what `python -m lab.discovery.mine --json` printed, in place of models",
     )
     parser.add_argument(
         "--nodes", type=int, default=3, choices=(2, 3, 4), help="most nodes of a left side"

@@ -1,7 +1,7 @@
 """The search for rewrites: small expressions that models contain, and cheaper ones that compute the
 same.
 
-Left sides are the forms that ``xopt mine`` finds, with one result and operators of `OPERATORS`;
+Left sides are the forms that `mine` finds, with one result and operators of `OPERATORS`;
 attributes, which forms do not have, are tried in turn. Right sides are all expressions of fewer
 nodes, at most two, over the same operands and the constants 0, 1, -1 and 2, grown by one node at a
 time; of those that compute the same numbers the first one is kept. onnxruntime computes every node,
@@ -25,7 +25,7 @@ import onnxruntime
 
 import xoptim
 from benchmarks.families import Graph
-from tests.discovery.expressions import (
+from lab.discovery.expressions import (
     CONSTANTS,
     OPERATORS,
     Term,
@@ -294,8 +294,8 @@ def compared(a: Array, b: Array) -> Exactness | None:
 
 
 def searched(forms: Iterable[Mapping[str, Any]], most: int) -> list[Rule]:
-    """Rewrites of the forms that ``xopt mine`` writes as JSON, of 2 to this many nodes, in order of
-    the forms.
+    """Rewrites of the forms that `mine` writes as JSON, of 2 to this many nodes, in order of the
+    forms.
     """
     kernels = Kernels()
     lefts: dict[Term, Mapping[str, Any]] = {}

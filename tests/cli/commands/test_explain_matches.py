@@ -1,19 +1,19 @@
-"""``xopt find``."""
+"""``xopt explain --matches``."""
 
 import re
 
 from tests.cli.command import TRANSPOSES, Xopt, write
 
 
-def test_find(xopt: Xopt) -> None:
+def test_matches(xopt: Xopt) -> None:
     write(TRANSPOSES)
-    outcome = xopt("find", "model.onnx", "TransposeTranspose")
+    outcome = xopt("explain", "model.onnx", "TransposeTranspose", "--matches")
     rows = [re.split(r"\s{2,}", line.strip()) for line in outcome.out.splitlines()]
     assert (outcome.code, rows[0]) == (0, ["node", "matched", "captured"])
     assert rows[1][:2] == ["#1 Transpose 'u'", "#0 Transpose, #1 Transpose"]
     assert rows[1][2].startswith("x=x, ")
     assert rows[2] == ["TransposeTranspose applies at 1 node"]
-    (found,) = xopt("find", "model.onnx", "TransposeTranspose", "--json").json
+    (found,) = xopt("explain", "model.onnx", "TransposeTranspose", "--matches", "--json").json
     assert (found["status"], found["anchor"]["outputs"], found["bindings"]["x"]) == (
         "matches",
         ["u"],
@@ -24,5 +24,5 @@ def test_find(xopt: Xopt) -> None:
 
 def test_a_search_without_matches_points_to_the_explanation(xopt: Xopt) -> None:
     write("agraph (float[a] x) => (float[a] y) { y = Relu(x) }")
-    out = xopt("find", "model.onnx", "NotNot").out
+    out = xopt("explain", "model.onnx", "NotNot", "--matches").out
     assert out == "NotNot applies at no node; `xopt explain model.onnx NotNot` says why\n"

@@ -2,7 +2,7 @@
 
 from itertools import permutations
 
-from xoptim.diagnose.mining import Inner, Leaf, PieceCall, canonical
+from lab.discovery.mining import Inner, Leaf, PieceCall, canonical
 
 X, Y, C = Leaf("value", 0), Leaf("value", 1), Leaf("constant", 0)
 

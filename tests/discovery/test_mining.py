@@ -2,8 +2,8 @@
 
 from itertools import combinations
 
+from lab.discovery.mining import Motif, _Links, mine
 from tests.support import parse
-from xoptim.diagnose.mining import Motif, _Links, mine
 from xoptim.graph.load import load_model
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.discovery.search import Rule, is_known, searched, side_of
+from lab.discovery.search import Rule, is_known, searched, side_of
 
 
 def found(*forms: str) -> dict[str, Rule]:
