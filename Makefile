@@ -92,8 +92,7 @@ format: $(VENV)/.test ## apply the style
 types: $(VENV)/.test ## check types
 	$(BIN)/mypy
 
-docs: $(VENV)/.test ## write the pages about patterns
-	$(BIN)/python docs/generate.py
+docs: $(VENV)/.test ## write the pages and tables that come from the code
 	$(BIN)/python docs/api.py
 	$(BIN)/python -m xoptim.scaffold.stubs
 	$(BIN)/python -m tests.hostile.page

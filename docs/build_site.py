@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from pattern_pages import pages as pattern_pages
 from pictures import picture
 
 import xoptim
@@ -120,22 +121,29 @@ def write_sources(folder: Path) -> None:
     index = (folder / "README.md").read_text(encoding="utf-8")
     (folder / "README.md").unlink()
     (folder / "index.md").write_text(f"{index}\n{toc}", encoding="utf-8")
-    for page in (folder / "docs" / "patterns").glob("*.md"):
-        # which lists them; each page of the site repeats the names of all that the index has
-        if page.name != "README.md":
-            page.write_text(
-                f"---\norphan: true\n---\n\n{page.read_text(encoding='utf-8')}", encoding="utf-8"
-            )
+    _write_pattern_pages(folder / "docs" / "patterns")
     (folder / "api.rst").write_text(_reference(), encoding="utf-8")
     (folder / "_static").mkdir(exist_ok=True)
     (folder / "_static" / "graph.css").write_text(STYLE, encoding="utf-8")
     (folder / "conf.py").write_text(CONF, encoding="utf-8")
 
 
+def _write_pattern_pages(folder: Path) -> None:
+    """Write a page for each pattern, and their index.
+
+    Only the index lists them: each page of the site repeats the names of all that the main index
+    has.
+    """
+    folder.mkdir()
+    for name, text in pattern_pages().items():
+        orphan = "" if name == "README.md" else "---\norphan: true\n---\n\n"
+        (folder / name).write_text(f"{orphan}{_with_pictures(text)}", encoding="utf-8")
+
+
 def _page(page: Path, known: set[Path]) -> str:
     """A page whose links lead to pages of the site.
 
-    Links to other files of the repository become their names.
+    Links to other files of the repository become their names; names of patterns become links.
     """
 
     def link(found: re.Match[str]) -> str:
@@ -152,6 +160,26 @@ def _page(page: Path, known: set[Path]) -> str:
         return found[0]
 
     text = re.sub(r"(?<!!)\[([^\]]+)\]\(([^()\s]+)\)", link, page.read_text(encoding="utf-8"))
+    folder = os.path.relpath(ROOT / "docs" / "patterns", page.parent)
+    return _with_pictures(_with_pattern_links(text, folder))
+
+
+def _with_pattern_links(text: str, folder: str) -> str:
+    """A page in which each name of a pattern leads to its page; blocks of code stay as they are."""
+    names = xoptim.installed_patterns()
+
+    def link(found: re.Match[str]) -> str:
+        name = found[1]
+        return f"[`{name}`]({folder}/{name}.md)" if name in names else found[0]
+
+    blocks = re.split(r"(^```.*?^```)", text, flags=re.DOTALL | re.MULTILINE)
+    linked = [re.sub(r"(?<![\[`])`(\w+)`(?![\]`])", link, each) for each in blocks[::2]]
+    blocks[::2] = linked
+    return "".join(blocks)
+
+
+def _with_pictures(text: str) -> str:
+    """A page with pictures in place of flowcharts."""
     return re.sub(
         r"^```mermaid\n(.*?)^```",
         lambda found: f"{picture(found[1])}\n",

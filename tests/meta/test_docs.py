@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.meta.sources import ROOT
+from xoptim import installed_patterns
 
 PAGES = sorted(
     p
@@ -33,37 +34,14 @@ def _module(path: Path) -> Any:
     return module
 
 
-def test_pages_of_patterns_are_up_to_date() -> None:
+def test_each_pattern_has_a_page() -> None:
     pytest.importorskip("jinja2")
-    generate = _module(ROOT / "docs" / "generate.py")
-    wanted = generate.pages()
-    found = {path.name: path.read_text(encoding="utf-8") for path in generate.FOLDER.glob("*")}
-    stale = sorted(name for name in {*wanted, *found} if wanted.get(name) != found.get(name))
-    assert not stale, "run `make docs`"
-
-
-def test_the_generator(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pytest.importorskip("jinja2")
-    generate = _module(ROOT / "docs" / "generate.py")
-    monkeypatch.setattr(generate, "FOLDER", tmp_path / "patterns")
-    check, write = ["generate.py", "--check"], ["generate.py"]
-    for words, code in ((check, 1), (write, 0), (check, 0)):
-        monkeypatch.setattr("sys.argv", words)
-        assert generate.main() == code
-        assert ("out of date: docs/patterns/Cast.md" in capsys.readouterr().err) == bool(code)
-    (tmp_path / "patterns" / "Cast.md").write_text("stale")
-    (tmp_path / "patterns" / "Gone.md").write_text("superfluous")
-    monkeypatch.setattr("sys.argv", check)
-    assert generate.main() == 1
-    assert capsys.readouterr().err.splitlines() == [
-        "out of date: docs/patterns/Cast.md",
-        "out of date: docs/patterns/Gone.md",
-    ]
-    monkeypatch.setattr("sys.argv", write)
-    generate.main()
-    assert {path.name for path in (tmp_path / "patterns").iterdir()} == generate.pages().keys()
+    pages = _module(ROOT / "docs" / "pattern_pages.py").pages()
+    names = installed_patterns()
+    assert pages.keys() == {"README.md", *(f"{name}.md" for name in names)}
+    for name, pattern in names.items():
+        assert pages[f"{name}.md"].count("```mermaid") == 2 * len(pattern.examples)
+        assert f"[{name}]({name}.md)" in pages["README.md"]
 
 
 def test_links_lead_somewhere() -> None:

@@ -31,7 +31,7 @@ def module(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Imports a program of the documentation."""
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
     yield importlib.import_module
-    for name in ("build_site", "pictures"):
+    for name in ("build_site", "pattern_pages", "pictures"):
         sys.modules.pop(name, None)
 
 

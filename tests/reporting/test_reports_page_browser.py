@@ -77,7 +77,7 @@ def test_a_rewrite_shows_its_replacement(visit: Open, bert: str) -> None:
     assert seen.count("#before .node.marked.gone") >= 2
     assert seen.count("#after .node.marked.new") >= 1
     words = seen.page.inner_text("#details")
-    for expected in ("ShapeBasedReshape", "exact", "Why:", "docs/patterns/ShapeBasedReshape.md"):
+    for expected in ("ShapeBasedReshape", "exact", "Why:", "xopt list ShapeBasedReshape"):
         assert expected in words
     seen.picture("report")
     seen.page.locator("#before .node.marked.gone", has_text="Reshape").first.click()

@@ -308,7 +308,7 @@ class Page {
       make("summary", "", doc[refusals], more);
       doc.slice(refusals + 1).forEach((text) => make("p", "", text, more));
     }
-    if (about.page) make("p", "page", `Page: ${about.page} · xopt show ${change.name}`, parent);
+    if (about.ours) make("p", "page", `xopt list ${change.name}`, parent);
   }
 
   hover(pane, spot, event) {

@@ -329,13 +329,13 @@ def _side(drawing: Drawing) -> dict[str, Any]:
 
 
 def _about(rewrite: Rewrite | type[Rewrite]) -> dict[str, Any]:
-    """The description of a pattern: the rewrite, its reason, and where its page is."""
+    """The description of a pattern: the rewrite, its reason, and whether `xopt list` shows it."""
     cls = rewrite if isinstance(rewrite, type) else type(rewrite)
     paragraphs = inspect.cleandoc(cls.__doc__ or "").split("\n\n")
     about = {"arrow": cls.arrow(), "exactness": cls.exactness, "phase": cls.phase}
     lines = [line for paragraph in paragraphs[1:] for line in _sentences(paragraph)]
     is_ours = cls.__module__.startswith("xoptim.patterns.")
-    return {**about, "doc": lines, "page": f"docs/patterns/{rewrite.name()}.md" if is_ours else ""}
+    return {**about, "doc": lines, "ours": is_ours}
 
 
 def _sentences(paragraph: str) -> list[str]:

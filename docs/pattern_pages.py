@@ -1,19 +1,14 @@
-"""Write one page for each pattern and their index, from the patterns themselves: ``python
-docs/generate.py [--check]``.
-"""
+"""The pages about patterns, which the site has: one for each, and their index."""
 
 import inspect
 import sys
 from itertools import groupby
-from pathlib import Path
 
 import onnx
 from jinja2 import Environment
 
 from xoptim import Example, Rewrite, installed_patterns
 from xoptim.testing.variant import parse
-
-FOLDER = Path(__file__).parent / "patterns"
 
 _ENVIRONMENT = Environment(
     autoescape=False, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
@@ -45,7 +40,6 @@ After:
 """)
 _INDEX = _ENVIRONMENT.from_string("""# Patterns
 
-Written by `make docs` from the patterns themselves. \
 {{ families.values() | map("length") | sum }} patterns.
 {% for (title, doc), patterns in families.items() %}
 
@@ -114,29 +108,3 @@ def pages() -> dict[str, str]:
             cls=cls, doc=doc, opsets=opsets(cls), examples=examples
         )
     return found
-
-
-def main() -> int:
-    """Write the pages, or with ``--check`` tell whether they are up to date."""
-    wanted = pages()
-    present = (
-        {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")}
-        if FOLDER.is_dir()
-        else {}
-    )
-    stale = sorted(name for name in {*wanted, *present} if wanted.get(name) != present.get(name))
-    if "--check" in sys.argv:
-        sys.stderr.writelines(f"out of date: docs/patterns/{name}\n" for name in stale)
-        return 1 if stale else 0
-    FOLDER.mkdir(exist_ok=True)
-    for name in stale:
-        path = FOLDER / name
-        if name in wanted:
-            path.write_text(wanted[name], encoding="utf-8")
-        else:
-            path.unlink()
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
