@@ -47,15 +47,14 @@ GUIDES: Final = {
     ),
     "Trust": ("docs/trust", "docs/hostile", "docs/conformance", "docs/real-models"),
     "Patterns": (
-        *(
-            "docs/patterns/README",
-            "docs/selection",
-            "docs/reach",
-            "docs/writing-patterns",
-            "docs/rules",
-            "docs/rewriters",
-        ),
-        *("docs/chains", "docs/origins"),
+        "docs/patterns/README",
+        "docs/selection",
+        "docs/reach",
+        "docs/writing-patterns",
+        "docs/rules",
+        "docs/rewriters",
+        "docs/chains",
+        "docs/origins",
     ),
     "Reference": (
         "docs/how-it-works",

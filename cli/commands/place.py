@@ -12,7 +12,7 @@ from rich.console import Console
 
 from xoptim import Placement, XoptimError
 from xoptim.api.preparing import Source
-from xoptim.targets import Failing, PlacedNode, Target, all as every_target, named, place
+from xoptim.targets import Failing, PlacedNode, Target, every as every_target, named, place
 from xoptim.targets.bisect import smallest_failing
 from xoptim.validate import ProviderUnavailable, library_file
 

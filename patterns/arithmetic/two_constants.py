@@ -70,15 +70,15 @@ class AddAddPattern(_TwoConstants):
         )
         return m.derive(
             constant=self.combine(*pair, (a * flip, b), numpy_dtype(g.get_type(m.a))),
-            reversed=x * flip < 0,
+            is_reversed=x * flip < 0,
         )
 
     def apply_pattern(
-        self, g: PatternRewriter, x: str, constant: np.ndarray, reversed: bool
+        self, g: PatternRewriter, x: str, constant: np.ndarray, is_reversed: bool
     ) -> Any:
         return (
             getattr(g.op, self.inverse)(constant, x)
-            if reversed
+            if is_reversed
             else getattr(g.op, self.direct)(x, constant)
         )
 
@@ -142,7 +142,7 @@ class _Larger(_TwoConstants):
         if pair is None or any(np.any(array != array) for array in pair):
             return self.none(m.nodes[-1], msg="the constants do not make one")
         return m.derive(
-            constant=(np.maximum(*pair) if m.max else np.minimum(*pair)).astype(
+            constant=(np.maximum(*pair) if m.larger else np.minimum(*pair)).astype(
                 numpy_dtype(g.get_type(m.a))
             )
         )
@@ -162,10 +162,10 @@ class MaxMaxPattern(_Larger):
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, a: Constant, b: Constant) -> Symbol:
         # (1)
-        return g.op.Max(g.op.Max(x, a), b) if g.option("max") else g.op.Min(g.op.Min(x, a), b)
+        return g.op.Max(g.op.Max(x, a), b) if g.option("larger") else g.op.Min(g.op.Min(x, a), b)
 
-    def apply_pattern(self, g: PatternRewriter, x: str, constant: np.ndarray, max: bool) -> Any:
-        return g.op.Max(x, constant) if max else g.op.Min(x, constant)
+    def apply_pattern(self, g: PatternRewriter, x: str, constant: np.ndarray, larger: bool) -> Any:
+        return g.op.Max(x, constant) if larger else g.op.Min(x, constant)
 
     examples = Example.pairs(
         "agraph (float[a,b] x) => (float[a,b] y) <float c = {1}, float d = {0.5}> { t = Max(c, x) "
@@ -190,12 +190,12 @@ class MaxConstantsPattern(_Larger):
     """
 
     def match_pattern(self, g: PatternBuilder, a: Constant, b: Constant) -> Symbol:
-        return (g.op.Max if g.option("max") else g.op.Min)(a, b, g.variadic("rest", least=1))
+        return (g.op.Max if g.option("larger") else g.op.Min)(a, b, g.variadic("rest", least=1))
 
     def apply_pattern(
-        self, g: PatternRewriter, rest: tuple[str, ...], constant: np.ndarray, max: bool
+        self, g: PatternRewriter, rest: tuple[str, ...], constant: np.ndarray, larger: bool
     ) -> Any:
-        return (g.op.Max if max else g.op.Min)(*rest, constant)
+        return (g.op.Max if larger else g.op.Min)(*rest, constant)
 
     examples = Example.pairs(
         "agraph (float[a,b] x) => (float[a,b] y) <float c = {1}, float d = {0.5}> { "

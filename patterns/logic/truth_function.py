@@ -10,24 +10,25 @@ from .._nodes import replaced_by
 
 _OPERATORS: Final = frozenset(
     (
-        *(
-            "Cast",
-            "Not",
-            "Neg",
-            "Abs",
-            "Add",
-            "Sub",
-            "Mul",
-            "Div",
-            "Max",
-            "Min",
-            "Where",
-            "And",
-            "Or",
-            "Xor",
-            "Equal",
-        ),
-        *("Greater", "GreaterOrEqual", "Less", "LessOrEqual"),
+        "Cast",
+        "Not",
+        "Neg",
+        "Abs",
+        "Add",
+        "Sub",
+        "Mul",
+        "Div",
+        "Max",
+        "Min",
+        "Where",
+        "And",
+        "Or",
+        "Xor",
+        "Equal",
+        "Greater",
+        "GreaterOrEqual",
+        "Less",
+        "LessOrEqual",
     )
 )
 """Operators whose results are the same in every place of a tensor, on every machine."""

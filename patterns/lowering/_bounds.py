@@ -42,18 +42,20 @@ _TYPES: Final[Mapping[int, Bounds]] = {
     TensorProto.INT32: Bounds(_LEAST, _MOST),
 }
 _MOVES: Final = (
-    *(
-        "Unsqueeze",
-        "Squeeze",
-        "Reshape",
-        "Slice",
-        "Expand",
-        "Transpose",
-        "Identity",
-        "Flatten",
-        "Tile",
-    ),
-    *("Gather", "GatherElements", "GatherND", "ReduceMax", "ReduceMin"),
+    "Unsqueeze",
+    "Squeeze",
+    "Reshape",
+    "Slice",
+    "Expand",
+    "Transpose",
+    "Identity",
+    "Flatten",
+    "Tile",
+    "Gather",
+    "GatherElements",
+    "GatherND",
+    "ReduceMax",
+    "ReduceMin",
 )
 _SIZES: Final = ("NonZero", "ArgMax", "ArgMin")
 

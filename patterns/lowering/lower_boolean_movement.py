@@ -6,8 +6,17 @@ from onnx import TensorProto
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 _FIRST: Final = (
-    *("Slice", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Expand", "Tile"),
-    *("Gather", "GatherElements", "GatherND"),
+    "Slice",
+    "Transpose",
+    "Reshape",
+    "Squeeze",
+    "Unsqueeze",
+    "Flatten",
+    "Expand",
+    "Tile",
+    "Gather",
+    "GatherElements",
+    "GatherND",
 )
 _ALL: Final = ("Concat",)
 _OF_FLOATS: Final = ("Slice",)

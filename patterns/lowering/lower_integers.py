@@ -9,8 +9,25 @@ from ._bounds import bounds_of, operand_places
 
 _COMPARISONS: Final = ("Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal")
 _COMPUTED: Final = (
-    *("Add", "Sub", "Mul", "Neg", "Abs", "Min", "Max", "Range", "Where", "Concat", "CumSum"),
-    *("Unsqueeze", "Squeeze", "Reshape", "Slice", "Expand", "Transpose", "Tile", "Gather"),
+    "Add",
+    "Sub",
+    "Mul",
+    "Neg",
+    "Abs",
+    "Min",
+    "Max",
+    "Range",
+    "Where",
+    "Concat",
+    "CumSum",
+    "Unsqueeze",
+    "Squeeze",
+    "Reshape",
+    "Slice",
+    "Expand",
+    "Transpose",
+    "Tile",
+    "Gather",
 )
 
 

@@ -29,9 +29,22 @@ class LowerToDefinitionPattern(PatternOptimization):
     # (Attention, Celu, LayerNormalization, LogSoftmax, Mish, PRelu, RMSNormalization, Shrink,
     # Softplus), and without losses.
     anchors = (
-        *("CenterCropPad", "Clip", "Elu", "Gelu", "GreaterOrEqual", "GroupNormalization"),
-        *("HardSigmoid", "HardSwish", "LeakyRelu", "LessOrEqual", "Relu", "Selu", "Softmax"),
-        *("Softsign", "Swish", "ThresholdedRelu"),
+        "CenterCropPad",
+        "Clip",
+        "Elu",
+        "Gelu",
+        "GreaterOrEqual",
+        "GroupNormalization",
+        "HardSigmoid",
+        "HardSwish",
+        "LeakyRelu",
+        "LessOrEqual",
+        "Relu",
+        "Selu",
+        "Softmax",
+        "Softsign",
+        "Swish",
+        "ThresholdedRelu",
     )
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:

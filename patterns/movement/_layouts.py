@@ -187,19 +187,18 @@ MOVING: Final = frozenset(
     (
         *(ELEMENTWISE - POSITIONAL),
         *BROADCASTING,
-        *(
-            "Concat",
-            "DequantizeLinear",
-            "Expand",
-            "Gather",
-            "Pad",
-            "PRelu",
-            "QuantizeLinear",
-            "Slice",
-            "Split",
-            "Squeeze",
-        ),
-        *("Tile", "Unsqueeze"),
+        "Concat",
+        "DequantizeLinear",
+        "Expand",
+        "Gather",
+        "Pad",
+        "PRelu",
+        "QuantizeLinear",
+        "Slice",
+        "Split",
+        "Squeeze",
+        "Tile",
+        "Unsqueeze",
     )
 )
 """Operators with the same bits in any layout."""
@@ -208,17 +207,15 @@ SUMMING: Final = frozenset(
     (
         *POSITIONAL,
         *REDUCTIONS,
-        *(
-            "ArgMax",
-            "ArgMin",
-            "Hardmax",
-            "LayerNormalization",
-            "LogSoftmax",
-            "MatMul",
-            "Resize",
-            "RMSNormalization",
-            "Softmax",
-        ),
+        "ArgMax",
+        "ArgMin",
+        "Hardmax",
+        "LayerNormalization",
+        "LogSoftmax",
+        "MatMul",
+        "Resize",
+        "RMSNormalization",
+        "Softmax",
     )
 )
 """Operators that add up, meet a NaN, or round in another order in another layout."""

@@ -80,19 +80,17 @@ class UniformBroadcastPattern(_BroadcastOperand):
     """
 
     near = (
-        *(
-            "ConstantOfShape",
-            "Expand",
-            "Cast",
-            "Reshape",
-            "Unsqueeze",
-            "Squeeze",
-            "Transpose",
-            "Tile",
-            "Slice",
-            "Not",
-            "Neg",
-        ),
+        "ConstantOfShape",
+        "Expand",
+        "Cast",
+        "Reshape",
+        "Unsqueeze",
+        "Squeeze",
+        "Transpose",
+        "Tile",
+        "Slice",
+        "Not",
+        "Neg",
         *("Gather", *COMBINING),
     )
     min_opset = 9

@@ -16,7 +16,12 @@ _LARGEST: Final = 64
 """Most nodes of a region."""
 _COMPUTING: Final = (
     *(*BROADCASTING, *REDUCTIONS, *sorted(ELEMENTWISE - {"Cast"})),
-    *("Gemm", "LayerNormalization", "LogSoftmax", "MatMul", "RMSNormalization", "Softmax"),
+    "Gemm",
+    "LayerNormalization",
+    "LogSoftmax",
+    "MatMul",
+    "RMSNormalization",
+    "Softmax",
 )
 _MOVING: Final = ("Cast", "Reshape", "Transpose")
 """Operators that compute nothing."""

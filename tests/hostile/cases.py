@@ -50,18 +50,18 @@ class Case:
         return self.id
 
 
-def refused(id: str, what: str, make: Callable[[], Made], error: str, **more: Any) -> Case:
+def refused(key: str, what: str, make: Callable[[], Made], error: str, **more: Any) -> Case:
     """An input that ends in one line and exit code 2; no file is touched."""
-    return Case(id, what, f"error: “… {error} …”", make, error=error, **more)
+    return Case(key, what, f"error: “… {error} …”", make, error=error, **more)
 
 
 def optimized(
-    id: str, what: str, make: Callable[[], Made], operators: str | None = None, **more: Any
+    key: str, what: str, make: Callable[[], Made], operators: str | None = None, **more: Any
 ) -> Case:
     """An input that is optimized, validated and written as any other.
 
     Args:
-        id: of the row.
+        key: of the row.
         what: the input.
         make: makes it.
         operators: those left in the main graph, in order.
@@ -70,12 +70,12 @@ def optimized(
     does = more.pop("does", "optimized; the numbers are equal")
     does += "".join(f"; warning: “… {text} …”" for text in more.get("warnings", ()))
     return Case(
-        id, what, does, make, operators=None if operators is None else operators.split(), **more
+        key, what, does, make, operators=None if operators is None else operators.split(), **more
     )
 
 
 def unproven(
-    id: str,
+    key: str,
     what: str,
     make: Callable[[], Made],
     reason: str,
@@ -88,7 +88,7 @@ def unproven(
     """
     does = more.pop("does", f"optimized; not validated: “… {reason} …”")
     return Case(
-        id,
+        key,
         what,
         does,
         make,
@@ -98,11 +98,11 @@ def unproven(
     )
 
 
-def listed(id: str, what: str, does: str) -> Callable[[Test], Test]:
+def listed(key: str, what: str, does: str) -> Callable[[Test], Test]:
     """Makes a test function a row of the table."""
 
     def mark(test: Test) -> Test:
-        test.row = Case(id, what, does)  # type: ignore[attr-defined]
+        test.row = Case(key, what, does)  # type: ignore[attr-defined]
         return test
 
     return mark

@@ -192,9 +192,9 @@ def test_functions(xopt: Xopt, case: Case) -> None:
     "the same in Python, `optimize(model, inline=True)`",
     "`ModelError` with the same text",
 )
-@pytest.mark.parametrize("id", ["function-recursive", "function-bomb"])
-def test_functions_in_python(id: str) -> None:
-    (case,) = (case for case in CASES if case.id == id)
+@pytest.mark.parametrize("key", ["function-recursive", "function-bomb"])
+def test_functions_in_python(key: str) -> None:
+    (case,) = (case for case in CASES if case.id == key)
     assert case.make is not None
     with pytest.raises(ModelError, match=r"calls itself|would have"):
         optimize(case.make(), inline=True)

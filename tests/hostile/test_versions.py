@@ -34,9 +34,9 @@ FOREIGN = "agraph (float[2] x) => (float[2] y) {{ t = {}(x) u = Identity(t) y = 
 LOADED_OPSETS, LOADED_FORMATS = range(7, 24), range(3, 11)
 
 
-def any_verdict(id: str, what: str, make: Callable[[], Made], operators: str) -> Case:
+def any_verdict(key: str, what: str, make: Callable[[], Made], operators: str) -> Case:
     return Case(
-        id,
+        key,
         what,
         "optimized; validated if onnxruntime can run it, else reported as not validated",
         make,

@@ -11,16 +11,16 @@ from xoptim.facts.shapes import Info, Shape
 
 n, m, k = named("n"), named("m"), named("k")
 REDUCTIONS = (
-    *(
-        "ReduceL1",
-        "ReduceL2",
-        "ReduceLogSum",
-        "ReduceLogSumExp",
-        "ReduceMax",
-        "ReduceMean",
-        "ReduceMin",
-    ),
-    *("ReduceProd", "ReduceSum", "ReduceSumSquare"),
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceLogSum",
+    "ReduceLogSumExp",
+    "ReduceMax",
+    "ReduceMean",
+    "ReduceMin",
+    "ReduceProd",
+    "ReduceSum",
+    "ReduceSumSquare",
 )
 
 

@@ -134,7 +134,9 @@ def case(name: str) -> Case:
 
 
 NAMES = (
-    *("branches", "loop", "shapes"),
+    "branches",
+    "loop",
+    "shapes",
     *sorted(path.name for path in EXAMPLES.glob("*.onnx")),
     *sorted(path.stem.replace("light_", "light ") for path in LIGHT.glob("*.onnx")),
 )

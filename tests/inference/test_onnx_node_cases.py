@@ -15,16 +15,17 @@ from tests.inference.oracle import check_run
 from xoptim.facts.shapes import Info
 
 VALUES_DECIDE = {
-    *(
-        "BlackmanWindow",
-        "DFT",
-        "HammingWindow",
-        "HannWindow",
-        "ImageDecoder",
-        "MelWeightMatrix",
-        "NonMaxSuppression",
-    ),
-    *("NonZero", "StringNormalizer", "StringSplit", "Unique"),
+    "BlackmanWindow",
+    "DFT",
+    "HammingWindow",
+    "HannWindow",
+    "ImageDecoder",
+    "MelWeightMatrix",
+    "NonMaxSuppression",
+    "NonZero",
+    "StringNormalizer",
+    "StringSplit",
+    "Unique",
 }
 """Operators whose result size may depend on more than what is known of their inputs."""
 

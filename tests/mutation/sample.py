@@ -20,36 +20,37 @@ from typing import Any, Final
 
 ROOT: Final = Path(__file__).parents[2]
 FILES: Final = (
-    *(
-        "match/matcher.py",
-        "match/pairing.py",
-        "match/conditions.py",
-        "match/literals.py",
-        "match/easy.py",
-        "match/program.py",
-    ),
-    *("match/moved.py", "match/view.py", "match/functions.py"),
-    *(
-        "graph/edit.py",
-        "graph/graph.py",
-        "graph/references.py",
-        "graph/constants.py",
-        "graph/propagate.py",
-    ),
-    *("engine/engine.py", "engine/index.py", "engine/worklist.py"),
-    *("passes/merge.py", "passes/fold.py", "passes/cleanup.py"),
+    "match/matcher.py",
+    "match/pairing.py",
+    "match/conditions.py",
+    "match/literals.py",
+    "match/easy.py",
+    "match/program.py",
+    "match/moved.py",
+    "match/view.py",
+    "match/functions.py",
+    "graph/edit.py",
+    "graph/graph.py",
+    "graph/references.py",
+    "graph/constants.py",
+    "graph/propagate.py",
+    "engine/engine.py",
+    "engine/index.py",
+    "engine/worklist.py",
+    "passes/merge.py",
+    "passes/fold.py",
+    "passes/cleanup.py",
 )
 """Files whose mistakes could make a wrong model."""
 TESTS: Final = (
-    *(
-        "tests/match",
-        "tests/graph",
-        "tests/engine",
-        "tests/passes",
-        "tests/patterns/test_shape_proofs.py",
-        "tests/seeds",
-    ),
-    *("--deselect", "tests/match/test_matching_benchmark.py"),
+    "tests/match",
+    "tests/graph",
+    "tests/engine",
+    "tests/passes",
+    "tests/patterns/test_shape_proofs.py",
+    "tests/seeds",
+    "--deselect",
+    "tests/match/test_matching_benchmark.py",
 )
 TIME_LIMIT: Final = 240.0
 IGNORED: Final = ("RemoveDecorator", "NumberReplacer", "BinaryOperator_BitOr")

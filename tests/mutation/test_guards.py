@@ -43,18 +43,17 @@ def conditions() -> list[str]:
 def test_conditions_are_found() -> None:
     assert sorted(conditions()) == sorted(
         [
-            *(
-                "(z := x) > 30",
-                "x < 0",
-                "x == 1 and y",
-                "x != 7",
-                "y",
-                "each == 6",
-                "plain",
-                "each != 5",
-                "z",
-            ),
-            *("1.0", "[2]"),
+            "(z := x) > 30",
+            "x < 0",
+            "x == 1 and y",
+            "x != 7",
+            "y",
+            "each == 6",
+            "plain",
+            "each != 5",
+            "z",
+            "1.0",
+            "[2]",
         ]
     )
 

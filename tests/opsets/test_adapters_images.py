@@ -104,10 +104,8 @@ POOLS = [
             ", ceil_mode = 1, count_include_pad = 1",
         )
     ),
-    *(
-        'LpPool <kernel_shape = [2, 2], auto_pad = "SAME_UPPER">',
-        'MaxPool <kernel_shape = [2, 2], auto_pad = "SAME_LOWER">',
-    ),
+    'LpPool <kernel_shape = [2, 2], auto_pad = "SAME_UPPER">',
+    'MaxPool <kernel_shape = [2, 2], auto_pad = "SAME_LOWER">',
 ]
 
 

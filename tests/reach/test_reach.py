@@ -14,16 +14,16 @@ ROWS = list(rows())
 
 @in_parts("part", _PARTS)
 def test_each_row_is_covered(part: int) -> None:
-    for id, row in ROWS[part::_PARTS]:
+    for key, row in ROWS[part::_PARTS]:
         result = reached(row)
-        assert operators(result.after) == row.after, id
-        assert set(row.by) <= set(result.by), id
+        assert operators(result.after) == row.after, key
+        assert set(row.by) <= set(result.by), key
         assert (
             same_numbers(
                 result.before, result.after, make_all_feeds(result.before, ()), "rounding"
             ).difference
             == ""
-        ), id
+        ), key
 
 
 def test_the_page_is_up_to_date() -> None:

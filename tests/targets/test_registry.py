@@ -5,7 +5,7 @@ from xoptim.validate.plugins import PLUGINS
 
 
 def test_targets_by_name() -> None:
-    names = [each.name for each in targets.all()]
+    names = [each.name for each in targets.every()]
     assert names == [
         "cpu",
         "cuda",
@@ -33,7 +33,7 @@ def test_an_unknown_target_is_one_line_with_a_suggestion() -> None:
 
 
 def test_each_plugin_is_a_target() -> None:
-    assert {each.name for each in targets.all() if each.plugin is not None} == set(PLUGINS)
+    assert {each.name for each in targets.every() if each.plugin is not None} == set(PLUGINS)
     assert all(targets.named(name).full_provider == each.provider for name, each in PLUGINS.items())
     assert targets.named("cuda").full_provider == "CUDAExecutionProvider"
     assert targets.named("webnn").full_provider == "webnn"

@@ -13,32 +13,26 @@ from xoptim.validate.session import Session
 
 DOMAINS = {"com.microsoft": 1}
 ACTIVATIONS = [
-    *(
-        "Erf(x)",
-        "LeakyRelu <alpha = 0.3> (x)",
-        "Elu(x)",
-        "Selu(x)",
-        "Celu(x)",
-        "HardSigmoid(x)",
-        "HardSwish(x)",
-        "Mish(x)",
-    ),
-    *(
-        "ThresholdedRelu(x)",
-        "Softplus(x)",
-        "Softsign(x)",
-        "Sigmoid(x)",
-        "Gelu(x)",
-        'Gelu <approximate = "tanh"> (x)',
-    ),
-    *(
-        "com.microsoft.Gelu(x)",
-        "com.microsoft.FastGelu(x)",
-        "com.microsoft.QuickGelu(x)",
-        "Tan(x)",
-        "Sinh(x)",
-        "Cosh(x)",
-    ),
+    "Erf(x)",
+    "LeakyRelu <alpha = 0.3> (x)",
+    "Elu(x)",
+    "Selu(x)",
+    "Celu(x)",
+    "HardSigmoid(x)",
+    "HardSwish(x)",
+    "Mish(x)",
+    "ThresholdedRelu(x)",
+    "Softplus(x)",
+    "Softsign(x)",
+    "Sigmoid(x)",
+    "Gelu(x)",
+    'Gelu <approximate = "tanh"> (x)',
+    "com.microsoft.Gelu(x)",
+    "com.microsoft.FastGelu(x)",
+    "com.microsoft.QuickGelu(x)",
+    "Tan(x)",
+    "Sinh(x)",
+    "Cosh(x)",
 ]
 
 

@@ -18,7 +18,7 @@ from xoptim.engine.index import defect_of
 from xoptim.facts.operators import operators_served
 from xoptim.match.pattern import PatternOptimization
 from xoptim.system.machine import available_memory, instructions
-from xoptim.targets import TargetState, all as every_target, state_of
+from xoptim.targets import TargetState, every as every_target, state_of
 from xoptim.validate.errors import LoadError, ProviderUnavailable, RunError
 from xoptim.validate.session import Session, SessionSettings, ort
 

@@ -35,8 +35,18 @@ Check: TypeAlias = Callable[[View, Match], "bool | None"]
 Pairs: TypeAlias = "Iterable[tuple[str, str]]"
 
 SETTINGS = (
-    *("exactness", "phase", "interior", "status", "priority", "min_opset", "max_opset"),
-    *("tags", "providers", "anchors", "former_names", "keep_names"),
+    "exactness",
+    "phase",
+    "interior",
+    "status",
+    "priority",
+    "min_opset",
+    "max_opset",
+    "tags",
+    "providers",
+    "anchors",
+    "former_names",
+    "keep_names",
 )
 """Keys of `rule.settings`, in a file and in Python."""
 

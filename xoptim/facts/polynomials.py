@@ -76,19 +76,18 @@ class Atom:
     """
 
     __slots__ = (
-        *(
-            "__weakref__",
-            "anonymous",
-            "args",
-            "depth",
-            "digest",
-            "high",
-            "key",
-            "kind",
-            "low",
-            "name",
-        ),
-        *("numbered", "weight"),
+        "__weakref__",
+        "anonymous",
+        "args",
+        "depth",
+        "digest",
+        "high",
+        "key",
+        "kind",
+        "low",
+        "name",
+        "numbered",
+        "weight",
     )
 
     def __init__(

@@ -158,16 +158,17 @@ def optional_results(op_type: str, domain: str, opset: int) -> tuple[int, ...]:
 _ONES = frozenset(("strides", "dilations"))
 WINDOWED = frozenset(
     (
-        *(
-            "Conv",
-            "ConvTranspose",
-            "ConvInteger",
-            "QLinearConv",
-            "FusedConv",
-            "NhwcConv",
-            "DeformConv",
-        ),
-        *("MaxPool", "AveragePool", "LpPool", "MaxUnpool"),
+        "Conv",
+        "ConvTranspose",
+        "ConvInteger",
+        "QLinearConv",
+        "FusedConv",
+        "NhwcConv",
+        "DeformConv",
+        "MaxPool",
+        "AveragePool",
+        "LpPool",
+        "MaxUnpool",
     )
 )
 """Operators that move a window over an image."""

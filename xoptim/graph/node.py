@@ -36,20 +36,21 @@ class Node:
     """
 
     __slots__ = (
-        *(
-            "_attribute",
-            "_proto",
-            "bodies",
-            "doc_string",
-            "domain",
-            "graph",
-            "input",
-            "label",
-            "metadata",
-            "name",
-            "next",
-        ),
-        *("op_type", "output", "overload", "previous"),
+        "_attribute",
+        "_proto",
+        "bodies",
+        "doc_string",
+        "domain",
+        "graph",
+        "input",
+        "label",
+        "metadata",
+        "name",
+        "next",
+        "op_type",
+        "output",
+        "overload",
+        "previous",
     )
 
     def __init__(

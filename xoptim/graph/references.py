@@ -101,17 +101,21 @@ class References:
     """
 
     __slots__ = (
-        *("_captures", "_definitions", "_listeners", "_nodes", "_output_names", "_owner", "_uses"),
-        *(
-            "captures",
-            "consumers",
-            "is_output",
-            "outer",
-            "outputs",
-            "pinned",
-            "unread",
-            "use_count",
-        ),
+        "_captures",
+        "_definitions",
+        "_listeners",
+        "_nodes",
+        "_output_names",
+        "_owner",
+        "_uses",
+        "captures",
+        "consumers",
+        "is_output",
+        "outer",
+        "outputs",
+        "pinned",
+        "unread",
+        "use_count",
     )
 
     def __init__(

@@ -6,7 +6,7 @@ from xoptim.targets.placement import PlacedNode as PlacedNode, Placement as Plac
 from xoptim.targets.process import PlacementError as PlacementError
 from xoptim.targets.registry import (
     UnknownTargetError as UnknownTargetError,
-    every as all,
+    every as every,
     named as named,
 )
 from xoptim.targets.state import TargetState as TargetState, state_of as state_of
@@ -21,7 +21,7 @@ __all__ = [
     "Target",
     "TargetState",
     "UnknownTargetError",
-    "all",
+    "every",
     "named",
     "place",
     "smallest_failing",

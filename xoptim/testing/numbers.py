@@ -95,21 +95,17 @@ def _fault(info: Info, value: np.ndarray, sizes: dict[str, int]) -> str:
 
 _PARTICULAR = WINDOWED | frozenset(
     (
-        *(
-            "LayerNormalization",
-            "RMSNormalization",
-            "SimplifiedLayerNormalization",
-            "GroupNormalization",
-            "GroupNorm",
-        ),
-        *(
-            "SkipLayerNormalization",
-            "SkipSimplifiedLayerNormalization",
-            "InstanceNormalization",
-            "MatMul",
-            "FusedMatMul",
-        ),
-        *("Attention",),
+        "LayerNormalization",
+        "RMSNormalization",
+        "SimplifiedLayerNormalization",
+        "GroupNormalization",
+        "GroupNorm",
+        "SkipLayerNormalization",
+        "SkipSimplifiedLayerNormalization",
+        "InstanceNormalization",
+        "MatMul",
+        "FusedMatMul",
+        "Attention",
     )
 )
 """Operators whose kernels refuse tensors without elements, or to broadcast some of them."""

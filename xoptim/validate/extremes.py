@@ -43,21 +43,19 @@ _COMPARING: Final = _SHIFTING | {"Less", "LessOrEqual", "Greater", "GreaterOrEqu
 _CARRYING: Final = TRANSPARENT | dict.fromkeys(
     (
         *_SHIFTING,
-        *(
-            "Mul",
-            "Neg",
-            "Abs",
-            "Floor",
-            "Ceil",
-            "Round",
-            "Log",
-            "Sum",
-            "ReduceSum",
-            "ReduceProd",
-            "If",
-            "Loop",
-            "Scan",
-        ),
+        "Mul",
+        "Neg",
+        "Abs",
+        "Floor",
+        "Ceil",
+        "Round",
+        "Log",
+        "Sum",
+        "ReduceSum",
+        "ReduceProd",
+        "If",
+        "Loop",
+        "Scan",
     )
 )
 """Operators whose results are sizes or positions when an operand is, and the operands that matter

@@ -13,9 +13,29 @@ from xoptim.validate.sized import SizedModel
 
 _UNEVEN: Final = frozenset(
     (
-        *("Clip", "Max", "Min", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal"),
-        *("Where", "Sign", "Mod", "Abs", "HardSigmoid", "HardSwish", "ThresholdedRelu", "Celu"),
-        *("Elu", "Shrink", "Div", "Reciprocal", "Not", "Cast", "Round"),
+        "Clip",
+        "Max",
+        "Min",
+        "Greater",
+        "GreaterOrEqual",
+        "Less",
+        "LessOrEqual",
+        "Equal",
+        "Where",
+        "Sign",
+        "Mod",
+        "Abs",
+        "HardSigmoid",
+        "HardSwish",
+        "ThresholdedRelu",
+        "Celu",
+        "Elu",
+        "Shrink",
+        "Div",
+        "Reciprocal",
+        "Not",
+        "Cast",
+        "Round",
     )
 )
 """Operators that treat 0 or large numbers in another way than moderate ones."""

@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.command import Xopt
 from xoptim import installed_patterns
-from xoptim.targets import Target, TargetState, all as every_target
+from xoptim.targets import Target, TargetState, every as every_target
 
 TABLE = TargetState("webnn", "browsers", True, "", "by table", "", "")
 

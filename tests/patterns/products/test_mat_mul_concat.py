@@ -97,17 +97,17 @@ def test_joined(nodes: str, expected: list[str]) -> None:
         ("p = Gemm <alpha = 2.0> (x, u) q = Gemm(x, v) y = Concat <axis = 1> (p, q)", {}),
     ],
     ids=[
-        *(
-            "inputs",
-            "rows",
-            "activations",
-            "a bias",
-            "a bias at run time",
-            "a number",
-            "an output",
-            "read twice",
-        ),
-        *("a weight read elsewhere", "a weight that a caller may override", "attributes"),
+        "inputs",
+        "rows",
+        "activations",
+        "a bias",
+        "a bias at run time",
+        "a number",
+        "an output",
+        "read twice",
+        "a weight read elsewhere",
+        "a weight that a caller may override",
+        "attributes",
     ],
 )
 def test_left_alone(nodes: str, more: dict[str, Any]) -> None:
