@@ -1,13 +1,27 @@
-"""Makes editable installations visible to type checkers.
+"""Finds the packages, and makes editable installations visible to type checkers.
 
 Everything else about the package is in ``pyproject.toml``.
 """
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import find_packages, setup
 from setuptools.command.editable_wheel import editable_wheel
+
+ROOT = Path(__file__).parent
+BESIDE = ("cli", "patterns")
+"""Folders of the root that are packages of ``xoptim``."""
+
+
+def packages() -> Iterator[str]:
+    """The names of all packages."""
+    links = [name for folder in BESIDE for name in (f"xoptim.{folder}", f"xoptim.{folder}.*")]
+    yield from find_packages(str(ROOT), include=["xoptim", "xoptim.*"], exclude=links)
+    for folder in BESIDE:
+        yield f"xoptim.{folder}"
+        yield from (f"xoptim.{folder}.{name}" for name in find_packages(str(ROOT / folder)))
 
 
 class LinkedFolders(editable_wheel):
@@ -22,9 +36,9 @@ class LinkedFolders(editable_wheel):
         """Makes the links, and declares that all packages lie below the root, before setuptools
         reads where they are.
         """
-        package = Path(__file__).parent / "xoptim"
+        package = ROOT / "xoptim"
         try:
-            for name in ("cli", "patterns"):
+            for name in BESIDE:
                 if not (package / name).is_dir():
                     (package / name).symlink_to(os.path.join("..", name), target_is_directory=True)
         except OSError:  # Windows without the right to make links
@@ -34,4 +48,4 @@ class LinkedFolders(editable_wheel):
         super().finalize_options()
 
 
-setup(cmdclass={"editable_wheel": LinkedFolders})
+setup(packages=[*packages()], cmdclass={"editable_wheel": LinkedFolders})

@@ -12,10 +12,10 @@ from itertools import groupby
 from pathlib import Path
 
 import click
-from xoptim.cli.files import MODEL
-from xoptim.cli.tables import Rows, open_console
 
 from lab.discovery.mining import MOST_NODES, mine
+from xoptim.cli.files import MODEL
+from xoptim.cli.tables import Rows, open_console
 
 _FIGURES = ("places", "exclusive", "models")
 

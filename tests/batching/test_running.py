@@ -12,13 +12,13 @@ from types import SimpleNamespace
 import numpy as np
 import onnx
 import pytest
-from xoptim.cli.main import run
 
 import xoptim
 from tests.batching.fakes import files, runs, write
 from tests.support import parse
 from xoptim.batching import BatchError, BatchOptions, Step
 from xoptim.batching.store import RESULTS, Store
+from xoptim.cli.main import run
 
 pytestmark = pytest.mark.usefixtures("fake_command")
 FAST = BatchOptions(jobs=4)

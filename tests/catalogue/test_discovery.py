@@ -10,7 +10,6 @@ from pathlib import Path
 
 import onnx
 import pytest
-from xoptim.cli.main import run
 
 from tests.support import parse, types
 from xoptim import (
@@ -26,6 +25,7 @@ from xoptim import (
 from xoptim.catalogue import discovery
 from xoptim.catalogue.discovery import GROUP, patterns_of
 from xoptim.catalogue.selection import resolve
+from xoptim.cli.main import run
 
 SINH = '''
 from xoptim import EasyPatternOptimization

@@ -7,12 +7,12 @@ from typing import Any
 
 import onnx
 import pytest
-from xoptim.cli.main import run
 
 from tests.catalogue.toys import Install
 from tests.support import parse, types
 from xoptim import Query, database, installed_patterns
 from xoptim.catalogue.entries import PRESETS, PROFILES
+from xoptim.cli.main import run
 
 PAGE = (Path(__file__).parents[2] / "docs" / "selection.md").read_text(encoding="utf-8")
 MODEL = (

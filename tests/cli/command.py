@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import onnx
 import pytest
-from xoptim.cli.main import run
 
 from tests.support import parse
+from xoptim.cli.main import run
 
 TRANSPOSES = (
     "agraph (float[a,b] x) => (float[a,b] y) { t = Transpose(x) u = Transpose(t) y = Relu(u) }"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import onnx
 import pytest
-from xoptim.cli.main import xopt as group
 
 from tests.cli.command import TRANSPOSES, Xopt, write
 from tests.support import parse
+from xoptim.cli.main import xopt as group
 
 pytestmark = pytest.mark.slow
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+
+from tests.cli.command import ONLY, RELU, TRANSPOSES, Xopt, files, types_in, write
 from xoptim.cli import main as cli
 from xoptim.cli.commands import COMMANDS, GROUPS
 from xoptim.cli.exit_codes import UNREAD
-
-from tests.cli.command import ONLY, RELU, TRANSPOSES, Xopt, files, types_in, write
 from xoptim.system.signals import ENDING
 
 

@@ -8,6 +8,7 @@ from typing import Any, get_type_hints
 import click
 import pytest
 from click.testing import CliRunner
+
 from xoptim.cli.commands import COMMANDS
 from xoptim.cli.options import command, duration, flag, names_of, option, repeated, switch
 

@@ -1,9 +1,9 @@
 """The line that moves while the command works, on terminals only."""
 
 import pytest
-from xoptim.cli.progress import Progress
 
 from tests.cli.command import TRANSPOSES, Xopt, types_in, write
+from xoptim.cli.progress import Progress
 from xoptim.engine.events import Event
 
 MOVES = "\x1b[?25l"  # hides the cursor

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import click
 import pytest
-from xoptim.cli.main import xopt as group
-from xoptim.cli.settings import read_settings
 
 from tests.cli.command import TRANSPOSES, Xopt, files, types_in, write
+from xoptim.cli.main import xopt as group
+from xoptim.cli.settings import read_settings
 
 UNCHANGED = ["Transpose", "Transpose", "Relu"]
 

@@ -4,10 +4,10 @@ import io
 
 import pytest
 from rich.console import Console
-from xoptim.cli.tables import Rows
 
 from tests.cli.command import Xopt, write
 from xoptim import installed_patterns
+from xoptim.cli.tables import Rows
 
 _SCOPE = "/model/decoder/layers.17/self_attn"
 LONG = f"{_SCOPE}/a_very_long_name_of_a_module/which_goes_on_and_on_and_on/MatMul_output_0"

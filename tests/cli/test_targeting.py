@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import click
 import pytest
-from xoptim.cli.targeting import check_target, exceeded, fixed_source, left_texts, map_of
 
 from tests.cli.command import RELU, write
+from xoptim.cli.targeting import check_target, exceeded, fixed_source, left_texts, map_of
 from xoptim.targets import PlacedNode, Placement
 
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from xoptim.cli.commands import COMMANDS
-from xoptim.cli.main import run
-from xoptim.cli.terminal import SafeConsole, escaped, escaped_output, in_line, say
 
 from tests.cli.command import Xopt, files, write
 from tests.support import parse
+from xoptim.cli.commands import COMMANDS
+from xoptim.cli.main import run
+from xoptim.cli.terminal import SafeConsole, escaped, escaped_output, in_line, say
 
 FORGED = "xopt: error: forged"
 BAD = f"\x1b[31m[red]\x07\x9b2J\u202e\rx\n{FORGED}\x1b]0;t\x07"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 import pytest
-from xoptim.cli.commands import COMMANDS
-from xoptim.cli.trust import GUARDED
 
 from tests.cli.command import RELU, TRANSPOSES, Xopt, types_in, write
+from xoptim.cli.commands import COMMANDS
+from xoptim.cli.trust import GUARDED
 
 BAD = "agraph (float[n] x) => (float[n] y) { t = Neg(x) y = Relu(t) }"
 

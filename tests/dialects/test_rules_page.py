@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from xoptim.cli.main import run as xopt
 
 from tests.dialects.rules import RELU, pair
 from tests.support import parse, run, types
 from xoptim import database, optimize, parse_rules
+from xoptim.cli.main import run as xopt
 from xoptim.dialects import filters
 from xoptim.dialects.text import SETTINGS
 from xoptim.facts.errors import TextRuleError

@@ -17,7 +17,6 @@ import onnx
 from google.protobuf import json_format, text_format
 from google.protobuf.message import Message
 from onnx import numpy_helper
-from xoptim.cli.validation import Comparison, Values
 
 from tests.engine.faults import model as model_of_many_parts
 from tests.support import parse, verify
@@ -33,6 +32,7 @@ from xoptim import (
     save,
     select,
 )
+from xoptim.cli.validation import Comparison, Values
 from xoptim.engine.environment import DebugSettings
 from xoptim.facts.assumptions import ENTRY, Assumptions
 from xoptim.graph.load import read_proto

@@ -9,10 +9,10 @@ from typing import Any
 
 import onnx
 import pytest
-from xoptim.cli.main import run
 
 from tests.meta.sources import ROOT
 from tests.support import types
+from xoptim.cli.main import run
 from xoptim.engine.environment import DebugSettings
 from xoptim.scaffold.new_pattern import pattern_from_model
 

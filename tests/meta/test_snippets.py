@@ -16,12 +16,12 @@ import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
-from xoptim.cli.main import run
 
 import xoptim
 from tests.meta.sources import ROOT
 from tests.support import parse
 from xoptim.bench.options import BenchOptions
+from xoptim.cli.main import run
 from xoptim.tuning.options import TuneOptions
 
 SHIPPED = ROOT / "examples" / "models" / "tiny_bert.onnx"

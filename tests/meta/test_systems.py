@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from xoptim.cli.main import run
 
 from tests.meta.sources import ROOT, Source, in_one_process, sources
+from xoptim.cli.main import run
 
 pytestmark = in_one_process
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.meta.sources import ROOT, sources, with_mypy
+from tests.meta.sources import ROOT, with_mypy
 from xoptim.scaffold.new_pattern import write_pack
 
 _BUILT = ("xoptim", "patterns", "cli", "pyproject.toml", "setup.py", "README.md", "LICENSE")
@@ -50,23 +50,6 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return out
-
-
-def test_every_package_is_listed() -> None:
-    """The packages of `pyproject.toml`, located by its ``package-dir``, are all folders with an
-    ``__init__.py``.
-    """
-    listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
-        "setuptools"
-    ]["packages"]
-    found = {
-        Path(s.path).parent.parts
-        for s in sources("xoptim", "patterns", "cli")
-        if s.path.endswith("/__init__.py")
-    }
-    assert sorted(listed) == sorted(
-        ".".join(p if p[0] == "xoptim" else ("xoptim", *p)) for p in found
-    )
 
 
 @pytest.mark.slow

@@ -5,12 +5,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from xoptim.patterns._folding import added, cancels, constant, multiplied, rounded
 
 import xoptim
 from tests.support import load, parse, types
 from xoptim.facts.errors import Declined
 from xoptim.match.view import GraphBuilderPatternOptimization
+from xoptim.patterns._folding import added, cancels, constant, multiplied, rounded
 
 HALF, SINGLE, BRAIN = np.dtype(np.float16), np.dtype(np.float32), np.dtype(ml_dtypes.bfloat16)
 

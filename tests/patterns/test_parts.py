@@ -1,8 +1,8 @@
 import pytest
-from xoptim.patterns._parts import cut_of, span_of
 
 from tests.support import load, node_of
 from xoptim.match import GraphView
+from xoptim.patterns._parts import cut_of, span_of
 
 OPERANDS = ", ".join(
     f"int64[{text.count(',') + 1}] {name} = {{{text}}}"

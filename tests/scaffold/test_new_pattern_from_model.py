@@ -9,12 +9,12 @@ import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
-from xoptim.cli.main import run
 
 from tests.meta.sources import ROOT, with_mypy
 from tests.support import parse, types
 from xoptim import EasyPatternOptimization, ModelError, optimize
 from xoptim.catalogue.discovery import patterns_of
+from xoptim.cli.main import run
 from xoptim.scaffold.new_pattern import pattern_from_model, write_pattern
 from xoptim.testing import check_example, check_near_misses
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import click
 import pytest
-from xoptim.cli.commands.batch import _NAMING_FILES, SHARED, batch_command
 
 from tests.batching.fakes import SCRIPT, files, runs, write
 from tests.cli.command import Xopt
 from tests.cli.test_progress import MOVES
 from xoptim.batching import job as process
 from xoptim.batching.store import RESULTS
+from xoptim.cli.commands.batch import _NAMING_FILES, SHARED, batch_command
 
 INTERRUPTIBLE = f"""
 import signal

@@ -6,9 +6,9 @@ import subprocess
 import sys
 
 import pytest
-from xoptim.cli.main import run
 
 from tests.cli.command import RELU, Xopt, write
+from xoptim.cli.main import run
 
 pytestmark = pytest.mark.slow
 

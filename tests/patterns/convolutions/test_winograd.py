@@ -6,10 +6,10 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
-from xoptim.patterns.convolutions.winograd import transforms
 
 from tests.support import run, types
 from xoptim import optimize
+from xoptim.patterns.convolutions.winograd import transforms
 
 PATTERNS = {"ConvWinograd": (192, 4e-6), "ConvWinogradWide": (80, 1e-5)}
 """The least number of channels, and the largest error beside the deviation of the results."""

@@ -2,9 +2,9 @@
 
 import pytest
 from onnx import ModelProto, parser
-from xoptim.patterns.lowering.lower_to_definition import LowerToDefinitionPattern
 
 import xoptim
+from xoptim.patterns.lowering.lower_to_definition import LowerToDefinitionPattern
 from xoptim.testing import make_all_feeds, same_numbers
 
 _ROWS = "agraph (float[2,4] x) => (float[2,4] y) { y = %s(x) }"

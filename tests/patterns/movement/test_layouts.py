@@ -8,11 +8,11 @@ import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
-from xoptim.patterns.movement._layouts import MOVING, composed, inverse, is_identity, relaid
 
 from tests.support import parse, run, types
 from xoptim import optimize
 from xoptim.facts.shapes import ELEMENTWISE
+from xoptim.patterns.movement._layouts import MOVING, composed, inverse, is_identity, relaid
 
 Shape = tuple[int, ...]
 Stored = Callable[[Shape], dict[str, Any]]

@@ -3,6 +3,7 @@ from collections.abc import Hashable
 from itertools import chain, combinations
 
 import pytest
+
 from xoptim.patterns.movement._region import ALWAYS, NEVER, Term, cheapest, price
 
 NODES = "abcdef"

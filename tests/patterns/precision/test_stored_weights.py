@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from xoptim.patterns._folding import constant
 
 from tests.support import parse
 from xoptim import optimize
 from xoptim.match import GraphView
+from xoptim.patterns._folding import constant
 
 
 @pytest.mark.parametrize("pattern", ["Float16Weights", "Int8Weights"])

@@ -9,11 +9,11 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from xoptim.patterns._bits import packed
 
 from tests.support import run, types
 from xoptim import optimize
 from xoptim.facts.dtypes import element_type
+from xoptim.patterns._bits import packed
 
 ALONE = "MatMulNBits"
 DTYPES = [np.dtype(each) for each in (ml_dtypes.int4, ml_dtypes.uint4, np.int8, np.uint8)]

@@ -2,10 +2,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from xoptim.patterns.quantization._parameters import Parameters, are_kept
 
 from tests.support import run
 from xoptim.facts.dtypes import element_type
+from xoptim.patterns.quantization._parameters import Parameters, are_kept
 
 INTEGERS = [np.dtype(name) for name in ("uint8", "int8", "uint16", "int16")]
 FLOATS = [np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)]

@@ -1,8 +1,7 @@
 import itertools
 
-from xoptim.patterns.slices._spans import composed, spans_by_axis
-
 from xoptim.facts.dims import named
+from xoptim.patterns.slices._spans import composed, spans_by_axis
 
 FAR = 2**63 - 1
 BOUNDS = (0, 1, 3, -1, -2, FAR, -FAR)

@@ -7,9 +7,9 @@ from typing import Any, Final
 import numpy as np
 import onnx
 from onnx import helper
-from xoptim.cli.validation import Comparison
 
 from tests.support import parse, run
+from xoptim.cli.validation import Comparison
 from xoptim.validate import ValidationOptions, ValidationReport, validate
 
 DOMAINS: Final = {"com.microsoft": 1, "ai.onnx.ml": 4}
