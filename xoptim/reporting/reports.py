@@ -24,9 +24,9 @@ from xoptim.diagnose.hints import may_match
 from xoptim.diagnose.report import OptimizationReport
 from xoptim.facts.dtypes import Exactness
 from xoptim.facts.lazy import lazy_module
+from xoptim.graph.atomic_write import replace_file
 from xoptim.graph.load import load_model
 from xoptim.graph.model import Model
-from xoptim.graph.save import replace_file
 from xoptim.graph.sources import Source, size_of, title_of
 from xoptim.match.pattern import PatternOptimization
 from xoptim.match.rewrite import Rewrite
