@@ -26,6 +26,7 @@ FILES: Final = (
         "match/conditions.py",
         "match/literals.py",
         "match/easy.py",
+        "match/easy_checks.py",
         "match/program.py",
     ),
     *("match/moved.py", "match/view.py", "match/functions.py"),
@@ -37,7 +38,7 @@ FILES: Final = (
         "graph/propagate.py",
     ),
     *("engine/engine.py", "engine/index.py", "engine/worklist.py"),
-    *("passes/merge.py", "passes/fold.py", "passes/cleanup.py"),
+    *("passes/merge.py", "passes/fold.py", "passes/fold_conditions.py", "passes/cleanup.py"),
 )
 """Files whose mistakes could make a wrong model."""
 TESTS: Final = (
