@@ -29,7 +29,8 @@ from xoptim.preparation.ports import names_apart
 from xoptim.targets.fitting import name_nodes
 from xoptim.validate.errors import LoadError, NothingToQuantizeError, RunError
 from xoptim.validate.protos import tensor_array
-from xoptim.validate.session import SessionSettings, Value
+from xoptim.validate.session import Value
+from xoptim.validate.session_settings import SessionSettings
 
 OPSET: Final = 21
 """The first operator set with Q and DQ of 16 bits."""

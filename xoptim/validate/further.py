@@ -22,7 +22,8 @@ from xoptim.validate.number_plans import NumberPlans, beyond
 from xoptim.validate.operand_values import alternatives
 from xoptim.validate.protos import stored_bytes, tensor_array
 from xoptim.validate.runs import Feeding, Planning, ReferenceRun, RunPlan
-from xoptim.validate.session import Session, SessionSettings, Value
+from xoptim.validate.session import Session, Value
+from xoptim.validate.session_settings import SessionSettings
 from xoptim.validate.sized import SizedModel
 
 # version of the file format; before it, an initializer that is an input is a constant
