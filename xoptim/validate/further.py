@@ -16,7 +16,7 @@ from xoptim.facts.protos import fed_inputs, inner_graphs, is_external
 from xoptim.validate.branches import MOST, Body, count_bodies, counting
 from xoptim.validate.dims import Sizes
 from xoptim.validate.errors import FeedError, LoadError, RunError
-from xoptim.validate.feed_values import Style
+from xoptim.validate.feed_style import Style
 from xoptim.validate.input_kinds import OPERANDS
 from xoptim.validate.number_plans import NumberPlans, beyond
 from xoptim.validate.operand_values import alternatives
