@@ -14,13 +14,14 @@ import onnx
 from xoptim.facts.dtypes import element_type, type_name
 from xoptim.system.machine import available_memory
 from xoptim.validate.errors import RunError
-from xoptim.validate.judge import Judge, compare_signatures, hollow_outputs, hollow_reason, judge
+from xoptim.validate.judge import Judge, hollow_outputs, hollow_reason, judge
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.reference import Reference
 from xoptim.validate.report import RunReport, ValidationReport, rounding_note
 from xoptim.validate.runs import ReferenceRun, RunPlan, planned_batches, run_plan
 from xoptim.validate.sections import Piece, Pieces
 from xoptim.validate.session import Port, Session, Value
+from xoptim.validate.signatures import compare_signatures
 from xoptim.validate.sized import SizedModel
 from xoptim.validate.work import COPIES, MemoryNeed, size_text
 
