@@ -46,7 +46,8 @@ from xoptim.precision.options import SCHEMES, Goal, PrecisionOptions, Scheme
 from xoptim.system.machine import processor
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.reference import run_reference
-from xoptim.validate.session import Session, SessionSettings, Value
+from xoptim.validate.session import Session, Value
+from xoptim.validate.session_settings import SessionSettings
 
 PAGE: Final = Path(__file__).parent.parent / "docs" / "precision.md"
 Row = tuple[str, list[float]]

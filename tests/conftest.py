@@ -12,7 +12,7 @@ from zlib import crc32
 import pytest
 from hypothesis import HealthCheck, settings
 
-from xoptim.validate.session import SessionSettings, session_options
+from xoptim.validate.session_settings import SessionSettings, session_options
 from xoptim.validate.work import RunBudget
 
 settings.register_profile(

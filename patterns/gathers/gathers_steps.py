@@ -5,7 +5,8 @@ from typing import Any, Final
 
 from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
-from xoptim.match.axes import Axes, Operand, axes_of, parameters, rewritten
+from xoptim.match.axes import Axes, Operand, parameters, rewritten
+from xoptim.match.operator_axes import axes_of
 from xoptim.match.regions import Carried, Region, region_below
 
 from .._nodes import is_op

@@ -1,5 +1,6 @@
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
-from xoptim.match.axes import REDUCING, reduced_axes
+from xoptim.match.axes import reduced_axes
+from xoptim.match.operator_axes import REDUCING
 
 from .._nodes import is_op, replaced_by
 from .._shapes import same_dims

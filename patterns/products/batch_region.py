@@ -5,7 +5,8 @@ from typing import Final
 from xoptim.facts.dims import product
 from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE, Shape
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
-from xoptim.match.axes import axes_of, parameters
+from xoptim.match.axes import parameters
+from xoptim.match.operator_axes import axes_of
 from xoptim.match.regions import Carried, Region, region_above
 
 from .._nodes import is_op

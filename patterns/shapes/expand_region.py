@@ -5,7 +5,7 @@ from typing import Final
 from xoptim.facts.dims import Dim, broadcast
 from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE, POSITIONAL, Shape, broadcast_shapes
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
-from xoptim.match.axes import axes_of
+from xoptim.match.operator_axes import axes_of
 from xoptim.match.regions import Carried, region_below
 
 from .._nodes import renamed

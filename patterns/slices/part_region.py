@@ -7,7 +7,8 @@ from onnx import TensorProto
 from xoptim.facts.dims import lower_bound, upper_bound
 from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE, REDUCTIONS
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
-from xoptim.match.axes import axes_of, axis_of, parameters
+from xoptim.match.axes import axis_of, parameters
+from xoptim.match.operator_axes import axes_of
 from xoptim.match.regions import Carried, Region, region_above
 
 from .._nodes import is_op

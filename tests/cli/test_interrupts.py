@@ -35,7 +35,9 @@ class FullDisk:
 
 def fill_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     open_handle: Callable[..., IO[Any]] = os.fdopen
-    monkeypatch.setattr("xoptim.graph.save.os.fdopen", lambda *given: FullDisk(open_handle(*given)))
+    monkeypatch.setattr(
+        "xoptim.graph.atomic_write.os.fdopen", lambda *given: FullDisk(open_handle(*given))
+    )
 
 
 def raising(error: BaseException) -> Callable[..., None]:
@@ -73,7 +75,7 @@ def test_ctrl_c_while_the_result_is_written(
             patch.setattr(FullDisk, "write", raising(KeyboardInterrupt()))
             fill_disk(patch)
         else:
-            patch.setattr(f"xoptim.graph.save.{place}", raising(KeyboardInterrupt()))
+            patch.setattr(f"xoptim.graph.atomic_write.{place}", raising(KeyboardInterrupt()))
         outcome = xopt("model.onnx", *options, "--no-verify")
     assert (outcome.code, outcome.out, outcome.err.strip()) == (
         130,
@@ -101,7 +103,7 @@ def test_a_target_that_may_not_be_replaced(xopt: Xopt, monkeypatch: pytest.Monke
     write(TRANSPOSES)
     with monkeypatch.context() as patch:
         patch.setattr(
-            "xoptim.graph.save.os.replace",
+            "xoptim.graph.atomic_write.os.replace",
             raising(PermissionError(errno.EACCES, "Permission denied")),
         )
         assert xopt("model.onnx").error == "cannot write 'model.opt.onnx': Permission denied"

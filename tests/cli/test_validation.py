@@ -415,13 +415,13 @@ def test_weights_that_do_not_fit_are_compared_in_sections(
         numpy_helper.from_array(np.eye(8, dtype=np.float32), name) for name in "uvw"
     )
     write(model)
-    for module in ("work", "validation"):
+    for module in ("work", "judge_sections"):
         monkeypatch.setattr(f"xoptim.validate.{module}.available_memory", lambda: 1200)
     outcome = xopt("model.onnx")
     assert outcome.code == 0, outcome
     assert "of 3 sections" in outcome.out
     assert "the models were compared in 3 sections" in outcome.out
-    for module in ("work", "validation"):
+    for module in ("work", "judge_sections"):
         monkeypatch.setattr(f"xoptim.validate.{module}.available_memory", lambda: 900)
     outcome = xopt("model.onnx")
     assert outcome.code == 3, outcome

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from xoptim.facts.errors import ModelError
-from xoptim.graph.save import replace_file, replacing
+from xoptim.graph.atomic_write import replace_file, replacing
 
 
 def test_one_file(tmp_path: Path) -> None:

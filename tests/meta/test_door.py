@@ -86,7 +86,7 @@ def test_only_the_transaction_undoes_anything() -> None:
     rooms = ("xoptim/graph/", "xoptim/match/", "xoptim/engine/", "patterns/")
     changing = [source for source in sources("xoptim", "patterns") if source.path.startswith(rooms)]
     found = {place.partition(":")[0] for source in changing for place in undos(source)}
-    assert found == {TRANSACTION, "xoptim/graph/save.py"}, "the second one writes files"
+    assert found == {TRANSACTION, "xoptim/graph/atomic_write.py"}, "the second one writes files"
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ FILES: Final = (
     "match/conditions.py",
     "match/literals.py",
     "match/easy.py",
+    "match/easy_checks.py",
     "match/program.py",
     "match/moved.py",
     "match/view.py",
@@ -39,6 +40,7 @@ FILES: Final = (
     "engine/worklist.py",
     "passes/merge.py",
     "passes/fold.py",
+    "passes/fold_conditions.py",
     "passes/cleanup.py",
 )
 """Files whose mistakes could make a wrong model."""

@@ -29,7 +29,7 @@ from xoptim.precision.values import calibrated
 from xoptim.preparation.ports import names_apart
 from xoptim.validate.errors import RunError
 from xoptim.validate.options import ValidationOptions
-from xoptim.validate.session import SessionSettings
+from xoptim.validate.session_settings import SessionSettings
 
 _WIDTHS: Final = (16, 32, 33, 64)
 _ROWS: Final = 256

@@ -29,7 +29,8 @@ from xoptim.precision.lowering import Lowered, in_floats, lower
 from xoptim.precision.metrics import error
 from xoptim.precision.options import SCHEMES, PrecisionOptions
 from xoptim.validate.errors import ChoiceError
-from xoptim.validate.session import Session, SessionSettings
+from xoptim.validate.session import Session
+from xoptim.validate.session_settings import SessionSettings
 
 _LONGEST: Final = 90
 """Seconds after which a network is left."""

@@ -14,7 +14,8 @@ from xoptim.engine.options import OptimizationOptions
 from xoptim.optimizing.proof import ProofOptions, prove
 from xoptim.precision.lowering import Lowered
 from xoptim.precision.options import PrecisionOptions
-from xoptim.precision.static import quantized, static_int8, with_small_masks
+from xoptim.precision.static import static_int8, with_small_masks
+from xoptim.precision.static_quantization import quantized
 from xoptim.targets import named, place
 
 PRODUCT = (

@@ -17,7 +17,8 @@ from xoptim import GraphBuilder, OptimizationOptions
 from xoptim.facts.errors import XoptimError
 from xoptim.reporting.drawing import draw
 from xoptim.reporting.links import Journal, Recorder, link
-from xoptim.reporting.reports import ReportSubject, facts_of, render
+from xoptim.reporting.reports_facts import ReportSubject, facts_of
+from xoptim.reporting.reports_page import render
 
 BERT = Path(__file__).resolve().parents[2] / "examples" / "models" / "tiny_bert.onnx"
 HOSTILE = "</script><script>alert(1)</script>"

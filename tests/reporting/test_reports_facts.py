@@ -7,7 +7,7 @@ from xoptim.bench.measure import OperatorTime
 from xoptim.bench.options import BenchOptions
 from xoptim.bench.rounds import BenchReport, Interval, ModelTimes, Ratio
 from xoptim.reporting.drawing import Drawing, draw
-from xoptim.reporting.reports import Card, ReportSubject, facts_of
+from xoptim.reporting.reports_facts import Card, ReportSubject, facts_of
 from xoptim.validate.compare import Comparison
 from xoptim.validate.report import RunReport, ValidationReport
 

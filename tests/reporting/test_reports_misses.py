@@ -1,7 +1,7 @@
 """Patterns that almost apply."""
 
 from tests.support import load
-from xoptim.reporting.reports import nearest_misses
+from xoptim.reporting.reports_misses import nearest_misses
 
 GELU = """agraph (float[n] x) => (float[n] y) {
     s = Constant <value = float {1.41421354}> ()

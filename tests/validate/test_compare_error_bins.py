@@ -10,7 +10,8 @@ from onnx import numpy_helper
 from tests.support import parse
 from xoptim import GraphBuilder, OptimizationOptions
 from xoptim.validate import ValidationOptions, ValidationReport, validate
-from xoptim.validate.compare import ComparisonRules, ErrorBin, compare_values, explains
+from xoptim.validate.compare import ComparisonRules, compare_values
+from xoptim.validate.error_bins import ErrorBin, explains
 
 CLASSES = 6625  # of a published recognizer of Chinese text
 RNG = np.random.default_rng(1)

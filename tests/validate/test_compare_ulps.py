@@ -8,7 +8,7 @@ import pytest
 from onnx import parser
 
 from xoptim.validate import ComparisonRules, ValidationOptions, compare_values, validate
-from xoptim.validate.compare import largest_ulp, ulp_distances
+from xoptim.validate.ulps import largest_ulp, ulp_distances
 
 TYPES = [np.float64, np.float32, np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e5m2]
 

@@ -7,7 +7,7 @@ import pytest
 from onnx import numpy_helper
 
 from tests.support import parse
-from xoptim.validate.extremes import size_bounds
+from xoptim.validate.size_bounds import size_bounds
 from xoptim.validate.sized import SizedModel
 
 HEAD = "agraph (float[batch,seq,8] x, int64[batch,seq] ids) => (float y)"

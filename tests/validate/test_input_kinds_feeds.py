@@ -8,7 +8,8 @@ from onnx import TensorProto, helper, parser
 
 from xoptim.validate.dims import assignments, concrete_shape, input_specs, open_dimensions, size_of
 from xoptim.validate.errors import FeedError
-from xoptim.validate.feed_values import Style, make_feeds
+from xoptim.validate.feed_style import Style
+from xoptim.validate.feed_values import make_feeds
 from xoptim.validate.input_kinds import InputKind, input_kinds
 from xoptim.validate.session import Value
 

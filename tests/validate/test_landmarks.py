@@ -5,7 +5,8 @@ from onnx import TensorProto, numpy_helper
 
 from tests.support import parse
 from xoptim.validate.dims import InputSpec
-from xoptim.validate.feed_values import Style, make_feeds
+from xoptim.validate.feed_style import Style
+from xoptim.validate.feed_values import make_feeds
 from xoptim.validate.input_kinds import InputKind
 from xoptim.validate.landmarks import landmarks, steers
 

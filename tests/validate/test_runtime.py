@@ -4,7 +4,8 @@ import pytest
 
 from tests.support import parse
 from xoptim.validate import ValidationOptions, validate
-from xoptim.validate.session import Session, SessionSettings
+from xoptim.validate.session import Session
+from xoptim.validate.session_settings import SessionSettings
 
 
 def spoilt(monkeypatch: pytest.MonkeyPatch, *operators: str) -> None:

@@ -25,7 +25,7 @@ from xoptim.validate import (
     resolve_providers,
     session as session_module,
 )
-from xoptim.validate.session import session_options
+from xoptim.validate.session_settings import session_options
 
 HEAD = '<ir_version: 10, opset_import: ["" : 21]> '
 

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.support import parse
 from xoptim import GraphBuilder, OptimizationOptions
 from xoptim.validate import ValidationOptions, ValidationReport, validate
-from xoptim.validate.validation import Pieces
+from xoptim.validate.sections import Pieces
 
 SIDE = 16
 WEIGHT = SIDE * SIDE * 4

@@ -23,10 +23,10 @@ from xoptim.validate import (
     runs,
     validate,
 )
-from xoptim.validate.extremes import size_bounds
 from xoptim.validate.input_kinds import input_kinds
 from xoptim.validate.noise import NoisyModel
 from xoptim.validate.runs import ReferenceRun, ResultStore, on_disk
+from xoptim.validate.size_bounds import size_bounds
 from xoptim.validate.sized import SizedModel
 from xoptim.validate.work import NODE, Work, is_large, is_mapped
 

@@ -11,10 +11,11 @@ from xoptim.graph.assumed import (
     fitting,
     recorded as recorded,  # for the command
 )
-from xoptim.graph.data_file import lacks_weights as lacks_weights  # for the command
 
 # for the command
-from xoptim.graph.save import replace_file as replace_file, serialized as serialized
+from xoptim.graph.atomic_write import replace_file as replace_file
+from xoptim.graph.data_file import lacks_weights as lacks_weights  # for the command
+from xoptim.graph.save import serialized as serialized
 from xoptim.graph.sources import Source as Source  # for the command
 from xoptim.preparation.ports import extract_part
 from xoptim.preparation.preparation import Preparation, PreparationChanges, with_shapes

@@ -18,7 +18,7 @@ from typing import Final, Self
 
 from xoptim.batching.job import Attempt, sha256
 from xoptim.batching.record import BatchError, Record
-from xoptim.graph.save import replace_file
+from xoptim.graph.atomic_write import replace_file
 from xoptim.system.files import NO_LINK, move, try_lock
 
 RESULTS: Final = "results.jsonl"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from xoptim.validate.options import RunChanges, RunValues, ValidationOptions
-from xoptim.validate.session import Level, SessionSettings
+from xoptim.validate.session_settings import Level, SessionSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,8 @@ from xoptim.bench.subjects import Loading
 from xoptim.facts.words import counted
 from xoptim.system.machine import clock_of_thread
 from xoptim.validate.report import ValidationReport
-from xoptim.validate.session import SessionSettings, resolve_providers
+from xoptim.validate.session import resolve_providers
+from xoptim.validate.session_settings import SessionSettings
 
 Clock: TypeAlias = Callable[[], float]
 

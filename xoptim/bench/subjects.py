@@ -27,7 +27,8 @@ from xoptim.validate.fatal import fatal_optimizers
 from xoptim.validate.protos import ModelLike
 from xoptim.validate.reference import run_reference
 from xoptim.validate.runs import ReferenceRun
-from xoptim.validate.session import Session, SessionSettings, Value, resolve_providers
+from xoptim.validate.session import Session, Value, resolve_providers
+from xoptim.validate.session_settings import SessionSettings
 
 _CHILD = "from xoptim.bench.subjects import main; main()"
 

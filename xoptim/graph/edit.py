@@ -11,7 +11,7 @@ from xoptim.facts.operators import objection, objection_to_types
 from xoptim.facts.shapes import UNKNOWN, Info
 from xoptim.graph.expanded import expanded, reads_expanded
 from xoptim.graph.graph import Graph
-from xoptim.graph.load import load_bodies
+from xoptim.graph.load_nodes import load_bodies
 from xoptim.graph.model import Function, Model
 from xoptim.graph.names import Names
 from xoptim.graph.node import Node

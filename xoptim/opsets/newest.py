@@ -19,7 +19,8 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.match.rewrite import Step
-from xoptim.opsets.adapters import ONE_AXIS, ONE_AXIS_SINCE, is_unchanged, raised
+from xoptim.opsets.adapters import is_unchanged, raised
+from xoptim.opsets.adapters_normalizations import ONE_AXIS, ONE_AXIS_SINCE
 from xoptim.opsets.call import Call, Refused
 from xoptim.opsets.changes import operators, versions
 from xoptim.opsets.plan import Plan, carry_out, check_calls, check_known, label, roots

@@ -1,6 +1,5 @@
 """Compute results that depend on constants only, each maximal region once."""
 
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeAlias
 
@@ -8,22 +7,27 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.evaluate.regions import NUMPY_KERNELS, RegionResult, evaluate_with_onnxruntime
-from xoptim.facts.dims import SymbolicDim
-from xoptim.facts.dtypes import byte_size, is_float
-from xoptim.facts.operators import constant_types
-from xoptim.facts.shapes import UNKNOWN, Info
+from xoptim.facts.dtypes import is_float
 from xoptim.graph.constants import EvaluationView, longest_result
-from xoptim.graph.expanded import ExpandedTensor, expanded, reads_expanded, views_of
+from xoptim.graph.expanded import ExpandedTensor, expanded, views_of
 from xoptim.graph.facts import can_fold
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.graph.propagate import is_refused_with, refresh, spread_constness
-from xoptim.graph.tensors import Tensor, text_bytes
+from xoptim.graph.tensors import Tensor
 from xoptim.graph.walk import is_read_beyond
-from xoptim.inference.values import RANGES, known_value
+from xoptim.inference.values import known_value
 from xoptim.match.rewrite import Step
 from xoptim.passes.cleanup import GraphPass
+from xoptim.passes.fold_conditions import (
+    is_unsure,
+    known_sizes,
+    may_be_constant,
+    may_repeat,
+    stays,
+    widens,
+)
 from xoptim.passes.growth import Growth, copied, freed, stored_bytes, write_expanded
 
 Send: TypeAlias = Callable[..., None]
@@ -44,29 +48,10 @@ _CRASHING = frozenset(
 error.
 """
 _EVALUATED = ("", "com.microsoft", "ai.onnx.ml")
-_NARROW = frozenset(
-    (
-        TensorProto.FLOAT16,
-        TensorProto.BFLOAT16,
-        TensorProto.INT8,
-        TensorProto.INT4,
-        TensorProto.UINT4,
-    )
-)
-_AS_CHEAP = frozenset(("Identity", "ConstantOfShape"))
-"""Operators that take no longer to give an output than a Constant does, and do not store its
-elements once more.
-"""
-_REPEATING = frozenset(("ConstantOfShape", "Expand"))
-"""Operators whose results repeat along axes, whatever their operands are."""
-_LARGEST_REPEATING = 1 << 26
-"""Most bytes of a result that is computed to see whether it repeats."""
 EXTERNAL_LIMIT = 1 << 26
 """External tensors of more bytes are not read for folding."""
 EXTERNAL_BUDGET = 1 << 29
 """Maximal number of bytes of external data that folding reads."""
-OUTPUT_LIMIT = 1 << 20
-"""Outputs of more bytes are not made Constants, which cannot be in a file of their own."""
 _TOO_LARGE = "the result would make the model larger than max_growth allows"
 _REFUSED = "a node of the subgraph would fail for certain, so that no runtime would load it"
 
@@ -171,7 +156,7 @@ class Folder:
         for node in graph.nodes:
             if node.op_type == "Constant" and not node.domain:
                 self._store_constant(node)
-            elif not _may_be_constant(graph, node, self._pending) or not can_fold(node):
+            elif not may_be_constant(graph, node, self._pending) or not can_fold(node):
                 continue
             elif any(node.output) and not self._from_shapes(node):
                 self._settle(node)
@@ -196,7 +181,7 @@ class Folder:
         unsure = [
             n
             for n in readers
-            if n.graph is graph and any(_is_unsure(graph.known(name)) for name in n.output)
+            if n.graph is graph and any(is_unsure(graph.known(name)) for name in n.output)
         ]
         known = [(name, graph.known(name)) for node in unsure for name in node.output]
         refresh(graph, sorted(unsure, key=lambda node: node.label))
@@ -215,7 +200,7 @@ class Folder:
         info = self.graph.known(node.output[0]) if len(node.output) == 1 else None
         value = None if info is None or info.data is None else known_value(info)
         values = {} if value is None else {node.output[0]: Tensor.from_array(value)}
-        if not values or _stays(self.graph, node) or is_refused_with(self.graph, values):
+        if not values or stays(self.graph, node) or is_refused_with(self.graph, values):
             return False
         self._store(node, values)
         return True
@@ -233,11 +218,11 @@ class Folder:
     def _visit(self, node: Node) -> None:
         graph = self.graph
         operands = _operands(graph, node, self._pending)
-        if operands is None or _stays(graph, node):
+        if operands is None or stays(graph, node):
             return None
         if node in self._growth.oversized:
             return self._leave(node)
-        if _widens(node, operands[0], self._growth.narrow):
+        if widens(node, operands[0], self._growth.narrow):
             return self._refuse(node, "numbers of 16 bits would be stored in 32 bits")
         waits = any(name in self._pending for name in node.input)
         views = None if waits else views_of(graph, node, operands)
@@ -259,7 +244,7 @@ class Folder:
         if repeating is not None:
             return self._replace(node, [repeating])
         longest = _longest(node, operands, self._longest)
-        sizes = _known_sizes(graph, node, longest)
+        sizes = known_sizes(graph, node, longest)
         more = self._tentative + sum(sizes.values()) - freed(graph, [node], self._pending)
         if not self._growth.admits(node, more, copied(graph, node, sum(sizes.values()))):
             return self._leave(node)
@@ -289,7 +274,7 @@ class Folder:
         """The result of a node if it repeats along axes because operands do: the model needs to
         hold a part of it only.
         """
-        results = self._compute(node, inputs) if _may_repeat(self.graph, node) else None
+        results = self._compute(node, inputs) if may_repeat(self.graph, node) else None
         return (
             None if results is None else expanded(self.graph, Tensor.from_array(results[0]), node)
         )
@@ -385,20 +370,6 @@ class Folder:
         return None
 
 
-def _may_repeat(graph: Graph, node: Node) -> bool:
-    """Whether a node has one result, not an output, that may repeat along axes, because of its
-    operator or of its operands.
-    """
-    if len(node.output) != 1 or graph.is_output(node.output[0]) or node.domain:
-        return False
-    if node.op_type in _REPEATING:
-        return True
-    return (
-        reads_expanded(graph, node)
-        and 0 < sum(_known_sizes(graph, node).values()) <= _LARGEST_REPEATING
-    )
-
-
 def _operands(graph: Graph, node: Node, pending: Collection[str]) -> list[Tensor | None] | None:
     """The stored operands of a node, ``None`` for those that are pending.
 
@@ -411,51 +382,6 @@ def _operands(graph: Graph, node: Node, pending: Collection[str]) -> list[Tensor
         if tensor is None and name and name not in pending
     )
     return found if next(missing, None) is None else None
-
-
-def _may_be_constant(graph: Graph, node: Node, pending: Collection[str]) -> bool:
-    """A fast, necessary condition: the elements of the result are known from shapes, or the first
-    operand is constant.
-    """
-    info = graph.known(node.output[0]) if node.output else None
-    if info is not None and info.data is not None:
-        return True
-    first = next(filter(None, node.input), "")
-    return bool(first) and (first in pending or graph.tensor(first) is not None)
-
-
-def _widens(node: Node, operand: Tensor | None, fewest: int | None) -> bool:
-    """Whether a node casts many numbers of 16 bits or less to floats of more bits: runtimes do so
-    when they load a model.
-
-    ``fewest`` is how many are many, ``None`` where any may be cast.
-    """
-    if node.op_type != "Cast" or operand is None or operand.dtype not in _NARROW:
-        return False
-    if fewest is None or math.prod(operand.shape) < fewest:
-        return False
-    return node.attribute.get("to") in (TensorProto.FLOAT, TensorProto.DOUBLE)
-
-
-def _stays(graph: Graph, node: Node) -> bool:
-    """Whether a node gives an output, and a Constant in its place would be no gain, or not valid,
-    or not stored apart.
-    """
-    outputs = list(filter(graph.is_output, node.output))
-    if not outputs:
-        return False
-    sizes = _known_sizes(graph, node)
-    if (node.op_type in _AS_CHEAP and not node.domain) or any(
-        sizes[name] > OUTPUT_LIMIT for name in outputs
-    ):
-        return True
-    if "" not in graph.opsets:
-        return False
-    allowed = constant_types(graph.opsets[""])
-    return any(
-        info is not None and info.dtype and info.dtype not in allowed
-        for info in map(graph.known, outputs)
-    )
 
 
 def _constant(name: str, tensor: Tensor, node: Node) -> Node:
@@ -481,26 +407,6 @@ def _longest(node: Node, operands: Sequence[Tensor | None], pending: Mapping[str
     return longest_result(
         node, [each or pending.get(name) for each, name in zip(operands, node.input, strict=True)]
     )
-
-
-def _known_sizes(graph: Graph, node: Node, longest: int = 0) -> dict[str, int]:
-    """Number of bytes of each result of a node, 0 when its shape is not known.
-
-    ``longest``: characters of a text in it.
-    """
-    infos = {name: graph.known(name) or UNKNOWN for name in node.output if name}
-    counts = {
-        name: 0 if info.static_shape is None else math.prod(info.static_shape)
-        for name, info in infos.items()
-    }
-    return {
-        name: (
-            text_bytes(counts[name], longest)
-            if info.dtype == TensorProto.STRING
-            else byte_size(info.dtype or TensorProto.DOUBLE, counts[name])
-        )
-        for name, info in infos.items()
-    }
 
 
 def _evaluated(graph: Graph, nodes: Sequence[Node]) -> RegionResult | None:
@@ -529,15 +435,3 @@ def _evaluated(graph: Graph, nodes: Sequence[Node]) -> RegionResult | None:
     return evaluate_with_onnxruntime(
         [node.to_proto() for node in nodes], feeds, wanted, graph.opsets, graph.model.ir_version
     )
-
-
-def _is_unsure(info: Info | None) -> bool:
-    """Whether the value of a constant operand may determine more facts about a result."""
-    if info is None or info.shape is None:
-        return info is None or info.is_tensor
-    if any(
-        isinstance(dim, SymbolicDim) and dim.is_anonymous
-        for dim in (*info.shape, *(info.data or ()))
-    ):
-        return True
-    return info.data is None and len(info.shape) < 2 and info.dtype in RANGES

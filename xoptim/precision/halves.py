@@ -31,7 +31,8 @@ from xoptim.precision.storing import Weights
 from xoptim.precision.trial import Trial
 from xoptim.precision.values import Probe, Ranges
 from xoptim.validate.errors import NothingToQuantizeError
-from xoptim.validate.session import Port, SessionSettings, Value
+from xoptim.validate.session import Port, Value
+from xoptim.validate.session_settings import SessionSettings
 
 _NOTHING: Final = (
     "nothing can be computed in 16 bits: no MatMul, Gemm or Conv of float32 stays within their "

@@ -31,7 +31,7 @@ from xoptim.precision.trial import Trial
 from xoptim.precision.values import calibrated
 from xoptim.preparation.ports import names_apart
 from xoptim.validate.errors import ChoiceError, NothingToQuantizeError
-from xoptim.validate.session import SessionSettings
+from xoptim.validate.session_settings import SessionSettings
 
 _OF_PRODUCTS: Final = 4
 """Bits of the weights that products of floats read."""

@@ -19,7 +19,7 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.walk import reads
 from xoptim.match import GraphView
-from xoptim.match.axes import axes_of
+from xoptim.match.operator_axes import axes_of
 
 _PLAIN: Final = (*BROADCASTING, "MatMul", "Gemm", "Concat", "Gather", "LayerNormalization")
 _WITH_PARAMETERS: Final = (

@@ -14,8 +14,9 @@ from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.graph.tensors import Tensor
 from xoptim.match import GraphView
-from xoptim.match.axes import axes_of, parameters
+from xoptim.match.axes import parameters
 from xoptim.match.create import OpBuilder
+from xoptim.match.operator_axes import axes_of
 from xoptim.repeated.groups import LANE, Group, is_parameter
 
 LARGEST: Final = 1 << 29

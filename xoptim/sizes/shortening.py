@@ -14,7 +14,8 @@ from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.match.create import make_node
 from xoptim.match.rewrite import Example, ModelPass
-from xoptim.sizes.planning import Key, Operand, Planner, Region, Term
+from xoptim.sizes.planning import Operand, Planner, Term
+from xoptim.sizes.region import Key, Region
 
 logger = logging.getLogger(__name__)
 

@@ -28,7 +28,8 @@ from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike
 from xoptim.validate.reference import run_reference
 from xoptim.validate.runs import ReferenceRun
-from xoptim.validate.session import Session, SessionSettings, Value
+from xoptim.validate.session import Session, Value
+from xoptim.validate.session_settings import SessionSettings
 
 _FAILING: Final = re.compile(r"Name:'([^']+)'")
 _QUANTIZING: Final = frozenset(("QuantizeLinear", "DynamicQuantizeLinear"))

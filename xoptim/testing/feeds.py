@@ -16,7 +16,8 @@ import onnx
 from xoptim.facts.dtypes import Exactness, is_float, numpy_dtype
 from xoptim.validate.dims import InputSpec, concrete_shape, distinct, input_specs, open_dimensions
 from xoptim.validate.errors import FeedError
-from xoptim.validate.feed_values import Style, make_feeds
+from xoptim.validate.feed_style import Style
+from xoptim.validate.feed_values import make_feeds
 from xoptim.validate.input_kinds import input_kinds
 from xoptim.validate.session import Value
 

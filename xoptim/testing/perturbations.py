@@ -15,7 +15,14 @@ from xoptim.api.optimizing import optimize
 from xoptim.facts.dtypes import Exactness
 from xoptim.match.rewrite import Example, Rewrite
 from xoptim.match.rounding import RoundingPattern
-from xoptim.testing import vary_attributes, vary_constants, vary_context, vary_operands, vary_types
+from xoptim.testing import (
+    vary_attributes,
+    vary_computations,
+    vary_constants,
+    vary_context,
+    vary_operands,
+    vary_types,
+)
 from xoptim.testing.canonical import canonical
 from xoptim.testing.digits import is_better, is_rounding, lost_digits
 from xoptim.testing.feeds import (
@@ -65,9 +72,9 @@ PERTURBATIONS: tuple[Callable[[Case], Iterator[Variant]], ...] = (
     *(
         vary_operands.inserted,
         vary_operands.repeated,
-        vary_operands.higher_rank,
-        vary_operands.counts,
-        vary_operands.sizes,
+        vary_computations.higher_rank,
+        vary_computations.counts,
+        vary_computations.sizes,
     ),
     *(vary_operands.empty, vary_operands.targets, vary_operands.computed, vary_operands.ranges),
     *(vary_context.constants_overridden, vary_context.results_overridden),

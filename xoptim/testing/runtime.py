@@ -21,7 +21,8 @@ from xoptim.system.machine import (
 )
 from xoptim.validate.errors import LoadError, RunError
 from xoptim.validate.remote import GONE, ask
-from xoptim.validate.session import Session, SessionSettings, Value, resolve_providers
+from xoptim.validate.session import Session, Value, resolve_providers
+from xoptim.validate.session_settings import SessionSettings
 
 Fed = TypeVar("Fed", bound=Mapping[str, Any])
 _Question: TypeAlias = "tuple[list[int], bytes | None, list[dict[str, Value]]]"

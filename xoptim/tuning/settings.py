@@ -7,13 +7,8 @@ from typing import Any, Final, get_args
 
 from xoptim.facts.errors import XoptimError
 from xoptim.validate.errors import LoadError
-from xoptim.validate.session import (
-    Level,
-    SessionSettings,
-    inference_session,
-    resolve_providers,
-    session_options,
-)
+from xoptim.validate.session import inference_session, resolve_providers
+from xoptim.validate.session_settings import Level, SessionSettings, session_options
 
 _VERSION: Final = 1
 _WARNINGS: Final = 2  # log severity: the default of onnxruntime

@@ -12,7 +12,8 @@ from xoptim.bench.rounds import Ratio, common_sizes
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.errors import ModelError
 from xoptim.facts.given import given
-from xoptim.graph.save import refuse_link, save_proto
+from xoptim.graph.atomic_write import refuse_link
+from xoptim.graph.save import save_proto
 from xoptim.graph.sources import Source
 from xoptim.optimizing.proof import OnLoaded, Proof, ProofOptions
 from xoptim.precision.lowering import joined
@@ -25,7 +26,7 @@ from xoptim.tuning.options import TuneChanges, TuneOptions
 from xoptim.tuning.report import TuningReport
 from xoptim.tuning.search import Found, Meter, Trial, confirm, finalists, is_faster, ranking
 from xoptim.tuning.settings import settings_path, settings_text
-from xoptim.validate.session import SessionSettings
+from xoptim.validate.session_settings import SessionSettings
 from xoptim.workflow.job import Job, JobOptions
 
 Listener = Callable[[str], object]

@@ -13,6 +13,10 @@ from xoptim.validate.errors import (
     ProviderUnavailable as ProviderUnavailable,
     RunError as RunError,
 )
+from xoptim.validate.operator_libraries import (
+    EXTENSIONS as EXTENSIONS,
+    library_file as library_file,
+)
 from xoptim.validate.options import ValidationOptions as ValidationOptions
 from xoptim.validate.protos import ModelLike as ModelLike
 from xoptim.validate.reference import run_reference as run_reference
@@ -24,12 +28,10 @@ from xoptim.validate.report import (
 from xoptim.validate.revision import at_revision as at_revision
 from xoptim.validate.runs import load_test_data as load_test_data
 from xoptim.validate.session import (
-    EXTENSIONS as EXTENSIONS,
     Session as Session,
-    SessionSettings as SessionSettings,
     Value as Value,
     is_provider as is_provider,
-    library_file as library_file,
     resolve_providers as resolve_providers,
 )
+from xoptim.validate.session_settings import SessionSettings as SessionSettings
 from xoptim.validate.validation import validate as validate

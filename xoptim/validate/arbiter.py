@@ -24,7 +24,8 @@ from xoptim.validate.errors import LoadError
 from xoptim.validate.noise import move_one_ulp, noisy_graph
 from xoptim.validate.protos import Located
 from xoptim.validate.runs import ReferenceRun
-from xoptim.validate.session import Port, Session, SessionSettings, Value
+from xoptim.validate.session import Port, Session, Value
+from xoptim.validate.session_settings import SessionSettings
 from xoptim.validate.work import weight_bytes
 
 _RELATIVE: Final = 1e-9

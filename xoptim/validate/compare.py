@@ -1,7 +1,5 @@
 """Comparison of two results of any type: dtype, shape, then values, with one rule of equality.
 
-Errors by magnitude.
-
 The rule for floating-point numbers: ``|a - b| <= atol + rtol * (|b| + scale)``, where ``b`` is the
 reference and ``scale`` the median magnitude of its finite non-zero elements. A sum that is added up
 in another order errs by a fraction of the magnitude of its terms, not of their sum after
@@ -11,132 +9,18 @@ among millions is found. NaN equals NaN, an infinity equals the infinity of the 
 equals 0 unless signed zeros are to differ. Integers, Booleans and strings must be equal.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import ml_dtypes
 import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dtypes import Exactness, Tolerance, element_type, tolerance, type_name
+from xoptim.validate.error_bins import ErrorBin, add_bins, spread
 from xoptim.validate.session import Value
-
-_ZERO: Final = -(1 << 14)  # used as the exponent of 0, below any other
-_REACH: Final = 2  # powers of two by which elements may be larger and still count as similar
-_FEWEST: Final = 32  # similar elements that are compared: the noise of a few may be small by chance
-
-
-class ErrorBin(NamedTuple):
-    """Differences of the elements of one power of two: their number, the largest, and the largest
-    that breaks the rule.
-    """
-
-    elements: int
-    largest: float
-    broken: float
-
-
-def spread(
-    magnitude: np.ndarray, error: np.ndarray, excess: np.ndarray
-) -> Iterator[tuple[int, ErrorBin]]:
-    """The differences by powers of two, in order; those that are not finite are ignored.
-
-    ``magnitude`` belongs to elements of the reference, ``excess`` is the differences in units of
-    the tolerance.
-    """
-    finite = np.isfinite(magnitude) & np.isfinite(error)
-    magnitude, error, broken = (
-        magnitude[finite],
-        error[finite],
-        np.where(excess[finite] > 1.0, error[finite], 0.0),
-    )
-    exponents = np.where(magnitude > 0, np.frexp(magnitude)[1], _ZERO).astype(np.int16)
-    order = np.argsort(exponents, kind="stable")
-    powers, starts, counts = np.unique(exponents[order], return_index=True, return_counts=True)
-    if powers.size:
-        columns = (
-            counts,
-            np.maximum.reduceat(error[order], starts),
-            np.maximum.reduceat(broken[order], starts),
-        )
-        yield from zip(
-            powers.tolist(), map(ErrorBin, *(column.tolist() for column in columns)), strict=True
-        )
-
-
-def add_bins(bins: MutableMapping[int, ErrorBin], more: Iterator[tuple[int, ErrorBin]]) -> None:
-    """Add the differences of further elements."""
-    for power, new in more:
-        old = bins.get(power, ErrorBin(0, 0.0, 0.0))
-        bins[power] = ErrorBin(
-            old.elements + new.elements, max(old.largest, new.largest), max(old.broken, new.broken)
-        )
-
-
-def explains(noise: Mapping[int, ErrorBin], found: Mapping[int, ErrorBin], multiple: float) -> bool:
-    """Whether every difference that breaks the rule is as small as the noise of similar or smaller
-    elements allows.
-
-    ``multiple`` is the largest allowed ratio of a difference to the noise, which rounding makes in
-    the elements of an output.
-    """
-    powers = sorted(noise)
-    levels = list(accumulate((noise[power].largest for power in powers), max))
-    counts = list(accumulate(noise[power].elements if power != _ZERO else 0 for power in powers))
-    enough = next((i for i, count in enumerate(counts) if count >= _FEWEST), len(powers) - 1)
-    for power, each in found.items():
-        similar = sum(1 for other in powers if other <= power + _REACH) - 1
-        if each.broken and (not powers or each.broken > multiple * levels[max(similar, enough)]):
-            return False
-    return True
-
-
-_PATTERNS: Final = {8: np.int64, 4: np.int32, 2: np.int16, 1: np.int8}
-
-
-def ulp_distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The number of steps from one number of a type to the next between two elements.
-
-    Infinite where one of two is NaN.
-
-    0 and -0 are one number, and so are all bit patterns of NaN. Of complex numbers the larger
-    distance of the two parts counts.
-    """
-    if a.dtype.kind == "c":
-        part = a.dtype.type(0).real.dtype
-        pairs = (x.view(part).reshape(*x.shape, 2) for x in map(np.ascontiguousarray, (a, b)))
-        found: np.ndarray = ulp_distances(*pairs).max(axis=-1, initial=0.0)
-        return found
-    x, y = _ordered(a), _ordered(b)
-    distances: np.ndarray = np.abs(x.astype(np.float64) - y.astype(np.float64))
-    near = distances < 2.0**52  # beyond, float64 rounds the places themselves
-    distances[near] = np.abs(x[near] - y[near])
-    nan = [np.isnan(array.astype(np.float64)) for array in (a, b)]
-    distances[nan[0] ^ nan[1]] = np.inf
-    distances[nan[0] & nan[1]] = 0.0
-    return distances
-
-
-def _ordered(array: np.ndarray) -> np.ndarray:
-    """Place of each number in the order of all numbers of its type, 0 for zero."""
-    size = array.dtype.itemsize
-    bits = np.ascontiguousarray(array).view(_PATTERNS[size]).astype(np.int64)
-    sign = -(1 << (8 * size - 1))
-    return np.where(bits < 0, sign - bits, bits)
-
-
-def largest_ulp(expected: np.ndarray, actual: np.ndarray) -> float:
-    """Largest distance of finite elements.
-
-    0 when there are none, or their type has less than a byte.
-    """
-    if expected.dtype == np.dtype(ml_dtypes.float4_e2m1fn) or not expected.size:
-        return 0.0
-    distances = ulp_distances(expected.reshape(-1), actual.reshape(-1))
-    return float(np.max(distances, initial=0.0, where=np.isfinite(distances)))
-
+from xoptim.validate.ulps import largest_ulp, ulp_distances
 
 Fault: TypeAlias = Literal["", "missing", "structure", "dtype", "shape", "value"]
 

@@ -16,13 +16,14 @@ from xoptim.facts.protos import fed_inputs, inner_graphs, is_external
 from xoptim.validate.branches import MOST, Body, count_bodies, counting
 from xoptim.validate.dims import Sizes
 from xoptim.validate.errors import FeedError, LoadError, RunError
-from xoptim.validate.feed_values import Style
+from xoptim.validate.feed_style import Style
 from xoptim.validate.input_kinds import OPERANDS
 from xoptim.validate.number_plans import NumberPlans, beyond
 from xoptim.validate.operand_values import alternatives
 from xoptim.validate.protos import stored_bytes, tensor_array
 from xoptim.validate.runs import Feeding, Planning, ReferenceRun, RunPlan
-from xoptim.validate.session import Session, SessionSettings, Value
+from xoptim.validate.session import Session, Value
+from xoptim.validate.session_settings import SessionSettings
 from xoptim.validate.sized import SizedModel
 
 # version of the file format; before it, an initializer that is an input is a constant

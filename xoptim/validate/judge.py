@@ -4,7 +4,6 @@ differences.
 
 import logging
 import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,14 +15,8 @@ import onnx
 from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.protos import inner_graphs
 from xoptim.validate.arbiter import Arbiter, Finding
-from xoptim.validate.compare import (
-    Comparison,
-    ComparisonRules,
-    ErrorBin,
-    add_bins,
-    compare_values,
-    explains,
-)
+from xoptim.validate.compare import Comparison, ComparisonRules
+from xoptim.validate.error_bins import ErrorBin, add_bins, explains
 from xoptim.validate.errors import LoadError, RunError
 from xoptim.validate.further import TINY
 from xoptim.validate.noise import NoisyModel
@@ -37,12 +30,19 @@ from xoptim.validate.report import (
     SkippedRun,
     Status,
     ValidationReport,
-    is_small,
     rounding_note,
+)
+from xoptim.validate.run_comparison import (
+    alike_outputs,
+    compare_results,
+    compare_run,
+    largest_ulp_of,
+    rules_of,
 )
 from xoptim.validate.runs import ReferenceRun, RunPlan
 from xoptim.validate.runtime import Outcome, under_optimizations
-from xoptim.validate.session import Port, Session, Value, resolve_providers
+from xoptim.validate.session import Port, Session, resolve_providers
+from xoptim.validate.signatures import compare_signatures
 from xoptim.validate.work import weight_bytes
 
 _PROCESSOR: Final = "CPUExecutionProvider"
@@ -59,10 +59,6 @@ _RANDOM: Final = {
 }
 _LOGGER = logging.getLogger("xoptim")
 _MOST_NAMED: Final = 8  # branches that never ran
-_OVERFLOWING: Final = ("wide", "far", "level", "branches")
-"""Sources of values so large that results may overflow, which depends on the order of
-operations.
-"""
 _SUSPICIOUS: Final = 4.0  # units in the last place; smaller differences need no values in double
 _MOST_ARBITRATED: Final = 3  # runs that break the rule, and are repeated in double
 _MOST_TINY: Final = 32  # the same of a model that runs in next to no time
@@ -71,8 +67,6 @@ _LIGHT: Final = 1 << 23  # bytes of weights; the same of a model with more
 # largest noise, relative to the largest elements of an output, at which a comparison is still
 # evidence
 _HOPELESS: Final = 0.1
-Signature: TypeAlias = tuple[Sequence[Port], Sequence[Port]]
-"""Inputs and outputs of a model."""
 
 
 def judge(
@@ -102,7 +96,7 @@ def judge(
         return judging.report("different", f"{fault.output}: {fault.message}")
     for run in reference.runs:
         try:
-            judging.runs.append(_compare_run(run, reference.outputs, candidate, options))
+            judging.runs.append(compare_run(run, reference.outputs, candidate, options))
         except RunError as error:
             where = _where(run.sizes) + _values(run)
             return judging.report(
@@ -159,86 +153,6 @@ def _values(run: RunPlan | RunReport) -> str:
     return _DESCRIBED.get(run.source, "")
 
 
-def compare_signatures(
-    expected: Signature, actual: Signature, *, fewer_inputs: bool = False
-) -> tuple[Comparison, ...]:
-    """Faults of names, order and types of inputs and outputs; ``fewer_inputs`` may be missing."""
-    (inputs, outputs), (other_inputs, other_outputs) = expected, actual
-    if fewer_inputs:
-        found = {port.name for port in other_inputs}
-        inputs = [port for port in inputs if port.name in found]
-    return (
-        *_compare_ports("input", inputs, other_inputs),
-        *_compare_ports("output", outputs, other_outputs),
-    )
-
-
-def _compare_ports(kind: str, expected: Sequence[Port], actual: Sequence[Port]) -> list[Comparison]:
-    types, found = {p.name: p.type for p in expected}, {p.name: p.type for p in actual}
-    faults = [
-        Comparison(f"{kind} {name!r}", "missing", "is missing")
-        for name in types
-        if name not in found
-    ]
-    faults += [
-        Comparison(f"{kind} {name!r}", "structure", "is new") for name in found if name not in types
-    ]
-    faults += [
-        Comparison(f"{kind} {name!r}", "dtype", f"{found[name]} instead of {types[name]}")
-        for name in types
-        if found.get(name, types[name]) != types[name]
-    ]
-    if not faults and list(types) != list(found):
-        faults.append(
-            Comparison(f"{kind}s", "structure", f"order {list(found)} instead of {list(types)}")
-        )
-    return faults
-
-
-def _compare_run(
-    run: ReferenceRun, outputs: Sequence[Port], candidate: Session, options: ValidationOptions
-) -> RunReport:
-    start = time.perf_counter()
-    results = candidate.run(run.feeds)
-    seconds = time.perf_counter() - start
-    rules = _rules(run, options)
-    compared = _compare_results(outputs, run.results, results, rules)
-    is_coarse = run.source in _OVERFLOWING and options.considers_noise
-    return RunReport(
-        run.source,
-        dict(run.sizes),
-        run.seed,
-        run.seconds,
-        seconds,
-        compared,
-        is_probe=run.is_probe,
-        is_coarse=is_coarse,
-    )
-
-
-def _compare_results(
-    outputs: Sequence[Port],
-    expected: Sequence[Value],
-    actual: Sequence[Value],
-    rules: ComparisonRules,
-) -> tuple[Comparison, ...]:
-    triples = zip(outputs, expected, actual, strict=True)
-    return tuple(c for port, e, a in triples for c in compare_values(port.name, e, a, rules))
-
-
-def _alike(
-    run: ReferenceRun,
-    outputs: Sequence[Port],
-    first: Sequence[Value],
-    second: Sequence[Value],
-    options: ValidationOptions,
-) -> set[str]:
-    """The outputs on which two results of a run agree."""
-    compared = _compare_results(outputs, first, second, _rules(run, options))
-    different = {c.output for c in compared if not c.ok and not (run.is_probe and is_small(c))}
-    return {c.output for c in compared} - different
-
-
 def hollow_outputs(runs: Sequence[RunReport], outputs: Sequence[Port]) -> list[str]:
     """Outputs without a compared element, empty or NaN in every run, except for outputs that are
     empty by their type.
@@ -258,21 +172,6 @@ def hollow_reason(hollow: Sequence[str], count: int) -> str:
     return (
         f"in no run did output {names} of the original hold a finite number to compare; give "
         "values with --feeds"
-    )
-
-
-def _largest_ulp(run: RunReport) -> float:
-    """The largest difference of an output in units in the last place."""
-    return max((c.max_ulp for c in run.comparisons if c.tolerance is not None), default=0.0)
-
-
-def _rules(run: ReferenceRun, options: ValidationOptions) -> ComparisonRules:
-    """The rules for the results of a run."""
-    is_loose = options.exactness in ("finite", "approximate")
-    return replace(
-        options.rules,
-        signed_zeros=run.source == "odd" and options.exactness == "exact",
-        only_finite=run.source in (*_OVERFLOWING, "offset") or (run.is_probe and is_loose),
     )
 
 
@@ -368,7 +267,7 @@ class Judge:
             for index in doubted:
                 run, its = reference.runs[index], self.runs[index]
                 right = original.run(run.feeds)
-                alike = _alike(
+                alike = alike_outputs(
                     run, reference.outputs, right, candidate.run(run.feeds), self._options
                 )
                 wrong = {c.output for c in its.comparisons if not its.accepts(c)} & alike
@@ -379,7 +278,7 @@ class Judge:
                 ]
                 if its.is_probe:
                     repeated = repeated or Session(other.proto, settings, base_dir=other.base_dir)
-                    alike |= _alike(
+                    alike |= alike_outputs(
                         run, reference.outputs, right, repeated.run(run.feeds), self._options
                     )
                 self.runs[index] = replace(its, settled=its.settled | alike)
@@ -399,7 +298,7 @@ class Judge:
         """
         if not self._options.considers_noise or self._options.exactness == "approximate":
             return []
-        runs = [index for index, run in enumerate(self.runs) if _largest_ulp(run) > _SUSPICIOUS]
+        runs = [index for index, run in enumerate(self.runs) if largest_ulp_of(run) > _SUSPICIOUS]
         broken = [index for index in runs if not self.runs[index].is_accepted()]
         is_light = weight_bytes(reference.proto) <= _LIGHT
         usual = [index for index in runs if is_light and reference.runs[index].work <= _WORK]
@@ -410,10 +309,10 @@ class Judge:
         return list(dict.fromkeys(chosen))
 
     def _by_difference(self, index: int) -> float:
-        return _largest_ulp(self.runs[index])
+        return largest_ulp_of(self.runs[index])
 
     def _rules_of(self, run: ReferenceRun) -> ComparisonRules:
-        return _rules(run, self._options)
+        return rules_of(run, self._options)
 
     def _settle(self, index: int, found: Mapping[str, Finding]) -> None:
         """Note what the values in double say about the outputs of a run."""
@@ -505,7 +404,7 @@ class Judge:
         results = Session(reference.proto, reference.settings, base_dir=reference.base_dir).run(
             run.feeds
         )
-        again = _compare_results(reference.outputs, run.results, results, options.rules)
+        again = compare_results(reference.outputs, run.results, results, options.rules)
         return next((f"output {c.output!r}: {c.message}" for c in again if not c.ok), "")
 
     def _measure_noise(self, reference: Reference, broken: Sequence[int]) -> None:
@@ -523,7 +422,7 @@ class Judge:
                 for index in broken:
                     run = reference.runs[index]
                     moved = session.run(model.feeds(run.feeds, rng))
-                    for c in _compare_results(
+                    for c in compare_results(
                         reference.outputs, run.results, moved, self._options.rules
                     ):
                         add_bins(levels[index].setdefault(c.output, {}), iter(c.error_bins.items()))

@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 
 from xoptim.facts.dtypes import is_float
-from xoptim.validate.feed_values import Style
+from xoptim.validate.feed_style import Style
 from xoptim.validate.runs import Feeding, Planning
 from xoptim.validate.session import Value
 from xoptim.validate.sized import SizedModel

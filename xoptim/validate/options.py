@@ -12,7 +12,8 @@ from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.dtypes import Exactness
 from xoptim.validate.compare import ComparisonRules
 from xoptim.validate.plugins import coarsest_type
-from xoptim.validate.session import SessionSettings, Value
+from xoptim.validate.session import Value
+from xoptim.validate.session_settings import SessionSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

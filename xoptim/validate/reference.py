@@ -31,7 +31,8 @@ from xoptim.validate.runs import (
     run_plan,
     test_feeds,
 )
-from xoptim.validate.session import CUDA, Port, Session, SessionSettings, resolve_providers
+from xoptim.validate.session import CUDA, Port, Session, resolve_providers
+from xoptim.validate.session_settings import SessionSettings
 from xoptim.validate.sized import SizedModel
 from xoptim.validate.work import (
     MemoryNeed,

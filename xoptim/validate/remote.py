@@ -19,7 +19,7 @@ from xoptim.validate.errors import LoadError, RunError
 from xoptim.validate.ports import Port, Value
 
 if TYPE_CHECKING:
-    from xoptim.validate.session import SessionSettings
+    from xoptim.validate.session_settings import SessionSettings
 
 _CODE: Final = "from xoptim.validate.serving import serve; serve()"
 _LAST: Final = 4096  # bytes at the end of the error output that are read

@@ -31,8 +31,8 @@ from xoptim.validate.dims import (
 )
 from xoptim.validate.double import element_types
 from xoptim.validate.errors import ChoiceError, FeedError
+from xoptim.validate.feed_style import Style
 from xoptim.validate.feed_values import (
-    Style,
     has_daring_values,
     has_free_floats,
     has_free_numbers,

@@ -1,38 +1,33 @@
-"""Sessions of onnxruntime for every element type and every size of model, with further libraries of
-operators.
-"""
+"""Sessions of onnxruntime for every element type and every size of model."""
 
 from __future__ import annotations
 
-import ctypes
-import importlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
-from dataclasses import dataclass, replace
 from functools import cache, partial
 from io import StringIO
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 import onnx
 
-from xoptim.evaluate.regions import to_numpy
-from xoptim.facts.dtypes import bits, element_type
 from xoptim.facts.errors import UnstoppableError
 from xoptim.facts.lazy import lazy_module
-from xoptim.graph.stored import raw_data
 from xoptim.system.machine import without_output
 from xoptim.system.threads import Call, NotEndingError
-from xoptim.validate.errors import (
-    ChoiceError,
-    LoadError,
-    ProviderUnavailable,
-    RunError,
-    RunStoppedError,
+from xoptim.validate.errors import LoadError, ProviderUnavailable, RunError, RunStoppedError
+from xoptim.validate.operator_libraries import EXTENSIONS
+from xoptim.validate.ort_values import (
+    from_ort_value,
+    from_python,
+    is_numeric,
+    is_plain,
+    is_special,
+    to_ort_value,
+    view_as_ort_value,
 )
-from xoptim.validate.fatal import fatal_optimizers
 from xoptim.validate.plugins import add_plugin, plugged_in, plugin_named, provider_of
 from xoptim.validate.ports import Port as Port, Value as Value
 from xoptim.validate.protos import (
@@ -46,48 +41,9 @@ from xoptim.validate.protos import (
     tensor_array,
 )
 from xoptim.validate.remote import RemoteSession
+from xoptim.validate.session_settings import SessionSettings, session_options
 
 ort = lazy_module("onnxruntime")
-EXTENSIONS: Final = "onnxruntime-extensions"
-_PACKAGES: Final = {EXTENSIONS: "onnxruntime_extensions"}
-"""Packages that give the path of their library by a function ``get_library_path``."""
-
-
-def library_file(name: str) -> str:
-    """The file of a library.
-
-    Raises `ChoiceError` when there is no such file or package, or onnxruntime cannot load it.
-
-    ``name``: the file, or the name of a package that has one: ``onnxruntime-extensions``.
-    """
-    module = _PACKAGES.get(name.replace("_", "-"))
-    if module is not None:
-        try:
-            found: str = importlib.import_module(module).get_library_path()
-        except ImportError as error:
-            raise ChoiceError(f"the package {name} is not installed: pip install {name}") from error
-        return found
-    if not Path(name).is_file():
-        raise ChoiceError(f"there is no library of operators {name!r}")
-    file = str(Path(name).resolve())
-    reason = _objection(file)
-    if reason:
-        raise ChoiceError(f"onnxruntime cannot load {name!r} as a library of operators: {reason}")
-    return file
-
-
-@cache
-def _objection(file: str) -> str:
-    """The reason why onnxruntime cannot load a library; empty when it can."""
-    try:
-        ort.SessionOptions().register_custom_ops_library(file)
-    except Exception as error:  # onnxruntime has no common base class
-        return " ".join(str(error).rpartition(f"{file}: ")[2].split())
-    return ""
-
-
-Level: TypeAlias = Literal["all", "extended", "basic", "off"]
-"""Levels of onnxruntime's own graph optimizations."""
 
 # bytes of weights; protobuf stops at 2 GiB for everything together
 _SERIALIZABLE: Final = 1_500_000_000
@@ -98,89 +54,6 @@ _LONGEST: Final = 2000  # characters of an error message that are read
 # seconds, at most, that the node has to end that runs when a run is stopped
 _PATIENCE: Final = 10.0
 _FATAL: Final = 4  # log severity
-_PLAIN_TYPES: Final = {
-    "float", "double", "float16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
-    "uint64", "bool", "string", "complex64", "complex128",
-}  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class SessionSettings:
-    """Settings with which onnxruntime runs a model."""
-
-    # Execution providers in order of preference, by full or short name (``cuda``); CPU is always
-    # last
-    providers: tuple[str, ...] = ("cpu",)
-    # graph optimizations that onnxruntime may apply itself; ``off`` runs the model as it is written
-    level: Level = "off"
-    threads: int = 0  # threads within an operator; 0 leaves the choice to onnxruntime
-    # Seconds after which a run is stopped, ``None`` for no limit. With one, Ctrl-C stops a run too
-    run_limit: float | None = None
-    tf32: bool = False  # whether CUDA may round the operands of products to 10 bits of mantissa
-    # whether inputs and outputs are bound to the memory of the device; by default on CUDA
-    io_binding: bool | None = None
-    # whether memory on the CPU is kept for later runs. Off, each tensor is allocated and freed
-    # separately
-    arena: bool = True
-    # Whether the memory of a result is planned ahead and used again for a later one. The planner
-    # takes quadratic time where shapes are dynamic
-    reuse: bool = False
-    # beginning of the path of the file into which onnxruntime writes the times of all operators
-    profile: Path | None = None
-    # Single graph optimizations of onnxruntime that are left out at any level, by name
-    disabled_optimizers: tuple[str, ...] = ()
-    # whether the memory of a run is planned from the run before, where shapes are equal
-    memory_pattern: bool = True
-    # whether a node runs late, next to the one that needs its result, and not as early as possible
-    late: bool = False
-    # Further settings of a session by name (``session.intra_op.allow_spinning``), as onnxruntime
-    # documents them
-    entries: tuple[tuple[str, str], ...] = ()
-    # Libraries of operators to load, by file, or ``onnxruntime-extensions`` for the package of that
-    # name
-    custom_op_libs: tuple[str, ...] = ()
-    # whether a plug-in runs on the processor where there is no other device (``webgpu``)
-    software_device: bool = False
-    float32: bool = False  # whether a plug-in that rounds 32-bit floats does not (``openvino``)
-    # Whether the session of a plug-in is in a process of its own: a plug-in that crashes is an
-    # error then
-    isolated: bool = False
-    # of the messages that onnxruntime writes to standard error, 0 for all; errors arrive as
-    # exceptions
-    log_severity: int = 4
-
-    def on_processor(self) -> SessionSettings:
-        """The same on the processor."""
-        return replace(
-            self, providers=("cpu",), software_device=False, float32=False, isolated=False
-        )
-
-    def without_copies(self) -> SessionSettings:
-        """The same for a model with large weights, which are neither packed when it is loaded nor
-        transposed all at once.
-
-        Those in external files stay mapped, and results are freed at once. Unpacked products add up
-        in another order.
-        """
-        return replace(
-            self,
-            arena=False,
-            late=True,
-            entries=(*self.entries, ("session.disable_prepacking", "1")),
-        )
-
-    def safe_for(self, model: onnx.ModelProto) -> SessionSettings:
-        """The same without what may end the process at a model; see `xoptim.validate.fatal`."""
-        if self.level != "all":
-            return self
-        return self.without(fatal_optimizers(model))
-
-    def without(self, fatal: Sequence[str]) -> SessionSettings:
-        """The same without some optimizations of the level ``all``."""
-        further = [name for name in fatal if name not in self.disabled_optimizers]
-        if self.level != "all" or not further:
-            return self
-        return replace(self, disabled_optimizers=(*self.disabled_optimizers, *further))
 
 
 def is_provider(name: str) -> bool:
@@ -264,11 +137,11 @@ class Session:
         self.outputs = tuple(
             Port(o.name, o.type, 0 in (o.shape or ())) for o in self._session.get_outputs()
         )
-        self._plain = all(_is_plain(port.type) for port in self.outputs)
+        self._plain = all(is_plain(port.type) for port in self.outputs)
         self._device = "cuda" if CUDA in providers else "cpu"
         wanted = settings.io_binding if settings.io_binding is not None else self._device != "cpu"
         self._bound = wanted and all(
-            _is_numeric(port.type) for port in (*self.inputs, *self.outputs)
+            is_numeric(port.type) for port in (*self.inputs, *self.outputs)
         )
 
     def _open(
@@ -321,7 +194,7 @@ class Session:
         model, arrays = _light(model, base_dir, weights)
         if arrays:
             arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-            values = [_view_as_ort_value(array) for array in arrays.values()]
+            values = [view_as_ort_value(array) for array in arrays.values()]
             self._kept += [values, arrays]  # the session does not own them
             options.add_external_initializers(list(arrays), values)
         serialized: bytes = model.SerializeToString()
@@ -345,17 +218,17 @@ class Session:
         try:
             if self._bound:
                 return [
-                    _from_python(result)
+                    from_python(result)
                     for result in self._call(self._run_bound, dict(feeds), limit)
                 ]
-            if self._plain and not any(_is_special(value) for value in feeds.values()):
+            if self._plain and not any(is_special(value) for value in feeds.values()):
                 return [
-                    _from_python(result)
+                    from_python(result)
                     for result in self._call(self._session.run, dict(feeds), limit)
                 ]
-            values = {name: _to_ort_value(value) for name, value in feeds.items()}
+            values = {name: to_ort_value(value) for name, value in feeds.items()}
             return [
-                _from_ort_value(value)
+                from_ort_value(value)
                 for value in self._call(self._session.run_with_ort_values, values, limit)
             ]
         except (RunError, UnstoppableError):
@@ -406,12 +279,12 @@ class Session:
                 binding.synchronize_outputs()
 
             return run_bound
-        if self._plain and not any(_is_special(value) for value in feeds.values()):
+        if self._plain and not any(is_special(value) for value in feeds.values()):
             return partial(self._session.run, None, dict(feeds))
         return partial(
             self._session.run_with_ort_values,
             None,
-            {name: _to_ort_value(value) for name, value in feeds.items()},
+            {name: to_ort_value(value) for name, value in feeds.items()},
         )
 
     def _accepted(self, feeds: Mapping[str, Value]) -> Mapping[str, Value]:
@@ -492,23 +365,6 @@ def _is_utf8(path: Path) -> bool:
     return True
 
 
-def _is_numeric(type_name: str) -> bool:
-    """Whether values of a type are arrays of numbers that numpy has, so that they can be bound to a
-    device.
-    """
-    inner = type_name.removeprefix("tensor(").removesuffix(")")
-    return inner in _PLAIN_TYPES and inner != "string"
-
-
-def _from_python(result: Any) -> Value:
-    """A result in onnxruntime's Python form, scalars as arrays of rank 0."""
-    if isinstance(result, np.generic):  # strings of rank 0, for instance
-        return np.asarray(result)
-    if result is None or isinstance(result, np.ndarray | list | dict):
-        return result
-    raise RunError(f"results of type {type(result).__name__} cannot be read")
-
-
 def inference_session(source: str | bytes, options: Any, settings: SessionSettings) -> Any:
     """A session of onnxruntime for a file or the bytes of a model.
 
@@ -544,75 +400,6 @@ def _load_cuda() -> None:
         ort.preload_dlls()
     # each convolution would log the algorithms that it cannot use
     ort.set_default_logger_severity(_FATAL)
-
-
-def session_options(settings: SessionSettings) -> Any:
-    """The ``onnxruntime.SessionOptions`` of some settings."""
-    options = ort.SessionOptions()
-    level = "DISABLE_ALL" if settings.level == "off" else f"ENABLE_{settings.level.upper()}"
-    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, f"ORT_{level}")
-    options.log_severity_level = settings.log_severity
-    options.intra_op_num_threads = settings.threads
-    options.enable_mem_reuse = settings.reuse
-    options.enable_cpu_mem_arena = settings.arena
-    options.enable_mem_pattern = settings.memory_pattern
-    if settings.late:
-        options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
-    for name, value in settings.entries:
-        options.add_session_config_entry(name, value)
-    for library in settings.custom_op_libs:
-        options.register_custom_ops_library(library_file(library))
-    if settings.profile is not None:
-        options.enable_profiling = True
-        options.profile_file_prefix = str(settings.profile)
-    return options
-
-
-def _is_plain(type_name: str) -> bool:
-    """Whether the numpy interface of onnxruntime can return a type: it does not support bfloat16,
-    float8 or int4.
-    """
-    inner = type_name.rpartition("tensor(")[2].rstrip(")")
-    return inner in _PLAIN_TYPES or "map(" in type_name
-
-
-def _is_special(value: Value) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype.isbuiltin == 2  # registered by ml_dtypes
-
-
-def _view_as_ort_value(array: np.ndarray) -> Any:
-    """An initializer in the memory of the array, the only form that onnxruntime accepts."""
-    if array.dtype.isbuiltin == 1:
-        return ort.OrtValue.ortvalue_from_numpy(array)
-    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, element_type(array.dtype))
-
-
-def _to_ort_value(value: Value) -> Any:
-    """Copy an array into memory of onnxruntime, packed as it packs elements smaller than a byte."""
-    if not isinstance(value, np.ndarray) or value.dtype.kind in "OUST":
-        raise RunError(
-            "strings, sequences and maps cannot be fed along with bfloat16, float8 or int4 tensors"
-        )
-    element = element_type(value.dtype)
-    result = ort.OrtValue.ortvalue_from_shape_and_type(list(value.shape), element)
-    data = (
-        np.asarray(value, order="C")
-        if bits(element) >= 8
-        else np.frombuffer(raw_data(element, value), np.uint8)
-    )
-    if data.nbytes:
-        ctypes.memmove(result.data_ptr(), data.ctypes.data, data.nbytes)
-    return result
-
-
-def _from_ort_value(value: Any) -> Value:
-    if not value.has_value():
-        return None
-    if not value.is_tensor() or value.data_type() == "tensor(string)":
-        raise RunError(
-            "strings, sequences and maps cannot be read along with bfloat16, float8 or int4 tensors"
-        )
-    return to_numpy(value)
 
 
 def _one_line(error: Exception) -> str:

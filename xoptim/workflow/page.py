@@ -12,7 +12,8 @@ from xoptim.facts.errors import XoptimError
 from xoptim.graph.sources import Source, title_of
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.reporting.links import Recorder
-from xoptim.reporting.reports import HtmlReport, ReportSubject, measured, report_of, subject_of
+from xoptim.reporting.reports import HtmlReport, measured, report_of, subject_of
+from xoptim.reporting.reports_facts import ReportSubject
 from xoptim.workflow.placing import placing_of
 
 if TYPE_CHECKING:

@@ -1,0 +1,116 @@
+"""Sizes of inputs that must be equal, whatever their names, for products of matrices to run."""
+
+from collections.abc import Iterator, Mapping
+
+from xoptim.facts.dims import Dim, substitute
+from xoptim.facts.shapes import Info
+from xoptim.facts.symbolic import SymbolicDim, bounds, is_nonnegative, named
+from xoptim.graph.graph import Graph
+from xoptim.graph.node import Node
+from xoptim.graph.walk import reads
+
+
+def equal_sizes(graph: Graph) -> dict[str, Dim]:
+    """The names of sizes of a main graph that can only be equal to others, or to a number, with
+    these.
+    """
+    order = {name: place for place, name in enumerate(_declared(graph))}
+    found: dict[str, Dim] = {}
+    differing = [
+        (node, pair)
+        for node in graph.nodes
+        for pair in _pairs(graph, node)
+        if pair[0] is not pair[1]
+    ]
+    needed = _needed(graph) if differing else ()
+    for node, pair in differing:
+        first, second = (substitute(dim, found) for dim in pair) if found else pair
+        solved = _solved(first - second, order) if node in needed else None
+        if solved is not None:
+            known = _known(*solved)
+            found = {each: substitute(dim, known) for each, dim in found.items()} | known
+    return found
+
+
+def _known(symbol: SymbolicDim, size: Dim) -> dict[str, Dim]:
+    """A size in place of a symbol.
+
+    The limits of both hold for either, where the size is a symbol too.
+    """
+    if not isinstance(size, SymbolicDim) or not size.is_symbol:
+        return {str(symbol): size}
+    (least, most), (low, high) = bounds(symbol), bounds(size)
+    limits = (
+        [each for each in (least, low) if each is not None],
+        [each for each in (most, high) if each is not None],
+    )
+    met = (max(limits[0]), min(limits[1]))
+    if met == (low, high) or met[0] > met[1]:
+        return {str(symbol): size}
+    both = named(str(size), met)
+    return {str(symbol): both, str(size): both}
+
+
+def with_sizes(info: Info, sizes: Mapping[str, Dim]) -> Info:
+    """The facts with sizes in place of names."""
+    if not info.is_tensor or info.shape is None:
+        return info
+    return Info(info.dtype, tuple(substitute(dim, sizes) for dim in info.shape), info.data)
+
+
+def _declared(graph: Graph) -> dict[str, None]:
+    """The names of the sizes of the inputs, in order."""
+    dims = (
+        dim for info in graph.declared_inputs.values() if info.is_tensor for dim in info.shape or ()
+    )
+    return {
+        str(dim): None
+        for dim in dims
+        if isinstance(dim, SymbolicDim) and dim.is_symbol and not dim.is_anonymous
+    }
+
+
+def _pairs(graph: Graph, node: Node) -> Iterator[tuple[Dim, Dim]]:
+    """The inner sizes of the factors of a product."""
+    if node.domain or node.op_type not in ("MatMul", "Gemm") or len(node.input) < 2:
+        return
+    a, b = (graph.info_of(name).shape for name in node.input[:2])
+    if not a or not b:
+        return
+    if node.op_type == "MatMul":
+        yield a[-1], b[-2] if len(b) > 1 else b[0]
+    elif len(a) == len(b) == 2:
+        yield (
+            a[0 if node.get_attribute("transA", 0) else 1],
+            b[1 if node.get_attribute("transB", 0) else 0],
+        )
+
+
+def _solved(difference: Dim, order: Mapping[str, int]) -> tuple[SymbolicDim, Dim] | None:
+    """A symbol and the size for which a difference is 0: the last of the names of inputs for which
+    there is one.
+    """
+    names = difference.symbols & order.keys() if isinstance(difference, SymbolicDim) else ()
+    # another size is computed from values
+    if isinstance(difference, int) or len(names) != len(difference.symbols):
+        return None
+    for name in sorted(names, key=lambda each: -order[each]):
+        symbol = difference.symbol(name)
+        for size in () if symbol is None else (symbol - difference, symbol + difference):
+            if (
+                symbol is not None
+                and is_nonnegative(size)
+                and (isinstance(size, int) or name not in size.symbols)
+            ):
+                return symbol, size
+    return None
+
+
+def _needed(graph: Graph) -> set[Node]:
+    """The nodes on which outputs depend: others may be left out by the runtime."""
+    names, needed = set(graph.outputs), set[Node]()
+    for node in reversed(list(graph.nodes)):
+        if not names.isdisjoint(node.output):
+            needed.add(node)
+            names.update(reads(node))
+    return needed

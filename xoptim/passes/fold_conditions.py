@@ -1,0 +1,127 @@
+"""Conditions of constant folding: which nodes and results it may compute."""
+
+import math
+from collections.abc import Collection
+
+from onnx import TensorProto
+
+from xoptim.facts.dims import SymbolicDim
+from xoptim.facts.dtypes import byte_size
+from xoptim.facts.operators import constant_types
+from xoptim.facts.shapes import UNKNOWN, Info
+from xoptim.graph.expanded import reads_expanded
+from xoptim.graph.graph import Graph
+from xoptim.graph.node import Node
+from xoptim.graph.tensors import Tensor, text_bytes
+from xoptim.inference.values import RANGES
+
+_NARROW = frozenset(
+    (
+        TensorProto.FLOAT16,
+        TensorProto.BFLOAT16,
+        TensorProto.INT8,
+        TensorProto.INT4,
+        TensorProto.UINT4,
+    )
+)
+_AS_CHEAP = frozenset(("Identity", "ConstantOfShape"))
+"""Operators that take no longer to give an output than a Constant does, and do not store its
+elements once more.
+"""
+_REPEATING = frozenset(("ConstantOfShape", "Expand"))
+"""Operators whose results repeat along axes, whatever their operands are."""
+_LARGEST_REPEATING = 1 << 26
+"""Most bytes of a result that is computed to see whether it repeats."""
+OUTPUT_LIMIT = 1 << 20
+"""Outputs of more bytes are not made Constants, which cannot be in a file of their own."""
+
+
+def may_repeat(graph: Graph, node: Node) -> bool:
+    """Whether a node has one result, not an output, that may repeat along axes, because of its
+    operator or of its operands.
+    """
+    if len(node.output) != 1 or graph.is_output(node.output[0]) or node.domain:
+        return False
+    if node.op_type in _REPEATING:
+        return True
+    return (
+        reads_expanded(graph, node)
+        and 0 < sum(known_sizes(graph, node).values()) <= _LARGEST_REPEATING
+    )
+
+
+def may_be_constant(graph: Graph, node: Node, pending: Collection[str]) -> bool:
+    """A fast, necessary condition: the elements of the result are known from shapes, or the first
+    operand is constant.
+    """
+    info = graph.known(node.output[0]) if node.output else None
+    if info is not None and info.data is not None:
+        return True
+    first = next(filter(None, node.input), "")
+    return bool(first) and (first in pending or graph.tensor(first) is not None)
+
+
+def widens(node: Node, operand: Tensor | None, fewest: int | None) -> bool:
+    """Whether a node casts many numbers of 16 bits or less to floats of more bits: runtimes do so
+    when they load a model.
+
+    ``fewest`` is how many are many, ``None`` where any may be cast.
+    """
+    if node.op_type != "Cast" or operand is None or operand.dtype not in _NARROW:
+        return False
+    if fewest is None or math.prod(operand.shape) < fewest:
+        return False
+    return node.attribute.get("to") in (TensorProto.FLOAT, TensorProto.DOUBLE)
+
+
+def stays(graph: Graph, node: Node) -> bool:
+    """Whether a node gives an output, and a Constant in its place would be no gain, or not valid,
+    or not stored apart.
+    """
+    outputs = list(filter(graph.is_output, node.output))
+    if not outputs:
+        return False
+    sizes = known_sizes(graph, node)
+    if (node.op_type in _AS_CHEAP and not node.domain) or any(
+        sizes[name] > OUTPUT_LIMIT for name in outputs
+    ):
+        return True
+    if "" not in graph.opsets:
+        return False
+    allowed = constant_types(graph.opsets[""])
+    return any(
+        info is not None and info.dtype and info.dtype not in allowed
+        for info in map(graph.known, outputs)
+    )
+
+
+def known_sizes(graph: Graph, node: Node, longest: int = 0) -> dict[str, int]:
+    """Number of bytes of each result of a node, 0 when its shape is not known.
+
+    ``longest``: characters of a text in it.
+    """
+    infos = {name: graph.known(name) or UNKNOWN for name in node.output if name}
+    counts = {
+        name: 0 if info.static_shape is None else math.prod(info.static_shape)
+        for name, info in infos.items()
+    }
+    return {
+        name: (
+            text_bytes(counts[name], longest)
+            if info.dtype == TensorProto.STRING
+            else byte_size(info.dtype or TensorProto.DOUBLE, counts[name])
+        )
+        for name, info in infos.items()
+    }
+
+
+def is_unsure(info: Info | None) -> bool:
+    """Whether the value of a constant operand may determine more facts about a result."""
+    if info is None or info.shape is None:
+        return info is None or info.is_tensor
+    if any(
+        isinstance(dim, SymbolicDim) and dim.is_anonymous
+        for dim in (*info.shape, *(info.data or ()))
+    ):
+        return True
+    return info.data is None and len(info.shape) < 2 and info.dtype in RANGES

@@ -1,0 +1,227 @@
+"""Quantization by onnxruntime: values for the calibration, ranges, and the types of weights."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from xoptim.facts.lazy import lazy_module
+from xoptim.match.rounding import Range
+from xoptim.validate.session import Value
+
+quantization = lazy_module("onnxruntime.quantization")
+qnn = lazy_module("onnxruntime.quantization.execution_providers.qnn")
+WIDTHS: Final = (8, 16)
+"""Bits of the results of operators, fewest first; weights have 8."""
+ROOM: Final = 1.5
+"""Ranges of 16 bits are so much wider than those of samples: steps are small all the same."""
+_WITH_WEIGHTS: Final = ("Conv", "ConvTranspose")
+"""Operators for whose weights onnxruntime makes one scale a channel."""
+_PRODUCTS: Final = ("MatMul", "Gemm")
+_MATRIX: Final = 2
+_OPERANDS: Final = 2
+_MOST_STEPS: Final = 127
+
+
+def quantized(
+    model: onnx.ModelProto,
+    feeds: Sequence[Mapping[str, Value]],
+    bits: int,
+    twice: Collection[str] = (),
+    calibration: str = "minmax",
+    ranges: Mapping[str, Range] = MappingProxyType({}),
+    room: float = ROOM,
+    *,
+    keeps_activations: bool = False,
+) -> onnx.ModelProto:
+    """A model with Q and DQ around its operators, with the ranges of some values.
+
+    Args:
+        model: in an operator set of `OPSET` or newer, its weights inside; left unchanged.
+        feeds: the values of the inputs.
+        bits: of the results of operators, 8 or 16.
+        twice: names of products whose weights are the sum of two constants of 8 bits.
+        calibration: how ranges are found, see `PrecisionOptions`.
+        ranges: of results, by name, in place of those that are found.
+        room: how much wider these are made.
+        keeps_activations: whether a Relu stays that only cuts a range.
+    """
+    types = quantization.QuantType
+    methods = quantization.CalibrationMethod
+    method = {
+        "minmax": methods.MinMax,
+        "percentile": methods.Percentile,
+        "entropy": methods.Entropy,
+    }
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    ranges = {**ranges, **_split(copy, twice, ranges)}
+    with _quiet(), tempfile.TemporaryDirectory(prefix="xopt-") as folder:
+        config = qnn.get_qnn_qdq_config(
+            copy,
+            _Reader(feeds),
+            calibrate_method=method[calibration],
+            activation_type=types.QUInt8 if bits == WIDTHS[0] else types.QUInt16,
+            weight_type=types.QInt8,
+            per_channel=True,
+            init_overrides={**_wide(ranges, room), **_overrides(copy, bits)},
+            keep_removable_activations=keeps_activations,
+        )
+        path = Path(folder) / "quantized.onnx"
+        quantization.quantize(copy, str(path), config)
+        return onnx.load(path)
+
+
+def weights_of(
+    node: onnx.NodeProto, stored: Mapping[str, onnx.TensorProto]
+) -> tuple[str, int] | None:
+    """The constant weights of a product, and the axis along which each place has a scale.
+
+    ``None`` without any.
+    """
+    if len(node.input) < _OPERANDS or node.input[1] not in stored:
+        return None
+    name = node.input[1]
+    if node.op_type == "Conv":
+        return name, 0
+    if node.op_type in _PRODUCTS and len(stored[name].dims) == _MATRIX:
+        return name, 0 if _is_turned(node) else 1
+    return None
+
+
+def _split(
+    model: onnx.ModelProto, twice: Collection[str], ranges: Mapping[str, Range]
+) -> dict[str, Range]:
+    """Write products as sums of two, with weights of 8 bits and what these leave.
+
+    Returns the ranges of the new results.
+    """
+    stored = {tensor.name: tensor for tensor in model.graph.initializer}
+    found: dict[str, Range] = {}
+    nodes: list[onnx.NodeProto] = []
+    for node in model.graph.node:
+        where = weights_of(node, stored) if node.name in twice else None
+        if where is None:
+            nodes.append(node)
+            continue
+        name, axis = where
+        result = node.output[0]
+        numbers = numpy_helper.to_array(stored[name])
+        first = _of_8_bits(numbers, axis)
+        parts = {"first": first, "second": numbers - first}
+        for part, values in parts.items():
+            weights = f"{result}_{part}_weights"
+            model.graph.initializer.append(numpy_helper.from_array(values, weights))
+            operands = [node.input[0], weights, *(node.input[2:] if part == "first" else ())]
+            product = onnx.helper.make_node(
+                node.op_type, operands, [f"{result}_{part}"], f"{node.name}_{part}"
+            )
+            product.attribute.extend(node.attribute)
+            nodes.append(product)
+        operands = [f"{result}_{part}" for part in parts]
+        nodes.append(onnx.helper.make_node("Add", operands, [result], node.name))
+        if result in ranges:
+            found[operands[0]] = ranges[result]
+    kept = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del model.graph.node[:]
+    model.graph.node.extend(kept)
+    return found
+
+
+def _of_8_bits(numbers: np.ndarray, axis: int) -> np.ndarray:
+    """Weights rounded to 8 bits, with one scale for each place of an axis."""
+    others = tuple(each for each in range(numbers.ndim) if each != axis)
+    scales = np.abs(numbers).max(axis=others, keepdims=True) / _MOST_STEPS
+    scales = np.where(scales == 0, 1, scales)
+    rounded: np.ndarray = (np.round(numbers / scales) * scales).astype(np.float32)
+    return rounded
+
+
+def _wide(ranges: Mapping[str, Range], room: float) -> dict[str, list[dict[str, Any]]]:
+    """The ranges of results, with room for numbers that samples do not show."""
+    return {
+        name: [
+            {"rmin": np.float32(room * min(low, 0.0)), "rmax": np.float32(room * max(high, 0.0))}
+        ]
+        for name, (low, high) in ranges.items()
+        if low < high
+    }
+
+
+def _overrides(model: onnx.ModelProto, bits: int) -> dict[str, list[dict[str, Any]]]:
+    """The types of constants, by name.
+
+    Matrices have one scale a column, and 8 bits. Other constants, such as tables, have the bits of
+    the results. QNN takes scales of LayerNormalization as positive integers of 8 bits only.
+    """
+    types = quantization.QuantType
+    found: dict[str, list[dict[str, Any]]] = {}
+    tensors = {
+        tensor.name: tensor
+        for tensor in model.graph.initializer
+        if tensor.data_type == onnx.TensorProto.FLOAT
+    }
+    for node in model.graph.node:
+        for place, name in enumerate(node.input):
+            if name not in tensors or node.op_type in _WITH_WEIGHTS:
+                continue
+            if node.op_type == "LayerNormalization":
+                if place == 1:
+                    found[name] = [{"quant_type": types.QUInt8, "symmetric": False}]
+                continue
+            weights = weights_of(node, tensors)
+            if weights is not None and place == 1:
+                found[name] = [{"quant_type": types.QInt8, "axis": weights[1], "symmetric": True}]
+            elif bits == WIDTHS[1] and node.op_type != "Gemm":
+                found.setdefault(name, [{"quant_type": types.QUInt16}])
+    return found
+
+
+def _is_turned(node: onnx.NodeProto) -> bool:
+    """Whether a Gemm reads its weights turned."""
+    return any(each.name == "transB" and each.i for each in node.attribute)
+
+
+class _Reader:
+    """Values of the inputs, as the calibration of onnxruntime reads them, one after the other."""
+
+    def __init__(self, feeds: Sequence[Mapping[str, Value]]) -> None:
+        self._feeds = feeds
+        self._left = iter(feeds)
+
+    def get_next(self) -> dict[str, Value] | None:
+        """The values of the next run, ``None`` at the end."""
+        found = next(self._left, None)
+        return None if found is None else dict(found)
+
+    def __iter__(self) -> Iterator[Mapping[str, Value]]:
+        return iter(self._feeds)
+
+    def rewind(self) -> None:
+        """Begin again."""
+        self._left = iter(self._feeds)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the messages of onnxruntime's quantization, which go to the root of all logs and set
+    it up.
+    """
+    root = logging.getLogger()
+    handler, disabled = logging.NullHandler(), root.manager.disable
+    root.addHandler(handler)
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(disabled)
+        root.removeHandler(handler)

@@ -1,0 +1,237 @@
+# ruff: noqa: RUF001 - minus and multiplication signs appear in figures
+"""The facts that a report shows: cards, operators with their times, the proof and its outputs."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from xoptim.bench.measure import OperatorTime
+from xoptim.bench.rounds import BenchReport, bytes_text, circumstances, milliseconds
+from xoptim.facts.dtypes import Exactness
+from xoptim.reporting.drawing import Drawing
+from xoptim.reporting.placing import PlacingFacts
+from xoptim.validate.report import ValidationReport
+
+_CLEAR: Final = 0.01
+"""Part of the time of all operators from which a change of one is coloured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportSubject:
+    """Facts about two models besides their graphs."""
+
+    title: str  # name of the original
+    result: str  # name of the result
+    sizes: tuple[int, int] = (0, 0)  # bytes of both, 0 for unknown ones
+    opsets: tuple[int, int] = (0, 0)  # operator set of ONNX of both, 0 for none
+    exactness: Exactness | None = None  # weakest promise of the rewrites, if it is known
+    validation: Sequence[ValidationReport] = ()  # the comparisons; empty when there were none
+    latency: BenchReport | None = None  # the times of both, if they were measured
+    # the time of each operator in both, if it was measured
+    operators: Sequence[Mapping[str, OperatorTime]] = ()
+    notes: Sequence[tuple[str, str]] = ()  # label and text of further lines of the proof
+    precision: str = ""  # the choice of products with fewer bits, if there was one
+    # texts about each of them, by the heads of their columns
+    products: Sequence[Mapping[str, str]] = ()
+    placing: PlacingFacts | None = None  # where the nodes of both run, if there is a target
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A figure at the head of the page, with a note in small print."""
+
+    label: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorRow:
+    """A row of the table of operators: numbers of nodes and times, before and after.
+
+    ``trend`` is ``less``, ``more`` or nothing.
+    """
+
+    name: str
+    before: int
+    after: int
+    change: str
+    times: tuple[str, str, str] = ("", "", "")
+    trend: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PageFacts:
+    """The texts of a page."""
+
+    title: str
+    subtitle: str
+    status: str  # the verdict; ``verdict`` is ``equal``, ``different`` or ``unknown``
+    verdict: str
+    nodes: tuple[int, int]  # number of nodes before and after
+    cards: list[Card]  # figures at the head
+    operators: list[OperatorRow]  # the rows of the table of operators, all operators last
+    has_times: bool
+    times_note: str
+    proof: list[tuple[str, str]]  # label and text of each line about the proof
+    # output, sizes, largest difference, relative difference and verdict of each comparison
+    outputs: list[tuple[str, str, str, str, str]] = field(default_factory=list)
+    precision: str = ""
+    products: Sequence[Mapping[str, str]] = ()
+    placing: PlacingFacts | None = None
+
+
+def facts_of(subject: ReportSubject, before: Drawing, after: Drawing) -> PageFacts:
+    """The texts about two models."""
+    doubtful = [report for report in subject.validation if not report.ok]
+    worst = min(doubtful, key=lambda report: report.status != "different", default=None)
+    status = (
+        "not compared" if not subject.validation else "equal" if worst is None else worst.status
+    )
+    note = ""
+    if subject.operators and subject.latency is not None:
+        where = circumstances(subject.latency)
+        note = (
+            "Times of a run by operator, from onnxruntime's profiler, which takes time itself: "
+            f"{where}"
+        )
+    return PageFacts(
+        title=subject.title,
+        subtitle=f"→ {subject.result}",
+        status=status,
+        verdict=status if status in ("equal", "different") else "unknown",
+        nodes=(len(before.nodes), len(after.nodes)),
+        cards=_cards(subject, len(before.nodes), len(after.nodes)),
+        operators=_operators(subject, before, after),
+        has_times=bool(subject.operators),
+        times_note=note,
+        proof=_proof(subject),
+        outputs=_outputs(subject.validation),
+        precision=subject.precision,
+        products=subject.products,
+        placing=subject.placing,
+    )
+
+
+def _percent(before: float, after: float) -> str:
+    if not before or before == after:
+        return ""
+    change = 100 * (after - before) / before
+    return f"{'+' if change > 0 else '−'}{abs(change):.{0 if abs(change) >= 10 else 1}f} %"
+
+
+def _cards(subject: ReportSubject, before: int, after: int) -> list[Card]:
+    cards = [Card("nodes", f"{before} → {after}", _percent(before, after))]
+    if all(subject.sizes):
+        cards.append(
+            Card("size", " → ".join(map(bytes_text, subject.sizes)), _percent(*subject.sizes))
+        )
+    if subject.latency is not None:
+        first, last = subject.latency.models[0], subject.latency.models[-1]
+        ratio = (
+            "" if last.ratio is None else f"{'× ' if last.ratio.is_difference else ''}{last.ratio}"
+        )
+        cards.append(
+            Card(
+                "time of a run",
+                f"{milliseconds(first.median)} → {milliseconds(last.median)}",
+                ratio,
+            )
+        )
+    largest = [report.largest for report in subject.validation if report.largest is not None]
+    if largest:
+        found = max(largest, key=lambda each: each.excess)
+        limits = "" if found.tolerance is None else "rtol {:g}, atol {:g}".format(*found.tolerance)
+        cards.append(
+            Card("largest difference", f"{found.max_abs:.2g}" if found.max_abs else "none", limits)
+        )
+    if subject.exactness is not None:
+        cards.append(Card("exactness", subject.exactness))
+    if subject.placing is not None:
+        cards.append(Card(f"on {subject.placing.target}", subject.placing.counts[-1][1]))
+    if all(subject.opsets) and subject.opsets[0] != subject.opsets[1]:
+        cards.append(Card("operator set", f"{subject.opsets[0]} → {subject.opsets[1]}"))
+    return cards
+
+
+def _operators(subject: ReportSubject, before: Drawing, after: Drawing) -> list[OperatorRow]:
+    """The operators, those with the most nodes, or, where times are known, with the largest change
+    first.
+    """
+    counts = [Counter(node.op_type for node in drawing.nodes) for drawing in (before, after)]
+    times = [
+        {name: each.seconds for name, each in model.items()} for model in subject.operators
+    ] or [{}, {}]
+    names = {*counts[0], *counts[1], *times[0], *times[-1]}
+
+    def key(name: str) -> tuple[float, int, str]:
+        return -abs(times[0].get(name, 0.0) - times[-1].get(name, 0.0)), -counts[0][name], name
+
+    sums = [sum(model.values()) if subject.operators else None for model in (times[0], times[-1])]
+    clear = _CLEAR * (sums[0] or 0.0)
+    rows = [
+        _row(
+            name,
+            (counts[0][name], counts[1][name]),
+            (times[0].get(name), times[-1].get(name)),
+            clear,
+        )
+        for name in sorted(names, key=key)
+    ]
+    return [
+        *rows,
+        _row("all operators", (len(before.nodes), len(after.nodes)), (sums[0], sums[1]), clear),
+    ]
+
+
+def _row(
+    name: str, counts: tuple[int, int], times: tuple[float | None, float | None], clear: float
+) -> OperatorRow:
+    before, after = counts
+    change = "" if after == before else f"{'+' if after > before else '−'}{abs(after - before)}"
+    if times == (None, None):
+        return OperatorRow(name, before, after, change)
+    more = (times[1] or 0.0) - (times[0] or 0.0)
+    texts = ["" if each is None else f"{1e3 * each:.3f}" for each in times]
+    text = f"{'+' if more > 0 else '−'}{abs(1e3 * more):.3f}"
+    trend = "" if abs(more) < clear else "more" if more > 0 else "less"
+    return OperatorRow(name, before, after, change, (texts[0], texts[1], text), trend)
+
+
+def _proof(subject: ReportSubject) -> list[tuple[str, str]]:
+    lines = []
+    for report in subject.validation:
+        lines.append((", ".join(report.providers), report.summary()))
+        lines += [("", note) for note in report.notes]
+    if not subject.validation:
+        lines.append(("comparison", "not asked for"))
+    if subject.latency is not None:
+        lines.append(("times", circumstances(subject.latency)))
+    return [*lines, *subject.notes]
+
+
+def _outputs(reports: Sequence[ValidationReport]) -> list[tuple[str, str, str, str, str]]:
+    found = []
+    for report in reports:
+        for run in report.runs:
+            sizes = ", ".join(f"{name}={size}" for name, size in run.dims.items())
+            for each in run.comparisons:
+                verdict = (
+                    each.message or "equal"
+                    if each.ok
+                    else "rounding noise"
+                    if run.accepts(each)
+                    else each.message
+                )
+                relative = f"{each.max_rel:.2g}" if each.max_rel else ""
+                found.append(
+                    (
+                        each.output,
+                        sizes,
+                        f"{each.max_abs:.2g}" if each.max_abs else "none",
+                        relative,
+                        verdict,
+                    )
+                )
+    return found

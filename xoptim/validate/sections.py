@@ -1,0 +1,191 @@
+"""A model that is cut into sections: places to cut at, and a section as a model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import onnx
+
+from xoptim.facts.dtypes import byte_size
+from xoptim.facts.errors import ModelError
+from xoptim.facts.protos import fed_inputs, proto_reads
+from xoptim.facts.shapes import Info
+from xoptim.graph.load import load_model
+from xoptim.graph.propagate import quietly
+
+_LEAST_IR_VERSION = 4  # before, initializers had to be inputs too
+
+
+class Cut(NamedTuple):
+    """A place between two nodes: the number of nodes before it, and their results that the other
+    nodes read.
+    """
+
+    end: int
+    carried: frozenset[str]
+
+
+class Piece(NamedTuple):
+    """Nodes, by position, that compute the wanted results from those that they read.
+
+    ``bytes`` is the size of their weights.
+    """
+
+    nodes: list[int]
+    reads: frozenset[str]
+    wanted: list[str]
+    bytes: int
+
+
+class Pieces:
+    """A model to be cut, which is only read: ``known`` types and shapes of results, and bytes of
+    the weights by name.
+    """
+
+    def __init__(self, proto: onnx.ModelProto, base_dir: Path | None) -> None:
+        self.proto = proto
+        self.base_dir = base_dir
+        graph = proto.graph
+        self.inputs = [value.name for value in fed_inputs(proto)]
+        self.outputs = [value.name for value in graph.output]
+        self.weights = {
+            t.name: byte_size(t.data_type, math.prod(t.dims)) for t in graph.initializer
+        }
+        self.weights |= {
+            t.values.name: byte_size(t.values.data_type, len(t.values.dims))
+            for t in graph.sparse_initializer
+        }
+        self._stored = {t.name: t for t in graph.initializer}
+        self._sparse = {t.values.name: t for t in graph.sparse_initializer}
+        self._declared = {value.name: value for value in graph.input}
+        self._reads = [frozenset(filter(None, proto_reads(node))) for node in graph.node]
+        self._makers = {
+            name: at for at, node in enumerate(graph.node) for name in node.output if name
+        }
+        try:
+            with quietly():
+                self.known: dict[str, Info] = dict(load_model(proto, base_dir).graph.all_known())
+        except ModelError:  # without types, there is no place to cut
+            self.known = {}
+
+    def cuts(self, other: Pieces, limit: int) -> list[Cut]:
+        """Places to cut at, the end last: as far apart as possible with less than ``limit`` bytes
+        of weights in between.
+
+        Where there is no such place, more lie in between. The other model must have the results at
+        the cuts too.
+        """
+        last = {
+            name: at
+            for at, reads in enumerate(self._reads)
+            for name in reads
+            if name in self._makers
+        }
+        found: list[Cut] = []
+        start = best = at = size = unfit = 0
+        seen: set[str] = set()
+        dying: dict[int, int] = {}
+        while at < len(self._reads):
+            new = {name for name in self._reads[at] if name in self.weights} - seen
+            grown = size + sum(self.weights[name] for name in new)
+            if grown > limit and best > start:
+                found.append(self._cut(best, last))
+                # At a cut, every carried result exists in the other model: counting starts again.
+                start, at, size, unfit, seen, dying = best, best, 0, 0, set(), {}
+                continue
+            size, seen = grown, seen | new
+            unfit += self._count_unfit(at, other, last, dying)
+            at += 1
+            if not unfit:
+                best = at
+        return [*found, Cut(len(self._reads), frozenset())]
+
+    def _count_unfit(
+        self, at: int, other: Pieces, last: dict[str, int], dying: dict[int, int]
+    ) -> int:
+        """The change, at a node, of the number of results that later nodes read and that the other
+        model lacks.
+        """
+        change = -dying.pop(at, 0)
+        for name in self.proto.graph.node[at].output:
+            if name in last and last[name] > at and not self._is_common(name, other):
+                dying[last[name]] = dying.get(last[name], 0) + 1
+                change += 1
+        return change
+
+    def _is_common(self, name: str, other: Pieces) -> bool:
+        if name not in other._makers:
+            return False
+        mine, its = self.known.get(name), other.known.get(name)
+        if (
+            mine is None
+            or its is None
+            or not mine.is_tensor
+            or not mine.dtype
+            or mine.dtype != its.dtype
+        ):
+            return False
+        if mine.shape is None or its.shape is None:
+            return True
+        pairs = [
+            pair
+            for pair in zip(mine.shape, its.shape, strict=False)
+            if all(type(dim) is int for dim in pair)
+        ]
+        return len(mine.shape) == len(its.shape) and all(a == b for a, b in pairs)
+
+    def _cut(self, end: int, last: dict[str, int]) -> Cut:
+        return Cut(
+            end,
+            frozenset(name for name, at in last.items() if at >= end and self._makers[name] < end),
+        )
+
+    def made(self, start: int, end: int) -> Iterator[str]:
+        """Results of the nodes between two places, in order.
+
+        Outputs that no node computes belong to the end.
+        """
+        for node in self.proto.graph.node[start:end]:
+            yield from filter(None, node.output)
+        if end == len(self._reads):
+            yield from (name for name in self.outputs if name not in self._makers)
+
+    def piece(self, wanted: Sequence[str], known: Collection[str]) -> Piece:
+        """The nodes that compute the wanted results from those that are known."""
+        needed: set[int] = set()
+        reads: set[str] = set()
+        pending = list(wanted)
+        while pending:
+            name = pending.pop()
+            if name in known or name not in self._makers:
+                reads.add(name)
+            elif self._makers[name] not in needed:
+                needed.add(self._makers[name])
+                pending.extend(self._reads[self._makers[name]])
+        return Piece(
+            sorted(needed),
+            frozenset(reads),
+            list(wanted),
+            sum(self.weights.get(name, 0) for name in reads),
+        )
+
+    def model(self, piece: Piece, inputs: Sequence[onnx.ValueInfoProto]) -> onnx.ModelProto:
+        """A piece as a model with these inputs; weights in external files stay there."""
+        graph = onnx.GraphProto(name=self.proto.graph.name or "section")
+        graph.node.extend(self.proto.graph.node[at] for at in piece.nodes)
+        graph.input.extend(self._declared.get(value.name, value) for value in inputs)
+        graph.output.extend(onnx.ValueInfoProto(name=name) for name in piece.wanted)
+        stored = sorted(name for name in piece.reads if name in self.weights)
+        graph.initializer.extend(self._stored[name] for name in stored if name in self._stored)
+        graph.sparse_initializer.extend(
+            self._sparse[name] for name in stored if name in self._sparse
+        )
+        version = max(self.proto.ir_version, _LEAST_IR_VERSION)
+        model = onnx.ModelProto(
+            ir_version=version, opset_import=self.proto.opset_import, graph=graph
+        )
+        model.functions.extend(self.proto.functions)
+        return model
