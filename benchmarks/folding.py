@@ -8,7 +8,7 @@ all stacked.
     python -m benchmarks.folding --provider cuda
     # the time of the pass against the size of the graph
     python -m benchmarks.folding --growth
-    # the constants of xoptim.repeated.cost, here
+    # the constants of xoptim.passes.repeated.cost, here
     python -m benchmarks.folding --constants
 
 The models run with all of onnxruntime's own optimizations, in rounds of random order. A ratio below
@@ -32,8 +32,8 @@ from benchmarks.tools import cell, missing_provider
 from xoptim.bench import bench
 from xoptim.bench.rounds import Times, measure_pass
 from xoptim.graph.load import collection_paused, load_model
-from xoptim.repeated import Repeated
-from xoptim.repeated.cost import Costs
+from xoptim.passes.repeated import Repeated
+from xoptim.passes.repeated.cost import Costs
 
 FEW, MANY = 8, 40
 Link = Callable[[Graph, str], str]

@@ -38,8 +38,8 @@ from benchmarks.tools import PEERS, apart, offline, write_between
 from xoptim.bench import ModelTimes, Ratio, bench
 from xoptim.facts.protos import inner_graphs
 from xoptim.system.machine import cores, processor
-from xoptim.validate.dims import input_specs, open_dimensions
-from xoptim.validate.reference import run_reference
+from xoptim.verification.dims import input_specs, open_dimensions
+from xoptim.verification.reference import run_reference
 
 ROOT = pathlib.Path(__file__).parent.parent
 PAGE, README = ROOT / "docs" / "performance.md", ROOT / "README.md"

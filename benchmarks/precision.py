@@ -44,10 +44,10 @@ from xoptim.precision.lowering import Lowered, lower
 from xoptim.precision.metrics import error
 from xoptim.precision.options import SCHEMES, Goal, PrecisionOptions, Scheme
 from xoptim.system.machine import processor
-from xoptim.validate.options import ValidationOptions
-from xoptim.validate.reference import run_reference
-from xoptim.validate.session import Session, Value
-from xoptim.validate.session_settings import SessionSettings
+from xoptim.verification.options import ValidationOptions
+from xoptim.verification.reference import run_reference
+from xoptim.verification.session import Session, Value
+from xoptim.verification.session_settings import SessionSettings
 
 PAGE: Final = Path(__file__).parent.parent / "docs" / "precision.md"
 Row = tuple[str, list[float]]

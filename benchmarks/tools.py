@@ -14,8 +14,8 @@ from typing import Any
 import onnx
 
 from xoptim.bench import Ratio
-from xoptim.validate.errors import ProviderUnavailable
-from xoptim.validate.session import resolve_providers
+from xoptim.verification.errors import ProviderUnavailable
+from xoptim.verification.session import resolve_providers
 
 
 def apart(function: Callable[..., Any], *given: Any, limit: float | None = None) -> Any:

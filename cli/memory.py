@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from xoptim.system.machine import available_memory, data_size, limit_data
-from xoptim.validate import resolve_providers
+from xoptim.verification import resolve_providers
 
 _SHARE: Final = 0.95  # of what is free
 

@@ -15,7 +15,7 @@ from click.core import ParameterSource
 
 from xoptim import XoptimError, targets
 from xoptim.diagnose.explanation import abridged
-from xoptim.validate import is_provider
+from xoptim.verification import is_provider
 
 _UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "ms": 1e-3}
 _OPTION: Final = "option"

@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from xoptim.diagnose.explanation import meant
-from xoptim.validate import EXTENSIONS
+from xoptim.verification import EXTENSIONS
 
 _FILES: Final = ("xoptim.toml", "pyproject.toml")
 SETTINGS: Final = "xopt-settings"

@@ -14,7 +14,7 @@ from xoptim import database
 from xoptim.bench import BenchReport
 from xoptim.bench.rounds import bytes_text, circumstances, milliseconds
 from xoptim.precision.lowering import Lowered
-from xoptim.validate.report import ValidationReport
+from xoptim.verification.report import ValidationReport
 from xoptim.workflow.fitting import FittingOutcome
 from xoptim.workflow.outcome import Outcome
 

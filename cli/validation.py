@@ -26,7 +26,7 @@ from xoptim.precision.options import (
     PrecisionOptions,
     Scheme,
 )
-from xoptim.validate import library_file
+from xoptim.verification import library_file
 
 from .memory import MEMORY_BOUND
 from .options import choice, common, duration, flag, names_of, option, repeated, switch

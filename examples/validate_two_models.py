@@ -4,7 +4,7 @@ python examples/validate_two_models.py
 """
 
 from xoptim.testing import parse
-from xoptim.validate import ValidationOptions, validate
+from xoptim.verification import ValidationOptions, validate
 
 EXACT = "agraph (float[batch,8] x) => (float[batch,8] y) { y = Gelu(x) }"
 FAST = 'agraph (float[batch,8] x) => (float[batch,8] y) { y = Gelu <approximate = "tanh"> (x) }'

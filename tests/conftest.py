@@ -12,8 +12,8 @@ from zlib import crc32
 import pytest
 from hypothesis import HealthCheck, settings
 
-from xoptim.validate.session_settings import SessionSettings, session_options
-from xoptim.validate.work import RunBudget
+from xoptim.verification.session_settings import SessionSettings, session_options
+from xoptim.verification.work import RunBudget
 
 settings.register_profile(
     "any machine", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -94,8 +94,8 @@ def _calmly(settings: SessionSettings) -> Any:
 def _even_runs() -> Iterator[None]:
     """The runs of a validation do not depend on the speed of the machine, and take little of it."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("xoptim.validate.reference.RunBudget", _EvenBudget)
-        patched.setattr("xoptim.validate.session.session_options", _calmly)
+        patched.setattr("xoptim.verification.reference.RunBudget", _EvenBudget)
+        patched.setattr("xoptim.verification.session.session_options", _calmly)
         yield
 
 

@@ -32,7 +32,6 @@ from xoptim.api.whole_model import (
     global_rewriter as global_rewriter,
 )
 from xoptim.batching.running import batch as batch
-from xoptim.blocks.finding import Repetition as Repetition, repetitions as repetitions
 from xoptim.catalogue.database import database as database, register as register
 from xoptim.catalogue.discovery import installed_patterns as installed_patterns
 from xoptim.catalogue.query import Query as Query
@@ -88,6 +87,7 @@ from xoptim.match.view import (
 )
 from xoptim.optimizing.builder import GraphBuilder as GraphBuilder
 from xoptim.optimizing.proof import Suspect as Suspect
+from xoptim.passes.blocks.finding import Repetition as Repetition, repetitions as repetitions
 from xoptim.passes.growth import Unfolded as Unfolded
 from xoptim.precision.options import PrecisionOptions as PrecisionOptions
 from xoptim.preparation.preparation import Preparation as Preparation
@@ -95,14 +95,14 @@ from xoptim.reporting.reports import HtmlReport as HtmlReport, report as report
 from xoptim.targets import PlacedNode as PlacedNode, Placement as Placement
 from xoptim.tuning.settings import session as session
 from xoptim.tuning.tuning import tune as tune
-from xoptim.validate.errors import (
+from xoptim.verification.errors import (
     ChoiceError as ChoiceError,
     DifferentModelError as DifferentModelError,
     NotValidatedError as NotValidatedError,
     ValidationError as ValidationError,
 )
-from xoptim.validate.options import ValidationOptions as ValidationOptions
-from xoptim.validate.report import ValidationReport as ValidationReport
+from xoptim.verification.options import ValidationOptions as ValidationOptions
+from xoptim.verification.report import ValidationReport as ValidationReport
 
 save = _save
 save_proto = _deprecated(_save, "xoptim.save_proto", "xoptim.save")

@@ -21,7 +21,7 @@ from xoptim import batch
 from xoptim.batching import BatchOptions, BatchReport, Record, Step
 from xoptim.bench.rounds import bytes_text
 from xoptim.system.signals import Ended
-from xoptim.validate import library_file
+from xoptim.verification import library_file
 
 from ..exit_codes import INTERRUPTED
 from ..options import command, common, duration, flag, names_of, option, refuse_idle, switch

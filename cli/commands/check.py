@@ -9,7 +9,7 @@ import click
 from xoptim import GraphBuilder, OptimizationOptions, verify
 from xoptim.api.preparing import Source
 from xoptim.targets import PlacementError, Target, named, place
-from xoptim.validate import ProviderUnavailable, at_revision, library_file
+from xoptim.verification import ProviderUnavailable, at_revision, library_file
 
 from ..exit_codes import DIFFERENT, UNAVAILABLE, code_of
 from ..files import MODEL, is_stream, readable

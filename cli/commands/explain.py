@@ -21,7 +21,7 @@ from xoptim import (
 from xoptim.api.preparing import Source
 from xoptim.targets import PlacementError, Target, named, place as placed
 from xoptim.targets.fitting import lowered_by, unfit_for
-from xoptim.validate import ProviderUnavailable
+from xoptim.verification import ProviderUnavailable
 
 from ..files import MODEL
 from ..options import command, flag, option, refuse_idle, target_option

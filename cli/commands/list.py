@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from xoptim import ModelPass, Rewrite, database
-from xoptim.catalogue.selection import resolve
+from xoptim import ModelPass, Rewrite, database, resolve
 from xoptim.optimizing.builder import STEPS
 
 from ..options import command, flag, json_option, names_of, refuse_idle

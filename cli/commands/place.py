@@ -14,7 +14,7 @@ from xoptim import Placement, XoptimError
 from xoptim.api.preparing import Source
 from xoptim.targets import Failing, PlacedNode, Target, every as every_target, named, place
 from xoptim.targets.bisect import smallest_failing
-from xoptim.validate import ProviderUnavailable, library_file
+from xoptim.verification import ProviderUnavailable, library_file
 
 from ..exit_codes import DIFFERENT, UNAVAILABLE
 from ..files import MODEL

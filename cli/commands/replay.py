@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from xoptim import Replayed, replay
-from xoptim.validate import library_file
+from xoptim.verification import library_file
 
 from ..exit_codes import DIFFERENT
 from ..options import command, json_option, providers_option

@@ -11,10 +11,10 @@ import pytest
 
 from tests.bench.test_rounds import Clock
 from tests.support import parse
-from tests.validate.test_fatal import PRODUCT
+from tests.verification.test_fatal import PRODUCT
 from xoptim.bench import BenchOptions, BenchReport, Loading, bench
 from xoptim.bench.measure import profile
-from xoptim.validate import FeedError, LoadError, RunError, Session
+from xoptim.verification import FeedError, LoadError, RunError, Session
 
 NEG = "g (float[N,N] x) => (float[N,N] y) { y = Neg(x) }"
 NEG_TWICE = "g (float[N,N] x) => (float[N,N] y) { a = Neg(x) b = Neg(a) y = Neg(b) }"
@@ -169,7 +169,7 @@ def test_a_file_that_is_given_twice_has_two_labels(tmp_path: Path) -> None:
 
 
 def test_models_at_which_an_optimization_ends_the_process() -> None:
-    """Without the settings that `xoptim.validate.fatal` makes safe, onnxruntime ends pytest."""
+    """Without the settings that `xoptim.verification.fatal` makes safe, onnxruntime ends pytest."""
     options = BenchOptions(seconds=0.01, passes=1, threads=1, dims={"t": 2, "b": 3})
     report = bench([parse(PRODUCT, 13), parse(PRODUCT, 13)], options)
     assert report.is_equal

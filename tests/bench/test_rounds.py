@@ -9,7 +9,7 @@ import pytest
 
 from xoptim.bench import rounds
 from xoptim.bench.rounds import Times, clock_for, measure_pass
-from xoptim.validate import SessionSettings
+from xoptim.verification import SessionSettings
 
 
 class Clock:

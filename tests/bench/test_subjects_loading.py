@@ -8,7 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from xoptim.bench.subjects import measure_loading
 from xoptim.system.machine import resident_size
-from xoptim.validate import LoadError, SessionSettings
+from xoptim.verification import LoadError, SessionSettings
 
 MEGABYTES = 64
 

@@ -7,7 +7,7 @@ import pytest
 from cli.exit_codes import code_of
 from tests.cli.command import Xopt, write
 from xoptim import ValidationReport
-from xoptim.validate.report import Cause, Status
+from xoptim.verification.report import Cause, Status
 
 HEAD = "agraph (float[n,4] x) => (float[n,4] y)"
 UNKNOWN = f"{HEAD} {{ y = NoSuch(x) }}"

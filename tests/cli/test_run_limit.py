@@ -56,7 +56,7 @@ def test_constants_that_take_too_long() -> None:
     write(parse(BOXES), "model.onnx")
     code = f"""
 import os, numpy as np, onnx
-from xoptim.evaluate import regions
+from xoptim.operators.evaluate import regions
 from xoptim.facts.errors import UnstoppableError
 regions._LIMIT = regions._PATIENCE = 0.2
 nodes = onnx.load("model.onnx").graph.node

@@ -11,7 +11,7 @@ from onnx import numpy_helper
 
 from tests.cli.command import RELU, TRANSPOSES, Xopt, files, types_in, write
 from tests.support import parse
-from xoptim.validate.report import Noise, RunReport, ValidationReport, rounding_note
+from xoptim.verification.report import Noise, RunReport, ValidationReport, rounding_note
 
 TWO = (
     "agraph (float[batch,4] x, int64[batch] i) => (float[batch,4] y) { f = Cast <to = 1> (i) "
@@ -398,8 +398,8 @@ def test_noise_is_not_called_a_failure_to_run(xopt: Xopt, monkeypatch: pytest.Mo
     write(text)
     write(text.replace("Mul(z, e)", "Add(z, e)"), "other.onnx")
     assert xopt("verify", "model.onnx", "other.onnx", "--json").json[0]["status"] == "different"
-    monkeypatch.setattr("xoptim.validate.arbiter._MOST_BYTES", 0)
-    monkeypatch.setattr("xoptim.validate.reference.SHORT", 0)
+    monkeypatch.setattr("xoptim.verification.arbiter._MOST_BYTES", 0)
+    monkeypatch.setattr("xoptim.verification.reference.SHORT", 0)
     report = xopt("verify", "model.onnx", "other.onnx", "--json").json[0]
     assert (report["status"], report["cause"]) == ("not validated", "evidence")
     assert "its largest magnitude is" in report["reason"]
@@ -416,13 +416,13 @@ def test_weights_that_do_not_fit_are_compared_in_sections(
     )
     write(model)
     for module in ("work", "judge_sections"):
-        monkeypatch.setattr(f"xoptim.validate.{module}.available_memory", lambda: 1200)
+        monkeypatch.setattr(f"xoptim.verification.{module}.available_memory", lambda: 1200)
     outcome = xopt("model.onnx")
     assert outcome.code == 0, outcome
     assert "of 3 sections" in outcome.out
     assert "the models were compared in 3 sections" in outcome.out
     for module in ("work", "judge_sections"):
-        monkeypatch.setattr(f"xoptim.validate.{module}.available_memory", lambda: 900)
+        monkeypatch.setattr(f"xoptim.verification.{module}.available_memory", lambda: 900)
     outcome = xopt("model.onnx")
     assert outcome.code == 3, outcome
     assert "no cut makes sections that do" in outcome.err

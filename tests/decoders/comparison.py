@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 
 from tests.patterns.attention.comparison import LEVELS, session
-from xoptim.validate.compare import ComparisonRules, compare_values
+from xoptim.verification.compare import ComparisonRules, compare_values
 
 BATCHES: Final = (1, 3)
 LENGTHS: Final = (1, 5)

@@ -20,7 +20,7 @@ from xoptim.graph.tensors import Tensor
 from xoptim.match import PatternBuilder, PatternRewriter, Symbol
 from xoptim.optimizing.proof import Suspect
 from xoptim.passes.fold import Folder
-from xoptim.validate import ValidationOptions, run_reference, validate
+from xoptim.verification import ValidationOptions, run_reference, validate
 
 pytestmark = pytest.mark.slow
 

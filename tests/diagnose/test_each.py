@@ -13,7 +13,7 @@ from xoptim import EasyPatternOptimization, optimize
 from xoptim.diagnose.each import EachCheck, record
 from xoptim.graph.load import load_model
 from xoptim.match import PatternBuilder, PatternRewriter, Symbol
-from xoptim.validate import ValidationOptions
+from xoptim.verification import ValidationOptions
 
 TINY_BERT = Path("examples/models/tiny_bert.onnx")
 

@@ -7,7 +7,7 @@ from xoptim.diagnose import hints
 from xoptim.diagnose.hints import OpsetHint, opset_hint, option_hints
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.errors import ModelError
-from xoptim.opsets import newest
+from xoptim.passes.opsets import newest
 
 GELU = """agraph (float[2,8] x) => (float[2,8] y) {
     r = Constant <value = float {1.4142135381698608}> () o = Constant <value = float {1.0}> ()

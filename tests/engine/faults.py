@@ -17,7 +17,6 @@ import onnx
 
 from xoptim import GraphBuilderPatternOptimization, PatternOptimization, PatternRewriter, select
 from xoptim.engine import engine as applier
-from xoptim.evaluate import regions
 from xoptim.graph import data_file, edit, export, propagate, save
 from xoptim.graph.facts import FactTable
 from xoptim.graph.graph import Graph
@@ -25,8 +24,9 @@ from xoptim.graph.node import Node
 from xoptim.graph.queries import GraphQueries
 from xoptim.graph.references import References
 from xoptim.graph.tensors import Tensor
-from xoptim.inference.registry import FORMULAS
 from xoptim.match.easy import EasyPatternOptimization
+from xoptim.operators.evaluate import regions
+from xoptim.operators.inference.registry import FORMULAS
 from xoptim.passes import cleanup, fold, merge
 
 

@@ -36,7 +36,7 @@ from xoptim.cli.validation import Comparison, Values
 from xoptim.engine.environment import DebugSettings
 from xoptim.facts.assumptions import ENTRY, Assumptions
 from xoptim.graph.load import read_proto
-from xoptim.validate import load_test_data, validate
+from xoptim.verification import load_test_data, validate
 
 MEANT = (XoptimError, click.ClickException)
 """Errors with a message for the user."""

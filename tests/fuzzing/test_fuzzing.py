@@ -17,7 +17,7 @@ from tests.fuzzing.mutation import mutate
 from tests.fuzzing.run import REGRESSIONS
 from tests.fuzzing.targets import MEANT, TARGETS, Target, feed
 from tests.support import parse
-from xoptim.validate import FeedError, load_test_data
+from xoptim.verification import FeedError, load_test_data
 
 ROOT = Path(__file__).parents[2]
 KNOWN = sorted(path for path in REGRESSIONS.glob("*/*") if path.is_file())

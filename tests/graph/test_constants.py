@@ -9,7 +9,7 @@ from xoptim.facts.dims import named
 from xoptim.facts.shapes import Info
 from xoptim.graph import constants
 from xoptim.graph.constants import constant_array, is_constant, store
-from xoptim.inference.values import known_value
+from xoptim.operators.inference.values import known_value
 
 TEXT = """agraph (bool r, float[n,4] x, float[2] o) => (y)
 <float[2] w = {1, 2}, float[2] o = {3, 4}, int64[1] big = {1099511627776}> {

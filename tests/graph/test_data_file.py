@@ -10,10 +10,10 @@ from onnx import TensorProto
 
 from tests.graph.test_views import stored
 from tests.support import parse
-from xoptim.evaluate.kernels import copy_in_blocks
 from xoptim.graph.data_file import Weight, uses, write_weights
 from xoptim.graph.tensors import Tensor
 from xoptim.graph.views import transposed
+from xoptim.operators.evaluate.kernels import copy_in_blocks
 from xoptim.system.files import copy_range, is_hole
 
 HOLE = 1 << 20

@@ -12,7 +12,7 @@ from xoptim import optimize, optimize_file
 from xoptim.facts.protos import every_node
 from xoptim.graph.export import export_model
 from xoptim.graph.load import load_model
-from xoptim.validate import validate
+from xoptim.verification import validate
 
 EQUAL = (
     "agraph (float[B,4] x) => (float[B,4] y) { [n] a = Relu(x) [n] b = Sigmoid(a) [n] "

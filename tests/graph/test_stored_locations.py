@@ -14,7 +14,7 @@ from xoptim import ModelError, infer, optimize, optimize_file
 from xoptim.diagnose.costs import model_costs
 from xoptim.facts.words import quoted
 from xoptim.graph.stored import StoredTensor
-from xoptim.validate import validate
+from xoptim.verification import validate
 
 WEIGHT = np.arange(4, dtype=np.float32)
 

@@ -15,7 +15,7 @@ from tests.hostile.cases import Case, Made, check, listed, text, unproven
 from tests.hostile.process import is_limited, measure
 from tests.support import run
 from xoptim import optimize, save
-from xoptim.validate import ValidationOptions, validate
+from xoptim.verification import ValidationOptions, validate
 
 pytestmark = pytest.mark.slow
 
@@ -185,8 +185,8 @@ def test_too_little_memory(megabytes: int) -> None:
     ]
     graph = helper.make_graph(nodes, "chain", ends[:1], ends[1:])
     write(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10))
-    room = "import onnxruntime, xoptim.cli.main, xoptim.validate; xoptim.installed_patterns()\n"
-    room += f"LIMIT = xoptim.validate.data_size() + ({megabytes} << 20)"
+    room = "import onnxruntime, xoptim.cli.main, xoptim.verification; xoptim.installed_patterns()\n"
+    room += f"LIMIT = xoptim.verification.data_size() + ({megabytes} << 20)"
     measured = measure("model.onnx", before=room, limit=("RLIMIT_DATA", "LIMIT"))
     code, out, err = measured.outcome
     *ignored, last = err.splitlines()

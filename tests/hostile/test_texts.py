@@ -22,8 +22,8 @@ from xoptim.facts.dim_formulas import formula_of
 from xoptim.facts.errors import AssumptionError
 from xoptim.facts.nesting import is_too_deep
 from xoptim.facts.words import byte_amount, whole_number
-from xoptim.validate.errors import LoadError
-from xoptim.validate.session import Session
+from xoptim.verification.errors import LoadError
+from xoptim.verification.session import Session
 
 pytestmark = pytest.mark.slow
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from tests.support import load
-from xoptim.evaluate.regions import evaluate_with_onnxruntime
 from xoptim.facts.dtypes import numpy_dtype
 from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE, REDUCTIONS, Shape
 from xoptim.match import GraphView, Node, PatternRewriter
 from xoptim.match.axes import Axes, Labels, Operand, parameters, rewritten
 from xoptim.match.operator_axes import DESCRIBED, axes_of
+from xoptim.operators.evaluate.regions import evaluate_with_onnxruntime
 
 INTS = (
     "int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] last = {-1}, int64[1] "

@@ -32,7 +32,7 @@ from xoptim import ValidationOptions
 from xoptim.catalogue.discovery import installed_patterns
 from xoptim.facts.dtypes import Exactness
 from xoptim.testing.variant import serialized
-from xoptim.validate import validate
+from xoptim.verification import validate
 
 _PROOF_SECONDS: Final = 60.0
 _PROCESSES: Final = 2

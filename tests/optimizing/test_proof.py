@@ -28,8 +28,8 @@ from xoptim import (
 from xoptim.engine.options import OptimizationChanges
 from xoptim.match import PatternBuilder, PatternRewriter, Symbol
 from xoptim.optimizing import proof
-from xoptim.validate import ChoiceError
-from xoptim.validate.options import ValidationChanges
+from xoptim.verification import ChoiceError
+from xoptim.verification.options import ValidationChanges
 
 MODEL = (
     "agraph (float[N,3] x) => (float[N,3] y) { a = Neg(x) b = Neg(a) c = Exp(b) d = Relu(c) "

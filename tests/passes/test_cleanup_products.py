@@ -12,7 +12,7 @@ from onnx import numpy_helper
 
 from tests.support import parse, types
 from xoptim import GraphBuilder, OptimizationOptions, OptimizationReport, optimize
-from xoptim.validate import ValidationOptions, validate
+from xoptim.verification import ValidationOptions, validate
 
 W = np.random.default_rng(0).standard_normal((300, 200)).astype(np.float32)
 KERNEL = np.random.default_rng(1).standard_normal((8, 4, 3, 3)).astype(np.float32)

@@ -11,9 +11,9 @@ from tests.support import load, parse, run, same_results, types, verify
 from xoptim.api.optimizing import optimize
 from xoptim.engine.events import Event, EventStream
 from xoptim.engine.options import OptimizationOptions
-from xoptim.evaluate.regions import evaluate_with_onnxruntime
 from xoptim.graph.constants import constant_array
 from xoptim.graph.redirect import redirect
+from xoptim.operators.evaluate.regions import evaluate_with_onnxruntime
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.passes import fold
 from xoptim.passes.fold import FoldConstants

@@ -27,9 +27,9 @@ from xoptim.precision.products import round_products
 from xoptim.precision.switched import replaced_parts, switched
 from xoptim.precision.values import calibrated
 from xoptim.preparation.ports import names_apart
-from xoptim.validate.errors import RunError
-from xoptim.validate.options import ValidationOptions
-from xoptim.validate.session_settings import SessionSettings
+from xoptim.verification.errors import RunError
+from xoptim.verification.options import ValidationOptions
+from xoptim.verification.session_settings import SessionSettings
 
 _WIDTHS: Final = (16, 32, 33, 64)
 _ROWS: Final = 256

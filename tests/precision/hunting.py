@@ -28,9 +28,9 @@ from xoptim.precision import attempts, times
 from xoptim.precision.lowering import Lowered, in_floats, lower
 from xoptim.precision.metrics import error
 from xoptim.precision.options import SCHEMES, PrecisionOptions
-from xoptim.validate.errors import ChoiceError
-from xoptim.validate.session import Session
-from xoptim.validate.session_settings import SessionSettings
+from xoptim.verification.errors import ChoiceError
+from xoptim.verification.session import Session
+from xoptim.verification.session_settings import SessionSettings
 
 _LONGEST: Final = 90
 """Seconds after which a network is left."""

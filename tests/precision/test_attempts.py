@@ -16,7 +16,7 @@ from xoptim.optimizing.proof import ProofOptions, prove
 from xoptim.precision import lowering, trial
 from xoptim.precision.lowering import Lowered, in_floats, lower
 from xoptim.precision.options import PrecisionOptions
-from xoptim.validate.session import Session
+from xoptim.verification.session import Session
 
 pytestmark = pytest.mark.usefixtures("faster")
 

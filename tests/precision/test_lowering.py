@@ -17,7 +17,7 @@ from xoptim.optimizing.proof import ProofOptions, prove
 from xoptim.precision.lowering import Lowered, lower
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.products import Product, worthwhile
-from xoptim.validate.errors import ChoiceError, ToleranceError
+from xoptim.verification.errors import ChoiceError, ToleranceError
 
 pytestmark = pytest.mark.usefixtures("faster")
 

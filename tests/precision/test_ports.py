@@ -6,7 +6,7 @@ from onnx import TensorProto
 
 from tests.support import parse, run
 from xoptim.precision.ports import fitting, with_half_ports
-from xoptim.validate.session import Port, Value
+from xoptim.verification.session import Port, Value
 
 
 def types(model: onnx.ModelProto) -> dict[str, int]:

@@ -23,7 +23,7 @@ from xoptim.precision.preparing import Preparation
 from xoptim.precision.products import round_products
 from xoptim.precision.samples import Samples
 from xoptim.precision.values import calibrated
-from xoptim.validate.session_settings import SessionSettings
+from xoptim.verification.session_settings import SessionSettings
 
 SINGLE_STEPS = "d = Sub(x, m) s = Mul(d, g) n = Add(s, b)"
 ONE_NODE = "n = LayerNormalization(x, g, b)"

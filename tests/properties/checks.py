@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 
 import xoptim
-from tests.inference.oracle import check_run
+from tests.operators.inference.oracle import check_run
 from tests.properties.growing import EPSILON, Drawn
 from xoptim import GraphBuilder, OptimizationOptions, OptimizationReport
 from xoptim.diagnose.each import EachCheck, with_outputs
@@ -17,7 +17,7 @@ from xoptim.testing.harness import invalid
 from xoptim.testing.numbers import FORGETFUL, describe, is_specified
 from xoptim.testing.runtime import RUNTIME
 from xoptim.testing.variant import all_nodes, serialized
-from xoptim.validate import ComparisonRules, ValidationOptions, Value, compare_values, validate
+from xoptim.verification import ComparisonRules, ValidationOptions, Value, compare_values, validate
 
 EVERYTHING = "default+onnxruntime"
 SELECTIONS = {

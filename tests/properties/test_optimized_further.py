@@ -11,10 +11,16 @@ import pytest
 import xoptim
 from tests.properties.strategy import random_model
 from tests.support import in_parts, parse
-from xoptim.validate import ComparisonRules, LoadError, RunError, ValidationOptions, compare_values
-from xoptim.validate.reference import Reference, run_reference
-from xoptim.validate.session import Session
-from xoptim.validate.session_settings import SessionSettings
+from xoptim.verification import (
+    ComparisonRules,
+    LoadError,
+    RunError,
+    ValidationOptions,
+    compare_values,
+)
+from xoptim.verification.reference import Reference, run_reference
+from xoptim.verification.session import Session
+from xoptim.verification.session_settings import SessionSettings
 
 GRAPHS, CHUNKS = 120, 4
 FURTHER = SessionSettings(level="all", threads=1)

@@ -20,8 +20,8 @@ from xoptim.graph.export import export_model
 from xoptim.graph.sources import size_of
 from xoptim.reporting.placing import PlacingFacts, Site
 from xoptim.reporting.reports import HtmlReport, report_of, subject_of
-from xoptim.validate.options import ValidationOptions
-from xoptim.validate.validation import validate
+from xoptim.verification.options import ValidationOptions
+from xoptim.verification.validation import validate
 
 pytest.importorskip("igraph")
 pytest.importorskip("jinja2")

@@ -3,11 +3,11 @@
 import numpy as np
 import onnx
 
-from tests.repeated.test_writing import counts, folded
-from tests.repeated.towers import WIDTH, Sketch
+from tests.passes.repeated.test_writing import counts, folded
+from tests.passes.repeated.towers import WIDTH, Sketch
 from tests.support import load
-from xoptim.repeated.choice import Choice
-from xoptim.repeated.groups import Group, Sums, arrange, find_groups
+from xoptim.passes.repeated.choice import Choice
+from xoptim.passes.repeated.groups import Group, Sums, arrange, find_groups
 
 
 def groups_of(model: onnx.ModelProto) -> list[Group]:

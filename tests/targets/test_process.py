@@ -6,7 +6,7 @@ import pytest
 from tests.plugged import CRASH, fake_package, needs
 from tests.support import parse
 from xoptim.targets.process import PlacementError, Question, ask
-from xoptim.validate import ProviderUnavailable
+from xoptim.verification import ProviderUnavailable
 
 MODEL = parse("agraph (float[2] x) => (float[2] y) { y = Relu(x) }")
 MODEL.graph.node[0].name = "xopt_node_0"

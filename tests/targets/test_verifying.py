@@ -13,7 +13,7 @@ from tests.support import parse
 from xoptim import ValidationOptions
 from xoptim.targets import named
 from xoptim.targets.verifying import TargetCheck, error_of, tolerance_of, verify_on_target
-from xoptim.validate import Session, SessionSettings, Value
+from xoptim.verification import Session, SessionSettings, Value
 
 RELU = "agraph (float[n,3] x) => (float[n,3] y) { t = Abs(x) u = Neg(t) y = Exp(u) }"
 QUANTIZED = (

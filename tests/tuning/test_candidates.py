@@ -16,8 +16,8 @@ from xoptim.precision.options import PrecisionOptions
 from xoptim.tuning import candidates as module
 from xoptim.tuning.candidates import Candidates
 from xoptim.tuning.choices import SELECTION, UNTOUCHED, Recipe, default_recipe
-from xoptim.validate import LoadError
-from xoptim.validate.errors import ChoiceError
+from xoptim.verification import LoadError
+from xoptim.verification.errors import ChoiceError
 
 TARGET = "activations (onnxruntime)"
 

@@ -30,7 +30,7 @@ from xoptim.tuning.choices import (
     variations,
     whole_selection,
 )
-from xoptim.validate import SessionSettings
+from xoptim.verification import SessionSettings
 
 SETTINGS = SessionSettings(level="all", threads=1)
 START = Choice(default_recipe(), SETTINGS)

@@ -13,7 +13,7 @@ from xoptim.tuning.candidates import Model
 from xoptim.tuning.choices import UNTOUCHED, Choice, Recipe, Variation
 from xoptim.tuning.measurement import Budget, SideBySide
 from xoptim.tuning.search import Rules, Search
-from xoptim.validate import LoadError, SessionSettings
+from xoptim.verification import LoadError, SessionSettings
 
 SETTINGS = SessionSettings(level="all", threads=1)
 ORIGINAL = Choice(UNTOUCHED, SETTINGS)

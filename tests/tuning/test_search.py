@@ -31,7 +31,7 @@ from xoptim.tuning.search import (
     is_slower,
     ranking,
 )
-from xoptim.validate import SessionSettings
+from xoptim.verification import SessionSettings
 
 SETTINGS = SessionSettings(level="all", threads=1)
 ORIGINAL = Choice(UNTOUCHED, SETTINGS)

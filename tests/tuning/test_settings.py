@@ -11,8 +11,8 @@ import xoptim
 from tests.support import parse
 from xoptim.tuning import SettingsError, read_settings, settings_path
 from xoptim.tuning.settings import settings_text
-from xoptim.validate import ProviderUnavailable, SessionSettings
-from xoptim.validate.errors import LoadError
+from xoptim.verification import ProviderUnavailable, SessionSettings
+from xoptim.verification.errors import LoadError
 
 TUNED = SessionSettings(
     ("cpu",),

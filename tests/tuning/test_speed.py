@@ -12,7 +12,7 @@ from xoptim.bench import BenchOptions
 from xoptim.graph.sources import Source
 from xoptim.optimizing.proof import Proof, ProofOptions, prove
 from xoptim.tuning import SpeedCheck, keep_if_not_slower
-from xoptim.validate import LoadError
+from xoptim.verification import LoadError
 
 pytestmark = pytest.mark.slow
 

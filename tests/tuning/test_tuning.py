@@ -18,7 +18,7 @@ from xoptim.precision.options import PrecisionOptions
 from xoptim.tuning import TuneOptions, read_settings, settings_path
 from xoptim.tuning.choices import Choice, default_recipe
 from xoptim.tuning.tuning import Tuned
-from xoptim.validate import FeedError, LoadError, RunError
+from xoptim.verification import FeedError, LoadError, RunError
 
 pytestmark = pytest.mark.slow
 

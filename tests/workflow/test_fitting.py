@@ -19,8 +19,8 @@ from xoptim.optimizing.proof import Proof, ProofOptions, prove
 from xoptim.targets import Placement, PlacementError, named
 from xoptim.targets.fitting import Fitted, FittingStep, fit
 from xoptim.targets.verifying import TargetCheck
-from xoptim.validate import ProviderUnavailable
-from xoptim.validate.plugins import Plugin
+from xoptim.verification import ProviderUnavailable
+from xoptim.verification.plugins import Plugin
 from xoptim.workflow.fitting import Fit, FittingOptions, FittingOutcome
 from xoptim.workflow.job import Job, JobOptions
 from xoptim.workflow.outcome import TargetError

@@ -26,7 +26,7 @@ from xoptim.optimizing.proof import Proof, ProofOptions
 from xoptim.precision.options import Scheme
 from xoptim.targets import Target, named
 from xoptim.targets.verifying import TargetCheck
-from xoptim.validate.errors import ChoiceError, DifferentModelError, LoadError, ToleranceError
+from xoptim.verification.errors import ChoiceError, DifferentModelError, LoadError, ToleranceError
 from xoptim.workflow.fitting import FittingOptions, FittingOutcome
 from xoptim.workflow.job import Job, JobOptions
 from xoptim.workflow.page import Page

@@ -29,11 +29,11 @@ from xoptim.graph.walk import reads
 from xoptim.match.pattern import PatternOptimization
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.passes.guards import RemoveGuards
-from xoptim.validate.compare import Comparison, compare_values
-from xoptim.validate.errors import FeedError, RunError
-from xoptim.validate.options import ValidationChanges, ValidationOptions
-from xoptim.validate.reference import run_reference
-from xoptim.validate.session import Session, Value
+from xoptim.verification.compare import Comparison, compare_values
+from xoptim.verification.errors import FeedError, RunError
+from xoptim.verification.options import ValidationChanges, ValidationOptions
+from xoptim.verification.reference import run_reference
+from xoptim.verification.session import Session, Value
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,9 @@ from xoptim.graph.sources import Source
 from xoptim.optimizing.proof import ProofOptions, located
 from xoptim.precision.options import PrecisionOptions
 from xoptim.tuning.speed import NotSlower
-from xoptim.validate.options import ValidationChanges, ValidationOptions
-from xoptim.validate.report import ValidationReport
-from xoptim.validate.validation import validate
+from xoptim.verification.options import ValidationChanges, ValidationOptions
+from xoptim.verification.report import ValidationReport
+from xoptim.verification.validation import validate
 from xoptim.workflow.job import Job, JobOptions
 from xoptim.workflow.page import Page
 
@@ -236,7 +236,9 @@ def verify(
     options: ValidationOptions | None = None,
     **changes: Unpack[ValidationChanges],
 ) -> ValidationReport:
-    """Run two models in onnxruntime on the same values and compare; see `xoptim.validate.validate`.
+    """Run two models in onnxruntime on the same values and compare.
+
+    See `xoptim.verification.validate`.
 
     Returns the report: ``ok`` when they are equal, ``status`` and ``reason`` otherwise.
 

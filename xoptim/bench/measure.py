@@ -33,10 +33,10 @@ from xoptim.bench.subjects import (
 )
 from xoptim.facts.given import given
 from xoptim.system.journal import ScratchFolder
-from xoptim.validate.report import ValidationReport
-from xoptim.validate.runs import ReferenceRun
-from xoptim.validate.session import Session, Value
-from xoptim.validate.validation import validate
+from xoptim.verification.report import ValidationReport
+from xoptim.verification.runs import ReferenceRun
+from xoptim.verification.session import Session, Value
+from xoptim.verification.validation import validate
 
 _WARM_RUNS: Final = 3
 _FEWEST_RUNS: Final = 5

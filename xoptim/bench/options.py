@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from xoptim.validate.options import RunChanges, RunValues, ValidationOptions
-from xoptim.validate.session_settings import Level, SessionSettings
+from xoptim.verification.options import RunChanges, RunValues, ValidationOptions
+from xoptim.verification.session_settings import Level, SessionSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

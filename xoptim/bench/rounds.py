@@ -16,9 +16,9 @@ from xoptim.bench.options import BenchOptions
 from xoptim.bench.subjects import Loading
 from xoptim.facts.words import counted
 from xoptim.system.machine import clock_of_thread
-from xoptim.validate.report import ValidationReport
-from xoptim.validate.session import resolve_providers
-from xoptim.validate.session_settings import SessionSettings
+from xoptim.verification.report import ValidationReport
+from xoptim.verification.session import resolve_providers
+from xoptim.verification.session_settings import SessionSettings
 
 Clock: TypeAlias = Callable[[], float]
 

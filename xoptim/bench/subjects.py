@@ -22,13 +22,13 @@ from xoptim.graph.save import save_proto
 from xoptim.graph.sources import Source
 from xoptim.system.journal import ScratchFolder
 from xoptim.system.machine import resident_size, start_python
-from xoptim.validate.errors import FeedError, LoadError, RunError
-from xoptim.validate.fatal import fatal_optimizers
-from xoptim.validate.protos import ModelLike
-from xoptim.validate.reference import run_reference
-from xoptim.validate.runs import ReferenceRun
-from xoptim.validate.session import Session, Value, resolve_providers
-from xoptim.validate.session_settings import SessionSettings
+from xoptim.verification.errors import FeedError, LoadError, RunError
+from xoptim.verification.fatal import fatal_optimizers
+from xoptim.verification.protos import ModelLike
+from xoptim.verification.reference import run_reference
+from xoptim.verification.runs import ReferenceRun
+from xoptim.verification.session import Session, Value, resolve_providers
+from xoptim.verification.session_settings import SessionSettings
 
 _CHILD = "from xoptim.bench.subjects import main; main()"
 

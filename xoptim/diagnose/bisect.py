@@ -24,11 +24,11 @@ from xoptim.graph.node import Node
 from xoptim.graph.sources import Source
 from xoptim.graph.walk import reads
 from xoptim.match.rewrite import ModelPass
-from xoptim.validate.options import ValidationOptions
-from xoptim.validate.protos import ModelLike
-from xoptim.validate.report import ValidationReport
-from xoptim.validate.session import Value
-from xoptim.validate.validation import compare
+from xoptim.verification.options import ValidationOptions
+from xoptim.verification.protos import ModelLike
+from xoptim.verification.report import ValidationReport
+from xoptim.verification.session import Value
+from xoptim.verification.validation import compare
 
 Shows = Callable[[onnx.ModelProto], bool]
 _MOST_TRIALS: Final = 400

@@ -20,8 +20,8 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
 from xoptim.graph.sources import Source
-from xoptim.validate.sized import SizedModel, evaluated
-from xoptim.validate.work import MOST, MemoryNeed, operations
+from xoptim.verification.sized import SizedModel, evaluated
+from xoptim.verification.work import MOST, MemoryNeed, operations
 
 _DEFAULT: Final = 1
 """Size of an open dimension for which none is given."""

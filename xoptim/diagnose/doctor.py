@@ -19,9 +19,9 @@ from xoptim.facts.operators import operators_served
 from xoptim.match.pattern import PatternOptimization
 from xoptim.system.machine import available_memory, instructions
 from xoptim.targets import TargetState, every as every_target, state_of
-from xoptim.validate.errors import LoadError, ProviderUnavailable, RunError
-from xoptim.validate.session import Session, ort
-from xoptim.validate.session_settings import SessionSettings
+from xoptim.verification.errors import LoadError, ProviderUnavailable, RunError
+from xoptim.verification.session import Session, ort
+from xoptim.verification.session_settings import SessionSettings
 
 _PACKAGES: Final = (
     "xoptim",

@@ -27,13 +27,13 @@ from xoptim.graph.load import read_proto
 from xoptim.graph.node import Node
 from xoptim.graph.walk import reads
 from xoptim.match.rewrite import ModelPass, unmet
-from xoptim.validate.errors import ChoiceError, FeedError, LoadError, RunError
-from xoptim.validate.options import ValidationOptions
-from xoptim.validate.protos import ModelLike, light_copy
-from xoptim.validate.reference import run_reference
-from xoptim.validate.report import Status, ValidationReport
-from xoptim.validate.session import Session, Value
-from xoptim.validate.validation import compare, validate
+from xoptim.verification.errors import ChoiceError, FeedError, LoadError, RunError
+from xoptim.verification.options import ValidationOptions
+from xoptim.verification.protos import ModelLike, light_copy
+from xoptim.verification.reference import run_reference
+from xoptim.verification.report import Status, ValidationReport
+from xoptim.verification.session import Session, Value
+from xoptim.verification.validation import compare, validate
 
 _HALVES: Final = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 

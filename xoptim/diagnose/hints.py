@@ -32,11 +32,11 @@ from xoptim.graph.model import Model
 from xoptim.graph.propagate import quietly
 from xoptim.graph.splice import inline_functions
 from xoptim.match.pattern import PatternOptimization
-from xoptim.opsets.newest import newest_for
+from xoptim.passes.opsets.newest import newest_for
 from xoptim.preparation.preparation import fix_sizes
-from xoptim.validate.options import ValidationOptions
-from xoptim.validate.reference import run_reference
-from xoptim.validate.work import weight_bytes
+from xoptim.verification.options import ValidationOptions
+from xoptim.verification.reference import run_reference
+from xoptim.verification.work import weight_bytes
 
 _MOST_SIZES: Final = 8
 """Most assumptions that are tried one by one."""

@@ -11,7 +11,6 @@ from typing import Any, Final, Literal
 
 from onnx import TensorProto
 
-from xoptim.blocks.finding import Repetition
 from xoptim.diagnose.each import Disagreement, dump_to
 from xoptim.diagnose.explanation import Explanation
 from xoptim.engine.events import Application
@@ -19,10 +18,11 @@ from xoptim.engine.options import OptimizationOptions
 from xoptim.engine.run import Optimizer
 from xoptim.facts.dtypes import Exactness, weakest
 from xoptim.graph.model import Model
+from xoptim.passes.blocks.finding import Repetition
 from xoptim.passes.cleanup import unused_inputs
 from xoptim.passes.growth import Unfolded
-from xoptim.validate.report import ValidationReport
-from xoptim.validate.session import Value
+from xoptim.verification.report import ValidationReport
+from xoptim.verification.session import Value
 
 Step = Literal["pattern", "constant_folding", "merge", "unknown"]
 STEPS: Final[tuple[Step, ...]] = ("constant_folding", "merge")

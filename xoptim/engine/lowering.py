@@ -15,10 +15,10 @@ from xoptim.graph.model import Model, watching
 from xoptim.graph.node import Node
 from xoptim.match.pattern import PatternOptimization
 from xoptim.match.rewrite import ModelPass, Step
-from xoptim.opsets.bodies import calls_of_body
-from xoptim.opsets.call import Refused
-from xoptim.opsets.lowering import Told, check_target, plan_lowering
-from xoptim.opsets.plan import carry_out, label, replace_by_calls
+from xoptim.passes.opsets.bodies import calls_of_body
+from xoptim.passes.opsets.call import Refused
+from xoptim.passes.opsets.lowering import Told, check_target, plan_lowering
+from xoptim.passes.opsets.plan import carry_out, label, replace_by_calls
 
 _DEPTH: Final = 8
 """Times that what replaced an operator is replaced again; functions of ONNX nest less deep."""

@@ -53,7 +53,7 @@ class OptimizationOptions:
         guard: write nodes that fail in a run that breaks an assumption.
         opset: operator set of ONNX: the model is raised to a newer one before anything else, and
             lowered to an older one after the patterns; ``"newest"`` for the newest one that
-            onnxruntime supports for this model (see `xoptim.opsets`), and ``None`` to leave it.
+            onnxruntime supports for this model (`xoptim.passes.opsets`), and ``None`` to leave it.
         outline: replace blocks that repeat along the main graph, such as the layers of a
             transformer, by calls of local functions, after everything else.
         drop_unused_inputs: remove inputs that nothing reads when everything else is done. A caller

@@ -6,7 +6,6 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Final, NamedTuple
 
-from xoptim.blocks.outlining import Outline
 from xoptim.catalogue.selection import Item, select
 from xoptim.engine.engine import Applier, Engine
 from xoptim.engine.events import Statistics, show_log
@@ -23,8 +22,7 @@ from xoptim.graph.node import Node
 from xoptim.match.making import checked
 from xoptim.match.pattern import PatternOptimization
 from xoptim.match.rewrite import PHASES, ModelPass, Rewrite, Step
-from xoptim.opsets.lowering import check_target
-from xoptim.opsets.newest import RaiseOperatorSet
+from xoptim.passes.blocks.outlining import Outline
 from xoptim.passes.cleanup import (
     DropUnreadResults,
     DropUnusedInputs,
@@ -40,6 +38,8 @@ from xoptim.passes.fold import FoldConstants, WriteExpanded
 from xoptim.passes.growth import NoteGrowth, growth_of
 from xoptim.passes.guards import NoteAssumptions, RemoveGuards, WriteGuards
 from xoptim.passes.merge import MergeInitializers, MergeNodes
+from xoptim.passes.opsets.lowering import check_target
+from xoptim.passes.opsets.newest import RaiseOperatorSet
 
 
 class Navigator(ModelPass):

@@ -7,12 +7,12 @@ from typing import Any, Final
 import numpy as np
 from onnx import TensorProto
 
-from xoptim.evaluate.kernel_table import LARGEST_RESULT
-from xoptim.evaluate.regions import NUMPY_KERNELS, evaluate_with_onnxruntime
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.tensors import Tensor, text_bytes
-from xoptim.inference.values import known_value
+from xoptim.operators.evaluate.kernel_table import LARGEST_RESULT
+from xoptim.operators.evaluate.regions import NUMPY_KERNELS, evaluate_with_onnxruntime
+from xoptim.operators.inference.values import known_value
 
 
 class EvaluationView:

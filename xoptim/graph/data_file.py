@@ -20,7 +20,6 @@ from typing import BinaryIO, Final, NamedTuple
 import numpy as np
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
-from xoptim.evaluate.kernels import copy_in_blocks
 from xoptim.facts.dtypes import bits, numpy_dtype
 from xoptim.facts.errors import MissingWeightsError, ModelError
 from xoptim.facts.protos import every_node, is_external
@@ -28,6 +27,7 @@ from xoptim.graph.parts import PART, Box, flat_position
 from xoptim.graph.stored import found_location
 from xoptim.graph.tensors import Tensor
 from xoptim.graph.views import View
+from xoptim.operators.evaluate.kernels import copy_in_blocks
 from xoptim.system.files import MAPPING_ALIGNMENT, MODEL_SUFFIXES, check_space, copy_range, write_at
 from xoptim.system.journal import JOURNAL
 from xoptim.system.machine import cores

@@ -10,8 +10,6 @@ from typing import Final, TypeAlias
 import numpy as np
 from onnx import TensorProto
 
-from xoptim.evaluate.kernel_table import axis_of
-from xoptim.evaluate.kernels import slice_ranges, split_lengths
 from xoptim.facts.dtypes import bits, byte_size, numpy_dtype
 from xoptim.graph.constants import EvaluationView, store
 from xoptim.graph.graph import Graph
@@ -19,6 +17,8 @@ from xoptim.graph.node import Node
 from xoptim.graph.tensors import Tensor
 from xoptim.graph.views import Elementwise, Joined, reshaped, sliced, transposed
 from xoptim.graph.walk import readers
+from xoptim.operators.evaluate.kernel_table import axis_of
+from xoptim.operators.evaluate.kernels import slice_ranges, split_lengths
 
 VIEW_LEAST: Final = 1 << 20
 """Bytes from which on the result of external constants is a view.

@@ -22,7 +22,7 @@ from xoptim.graph.model import UNLISTED_SINCE, Function, Model
 from xoptim.graph.node import Node
 from xoptim.graph.propagate import contradicts
 from xoptim.graph.tensors import Tensor
-from xoptim.inference.types import info_to_type_proto
+from xoptim.operators.inference.types import info_to_type_proto
 
 _REBUILT = frozenset(
     ("node", "initializer", "input", "output", "value_info", "quantization_annotation", "name")

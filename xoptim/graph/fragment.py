@@ -16,8 +16,8 @@ from xoptim.graph.model import UNLISTED_SINCE
 from xoptim.graph.node import LOCAL, Node
 from xoptim.graph.tensors import Tensor
 from xoptim.graph.walk import all_nodes, around, is_read_beyond, reads
-from xoptim.inference.types import info_to_type_proto
-from xoptim.inference.values import INTEGERS
+from xoptim.operators.inference.types import info_to_type_proto
+from xoptim.operators.inference.values import INTEGERS
 
 _LARGE = 1 << 20
 _FUNCTIONS_SINCE = 8

@@ -29,7 +29,7 @@ from xoptim.graph.load_nodes import check_names, load_graph, load_nodes
 from xoptim.graph.model import Function, Model
 from xoptim.graph.names import repeated
 from xoptim.graph.propagate import declared_values, infer_graph
-from xoptim.inference.types import type_proto_to_info
+from xoptim.operators.inference.types import type_proto_to_info
 
 LARGEST_FILE = (1 << 31) - 1
 """Bytes of the largest protobuf that can be read."""

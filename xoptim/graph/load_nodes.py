@@ -20,7 +20,7 @@ from xoptim.graph.model import call_domain
 from xoptim.graph.node import Node
 from xoptim.graph.tensors import Tensor
 from xoptim.graph.walk import around, owner_in, readers
-from xoptim.inference.types import type_proto_to_info
+from xoptim.operators.inference.types import type_proto_to_info
 
 logger = logging.getLogger("xoptim")
 

@@ -31,10 +31,10 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.tensors import Tensor
 from xoptim.graph.walk import around, reads
-from xoptim.inference.fallback import infer_with_onnx, is_refused
-from xoptim.inference.registry import FORMULAS
-from xoptim.inference.types import type_proto_to_info
-from xoptim.inference.values import INTEGERS
+from xoptim.operators.inference.fallback import infer_with_onnx, is_refused
+from xoptim.operators.inference.registry import FORMULAS
+from xoptim.operators.inference.types import type_proto_to_info
+from xoptim.operators.inference.values import INTEGERS
 
 _MOST_NODES: Final = 16  # whose shapes are inferred from one constant
 _MOST_ELEMENTS: Final = 1024  # of a constant that is read for this
@@ -135,7 +135,7 @@ InferBody = Callable[[Graph, "Sequence[Info | None] | None"], "list[Info]"]
 
 
 class GraphNodeContext(EvaluationView):
-    """Implements `xoptim.inference.arguments.NodeContext`; made once per node."""
+    """Implements `xoptim.operators.inference.arguments.NodeContext`; made once per node."""
 
     __slots__ = ("_infer_body", "_names", "_seen_bodies", "graph", "inputs")
 

@@ -17,7 +17,7 @@ from xoptim.facts.shapes import Info
 from xoptim.graph.node import Node
 from xoptim.graph.parts import Parts
 from xoptim.graph.stored import StoredTensor, raw_data
-from xoptim.inference.values import DATA_LIMIT, RANGES, integral_values, valued
+from xoptim.operators.inference.values import DATA_LIMIT, RANGES, integral_values, valued
 
 UNIFORM_LIMIT = 1 << 14
 """Number of elements up to which a constant is searched for differing elements."""

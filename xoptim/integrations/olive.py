@@ -10,7 +10,7 @@ from olive.passes.pass_config import PassConfigParam
 
 from xoptim.api.optimizing import optimize
 from xoptim.engine.options import OptimizationOptions
-from xoptim.validate.options import ValidationOptions
+from xoptim.verification.options import ValidationOptions
 
 
 class XoptimOptimizer(Pass):  # type: ignore[misc]  # Olive has no types

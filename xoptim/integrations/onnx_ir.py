@@ -11,7 +11,7 @@ from onnx_ir.passes import FunctionalPass, PassResult
 from xoptim.api.optimizing import optimize
 from xoptim.diagnose.report import OptimizationReport
 from xoptim.engine.options import OptimizationChanges, OptimizationOptions
-from xoptim.validate.options import ValidationOptions
+from xoptim.verification.options import ValidationOptions
 
 
 class OptimizePass(FunctionalPass):

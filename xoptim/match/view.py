@@ -23,10 +23,10 @@ from xoptim.graph.propagate import infer_node
 from xoptim.graph.queries import GraphQueries
 from xoptim.graph.splice import lift, rebuilt, splice
 from xoptim.graph.walk import is_read_beyond, owner_in
-from xoptim.inference.values import known_value
 from xoptim.match.create import OpBuilder, define_function, make_node, read_moved
 from xoptim.match.literals import constant_number, equals_literal
 from xoptim.match.values import is_assumed, is_finite
+from xoptim.operators.inference.values import known_value
 
 
 class GivenTensors:

@@ -24,10 +24,10 @@ from xoptim.graph.save import (
 )
 from xoptim.graph.sources import Source, size_of
 from xoptim.optimizing.builder import GraphBuilder
-from xoptim.validate.options import ValidationOptions
-from xoptim.validate.protos import ModelLike
-from xoptim.validate.report import ValidationReport
-from xoptim.validate.validation import compare
+from xoptim.verification.options import ValidationOptions
+from xoptim.verification.protos import ModelLike
+from xoptim.verification.report import ValidationReport
+from xoptim.verification.validation import compare
 
 MOST_CULPRITS: Final = 10
 """Most patterns that are left out of one model before healing stops."""

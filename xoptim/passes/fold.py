@@ -6,7 +6,6 @@ from typing import TypeAlias
 import numpy as np
 from onnx import TensorProto
 
-from xoptim.evaluate.regions import NUMPY_KERNELS, RegionResult, evaluate_with_onnxruntime
 from xoptim.facts.dtypes import is_float
 from xoptim.graph.constants import EvaluationView, longest_result
 from xoptim.graph.expanded import ExpandedTensor, expanded, views_of
@@ -17,8 +16,9 @@ from xoptim.graph.node import Node
 from xoptim.graph.propagate import is_refused_with, refresh, spread_constness
 from xoptim.graph.tensors import Tensor
 from xoptim.graph.walk import is_read_beyond
-from xoptim.inference.values import known_value
 from xoptim.match.rewrite import Step
+from xoptim.operators.evaluate.regions import NUMPY_KERNELS, RegionResult, evaluate_with_onnxruntime
+from xoptim.operators.inference.values import known_value
 from xoptim.passes.cleanup import GraphPass
 from xoptim.passes.fold_conditions import (
     is_unsure,

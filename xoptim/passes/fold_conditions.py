@@ -13,7 +13,7 @@ from xoptim.graph.expanded import reads_expanded
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.tensors import Tensor, text_bytes
-from xoptim.inference.values import RANGES
+from xoptim.operators.inference.values import RANGES
 
 _NARROW = frozenset(
     (

@@ -27,8 +27,8 @@ from xoptim.precision.samples import Samples
 from xoptim.precision.storing import large_constants
 from xoptim.precision.times import best_times
 from xoptim.system.machine import release_memory
-from xoptim.validate.session import Session
-from xoptim.validate.session_settings import SessionSettings
+from xoptim.verification.session import Session
+from xoptim.verification.session_settings import SessionSettings
 
 _ATTEMPTS: Final = 6
 _SMALLER: Final = 0.9

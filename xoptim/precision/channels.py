@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 
 from xoptim.match.rounding import Channels
-from xoptim.validate.session import Value
+from xoptim.verification.session import Value
 
 _AXES: Final = {"MatMul": -1, "Gemm": -1, "FusedMatMul": -1, "Conv": 1}
 """The axis of the channels of what an operator reads.

@@ -30,9 +30,9 @@ from xoptim.precision.samples import Samples, samples_for
 from xoptim.precision.storing import Weights
 from xoptim.precision.trial import Trial
 from xoptim.precision.values import Probe, Ranges
-from xoptim.validate.errors import NothingToQuantizeError
-from xoptim.validate.session import Port, Value
-from xoptim.validate.session_settings import SessionSettings
+from xoptim.verification.errors import NothingToQuantizeError
+from xoptim.verification.session import Port, Value
+from xoptim.verification.session_settings import SessionSettings
 
 _NOTHING: Final = (
     "nothing can be computed in 16 bits: no MatMul, Gemm or Conv of float32 stays within their "

@@ -21,8 +21,8 @@ from xoptim.precision.options import HALVES, PrecisionOptions
 from xoptim.precision.products import Product, with_followers, worthwhile
 from xoptim.precision.samples import Samples
 from xoptim.precision.storing import float32_bytes, large_constants
-from xoptim.validate.errors import ChoiceError, NothingToQuantizeError
-from xoptim.validate.report import ValidationReport
+from xoptim.verification.errors import ChoiceError, NothingToQuantizeError
+from xoptim.verification.report import ValidationReport
 
 _HALF: Final = 16
 _AFTERWARDS: Final = ("FusedConv",)

@@ -30,8 +30,8 @@ from xoptim.precision.times import measure_products
 from xoptim.precision.trial import Trial
 from xoptim.precision.values import calibrated
 from xoptim.preparation.ports import names_apart
-from xoptim.validate.errors import ChoiceError, NothingToQuantizeError
-from xoptim.validate.session_settings import SessionSettings
+from xoptim.verification.errors import ChoiceError, NothingToQuantizeError
+from xoptim.verification.session_settings import SessionSettings
 
 _OF_PRODUCTS: Final = 4
 """Bits of the weights that products of floats read."""

@@ -6,7 +6,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from xoptim.facts.dtypes import element_type, is_float
-from xoptim.validate.session import Value
+from xoptim.verification.session import Value
 
 Metric: TypeAlias = Literal["largest", "rms", "choice"]
 

@@ -7,7 +7,7 @@ from typing import Final, Literal, TypeAlias
 
 from xoptim.facts.operators import short_name
 from xoptim.precision.metrics import METRICS, Metric
-from xoptim.validate.session import Value
+from xoptim.verification.session import Value
 
 Scheme: TypeAlias = Literal["int8", "int4", "float16", "bfloat16"]
 SCHEMES: Final[tuple[Scheme, ...]] = ("int8", "int4", "float16", "bfloat16")

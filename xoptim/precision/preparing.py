@@ -16,8 +16,8 @@ from xoptim.optimizing.proof import Proof, ProofOptions, prove
 from xoptim.precision.metrics import error
 from xoptim.precision.products import round_products
 from xoptim.precision.samples import Samples
-from xoptim.validate.session import Session
-from xoptim.validate.session_settings import SessionSettings
+from xoptim.verification.session import Session
+from xoptim.verification.session_settings import SessionSettings
 
 
 @dataclass(frozen=True, slots=True)

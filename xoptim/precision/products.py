@@ -25,7 +25,7 @@ from xoptim.precision.options import Goal
 from xoptim.precision.switched import Part, original_part, replaced_parts, store_once
 from xoptim.precision.values import KEEPING
 from xoptim.preparation.ports import defined_names
-from xoptim.validate.protos import tensor_bytes
+from xoptim.verification.protos import tensor_bytes
 
 Form: TypeAlias = tuple[str, str]
 """The name of a result, and of the pattern that rounds its operands."""

@@ -8,10 +8,10 @@ import onnx
 
 from xoptim.precision.metrics import is_measurable
 from xoptim.precision.options import PrecisionOptions
-from xoptim.validate.errors import NothingToQuantizeError
-from xoptim.validate.options import ValidationOptions
-from xoptim.validate.reference import run_reference
-from xoptim.validate.session import Value
+from xoptim.verification.errors import NothingToQuantizeError
+from xoptim.verification.options import ValidationOptions
+from xoptim.verification.reference import run_reference
+from xoptim.verification.session import Value
 
 _RANDOM_RUNS = 4
 _HOLLOW = (

@@ -27,10 +27,10 @@ from xoptim.precision.trial import Trial
 from xoptim.precision.values import Probe, Ranges
 from xoptim.preparation.ports import names_apart
 from xoptim.targets.fitting import name_nodes
-from xoptim.validate.errors import LoadError, NothingToQuantizeError, RunError
-from xoptim.validate.protos import tensor_array
-from xoptim.validate.session import Value
-from xoptim.validate.session_settings import SessionSettings
+from xoptim.verification.errors import LoadError, NothingToQuantizeError, RunError
+from xoptim.verification.protos import tensor_array
+from xoptim.verification.session import Value
+from xoptim.verification.session_settings import SessionSettings
 
 OPSET: Final = 21
 """The first operator set with Q and DQ of 16 bits."""

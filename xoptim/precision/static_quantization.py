@@ -16,7 +16,7 @@ from onnx import numpy_helper
 
 from xoptim.facts.lazy import lazy_module
 from xoptim.match.rounding import Range
-from xoptim.validate.session import Value
+from xoptim.verification.session import Value
 
 quantization = lazy_module("onnxruntime.quantization")
 qnn = lazy_module("onnxruntime.quantization.execution_providers.qnn")

@@ -19,7 +19,7 @@ from xoptim.graph.names import Names
 from xoptim.match.rounding import FEWEST_STORED, StoringPattern
 from xoptim.precision.products import Form, Product
 from xoptim.preparation.ports import defined_names
-from xoptim.validate.protos import tensor_array, tensor_bytes
+from xoptim.verification.protos import tensor_array, tensor_bytes
 
 _HALVES: Final = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 _NARROW: Final = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT4, TensorProto.UINT4)

@@ -14,9 +14,9 @@ from xoptim.bench.rounds import clock_for
 from xoptim.precision.products import Form, Product, followers
 from xoptim.precision.switched import Part, original_part
 from xoptim.precision.values import Probe
-from xoptim.validate.protos import tensor_array
-from xoptim.validate.session import Session, Value
-from xoptim.validate.session_settings import SessionSettings
+from xoptim.verification.protos import tensor_array
+from xoptim.verification.session import Session, Value
+from xoptim.verification.session_settings import SessionSettings
 
 _SECONDS = 0.1
 """Measured for each kind of product. A pass of `xoptim.bench` takes ten times as long."""

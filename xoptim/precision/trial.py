@@ -13,8 +13,8 @@ from xoptim.precision.samples import Samples
 from xoptim.precision.storing import Weights
 from xoptim.precision.switched import Part, switched
 from xoptim.system.machine import release_memory
-from xoptim.validate.session import Session, Value
-from xoptim.validate.session_settings import SessionSettings
+from xoptim.verification.session import Session, Value
+from xoptim.verification.session_settings import SessionSettings
 
 
 class Trial:

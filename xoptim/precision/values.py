@@ -14,8 +14,8 @@ from xoptim.facts.lazy import lazy_module
 from xoptim.match.rounding import Observed, Range
 from xoptim.precision.channels import ChannelStatistics, channel_axes
 from xoptim.precision.options import Calibration
-from xoptim.validate.session import Session, Value
-from xoptim.validate.session_settings import SessionSettings
+from xoptim.verification.session import Session, Value
+from xoptim.verification.session_settings import SessionSettings
 
 _calibrate = lazy_module("onnxruntime.quantization.calibrate")
 

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from xoptim.blocks.scopes import scope_of
 from xoptim.diagnose.differences import attributes_of
 from xoptim.diagnose.explanation import NodePlaces, describe
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
+from xoptim.passes.blocks.scopes import scope_of
 
 Path: TypeAlias = tuple[str, ...]
 """The scopes around a node, outermost first."""

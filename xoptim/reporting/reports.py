@@ -17,10 +17,10 @@ from xoptim.reporting.links import Journal, link, steps_between, twins_of
 from xoptim.reporting.reports_facts import ReportSubject, facts_of
 from xoptim.reporting.reports_misses import nearest_misses
 from xoptim.reporting.reports_page import render
-from xoptim.validate.options import ValidationOptions
-from xoptim.validate.protos import ModelLike
-from xoptim.validate.report import ValidationReport
-from xoptim.validate.validation import validate
+from xoptim.verification.options import ValidationOptions
+from xoptim.verification.protos import ModelLike
+from xoptim.verification.report import ValidationReport
+from xoptim.verification.validation import validate
 
 _HEIGHT: Final = 760
 """Pixels of a report in a notebook."""

@@ -11,7 +11,7 @@ from xoptim.bench.rounds import BenchReport, bytes_text, circumstances, millisec
 from xoptim.facts.dtypes import Exactness
 from xoptim.reporting.drawing import Drawing
 from xoptim.reporting.placing import PlacingFacts
-from xoptim.validate.report import ValidationReport
+from xoptim.verification.report import ValidationReport
 
 _CLEAR: Final = 0.01
 """Part of the time of all operators from which a change of one is coloured."""

@@ -10,10 +10,10 @@ from typing import Final
 import onnx
 
 from xoptim.targets.process import Answer, Question
-from xoptim.validate.errors import LoadError, ProviderUnavailable
-from xoptim.validate.plugins import devices_of, kind_of, load, plugin_named
-from xoptim.validate.session import Session, ort, resolve_providers
-from xoptim.validate.session_settings import SessionSettings
+from xoptim.verification.errors import LoadError, ProviderUnavailable
+from xoptim.verification.plugins import devices_of, kind_of, load, plugin_named
+from xoptim.verification.session import Session, ort, resolve_providers
+from xoptim.verification.session_settings import SessionSettings
 
 _INFO: Final = 1  # log severity with which providers say why they refuse a node
 _ENTRIES: Final = (("session.record_ep_graph_assignment_info", "1"),)

@@ -3,7 +3,7 @@
 from typing import Final
 
 from xoptim.targets.target import BFLOAT16_ERROR, Needs, Target
-from xoptim.validate.plugins import PLUGINS
+from xoptim.verification.plugins import PLUGINS
 
 TARGET: Final = Target(
     name="openvino",

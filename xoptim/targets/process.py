@@ -13,8 +13,8 @@ from typing import IO, Any, Final, Literal, TypeAlias
 
 from xoptim.facts.errors import XoptimError
 from xoptim.system.machine import end_text, kill_group, own_group, start_python
-from xoptim.validate.errors import ProviderUnavailable
-from xoptim.validate.remote import last_line
+from xoptim.verification.errors import ProviderUnavailable
+from xoptim.verification.remote import last_line
 
 _CODE: Final = "from xoptim.targets.child import main; main()"
 _LONGEST: Final = 1 << 16  # characters of a line of the log that are read

@@ -22,14 +22,14 @@ from xoptim.graph.load import load_model
 from xoptim.graph.propagate import quietly
 from xoptim.preparation.ports import extract_part
 from xoptim.targets.target import BFLOAT16_ERROR, FLOAT16_ERROR, FLOAT32_ERROR, Target
-from xoptim.validate.double import element_types
-from xoptim.validate.errors import FeedError, LoadError, ProviderUnavailable, RunError
-from xoptim.validate.options import ValidationOptions
-from xoptim.validate.protos import ModelLike
-from xoptim.validate.reference import run_reference
-from xoptim.validate.runs import ReferenceRun
-from xoptim.validate.session import Session, Value
-from xoptim.validate.session_settings import SessionSettings
+from xoptim.verification.double import element_types
+from xoptim.verification.errors import FeedError, LoadError, ProviderUnavailable, RunError
+from xoptim.verification.options import ValidationOptions
+from xoptim.verification.protos import ModelLike
+from xoptim.verification.reference import run_reference
+from xoptim.verification.runs import ReferenceRun
+from xoptim.verification.session import Session, Value
+from xoptim.verification.session_settings import SessionSettings
 
 _FAILING: Final = re.compile(r"Name:'([^']+)'")
 _QUANTIZING: Final = frozenset(("QuantizeLinear", "DynamicQuantizeLinear"))

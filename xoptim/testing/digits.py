@@ -23,7 +23,7 @@ from xoptim.testing.numbers import describe
 from xoptim.testing.runtime import RUNTIME
 from xoptim.testing.variant import all_nodes
 from xoptim.testing.vary_types import retyped
-from xoptim.validate.session import Value
+from xoptim.verification.session import Value
 
 _GOOD: Final = 16
 """Units in the last place by which a good result of the original may differ from that in 64

@@ -14,12 +14,18 @@ import numpy as np
 import onnx
 
 from xoptim.facts.dtypes import Exactness, is_float, numpy_dtype
-from xoptim.validate.dims import InputSpec, concrete_shape, distinct, input_specs, open_dimensions
-from xoptim.validate.errors import FeedError
-from xoptim.validate.feed_style import Style
-from xoptim.validate.feed_values import make_feeds
-from xoptim.validate.input_kinds import input_kinds
-from xoptim.validate.session import Value
+from xoptim.verification.dims import (
+    InputSpec,
+    concrete_shape,
+    distinct,
+    input_specs,
+    open_dimensions,
+)
+from xoptim.verification.errors import FeedError
+from xoptim.verification.feed_style import Style
+from xoptim.verification.feed_values import make_feeds
+from xoptim.verification.input_kinds import input_kinds
+from xoptim.verification.session import Value
 
 
 class Values(NamedTuple):

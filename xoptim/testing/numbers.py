@@ -20,10 +20,10 @@ from xoptim.optimizing.builder import GraphBuilder
 from xoptim.testing.feeds import Feeds
 from xoptim.testing.runtime import RUNTIME, Loaded
 from xoptim.testing.variant import all_nodes
-from xoptim.validate.assumed import hold
-from xoptim.validate.compare import ComparisonRules, compare_values
-from xoptim.validate.session import Value
-from xoptim.validate.sized import evaluated
+from xoptim.verification.assumed import hold
+from xoptim.verification.compare import ComparisonRules, compare_values
+from xoptim.verification.session import Value
+from xoptim.verification.sized import evaluated
 
 _MOST = 2
 """Feeds on which the facts are checked."""

@@ -19,10 +19,10 @@ from xoptim.system.machine import (
     limit_processor_time,
     start_python,
 )
-from xoptim.validate.errors import LoadError, RunError
-from xoptim.validate.remote import GONE, ask
-from xoptim.validate.session import Session, Value, resolve_providers
-from xoptim.validate.session_settings import SessionSettings
+from xoptim.verification.errors import LoadError, RunError
+from xoptim.verification.remote import GONE, ask
+from xoptim.verification.session import Session, Value, resolve_providers
+from xoptim.verification.session_settings import SessionSettings
 
 Fed = TypeVar("Fed", bound=Mapping[str, Any])
 _Question: TypeAlias = "tuple[list[int], bytes | None, list[dict[str, Value]]]"

@@ -26,9 +26,9 @@ from xoptim.optimizing.proof import ProofOptions, located
 from xoptim.precision.lowering import Lowered
 from xoptim.precision.options import PrecisionOptions
 from xoptim.tuning.choices import Recipe, groups_of
-from xoptim.validate.errors import ChoiceError
-from xoptim.validate.options import ValidationOptions
-from xoptim.validate.protos import ModelLike
+from xoptim.verification.errors import ChoiceError
+from xoptim.verification.options import ValidationOptions
+from xoptim.verification.protos import ModelLike
 from xoptim.workflow.job import Job, JobOptions
 
 _KEPT: Final = 8  # models that are kept in memory

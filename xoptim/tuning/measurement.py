@@ -19,12 +19,12 @@ from xoptim.system.machine import available_memory
 from xoptim.tuning.candidates import Candidates, Model
 from xoptim.tuning.choices import UNTOUCHED, Choice, Dimension, Facts, Recipe, variations
 from xoptim.tuning.search import Found, Meter, Rules, Search
-from xoptim.validate.errors import LoadError, RunError
-from xoptim.validate.protos import read_proto
-from xoptim.validate.reference import run_reference
-from xoptim.validate.runs import ReferenceRun
-from xoptim.validate.session import Session, Value
-from xoptim.validate.work import COPIES, weight_bytes
+from xoptim.verification.errors import LoadError, RunError
+from xoptim.verification.protos import read_proto
+from xoptim.verification.reference import run_reference
+from xoptim.verification.runs import ReferenceRun
+from xoptim.verification.session import Session, Value
+from xoptim.verification.work import COPIES, weight_bytes
 
 # seconds of measured rounds for each choice of a pass; there are at least five rounds
 _TURNS = 0.15

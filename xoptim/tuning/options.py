@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from xoptim.bench.options import BenchOptions
 from xoptim.precision.options import PrecisionOptions
-from xoptim.validate.options import RunChanges, RunValues, ValidationOptions
+from xoptim.verification.options import RunChanges, RunValues, ValidationOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

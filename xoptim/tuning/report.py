@@ -10,7 +10,7 @@ from xoptim.precision.lowering import Lowered
 from xoptim.tuning.options import TuneOptions
 from xoptim.tuning.search import Trial
 from xoptim.tuning.settings import settings_values
-from xoptim.validate.session_settings import SessionSettings
+from xoptim.verification.session_settings import SessionSettings
 
 
 @dataclass(frozen=True, slots=True)

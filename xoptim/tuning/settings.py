@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 from xoptim.facts.errors import XoptimError
-from xoptim.validate.errors import LoadError
-from xoptim.validate.session import inference_session, resolve_providers
-from xoptim.validate.session_settings import Level, SessionSettings, session_options
+from xoptim.verification.errors import LoadError
+from xoptim.verification.session import inference_session, resolve_providers
+from xoptim.verification.session_settings import Level, SessionSettings, session_options
 
 _VERSION: Final = 1
 _WARNINGS: Final = 2  # log severity: the default of onnxruntime

@@ -26,7 +26,7 @@ from xoptim.tuning.options import TuneChanges, TuneOptions
 from xoptim.tuning.report import TuningReport
 from xoptim.tuning.search import Found, Meter, Trial, confirm, finalists, is_faster, ranking
 from xoptim.tuning.settings import settings_path, settings_text
-from xoptim.validate.session_settings import SessionSettings
+from xoptim.verification.session_settings import SessionSettings
 from xoptim.workflow.job import Job, JobOptions
 
 Listener = Callable[[str], object]

@@ -21,11 +21,11 @@ from xoptim.targets import PlacedNode, Placement, PlacementError, Target, place
 from xoptim.targets.bisect import SECONDS, smallest_failing
 from xoptim.targets.fitting import LONGEST, Fitted, fit, lowerings
 from xoptim.targets.verifying import TargetCheck, verify_on_target
-from xoptim.validate.errors import ProviderUnavailable
-from xoptim.validate.options import ValidationOptions
-from xoptim.validate.report import ValidationReport
-from xoptim.validate.session import Value
-from xoptim.validate.validation import compare
+from xoptim.verification.errors import ProviderUnavailable
+from xoptim.verification.options import ValidationOptions
+from xoptim.verification.report import ValidationReport
+from xoptim.verification.session import Value
+from xoptim.verification.validation import compare
 
 _MOST_CULPRITS: Final = 5
 """Most lowerings that are left out because they change results."""

@@ -28,9 +28,9 @@ from xoptim.precision.static import FURTHER, static_int8
 from xoptim.preparation.ports import dimensions
 from xoptim.preparation.preparation import Preparation
 from xoptim.targets import Target, named
-from xoptim.validate.errors import ChoiceError
-from xoptim.validate.options import ValidationOptions
-from xoptim.validate.validation import validate
+from xoptim.verification.errors import ChoiceError
+from xoptim.verification.options import ValidationOptions
+from xoptim.verification.validation import validate
 from xoptim.workflow.fitting import Fit, FittingOptions
 from xoptim.workflow.outcome import Outcome, SpeedReport
 from xoptim.workflow.page import Page

@@ -13,8 +13,8 @@ from xoptim.facts.errors import XoptimError
 from xoptim.graph.save import shared_files
 from xoptim.optimizing.proof import Proof
 from xoptim.precision.lowering import Lowered
-from xoptim.validate.errors import DifferentModelError, NotValidatedError, ToleranceError
-from xoptim.validate.report import ValidationReport
+from xoptim.verification.errors import DifferentModelError, NotValidatedError, ToleranceError
+from xoptim.verification.report import ValidationReport
 from xoptim.workflow.fitting import FittingOutcome
 
 Cause: TypeAlias = Literal["tolerance", "different", "strict", "rewrite", "target"]

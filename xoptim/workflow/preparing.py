@@ -10,11 +10,11 @@ import onnx
 from xoptim.facts.errors import ModelError
 from xoptim.graph.sources import Source
 from xoptim.preparation.preparation import Preparation, free_batch
-from xoptim.validate.compare import compare_values
-from xoptim.validate.errors import FeedError, LoadError, RunError
-from xoptim.validate.options import ValidationOptions
-from xoptim.validate.reference import run_reference
-from xoptim.validate.session import Session
+from xoptim.verification.compare import compare_values
+from xoptim.verification.errors import FeedError, LoadError, RunError
+from xoptim.verification.options import ValidationOptions
+from xoptim.verification.reference import run_reference
+from xoptim.verification.session import Session
 
 
 def prepared_source(source: Source | str | Path, preparation: Preparation) -> Source:

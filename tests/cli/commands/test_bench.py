@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.command import TRANSPOSES, Xopt, write
 from xoptim.bench import BenchOptions, Loading
-from xoptim.validate import ProviderUnavailable
+from xoptim.verification import ProviderUnavailable
 
 QUICK = ("--seconds", "0.01", "--threads", "1")
 ABS = "agraph (float[a,b] x) => (float[a,b] y) { y = Abs(x) }"

@@ -13,7 +13,7 @@ import pytest
 from tests.cli.command import Xopt, files, types_in, write
 from tests.support import parse
 from xoptim import optimize, select
-from xoptim.validate import validate
+from xoptim.verification import validate
 
 MODEL = """agraph (float[N,3] x) => (float[N,3] y)
     { a = Neg(x) b = Neg(a) c = Exp(b) d = Relu(c) e = Sin(d) f = Neg(e) y = Abs(f) }"""

@@ -20,8 +20,8 @@ from tests.support import parse
 from tests.targets.test_fitting import without
 from xoptim import save
 from xoptim.targets import Placement, PlacementError
-from xoptim.validate import ProviderUnavailable
-from xoptim.validate.plugins import Plugin
+from xoptim.verification import ProviderUnavailable
+from xoptim.verification.plugins import Plugin
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
 

@@ -2,9 +2,9 @@
 
 import onnx
 
-from tests.blocks.canonical import canonical
-from tests.blocks.test_outlining import LAYER, chain
 from tests.cli.command import RELU, Xopt, types_in, write
+from tests.passes.blocks.canonical import canonical
+from tests.passes.blocks.test_outlining import LAYER, chain
 from xoptim import optimize
 
 ONLY = ("--patterns", "Cast")

@@ -12,8 +12,8 @@ from tests.cli.command import RELU, Xopt, write
 from tests.plugged import CRASH, fake_package, needs
 from tests.support import parse
 from xoptim.targets import Failing, PlacedNode, Placement
-from xoptim.validate import ProviderUnavailable
-from xoptim.validate.plugins import Plugin
+from xoptim.verification import ProviderUnavailable
+from xoptim.verification.plugins import Plugin
 
 MIXED = """agraph (float[n,4] x) => (float[n,4] y, int64[2] s) {
     t = com.microsoft.Gelu(x) y = Relu(t) s = Shape(x)

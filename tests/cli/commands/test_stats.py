@@ -2,9 +2,9 @@
 
 import onnx
 
-from tests.blocks.test_outlining import LAYER, chain
 from tests.cli.command import RELU, TRANSPOSES, Xopt, files, write
 from tests.graph.test_stored_locations import model
+from tests.passes.blocks.test_outlining import LAYER, chain
 
 
 def test_stats(xopt: Xopt) -> None:

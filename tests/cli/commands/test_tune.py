@@ -13,11 +13,11 @@ from tests.cli.command import TRANSPOSES, Xopt, files, types_in, write
 from tests.precision.models import network, words
 from tests.support import parse
 from tests.tuning.fakes import FakeMeter
-from tests.validate.test_fatal import PRODUCT
+from tests.verification.test_fatal import PRODUCT
 from xoptim.tuning import TuneOptions
 from xoptim.tuning.choices import Choice
 from xoptim.tuning.measurement import Measurement
-from xoptim.validate import ProviderUnavailable
+from xoptim.verification import ProviderUnavailable
 
 QUICK = ("--threads", "1", "--budget", "0.1")
 
@@ -58,7 +58,7 @@ def test_the_clock(xopt: Xopt) -> None:
 
 
 def test_a_model_at_which_an_optimization_ends_the_process(xopt: Xopt) -> None:
-    """Without the settings that `xoptim.validate.fatal` makes safe, onnxruntime ends pytest."""
+    """Without the settings that `xoptim.verification.fatal` makes safe, onnxruntime ends pytest."""
     onnx.save(parse(PRODUCT, 13), "half.onnx")
     found = xopt("tune", "half.onnx", *QUICK, "--dim", "t=2", "--dim", "b=3", "--json").json
     assert "NchwcTransformer" in found["settings"]["disabled_optimizers"]

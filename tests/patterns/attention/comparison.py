@@ -10,7 +10,7 @@ import onnx
 import onnxruntime
 
 from tests.patterns.attention.models import feeds_of
-from xoptim.validate.compare import ComparisonRules, compare_values
+from xoptim.verification.compare import ComparisonRules, compare_values
 
 LEVELS: Final = (
     onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,

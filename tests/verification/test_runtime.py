@@ -1,0 +1,96 @@
+import numpy as np
+import onnx
+import pytest
+
+from tests.support import parse
+from xoptim.verification import ValidationOptions, validate
+from xoptim.verification.session import Session
+from xoptim.verification.session_settings import SessionSettings
+
+
+def spoilt(monkeypatch: pytest.MonkeyPatch, *operators: str) -> None:
+    """Let sessions under all optimizations give other results where a model contains some
+    operators.
+    """
+    make, run = Session.__init__, Session.run
+    wrong: dict[int, bool] = {}
+
+    def made(self: Session, model, settings=None, **named):  # type: ignore[no-untyped-def]
+        make(self, model, settings, **named)
+        types = {node.op_type for node in model.graph.node} if hasattr(model, "graph") else set()
+        wrong[id(self)] = (settings or SessionSettings()).level == "all" and bool(
+            types & {*operators}
+        )
+
+    def ran(self: Session, feeds, limit=None):  # type: ignore[no-untyped-def]
+        results = run(self, feeds, limit)
+        return [each + 1 for each in results] if wrong.get(id(self)) else results  # type: ignore[operator]
+
+    monkeypatch.setattr(Session, "__init__", made)
+    monkeypatch.setattr(Session, "run", ran)
+
+
+BEFORE = "agraph (float[n,4] x) => (float[n,4] y) { a = Neg(x) y = Neg(a) }"
+AFTER = "agraph (float[n,4] x) => (float[n,4] y) { y = Identity(x) }"
+
+
+def test_nothing_is_noted_where_both_are_right() -> None:
+    assert validate(parse(BEFORE), parse(AFTER)).notes == ()
+
+
+def test_a_form_that_onnxruntime_computes_wrongly_is_a_difference(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spoilt(monkeypatch, "Identity")
+    report = validate(parse(BEFORE), parse(AFTER))
+    assert report.status == "different"
+    assert report.reason.startswith(
+        "with onnxruntime's own optimizations, which leave the original right, output 'y'"
+    )
+
+
+def test_an_original_that_onnxruntime_computes_wrongly_is_noted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spoilt(monkeypatch, "Neg")
+    report = validate(parse(BEFORE), parse(AFTER))
+    assert report.ok
+    (note,) = report.notes
+    assert note.startswith(
+        "onnxruntime's own optimizations change the results of the original: output 'y'"
+    )
+    assert note.endswith("those of the optimized model are right")
+    assert "right" not in validate(parse(BEFORE), parse(BEFORE)).notes[0]
+
+
+def _model(nodes: str) -> onnx.ModelProto:
+    """A model with random weights ``w`` of a convolution, with as many channels as results have."""
+    text = (
+        "g (float[N,8,4] x) => (float[N,32] y) <int64[2] s = {-1, 32}, "
+        f"float c = {{0.3}}> {{ {nodes} }}"
+    )
+    model = parse(text, 21)
+    weights = np.random.default_rng(0).standard_normal((8, 8, 1)).astype(np.float32)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+    return model
+
+
+def test_fused_kernels_may_round_where_rewrites_are_exact() -> None:
+    """Only one of the models has a Conv and a Mul that onnxruntime merges."""
+    before = _model("m = Conv(x, w) r = Reshape(m, s) y = Mul(r, c)")
+    after = _model("m = Conv(x, w) a = Mul(m, c) y = Reshape(a, s)")
+    report = validate(before, after, ValidationOptions(exactness="exact"))
+    assert report.ok, report.reason
+
+
+def test_optimizations_that_end_the_process_are_left_out() -> None:
+    """onnxruntime crashes while it transposes the first operand of a MatMul in float16.
+
+    Without it, this test ends pytest.
+    """
+    signature = (
+        "g (float16[t,b,2] x) => (float16[b,t,2] y) <float16[2,2] w = {15360, 14336, 49152, 16896}>"
+    )
+    before = parse(f"{signature} {{ z = Transpose <perm = [1, 0, 2]> (x) y = MatMul(z, w) }}", 13)
+    after = parse(f"{signature} {{ z = MatMul(x, w) y = Transpose <perm = [1, 0, 2]> (z) }}", 13)
+    assert validate(before, after).ok

@@ -1,0 +1,72 @@
+"""All wrong rewrites, by kind."""
+
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Final
+
+from tests.verification.wrong import (
+    absent,
+    accepted,
+    arithmetic,
+    attributes,
+    bounds,
+    branches,
+    classic,
+    conditions,
+    fusions,
+    hidden,
+    images,
+    kernels,
+    labels,
+    lengths,
+    many,
+    medium,
+    narrowed,
+    operands,
+    places,
+    quantized,
+    relations,
+    right,
+    sampling,
+    shapes,
+    states,
+    tolerance,
+)
+from tests.verification.wrong.case import Pair, Wrong
+
+MODULES: Final[Sequence[ModuleType]] = (
+    narrowed,
+    absent,
+    bounds,
+    operands,
+    branches,
+    tolerance,
+    arithmetic,
+    shapes,
+    attributes,
+    many,
+    conditions,
+    fusions,
+    lengths,
+    quantized,
+    classic,
+    medium,
+    hidden,
+    images,
+    states,
+    sampling,
+    relations,
+    places,
+    labels,
+    kernels,
+)
+
+
+def cases() -> list[Wrong]:
+    """The wrong rewrites, in order of their kinds."""
+    return [case for module in MODULES for case in module.CASES]
+
+
+def right_cases() -> list[Pair]:
+    """The rewrites that hold."""
+    return [*right.CASES, *accepted.CASES]

@@ -1,0 +1,163 @@
+"""The table of numpy kernels, the view of a node that a kernel reads, and the checks that kernels
+share.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from xoptim.facts.attributes import MOVED
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+LARGEST_RESULT = 1 << 24
+"""Number of elements above which a kernel refuses to build a result that is larger than its
+inputs.
+"""
+
+
+class EvaluationNode(Protocol):
+    """The view of one node that a kernel reads."""
+
+    op_type: str
+    domain: str
+    opset: int
+    """Version of the operator set of ``domain`` that the model imports."""
+    num_outputs: int
+    """Number of outputs that the node declares; one that is left out in the middle counts."""
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """Value of an attribute in Python terms, ``default`` when absent.
+
+        A tensor is a ``TensorProto`` or an array.
+        """
+        ...
+
+
+Kernel: TypeAlias = Callable[[EvaluationNode, list[Array | None]], list[Array] | None]
+"""Takes the node and the values of its inputs (``None`` where an optional one is left out), returns
+the outputs.
+
+The outputs hold the bits that onnxruntime's CPU provider would compute. They may share memory with
+the inputs: arrays are never written to. ``None`` means that the kernel declines: another evaluator
+has to compute the node.
+"""
+
+NUMPY_KERNELS: dict[tuple[str, str], Kernel] = {}
+"""Kernels by ``(domain, op_type)``.
+
+Import it from `xoptim.operators.evaluate.regions`, which fills it.
+"""
+
+_MALFORMED = (ValueError, IndexError, TypeError, OverflowError, AttributeError, KeyError)
+
+
+def kernel(*op_types: str) -> Callable[[Kernel], Kernel]:
+    """Register a kernel for operators of the standard domain.
+
+    An error of numpy on a malformed node becomes a refusal, its floating-point warnings are
+    silenced.
+    """
+
+    def register(function: Kernel) -> Kernel:
+        @wraps(function)
+        def guarded(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+            try:
+                with np.errstate(all="ignore"):
+                    return function(node, inputs)
+            except _MALFORMED:
+                return None
+
+        for op_type in op_types:
+            NUMPY_KERNELS["", op_type] = guarded
+        return guarded
+
+    return register
+
+
+def optional(inputs: Sequence[Array | None], index: int) -> Array | None:
+    """An input, ``None`` when it is left out or beyond the end."""
+    return inputs[index] if index < len(inputs) else None
+
+
+def required(inputs: Sequence[Array | None], index: int) -> Array:
+    """An input that the operator requires.
+
+    Raises `ValueError` when it is left out (`kernel` turns that into a refusal).
+    """
+    value = inputs[index] if index < len(inputs) else None
+    if value is None:
+        raise ValueError(f"input {index} is missing")
+    return value
+
+
+def ints(value: Array) -> list[int]:
+    """Elements of an integer tensor; raises `TypeError` for other elements."""
+    if value.dtype.kind not in "iu":
+        raise TypeError(f"{value.dtype} where integers are expected")
+    result: list[int] = value.ravel().tolist()
+    return result
+
+
+def ints_of(node: EvaluationNode, name: str, inputs: Sequence[Array | None]) -> list[int] | None:
+    """Integers that are an attribute in old operator sets and an operand in new ones.
+
+    ``None`` when neither is given.
+    """
+    value = optional(inputs, MOVED[node.op_type, name].place)
+    if value is not None:
+        return ints(value)
+    given = node.attribute(name)
+    return None if given is None else [int(v) for v in given]
+
+
+def flag(node: EvaluationNode, name: str, default: bool = False) -> bool:
+    """An attribute that is 0 or 1.
+
+    Raises `TypeError` when its value is not known, as in the body of a function.
+    """
+    value = node.attribute(name, default)
+    if not isinstance(value, int):
+        raise TypeError(f"{name} is not known")
+    return value != 0
+
+
+def axis_of(axis: int, rank: int) -> int:
+    """The axis counted from the front; raises `IndexError` when it does not exist."""
+    if not -rank <= axis < rank:
+        raise IndexError(f"axis {axis} of a tensor of rank {rank}")
+    return axis + rank if axis < 0 else axis
+
+
+def axes_of(axes: Sequence[int], rank: int) -> list[int]:
+    """Axes counted from the front.
+
+    Raises `IndexError` or, when an axis is named twice, `ValueError`.
+    """
+    result = [axis_of(axis, rank) for axis in axes]
+    if len(set(result)) != len(result):
+        raise ValueError(f"axes {list(axes)} repeat")
+    return result
+
+
+def is_number(*values: Array) -> bool:
+    """Whether all are tensors of one dtype on which numpy and onnxruntime do the same arithmetic.
+
+    These are all integers and the binary floats of 32 and 64 bits. Halves are left out: onnxruntime
+    computes chains of them in 32 bits and rounds only at the end, so the result of one node alone
+    differs from the model's.
+    """
+    dtype = values[0].dtype
+    return (dtype.kind in "iu" or dtype in _FLOATS) and all(v.dtype == dtype for v in values)
+
+
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+def without_nan(value: Array) -> list[Array] | None:
+    """The result, or a refusal when it holds a NaN, whose bits depend on the compiler."""
+    if value.dtype.kind == "f" and bool(np.isnan(value).any()):
+        return None
+    return [value]

@@ -1,0 +1,311 @@
+"""Elementwise operators of several operands with multidirectional broadcasting."""
+
+from collections.abc import Callable
+from typing import Final
+
+from onnx import TensorProto
+
+from xoptim.facts.dims import (
+    Dim,
+    SymbolicDim,
+    bounds,
+    dim_max,
+    dim_min,
+    exact_quotient,
+    floor_div,
+    is_nonnegative,
+    mod,
+    opaque,
+)
+from xoptim.facts.shapes import Info, Shape, broadcast_all, broadcast_shapes
+from xoptim.operators.inference.arguments import integer, place_of, shapes
+from xoptim.operators.inference.registry import NodeContext, Results, infers
+from xoptim.operators.inference.values import (
+    INTEGERS,
+    Values,
+    is_exact_in_double,
+    pairwise,
+    valued,
+    values,
+    wrapped,
+)
+
+
+def agree(a: Dim, b: Dim) -> Dim:
+    """The dimension to keep of two that a valid model makes equal: a number, else the one without
+    anonymous part.
+    """
+    if not isinstance(a, SymbolicDim) or a is b:
+        return a
+    if not isinstance(b, SymbolicDim):
+        return b
+    return b if a.is_anonymous and not b.is_anonymous else a
+
+
+def elementwise(dtype: int, shape: Shape | None, a: Info, b: Info) -> Info:
+    """Facts about a result; the object of an operand's facts where these are equal."""
+    if shape is a.shape and dtype == a.dtype and a.data is None:
+        return a
+    if shape is b.shape and dtype == b.dtype and b.data is None:
+        return b
+    return Info(dtype, shape)
+
+
+@shapes("StringConcat", dtype=TensorProto.STRING, operands=(0, 1))
+# pairs of numbers on the last axis
+@shapes("ComplexMul", "ComplexMulConj", operands=(0, 1), domain="com.microsoft")
+@shapes("QLinearAdd", "QLinearMul", typed_by=(0, 3), operands=(0, 3), domain="com.microsoft")
+@shapes("MulInteger", dtype=TensorProto.INT32, operands=(0, 2), domain="com.microsoft")
+@shapes("QLinearWhere", typed_by=(1, 4), operands=(0, 1, 4), domain="com.microsoft")
+def stretched(_ctx: NodeContext, *operands: Shape | None) -> Shape | None:
+    """Operands broadcast, and values are not followed."""
+    return broadcast_all(operands)
+
+
+@infers("Where")
+def where(ctx: NodeContext) -> Results:
+    """Condition, X and Y broadcast together.
+
+    Values are known where the condition is known or does not matter.
+    """
+    condition, x, y = ctx.input(0), ctx.input(1), ctx.input(2)
+    if condition is None or x is None or y is None:
+        return ()
+    dtype = x.dtype or y.dtype
+    shape = broadcast_all((x.shape, y.shape, condition.shape))
+    if condition.data is None and x.data is None and y.data is None:
+        return (elementwise(dtype, shape, x, y),)
+    size = shape[0] if shape else 1
+    if shape is None or len(shape) > 1 or type(size) is not int:
+        return (elementwise(dtype, shape, x, y),)
+    return (valued(dtype, shape, _choose(size, values(ctx, 0), values(ctx, 1), values(ctx, 2))),)
+
+
+def _choose(
+    size: int, condition: Values | None, x: Values | None, y: Values | None
+) -> list[Dim | None]:
+    chosen: list[Dim | None] = []
+    for index in range(size):
+        test, yes, no = (_element(operand, index) for operand in (condition, x, y))
+        chosen.append(yes if test == 1 or yes == no else no if test == 0 else None)
+    return chosen
+
+
+def _element(operand: Values | None, index: int) -> Dim | None:
+    if not operand:
+        return None
+    return operand[0] if len(operand) == 1 else operand[index] if index < len(operand) else None
+
+
+EXTREMES: Final[dict[str, Callable[[Dim, Dim], Dim]]] = {
+    "Max": lambda a, b: dim_max(a, b),
+    "Min": lambda a, b: dim_min(a, b),
+}
+"""The larger and the smaller one of two values."""
+
+
+@infers("Max", "Min", "Sum", "Mean")
+def variadic(ctx: NodeContext) -> Results:
+    """Operands broadcast since operator set 8; before, they all have one shape."""
+    operands = [info for info in ctx.inputs if info is not None and not info.container]
+    if not operands or len(operands) != len(ctx.inputs):
+        return ()
+    first, last = operands[0], operands[-1]
+    dtype = next((info.dtype for info in operands if info.dtype), 0)
+    shape: Shape | None
+    if ctx.opset >= 8:
+        shape = broadcast_all(info.shape for info in operands)
+    else:
+        shape = next((info.shape for info in operands if info.shape is not None), None)
+    if all(info.data is None for info in operands):
+        return (elementwise(dtype, shape, first, last),)
+    # A partial sum of floating-point numbers may be inexact although the total is small; there is
+    # no Sum of integers.
+    return (valued(dtype, shape, _fold(ctx, EXTREMES.get(ctx.op_type), len(operands))),)
+
+
+def _fold(ctx: NodeContext, rule: Callable[[Dim, Dim], Dim] | None, count: int) -> Values | None:
+    if rule is None:
+        return None
+    result = values(ctx, 0)
+    for index in range(1, count):
+        found = pairwise(rule, result, values(ctx, index))
+        result = None if found is None else tuple(value for value in found if value is not None)
+    return result
+
+
+@infers("Clip")
+def clip(ctx: NodeContext) -> Results:
+    """Limits are scalars; values are followed where they are operands."""
+    x = ctx.input(0)
+    if x is None or x.data is None:
+        return (x,)
+    data: list[Dim | None] | None = list(x.data)
+    for name, rule in (("min", dim_max), ("max", dim_min)):
+        place = place_of(ctx, name)
+        if place is None:
+            data = None
+        elif ctx.input(place) is not None:
+            data = (
+                None
+                if data is None
+                else pairwise(rule, tuple(v for v in data if v is not None), values(ctx, place))
+            )
+    return (valued(x.dtype, x.shape, data),)
+
+
+Rule = Callable[[Dim, Dim], "Dim | None"]
+
+
+def _integer_quotient(a: Dim, b: Dim) -> Dim | None:
+    """``a / b`` rounded toward zero, a symbol for it where signs are not known.
+
+    A run in which the divisor is 0 has no result, so the divisor is taken not to be 0.
+    """
+    if b == 0:
+        return None
+    if type(a) is int and type(b) is int:
+        return a // b if (a < 0) == (b < 0) else -(-a // b)
+    quotient = exact_quotient(a, b)
+    if quotient is not None:
+        return quotient
+    return floor_div(a, b) if is_nonnegative(a) and is_nonnegative(b) else opaque("/", (a, b))
+
+
+def _float_quotient(a: Dim, b: Dim) -> Dim | None:
+    if type(a) is not int or type(b) is not int or b == 0 or a % b:
+        return None
+    return a // b if a or b > 0 else None  # zero divided by a negative number is a negative zero
+
+
+def _float_product(a: Dim, b: Dim) -> Dim | None:
+    if type(a) is not int or type(b) is not int:
+        return None
+    # Zero times a negative number is a negative zero.
+    return a * b if (a and b) or (a >= 0 and b >= 0) else None
+
+
+def _c_modulo(a: Dim, b: Dim) -> Dim | None:
+    """The remainder with the sign of ``a``, which onnxruntime takes in double precision."""
+    if b == 0 or not is_exact_in_double(a) or not is_exact_in_double(b):
+        return None
+    return mod(a, b) if is_nonnegative(a) and is_nonnegative(b) else None
+
+
+def _equal(a: Dim, b: Dim) -> Dim | None:
+    low, high = bounds(a - b)
+    if (low is not None and low > 0) or (high is not None and high < 0):
+        return 0
+    return 1 if low == high == 0 else None
+
+
+def _at_least(a: Dim, b: Dim) -> Dim | None:
+    low, high = bounds(a - b)
+    return 1 if low is not None and low >= 0 else 0 if high is not None and high < 0 else None
+
+
+def _above(a: Dim, b: Dim) -> Dim | None:
+    low, high = bounds(a - b)
+    return 1 if low is not None and low > 0 else 0 if high is not None and high <= 0 else None
+
+
+_INTEGER_RULES: Final[dict[str, Rule]] = {
+    "Add": lambda a, b: a + b,
+    "Sub": lambda a, b: a - b,
+    "Mul": lambda a, b: a * b,
+    "Div": _integer_quotient,
+    "Mod": lambda a, b: None if b == 0 else mod(a, b),
+}
+WRAPPING: Final = ("Add", "Sub", "Mul")
+"""Operators whose results may be out of range.
+
+A quotient or a remainder of two numbers of a type is not.
+"""
+_FLOAT_RULES: Final[dict[str, Rule]] = {
+    "Add": lambda a, b: a + b,
+    "Sub": lambda a, b: a - b,
+    "Mul": _float_product,
+    "Div": _float_quotient,
+}
+# Booleans are 0 and 1, so the logical operators are polynomials, for symbols too.
+_TRUTH_RULES: Final[dict[str, Rule]] = {
+    "Equal": _equal,
+    "Greater": _above,
+    "GreaterOrEqual": _at_least,
+    "Less": lambda a, b: _above(b, a),
+    "LessOrEqual": lambda a, b: _at_least(b, a),
+    "And": lambda a, b: a * b,
+    "Or": lambda a, b: a + b - a * b,
+    "Xor": lambda a, b: a + b - 2 * a * b,
+}
+
+
+def size_result(op_type: str, a: Dim, b: Dim) -> Dim | None:
+    """The 64-bit integer that an operator gives for two 64-bit integers, ``None`` when it is not
+    known.
+
+    The operators are Add, Sub, Mul, Div, Mod (rounding down), Max and Min.
+    """
+    rule = _INTEGER_RULES.get(op_type, EXTREMES.get(op_type))
+    value = None if rule is None else rule(a, b)
+    return wrapped(TensorProto.INT64, value) if op_type in WRAPPING else value
+
+
+def _shape(ctx: NodeContext, a: Info, b: Info) -> Shape | None:
+    # Before operator set 7 the second operand was stretched to the first one, at an axis that an
+    # attribute gave.
+    return broadcast_shapes(a.shape, b.shape) if ctx.opset >= 7 else a.shape
+
+
+@infers(
+    "Add", "Sub", "Mul", "Div", "Mod", "Pow", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift"
+)
+def arithmetic(ctx: NodeContext) -> Results:
+    """Operands and result have one type.
+
+    The exponent of Pow may have another one since operator set 12.
+    """
+    a, b = ctx.input(0), ctx.input(1)
+    if a is None or b is None or a.container or b.container:
+        return ()
+    dtype = a.dtype or (0 if ctx.op_type == "Pow" and ctx.opset >= 12 else b.dtype)
+    shape = _shape(ctx, a, b)
+    if a.data is None and b.data is None:
+        return (elementwise(dtype, shape, a, b),)
+    rule = _INTEGER_RULES.get(ctx.op_type) if dtype in INTEGERS else _FLOAT_RULES.get(ctx.op_type)
+    if ctx.op_type == "Mod" and integer(ctx, "fmod", 0) != 0:
+        rule = _c_modulo if dtype in INTEGERS else None
+    if rule is None:
+        return (Info(dtype, shape),)
+    return (
+        _valued(ctx, dtype, shape, _wrapping(rule, dtype) if ctx.op_type in WRAPPING else rule),
+    )
+
+
+def _wrapping(rule: Rule, dtype: int) -> Rule:
+    """A rule in an element type.
+
+    A result that is one of the operands, as of a product with 1, is in range as it is.
+    """
+
+    def apply(a: Dim, b: Dim) -> Dim | None:
+        value = rule(a, b)
+        return value if value is a or value is b else wrapped(dtype, value)
+
+    return apply
+
+
+@infers("And", "Or", "Xor", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
+def comparison(ctx: NodeContext) -> Results:
+    """One truth value per element."""
+    a, b = ctx.input(0), ctx.input(1)
+    if a is None or b is None or a.container or b.container:
+        return (Info(TensorProto.BOOL),)
+    shape = _shape(ctx, a, b)
+    if a.data is None and b.data is None:
+        return (elementwise(TensorProto.BOOL, shape, a, b),)
+    return (_valued(ctx, TensorProto.BOOL, shape, _TRUTH_RULES[ctx.op_type]),)
+
+
+def _valued(ctx: NodeContext, dtype: int, shape: Shape | None, rule: Rule) -> Info:
+    return valued(dtype, shape, pairwise(rule, values(ctx, 0), values(ctx, 1)))

@@ -1,0 +1,43 @@
+"""Operators that quantize, and onnxruntime's on quantized tensors: where a zero point is absent,
+types follow the operands.
+"""
+
+from onnx import TensorProto
+
+from xoptim.facts.shapes import Info
+from xoptim.operators.inference.arguments import dtype_of, integer, shape_of
+from xoptim.operators.inference.pieces import joined
+from xoptim.operators.inference.registry import NodeContext, Results, infers
+
+
+@infers("QuantizeLinear")
+@infers("QuantizeLinear", domain="com.microsoft")
+def quantize_linear(ctx: NodeContext) -> Results:
+    """The type of the zero point, or ``output_dtype`` (since operator set 21), or 8 bits without
+    sign.
+    """
+    dtype = integer(ctx, "output_dtype", 0) if ctx.opset >= 21 else 0
+    if not dtype and dtype is not None:
+        dtype = TensorProto.UINT8 if ctx.input(2) is None else dtype_of(ctx.input(2))
+    return (Info(dtype or 0, shape_of(ctx.input(0))),)
+
+
+@infers("DequantizeLinear")
+@infers("DequantizeLinear", domain="com.microsoft")
+def dequantize_linear(ctx: NodeContext) -> Results:
+    """The type of the scale (32 bits before operator set 19 of the standard), or ``output_dtype``
+    (since 23).
+    """
+    dtype = integer(ctx, "output_dtype", 0) if ctx.opset >= 23 else 0
+    if not dtype and dtype is not None:
+        dtype = TensorProto.FLOAT if ctx.opset < 19 and not ctx.domain else dtype_of(ctx.input(1))
+    return (Info(dtype or 0, shape_of(ctx.input(0))),)
+
+
+@infers("QLinearConcat", domain="com.microsoft")
+def qlinear_concat(ctx: NodeContext) -> Results:
+    """After scale and zero point of the result: for each operand a tensor, its scale and its zero
+    point.
+    """
+    shapes = [shape_of(ctx.input(i)) for i in range(2, len(ctx.inputs), 3)]
+    return [Info(dtype_of(ctx.input(1)), joined(ctx, shapes, integer(ctx, "axis")))]

@@ -1,0 +1,161 @@
+"""Operators that select or write by value or position: Gather, Scatter, NonZero, Unique, Compress,
+OneHot, TopK.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from onnx import TensorProto
+
+from xoptim.facts.dims import Dim, product
+from xoptim.facts.shapes import Info, Shape, normalized
+from xoptim.operators.inference.arguments import (
+    dtype_of,
+    fresh_shape,
+    infers_tensor,
+    integer,
+    place_of,
+    scalar,
+    shape_of,
+    shapes,
+    vector,
+)
+from xoptim.operators.inference.registry import NodeContext, Results, infers
+from xoptim.operators.inference.values import dimension, valued, values
+
+
+@shapes("GatherBlockQuantized", typed_by=(2,), operands=(0, 1), domain="com.microsoft")
+def gather_block_quantized(
+    ctx: NodeContext, data: Shape | None, indices: Shape | None
+) -> Shape | None:
+    """As Gather, with the type of the scales.
+
+    8-bit data holds 8 / ``bits`` numbers per element of the last axis.
+    """
+    if not data or indices is None:
+        return None
+    axis, kind = normalized(integer(ctx, "gather_axis", 0), len(data)), dtype_of(ctx.input(0))
+    bits = integer(ctx, "bits", 4)
+    if axis is None or bits not in (2, 4, 8) or not kind:
+        return fresh_shape(ctx, len(data) + len(indices) - 1)
+    dims = (*data[:-1], data[-1] * (8 // bits if kind == TensorProto.UINT8 else 1))
+    return (*dims[:axis], *indices, *dims[axis + 1 :])
+
+
+@infers("Gather")
+def gather(ctx: NodeContext) -> Results:
+    """The shape of the indices replaces one axis."""
+    x = ctx.input(0)
+    shape, indices = shape_of(x), shape_of(ctx.input(1))
+    axis = None if shape is None else normalized(integer(ctx, "axis", 0), len(shape))
+    if x is None or shape is None or indices is None or axis is None:
+        return (Info(dtype_of(x)),)
+    result = shape[:axis] + indices + shape[axis + 1 :]
+    if x.data is None or len(result) > 1:
+        return (Info(x.dtype, result),)
+    return (valued(x.dtype, result, _picked(x.data, vector(ctx, 1))),)
+
+
+def _picked(data: Sequence[Dim], indices: Sequence[Dim] | None) -> list[Dim | None] | None:
+    if indices is None:
+        return None
+    size = len(data)
+    return [data[i] if type(i) is int and -size <= i < size else None for i in indices]
+
+
+@infers("NonZero")
+def non_zero(ctx: NodeContext) -> Results:
+    """One row per axis. For a scalar the specification has no row and onnxruntime one."""
+    shape = shape_of(ctx.input(0))
+    return (Info(TensorProto.INT64, (len(shape) if shape else ctx.fresh(), ctx.fresh())),)
+
+
+@infers("Unique")
+def unique(ctx: NodeContext) -> Results:
+    """Distinct elements, or slices along ``axis``.
+
+    Then the first positions, the inverse indices and the counts.
+    """
+    x = ctx.input(0)
+    shape, count = shape_of(x), ctx.fresh()
+    counts = Info(TensorProto.INT64, (count,))
+    if ctx.attribute("axis") is None:
+        total = ctx.fresh() if shape is None else product(shape)
+        return (Info(dtype_of(x), (count,)), counts, Info(TensorProto.INT64, (total,)), counts)
+    axis = None if shape is None else normalized(integer(ctx, "axis"), len(shape))
+    if shape is None or axis is None:
+        return (Info(dtype_of(x)), counts, Info(TensorProto.INT64, (ctx.fresh(),)), counts)
+    kept = (*shape[:axis], count, *shape[axis + 1 :])
+    return (Info(dtype_of(x), kept), counts, Info(TensorProto.INT64, (shape[axis],)), counts)
+
+
+@shapes("Compress")
+def compress(ctx: NodeContext, shape: Shape | None) -> Shape | None:
+    """The selected entries along ``axis``, or of all elements in one row."""
+    condition = ctx.constant(1)
+    count: Dim = ctx.fresh() if condition is None else int(np.count_nonzero(condition))
+    if ctx.attribute("axis") is None:
+        return (count,)
+    if shape is None:
+        return None
+    axis = normalized(integer(ctx, "axis"), len(shape))
+    return (
+        fresh_shape(ctx, len(shape)) if axis is None else (*shape[:axis], count, *shape[axis + 1 :])
+    )
+
+
+@shapes("OneHot", typed_by=(2,))
+def one_hot(ctx: NodeContext, shape: Shape | None) -> Shape | None:
+    """A new axis, last by default, with the length in the second input, which may be of any numeric
+    type.
+    """
+    axis = None if shape is None else normalized(integer(ctx, "axis", -1), len(shape) + 1)
+    return None if shape is None or axis is None else (*shape[:axis], _depth(ctx), *shape[axis:])
+
+
+def _depth(ctx: NodeContext) -> Dim:
+    data = values(ctx, 1) or ctx.ints(1)
+    return dimension(ctx, data[0] if data is not None and len(data) == 1 else None)
+
+
+@infers_tensor("TopK")
+def top_k(ctx: NodeContext, x: Info) -> Results:
+    """Values and positions."""
+    if x.shape is None:
+        return (Info(x.dtype), Info(TensorProto.INT64))
+    rank = len(x.shape)
+    axis = normalized(integer(ctx, "axis", -1), rank)
+    place = place_of(ctx, "k")
+    k: Dim | None = integer(ctx, "k") if place is None else scalar(ctx, place)
+    if axis is None:
+        return (Info(x.dtype, shape := fresh_shape(ctx, rank)), Info(TensorProto.INT64, shape))
+    shape = (*x.shape[:axis], dimension(ctx, k), *x.shape[axis + 1 :])
+    return (Info(x.dtype, shape), Info(TensorProto.INT64, shape))
+
+
+@infers("Scatter", "ScatterElements", "ScatterND")
+def scatter(ctx: NodeContext) -> Results:
+    """Type and shape of the data.
+
+    The elements of a vector, such as a shape in which one size is replaced.
+    """
+    x = ctx.input(0)
+    if x is None or x.data is None or x.shape is None:
+        return (x,)
+    return (valued(x.dtype, x.shape, _written(ctx, list(x.data))),)
+
+
+def _written(ctx: NodeContext, data: list[Dim]) -> list[Dim] | None:
+    """The elements afterwards; ``None`` where a place is not known, or written twice."""
+    places, values = ctx.ints(1), vector(ctx, 2)
+    is_plain = ctx.op_type != "ScatterND" and ctx.attribute("reduction", "none") == "none"
+    if places is None or values is None or len(places) != len(values) or not is_plain:
+        return None
+    if not all(-len(data) <= place < len(data) for place in places):
+        return None
+    written = {place % len(data): value for place, value in zip(places, values, strict=True)}
+    return (
+        [written.get(place, value) for place, value in enumerate(data)]
+        if len(written) == len(places)
+        else None
+    )

@@ -1,0 +1,195 @@
+"""Slice."""
+
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+from xoptim.facts.dims import Dim, bounds, ceil_div, dim_max, dim_min, is_nonnegative
+from xoptim.facts.shapes import Info, all_normalized
+from xoptim.operators.inference.arguments import (
+    fresh_shape,
+    infers_tensor,
+    is_given,
+    listed,
+    listed_count,
+    listed_dims,
+)
+from xoptim.operators.inference.registry import NodeContext, Results
+from xoptim.operators.inference.values import valued
+
+Span: TypeAlias = tuple[Dim, Dim, int]
+"""Start, end and step as written."""
+
+_FAR: Final = 2**31 - 1
+"""Positions from here on mean the end of the axis: exporters write the largest 32- or 64-bit
+integer.
+"""
+_BEYOND: Final = 2**63 - 1
+"""No axis is longer."""
+
+
+@infers_tensor("Slice")
+def slice_(ctx: NodeContext, x: Info) -> Results:
+    """The size of a sliced axis follows from start, end and step; other axes stay."""
+    if x.shape is None:
+        return (Info(x.dtype),)
+    rank = len(x.shape)
+    axes = _axes(ctx, rank)
+    if axes is None:
+        return (Info(x.dtype, fresh_shape(ctx, rank)),)
+    spans = _spans(ctx, len(axes))
+    if spans and ctx.assumes("open_ends"):
+        spans = [(_outermost(start), _outermost(end), step) for start, end, step in spans]
+    dims = list(x.shape)
+    for index, axis in enumerate(axes):
+        size = None if spans is None else sliced(dims[axis], spans[index])
+        dims[axis] = ctx.fresh() if size is None else size
+    if x.data is None:
+        return (Info(x.dtype, tuple(dims)),)
+    return (valued(x.dtype, tuple(dims), _elements(x.data, spans)),)
+
+
+def _axes(ctx: NodeContext, rank: int) -> list[int] | None:
+    if not is_given(ctx, "axes"):
+        count = listed_count(ctx, "starts")
+        return list(range(count)) if count is not None and count <= rank else None
+    return all_normalized(listed(ctx, "axes"), rank)
+
+
+def _spans(ctx: NodeContext, count: int) -> list[Span] | None:
+    """Return the span along each axis, ``None`` when one of them is unknown."""
+    starts, ends = listed_dims(ctx, "starts"), listed_dims(ctx, "ends")
+    steps = listed(ctx, "steps") if is_given(ctx, "steps") else [1] * count
+    if (
+        starts is None
+        or ends is None
+        or steps is None
+        or not len(starts) == len(ends) == len(steps) == count
+    ):
+        return None
+    return list(zip(starts, ends, steps, strict=True))
+
+
+def _elements(data: Sequence[Dim], spans: list[Span] | None) -> Sequence[Dim] | None:
+    if spans is None or len(spans) != 1:
+        return data if spans == [] else None
+    start, end, step = spans[0]
+    # The data of a vector have one axis, so there is one span at most.
+    if type(start) is not int or type(end) is not int or not _is_sound(end, step):
+        return None
+    return [data[position] for position in _positions(len(data), start, end, step)]
+
+
+def _outermost(position: Dim) -> Dim:
+    """A position, the outermost one in place of any that means the end of the axis."""
+    return (
+        position
+        if type(position) is not int or abs(position) < _FAR
+        else _BEYOND
+        if position > 0
+        else -_BEYOND
+    )
+
+
+def _is_sound(end: Dim, step: int) -> bool:
+    """Whether the end is defined: a negative step to the largest integer is empty by the
+    specification, all in onnxruntime.
+    """
+    return step > 0 or (step < 0 and not (type(end) is int and end >= _FAR))
+
+
+def _positions(size: int, start: int, end: int, step: int) -> range:
+    """Return the positions taken from an axis.
+
+    Unlike in Python, a negative step from before the first one takes the first.
+    """
+    # -1 is the end past the first position
+    lowest, highest = (0, size) if step > 0 else (-1, size - 1)
+    first = min(max(start + size if start < 0 else start, 0), highest)
+    stop = min(max(end + size if end < 0 else end, lowest), highest)
+    return range(first, stop, step) if size else range(0)
+
+
+def sliced(size: Dim, span: Span) -> Dim | None:
+    """Number of positions that a span takes from an axis, ``None`` when unknown.
+
+    A negative position counts from the end, one out of range is clamped.
+    """
+    start, end, step = span
+    if not _is_sound(end, step):
+        return None
+    if type(size) is int and type(start) is int and type(end) is int:
+        return len(_positions(size, start, end, step))
+    # Before the bounds are analyzed: this form is frequent, and the result is the very same
+    # dimension.
+    if step == 1 and type(start) is int and not start and type(end) is int and end >= _BEYOND:
+        return size
+    count = _ascending(size, start, end) if step > 0 else _descending(size, start, end)
+    return count if count is None or step == 1 else ceil_div(count, abs(step))
+
+
+def _is_negative(position: Dim) -> bool | None:
+    if type(position) is int:
+        return position < 0
+    low, high = bounds(position)
+    if low is not None and low >= 0:
+        return False
+    return True if high is not None and high < 0 else None
+
+
+def _is_far(position: Dim) -> bool:
+    return type(position) is int and abs(position) >= _BEYOND
+
+
+def _is_clamped(size: Dim, position: Dim) -> bool:
+    """Whether a position of unknown sign, where it is negative, lies before the axis or at its
+    beginning.
+
+    With ``size - position <= 2``, a position of -1 or less plus the size is at most 0.
+    """
+    high = bounds(size - position)[1]
+    return high is not None and high <= 2
+
+
+def _ascending(size: Dim, start: Dim, end: Dim) -> Dim | None:
+    """Number of positions between start and end, both clamped to ``[0, size]``.
+
+    0 when they are out of order.
+    """
+    negative = _is_negative(end)
+    if negative:
+        # It may lie before the axis: the maximum with 0 below covers that.
+        last: Dim = 0 if _is_far(end) else size + end
+    elif negative is not None or _is_clamped(size, end):
+        last = size if _is_far(end) else dim_min(end, size)
+    else:
+        return None
+    negative = _is_negative(start)
+    if negative:
+        first = 0 if _is_far(start) else size + start
+        return dim_max(dim_min(last - first, last), 0)
+    if negative is None:
+        if is_nonnegative(-start - size):
+            return dim_max(last, 0)
+        if not _is_clamped(size, start):
+            return None
+        start = dim_max(start, 0)
+    # A start beyond the axis is beyond the end too, so there is no need to clamp it.
+    return 0 if _is_far(start) else dim_max(last - start, 0)
+
+
+def _descending(size: Dim, start: Dim, end: Dim) -> Dim | None:
+    """Positions from the start down to the one after the end, which is -1 for an end before the
+    axis.
+    """
+    below, after = _is_negative(start), _is_negative(end)
+    if below is None or after is None:
+        return None
+    if below:
+        first: Dim = dim_min(size, 1 if _is_far(start) else dim_max(size + start + 1, 1))
+    else:
+        first = size if _is_far(start) else dim_min(start + 1, size)
+    if after:
+        stop: Dim = 0 if _is_far(end) else dim_max(size + end + 1, 0)
+    else:
+        stop = size if _is_far(end) else dim_min(end + 1, size)
+    return dim_max(first - stop, 0)

@@ -1,0 +1,18 @@
+"""Operators on strings."""
+
+from onnx import TensorProto
+
+from xoptim.facts.shapes import Shape
+from xoptim.operators.inference.arguments import shapes
+from xoptim.operators.inference.registry import NodeContext
+
+
+@shapes("StringNormalizer", dtype=TensorProto.STRING)
+def string_normalizer(ctx: NodeContext, shape: Shape | None) -> Shape | None:
+    """[C] or [1, C].
+
+    Removing words (``stopwords``) changes the length, and leaves one empty string at least.
+    """
+    if shape is None or len(shape) not in (1, 2):
+        return None
+    return (*shape[:-1], ctx.fresh() if ctx.attribute("stopwords") else shape[-1])

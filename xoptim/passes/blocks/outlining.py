@@ -1,0 +1,192 @@
+"""Write blocks that repeat as local functions, which are called once for each copy."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+import onnx
+
+from xoptim.graph.edit import Edit
+from xoptim.graph.graph import Graph
+from xoptim.graph.load import load_function
+from xoptim.graph.model import Function, Model
+from xoptim.graph.names import Names
+from xoptim.graph.node import LOCAL, Node
+from xoptim.graph.propagate import infer_graph
+from xoptim.graph.walk import is_read_beyond
+from xoptim.match.rewrite import Step
+from xoptim.passes.blocks.block import Block, Links, Result
+from xoptim.passes.blocks.finding import Repetition, find_blocks
+from xoptim.passes.blocks.scopes import BlockNames
+
+Operand = tuple[str, ...]
+"""The name of a value that a block reads, in each copy."""
+DOMAIN: Final = "outlined"
+"""Domain of the functions."""
+_LEAST_IR_VERSION: Final = 8
+"""Version of the file format since which there are local functions."""
+
+
+class Interface:
+    """The values that a block reads from outside, and its results that are read outside.
+
+    ``copies`` are the nodes of each.
+    """
+
+    def __init__(self, graph: Graph, block: Block, copies: Sequence[Sequence[Node]]) -> None:
+        self.graph = graph
+        self.block = block
+        self.copies = copies
+        self._own = [set(copy) for copy in copies]
+        found = dict.fromkeys(names for _, _, names in self.reads())
+        # The values that the block reads; computed ones come first
+        self.operands = sorted(
+            found, key=lambda names: all(graph.tensor(name) is not None for name in names)
+        )
+        places = (
+            Result(place, output)
+            for place, node in enumerate(copies[0])
+            for output in range(len(node.output))
+        )
+        self.results = [
+            result
+            for result in places
+            if any(self._is_needed(number, result) for number in range(len(copies)))
+        ]
+
+    def reads(self) -> Iterator[tuple[int, int, Operand]]:
+        """Place, number and name in each copy of the operands that come from outside."""
+        for place, sources in enumerate(self.block.inside):
+            for slot, source in enumerate(sources):
+                if source is None and self.copies[0][place].input[slot]:
+                    yield place, slot, tuple(copy[place].input[slot] for copy in self.copies)
+
+    def _is_needed(self, number: int, result: Result) -> bool:
+        name = self.copies[number][result.place].output[result.output]
+        return bool(name) and is_read_beyond(self.graph, name, self._own[number])
+
+
+def body_nodes(
+    interface: Interface,
+    names: BlockNames,
+    given: Mapping[Operand, str],
+    fresh: Callable[[str], str],
+) -> tuple[list[onnx.NodeProto], dict[Result, str]]:
+    """The nodes of the first copy as the nodes of a body, and the names of all results.
+
+    ``given`` maps each value that the block reads to its name in the body; ``fresh`` returns an
+    unused name for a result.
+    """
+    first = interface.copies[0]
+    made: dict[Result, str] = {}
+    for place, node in enumerate(first):
+        made |= {
+            Result(place, output): fresh(names.short(name))
+            for output, name in enumerate(node.output)
+            if name
+        }
+    operands = {(place, slot): given[outside] for place, slot, outside in interface.reads()}
+    node_names = Names()
+    nodes = []
+    for place, sources in enumerate(interface.block.inside):
+        proto = _common(interface.copies, place)
+        proto.input[:] = [
+            made[r] if r is not None else operands.get((place, slot), "")
+            for slot, r in enumerate(sources)
+        ]
+        proto.output[:] = [
+            made.get(Result(place, output), "") for output in range(len(first[place].output))
+        ]
+        if proto.name:
+            proto.name = node_names.fresh(names.short(proto.name))
+        nodes.append(proto)
+    return nodes, made
+
+
+def _common(copies: Sequence[Sequence[Node]], place: int) -> onnx.NodeProto:
+    """A node of the first copy, without the metadata and remarks that differ between the copies."""
+    first, *others = (copy[place] for copy in copies)
+    proto = first.to_proto()
+    metadata = [node.metadata_props() for node in others]
+    kept = {
+        key: value
+        for key, value in first.metadata_props().items()
+        if all(each.get(key) == value for each in metadata)
+    }
+    onnx.helper.set_metadata_props(proto, kept)
+    if any(node.remark != first.remark for node in others):
+        proto.doc_string = ""
+    return proto
+
+
+class Outline(Step):
+    """Replaces the blocks that repeat in the main graph of a model by calls of local functions.
+
+    The model computes the same: the functions hold the nodes of the first copy, and everything that
+    these read from outside is an operand of the call, weights included. The file format is raised
+    to the first version that has functions.
+    """
+
+    title = "outline"
+
+    def __init__(self) -> None:
+        self.found: list[Repetition] = []  # the blocks
+
+    def run(self, model: Model) -> int:
+        """Write the blocks of a model once; returns their number."""
+        links = Links(model.graph)
+        found = [_outline(model, links, block) for block in find_blocks(links)]
+        self.found += found
+        return len(found)
+
+
+def _outline(model: Model, links: Links, block: Block) -> Repetition:
+    graph, copies = model.graph, links.copies(block.rows)
+    names = BlockNames(copies)
+    interface = Interface(graph, block, copies)
+    name = _free_name(model, names.title)
+    for number, copy in enumerate(copies):
+        with Edit(graph) as edit:
+            if not number:
+                edit.functions.append(_function(model, name, interface, names))
+            results = [copy[result.place].output[result.output] for result in interface.results]
+            operands = [each[number] for each in interface.operands]
+            edit.commit(
+                copy,
+                [
+                    Node(
+                        name,
+                        operands,
+                        results,
+                        domain=DOMAIN,
+                        name=edit.node_names.fresh(names.calls[number]),
+                    )
+                ],
+            )
+    model.shell.ir_version = max(model.shell.ir_version or _LEAST_IR_VERSION, _LEAST_IR_VERSION)
+    return Repetition(name, len(copies), block.size, "function")
+
+
+def _free_name(model: Model, title: str) -> str:
+    taken = Names()
+    taken.used.update(
+        name
+        for domain, name, _ in (function.key for function in model.functions)
+        if domain == DOMAIN
+    )
+    return taken.fresh(title)
+
+
+def _function(model: Model, name: str, interface: Interface, names: BlockNames) -> Function:
+    """The function that a block becomes."""
+    values = Names()
+    given = {operand: values.fresh(names.short(operand[0])) for operand in interface.operands}
+    nodes, made = body_nodes(interface, names, given, values.fresh)
+    results = [made[result] for result in interface.results]
+    proto = onnx.FunctionProto(
+        name=name, domain=DOMAIN, input=given.values(), output=results, node=nodes
+    )
+    for domain in dict.fromkeys(node.domain.removesuffix(LOCAL) for node in interface.copies[0]):
+        proto.opset_import.add(domain=domain, version=model.graph.opsets.get(domain, 1))
+    function = load_function(model, proto)
+    infer_graph(function.body)
+    return function

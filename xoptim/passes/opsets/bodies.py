@@ -1,0 +1,129 @@
+"""Write a node with the function that ONNX defines its operator by."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx.numpy_helper import to_array
+
+from xoptim.facts.attributes import AttributeReference, decode_attribute
+from xoptim.facts.schema import attribute_defaults, schema
+from xoptim.graph.node import Node
+from xoptim.operators.inference.types import info_to_type_proto
+from xoptim.passes.opsets.adapters import raised
+from xoptim.passes.opsets.call import Call, Refused, Scratch
+from xoptim.passes.opsets.plan import check_calls
+
+
+def calls_of_body(node: Node) -> list[Call]:
+    """The calls of the body of a standard operator, in the operator set of the node's graph.
+
+    Raises `Refused` when ONNX defines the operator by no function, or by one that depends on
+    types that are unknown, or one with subgraphs.
+    """
+    graph = node.graph
+    assert graph is not None
+    version = graph.opsets[""]
+    body = _body_of(node, version)
+    if body is None:
+        raise Refused(f"ONNX defines {node.op_type} by no function of other operators")
+    scratch = Scratch(graph, version)
+    names = _names_of_formals(node, body, scratch)
+    own = dict(node.attribute)
+    defaults = attribute_defaults(node.op_type, "", version)
+    since = next(each.version for each in body.opset_import if not each.domain)
+    calls: list[Call] = []
+    for part in body.node:
+        attributes = _attributes(part, {**defaults, **own})
+        if part.op_type == "Constant" and not part.domain:
+            names[part.output[0]] = _constant(scratch, part.output[0], attributes)
+            continue
+        for name in filter(None, part.output):
+            if name not in names:
+                names[name] = scratch.new_name(name)
+        inputs = [names[name] for name in part.input]
+        outputs = [names[name] for name in part.output]
+        calls.append(Call(scratch, since, part.op_type, inputs, outputs, attributes))
+    found = [each for call in calls for each in raised(call)]
+    check_calls(found, graph.model, version)
+    return found
+
+
+def _body_of(node: Node, version: int) -> onnx.FunctionProto | None:
+    """The function of an operator in the oldest operator set in which it is written."""
+    known: Any = schema(node.op_type, "", version)
+    if known is None:
+        return None
+    if known.has_function:
+        fitting = [each for each in known.function_opset_versions if each <= version]
+        if not fitting:
+            return None
+        text = known.get_function_with_opset_version(min(fitting))
+    elif known.has_context_dependent_function:
+        fitting = [e for e in known.context_dependent_function_opset_versions if e <= version]
+        if not fitting:
+            return None
+        types = _types_of_operands(node)
+        proto = node.to_proto().SerializeToString()
+        text = known.get_context_dependent_function_with_opset_version(min(fitting), proto, types)
+    else:
+        return None
+    body: onnx.FunctionProto = onnx.FunctionProto.FromString(text)
+    return body if body.node else None
+
+
+def _types_of_operands(node: Node) -> list[bytes]:
+    graph = node.graph
+    assert graph is not None
+    found: list[bytes] = []
+    for name in node.input:
+        info = graph.info_of(name) if name else None
+        if info is not None and info.is_tensor and not info.dtype:
+            raise Refused(f"the element type of {name!r} is unknown")
+        proto = onnx.TypeProto() if info is None else info_to_type_proto(info)
+        found.append(proto.SerializeToString())
+    return found
+
+
+def _names_of_formals(node: Node, body: onnx.FunctionProto, scratch: Scratch) -> dict[str, str]:
+    """The names of operands and results of the node, by those in the function."""
+    names = {"": ""}
+    for formals, given in ((body.input, node.input), (body.output, node.output)):
+        padded: Sequence[str] = (*given, *[""] * len(formals))
+        names.update(zip(formals, padded, strict=False))
+    for name in body.output:
+        names[name] = names[name] or scratch.new_name(name)
+    return names
+
+
+def _attributes(part: onnx.NodeProto, given: dict[str, Any]) -> dict[str, Any]:
+    """The attributes of a node of the function; references take the values that are ``given``."""
+    found: dict[str, Any] = {}
+    for proto in part.attribute:
+        value = decode_attribute(proto)
+        if isinstance(value, AttributeReference):
+            value = given.get(value.name)
+        if isinstance(value, AttributeReference):
+            raise Refused(f"the value of {value.name} is given by the caller of the local function")
+        if isinstance(value, onnx.GraphProto):
+            raise Refused("the function that defines it has subgraphs")
+        if value is not None:
+            found[proto.name] = value
+    return found
+
+
+def _constant(scratch: Scratch, hint: str, attributes: dict[str, Any]) -> str:
+    """The name of the value of a Constant."""
+    (kind, value), *_ = attributes.items()
+    if kind == "value":
+        array = to_array(value)
+    elif kind.startswith("value_float"):
+        array = np.array(value, np.float32)
+    elif kind.startswith("value_int"):
+        array = np.array(value, np.int64)
+    else:
+        raise Refused("the function that defines it has constants other than numbers")
+    name = scratch.new_name(hint)
+    scratch.constants[name] = array
+    return name

@@ -1,0 +1,145 @@
+"""Adapters to older operator sets for operators on images."""
+
+from typing import Final
+
+import numpy as np
+
+from xoptim.passes.opsets.call import Adapter, Call, Refused
+from xoptim.passes.opsets.downward_forms import no_value
+from xoptim.passes.opsets.downward_operands import counted_from_start
+
+_OLD_NAMES: Final = {"linear": "bilinear", "cubic": "bicubic"}
+_IMAGE_RANK: Final = 4
+
+
+def sample_modes(call: Call) -> None:
+    """GridSample 20: the modes have other names, and images may have any number of axes."""
+    if call.info().rank != _IMAGE_RANK:
+        raise Refused("it samples no images of 4 axes, or their rank is unknown")
+    mode = call.get("mode")
+    call.attributes["mode"] = _OLD_NAMES.get(mode, mode)
+
+
+def region_pixels(call: Call) -> None:
+    """RoiAlign 16: an attribute has the positions of pixels; before, they are not shifted."""
+    if call.take("coordinate_transformation_mode") != "output_half_pixel":
+        raise Refused("its regions are shifted by half a pixel (coordinate_transformation_mode)")
+
+
+def whole_windows(call: Call) -> None:
+    """AveragePool and MaxPool 22: with ``ceil_mode``, a window that begins after the end is left
+    out.
+
+    Before, the text has it, and kernels differ. A window of ``kernel`` pixels begins in the image
+    or in the padding before it, if ``pad`` pixels follow the end, wherever ``pad + stride <=
+    kernel``.
+    """
+    if not call.get("ceil_mode") or call.get("auto_pad") in ("SAME_UPPER", "SAME_LOWER"):
+        return
+    kernel = call.get("kernel_shape")
+    ones, zeros = [1] * len(kernel), [0] * 2 * len(kernel)
+    strides, dilations = call.get("strides") or ones, call.get("dilations") or ones
+    pads = (call.get("pads") or zeros)[len(kernel) :]
+    if all(
+        pad + stride <= (size - 1) * dilation + 1
+        for pad, stride, size, dilation in zip(pads, strides, kernel, dilations, strict=True)
+    ):
+        return
+    raise Refused("its last window may begin after the end (ceil_mode), and would count there")
+
+
+def all_axes(call: Call) -> None:
+    """Resize 18: it may name the axes to resize, smooth, and keep the ratio of the axes."""
+    if call.take("antialias"):
+        raise Refused("antialias has no equal form there")
+    if call.take("keep_aspect_ratio_policy") != "stretch":
+        raise Refused("keep_aspect_ratio_policy has no equal form there")
+    axes, rank = call.take("axes"), call.info().rank
+    if axes is None:
+        return
+    if rank is None:
+        raise Refused("it names axes, and the rank is unknown")
+    places = np.array(counted_from_start(axes, rank), np.int64)
+    if call.has_input(1):
+        region = call.constant(np.repeat([0.0, 1.0], rank), np.float32, "roi")
+        call.inputs[1] = _scattered(call, region, np.concatenate([places, places + rank]), 1)
+    if call.has_input(2):
+        ones = call.constant(np.ones(rank), np.float32, "ones")
+        call.inputs[2] = _scattered(call, ones, places, 2)
+    if call.has_input(3):
+        call.inputs[3] = _scattered(call, call.make("Shape", call.inputs[:1]), places, 3)
+
+
+def _scattered(call: Call, base: str, places: np.ndarray, place: int) -> str:
+    """The operand at a place, written into a list for all axes; a constant if both are."""
+    value, known = call.value(place), call.scratch.value(base)
+    if value is not None and not value.size:
+        return call.inputs[place]
+    if value is not None and known is not None:
+        full = known.copy()
+        full[places] = np.ravel(value)
+        return call.constant(full, value.dtype, "full")
+    operands = [base, call.integers(places, "places"), call.inputs[place]]
+    return call.make("ScatterElements", operands, version=18, axis=0)
+
+
+def required_operands(call: Call) -> None:
+    """Resize 13: the region and the scales may be left out; they are empty before."""
+    for place, hint in ((1, "roi"), (2, "scales")):
+        if not call.has_input(place):
+            call.set_input(place, call.constant([], np.float32, hint))
+
+
+def only_scales(call: Call) -> None:
+    """Resize 11: positions of pixels are attributes; before, an index is divided by the scale.
+
+    The nearest pixel is the one below where an axis grows, and the one above where it shrinks.
+    """
+    scales = call.value(2)
+    if call.has_input(3) or (scales is not None and not scales.size):
+        raise Refused("it has sizes, not scales")
+    if call.take("coordinate_transformation_mode") != "asymmetric":
+        raise Refused("its coordinates are not asymmetric (coordinate_transformation_mode)")
+    nearest = call.take("nearest_mode")
+    if call.get("mode") == "nearest":
+        grows = scales is not None and bool((scales >= 1).all()) and nearest == "floor"
+        shrinks = scales is not None and bool((scales <= 1).all()) and nearest == "ceil"
+        if not grows and not shrinks:
+            raise Refused("its nearest_mode has no equal form there")
+    elif call.get("mode") != "linear":
+        raise Refused(f"mode={call.get('mode')!r} has no equal form there")
+    for name in ("cubic_coeff_a", "exclude_outside", "extrapolation_value"):
+        call.attributes.pop(name, None)  # of the other modes
+    call.inputs = [call.inputs[0], call.inputs[2]]
+
+
+def upsample(call: Call) -> None:
+    """Resize 10: before, it is Upsample, which only enlarges."""
+    scales = call.value(1)
+    if scales is None or (scales < 1).any():
+        raise Refused("it may shrink an axis")
+    call.op_type, call.version = "Upsample", 9
+
+
+def scales_attribute(call: Call) -> None:
+    """Upsample 9: the scales are an operand."""
+    scales = call.value(1)
+    if scales is None:
+        raise Refused("its operand scales must be constant there, and is computed")
+    call.attributes["scales"] = [float(each) for each in scales]
+    del call.inputs[1:]
+
+
+LOWERED_IMAGES: Final[dict[tuple[str, int], Adapter]] = {
+    ("AveragePool", 22): whole_windows,
+    ("MaxPool", 22): whole_windows,
+    ("GridSample", 20): sample_modes,
+    ("RoiAlign", 16): region_pixels,
+    ("Resize", 19): no_value("coordinate_transformation_mode", "half_pixel_symmetric"),
+    ("Resize", 18): all_axes,
+    ("Resize", 13): required_operands,
+    ("Resize", 11): only_scales,
+    ("Resize", 10): upsample,
+    ("Upsample", 9): scales_attribute,
+}
+"""By operator, and the operator set that defines it anew, or for the first time."""

@@ -1,0 +1,272 @@
+"""Adapters to older operator sets: operands become attributes again.
+
+Each is named in `LOWERED_OPERANDS` by the operator and the operator set that defines it anew; it
+writes the call in the form before. Operands that became attributes must be constants.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from onnx import TensorProto
+
+from xoptim.facts.dtypes import numpy_dtype
+from xoptim.facts.shapes import REDUCTIONS
+from xoptim.passes.opsets.call import Adapter, Call, Refused
+
+_BROADCAST_SINCE: Final = 8
+"""Operator set since which Max and Min broadcast their operands."""
+_ENDS: Final[dict[int, tuple[float | None, float | None]]] = {
+    TensorProto.FLOAT: (None, None),
+    TensorProto.FLOAT16: (float(np.finfo(np.float16).min), float(np.finfo(np.float16).max)),
+}
+"""The bounds of Clip that are not given, by element type.
+
+``None`` for the defaults of attributes.
+"""
+_COPYING: Final = ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
+"""Reductions that give the operand back where no axis is reduced."""
+
+
+def constant_operand(call: Call, place: int, name: str) -> np.ndarray:
+    """The value of an operand, of rank 1. Raises `Refused` when it is only known at run time."""
+    value = call.value(place)
+    if value is None:
+        raise Refused(f"its operand {name} must be constant there, and is computed")
+    return np.ravel(value)
+
+
+def integers_back(*names: str) -> Adapter:
+    """An adapter for lists of integers that are operands after the first one."""
+
+    def adapt(call: Call) -> None:
+        for place, name in enumerate(names, 1):
+            if call.has_input(place):
+                call.attributes[name] = [int(each) for each in constant_operand(call, place, name)]
+        del call.inputs[1:]
+
+    return adapt
+
+
+def reduced_axes(call: Call) -> None:
+    """Reductions 13 and 18: axes are an operand, and may be none at all."""
+    axes = constant_operand(call, 1, "axes") if call.has_input(1) else np.array([], np.int64)
+    is_copy = bool(call.take("noop_with_empty_axes")) and not axes.size
+    del call.inputs[1:]
+    if not is_copy:
+        call.attributes.update({"axes": [int(each) for each in axes]} if axes.size else {})
+        return
+    if call.op_type not in _COPYING:
+        raise Refused("it reduces no axis (noop_with_empty_axes), which has no equal form there")
+    call.op_type, call.attributes = "Identity", {}
+
+
+def slice_attributes(call: Call) -> None:
+    """Slice 10: starts, ends and axes are operands, and steps are new."""
+    if call.has_input(4) and np.any(constant_operand(call, 4, "steps") != 1):
+        raise Refused("its steps are not 1")
+    del call.inputs[4:]
+    integers_back("starts", "ends", "axes")(call)
+
+
+def slice_axes(call: Call) -> None:
+    """Slice 11: axes may be negative, and steps too."""
+    if call.has_input(4) and np.any(constant_operand(call, 4, "steps") < 0):
+        raise Refused("it has a negative step")
+    if call.has_input(3):
+        axes = counted_from_start(constant_operand(call, 3, "axes"), call.info().rank)
+        call.set_input(3, call.integers(axes, "axes"))
+
+
+def counted_from_start(axes: Sequence[int] | np.ndarray, rank: int | None) -> list[int]:
+    """Axes that may be negative, counted from the first one of ``rank`` axes.
+
+    Raises `Refused` when one is negative and the rank is unknown.
+    """
+    if rank is None and any(axis < 0 for axis in axes):
+        raise Refused("an axis is negative, and the rank is unknown")
+    return [int(axis) if axis >= 0 else int(axis) + (rank or 0) for axis in axes]
+
+
+def positive_axes(name: str, further: int = 0) -> Adapter:
+    """An adapter for axes that may be negative; they count in the rank of the first operand.
+
+    ``further`` is the number of axes that the result has more; -1 for one for each axis.
+    """
+
+    def adapt(call: Call) -> None:
+        value = call.get(name)
+        if value is None:
+            return
+        axes = value if isinstance(value, list) else [value]
+        rank = call.info().rank
+        if rank is not None:
+            rank += len(axes) if further < 0 else further
+        found = counted_from_start(axes, rank)
+        if found != axes:
+            # The inference of shapes of the older sets expects them in order.
+            call.attributes[name] = sorted(found) if isinstance(value, list) else found[0]
+
+    return adapt
+
+
+def clip_attributes(call: Call) -> None:
+    """Clip 11: the bounds are operands; those that an attribute cannot hold become Max and Min."""
+    bounds = call.value(1), call.value(2)
+    is_constant = all(bounds[i] is not None or not call.has_input(i + 1) for i in (0, 1))
+    if is_constant and all(value is None or _is_short(value) for value in bounds):
+        ends = _ENDS.get(call.info().dtype, (-np.inf, np.inf))
+        for name, value, end in zip(("min", "max"), bounds, ends, strict=True):
+            if value is not None or end is not None:
+                call.attributes[name] = end if value is None else float(value.item())
+        del call.inputs[1:]
+        return
+    if call.scratch.target < _BROADCAST_SINCE:
+        raise Refused("a bound is computed")
+    if call.info().dtype not in _ENDS and call.info().dtype != TensorProto.DOUBLE:
+        raise Refused("a bound is computed, of a type that is unknown or no floating-point number")
+    dtype = numpy_dtype(call.info().dtype)
+    limits = np.finfo(dtype)
+    x, lower, upper = (*call.inputs, "", "")[:3]
+    # A bound that is left out is the end of the type: infinite numbers become finite.
+    lower = lower or call.constant(limits.min, dtype, "min")
+    upper = upper or call.constant(limits.max, dtype, "max")
+    call.op_type, call.inputs = "Min", [call.make("Max", [x, lower]), upper]
+
+
+def _is_short(value: np.ndarray) -> bool:
+    """Whether one number is the same in 32 bits."""
+    return value.size == 1 and bool(value.astype(np.float32).astype(value.dtype) == value)
+
+
+def pads_of_all_axes(call: Call) -> None:
+    """Pad 18: ``axes`` names the axes that are padded."""
+    if not call.has_input(3):
+        return
+    rank = call.info().rank
+    if rank is None:
+        raise Refused("it names axes, and the rank is unknown")
+    axes = np.array(counted_from_start(constant_operand(call, 3, "axes"), rank), np.int64)
+    places = np.concatenate([axes, axes + rank])
+    value = call.value(1)
+    if value is not None:
+        pads = np.zeros(2 * rank, np.int64)
+        pads[places] = np.ravel(value)
+        call.inputs[1] = call.integers(pads, "pads")
+    else:
+        zeros = call.integers(np.zeros(2 * rank), "zeros")
+        operands = [zeros, call.integers(places, "places"), call.inputs[1]]
+        call.inputs[1] = call.make("ScatterElements", operands, version=18)
+    del call.inputs[3:]
+
+
+def pad_attributes(call: Call) -> None:
+    """Pad 11: ``pads`` and the value are operands."""
+    call.attributes["pads"] = [int(each) for each in constant_operand(call, 1, "pads")]
+    if call.has_input(2):
+        call.attributes["value"] = float(constant_operand(call, 2, "value").item())
+    del call.inputs[1:]
+
+
+def dropout_attribute(call: Call) -> None:
+    """Dropout 12: the ratio is an operand, and a third operand tells training from inference."""
+    if call.has_input(2):
+        training = call.value(2)
+        if training is None or training.any():
+            raise Refused("it may be a training step (training_mode)")
+    without_mask(call)
+    ratio = call.value(1)
+    if ratio is not None:
+        call.attributes["ratio"] = float(ratio.item())
+    call.attributes.pop("seed", None)  # nothing is drawn
+    del call.inputs[1:]
+
+
+def without_mask(call: Call) -> None:
+    """Dropout 10 and 12: the mask has other values, or another type."""
+    if call.is_result_read(1):
+        raise Refused("its mask is read, which has other values there")
+    del call.outputs[1:]
+
+
+def parts_written(call: Call) -> None:
+    """Split 18: ``num_outputs`` may leave less for the last part.
+
+    Sizes are written where it does.
+    """
+    parts = call.take("num_outputs")
+    if not parts or call.has_input(1):
+        return
+    shape, axis = call.info().shape, call.get("axis")
+    size = shape[axis] if shape is not None and -len(shape) <= axis < len(shape) else None
+    if not isinstance(size, int):
+        call.set_input(1, _sizes_at_run_time(call, parts, axis))
+    elif size % parts:
+        most = -(-size // parts)
+        starts = np.arange(parts) * most
+        call.set_input(1, call.integers(np.clip(size - starts, 0, most), "split"))
+
+
+def _sizes_at_run_time(call: Call, parts: int, axis: int) -> str:
+    """The sizes of parts of an axis, the last of which may be smaller, as a computed operand."""
+    shape = call.make("Shape", call.inputs[:1])
+    size = call.make("Gather", [shape, call.integers(axis, "axis")], axis=0)
+    rounded = call.make("Add", [size, call.integers(parts - 1, "parts")])
+    most = call.make("Div", [rounded, call.integers(parts, "parts")])
+    starts = call.make("Mul", [most, call.integers(np.arange(parts), "starts")])
+    left = call.make("Min", [call.make("Sub", [size, starts]), most])
+    return call.make("Max", [left, call.integers(0, "zero")])
+
+
+def size_of_top(call: Call) -> None:
+    """TopK 10: the number of elements is an operand."""
+    call.attributes["k"] = int(constant_operand(call, 1, "K").item())
+    del call.inputs[1:]
+
+
+def largest_first(call: Call) -> None:
+    """TopK 11: the smallest elements, as the largest ones of the negated operand.
+
+    Without ``sorted``, any order is right.
+    """
+    call.attributes.pop("sorted", None)
+    if call.take("largest"):
+        return
+    if call.info().dtype not in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE):
+        raise Refused("it takes the smallest elements, of a type that may not be negated")
+    call.inputs[0] = call.make("Neg", call.inputs[:1])
+    if call.is_result_read(0):
+        call.finish("Neg", [])
+
+
+def axis_of_transform(call: Call) -> None:
+    """DFT 20: the axis is an operand, with another default."""
+    axis = constant_operand(call, 2, "axis").item() if call.has_input(2) else -2
+    call.attributes["axis"] = int(axis)
+    del call.inputs[2:]
+
+
+LOWERED_OPERANDS: Final[dict[tuple[str, int], Adapter]] = {
+    **{(name, 18): reduced_axes for name in REDUCTIONS if name != "ReduceSum"},
+    ("ReduceSum", 13): reduced_axes,
+    ("Squeeze", 13): integers_back("axes"),
+    ("Unsqueeze", 13): integers_back("axes"),
+    ("Split", 13): integers_back("split"),
+    ("Split", 18): parts_written,
+    ("Slice", 10): slice_attributes,
+    ("Slice", 11): slice_axes,
+    ("TopK", 10): size_of_top,
+    ("TopK", 11): largest_first,
+    ("Clip", 11): clip_attributes,
+    ("Pad", 11): pad_attributes,
+    ("Pad", 18): pads_of_all_axes,
+    ("Dropout", 10): without_mask,
+    ("Dropout", 12): dropout_attribute,
+    ("DFT", 20): axis_of_transform,
+    **{(name, 11): positive_axes("axis") for name in ("Compress", "Concat", "Flatten", "Split")},
+    **{(name, 11): positive_axes("axis") for name in ("Hardmax", "LogSoftmax", "Softmax")},
+    ("OneHot", 11): positive_axes("axis", 1),
+    ("Squeeze", 11): positive_axes("axes"),
+    ("Unsqueeze", 11): positive_axes("axes", -1),
+}
+"""By operator, and the operator set that defines it anew."""

@@ -1,0 +1,288 @@
+"""Raise a model to a newer operator set, all changes planned first.
+
+The newest set that a runtime supports for it.
+"""
+
+from collections.abc import Iterable
+from functools import cache
+from typing import Any, Final, Literal
+
+import onnx
+from onnx import TensorProto
+
+from xoptim.facts.dtypes import is_integer
+from xoptim.facts.errors import ModelError
+from xoptim.facts.lazy import lazy_module
+from xoptim.facts.operators import has_kernel, slows_down
+from xoptim.facts.schema import schema
+from xoptim.graph.graph import Graph
+from xoptim.graph.model import Model
+from xoptim.graph.node import Node
+from xoptim.match.rewrite import Step
+from xoptim.passes.opsets.adapters import is_unchanged, raised
+from xoptim.passes.opsets.adapters_normalizations import ONE_AXIS, ONE_AXIS_SINCE
+from xoptim.passes.opsets.call import Call, Refused
+from xoptim.passes.opsets.changes import operators, versions
+from xoptim.passes.opsets.plan import Plan, carry_out, check_calls, check_known, label, roots
+
+
+class CannotBeRaised(ModelError):  # noqa: N818 - reads as a sentence
+    """A node cannot be expressed in an operator set."""
+
+    def __init__(self, message: str, version: int) -> None:
+        super().__init__(message)
+        self.version = version  # the first operator set that excludes it
+
+
+def raise_model(model: Model, target: int) -> int:
+    """Raise a model in place: its graphs, subgraphs and local functions compute the same in a newer
+    operator set.
+
+    Operator sets of other domains stay as they are. A model that has the operator set, or imports
+    none of the standard domain, is left unchanged. Returns the number of nodes that were replaced.
+    Raises `ModelError` when the model has a newer set already, the set is unknown, or a node cannot
+    be expressed in it. The model is then unchanged.
+    """
+    check_target(model, target)
+    if model.opsets.get("", target) == target:
+        return 0
+    return carry_out(model, plan(model, target))
+
+
+def check_target(model: Model, target: int) -> None:
+    """Raise `ModelError` unless a model may be raised to an operator set, whatever its nodes
+    are.
+    """
+    newest, present = onnx.defs.onnx_opset_version(), model.opsets.get("")
+    if isinstance(target, bool) or not isinstance(target, int) or not 1 <= target <= newest:
+        raise ModelError(
+            f"there is no operator set {target!r}: onnx {onnx.__version__} knows those from 1 to "
+            f"{newest}"
+        )
+    if present is not None and target < present:
+        raise ModelError(
+            f"the model has operator set {present}, which is newer than {target}; models are only "
+            "raised"
+        )
+
+
+def plan(model: Model, target: int) -> Plan:
+    """The changes that raise a model to an operator set. The model is left unchanged.
+
+    Raises `CannotBeRaised` when a node cannot be expressed in the operator set.
+    """
+    found = Plan(target)
+    if model.shell.training_info:
+        raise CannotBeRaised(
+            "the model holds graphs for training, which cannot be raised",
+            model.opsets.get("", 0) + 1,
+        )
+    for place, root in roots(model):
+        if root.opsets.get("", target) < target:
+            found.graphs[root] = None
+            for graph in root.all_graphs():
+                for node in graph.nodes:
+                    _plan_node(found, graph, node, place)
+    return found
+
+
+def _plan_node(found: Plan, graph: Graph, node: Node, place: str) -> None:
+    start, target = graph.opsets[""], found.target
+    if node.domain or (
+        schema(node.op_type, "", start) is not None and is_unchanged(node.op_type, start, target)
+    ):
+        return
+    try:
+        check_known(node, start, target)
+        call = Call.of(node, graph, target)
+        calls = raised(call)
+        if len(calls) == 1 and call.is_call_of(node):
+            return
+        check_calls(calls, graph.model, target)
+    except Refused as refusal:
+        version = refusal.version or target
+        raise CannotBeRaised(
+            f"{label(node)}{place} cannot be raised to operator set {version}: {refusal}", version
+        ) from None
+    found.calls[node] = calls
+
+
+_onnxruntime = lazy_module("onnxruntime")
+
+_FUSED_SINCE: Final = 17
+"""Operator set with LayerNormalization, the first operator for a subgraph that exporters wrote
+before.
+"""
+_TYPES: Final = (TensorProto.FLOAT, TensorProto.FLOAT16)
+_MOST_ADDED: Final = 0.05
+"""Nodes that the newest set may add, as a part of all nodes."""
+_INSIDE: Final = {"Bernoulli": "RandomUniformLike"}
+"""Operators that run as functions, and the operators in these that may have no kernel of a newer
+set.
+"""
+
+
+class RaiseOperatorSet(Step):
+    """Raises a model to a standard operator set: ``"newest"`` for `newest_for`, ``None`` to leave
+    the model unchanged.
+    """
+
+    title = "raise_operator_set"
+
+    def __init__(self, target: int | Literal["newest"] | None, provider: str) -> None:
+        self.target = target
+        self.provider = provider
+        self.has_raised = False  # whether it has changed the set
+
+    def run(self, model: Model) -> int:
+        """Raise the model.
+
+        Returns the number of nodes replaced, and raises as `raise_model` does.
+        """
+        if self.target is None:
+            return 0
+        present = model.opsets.get("")
+        count = raise_model(
+            model, newest_for(model, self.provider) if self.target == "newest" else self.target
+        )
+        self.has_raised = model.opsets.get("") != present
+        return count
+
+
+@cache
+def newest_that_loads() -> int:
+    """The newest operator set whose models onnxruntime loads, at most the newest one of onnx.
+
+    0 without onnxruntime.
+    """
+    return next(
+        (version for version in range(onnx.defs.onnx_opset_version(), 0, -1) if _loads(version)), 0
+    )
+
+
+def _loads(version: int) -> bool:
+    """Whether onnxruntime loads a model of an operator set (it refuses those that are newer than
+    it).
+    """
+    graph = onnx.parser.parse_graph("probe (float[1] x) => (float[1] y) { y = Identity(x) }")
+    imports = [onnx.helper.make_opsetid("", version)]
+    try:
+        version_of_file = onnx.helper.find_min_ir_version_for(imports)
+        model = onnx.helper.make_model(graph, opset_imports=imports, ir_version=version_of_file)
+        _onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    # onnxruntime is not installed, or refuses the model with one of its many errors; or onnx does
+    except Exception:
+        return False
+    return True
+
+
+def newest_for(model: Model, provider: str) -> int:
+    """The newest operator set that a provider supports for a model, left unchanged, as well as the
+    present one; else that.
+
+    It is the newest set that onnxruntime loads in which every node can be expressed, and in which
+    no operator loses a kernel or gets a slower one: neither one of the model, nor one of those that
+    fusions write, which are the reason to raise a model. A set in which many Softmax nodes need
+    further nodes is not taken.
+    """
+    target = newest_that_loads()
+    present = model.opsets.get("", onnx.defs.onnx_opset_version())
+    while target > present:
+        lost = _lost_since(model, provider, present, target)
+        if lost is None:
+            try:
+                planned = plan(model, target)
+            except CannotBeRaised as error:
+                lost = error.version
+            else:
+                if not _flattens_many(planned, model):
+                    return target
+                lost = ONE_AXIS_SINCE
+        target = lost - 1
+    return present
+
+
+def _flattens_many(planned: Plan, model: Model) -> bool:
+    """Whether raising adds many nodes around Softmax and its relatives, which flatten their operand
+    no longer.
+
+    The fusions of newer sets save more than a few nodes in a large model, but not in a small one.
+    """
+    added = sum(len(calls) - 1 for node, calls in planned.calls.items() if node.op_type in ONE_AXIS)
+    return added > _MOST_ADDED * sum(len(graph.nodes) for graph in model.graphs())
+
+
+def _lost_since(model: Model, provider: str, present: int, target: int) -> int | None:
+    """The first operator set up to ``target`` in which an operator loses its kernel or a fast one,
+    ``None`` without any.
+    """
+    used = _operators_of(model)
+    if any(_is_expanded(provider, op_type, types, present) for op_type, types in used.items()):
+        return present + 1
+    for version in range(present + 1, target + 1):
+        for op_type, types in (*used.items(), *((name, _TYPES) for name in _fused())):
+            if slows_down(provider, op_type, version) or _loses_kernel(
+                provider, op_type, types, version
+            ):
+                return version
+    return None
+
+
+def _is_expanded(provider: str, op_type: str, types: Iterable[int], present: int) -> bool:
+    """Whether an operator of 64-bit floats or integers runs as the fixed function that ONNX
+    defines, for lack of a kernel.
+
+    onnxruntime does not load it in a later operator set that changes the operators of that
+    function, as 21 does for Selu, and for Relu of 64-bit integers. Floats of 16 bits without a
+    kernel are cast instead.
+    """
+    found: Any = schema(op_type, "", present)
+    is_fixed = (
+        found is not None and bool(found.has_function) and not found.has_context_dependent_function
+    )
+    expanded = (dtype for dtype in types if dtype == TensorProto.DOUBLE or is_integer(dtype))
+    return is_fixed and any(
+        has_kernel(provider, "", op_type, dtype, present) is False for dtype in expanded
+    )
+
+
+def _operators_of(model: Model) -> dict[str, set[int]]:
+    """The operators of a model with the element types of their operands and results."""
+    found: dict[str, set[int]] = {}
+    for graph in model.graphs():
+        for node in graph.nodes:
+            if not node.domain:
+                types = {graph.info_of(name).dtype for name in (*node.input, *node.output) if name}
+                for op_type in filter(None, (node.op_type, _INSIDE.get(node.op_type))):
+                    found.setdefault(op_type, set()).update(types)
+    return found
+
+
+@cache
+def _fused() -> tuple[str, ...]:
+    """New operators for subgraphs: ONNX defines them as functions."""
+    return tuple(
+        name for name in operators() if versions(name)[0] >= _FUSED_SINCE and _is_function(name)
+    )
+
+
+def _is_function(op_type: str) -> bool:
+    # the types of onnx lack these properties
+    found: Any = schema(op_type, "", versions(op_type)[-1])
+    return bool(found.has_function or found.has_context_dependent_function)
+
+
+def _loses_kernel(provider: str, op_type: str, types: Iterable[int], version: int) -> bool:
+    """Whether a provider has a kernel for an operator before an operator set that changes it, and
+    none in it.
+
+    (A deprecated operator is replaced by another one when a model is raised.)
+    """
+    changed = schema(op_type, "", version)
+    if version not in versions(op_type)[1:] or changed is None or changed.deprecated:
+        return False
+    return any(
+        has_kernel(provider, "", op_type, dtype, version - 1)
+        and has_kernel(provider, "", op_type, dtype, version) is False
+        for dtype in types
+    )

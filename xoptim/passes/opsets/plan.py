@@ -1,0 +1,183 @@
+"""A plan of changes that bring a model to another operator set, and carrying it out."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import onnx
+from onnx import TensorProto
+from onnx.helper import OP_SET_ID_VERSION_MAP
+
+from xoptim.facts.errors import ModelError, RewriteError
+from xoptim.facts.operators import objection
+from xoptim.facts.schema import schema
+from xoptim.graph.constants import store
+from xoptim.graph.edit import Edit
+from xoptim.graph.graph import Graph
+from xoptim.graph.model import UNLISTED_SINCE, Model
+from xoptim.graph.node import Node
+from xoptim.graph.walk import all_nodes
+from xoptim.passes.opsets.call import Call, Refused, hint_of
+
+OLDEST_IR = 3
+"""Version of the file format to which the first operator sets belong."""
+_FUNCTIONS_SINCE: Final = 8
+_OVERLOADS_SINCE: Final = 10
+"""Versions of the file format with local functions, and with several of one name."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """The changes that bring a model to another operator set."""
+
+    target: int  # the operator set
+    is_lowering: bool = False  # whether it is older than the present one
+    # the main graph, and the bodies of local functions, that are changed
+    graphs: dict[Graph, None] = field(default_factory=dict)
+    # for each node that changes, the calls that replace it
+    calls: dict[Node, list[Call]] = field(default_factory=dict)
+
+
+def roots(model: Model) -> Iterator[tuple[str, Graph]]:
+    """The main graph and the bodies of local functions, with words that say where a node of them
+    is.
+    """
+    yield "", model.graph
+    for function in model.functions:
+        yield f" of local function {function.proto.name!r}", function.body
+
+
+def label(node: Node) -> str:
+    """A node in messages: its name and operator, or what it computes."""
+    if node.name:
+        return f"node {node.name!r} ({node.op_type})"
+    return f"the {node.op_type} that computes {next(filter(None, node.output), '')!r}"
+
+
+def check_known(node: Node, start: int, target: int) -> None:
+    """Refuse an operator that neither set defines.
+
+    Operators that only onnxruntime defines have one version.
+    """
+    if schema(node.op_type, "", start) is not None:
+        return
+    counts = len(node.input), len(node.output)
+    for version in (start, target):
+        wrong = objection(node.op_type, "", node.attribute, *counts, {"": version})
+        if wrong is not None:
+            raise Refused(wrong, start + 1)
+
+
+def check_calls(calls: list[Call], model: Model, target: int) -> None:
+    """Refuse calls that the operator set cannot express, or whose operators the model hides."""
+    for call in calls:
+        counts = len(call.inputs), len(call.outputs)
+        wrong = objection(call.op_type, "", call.attributes, *counts, {"": target})
+        if ("", call.op_type) in model.hidden_operators:
+            wrong = f"a local function of the model has the name {call.op_type}"
+        if wrong is not None:
+            raise Refused(wrong, call.version)
+
+
+def carry_out(model: Model, planned: Plan) -> int:
+    """Carry out a plan for a model; returns the number of nodes that were replaced.
+
+    Raises `ModelError` when a new node contradicts the types or shapes that are known. Do not use
+    the model then.
+    """
+    target = planned.target
+    for graph in planned.graphs:
+        graph.opsets[""] = target
+    for root in planned.graphs:
+        # Readers come first: when a node is replaced, the facts that follow from its results are
+        # inferred in the other set.
+        for node in reversed(list(all_nodes(root.nodes))):
+            calls = planned.calls.get(node)
+            if calls is None:
+                continue
+            try:
+                replace_by_calls(node, calls)
+            except RewriteError as error:  # the facts about the model contradict each other
+                verb = "lowered" if planned.is_lowering else "raised"
+                text = f"{label(node)} cannot be {verb} to operator set {target}: {error}"
+                raise ModelError(text) from error
+    for function in model.functions:
+        if function.body in planned.graphs:
+            proto = onnx.FunctionProto()
+            proto.CopyFrom(function.proto)
+            _import(proto, target)
+            function.proto = proto
+    if model.graph in planned.graphs:
+        _import(model.shell, target)
+        _set_format(model, planned)
+    return len(planned.calls)
+
+
+def _set_format(model: Model, planned: Plan) -> None:
+    """Set the version of the file format: the one of the operator sets, or a newer one.
+
+    After raising, it is at least the present one. After lowering, it is the oldest one that has all
+    that the model contains, so that readers of that age take the file.
+    """
+    present = model.shell.ir_version or UNLISTED_SINCE
+    if not planned.is_lowering:
+        needed = OP_SET_ID_VERSION_MAP.get(("ai.onnx", planned.target), OLDEST_IR)
+        model.shell.ir_version = max(present, needed)
+        return
+    types = {info.dtype for graph in model.graphs() for _, info in graph.all_known()}
+    if max(types, default=0) > TensorProto.BFLOAT16:
+        return  # 8-bit floats and the like, each since another version of the format
+    imports = ((domain or "ai.onnx", version) for domain, version in model.opsets.items())
+    versions = [OP_SET_ID_VERSION_MAP.get(each, OLDEST_IR) for each in imports]
+    if model.functions:
+        overloads = any(function.proto.overload for function in model.functions)
+        versions.append(_OVERLOADS_SINCE if overloads else _FUNCTIONS_SINCE)
+    model.shell.ir_version = min(present, max(UNLISTED_SINCE, *versions))
+    model.ir_version = model.shell.ir_version  # rewrites look there for what the format has
+
+
+def _import(proto: onnx.ModelProto | onnx.FunctionProto, target: int) -> None:
+    for entry in proto.opset_import:
+        if entry.domain in ("", "ai.onnx"):
+            entry.version = target
+
+
+def replace_by_calls(node: Node, calls: list[Call]) -> None:
+    """Put new nodes in the place of one.
+
+    The first of the same operator, or else the last one, gets its name and remarks. Raises
+    `RewriteError` when a new node contradicts the types or shapes that are known.
+    """
+    graph = node.graph
+    assert graph is not None
+    edit = Edit(graph)
+    names: dict[str, str] = {"": ""}
+    constants = calls[0].scratch.constants
+    for name in dict.fromkeys(name for call in calls for name in (*call.inputs, *call.outputs)):
+        hint = hint_of(name)
+        if hint is None:
+            names[name] = name
+        else:
+            names[name] = (
+                store(edit, hint, constants[name]) if name in constants else edit.names.fresh(hint)
+            )
+    heir = next((call for call in calls if call.op_type == node.op_type), calls[-1])
+    edit.commit(
+        [node],
+        [_node(edit, call, names, node if call is heir else None) for call in calls],
+        insert_at=node,
+    )
+
+
+def _node(edit: Edit, call: Call, names: Mapping[str, str], original: Node | None) -> Node:
+    made = Node(
+        call.op_type,
+        (names[name] for name in call.inputs),
+        (names[name] for name in call.outputs),
+        call.attributes,
+        name=edit.node_names.fresh(call.op_type) if original is None else original.name,
+        doc_string="" if original is None else original.remark,
+    )
+    if original is not None:
+        made.metadata = original.metadata_props() or None
+    return made

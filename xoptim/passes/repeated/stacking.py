@@ -1,0 +1,275 @@
+"""The passes that compute repeated operations once, together, and their explanations."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Final
+
+from xoptim.graph.constants import is_constant
+from xoptim.graph.graph import Graph
+from xoptim.graph.model import Model
+from xoptim.match.rewrite import Example, Finding, ModelPass
+from xoptim.passes.repeated.choice import Choice, Region
+from xoptim.passes.repeated.cost import COSTS, Costs
+from xoptim.passes.repeated.groups import (
+    Group,
+    Operand,
+    Sums,
+    arrange,
+    by_result,
+    find_groups,
+    is_parameter,
+    part_of,
+    settings,
+)
+
+
+def findings(graph: Graph, costs: Costs, fewest: int, *, is_forced: bool) -> Iterator[Finding]:
+    """For each group whether it is stacked, and what that changes.
+
+    And the reason why nodes of one operator and level differ.
+
+    A group has at least ``fewest`` nodes; ``is_forced`` says whether groups are stacked that do not
+    become faster.
+    """
+    sums = Sums(graph)
+    # Folding computes constants before.
+    classes = [
+        group
+        for group in find_groups(sums, fewest=1)
+        if not is_constant(graph, group.first.output[0])
+    ]
+    groups = [group for group in classes if len(group) >= fewest]
+    arrange(groups)
+    choice = Choice(sums, groups)
+    choice.prune()
+    reasons = {
+        group: f"{len(group)} nodes are too few" for group in classes if 1 < len(group) < fewest
+    }
+    for group, reason in {**reasons, **choice.refused}.items():
+        yield Finding(tuple(group.nodes), reason)
+    for region in choice.regions():
+        outlook = Region(sums, region).outlook(costs)
+        reason = (outlook.forced if is_forced else outlook).refusal
+        for group in region:
+            yield Finding(tuple(group.nodes), reason, "" if reason else f"{outlook} in its region")
+    yield from _differences(sums, classes) if is_forced else ()
+
+
+def _differences(sums: Sums, classes: Sequence[Group]) -> Iterator[Finding]:
+    class_of = by_result(classes)
+    for _, alike in groupby(sorted(classes, key=_kind), key=_kind):
+        most, *others = sorted(alike, key=lambda group: -len(group))
+        for other in others:
+            if not _are_parts(sums.graph, other.first.output[0], most.first.output[0]):
+                reason = (
+                    f"not together with {most.first.output[0]!r}: "
+                    f"{_difference(sums, class_of, other, most)}"
+                )
+                yield Finding((other.first, most.first), reason)
+
+
+def _kind(group: Group) -> tuple[int, str]:
+    return group.level, group.first.op_type
+
+
+def _are_parts(graph: Graph, name: str, other: str) -> bool:
+    """Whether two results are parts of one value, whose readers may be computed together although
+    they are not.
+    """
+    return part_of(graph, name) == part_of(graph, other) is not None
+
+
+def _difference(sums: Sums, class_of: Mapping[str, Group], one: Group, other: Group) -> str:
+    """The first difference of two classes of an operator: in their settings, or in settings of
+    nodes that they depend on.
+    """
+    where = ""
+    while True:
+        found = _own_difference(sums, one, other)
+        if found:
+            return where + found
+        # Operands of commutative operators are in the order in which they are alike.
+        pairs = zip(one.operands[one.first], other.operands[other.first], strict=True)
+        differing = (pair for pair in pairs if class_of.get(pair[0]) is not class_of.get(pair[1]))
+        a, b = next((pair for pair in differing if not _are_parts(sums.graph, *pair)), ("", ""))
+        if not a or not b:
+            return f"{where}their operands are other results of nodes that are alike"
+        where = f"their operands are computed by nodes that differ, {a!r} and {b!r}: "
+        if a not in class_of or b not in class_of:
+            return f"{where}only one of them can be stacked"
+        one, other = class_of[a], class_of[b]
+        if one.first.op_type != other.first.op_type:
+            return f"{where}operator: {one.first.op_type} and {other.first.op_type}"
+        if one.level != other.level:
+            return f"{where}number of nodes in front: {one.level - 1} and {other.level - 1}"
+
+
+def _own_difference(sums: Sums, group: Group, than: Group) -> str:
+    """The first setting in which two classes of an operator differ, "" if there is none."""
+    one, other = group.first, than.first
+    first, second = (settings(sums.graph, node, sums.terms(node)) for node in (one, other))
+    assert first is not None
+    assert second is not None
+    if len(first.operands) != len(second.operands):
+        return f"number of operands: {len(first.operands)} and {len(second.operands)}"
+    names = ("operator", "attributes", *("type and shape of a result" for _ in one.output))
+    for name, a, b in zip(names, first.own, second.own, strict=False):
+        if a != b:
+            return f"{name}: {_text(a)} and {_text(b)}"
+    for place, (a, b) in enumerate(zip(first.operands, second.operands, strict=False)):
+        if a != b:
+            return f"operand {place}: " + (
+                "another value" if is_parameter(one, place) else f"{_text(a)} and {_text(b)}"
+            )
+    return ""
+
+
+def _text(setting: object) -> str:
+    if isinstance(setting, Operand):
+        return f"({', '.join(map(str, setting.shape))}){' stored' if setting.is_constant else ''}"
+    assert isinstance(setting, tuple)
+    if setting and all(isinstance(each, tuple) for each in setting):
+        return ", ".join(f"{name} = {value}" for name, value in setting)
+    return f"({', '.join(map(str, setting[1]))})" if setting else "none"
+
+
+_FEWEST: Final = 4
+"""Groups of fewer nodes take as long together, even where each of them takes as little time as a
+node can.
+"""
+
+
+class Repeated(ModelPass):
+    """Equal operations side by side → one operation on stacked operands.
+
+    What: finds nodes of one level with equal settings (operator, attributes, types and shapes), and
+    computes them as one node whose operands have a new first axis, one lane for each of them;
+    weights are stacked ahead of time. Lanes stay stacked through all levels that have the same
+    lanes, and are selected by index where the levels differ. A sum of lanes is one reduction, also
+    where it is written as a chain or a tree of Adds.
+    Why: one kernel launch instead of k, and larger products.
+        Where that is faster, `RepeatedOnCpu` does it by default.
+    Refuses when:
+    1. a shape or a type is unknown, or settings differ.
+    2. it saves no nodes.
+    """
+
+    phase = "final"
+    exactness = "rounding"
+    min_opset = 13
+    tags = ("repeated", "extra")
+
+    _weights = (
+        "float[2,2] u = {1, 2, 3, 4}, float[2,2] v = {5, 6, 7, 8}, float[2,2] w = {0.5, 0.25, 0, 1}"
+    )
+    _products = (
+        "a = MatMul(x, u) b = MatMul(x, v) c = MatMul(x, w) d = Tanh(a) e = Tanh(b) f = Tanh(c)"
+    )
+    _stack = "float[3,2,2] s = {1, 2, 3, 4, 5, 6, 7, 8, 0.5, 0.25, 0, 1}"
+    examples = (
+        Example(
+            f"agraph (float[n,2] x) => (float[n,2] y) <{_weights}> {{ {_products} "
+            "y = Sum(d, e, f) }",
+            f"agraph (float[n,2] x) => (float[n,2] y) <{_stack}, int64[1] o = {{0}}> "
+            "{ a = MatMul(x, s) d = Tanh(a) y = ReduceSum <keepdims = 0> (d, o) }",
+        ),
+        Example(
+            f"agraph (float[n,2] x) => (float[n,2] y, float[n,2] f) <{_weights}> {{ {_products} "
+            "h = Erf(d) i = Erf(e) j = Erf(f) k = Mul(h, i) l = Mul(i, j) m = Mul(j, h) "
+            "y = Mean(k, l, m) }",
+            f"agraph (float[n,2] x) => (float[n,2] y, float[n,2] f) <{_stack}, "
+            "int64[1] o = {0}, int64 two = {2}, int64[3] p = {1, 2, 0}> { a = MatMul(x, s) "
+            "d = Tanh(a) f = Gather(d, two) h = Erf(d) i = Gather(h, p) k = Mul(h, i) "
+            "y = ReduceMean <keepdims = 0> (k, o) }",
+        ),
+        Example(
+            f"agraph (float[n,2] x) => (float[n,2] y) <{_weights}> {{ a = MatMul(x, u) "
+            "b = MatMul(x, v) c = MatMul(x, w) d = Relu(a) e = Relu(b) f = Relu(c) g = Add(x, d) "
+            "h = Add(g, e) y = Add(h, f) }",
+            f"agraph (float[n,2] x) => (float[n,2] y) <{_stack}, int64[1] o = {{0}}> "
+            "{ a = MatMul(x, s) d = Relu(a) e = ReduceSum <keepdims = 0> (d, o) y = Add(e, x) }",
+        ),
+    )
+
+    def run(self, model: Model) -> int:
+        """Stack the groups of all graphs; returns the number of stacks."""
+        return sum(stack(graph) for graph in list(model.graphs()))
+
+    def findings(self, model: Model) -> list[Finding]:
+        """All groups, and why nodes of one operator and level are in several of them."""
+        return [
+            each
+            for graph in model.graphs()
+            for each in findings(graph, COSTS["cpu"], fewest=2, is_forced=True)
+        ]
+
+
+def _eight_layers() -> Example:
+    """Layers of two rows, whose results are added."""
+    lanes = range(8)
+    weights = ", ".join(f"float[2,2] w{lane} = {{{lane}, 2, 3, 4}}" for lane in lanes)
+    layers = " ".join(
+        f"a{lane} = MatMul(x, w{lane}) b{lane} = Tanh(a{lane}) c{lane} = Erf(b{lane})"
+        for lane in lanes
+    )
+    total, stack = (
+        ", ".join(form.format(lane=lane) for lane in lanes)
+        for form in ("c{lane}", "{lane}, 2, 3, 4")
+    )
+    return Example(
+        f"agraph (float[2,2] x) => (float[2,2] y) <{weights}> {{ {layers} y = Sum({total}) }}",
+        f"agraph (float[2,2] x) => (float[2,2] y) <float[8,2,2] s = {{{stack}}}, "
+        "int64[1] o = {0}> { a = MatMul(x, s) b = Tanh(a) c = Erf(b) "
+        "y = ReduceSum <keepdims = 0> (c, o) }",
+    )
+
+
+class RepeatedOnCpu(ModelPass):
+    """Equal operations side by side → one operation on stacked operands, where that is faster on
+    the CPU.
+
+    What: as `Repeated`, for groups of at least four nodes and the regions of them that the CPU
+    computes faster together.
+    Why: many small operations take longer to launch than to compute. Products with many rows take
+    longer together, as onnxruntime packs a stack of matrices in every run.
+    Refuses when:
+    1. `Repeated` refuses.
+    2. the time that `xoptim.passes.repeated.cost` estimates from constants is more than 0.9 of the
+       time of the single nodes, or not 5 us less, at some size that is not known.
+    3. a product may have a single row: onnxruntime has another kernel for a stack of such products,
+       which overflows sooner.
+    """
+
+    phase = "final"
+    exactness = "rounding"
+    min_opset = 13
+    providers = ("cpu",)
+    tags = ("repeated",)
+
+    examples = (_eight_layers(),)
+
+    def run(self, model: Model) -> int:
+        """Stack the groups of all graphs where it pays; returns the number of stacks."""
+        return sum(stack(graph, COSTS["cpu"], _FEWEST) for graph in list(model.graphs()))
+
+    def findings(self, model: Model) -> list[Finding]:
+        """All groups, and whether they become faster."""
+        return [
+            each
+            for graph in model.graphs()
+            for each in findings(graph, COSTS["cpu"], _FEWEST, is_forced=False)
+        ]
+
+
+def stack(graph: Graph, costs: Costs | None = None, fewest: int = 2) -> int:
+    """Replace groups of ``fewest`` nodes or more by stacks, with ``costs`` only where that is
+    faster; returns their number.
+    """
+    sums = Sums(graph)
+    groups = find_groups(sums, fewest)
+    if not groups:
+        return 0
+    arrange(groups)
+    choice = Choice(sums, groups)
+    choice.prune()
+    return sum(len(groups) for groups in choice.regions() if Region(sums, groups).rewrite(costs))

@@ -1,0 +1,156 @@
+"""Values that have the properties that are assumed of inputs, and values that have not."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from xoptim.facts.assumptions import UNIT_ERROR, Assumptions
+from xoptim.verification.dims import InputSpec, bind_sizes
+from xoptim.verification.errors import ChoiceError
+from xoptim.verification.session import Value
+
+
+class _Property(NamedTuple):
+    """Whether an array has a property, and an array near it that has it."""
+
+    holds: Callable[[np.ndarray], bool]
+    given: Callable[[np.ndarray], np.ndarray]
+
+
+def _is_finite(array: np.ndarray) -> bool:
+    if array.dtype.kind in "iub" or array.dtype.hasobject:
+        return True
+    wide = array if array.dtype.kind == "c" else array.astype(np.float64)
+    return bool(np.isfinite(wide).all()) and not bool((np.signbit(wide.real) & (wide == 0)).any())
+
+
+def _finite(array: np.ndarray) -> np.ndarray:
+    if _is_finite(array):
+        return array
+    kept: np.ndarray = np.where(
+        np.isfinite(array.astype(np.float64)) & (array != 0), array, np.zeros((), array.dtype)
+    )
+    return kept.astype(array.dtype)
+
+
+def _is_bool(array: np.ndarray) -> bool:
+    return bool(((array == 0) | (array == 1)).all())
+
+
+def _bool(array: np.ndarray) -> np.ndarray:
+    return array if _is_bool(array) else (array > 0).astype(array.dtype)
+
+
+def _is_right_padded(array: np.ndarray) -> bool:
+    if not _is_bool(array) or not array.ndim or not array.size:
+        return _is_bool(array)
+    visible = array.astype(bool)
+    return bool(visible[..., 0].all()) and bool((visible[..., 1:] <= visible[..., :-1]).all())
+
+
+def _right_padded(array: np.ndarray) -> np.ndarray:
+    if not array.ndim or not array.size:
+        return array
+    lengths = np.maximum((array > 0).sum(axis=-1, keepdims=True), 1)
+    found: np.ndarray = np.arange(array.shape[-1]) < lengths
+    return found.astype(array.dtype)
+
+
+def _is_sorted(array: np.ndarray) -> bool:
+    return not array.ndim or bool((array[..., 1:] >= array[..., :-1]).all())
+
+
+def _sorted(array: np.ndarray) -> np.ndarray:
+    plain = (
+        array
+        if array.dtype.kind in "iubOSU"
+        else np.where(np.isnan(array), np.zeros((), array.dtype), array)
+    )
+    found: np.ndarray = np.sort(plain, axis=-1) if array.ndim else plain
+    return found
+
+
+def _lengths(array: np.ndarray) -> np.ndarray:
+    found: np.ndarray = np.sqrt(
+        np.square(np.abs(array.astype(np.float64))).sum(axis=-1, keepdims=True)
+    )
+    return found
+
+
+def _is_unit(array: np.ndarray) -> bool:
+    return (
+        not array.ndim
+        or not array.shape[-1]
+        or bool((np.abs(_lengths(array) - 1) <= UNIT_ERROR).all())
+    )
+
+
+def _unit(array: np.ndarray) -> np.ndarray:
+    if not array.ndim or not array.shape[-1]:
+        return array
+    plain = np.where(np.isfinite(array), array, np.zeros((), array.dtype)).astype(np.float64)
+    largest = np.abs(plain).max(axis=-1, keepdims=True)
+    plain = plain / np.where(largest > 0, largest, 1)  # so that no square overflows
+    lengths = _lengths(plain)
+    first: np.ndarray = np.arange(array.shape[-1]) == 0
+    return np.where(lengths > 0, plain / np.where(lengths > 0, lengths, 1), first).astype(
+        array.dtype
+    )
+
+
+_PROPERTIES: Final = {
+    "finite": _Property(_is_finite, _finite),
+    "bool": _Property(_is_bool, _bool),
+    "right_padded": _Property(_is_right_padded, _right_padded),
+    "sorted": _Property(_is_sorted, _sorted),
+    "unit": _Property(_is_unit, _unit),
+}
+
+
+def hold(assumptions: Assumptions, feeds: Mapping[str, Value]) -> dict[str, Value]:
+    """The values, changed where they lack a property that is assumed of them."""
+    found = dict(feeds)
+    for word, name in _about(assumptions, feeds):
+        value = found[name]
+        if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+            found[name] = _PROPERTIES[word].given(value)
+    return found
+
+
+def check_values(
+    assumptions: Assumptions, specs: Sequence[InputSpec], feeds: Mapping[str, Value]
+) -> None:
+    """Raise `ChoiceError` for given values that break an assumption."""
+    sizes: dict[str, int] = {}
+    for spec in specs:
+        value = feeds.get(spec.name)
+        if isinstance(value, np.ndarray):
+            sizes |= bind_sizes(spec, value.shape)
+    if broken := assumptions.broken(sizes):
+        names = ", ".join(
+            f"{name}={size}" for name, size in sizes.items() if name in assumptions.names()
+        )
+        raise ChoiceError(f"the values have {names}, but it is assumed that {broken} (--assume)")
+    for word, name in _about(assumptions, feeds):
+        value = feeds[name]
+        if (
+            isinstance(value, np.ndarray)
+            and not value.dtype.hasobject
+            and not _PROPERTIES[word].holds(value)
+        ):
+            raise ChoiceError(f"the values of input {name!r} break the assumption {word}({name})")
+
+
+def check_sizes(assumptions: Assumptions, sizes: Mapping[str, int]) -> None:
+    """Raise `ChoiceError` for sizes that the caller has chosen and that break an assumption."""
+    if broken := assumptions.broken(sizes):
+        raise ChoiceError(
+            f"the sizes {dict(sizes)} were chosen, but it is assumed that {broken} (--assume)"
+        )
+
+
+def _about(assumptions: Assumptions, feeds: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Each property and the inputs that have it, of all kinds for one without a name."""
+    for word, name in assumptions.values:
+        yield from ((word, each) for each in ([name] if name else feeds) if each in feeds)

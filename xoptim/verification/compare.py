@@ -1,0 +1,398 @@
+"""Comparison of two results of any type: dtype, shape, then values, with one rule of equality.
+
+The rule for floating-point numbers: ``|a - b| <= atol + rtol * (|b| + scale)``, where ``b`` is the
+reference and ``scale`` the median magnitude of its finite non-zero elements. A sum that is added up
+in another order errs by a fraction of the magnitude of its terms, not of their sum after
+cancellation; ``scale`` is that magnitude, and as a median it is not moved by a few huge elements;
+``of_largest`` takes the largest instead. The rule applies to every element, so one wrong element
+among millions is found. NaN equals NaN, an infinity equals the infinity of the same sign, and -0
+equals 0 unless signed zeros are to differ. Integers, Booleans and strings must be equal.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, TypeAlias
+
+import ml_dtypes
+import numpy as np
+from onnx import TensorProto
+
+from xoptim.facts.dtypes import Exactness, Tolerance, element_type, tolerance, type_name
+from xoptim.verification.error_bins import ErrorBin, add_bins, spread
+from xoptim.verification.session import Value
+from xoptim.verification.ulps import largest_ulp, ulp_distances
+
+Fault: TypeAlias = Literal["", "missing", "structure", "dtype", "shape", "value"]
+
+_CHUNK: Final = 1 << 20  # elements compared at a time, to bound the memory of the float64 copies
+_SAMPLE: Final = 1 << 20  # elements that the median is taken of
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonRules:
+    """The rules of equality."""
+
+    # the weakest promise of the rewrites in between; sets the tolerance of each type
+    exactness: Exactness = "rounding"
+    # relative tolerance of floating-point results, instead of the one of their type
+    rtol: float | None = None
+    # absolute tolerance of floating-point results, instead of the one of their type
+    atol: float | None = None
+    # allowed difference of integers (1 for quantized results that may round the other way)
+    integer_atol: int = 0
+    # Fraction of the elements of an integer, Boolean or string result that may differ, as ties of
+    # ArgMax and TopK make them
+    allow_flips: float = 0.0
+    # units in the last place by which floating-point results may differ; it replaces the tolerances
+    ulp: int | None = None
+    signed_zeros: bool = False  # whether -0 and 0 differ
+    # Element type to which 32-bit floats were rounded on the way (TF32 has the mantissa of
+    # float16), whose tolerance counts
+    rounds_to: int = TensorProto.FLOAT
+    # whether rtol is also a part of the largest number of a result, in place of the median
+    of_largest: bool = False
+    only_finite: bool = False  # whether elements whose reference is infinite or NaN may be anything
+    # whether the absolute tolerance of a type is less for results that are small throughout
+    scales_atol: bool = False
+
+    @property
+    def keeps_small(self) -> bool:
+        """Whether results that are small throughout get a smaller absolute tolerance."""
+        # An approximation of a saturated function is 0 where the function is almost 0.
+        return (
+            self.scales_atol
+            and self.atol is None
+            and not (self.only_finite and self.exactness == "approximate")
+        )
+
+    def tolerance(self, element: int) -> Tolerance:
+        """The tolerance of results of an element type."""
+        is_rounded = element == TensorProto.FLOAT and self.exactness != "exact"
+        rounded = self.rounds_to if is_rounded else element
+        default = tolerance(rounded, self.exactness)
+        if self.rtol is None and self.atol is None:
+            return default
+        if tolerance(element, "rounding") == (0.0, 0.0):  # these types do not round
+            return default
+        return Tolerance(
+            default.rtol if self.rtol is None else self.rtol,
+            default.atol if self.atol is None else self.atol,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The comparison of one output with its reference."""
+
+    output: str  # its name, with a position for an item of a sequence and a key for one of a map
+    fault: Fault = ""  # ``""`` when they are equal under the rules, else the kind of difference
+    message: str = ""  # the difference, in words; empty when there is none
+    max_abs: float = 0.0  # largest absolute difference of finite elements
+    # largest distance of floating-point elements, in numbers of their type that lie between them
+    max_ulp: float = 0.0
+    max_rel: float = 0.0  # ``max_abs`` relative to the largest finite magnitude in the reference
+    scale: float = 0.0  # median magnitude of the reference, as in the rule
+    # largest magnitude of the reference, but for numbers next to the largest of the type
+    top: float = 0.0
+    # largest difference in units of the tolerance of its element; above 1 the rule is broken
+    excess: float = 0.0
+    # position of the element that breaks the rule most, or, within the rule, differs most
+    index: tuple[int, ...] = ()
+    mismatches: int = 0  # number of elements that break the rule
+    count: int = 0  # number of elements compared
+    judged: int = 0  # number of these whose reference is finite
+    tolerance: Tolerance | None = None  # rtol and atol of the rule; ``None`` when it does not apply
+    finite: bool = True  # whether the reference has a finite element, or nothing to be finite
+    # The differences by the magnitude of the reference (`ErrorBin`), for floating-point numbers
+    # that differ
+    error_bins: Mapping[int, ErrorBin] = field(default_factory=dict)
+    whole: str = ""  # the name of the output, where this is an item of it
+
+    @property
+    def ok(self) -> bool:
+        """Whether the outputs count as equal."""
+        return not self.fault
+
+
+def compare_values(
+    output: str, expected: Value, actual: Value, rules: ComparisonRules
+) -> list[Comparison]:
+    """Compare a value with a reference under the name of an output.
+
+    A sequence or map gives one comparison an item.
+    """
+    if isinstance(expected, np.ndarray) and isinstance(actual, np.ndarray):
+        return [_compare_arrays(output, expected, actual, rules)]
+    if type(expected) is not type(actual):
+        return [Comparison(output, "structure", f"{_kind(actual)} instead of {_kind(expected)}")]
+    if isinstance(expected, list) and isinstance(actual, list):
+        if len(expected) != len(actual):
+            return [
+                Comparison(output, "structure", f"{len(actual)} items instead of {len(expected)}")
+            ]
+        pairs = zip(expected, actual, strict=True)
+        return _items(output, ((f"[{i}]", e, a) for i, (e, a) in enumerate(pairs)), rules)
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        if expected.keys() != actual.keys():
+            return [
+                Comparison(output, "structure", f"keys {_few(actual)} instead of {_few(expected)}")
+            ]
+        return _items(output, ((f"[{k!r}]", e, actual[k]) for k, e in expected.items()), rules)
+    if expected is None:
+        return [Comparison(output)]
+    reference, other = _scalars(expected, actual)
+    return [_compare_arrays(output, reference, other, rules)]
+
+
+def _items(
+    output: str, items: Iterable[tuple[str, Value, Value]], rules: ComparisonRules
+) -> list[Comparison]:
+    return [
+        replace(c, whole=output)
+        for at, e, a in items
+        for c in compare_values(f"{output}{at}", e, a, rules)
+    ]
+
+
+def _scalars(*values: Value) -> list[np.ndarray]:
+    """Keys and numbers of maps as arrays: onnxruntime returns 32- and 64-bit numbers alike as
+    Python's.
+    """
+    arrays = [np.asarray(value) for value in values]
+    single = all(
+        a.dtype == np.float64 and np.array_equal(a.astype(np.float32), a, equal_nan=True)
+        for a in arrays
+    )
+    return [a.astype(np.float32) for a in arrays] if single else arrays
+
+
+def _compare_arrays(
+    output: str, expected: np.ndarray, actual: np.ndarray, rules: ComparisonRules
+) -> Comparison:
+    element, other = element_type(expected.dtype), element_type(actual.dtype)
+    if element != other:
+        return Comparison(output, "dtype", f"{type_name(other)} instead of {type_name(element)}")
+    if expected.shape != actual.shape:
+        return Comparison(
+            output, "shape", f"shape {list(actual.shape)} instead of {list(expected.shape)}"
+        )
+    if tolerance(element, "rounding") == (0.0, 0.0):
+        return _compare_discrete(output, expected, actual, rules)
+    if rules.signed_zeros and expected.dtype.kind != "c":
+        places = np.argwhere(_other_zeros(expected, actual))
+        if len(places):
+            index = tuple(map(int, places[0]))
+            message = _describe(expected[index], actual[index], index, len(places), expected.size)
+            size = expected.size
+            return Comparison(
+                output,
+                "value",
+                message,
+                index=index,
+                mismatches=len(places),
+                count=size,
+                judged=size,
+                excess=np.inf,
+            )
+    return _compare_floats(output, expected, actual, rules, rules.tolerance(element))
+
+
+def _other_zeros(expected: np.ndarray, actual: np.ndarray) -> np.ndarray:
+    """Where both numbers are 0, but of another sign."""
+    e, a = expected.astype(np.float64), actual.astype(np.float64)
+    found: np.ndarray = (e == 0) & (a == 0) & (np.signbit(e) != np.signbit(a))
+    return found
+
+
+def _compare_discrete(
+    output: str, expected: np.ndarray, actual: np.ndarray, rules: ComparisonRules
+) -> Comparison:
+    """Integers, Booleans and strings: equal, but for what the rules allow explicitly."""
+    e, a = expected.reshape(-1), actual.reshape(-1)
+    places = np.flatnonzero(np.asarray(e != a))
+    distances = _distances(e[places], a[places])
+    wrong = int(np.count_nonzero(distances > rules.integer_atol))
+    if not places.size:
+        return Comparison(output, count=e.size, judged=e.size)
+    worst = int(np.argmax(distances))
+    largest, index = float(distances[worst]), _position(int(places[worst]), expected.shape)
+    accepted = wrong <= rules.allow_flips * e.size
+    place = places[worst]
+    return Comparison(
+        output=output,
+        fault="" if accepted else "value",
+        message="" if accepted else _describe(e[place], a[place], index, wrong, e.size),
+        max_abs=largest,
+        max_rel=(
+            largest
+            if e.dtype.kind in "bO"
+            else largest / max(1.0, float(np.max(np.abs(e.astype(np.float64)))))
+        ),
+        excess=0.0 if accepted else largest / max(1, rules.integer_atol),
+        index=index,
+        mismatches=wrong,
+        count=e.size,
+        judged=e.size,
+    )
+
+
+def _distances(expected: np.ndarray, actual: np.ndarray) -> np.ndarray:
+    """Distances between unequal integers, 1 for types without a distance."""
+    if expected.dtype.kind in "bOSU":
+        return np.ones(expected.shape)
+    if expected.dtype == np.uint64:
+        low, high = np.minimum(expected, actual), np.maximum(expected, actual)
+    else:
+        a, b = expected.astype(np.int64), actual.astype(np.int64)
+        low, high = np.minimum(a, b).view(np.uint64), np.maximum(a, b).view(np.uint64)
+    distances: np.ndarray = (high - low).astype(np.float64)  # modulo 2**64 the difference is exact
+    return distances
+
+
+def _compare_floats(
+    output: str, expected: np.ndarray, actual: np.ndarray, rules: ComparisonRules, limits: Tolerance
+) -> Comparison:
+    """Real and complex numbers, by the rule of this module."""
+    e, a = expected.reshape(-1), actual.reshape(-1)
+    scale = (_largest_magnitude if rules.of_largest else _median_magnitude)(e)
+    floor = _floor(e, limits, scale, is_by_type=rules.keeps_small)
+    judged = 0
+    max_abs = largest = top = worst = max_ulp = 0.0
+    place, mismatches, finite_seen = 0, 0, e.size == 0
+    error_bins: dict[int, ErrorBin] = {}
+    limit, differs = _largest_measured(e.dtype), not np.array_equal(e, a)
+    for start, error, magnitude, excess in _chunks(e, a, floor, limits.rtol, rules):
+        finite = np.isfinite(magnitude)
+        judged += int(np.count_nonzero(finite))
+        finite_seen = finite_seen or bool(finite.any())
+        max_abs = max(max_abs, float(np.max(error, initial=0.0, where=np.isfinite(error))))
+        largest = max(largest, float(np.max(magnitude, initial=0.0, where=finite)))
+        top = max(top, float(np.max(magnitude, initial=0.0, where=magnitude < limit)))
+        mismatches += int(np.count_nonzero(excess > 1.0))
+        if error.any():
+            max_ulp = max(
+                max_ulp, largest_ulp(e[start : start + _CHUNK], a[start : start + _CHUNK])
+            )
+        if differs:
+            add_bins(error_bins, spread(magnitude, error, excess))
+        local = int(np.argmax(excess))
+        if excess[local] > worst:
+            worst, place = float(excess[local]), start + local
+    index = _position(place, expected.shape) if worst else ()
+    return Comparison(
+        output=output,
+        fault="value" if mismatches else "",
+        message=_describe(e[place], a[place], index, mismatches, e.size) if mismatches else "",
+        max_abs=max_abs,
+        max_ulp=max_ulp,
+        max_rel=max_abs / largest if largest else 0.0,
+        scale=scale,
+        top=top,
+        excess=worst,
+        index=index,
+        mismatches=mismatches,
+        count=e.size,
+        judged=judged,
+        tolerance=limits,
+        finite=finite_seen,
+        error_bins=error_bins if max_abs else {},
+    )
+
+
+def _floor(expected: np.ndarray, limits: Tolerance, scale: float, *, is_by_type: bool) -> float:
+    """The part of the tolerance that is the same for all elements.
+
+    The absolute tolerance of a type is meant for results next to 1: results that are small
+    throughout get the part of it that the relative one allows for the largest of them.
+    """
+    largest = _largest_magnitude(expected) if is_by_type else 0.0
+    atol = min(limits.atol, limits.rtol * largest) if largest else limits.atol
+    return atol + limits.rtol * scale
+
+
+def excesses(expected: np.ndarray, actual: np.ndarray, rules: ComparisonRules) -> np.ndarray:
+    """The differences of two arrays of floats, in units of the tolerance of each element.
+
+    Above 1 the rule is broken.
+    """
+    e, a = expected.reshape(-1), actual.reshape(-1)
+    limits = rules.tolerance(element_type(expected.dtype))
+    scale = (_largest_magnitude if rules.of_largest else _median_magnitude)(e)
+    floor = _floor(e, limits, scale, is_by_type=rules.keeps_small)
+    parts = [excess for _, _, _, excess in _chunks(e, a, floor, limits.rtol, rules)]
+    return np.concatenate(parts) if parts else np.zeros(0)
+
+
+def _chunks(
+    expected: np.ndarray, actual: np.ndarray, floor: float, rtol: float, rules: ComparisonRules
+) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
+    """Start, differences, magnitudes of the reference, and differences in units of the tolerance,
+    piece by piece.
+    """
+    wide = np.complex128 if expected.dtype.kind == "c" else np.float64
+    for start in range(0, expected.size, _CHUNK):
+        e, a = (x[start : start + _CHUNK].astype(wide) for x in (expected, actual))
+        with np.errstate(all="ignore"):
+            error, magnitude = np.abs(a - e), np.abs(e)
+            same = (e == a) | (np.isnan(e) & np.isnan(a))
+            excess = np.where(same, 0.0, error / (floor + rtol * magnitude))
+        # The remaining values are an infinity or a NaN on one side, or exceed a tolerance of zero.
+        excess[~same & ~(np.isfinite(e) & np.isfinite(a))] = np.inf
+        if rules.ulp is not None:
+            distances = ulp_distances(
+                expected[start : start + _CHUNK], actual[start : start + _CHUNK]
+            )
+            # 0.5, so that 0 demands equality and a distance of 1 breaks the rule
+            excess = distances / max(rules.ulp, 0.5)
+        if rules.only_finite:
+            excess[~np.isfinite(e)] = 0.0
+            error[~np.isfinite(e)] = 0.0
+        yield start, error, magnitude, excess
+
+
+def _median_magnitude(values: np.ndarray) -> float:
+    """Median magnitude of the finite non-zero elements, 0 when there is none.
+
+    Numbers next to the largest that the type can hold are left out: masks use them for minus
+    infinity.
+    """
+    sample = values[:: -(-values.size // _SAMPLE) or 1]  # every k-th element, k rounded up
+    magnitude = np.abs(sample.astype(np.complex128 if values.dtype.kind == "c" else np.float64))
+    magnitude = magnitude[(magnitude > 0) & (magnitude < _largest_measured(values.dtype))]
+    return float(np.median(magnitude)) if magnitude.size else 0.0
+
+
+def _largest_magnitude(values: np.ndarray) -> float:
+    """Largest magnitude of the same elements, of all and not of a sample."""
+    magnitude = np.abs(values)
+    return float(np.max(magnitude, initial=0.0, where=magnitude < _largest_measured(values.dtype)))
+
+
+def _largest_measured(dtype: np.dtype) -> float:
+    """The bound of finite numbers of a type; larger ones mean an infinity."""
+    # In 8 bits, the numbers next to the largest one are ordinary values.
+    if dtype.itemsize == 1:
+        return np.inf
+    largest: Any = ml_dtypes.finfo(dtype).max  # type: ignore[no-untyped-call]
+    return 0.25 * float(largest)
+
+
+def _describe(
+    expected: object, actual: object, index: tuple[int, ...], wrong: int, count: int
+) -> str:
+    place = f" at {list(index)}" if index else ""
+    return f"{actual!s} instead of {expected!s}{place}; {wrong} of {count} elements differ"
+
+
+def _position(place: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(int(i) for i in np.unravel_index(place, shape)) if shape else ()
+
+
+def _kind(value: Value) -> str:
+    names = {list: "a sequence", dict: "a map", np.ndarray: "a tensor", type(None): "nothing"}
+    return names.get(type(value), type(value).__name__)
+
+
+def _few(keys: Iterable[object]) -> str:
+    listed = sorted(map(repr, keys))
+    return ", ".join(listed[:8]) + (", ..." if len(listed) > 8 else "")

@@ -1,0 +1,299 @@
+"""A model in 64-bit floats: where two models differ by rounding alone, they agree here to many more
+digits.
+
+All tensors, types and casts of the one narrow type that a model computes in become double.
+Operators without a kernel for double become local functions of operators that have one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import ml_dtypes
+import numpy as np
+import onnx
+from onnx import AttributeProto, FunctionProto, NodeProto, TensorProto, helper, numpy_helper
+
+from xoptim.facts.protos import every_node, inner_graphs, is_external, standard_domain
+from xoptim.verification.double_conv import conv_function, is_conv, window_of
+from xoptim.verification.double_functions import DOMAIN, make_function, replacement
+from xoptim.verification.double_fused import split_operators
+from xoptim.verification.protos import Located, large_tensors, light_copy, tensor_array
+
+NARROW: Final = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
+_TYPED: Final = frozenset(("to", "dtype", "output_dtype", "output_datatype", "softmax_precision"))
+"""Attributes that name an element type."""
+_LARGE: Final = 1 << 16  # bytes of weights that are handed to onnxruntime outside the protobuf
+_FRACTION: Final = 6  # binary places after the point, and in all, of a number that was not rounded
+_DIGITS: Final = 16
+_LEAST_OPSET: Final = 13
+"""Before, some operators that the functions use have no kernels for double."""
+
+
+class DoubleModel(NamedTuple):
+    """A model that computes in double.
+
+    ``weights`` are the numbers of its large initializers, which the protobuf lacks.
+    """
+
+    proto: onnx.ModelProto
+    weights: dict[str, np.ndarray]
+
+
+def in_doubles(
+    model: onnx.ModelProto, base_dir: Path | None, open_constants: Collection[str] = ()
+) -> DoubleModel | None:
+    """A copy of a model that computes in double.
+
+    ``None`` when it computes in several narrow types, or in none.
+
+    ``open_constants`` are constants of the main graph that become inputs with these numbers as
+    defaults.
+    """
+    narrow = narrow_type(model)
+    if narrow is None or any(
+        o.domain in ("", "ai.onnx") and o.version < _LEAST_OPSET for o in model.opset_import
+    ):
+        return None
+    large = large_tensors(model, _LARGE)
+    weights = {
+        tensor.name: _array_in_double(tensor, base_dir, narrow)
+        for tensor in model.graph.initializer
+        if is_external(tensor) or (tensor.name in large and tensor.data_type == narrow)
+    }
+    copy = light_copy(model, weights.keys())
+    copy.ir_version = max(copy.ir_version, 8)  # with local functions
+    _store_constants(copy.graph)
+    for tensor in copy.graph.initializer:
+        if tensor.name in weights and tensor.data_type == narrow:
+            tensor.data_type = TensorProto.DOUBLE
+    # the inner ones first: a graph that changes has other nodes
+    for graph in reversed(_graphs(copy)):
+        split_operators(graph)
+    for graph in _graphs(copy):
+        _widen_graph(graph, narrow, base_dir)
+    for node in _all_nodes(copy):
+        _widen_node(node, narrow, base_dir)
+    _add_functions(copy)
+    opened = set(open_constants) - {value.name for value in copy.graph.input}
+    for tensor in copy.graph.initializer:
+        if tensor.name in opened:
+            copy.graph.input.append(
+                helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
+            )
+    return DoubleModel(copy, weights)
+
+
+def _array_in_double(tensor: TensorProto, base_dir: Path | None, narrow: int) -> np.ndarray:
+    array = tensor_array(tensor, base_dir)
+    return _widened(array) if tensor.data_type == narrow else array
+
+
+def _widened(array: np.ndarray) -> np.ndarray:
+    """Numbers in double.
+
+    The largest of the narrow type becomes the largest, as it stands for infinity in masks and
+    bounds.
+    """
+    wide = array.astype(np.float64)
+    most = float(ml_dtypes.finfo(array.dtype).max)  # type: ignore[no-untyped-call]
+    return np.where(np.abs(wide) == most, np.sign(wide) * np.finfo(np.float64).max, wide)
+
+
+def narrow_type(model: onnx.ModelProto) -> int | None:
+    """The one type below double in which a model computes, ``None`` if there are several or
+    none.
+    """
+    found = element_types(model)
+    narrow = [element for element in NARROW if element in found]
+    return narrow[0] if len(narrow) == 1 else None
+
+
+def element_types(model: onnx.ModelProto) -> set[int]:
+    """The element types that a model names: of inputs, outputs, constants and results of casts."""
+    found = {tensor.data_type for tensor in model.graph.initializer}
+    for value in (*model.graph.input, *model.graph.output, *model.graph.value_info):
+        found.add(value.type.tensor_type.elem_type)
+    for node in _all_nodes(model):
+        for attribute in node.attribute:
+            if attribute.type == AttributeProto.TENSOR:
+                found.add(attribute.t.data_type)
+            elif attribute.name in _TYPED:
+                found.add(attribute.i)
+    return found
+
+
+def own_constants(model: Located, other: Located) -> dict[str, np.ndarray]:
+    """The rounded constants in the main graph of a model that another one may compute with in
+    another form, by name.
+
+    These are the constants that the other model lacks, and all single numbers: an operator may
+    contain them.
+    """
+    known = {_key(array) for _, array in _constants(*other)}
+    own = {
+        name: array
+        for name, array in _constants(*model)
+        if array.size == 1 or _key(array) not in known
+    }
+    return {name: array for name, array in own.items() if not _is_round(array)}
+
+
+def _is_round(array: np.ndarray) -> bool:
+    """Whether all numbers have few digits, such as 0.5 or 3: they were written so, and not
+    rounded.
+    """
+    wide = array.astype(np.float64)
+    with np.errstate(all="ignore"):
+        scaled = np.abs(wide) * 2.0**_FRACTION
+    return bool(
+        np.all(~np.isfinite(wide) | ((scaled == np.rint(scaled)) & (scaled < 2.0**_DIGITS)))
+    )
+
+
+def _key(array: np.ndarray) -> tuple[str, int, int, int]:
+    """A key that equal arrays share, also after a transposition: the sum and the exclusive or of
+    their bits.
+    """
+    pattern = np.ascontiguousarray(array).reshape(-1).view(np.dtype(f"u{array.dtype.itemsize}"))
+    return (
+        array.dtype.str,
+        array.size,
+        int(pattern.sum(dtype=np.uint64)),
+        int(np.bitwise_xor.reduce(pattern, initial=0)),
+    )
+
+
+def _constants(model: onnx.ModelProto, base_dir: Path | None) -> Iterator[tuple[str, np.ndarray]]:
+    for tensor in model.graph.initializer:
+        if tensor.data_type in NARROW:
+            yield tensor.name, tensor_array(tensor, base_dir)
+    for node in model.graph.node:
+        stored = _stored(node)
+        if stored is not None and stored.data_type in NARROW:
+            yield node.output[0], numpy_helper.to_array(stored)
+
+
+def _stored(node: NodeProto) -> TensorProto | None:
+    """The tensor of a Constant, also of one that stores numbers in other attributes."""
+    if node.op_type != "Constant" or standard_domain(node.domain) or len(node.attribute) != 1:
+        return None
+    attribute = node.attribute[0]
+    if attribute.type == AttributeProto.TENSOR:
+        return attribute.t
+    if attribute.type == AttributeProto.FLOAT:
+        return numpy_helper.from_array(np.array(attribute.f, np.float32))
+    if attribute.type == AttributeProto.FLOATS:
+        return numpy_helper.from_array(np.array(attribute.floats, np.float32))
+    return None
+
+
+def _store_constants(graph: onnx.GraphProto) -> None:
+    """Turn the Constants of a graph into initializers."""
+    kept: list[NodeProto] = []
+    for node in graph.node:
+        tensor = _stored(node)
+        if tensor is None:
+            kept.append(node)
+            continue
+        stored = graph.initializer.add()
+        stored.CopyFrom(tensor)
+        stored.name = node.output[0]
+    if len(kept) < len(graph.node):
+        nodes = [onnx.NodeProto.FromString(node.SerializeToString()) for node in kept]
+        del graph.node[:]
+        graph.node.extend(nodes)
+
+
+def _all_nodes(model: onnx.ModelProto) -> list[NodeProto]:
+    return list(
+        every_node(
+            [*model.graph.node, *(node for function in model.functions for node in function.node)]
+        )
+    )
+
+
+def _graphs(model: onnx.ModelProto) -> list[onnx.GraphProto]:
+    """The graphs of a model and of its functions at every depth, the outer ones first."""
+    return [model.graph, *inner_graphs(model.graph.node), *_function_graphs(model)]
+
+
+def _function_graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
+    for function in model.functions:
+        yield from inner_graphs(function.node)
+
+
+def _widen_graph(graph: onnx.GraphProto, narrow: int, base_dir: Path | None) -> None:
+    del graph.value_info[:]
+    for value in (*graph.input, *graph.output):
+        _widen_type(value.type, narrow)
+    for tensor in graph.initializer:
+        _widen_tensor(tensor, narrow, base_dir)
+
+
+def _widen_type(kind: onnx.TypeProto, narrow: int) -> None:
+    field = kind.WhichOneof("value")
+    if field == "tensor_type" and kind.tensor_type.elem_type == narrow:
+        kind.tensor_type.elem_type = TensorProto.DOUBLE
+    elif field in ("sequence_type", "optional_type"):
+        _widen_type(getattr(kind, field).elem_type, narrow)
+
+
+def _widen_tensor(tensor: TensorProto, narrow: int, base_dir: Path | None) -> None:
+    if tensor.data_type == narrow:
+        name = tensor.name
+        tensor.CopyFrom(numpy_helper.from_array(_widened(tensor_array(tensor, base_dir)), name))
+
+
+def _widen_node(node: NodeProto, narrow: int, base_dir: Path | None) -> None:
+    stored = _stored(node)
+    if stored is not None and stored.data_type == narrow:
+        _widen_tensor(stored, narrow, base_dir)
+        node.attribute[0].CopyFrom(helper.make_attribute("value", stored))
+        return
+    for attribute in node.attribute:
+        if attribute.type == AttributeProto.TENSOR:
+            _widen_tensor(attribute.t, narrow, base_dir)
+        elif attribute.name in _TYPED and attribute.i == narrow:
+            attribute.i = TensorProto.DOUBLE
+    if node.op_type == "ConstantOfShape" and not node.attribute and narrow == TensorProto.FLOAT:
+        node.attribute.append(helper.make_attribute("value", numpy_helper.from_array(np.zeros(1))))
+
+
+def _add_functions(model: onnx.ModelProto) -> None:
+    """Let nodes whose operators have no kernel for double call functions."""
+    needed: dict[str, FunctionProto] = {}
+    opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 18)
+    shapes = {tensor.name: tuple(tensor.dims) for tensor in model.graph.initializer}
+    for node in _all_nodes(model):
+        window = window_of(node, shapes.get(node.input[1])) if is_conv(node) else None
+        if window is not None:
+            needed.setdefault(window.name, conv_function(window, DOMAIN, opset))
+            node.op_type, node.domain = window.name, DOMAIN
+            del node.attribute[:]
+            continue
+        name = replacement(node, opset)
+        if name is None:
+            continue
+        needed.setdefault(name, make_function(name, opset))
+        node.op_type, node.domain = name, DOMAIN
+        known = {attribute.name for attribute in needed[name].attribute_proto} | set(
+            needed[name].attribute
+        )
+        kept = [attribute for attribute in node.attribute if attribute.name in known]
+        copies = [AttributeProto.FromString(attribute.SerializeToString()) for attribute in kept]
+        del node.attribute[:]
+        node.attribute.extend(copies)
+    if needed:
+        model.functions.extend(needed.values())
+        if (
+            any(name.startswith(("Gelu", "Fast", "Bias")) for name in needed)
+            and "Erf" not in needed
+        ):
+            model.functions.append(make_function("Erf", opset))
+        model.opset_import.append(helper.make_opsetid(DOMAIN, 1))
+        for function in model.functions:
+            if all(entry.domain != DOMAIN for entry in function.opset_import):
+                function.opset_import.append(helper.make_opsetid(DOMAIN, 1))

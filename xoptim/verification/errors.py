@@ -1,0 +1,68 @@
+"""Errors of the validate room."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xoptim.facts.errors import XoptimError
+
+if TYPE_CHECKING:
+    import onnx
+
+    from xoptim.verification.report import ValidationReport
+
+
+class ProviderUnavailable(XoptimError):  # noqa: N818 - the name is a sentence
+    """The installed onnxruntime cannot run models on the requested execution provider."""
+
+
+class LoadError(XoptimError):
+    """onnxruntime refuses to make a session of a model."""
+
+
+class RunError(XoptimError):
+    """onnxruntime fails while it runs a model, or its results cannot be read."""
+
+
+class RunStoppedError(RunError):
+    """A run took longer than it may."""
+
+
+class FeedError(XoptimError):
+    """No value can be made for an input of the model."""
+
+
+class ChoiceError(FeedError):
+    """Values or sizes that the caller chose do not fit the model, or cannot be read."""
+
+
+class NothingToQuantizeError(ChoiceError):
+    """A model has nothing that can be stored or computed in fewer bits; it stays in float32."""
+
+
+class ToleranceError(XoptimError):
+    """A model with fewer bits errs more than its tolerance allows, or its integers compute
+    something else.
+    """
+
+
+class ValidationError(XoptimError):
+    """Models were compared, and not found equal.
+
+    ``model`` is the one that was not found equal to the original.
+    """
+
+    def __init__(self, report: ValidationReport, model: onnx.ModelProto) -> None:
+        super().__init__(report.summary())
+        self.report = report
+        self.model = model
+
+
+class DifferentModelError(ValidationError):
+    """The optimized model computes something else, and the rewrite that changes it was not
+    found.
+    """
+
+
+class NotValidatedError(ValidationError):
+    """The optimized model could not be validated; ``report.reason`` gives the reason."""

@@ -1,0 +1,404 @@
+"""Runs on further values: other kinds of numbers, other operands, values that reach each branch,
+overridden initializers.
+"""
+
+import itertools
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import numpy as np
+import onnx
+
+from xoptim.facts.dtypes import is_float
+from xoptim.facts.protos import fed_inputs, inner_graphs, is_external
+from xoptim.verification.branches import MOST, Body, count_bodies, counting
+from xoptim.verification.dims import Sizes
+from xoptim.verification.errors import FeedError, LoadError, RunError
+from xoptim.verification.feed_style import Style
+from xoptim.verification.input_kinds import OPERANDS
+from xoptim.verification.number_plans import NumberPlans, beyond
+from xoptim.verification.operand_values import alternatives
+from xoptim.verification.protos import stored_bytes, tensor_array
+from xoptim.verification.runs import Feeding, Planning, ReferenceRun, RunPlan
+from xoptim.verification.session import Session, Value
+from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.sized import SizedModel
+
+# version of the file format; before it, an initializer that is an input is a constant
+_SINCE: Final = 4
+_FEW: Final = 64  # integers that count as a parameter, such as axes or a shape, and not as weights
+_MOST_PARAMETERS: Final = 4
+_MOST_BYTES: Final = 1 << 26
+
+
+def overriding(model: onnx.ModelProto, seed: int) -> Iterator[list[dict[str, Value]]]:
+    """Values for the overridable initializers of a model: all weights together, then a few
+    parameters one by one.
+
+    Each entry lists alternatives, since a model refuses most axes and shapes: the caller runs the
+    first two that it accepts. Nothing is given for initializers in external files, or in the place
+    of more than 64 MB.
+    """
+    nodes = [
+        *model.graph.node,
+        *(node for graph in inner_graphs(model.graph.node) for node in graph.node),
+    ]
+    read = {name for node in nodes for name in node.input}
+    needed = {value.name for value in fed_inputs(model)}
+    inputs = {value.name for value in model.graph.input} - needed
+    tensors = [
+        t
+        for t in model.graph.initializer
+        if t.name in inputs & read and not is_external(t) and stored_bytes(t)
+    ]
+    if model.ir_version < _SINCE or sum(map(stored_bytes, tensors)) > _MOST_BYTES:
+        return
+    rng = np.random.default_rng(seed)
+    arrays = {tensor.name: tensor_array(tensor, None) for tensor in tensors}
+    weights = [t.name for t in tensors if is_float(t.data_type) or arrays[t.name].size > _FEW]
+    if weights:
+        # Scales of images must be whole numbers where operators multiply sizes by them: a multiple
+        # is the second choice.
+        yield [
+            {name: other(arrays[name], rng) for name in weights}
+            for other in (_other_weights, _multiples)
+        ]
+    for name in [name for name in arrays if name not in weights][:_MOST_PARAMETERS]:
+        yield [{name: other} for other in _other_parameters(arrays[name])]
+
+
+def _other_weights(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Other numbers of the same magnitudes and signs, 0 included; integers in another order."""
+    mixed = rng.permutation(array.reshape(-1)).reshape(array.shape)
+    if array.dtype.kind in "biuOSU":
+        return mixed
+    wide = mixed.astype(np.float64)
+    scale = np.max(np.abs(wide), initial=0, where=np.isfinite(wide)) or 1.0
+    wide = np.where(wide == 0, scale, wide) * rng.uniform(0.5, 1.5, array.shape)
+    return np.asarray(wide).astype(array.dtype)
+
+
+def _multiples(array: np.ndarray, _: np.random.Generator) -> np.ndarray:
+    return (
+        array
+        if array.dtype.kind in "biuOSU"
+        else np.asarray(array.astype(np.float64) * 3).astype(array.dtype)
+    )
+
+
+def _other_parameters(array: np.ndarray) -> Iterator[np.ndarray]:
+    """Integers or Booleans in the reverse order, then changed by one."""
+    if array.dtype.kind == "b":
+        yield np.asarray(np.logical_not(array))
+    elif array.dtype.kind in "iu":
+        flat = array.reshape(-1)
+        found = (flat[::-1], flat + 1, flat - 1, np.concatenate((flat[:1] + 1, flat[1:])))
+        yield from (
+            each.astype(array.dtype).reshape(array.shape)
+            for each in found
+            if not np.array_equal(each, flat)
+        )
+
+
+SHORT: Final = 1 << 31
+"""Operations of a run that is short enough to be repeated on many values: a tenth of a second or
+less.
+"""
+TINY: Final = 1 << 20
+"""Operations of a run that takes less time than its call."""
+_SMALL: Final = 1 << 22
+"""Operations of a run that is repeated at its own sizes where others take less time than their
+call.
+"""
+_MOST_INPUTS: Final = 6  # whose values are varied one by one
+_MOST_KEPT: Final = 6  # runs with other values of one operand
+_MOST_MIXED: Final = 4  # attempts with other values of all operands
+_LARGEST_OPERAND: Final = 1 << 12
+_MOST_ATTEMPTS: Final = 96  # to reach branches
+_LEVELS: Final = (0.0, 1.0, -1.0, 100.0, -100.0, 1e6)
+_NOT_SMALLEST: Final = ("STFT", "DFT")
+"""Operators whose kernels end the process for parameters that are 0 or negative."""
+Probe: TypeAlias = Callable[[int, Planning], ReferenceRun | None]
+"""Runs the original on the values of a plan; ``None`` when it does not run on them."""
+
+
+class Further:
+    """Adds runs to those that were found at usual values.
+
+    ``probe`` runs the original at the sizes of the first run; in ``ones``, open axes have the
+    length 1, all or one of them.
+    """
+
+    def __init__(
+        self, feeding: Feeding, probe: Probe, ones: Sequence[Sizes], settings: SessionSettings
+    ) -> None:
+        self._ones = ones
+        self._feeding = feeding
+        self._probe = probe
+        self._settings = settings
+
+    def overridden(self, found: list[ReferenceRun]) -> None:
+        """Other values of initializers that a caller may override."""
+        options = self._feeding.options
+        for choices in overriding(self._feeding.model, options.seed):
+            self._add(found, [self._overriding(given) for given in choices], 2)
+
+    def _overriding(self, given: Mapping[str, Value]) -> Planning:
+        def plan(sizes: Sizes, run: int, gentle: bool) -> RunPlan:
+            usual = self._feeding.plan(sizes, run, gentle)
+            return replace(usual, source="overridden", feeds={**usual.feeds, **given})
+
+        return plan
+
+    def values(
+        self,
+        found: list[ReferenceRun],
+        models: Callable[[], Collection[SizedModel]] | None,
+        *,
+        is_tiny: bool,
+        is_on_gpu: bool,
+    ) -> None:
+        """Values of other kinds.
+
+        ``models``, whose operators decide on some of them, are ``None`` where a run takes long.
+        """
+        # which errs more where numbers are not moderate
+        is_moderate = self._feeding.options.exactness == "approximate"
+        if not is_moderate:
+            self.free(found)
+        if models is None:
+            return
+        if not is_moderate:
+            self.other_numbers(found, models(), is_tiny=is_tiny, is_on_gpu=is_on_gpu)
+        self.operands(found)
+
+    def free(self, found: list[ReferenceRun]) -> None:
+        """Any numbers in the inputs whose readers prefer some: in all of them, or else in each of a
+        few.
+        """
+        feeding = self._feeding
+        if not feeding.preferring or self._add(found, [feeding.styled("free", Style())]):
+            return
+        names = sorted(feeding.preferring)[:_MOST_INPUTS]
+        self._add(found, [feeding.styled("free", Style(free=frozenset((name,)))) for name in names])
+
+    def other_numbers(
+        self,
+        found: list[ReferenceRun],
+        models: Collection[SizedModel],
+        *,
+        is_tiny: bool,
+        is_on_gpu: bool,
+    ) -> None:
+        """Zeros and large numbers, numbers of many magnitudes, equal ones, infinities and NaN: more
+        where runs are tiny.
+        """
+        numbers = NumberPlans(self._feeding, models, is_tiny=is_tiny, is_on_gpu=is_on_gpu)
+        self._add(found, numbers.plans(found[0].feeds))
+        small = [run for run in found if run.work <= _SMALL]
+        largest = max(small, key=_total, default=found[0])
+        if is_tiny and _total(largest) > _total(found[0]):
+            self._add(found, [_at(largest.sizes, plan) for plan in numbers.levels()])
+
+    def _add(
+        self, found: list[ReferenceRun], plans: Iterable[Planning], most: int | None = None
+    ) -> int:
+        """Add runs on the values of plans, as many as the original accepts.
+
+        Returns their number.
+        """
+        made = list(
+            itertools.islice(
+                filter(None, (self._probe(len(found) + i, plan) for i, plan in enumerate(plans))),
+                most,
+            )
+        )
+        found += made
+        return len(made)
+
+    def operands(self, found: list[ReferenceRun]) -> None:
+        """Other values of the inputs that decide what operators do: each alone, then all.
+
+        In axes of length 1 if need be.
+        """
+        varied = dict(itertools.islice(self._varied(found[0].feeds), _MOST_INPUTS))
+        plans = [[self._with({name: value}) for value in values] for name, values in varied.items()]
+        if len(varied) > 1:
+            rng = np.random.default_rng(self._feeding.options.seed)
+            plans.append([self._with(_picked(varied, rng)) for _ in range(_MOST_MIXED)])
+        for each in plans:
+            self._add(found, each, _MOST_KEPT)
+        pairs = itertools.product(self._axes(varied), self._ones)
+        for name, sizes in itertools.islice(pairs, _MOST_INPUTS):
+            self._add(
+                found, [_at(sizes, self._with({name: value})) for value in varied[name]], _MOST_KEPT
+            )
+
+    def _axes(self, varied: Iterable[str]) -> list[str]:
+        """The operands that name axes, which some operators accept for axes of length 1 only."""
+        return [name for name in varied if self._feeding.uses[name].kind == "axes"]
+
+    def _varied(self, usual: Mapping[str, Value]) -> Iterator[tuple[str, list[np.ndarray]]]:
+        """The inputs that decide what operators do, and other values of them."""
+        for spec in self._feeding.random:
+            kind, value = self._feeding.uses[spec.name].kind, usual.get(spec.name)
+            if isinstance(value, np.ndarray) and kind in OPERANDS:
+                bounds = [
+                    int(n) + 1
+                    for n in self._feeding.landmarks.integers
+                    if 2 < n <= _LARGEST_OPERAND
+                ]
+                found = [
+                    each
+                    for each in alternatives(kind, spec.element_type, value, bounds)
+                    if self._is_safe(each)
+                ]
+                yield from [(spec.name, found)] if found else []
+
+    def _is_safe(self, value: np.ndarray) -> bool:
+        """Whether a parameter does not end the process."""
+        nodes = self._feeding.model.graph.node
+        return bool((value > 0).all()) or all(node.op_type not in _NOT_SMALLEST for node in nodes)
+
+    def _with(self, values: Mapping[str, Value]) -> Planning:
+        def plan(sizes: Sizes, run: int, gentle: bool) -> RunPlan:
+            usual = self._feeding.plan(sizes, run, gentle)
+            return replace(usual, source="operands", feeds={**usual.feeds, **values})
+
+        return plan
+
+    def branches(self, found: list[ReferenceRun], base_dir: Path | None) -> list[str]:
+        """Values that reach branches which no run has reached.
+
+        Returns what none of those tried reaches.
+        """
+        counted = counting(self._feeding.model)
+        if counted is None:
+            many = count_bodies(self._feeding.model)
+            if not many:
+                return []
+            if many > MOST:
+                limit = f"at most {MOST} are counted"
+                return [f"it is not known which of {many} branches and loop bodies ran: {limit}"]
+            return ["it is not known which branches ran: there is a Scan of operator set 8"]
+        try:
+            # Planning the memory of a run takes quadratic time in the number of branches.
+            settings = replace(self._settings, memory_pattern=False)
+            session = Session(counted.proto, settings, base_dir=base_dir)
+            reach = Reach(session, counted.bodies, found)
+        except (LoadError, RunError):
+            return [
+                "it is not known which branches ran: ONNX Runtime does not run the model that "
+                "counts them"
+            ]
+        for plan in itertools.islice(self._attempts(), _MOST_ATTEMPTS):
+            if reach.is_complete():
+                break
+            try:
+                is_new = reach.is_new(plan(found[0].sizes, len(found), False).feeds)
+            except (FeedError, RunError):
+                continue
+            made = self._probe(len(found), plan) if is_new else None
+            if made is not None:
+                reach.add(made.feeds)
+                found.append(replace(made, source="branches"))
+        return reach.missed()
+
+    def _attempts(self) -> Iterator[Planning]:
+        """Values that differ much: one number everywhere, many magnitudes, and usual ones, all
+        inputs together or one alone.
+        """
+        feeding = self._feeding
+        if not feeding.random:
+            return
+        bounds = feeding.landmarks.all
+        levels = dict.fromkeys(
+            (*_LEVELS, *(number for bound in bounds for number in beyond(bound)))
+        )
+        yield from (feeding.styled("branches", Style(level=level)) for level in levels)
+        for spec in feeding.random[:_MOST_INPUTS]:
+            yield from (self._one_level(spec.name, level) for level in levels)
+        for seed in range(_MOST_ATTEMPTS):
+            for style in (Style(), Style(numbers="wide"), Style(numbers="far")):
+                yield self._shifted(feeding.styled("branches", style), seed)
+
+    def _one_level(self, name: str, level: float) -> Planning:
+        """One number in an input, and usual ones in the others."""
+        leveled = self._feeding.styled("branches", Style(level=level))
+
+        def plan(sizes: Sizes, run: int, gentle: bool) -> RunPlan:
+            usual = self._feeding.plan(sizes, run, gentle)
+            return replace(
+                usual, feeds={**usual.feeds, name: leveled(sizes, run, gentle).feeds[name]}
+            )
+
+        return plan
+
+    def _shifted(self, planning: Planning, by: int) -> Planning:
+        """The same with another seed."""
+
+        def plan(sizes: Sizes, run: int, gentle: bool) -> RunPlan:
+            return planning(sizes, run + by, gentle)
+
+        return plan
+
+
+def _total(run: ReferenceRun) -> int:
+    return sum(run.sizes.values())
+
+
+def _at(sizes: Sizes, planning: Planning) -> Planning:
+    """The same plan at other sizes."""
+
+    def plan(_: Sizes, run: int, gentle: bool) -> RunPlan:
+        return planning(sizes, run, gentle)
+
+    return plan
+
+
+def _picked(varied: Mapping[str, list[np.ndarray]], rng: np.random.Generator) -> dict[str, Value]:
+    """One of the values of each input."""
+    return {name: values[rng.integers(len(values))] for name, values in varied.items()}
+
+
+class Reach:
+    """The subgraphs that runs have reached; a session of the model that counts tells."""
+
+    def __init__(
+        self, session: Session, bodies: tuple[Body, ...], found: list[ReferenceRun]
+    ) -> None:
+        self._session = session
+        self._bodies = bodies
+        self._seen: list[set[int]] = [set() for _ in bodies]
+        for run in found:
+            self.add(run.feeds)
+
+    def _counts(self, feeds: Mapping[str, Value]) -> list[int]:
+        counts = self._session.run(feeds)[0]
+        assert isinstance(counts, np.ndarray)
+        return [min(int(count), 2) for count in counts]
+
+    def is_new(self, feeds: Mapping[str, Value]) -> bool:
+        """Whether values reach something new."""
+        counts = self._counts(feeds)
+        return any(
+            body.matters(count) and count not in seen
+            for body, count, seen in zip(self._bodies, counts, self._seen, strict=True)
+        )
+
+    def add(self, feeds: Mapping[str, Value]) -> None:
+        """Count a run."""
+        for seen, count in zip(self._seen, self._counts(feeds), strict=True):
+            seen.add(count)
+
+    def is_complete(self) -> bool:
+        """Whether runs have reached everything."""
+        pairs = zip(self._bodies, self._seen, strict=True)
+        return not any(body.missed(seen) for body, seen in pairs)
+
+    def missed(self) -> list[str]:
+        """The branches and numbers of trips that no run has reached."""
+        pairs = zip(self._bodies, self._seen, strict=True)
+        return [f"never ran: {text}" for body, seen in pairs for text in body.missed(seen)]

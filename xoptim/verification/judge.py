@@ -1,0 +1,463 @@
+"""The judge: runs the optimized model on the values of the original, compares, and weighs the
+differences.
+"""
+
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import numpy as np
+import onnx
+
+from xoptim.facts.assumptions import Assumptions
+from xoptim.facts.protos import inner_graphs
+from xoptim.verification.arbiter import Arbiter, Finding
+from xoptim.verification.compare import Comparison, ComparisonRules
+from xoptim.verification.error_bins import ErrorBin, add_bins, explains
+from xoptim.verification.errors import LoadError, RunError
+from xoptim.verification.further import TINY
+from xoptim.verification.noise import NoisyModel
+from xoptim.verification.options import ValidationOptions
+from xoptim.verification.protos import Located, ModelLike, read_proto
+from xoptim.verification.reference import Reference
+from xoptim.verification.report import (
+    Cause,
+    Noise,
+    RunReport,
+    SkippedRun,
+    Status,
+    ValidationReport,
+    rounding_note,
+)
+from xoptim.verification.run_comparison import (
+    alike_outputs,
+    compare_results,
+    compare_run,
+    largest_ulp_of,
+    rules_of,
+)
+from xoptim.verification.runs import ReferenceRun, RunPlan
+from xoptim.verification.runtime import Outcome, under_optimizations
+from xoptim.verification.session import Port, Session, resolve_providers
+from xoptim.verification.signatures import compare_signatures
+from xoptim.verification.work import weight_bytes
+
+_PROCESSOR: Final = "CPUExecutionProvider"
+_DRAWS: Final = 4  # most times that the noise is measured
+_Levels: TypeAlias = dict[str, dict[int, ErrorBin]]
+"""Differences that rounding makes in each output, by the magnitude of its elements."""
+_RANDOM: Final = {
+    "RandomNormal",
+    "RandomNormalLike",
+    "RandomUniform",
+    "RandomUniformLike",
+    "Bernoulli",
+    "Multinomial",
+}
+_LOGGER = logging.getLogger("xoptim")
+_MOST_NAMED: Final = 8  # branches that never ran
+_SUSPICIOUS: Final = 4.0  # units in the last place; smaller differences need no values in double
+_MOST_ARBITRATED: Final = 3  # runs that break the rule, and are repeated in double
+_MOST_TINY: Final = 32  # the same of a model that runs in next to no time
+_WORK: Final = 1 << 25  # operations; a run of more is repeated only if it breaks the rule
+_LIGHT: Final = 1 << 23  # bytes of weights; the same of a model with more
+# largest noise, relative to the largest elements of an output, at which a comparison is still
+# evidence
+_HOPELESS: Final = 0.1
+
+
+def judge(
+    reference: Reference,
+    optimized: ModelLike,
+    options: ValidationOptions,
+    base_dir: Path | None = None,
+    *,
+    is_part: bool = False,
+    other: Located | None = None,
+) -> ValidationReport:
+    """Compare a model, its external data in ``base_dir``, with runs of the original.
+
+    ``other`` is the model as it was read, if it was. ``is_part``: whether the models are sections
+    of others, whose interior results may hold infinities and NaN.
+    """
+    judging = Judge(options)
+    judging.skipped = reference.skipped
+    try:
+        candidate = Session(optimized, reference.settings, base_dir=base_dir)
+    except LoadError as error:
+        return judging.report("different", f"onnxruntime cannot load the optimized model: {error}")
+    expected, actual = (reference.inputs, reference.outputs), (candidate.inputs, candidate.outputs)
+    judging.faults = compare_signatures(expected, actual, fewer_inputs=options.fewer_inputs)
+    if judging.faults:
+        fault = judging.faults[0]
+        return judging.report("different", f"{fault.output}: {fault.message}")
+    for run in reference.runs:
+        try:
+            judging.runs.append(compare_run(run, reference.outputs, candidate, options))
+        except RunError as error:
+            where = _where(run.sizes) + _values(run)
+            return judging.report(
+                "different", f"onnxruntime cannot run the optimized model{where}: {error}"
+            )
+    other = other or Located(*read_proto(optimized, base_dir))
+    if not is_part:
+        judging.arbitrate(reference, candidate, other)
+        judging.ask_processor(reference, candidate, other)
+    del candidate  # frees its weights before the verdict loads further sessions
+    report = judging.verdict(reference, is_part)
+    if report.ok and options.is_thorough and reference.is_short:
+        outcome = under_optimizations(reference, optimized, other, options.rules, report.runs)
+        return _with_optimizations(report, outcome)
+    return report
+
+
+def _with_optimizations(report: ValidationReport, outcome: Outcome) -> ValidationReport:
+    """The verdict, with what was found under onnxruntime's own optimizations."""
+    if outcome.note:
+        report = replace(report, notes=(*report.notes, outcome.note))
+    if outcome.is_doubt:
+        reason = f"{outcome.difference}; this may be rounding, but by too much to accept it"
+        return replace(report, status="not validated", reason=reason, cause="evidence")
+    if outcome.difference:
+        where = "with onnxruntime's own optimizations, which leave the original right"
+        return replace(report, status="different", reason=f"{where}, {outcome.difference}")
+    return report
+
+
+_DESCRIBED: Final = {
+    "overridden": ", initializers overridden",
+    "wide": ", large numbers and zeros",
+    "odd": ", NaN and infinities",
+    "free": ", numbers of any sign",
+    "far": ", numbers of many magnitudes",
+    "ties": ", equal numbers and halves",
+    "sorted": ", numbers that ascend",
+    "single": ", a single 1 in each row",
+    "tiny": ", numbers close to 0",
+    "offset": ", numbers close to each other",
+    "level": ", one number everywhere",
+    "operands": ", other bounds and targets",
+    "branches": ", values that reach another branch",
+}
+"""Values of runs by their source, as the end of a sentence."""
+
+
+def _where(sizes: Mapping[str, int]) -> str:
+    return f" with {', '.join(f'{name}={size}' for name, size in sizes.items())}" if sizes else ""
+
+
+def _values(run: RunPlan | RunReport) -> str:
+    return _DESCRIBED.get(run.source, "")
+
+
+def hollow_outputs(runs: Sequence[RunReport], outputs: Sequence[Port]) -> list[str]:
+    """Outputs without a compared element, empty or NaN in every run, except for outputs that are
+    empty by their type.
+    """
+    judged = {c.whole or c.output for run in runs for c in run.comparisons if c.judged}
+    return [port.name for port in outputs if port.name not in judged and not port.is_empty]
+
+
+def hollow_reason(hollow: Sequence[str], count: int) -> str:
+    """The reason why outputs without a compared element, of ``count`` in all, do not count."""
+    if len(hollow) == count:
+        return (
+            "in no run did an output of the original hold a finite number to compare; give values "
+            "with --feeds"
+        )
+    names = ", ".join(map(repr, hollow[:4])) + (", ..." if len(hollow) > 4 else "")
+    return (
+        f"in no run did output {names} of the original hold a finite number to compare; give "
+        "values with --feeds"
+    )
+
+
+def _random_operator(model: onnx.ModelProto) -> str:
+    """An operator that draws other numbers at another place of the graph, ``""`` when there is
+    none.
+    """
+    nodes = [*model.graph.node, *(node for function in model.functions for node in function.node)]
+    nodes += [node for graph in inner_graphs(nodes) for node in graph.node]
+    found = (
+        n.op_type
+        for n in nodes
+        if n.op_type in _RANDOM and all(a.name != "seed" for a in n.attribute)
+    )
+    return next((f"{op_type} without a seed" for op_type in found), "")
+
+
+def _sensitivity(run: RunReport, c: Comparison) -> str:
+    return (
+        f"differs by {c.max_abs:.2g}, but moves by {run.noise[c.output].level:.2g} when all "
+        f"numbers move by one unit in the last place (its largest magnitude is {c.top:.2g}); give "
+        "rtol and atol to judge it"
+    )
+
+
+class Judge:
+    """Collects comparisons and decides the verdict."""
+
+    def __init__(self, options: ValidationOptions) -> None:
+        self._options = options
+        self._notes: list[str] = []
+        if any(name.lower().startswith("cuda") for name in options.providers):
+            self._notes.append(f"TF32 is {'on' if options.tf32 else 'off'}")
+        self.faults: tuple[Comparison, ...] = ()
+        self.runs: list[RunReport] = []
+        self.skipped: tuple[SkippedRun, ...] = ()
+
+    def report(self, status: Status, reason: str = "", cause: Cause = "") -> ValidationReport:
+        """The report so far."""
+        return ValidationReport(
+            status=status,
+            reason=reason,
+            cause=cause,
+            exactness=self._options.exactness,
+            providers=tuple(self._options.providers),
+            faults=self.faults,
+            runs=tuple(self.runs),
+            notes=tuple(self._notes),
+            skipped=self.skipped,
+            assumptions=Assumptions.of(self._options.assume).texts,
+        )
+
+    def arbitrate(self, reference: Reference, candidate: Session, other: Located) -> None:
+        """Look at the differences of some runs in double, where that is possible.
+
+        See `xoptim.verification.arbiter`.
+        """
+        chosen = self._doubtful(reference)
+        if not chosen:
+            return
+        try:
+            settings = replace(reference.settings, providers=("cpu",))
+            arbiter = Arbiter(Located(reference.proto, reference.base_dir), other, settings)
+            for index in chosen:
+                run = reference.runs[index]
+                found = arbiter.findings(
+                    run, candidate.run(run.feeds), reference.outputs, self._rules_of(run)
+                )
+                self._settle(index, found)
+        # what cannot run in double (kernels, weights or memory are missing) is judged as usual
+        except Exception as error:
+            _LOGGER.debug("not run in 64-bit floats: %s", error)
+
+    def ask_processor(self, reference: Reference, candidate: Session, other: Located) -> None:
+        """Accept differences on another execution provider that are not those of the optimized
+        model.
+
+        The kernels of the provider may compute the original wrongly, where the optimized model
+        gives the processor's results. On unusual values they may also overflow, or cancel digits,
+        where the processor finds no difference.
+        """
+        doubted = [
+            index
+            for index, run in enumerate(self.runs)
+            if not run.is_accepted() and not run.refuted
+        ]
+        if not doubted or resolve_providers(reference.settings.providers) == [_PROCESSOR]:
+            return
+        settings = reference.settings.on_processor()
+        try:
+            original = Session(reference.proto, settings, base_dir=reference.base_dir)
+            repeated: Session | None = None
+            for index in doubted:
+                run, its = reference.runs[index], self.runs[index]
+                right = original.run(run.feeds)
+                alike = alike_outputs(
+                    run, reference.outputs, right, candidate.run(run.feeds), self._options
+                )
+                wrong = {c.output for c in its.comparisons if not its.accepts(c)} & alike
+                self._notes += [
+                    note
+                    for note in map(self._wrong_original, sorted(wrong))
+                    if note not in self._notes
+                ]
+                if its.is_probe:
+                    repeated = repeated or Session(other.proto, settings, base_dir=other.base_dir)
+                    alike |= alike_outputs(
+                        run, reference.outputs, right, repeated.run(run.feeds), self._options
+                    )
+                self.runs[index] = replace(its, settled=its.settled | alike)
+        except (LoadError, RunError) as error:  # the processor lacks a kernel
+            _LOGGER.debug("not run on the processor: %s", error)
+
+    def _wrong_original(self, output: str) -> str:
+        where = ", ".join(self._options.providers)
+        return (
+            f"on {where}, the original computes output {output!r} wrongly; the result agrees with "
+            "the original on the CPU"
+        )
+
+    def _doubtful(self, reference: Reference) -> list[int]:
+        """The runs to repeat in double: those that break the rule, the cheapest with a difference,
+        and the most different.
+        """
+        if not self._options.considers_noise or self._options.exactness == "approximate":
+            return []
+        runs = [index for index, run in enumerate(self.runs) if largest_ulp_of(run) > _SUSPICIOUS]
+        broken = [index for index in runs if not self.runs[index].is_accepted()]
+        is_light = weight_bytes(reference.proto) <= _LIGHT
+        usual = [index for index in runs if is_light and reference.runs[index].work <= _WORK]
+        cheapest = [index for index in usual if not self.runs[index].is_probe] or usual
+        largest = [index for index in usual if reference.runs[index].work <= TINY]
+        most = _MOST_TINY if largest else _MOST_ARBITRATED
+        chosen = (*broken[:most], *cheapest[:1], *sorted(largest, key=self._by_difference)[-1:])
+        return list(dict.fromkeys(chosen))
+
+    def _by_difference(self, index: int) -> float:
+        return largest_ulp_of(self.runs[index])
+
+    def _rules_of(self, run: ReferenceRun) -> ComparisonRules:
+        return rules_of(run, self._options)
+
+    def _settle(self, index: int, found: Mapping[str, Finding]) -> None:
+        """Note what the values in double say about the outputs of a run."""
+        run = self.runs[index]
+        wrong = {name: finding.difference for name, finding in found.items() if finding.difference}
+        comparisons = tuple(
+            (
+                replace(c, fault="value", message=wrong[c.output], mismatches=max(1, c.mismatches))
+                if c.output in wrong
+                else c
+            )
+            for c in run.comparisons
+        )
+        settled = frozenset(name for name, finding in found.items() if finding.is_rounding)
+        self.runs[index] = replace(
+            run, comparisons=comparisons, settled=settled, refuted=frozenset(wrong)
+        )
+
+    def verdict(self, reference: Reference, is_part: bool = False) -> ValidationReport:
+        """The report after all runs."""
+        broken = [i for i, run in enumerate(self.runs) if not run.is_accepted()]
+        unsteady = _random_operator(reference.proto) if broken else ""
+        if broken and not unsteady and self._options.considers_noise:
+            self._measure_noise(reference, broken)
+        # Most differences are rounding: the original is loaded once more for that, and only for a
+        # doubt a second time.
+        if not unsteady and not all(map(RunReport.is_accepted, self.runs)):
+            unsteady = self._unsteady_output(reference, broken[0])
+        if unsteady:
+            return self.report(
+                "not validated",
+                f"the original does not repeat its own results: {unsteady}",
+                "evidence",
+            )
+        rejected = [(run, c) for run in self.runs for c in run.comparisons if not run.accepts(c)]
+        silent = [
+            (run, c)
+            for run, c in rejected
+            if self._is_hopeless(run, c) and (run.is_probe or self._is_equal_elsewhere(c))
+        ]
+        self._notes += [
+            f"outputs are too sensitive to be compared{_where(run.dims)}" for run, _ in silent[:1]
+        ]
+        rejected = [pair for pair in rejected if pair not in silent]
+        # An output that is too sensitive to be compared excuses its own differences, but not a
+        # fault elsewhere.
+        rejected.sort(key=lambda pair: self._is_hopeless(*pair))
+        if rejected:
+            run, comparison = rejected[0]
+            place = f"output {comparison.output!r}{_where(run.dims)}{_values(run)}"
+            if self._is_hopeless(run, comparison):
+                return self.report(
+                    "not validated", f"{place} {_sensitivity(run, comparison)}", "evidence"
+                )
+            return self.report("different", f"{place}: {comparison.message}")
+        return self._weigh_evidence(reference, is_part)
+
+    def _weigh_evidence(self, reference: Reference, is_part: bool) -> ValidationReport:
+        """Report equal, unless there was nothing to compare."""
+        hollow = [] if is_part else hollow_outputs(self.runs, reference.outputs)
+        if hollow:
+            return self.report(
+                "not validated", hollow_reason(hollow, len(reference.outputs)), "evidence"
+            )
+        self._notes += [] if is_part else rounding_note(self.runs)
+        self._notes += reference.unreached[:_MOST_NAMED]
+        if len(reference.unreached) > _MOST_NAMED:
+            self._notes.append(
+                f"never ran: {len(reference.unreached) - _MOST_NAMED} more branches and numbers of "
+                "trips"
+            )
+        if not is_part and not any(c.count for run in self.runs for c in run.comparisons):
+            self._notes.append("no output held an element")
+        if self.skipped:
+            most = max(self.skipped, key=lambda each: sum(each.dims.values()))
+            count = f"{len(self.skipped)} of {len(self.runs) + len(self.skipped)} runs"
+            self._notes.append(f"{count} left out: one{_where(most.dims)} {most.reason}")
+        tried = {tuple(run.dims.items()) for run in self.runs if run.source == "random"}
+        open_sizes = {name for run in self.runs for name in run.dims} - reference.chosen
+        if len(tried) == 1 and open_sizes and self._options.assignments > 1:
+            self._notes.append("only one assignment of sizes was found on which the original runs")
+        return self.report("equal")
+
+    def _unsteady_output(self, reference: Reference, index: int) -> str:
+        """The output in which a new session of the original breaks a rule, ``""`` when there is
+        none.
+        """
+        run, options = reference.runs[index], self._options
+        results = Session(reference.proto, reference.settings, base_dir=reference.base_dir).run(
+            run.feeds
+        )
+        again = compare_results(reference.outputs, run.results, results, options.rules)
+        return next((f"output {c.output!r}: {c.message}" for c in again if not c.ok), "")
+
+    def _measure_noise(self, reference: Reference, broken: Sequence[int]) -> None:
+        """Measure the effect of rounding alone on the outputs that differ, for the broken runs,
+        until it explains them.
+        """
+        levels: list[_Levels] = [{} for _ in reference.runs]
+        rng = np.random.default_rng(self._options.seed)
+        try:
+            model = NoisyModel(reference.proto, reference.base_dir, rng)
+            session = Session(
+                model.proto, reference.settings, base_dir=reference.base_dir, weights=model.weights
+            )
+            for _ in range(_DRAWS):
+                for index in broken:
+                    run = reference.runs[index]
+                    moved = session.run(model.feeds(run.feeds, rng))
+                    for c in compare_results(
+                        reference.outputs, run.results, moved, self._options.rules
+                    ):
+                        add_bins(levels[index].setdefault(c.output, {}), iter(c.error_bins.items()))
+                    self.runs[index] = replace(
+                        self.runs[index], noise=self._noise(self.runs[index], levels[index])
+                    )
+                if all(self.runs[index].is_accepted() for index in broken):
+                    break
+        except (LoadError, RunError) as error:
+            self._notes.append(f"the sensitivity to rounding is known in part only: {error}")
+
+    def _noise(self, run: RunReport, levels: _Levels) -> dict[str, Noise]:
+        """The noise of the outputs that break the rule by finite differences, and whether it
+        excuses these.
+        """
+        noise: dict[str, Noise] = {}
+        multiple = self._options.noise_multiple
+        for c in run.comparisons:
+            if c.fault == "value" and c.tolerance is not None and math.isfinite(c.excess):
+                moved = levels.get(c.output, {})
+                level = max((each.largest for each in moved.values()), default=0.0)
+                explained = explains(moved, c.error_bins, multiple)
+                noise[c.output] = Noise(
+                    level, explained, explained and multiple * level <= _HOPELESS * c.top
+                )
+        return noise
+
+    def _is_equal_elsewhere(self, comparison: Comparison) -> bool:
+        """Whether the output is close to the expected one in another run on usual values."""
+        usual = ((run, c) for run in self.runs if not run.is_probe for c in run.comparisons)
+        return any(c.output == comparison.output and run.is_close(c) for run, c in usual)
+
+    def _is_hopeless(self, run: RunReport, comparison: Comparison) -> bool:
+        """Whether rounding alone moves an output as much as it differs, but by too much to accept
+        that.
+        """
+        noise = run.noise.get(comparison.output)
+        return noise is not None and noise.explains and comparison.output not in run.refuted

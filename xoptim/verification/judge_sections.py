@@ -1,0 +1,260 @@
+"""Comparison of two models section by section, where memory is short."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import numpy as np
+import onnx
+
+from xoptim.facts.dtypes import element_type, type_name
+from xoptim.system.machine import available_memory
+from xoptim.verification.errors import RunError
+from xoptim.verification.judge import Judge, hollow_outputs, hollow_reason, judge
+from xoptim.verification.options import ValidationOptions
+from xoptim.verification.reference import Reference
+from xoptim.verification.report import RunReport, ValidationReport, rounding_note
+from xoptim.verification.runs import ReferenceRun, RunPlan, planned_batches, run_plan
+from xoptim.verification.sections import Piece, Pieces
+from xoptim.verification.session import Port, Session, Value
+from xoptim.verification.signatures import compare_signatures
+from xoptim.verification.sized import SizedModel
+from xoptim.verification.work import COPIES, MemoryNeed, size_text
+
+_Pair: TypeAlias = tuple[onnx.ModelProto, "Path | None"]
+"""A model, and the folder of its external data."""
+
+
+# of the memory that is free, the part for the stored weights of a section
+_SHARE: Final = 2 * COPIES
+_MOST_BATCHES: Final = 8  # attempts to find values on which the original runs
+
+
+class _Run:
+    """One run through the sections: the results of the original so far, and the comparisons of the
+    sections.
+    """
+
+    def __init__(self, plan: RunPlan) -> None:
+        self.plan = plan
+        self.values: dict[str, Value] = dict(plan.feeds)
+        self.reports: list[RunReport] = []
+
+    def merged(self) -> RunReport:
+        """The runs of all sections as one."""
+        return replace(
+            self.reports[0],
+            original_seconds=sum(report.original_seconds for report in self.reports),
+            optimized_seconds=sum(report.optimized_seconds for report in self.reports),
+            comparisons=tuple(c for report in self.reports for c in report.comparisons),
+            noise={name: noise for report in self.reports for name, noise in report.noise.items()},
+        )
+
+
+def judge_in_sections(
+    original: _Pair, optimized: _Pair, options: ValidationOptions
+) -> ValidationReport:
+    """Compare a model with the original, section by section.
+
+    ``memory_limit`` bounds the weights of a section.
+
+    Tries the sizes of `xoptim.verification.validate`, without the extremes. Raises the errors of
+    `run_reference`.
+    """
+    judging = Judge(options)
+    before, after = Pieces(*original), Pieces(*optimized)
+    judging.faults = compare_signatures(
+        _signature(before, after), _signature(after, before), fewer_inputs=options.fewer_inputs
+    )
+    if judging.faults:
+        fault = judging.faults[0]
+        return judging.report("different", f"{fault.output}: {fault.message}")
+    free = available_memory() if options.memory_limit is None else options.memory_limit
+    limit = sum(before.weights.values()) // 2 if free is None else free // _SHARE
+    sections = list(_sections(before, after, limit))
+    heavy = next((piece for pair in sections for piece in pair if piece.bytes > limit), None)
+    if heavy is not None:
+        return judging.report("not validated", _too_heavy(heavy, limit), "memory")
+    failures: list[Exception] = []
+    need = MemoryNeed(SizedModel(before.proto, before.base_dir), options.memory_limit)
+    for plans in itertools.islice(planned_batches(before.proto, options), _MOST_BATCHES):
+        runs = [_Run(plan) for plan in _possible(plans, need, failures)]
+        report = (
+            _Sections(before, after, sections, options).verdict(runs, failures) if runs else None
+        )
+        if report is not None:
+            return report
+    first = f"; the first error: {failures[0]}" if failures else ""
+    raise RunError(f"it ran with none of {len(failures)} feeds{first}")
+
+
+def _possible(
+    plans: Sequence[RunPlan], need: MemoryNeed, failures: list[Exception]
+) -> Iterator[RunPlan]:
+    """The plans except those whose results are known to exceed memory."""
+    for plan in plans:
+        try:
+            need.check(plan.sizes)
+            yield plan
+        except RunError as error:
+            failures.append(error)
+
+
+def _signature(pieces: Pieces, other: Pieces) -> tuple[list[Port], list[Port]]:
+    """Inputs and outputs with the types that both models declare."""
+    inputs, outputs = (
+        [Port(name, _type(name, pieces, other)) for name in names]
+        for names in (pieces.inputs, pieces.outputs)
+    )
+    return inputs, outputs
+
+
+def _type(name: str, pieces: Pieces, other: Pieces) -> str:
+    mine, its = pieces.known.get(name), other.known.get(name)
+    return (
+        type_name(mine.dtype)
+        if mine is not None and its is not None and mine.dtype and its.dtype
+        else ""
+    )
+
+
+def _sections(before: Pieces, after: Pieces, limit: int) -> Iterator[tuple[Piece, Piece]]:
+    known = frozenset(before.inputs)
+    start = 0
+    for end, carried in before.cuts(after, limit):
+        wanted = [
+            name for name in before.made(start, end) if name in carried or name in before.outputs
+        ]
+        if wanted:
+            yield before.piece(wanted, known), after.piece(wanted, known)
+        known = frozenset(before.inputs) | carried
+        start = end
+
+
+def _too_heavy(piece: Piece, limit: int) -> str:
+    weights, room = size_text(piece.bytes), size_text(limit)
+    return (
+        "the weights do not fit into memory, and no cut makes sections that do: "
+        f"{len(piece.nodes)} nodes up to {piece.wanted[-1]!r}, without a result among them that "
+        f"both models compute, read {weights} of weights; a section may read {room}"
+    )
+
+
+class _Sections:
+    """Runs both models section by section."""
+
+    def __init__(
+        self,
+        before: Pieces,
+        after: Pieces,
+        sections: Sequence[tuple[Piece, Piece]],
+        options: ValidationOptions,
+    ) -> None:
+        self._before, self._after = before, after
+        self._sections = sections
+        self._options = options
+
+    def verdict(self, runs: list[_Run], failures: list[Exception]) -> ValidationReport | None:
+        """The comparison of the models, ``None`` when the original fails on all values.
+
+        Runs on which the original fails are dropped, and the errors are appended to ``failures``.
+        """
+        worst: ValidationReport | None = None
+        notes: dict[str, None] = {}
+        for number, (mine, its) in enumerate(self._sections):
+            reference = self._reference(mine, its, runs, failures)
+            if not runs:
+                return None
+            optimized = self._after.model(its, self._inputs(mine, its, runs[0]))
+            report = judge(reference, optimized, self._options, self._after.base_dir, is_part=True)
+            for run, compared in zip(runs, report.runs, strict=False):
+                run.reports.append(compared)
+            notes |= dict.fromkeys(report.notes)
+            if worst is None and not report.ok:
+                worst = self._placed(number, mine, report)
+            if report.status == "different":
+                worst = self._placed(number, mine, report)
+                break
+            self._forget(runs, number)
+        return self._summed(runs, worst, list(notes))
+
+    def _summed(
+        self, runs: Sequence[_Run], worst: ValidationReport | None, notes: list[str]
+    ) -> ValidationReport:
+        judging = Judge(self._options)
+        merged = tuple(run.merged() for run in runs if run.reports)
+        report = replace(
+            worst or judging.report("equal"), runs=merged, sections=len(self._sections)
+        )
+        hollow = hollow_outputs(merged, [Port(name, "") for name in self._before.outputs])
+        if report.ok and hollow:
+            reason = hollow_reason(hollow, len(self._before.outputs))
+            report = replace(report, status="not validated", reason=reason, cause="evidence")
+        notes += rounding_note(merged) if report.ok else ()
+        notes.append(
+            f"the models were compared in {len(self._sections)} sections, on the results of the "
+            "original before each"
+        )
+        return replace(report, notes=tuple(notes))
+
+    def _placed(self, number: int, piece: Piece, report: ValidationReport) -> ValidationReport:
+        """A report that names its section."""
+        names = ", ".join(map(repr, piece.wanted[:3])) + (", ..." if len(piece.wanted) > 3 else "")
+        return replace(
+            report,
+            reason=(
+                f"section {number + 1} of {len(self._sections)}, which computes {names}: "
+                f"{report.reason}"
+            ),
+        )
+
+    def _reference(
+        self, mine: Piece, its: Piece, runs: list[_Run], failures: list[Exception]
+    ) -> Reference:
+        """Run a section of the original and keep its results. Runs that fail are removed."""
+        model = self._before.model(mine, self._inputs(mine, its, runs[0]))
+        session = Session(model, self._options.settings, base_dir=self._before.base_dir)
+        done: list[ReferenceRun] = []
+        for run in list(runs):
+            plan = replace(
+                run.plan, feeds={port.name: run.values[port.name] for port in session.inputs}
+            )
+            try:
+                done.append(run_plan(session, plan))
+            except (RunError, MemoryError) as error:
+                failures.append(error)
+                runs.remove(run)
+                continue
+            run.values |= dict(zip(mine.wanted, done[-1].results, strict=True))
+        return Reference(
+            model,
+            self._before.base_dir,
+            session.inputs,
+            session.outputs,
+            done,
+            settings=self._options.settings,
+        )
+
+    def _inputs(self, mine: Piece, its: Piece, run: _Run) -> list[onnx.ValueInfoProto]:
+        """The known results that either section reads: both have the same inputs."""
+        names = [name for name in run.values if name in mine.reads or name in its.reads]
+        return [_value_info(name, run.values[name]) for name in names]
+
+    def _forget(self, runs: Sequence[_Run], number: int) -> None:
+        """Drop results that no later section reads."""
+        later = {
+            name for pair in self._sections[number + 1 :] for piece in pair for name in piece.reads
+        }
+        for run in runs:
+            run.values = {name: value for name, value in run.values.items() if name in later}
+
+
+def _value_info(name: str, value: Value) -> onnx.ValueInfoProto:
+    """Type and rank of a value; a graph input declares them in the model."""
+    if not isinstance(value, np.ndarray):
+        return onnx.ValueInfoProto(name=name)
+    return onnx.helper.make_tensor_value_info(name, element_type(value.dtype), [None] * value.ndim)

@@ -1,0 +1,199 @@
+"""The effect of rounding alone on the results of a model, whose numbers are moved by one unit in
+the last place.
+"""
+
+import math
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import onnx
+from onnx import TensorProto, numpy_helper
+
+from xoptim.facts.dtypes import bits, element_type, is_float, numpy_dtype
+from xoptim.facts.protos import fed_inputs, is_external, replace_items
+from xoptim.verification.protos import inferred_graph, light_copy, tensor_array
+from xoptim.verification.session import Value
+
+_LARGEST_READ: Final = 8192  # bytes of a constant that inference may read
+_SMALLEST_WEIGHT: Final = 32  # elements
+_MOST_ELEMENTS: Final = 200_000_000  # moved in all, to bound time and memory
+_MOST_EXTERNAL: Final = 1 << 24  # of these, elements that lie in external files
+_LONGEST_AXIS: Final = 1 << 16  # for which every place gets a factor of its own
+# of a result of static shape: fewer may be sizes that are computed as floats
+_FEWEST_ELEMENTS: Final = 8
+# version of the file format; before, the default of an input cannot be replaced
+_DEFAULTS_FROM: Final = 4
+_FACTOR_TYPES: Final = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
+_ROUNDING_OPERATORS: Final = frozenset({
+    "Add", "Attention", "AveragePool", "BatchNormalization", "BiasGelu", "Conv", "ConvTranspose",
+    "Cos", "DequantizeLinear", "Div", "Einsum", "Elu", "Erf", "Exp", "FusedMatMul", "GRU", "Gelu",
+    "Gemm", "GlobalAveragePool", "GroupNormalization", "InstanceNormalization", "LRN", "LSTM",
+    "LayerNormalization", "Log", "LogSoftmax", "LpPool", "MatMul", "MatMulNBits", "Mish", "Mul",
+    "MultiHeadAttention", "Pow", "QuickGelu", "RMSNormalization", "RNN", "Reciprocal", "ReduceL1",
+    "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMean", "ReduceProd", "ReduceSum",
+    "ReduceSumSquare", "Resize", "Selu", "Sigmoid", "SimplifiedLayerNormalization", "Sin",
+    "SkipLayerNormalization", "Softmax", "Softplus", "Softsign", "Sqrt", "Sub", "Sum", "Swish",
+    "Tan", "Tanh",
+})  # fmt: skip
+
+
+def noisy_weights(
+    model: onnx.ModelProto, base_dir: Path | None, rng: np.random.Generator
+) -> dict[str, np.ndarray]:
+    """Weights moved by one unit in the last place, up or down at random."""
+    kept, scales = _special_weights(model)
+    moved: dict[str, np.ndarray] = {}
+    left = {False: _MOST_ELEMENTS, True: _MOST_EXTERNAL}
+    for tensor in sorted(model.graph.initializer, key=lambda tensor: math.prod(tensor.dims)):
+        count, place = math.prod(tensor.dims), is_external(tensor)
+        wanted = (count >= _SMALLEST_WEIGHT and tensor.name not in kept) or tensor.name in scales
+        if wanted and count <= left[place] and _is_measured(tensor.data_type):
+            left[place] -= count
+            moved[tensor.name] = move_one_ulp(tensor_array(tensor, base_dir), rng)
+    return moved
+
+
+class NoisyModel:
+    """A model whose numbers can be moved: one session of it measures the noise as often as needed.
+
+    A multiplication follows each result of ``proto`` that rounds; ``weights`` belong to the main
+    graph, moved once.
+    """
+
+    def __init__(
+        self, model: onnx.ModelProto, base_dir: Path | None, rng: np.random.Generator
+    ) -> None:
+        self.weights = noisy_weights(model, base_dir, rng)
+        self.proto, self._factors = noisy_graph(model, self.weights)
+
+    def feeds(self, feeds: Mapping[str, Value], rng: np.random.Generator) -> dict[str, Value]:
+        """Feeds with their numbers moved, and factors next to 1 for the results within the
+        model.
+        """
+        return {
+            **noisy_feeds(feeds, rng),
+            **{name: move_one_ulp(ones, rng) for name, ones in self._factors.items()},
+        }
+
+
+def noisy_graph(
+    model: onnx.ModelProto, left_out: Collection[str] = ()
+) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """A copy in which a multiplication follows each result that rounds, and the factors of these,
+    all 1 by default.
+
+    Only results that have a known type and are not scalars get one; models before opset 7 get none.
+    The copy lacks the data of initializers that are ``left_out``.
+    """
+    copy, factors = light_copy(model, left_out), dict[str, np.ndarray]()
+    if any(opset.domain in ("", "ai.onnx") and opset.version < 7 for opset in model.opset_import):
+        return copy, factors
+    types = _tensor_types(model)
+    del copy.graph.node[:]
+    for serial, original in enumerate(model.graph.node):
+        node = copy.graph.node.add()
+        node.CopyFrom(original)
+        kind = types.get(node.output[0]) if node.op_type in _ROUNDING_OPERATORS else None
+        ones = None if kind is None else _ones(kind)
+        if ones is not None:
+            result, noise = node.output[0], f"noise {serial}"
+            node.output[0] = f"before noise {serial}"
+            copy.graph.node.append(onnx.helper.make_node("Mul", [node.output[0], noise], [result]))
+            factors[noise] = ones
+    _add_defaults(copy, factors)
+    return copy, factors
+
+
+def _add_defaults(model: onnx.ModelProto, values: Mapping[str, np.ndarray]) -> None:
+    if model.ir_version < _DEFAULTS_FROM:
+        replace_items(model.graph.input, fed_inputs(model))
+    model.ir_version = max(model.ir_version, _DEFAULTS_FROM)
+    for name, value in values.items():
+        tensor = numpy_helper.from_array(value, name)
+        model.graph.initializer.append(tensor)
+        model.graph.input.append(
+            onnx.helper.make_tensor_value_info(name, tensor.data_type, value.shape)
+        )
+
+
+def _tensor_types(model: onnx.ModelProto) -> dict[str, onnx.TypeProto.Tensor]:
+    """Types of the values of the main graph that are declared or can be inferred."""
+    graph = inferred_graph(model, _LARGEST_READ) or model.graph
+    return {
+        v.name: v.type.tensor_type for values in (graph.value_info, graph.output) for v in values
+    }
+
+
+def _ones(kind: onnx.TypeProto.Tensor) -> np.ndarray | None:
+    """Factors of 1 that are broadcast-compatible with a tensor and keep its shape, ``None`` when it
+    should stay as it is.
+    """
+    if kind.elem_type not in _FACTOR_TYPES or not kind.HasField("shape") or not kind.shape.dim:
+        return None
+    sizes = [dim.dim_value for dim in kind.shape.dim]
+    if all(sizes) and math.prod(sizes) < _FEWEST_ELEMENTS:  # an open dimension has the size 0 here
+        return None
+    # Factors along the last axis fit any sizes of the other axes; an open or very long axis gets
+    # one factor.
+    shape = (sizes[-1],) if 0 < sizes[-1] <= _LONGEST_AXIS else ()
+    return np.ones(shape, numpy_dtype(kind.elem_type))
+
+
+def _special_weights(model: onnx.ModelProto) -> tuple[set[str], set[str]]:
+    """Weights that are stored narrow but computed with after a cast, and scales of
+    (de)quantization.
+    """
+    cast: set[str] = set()
+    used: set[str] = set()
+    scales: set[str] = set()
+    for node in model.graph.node:
+        (cast if node.op_type == "Cast" else used).update(node.input)
+        if node.op_type in ("QuantizeLinear", "DequantizeLinear"):
+            scales.add(node.input[1])
+    # A weight that is also read without a Cast is computed with in its own type.
+    return cast - used, scales
+
+
+def noisy_feeds(feeds: Mapping[str, Value], rng: np.random.Generator) -> dict[str, Value]:
+    """Feeds with their measured numbers moved by one unit in the last place, up or down at
+    random.
+    """
+    return {name: _noisy(value, rng) for name, value in feeds.items()}
+
+
+def _noisy(value: Value, rng: np.random.Generator) -> Value:
+    if isinstance(value, list):
+        return [_noisy(item, rng) for item in value]
+    if not isinstance(value, np.ndarray) or not _is_measured(element_type(value.dtype)):
+        return value
+    wide = value.astype(np.float64)
+    return (
+        value if np.array_equal(wide, np.rint(wide), equal_nan=True) else move_one_ulp(value, rng)
+    )
+
+
+def _is_measured(element: int) -> bool:
+    """Whether numbers of a type carry rounding errors.
+
+    A step of 8 bits or fewer is not a rounding error.
+    """
+    return is_float(element) and bits(element) >= 16
+
+
+def move_one_ulp(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The neighbours of numbers of 16, 32 or 64 bits, towards 0 or away from it.
+
+    0, infinities and NaN stay.
+    """
+    code = {2: np.uint16, 4: np.uint32, 8: np.uint64}[array.dtype.itemsize]
+    pattern = np.asarray(array, order="C").view(code)
+    down = rng.integers(0, 2, array.shape, dtype=np.int8).astype(code)
+    # Within one sign, floating-point numbers are ordered as their bits are: plus 1 (or minus 1) is
+    # the neighbour.
+    moved: np.ndarray = (pattern + code(1) - 2 * down).astype(code).view(array.dtype)
+    # The step down from 0 wraps around to NaN, and the step up from the largest number is an
+    # infinity.
+    stays = (array == 0) | ~np.isfinite(array) | ~np.isfinite(moved) | (moved == 0)
+    return np.where(stays, array, moved)

@@ -1,0 +1,194 @@
+"""Plans of runs on numbers of other kinds, where they may matter for the operators."""
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+import numpy as np
+
+from xoptim.facts.dtypes import is_float
+from xoptim.verification.feed_style import Style
+from xoptim.verification.runs import Feeding, Planning
+from xoptim.verification.session import Value
+from xoptim.verification.sized import SizedModel
+
+_UNEVEN: Final = frozenset(
+    (
+        "Clip",
+        "Max",
+        "Min",
+        "Greater",
+        "GreaterOrEqual",
+        "Less",
+        "LessOrEqual",
+        "Equal",
+        "Where",
+        "Sign",
+        "Mod",
+        "Abs",
+        "HardSigmoid",
+        "HardSwish",
+        "ThresholdedRelu",
+        "Celu",
+        "Elu",
+        "Shrink",
+        "Div",
+        "Reciprocal",
+        "Not",
+        "Cast",
+        "Round",
+    )
+)
+"""Operators that treat 0 or large numbers in another way than moderate ones."""
+_SPREADING: Final = frozenset(
+    ("Conv", "ConvTranspose", "FusedConv", "QuantizeLinear", "DynamicQuantizeLinear")
+)
+"""Operators on a GPU for which it is open where NaN goes: algorithms of convolutions mix all
+numbers of a tile.
+"""
+_TYING: Final = frozenset(
+    (
+        "ArgMax",
+        "ArgMin",
+        "TopK",
+        "Equal",
+        "GreaterOrEqual",
+        "LessOrEqual",
+        "Round",
+        "Unique",
+        "Hardmax",
+    )
+)
+"""Operators for which it matters whether numbers are equal, or halves."""
+_COMPARING: Final = frozenset(
+    ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "TopK", "ArgMax", "ArgMin")
+)
+"""Operators for which the order of numbers matters."""
+_SPLITTING: Final = frozenset(("TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor"))
+"""Operators that send NaN another way for each of the features."""
+_TIMES: Final = 4  # runs of one kind where a run takes next to no time
+_MOST_LEVELS: Final = 3
+_USUAL_LEVELS: Final = (0.0, 1.0, -1.0)
+_ODD: Final = 3  # numbers that are not finite: NaN and two infinities
+
+
+class NumberPlans:
+    """The plans for a model, by the operators of ``models``: it, and the one that is compared with
+    it.
+
+    ``is_tiny``: whether a run takes next to no time; ``is_on_gpu``: whether it is on a GPU.
+    """
+
+    def __init__(
+        self, feeding: Feeding, models: Collection[SizedModel], *, is_tiny: bool, is_on_gpu: bool
+    ) -> None:
+        self._feeding = feeding
+        self._models = models
+        self._is_tiny = is_tiny
+        self._is_on_gpu = is_on_gpu
+
+    def plans(self, usual: Mapping[str, Value]) -> list[Planning]:
+        """All plans, where ``usual`` are the values of the first run."""
+        plans = [*self._magnitudes(), *self._ties()]
+        if self._is_tiny:
+            plans += self._repeated()
+        return [*plans, *self.levels(), *self._odd(usual)]
+
+    def levels(self) -> list[Planning]:
+        """One number everywhere."""
+        levels = self._levels()
+        return [self._feeding.styled("level", Style(level=level)) for level in levels]
+
+    def _magnitudes(self) -> list[Planning]:
+        """Numbers of many magnitudes.
+
+        Zeros and large ones where operators treat these in another way.
+        """
+        feeding = self._feeding
+        if not feeding.may_be_wide:
+            return []
+        far = feeding.styled("far", Style(numbers="far"))
+        if self._is_tiny:
+            wide = feeding.styled("wide", Style(numbers="wide"))
+            return [wide] * _TIMES + [far] * _TIMES
+        return [far] if self._has_any(_UNEVEN) else []
+
+    def _ties(self) -> list[Planning]:
+        """Numbers that are often equal, where that matters."""
+        feeding = self._feeding
+        ties = feeding.styled("ties", Style(numbers="ties"))
+        if self._is_tiny:
+            may_tie = feeding.may_be_wide or bool(feeding.random)
+            return [*([ties] * _TIMES), *self._arranged()] if may_tie else []
+        may_tie = feeding.may_be_wide and self._has_any(_TYING)
+        return [ties] if may_tie else []
+
+    def _arranged(self) -> list[Planning]:
+        """Rows that ascend, and unit matrices, where numbers are compared."""
+        if not self._has_any(_COMPARING):
+            return []
+        ascending = self._feeding.styled("sorted", Style(numbers="sorted"))
+        return [ascending, self._feeding.styled("single", Style(numbers="single"))]
+
+    def _repeated(self) -> list[Planning]:
+        """More runs on usual numbers, on small ones, and on those with a common term."""
+        feeding = self._feeding
+        plans: list[Planning] = []
+        if feeding.random:
+            plans += [feeding.plan] * _TIMES
+            plans += [feeding.styled("free", Style())] * _TIMES
+        if feeding.may_be_odd:
+            plans.append(feeding.styled("tiny", Style(numbers="tiny")))
+            plans.append(feeding.styled("offset", Style(numbers="offset")))
+        return plans
+
+    def _levels(self) -> list[float]:
+        """Numbers that all elements get.
+
+        These are numbers that only one model has, and, where an input is one number, numbers of
+        both.
+        """
+        feeding = self._feeding
+        found: list[float] = []
+        for spec in feeding.random:
+            known = (
+                feeding.landmarks.floats
+                if is_float(spec.element_type)
+                else feeding.landmarks.integers
+            )
+            if feeding.uses[spec.name].kind in ("free", "positive", "unit"):
+                found += known
+            if spec.shape == () or self._is_tiny:
+                found += feeding.landmarks.all
+        most = _MOST_LEVELS * (_TIMES if self._is_tiny else 1)
+        bounds = list(dict.fromkeys(found))[:most]
+        usual = _USUAL_LEVELS if self._is_tiny and feeding.random else ()
+        near = (number for bound in bounds for number in beyond(bound))
+        return list(dict.fromkeys((*usual, *near)))
+
+    def _odd(self, usual: Mapping[str, Value]) -> list[Planning]:
+        """Infinities and NaN, where it is known to which results they lead."""
+        feeding = self._feeding
+        is_strict = feeding.options.exactness in ("exact", "rounding")
+        if not feeding.may_be_odd or not is_strict:
+            return []
+        if self._is_on_gpu and self._has_any(_SPREADING):
+            return []
+        times = 2 if _has_few_elements(usual) else 1
+        if self._is_tiny and self._has_any(_SPLITTING):
+            times = _TIMES
+        return [feeding.odd_plan()] * times
+
+    def _has_any(self, op_types: Collection[str]) -> bool:
+        return any(model.has_any(op_types) for model in self._models)
+
+
+def beyond(bound: float) -> tuple[float, ...]:
+    """A bound, and numbers on both sides of it."""
+    step = 1.0 if float(bound).is_integer() else abs(bound) / 2
+    return bound, bound + step, bound - step, -bound - step
+
+
+def _has_few_elements(feeds: Mapping[str, Value]) -> bool:
+    """Whether an input has no room for NaN and both infinities."""
+    arrays = (value for value in feeds.values() if isinstance(value, np.ndarray))
+    return any(0 < array.size < _ODD for array in arrays)

@@ -1,0 +1,230 @@
+"""The options of a validation."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from numbers import Integral
+from pathlib import Path
+from typing import Any, TypedDict
+
+from onnx import TensorProto
+
+from xoptim.facts.assumptions import Assumptions
+from xoptim.facts.dtypes import Exactness
+from xoptim.verification.compare import ComparisonRules
+from xoptim.verification.plugins import coarsest_type
+from xoptim.verification.session import Value
+from xoptim.verification.session_settings import SessionSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunValues:
+    """The values that a model runs on, and the operators that it needs.
+
+    Attributes:
+        dims: sizes of open dimensions, by name (or ``input:axis``); others are chosen: small ones
+            to compare, typical ones to measure.
+        feeds: values of inputs by name, for instance ``numpy.load("feeds.npz")``; inputs without
+            one get random values.
+        test_data: folder with ``test_data_set_*/input_*.pb``, or with such files, to run on instead
+            of random values; what measures takes the first set.
+        seed: of the random values, and of the order of measured runs.
+        custom_op_libs: libraries of operators to load, by file, or ``onnxruntime-extensions``.
+        software_device: whether an execution provider that has no device here runs on the processor
+            instead (``webgpu``).
+        assume: assumptions about sizes and values, which the values of a run hold.
+        assume_from_model: also use the assumptions in the metadata of the models. The author of a
+            file wrote them.
+    """
+
+    dims: Mapping[str, int] = field(default_factory=dict)
+    feeds: Mapping[str, Value] = field(default_factory=dict)
+    test_data: Path | None = None
+    seed: int = 0
+    custom_op_libs: tuple[str, ...] = ()
+    software_device: bool = False
+    assume: Sequence[str] = ()
+    assume_from_model: bool = False
+
+    def run_values(self) -> dict[str, Any]:
+        """These fields, as arguments for other options."""
+        return {each.name: getattr(self, each.name) for each in fields(RunValues)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidationOptions(RunValues):
+    """Options of `validate`.
+
+    `RunValues` has the other fields.
+
+    Attributes:
+        exactness: the weakest promise of the rewrites that were applied.
+        rtol: relative tolerance of floating-point outputs instead of the one of their type. With
+            ``rtol`` or ``atol`` given, the sensitivity of the model to rounding is not considered.
+        atol: absolute tolerance, likewise.
+        of_largest: whether the relative tolerance is also a part of the largest number of an
+            output, in place of the median.
+        ulp: units in the last place that floating-point outputs may differ by, in place of
+            tolerances.
+        integer_atol: allowed difference of integer outputs.
+        allow_flips: fraction of an integer, Boolean or string output that may differ.
+        providers: execution providers for both models, by short or full name.
+        tf32: whether CUDA may round the operands of products of 32-bit floats to 10 bits of
+            mantissa; the tolerance is then that of 16-bit floats.
+        threads: threads within an operator; 0 leaves the choice to onnxruntime.
+        assignments: number of runs, on different sizes where dimensions are open.
+        typical: whether to prefer sizes that models have in use to small ones: to measure at.
+        extremes: whether to add, where sizes are open and ``assignments`` is above 1, for each axis
+            a run in which it is longer than the numbers that the model compares it with, and a run
+            with an empty axis, if the original runs with them and the budget allows it.
+        budget: seconds for all runs of the original, estimated from the work of each and the time
+            of the first; by default the larger of 5 s and five times the first run. What would
+            exceed it is left out.
+        max_attempts: runs of the original that may fail before the search for sizes ends.
+        time_limit: seconds after which the search for sizes ends.
+        run_limit: seconds after which one run of a model is stopped, ``None`` for no limit.
+        memory_limit: bytes beyond which a run is not tried, by the least memory of its results; by
+            default the free memory.
+        sections: whether to run the models section by section, which needs the weights of one
+            section in memory only; by default when the weights of the whole would not fit.
+        noise_multiple: a difference beyond the tolerance still counts as rounding when it is at
+            most this many times the effect of moving all numbers by one unit in the last place.
+            Never for ``exact`` rewrites.
+        fewer_inputs: whether the other model may lack inputs of the original, whose values must not
+            matter then.
+        original_dir: folder of the external data of an original that is a protobuf.
+        optimized_dir: the same for the optimized model.
+    """
+
+    exactness: Exactness = "rounding"
+    rtol: float | None = None
+    atol: float | None = None
+    of_largest: bool = False
+    ulp: int | None = None
+    integer_atol: int = 0
+    allow_flips: float = 0.0
+    providers: tuple[str, ...] = ("cpu",)
+    tf32: bool = False
+    threads: int = 0
+    assignments: int = 2
+    typical: bool = False
+    extremes: bool = True
+    budget: float | None = None
+    max_attempts: int = 64
+    time_limit: float = 120.0
+    run_limit: float | None = 600.0
+    memory_limit: int | None = None
+    sections: bool | None = None
+    noise_multiple: float = 4.0
+    fewer_inputs: bool = False
+    original_dir: Path | None = None
+    optimized_dir: Path | None = None
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for values that no run could use, `AssumptionError` for an assumption
+        that cannot be read.
+        """
+        for name in ("providers", "custom_op_libs"):
+            if isinstance(getattr(self, name), str):
+                raise ValueError(f"{name} are several: ({getattr(self, name)!r},)")
+        Assumptions.of(self.assume)
+        if self.assignments < 1:
+            raise ValueError(f"assignments must be at least 1, not {self.assignments}")
+        if self.seed < 0:
+            raise ValueError(f"a seed must not be negative, as {self.seed} is")
+        for name in ("rtol", "atol", "ulp"):
+            if (getattr(self, name) or 0) < 0:
+                raise ValueError(f"{name} must not be negative, as {getattr(self, name)} is")
+        wrong = next(
+            (size for size in self.dims.values() if not isinstance(size, Integral) or size < 0),
+            None,
+        )
+        if wrong is not None:
+            raise ValueError(f"a size is a number of at least 0, not {wrong!r}")
+
+    @property
+    def rules(self) -> ComparisonRules:
+        """The rules of equality; only CUDA rounds to TF32, and some plug-ins to 16 bits."""
+        tf32 = self.tf32 and any(name.lower().startswith("cuda") for name in self.providers)
+        rounds_to = coarsest_type(self.providers)
+        return ComparisonRules(
+            self.exactness,
+            self.rtol,
+            self.atol,
+            self.integer_atol,
+            self.allow_flips,
+            self.ulp,
+            rounds_to=TensorProto.FLOAT16 if tf32 and rounds_to == TensorProto.FLOAT else rounds_to,
+            of_largest=self.of_largest,
+            scales_atol=self.is_by_type,
+        )
+
+    @property
+    def settings(self) -> SessionSettings:
+        """The settings of both runs: the models are run as they are written, plug-ins in processes
+        of their own.
+        """
+        return SessionSettings(
+            self.providers,
+            threads=self.threads,
+            run_limit=self.run_limit,
+            tf32=self.tf32,
+            custom_op_libs=self.custom_op_libs,
+            software_device=self.software_device,
+            isolated=True,
+        )
+
+    @property
+    def is_by_type(self) -> bool:
+        """Whether tolerances follow the types."""
+        return self.rtol is None and self.atol is None and self.ulp is None
+
+    @property
+    def is_thorough(self) -> bool:
+        """Whether to run on values and in ways beside the usual ones."""
+        return self.assignments > 1 and self.extremes and self.is_by_type
+
+    @property
+    def considers_noise(self) -> bool:
+        """Whether the sensitivity of the model may excuse a difference."""
+        return self.is_by_type and self.exactness != "exact" and self.noise_multiple > 0
+
+
+class RunChanges(TypedDict, total=False):
+    """The fields of `RunValues` as keyword arguments."""
+
+    dims: Mapping[str, int]
+    feeds: Mapping[str, Value]
+    test_data: Path | None
+    seed: int
+    custom_op_libs: tuple[str, ...]
+    software_device: bool
+    assume: Sequence[str]
+    assume_from_model: bool
+
+
+class ValidationChanges(RunChanges, total=False):
+    """The fields of `ValidationOptions` as keyword arguments."""
+
+    exactness: Exactness
+    rtol: float | None
+    atol: float | None
+    of_largest: bool
+    ulp: int | None
+    integer_atol: int
+    allow_flips: float
+    providers: tuple[str, ...]
+    tf32: bool
+    threads: int
+    assignments: int
+    typical: bool
+    extremes: bool
+    budget: float | None
+    max_attempts: int
+    time_limit: float
+    run_limit: float | None
+    memory_limit: int | None
+    sections: bool | None
+    noise_multiple: float
+    fewer_inputs: bool
+    original_dir: Path | None
+    optimized_dir: Path | None

@@ -1,0 +1,409 @@
+"""Runs of the original, on given values or on sizes and values that a search within a budget finds
+it to accept.
+"""
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import onnx
+
+from xoptim.facts.errors import ModelError
+from xoptim.graph.splice import EXPANSION_LIMIT, expanded_size
+from xoptim.verification.dims import Sizes
+from xoptim.verification.errors import FeedError, LoadError, RunError, RunStoppedError
+from xoptim.verification.extremes import Ends
+from xoptim.verification.further import SHORT, TINY, Further
+from xoptim.verification.options import ValidationOptions
+from xoptim.verification.protos import ModelLike, read_proto
+from xoptim.verification.report import SkippedRun
+from xoptim.verification.runs import (
+    Feeding,
+    Planning,
+    ReferenceRun,
+    ResultStore,
+    RunPlan,
+    check_agreement,
+    run_plan,
+    test_feeds,
+)
+from xoptim.verification.session import CUDA, Port, Session, resolve_providers
+from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.sized import SizedModel
+from xoptim.verification.work import (
+    MemoryNeed,
+    RunBudget,
+    Work,
+    fits_into_memory,
+    is_large,
+    size_text,
+    weight_bytes,
+)
+
+_FURTHER_ATTEMPTS: Final = 8  # for another assignment, once one works
+_MOST_PROBES: Final = 6  # runs to find the largest size of one axis that the original accepts
+_RELATED_WORK: Final = 1 << 25  # operations of a run with sizes that stand in a relation
+_PROBE_BYTES: Final = 1 << 30  # that the results of a run with large sizes may take at one time
+_HOUR: Final = 3600.0
+
+
+class Search:
+    """The search for sizes and values on which the original runs, and whose results the store
+    keeps.
+
+    ``skipped`` lists the runs that were left out because of what they cost, ``unreached`` the
+    branches that none reached. ``other`` is a model to compare with: sizes and values are also
+    chosen next to numbers that only it contains.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        model: onnx.ModelProto,
+        base_dir: Path | None,
+        options: ValidationOptions,
+        store: ResultStore,
+        other: onnx.ModelProto | None = None,
+    ) -> None:
+        self._store = store
+        self._base_dir = base_dir
+        self._session = session
+        self._is_on_gpu = CUDA in resolve_providers(options.providers)
+        self._processor = _on_processor(model, base_dir, options) if self._is_on_gpu else None
+        self._model = model
+        self._sized = SizedModel(model, base_dir)
+        self._need = MemoryNeed(self._sized, options.memory_limit)
+        self._work = Work(self._sized)
+        self._budget = RunBudget(options.budget)
+        self._deadline = time.perf_counter() + options.time_limit
+        self._options = options
+        self._feeding = Feeding(model, options, other)
+        self._other = other
+        self._other_sized: SizedModel | None = None
+        self.skipped: list[SkippedRun] = []
+        self.unreached: list[str] = []
+        self.is_short = False
+        self._ones: list[Sizes] = []
+
+    @property
+    def chosen(self) -> Iterable[str]:
+        """The dimensions whose sizes the caller determined."""
+        return self._feeding.fixed
+
+    def runs(self) -> list[ReferenceRun]:
+        """The number of runs in the options: on different sizes if they are found, else on other
+        values.
+        """
+        feeding = self._feeding
+        found: list[ReferenceRun] = []
+        failures: list[Exception] = []
+        preferred: Sizes | None = None
+        for sizes in feeding.assignments():
+            preferred = sizes if preferred is None else preferred
+            late = bool(found or failures) and time.perf_counter() > self._deadline
+            if len(found) >= feeding.wanted or late or len(failures) >= self._patience(bool(found)):
+                break
+            if self._budget.allows(self._work.of(sizes)):
+                self._try(sizes, found, failures)
+        if not found and self._processor is not None:
+            self._processor = None  # which may lack what a GPU has
+            return self.runs()
+        if not found:
+            check_agreement(feeding.specs, feeding.given, self._options.dims)
+        if not found and not feeding.random:
+            raise failures[0]
+        if not found:
+            raise RunError(
+                f"it ran with none of {len(failures)} random feeds; give values that it accepts "
+                f"with --feeds FILE.npz; the first error: {failures[0]}"
+            )
+        if found[0].sizes != preferred:
+            found[0] = replace(found[0], refused=preferred or {})
+        for _ in range(len(found), feeding.wanted):
+            self._try(found[0].sizes, found, failures)
+        if feeding.wanted > 1 and self._options.extremes:
+            self._add_ends(found)
+        if self._options.assignments > 1 and self._options.extremes:
+            self._add_further(found)
+        return found
+
+    def _add_further(self, found: list[ReferenceRun]) -> None:
+        """Add runs on values of other kinds, if the original runs with them and the budget allows
+        it.
+        """
+        sizes = found[0].sizes
+        if self._objection(sizes):
+            return
+        work = self._work.of(sizes)
+        self.is_short = work <= SHORT
+        settings = replace(self._options.settings, providers=("cpu",))
+        further = Further(self._feeding, partial(self._probe, sizes), self._ones, settings)
+        further.overridden(found)
+        if self._feeding.random:
+            models = self._models if self.is_short and self._options.is_by_type else None
+            further.values(found, models, is_tiny=work <= TINY, is_on_gpu=self._is_on_gpu)
+            self.unreached = further.branches(found, self._base_dir) if models is not None else []
+
+    def _models(self) -> list[SizedModel]:
+        """The original, and the other model if it has further bounds: it takes time to infer its
+        shapes.
+        """
+        if self._other is None or not self._feeding.landmarks.is_new:
+            return [self._sized]
+        if self._other_sized is None:
+            self._other_sized = SizedModel(self._other, self._options.optimized_dir)
+        return [self._sized, self._other_sized]
+
+    def _add_ends(self, found: list[ReferenceRun]) -> None:
+        """Add runs with a long axis each, with axes of 1, and with an empty one, if the original
+        and the budget allow them.
+        """
+        feeding = self._feeding
+        ends = Ends(
+            feeding.specs,
+            self._models(),
+            found[0].sizes,
+            feeding.fixed,
+            self._work.of,
+            feeding.assumptions,
+        )
+        tried = [run.sizes for run in found]
+        for rungs in ends.large():
+            run = self._largest(ends, rungs, tried)
+            if run is not None:
+                tried.append(run.sizes)
+                found.append(run)
+        self._ones = list(ends.ones())
+        related = [sizes for sizes in ends.related() if self._work.of(sizes) <= _RELATED_WORK]
+        for wanted in (
+            *([sizes] for sizes in self._ones),
+            ends.empty(),
+            *([sizes] for sizes in related),
+        ):
+            allowed = (
+                sizes for sizes in wanted if sizes not in tried and not self._objection(sizes)
+            )
+            made = next(
+                filter(None, (self._probe(sizes, len(tried) + 1) for sizes in allowed)), None
+            )
+            if made is not None:
+                tried.append(made.sizes)
+                found.append(made)
+
+    def _largest(
+        self, ends: Ends, rungs: Sequence[Sequence[Sizes]], tried: Sequence[Sizes]
+    ) -> ReferenceRun | None:
+        """A run with the largest sizes of an axis that the original accepts, by bisection of the
+        candidates.
+        """
+        cheap = [rung for rung in rungs if any(self._affordable(ends, rung[:1]))]
+        if len(cheap) < len(rungs):
+            least = ends.single(rungs[-1][0])
+            self.skipped.append(SkippedRun(least, self._objection(least)))
+        best: ReferenceRun | None = None
+        low, high = 0, len(cheap)
+        middle = high - 1
+        for _ in range(_MOST_PROBES):
+            if low >= high:
+                break
+            candidates = (
+                sizes for sizes in self._affordable(ends, cheap[middle]) if sizes not in tried
+            )
+            run = next(
+                filter(
+                    None, (self._probe(sizes, self._options.assignments) for sizes in candidates)
+                ),
+                None,
+            )
+            best = run or best
+            low, high = (middle + 1, high) if run else (low, middle)
+            middle = (low + high) // 2
+        return best
+
+    def _affordable(self, ends: Ends, rung: Sequence[Sizes]) -> Iterator[Sizes]:
+        """The assignments with a batch of one that do not cost too much when they are asked for."""
+        yield from (single for single in map(ends.single, rung) if not self._objection(single))
+
+    def _objection(self, sizes: Sizes) -> str:
+        work = self._work.of(sizes)
+        if (
+            self._need.total(sizes) > _PROBE_BYTES
+            and (size := self._need.at_least(sizes)) > _PROBE_BYTES
+        ):
+            return (
+                f"needs {size_text(size)} of memory, and a run with large sizes may take "
+                f"{size_text(_PROBE_BYTES)}"
+            )
+        if not self._budget.allows(work):
+            # Several unknown axes, each taken to be as long as the longest, give a bound that may
+            # be years.
+            seconds, limit = self._budget.estimate(work), self._budget.limit
+            expected = f"about {seconds:.3g} s" if seconds < _HOUR else "more than an hour"
+            return (
+                f"would take {expected}, and the budget of all runs is {limit:.3g} s "
+                "(--validation-budget)"
+            )
+        return ""
+
+    def _probe(self, sizes: Sizes, run: int, plan: Planning | None = None) -> ReferenceRun | None:
+        """A run with sizes or values that the original may refuse, stopped when it takes the whole
+        budget.
+        """
+        found: list[ReferenceRun] = []
+        self._try(sizes, found, [], run, plan)
+        if not found and self._budget.spent > self._budget.limit:
+            reason = (
+                f"was stopped after {self._budget.limit:.2g} s, the budget of all runs "
+                "(--validation-budget)"
+            )
+            self.skipped.append(SkippedRun(sizes, reason))
+        return replace(found[0], is_probe=True) if found else None
+
+    def _patience(self, found: bool) -> int:
+        """Allowed number of failures: fewer once there is a result, none when there is nothing to
+        vary.
+        """
+        most = self._options.max_attempts if self._feeding.random else 1
+        return min(_FURTHER_ATTEMPTS, most) if found else most
+
+    def _try(
+        self,
+        sizes: Sizes,
+        found: list[ReferenceRun],
+        failures: list[Exception],
+        run: int | None = None,
+        plan: Planning | None = None,
+    ) -> None:
+        """One more run, or one more failure for each style.
+
+        ``plan`` makes the values of a probe.
+        """
+        is_probe, run = run is not None, len(found) if run is None else run
+        for gentle in self._feeding.styles:
+            start = time.perf_counter()
+            try:
+                self._need.check(sizes)
+                values = (plan or self._feeding.plan)(sizes, run, gentle)
+                self._check_on_processor(values)
+                made = run_plan(
+                    self._session, values, self._budget.limit if is_probe else self._budget.patience
+                )
+                work = self._work.of(sizes)
+                self._budget.charge(work, made.seconds)
+                found.append(self._store.keep(replace(made, work=work)))
+                return
+            except (FeedError, RunError) as error:
+                # the frames of the traceback would keep the memory of the session
+                failures.append(type(error)(str(error)))
+            except MemoryError:
+                failures.append(RunError("there is not enough memory for a run"))
+            self._budget.spend(time.perf_counter() - start)
+            if time.perf_counter() > self._deadline:
+                return
+
+    def _check_on_processor(self, plan: RunPlan) -> None:
+        """Raise RunError for values that a model must refuse: on a GPU, an index out of range reads
+        other memory.
+        """
+        if self._processor is not None:
+            with suppress(RunStoppedError):
+                self._processor.run(plan.feeds, self._budget.limit)
+
+
+def _on_processor(
+    model: onnx.ModelProto, base_dir: Path | None, options: ValidationOptions
+) -> Session | None:
+    """The model on the CPU, ``None`` if that lacks kernels."""
+    settings = replace(options.settings, providers=("cpu",))
+    try:
+        return Session(model, settings.without_copies(), base_dir=base_dir)
+    except LoadError:
+        return None
+
+
+class Reference(NamedTuple):
+    """The original, external data left outside, with its inputs, outputs and at least one run.
+
+    ``chosen`` are the dimensions whose sizes the caller determined, ``unreached`` the branches that
+    no run reached. ``is_short``: whether a run takes so little time that many are worth it. The
+    optimized model gets the same settings.
+    """
+
+    proto: onnx.ModelProto
+    base_dir: Path | None
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    runs: list[ReferenceRun]
+    chosen: frozenset[str] = frozenset()
+    settings: SessionSettings = SessionSettings()
+    skipped: tuple[SkippedRun, ...] = ()
+    unreached: tuple[str, ...] = ()
+    is_short: bool = False
+
+
+def read_original(
+    model: ModelLike, options: ValidationOptions
+) -> tuple[onnx.ModelProto, Path | None]:
+    """The protobuf of a model and the folder of its external data.
+
+    Raises `LoadError` when it cannot be read, or would unfold to more nodes than can be handled.
+    """
+    try:
+        proto, base_dir = read_proto(model, options.original_dir)
+        size = expanded_size(proto) if proto.functions else 0
+    except ModelError as error:
+        raise LoadError(str(error)) from error
+    if size > EXPANSION_LIMIT:
+        raise LoadError(f"its local functions unfold to {size:,} nodes")
+    return proto, base_dir
+
+
+def run_reference(
+    model: ModelLike,
+    options: ValidationOptions,
+    proto: onnx.ModelProto | None = None,
+    other: onnx.ModelProto | None = None,
+) -> Reference:
+    """Run the original on the number of assignments in the options.
+
+    ``proto`` is the result of `read_original`, if known. ``other``: a model that will be compared
+    with it, whose numbers are considered in the choice of sizes and values.
+
+    Raises:
+        LoadError: onnxruntime refuses the model, or it would unfold to too many nodes.
+        FeedError: an input cannot be fed, or a choice does not fit the model.
+        RunError: it fails on the values given, or on all sizes that were tried.
+        ProviderUnavailable: an execution provider is missing.
+    """
+    if proto is None:
+        proto, base_dir = read_original(model, options)
+    elif isinstance(model, onnx.ModelProto):
+        base_dir = options.original_dir
+    else:
+        base_dir = Path(model).resolve().parent
+    if not fits_into_memory(proto, options.memory_limit, copies=1):
+        size = size_text(weight_bytes(proto))
+        raise LoadError(f"its weights take {size} of memory, which is not free")
+    settings = options.settings
+    if is_large(proto, options.memory_limit):
+        settings = settings.without_copies()
+    session = Session(model, settings, base_dir=options.original_dir)
+    store = ResultStore()
+    if options.test_data is not None:
+        MemoryNeed(SizedModel(proto, base_dir), options.memory_limit).check({})
+        data = test_feeds(options.test_data, proto, options)
+        plans = (RunPlan("test data", {}, options.seed, feeds) for feeds in data)
+        runs = [store.keep(run_plan(session, plan)) for plan in plans]
+        return Reference(proto, base_dir, session.inputs, session.outputs, runs, settings=settings)
+    search = Search(session, proto, base_dir, options, store, other)
+    runs, chosen = search.runs(), frozenset(search.chosen)
+    found = Reference(proto, base_dir, session.inputs, session.outputs, runs, chosen, settings)
+    return found._replace(
+        skipped=tuple(search.skipped),
+        unreached=tuple(search.unreached),
+        is_short=search.is_short,
+    )

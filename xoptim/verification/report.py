@@ -1,0 +1,262 @@
+"""The result of a validation, as data, as JSON, and in one line."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+from xoptim.facts.dtypes import Exactness
+from xoptim.facts.words import counted
+from xoptim.verification.compare import Comparison
+
+Status: TypeAlias = Literal["equal", "different", "not validated"]
+Cause: TypeAlias = Literal["", "load", "run", "memory", "evidence", "assumptions"]
+"""Causes of ``not validated``: onnxruntime does not load the original, or does not run it on the
+values; the weights do not fit into memory; it ran, and its results are not evidence; or the models
+differ, and their metadata list assumptions that were not given.
+"""
+
+
+# of the largest number; results of large values that differ by no more are rounding
+_COARSE: Final = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """The change of an output when all numbers in the model move by one unit in the last place."""
+
+    level: float  # largest difference that this makes, absolute
+    # whether the differences of the optimized model are as small as those that this makes in
+    # similar elements
+    explains: bool
+    # whether the differences are excused for this reason: not when the noise exceeds the limit
+    accepted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """One run of both models."""
+
+    # source of the values: ``random``, ``given``, ``test data``, ``overridden``, ``wide``,
+    # ``free``, ...
+    source: str
+    dims: Mapping[str, int]  # sizes of the open dimensions
+    seed: int  # of the random values
+    original_seconds: float  # wall time of the original
+    optimized_seconds: float  # wall time of the optimized model
+    comparisons: tuple[Comparison, ...]  # one for each output, or each item of it
+    # Measured for the outputs that differ beyond the tolerance, when rounding may excuse that
+    noise: Mapping[str, Noise] = field(default_factory=dict)
+    # whether the sizes are extreme, so that a failure of the original is not an error
+    is_probe: bool = False
+    # Whether rounding counts as equal even where the values are so large that it adds up to more
+    # than usual
+    is_coarse: bool = False
+    # Outputs that differ by rounding alone: in 64-bit floats, both models agree, and the result is
+    # as accurate as the original
+    settled: frozenset[str] = frozenset()
+    refuted: frozenset[str] = frozenset()  # outputs on which the models disagree in 64-bit floats
+
+    def accepts(self, comparison: Comparison) -> bool:
+        """Whether an output counts as equal, within the tolerance or as noise."""
+        noise = self.noise.get(comparison.output)
+        if comparison.output in self.refuted:
+            return False
+        if comparison.ok or comparison.output in self.settled:
+            return True
+        return (noise is not None and noise.accepted) or (self.is_coarse and is_small(comparison))
+
+    def is_close(self, comparison: Comparison) -> bool:
+        """Whether an output that counts as equal differs by little of its largest number, if at
+        all.
+        """
+        return (
+            comparison.count > 0
+            and self.accepts(comparison)
+            and (comparison.ok or is_small(comparison))
+        )
+
+    def is_accepted(self) -> bool:
+        """Whether all outputs count as equal."""
+        return all(map(self.accepts, self.comparisons))
+
+
+def is_small(comparison: Comparison) -> bool:
+    """Whether finite numbers differ by a small part of the largest one."""
+    is_number = (
+        comparison.fault == "value"
+        and comparison.tolerance is not None
+        and math.isfinite(comparison.excess)
+    )
+    return is_number and comparison.max_abs <= _COARSE * comparison.top
+
+
+class SkippedRun(NamedTuple):
+    """A run that was left out because of what it costs, which ``reason`` says as the end of a
+    sentence.
+    """
+
+    dims: Mapping[str, int]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationReport:
+    """The verdict whether two models compute the same.
+
+    Attributes:
+        status: ``equal``, ``different``, or ``not validated`` without a verdict.
+        reason: the reason, in one line; empty for ``equal``.
+        exactness: the promise that was checked.
+        providers: execution providers.
+        faults: differences of the signatures: missing or renamed inputs and outputs, other types or
+            order.
+        runs: the runs on which the models were compared.
+        notes: limits of the evidence, and facts that decided the verdict.
+        cause: for ``not validated``, the kind of the reason.
+        sections: number of sections in which the models were run, 0 when they were run whole.
+        skipped: runs that were left out because of what they cost.
+        assumptions: those under which the models were compared, beside the default set.
+    """
+
+    status: Status
+    reason: str = ""
+    exactness: Exactness = "rounding"
+    providers: tuple[str, ...] = ("cpu",)
+    faults: tuple[Comparison, ...] = ()
+    runs: tuple[RunReport, ...] = ()
+    notes: tuple[str, ...] = ()
+    cause: Cause = ""
+    sections: int = 0
+    skipped: tuple[SkippedRun, ...] = ()
+    assumptions: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {', '.join(self.providers)}: {self.summary()}>"
+
+    @property
+    def ok(self) -> bool:
+        """Whether the models were found equal."""
+        return self.status == "equal"
+
+    @property
+    def original_seconds(self) -> float:
+        """Wall time of all runs of the original."""
+        return sum(run.original_seconds for run in self.runs)
+
+    @property
+    def optimized_seconds(self) -> float:
+        """Wall time of all runs of the optimized model."""
+        return sum(run.optimized_seconds for run in self.runs)
+
+    @property
+    def largest(self) -> Comparison | None:
+        """The worst fault, or, without one, the output that came closest to its tolerance."""
+        found = [c for run in self.runs for c in run.comparisons] + list(self.faults)
+        return max(found, key=lambda c: (bool(c.fault), c.excess, c.max_abs), default=None)
+
+    @property
+    def rounded(self) -> tuple[str, ...]:
+        """A line for each output whose differences were excused as rounding, if there are several.
+
+        A note counts them.
+        """
+        lines = tuple(_rounding_lines(_noise_by_output(self.runs)))
+        return lines if self.ok and len(lines) > 1 else ()
+
+    def summary(self) -> str:
+        """The verdict in one line."""
+        if self.status != "equal":
+            return f"{self.status}: {self.reason}"
+        largest = self.largest
+        outputs = len({c.whole or c.output for run in self.runs for c in run.comparisons})
+        noun = "result" if self.sections else "output"
+        text = f"equal: {counted(outputs, noun)} in {counted(len(self.runs), 'run')}"
+        text += f" of {counted(self.sections, 'section')}" if self.sections else ""
+        if largest is None or not largest.max_abs:
+            return f"{text}, no difference"
+        accepted = "" if largest.ok else ", accepted as rounding noise"
+        return f"{text}, largest difference {largest.max_abs:.2g} in {largest.output!r}{accepted}"
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields as JSON values: infinities and NaN are strings."""
+        return {
+            "status": self.status,
+            "reason": self.reason,
+            "cause": self.cause,
+            "exactness": self.exactness,
+            "providers": list(self.providers),
+            "faults": [_comparison_json(c) for c in self.faults],
+            "runs": [_run_json(run) for run in self.runs],
+            "notes": list(self.notes),
+            "sections": self.sections,
+            "assumptions": list(self.assumptions),
+            "skipped": [{"dims": dict(each.dims), "reason": each.reason} for each in self.skipped],
+            "largest": None if self.largest is None else _comparison_json(self.largest),
+            "original_seconds": self.original_seconds,
+            "optimized_seconds": self.optimized_seconds,
+        }
+
+
+def rounding_note(runs: Sequence[RunReport]) -> list[str]:
+    """The outputs whose differences are rounding, in one line, or none."""
+    found = _noise_by_output(runs)
+    if len(found) < 2:
+        return _rounding_lines(found)
+    name = max(found, key=lambda name: found[name].level)
+    return [
+        f"{len(found)} outputs: the differences are rounding, {_origin(found[name])} in {name!r}"
+    ]
+
+
+def _noise_by_output(runs: Sequence[RunReport]) -> dict[str, Noise]:
+    return {name: noise for run in runs for name, noise in run.noise.items()}
+
+
+def _rounding_lines(found: Mapping[str, Noise]) -> list[str]:
+    return [
+        f"output {name!r}: the difference is rounding, {_origin(noise)}"
+        for name, noise in found.items()
+    ]
+
+
+def _origin(noise: Noise) -> str:
+    return f"{noise.level:.2g} comes of one unit in the last place"
+
+
+def _run_json(run: RunReport) -> dict[str, Any]:
+    return {
+        "source": run.source,
+        "dims": dict(run.dims),
+        "seed": run.seed,
+        "settled": sorted(run.settled),
+        "original_seconds": run.original_seconds,
+        "optimized_seconds": run.optimized_seconds,
+        "outputs": [_comparison_json(c) for c in run.comparisons],
+        "noise": {
+            name: {"level": _number(n.level), "explains": n.explains, "accepted": n.accepted}
+            for name, n in run.noise.items()
+        },
+    }
+
+
+def _comparison_json(comparison: Comparison) -> dict[str, Any]:
+    limits = comparison.tolerance
+    return {
+        "output": comparison.output,
+        "equal": comparison.ok,
+        "fault": comparison.fault,
+        "message": comparison.message,
+        **{
+            name: _number(getattr(comparison, name))
+            for name in ("max_abs", "max_ulp", "max_rel", "scale", "top", "excess")
+        },
+        "index": list(comparison.index),
+        "mismatches": comparison.mismatches,
+        "count": comparison.count,
+        "tolerance": None if limits is None else {"rtol": limits.rtol, "atol": limits.atol},
+    }
+
+
+def _number(value: float) -> float | str:
+    return value if math.isfinite(value) else str(value)

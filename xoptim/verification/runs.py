@@ -1,0 +1,454 @@
+"""Runs of a model: the values to run it on (given ones, test data, random ones), and what it
+computes.
+"""
+
+import contextlib
+import itertools
+import re
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+import onnx
+from onnx import TensorProto, numpy_helper
+
+from xoptim.facts.assumptions import Assumptions
+from xoptim.facts.dtypes import numpy_dtype
+from xoptim.facts.protos import fed_inputs, is_external
+from xoptim.graph.assumed import assumed_of
+from xoptim.verification.assumed import check_sizes, check_values, hold
+from xoptim.verification.dims import (
+    InputSpec,
+    Sizes,
+    assignments,
+    bind_sizes,
+    input_specs,
+    open_dimensions,
+)
+from xoptim.verification.double import element_types
+from xoptim.verification.errors import ChoiceError, FeedError
+from xoptim.verification.feed_style import Style
+from xoptim.verification.feed_values import (
+    has_daring_values,
+    has_free_floats,
+    has_free_numbers,
+    make_feeds,
+    preferring,
+)
+from xoptim.verification.input_kinds import input_kinds
+from xoptim.verification.landmarks import Landmarks, landmarks, steers
+from xoptim.verification.options import ValidationOptions
+from xoptim.verification.session import Session, Value
+
+FeedSource: TypeAlias = Literal[
+    "random", "given", "test data", "overridden", "wide", "odd", "free", "far", "ties", "tiny",
+    "offset", "level", "operands", "branches", "sorted", "single",
+]  # fmt: skip
+"""``overridden``: random values, and others than the stored ones for initializers that a caller may
+override; ``wide``: random ones, zeros and large numbers among them; ``odd``: NaN and infinities
+among them; ``free``: any numbers, also where a reader of an input prefers some; ``far``: numbers of
+many magnitudes; ``ties``: few different numbers; ``sorted``: rows that ascend; ``single``: a 1 in
+each row; ``tiny`` and ``offset``: numbers close to 0, and close to each other; ``level``: one
+number everywhere; ``operands``: other bounds, axes and targets; ``branches``: values that reach a
+branch.
+"""
+
+
+_NARROW: Final = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
+_IN_MEMORY: Final = 1 << 28  # bytes of feeds and results of all runs that are kept in memory
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """Values to run the original on, by their source, and the known sizes of open dimensions."""
+
+    source: FeedSource
+    sizes: Sizes
+    seed: int
+    feeds: dict[str, Value]
+
+
+Planning: TypeAlias = Callable[[Sizes, int, bool], RunPlan]
+"""Makes values for sizes, the number of a run, and whether they are gentle.
+
+Raises `FeedError` when it cannot.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceRun(RunPlan):
+    """One run of the original on the values of a plan.
+
+    A failure is not an error of a probe, a run with extreme sizes.
+    """
+
+    results: list[Value]
+    seconds: float
+    is_probe: bool = False
+    # sizes that were preferred, with which the model does not run
+    refused: Sizes = field(default_factory=dict)
+    work: int = 0  # operations, where they are known
+
+
+class ResultStore:
+    """Keeps runs while another model is loaded: small arrays in memory, further ones in temporary
+    files, mapped.
+    """
+
+    def __init__(self) -> None:
+        self._left = _IN_MEMORY
+
+    def keep(self, run: ReferenceRun) -> ReferenceRun:
+        """The run, its arrays in memory or on disk."""
+        feeds = {name: self._kept(value) for name, value in run.feeds.items()}
+        return replace(run, feeds=feeds, results=list(map(self._kept, run.results)))
+
+    def _kept(self, value: Value) -> Value:
+        if not isinstance(value, np.ndarray) or value.dtype.hasobject:
+            return value
+        self._left -= value.nbytes
+        return value if self._left >= 0 or not value.nbytes else on_disk(value)
+
+
+def on_disk(array: np.ndarray) -> np.ndarray:
+    """The same numbers, mapped from a temporary file, which exists as long as the array does."""
+    with tempfile.TemporaryFile(prefix="xopt-") as stream:
+        np.asarray(array, order="C").tofile(stream)
+        return np.memmap(stream, array.dtype, "r", shape=array.shape)
+
+
+def run_plan(session: Session, plan: RunPlan, limit: float | None = None) -> ReferenceRun:
+    """Run a model on the values of a plan, for ``limit`` seconds at most if that is less than the
+    limit of the session.
+
+    Raises `RunError` when the model cannot run on these values, or not within the limit.
+    """
+    start = time.perf_counter()
+    results = session.run(plan.feeds) if limit is None else session.run(plan.feeds, limit)
+    return ReferenceRun(
+        plan.source, plan.sizes, plan.seed, plan.feeds, results, time.perf_counter() - start
+    )
+
+
+def load_test_data(folder: Path, model: onnx.ModelProto) -> list[dict[str, Value]]:
+    """The feeds of all data sets of a folder, in the order of their numbers.
+
+    The folder holds ``test_data_set_*``, or is itself one data set; ``input_0.pb``, ``input_1.pb``,
+    ... are for the inputs of the model, in order. Raises `ChoiceError` when it has no data set, or
+    a file cannot be read.
+    """
+    if not folder.is_dir():
+        raise ChoiceError(f"there is no folder {str(folder)!r} of test data")
+    sets = sorted(
+        (path for path in folder.glob("test_data_set_*") if path.is_dir()), key=_number
+    ) or [folder]
+    inputs = fed_inputs(model)
+    found = [_load_set(path, inputs) for path in sets]
+    if not any(found):
+        raise ChoiceError(f"no test data (input_0.pb, ...) in {str(folder)!r}")
+    return [feeds for feeds in found if feeds]
+
+
+def test_feeds(
+    folder: Path, model: onnx.ModelProto, options: ValidationOptions
+) -> list[dict[str, Value]]:
+    """The data sets of a folder.
+
+    Raises `ChoiceError` when they do not fit the model, or break what is assumed of it.
+    """
+    known = _assumed(model, options)
+    specs = {
+        spec.name: spec for spec in input_specs(model, [value.name for value in fed_inputs(model)])
+    }
+    found = [given_feeds(feeds, specs, specs) for feeds in load_test_data(folder, model)]
+    for feeds in found:
+        check_values(known, list(specs.values()), feeds)
+    return found
+
+
+def _assumed(model: onnx.ModelProto, options: ValidationOptions) -> Assumptions:
+    return assumed_of(model, options.assume, from_model=options.assume_from_model)
+
+
+def _load_set(folder: Path, inputs: list[onnx.ValueInfoProto]) -> dict[str, Value]:
+    files = sorted(folder.glob("input_*.pb"), key=_number)
+    if len(files) > len(inputs):
+        raise ChoiceError(f"{folder} holds {len(files)} inputs, the model has {len(inputs)}")
+    return {
+        value.name: _load_value(path, value.type)
+        for path, value in zip(files, inputs, strict=False)
+    }
+
+
+def _load_value(path: Path, type_proto: onnx.TypeProto) -> Value:
+    kind = type_proto.WhichOneof("value")
+    data = path.read_bytes()
+    try:
+        if kind == "sequence_type":
+            sequence = onnx.SequenceProto.FromString(data)
+            _check_whole(*sequence.tensor_values)
+            items: list[Value] = numpy_helper.to_list(sequence)
+            return items
+        if kind == "optional_type":
+            content: Value = numpy_helper.to_optional(onnx.OptionalProto.FromString(data))
+            return content
+        tensor = onnx.TensorProto.FromString(data)
+        _check_whole(tensor)
+        return numpy_helper.to_array(tensor)
+    except Exception as error:  # protobuf and onnx raise several kinds
+        raise ChoiceError(f"{path} cannot be read: {error}") from error
+
+
+def _check_whole(*tensors: onnx.TensorProto) -> None:
+    """Raise for values in other files, which onnx would search in the current folder."""
+    if any(map(is_external, tensors)):
+        raise ValueError("its data is in another file")
+
+
+def _number(path: Path) -> tuple[int, str]:
+    digits = re.findall(r"\d+", path.stem)
+    return (int(digits[-1]) if digits else 0), path.name
+
+
+class Feeding:
+    """The inputs with given values, those with random values and their use, and the sizes that are
+    fixed.
+
+    ``other`` is a model that is compared with this one: values are also chosen next to numbers that
+    only it contains.
+    """
+
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        options: ValidationOptions,
+        other: onnx.ModelProto | None = None,
+    ) -> None:
+        specs = {spec.name: spec for spec in input_specs(model, options.feeds.keys())}
+        self.model, self.options = model, options
+        self.given = given_feeds(options.feeds, specs, [value.name for value in fed_inputs(model)])
+        self.specs = list(specs.values())
+        self.assumptions = _assumed(model, options)
+        check_values(self.assumptions, self.specs, self.given)
+        self.random = [spec for spec in self.specs if spec.name not in self.given]
+        self.fixed = _fixed_sizes(self.specs, self.given, options.dims)
+        check_sizes(self.assumptions, self.fixed)
+        self.uses = input_kinds(model, {spec.name: spec.element_type for spec in self.random})
+        # whether values are gentle, in the order of attempts
+        self.styles = (False, True) if has_daring_values(self.random, self.uses) else (False,)
+        self.may_be_wide = has_free_numbers(self.random, self.uses)
+        self.may_be_odd = has_free_floats(self.random, self.uses)
+        # number of runs, without those at the ends
+        self.wanted = options.assignments if self.random else 1
+        self.preferring = frozenset(preferring(self.random, self.uses))
+        self._other = other
+        self._landmarks: Landmarks | None = None
+        self._steers: bool | None = None
+        self._narrow: bool | None = None
+
+    @property
+    def landmarks(self) -> Landmarks:
+        """The bounds and thresholds of both models."""
+        if self._landmarks is None:
+            self._landmarks = landmarks(self.model, self._other)
+        return self._landmarks
+
+    def _is_narrow(self) -> bool:
+        """Whether one of the models computes in 16 bits."""
+        if self._narrow is None:
+            models = [model for model in (self.model, self._other) if model is not None]
+            self._narrow = any(not element_types(model).isdisjoint(_NARROW) for model in models)
+        return self._narrow
+
+    def _steering(self) -> bool:
+        """Whether integers of the inputs may decide sizes."""
+        if self._steers is None:
+            self._steers = steers(self.model)
+        return self._steers
+
+    def assignments(self) -> Iterator[Sizes]:
+        """Sizes for all open dimensions, as they are assumed to be, the strongest test first."""
+        fitted, typical = self.assumptions.fitted, self.options.typical
+        return assignments(self.specs, self.model, self.fixed, fitted, typical=typical)
+
+    def plan(self, sizes: Sizes, run: int, gentle: bool) -> RunPlan:
+        """Values for some sizes; raises `FeedError` when an input cannot be fed with them."""
+        seed = self.options.seed + run
+        return RunPlan(
+            "random" if self.random else "given",
+            sizes,
+            seed,
+            self._values(sizes, seed, Style(run, gentle)),
+        )
+
+    def styled(self, source: FeedSource, style: Style) -> Planning:
+        """Values of one style, in all inputs whose readers only prefer others, unless the style
+        names some.
+        """
+        chosen = style if style.free else style._replace(free=self.preferring)
+        known = self.landmarks
+        hides_rows, steers = not self._is_narrow(), self._steering()
+        found = chosen._replace(
+            landmarks=known.all, words=known.words, steers=steers, hides_rows=hides_rows
+        )
+
+        def plan(sizes: Sizes, run: int, gentle: bool) -> RunPlan:
+            seed = self.options.seed + run
+            return RunPlan(
+                source,
+                sizes,
+                seed,
+                self._values(sizes, seed, found._replace(run=run, gentle=gentle)),
+            )
+
+        return plan
+
+    def odd_plan(self) -> Planning:
+        """NaN and infinities among the values, and the ends of the type and -0 where rewrites are
+        exact.
+        """
+        return self.styled(
+            "odd", Style(numbers="odd" if self.options.exactness == "exact" else "holes")
+        )
+
+    def _values(self, sizes: Sizes, seed: int, style: Style) -> dict[str, Value]:
+        """The given values, and random ones that hold what is assumed."""
+        return self.given | hold(
+            self.assumptions, make_feeds(self.random, self.uses, sizes, seed, style)
+        )
+
+
+def planned_batches(model: onnx.ModelProto, options: ValidationOptions) -> Iterator[list[RunPlan]]:
+    """Values for a model that cannot run whole: batches of as many as the options require, the next
+    if one fails.
+
+    Raises `FeedError` when an input cannot be fed, or a choice of the user does not fit the model.
+    """
+    if options.test_data is not None:
+        yield [
+            RunPlan("test data", {}, options.seed, feeds)
+            for feeds in test_feeds(options.test_data, model, options)
+        ]
+        return
+    feeding = Feeding(model, options)
+    sizes = feeding.assignments()
+    while batch := list(itertools.islice(sizes, feeding.wanted)):
+        batch += [batch[0]] * (feeding.wanted - len(batch))
+        for gentle in feeding.styles:
+            with contextlib.suppress(FeedError):  # sizes that do not fit an input: others may
+                yield [feeding.plan(each, run, gentle) for run, each in enumerate(batch)]
+
+
+def given_feeds(
+    feeds: Mapping[str, Value], specs: Mapping[str, InputSpec], inputs: Iterable[str]
+) -> dict[str, Value]:
+    """The values of the user; raw bytes of types that numpy lacks are converted to these types.
+
+    Raises `ChoiceError` when the model lacks an input, or the values of one do not fit it.
+    """
+    unknown = feeds.keys() - set(inputs)
+    if unknown:
+        raise ChoiceError(
+            f"values for {_listed(sorted(unknown))}, but the inputs of the model are "
+            f"{_listed(inputs)}"
+        )
+    given: dict[str, Value] = {}
+    for name, value in feeds.items():
+        given[name] = _from_bytes(specs[name], value) if name in specs else value
+        if name in specs:
+            _check_value(specs[name], given[name])
+    return given
+
+
+def _from_bytes(spec: InputSpec, value: Value) -> Value:
+    """A value that holds the raw bytes of a type that numpy lacks, in this type.
+
+    Any other value as it is.
+    """
+    if not isinstance(value, np.ndarray) or value.dtype.kind != "V" or value.dtype.isbuiltin:
+        return value
+    try:
+        expected = numpy_dtype(spec.element_type)
+    except KeyError:
+        return value
+    return (
+        value.view(expected)
+        if value.dtype.itemsize == expected.itemsize and value.dtype.names is None
+        else value
+    )
+
+
+def _check_value(spec: InputSpec, value: Value) -> None:
+    """Raise for an array of another type, rank or size than an input requires."""
+    if spec.container != "tensor" or not isinstance(value, np.ndarray):
+        return
+    expected = numpy_dtype(spec.element_type) if spec.element_type != TensorProto.STRING else None
+    if expected is not None and value.dtype != expected:
+        raise ChoiceError(f"the values of input {spec.name!r} are {value.dtype}, not {expected}")
+    fits = spec.shape is None or (
+        len(spec.shape) == value.ndim
+        and all(
+            size == found
+            for size, found in zip(spec.shape, value.shape, strict=True)
+            if isinstance(size, int)
+        )
+    )
+    if not fits and spec.shape is not None:
+        wanted = ", ".join("?" if ":" in str(size) else str(size) for size in spec.shape)
+        raise ChoiceError(
+            f"the values of input {spec.name!r} have shape {list(value.shape)}, not [{wanted}]"
+        )
+
+
+def check_agreement(
+    specs: Sequence[InputSpec], given: Mapping[str, Value], chosen: Mapping[str, int]
+) -> None:
+    """Raise for choices that give one dimension two sizes (only where the model does not run: some
+    accept that).
+    """
+    seen: dict[str, tuple[int, str]] = {}
+    for spec in specs:
+        value = given.get(spec.name)
+        for name, size in (
+            bind_sizes(spec, value.shape) if isinstance(value, np.ndarray) else {}
+        ).items():
+            if chosen.get(name, size) != size:
+                raise ChoiceError(
+                    f"{name} is {size} in the values of input {spec.name!r}, but {chosen[name]} "
+                    "was chosen"
+                )
+            first, where = seen.setdefault(name, (size, spec.name))
+            if first != size:
+                raise ChoiceError(
+                    f"{name} is {first} in the values of input {where!r}, but {size} in those of "
+                    f"{spec.name!r}"
+                )
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def _fixed_sizes(
+    specs: Sequence[InputSpec], given: Mapping[str, Value], chosen: Mapping[str, int]
+) -> Sizes:
+    """The sizes that follow from given arrays, and those that the user has chosen, which take
+    precedence.
+    """
+    known = open_dimensions(specs)
+    unknown = chosen.keys() - known.keys()
+    if unknown:
+        raise ChoiceError(
+            f"sizes for {_listed(sorted(unknown))}, but the open dimensions of the model are "
+            f"{_listed(known)}"
+        )
+    sizes: Sizes = {}
+    for spec in specs:
+        value = given.get(spec.name)
+        if isinstance(value, np.ndarray):
+            sizes |= bind_sizes(spec, value.shape)
+    return {name: size for name, size in sizes.items() if name in known} | dict(chosen)

@@ -1,0 +1,136 @@
+"""Both models under onnxruntime's own graph optimizations, as users run them: these may compute a
+form wrongly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+import numpy as np
+import onnx
+
+from xoptim.verification.compare import Comparison, ComparisonRules, compare_values
+from xoptim.verification.errors import LoadError, ProviderUnavailable, RunError
+from xoptim.verification.further import TINY
+from xoptim.verification.protos import Located, ModelLike
+from xoptim.verification.reference import Reference
+from xoptim.verification.report import RunReport
+from xoptim.verification.runs import ReferenceRun
+from xoptim.verification.session import Session, Value
+
+# of the largest number; fused kernels add up in another order, and in other types
+_ROUNDING: Final = 0.005
+_ABSOLUTE: Final = 1e-6
+_MULTIPLE: Final = 4.0
+
+
+class Outcome(NamedTuple):
+    """A difference that onnxruntime's optimizations make in the optimized model alone, and what
+    they do to the original.
+
+    The difference is a doubt where the models differ about as much without the optimizations, and
+    that was taken for rounding.
+    """
+
+    difference: str = ""
+    note: str = ""
+    is_doubt: bool = False
+
+
+def under_optimizations(
+    reference: Reference,
+    optimized: ModelLike,
+    other: Located,
+    rules: ComparisonRules,
+    accepted: Sequence[RunReport],
+) -> Outcome:
+    """Compare both models, run with all optimizations of onnxruntime, with the original run without
+    them.
+
+    ``other`` is the optimized model as it was read; ``accepted`` are the reports of the runs
+    without optimizations.
+    """
+    if rules.exactness == "exact":
+        rules = replace(rules, exactness="rounding")  # fused kernels round in another way
+    pairs = (
+        (run, report)
+        for run, report in zip(reference.runs, accepted, strict=True)
+        if not run.is_probe
+    )
+    run, report = min(pairs, key=lambda pair: pair[0].work, default=(None, None))
+    if run is None or report is None:
+        return Outcome()
+    its = _worst(reference, run, optimized, other, rules)
+    if not its.is_wrong and run.work > TINY:
+        # it takes time to load the original, only to tell that it is computed wrongly
+        return Outcome()
+    mine = _worst(
+        reference, run, reference.proto, Located(reference.proto, reference.base_dir), rules
+    )
+    note = (
+        f"onnxruntime's own optimizations change the results of the original: {mine.text}"
+        if mine.is_wrong
+        else ""
+    )
+    if mine.is_wrong and not its.is_wrong:
+        note += "; those of the optimized model are right"
+    if not its.is_wrong or mine.is_wrong or its.share <= _MULTIPLE * mine.share:
+        return Outcome(note=note)
+    rounding = max((_share(c).share for c in report.comparisons), default=0.0)
+    return Outcome(its.text, note, is_doubt=its.share <= _MULTIPLE * rounding)
+
+
+class _Worst(NamedTuple):
+    """The largest difference, as a part of the largest number of its output, infinite for one of
+    another kind.
+    """
+
+    share: float = 0.0
+    text: str = ""
+
+    @property
+    def is_wrong(self) -> bool:
+        return self.share > _ROUNDING
+
+
+def _worst(
+    reference: Reference, run: ReferenceRun, model: ModelLike, read: Located, rules: ComparisonRules
+) -> _Worst:
+    settings = replace(reference.settings, level="all")
+    if not isinstance(model, onnx.ModelProto):
+        settings = settings.safe_for(read.proto)
+    try:
+        session = Session(model, settings, base_dir=read.base_dir)
+        results = session.run(run.feeds)
+    except (LoadError, RunError) as error:
+        return _Worst(math.inf, f"it does not run: {error}")
+    except ProviderUnavailable:
+        return _Worst()
+    found = [_share(c) for c in _compared(reference, run.results, results, rules)]
+    return max(found, default=_Worst())
+
+
+def _compared(
+    reference: Reference, expected: Sequence[Value], actual: Sequence[Value], rules: ComparisonRules
+) -> list[Comparison]:
+    triples = zip(reference.outputs, expected, actual, strict=True)
+    return [c for port, e, a in triples for c in compare_values(port.name, e, a, rules)]
+
+
+def _share(comparison: Comparison) -> _Worst:
+    if comparison.ok:
+        return _Worst()
+    text = f"output {comparison.output!r}: {comparison.message}"
+    is_number = (
+        comparison.fault == "value"
+        and comparison.tolerance is not None
+        and np.isfinite(comparison.excess)
+    )
+    if not is_number or not comparison.top:
+        return _Worst(math.inf, text)
+    if comparison.max_abs <= _ABSOLUTE:
+        return _Worst()  # next to the bound of a function, such as a Sigmoid that is nearly 0
+    return _Worst(comparison.max_abs / comparison.top, text)

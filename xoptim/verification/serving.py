@@ -1,0 +1,52 @@
+"""The process that holds a session for another one; see `xoptim.verification.remote`."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from dataclasses import replace
+from typing import IO, Any
+
+import onnx
+
+from xoptim.facts.errors import UnstoppableError, XoptimError
+from xoptim.verification.errors import RunError
+from xoptim.verification.session import Session
+
+
+def serve() -> None:
+    """Make the session that standard input describes, and run it on the values that follow."""
+    questions, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # keeps other output out of the answers
+    session: Any = None
+    while True:
+        try:
+            question = pickle.load(questions)
+        except EOFError:
+            return
+        try:
+            if session is None:
+                session = _session(*question)
+                answer: Any = (session.inputs, session.outputs, session.fed)
+            else:
+                answer = session.run(*question)
+        except XoptimError as error:
+            answer = error
+        except MemoryError:
+            answer = RunError("there is not enough memory for a run")
+        _send(answers, answer)
+        if session is None:
+            return
+        if isinstance(answer, UnstoppableError):
+            os._exit(1)  # Python would wait for the thread of the kernel
+
+
+def _session(source: str | bytes, base_dir: Any, weights: Any, settings: Any) -> Session:
+    model = source if isinstance(source, str) else onnx.ModelProto.FromString(source)
+    return Session(model, replace(settings, isolated=False), base_dir=base_dir, weights=weights)
+
+
+def _send(answers: IO[bytes], answer: object) -> None:
+    pickle.dump(answer, answers)
+    answers.flush()

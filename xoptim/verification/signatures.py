@@ -1,0 +1,46 @@
+"""Comparison of the inputs and outputs of two models: names, order and types."""
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from xoptim.verification.compare import Comparison
+from xoptim.verification.session import Port
+
+Signature: TypeAlias = tuple[Sequence[Port], Sequence[Port]]
+"""Inputs and outputs of a model."""
+
+
+def compare_signatures(
+    expected: Signature, actual: Signature, *, fewer_inputs: bool = False
+) -> tuple[Comparison, ...]:
+    """Faults of names, order and types of inputs and outputs; ``fewer_inputs`` may be missing."""
+    (inputs, outputs), (other_inputs, other_outputs) = expected, actual
+    if fewer_inputs:
+        found = {port.name for port in other_inputs}
+        inputs = [port for port in inputs if port.name in found]
+    return (
+        *_compare_ports("input", inputs, other_inputs),
+        *_compare_ports("output", outputs, other_outputs),
+    )
+
+
+def _compare_ports(kind: str, expected: Sequence[Port], actual: Sequence[Port]) -> list[Comparison]:
+    types, found = {p.name: p.type for p in expected}, {p.name: p.type for p in actual}
+    faults = [
+        Comparison(f"{kind} {name!r}", "missing", "is missing")
+        for name in types
+        if name not in found
+    ]
+    faults += [
+        Comparison(f"{kind} {name!r}", "structure", "is new") for name in found if name not in types
+    ]
+    faults += [
+        Comparison(f"{kind} {name!r}", "dtype", f"{found[name]} instead of {types[name]}")
+        for name in types
+        if found.get(name, types[name]) != types[name]
+    ]
+    if not faults and list(types) != list(found):
+        faults.append(
+            Comparison(f"{kind}s", "structure", f"order {list(found)} instead of {list(types)}")
+        )
+    return faults

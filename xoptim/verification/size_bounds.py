@@ -1,0 +1,282 @@
+"""Numbers with which a model compares sizes."""
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+
+from xoptim.facts.dims import Dim, SymbolicDim
+from xoptim.facts.dtypes import is_float, is_integer
+from xoptim.facts.shapes import Shape
+from xoptim.graph.graph import Graph
+from xoptim.graph.node import Node
+from xoptim.verification.input_kinds import INDEXES, TRANSPARENT
+from xoptim.verification.landmarks import NARROW_LIMITS
+from xoptim.verification.sized import SizedModel
+
+_SMALL: Final = 1024  # most elements of a constant that is read
+_POSITIONS: Final = 4  # an axis this many times as long has most positions above a limit
+_LARGEST: Final = 1 << 16  # beyond, a number means "all", or an axis is too long to be tried
+_ANY: Final = frozenset({"?"})
+"""A symbol that belongs to no input: the size is unknown."""
+_LOG: Final = frozenset({"log("})
+"""Marks the symbols of a logarithm of sizes, such as the bucket of a distance."""
+# such a number bounds sizes that are much larger: the 32 buckets of T5 are for distances up to 128
+_LOG_FACTOR: Final = 8
+_MEASURING: Final = ("Shape", "Size", "CumSum", "NonZero", "ArgMax", "ArgMin")
+"""Operators whose results are sizes of the first operand, or positions along its axes."""
+_SHIFTING: Final = frozenset(("Min", "Max", "Clip", "Range", "Add", "Sub", "Div", "Mod"))
+_COMPARING: Final = _SHIFTING | {"Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal"}
+"""Operators that compare sizes with their other operands, or shift sizes before a comparison."""
+_CARRYING: Final = TRANSPARENT | dict.fromkeys(
+    (
+        *_SHIFTING,
+        "Mul",
+        "Neg",
+        "Abs",
+        "Floor",
+        "Ceil",
+        "Round",
+        "Log",
+        "Sum",
+        "ReduceSum",
+        "ReduceProd",
+        "If",
+        "Loop",
+        "Scan",
+    )
+)
+"""Operators whose results are sizes or positions when an operand is, and the operands that matter
+(``None``: any).
+"""
+_LIMITS: Final = ("min", "max", "local_window_size")
+"""Attributes that bound sizes or values."""
+_Met: TypeAlias = Iterator[tuple[int, frozenset[str]]]
+"""Numbers, each with the symbols of the size that it meets."""
+
+
+class Bound(NamedTuple):
+    """A number with which a model compares sizes, and the open dimensions that make the size
+    larger, ``None`` if unknown.
+    """
+
+    size: int
+    dims: frozenset[str] | None
+
+
+def size_bounds(model: SizedModel) -> list[Bound]:
+    """The numbers with which a model compares sizes, in order."""
+    if model.graph is None:
+        return []
+    bounds = {
+        Bound(size, None if symbols & _ANY else model.dims(symbols))
+        for size, symbols in _Search().bounds(model.graph)
+    }
+    return sorted(bounds, key=by_size)
+
+
+def by_size(bound: Bound) -> tuple[int, list[str]]:
+    """The key that sorts bounds by their sizes."""
+    return bound.size, sorted(bound.dims or ())
+
+
+class _Search:
+    """Follows sizes through a model."""
+
+    def __init__(self) -> None:
+        self._sizes: dict[str, frozenset[str]] = {}
+        """Symbols from which the elements of a result follow, where these are sizes or
+        positions.
+        """
+
+    def bounds(self, graph: Graph) -> set[tuple[int, frozenset[str]]]:
+        """Each number, with the symbols of the size that it meets."""
+        pairs: list[tuple[int, frozenset[str]]] = []
+        for function in graph.model.functions:
+            self._sizes = dict.fromkeys(function.body.inputs, _ANY)
+            pairs += self._walk(function.body)
+        self._sizes = {}  # names of functions are their own
+        pairs += self._walk(graph)
+        scaled = (
+            (abs(size) * (_LOG_FACTOR if symbols & _LOG else 1), symbols - _LOG)
+            for size, symbols in pairs
+        )
+        return {(size, symbols) for size, symbols in scaled if symbols and 1 < size < _LARGEST}
+
+    def _walk(self, graph: Graph) -> _Met:
+        for node in graph.nodes:
+            slots = _CARRYING.get(node.op_type)
+            operands = [
+                name for slot, name in enumerate(node.input) if slots is None or slot in slots
+            ]
+            carried = frozenset().union(*map(self._followed, [graph] * len(operands), operands))
+            for body in node.bodies.values():
+                self._sizes.update(dict.fromkeys(body.inputs, carried))
+                yield from self._walk(body)
+                carried |= frozenset().union(
+                    *map(self._followed, [body] * len(body.outputs), body.outputs)
+                )
+            yield from self._met(graph, node, carried)
+            symbols = self._computed(graph, node, carried)
+            if symbols:
+                self._sizes.update(dict.fromkeys(node.output, symbols))
+
+    def _followed(self, graph: Graph, name: str) -> frozenset[str]:
+        """The symbols from which the elements of a result follow."""
+        data = graph.info_of(name).data if name else None
+        return self._sizes.get(name, frozenset()) if data is None else _symbols(data)
+
+    def _computed(self, graph: Graph, node: Node, carried: frozenset[str]) -> frozenset[str]:
+        if node.op_type in _MEASURING:
+            shape = graph.info_of(node.input[0]).shape
+            axis: Dim | None = None
+            if node.op_type == "CumSum":
+                axis = (graph.info_of(node.input[1]).data or (None,))[0]
+            elif node.op_type in ("ArgMax", "ArgMin"):
+                axis = node.get_attribute("axis", 0)
+            length = _length(shape, axis)
+            return _ANY if shape is None else _symbols(shape if length is None else (length,))
+        is_call = (node.domain, node.op_type) in graph.model.function_operators()
+        if node.op_type == "Log" and carried:
+            return carried | _LOG
+        return (
+            carried if is_call or (not node.domain and node.op_type in _CARRYING) else frozenset()
+        )
+
+    def _met(self, graph: Graph, node: Node, carried: frozenset[str]) -> _Met:
+        """Numbers that a node compares with sizes."""
+        if node.op_type == "Slice" and not node.domain:
+            yield from self._sliced(graph, node)
+        elif node.op_type in ("Reshape", "TopK", "Trilu") and not node.domain:
+            yield from _shaped(graph, node)
+        elif node.op_type in _COMPARING and not node.domain:
+            constants = (_numbers(graph, name) for name in node.input)
+            yield from (
+                (math.ceil(abs(number)), carried) for numbers in constants for number in numbers
+            )
+        if node.op_type == "Cast":
+            limits = NARROW_LIMITS.get(node.get_attribute("to", 0), ())
+            yield from ((_POSITIONS * (number + 1), carried) for number in limits)
+        for name in _LIMITS:
+            limit = node.attribute.get(name)
+            if isinstance(limit, int | float) and math.isfinite(limit):
+                yield (
+                    math.ceil(limit),
+                    _symbols(graph.info_of(node.input[0]).shape or ()) if node.domain else carried,
+                )
+        for slot, name in enumerate(node.input):
+            place = INDEXES.get((node.domain, node.op_type, slot))
+            if place is not None:
+                yield from self._indexed(graph, node, name, place)
+
+    def _indexed(
+        self, graph: Graph, node: Node, indices: str, place: tuple[int, str | int]
+    ) -> _Met:
+        """Lengths of the axes that are indexed by positions, and constant positions along open
+        axes.
+        """
+        table, axis = place
+        shape = graph.info_of(node.input[table]).shape if table < len(node.input) else None
+        if shape is None:
+            return
+        if axis == "all":
+            depth = (graph.info_of(indices).shape or (len(shape),))[-1]
+            first = node.attribute.get("batch_dims", 0)
+            lengths = shape[first : first + depth] if isinstance(depth, int) else shape
+        else:
+            at = axis if isinstance(axis, int) else node.get_attribute(axis, 0)
+            lengths = shape[at : at + 1 or None]
+        followed = self._followed(graph, indices)
+        constants = list(_numbers(graph, indices))
+        for length in lengths:
+            if isinstance(length, int):
+                yield length, followed
+            else:
+                yield from ((int(number) + 1, length.symbols) for number in constants)
+
+    def _sliced(self, graph: Graph, node: Node) -> _Met:
+        """Ends along open axes, and lengths of other axes that end at a size."""
+        shape = graph.info_of(node.input[0]).shape if node.input else None
+        operands = [
+            _elements(graph, node, slot, name) for slot, name in ((1, "starts"), (2, "ends"))
+        ]
+        axes = _elements(graph, node, 3, "axes")
+        for place in range(max(map(len, operands))):
+            length = _length(shape, axes[place] if place < len(axes) else place)
+            symbols = _ANY if length is None else _symbols([length])
+            for ends in operands:
+                end = ends[place] if place < len(ends) else 0
+                if isinstance(end, int):
+                    yield end, symbols
+                elif isinstance(length, int):
+                    yield length, end.symbols
+        if shape is not None and not any(operands) and len(node.input) > 2:
+            followed = self._followed(graph, node.input[1]) | self._followed(graph, node.input[2])
+            yield from ((length, followed) for length in shape if isinstance(length, int))
+
+
+def _shaped(graph: Graph, node: Node) -> _Met:
+    """Numbers by which a node divides or cuts open axes."""
+    before = graph.info_of(node.input[0]).shape
+    symbols = _ANY if before is None else _symbols(before)
+    if node.op_type != "Reshape":
+        if before is not None:
+            axis = node.attribute.get("axis", -1)
+            symbols = _symbols(
+                before[-2:] if node.op_type == "Trilu" else before[axis : axis + 1 or None]
+            )
+        yield from (
+            (int(number), symbols)
+            for number in _numbers(graph, node.input[1] if len(node.input) > 1 else "")
+        )
+        return
+    after = graph.info_of(node.output[0]).shape
+    old, new = ([dim for dim in shape or () if isinstance(dim, int)] for shape in (before, after))
+    if _fixed(before) != _fixed(after):  # otherwise no open axis is cut
+        yield from ((size, symbols) for size in new if size not in old)
+
+
+def _fixed(shape: Shape | None) -> int | None:
+    """The part of the number of elements that does not depend on open dimensions, such as 8 of
+    ``(2*n, 4)``.
+    """
+    if shape is None:
+        return None
+    factors = (
+        math.gcd(dim.constant, *(number for _, number in dim.terms))
+        for dim in shape
+        if isinstance(dim, SymbolicDim)
+    )
+    return math.prod(factors) * math.prod(dim for dim in shape if isinstance(dim, int))
+
+
+def _length(shape: Shape | None, axis: Dim | None) -> Dim | None:
+    known = shape is not None and isinstance(axis, int) and -len(shape) <= axis < len(shape)
+    return shape[axis] if known else None  # type: ignore[index]
+
+
+def _symbols(dims: Iterable[Dim]) -> frozenset[str]:
+    return frozenset().union(*(dim.symbols for dim in dims if isinstance(dim, SymbolicDim)))
+
+
+def _elements(graph: Graph, node: Node, slot: int, attribute: str) -> tuple[Dim, ...]:
+    """The elements of an operand that was an attribute once, none when unknown."""
+    if attribute in node.attribute:
+        return tuple(node.attribute[attribute])
+    name = node.input[slot] if slot < len(node.input) else ""
+    return (graph.info_of(name).data or ()) if name else ()
+
+
+def _numbers(graph: Graph, name: str) -> list[float]:
+    tensor = graph.tensor(name) if name else None
+    if (
+        tensor is None
+        or tensor.is_external
+        or tensor.size > _SMALL
+        or not (is_integer(tensor.dtype) or is_float(tensor.dtype))
+    ):
+        return []
+    numbers = np.asarray(tensor.numpy()).astype(np.float64).reshape(-1)
+    finite: list[float] = numbers[np.abs(numbers) < _LARGEST].tolist()
+    return finite

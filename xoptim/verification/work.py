@@ -1,0 +1,398 @@
+"""The work and the memory of a run, and the time for the runs of a validation."""
+
+import contextlib
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
+
+import onnx
+
+from xoptim.facts.dims import Dim
+from xoptim.facts.dtypes import byte_size, is_float
+from xoptim.facts.protos import is_external
+from xoptim.facts.shapes import REDUCTIONS, Info, Shape
+from xoptim.graph.graph import Graph
+from xoptim.graph.node import Node
+from xoptim.system.machine import available_memory
+from xoptim.verification.errors import RunError
+from xoptim.verification.protos import tensor_bytes
+from xoptim.verification.sized import SizedModel, Sizing
+
+COPIES: Final = 2
+"""Copies of the weights of a model in memory while it runs: as they are stored, and as they are
+packed.
+"""
+MOST: Final = 1 << 200
+"""Of bytes or operations that are counted; more may be too many for a float."""
+_MOST_PACKED: Final = 1 << 28
+"""Bytes of weights above which packing takes longer than the few runs of a proof gain by it."""
+
+
+def weight_bytes(proto: onnx.ModelProto) -> int:
+    """Bytes of the initializers of the main graph, those in external files included."""
+    return sum(map(tensor_bytes, proto.graph.initializer))
+
+
+def is_large(proto: onnx.ModelProto, limit: int | None = None) -> bool:
+    """Whether a model should run without copies of its weights: there is no memory for them, or
+    they take long to make.
+
+    ``limit``: bytes that may be used, ``None`` for the free memory.
+    """
+    packed = sum(tensor_bytes(t) for t in proto.graph.initializer if is_float(t.data_type))
+    return packed > _MOST_PACKED or not fits_into_memory(proto, limit)
+
+
+def is_mapped(proto: onnx.ModelProto) -> bool:
+    """Whether most of the weights of a model are in external files, which are mapped when nothing
+    is packed.
+    """
+    return 2 * sum(
+        tensor_bytes(t) for t in proto.graph.initializer if is_external(t)
+    ) > weight_bytes(proto)
+
+
+def fits_into_memory(
+    proto: onnx.ModelProto, limit: int | None = None, copies: int = COPIES
+) -> bool:
+    """Whether some copies of the weights of a model fit into memory: ``limit`` bytes, ``None`` for
+    the free ones.
+    """
+    free = available_memory() if limit is None else limit
+    return free is None or copies * weight_bytes(proto) <= free
+
+
+class MemoryNeed:
+    """The least memory of the results of a model, by their inferred shapes.
+
+    ``limit``: bytes that a run may use.
+    """
+
+    def __init__(self, model: SizedModel, limit: int | None = None) -> None:
+        self._limit = limit
+        self._graph = model.graph
+        self._model = model
+        graphs = self._graph.all_graphs() if self._graph is not None else ()
+        self._kinds = Counter(
+            (info.dtype, info.shape)
+            for graph in graphs
+            for _, info in graph.all_known()
+            if info.is_tensor
+        )
+
+    def check(self, sizes: Mapping[str, int]) -> None:
+        """Raise `RunError` unless a run with these sizes of the open dimensions can fit into
+        memory.
+        """
+        free = available_memory() if self._limit is None else self._limit
+        if (
+            free is not None
+            and self.total(sizes) > free
+            and (needed := self.at_least(sizes)) > free
+        ):
+            raise RunError(
+                f"a run needs at least {size_text(needed)} of memory, {size_text(free)} is free"
+            )
+
+    def at_least(self, sizes: Mapping[str, int]) -> int:
+        """Bytes of all results that are alive at the same time, where their sizes are known.
+
+        The others count as 0.
+        """
+        return 0 if self._graph is None else _peak(self._graph, self._model.at(sizes))
+
+    def total(self, sizes: Mapping[str, int]) -> int:
+        """Bytes of all results, alive at the same time or not: much faster to compute."""
+        known = self._model.at(sizes)
+        return sum(
+            count * _bytes(known, Info(dtype, shape))
+            for (dtype, shape), count in self._kinds.items()
+        )
+
+
+def _bytes(sizes: Sizing, info: Info | None) -> int:
+    """Bytes of a tensor of rank 1 or more, 0 when unknown."""
+    shape = sizes.shape(info)
+    return min(byte_size(info.dtype, math.prod(shape)), MOST) if info is not None and shape else 0
+
+
+def _peak(graph: Graph, sizes: Sizing) -> int:
+    kept = set(graph.outputs)
+    live = peak = sum(_bytes(sizes, graph.info_of(name)) for name in graph.inputs)
+    uses = {
+        name: graph.use_count(name)
+        for node in graph.nodes
+        for name in node.output
+        if name and not graph.is_captured(name)
+    }
+    for node in graph.nodes:
+        live += sum(_bytes(sizes, graph.known(name)) for name in node.output)
+        peak = max(
+            peak, live + max((_peak(body, sizes) for body in node.bodies.values()), default=0)
+        )
+        for name in node.input:
+            if name in uses:
+                uses[name] -= 1
+                if not uses[name] and name not in kept:
+                    live -= _bytes(sizes, graph.known(name))
+    return peak
+
+
+_COUNTLESS: Final = 1 << 90
+"""Bytes from which on a number is not written out; it may be too large for a float."""
+
+
+def size_text(size: int) -> str:
+    """A number of bytes, for people."""
+    if size >= _COUNTLESS:
+        return "2^60 GiB"
+    return f"{size / (1 << 30):,.1f} GiB" if size >= 1 << 30 else f"{size / (1 << 20):,.1f} MiB"
+
+
+_LEAST: Final = 5.0
+_RUNS: Final = 5
+"""The budget, unless it is chosen: seconds, or runs at the sizes of the first one, if they take
+longer.
+"""
+_RELIABLE: Final = 0.05  # seconds; a shorter run takes time that is not in proportion to its work
+# operations; neither does one with less work, whatever it took on a busy machine
+_WORTH: Final = 1 << 20
+_SLOWEST: Final = 2e-10  # seconds for one operation that are assumed then, at most
+
+
+class RunBudget:
+    """The time for the runs of the original: some seconds, ``None`` for the larger of 5 s and five
+    runs like the first one.
+
+    The seconds ``spent`` include failures.
+    """
+
+    def __init__(self, seconds: float | None = None) -> None:
+        self._seconds = seconds
+        self._first: float | None = None
+        self._most = 0
+        self._price = 0.0
+        self.spent = 0.0
+
+    @property
+    def limit(self) -> float:
+        """The budget in seconds."""
+        return self._seconds if self._seconds is not None else self.patience or _LEAST
+
+    @property
+    def patience(self) -> float | None:
+        """Seconds after which a further run is stopped, since a loop may not end.
+
+        ``None`` before the first run.
+        """
+        return None if self._first is None else max(_LEAST, _RUNS * self._first)
+
+    def spend(self, seconds: float) -> None:
+        """Note the time of a run that failed."""
+        self.spent += seconds
+
+    def charge(self, work: int, seconds: float) -> None:
+        """Note a run; the one with the most work tells what an operation takes."""
+        self.spent += seconds
+        if self._first is None:
+            self._first = seconds
+        if work and work >= self._most:
+            price = seconds / work
+            is_telling = seconds >= _RELIABLE and work >= _WORTH
+            self._most, self._price = work, price if is_telling else min(price, _SLOWEST)
+
+    def estimate(self, work: int) -> float:
+        """Seconds that a run is expected to take."""
+        return work * self._price
+
+    def allows(self, work: int) -> bool:
+        """Whether a run fits into the rest of the budget; the first one always does."""
+        return self._first is None or self.spent + self.estimate(work) <= self.limit
+
+
+MOVES: Final = frozenset(
+    (
+        "Reshape",
+        "Transpose",
+        "Squeeze",
+        "Unsqueeze",
+        "Flatten",
+        "Identity",
+        "Concat",
+        "Split",
+        "Slice",
+        "Gather",
+        "GatherND",
+        "GatherElements",
+        "Expand",
+        "Tile",
+        "Pad",
+        "Shape",
+        "Size",
+        "Constant",
+        "ConstantOfShape",
+        "Cast",
+        "ScatterND",
+        "ScatterElements",
+        "DepthToSpace",
+        "SpaceToDepth",
+        "Range",
+        "If",
+        "Loop",
+        "Scan",
+        "Trilu",
+        "NonZero",
+        "OneHot",
+    )
+)
+"""Operators that compute nothing themselves."""
+_REDUCING: Final = frozenset(
+    (*REDUCTIONS, "ArgMax", "ArgMin", "GlobalAveragePool", "GlobalMaxPool", "CumSum")
+)
+_PASSES: Final = {
+    "Softmax": 5,
+    "LogSoftmax": 5,
+    "LayerNormalization": 7,
+    "BatchNormalization": 2,
+    "InstanceNormalization": 7,
+}
+"""Operations for each element, roughly: the passes over the tensor that the formulas make."""
+_ELEMENT: Final = 16
+"""Operations of a product that take as long as writing one element."""
+NODE: Final = 1 << 12
+"""Operations that take as long as it takes onnxruntime to start a node: about a microsecond."""
+_PAST: Final = {"Attention": 4, "MultiHeadAttention": 6, "GroupQueryAttention": 3}
+"""Operands of attention that hold the keys of earlier calls."""
+
+Shapes: TypeAlias = Sequence[tuple[int, ...]]
+
+
+def operations(node: Node, operands: Shapes, results: Shapes) -> int:
+    """The operations of a node; a multiplication and an addition count as two.
+
+    The shape of an absent operand is ``()``.
+    """
+    formula = _FORMULAS.get(node.op_type)
+    if formula is not None:
+        return formula(node, operands, results)
+    if node.op_type in MOVES:
+        return 0
+    if node.op_type in _REDUCING:
+        return math.prod(operands[0])
+    return math.prod(results[0]) * _PASSES.get(node.op_type, 1)
+
+
+def _product(node: Node, operands: Shapes, results: Shapes) -> int:
+    turned = bool(node.attribute.get("transA"))
+    if node.op_type == "Gemm":
+        return math.prod(results[0]) * (2 * operands[0][0 if turned else 1] + (len(operands) > 2))
+    return 2 * math.prod(results[0]) * (operands[0][-2 if turned else -1] if operands[0] else 1)
+
+
+def _window(node: Node, operands: Shapes, results: Shapes) -> int:
+    """Each result of Conv is a sum over the channels of its group and the window, ConvTranspose
+    turns this around.
+    """
+    if "Pool" in node.op_type:
+        return math.prod(results[0]) * math.prod(node.attribute.get("kernel_shape") or (1,))
+    if node.op_type == "ConvTranspose":
+        return 2 * math.prod(operands[0]) * math.prod(operands[1][1:])
+    return math.prod(results[0]) * (2 * math.prod(operands[1][1:]) + (len(operands) > 2))
+
+
+def _attention(node: Node, operands: Shapes, results: Shapes) -> int:
+    """Two products of queries and keys, and the softmax between them; operands of rank 3 or 4."""
+    queries, keys, place = operands[0], operands[1], _PAST[node.op_type]
+    # onnxruntime's own: the second operand is the weight of the projections
+    if node.op_type == "Attention" and node.domain:
+        return 2 * math.prod(queries) * (2 * queries[-2] + math.prod(keys[-1:]))
+    past = operands[place] if place < len(operands) else ()
+    return (
+        4
+        * math.prod(queries)
+        * sum(shape[-2] for shape in (keys or queries, past) if len(shape) > 2)
+    )
+
+
+_FORMULAS: Final[dict[str, Callable[[Node, Shapes, Shapes], int]]] = {
+    **dict.fromkeys(("Gemm", "MatMul", "MatMulInteger", "FusedMatMul", "MatMulNBits"), _product),
+    **dict.fromkeys(
+        ("Conv", "ConvInteger", "FusedConv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool"),
+        _window,
+    ),
+    **dict.fromkeys(_PAST, _attention),
+}
+
+
+class Work:
+    """The work of a run of a model, in operations.
+
+    What is written counts too, and each node for what it takes to start it.
+    """
+
+    def __init__(self, model: SizedModel) -> None:
+        self._model = model
+        self._kinds: dict[tuple[object, ...], tuple[Node, list[Info], list[Info], Shape]] = {}
+        self._counts: dict[tuple[object, ...], int] = {}
+        self._found: dict[tuple[tuple[str, int], ...], int] = {}
+        for node, times in _nodes(model.graph, ()) if model.graph is not None else ():
+            self._add(node, times)
+
+    def _add(self, node: Node, times: Shape) -> None:
+        assert node.graph is not None
+        operands = [node.graph.info_of(name) if name else Info(shape=()) for name in node.input]
+        results = [node.graph.info_of(name) for name in node.output if name]
+        key = (
+            node.op_type,
+            node.domain,
+            *((info.shape, info.container) for info in (*operands, *results)),
+            times,
+        )
+        self._kinds.setdefault(key, (node, operands, results, times))
+        self._counts[key] = self._counts.get(key, 0) + 1
+
+    def of(self, sizes: Mapping[str, int]) -> int:
+        """The work of a run with these sizes of the open dimensions.
+
+        An unknown axis is as long as the longest of them.
+        """
+        asked = tuple(sorted(sizes.items()))
+        if asked not in self._found:
+            sizing = self._model.at(sizes, max(sizes.values(), default=1))
+            parts = (
+                count * self._of(sizing, *self._kinds[key]) for key, count in self._counts.items()
+            )
+            self._found[asked] = sum(parts)
+        return self._found[asked]
+
+    def _of(
+        self, sizing: Sizing, node: Node, operands: list[Info], results: list[Info], times: Shape
+    ) -> int:
+        read, written = ([sizing.shape(info) for info in infos] for infos in (operands, results))
+        known = [shape or () for shape in written]
+        work = NODE + _ELEMENT * sum(math.prod(shape) for shape in known)
+        if None not in read and None not in written and known:
+            with contextlib.suppress(IndexError):  # shapes that the operator does not take
+                work += operations(node, [shape or () for shape in read], known)
+        return min(work * math.prod(map(sizing.size, times)), MOST)
+
+
+def _nodes(graph: Graph, times: Shape) -> Iterator[tuple[Node, Shape]]:
+    """The nodes of a graph and of its subgraphs, each with the numbers of iterations of the loops
+    around it.
+    """
+    for node in graph.nodes:
+        yield node, times
+        for body in node.bodies.values():
+            yield from _nodes(body, (*times, *_iterations(node)))
+
+
+def _iterations(node: Node) -> tuple[Dim, ...]:
+    """The number of iterations of a loop, if it is known."""
+    assert node.graph is not None
+    if node.op_type == "Loop" and node.input[0]:
+        return (node.graph.info_of(node.input[0]).data or ())[:1]
+    if node.op_type == "Scan":
+        return (node.graph.info_of(node.input[-1]).shape or ())[:1]
+    return ()
