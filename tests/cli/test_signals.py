@@ -248,7 +248,7 @@ def test_a_signal_that_the_parent_ignores_stays_ignored() -> None:
 def test_what_a_crash_leaves_is_removed_and_told() -> None:
     code = (
         "import os\nfrom pathlib import Path\nfrom xoptim.cli.guard import guarded\ndef "
-        "command():\n    from xoptim.graph.save import replace_file, temporary\n    "
+        "command():\n    from xoptim.graph.atomic_write import replace_file, temporary\n    "
         "replace_file(Path('done.txt'), b'new')\n    with temporary(Path('begun.txt')):\n        "
         "os.abort()\nguarded(command)"
     )

@@ -173,9 +173,9 @@ class ByHand(PatternOptimization):
 def test_patterns_by_hand() -> None:
     first = inspect.getsourcelines(ByHand.match)[1]
     expected = {
-        "plain": ("", first + 2, None),
-        "seed": ("", first + 6, "seed"),
-        "lazy": ("Neg is lazy", first + 8, "lazy"),
+        "plain": ("", first + 4, None),
+        "seed": ("", first + 8, "seed"),
+        "lazy": ("Neg is lazy", first + 10, "lazy"),
         "other": ("a line of its own", 17, "other"),
     }
     for name, (reason, line, node) in expected.items():

@@ -48,7 +48,7 @@ def test_what_is_written_down() -> None:
     assert add.outputs[0].producer is add
     assert found.outputs == [add.outputs[0], found.symbols[1]]
     first = inspect.getsourcelines(pattern)[1]
-    assert (found.file, clip.line, add.line) == (__file__, first + 1, first + 2)
+    assert (found.file, clip.line, add.line) == (__file__, first + 8, first + 9)
     assert [symbol.index for symbol in found.symbols] == list(range(len(found.symbols)))
 
 

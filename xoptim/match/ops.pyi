@@ -1,5 +1,5 @@
 # Written by `python -m xoptim.scaffold.stubs` from the operators of onnx 1.23.2. Do not edit.
-"""The operators of ``g.op``: one method for each standard operator, with the attributes of all its versions."""
+"""The operators of ``g.op``: a method for each operator, with the attributes of all versions."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, overload

@@ -16,6 +16,9 @@ from xoptim.match.create import DOMAIN
 from xoptim.scaffold.calls import Calls
 from xoptim.scaffold.source_text import SHOWN
 
+_WIDTH = 96
+"""Length of a line of ONNX text, which is indented by four columns."""
+
 
 class LocalFunction:
     """A function with the same body as selected nodes, in ONNX text."""
@@ -144,5 +147,5 @@ def _lines(text: str) -> Iterator[str]:
     """Lines of ONNX text, the long ones broken where the syntax allows it."""
     for line in text.strip().splitlines():
         yield from textwrap.wrap(
-            line, 100, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
+            line, _WIDTH, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
         )

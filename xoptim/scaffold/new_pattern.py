@@ -21,7 +21,7 @@ from xoptim.graph.sources import Source
 from xoptim.match.create import DOMAIN
 from xoptim.scaffold.calls import Calls
 from xoptim.scaffold.local_function import LocalFunction
-from xoptim.scaffold.source_text import filled, imports, quoted, signature, wrapped
+from xoptim.scaffold.source_text import dictionary, filled, imports, quoted, signature
 from xoptim.system.journal import ScratchFolder
 
 
@@ -118,13 +118,12 @@ def _text(class_name: str, calls: Calls) -> str:
         title=textwrap.shorten(operators, 80, placeholder=" ..."),
         imports=imports(body, kinds.values(), types.values()),
         function="\n".join(function.lines),
-        types=wrapped(
-            "TYPES = {",
+        types=dictionary(
+            "TYPES",
             [f"{quoted(n)}: TensorProto.{TensorProto.DataType.Name(t)}" for n, t in types.items()],
-            "}",
         ),
         name=class_name,
-        arrow=textwrap.shorten(f"{operators} → {short}", 100, placeholder=" ..."),
+        arrow=textwrap.shorten(f"{operators} → {short}", 90, placeholder=" ..."),
         settings=_settings(
             graph, nodes, (graph.info_of(result).dtype for result in calls.variables)
         ),

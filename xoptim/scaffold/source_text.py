@@ -9,10 +9,10 @@ from onnx import TensorProto, numpy_helper
 
 from xoptim.facts.errors import ModelError
 
-_WIDTH = 128
-"""Length of a line, as everywhere in the house."""
+_WIDTH = 100
+"""Length of a line, as everywhere in the project."""
 _PARAMETERS = 8
-"""Most parameters of a function, ``self`` not counted, as everywhere in the house."""
+"""Most parameters of a function, ``self`` not counted, as everywhere in the project."""
 SHOWN = 16
 """Elements up to which a constant is written out."""
 
@@ -65,6 +65,14 @@ def wrapped(head: str, words: Sequence[str], tail: str = ")", *, apart: bool = F
     return "\n".join((head, *(f"{indent}    {word}," for word in words), f"{indent}{tail}"))
 
 
+def dictionary(name: str, items: Sequence[str]) -> str:
+    """A dictionary with a name, in one line if it fits, else with an item a line."""
+    line = f"{name} = {{{', '.join(items)}}}"
+    if len(line) <= _WIDTH:
+        return line
+    return "\n".join((f"{name} = {{", *(f"    {item}," for item in items), "}"))
+
+
 def signature(
     name: str, builder: str, parameters: Mapping[str, str], kind: str, results: int
 ) -> str:
@@ -103,7 +111,9 @@ def imports(body: str, kinds: Iterable[str], types: Iterable[int]) -> str:
     listed = sorted(words)
     one_line = f"from xoptim.match import {', '.join(listed)}"
     if len(one_line) > _WIDTH:
-        one_line = wrapped("from xoptim.match import (", listed, apart=True)
+        one_line = "\n".join(
+            ("from xoptim.match import (", *(f"    {each}," for each in listed), ")")
+        )
     return "\n".join((*lines, "", one_line, ""))
 
 

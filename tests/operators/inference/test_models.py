@@ -25,7 +25,7 @@ from xoptim.operators.inference.types import info_to_type_proto, type_proto_to_i
 Sizes = Mapping[str, int]
 BOOL = onnx.TensorProto.BOOL
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "models"
+EXAMPLES = Path(__file__).parents[3] / "examples" / "models"
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 BATCH = (("squeezenet", 256, 192), ("densenet121", 224, 256))
 """Light models that take any batch, and sides of an image that their convolutions accept."""
