@@ -9,10 +9,22 @@ from typing import Any
 import pytest
 
 from tests.support import parse, types
-from xoptim import EasyPatternOptimization, ModelError, OptimizationOptions, optimize
+from xoptim import (
+    EasyPatternOptimization,
+    ModelError,
+    OptimizationOptions,
+    installed_patterns,
+    optimize,
+)
 from xoptim.facts.errors import PatternError, XoptimError
 from xoptim.match import GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match.easy import check
 
+SHIPPED = {
+    name: cls
+    for name, cls in installed_patterns().items()
+    if issubclass(cls, EasyPatternOptimization)
+}
 MODEL = "agraph (float[a,b] x, float[a,b] mask) => (float[a,b] y) { t = Neg(x) y = Abs(t) }"
 
 
@@ -224,3 +236,10 @@ def test_sizes_that_cannot_be_read_are_no_pattern_errors() -> None:
     with pytest.raises(ValueError, match="a size such as 500kB"):
         OptimizationOptions(max_growth="much")
     assert not issubclass(PatternError, ModelError)
+
+
+@pytest.mark.parametrize("name", sorted(SHIPPED))
+def test_shipped_patterns_have_no_mistakes(name: str) -> None:
+    """No run checks them, which takes a tenth of a second."""
+    pattern = SHIPPED[name]()
+    check(pattern, pattern.traced())

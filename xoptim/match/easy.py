@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from xoptim.facts.errors import Declined, PatternError, RewriteError
 from xoptim.facts.words import meant
@@ -364,6 +364,8 @@ def _cannot_stay(
     return None
 
 
+_SHIPPED: Final = "xoptim.patterns."
+"""Modules of patterns whose descriptions the tests check, so that no run has to."""
 _PROGRAMS: dict[type[EasyPatternOptimization], tuple[Program, ...]] = {}
 _PARAMETERS: dict[type[EasyPatternOptimization], tuple[inspect.Parameter, ...]] = {}
 
@@ -375,15 +377,24 @@ def compiled(pattern: EasyPatternOptimization) -> tuple[Program, ...]:
     if found is None:
         anchors = tuple(map(operator_key, cls.anchors))
         variants = pattern.traced()
-        check_description(pattern.name(), variants)
+        if not cls.__module__.startswith(_SHIPPED):
+            check(pattern, variants)
         programs = tuple(compile_trace(variant, anchors, pattern.interior) for variant in variants)
-        captured = set().union(*map(_captured, variants))
-        conditions = [condition.check for found in variants for condition in found.conditions]
-        checks = pattern.validate_mapping, pattern.validate_attribute_mapping, *conditions
-        pattern.check_declarations(captured)
-        check_replacement(pattern.name(), pattern, pattern.apply_pattern, captured, checks)
         found = _PROGRAMS[cls] = programs
     return found
+
+
+def check(pattern: EasyPatternOptimization, variants: Sequence[Trace]) -> None:
+    """Check the two functions and the declarations of a pattern, given its traced variants.
+
+    Raises `PatternError` for a mistake that would stay silent.
+    """
+    check_description(pattern.name(), variants)
+    captured = set().union(*map(_captured, variants))
+    conditions = [condition.check for found in variants for condition in found.conditions]
+    checks = pattern.validate_mapping, pattern.validate_attribute_mapping, *conditions
+    pattern.check_declarations(captured)
+    check_replacement(pattern.name(), pattern, pattern.apply_pattern, captured, checks)
 
 
 def _arguments(pattern: EasyPatternOptimization, match: Match) -> dict[str, Any]:

@@ -171,6 +171,9 @@ class Rewrite:
         that it extends.
         """
         super().__init_subclass__(**others)
+        doc = cls.__doc__ or ""
+        if "→" not in doc or all(f"{name}:" in doc for name in _SECTIONS):
+            return
         head, own = _sections(cls)
         inherited = {
             name: text
