@@ -65,13 +65,8 @@ quick: $(VENV)/.test ## run the tests that are not slow
 test-torch: $(VENV)/.torch ## run the tests that need torch (installs torch 2.13.0 and transformers)
 	$(BIN)/python -m pytest -n auto tests/integrations/test_torch.py tests/decoders tests/meta/test_pipelines.py
 
-# Without npm, or without its packages, the tests of the page in the browser are skipped, all or a part.
-$(VENV)/.pyodide: $(VENV)/.browser
-	-$(BIN)/python -m tests.browser.fetch $(VENV)/pyodide
-	@touch $@
-
-test-browser: $(VENV)/.pyodide ## run the tests of the report, of the site, and of the page in the browser, in chromium (skipped where there is none)
-	$(BIN)/python -m pytest -rs tests/reporting/test_reports_page_browser.py tests/meta/test_site.py tests/browser
+test-browser: $(VENV)/.browser ## run the tests of the report and of the site in chromium (skipped where there is none)
+	$(BIN)/python -m pytest -rs tests/reporting/test_reports_page_browser.py tests/meta/test_site.py
 
 pictures: site $(VENV)/.browser ## make the pictures of the documentation, by the tests of the report and of the site
 	PICTURES=docs/pictures $(BIN)/python -m pytest -rs tests/reporting/test_reports_page_browser.py tests/meta/test_site.py

@@ -3,13 +3,10 @@
 A warning of the generator is an error.
 """
 
-import json
 import os
 import re
 import shutil
-import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -31,7 +28,6 @@ GUIDES: Final = {
         "docs/pipelines",
         "docs/coming-from",
         "docs/report",
-        "docs/browser",
         "docs/debugging",
     ),
     "Speed": (
@@ -81,20 +77,6 @@ napoleon_use_ivar = True
 suppress_warnings = ["misc.highlighting_failure"]
 napoleon_custom_sections = [("Class attributes", "params_style")]
 """
-PYODIDE: Final = "314.0.7"
-PLATFORM: Final = ("pyemscripten_2026_0_wasm32", "314")
-"""The platform of that version in the names of wheels, and its Python."""
-NAMES: Final = (
-    "numpy",
-    "ml-dtypes",
-    "protobuf",
-    "igraph",
-    "jinja2",
-    "packaging",
-    "sympy",
-    "typing-extensions",
-)
-"""Packages of Pyodide that the page in the browser loads."""
 STYLE: Final = (
     ".graph { max-width: 100% } .graph text { text-anchor: middle; fill: currentColor; font: 12px "
     "monospace }\n"
@@ -211,53 +193,6 @@ def _reference() -> str:
     return "\n".join(lines)
 
 
-def write_browser_page(
-    folder: Path, wheels: Path, pyodide: str, names: Sequence[str] = NAMES
-) -> None:
-    """Write the page that runs xoptim in the browser.
-
-    Args:
-        folder: of the page.
-        wheels: a folder with the wheels of xoptim, onnx and onnx-ir.
-        pyodide: the address of Pyodide and its packages, which ends with a slash.
-        names: the packages of Pyodide that the page loads.
-    """
-    shutil.copytree(
-        ROOT / "docs" / "browser",
-        folder,
-        ignore=shutil.ignore_patterns("__pycache__"),
-        dirs_exist_ok=True,
-    )
-    files = sorted(path.name for path in wheels.glob("*.whl"))
-    for file in files:
-        shutil.copy(wheels / file, folder)
-    packages = {"pyodide": pyodide, "names": names, "wheels": files}
-    (folder / "packages.json").write_text(json.dumps(packages), encoding="utf-8")
-
-
-def fetch_wheels(folder: Path) -> None:
-    """Build the wheel of xoptim, and download those of onnx and onnx-ir for Pyodide.
-
-    Raises `CalledProcessError`.
-    """
-    # of an earlier wheel, whose modules would be in this one
-    shutil.rmtree(ROOT / "build" / "lib", ignore_errors=True)
-    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    platform, python = PLATFORM
-    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(folder), str(ROOT)], check=True)
-    target = [
-        "--no-deps",
-        "--only-binary=:all:",
-        "--platform",
-        platform,
-        "--python-version",
-        python,
-        "--dest",
-        str(folder),
-    ]
-    subprocess.run([*pip, "download", *target, "onnx", "onnx-ir"], check=True)
-
-
 def main(arguments: list[str]) -> int:
     """Build into a folder (``build/site`` by default); returns the exit code of the generator."""
     # an extra; the sources of the site are tested without it
@@ -269,14 +204,7 @@ def main(arguments: list[str]) -> int:
     source.mkdir(parents=True)
     write_sources(source)
     html = folder / "html"
-    code = build_main(["-W", "--keep-going", "-q", "-b", "html", str(source), str(html)])
-    fetch_wheels(folder / "wheels")
-    write_browser_page(
-        html / "docs" / "browser",
-        folder / "wheels",
-        f"https://cdn.jsdelivr.net/pyodide/v{PYODIDE}/full/",
-    )
-    return code
+    return build_main(["-W", "--keep-going", "-q", "-b", "html", str(source), str(html)])
 
 
 if __name__ == "__main__":

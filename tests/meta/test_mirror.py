@@ -6,7 +6,6 @@ from tests.meta.sources import ROOT
 
 TESTS = ROOT / "tests"
 ACROSS = {
-    "browser",
     "conformance",
     "decoders",
     "discovery",

@@ -3,7 +3,6 @@ lead to pages.
 """
 
 import importlib
-import json
 import re
 import sys
 from pathlib import Path
@@ -81,31 +80,6 @@ def test_the_sources(module: Any, tmp_path: Path) -> None:
             if not ((tmp_path / name).parent / link.partition("#")[0]).exists()
         ] == []
     assert ".. autofunction:: optimize" in (tmp_path / "api.rst").read_text(encoding="utf-8")
-
-
-def test_the_page_in_the_browser(module: Any, tmp_path: Path) -> None:
-    """It names the wheels beside it, and the packages that Pyodide has; the guide leads to it."""
-    site = module("build_site")
-    (tmp_path / "wheels").mkdir()
-    (tmp_path / "wheels" / "a-1.0-py3-none-any.whl").write_bytes(b"a")
-    site.write_browser_page(tmp_path / "page", tmp_path / "wheels", "https://pyodide.example/")
-    assert json.loads((tmp_path / "page" / "packages.json").read_text()) == {
-        "pyodide": "https://pyodide.example/",
-        "names": list(site.NAMES),
-        "wheels": ["a-1.0-py3-none-any.whl"],
-    }
-    files = {path.name for path in (tmp_path / "page").iterdir()}
-    assert files == {
-        "index.html",
-        "worker.js",
-        "optimize.py",
-        "packages.json",
-        "a-1.0-py3-none-any.whl",
-    }
-    site.write_sources(tmp_path)
-    assert '<a href="browser/index.html">' in (tmp_path / "docs" / "browser.md").read_text(
-        encoding="utf-8"
-    )
 
 
 @pytest.mark.slow

@@ -1,3 +1,0 @@
-"""The browser of the tests of the report."""
-
-from tests.reporting.conftest import browser as browser
