@@ -26,7 +26,7 @@ def parse(equation: str, operands: int) -> tuple[list[str], str] | None:
     return letters, result
 
 
-class Operand(NamedTuple):
+class EquationOperand(NamedTuple):
     """The changes to an operand: a permutation (``None`` for none), then axes of length 1 at these
     places.
     """
@@ -35,7 +35,7 @@ class Operand(NamedTuple):
     axes: list[int]
 
 
-def arrange(letters: str, wanted: Sequence[str]) -> Operand:
+def arrange(letters: str, wanted: Sequence[str]) -> EquationOperand:
     """Bring the axes of an operand into an order.
 
     Letters that it lacks get axes of length 1, but for leading ones; an empty letter always gets
@@ -45,4 +45,4 @@ def arrange(letters: str, wanted: Sequence[str]) -> Operand:
     # "" is in every string
     first = next((i for i, c in enumerate(wanted) if c in letters), len(wanted))
     axes = [i for i, c in enumerate(wanted[first:]) if not c or c not in letters]
-    return Operand(None if perm == sorted(perm) else perm, axes)
+    return EquationOperand(None if perm == sorted(perm) else perm, axes)

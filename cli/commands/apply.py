@@ -22,7 +22,7 @@ from .explain import print_explanation
 
 
 @dataclass(frozen=True)
-class _Choices:
+class _ApplyChoices:
     at: str = option(AT, required=True, metavar="NODE")
     output: Path = output_option("File to write.", required=True)
     provider: tuple[str, ...] = providers_option()
@@ -35,7 +35,7 @@ class _Choices:
 
 
 @command("apply", model=MODEL, pattern=WORD)
-def apply_command(model: Path, pattern: str, choices: _Choices) -> int:
+def apply_command(model: Path, pattern: str, choices: _ApplyChoices) -> int:
     """Apply PATTERN once, at one node of MODEL, compare the result with MODEL, and write it."""
     if not choices.verify:
         refuse_idle(dict.fromkeys(("strict", *COMPARISON, *VALUES), "with --no-verify"))

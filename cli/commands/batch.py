@@ -18,7 +18,7 @@ from rich.progress import (
 )
 
 from xoptim import batch
-from xoptim.batching import BatchOptions, BatchReport, Record, Step
+from xoptim.batching import BatchOptions, BatchReport, BatchStep, Record
 from xoptim.bench.rounds import bytes_text
 from xoptim.system.signals import Ended
 from xoptim.verification import library_file
@@ -37,7 +37,7 @@ _NAMING_FILES: Final = (_LIBRARIES, "rewrite", "feeds", "test_data")
 
 
 @dataclass(frozen=True)
-class _Choices:
+class _BatchChoices:
     output: Path = option(
         "Folder of the results.",
         "-o",
@@ -85,7 +85,9 @@ SHARED: Final = names_of(_Shared)
 
 
 @command("batch", models={"type": click.Path(), "metavar": "FOLDER|GLOB|LIST"})
-def batch_command(context: click.Context, models: str, choices: _Choices, shared: _Shared) -> int:
+def batch_command(
+    context: click.Context, models: str, choices: _BatchChoices, shared: _Shared
+) -> int:
     """Optimize all models of a folder, of a pattern such as "models/**/*.onnx", or of a text file
     with a path a line.
 
@@ -195,14 +197,14 @@ class _Display:
         )
         self.bar = bar if enabled and self._console.is_terminal else None
         self._task = bar.add_task("", total=None)
-        self._step = Step(0, 0)
+        self._step = BatchStep(0, 0)
 
     @property
     def state(self) -> str:
         """The progress in words."""
         return f"{self._step.done} of {self._step.total} models are done"
 
-    def show(self, step: Step) -> None:
+    def show(self, step: BatchStep) -> None:
         """Show a step."""
         self._step = step
         record = step.record

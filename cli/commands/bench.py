@@ -35,7 +35,7 @@ from ..validation import Values
 
 
 @dataclass(frozen=True)
-class _Choices:
+class _BenchChoices:
     provider: str = provider_option()
     target: str = target_option(
         "Measure on this target: webgpu, qnn, openvino, cuda, tensorrt; the same as its --provider."
@@ -57,7 +57,7 @@ class _Choices:
 
 
 @command("bench", models={"nargs": -1, "required": True, "type": MODEL})
-def bench_command(context: click.Context, models: tuple[Path, ...], choices: _Choices) -> int:
+def bench_command(context: click.Context, models: tuple[Path, ...], choices: _BenchChoices) -> int:
     """Measure how long MODELS run on the same values, side by side; ratios are to the first one.
 
     Sizes that are not given are typical: batch 1, sequences of 128, 512 of the past, images of 224,

@@ -20,7 +20,7 @@ from ..validation import Comparison
 
 
 @dataclass(frozen=True)
-class _Choices:
+class _BisectChoices:
     output: Path | None = output_option("File for the small model (default: MODEL.bisect.onnx).")
     selection: SelectionWithRules = field(default_factory=SelectionWithRules)
     assume: tuple[str, ...] = assume_option()
@@ -33,7 +33,7 @@ class _Choices:
 
 
 @command("bisect", model=MODEL)
-def bisect_command(model: Path, choices: _Choices) -> int:
+def bisect_command(model: Path, choices: _BisectChoices) -> int:
     """Find the rewrite that makes MODEL compute something else, and write a small model that shows
     it.
 

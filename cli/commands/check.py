@@ -73,7 +73,7 @@ class _Finding(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Choices:
+class _CheckChoices:
     max_shrink: float | None = option(
         "Fail when optimizing would remove more than this part of the nodes.",
         type=_percentage,
@@ -127,7 +127,7 @@ class _Choices:
 
 
 @command("check", models={"type": MODEL, "nargs": -1, "required": True})
-def check_command(models: tuple[Path, ...], choices: _Choices) -> int:
+def check_command(models: tuple[Path, ...], choices: _CheckChoices) -> int:
     """Check MODELS without writing anything, for hooks and continuous integration.
 
     Without --max-shrink, --against and --target, the check is --max-shrink 5%. A model that the
@@ -156,7 +156,7 @@ def check_command(models: tuple[Path, ...], choices: _Choices) -> int:
     return min((each.code for each in found if not each.ok), default=0)
 
 
-def _shrunk(model: Path, most: float, choices: _Choices) -> _Finding:
+def _shrunk(model: Path, most: float, choices: _CheckChoices) -> _Finding:
     """Optimize a model in memory, and judge how many nodes that removes."""
     source, chosen = Source(model), choices.selection.query()
     known = fitting(source, choices.assume, always=True)
@@ -176,7 +176,7 @@ def _shrunk(model: Path, most: float, choices: _Choices) -> _Finding:
     return _Finding(model, part <= most, f"{detail}{advice}", builder.model.assumptions.texts)
 
 
-def _compared(model: Path, revision: str, choices: _Choices) -> _Finding:
+def _compared(model: Path, revision: str, choices: _CheckChoices) -> _Finding:
     """Compare a model with a former revision."""
     checks = replace(
         choices.comparison.read(choices.provider, exact=choices.exact),
@@ -194,7 +194,7 @@ def _compared(model: Path, revision: str, choices: _Choices) -> _Finding:
     return _Finding(model, worst.ok, detail, worst.assumptions, code)
 
 
-def _placed(model: Path, target: Target, choices: _Choices) -> _Finding:
+def _placed(model: Path, target: Target, choices: _CheckChoices) -> _Finding:
     """Ask a target which nodes of a model it takes."""
     if not target.is_installed:
         return _Finding(

@@ -24,7 +24,7 @@ PATIENCE: Final = 5.0
 
 
 @dataclass(frozen=True)
-class _Choices:
+class _DiffChoices:
     values: bool = flag("Run both, and compare the results that have the same name in both.")
     html: Path | None = option(
         "Draw both side by side as an HTML file, in place of the list.",
@@ -42,7 +42,7 @@ class _Choices:
 
 
 @command("diff", first=MODEL, second=MODEL)
-def diff_command(first: Path, second: Path, choices: _Choices) -> int:
+def diff_command(first: Path, second: Path, choices: _DiffChoices) -> int:
     """Compare FIRST and SECOND: nodes by structure and by name, attributes, constants, inputs,
     outputs and operator sets.
 
@@ -56,7 +56,7 @@ def diff_command(first: Path, second: Path, choices: _Choices) -> int:
     return _list(first, second, choices)
 
 
-def _list(first: Path, second: Path, choices: _Choices) -> int:
+def _list(first: Path, second: Path, choices: _DiffChoices) -> int:
     """Print the differences."""
     unused = ("provider", "assume", "assume_from_model", *COMPARISON, *VALUES)
     if choices.values:
@@ -81,7 +81,7 @@ def _list(first: Path, second: Path, choices: _Choices) -> int:
     return DIFFERENT if found else 0
 
 
-def _print(found: list[Any], choices: _Choices) -> None:
+def _print(found: list[Any], choices: _DiffChoices) -> None:
     """Print differences, a line each, and their number."""
     console = open_console()
     for each in found[: choices.limit]:
@@ -98,13 +98,13 @@ def _print(found: list[Any], choices: _Choices) -> None:
     console.print(f"{text or 'no difference'}{more}", highlight=False)
 
 
-def _checks(choices: _Choices) -> ValidationOptions:
+def _checks(choices: _DiffChoices) -> ValidationOptions:
     """The values and tolerances of a comparison."""
     read = choices.comparison.read(choices.provider, several=choices.benchmark)
     return replace(read, **common(ValidationOptions, choices))
 
 
-def _draw(first: Path, second: Path, page: Path, choices: _Choices) -> int:
+def _draw(first: Path, second: Path, page: Path, choices: _DiffChoices) -> int:
     """Write the page about both models."""
     target = writable(page)
     if target.exists() and any(target.samefile(model) for model in (first, second)):

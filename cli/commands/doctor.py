@@ -14,7 +14,7 @@ from ..validation import software_device_option
 
 
 @dataclass(frozen=True)
-class _Choices:
+class _DoctorChoices:
     provider: str = provider_option(
         "Provider to look at for skipped patterns.", type=known_provider, metavar="TEXT"
     )
@@ -23,7 +23,7 @@ class _Choices:
 
 
 @command("doctor")
-def doctor_command(choices: _Choices) -> int:
+def doctor_command(choices: _DoctorChoices) -> int:
     """Report versions, execution providers, kernels, targets, packs, settings, and patterns that
     are skipped, with reasons.
 

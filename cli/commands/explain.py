@@ -35,7 +35,7 @@ _NAMED: Final = 3
 
 
 @dataclass(frozen=True)
-class _Choices:
+class _ExplainChoices:
     at: str | None = option(AT, metavar="NODE")
     assume: tuple[str, ...] = assume_option()
     limit: int = option("Most nodes to list.", type=click.IntRange(min=1), default=10)
@@ -49,7 +49,7 @@ class _Choices:
     )
 
 
-def _refuse_idle(place: PlaceChoices, choices: _Choices) -> None:
+def _refuse_idle(place: PlaceChoices, choices: _ExplainChoices) -> None:
     if choices.matches:
         names = ("at", "assume", "limit", "everything", "target", "verbose")
         refuse_idle(dict.fromkeys(names, "with --matches, which lists all matches"))
@@ -91,7 +91,9 @@ def _list_matches(
 
 
 @command("explain", model=MODEL, pattern=WORD)
-def explain_command(model: Path, pattern: str, place: PlaceChoices, choices: _Choices) -> None:
+def explain_command(
+    model: Path, pattern: str, place: PlaceChoices, choices: _ExplainChoices
+) -> None:
     """Report why PATTERN does not apply in MODEL, the nearest miss first."""
     _refuse_idle(place, choices)
     chosen = rule_of(pattern, place.rewrite)

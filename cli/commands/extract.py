@@ -15,7 +15,7 @@ from ..preparation import assume_from_model_option, print_assumed
 
 
 @dataclass(frozen=True)
-class _Choices:
+class _ExtractChoices:
     inputs: tuple[str, ...] = repeated(
         "Values that the part reads (default: inputs of MODEL).", "--from", metavar="A,B"
     )
@@ -27,7 +27,7 @@ class _Choices:
 
 
 @command("extract", model=MODEL)
-def extract_command(model: Path, choices: _Choices) -> None:
+def extract_command(model: Path, choices: _ExtractChoices) -> None:
     """Write the part of MODEL that computes some values from others.
 
     Inputs of MODEL that the part also needs become its inputs too. Weights, local functions and
@@ -52,7 +52,7 @@ def extract_command(model: Path, choices: _Choices) -> None:
     )
 
 
-def _write_inferred(model: Path, target: Path, choices: _Choices) -> None:
+def _write_inferred(model: Path, target: Path, choices: _ExtractChoices) -> None:
     found = infer(model, assume_from_model=choices.assume_from_model)
     if target != STANDARD_OUTPUT:
         print_assumed((), model, from_model=choices.assume_from_model)

@@ -29,14 +29,14 @@ _DECLARED = (
 
 
 @dataclass(frozen=True)
-class _Choices:
+class _ListChoices:
     selection: SelectionOfAll = field(default_factory=SelectionOfAll)
     tags: bool = flag("List the words of selections instead, with the number of patterns.")
     as_json: bool = json_option()
 
 
 @command("list", name={"type": WORD, "required": False, "metavar": "[NAME]"})
-def list_command(name: str | None, choices: _Choices) -> None:
+def list_command(name: str | None, choices: _ListChoices) -> None:
     """List the patterns, or describe the pattern NAME with its examples."""
     if name is not None:
         reason = f"with {name}, which describes a pattern"

@@ -12,7 +12,7 @@ from ..terminal import say
 
 
 @dataclass(frozen=True)
-class _Choices:
+class _NewPatternChoices:
     model: str = option(
         "Model to take it from (default: a template).",
         "--from",
@@ -34,7 +34,7 @@ class _Choices:
 
 
 @command("new-pattern", name=click.STRING)
-def new_pattern_command(name: str, choices: _Choices) -> None:
+def new_pattern_command(name: str, choices: _NewPatternChoices) -> None:
     """Start the pattern NAME, such as ReluReluPattern: a file in the current folder that runs and
     passes its tests.
     """

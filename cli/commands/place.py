@@ -40,7 +40,7 @@ def _known(value: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Choices:
+class _PlaceChoices:
     target: tuple[str, ...] = repeated(
         "Where the model will run: webgpu, qnn, openvino, cuda, tensorrt, ... or all (repeatable).",
         type=_known,
@@ -83,7 +83,7 @@ class _Answer:
 
 
 @command("place", model=MODEL)
-def place_command(model: Path, choices: _Choices) -> int:
+def place_command(model: Path, choices: _PlaceChoices) -> int:
     """Ask a target which nodes of MODEL it takes, in how many parts, and why it leaves the others.
 
     The provider of the target is loaded, and the model is compiled for it, but not run. Targets
@@ -111,7 +111,7 @@ def place_command(model: Path, choices: _Choices) -> int:
     return DIFFERENT if any(_exceeds(each.placement, choices) for each in answers) else 0
 
 
-def _refuse_idle(chosen: Sequence[Target], choices: _Choices) -> None:
+def _refuse_idle(chosen: Sequence[Target], choices: _PlaceChoices) -> None:
     """Raise for options that have no effect on these targets, or beside others."""
     if choices.as_json:
         refuse_idle({"verbose": "with --json, which has all nodes"})
@@ -128,7 +128,7 @@ def _targets(names: tuple[str, ...]) -> list[Target]:
 def _answer(
     source: Source,
     target: Target,
-    choices: _Choices,
+    choices: _PlaceChoices,
     libraries: tuple[str, ...],
 ) -> _Answer:
     if not target.is_installed:
@@ -143,7 +143,9 @@ def _answer(
         return _Answer(target, fault=str(error))
 
 
-def _asked(source: Source, target: Target, choices: _Choices, question: Callable[..., Any]) -> Any:
+def _asked(
+    source: Source, target: Target, choices: _PlaceChoices, question: Callable[..., Any]
+) -> Any:
     """The answer of a function to which the model is given, and how the provider is to be asked."""
     return question(
         source.proto,
@@ -154,14 +156,14 @@ def _asked(source: Source, target: Target, choices: _Choices, question: Callable
     )
 
 
-def _exceeds(placement: Placement | None, choices: _Choices) -> bool:
+def _exceeds(placement: Placement | None, choices: _PlaceChoices) -> bool:
     """Whether a placement exceeds a limit."""
     return placement is not None and bool(
         exceeded(placement, choices.max_left, choices.max_partitions)
     )
 
 
-def _print(answers: list[_Answer], choices: _Choices) -> None:
+def _print(answers: list[_Answer], choices: _PlaceChoices) -> None:
     console = open_console()
     if len(answers) > 1:
         _print_overview(console, answers)

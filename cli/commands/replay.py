@@ -19,7 +19,7 @@ from ..validation import custom_op_option, software_device_option
 
 
 @dataclass(frozen=True)
-class _Choices:
+class _ReplayChoices:
     provider: tuple[str, ...] = providers_option()
     custom_op_lib: tuple[str, ...] = custom_op_option()
     software_device: bool = software_device_option()
@@ -28,7 +28,7 @@ class _Choices:
 
 
 @command("replay", dump=click.Path(path_type=Path))
-def replay_command(dump: Path, choices: _Choices) -> int:
+def replay_command(dump: Path, choices: _ReplayChoices) -> int:
     """Check the rewrites that DUMPPATTERNS wrote into the folder DUMP again.
 
     Exit code 1 when one is wrong.

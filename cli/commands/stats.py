@@ -22,7 +22,7 @@ _FIGURES = ("nodes", "parameters", "flops", "read", "written")
 
 
 @dataclass(frozen=True)
-class _Choices:
+class _StatsChoices:
     dims: tuple[str, ...] = dims_option()
     assume_from_model: bool = assume_from_model_option()
     layers: bool = flag("List layers, by the names of the nodes, in place of operators.")
@@ -30,7 +30,7 @@ class _Choices:
 
 
 @command("stats", model=MODEL)
-def stats_command(model: Path, choices: _Choices) -> None:
+def stats_command(model: Path, choices: _StatsChoices) -> None:
     """Print what MODEL costs (parameters, operations, bytes, memory), inputs, outputs, and blocks
     that repeat.
 

@@ -41,7 +41,7 @@ _WORDS = {"start": "the beginning", "undecided": "not known to be faster"}
 
 
 @dataclass(frozen=True)
-class _Choices:
+class _TuneChoices:
     output: Path | None = output_option()
     in_place: bool = flag("Overwrite MODEL.")
     provider: str = provider_option()
@@ -83,7 +83,7 @@ class _Choices:
 
 
 @command("tune", model=MODEL)
-def tune_command(context: click.Context, model: Path, choices: _Choices) -> int:
+def tune_command(context: click.Context, model: Path, choices: _TuneChoices) -> int:
     """Find by measuring what lets MODEL run fastest on this machine, prove it equal, and write it.
 
     Writes the model, and the settings of its session beside it (OUTPUT.session.json), which

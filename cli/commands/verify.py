@@ -35,7 +35,7 @@ _ALIKE: Final = ("rtol", "atol", "ulp", "exact", "tf32", "fewer_inputs")
 
 
 @dataclass(frozen=True)
-class _Choices:
+class _VerifyChoices:
     provider: tuple[str, ...] = providers_option()
     target: str = target_option(
         "Run ORIGINAL on the processor and OTHER on this target: webgpu, qnn, openvino, cuda, "
@@ -57,7 +57,9 @@ class _Choices:
 
 
 @command("verify", original=MODEL, other=MODEL)
-def verify_command(context: click.Context, original: Path, other: Path, choices: _Choices) -> int:
+def verify_command(
+    context: click.Context, original: Path, other: Path, choices: _VerifyChoices
+) -> int:
     """Run ORIGINAL and OTHER on the same values and compare.
 
     Exit code 1 when they differ, 2 when one of them cannot be read, 3 when they are not validated:
@@ -91,7 +93,7 @@ def verify_command(context: click.Context, original: Path, other: Path, choices:
     return code_of(reports)
 
 
-def _verified_there(original: Path, other: Path, choices: _Choices) -> int:
+def _verified_there(original: Path, other: Path, choices: _VerifyChoices) -> int:
     """Run a model on the processor and the other on a target; returns the exit code."""
     target = named(choices.target)
     provider_there(target.name, choices.provider[0])

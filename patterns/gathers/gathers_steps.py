@@ -5,9 +5,9 @@ from typing import Any, Final
 
 from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
-from xoptim.match.axes import Axes, Operand, parameters, rewritten
+from xoptim.match.axes import Axes, AxisOperand, parameters, rewritten
 from xoptim.match.operator_axes import axes_of
-from xoptim.match.regions import Carried, Region, region_below
+from xoptim.match.regions import AxisRegion, Carried, region_below
 
 from .._nodes import is_op
 from .._parts import all_positions, position_of
@@ -53,7 +53,7 @@ class _Steps:
         self.kept.update((piece.output[0], None) for piece in pieces or ())
         return pieces is not None
 
-    def grow(self) -> Region:
+    def grow(self) -> AxisRegion:
         """Follow the results until nodes cannot work with the axis."""
         region = region_below(self.g, self.kept, self._carry, _LARGEST)
         for name in self.kept:
@@ -91,7 +91,7 @@ class _Steps:
             moved = axes.replaced({label: (label, _STEP) for label in labels[-1:]})
         return parameters(self.g, node, moved or axes)
 
-    def _fits(self, name: str, operand: Operand | None, node: Node) -> bool:
+    def _fits(self, name: str, operand: AxisOperand | None, node: Node) -> bool:
         """Whether an operand has the axis, could have it, or has so few axes that it does not
         matter.
         """
@@ -193,7 +193,7 @@ class GathersStepsPattern(PatternOptimization):
     )
 
 
-def _write(steps: _Steps, region: Region, g: PatternRewriter) -> list[Node]:
+def _write(steps: _Steps, region: AxisRegion, g: PatternRewriter) -> list[Node]:
     """The same nodes with the axis, and Squeeze where it must go."""
     axis = -1 - steps.behind
     names = {name: g.unique_name(name) for name in steps.kept}

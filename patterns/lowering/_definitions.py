@@ -11,7 +11,7 @@ from xoptim.facts.shapes import Info
 from xoptim.match import GraphView, Node
 
 
-class Step(NamedTuple):
+class DefinitionStep(NamedTuple):
     """A node of a body: its operator, the names in the body, and its attributes."""
 
     op_type: str
@@ -25,7 +25,7 @@ class Definition(NamedTuple):
 
     inputs: list[str]
     outputs: list[str]
-    steps: list[Step]
+    steps: list[DefinitionStep]
 
 
 def definition_of(g: GraphView, node: Node) -> Definition | None:
@@ -91,7 +91,7 @@ def _is_same_form(node: NodeProto, version: int, opset: int) -> bool:
     return same_operands and before.attributes.keys() <= now.attributes.keys()
 
 
-def _step(node: NodeProto, call: Node) -> Step:
+def _step(node: NodeProto, call: Node) -> DefinitionStep:
     """A node of a body with the attributes of the call in place of references to them."""
     attributes = {}
     for each in node.attribute:
@@ -100,4 +100,4 @@ def _step(node: NodeProto, call: Node) -> Step:
             value = call.get_attribute(value.name)
         if value is not None:
             attributes[each.name] = value
-    return Step(node.op_type, list(node.input), list(node.output), attributes)
+    return DefinitionStep(node.op_type, list(node.input), list(node.output), attributes)

@@ -11,7 +11,7 @@ from xoptim.match import GraphView, PatternRewriter
 from ._flat import reshape_or_none
 
 
-class Step(NamedTuple):
+class RepetitionStep(NamedTuple):
     """A repetition along one axis: the axis that is added, the shape of the Expand, and the target
     of the Reshape.
     """
@@ -29,7 +29,7 @@ def whole_numbers(scales: np.ndarray, rank: int) -> list[int] | None:
     return whole if len(whole) == rank else None
 
 
-def repetitions(g: GraphView, shape: Shape, factors: Sequence[int]) -> list[Step]:
+def repetitions(g: GraphView, shape: Shape, factors: Sequence[int]) -> list[RepetitionStep]:
     """How to repeat each element of a tensor along each axis.
 
     Raises:
@@ -42,11 +42,11 @@ def repetitions(g: GraphView, shape: Shape, factors: Sequence[int]) -> list[Step
         wider = (*shape[: axis + 1], factor, *shape[axis + 1 :])
         shape = (*shape[:axis], shape[axis] * factor, *shape[axis + 1 :])
         repeats = [1] * (axis + 1) + [factor] + [1] * (len(shape) - axis - 1)
-        steps.append(Step(axis + 1, repeats, reshape_or_none(g, wider, shape)))
+        steps.append(RepetitionStep(axis + 1, repeats, reshape_or_none(g, wider, shape)))
     return steps
 
 
-def repeated(g: PatternRewriter, x: str, steps: Sequence[Step]) -> str:
+def repeated(g: PatternRewriter, x: str, steps: Sequence[RepetitionStep]) -> str:
     """A tensor with repeated elements."""
     for axis, repeats, target in steps:
         expanded = g.op.Expand(g.op.Unsqueeze(x, axes=[axis]), np.array(repeats, np.int64))

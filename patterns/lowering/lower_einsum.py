@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
-from .._equations import Operand, arrange
+from .._equations import EquationOperand, arrange
 from .._shapes import may_be_empty
 from ._einsum import (
     Contraction,
@@ -67,7 +67,7 @@ class LowerEinsumPattern(_LowerEinsum):
         x: str,
         y: str,
         plan: Contraction | None,
-        factors: Sequence[tuple[list[int], Operand]],
+        factors: Sequence[tuple[list[int], EquationOperand]],
     ) -> str:
         if plan is None:
             both = zip((x, y), factors, strict=True)
@@ -174,7 +174,7 @@ def _side(g: PatternRewriter, name: str, side: Side) -> str:
     return g.op.Reshape(result, shape=side.target) if side.target is not None else result
 
 
-def _factor(g: PatternRewriter, name: str, summed: list[int], operand: Operand) -> str:
+def _factor(g: PatternRewriter, name: str, summed: list[int], operand: EquationOperand) -> str:
     """An operand of a product without sum."""
     result = _side(g, name, Side(summed, operand.perm, None))
     return g.op.Unsqueeze(result, axes=operand.axes) if operand.axes else result

@@ -6,7 +6,7 @@ from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewri
 from xoptim.match.trace import Optional, Symbol
 
 from ._lowering import _Lowering
-from ._repetitions import Step, repeated, repetitions, whole_numbers
+from ._repetitions import RepetitionStep, repeated, repetitions, whole_numbers
 
 _REPEATING: Final = (
     *(("half_pixel", "round_prefer_floor"), ("half_pixel", "round_prefer_ceil")),
@@ -53,7 +53,7 @@ class LowerResizePattern(_Lowering):
             return self.none(m.nodes[0], msg="a scale is not a whole number")
         return m.derive(steps=repetitions(g, source, factors))  # (3)
 
-    def apply_pattern(self, g: PatternRewriter, x: str, steps: Sequence[Step]) -> str:
+    def apply_pattern(self, g: PatternRewriter, x: str, steps: Sequence[RepetitionStep]) -> str:
         return repeated(g, x, steps)
 
     _rows = "u = Unsqueeze(x, i) e = Expand(u, f) t = Reshape(e, s)"

@@ -5,7 +5,7 @@ from xoptim.facts.attributes import constant_value
 from xoptim.facts.dtypes import numpy_dtype
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from ._definitions import Definition, Step, definition_of
+from ._definitions import Definition, DefinitionStep, definition_of
 
 
 class LowerToDefinitionPattern(PatternOptimization):
@@ -92,7 +92,7 @@ def _written(g: PatternRewriter, call: Node, found: Definition) -> list[Node]:
 
 
 def _constant(
-    g: PatternRewriter, step: Step, names: dict[str, str], arrays: dict[str, np.ndarray]
+    g: PatternRewriter, step: DefinitionStep, names: dict[str, str], arrays: dict[str, np.ndarray]
 ) -> np.ndarray | None:
     """The value of a Constant, and of the constant that a CastLike converts.
 
@@ -107,7 +107,7 @@ def _constant(
     return arrays[step.inputs[0]].astype(numpy_dtype(dtype)) if dtype else None
 
 
-def _node(g: PatternRewriter, step: Step, names: dict[str, str]) -> Node:
+def _node(g: PatternRewriter, step: DefinitionStep, names: dict[str, str]) -> Node:
     """A node of a body. A CastLike whose type is known is a Cast."""
     inputs, outputs = ([names[name] for name in each] for each in (step.inputs, step.outputs))
     to = g.try_infer_type(inputs[1]) if step.op_type == "CastLike" else 0

@@ -4,7 +4,7 @@ from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewri
 from xoptim.match.trace import Constant, Symbol
 
 from ._lowering import _Lowering
-from ._repetitions import Step, repeated, repetitions, whole_numbers
+from ._repetitions import RepetitionStep, repeated, repetitions, whole_numbers
 
 
 class LowerUpsamplePattern(_Lowering):
@@ -34,7 +34,7 @@ class LowerUpsamplePattern(_Lowering):
             return self.none(m.nodes[0], msg="a scale is not a whole number")
         return m.derive(steps=repetitions(g, source, factors))  # (3)
 
-    def apply_pattern(self, g: PatternRewriter, x: str, steps: Sequence[Step]) -> str:
+    def apply_pattern(self, g: PatternRewriter, x: str, steps: Sequence[RepetitionStep]) -> str:
         return repeated(g, x, steps)
 
     examples = Example.only(

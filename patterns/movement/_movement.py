@@ -119,7 +119,7 @@ def _regroup(factors: list[_Factor], dims: Shape) -> list[list[_Factor]] | None:
 
 
 @dataclass(frozen=True)
-class Plan:
+class MovementPlan:
     """The fewest nodes for a rearrangement: Reshape to ``before``, Transpose by ``perm``, Reshape
     to the result.
 
@@ -139,7 +139,7 @@ class Plan:
         return (self.before is not None) + (self.perm is not None) + self.after
 
 
-def plans(moved: Rearrangement, source: Shape, result: Shape, most: int) -> list[Plan]:
+def plans(moved: Rearrangement, source: Shape, result: Shape, most: int) -> list[MovementPlan]:
     """Ways to do a rearrangement with at most this many nodes, the shortest first.
 
     Of two ways of equal length, which take equally long, the one that reshapes first comes first:
@@ -148,12 +148,12 @@ def plans(moved: Rearrangement, source: Shape, result: Shape, most: int) -> list
     """
     order = [factor for axis in moved.result for factor in axis]
     if order == sorted(order):
-        return [Plan(None, None, source != result)]
+        return [MovementPlan(None, None, source != result)]
     found = []
     direct = _units(moved.source, order)
     if direct is not None:
         perm = _with_ones(direct, [i for i, axis in enumerate(moved.source) if not axis], result)
-        found.append(Plan(None, perm, tuple(source[axis] for axis in perm) != result))
+        found.append(MovementPlan(None, perm, tuple(source[axis] for axis in perm) != result))
     inverse = _units(moved.result, range(len(moved.sizes))) if most > 1 else None
     if inverse is not None:
         unit_order = _with_ones(
@@ -161,14 +161,14 @@ def plans(moved: Rearrangement, source: Shape, result: Shape, most: int) -> list
         )
         before = tuple(result[axis] for axis in unit_order)
         perm = [unit_order.index(axis) for axis in range(len(result))]
-        found.append(Plan(before if before != source else None, perm, after=False))
+        found.append(MovementPlan(before if before != source else None, perm, after=False))
     if most > 2:
         starts = _blocks(order)
         blocks = sorted(starts)
         before = tuple(
             product(moved.sizes[f] for f in range(first, last)) for first, last in blocks
         )
-        found.append(Plan(before, [blocks.index(block) for block in starts], after=True))
+        found.append(MovementPlan(before, [blocks.index(block) for block in starts], after=True))
     found = [plan for plan in found if plan.nodes <= most]
     return sorted(found, key=lambda plan: (plan.nodes, plan.after, len(plan.perm or ())))
 

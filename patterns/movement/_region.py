@@ -122,7 +122,7 @@ _FORBIDDEN: Final = 1 << 50
 
 
 @dataclass
-class Region:
+class TransposeRegion:
     """Nodes around a Transpose that can work in another layout.
 
     Attributes:
@@ -152,9 +152,9 @@ class Region:
         """The nodes of the region that read a value."""
         return self._readers.get(name, [])
 
-    def part(self, chosen: Container[Hashable]) -> Region:
+    def part(self, chosen: Container[Hashable]) -> TransposeRegion:
         """Some nodes of the region, in the order of the graph."""
-        found = Region(layouts=self.layouts)
+        found = TransposeRegion(layouts=self.layouts)
         for node in sorted((node for node in self.nodes if node in chosen), key=lambda n: n.label):
             found.add(node, self.nodes[node])
         return found
@@ -166,13 +166,13 @@ def _few_readers(g: GraphView, name: str) -> list[Node]:
     return readers if len(readers) <= _CROWD else []
 
 
-def region_at(g: GraphView, operators: frozenset[str], name: str, perm: Perm) -> Region:
+def region_at(g: GraphView, operators: frozenset[str], name: str, perm: Perm) -> TransposeRegion:
     """The region of a value in the layout ``perm``, grown once for all its values while the graph
     is unchanged.
     """
     if g.notes is None:
         return grow(g, operators, name, perm)
-    region: Region | None = g.notes.get((operators, name, perm))
+    region: TransposeRegion | None = g.notes.get((operators, name, perm))
     if region is None:
         region = grow(g, operators, name, perm)
         if not region.is_cut_off:
@@ -182,11 +182,11 @@ def region_at(g: GraphView, operators: frozenset[str], name: str, perm: Perm) ->
     return region
 
 
-def grow(g: GraphView, operators: frozenset[str], name: str, perm: Perm) -> Region:
+def grow(g: GraphView, operators: frozenset[str], name: str, perm: Perm) -> TransposeRegion:
     """The nodes connected to a value that can work in another layout, when the value has the layout
     ``perm``.
     """
-    region = Region(layouts={name: perm})
+    region = TransposeRegion(layouts={name: perm})
     pending = [name]
     for value in pending:
         layout = region.layouts[value]
@@ -211,7 +211,7 @@ def grow(g: GraphView, operators: frozenset[str], name: str, perm: Perm) -> Regi
     return region
 
 
-def is_found_from(g: GraphView, region: Region, anchor: Node) -> bool:
+def is_found_from(g: GraphView, region: TransposeRegion, anchor: Node) -> bool:
     """Whether a Transpose is the first one from which this region is found.
 
     Each of them finds a region that is not cut off.
@@ -223,7 +223,7 @@ def is_found_from(g: GraphView, region: Region, anchor: Node) -> bool:
     return region.first >= anchor.label
 
 
-def _ends(g: GraphView, region: Region) -> Iterator[int]:
+def _ends(g: GraphView, region: TransposeRegion) -> Iterator[int]:
     """The labels of the Transposes from which a region is found."""
     for name, perm in region.layouts.items():
         yield from (
@@ -247,7 +247,7 @@ def _values(g: GraphView, node: Node, how: Carried) -> dict[str, Perm]:
     }
 
 
-def terms(g: GraphView, region: Region) -> list[Term]:
+def terms(g: GraphView, region: TransposeRegion) -> list[Term]:
     """The costs of all choices of nodes of a region that could work in the other layout."""
     found: list[Term] = []
     for name, perm in region.layouts.items():
@@ -262,7 +262,7 @@ def terms(g: GraphView, region: Region) -> list[Term]:
     return [term for term in found if term.cost and term.chosen and term.left]
 
 
-def _after_convolutions(g: GraphView, region: Region, is_moved: bool) -> list[Node]:
+def _after_convolutions(g: GraphView, region: TransposeRegion, is_moved: bool) -> list[Node]:
     """Nodes after a convolution that read no other tensor, in one layout: biases and activations
     can be merged into it.
     """
@@ -281,7 +281,7 @@ def _after_convolutions(g: GraphView, region: Region, is_moved: bool) -> list[No
     return list(found)
 
 
-def _costs(g: GraphView, region: Region, name: str, perm: Perm) -> Iterable[Term]:
+def _costs(g: GraphView, region: TransposeRegion, name: str, perm: Perm) -> Iterable[Term]:
     """The Transposes that a value takes."""
     producer, readers = g.node_before(name), tuple(region.readers(name))
     outside = is_needed_as_it_is(g, region, name)
@@ -341,7 +341,7 @@ class Source(NamedTuple):
     perm: Perm
 
 
-def source_of(g: GraphView, region: Region, name: str) -> Source | None:
+def source_of(g: GraphView, region: TransposeRegion, name: str) -> Source | None:
     """The Transpose that makes a value from a result of a node outside the region."""
     node = g.node_before(name)
     perm = permutation(g, node) if node is not None else None
@@ -359,7 +359,7 @@ def transposes_of(g: GraphView, name: str) -> list[Node]:
     ]
 
 
-def equal_transpose(g: GraphView, region: Region, name: str) -> Node | None:
+def equal_transpose(g: GraphView, region: TransposeRegion, name: str) -> Node | None:
     """A Transpose of a value to its layout that exists, before all nodes of the region that read
     the value.
     """
@@ -374,7 +374,7 @@ def equal_transpose(g: GraphView, region: Region, name: str) -> Node | None:
     return None
 
 
-def is_needed_as_it_is(g: GraphView, region: Region, name: str) -> bool:
+def is_needed_as_it_is(g: GraphView, region: TransposeRegion, name: str) -> bool:
     """Whether anything besides nodes of the region and Transposes reads a value in its own
     layout.
     """

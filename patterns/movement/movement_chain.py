@@ -5,7 +5,16 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 
 from .._nodes import permutation
 from .._shapes import moved, movement_between
-from ._movement import MOVEMENTS, Link, Plan, chain_above, follow, may_be_one, may_come_first, plans
+from ._movement import (
+    MOVEMENTS,
+    Link,
+    MovementPlan,
+    chain_above,
+    follow,
+    may_be_one,
+    may_come_first,
+    plans,
+)
 
 _Steps = list[tuple[str, list[int]]]
 _LONGEST = 12
@@ -71,7 +80,9 @@ class MovementChainPattern(PatternOptimization):
                 return steps
         return None
 
-    def _steps(self, g: GraphView, plan: Plan, source: Shape, result: Shape) -> _Steps | None:
+    def _steps(
+        self, g: GraphView, plan: MovementPlan, source: Shape, result: Shape
+    ) -> _Steps | None:
         middle = source if plan.before is None else plan.before
         turned = middle if plan.perm is None else tuple(middle[axis] for axis in plan.perm)
         before = [] if plan.before is None else [movement_between(g, source, middle)]

@@ -10,7 +10,7 @@ from .._folding import constant
 from .._nodes import is_op
 from ._layouts import MOVING, SUMMING, can_be_relaid, composed, inverse, is_identity, relaid
 from ._region import (
-    Region,
+    TransposeRegion,
     cheapest,
     equal_transpose,
     is_found_from,
@@ -72,7 +72,7 @@ class TransposeRegionPattern(PatternOptimization):
                     return self._found(g, region.part(chosen))
         return self.none(node, msg="no region around it takes fewer Transposes in another layout")
 
-    def _found(self, g: GraphView, part: Region) -> MatchResult:
+    def _found(self, g: GraphView, part: TransposeRegion) -> MatchResult:
         written = [name for node in part.nodes for name in node.output if name in part.layouts]
         read = dict.fromkeys(
             name for node in part.nodes for name in node.input if name in part.layouts
@@ -125,7 +125,7 @@ class TransposeRegionSumPattern(TransposeRegionPattern):
     )
 
 
-def _write(region: Region, g: PatternRewriter, *_: Node) -> list[Node]:
+def _write(region: TransposeRegion, g: PatternRewriter, *_: Node) -> list[Node]:
     """The nodes of a region in their layouts, and Transposes at its border."""
     known: dict[str, str] = {}
     made: list[Node] = []
@@ -153,7 +153,9 @@ def _write(region: Region, g: PatternRewriter, *_: Node) -> list[Node]:
     return made
 
 
-def _enter(g: PatternRewriter, region: Region, name: str, known: dict[str, str]) -> list[Node]:
+def _enter(
+    g: PatternRewriter, region: TransposeRegion, name: str, known: dict[str, str]
+) -> list[Node]:
     """A value from outside in its layout, by a new Transpose if it takes one."""
     perm, operand = region.layouts[name], name
     source, equal = source_of(g, region, name), equal_transpose(g, region, name)
@@ -166,7 +168,7 @@ def _enter(g: PatternRewriter, region: Region, name: str, known: dict[str, str])
     return [g.make_node("Transpose", [operand], [known[name]], perm=list(perm))]
 
 
-def _leave(g: PatternRewriter, region: Region, name: str, moved: str) -> list[Node]:
+def _leave(g: PatternRewriter, region: TransposeRegion, name: str, moved: str) -> list[Node]:
     """The Transposes of a value that nodes outside read, from its layout."""
     back = inverse(region.layouts[name])
     made: list[Node] = []

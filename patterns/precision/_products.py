@@ -31,7 +31,7 @@ FEWEST_TERMS = 16
 """Sums of fewer products are not measured to gain by integers of 8 bits."""
 
 
-class Product(NamedTuple):
+class WeightedProduct(NamedTuple):
     """A product of a tensor by a constant matrix.
 
     Attributes:
@@ -52,7 +52,7 @@ class Product(NamedTuple):
         return np.ascontiguousarray(found.T) if self.is_turned else found
 
 
-def product(g: GraphView, node: Node) -> Product | None:
+def product(g: GraphView, node: Node) -> WeightedProduct | None:
     """The product that a node computes.
 
     ``None`` unless it is one of 32-bit floats by constant weights, and not scaled.
@@ -73,7 +73,7 @@ def product(g: GraphView, node: Node) -> Product | None:
         return None
     if any(g.try_infer_type(each) != TensorProto.FLOAT for each in (x, name)):
         return None
-    return Product(name, is_turned, shape[is_turned], shape[not is_turned])
+    return WeightedProduct(name, is_turned, shape[is_turned], shape[not is_turned])
 
 
 class _RoundedProduct(RoundingPattern, EasyPatternOptimization):
@@ -116,15 +116,15 @@ class _RoundedProduct(RoundingPattern, EasyPatternOptimization):
             return self.none(node, msg="weights that are not finite, or too large")
         return m.derive(found=found)
 
-    def apply_pattern(self, g: PatternRewriter, x: str, b: str, found: Product) -> str:
+    def apply_pattern(self, g: PatternRewriter, x: str, b: str, found: WeightedProduct) -> str:
         y = self.computed(g, x, found)
         return g.op.Add(y, b) if b else y
 
-    def fits(self, found: Product) -> bool:
+    def fits(self, found: WeightedProduct) -> bool:
         """Whether weights of this shape can be rounded."""
         raise NotImplementedError
 
-    def computed(self, g: PatternRewriter, x: str, found: Product) -> str:
+    def computed(self, g: PatternRewriter, x: str, found: WeightedProduct) -> str:
         """The product of rounded numbers."""
         raise NotImplementedError
 
@@ -138,10 +138,10 @@ class _Int8Product(_RoundedProduct):
     tags = ("int8", "extra")
     integers = (TensorProto.INT8, TensorProto.UINT8)
 
-    def fits(self, found: Product) -> bool:
+    def fits(self, found: WeightedProduct) -> bool:
         return found.terms >= FEWEST_TERMS
 
-    def weights(self, g: PatternRewriter, found: Product) -> str:
+    def weights(self, g: PatternRewriter, found: WeightedProduct) -> str:
         """The weights as integers that are dequantized, stored as the floats are, so that a table
         has the same ones.
         """

@@ -55,7 +55,7 @@ def is_roundable(numbers: Array) -> bool:
     return bool((np.abs(numbers) <= LARGEST).all())  # a NaN fails the comparison
 
 
-class Steps(NamedTuple):
+class RoundingSteps(NamedTuple):
     """How a tensor is rounded to integers of 8 bits without sign.
 
     Attributes:
@@ -67,7 +67,7 @@ class Steps(NamedTuple):
     zero: Array
 
 
-def steps(low: float, high: float) -> Steps | None:
+def steps(low: float, high: float) -> RoundingSteps | None:
     """The steps from a number to a larger one, 0 included.
 
     ``None`` where they are not, or near the ends of the type.
@@ -78,7 +78,7 @@ def steps(low: float, high: float) -> Steps | None:
     zero, scale = _quantizers.compute_scale_zp(
         np.float32(low), np.float32(high), np.uint8(0), np.uint8(255)
     )
-    return Steps(np.asarray(scale, np.float32), np.asarray(zero, np.uint8))
+    return RoundingSteps(np.asarray(scale, np.float32), np.asarray(zero, np.uint8))
 
 
 def columns_to_int8(weights: Array, least: Array | float = 0.0) -> Rounded:

@@ -4,7 +4,7 @@ from xoptim.facts.operators import has_kernel
 from xoptim.match import Example, GraphView, Match, PatternRewriter
 
 from .._bits import packed
-from ._products import Product, _RoundedProduct
+from ._products import WeightedProduct, _RoundedProduct
 from ._rounding import blocks_to_int4
 
 _BLOCK = 32
@@ -36,7 +36,7 @@ class Int4TurnedWeightsPattern(_RoundedProduct):
     tags = ("int4", "onnxruntime", "extra")
     integers = ()
 
-    def fits(self, found: Product) -> bool:
+    def fits(self, found: WeightedProduct) -> bool:
         return (
             found.is_turned and found.terms > 0 and found.terms % _BLOCK == 0 and found.columns > 0
         )
@@ -46,7 +46,7 @@ class Int4TurnedWeightsPattern(_RoundedProduct):
             return self.none(m.nodes[0], msg="no kernel")
         return super().validate_mapping(g, m)
 
-    def computed(self, g: PatternRewriter, x: str, found: Product) -> str:
+    def computed(self, g: PatternRewriter, x: str, found: WeightedProduct) -> str:
         numbers = blocks_to_int4(found.matrix(g), _BLOCK)
         blocks = packed(numbers.integers.T, 4).reshape(
             found.columns, found.terms // _BLOCK, _BLOCK // 2

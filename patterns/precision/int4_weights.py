@@ -3,7 +3,7 @@ from onnx import TensorProto
 
 from xoptim.match import Example, PatternRewriter
 
-from ._products import Product, _RoundedProduct
+from ._products import WeightedProduct, _RoundedProduct
 from ._rounding import blocks_to_int4
 
 _BLOCK = 32
@@ -33,10 +33,10 @@ class Int4WeightsPattern(_RoundedProduct):
     tags = ("int4", "extra")
     integers = (TensorProto.UINT4,)
 
-    def fits(self, found: Product) -> bool:
+    def fits(self, found: WeightedProduct) -> bool:
         return found.terms > 0 and found.terms % _BLOCK == 0 and found.columns > 0
 
-    def computed(self, g: PatternRewriter, x: str, found: Product) -> str:
+    def computed(self, g: PatternRewriter, x: str, found: WeightedProduct) -> str:
         numbers = blocks_to_int4(found.matrix(g), _BLOCK)
         integers = g.make_initializer(
             "", numbers.integers.astype(ml_dtypes.uint4), source=found.weights

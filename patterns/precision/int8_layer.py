@@ -12,7 +12,7 @@ from xoptim.match.rounding import Numbers, RangedPattern
 from .._bits import are_moderate
 from .._folding import Array, constant
 from .._nodes import is_op
-from ._rounding import LARGEST, Rounded, Steps, columns_to_int8, is_roundable, steps
+from ._rounding import LARGEST, Rounded, RoundingSteps, columns_to_int8, is_roundable, steps
 
 _ALONG: Final = ("Add", "Mul", "Concat", "Sigmoid", "LeakyRelu", "GlobalAveragePool")
 """Operators without weights, which have kernels for integers."""
@@ -103,13 +103,13 @@ class Int8LayerPattern(RangedPattern):
             self, [layer] if layer is node else [layer, node], partial(self._replace, known, stored)
         )
 
-    def _steps(self, g: GraphView, name: str) -> Steps | None:
+    def _steps(self, g: GraphView, name: str) -> RoundingSteps | None:
         given = self.observed.ranges.get(name) or _given_range(g, name)
         return None if given is None else steps(*given)
 
     def _replace(
         self,
-        found: list[Steps],
+        found: list[RoundingSteps],
         stored: list[Rounded],
         g: PatternRewriter,
         layer: Node,
@@ -189,7 +189,9 @@ def _tensors(layer: Node) -> Sequence[str]:
     return layer.input[:1] if layer.op_type in Int8LayerPattern.operators else layer.input
 
 
-def _weights(g: GraphView, layer: Node, x: Steps, means: Numbers | None) -> list[Rounded] | None:
+def _weights(
+    g: GraphView, layer: Node, x: RoundingSteps, means: Numbers | None
+) -> list[Rounded] | None:
     """Weights and bias, with a scale for each channel; ``None`` where they do not fit.
 
     With means there is always a bias.
@@ -250,7 +252,7 @@ def _written(g: PatternRewriter, node: Node, operands: Sequence[str]) -> str:
     return write(*(name or None for name in operands), **node.attribute)
 
 
-def _quantized(g: PatternRewriter, name: str, found: Steps) -> tuple[str, str, str]:
+def _quantized(g: PatternRewriter, name: str, found: RoundingSteps) -> tuple[str, str, str]:
     """A tensor as integers, their scale and their zero point."""
     scale, zero = g.make_initializer("", found.scale), g.make_initializer("", found.zero)
     return g.op.QuantizeLinear(name, scale, zero), scale, zero

@@ -1,6 +1,6 @@
 from xoptim.match import Example, PatternRewriter
 
-from ._products import Product, _Int8Product
+from ._products import WeightedProduct, _Int8Product
 
 _COLUMN = (127, -3, 64, 5, -127, 90, 1, 0, -64, 33, 17, -80, 7, 100, -1, 2)
 _INTEGERS = ", ".join(f"{n}, {-n}" for n in _COLUMN)
@@ -24,7 +24,7 @@ class Int8OperandsPattern(_Int8Product):
     3. the provider has no kernel that dequantizes.
     """
 
-    def computed(self, g: PatternRewriter, x: str, found: Product) -> str:
+    def computed(self, g: PatternRewriter, x: str, found: WeightedProduct) -> str:
         rows = g.op.DequantizeLinear(*g.op.DynamicQuantizeLinear(x, outputs=3))
         return g.op.MatMul(rows, self.weights(g, found))
 

@@ -2,7 +2,7 @@ import numpy as np
 
 from xoptim.match import Example, PatternRewriter
 
-from ._products import Product, _Int8Product
+from ._products import WeightedProduct, _Int8Product
 from ._rounding import INT8_ENDS, LARGEST
 
 _MIDDLE = 128
@@ -31,7 +31,7 @@ class Int8RowsPattern(_Int8Product):
     is_alternative = True
     time = 0.36
 
-    def computed(self, g: PatternRewriter, x: str, found: Product) -> str:
+    def computed(self, g: PatternRewriter, x: str, found: WeightedProduct) -> str:
         largest = g.op.ReduceMax(g.op.Abs(x), axes=[-1], keepdims=1)
         steps = g.op.Mul(g.op.Max(largest, 1 / LARGEST), 1 / INT8_ENDS[1])
         one, zero = g.make_initializer("", np.float32(1)), g.make_initializer("", np.uint8(_MIDDLE))

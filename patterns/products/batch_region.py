@@ -7,7 +7,7 @@ from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE, Shape
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 from xoptim.match.axes import parameters
 from xoptim.match.operator_axes import axes_of
-from xoptim.match.regions import Carried, Region, region_above
+from xoptim.match.regions import AxisRegion, Carried, region_above
 
 from .._nodes import is_op
 from .._proofs import reshapes_as_inferred
@@ -125,7 +125,7 @@ def _entry(g: GraphView, node: Node | None, batch: Shape) -> _Entry | None:
 
 
 def _write(
-    region: Region, entries: Mapping[str, _Entry], g: PatternRewriter, *nodes: Node
+    region: AxisRegion, entries: Mapping[str, _Entry], g: PatternRewriter, *nodes: Node
 ) -> list[Node]:
     names: dict[str, str] = {}
     for name, (source, op_type, numbers) in entries.items():

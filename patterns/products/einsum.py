@@ -14,11 +14,11 @@ from xoptim.match import (
     Symbol,
 )
 
-from .._equations import Operand, arrange, parse
+from .._equations import EquationOperand, arrange, parse
 from .._folding import constant
 
 
-class Product(NamedTuple):
+class EinsumProduct(NamedTuple):
     """How to do a product by MatMul.
 
     Attributes:
@@ -32,7 +32,7 @@ class Product(NamedTuple):
     """
 
     order: tuple[int, int]
-    operands: tuple[Operand, Operand]
+    operands: tuple[EquationOperand, EquationOperand]
     broadcast: str
     squeeze: int | None
     perm: list[int] | None
@@ -42,7 +42,9 @@ class Product(NamedTuple):
 PERMUTATION_COST = 4
 
 
-def products(letters: Sequence[str], result: str, constant: Sequence[bool]) -> Iterator[Product]:
+def products(
+    letters: Sequence[str], result: str, constant: Sequence[bool]
+) -> Iterator[EinsumProduct]:
     """All ways to do a product of two tensors, given by their letters, by one MatMul.
 
     Changes to constants cost nothing.
@@ -67,7 +69,7 @@ def _product(
     roles: tuple[str, str, str],
     result: str,
     constant: Sequence[bool],
-) -> Product:
+) -> EinsumProduct:
     k, m, n = roles
     batch = [c for c in result if c not in (m, n)]
     operands = arrange(letters[0], [*batch, m, k]), arrange(letters[1], [*batch, k, n])
@@ -82,7 +84,7 @@ def _product(
     for place, operand in zip(order, operands, strict=True):
         if not constant[place]:
             cost += PERMUTATION_COST * (operand.perm is not None) + bool(operand.axes)
-    return Product(
+    return EinsumProduct(
         order, operands, "".join(lacking[0] | lacking[1]), squeeze, perm if turned else None, cost
     )
 
@@ -230,7 +232,7 @@ class EinsumMatMulPattern(_TwoOperands):
             return self.none(m.nodes[0], msg="it would take too many nodes, or repeat an operand")
         return m.derive(plan=plan)
 
-    def apply_pattern(self, g: PatternRewriter, x: str, y: str, plan: Product) -> str:
+    def apply_pattern(self, g: PatternRewriter, x: str, y: str, plan: EinsumProduct) -> str:
         sides = []
         for place, (perm, axes) in zip(plan.order, plan.operands, strict=True):
             side = (x, y)[place]
@@ -277,7 +279,9 @@ class EinsumMulPattern(_TwoOperands):
             return self.none(m.nodes[0], msg="an operand is permuted")
         return m.derive(operands=operands)
 
-    def apply_pattern(self, g: PatternRewriter, x: str, y: str, operands: list[Operand]) -> str:
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, y: str, operands: list[EquationOperand]
+    ) -> str:
         return g.op.Mul(
             *(
                 g.op.Unsqueeze(n, axes=o.axes) if o.axes else n

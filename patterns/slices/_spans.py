@@ -68,7 +68,7 @@ def composed(size: Dim | None, first: Span, second: Span, end: int) -> Span | No
     return (a + c, min(b, a + d), 1) if b >= 0 and d >= 0 else None
 
 
-class Steps(NamedTuple):
+class SliceSteps(NamedTuple):
     """The elements that Slices in a row take: for each axis that they cut, the first position and
     the step, to its end.
     """
@@ -78,7 +78,7 @@ class Steps(NamedTuple):
     nodes: tuple[Node, ...]
 
 
-def steps_of(g: GraphView, name: str) -> Steps | None:
+def steps_of(g: GraphView, name: str) -> SliceSteps | None:
     """The elements of a tensor that a result has, by Slices with steps, each to the end of
     different axes.
     """
@@ -96,4 +96,4 @@ def steps_of(g: GraphView, name: str) -> Steps | None:
                 return None
             taken[axis] = start, step
         nodes, name = [node, *nodes], node.input[0]
-    return Steps(name, taken, tuple(nodes)) if nodes else None
+    return SliceSteps(name, taken, tuple(nodes)) if nodes else None

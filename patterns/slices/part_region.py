@@ -9,7 +9,7 @@ from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE, REDUCTIONS
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 from xoptim.match.axes import axis_of, parameters
 from xoptim.match.operator_axes import axes_of
-from xoptim.match.regions import Carried, Region, region_above
+from xoptim.match.regions import AxisRegion, Carried, region_above
 
 from .._nodes import is_op
 
@@ -121,7 +121,7 @@ def _part_of(g: GraphView, node: Node) -> _Part | None:
     return _Part(axis, drops, may_be_empty=not least)
 
 
-def _of_one_source(g: GraphView, node: Node, region: Region) -> Region | None:
+def _of_one_source(g: GraphView, node: Node, region: AxisRegion) -> AxisRegion | None:
     """The largest part of a region that computes, and takes its part of one value, besides
     constants if the part is known.
     """
@@ -158,7 +158,7 @@ def _carry(g: GraphView, part: _Part, node: Node, place: int) -> Carried | None:
     )
 
 
-def _write(region: Region, part: _Part, g: PatternRewriter, *nodes: Node) -> list[Node]:
+def _write(region: AxisRegion, part: _Part, g: PatternRewriter, *nodes: Node) -> list[Node]:
     node = nodes[-1]
     names: dict[str, str] = {}
     made: list[Node] = []

@@ -47,7 +47,11 @@ class _AfterColumns(EasyPatternOptimization):
         return getattr(g.op, name)(x, domain=DOMAIN, attributes=ANY, outputs=self.results[name])
 
     def apply_pattern(
-        self, g: PatternRewriter, model: str, read: tuple[Operand, list[str]], given: dict[str, Any]
+        self,
+        g: PatternRewriter,
+        model: str,
+        read: tuple[ColumnOperand, list[str]],
+        given: dict[str, Any],
     ) -> Any:
         operand, sources = read
         return getattr(g.op, model)(
@@ -69,7 +73,7 @@ class Part(NamedTuple):
     columns: slice
 
 
-class Operand(NamedTuple):
+class ColumnOperand(NamedTuple):
     """The operand of a model: its parts, their number of columns, and the Concat that puts several
     parts together.
     """
@@ -98,7 +102,7 @@ def is_ml(node: Node | None, *op_types: str) -> bool:
     return node is not None and node.domain == DOMAIN and node.op_type in op_types
 
 
-def operand_of(g: GraphView, name: str, fits: Callable[[Node], bool]) -> Operand | None:
+def operand_of(g: GraphView, name: str, fits: Callable[[Node], bool]) -> ColumnOperand | None:
     """The operand of a model, if a node computes it, or a part of it, that fits and that nothing
     else reads.
 
@@ -123,7 +127,7 @@ def operand_of(g: GraphView, name: str, fits: Callable[[Node], bool]) -> Operand
         parts.append(Part(each, fitting, slice(place, place + columns)))
         place += columns
     return (
-        Operand(parts, place, node if split else None)
+        ColumnOperand(parts, place, node if split else None)
         if any(part.node is not None for part in parts)
         else None
     )
@@ -139,7 +143,7 @@ def _columns(g: GraphView, name: str) -> Dim | None:
     )
 
 
-class Steps(NamedTuple):
+class ColumnSteps(NamedTuple):
     """The nodes that shift and scale columns of a model: ``(x - offset) · scale``.
 
     Attributes:
@@ -149,7 +153,7 @@ class Steps(NamedTuple):
         scale: likewise.
     """
 
-    operand: Operand
+    operand: ColumnOperand
     sources: list[str]
     offset: Array
     scale: Array
@@ -160,7 +164,7 @@ class Steps(NamedTuple):
         return self.operand.nodes(self.operand.parts)
 
 
-def steps_above(g: GraphView, name: str) -> Steps:
+def steps_above(g: GraphView, name: str) -> ColumnSteps:
     """The last Scaler, Add, Mul or Sub with constants in front of each part of an operand.
 
     Raises `Declined` without any.
@@ -174,7 +178,7 @@ def steps_above(g: GraphView, name: str) -> Steps:
         step = None if part.node is None else _step(g, part.node)
         if step is not None:
             sources[place], offset[part.columns], scale[part.columns] = step
-    return Steps(operand, sources, offset, scale)
+    return ColumnSteps(operand, sources, offset, scale)
 
 
 def _step(g: GraphView, node: Node) -> tuple[str, Array, Array] | None:
@@ -270,7 +274,7 @@ def is_moderate(factors: Array) -> bool:
     return bool(((np.abs(factors) >= 2.0**-63) & (np.abs(factors) <= 2.0**63)).all())
 
 
-def shifted(weights: Array, intercepts: Array, found: Steps) -> tuple[Array, Array]:
+def shifted(weights: Array, intercepts: Array, found: ColumnSteps) -> tuple[Array, Array]:
     """The coefficients, a row for each class, and intercepts of a linear model without the steps in
     front of it.
 

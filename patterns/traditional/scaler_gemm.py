@@ -5,7 +5,7 @@ import numpy as np
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._folding import Array, doubles
-from ._columns import NEAR, Steps, shifted, steps_above
+from ._columns import NEAR, ColumnSteps, shifted, steps_above
 
 
 class ScalerGemmPattern(PatternOptimization):
@@ -50,7 +50,7 @@ class ScalerGemmPattern(PatternOptimization):
         return MatchResult(self, [*found.nodes, node], partial(self._merge, found, *new))
 
     def _merge(
-        self, found: Steps, rows: Array, bias: Array, g: PatternRewriter, *nodes: Node
+        self, found: ColumnSteps, rows: Array, bias: Array, g: PatternRewriter, *nodes: Node
     ) -> list[Node]:
         node = nodes[-1]
         weight = g.make_initializer(

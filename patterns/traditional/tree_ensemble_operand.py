@@ -7,7 +7,7 @@ from xoptim.match import Example, GraphView, Match
 
 from .._folding import Array
 from ._columns import (
-    Operand,
+    ColumnOperand,
     Part,
     _AfterColumns,
     extraction_of,
@@ -52,7 +52,10 @@ class ExtractorTreeEnsemblePattern(_TreeEnsembleOperand):
             nodes.inner.tolist(), found.places[nodes.columns].tolist(), strict=True
         ):
             columns[place] = column
-        read = Operand([Part(found.x, None, slice(0, found.size))], found.size, None), [found.x]
+        read = (
+            ColumnOperand([Part(found.x, None, slice(0, found.size))], found.size, None),
+            [found.x],
+        )
         return m.derive(read=read, given={**node.attribute, "nodes_featureids": columns})
 
     _start, _regressor = (

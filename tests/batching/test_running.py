@@ -16,7 +16,7 @@ import pytest
 import xoptim
 from tests.batching.fakes import files, runs, write
 from tests.support import parse
-from xoptim.batching import BatchError, BatchOptions, Step
+from xoptim.batching import BatchError, BatchOptions, BatchStep
 from xoptim.batching.store import RESULTS, Store
 from xoptim.cli.main import run
 
@@ -150,7 +150,7 @@ def test_results_that_no_longer_hold_are_removed(tmp_path: Path) -> None:
 def test_an_interrupted_batch_goes_on(tmp_path: Path) -> None:
     models, out = write(tmp_path / "in", a="fine", b="slow", c="slow"), tmp_path / "out"
 
-    def interrupt(step: Step) -> None:
+    def interrupt(step: BatchStep) -> None:
         if step.done:
             while not (models / "b.runs").exists():
                 time.sleep(0.01)

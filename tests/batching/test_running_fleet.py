@@ -15,7 +15,7 @@ import pytest
 
 import xoptim
 from tests.batching.fakes import SCRIPT, files, runs, write
-from xoptim.batching import BatchError, BatchOptions, Step, running
+from xoptim.batching import BatchError, BatchOptions, BatchStep, running
 from xoptim.batching.store import RESULTS
 
 has_dask = find_spec("distributed") is not None
@@ -54,7 +54,7 @@ def test_a_worker_that_is_killed(scheduler: str, tmp_path: Path) -> None:
     texts = {f"m{number}": "fine" for number in range(5)}
     models, out = write(tmp_path / "in", **texts, bad="crash", zlast="slow"), tmp_path / "out"
 
-    def kill_worker(step: Step) -> None:
+    def kill_worker(step: BatchStep) -> None:
         if step.done == len(texts) + 1:
             while not (models / "zlast.runs").exists():
                 time.sleep(0.01)

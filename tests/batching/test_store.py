@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.batching.fakes import files
 from xoptim.batching import Record
-from xoptim.batching.job import Attempt
+from xoptim.batching.job import JobAttempt
 from xoptim.batching.store import RESULTS, Store
 
 A, B = (Record(model=f"/{name}", output=name, status="done") for name in "ab")
@@ -19,7 +19,7 @@ def test_what_a_killed_run_left(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         assert store.records == {"a": newer, "b": B}
         assert list((tmp_path / ".xopt-batch").glob("run-*")) == [store.workspace]
-        store.publish(Attempt(A))
+        store.publish(JobAttempt(A))
         assert (tmp_path / RESULTS).read_text().splitlines()[-1] == A.to_line()
     assert (tmp_path / RESULTS).read_text() == f"{A.to_line()}\n{B.to_line()}\n"
     assert files(tmp_path) == {RESULTS}
@@ -44,7 +44,7 @@ def test_weights_of_the_model_are_not_replaced(tmp_path: Path) -> None:
     assert files(tmp_path) == {RESULTS, "a.data"}
 
 
-def _attempt(store: Store, *names: str, inputs: tuple[Path, ...] = ()) -> Attempt:
+def _attempt(store: Store, *names: str, inputs: tuple[Path, ...] = ()) -> JobAttempt:
     folder = store.workspace / "attempt"
     folder.mkdir()
     for name in names:
@@ -52,4 +52,4 @@ def _attempt(store: Store, *names: str, inputs: tuple[Path, ...] = ()) -> Attemp
     record = Record(
         model="/a", output="a", status="done", key="k", written=dict.fromkeys(names, "")
     )
-    return Attempt(record, folder, names, inputs)
+    return JobAttempt(record, folder, names, inputs)

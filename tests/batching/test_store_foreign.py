@@ -12,7 +12,7 @@ import pytest
 
 from tests.batching.fakes import write
 from xoptim.batching import BatchError, BatchOptions, Record
-from xoptim.batching.job import Attempt, sha256
+from xoptim.batching.job import JobAttempt, sha256
 from xoptim.batching.running import batch
 from xoptim.batching.store import RESULTS, Store
 
@@ -33,7 +33,7 @@ def publish(folder: Path, name: str, *files: str) -> Record:
             (place / each).write_text("new")
         written = {str(Path(name).parent / each): sha256(place / each) for each in files}
         record = Record(model="/a", output=name, status="done", key="other", written=written)
-        return store.publish(Attempt(record, place, files))
+        return store.publish(JobAttempt(record, place, files))
 
 
 @pytest.mark.parametrize("how", ["..", "absolute", "link", "own"])

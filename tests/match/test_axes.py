@@ -11,7 +11,7 @@ from tests.support import load
 from xoptim.facts.dtypes import numpy_dtype
 from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE, REDUCTIONS, Shape
 from xoptim.match import GraphView, Node, PatternRewriter
-from xoptim.match.axes import Axes, Labels, Operand, parameters, rewritten
+from xoptim.match.axes import Axes, AxisOperand, Labels, parameters, rewritten
 from xoptim.match.operator_axes import DESCRIBED, axes_of
 from xoptim.operators.evaluate.regions import evaluate_with_onnxruntime
 
@@ -267,7 +267,7 @@ def test_permutations(name: str) -> None:
     assert count > 1 or name in UNMOVED
 
 
-def is_placed(operand: Operand | None, result: Labels) -> bool:
+def is_placed(operand: AxisOperand | None, result: Labels) -> bool:
     """Whether the axes of an operand with fewer axes than the result are the last ones."""
     return (
         operand is None

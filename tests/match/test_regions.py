@@ -2,7 +2,7 @@
 
 from tests.support import load, node_of
 from xoptim.match import GraphView, Node
-from xoptim.match.regions import Carried, Region, region_above, region_below
+from xoptim.match.regions import AxisRegion, Carried, region_above, region_below
 
 
 def carry(node: Node, form: int) -> Carried | None:
@@ -19,12 +19,12 @@ def carry(node: Node, form: int) -> Carried | None:
     )
 
 
-def above(body: str, most: int = 99) -> Region:
+def above(body: str, most: int = 99) -> AxisRegion:
     graph = load(f"agraph (float[4,4] x, float[4,4] w) => (y, q) {{ {body} q = Neg(w) }}").graph
     return region_above(GraphView(graph), node_of(graph, "Relu"), 0, carry, most)
 
 
-def operators(region: Region) -> list[str]:
+def operators(region: AxisRegion) -> list[str]:
     return [node.op_type for node in region.nodes]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from xoptim.precision.choosing import cheapest, choose
 from xoptim.precision.options import Goal
-from xoptim.precision.products import Product, with_followers
+from xoptim.precision.products import QuantizableOp, with_followers
 from xoptim.precision.samples import Samples
 from xoptim.precision.trial import Trial
 
@@ -19,7 +19,7 @@ class Errors:
     Those of the samples that are held out are larger by a factor.
     """
 
-    def __init__(self, products: Iterable[Product], factor: float = 1.0) -> None:
+    def __init__(self, products: Iterable[QuantizableOp], factor: float = 1.0) -> None:
         self.alone = {each.form: each.alone for each in products}
         self.factor = factor
 
@@ -39,26 +39,26 @@ def chosen(
     """The names that are chosen, in order."""
     work = {name: (sizes or {}).get(name, 100) for name in alone}
     products = [
-        Product(name, name, "P", "MatMul", (1, 1), work=work[name], alone=error)
+        QuantizableOp(name, name, "P", "MatMul", (1, 1), work=work[name], alone=error)
         for name, error in alone.items()
     ]
     return "".join(each.result for each in choice(products, tolerance, factor))
 
 
 def choice(
-    products: Sequence[Product], tolerance: float, factor: float = 1.0, goal: Goal = "speed"
-) -> list[Product]:
+    products: Sequence[QuantizableOp], tolerance: float, factor: float = 1.0, goal: Goal = "speed"
+) -> list[QuantizableOp]:
     """The products that are chosen, with two samples."""
     samples = Samples([{}, {}], are_random=False)
     return choose(cast(Trial, Errors(products, factor)), products, samples, tolerance, goal)
 
 
-def two_forms(name: str, fast: float, precise: float) -> list[Product]:
+def two_forms(name: str, fast: float, precise: float) -> list[QuantizableOp]:
     """A product with the errors of its two forms, of which one saves 0.7 of the time and the other
     one 0.6.
     """
     return [
-        Product(name, name, form, "MatMul", (1, 1), work=100, alone=alone, share=share)
+        QuantizableOp(name, name, form, "MatMul", (1, 1), work=100, alone=alone, share=share)
         for form, alone, share in (("F", fast, 0.3), ("P", precise, 0.4))
     ]
 
@@ -93,7 +93,7 @@ def test_a_choice_whose_errors_cancel_by_chance_is_not_taken() -> None:
             return super().error(rounded, places) if len(rounded) < 3 else 0.0
 
     products = [
-        Product(name, name, "P", "MatMul", (1, 1), work=100, alone=0.01 * (place + 2))
+        QuantizableOp(name, name, "P", "MatMul", (1, 1), work=100, alone=0.01 * (place + 2))
         for place, name in enumerate("abc")
     ]
     found = choose(
@@ -105,9 +105,9 @@ def test_a_choice_whose_errors_cancel_by_chance_is_not_taken() -> None:
 def test_forms_that_save_no_bytes_are_not_taken_for_size() -> None:
     """The nodes of a small operator may take more bytes than its weights."""
     products = [
-        Product("a", "a", "P", "MatMul", (16, 16), alone=0.0, bits=40.0),
-        Product("b", "b", "P", "MatMul", (16, 16), alone=0.0, bits=33.0),
-        Product("c", "c", "P", "MatMul", (16, 16), alone=0.01, bits=12.0),
+        QuantizableOp("a", "a", "P", "MatMul", (16, 16), alone=0.0, bits=40.0),
+        QuantizableOp("b", "b", "P", "MatMul", (16, 16), alone=0.0, bits=33.0),
+        QuantizableOp("c", "c", "P", "MatMul", (16, 16), alone=0.01, bits=12.0),
     ]
     assert [each.result for each in choice(products, 0.1, goal="size")] == ["c"]
     assert [each.price("size")[1] for each in products[:2]] == [np.inf, np.inf]
@@ -115,9 +115,9 @@ def test_forms_that_save_no_bytes_are_not_taken_for_size() -> None:
 
 def test_what_is_stored_already_counts() -> None:
     """Constants are stored for what the products that are taken leave of the error."""
-    taken = Product("a", "a", "P", "MatMul", (16, 16), alone=0.03, bits=8)
+    taken = QuantizableOp("a", "a", "P", "MatMul", (16, 16), alone=0.03, bits=8)
     stored = [
-        Product(name, name, "S", "Mul", (16, 16), name, alone=error, bits=16, is_stored=True)
+        QuantizableOp(name, name, "S", "Mul", (16, 16), name, alone=error, bits=16, is_stored=True)
         for name, error in (("b", 0.02), ("c", 0.035))
     ]
     every = [taken, *stored]

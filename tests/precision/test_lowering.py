@@ -16,7 +16,7 @@ from xoptim.engine.options import OptimizationOptions
 from xoptim.optimizing.proof import ProofOptions, prove
 from xoptim.precision.lowering import Lowered, lower
 from xoptim.precision.options import PrecisionOptions
-from xoptim.precision.products import Product, worthwhile
+from xoptim.precision.products import QuantizableOp, worthwhile
 from xoptim.verification.errors import ChoiceError, ToleranceError
 
 pytestmark = pytest.mark.usefixtures("faster")
@@ -150,10 +150,10 @@ def test_same_choice_again() -> None:
 )
 def test_products_that_are_not_faster_stay(op_type: str, after: float, is_taken: bool) -> None:
     """A table may take longer, if that is little beside all products."""
-    product = Product("y", "y", "P", op_type, (64, 64), before=1.0, after=after)
+    product = QuantizableOp("y", "y", "P", op_type, (64, 64), before=1.0, after=after)
     assert worthwhile([product]) == ([product] if is_taken else [])
     assert worthwhile([product], float("inf")) == [product]
-    along = Product("z", "z", "P", "Add", (0, 0), reads=("y",))
+    along = QuantizableOp("z", "z", "P", "Add", (0, 0), reads=("y",))
     assert worthwhile([along], float("inf")) == worthwhile([along]) == [along]
 
 

@@ -12,7 +12,7 @@ from tests.precision.models import network, words
 from tests.precision.test_lowering import lowered
 from tests.support import run
 from xoptim.facts.protos import every_node, inner_graphs
-from xoptim.precision.products import Product, with_followers
+from xoptim.precision.products import QuantizableOp, with_followers
 
 _FLOAT = TensorProto.FLOAT
 pytestmark = pytest.mark.usefixtures("faster")
@@ -20,11 +20,11 @@ pytestmark = pytest.mark.usefixtures("faster")
 
 def test_products_with_the_same_weights_go_along_in_the_same_form() -> None:
     products = [
-        Product("a", "", "P", "MatMul", (1, 1), "w"),
-        Product("a", "", "Q", "MatMul", (1, 1), "w"),
-        Product("b", "", "P", "MatMul", (1, 1), "w", "a"),
-        Product("b", "", "Q", "MatMul", (1, 1), "w", "a"),
-        Product("c", "", "P", "MatMul", (1, 1), "v"),
+        QuantizableOp("a", "", "P", "MatMul", (1, 1), "w"),
+        QuantizableOp("a", "", "Q", "MatMul", (1, 1), "w"),
+        QuantizableOp("b", "", "P", "MatMul", (1, 1), "w", "a"),
+        QuantizableOp("b", "", "Q", "MatMul", (1, 1), "w", "a"),
+        QuantizableOp("c", "", "P", "MatMul", (1, 1), "v"),
     ]
     assert with_followers(products[:1], products) == {"a": "P", "b": "P"}
     assert with_followers(products[:2], products) == {"a": "Q", "b": "Q"}
@@ -36,9 +36,9 @@ def test_products_with_the_same_weights_go_along_in_the_same_form() -> None:
 def test_what_reads_a_result_of_stored_weights_stays() -> None:
     """A constant that is only stored in fewer bits gives float32 results."""
     products = [
-        Product("a", "", "P", "Conv", (1, 1)),
-        Product("a", "", "S", "Conv", (1, 1), is_stored=True),
-        Product("s", "", "E", "Relu", (0, 0), reads=("a",)),
+        QuantizableOp("a", "", "P", "Conv", (1, 1)),
+        QuantizableOp("a", "", "S", "Conv", (1, 1), is_stored=True),
+        QuantizableOp("s", "", "E", "Relu", (0, 0), reads=("a",)),
     ]
     assert with_followers(products[:1], products) == {"a": "P", "s": "E"}
     assert with_followers(products[1:2], products) == {"a": "S"}
@@ -46,10 +46,10 @@ def test_what_reads_a_result_of_stored_weights_stays() -> None:
 
 def test_followers_read_nothing_but_rounded_tensors() -> None:
     products = [
-        Product("a", "", "P", "Conv", (1, 1)),
-        Product("s", "", "E", "Add", (0, 0), reads=("a", "x")),
-        Product("t", "", "E", "Add", (0, 0), reads=("a", "a")),
-        Product("u", "", "E", "Mul", (0, 0), reads=("s", "t")),
+        QuantizableOp("a", "", "P", "Conv", (1, 1)),
+        QuantizableOp("s", "", "E", "Add", (0, 0), reads=("a", "x")),
+        QuantizableOp("t", "", "E", "Add", (0, 0), reads=("a", "a")),
+        QuantizableOp("u", "", "E", "Mul", (0, 0), reads=("s", "t")),
     ]
     assert with_followers(products[:1], products) == {"a": "P", "t": "E"}
     assert with_followers(products[:2], products) == {"a": "P", "s": "E", "t": "E", "u": "E"}

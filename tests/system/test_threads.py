@@ -7,13 +7,13 @@ import time
 
 import pytest
 
-from xoptim.system.threads import Call, NotEndingError, any_abandoned
+from xoptim.system.threads import NotEndingError, ThreadCall, any_abandoned
 
 
 def test_results_and_errors() -> None:
-    assert Call(lambda: 7, lambda: None).within(60, None) == 7
+    assert ThreadCall(lambda: 7, lambda: None).within(60, None) == 7
     with pytest.raises(KeyError, match="no"):
-        Call(lambda: dict[str, int]()["no"], lambda: None).within(60, 60)
+        ThreadCall(lambda: dict[str, int]()["no"], lambda: None).within(60, 60)
     assert not any_abandoned()
 
 
@@ -21,7 +21,7 @@ def test_results_and_errors() -> None:
 def test_a_call_that_stops(last: float | None) -> None:
     stopped = threading.Event()
     with pytest.raises(TimeoutError):
-        Call(lambda: stopped.wait(60), stopped.set).within(0.01, last)
+        ThreadCall(lambda: stopped.wait(60), stopped.set).within(0.01, last)
     assert stopped.is_set()
     assert not any_abandoned()
 
@@ -29,7 +29,7 @@ def test_a_call_that_stops(last: float | None) -> None:
 def test_a_call_that_does_not_stop_is_abandoned() -> None:
     asked, ended = threading.Event(), threading.Event()
     with pytest.raises(NotEndingError):
-        Call(lambda: ended.wait(60), asked.set).within(0.01, 0.05)
+        ThreadCall(lambda: ended.wait(60), asked.set).within(0.01, 0.05)
     assert asked.is_set()
     assert any_abandoned()
     ended.set()
@@ -50,7 +50,7 @@ def test_an_interrupt_stops_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(threading.Event, "wait", wait)
         raise KeyboardInterrupt
 
-    call = Call(lambda: stopped.wait(60), stopped.set)
+    call = ThreadCall(lambda: stopped.wait(60), stopped.set)
     monkeypatch.setattr(threading.Event, "wait", interrupted)
     with pytest.raises(KeyboardInterrupt):
         call.within(60, 60)

@@ -3,6 +3,6 @@ cluster.
 """
 
 from xoptim.batching.options import BatchOptions
-from xoptim.batching.record import BatchError, BatchReport, Record, Status, Step
+from xoptim.batching.record import BatchError, BatchReport, BatchStep, Record, Status
 
-__all__ = ["BatchError", "BatchOptions", "BatchReport", "Record", "Status", "Step"]
+__all__ = ["BatchError", "BatchOptions", "BatchReport", "Record", "Status", "BatchStep"]

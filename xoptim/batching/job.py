@@ -244,13 +244,15 @@ class Job:
         """The file that exists as long as the run of the batch needs results."""
         return self.workspace / "running"
 
-    def failed(self, error: str, status: Status = "failed") -> Attempt:
+    def failed(self, error: str, status: Status = "failed") -> JobAttempt:
         """An attempt without a result."""
-        return Attempt(Record(model=str(self.model), output=self.name, status=status, error=error))
+        return JobAttempt(
+            Record(model=str(self.model), output=self.name, status=status, error=error)
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class JobAttempt:
     """The outcome of a job.
 
     Files of the result wait in a folder of this attempt: only the run of the batch publishes them.
@@ -263,7 +265,7 @@ class Attempt:
     was_done: bool = False  # whether an earlier run has done it, and nothing has changed
 
 
-def perform(job: Job) -> Attempt:
+def perform(job: Job) -> JobAttempt:
     """Optimize the model of a job unless it is done.
 
     Never raises: one model must not end the others.
@@ -278,7 +280,7 @@ def perform(job: Job) -> Attempt:
         return job.failed(" ".join(str(error).split()) or type(error).__name__)
 
 
-def _perform(job: Job) -> Attempt:
+def _perform(job: Job) -> JobAttempt:
     inputs = inputs_of(job.model)
     key = content_key(inputs, job.options)
     before = job.before
@@ -289,7 +291,7 @@ def _perform(job: Job) -> Attempt:
         and before.key == key
         and _is_intact(job, before)
     ):
-        return Attempt(before, was_done=True)
+        return JobAttempt(before, was_done=True)
     folder = Path(tempfile.mkdtemp(dir=job.workspace))
     target = folder / Path(job.name).name
     words = [
@@ -310,13 +312,13 @@ def _perform(job: Job) -> Attempt:
     )
     record = replace(_judged(job, ended), key=key)
     if record.status not in ("done", "not validated"):
-        return Attempt(record, folder)
+        return JobAttempt(record, folder)
     files = sorted(
         (path.name for path in folder.iterdir()), key=lambda name: (name == target.name, name)
     )
     parent = Path(job.name).parent
     written = {(parent / name).as_posix(): sha256(folder / name) for name in files}
-    return Attempt(replace(record, written=written), folder, tuple(files), tuple(inputs))
+    return JobAttempt(replace(record, written=written), folder, tuple(files), tuple(inputs))
 
 
 def _is_intact(job: Job, record: Record) -> bool:

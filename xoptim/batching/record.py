@@ -130,7 +130,7 @@ def worst_code(records: list[Record]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class BatchStep:
     """The state of a batch while it runs."""
 
     done: int  # number of models that ended

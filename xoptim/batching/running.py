@@ -11,9 +11,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from xoptim.batching.job import Attempt, Job, perform, versions
+from xoptim.batching.job import Job, JobAttempt, perform, versions
 from xoptim.batching.options import BatchOptions
-from xoptim.batching.record import BatchError, BatchReport, Step
+from xoptim.batching.record import BatchError, BatchReport, BatchStep
 from xoptim.batching.store import Store
 
 _SUFFIX: Final = ".onnx"
@@ -132,7 +132,7 @@ PATIENCE = "30s"
 """Time in which a scheduler has to answer."""
 
 
-def run_on(scheduler: str, jobs: Sequence[Job]) -> Generator[Attempt]:
+def run_on(scheduler: str, jobs: Sequence[Job]) -> Generator[JobAttempt]:
     """The attempts of jobs as they end. Dask repeats a job elsewhere when its worker disappears.
 
     The process of a model ends with its worker, and each attempt has a folder of its own, so that
@@ -170,7 +170,7 @@ def run_on(scheduler: str, jobs: Sequence[Job]) -> Generator[Attempt]:
             client.cancel(list(futures))
 
 
-def run_here(jobs: Sequence[Job], count: int) -> Generator[Attempt]:
+def run_here(jobs: Sequence[Job], count: int) -> Generator[JobAttempt]:
     """The attempts of jobs, ``count`` at a time, as they end.
 
     The processes that run are ended when the iterator is closed.
@@ -190,7 +190,7 @@ def batch(
     output: str | Path,
     options: BatchOptions | None = None,
     *,
-    on_step: Callable[[Step], None] | None = None,
+    on_step: Callable[[BatchStep], None] | None = None,
 ) -> BatchReport:
     """Optimize models, each in a process of its own that runs the command ``xopt MODEL``.
 
@@ -217,7 +217,7 @@ def batch(
     with Store(folder) as store:
         jobs = _jobs(store, found, options)
         jobs[0].marker.touch()
-        tell(Step(0, len(jobs)))
+        tell(BatchStep(0, len(jobs)))
         # Signals interrupt this thread only: another one completes what it has begun to publish.
         attempts = (
             run_on(options.scheduler, jobs)
@@ -229,7 +229,7 @@ def batch(
                 record = publisher.submit(store.publish, attempt).result()
                 if attempt.was_done:
                     skipped.add(record.output)
-                tell(Step(count, len(jobs), record, attempt.was_done))
+                tell(BatchStep(count, len(jobs), record, attempt.was_done))
         records = [store.records[name] for name in found]
     return BatchReport(records, frozenset(skipped), time.monotonic() - began)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from xoptim.batching.job import Attempt, sha256
+from xoptim.batching.job import JobAttempt, sha256
 from xoptim.batching.record import BatchError, Record
 from xoptim.graph.atomic_write import replace_file
 from xoptim.system.files import NO_LINK, move, try_lock
@@ -78,7 +78,7 @@ class Store:
         _write(self.folder / RESULTS, self.records)
         os.close(self._lock)
 
-    def publish(self, attempt: Attempt) -> Record:
+    def publish(self, attempt: JobAttempt) -> Record:
         """Move the files of an attempt into place, weights before the model that refers to them,
         and add its record.
 
@@ -114,7 +114,7 @@ class Store:
                 if not path.is_symlink() and sha256(path) == written[name]:
                     path.unlink()
 
-    def _move(self, attempt: Attempt) -> None:
+    def _move(self, attempt: JobAttempt) -> None:
         if attempt.folder is None:
             return
         if not _is_inside(self.folder, attempt.record.output):

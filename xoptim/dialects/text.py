@@ -11,8 +11,8 @@ import onnx
 
 from xoptim.dialects.filters import known_filters
 from xoptim.dialects.text_function import (
-    Call,
     FunctionSource,
+    RuleCall,
     Side,
     TextPlace,
     as_attributes,
@@ -213,7 +213,7 @@ def _same_tensor(wanted: onnx.TensorProto, found: Any) -> bool:
     )
 
 
-def _condition(call: Call) -> Condition:
+def _condition(call: RuleCall) -> Condition:
     check = known_filters()[call.op_type]
 
     def holds(g: View, m: Match) -> bool:

@@ -174,7 +174,7 @@ _UNSUPPORTED = {
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Call:
+class RuleCall:
     """A call of an operator or of a filter.
 
     Names of operands and results that are left out are empty.
@@ -212,11 +212,11 @@ class Side:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     parameters: dict[str, Any]  # its attributes, with their default, ``None`` for none
-    calls: list[Call] = field(default_factory=list)
+    calls: list[RuleCall] = field(default_factory=list)
     constants: dict[str, np.ndarray] = field(default_factory=dict)
     # Calls of Constant in ``replace`` whose value is an attribute of the function
-    deferred: dict[str, Call] = field(default_factory=dict)
-    filters: list[Call] = field(default_factory=list)
+    deferred: dict[str, RuleCall] = field(default_factory=dict)
+    filters: list[RuleCall] = field(default_factory=list)
     # values in `rule.settings`, with their places
     settings: dict[str, tuple[Any, TextPlace]] = field(default_factory=dict)
 
@@ -252,7 +252,9 @@ def read_function(source: FunctionSource, role: Role) -> Side:
         _check_names(node, place, known, side)
         attributes = _attributes(node, place, side)
         domain = standard_domain(node.domain)
-        call = Call(node.op_type, domain, tuple(node.input), tuple(node.output), attributes, place)
+        call = RuleCall(
+            node.op_type, domain, tuple(node.input), tuple(node.output), attributes, place
+        )
         if domain == FILTER:
             _add_filter(side, call)
         elif domain == SETTINGS:
@@ -302,7 +304,7 @@ def _attributes(node: onnx.NodeProto, place: TextPlace, side: Side) -> dict[str,
     return found
 
 
-def _add_filter(side: Side, call: Call) -> None:
+def _add_filter(side: Side, call: RuleCall) -> None:
     check = known_filters().get(call.op_type)
     if side.role == "replace":
         raise call.place.error(f"filter.{call.op_type} is a condition; it belongs into 'match'")
@@ -321,7 +323,7 @@ def _add_filter(side: Side, call: Call) -> None:
     side.filters.append(call)
 
 
-def _add_settings(side: Side, call: Call) -> None:
+def _add_settings(side: Side, call: RuleCall) -> None:
     if side.role == "replace" or call.op_type != "settings" or call.inputs:
         raise call.place.error(
             "of the domain 'rule' there is rule.settings <...> () only, in 'match'"
@@ -331,7 +333,7 @@ def _add_settings(side: Side, call: Call) -> None:
     side.settings.update((name, (value, call.place)) for name, value in call.attributes.items())
 
 
-def _add_constant(side: Side, call: Call) -> None:
+def _add_constant(side: Side, call: RuleCall) -> None:
     if len(call.outputs) != 1:
         raise call.place.error("a Constant has one result")
     if len(call.attributes) != 1:
@@ -347,7 +349,7 @@ def _add_constant(side: Side, call: Call) -> None:
         )
 
 
-def constant_value(call: Call, attributes: Mapping[str, Any]) -> np.ndarray:
+def constant_value(call: RuleCall, attributes: Mapping[str, Any]) -> np.ndarray:
     """The value of a Constant with these attributes, of rank 0 if it means a number.
 
     Raises `TextRuleError` if unreadable.
@@ -393,7 +395,7 @@ def history(op_type: str) -> tuple[int, frozenset[str]] | None:
     )
 
 
-def _check_operator(call: Call, role: Role) -> None:
+def _check_operator(call: RuleCall, role: Role) -> None:
     """Raise for a call that would make an invalid model, or could never match."""
     if call.domain:
         return
@@ -406,7 +408,7 @@ def _check_operator(call: Call, role: Role) -> None:
             raise call.place.error(f"{call.op_type} has no attribute {name!r}")
 
 
-def as_attributes(side: Side, call: Call) -> tuple[list[str], dict[str, Any], bool]:
+def as_attributes(side: Side, call: RuleCall) -> tuple[list[str], dict[str, Any], bool]:
     """Write constant operands as the attributes of earlier operator sets, a form that fits all
     operator sets.
 

@@ -26,7 +26,7 @@ from xoptim.match.view import GraphBuilderPatternOptimization as GraphView, Patt
 Labels = tuple[int, ...]
 
 
-class Operand(NamedTuple):
+class AxisOperand(NamedTuple):
     """The axes of an operand."""
 
     labels: Labels  # one for each axis
@@ -51,7 +51,7 @@ class Axes:
     """Where the axes of the results of a node come from."""
 
     # The axes of each operand; ``None`` for a number, a parameter, or an operand that is left out
-    operands: tuple[Operand | None, ...]
+    operands: tuple[AxisOperand | None, ...]
     results: tuple[Labels, ...]  # the labels of each result
     last: int = 0  # this many of the last axes of the results must stay the last ones
     swaps: bool = False  # whether the last two may change places if the two operands do

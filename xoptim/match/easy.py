@@ -13,7 +13,7 @@ from xoptim.match.conditions import DeclaredConditions
 from xoptim.match.easy_checks import check_description, check_replacement
 from xoptim.match.lines import attribute_line, raised_at
 from xoptim.match.near_miss import NearPairing, report_miss
-from xoptim.match.pairing import Attempt, Pairing
+from xoptim.match.pairing import MatchAttempt, Pairing
 from xoptim.match.pattern import Key, MatchResult, operator_key
 from xoptim.match.program import CONSTANT, Program, compile_trace
 from xoptim.match.refusal import COMPLETE, READ_ELSEWHERE, Misfit, listener, listening
@@ -162,13 +162,13 @@ class EasyPatternOptimization(DeclaredConditions):
             # With only one variant, the producers were checked when the pattern was selected for
             # the node.
             for program in programs if len(programs) == 1 else _worth_trying(programs, g, node):
-                found = Attempt(Pairing(program, g), examine).run(node)
+                found = MatchAttempt(Pairing(program, g), examine).run(node)
                 if found is not None:
                     return found
             return None
         for program in programs:
             with listening(None):
-                found = Attempt(Pairing(program, g), examine).run(node)
+                found = MatchAttempt(Pairing(program, g), examine).run(node)
             if found is not None:
                 return found
             if program.anchor_key == (node.domain, node.op_type):

@@ -16,7 +16,7 @@ from xoptim.facts.operators import operator_label
 from xoptim.graph.node import Node
 from xoptim.match.conditions import suits, unexpected_operands, unfit_attribute
 from xoptim.match.create import read_moved
-from xoptim.match.pairing import Attempt, Examine, Pairing, Tree
+from xoptim.match.pairing import Examine, MatchAttempt, Pairing, Tree
 from xoptim.match.program import Program
 from xoptim.match.refusal import COMPLETE, Listener, Misfit, Refusal, listening
 from xoptim.match.trace import Constant, PatternNode, Scalar, Symbol, Variadic
@@ -25,13 +25,13 @@ from xoptim.match.view import GraphBuilderPatternOptimization
 
 def report_miss(pairing: NearPairing, examine: Examine, anchor: Node) -> None:
     """Search at a node where a program does not match, and report the refusal that came nearest to
-    a match (see `Attempt`).
+    a match (see `MatchAttempt`).
     """
     _NearSearch(pairing, lambda _: pairing.judge(examine)).run(anchor)
     pairing.report()
 
 
-class _NearSearch(Attempt):
+class _NearSearch(MatchAttempt):
     """An attempt that reports where its search ends."""
 
     __slots__ = ()

@@ -10,9 +10,9 @@ from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE, REDUCTIONS, Shape
 from xoptim.graph.node import Node
 from xoptim.match.axes import (
     Axes,
+    AxisOperand,
     Labels,
     Numbers,
-    Operand,
     axis_of,
     named_axes,
     permutation,
@@ -69,13 +69,15 @@ def _of_first(
     """
     labels = _range(len(shapes[0]))
     results = (labels if result is None else result,) * len(node.output)
-    return Axes((Operand(labels, frozenset(whole)), *[None] * (len(shapes) - 1)), results, **more)
+    return Axes(
+        (AxisOperand(labels, frozenset(whole)), *[None] * (len(shapes) - 1)), results, **more
+    )
 
 
 def _broadcast(g: GraphView, node: Node, shapes: _Shapes) -> Axes:
     rank = max(map(len, shapes))
     return Axes(
-        tuple(Operand(_range(len(shape), rank), broadcasts=True) for shape in shapes),
+        tuple(AxisOperand(_range(len(shape), rank), broadcasts=True) for shape in shapes),
         (_range(rank),),
     )
 
@@ -138,7 +140,7 @@ def _quantized(g: GraphView, node: Node, shapes: _Shapes) -> Axes | None:
     if not shape or node.opset < 13 or axis is None:
         return _of_first(node, shapes) if shape in ((), (1,)) else None
     found = _of_first(node, shapes, names={"axis": axis})
-    scale = None if shape == (1,) else Operand((axis,), is_apart=True)
+    scale = None if shape == (1,) else AxisOperand((axis,), is_apart=True)
     return replace(found, operands=(found.operands[0], *[scale] * (len(shapes) - 1)))
 
 
@@ -172,10 +174,10 @@ def _mat_mul(g: GraphView, node: Node, shapes: _Shapes) -> Axes | None:
     rank = max(left, right)
     if min(left, right) < 2:
         return None
-    first = Operand(_range(left, rank), frozenset((rank - 1,)), broadcasts=True)
-    second = Operand(_range(right, rank), frozenset((rank - 2,)), broadcasts=True)
+    first = AxisOperand(_range(left, rank), frozenset((rank - 1,)), broadcasts=True)
+    second = AxisOperand(_range(right, rank), frozenset((rank - 2,)), broadcasts=True)
     if right == 2 < left:
-        second = Operand((rank, rank - 1), frozenset((rank,)), broadcasts=True, is_apart=True)
+        second = AxisOperand((rank, rank - 1), frozenset((rank,)), broadcasts=True, is_apart=True)
     return Axes(
         (first, second),
         (_range(rank),),
@@ -188,10 +190,10 @@ def _gemm(g: GraphView, node: Node, shapes: _Shapes) -> Axes | None:
     a, b = ((1, 0) if node.get_attribute(name) else (0, 1) for name in ("transA", "transB"))
     if any(len(shape) > 2 for shape in shapes[2:]):
         return None
-    bias = (Operand(_range(len(shape), 2), is_apart=True) for shape in shapes[2:])
+    bias = (AxisOperand(_range(len(shape), 2), is_apart=True) for shape in shapes[2:])
     first, second = (
-        Operand(a, frozenset((1,)), is_apart=True),
-        Operand(b, frozenset((0,)), is_apart=True),
+        AxisOperand(a, frozenset((1,)), is_apart=True),
+        AxisOperand(b, frozenset((0,)), is_apart=True),
     )
     return Axes((first, second, *bias), ((0, 1),), last=2)
 
@@ -201,7 +203,7 @@ def _gather(g: GraphView, node: Node, shapes: _Shapes) -> Axes | None:
     axis, found = _axis(g, node, rank), tuple(range(rank, rank + len(shapes[1])))
     if axis is None:
         return None
-    operands = Operand(labels, frozenset((axis,))), Operand(found, is_apart=True)
+    operands = AxisOperand(labels, frozenset((axis,))), AxisOperand(found, is_apart=True)
     return Axes(
         operands,
         ((*labels[:axis], *found, *labels[axis + 1 :]),),
@@ -291,7 +293,7 @@ def _layer_normalization(g: GraphView, node: Node, shapes: _Shapes) -> Axes | No
         labels = tuple(
             label if label >= axis else label - rank for label in _range(len(shape), rank)
         )
-        scales.append(Operand(labels, frozenset(range(axis, rank)), is_apart=True))
+        scales.append(AxisOperand(labels, frozenset(range(axis, rank)), is_apart=True))
     return replace(found, operands=(found.operands[0], *scales))
 
 

@@ -10,7 +10,7 @@ from xoptim.facts.schema import has_variadic_results, is_commutative
 from xoptim.graph.node import Node
 from xoptim.match.conditions import keeps_shape, suits, unexpected_operands, unfit_attribute
 from xoptim.match.pattern import MatchResult
-from xoptim.match.program import Program, Step
+from xoptim.match.program import MatchStep, Program
 from xoptim.match.refusal import Misfit
 from xoptim.match.trace import Constant, PatternNode, Symbol, Variadic
 from xoptim.match.view import GraphBuilderPatternOptimization
@@ -234,7 +234,7 @@ operands.
 Examine: TypeAlias = Callable[[Pairing], MatchResult | Misfit | None]
 
 
-class Attempt:
+class MatchAttempt:
     """One attempt to find a program at one node, with a pairing that is empty at first.
 
     ``examine`` is called with the pairing when all nodes fit one by one and the registers are
@@ -287,7 +287,7 @@ class Attempt:
                 return match
         return None
 
-    def _name(self, step: Step) -> str:
+    def _name(self, step: MatchStep) -> str:
         """The result, or the first of the results, from which a step continues.
 
         Empty when there is none.

@@ -15,7 +15,7 @@ Kind = Literal["inputs", "terms", "up", "down"]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class MatchStep:
     """One instruction.
 
     ``inputs``: compare the operands of a node that was found, in one of ``orders`` (in all orders
@@ -44,7 +44,7 @@ class Program:
 
     trace: Trace
     anchor: PatternNode
-    steps: tuple[Step, ...]
+    steps: tuple[MatchStep, ...]
     # Operator that must produce an input of the anchor, operator that must produce an input of
     # that, and so on; the last one may be `CONSTANT`, or a `literal_key`. Empty when no producer is
     # required
@@ -87,20 +87,20 @@ def compile_trace(
     or has no such anchor.
     """
     anchor = _anchor(trace, anchors)
-    steps: list[Step] = []
+    steps: list[MatchStep] = []
     depth = {anchor.index: 0}
     queue = [anchor]
     while queue:
         node = queue.pop(0)
         steps.append(
-            Step("terms" if node.associative else "inputs", node, orders=operand_orders(node))
+            MatchStep("terms" if node.associative else "inputs", node, orders=operand_orders(node))
         )
         for symbol in node.inputs:
             producer = None if symbol is None else symbol.producer
             if producer is None or producer.index in depth:
                 continue
             depth[producer.index] = depth[node.index] + 1
-            steps.append(Step("up", producer, symbol))
+            steps.append(MatchStep("up", producer, symbol))
             queue.append(producer)
         forward = None if queue else _forward(trace, depth)
         if forward is not None:
@@ -215,7 +215,7 @@ def _neighbours(trace: Trace, node: PatternNode) -> list[PatternNode]:
     ]
 
 
-def _forward(trace: Trace, found: Mapping[int, int]) -> Step | None:
+def _forward(trace: Trace, found: Mapping[int, int]) -> MatchStep | None:
     """A node not found yet that reads a known result, preferably one that a found node produces."""
     known = {
         s.index
@@ -225,7 +225,7 @@ def _forward(trace: Trace, found: Mapping[int, int]) -> Step | None:
         if s is not None
     }
     steps = [
-        Step("down", node, symbol)
+        MatchStep("down", node, symbol)
         for node in trace.nodes
         if node.index not in found
         for symbol in node.inputs

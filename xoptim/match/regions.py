@@ -31,7 +31,7 @@ class Carried(NamedTuple):
 
 
 @dataclass
-class Region:
+class AxisRegion:
     """Nodes that can work in another form."""
 
     forms: dict[str, Form]  # of the values that they read or write, the first ones first
@@ -50,14 +50,14 @@ class Region:
         """The values that nodes read as they are."""
         return {name for node, how in self.nodes.items() for name in how.whole(node)}
 
-    def first(self, count: int) -> Region:
+    def first(self, count: int) -> AxisRegion:
         """The region when it had this many nodes."""
         nodes = dict(islice(self.nodes.items(), count))
         read = {
             next(iter(self.forms)),
             *(node.input[place] for node, how in nodes.items() for place in how.operands),
         }
-        return Region({name: form for name, form in self.forms.items() if name in read}, nodes)
+        return AxisRegion({name: form for name, form in self.forms.items() if name in read}, nodes)
 
     def written(
         self, g: PatternRewriter, names: dict[str, str], outputs: Mapping[str, Sequence[str]]
@@ -81,7 +81,7 @@ class Region:
 
 def region_above(
     g: GraphView, reader: Node, form: Form, carry: Callable[[Node, Form], Carried | None], most: int
-) -> Region:
+) -> AxisRegion:
     """The nodes above a node, each of one result, that nothing else reads as it is.
 
     At most ``most``.
@@ -89,7 +89,7 @@ def region_above(
     ``reader`` needs its first operand in ``form``; ``carry`` returns how a node works when its
     result has a form.
     """
-    region = Region({reader.input[0]: form})
+    region = AxisRegion({reader.input[0]: form})
     while len(region.nodes) < most:
         node, how = _last_above(g, region, reader, carry)
         if node is None or how is None:
@@ -104,7 +104,7 @@ def region_above(
 
 
 def _last_above(
-    g: GraphView, region: Region, reader: Node, carry: Callable[[Node, Form], Carried | None]
+    g: GraphView, region: AxisRegion, reader: Node, carry: Callable[[Node, Form], Carried | None]
 ) -> tuple[Node | None, Carried | None]:
     """The last node that can be added: all readers of its result are in the region, or none of them
     can be.
@@ -132,13 +132,13 @@ def _last_above(
 
 def region_below(
     g: GraphView, forms: dict[str, Form], carry: Callable[[Node], Carried | None], most: int
-) -> Region:
+) -> AxisRegion:
     """The nodes, at most ``most``, that read values in another form, in the order of the graph.
 
     All operands of a node are settled before it. ``carry`` returns how a node works, and adds to
     ``forms`` the forms of its results, and of other values that it needs.
     """
-    region = Region(forms)
+    region = AxisRegion(forms)
     pending = {reader for name in forms for reader in g.next_nodes(name)}
     while pending:
         reader = min(pending, key=lambda n: n.label)

@@ -17,7 +17,7 @@ from xoptim.precision.options import Goal, PrecisionOptions
 from xoptim.precision.ports import fitting
 from xoptim.precision.products import (
     FASTER,
-    Product,
+    QuantizableOp,
     rewritten,
     round_products,
     with_followers,
@@ -52,7 +52,7 @@ Less the more there are.
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class PrecisionAttempt:
     """A model with some products rounded, and some constants stored in fewer bits.
 
     Attributes:
@@ -71,7 +71,7 @@ class Attempt:
     patterns: dict[str, str]
     model: onnx.ModelProto
     error: float = 0.0
-    taken: Sequence[Product] = ()
+    taken: Sequence[QuantizableOp] = ()
     size: int = 0
 
 
@@ -80,7 +80,7 @@ def best_attempt(
     precision: PrecisionOptions,
     options: OptimizationOptions,
     settings: SessionSettings,
-) -> Attempt:
+) -> PrecisionAttempt:
     """The fastest model that keeps the tolerance, or for the goal ``size`` the smallest one.
 
     Where tensors between operators are integers, a product that is not faster alone may save
@@ -101,8 +101,8 @@ def best_attempt(
 
 
 def fastest(
-    found: Sensitivity, attempts: Iterable[Attempt], settings: SessionSettings
-) -> Attempt | None:
+    found: Sensitivity, attempts: Iterable[PrecisionAttempt], settings: SessionSettings
+) -> PrecisionAttempt | None:
     """The fastest attempt, ``None`` when none is faster than the model.
 
     Of those that are as fast, the first one.
@@ -145,10 +145,10 @@ class _Attempts:
             measure_errors(found.trial, found.stored, found.samples)
         self._every = [*found.products, *found.stored]
 
-    def smallest(self) -> Attempt:
+    def smallest(self) -> PrecisionAttempt:
         """The attempt with the smallest file."""
         best = self._within(self._every, "size")
-        others: list[Callable[[], Attempt]] = [
+        others: list[Callable[[], PrecisionAttempt]] = [
             partial(self._within, self._found.stored, "size"),
             self._in_halves,
         ]
@@ -160,7 +160,7 @@ class _Attempts:
             release_memory()
         return best
 
-    def fastest(self, settings: SessionSettings) -> Attempt:
+    def fastest(self, settings: SessionSettings) -> PrecisionAttempt:
         """The fastest attempt, with the constants that stay in floats stored in fewer bits."""
         attempts = (self._within(each, "speed") for each in self._faster())
         best = fastest(self._found, attempts, settings) or self._made([])
@@ -172,29 +172,29 @@ class _Attempts:
             found = self._with_stored(best)
         return min(found, halves, key=lambda each: each.size)
 
-    def _faster(self) -> list[list[Product]]:
+    def _faster(self) -> list[list[QuantizableOp]]:
         """The products that may make the model faster, and further ones with which they may."""
         limits = (FASTER, *_SLOWER) if self._found.observed.ranges else (FASTER,)
         found = [worthwhile(self._found.products, limit) for limit in limits]
         return [each for place, each in enumerate(found) if each and each not in found[:place]]
 
-    def _saving_time(self, candidates: Sequence[Product]) -> Attempt:
+    def _saving_time(self, candidates: Sequence[QuantizableOp]) -> PrecisionAttempt:
         """The attempt that the goal ``speed`` makes of some products."""
         return self._with_stored(self._within(candidates, "speed"))
 
-    def _in_halves(self) -> Attempt:
+    def _in_halves(self) -> PrecisionAttempt:
         """The attempt that ``--precision float16`` makes."""
         return self._within([each for each in self._found.stored if each.pattern == _HALF], "size")
 
-    def _with_stored(self, attempt: Attempt) -> Attempt:
+    def _with_stored(self, attempt: PrecisionAttempt) -> PrecisionAttempt:
         """The attempt with constants stored in fewer bits, for what it leaves of the error."""
         left = large_constants(attempt.rounded)
         some = [each for each in self._found.stored if each.weights in left]
         return self._within(some, "size", attempt)
 
     def _within(
-        self, candidates: Sequence[Product], goal: Goal, base: Attempt | None = None
-    ) -> Attempt:
+        self, candidates: Sequence[QuantizableOp], goal: Goal, base: PrecisionAttempt | None = None
+    ) -> PrecisionAttempt:
         """The cheapest candidates, fewer of them until the result keeps the error.
 
         A choice is tried product by product; neighbours that are integers round at other places, so
@@ -218,7 +218,7 @@ class _Attempts:
             taken = cheapest(taken, _SMALLER * (aim / made.error) ** 2)
         return base or self._made([])
 
-    def _made(self, taken: Sequence[Product]) -> Attempt:
+    def _made(self, taken: Sequence[QuantizableOp]) -> PrecisionAttempt:
         """The attempt that rounds some products, and stores some constants."""
         found = self._found
         forms, stored = (
@@ -244,4 +244,6 @@ class _Attempts:
             Source(rounded, found.folder), replace(self._options, on_application=None)
         )
         error = max(found.trial.error_of(model, found.folder), CERTAIN * expected_error(taken))
-        return Attempt(rounded, applied, rounded if done else model, error, taken, size_of(model))
+        return PrecisionAttempt(
+            rounded, applied, rounded if done else model, error, taken, size_of(model)
+        )

@@ -9,7 +9,7 @@ from math import sqrt
 from typing import Final
 
 from xoptim.precision.options import Goal
-from xoptim.precision.products import Product, with_followers
+from xoptim.precision.products import QuantizableOp, with_followers
 from xoptim.precision.samples import Samples
 from xoptim.precision.trial import Trial
 
@@ -21,13 +21,13 @@ samples, as one of two does.
 
 def choose(
     trial: Trial,
-    products: Sequence[Product],
+    products: Sequence[QuantizableOp],
     samples: Samples,
     tolerance: float,
     goal: Goal,
-    base: Sequence[Product] = (),
-    along: Sequence[Product] | None = None,
-) -> list[Product]:
+    base: Sequence[QuantizableOp] = (),
+    along: Sequence[QuantizableOp] | None = None,
+) -> list[QuantizableOp]:
     """The products to round, in the order in which they were chosen.
 
     Of several forms of a product, the last one counts.
@@ -52,7 +52,7 @@ def choose(
     saving = (each for each in products if each.is_choice and each.saved(goal) > 0)
     ranked = _in_order(saving, goal)
 
-    def error(chosen: Sequence[Product], places: range) -> float:
+    def error(chosen: Sequence[QuantizableOp], places: range) -> float:
         both = [*base, *chosen]
         return max(trial.error(with_followers(both, every), places), part * expected_error(both))
 
@@ -71,11 +71,11 @@ def choose(
 
 
 def _cheapest(
-    ranked: Sequence[Product],
-    error: Callable[[Sequence[Product]], float],
+    ranked: Sequence[QuantizableOp],
+    error: Callable[[Sequence[QuantizableOp]], float],
     tolerance: float,
     least: float,
-) -> tuple[list[Product], float]:
+) -> tuple[list[QuantizableOp], float]:
     """As many of the first as keep the tolerance, by bisection, and their error.
 
     ``least`` is the error of none.
@@ -91,7 +91,7 @@ def _cheapest(
     return list(ranked[:low]), reached
 
 
-def expected_error(chosen: Iterable[Product]) -> float:
+def expected_error(chosen: Iterable[QuantizableOp]) -> float:
     """The error of a choice whose errors are independent.
 
     Of several forms of a product, the last one counts.
@@ -99,7 +99,7 @@ def expected_error(chosen: Iterable[Product]) -> float:
     return sqrt(sum(error**2 for error in {each.result: each.alone for each in chosen}.values()))
 
 
-def cheapest(chosen: Sequence[Product], part: float) -> list[Product]:
+def cheapest(chosen: Sequence[QuantizableOp], part: float) -> list[QuantizableOp]:
     """The first ones of a choice, fewer than all, that have at most a part of the sum of the
     squares of their errors.
     """
@@ -112,7 +112,7 @@ def cheapest(chosen: Sequence[Product], part: float) -> list[Product]:
     ]
 
 
-def _in_order(products: Iterable[Product], goal: Goal) -> list[Product]:
+def _in_order(products: Iterable[QuantizableOp], goal: Goal) -> list[QuantizableOp]:
     """The forms that are worth their error, those first that save most for it.
 
     A form that saves more than another one of its product follows it, for the price of the
@@ -122,7 +122,7 @@ def _in_order(products: Iterable[Product], goal: Goal) -> list[Product]:
     for _, forms in groupby(
         sorted(products, key=lambda each: each.result), key=lambda each: each.result
     ):
-        hull: list[Product] = []
+        hull: list[QuantizableOp] = []
         for each in sorted(forms, key=lambda each: (each.saved(goal), -each.alone)):
             while hull and (
                 each.alone <= hull[-1].alone

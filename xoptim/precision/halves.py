@@ -20,12 +20,12 @@ from xoptim.facts.protos import every_node, own_graphs
 from xoptim.graph.sources import Source
 from xoptim.match.rounding import MASK, Observed, RangedPattern, RoundingPattern, first_result
 from xoptim.optimizing.proof import Proof, ProofOptions
-from xoptim.precision.attempts import Attempt, allowance, fastest
+from xoptim.precision.attempts import PrecisionAttempt, allowance, fastest
 from xoptim.precision.measuring import Sensitivity, raised, rounding_patterns
 from xoptim.precision.metrics import METRICS
 from xoptim.precision.options import HALVES, PrecisionOptions
 from xoptim.precision.ports import fitting, with_half_ports
-from xoptim.precision.products import Product, rewritten, round_products
+from xoptim.precision.products import QuantizableOp, rewritten, round_products
 from xoptim.precision.samples import Samples, samples_for
 from xoptim.precision.storing import Weights
 from xoptim.precision.trial import Trial
@@ -86,7 +86,7 @@ def best_in_halves(
         return result, with_half_ports(rounded), applied
     is_at_hand = any(short_name(provider) == KERNELS for provider in how.checks.providers)
     if precision.goal == "speed" and is_at_hand:
-        attempt = Attempt(rounded, applied, rounded)
+        attempt = PrecisionAttempt(rounded, applied, rounded)
         if not _is_faster(result, attempt, options, settings):
             return result, model, {}
     return result, rounded, applied
@@ -110,7 +110,7 @@ def _candidates(
     nodes = [node for node in model.graph.node if first_result(node) in found]
     chosen = {*map(first_result, nodes)} if precision.everywhere else region(model, nodes, work)
     products = [
-        Product(name, node.name, found[name], node.op_type, (0, 0))
+        QuantizableOp(name, node.name, found[name], node.op_type, (0, 0))
         for node in nodes
         if (name := first_result(node))
     ]
@@ -133,7 +133,10 @@ def _candidates(
 
 
 def _is_faster(
-    found: Sensitivity, rounded: Attempt, options: OptimizationOptions, settings: SessionSettings
+    found: Sensitivity,
+    rounded: PrecisionAttempt,
+    options: OptimizationOptions,
+    settings: SessionSettings,
 ) -> bool:
     """Whether a rounded model that computes in 16 bits is faster than the float32 model."""
     computed = rewritten(Source(rounded.model, found.folder), replace(options, on_application=None))
@@ -169,7 +172,9 @@ def _within(
     rounded.
     """
 
-    def rounding(products: Iterable[Product]) -> tuple[onnx.ModelProto, dict[str, str], float]:
+    def rounding(
+        products: Iterable[QuantizableOp],
+    ) -> tuple[onnx.ModelProto, dict[str, str], float]:
         only = dict(each.form for each in products)
         made, applied = round_products(
             found.model, found.folder, found.patterns, only, KERNELS, found.observed

@@ -18,7 +18,7 @@ from xoptim.precision.attempts import best_attempt
 from xoptim.precision.halves import KERNELS, best_in_halves, proving_halves
 from xoptim.precision.measuring import computing_patterns, integer_patterns, sensitivity
 from xoptim.precision.options import HALVES, PrecisionOptions
-from xoptim.precision.products import Product, with_followers, worthwhile
+from xoptim.precision.products import QuantizableOp, with_followers, worthwhile
 from xoptim.precision.samples import Samples
 from xoptim.precision.storing import float32_bytes, large_constants
 from xoptim.verification.errors import ChoiceError, NothingToQuantizeError
@@ -58,7 +58,7 @@ class Lowered:
     proof: Proof
     structure: Sequence[ValidationReport]
     options: PrecisionOptions
-    products: Sequence[Product] = ()
+    products: Sequence[QuantizableOp] = ()
     rounded: Mapping[str, str] = field(default_factory=dict)
     error: float = 0.0
     samples: Samples = field(default_factory=lambda: Samples([], are_random=False))
@@ -165,7 +165,7 @@ class Lowered:
         ]
 
     @property
-    def _able(self) -> list[Product]:
+    def _able(self) -> list[QuantizableOp]:
         return [each for each in self.products if not each.is_stored]
 
     def figures(self) -> dict[str, Any]:

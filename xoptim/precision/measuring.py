@@ -23,7 +23,7 @@ from xoptim.match.rounding import (
 from xoptim.optimizing.proof import Proof, ProofOptions, assuming
 from xoptim.precision.options import SCHEMES, Goal, PrecisionOptions, Scheme
 from xoptim.precision.preparing import Preparation
-from xoptim.precision.products import Product, find_products, rewritten, with_followers
+from xoptim.precision.products import QuantizableOp, find_products, rewritten, with_followers
 from xoptim.precision.samples import Samples, samples_for
 from xoptim.precision.storing import Weights
 from xoptim.precision.times import measure_products
@@ -60,17 +60,17 @@ class Sensitivity:
     model: onnx.ModelProto
     folder: Path | None
     patterns: Sequence[type[RoundingPattern]]
-    products: Sequence[Product]
+    products: Sequence[QuantizableOp]
     samples: Samples
     observed: Observed
     goal: Goal
     prepared: Sequence[Proof]
     trial: Trial
     weights: Weights
-    stored: Sequence[Product] = ()
+    stored: Sequence[QuantizableOp] = ()
     inner: str = ""
 
-    def in_order(self) -> list[Product]:
+    def in_order(self) -> list[QuantizableOp]:
         """The products and constants that were measured; the first saves most for its error."""
         measured = [*self.products, *(self.stored if self.goal == "size" else ())]
         return sorted(
@@ -144,7 +144,7 @@ def _patterns_of(
     return patterns, storing, goal
 
 
-def measure_errors(trial: Trial, products: Sequence[Product], samples: Samples) -> None:
+def measure_errors(trial: Trial, products: Sequence[QuantizableOp], samples: Samples) -> None:
     """Note the error that each product adds alone, together with those that share its weights."""
     sharing = [each for each in products if not each.reads]
     for each in sharing:

@@ -42,7 +42,7 @@ saves.
 
 
 @dataclass(slots=True)
-class Product:
+class QuantizableOp:
     """A product that can be rounded, in one form.
 
     Attributes:
@@ -110,7 +110,7 @@ class Product:
             return multiplications
         return math.prod(self.shape) * (self.wide - self.bits) + _TIE * multiplications
 
-    def price(self, goal: Goal, before: "Product | None" = None) -> tuple[bool, float, str]:
+    def price(self, goal: Goal, before: "QuantizableOp | None" = None) -> tuple[bool, float, str]:
         """The square of the error for what is saved, by which products are ordered.
 
         What saves no time comes last.
@@ -144,7 +144,7 @@ class Product:
         return {**asdict(self), "shape": list(self.shape)}
 
 
-def worthwhile(products: Sequence[Product], limit: float = FASTER) -> list[Product]:
+def worthwhile(products: Sequence[QuantizableOp], limit: float = FASTER) -> list[QuantizableOp]:
     """The products that take at most this part of the time with fewer bits, with all that goes
     along with products.
 
@@ -153,12 +153,12 @@ def worthwhile(products: Sequence[Product], limit: float = FASTER) -> list[Produ
     """
     most = _NOTHING * sum(each.before for each in products)
 
-    def is_worth_it(each: Product) -> bool:
+    def is_worth_it(each: QuantizableOp) -> bool:
         return each.after <= limit * each.before or (
             each.op_type == "Gather" and each.after - each.before <= most
         )
 
-    def is_beaten(each: Product) -> bool:
+    def is_beaten(each: QuantizableOp) -> bool:
         others = (other for other in products if other.result == each.result and other is not each)
         return any(
             (other.after, other.alone) < (each.after, each.alone) and other.alone <= each.alone
@@ -238,7 +238,7 @@ def find_products(
     provider: str,
     observed: Observed | None = None,
     only: Collection[str] | None = None,
-) -> tuple[list[Product], dict[Form, Part]]:
+) -> tuple[list[QuantizableOp], dict[Form, Part]]:
     """The products of a model in all forms, in the order of the graph, and the nodes that compute
     each with fewer bits.
 
@@ -247,7 +247,7 @@ def find_products(
     others = [cls for cls in patterns if issubclass(cls, RoundingPattern) and cls.is_alternative]
     first = [cls for cls in patterns if cls not in others]
     computing = [cls for cls in first if not issubclass(cls, RoundingPattern)]
-    products, parts = list[Product](), dict[Form, Part]()
+    products, parts = list[QuantizableOp](), dict[Form, Part]()
     for some in (first, *([cls, *computing] for cls in others)):
         more = _of_one_form(model, *round_products(model, folder, some, only, provider, observed))
         rounding = {cls.name(): cls for cls in some if issubclass(cls, RoundingPattern)}
@@ -271,8 +271,8 @@ def find_products(
 
 
 def _without_floats(
-    model: onnx.ModelProto, products: Sequence[Product], parts: Mapping[Form, Part]
-) -> list[Product]:
+    model: onnx.ModelProto, products: Sequence[QuantizableOp], parts: Mapping[Form, Part]
+) -> list[QuantizableOp]:
     """The products without those whose weights something reads that stays in floats: they would be
     stored in both forms.
     """
@@ -294,7 +294,7 @@ def _without_floats(
 
 def _of_one_form(
     model: onnx.ModelProto, rounded: onnx.ModelProto, found: Mapping[str, str]
-) -> list[tuple[Product, Part]]:
+) -> list[tuple[QuantizableOp, Part]]:
     """The products that were rounded in a model, each with the nodes that compute it."""
     parts = replaced_parts(model, rounded, found)
     nodes = {name: node for node in every_node(model.graph.node) for name in node.output}
@@ -304,7 +304,7 @@ def _of_one_form(
             name = nodes[name].input[0]
         return name
 
-    def product(result: str, part: Part) -> Product:
+    def product(result: str, part: Part) -> QuantizableOp:
         node, shape = nodes[result], _weights_shape(part)
         reads = (
             {source(name) for name in part.reads if name not in stored} if shape == (0, 0) else ()
@@ -315,7 +315,7 @@ def _of_one_form(
             sorted(given & stored.keys()), key=lambda name: math.prod(stored[name].dims), default=""
         )
         if reads or not weights:
-            return Product(
+            return QuantizableOp(
                 result, node.name, found[result], node.op_type, shape, reads=tuple(sorted(reads))
             )
         dims, wide = stored[weights].dims, element_bits(stored[weights].data_type)
@@ -327,7 +327,7 @@ def _of_one_form(
             - sum(tensor_bytes(stored[name]) for name in given & stored.keys())
         )
         bits = wide + 8 * more / math.prod(shape)
-        return Product(
+        return QuantizableOp(
             result, node.name, found[result], node.op_type, shape, weights, bits=bits, wide=wide
         )
 
@@ -341,7 +341,9 @@ def _bytes(part: Part) -> int:
     return sum(each.ByteSize() for each in (*part.nodes, *part.stored))
 
 
-def with_followers(chosen: Iterable[Product], products: Sequence[Product]) -> dict[str, str]:
+def with_followers(
+    chosen: Iterable[QuantizableOp], products: Sequence[QuantizableOp]
+) -> dict[str, str]:
     """The results of chosen products, and of all that goes along with them, each with its pattern.
 
     What reads nothing but rounded tensors goes along, and what has the same weights. Of several
@@ -363,7 +365,7 @@ def with_followers(chosen: Iterable[Product], products: Sequence[Product]) -> di
     return forms
 
 
-def followers(products: Sequence[Product]) -> dict[Form, list[Form]]:
+def followers(products: Sequence[QuantizableOp]) -> dict[Form, list[Form]]:
     """The forms that go along with each form of a product that shares its weights.
 
     Others have the same one where they can. A table that has no such form has its first one, which

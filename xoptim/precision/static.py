@@ -114,7 +114,7 @@ def static_int8(
     further = _further(model, samples, how, precision)
     name_nodes(model)
     with_small_masks(model)
-    search = _Search(proof, model, samples, how, precision, further, widths, share)
+    search = _RangeSearch(proof, model, samples, how, precision, further, widths, share)
     found = None if share == 1 else search.run(_LITTLE_ROOM)
     found = found or search.run(ROOM)
     if found is None:
@@ -191,7 +191,7 @@ def with_small_masks(model: onnx.ModelProto) -> None:
             tensor.CopyFrom(numpy_helper.from_array(small.astype(np.float32), tensor.name))
 
 
-class _Search:
+class _RangeSearch:
     """Quantizes a model with more and more bits until its error is allowed."""
 
     def __init__(

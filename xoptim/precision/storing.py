@@ -17,7 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 from xoptim.facts.protos import every_node, inner_graphs
 from xoptim.graph.names import Names
 from xoptim.match.rounding import FEWEST_STORED, StoringPattern
-from xoptim.precision.products import Form, Product
+from xoptim.precision.products import Form, QuantizableOp
 from xoptim.preparation.ports import defined_names
 from xoptim.verification.protos import tensor_array, tensor_bytes
 
@@ -132,7 +132,7 @@ class Weights:
         """The names by which operators read the constants."""
         return [*self._constants]
 
-    def products(self, others: Iterable[Product]) -> list[Product]:
+    def products(self, others: Iterable[QuantizableOp]) -> list[QuantizableOp]:
         """The forms in which each constant can be stored.
 
         Args:
@@ -140,14 +140,14 @@ class Weights:
                 is another form of it.
         """
         owners = {each.weights: each.leader or each.result for each in others if each.weights}
-        found = list[Product]()
+        found = list[QuantizableOp]()
         for name, each in self._constants.items():
             numbers = each.numbers(self._folder)
             owner = owners.get(each.tensor.name, name)
             shape = math.prod(each.tensor.dims[:-1]), each.tensor.dims[-1]
             reader = each.readers[0]
             found += [
-                Product(
+                QuantizableOp(
                     owner,
                     reader.name or reader.output[0],
                     pattern,

@@ -11,7 +11,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from xoptim.bench.rounds import clock_for
-from xoptim.precision.products import Form, Product, followers
+from xoptim.precision.products import Form, QuantizableOp, followers
 from xoptim.precision.switched import Part, original_part
 from xoptim.precision.values import Probe
 from xoptim.verification.protos import tensor_array
@@ -27,7 +27,7 @@ _WARM_ROUNDS = 2
 def measure_products(
     model: onnx.ModelProto,
     folder: Path | None,
-    products: Sequence[Product],
+    products: Sequence[QuantizableOp],
     parts: Mapping[Form, Part],
     feeds: Mapping[str, Value],
     settings: SessionSettings,
@@ -72,7 +72,7 @@ def measure_products(
     _add_up(products)
 
 
-def _add_up(products: Sequence[Product]) -> None:
+def _add_up(products: Sequence[QuantizableOp]) -> None:
     """Count the figures of products that share weights with the first of them, which represents
     all.
     """

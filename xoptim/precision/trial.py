@@ -8,7 +8,7 @@ import onnx
 
 from xoptim.precision.metrics import Metric, error
 from xoptim.precision.ports import fitting
-from xoptim.precision.products import Form, Product
+from xoptim.precision.products import Form, QuantizableOp
 from xoptim.precision.samples import Samples
 from xoptim.precision.storing import Weights
 from xoptim.precision.switched import Part, switched
@@ -40,7 +40,7 @@ class Trial:
         metric: Metric,
         settings: SessionSettings,
         weights: Weights | None = None,
-        stored: Iterable[Product] = (),
+        stored: Iterable[QuantizableOp] = (),
     ) -> None:
         whole, self._switches = switched(model, parts, is_optimized=settings.level != "off")
         if weights is not None:

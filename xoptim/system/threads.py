@@ -16,7 +16,7 @@ class NotEndingError(Exception):
     """A call did not end after it was asked to stop; its thread goes on."""
 
 
-class Call(Generic[T]):
+class ThreadCall(Generic[T]):
     """A call in a thread of its own. ``stop`` asks it to stop, from another thread."""
 
     def __init__(self, function: Callable[[], T], stop: Callable[[], object]) -> None:

@@ -61,7 +61,7 @@ def smallest_failing(
     ``whole`` is the placement of the whole, where it is known. Raises the errors of
     `xoptim.targets.oracle.place`.
     """
-    search = _Search(model, target, base_dir, software_device, seconds)
+    search = _PartSearch(model, target, base_dir, software_device, seconds)
     if whole is None:
         whole = place(model, target, base_dir, software_device=software_device, seconds=seconds)
     if whole.compiles:
@@ -80,7 +80,7 @@ def smallest_failing(
     )
 
 
-class _Search:
+class _PartSearch:
     """Compiles parts of a model, and remembers the answers."""
 
     def __init__(

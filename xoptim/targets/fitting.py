@@ -136,7 +136,7 @@ def fit(
         drop: names of lowerings that may not be applied.
         seconds: after which the best result so far counts.
     """
-    return _Search(model, ask, base_dir, find, drop, seconds).run()
+    return _LoweringSearch(model, ask, base_dir, find, drop, seconds).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ class _Lowered:
     counts: dict[tuple[Key, str], int] = field(default_factory=lambda: defaultdict(int))
 
 
-class _Search:
+class _LoweringSearch:
     """One search for the model that a target takes."""
 
     def __init__(

@@ -16,7 +16,7 @@ import onnx
 from xoptim.facts.errors import UnstoppableError
 from xoptim.facts.lazy import lazy_module
 from xoptim.system.machine import without_output
-from xoptim.system.threads import Call, NotEndingError
+from xoptim.system.threads import NotEndingError, ThreadCall
 from xoptim.verification.errors import LoadError, ProviderUnavailable, RunError, RunStoppedError
 from xoptim.verification.operator_libraries import EXTENSIONS
 from xoptim.verification.ort_values import (
@@ -247,7 +247,7 @@ class Session:
             return run(None, feeds)
         options, last = ort.RunOptions(), self._run_limit
         kept = self  # a run that is abandoned reads the weights that this object holds
-        call = Call(
+        call = ThreadCall(
             lambda: (kept, run(None, feeds, options))[1],
             lambda: setattr(options, "terminate", True),
         )

@@ -71,7 +71,7 @@ def size_bounds(model: SizedModel) -> list[Bound]:
         return []
     bounds = {
         Bound(size, None if symbols & _ANY else model.dims(symbols))
-        for size, symbols in _Search().bounds(model.graph)
+        for size, symbols in _BoundSearch().bounds(model.graph)
     }
     return sorted(bounds, key=by_size)
 
@@ -81,7 +81,7 @@ def by_size(bound: Bound) -> tuple[int, list[str]]:
     return bound.size, sorted(bound.dims or ())
 
 
-class _Search:
+class _BoundSearch:
     """Follows sizes through a model."""
 
     def __init__(self) -> None:

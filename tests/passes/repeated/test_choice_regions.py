@@ -7,7 +7,7 @@ from tests.passes.repeated.test_writing import counts, folded
 from tests.passes.repeated.towers import Sketch
 from tests.support import load
 from xoptim import optimize
-from xoptim.passes.repeated.choice import Choice, Outlook, Region
+from xoptim.passes.repeated.choice import Choice, Outlook, StackRegion
 from xoptim.passes.repeated.cost import COSTS
 from xoptim.passes.repeated.groups import Sums, arrange, find_groups
 
@@ -77,7 +77,7 @@ def test_the_outlook_of_a_region() -> None:
     choice.prune()
     (groups,) = choice.regions()
     before = [node.output for node in graph.nodes]
-    outlook = Region(sums, groups).outlook(COSTS["cpu"])
+    outlook = StackRegion(sums, groups).outlook(COSTS["cpu"])
     assert outlook.nodes == (8 * 9 + 1, 10)
     assert [node.output for node in graph.nodes] == before
     assert not outlook.refusal

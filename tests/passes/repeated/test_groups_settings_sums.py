@@ -11,7 +11,7 @@ from tests.passes.repeated.test_writing import counts, folded
 from tests.passes.repeated.towers import STEPS, WIDTH, Sketch
 from tests.support import in_parts, load, parse, run
 from xoptim import optimize
-from xoptim.passes.repeated.choice import Region
+from xoptim.passes.repeated.choice import StackRegion
 from xoptim.passes.repeated.cost import COSTS
 from xoptim.passes.repeated.groups import Sums, arrange, find_groups
 
@@ -268,7 +268,7 @@ def test_the_estimate_has_the_reduction() -> None:
         sums = sums_of(g.model(g.add("Exp", total)))
         groups = find_groups(sums)
         arrange(groups)
-        outlooks.append(Region(sums, groups).outlook(COSTS["cpu"]))
+        outlooks.append(StackRegion(sums, groups).outlook(COSTS["cpu"]))
     chain, single = outlooks
     assert (chain.nodes, single.nodes) == ((16 + 7, 3), (16 + 1, 3))
     assert chain.times is not None

@@ -20,7 +20,7 @@ from xoptim.facts.protos import inner_graphs
 from xoptim.operators.evaluate import kernels  # noqa: F401 - fills the table
 from xoptim.operators.evaluate.kernel_table import NUMPY_KERNELS, Array, EvaluationNode, Kernel
 from xoptim.operators.evaluate.kernels import divisor_is_safe
-from xoptim.system.threads import Call, NotEndingError
+from xoptim.system.threads import NotEndingError, ThreadCall
 
 __all__ = [
     "NUMPY_KERNELS",
@@ -182,7 +182,7 @@ class _Region:
         )
         run_options = ort.RunOptions()
         run_options.log_severity_level = 4
-        call = Call(
+        call = ThreadCall(
             lambda: session.run_with_ort_values(list(self.outputs), self.inputs, run_options),
             lambda: setattr(run_options, "terminate", True),
         )

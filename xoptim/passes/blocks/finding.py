@@ -314,12 +314,12 @@ def find_blocks(links: Links) -> list[Block]:
     Growing visits each node a limited number of times; each block that is taken costs one more
     sweep over the graph.
     """
-    search = _Search(links)
+    search = _BlockSearch(links)
     search.grow()
     return search.choose()
 
 
-class _Search:
+class _BlockSearch:
     """The blocks found so far."""
 
     def __init__(self, links: Links) -> None:

@@ -9,7 +9,7 @@ from xoptim.passes.opsets.adapters_early import EARLY
 from xoptim.passes.opsets.adapters_images import IMAGES
 from xoptim.passes.opsets.adapters_normalizations import NORMALIZATIONS
 from xoptim.passes.opsets.adapters_operands import OPERANDS
-from xoptim.passes.opsets.call import Adapter, Call, Refused
+from xoptim.passes.opsets.call import Adapter, OpsetCall, Refused
 from xoptim.passes.opsets.changes import (
     REFUSED,
     SAME_MEANING,
@@ -20,12 +20,12 @@ from xoptim.passes.opsets.changes import (
 )
 
 
-def scatter_renamed(call: Call) -> None:
+def scatter_renamed(call: OpsetCall) -> None:
     """Scatter 11: it is ScatterElements."""
     call.op_type = "ScatterElements"
 
 
-def fewer_types(call: Call) -> None:
+def fewer_types(call: OpsetCall) -> None:
     """An operator that lost element types, and did not change otherwise."""
     dtype, new = call.info().dtype, schema(call.op_type, "", call.scratch.target)
     if dtype and new is not None and f"tensor({type_name(dtype)})" not in new.inputs[0].types:
@@ -85,7 +85,7 @@ def is_unchanged(op_type: str, start: int, target: int) -> bool:
     )
 
 
-def raised(call: Call) -> list[Call]:
+def raised(call: OpsetCall) -> list[OpsetCall]:
     """The calls, in order, that compute the same as one call in the operator set to which its node
     is raised.
 

@@ -6,7 +6,7 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.passes.opsets.adapters_operands import integers_moved
-from xoptim.passes.opsets.call import Adapter, Call, Refused
+from xoptim.passes.opsets.call import Adapter, OpsetCall, Refused
 
 _BROADCASTING: Final = (
     "Add",
@@ -55,19 +55,19 @@ _IN_PLACE: Final = (
 """Operators that could name operands to overwrite."""
 
 
-def not_in_place(call: Call) -> None:
+def not_in_place(call: OpsetCall) -> None:
     """The attribute that named operands to overwrite, which never changed a result, disappeared."""
     call.attributes.pop("consumed_inputs", None)
 
 
-def constants_of_selu(call: Call) -> None:
+def constants_of_selu(call: OpsetCall) -> None:
     """Selu 6: the constants have more digits."""
     not_in_place(call)
     for name in ("alpha", "gamma"):
         call.attributes[name] = call.get(name)
 
 
-def broadcast(call: Call) -> None:
+def broadcast(call: OpsetCall) -> None:
     """Operators of two operands, 7: shapes are aligned at their ends.
 
     Before, at an axis that an attribute could name.
@@ -83,7 +83,7 @@ def broadcast(call: Call) -> None:
         _append_axes(call, ranks[1], after)
 
 
-def slopes_of_channels(call: Call) -> None:
+def slopes_of_channels(call: OpsetCall) -> None:
     """PRelu 7: the slopes are aligned at the end of the shape.
 
     Before, they were one number, or one for each channel.
@@ -97,14 +97,14 @@ def slopes_of_channels(call: Call) -> None:
         _append_axes(call, 1, rank - 2)
 
 
-def _append_axes(call: Call, rank: int, count: int) -> None:
+def _append_axes(call: OpsetCall, rank: int, count: int) -> None:
     """Append axes of length 1 to the second operand."""
     call.inputs[1] = call.make(
         "Unsqueeze", call.inputs[1:2], version=_ALIGNED_SINCE, axes=list(range(rank, rank + count))
     )
 
 
-def only_in_test(call: Call) -> None:
+def only_in_test(call: OpsetCall) -> None:
     """BatchNormalization and Dropout 7: an attribute no longer distinguishes inference from
     training.
     """
@@ -112,12 +112,12 @@ def only_in_test(call: Call) -> None:
         raise Refused("it is a training step (is_test is 0)")
 
 
-def named_type(call: Call) -> None:
+def named_type(call: OpsetCall) -> None:
     """Cast 6: the type is a number, not a name."""
     call.attributes["to"] = TensorProto.DataType.Value(str(call.get("to")).upper())
 
 
-def whole_exponent(call: Call) -> None:
+def whole_exponent(call: OpsetCall) -> None:
     """LpPool and GlobalLpPool 2: the exponent is an integer."""
     value = call.get("p")
     if value != int(value):
@@ -125,7 +125,7 @@ def whole_exponent(call: Call) -> None:
     call.attributes["p"] = int(value)
 
 
-def split_sizes(call: Call) -> None:
+def split_sizes(call: OpsetCall) -> None:
     """Split 2: the sizes became an attribute; the axis has a default."""
     if call.has_input(1):
         sizes = call.value(1)
@@ -136,7 +136,7 @@ def split_sizes(call: Call) -> None:
     call.attributes.setdefault("axis", 0)
 
 
-def shape_moved(call: Call) -> None:
+def shape_moved(call: OpsetCall) -> None:
     """Reshape 5: the shape became an operand."""
     not_in_place(call)
     integers_moved("shape")(call)

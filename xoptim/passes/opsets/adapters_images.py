@@ -4,14 +4,14 @@ from typing import Final
 
 import numpy as np
 
-from xoptim.passes.opsets.call import Adapter, Call, Refused
+from xoptim.passes.opsets.call import Adapter, OpsetCall, Refused
 
 _RENAMED_MODES: Final = {"bilinear": "linear", "bicubic": "cubic"}
 _COORDINATES: Final = 11
 """Operator set in which Resize got attributes for the positions of pixels."""
 
 
-def upsample_renamed(call: Call) -> None:
+def upsample_renamed(call: OpsetCall) -> None:
     """Upsample 10: it is Resize. Its scales are 1 or more, so that ``nearest`` rounds down."""
     call.op_type = "Resize"
     if call.scratch.target >= _COORDINATES:
@@ -19,7 +19,7 @@ def upsample_renamed(call: Call) -> None:
         call.version = _COORDINATES
 
 
-def resize_coordinates(call: Call) -> None:
+def resize_coordinates(call: OpsetCall) -> None:
     """Resize 11: the positions of pixels, and the nearest one of them, became attributes with other
     defaults.
 
@@ -44,7 +44,7 @@ def resize_coordinates(call: Call) -> None:
     return _place_scales(call, scales, "ceil")
 
 
-def _place_scales(call: Call, scales: str, nearest: str) -> None:
+def _place_scales(call: OpsetCall, scales: str, nearest: str) -> None:
     """Write a Resize of operator set 11 that has these scales, in the meaning of Upsample."""
     call.inputs[1:] = [call.constant([], np.float32, "roi"), scales]
     call.attributes.update(_meaning(nearest))
@@ -55,7 +55,7 @@ def _meaning(nearest: str) -> dict[str, str]:
     return {**given, "nearest_mode": nearest} if nearest else given
 
 
-def resize_operands(call: Call) -> None:
+def resize_operands(call: OpsetCall) -> None:
     """Resize 13: the region and the scales are left out where they are empty.
 
     A mode of coordinates disappeared.
@@ -69,7 +69,7 @@ def resize_operands(call: Call) -> None:
             call.inputs[place] = ""
 
 
-def sample_modes(call: Call) -> None:
+def sample_modes(call: OpsetCall) -> None:
     """GridSample 20: the modes of interpolation have names for any number of axes."""
     mode = call.attributes.get("mode")
     if mode is not None:

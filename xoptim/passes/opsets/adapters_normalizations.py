@@ -5,12 +5,12 @@ from typing import Final
 from onnx import TensorProto
 
 from xoptim.facts.shapes import Shape
-from xoptim.passes.opsets.call import ALLOWZERO_SINCE, Adapter, Call, Refused
+from xoptim.passes.opsets.call import ALLOWZERO_SINCE, Adapter, OpsetCall, Refused
 
 _STASHED: Final = (TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
 
 
-def one_axis(call: Call) -> None:
+def one_axis(call: OpsetCall) -> None:
     """Softmax, LogSoftmax and Hardmax 13: they work along one axis.
 
     Before, they worked along ``axis`` and all axes after it, as if these were one. Where at most
@@ -53,7 +53,7 @@ def _reshape_copies_zeros(shape: Shape | None, first: int) -> bool:
     )
 
 
-def not_spatial(call: Call) -> None:
+def not_spatial(call: OpsetCall) -> None:
     """BatchNormalization 9: statistics of each element, not of each channel, are computed by
     hand.
     """
@@ -68,7 +68,7 @@ def not_spatial(call: Call) -> None:
     call.op_type, call.inputs = "Add", [call.make("Mul", [normal, scale]), bias]
 
 
-def not_training(call: Call) -> None:
+def not_training(call: OpsetCall) -> None:
     """BatchNormalization 14: training became an attribute.
 
     Results that only training has were a sign of it before.
@@ -81,7 +81,7 @@ def not_training(call: Call) -> None:
     del call.outputs[1:]
 
 
-def scale_of_channels(call: Call) -> None:
+def scale_of_channels(call: OpsetCall) -> None:
     """GroupNormalization 21: scale and bias have one number for each channel, not for each group.
 
     The numbers are repeated. The precision of the computation, which is an attribute now, stays the

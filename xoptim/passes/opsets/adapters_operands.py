@@ -6,7 +6,7 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.shapes import REDUCTIONS
-from xoptim.passes.opsets.call import Adapter, Call, Refused
+from xoptim.passes.opsets.call import Adapter, OpsetCall, Refused
 
 _LOWEST: Final = float(np.finfo(np.float32).min)
 _HIGHEST: Final = float(np.finfo(np.float32).max)
@@ -18,7 +18,7 @@ def integers_moved(*names: str) -> Adapter:
     An empty list meant the same as no list for all these operators but Unsqueeze, and is left out.
     """
 
-    def adapt(call: Call) -> None:
+    def adapt(call: OpsetCall) -> None:
         for place, name in enumerate(names, 1):
             values = call.take(name)
             if values or (values is not None and call.op_type == "Unsqueeze"):
@@ -27,7 +27,7 @@ def integers_moved(*names: str) -> Adapter:
     return adapt
 
 
-def clip_bounds(call: Call) -> None:
+def clip_bounds(call: OpsetCall) -> None:
     """Clip 11.
 
     A bound that is the end of the type of 32 bits is the default, and left out where it cannot
@@ -41,7 +41,7 @@ def clip_bounds(call: Call) -> None:
                 call.set_input(place, call.number(value, 0, name))
 
 
-def pad_operands(call: Call) -> None:
+def pad_operands(call: OpsetCall) -> None:
     """Pad 11: ``pads`` and ``value`` became operands."""
     call.set_input(1, call.integers(call.take("pads"), "pads"))
     value = call.take("value")
@@ -49,7 +49,7 @@ def pad_operands(call: Call) -> None:
         call.set_input(2, call.number(value, 0, "value"))
 
 
-def dropout_ratio(call: Call) -> None:
+def dropout_ratio(call: OpsetCall) -> None:
     """Dropout 12: the ratio became an operand.
 
     The mask of an inference became true everywhere, from false.
@@ -59,14 +59,14 @@ def dropout_ratio(call: Call) -> None:
         call.set_input(1, call.constant(call.take("ratio"), np.float32, "ratio"))
 
 
-def dropout_mask(call: Call) -> None:
+def dropout_mask(call: OpsetCall) -> None:
     """Dropout 10: the mask became Boolean, and is left out."""
     if call.is_result_read(1):
         raise Refused("its mask is read, which has other values in the newer set")
     del call.outputs[1:]
 
 
-def sizes_of_parts(call: Call) -> None:
+def sizes_of_parts(call: OpsetCall) -> None:
     """Split 18: equal parts are no longer meant where nothing is written.
 
     Their sizes are, and are computed where they are unknown: onnxruntime does not take their number

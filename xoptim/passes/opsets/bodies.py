@@ -12,11 +12,11 @@ from xoptim.facts.schema import attribute_defaults, schema
 from xoptim.graph.node import Node
 from xoptim.operators.inference.types import info_to_type_proto
 from xoptim.passes.opsets.adapters import raised
-from xoptim.passes.opsets.call import Call, Refused, Scratch
+from xoptim.passes.opsets.call import OpsetCall, Refused, Scratch
 from xoptim.passes.opsets.plan import check_calls
 
 
-def calls_of_body(node: Node) -> list[Call]:
+def calls_of_body(node: Node) -> list[OpsetCall]:
     """The calls of the body of a standard operator, in the operator set of the node's graph.
 
     Raises `Refused` when ONNX defines the operator by no function, or by one that depends on
@@ -33,7 +33,7 @@ def calls_of_body(node: Node) -> list[Call]:
     own = dict(node.attribute)
     defaults = attribute_defaults(node.op_type, "", version)
     since = next(each.version for each in body.opset_import if not each.domain)
-    calls: list[Call] = []
+    calls: list[OpsetCall] = []
     for part in body.node:
         attributes = _attributes(part, {**defaults, **own})
         if part.op_type == "Constant" and not part.domain:
@@ -44,7 +44,7 @@ def calls_of_body(node: Node) -> list[Call]:
                 names[name] = scratch.new_name(name)
         inputs = [names[name] for name in part.input]
         outputs = [names[name] for name in part.output]
-        calls.append(Call(scratch, since, part.op_type, inputs, outputs, attributes))
+        calls.append(OpsetCall(scratch, since, part.op_type, inputs, outputs, attributes))
     found = [each for call in calls for each in raised(call)]
     check_calls(found, graph.model, version)
     return found

@@ -65,7 +65,7 @@ def hint_of(name: str) -> str | None:
 
 
 @dataclass(slots=True, eq=False)
-class Call:
+class OpsetCall:
     """One call of an operator of the standard domain."""
 
     scratch: Scratch
@@ -74,11 +74,11 @@ class Call:
     inputs: list[str]  # names of the operands, ``""`` for one that is left out
     outputs: list[str]  # names of the results, likewise
     attributes: dict[str, Any]  # attributes by name
-    before: list[Call] = field(default_factory=list)  # calls to run before it, in order
-    after: list[Call] = field(default_factory=list)  # calls to run after it, in order
+    before: list[OpsetCall] = field(default_factory=list)  # calls to run before it, in order
+    after: list[OpsetCall] = field(default_factory=list)  # calls to run after it, in order
 
     @classmethod
-    def of(cls, node: Node, graph: Graph, target: int) -> Call:
+    def of(cls, node: Node, graph: Graph, target: int) -> OpsetCall:
         """The call of a node of a graph that is raised to the operator set ``target``."""
         inputs, outputs, attributes = list(node.input), list(node.output), dict(node.attribute)
         return cls(
@@ -181,7 +181,7 @@ class Call:
         """
         result = self.scratch.new_name(f"{op_type.lower()}_out")
         self.before.append(
-            Call(
+            OpsetCall(
                 self.scratch,
                 version or self.scratch.target,
                 op_type,
@@ -210,13 +210,13 @@ class Call:
         self.outputs[place] = name
         self.after.insert(
             0,
-            Call(
+            OpsetCall(
                 self.scratch, self.scratch.target, op_type, [name, *operands], [result], attributes
             ),
         )
 
 
-Adapter: TypeAlias = Callable[[Call], None]
+Adapter: TypeAlias = Callable[[OpsetCall], None]
 """Changes a call so that it means the same in the operator set that defines the operator anew, or
 raises `Refused`.
 """

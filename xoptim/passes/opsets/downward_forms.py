@@ -9,7 +9,7 @@ from onnx.numpy_helper import to_array
 from xoptim.facts.dims import Dim, lower_bound
 from xoptim.facts.dtypes import numpy_dtype
 from xoptim.facts.shapes import Shape
-from xoptim.passes.opsets.call import Adapter, Call, Refused
+from xoptim.passes.opsets.call import Adapter, OpsetCall, Refused
 from xoptim.passes.opsets.downward_operands import counted_from_start
 
 _LAST: Final = np.iinfo(np.int64).max
@@ -24,7 +24,7 @@ _WHERE_SINCE: Final = 9
 def without(*names: str) -> Adapter:
     """An adapter for attributes that concern types only that the older set does not have."""
 
-    def adapt(call: Call) -> None:
+    def adapt(call: OpsetCall) -> None:
         for name in names:
             call.attributes.pop(name, None)
 
@@ -34,14 +34,14 @@ def without(*names: str) -> Adapter:
 def no_value(name: str, *values: Any) -> Adapter:
     """An adapter for an attribute that has some values more."""
 
-    def adapt(call: Call) -> None:
+    def adapt(call: OpsetCall) -> None:
         if call.get(name) in values:
             raise Refused(f"{name}={call.get(name)!r} has no equal form there")
 
     return adapt
 
 
-def last_axis(call: Call) -> None:
+def last_axis(call: OpsetCall) -> None:
     """Softmax, LogSoftmax and Hardmax 13: before, they work along an axis and all axes after it.
 
     Where one of those is longer than 1, the axis is moved to the end and back.
@@ -63,7 +63,7 @@ def last_axis(call: Call) -> None:
     call.finish("Transpose", [], perm=order)
 
 
-def not_training(call: Call) -> None:
+def not_training(call: OpsetCall) -> None:
     """BatchNormalization 14: an attribute tells training from inference."""
     if call.take("training_mode"):
         raise Refused("it is a training step (training_mode)")
@@ -72,14 +72,14 @@ def not_training(call: Call) -> None:
     del call.outputs[1:]
 
 
-def scatter_older(call: Call) -> None:
+def scatter_older(call: OpsetCall) -> None:
     """ScatterElements 11: before, it has the name Scatter."""
     call.op_type, call.version = "Scatter", 10
     rank = call.info().rank
     call.attributes["axis"] = counted_from_start([call.get("axis")], rank)[0]
 
 
-def part_of_shape(call: Call) -> None:
+def part_of_shape(call: OpsetCall) -> None:
     """Shape 15: ``start`` and ``end`` cut the shape, as a Slice does."""
     start, end = call.take("start"), call.take("end")
     if not start and end is None:
@@ -92,7 +92,7 @@ def part_of_shape(call: Call) -> None:
     call.op_type, call.version = "Slice", 13
 
 
-def no_zeros(call: Call) -> None:
+def no_zeros(call: OpsetCall) -> None:
     """Reshape 14: with ``allowzero``, a 0 in the shape is an empty axis, not one to be copied."""
     if not call.take("allowzero"):
         return
@@ -115,19 +115,19 @@ def _is_kept(size: Dim, copied: Shape) -> bool:
     return (lower_bound(size) or 0) > 0 or copied == (size,)
 
 
-def integer_remainder(call: Call) -> None:
+def integer_remainder(call: OpsetCall) -> None:
     """Mod 28: without ``fmod``, it also takes floating-point numbers."""
     if not call.get("fmod") and call.info().dtype in (0, *_FLOATS):
         raise Refused("it may round down floating-point numbers (fmod=0)")
 
 
-def third_operand(call: Call) -> None:
+def third_operand(call: OpsetCall) -> None:
     """Gemm 11: the third operand may be left out; a zero takes its place."""
     if not call.has_input(2):
         call.set_input(2, call.number(0.0, 0, "C"))
 
 
-def indices_from_start(call: Call) -> None:
+def indices_from_start(call: OpsetCall) -> None:
     """Gather 11: indices may be negative."""
     axis, shape, value = call.get("axis"), call.info().shape, call.value(1)
     if value is not None and not np.any(value < 0):
@@ -141,7 +141,7 @@ def indices_from_start(call: Call) -> None:
     call.inputs[1] = _indices_at_run_time(call, axis)
 
 
-def _indices_at_run_time(call: Call, axis: int) -> str:
+def _indices_at_run_time(call: OpsetCall, axis: int) -> str:
     """Indices of a Gather that are not negative, computed."""
     dtype = call.info(1).dtype
     shape = call.make("Shape", call.inputs[:1])
@@ -154,7 +154,7 @@ def _indices_at_run_time(call: Call, axis: int) -> str:
     return call.make("Where", [is_negative, call.make("Add", [indices, length]), indices])
 
 
-def same_shapes(call: Call) -> None:
+def same_shapes(call: OpsetCall) -> None:
     """Max, Mean, Min and Sum 8: before, operands are not broadcast; a sum becomes Add."""
     shapes = {call.scratch.info(name).static_shape for name in call.inputs}
     if len(shapes) == 1 and None not in shapes:
@@ -170,7 +170,7 @@ def same_shapes(call: Call) -> None:
     call.op_type, call.inputs = "Add", [total, last]
 
 
-def type_from_operand(call: Call) -> None:
+def type_from_operand(call: OpsetCall) -> None:
     """CastLike 15: before, the type is an attribute of Cast."""
     dtype = call.info(1).dtype
     if not dtype:
@@ -178,7 +178,7 @@ def type_from_operand(call: Call) -> None:
     call.op_type, call.inputs, call.attributes = "Cast", call.inputs[:1], {"to": dtype}
 
 
-def filled(call: Call) -> None:
+def filled(call: OpsetCall) -> None:
     """ConstantOfShape 9: before, Expand repeats a number."""
     given = call.attributes.pop("value", None)
     number = np.zeros(1, np.float32) if given is None else to_array(given)
@@ -212,12 +212,12 @@ FORMS: Final[dict[tuple[str, int], Adapter]] = {
 """By operator, and the operator set that defines it anew, or for the first time."""
 
 
-def _not_blocked(call: Call) -> None:
+def _not_blocked(call: OpsetCall) -> None:
     if call.take("block_size"):
         raise Refused("its scales belong to blocks of an axis (block_size)")
 
 
-def type_by_zero_point(call: Call) -> None:
+def type_by_zero_point(call: OpsetCall) -> None:
     """QuantizeLinear 21: an attribute has the type of the result, where no zero point has it."""
     _not_blocked(call)
     dtype = call.take("output_dtype")
@@ -232,21 +232,21 @@ def type_by_zero_point(call: Call) -> None:
     call.set_input(2, call.constant(np.zeros(shape), numpy_dtype(dtype), "zero_point"))
 
 
-def precision_of_scale(call: Call) -> None:
+def precision_of_scale(call: OpsetCall) -> None:
     """QuantizeLinear 23: an attribute names the type in which it divides."""
     precision = call.take("precision")
     if precision and precision != call.info(1).dtype:
         raise Refused("it divides in another precision than its scale has (precision)")
 
 
-def type_of_scale(call: Call) -> None:
+def type_of_scale(call: OpsetCall) -> None:
     """DequantizeLinear 23: an attribute names the type of the result."""
     dtype = call.take("output_dtype")
     if dtype and dtype != call.info(1).dtype:
         raise Refused("the type of its result is not the type of its scale (output_dtype)")
 
 
-def one_scale(call: Call) -> None:
+def one_scale(call: OpsetCall) -> None:
     """QuantizeLinear and DequantizeLinear 13: scales of the positions of an axis are new."""
     scale = call.value(1)
     if (call.info(1).rank if scale is None else scale.ndim) != 0:

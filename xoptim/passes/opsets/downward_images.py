@@ -4,7 +4,7 @@ from typing import Final
 
 import numpy as np
 
-from xoptim.passes.opsets.call import Adapter, Call, Refused
+from xoptim.passes.opsets.call import Adapter, OpsetCall, Refused
 from xoptim.passes.opsets.downward_forms import no_value
 from xoptim.passes.opsets.downward_operands import counted_from_start
 
@@ -12,7 +12,7 @@ _OLD_NAMES: Final = {"linear": "bilinear", "cubic": "bicubic"}
 _IMAGE_RANK: Final = 4
 
 
-def sample_modes(call: Call) -> None:
+def sample_modes(call: OpsetCall) -> None:
     """GridSample 20: the modes have other names, and images may have any number of axes."""
     if call.info().rank != _IMAGE_RANK:
         raise Refused("it samples no images of 4 axes, or their rank is unknown")
@@ -20,13 +20,13 @@ def sample_modes(call: Call) -> None:
     call.attributes["mode"] = _OLD_NAMES.get(mode, mode)
 
 
-def region_pixels(call: Call) -> None:
+def region_pixels(call: OpsetCall) -> None:
     """RoiAlign 16: an attribute has the positions of pixels; before, they are not shifted."""
     if call.take("coordinate_transformation_mode") != "output_half_pixel":
         raise Refused("its regions are shifted by half a pixel (coordinate_transformation_mode)")
 
 
-def whole_windows(call: Call) -> None:
+def whole_windows(call: OpsetCall) -> None:
     """AveragePool and MaxPool 22: with ``ceil_mode``, a window that begins after the end is left
     out.
 
@@ -48,7 +48,7 @@ def whole_windows(call: Call) -> None:
     raise Refused("its last window may begin after the end (ceil_mode), and would count there")
 
 
-def all_axes(call: Call) -> None:
+def all_axes(call: OpsetCall) -> None:
     """Resize 18: it may name the axes to resize, smooth, and keep the ratio of the axes."""
     if call.take("antialias"):
         raise Refused("antialias has no equal form there")
@@ -70,7 +70,7 @@ def all_axes(call: Call) -> None:
         call.inputs[3] = _scattered(call, call.make("Shape", call.inputs[:1]), places, 3)
 
 
-def _scattered(call: Call, base: str, places: np.ndarray, place: int) -> str:
+def _scattered(call: OpsetCall, base: str, places: np.ndarray, place: int) -> str:
     """The operand at a place, written into a list for all axes; a constant if both are."""
     value, known = call.value(place), call.scratch.value(base)
     if value is not None and not value.size:
@@ -83,14 +83,14 @@ def _scattered(call: Call, base: str, places: np.ndarray, place: int) -> str:
     return call.make("ScatterElements", operands, version=18, axis=0)
 
 
-def required_operands(call: Call) -> None:
+def required_operands(call: OpsetCall) -> None:
     """Resize 13: the region and the scales may be left out; they are empty before."""
     for place, hint in ((1, "roi"), (2, "scales")):
         if not call.has_input(place):
             call.set_input(place, call.constant([], np.float32, hint))
 
 
-def only_scales(call: Call) -> None:
+def only_scales(call: OpsetCall) -> None:
     """Resize 11: positions of pixels are attributes; before, an index is divided by the scale.
 
     The nearest pixel is the one below where an axis grows, and the one above where it shrinks.
@@ -113,7 +113,7 @@ def only_scales(call: Call) -> None:
     call.inputs = [call.inputs[0], call.inputs[2]]
 
 
-def upsample(call: Call) -> None:
+def upsample(call: OpsetCall) -> None:
     """Resize 10: before, it is Upsample, which only enlarges."""
     scales = call.value(1)
     if scales is None or (scales < 1).any():
@@ -121,7 +121,7 @@ def upsample(call: Call) -> None:
     call.op_type, call.version = "Upsample", 9
 
 
-def scales_attribute(call: Call) -> None:
+def scales_attribute(call: OpsetCall) -> None:
     """Upsample 9: the scales are an operand."""
     scales = call.value(1)
     if scales is None:

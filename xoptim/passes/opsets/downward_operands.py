@@ -12,7 +12,7 @@ from onnx import TensorProto
 
 from xoptim.facts.dtypes import numpy_dtype
 from xoptim.facts.shapes import REDUCTIONS
-from xoptim.passes.opsets.call import Adapter, Call, Refused
+from xoptim.passes.opsets.call import Adapter, OpsetCall, Refused
 
 _BROADCAST_SINCE: Final = 8
 """Operator set since which Max and Min broadcast their operands."""
@@ -28,7 +28,7 @@ _COPYING: Final = ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "Reduce
 """Reductions that give the operand back where no axis is reduced."""
 
 
-def constant_operand(call: Call, place: int, name: str) -> np.ndarray:
+def constant_operand(call: OpsetCall, place: int, name: str) -> np.ndarray:
     """The value of an operand, of rank 1. Raises `Refused` when it is only known at run time."""
     value = call.value(place)
     if value is None:
@@ -39,7 +39,7 @@ def constant_operand(call: Call, place: int, name: str) -> np.ndarray:
 def integers_back(*names: str) -> Adapter:
     """An adapter for lists of integers that are operands after the first one."""
 
-    def adapt(call: Call) -> None:
+    def adapt(call: OpsetCall) -> None:
         for place, name in enumerate(names, 1):
             if call.has_input(place):
                 call.attributes[name] = [int(each) for each in constant_operand(call, place, name)]
@@ -48,7 +48,7 @@ def integers_back(*names: str) -> Adapter:
     return adapt
 
 
-def reduced_axes(call: Call) -> None:
+def reduced_axes(call: OpsetCall) -> None:
     """Reductions 13 and 18: axes are an operand, and may be none at all."""
     axes = constant_operand(call, 1, "axes") if call.has_input(1) else np.array([], np.int64)
     is_copy = bool(call.take("noop_with_empty_axes")) and not axes.size
@@ -61,7 +61,7 @@ def reduced_axes(call: Call) -> None:
     call.op_type, call.attributes = "Identity", {}
 
 
-def slice_attributes(call: Call) -> None:
+def slice_attributes(call: OpsetCall) -> None:
     """Slice 10: starts, ends and axes are operands, and steps are new."""
     if call.has_input(4) and np.any(constant_operand(call, 4, "steps") != 1):
         raise Refused("its steps are not 1")
@@ -69,7 +69,7 @@ def slice_attributes(call: Call) -> None:
     integers_back("starts", "ends", "axes")(call)
 
 
-def slice_axes(call: Call) -> None:
+def slice_axes(call: OpsetCall) -> None:
     """Slice 11: axes may be negative, and steps too."""
     if call.has_input(4) and np.any(constant_operand(call, 4, "steps") < 0):
         raise Refused("it has a negative step")
@@ -94,7 +94,7 @@ def positive_axes(name: str, further: int = 0) -> Adapter:
     ``further`` is the number of axes that the result has more; -1 for one for each axis.
     """
 
-    def adapt(call: Call) -> None:
+    def adapt(call: OpsetCall) -> None:
         value = call.get(name)
         if value is None:
             return
@@ -110,7 +110,7 @@ def positive_axes(name: str, further: int = 0) -> Adapter:
     return adapt
 
 
-def clip_attributes(call: Call) -> None:
+def clip_attributes(call: OpsetCall) -> None:
     """Clip 11: the bounds are operands; those that an attribute cannot hold become Max and Min."""
     bounds = call.value(1), call.value(2)
     is_constant = all(bounds[i] is not None or not call.has_input(i + 1) for i in (0, 1))
@@ -139,7 +139,7 @@ def _is_short(value: np.ndarray) -> bool:
     return value.size == 1 and bool(value.astype(np.float32).astype(value.dtype) == value)
 
 
-def pads_of_all_axes(call: Call) -> None:
+def pads_of_all_axes(call: OpsetCall) -> None:
     """Pad 18: ``axes`` names the axes that are padded."""
     if not call.has_input(3):
         return
@@ -160,7 +160,7 @@ def pads_of_all_axes(call: Call) -> None:
     del call.inputs[3:]
 
 
-def pad_attributes(call: Call) -> None:
+def pad_attributes(call: OpsetCall) -> None:
     """Pad 11: ``pads`` and the value are operands."""
     call.attributes["pads"] = [int(each) for each in constant_operand(call, 1, "pads")]
     if call.has_input(2):
@@ -168,7 +168,7 @@ def pad_attributes(call: Call) -> None:
     del call.inputs[1:]
 
 
-def dropout_attribute(call: Call) -> None:
+def dropout_attribute(call: OpsetCall) -> None:
     """Dropout 12: the ratio is an operand, and a third operand tells training from inference."""
     if call.has_input(2):
         training = call.value(2)
@@ -182,14 +182,14 @@ def dropout_attribute(call: Call) -> None:
     del call.inputs[1:]
 
 
-def without_mask(call: Call) -> None:
+def without_mask(call: OpsetCall) -> None:
     """Dropout 10 and 12: the mask has other values, or another type."""
     if call.is_result_read(1):
         raise Refused("its mask is read, which has other values there")
     del call.outputs[1:]
 
 
-def parts_written(call: Call) -> None:
+def parts_written(call: OpsetCall) -> None:
     """Split 18: ``num_outputs`` may leave less for the last part.
 
     Sizes are written where it does.
@@ -207,7 +207,7 @@ def parts_written(call: Call) -> None:
         call.set_input(1, call.integers(np.clip(size - starts, 0, most), "split"))
 
 
-def _sizes_at_run_time(call: Call, parts: int, axis: int) -> str:
+def _sizes_at_run_time(call: OpsetCall, parts: int, axis: int) -> str:
     """The sizes of parts of an axis, the last of which may be smaller, as a computed operand."""
     shape = call.make("Shape", call.inputs[:1])
     size = call.make("Gather", [shape, call.integers(axis, "axis")], axis=0)
@@ -218,13 +218,13 @@ def _sizes_at_run_time(call: Call, parts: int, axis: int) -> str:
     return call.make("Max", [left, call.integers(0, "zero")])
 
 
-def size_of_top(call: Call) -> None:
+def size_of_top(call: OpsetCall) -> None:
     """TopK 10: the number of elements is an operand."""
     call.attributes["k"] = int(constant_operand(call, 1, "K").item())
     del call.inputs[1:]
 
 
-def largest_first(call: Call) -> None:
+def largest_first(call: OpsetCall) -> None:
     """TopK 11: the smallest elements, as the largest ones of the negated operand.
 
     Without ``sorted``, any order is right.
@@ -239,7 +239,7 @@ def largest_first(call: Call) -> None:
         call.finish("Neg", [])
 
 
-def axis_of_transform(call: Call) -> None:
+def axis_of_transform(call: OpsetCall) -> None:
     """DFT 20: the axis is an operand, with another default."""
     axis = constant_operand(call, 2, "axis").item() if call.has_input(2) else -2
     call.attributes["axis"] = int(axis)

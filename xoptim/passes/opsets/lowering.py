@@ -16,12 +16,12 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.passes.opsets.adapters import Judgement, judge
-from xoptim.passes.opsets.call import Adapter, Call, Refused
+from xoptim.passes.opsets.call import Adapter, OpsetCall, Refused
 from xoptim.passes.opsets.changes import REFUSED, UNSEEN, Formals, gains, pair, versions
 from xoptim.passes.opsets.downward_forms import FORMS, QUANTIZED
 from xoptim.passes.opsets.downward_images import LOWERED_IMAGES
 from xoptim.passes.opsets.downward_operands import LOWERED_OPERANDS
-from xoptim.passes.opsets.plan import Plan, carry_out, check_calls, check_known, label, roots
+from xoptim.passes.opsets.plan import OpsetPlan, carry_out, check_calls, check_known, label, roots
 
 OLDEST: Final = 7
 """The oldest operator set to which models are lowered: onnxruntime runs no older ones."""
@@ -90,7 +90,7 @@ def _only_types_changed(op_type: str, target: int, start: int) -> bool:
     return not any(gains(op_type, version) for version in steps)
 
 
-def lowered(call: Call) -> list[Call]:
+def lowered(call: OpsetCall) -> list[OpsetCall]:
     """The calls, in order, that compute the same as one call in the older set of its scratch.
 
     Raises `Refused` when there are none; ``version`` is the operator set that cannot be undone.
@@ -117,7 +117,7 @@ def lowered(call: Call) -> list[Call]:
     return [*before, call, *after]
 
 
-def _drop_additions(call: Call, version: int) -> None:
+def _drop_additions(call: OpsetCall, version: int) -> None:
     """Drop additions of an operator set to an operator that have no effect; refuse others."""
     old, new = pair(call.op_type, version)
     defaults = attribute_defaults(call.op_type, "", version)
@@ -150,7 +150,7 @@ def _is_variadic(formals: Formals) -> bool:
     return bool(formals) and formals[-1].option == variadic
 
 
-def _check_types(call: Call) -> None:
+def _check_types(call: OpsetCall) -> None:
     """Refuse operands and results of types that the operator does not have in the older set."""
     found, target = schema(call.op_type, "", call.scratch.target), call.scratch.target
     if found is None:
@@ -191,7 +191,7 @@ class Told(NamedTuple):
 class Lowering:
     """A plan for an older operator set, and the nodes that cannot be expressed in it."""
 
-    plan: Plan
+    plan: OpsetPlan
     # the reason for each node that is refused, with words that say where it is
     refused: dict[Node, tuple[str, Refused]] = field(default_factory=dict)
 
@@ -224,7 +224,7 @@ def check_target(model: Model, target: int) -> None:
 
 def plan_lowering(model: Model, target: int) -> Lowering:
     """The changes that lower a model to an operator set. The model is left unchanged."""
-    found = Lowering(Plan(target, is_lowering=True))
+    found = Lowering(OpsetPlan(target, is_lowering=True))
     for place, graph, node in nodes_above(model, target):
         try:
             calls = _calls_for(node, graph, target)
@@ -247,11 +247,11 @@ def nodes_above(model: Model, target: int) -> Iterator[tuple[str, Graph, Node]]:
             yield from ((place, graph, node) for node in graph.nodes if not node.domain)
 
 
-def _calls_for(node: Node, graph: Graph, target: int) -> list[Call]:
+def _calls_for(node: Node, graph: Graph, target: int) -> list[OpsetCall]:
     """The calls that replace a node, none when it stays as it is. Raises `Refused`."""
     start = graph.opsets[""]
     check_known(node, start, target)
-    call = Call.of(node, graph, target)
+    call = OpsetCall.of(node, graph, target)
     is_known = schema(node.op_type, "", start) is not None
     if not is_known or _only_types_changed(node.op_type, target, start):
         _check_types(call)

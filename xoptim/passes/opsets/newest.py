@@ -21,9 +21,9 @@ from xoptim.graph.node import Node
 from xoptim.match.rewrite import Step
 from xoptim.passes.opsets.adapters import is_unchanged, raised
 from xoptim.passes.opsets.adapters_normalizations import ONE_AXIS, ONE_AXIS_SINCE
-from xoptim.passes.opsets.call import Call, Refused
+from xoptim.passes.opsets.call import OpsetCall, Refused
 from xoptim.passes.opsets.changes import operators, versions
-from xoptim.passes.opsets.plan import Plan, carry_out, check_calls, check_known, label, roots
+from xoptim.passes.opsets.plan import OpsetPlan, carry_out, check_calls, check_known, label, roots
 
 
 class CannotBeRaised(ModelError):  # noqa: N818 - reads as a sentence
@@ -66,12 +66,12 @@ def check_target(model: Model, target: int) -> None:
         )
 
 
-def plan(model: Model, target: int) -> Plan:
+def plan(model: Model, target: int) -> OpsetPlan:
     """The changes that raise a model to an operator set. The model is left unchanged.
 
     Raises `CannotBeRaised` when a node cannot be expressed in the operator set.
     """
-    found = Plan(target)
+    found = OpsetPlan(target)
     if model.shell.training_info:
         raise CannotBeRaised(
             "the model holds graphs for training, which cannot be raised",
@@ -86,7 +86,7 @@ def plan(model: Model, target: int) -> Plan:
     return found
 
 
-def _plan_node(found: Plan, graph: Graph, node: Node, place: str) -> None:
+def _plan_node(found: OpsetPlan, graph: Graph, node: Node, place: str) -> None:
     start, target = graph.opsets[""], found.target
     if node.domain or (
         schema(node.op_type, "", start) is not None and is_unchanged(node.op_type, start, target)
@@ -94,7 +94,7 @@ def _plan_node(found: Plan, graph: Graph, node: Node, place: str) -> None:
         return
     try:
         check_known(node, start, target)
-        call = Call.of(node, graph, target)
+        call = OpsetCall.of(node, graph, target)
         calls = raised(call)
         if len(calls) == 1 and call.is_call_of(node):
             return
@@ -202,7 +202,7 @@ def newest_for(model: Model, provider: str) -> int:
     return present
 
 
-def _flattens_many(planned: Plan, model: Model) -> bool:
+def _flattens_many(planned: OpsetPlan, model: Model) -> bool:
     """Whether raising adds many nodes around Softmax and its relatives, which flatten their operand
     no longer.
 

@@ -17,7 +17,7 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.model import UNLISTED_SINCE, Model
 from xoptim.graph.node import Node
 from xoptim.graph.walk import all_nodes
-from xoptim.passes.opsets.call import Call, Refused, hint_of
+from xoptim.passes.opsets.call import OpsetCall, Refused, hint_of
 
 OLDEST_IR = 3
 """Version of the file format to which the first operator sets belong."""
@@ -27,7 +27,7 @@ _OVERLOADS_SINCE: Final = 10
 
 
 @dataclass(slots=True)
-class Plan:
+class OpsetPlan:
     """The changes that bring a model to another operator set."""
 
     target: int  # the operator set
@@ -35,7 +35,7 @@ class Plan:
     # the main graph, and the bodies of local functions, that are changed
     graphs: dict[Graph, None] = field(default_factory=dict)
     # for each node that changes, the calls that replace it
-    calls: dict[Node, list[Call]] = field(default_factory=dict)
+    calls: dict[Node, list[OpsetCall]] = field(default_factory=dict)
 
 
 def roots(model: Model) -> Iterator[tuple[str, Graph]]:
@@ -68,7 +68,7 @@ def check_known(node: Node, start: int, target: int) -> None:
             raise Refused(wrong, start + 1)
 
 
-def check_calls(calls: list[Call], model: Model, target: int) -> None:
+def check_calls(calls: list[OpsetCall], model: Model, target: int) -> None:
     """Refuse calls that the operator set cannot express, or whose operators the model hides."""
     for call in calls:
         counts = len(call.inputs), len(call.outputs)
@@ -79,7 +79,7 @@ def check_calls(calls: list[Call], model: Model, target: int) -> None:
             raise Refused(wrong, call.version)
 
 
-def carry_out(model: Model, planned: Plan) -> int:
+def carry_out(model: Model, planned: OpsetPlan) -> int:
     """Carry out a plan for a model; returns the number of nodes that were replaced.
 
     Raises `ModelError` when a new node contradicts the types or shapes that are known. Do not use
@@ -113,7 +113,7 @@ def carry_out(model: Model, planned: Plan) -> int:
     return len(planned.calls)
 
 
-def _set_format(model: Model, planned: Plan) -> None:
+def _set_format(model: Model, planned: OpsetPlan) -> None:
     """Set the version of the file format: the one of the operator sets, or a newer one.
 
     After raising, it is at least the present one. After lowering, it is the oldest one that has all
@@ -142,7 +142,7 @@ def _import(proto: onnx.ModelProto | onnx.FunctionProto, target: int) -> None:
             entry.version = target
 
 
-def replace_by_calls(node: Node, calls: list[Call]) -> None:
+def replace_by_calls(node: Node, calls: list[OpsetCall]) -> None:
     """Put new nodes in the place of one.
 
     The first of the same operator, or else the last one, gets its name and remarks. Raises
@@ -169,7 +169,7 @@ def replace_by_calls(node: Node, calls: list[Call]) -> None:
     )
 
 
-def _node(edit: Edit, call: Call, names: Mapping[str, str], original: Node | None) -> Node:
+def _node(edit: Edit, call: OpsetCall, names: Mapping[str, str], original: Node | None) -> Node:
     made = Node(
         call.op_type,
         (names[name] for name in call.inputs),

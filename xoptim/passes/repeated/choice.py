@@ -68,7 +68,7 @@ class Outlook(NamedTuple):
         return f"{self.nodes[1]} nodes for {self.nodes[0]}{times}"
 
 
-class Region:
+class StackRegion:
     """Connected groups, lower levels first."""
 
     def __init__(self, sums: Sums, groups: Sequence[Group]) -> None:

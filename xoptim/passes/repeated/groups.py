@@ -38,7 +38,7 @@ LANE: Final = -1
 STACKABLE: Final = frozenset((*_PLAIN, *_WITH_PARAMETERS, *_NORMALIZED))
 
 
-class Operand(NamedTuple):
+class LaneOperand(NamedTuple):
     """Properties that the operands of a group of nodes have in common."""
 
     dtype: int  # element type
@@ -110,11 +110,11 @@ def _is_allowed(graph: Graph, node: Node) -> bool:
     return axes is not None and axes.inserted(LANE) is not None
 
 
-def _operand(graph: Graph, name: str) -> Operand | None:
+def _operand(graph: Graph, name: str) -> LaneOperand | None:
     info = graph.info_of(name)
     if not _is_known(info) or info.shape is None:
         return None
-    return Operand(info.dtype, info.shape, graph.tensor(name) is not None)
+    return LaneOperand(info.dtype, info.shape, graph.tensor(name) is not None)
 
 
 def _parameter(graph: Graph, name: str) -> Hashable | None:

@@ -8,11 +8,11 @@ from xoptim.graph.constants import is_constant
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model
 from xoptim.match.rewrite import Example, Finding, ModelPass
-from xoptim.passes.repeated.choice import Choice, Region
+from xoptim.passes.repeated.choice import Choice, StackRegion
 from xoptim.passes.repeated.cost import COSTS, Costs
 from xoptim.passes.repeated.groups import (
     Group,
-    Operand,
+    LaneOperand,
     Sums,
     arrange,
     by_result,
@@ -48,7 +48,7 @@ def findings(graph: Graph, costs: Costs, fewest: int, *, is_forced: bool) -> Ite
     for group, reason in {**reasons, **choice.refused}.items():
         yield Finding(tuple(group.nodes), reason)
     for region in choice.regions():
-        outlook = Region(sums, region).outlook(costs)
+        outlook = StackRegion(sums, region).outlook(costs)
         reason = (outlook.forced if is_forced else outlook).refusal
         for group in region:
             yield Finding(tuple(group.nodes), reason, "" if reason else f"{outlook} in its region")
@@ -125,7 +125,7 @@ def _own_difference(sums: Sums, group: Group, than: Group) -> str:
 
 
 def _text(setting: object) -> str:
-    if isinstance(setting, Operand):
+    if isinstance(setting, LaneOperand):
         return f"({', '.join(map(str, setting.shape))}){' stored' if setting.is_constant else ''}"
     assert isinstance(setting, tuple)
     if setting and all(isinstance(each, tuple) for each in setting):
@@ -272,4 +272,6 @@ def stack(graph: Graph, costs: Costs | None = None, fewest: int = 2) -> int:
     arrange(groups)
     choice = Choice(sums, groups)
     choice.prune()
-    return sum(len(groups) for groups in choice.regions() if Region(sums, groups).rewrite(costs))
+    return sum(
+        len(groups) for groups in choice.regions() if StackRegion(sums, groups).rewrite(costs)
+    )

@@ -9,7 +9,7 @@ import numpy as np
 from xoptim.facts.dims import Dim
 from xoptim.operators.inference.binary import size_result
 from xoptim.passes.sizes.operations import Decompositions, Operation
-from xoptim.passes.sizes.region import Key, Region
+from xoptim.passes.sizes.region import Key, SizeRegion
 
 Operand: TypeAlias = "Term | str | np.ndarray[Any, Any]"
 _BUDGET: Final = 100
@@ -36,7 +36,7 @@ class Term:
     place: float = float("-inf")
 
 
-class Plan:
+class SizePlan:
     """The terms that are planned."""
 
     def __init__(self) -> None:
@@ -86,10 +86,10 @@ class Plan:
 class Planner:
     """Finds for each value the term of the fewest steps, given those planned before."""
 
-    def __init__(self, region: Region) -> None:
+    def __init__(self, region: SizeRegion) -> None:
         self.region = region
         self.graph = region.graph
-        self.planned = Plan()  # the terms planned so far
+        self.planned = SizePlan()  # the terms planned so far
         self._inside = set(region.nodes)
         self._decompositions = Decompositions(_observed(region))
         self._origins = {key: name for name, key in reversed(region.values.items())}
@@ -297,7 +297,7 @@ def _narrowed(data: Sequence[Dim]) -> tuple[Dim, ...]:
     return tuple(data[:1] if all(dim == data[0] for dim in data) else data)
 
 
-def _observed(region: Region) -> dict[Dim, list[Operation]]:
+def _observed(region: SizeRegion) -> dict[Dim, list[Operation]]:
     """The operations by which the graph computes elements now."""
     found: dict[Dim, list[Operation]] = {}
     for node in region.nodes:

@@ -14,7 +14,7 @@ Key = tuple[int, tuple[Dim, ...]]
 """A value of 64-bit integers: its rank, 0 or 1, and its elements."""
 
 
-class Region:
+class SizeRegion:
     """Nodes that compute only sizes."""
 
     def __init__(self, graph: Graph) -> None:

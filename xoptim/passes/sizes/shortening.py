@@ -15,7 +15,7 @@ from xoptim.graph.node import Node
 from xoptim.match.create import make_node
 from xoptim.match.rewrite import Example, ModelPass
 from xoptim.passes.sizes.planning import Operand, Planner, Term
-from xoptim.passes.sizes.region import Key, Region
+from xoptim.passes.sizes.region import Key, SizeRegion
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class SizeProgram(ModelPass):
 
 def shorten(graph: Graph) -> int:
     """Replace programs of sizes by shorter ones; returns their number."""
-    region = Region(graph)
+    region = SizeRegion(graph)
     if not region.demanded:
         return 0
     planner = Planner(region)
@@ -85,7 +85,7 @@ class _Program:
     # those that compute them as planned, operands first
     terms: dict[Key | str, Term] = field(default_factory=dict)
 
-    def is_shorter(self, region: Region) -> bool:
+    def is_shorter(self, region: SizeRegion) -> bool:
         """Whether it takes fewer nodes as planned, counting the tensors that nothing else reads."""
         copies = len(self.demanded) - len(set(self.demanded.values()))
         before = {name for node in self.nodes for name in node.input} & region.spared
@@ -95,7 +95,7 @@ class _Program:
         return len(self.terms) + copies + len(after) < len(self.nodes) + len(before)
 
 
-def _programs(region: Region, planner: Planner) -> list[_Program]:
+def _programs(region: SizeRegion, planner: Planner) -> list[_Program]:
     """The demanded sizes by what they share; sizes that could not be planned are demanded too."""
     above: dict[object, object] = {}
 
