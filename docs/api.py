@@ -1,7 +1,7 @@
-"""Write ``docs/api.md``, the public names with their signatures, from the code: ``python
-docs/api.py [--release]``.
+"""The page of the site with the public names and their signatures; ``python docs/api.py`` prints
+it.
 
-With ``--release``, also write the list that the tests compare later versions with.
+With ``--release``, it writes the list that the tests compare later versions with instead.
 """
 
 import dataclasses
@@ -15,7 +15,6 @@ from typing import Any, Final
 import click
 
 ROOT: Final = Path(__file__).parents[1]
-PAGE: Final = ROOT / "docs" / "api.md"
 RELEASED: Final = ROOT / "docs" / "released_api.txt"
 MODULES: Final = {
     "xoptim": "xoptim.door",
@@ -31,8 +30,8 @@ A name that several of them have belongs to the first.
 """
 _HEAD: Final = """# Public names
 
-Written by `make docs` from the code. These names follow [semantic versioning](stability.md): until
-version 2 they stay, and so do their parameters. The usual ones are in `xoptim.__all__`.
+These names follow [semantic versioning](stability.md): until version 2 they stay, and so do their
+parameters. The usual ones are in `xoptim.__all__`.
 """
 
 
@@ -163,6 +162,7 @@ def _spaced(lines: list[str]) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
     if sys.argv[1:] == ["--release"]:
         RELEASED.write_text("\n".join(surface()) + "\n", encoding="utf-8")
+    else:
+        sys.stdout.write(page())

@@ -10,10 +10,12 @@ import sys
 from pathlib import Path
 from typing import Final
 
+import api
 from pattern_pages import pages as pattern_pages
 from pictures import picture
 
 import xoptim
+from tests.hostile import page as hostile
 
 ROOT: Final = Path(__file__).parents[1]
 GUIDES: Final = {
@@ -34,18 +36,18 @@ GUIDES: Final = {
         "docs/performance",
         "docs/benchmark",
         "docs/tuning",
-        "docs/payoff",
+        "lab/payoff",
         "docs/tiles",
         "docs/large",
         "docs/decoders",
         "docs/repeated",
         "docs/outline",
     ),
-    "Trust": ("docs/trust", "docs/hostile", "docs/conformance", "docs/real-models"),
+    "Trust": ("docs/trust", "docs/hostile", "lab/conformance", "lab/real-models"),
     "Patterns": (
         "docs/patterns/README",
         "docs/selection",
-        "docs/reach",
+        "lab/reach",
         "docs/writing-patterns",
         "docs/rules",
         "docs/rewriters",
@@ -88,7 +90,7 @@ def write_sources(folder: Path) -> None:
     reference.
     """
     pages = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY", "CHANGELOG")]
-    pages += sorted((ROOT / "docs").rglob("*.md"))
+    pages += sorted((*(ROOT / "docs").rglob("*.md"), *(ROOT / "lab").glob("*.md")))
     known = {page.resolve() for page in pages}
     for page in pages:
         target = folder / page.relative_to(ROOT)
@@ -103,6 +105,8 @@ def write_sources(folder: Path) -> None:
     (folder / "README.md").unlink()
     (folder / "index.md").write_text(f"{index}\n{toc}", encoding="utf-8")
     _write_pattern_pages(folder / "docs" / "patterns")
+    (folder / "docs" / "api.md").write_text(api.page(), encoding="utf-8")
+    (folder / "docs" / "hostile.md").write_text(hostile.page(), encoding="utf-8")
     (folder / "api.rst").write_text(_reference(), encoding="utf-8")
     (folder / "_static").mkdir(exist_ok=True)
     (folder / "_static" / "graph.css").write_text(STYLE, encoding="utf-8")

@@ -19,7 +19,7 @@ class Int4WeightsPattern(_RoundedProduct):
     column. onnxruntime makes one operator of both nodes when it loads the model. Results change by
     about a tenth of the largest one.
     Why: weights take a seventh of the bytes, which is what a product by few rows waits for
-    (docs/payoff.md).
+    (lab/payoff.md).
     Refuses when:
     1. the weights are not a constant matrix of finite 32-bit floats whose number of rows is a
        multiple of 32.

@@ -41,7 +41,7 @@ class Int8LayerPattern(RangedPattern):
     Softmax or Tanh. Where samples tell the mean of each channel that is read, the bias makes up for
     what rounded weights add to the mean of the result.
     Why: where the processor multiplies integers of 8 bits, networks of convolutions take a third of
-    the time (docs/payoff.md). Weights take a quarter of the bytes.
+    the time (lab/payoff.md). Weights take a quarter of the bytes.
     Refuses when:
     1. a tensor is constant or not of 32-bit floats, or weights and bias are not constants that are
        finite.

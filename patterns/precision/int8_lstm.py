@@ -45,7 +45,7 @@ class Int8LSTMPattern(RoundingPattern):
     and in each step the hidden state, are rounded with a scale that the operator computes. Only
     where operators of onnxruntime are included.
     Why: weights take a quarter of the bytes, and one thread takes 0.3 to 0.4 of the time (states of
-    256 to 512 numbers, 1 to 8 sequences), with states of 64 numbers 0.6 to 0.9 (docs/payoff.md).
+    256 to 512 numbers, 1 to 8 sequences), with states of 64 numbers 0.6 to 0.9 (lab/payoff.md).
     Errors add up over the steps: 2 to 5 % of the largest number with random weights.
     Refuses when:
     1. the weights are not constants of finite 32-bit floats with at least 16 numbers of a state.

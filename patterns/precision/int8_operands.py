@@ -17,7 +17,7 @@ class Int8OperandsPattern(_Int8Product):
     column, and x has one, which each run computes. Results change by about a hundredth of the
     largest one.
     Why: weights take a quarter of the bytes, and products a third of the time where the processor
-    multiplies integers of 8 bits (docs/payoff.md).
+    multiplies integers of 8 bits (lab/payoff.md).
     Refuses when:
     1. the weights are not a constant matrix of finite 32-bit floats, or have fewer than 16 rows.
     2. x is transposed, or not known to be a matrix, or the product is scaled.

@@ -19,7 +19,7 @@ class Int8RowsPattern(_Int8Product):
     but each row of x with a scale of its own, which each run computes. onnxruntime makes a product
     of integers of it when it loads the model.
     Why: where a few rows have large numbers, one scale for all rows leaves no digits to the others.
-    The product takes 1.1 to 1.3 of the time of that form (docs/payoff.md), and narrow ones up to
+    The product takes 1.1 to 1.3 of the time of that form (lab/payoff.md), and narrow ones up to
     1.4.
     Refuses when:
     1. the weights are not a constant matrix of finite 32-bit floats, or have fewer than 16 rows.

@@ -13,7 +13,7 @@ import onnxruntime
 from tests.conformance.cases import KINDS
 from tests.conformance.judging import SELECTIONS, Outcome
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "conformance.md"
+PAGE = Path(__file__).resolve().parents[2] / "lab" / "conformance.md"
 _HEAD = """# Conformance
 
 Written by `make conformance`. The cases come with the onnx package (its kinds {kinds}),

@@ -1,4 +1,4 @@
-"""Tests of odd inputs: rows of the table in ``docs/hostile.md``, and their checks."""
+"""Tests of odd inputs: rows of a table on the site, and their checks."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,12 +1,10 @@
-"""Write ``docs/hostile.md`` from the tests: ``python -m tests.hostile.page``."""
+"""The page of the site about odd and hostile inputs, from the tests."""
 
 from importlib import import_module
-from pathlib import Path
 from types import ModuleType
 
 from tests.hostile.cases import Case
 
-TARGET = Path(__file__).parents[2] / "docs" / "hostile.md"
 THEMES = {
     "Files": "test_files",
     "External data": "test_external_data",
@@ -23,12 +21,12 @@ THEMES = {
 }
 HEAD = """# Odd and hostile inputs
 
-The table lists how `xopt` handles odd, damaged and hostile models. Written by `make docs` from the
-tests in `tests/hostile`, one test a row; {count} rows. Every refusal is one line on standard error
-and exit code 2, and all files are left unchanged. A fault of onnxruntime that ends the process, as
-for a Split of fewer parts than results, is one line too, on Linux, and the exit code is 128 plus
-the number of the signal. Where a reason quotes onnxruntime, onnxruntime cannot run the original
-model; with `--strict` nothing is written then.
+The table lists how `xopt` handles odd, damaged and hostile models. It is written from the tests in
+`tests/hostile`, one test a row; {count} rows. Every refusal is one line on standard error and exit
+code 2, and all files are left unchanged. A fault of onnxruntime that ends the process, as for a
+Split of fewer parts than results, is one line too, on Linux, and the exit code is 128 plus the
+number of the signal. Where a reason quotes onnxruntime, onnxruntime cannot run the original model;
+with `--strict` nothing is written then.
 """
 
 
@@ -54,7 +52,3 @@ def page() -> str:
 
 def _cell(words: str) -> str:
     return words.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
-
-
-if __name__ == "__main__":
-    TARGET.write_text(page(), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Write ``docs/reach.md`` from the table: ``python -m tests.reach.page``.
+"""Write ``lab/reach.md`` from the table: ``python -m tests.reach.page``.
 
 With the id of a row, show its model.
 """
@@ -17,7 +17,7 @@ from tests.reach.suites import section
 from tests.support import parse
 from xoptim.engine.events import Application
 
-TARGET = Path(__file__).parents[2] / "docs" / "reach.md"
+TARGET = Path(__file__).parents[2] / "lab" / "reach.md"
 HEAD = """# Reach
 
 Rewrites that optimizers of ONNX graphs have, and whether xoptim has them. Written by `make docs`

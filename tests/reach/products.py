@@ -320,7 +320,7 @@ THEME = Theme(
         ),
         Refused(
             "Einsum of two matrices kept, for fewer nodes → MatMul with Reshape and Transpose",
-            "Measured 0.58 to 0.90 times the time in favour of MatMul (docs/payoff.md, "
+            "Measured 0.58 to 0.90 times the time in favour of MatMul (lab/payoff.md, "
             "EinsumDense and EinsumMatMul): einsum_net has 60 nodes, not 36, and takes 0.80 of "
             "the time, a mixture of experts 50, not 45, and 0.58.",
         ),

@@ -1,4 +1,4 @@
-"""Rewrites that optimizers of ONNX graphs have, each as a tiny model: rows of ``docs/reach.md``."""
+"""Rewrites that optimizers of ONNX graphs have, each as a tiny model: rows of ``lab/reach.md``."""
 
 from dataclasses import dataclass
 

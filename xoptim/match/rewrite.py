@@ -254,7 +254,7 @@ class ModelPass(Rewrite):
 
     A selected pass keeps no state of a run: one instance runs on every model.
 
-    Class attributes, besides those of `Rewrite`:
+    Class attributes:
         requires: conditions that hold before it runs, by their names in
             `xoptim.match.rewrite.CONDITIONS`.
         ensures: conditions that hold afterwards.

@@ -80,7 +80,7 @@ class RoundingPattern(PatternOptimization):
             form, with a smaller error.
         rounds_activations: whether it rounds what a product computes with at each run, and not
             constants alone.
-        time: part of the time of floats that a product takes (docs/payoff.md), by which forms of
+        time: part of the time of floats that a product takes (lab/payoff.md), by which forms of
             one product are compared; 1 where bytes alone are saved.
     """
 
