@@ -1,4 +1,4 @@
-"""Nodes and time of optimized models, beside those of other optimizers, in the same rounds.
+"""Nodes and time of optimized models, next to other optimizers' in the same rounds.
 
     # small models of many architectures
     python -m benchmarks.zoo models
@@ -47,7 +47,7 @@ HEAD = """\
 One thread of the CPU, processor time, batch 1, rounds of random order. Models with an open length
 are measured at {lengths} tokens, as far as they have positions; their time is the geometric mean.
 {machine}.
-The unchanged model beside itself took {noise} of its time.
+The unchanged model against itself took {noise} of its time.
 """
 LENGTHS = (1, 128, 512)
 SLOWER = 1.02

@@ -214,7 +214,7 @@ def main(
     peers = tools(scheme)
     others = "".join(f" {name} | its error | its bytes |" for name in peers)
     lines = [
-        f"| model | products | float | {scheme} | error | bytes |{others}",
+        f"| model | MatMuls | float | {scheme} | error | bytes |{others}",
         "|---|" + "---:|" * (5 + 3 * len(peers)),
     ]
     for path in sorted(folder.rglob("*.onnx")):

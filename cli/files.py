@@ -84,7 +84,7 @@ OUTPUT: Final = OutputFile(path_type=Path)
 
 
 def output_option(
-    text: str = "File to write (default: MODEL.opt.onnx beside it).", **settings: Any
+    text: str = "File to write (default: MODEL.opt.onnx next to it).", **settings: Any
 ) -> Any:
     """The option ``--output``."""
     return option(text, "-o", "--output", type=OUTPUT, **settings)

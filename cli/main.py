@@ -156,7 +156,7 @@ class DefaultGroup(click.Group):
 @click.option("--no-config", is_flag=True, help="Use no file of settings.")
 @click.version_option(__version__, prog_name="xopt")
 def xopt(config: str | None, no_config: bool) -> None:
-    """Optimize ONNX models by patterns, and prove that they still compute the same numbers.
+    """Optimize ONNX models by patterns, and verify that they still compute the same numbers.
 
     \b
     xopt model.onnx                 optimize, validate, write model.opt.onnx

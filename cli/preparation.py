@@ -58,7 +58,7 @@ def fitting(model: Path | Source, texts: Sequence[str], *, always: bool = False)
         model if isinstance(model, Source) else Source(model), texts
     )
     for reason in reasons:
-        say(f"xopt: warning: {reason}; it is left out", err=True)
+        say(f"xopt: warning: {reason}; it is ignored", err=True)
     return tuple(kept)
 
 

@@ -292,7 +292,7 @@ def _remarks(outcome: Outcome) -> Iterator[str]:
     for each in outcome.report.repetitions:
         yield f"repeats     {each}"
     for culprit in outcome.proof.left_out:
-        yield f"left out    {culprit}"
+        yield f"dropped     {culprit}"
     if outcome.report.unfolded is not None:
         left = outcome.report.unfolded
         names = ", ".join(f"{count} {name}" for name, count in left.operators.items())
@@ -332,7 +332,7 @@ def _fitting(found: FittingOutcome) -> Iterator[str]:
         for text in left_texts(found.fitted.after):
             yield f"left        {text}"
     for name in found.left_out:
-        yield f"left out    {name}: the result differed with it"
+        yield f"dropped     {name}: the result differed with it"
     if not found.is_check_asked and not found.fault:
         yield f"verified    not on {found.target.name}: not asked for"
     if found.check is not None and found.check.ok:

@@ -80,7 +80,7 @@ class Lowering:
     )
     metric: Metric = metric_option()
     goal: Goal = option(
-        "Compute with fewer bits only what is faster here, or make the smallest file.",
+        "Quantize only what is faster here, or make the smallest file.",
         "--for",
         type=click.Choice(("speed", "size")),
         default="speed",
@@ -220,12 +220,12 @@ class Comparison:
     """The options for the values on which models are compared, and for the tolerance."""
 
     validation_budget: float | None = duration(
-        "Time for the runs that compare; larger sizes beyond it are left out (default: 5 s, or 5 "
+        "Time for the runs that compare; larger sizes beyond it are skipped (default: 5 s, or 5 "
         "runs)."
     )
     run_limit: float = duration("Time after which a run of a model is stopped.", default=600.0)
     values: Values = field(default_factory=Values)
-    tf32: bool = flag("Let CUDA compute products in TF32, and compare accordingly.")
+    tf32: bool = flag("Let CUDA compute MatMul in TF32, and compare accordingly.")
     ulp: int | None = option(
         "Units in the last place, in place of tolerances.", type=click.IntRange(min=0)
     )

@@ -39,7 +39,7 @@ GUIDES: Final = {
         "lab/payoff",
         "docs/tiles",
         "docs/large",
-        "docs/decoders",
+        "lab/decoders",
         "docs/repeated",
         "docs/outline",
     ),
@@ -52,7 +52,7 @@ GUIDES: Final = {
         "docs/rules",
         "docs/rewriters",
         "docs/chains",
-        "docs/origins",
+        "lab/origins",
     ),
     "Reference": (
         "docs/how-it-works",

@@ -42,7 +42,7 @@ class _ExplainChoices:
     everything: bool = flag("List all nodes.", "--all")
     matches: bool = flag("List the matches only, with what they capture.")
     target: str = target_option(
-        "Say whether PATTERN is left out for this target, or a lowering is needed there."
+        "Say whether PATTERN is dropped for this target, or a lowering is needed there."
     )
     verbose: bool = flag(
         "Show the values of all nodes, and the other attempts at each.", "-v", "--verbose"
@@ -154,9 +154,9 @@ def _there(model: Path, kinds: Sequence[type[Rewrite]], name: str) -> list[str]:
         if kind.phase == "lower":
             lines.append(f"{kind.name()} {_need_of(model, kind.name(), target)}")
         elif reason:
-            lines.append(f"{kind.name()} is left out for {name}: {reason}")
+            lines.append(f"{kind.name()} is dropped for {name}: {reason}")
         else:
-            lines.append(f"{kind.name()} is not left out for {name}")
+            lines.append(f"{kind.name()} is not dropped for {name}")
     return lines
 
 

@@ -222,7 +222,7 @@ class Choices:
 
 @command("optimize", extra=True, model=MODEL)
 def optimize_command(context: click.Context, model: Path, choices: Choices) -> int:
-    """Optimize MODEL, prove that the result is equal, and write it.
+    """Optimize MODEL, verify that the result is equal, and write it.
 
     Exit code 0 when the written model was found equal, 1 when the models differ and nothing is
     written, 3 when it is written but not validated: onnxruntime cannot run MODEL, or its results

@@ -57,9 +57,9 @@ class _TuneChoices:
         "Try these patterns too, such as finite (repeatable).", metavar="WORD"
     )
     values: Values = field(default_factory=Values)
-    budget: float = duration("Time of the search and the proof: 30s, 2m.", default=120.0)
+    budget: float = duration("Time of the search and of verification: 30s, 2m.", default=120.0)
     tolerance: float | None = option(
-        "Try fewer bits too, within this error of the results: 1% or 0.01.", type=fraction
+        "Try quantization too, within this error of the results: 1% or 0.01.", type=fraction
     )
     metric: Metric = metric_option()
     calibration: Calibration = calibration_option()
@@ -84,9 +84,9 @@ class _TuneChoices:
 
 @command("tune", model=MODEL)
 def tune_command(context: click.Context, model: Path, choices: _TuneChoices) -> int:
-    """Find by measuring what lets MODEL run fastest on this machine, prove it equal, and write it.
+    """Find by measuring what lets MODEL run fastest on this machine, verify it, and write it.
 
-    Writes the model, and the settings of its session beside it (OUTPUT.session.json), which
+    Writes the model, and the settings of its session next to it (OUTPUT.session.json), which
     xoptim.session(OUTPUT) uses. When nothing is measurably faster, the smallest result that is not
     measurably slower is written, with default settings. Either may have operators that only
     onnxruntime runs, and is made for this machine: on another one, tune again.

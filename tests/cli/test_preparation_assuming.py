@@ -116,7 +116,7 @@ def test_assumptions_that_do_not_fit_are_left_out(xopt: Xopt) -> None:
     assert outcome.err.startswith(
         "xopt: warning: assumption 'pst >= 1': the model has no size 'pst'"
     )
-    assert outcome.err.rstrip().endswith("it is left out")
+    assert outcome.err.rstrip().endswith("it is ignored")
     assert entry() == ["t >= 1; finite(mask)"]
     assert "has no effect without --assume" in xopt("model.onnx", "--assume-fitting").error
 
@@ -143,7 +143,7 @@ def test_settings(xopt: Xopt) -> None:
     ):
         outcome = xopt(*words)
         assert outcome.code == 0, "settings are for many models"
-        assert outcome.err.count("it is left out") == 2
+        assert outcome.err.count("it is ignored") == 2
     Path("xoptim.toml").write_text('assume = ["t = 1"]\n')
     outcome = xopt("model.onnx")
     assert outcome.code == 2

@@ -144,7 +144,7 @@ def test_the_page() -> None:
 
     The README shows figures of it.
     """
-    page = (ROOT / "docs" / "decoders.md").read_text(encoding="utf-8")
+    page = (ROOT / "lab" / "decoders.md").read_text(encoding="utf-8")
     options = {each for option in decoders.main.params for each in option.opts}
     words = {
         word
@@ -158,7 +158,7 @@ def test_the_page() -> None:
     section = (
         (ROOT / "README.md")
         .read_text(encoding="utf-8")
-        .split("(docs/decoders.md)")[1]
+        .split("(lab/decoders.md)")[1]
         .split("\n## ")[0]
     )
     shown = {

@@ -48,7 +48,6 @@ GUIDES = (
 ELSEWHERE = {
     "chains": "dialects/test_chain.py",
     "debugging": "meta/test_debugging_page.py",
-    "decoders": "decoders/test_benchmark.py",
     "precision": "meta/test_precision.py",
     "rewriters": "dialects/test_rewriters_page.py",
     "rules": "dialects/test_rules_page.py",

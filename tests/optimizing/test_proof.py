@@ -83,7 +83,7 @@ def test_a_wrong_pattern_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
     assert types(result) == ["Exp", "Relu", "Sin"]
     (message,) = caplog.messages
     assert message.startswith("pattern WrongRelu at ")
-    assert "it is left out" in message
+    assert "it is dropped" in message
     assert [culprit.name for culprit in reports[0].left_out] == ["WrongRelu"]
     assert [report.status for report in reports[0].validation] == ["equal"]
 

@@ -291,7 +291,7 @@ def test_assumptions_that_do_not_fit(caplog: pytest.LogCaptureFixture) -> None:
     job = JobOptions(optimization=options, leaves_unfit_assumptions=True)
     outcome = Job(Source(parse(TRANSPOSES)), job).run()
     assert outcome.assumptions == ("n >= 1",)
-    assert "it is left out" in caplog.text
+    assert "it is ignored" in caplog.text
     with pytest.raises(XoptimError):
         Job(Source(parse(TRANSPOSES)), JobOptions(optimization=options)).run()
 

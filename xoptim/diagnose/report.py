@@ -149,7 +149,7 @@ class OptimizationReport:
             ("exactness", self.exactness),
         ]
         figures += [("validation", each.summary()) for each in self.validation]
-        figures += [("left out", str(each)) for each in self.left_out]
+        figures += [("dropped", str(each)) for each in self.left_out]
         rewrites = sorted(self.applied.items(), key=lambda item: (-item[1], item[0]))
         return _table(figures) + _table([(name, str(count)) for name, count in rewrites])
 

@@ -173,7 +173,7 @@ def prove(
         if culprit is None:
             return found
         _LOGGER.warning(
-            "%s; it is left out (`xopt bisect` makes a small model that shows it)", culprit
+            "%s; it is dropped (`xopt bisect` makes a small model that shows it)", culprit
         )
         options = culprit.avoided_by(options)
         if proof.draft is not None:

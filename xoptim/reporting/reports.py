@@ -78,7 +78,7 @@ def report_of(journal: Journal, subject: ReportSubject, provider: str = "cpu") -
 
 def subject_of(report: OptimizationReport, title: str, result: str) -> ReportSubject:
     """The names and figures of an optimization that its report has."""
-    notes = [("left out", str(each)) for each in report.left_out]
+    notes = [("dropped", str(each)) for each in report.left_out]
     notes += [("repeats", str(each)) for each in report.repetitions]
     return ReportSubject(
         title=title,

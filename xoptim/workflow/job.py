@@ -162,7 +162,7 @@ class Job:
             given = source if isinstance(source, Source) else Source(source)
             kept, reasons = fitting(options.assume, given.proto)
             for reason in reasons:
-                _LOGGER.warning("%s; it is left out", reason)
+                _LOGGER.warning("%s; it is ignored", reason)
             options = replace(options, assume=tuple(kept))
         if self._target is not None:
             given = source if isinstance(source, Source) else Source(source)

@@ -27,10 +27,10 @@ def test_it_is_left_out_and_the_rest_is_done(xopt: Xopt, check: str) -> None:
     assert outcome.code == 0
     (line,) = outcome.err.splitlines()
     assert line.startswith("xopt: warning: pattern WrongRelu at ")
-    assert "it is left out" in line
+    assert "it is dropped" in line
     assert types_in("model.opt.onnx") == ["Exp", "Relu", "Sin", "Abs"]
     assert "validation  cpu: equal" in outcome.out
-    assert "left out    pattern WrongRelu" in outcome.out
+    assert "dropped     pattern WrongRelu" in outcome.out
     assert validate("model.onnx", "model.opt.onnx").ok
 
 
@@ -77,7 +77,7 @@ def test_a_model_that_is_raised_first(xopt: Xopt, opset: str, flattened: int) ->
     write(MODEL.replace("e = Sin(d)", "g = Sin(d) e = Softmax <axis = 0> (g)"), opset=11)
     outcome = xopt("model.onnx", "--patterns", "default+WrongRelu", "--opset", opset)
     assert outcome.code == 0
-    assert "it is left out" in outcome.err
+    assert "it is dropped" in outcome.err
     assert types_in("model.opt.onnx").count("Flatten") == flattened
     outcome = xopt("bisect", "model.onnx", "--patterns", "default+WrongRelu", "--opset", opset)
     assert outcome.code == 1

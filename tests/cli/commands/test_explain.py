@@ -468,14 +468,14 @@ def test_a_pattern_that_is_left_out_for_a_target(xopt: Xopt) -> None:
     path = write(TRANSPOSES)
     lines = xopt("explain", path, "SmoothedNormalization", "--target", "webgpu").out.splitlines()
     expected = (
-        "SmoothedNormalization is left out for webgpu: it was measured to be faster on the "
+        "SmoothedNormalization is dropped for webgpu: it was measured to be faster on the "
         "processor, and nowhere else"
     )
     assert lines[0] == expected
     lines = xopt("explain", path, "SmoothedNormalization", "--target", "cpu").out.splitlines()
-    assert lines[0] == "SmoothedNormalization is not left out for cpu"
+    assert lines[0] == "SmoothedNormalization is not dropped for cpu"
     found = xopt("explain", path, "TransposeTranspose", "--target", "webgpu", "--json").json
-    assert found["target"] == ["TransposeTranspose is not left out for webgpu"]
+    assert found["target"] == ["TransposeTranspose is not dropped for webgpu"]
     assert "target" not in xopt("explain", path, "TransposeTranspose", "--json").json
 
 

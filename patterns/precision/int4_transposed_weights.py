@@ -12,7 +12,7 @@ _ROW = ", ".join(str(n % 16 - 8) for n in range(_BLOCK))
 _PACKED = ", ".join(str(n % 16 | n % 16 + 1 << 4) for n in range(0, _BLOCK, 2))
 
 
-class Int4TurnedWeightsPattern(_RoundedProduct):
+class Int4TransposedWeightsPattern(_RoundedProduct):
     """MatMul(x, Transpose(w)) → com.microsoft.MatMulNBits(x, w4, s, z), and so for Gemm(x, w,
     transB=1)
 
