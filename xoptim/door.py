@@ -53,7 +53,6 @@ from xoptim.engine.run import (
     ReverseNavigator as ReverseNavigator,
     TopologicalNavigator as TopologicalNavigator,
 )
-from xoptim.facts.deprecation import deprecated as _deprecated
 from xoptim.facts.dtypes import Exactness as Exactness
 from xoptim.facts.errors import (
     BudgetError as BudgetError,
@@ -105,4 +104,3 @@ from xoptim.verification.options import ValidationOptions as ValidationOptions
 from xoptim.verification.report import ValidationReport as ValidationReport
 
 save = _save
-save_proto = _deprecated(_save, "xoptim.save_proto", "xoptim.save")

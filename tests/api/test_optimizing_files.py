@@ -11,7 +11,6 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-import xoptim
 from tests.optimizing.test_proof import WrongReluPattern
 from tests.support import parse, run, types
 from xoptim import DifferentModelError, ModelError, OptimizationReport, optimize_file
@@ -174,12 +173,3 @@ def test_a_source_that_is_damaged_writes_nothing(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="too short"):
         optimize_file(source, tmp_path / "out.onnx")
     assert {path.name for path in tmp_path.iterdir()} == {"in"}
-
-
-def test_the_old_name_of_save_warns_and_saves(tmp_path: Path) -> None:
-    with pytest.warns(
-        DeprecationWarning, match=r"xoptim\.save_proto goes with version 2: use xoptim\.save$"
-    ) as caught:
-        written = xoptim.save_proto(onnx.load(model(tmp_path / "in")), tmp_path / "m.onnx")
-    assert written == [tmp_path / "m.onnx"]
-    assert caught[0].filename == __file__, "the caller is warned"
