@@ -61,14 +61,17 @@ def test_an_interrupt_stops_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="a signal of POSIX")
 def test_a_call_that_an_interrupt_does_not_stop_is_known() -> None:
     """`threading.Thread.join` takes a thread to have ended when a signal interrupts it."""
-    code = (
-        "import os, signal, threading, time\nfrom xoptim.system.threads import Call, "
-        "any_abandoned\nsignal.signal(signal.SIGINT, "
-        "signal.default_int_handler)\nthreading.Timer(0.2, os.kill, (os.getpid(), "
-        "signal.SIGINT)).start()\ntry:\n    Call(lambda: time.sleep(60), lambda: None).within(60, "
-        "None)\nexcept KeyboardInterrupt:\n    os.write(1, b'abandoned' if any_abandoned() else "
-        "b'ended')\nos._exit(0)"
-    )
+    code = """
+import os, signal, threading, time
+from xoptim.system.threads import ThreadCall, any_abandoned
+signal.signal(signal.SIGINT, signal.default_int_handler)
+threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    ThreadCall(lambda: time.sleep(60), lambda: None).within(60, None)
+except KeyboardInterrupt:
+    os.write(1, b"abandoned" if any_abandoned() else b"ended")
+os._exit(0)
+"""
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
