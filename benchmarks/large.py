@@ -207,9 +207,8 @@ def build(folder: Path, gigabytes: float, *, is_sparse: bool) -> Path:
 
 
 class Cost(NamedTuple):
-    """Seconds of a command, those of processors, bytes of memory at the peak.
-
-    And why it failed, if it did.
+    """Seconds of a command, those of processors, bytes of memory at the peak; and why it failed, if
+    it did.
     """
 
     seconds: float

@@ -56,9 +56,8 @@ Tool = Callable[[Path, Feeds, float], onnx.ModelProto]
 
 
 def values_of(path: Path) -> list[Feeds]:
-    """Three samples of one kind: values that were given, and the same numbers in two other orders.
-
-    Or random ones.
+    """Three samples of one kind: values that were given, and the same numbers in two other orders;
+    or random ones.
     """
     if not path.with_suffix(".npz").exists():
         return [
@@ -129,9 +128,8 @@ def tools(scheme: Scheme) -> dict[str, Tool]:
 
 
 def measure(path: Path, asked: PrecisionOptions, provider: str, seconds: float) -> Row:
-    """The figures of a model: the time in floats.
-
-    Then time, error and bytes of ours, and of each tool, NaN where it fails.
+    """The figures of a model: the time in floats; then time, error and bytes of ours, and of each
+    tool, NaN where it fails.
     """
     first, second, third = values_of(path)
     proof, ours = lowered(path, [first, second], asked, provider)

@@ -1,6 +1,5 @@
-"""Nodes that targets take: of originals, of default results, of fitted results.
-
-And whether the latter are right there.
+"""Nodes that targets take: of originals, of default results, of fitted results; and whether the
+latter are right there.
 
     # models of benchmarks.zoo, or any others
     python -m benchmarks.targets FOLDER --target webgpu --software-device

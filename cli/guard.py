@@ -25,9 +25,8 @@ def note(step: str) -> None:
 
 
 def guarded(command: Callable[[], None]) -> None:
-    """Run a command in a child, and exit as it does.
-
-    Without a child where the system has no means to pass on signals.
+    """Run a command in a child, and exit as it does; without a child where the system has no means
+    to pass on signals.
 
     Nothing large may be loaded before, and no thread may run. The files of a child that dies are
     removed.

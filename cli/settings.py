@@ -137,9 +137,8 @@ def _table(path: Path) -> dict[str, Any] | None:
 
 
 def _options(command: click.Command) -> dict[str, click.Option]:
-    """The options of a command by their name without dashes.
-
-    Of a pair such as ``--verify/--no-verify``, the first.
+    """The options of a command by their name without dashes; of a pair such as
+    ``--verify/--no-verify``, the first.
     """
     options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
     found = {

@@ -175,19 +175,13 @@ class Summary:
         }
 
 
-def _print_products(console: Console, lowered: Lowered) -> None:
-    """Print what can be quantized: the error that each adds alone, and the time that it saves.
-
-    The first rows save most for their error; they are taken in this order.
-    """
-    goal = lowered.options.goal
-    measured = [each for each in lowered.products if not each.is_stored or goal == "size"]
-    choices = [each for each in measured if each.is_choice]
-    if not choices:
+def _print_candidates(console: Console, lowered: Lowered) -> None:
+    """Print what can be quantized: the error that each adds alone, and the time that it saves."""
+    found = lowered.rows()
+    if not found:
         return
-    texts = [each.texts() for each in sorted(choices, key=lambda each: each.price(goal))]
-    rows = Rows(*texts[0], right=set(texts[0]) - {"product", "pattern"})
-    for each in texts:
+    rows = Rows(*found[0], right=set(found[0]) - {"node", "pattern", "choice"})
+    for each in found:
         rows.add(*each.values())
     rows.print(console)
 
@@ -232,7 +226,7 @@ def print_summary(summary: Summary, *, to_stderr: bool = False, verbose: bool = 
     for remark in (*remarks, *_hints(outcome, verbose=verbose)):
         console.print(remark, highlight=False)
     if verbose and outcome.lowered is not None:
-        _print_products(console, outcome.lowered)
+        _print_candidates(console, outcome.lowered)
     if summary.settings is not None:
         console.print(f"settings    {summary.settings}", highlight=False)
     written = (
@@ -361,8 +355,8 @@ def precision_lines(lowered: Lowered) -> Iterator[str]:
         return
     for report in lowered.structure:
         yield (
-            f"            with the rounded numbers, {lowered.computed} compute the same as floats: "
-            f"{report.summary()}"
+            f"            with the quantized numbers, {lowered.computed} compute the same as "
+            f"floats: {report.summary()}"
         )
     if lowered.inner:
         yield f"            {lowered.inner}"
@@ -370,7 +364,8 @@ def precision_lines(lowered: Lowered) -> Iterator[str]:
     is_dynamic = lowered.options.scheme == "int8" and not lowered.choice
     floats = lowered.proof.builder.count_types().get("Conv", 0) if is_dynamic else 0
     if lowered.samples.are_random and floats:
-        yield f"            {floats} Conv in floats: only samples tell the ranges of what they read"
+        reason = "only samples tell the ranges of their inputs"
+        yield f"            {floats} Conv stay in float32: {reason}"
     if lowered.samples.are_random:
         yield (
             "            random values say little about yours: give some with --feeds FILE.npz or "

@@ -92,8 +92,7 @@ class Rows:
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON.
-
-    Of a model that was read from a stream, without its temporary folder.
+    """Print a value as JSON; of a model that was read from a stream, without its temporary
+    folder.
     """
     click.echo(readable(json.dumps(value, indent=2)))

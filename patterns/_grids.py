@@ -17,9 +17,8 @@ from ._shapes import (
 )
 
 Sizes = tuple[tuple[str, dict[str, Any] | None], ...]
-"""Parts of a vector of sizes: vectors or numbers.
-
-Or a tensor, and the attributes of a Shape that takes a part of its shape.
+"""Parts of a vector of sizes: vectors or numbers; or a tensor, and the attributes of a Shape that
+takes a part of its shape.
 """
 
 

@@ -51,7 +51,7 @@ class _ExplainChoices:
 
 def _refuse_idle(place: PlaceChoices, choices: _ExplainChoices) -> None:
     if choices.matches:
-        names = ("at", "assume", "limit", "everything", "target", "verbose")
+        names = ("at", "limit", "everything", "target", "verbose")
         refuse_idle(dict.fromkeys(names, "with --matches, which lists all matches"))
     if choices.at is not None:
         reason = "with --at, which lists what begins there"
@@ -63,7 +63,11 @@ def _refuse_idle(place: PlaceChoices, choices: _ExplainChoices) -> None:
 
 
 def _list_matches(
-    model: Path, pattern: str, chosen: str | type[PatternOptimization], place: PlaceChoices
+    model: Path,
+    pattern: str,
+    chosen: str | type[PatternOptimization],
+    place: PlaceChoices,
+    known: tuple[str, ...],
 ) -> None:
     """List where a pattern matches, and what it captures."""
     found = find_matches(
@@ -71,12 +75,13 @@ def _list_matches(
         chosen,
         after=place.after,
         provider=place.provider,
+        assume=known,
         assume_from_model=place.assume_from_model,
     )
     if place.as_json:
         print_json([each.to_json() for each in found])
         return
-    print_assumed((), model, from_model=place.assume_from_model)
+    print_assumed(known, model, from_model=place.assume_from_model)
     if found:
         rows = Rows("node", "matched", "captured", prose={"matched", "captured"})
         for each in found:
@@ -97,10 +102,10 @@ def explain_command(
     """Report why PATTERN does not apply in MODEL, the nearest miss first."""
     _refuse_idle(place, choices)
     chosen = rule_of(pattern, place.rewrite)
-    if choices.matches:
-        _list_matches(model, pattern, chosen, place)
-        return
     known = fitting(model, choices.assume)
+    if choices.matches:
+        _list_matches(model, pattern, chosen, place, known)
+        return
     found = explain(
         model,
         chosen,

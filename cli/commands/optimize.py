@@ -135,7 +135,7 @@ class Choices:
         """The parameters that have no effect beside others, each with the reason."""
         found = self.comparison.idle((*self.provider, self.target)) | self.lowering.idle()
         if self.lowering.precision:
-            found["only_if_faster"] = "with --precision, which measures each product"
+            found["only_if_faster"] = "with --precision, which measures each operator"
         if not self.assume:
             found["assume_fitting"] = "without --assume"
         if self.no_fold:

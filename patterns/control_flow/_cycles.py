@@ -18,9 +18,8 @@ from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE
 from xoptim.match import Graph, GraphView, Node
 
 _STAYING: Final = frozenset(("Identity", "QuantizeLinear", "DequantizeLinear"))
-"""Copies, which runtimes want for the outputs of subgraphs.
-
-And quantization, which they fuse with the node beside it.
+"""Copies, which runtimes want for the outputs of subgraphs; and quantization, which they fuse with
+the node beside it.
 """
 
 _NUMBERS: Final = frozenset(

@@ -21,9 +21,8 @@ BITS: Final = (4, 8)
 
 
 def unpacked(rows: Array, bits: int, count: int) -> Array:
-    """The first ``count`` integers of each row of bytes.
-
-    Of two in a byte the first one is the lower half.
+    """The first ``count`` integers of each row of bytes; of two in a byte the first one is the
+    lower half.
     """
     if bits == 8:
         return rows[:, :count]

@@ -212,9 +212,8 @@ def grow(g: GraphView, operators: frozenset[str], name: str, perm: Perm) -> Tran
 
 
 def is_found_from(g: GraphView, region: TransposeRegion, anchor: Node) -> bool:
-    """Whether a Transpose is the first one from which this region is found.
-
-    Each of them finds a region that is not cut off.
+    """Whether a Transpose is the first one from which this region is found; each of them finds a
+    region that is not cut off.
     """
     if region.is_cut_off:
         return True

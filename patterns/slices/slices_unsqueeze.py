@@ -112,9 +112,8 @@ def _first_of_pairs(g: GraphView, node: Node, rank: int) -> int | None:
 
 
 def _to_new_axis(g: GraphView, first: Node, rank: int) -> list[Node]:
-    """A Slice and the nodes down to the Unsqueeze that adds a last axis.
-
-    Nothing where they are other ones.
+    """A Slice and the nodes down to the Unsqueeze that adds a last axis; nothing where they are
+    other ones.
     """
     chain = [first]
     while len(chain) <= _MOST + 1:

@@ -125,10 +125,16 @@ def test_a_pack_that_pip_installs(site: Path, tmp_path: Path) -> None:
     (source / "acme_patterns" / "__init__.py").write_text("")
     (source / "acme_patterns" / "sinh.py").write_text(SINH.format(name="AcmeSinhPattern"))
     (source / "pyproject.toml").write_text(
-        '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n'
-        '[project]\nname = "acme-patterns"\nversion = "1.0"\n'
-        f'[project.entry-points."{GROUP}"]\nacme = "acme_patterns"\n'
-        '[tool.setuptools]\npackages = ["acme_patterns"]\n'
+        "[build-system]\n"
+        'requires = ["setuptools"]\n'
+        'build-backend = "setuptools.build_meta"\n'
+        "[project]\n"
+        'name = "acme-patterns"\n'
+        'version = "1.0"\n'
+        f'[project.entry-points."{GROUP}"]\n'
+        'acme = "acme_patterns"\n'
+        "[tool.setuptools]\n"
+        'packages = ["acme_patterns"]\n'
     )
     pip = [
         sys.executable,
@@ -203,10 +209,12 @@ def test_a_package_with_all_its_modules(
             "acme/_help.py": SINH.format(name="_Base") + "\nclass Other: pass\n",
             "acme/deep/__init__.py": "",
             "acme/deep/second.py": (
-                "from acme._help import _Base\nfrom xoptim import PatternOptimization\nfrom "
-                "xoptim.patterns.movement.transpose_transpose import "
-                "TransposeTransposePattern\nclass SecondPattern(_Base): '''A → B'''\nclass "
-                "Third(PatternOptimization): '''A → B'''\n"
+                "from acme._help import _Base\n"
+                "from xoptim import PatternOptimization\n"
+                "from xoptim.patterns.movement.transpose_transpose import "
+                "TransposeTransposePattern\n"
+                "class SecondPattern(_Base): '''A → B'''\n"
+                "class Third(PatternOptimization): '''A → B'''\n"
             ),
         },
     )

@@ -249,9 +249,8 @@ def test_deprecated_patterns_by_name(toys: object, caplog: pytest.LogCaptureFixt
 
 @pytest.fixture
 def renamed(install: Install) -> None:
-    """`New` was `OldNew` and `Zeta` once.
-
-    Of `Twin` two patterns were made; a tag is called like a former name.
+    """`New` was `OldNew` and `Zeta` once; of `Twin` two patterns were made; a tag is called like a
+    former name.
     """
     new = toy("New", former_names=("OldNewPattern", "Zeta", "movement"))
     install(

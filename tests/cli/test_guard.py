@@ -19,9 +19,12 @@ def start(code: str) -> subprocess.Popen[str]:
     ignores them.
     """
     start = (
-        "import os, signal, sys, time\nfrom xoptim.cli.guard import guarded, note\nfor number in "
-        "(signal.SIGHUP, signal.SIGINT, signal.SIGTERM):\n    signal.signal(number, "
-        "signal.SIG_DFL)\ndef command():\n    "
+        "import os, signal, sys, time\n"
+        "from xoptim.cli.guard import guarded, note\n"
+        "for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):\n"
+        "    signal.signal(number, signal.SIG_DFL)\n"
+        "def command():\n"
+        "    "
     )
     return subprocess.Popen(
         [sys.executable, "-c", f"{start}{code}\nguarded(command)"],
@@ -98,8 +101,10 @@ def test_the_command_ends_when_its_parent_is_killed() -> None:
 def test_the_one_process_of_a_thread_runs_the_command_itself() -> None:
     """A fork would lose the threads."""
     code = (
-        "pass\nimport threading\nthreading.Thread(target=time.sleep, args=(1,), "
-        "daemon=True).start()\nparent = os.getpid()\n"
+        "pass\n"
+        "import threading\n"
+        "threading.Thread(target=time.sleep, args=(1,), daemon=True).start()\n"
+        "parent = os.getpid()\n"
     )
     process = start(f"{code}def command():\n    print(os.getpid() == parent)")
     assert process.communicate(timeout=300)[0] == "True\n"

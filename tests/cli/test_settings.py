@@ -52,8 +52,10 @@ def test_options_by_name(xopt: Xopt) -> None:
     write(TRANSPOSES)
     Path(".git").mkdir()  # the folder is a project, in which all settings count
     settings(
-        'drop = ["TransposeTranspose"]\npatterns = "TransposeTranspose"\nverify = '
-        'false\nmax-growth = "10%"'
+        'drop = ["TransposeTranspose"]\n'
+        'patterns = "TransposeTranspose"\n'
+        "verify = false\n"
+        'max-growth = "10%"'
     )
     assert types_with(xopt) == UNCHANGED
     assert types_with(xopt, "--drop", "MatMulAdd") == ["Relu"]

@@ -113,10 +113,15 @@ def test_while_the_command_is_loaded_and_works(event: int) -> None:
 def test_no_library_is_loaded_before_signals_are_passed_on() -> None:
     """A thread of a library would receive signals in place of the process that passes them on."""
     code = (
-        "import os, sys\nimport xoptim.cli.start\nfrom xoptim.cli import guard\ndef command():\n   "
-        " print([name for name in ('numpy', 'onnx', 'onnxruntime', "
-        "'click') if name in sys.modules])\n    print(os.getppid() == parent)\nparent = "
-        "os.getpid()\nguard.guarded(command)"
+        "import os, sys\n"
+        "import xoptim.cli.start\n"
+        "from xoptim.cli import guard\n"
+        "def command():\n"
+        "    print([name for name in ('numpy', 'onnx', 'onnxruntime', 'click') if name in "
+        "sys.modules])\n"
+        "    print(os.getppid() == parent)\n"
+        "parent = os.getpid()\n"
+        "guard.guarded(command)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
@@ -153,10 +158,17 @@ main()"""
 def test_an_exception_that_a_library_catches_is_raised_again() -> None:
     """As extensions do that are being imported."""
     code = (
-        "import signal\nfrom xoptim.system.signals import ENDING, Ended\nENDING.at_once(print); "
-        "ENDING.by_exception()\ntry:\n    with ENDING.insistently():\n        try:\n            "
-        "signal.raise_signal(signal.SIGTERM)\n        except BaseException:\n            raise "
-        "ImportError('initialization failed')\nexcept Ended as end:\n    print(end.word, end.code)"
+        "import signal\n"
+        "from xoptim.system.signals import ENDING, Ended\n"
+        "ENDING.at_once(print); ENDING.by_exception()\n"
+        "try:\n"
+        "    with ENDING.insistently():\n"
+        "        try:\n"
+        "            signal.raise_signal(signal.SIGTERM)\n"
+        "        except BaseException:\n"
+        "            raise ImportError('initialization failed')\n"
+        "except Ended as end:\n"
+        "    print(end.word, end.code)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
@@ -167,14 +179,22 @@ def test_an_exception_that_a_library_catches_is_raised_again() -> None:
 def test_while_an_extension_is_imported() -> None:
     name = "onnxruntime.capi.onnxruntime_pybind11_state"
     code = (
-        "import signal, sys\nfrom importlib.machinery import ExtensionFileLoader as "
-        "Loader\nsignal.signal(signal.SIGINT, signal.default_int_handler)\nexec_module = "
-        f"Loader.exec_module\ndef interrupted(self, module):\n    if module.__name__ == {name!r} "
-        "and signal.getsignal(signal.SIGINT).__name__ == '_raise':\n        try:\n            "
-        "signal.raise_signal(signal.SIGINT)\n        except BaseException as error:\n            "
-        "raise ImportError('initialization failed') from error\n    exec_module(self, "
-        f"module)\nLoader.exec_module = interrupted\nsys.argv = ['xopt', *{WORDS!r}]\nfrom "
-        "xoptim.cli.start import main\nmain()"
+        "import signal, sys\n"
+        "from importlib.machinery import ExtensionFileLoader as Loader\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "exec_module = Loader.exec_module\n"
+        "def interrupted(self, module):\n"
+        f"    if module.__name__ == {name!r} and signal.getsignal(signal.SIGINT).__name__ == "
+        "'_raise':\n"
+        "        try:\n"
+        "            signal.raise_signal(signal.SIGINT)\n"
+        "        except BaseException as error:\n"
+        "            raise ImportError('initialization failed') from error\n"
+        "    exec_module(self, module)\n"
+        "Loader.exec_module = interrupted\n"
+        f"sys.argv = ['xopt', *{WORDS!r}]\n"
+        "from xoptim.cli.start import main\n"
+        "main()"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120
@@ -185,10 +205,16 @@ def test_while_an_extension_is_imported() -> None:
 def test_an_exception_that_python_ignores_is_raised_again() -> None:
     """As in a destructor, or a callback of a weak reference."""
     code = (
-        "import signal, time\nfrom xoptim.system.signals import ENDING, "
-        "Ended\nENDING.at_once(print); ENDING.by_exception()\nclass Swallows:\n    def "
-        "__del__(self): signal.raise_signal(signal.SIGTERM); time.sleep(0)\ntry:\n    Swallows()\n "
-        "   time.sleep(60)\nexcept Ended as end:\n    print(end.word, end.code)"
+        "import signal, time\n"
+        "from xoptim.system.signals import ENDING, Ended\n"
+        "ENDING.at_once(print); ENDING.by_exception()\n"
+        "class Swallows:\n"
+        "    def __del__(self): signal.raise_signal(signal.SIGTERM); time.sleep(0)\n"
+        "try:\n"
+        "    Swallows()\n"
+        "    time.sleep(60)\n"
+        "except Ended as end:\n"
+        "    print(end.word, end.code)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
@@ -203,14 +229,18 @@ def test_a_command_that_does_not_react_is_killed(number: signal.Signals) -> None
     Its temporary files are removed.
     """
     code = (
-        "import signal, sys, tempfile, "
-        "time\nfrom pathlib import Path\nfrom xoptim.cli import guard\nfrom xoptim.system.journal "
-        "import JOURNAL, ScratchFolder\nguard._PATIENCE = 0.5\nsignal.signal(signal.SIGINT, "
-        "signal.default_int_handler)\ndef command():\n    signal.pthread_sigmask(signal.SIG_BLOCK, "
-        "{signal.SIGINT, signal.SIGTERM})\n    "
-        "folder = ScratchFolder(); Path('left.tmp').write_bytes(b'x'); "
-        "JOURNAL.note(Path('left.tmp'))\n    print(folder.name, "
-        "flush=True); time.sleep(600)\nguard.guarded(command)"
+        "import signal, sys, tempfile, time\n"
+        "from pathlib import Path\n"
+        "from xoptim.cli import guard\n"
+        "from xoptim.system.journal import JOURNAL, ScratchFolder\n"
+        "guard._PATIENCE = 0.5\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "def command():\n"
+        "    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})\n"
+        "    folder = ScratchFolder(); Path('left.tmp').write_bytes(b'x'); "
+        "JOURNAL.note(Path('left.tmp'))\n"
+        "    print(folder.name, flush=True); time.sleep(600)\n"
+        "guard.guarded(command)"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -247,10 +277,15 @@ def test_a_signal_that_the_parent_ignores_stays_ignored() -> None:
 
 def test_what_a_crash_leaves_is_removed_and_told() -> None:
     code = (
-        "import os\nfrom pathlib import Path\nfrom xoptim.cli.guard import guarded\ndef "
-        "command():\n    from xoptim.graph.atomic_write import replace_file, temporary\n    "
-        "replace_file(Path('done.txt'), b'new')\n    with temporary(Path('begun.txt')):\n        "
-        "os.abort()\nguarded(command)"
+        "import os\n"
+        "from pathlib import Path\n"
+        "from xoptim.cli.guard import guarded\n"
+        "def command():\n"
+        "    from xoptim.graph.atomic_write import replace_file, temporary\n"
+        "    replace_file(Path('done.txt'), b'new')\n"
+        "    with temporary(Path('begun.txt')):\n"
+        "        os.abort()\n"
+        "guarded(command)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60

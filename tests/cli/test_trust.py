@@ -131,8 +131,12 @@ def test_all_that_needs_trust(
 
 def test_settings_that_need_none(xopt: Xopt, tmp_path: Path) -> None:
     (tmp_path / "xoptim.toml").write_text(
-        "patterns = 'default+onnxruntime'\ninclude = ['onnxruntime']\nverify = true\nstrict = "
-        "true\ntf32 = false\nseed = 3\n"
+        "patterns = 'default+onnxruntime'\n"
+        "include = ['onnxruntime']\n"
+        "verify = true\n"
+        "strict = true\n"
+        "tf32 = false\n"
+        "seed = 3\n"
     )
     write(RELU)
     assert xopt("model.onnx").err == ""

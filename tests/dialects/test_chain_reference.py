@@ -38,9 +38,8 @@ def random_graph(rng: random.Random, size: int) -> str:
 
 
 def inputs_of(graph: Graph, node: Node) -> list[str]:
-    """Operands that are not parameters: variable ones.
-
-    In a node that reads constants only, those that are computed.
+    """Operands that are not parameters: variable ones; in a node that reads constants only, those
+    that are computed.
     """
     constant = GraphBuilderPatternOptimization(graph).is_constant
     variable = [name for name in node.input if not constant(name)]

@@ -69,8 +69,10 @@ def test_a_function_becomes_a_pattern_class() -> None:
     assert doubled().anchor_keys() == {("", "Add"), ("acme", "Plus")}
     module = ModuleType("acme_pack")
     source = (
-        "from xoptim.dialects import local_rewriter\n@local_rewriter('Neg')\ndef no_neg(g, "
-        "node):\n    return node.input[0]\n"
+        "from xoptim.dialects import local_rewriter\n"
+        "@local_rewriter('Neg')\n"
+        "def no_neg(g, node):\n"
+        "    return node.input[0]\n"
     )
     exec(source, vars(module))
     assert [cls.name() for cls in patterns_of(module)] == ["NoNeg"]

@@ -510,8 +510,10 @@ def test_filters(name: str) -> None:
 
 def test_a_filter_that_says_no_is_named() -> None:
     pattern = rule(
-        "f (x, z) => (y) {\n y = Pow (x, z)\n ok = filter.same_shape (x, z)\n "
-        "also = filter.is_float (x) }",
+        "f (x, z) => (y) {\n"
+        " y = Pow (x, z)\n"
+        " ok = filter.same_shape (x, z)\n"
+        " also = filter.is_float (x) }",
         "f (x, z) => (y) { y = Sum (x, z) }",
     )
     (refusal,) = refusals(pattern, "agraph (float[2] x, float[1] z) => (y) { y = Pow(x, z) }")

@@ -158,8 +158,9 @@ from xoptim.match.refusal import Refusal, listening
         ),
         (
             pair(
-                "match (c, x) => (y) {\n y = Abs (x)\n "
-                "z = If <then_branch = g () => (t) { t = Abs (x) }> (c) }"
+                "match (c, x) => (y) {\n"
+                " y = Abs (x)\n"
+                " z = If <then_branch = g () => (t) { t = Abs (x) }> (c) }"
             ),
             "4:2",
             "attribute 'then_branch' of If: subgraphs are not supported in rules",
@@ -207,8 +208,9 @@ from xoptim.match.refusal import Refusal, listening
         ),
         (
             pair(
-                "match (x) => (y) { c = Constant <value_int = 1> ()\n o = filter.is_float (c)\n "
-                "y = Add (x, c) }"
+                "match (x) => (y) { c = Constant <value_int = 1> ()\n"
+                " o = filter.is_float (c)\n"
+                " y = Add (x, c) }"
             ),
             "3:2",
             "has the operand 'c', which the rule itself gives",

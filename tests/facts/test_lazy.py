@@ -12,10 +12,12 @@ def counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A module that notes each time it is executed."""
     name = "lazily_imported_example"
     (tmp_path / f"{name}.py").write_text(
-        "import time\nfrom pathlib import Path\n"
+        "import time\n"
+        "from pathlib import Path\n"
         f"log = Path({str(tmp_path / 'log')!r})\n"
         "log.write_text(log.read_text() + 'x' if log.exists() else 'x')\n"
-        "time.sleep(0.05)\nvalue = 42\n"
+        "time.sleep(0.05)\n"
+        "value = 42\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, name, raising=False)

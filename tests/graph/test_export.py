@@ -252,9 +252,8 @@ SCANNED = """agraph (float[n,4] x, int64 trips) => (float[t,n,4] y) <int64[3] sa
 
 
 def test_the_rank_of_what_a_scan_reads_is_declared() -> None:
-    """onnxruntime runs the original because of the Reshape.
-
-    Without the Reshape, it cannot infer the rank of ``q``.
+    """onnxruntime runs the original because of the Reshape; without the Reshape, it cannot infer
+    the rank of ``q``.
     """
     original = parse(SCANNED)
     optimized = xoptim.optimize(original)

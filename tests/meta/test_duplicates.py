@@ -19,9 +19,8 @@ LITERAL = (ast.Constant, ast.Tuple, ast.List, ast.expr_context)
 
 
 def code(source: Source) -> list[tuple[int, str]]:
-    """Number and text of each statement, without white space and comments.
-
-    Of one that holds others, the text before them.
+    """Number and text of each statement, without white space and comments; of one that holds
+    others, the text before them.
 
     Imports, decorators, docstrings and names for plain data, such as the metadata of a pattern, are
     left out.

@@ -188,8 +188,10 @@ def test_patterns_import_the_view_at_all() -> None:
         ("from ..shapes.relu import Relu", 1),
         (
             (
-                "from xoptim.match import Node\nfrom xoptim.facts.dims import Dim\nfrom .._nodes "
-                "import is_op\nfrom ._a import b"
+                "from xoptim.match import Node\n"
+                "from xoptim.facts.dims import Dim\n"
+                "from .._nodes import is_op\n"
+                "from ._a import b"
             ),
             0,
         ),
@@ -273,8 +275,10 @@ def test_what_climbing_means(here: str, there: str, climbs: bool) -> None:
 
 def test_imports_are_found_everywhere() -> None:
     text = (
-        "from xoptim import match, Node\ndef f():\n    from .a import b\n    import "
-        "xoptim.graph.node\n"
+        "from xoptim import match, Node\n"
+        "def f():\n"
+        "    from .a import b\n"
+        "    import xoptim.graph.node\n"
     )
     found = sorted(imports(Source("", text, ast.parse(text))))
     assert found == [(1, "xoptim"), (1, "xoptim.match"), (3, ".a"), (4, "xoptim.graph.node")]

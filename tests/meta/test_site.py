@@ -45,8 +45,13 @@ def test_a_picture(module: Any) -> None:
 
 def test_parts_are_pictures_of_their_own(module: Any) -> None:
     chart = (
-        "flowchart LR\n  subgraph after\n  b([x]) --> y\n  end\n  subgraph before\n  x --> t[Neg] "
-        "--> u[Neg] --> y\n  end\n"
+        "flowchart LR\n"
+        "  subgraph after\n"
+        "  b([x]) --> y\n"
+        "  end\n"
+        "  subgraph before\n"
+        "  x --> t[Neg] --> u[Neg] --> y\n"
+        "  end\n"
     )
     text = module("pictures").picture(chart)
     assert re.findall("<p>(.*)</p>", text) == ["before", "after"]

@@ -162,8 +162,10 @@ def test_an_editable_installation_is_visible_to_type_checkers(built: Path, tmp_p
     assert path == str(root)
     (root / "patterns" / "later.py").write_text("LATER = 1\n")
     code = (
-        "from xoptim.cli.main import main\nfrom xoptim.patterns.later import "
-        "LATER\nLATER.nothing\nmain(1)\n"
+        "from xoptim.cli.main import main\n"
+        "from xoptim.patterns.later import LATER\n"
+        "LATER.nothing\n"
+        "main(1)\n"
     )
     (tmp_path / "elsewhere.py").write_text(code)
     write_pack("AbsAbsPattern", tmp_path / "acme-patterns")

@@ -26,10 +26,8 @@ from xoptim.testing.variant import Case, Variant, provider_of, serialized
 _MODELS: Final = 2
 """Models of one guard, each a near miss of another family."""
 _LIMITS: Final = {"tried": 48, "run": 12, "failed": 12}
-"""Near misses that a pattern without a guard is tried on.
-
-Of these, those that are run, since it changes them in another way than with the guard, and those on
-which it fails.
+"""Near misses that a pattern without a guard is tried on; of these, those that are run, since it
+changes them in another way than with the guard, and those on which it fails.
 """
 _SECONDS: Final = 2.0
 """Processor time for optimizing one near miss: without a guard, a pattern may never end."""
@@ -50,9 +48,8 @@ class Optimized(NamedTuple):
 
 
 class Wrong(NamedTuple):
-    """A model and what became of it, which computes something else.
-
-    In words, the guard, the near miss and the difference.
+    """A model and what became of it, which computes something else; in words, the guard, the near
+    miss and the difference.
     """
 
     before: onnx.ModelProto

@@ -458,9 +458,8 @@ def test_subgraphs_of_functions() -> None:
 def drawn(
     rng: random.Random, known: list[str], depth: int, fresh: Iterator[int]
 ) -> tuple[str, list[str]]:
-    """Nodes that compute from known names, so few that many are equal, in subgraphs too.
-
-    And the new names.
+    """Nodes that compute from known names, so few that many are equal, in subgraphs too; and the
+    new names.
     """
     lines: list[str] = []
     made: list[str] = []

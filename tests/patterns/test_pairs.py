@@ -21,7 +21,7 @@ from xoptim.match.rounding import RoundingPattern
 PATTERNS = [
     cls
     for cls in installed_patterns().values()
-    if cls.__module__.startswith("xoptim.patterns.") and not issubclass(cls, RoundingPattern)
+    if cls.is_shipped() and not issubclass(cls, RoundingPattern)
 ]
 """All but those that round operands, which change numbers by more than a tolerance of rounding."""
 CATALOGUE = [cls for cls in PATTERNS if cls.phase != "lower"]

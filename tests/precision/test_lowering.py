@@ -284,7 +284,7 @@ def test_optimize() -> None:
     smaller = xoptim.optimize(model, precision=chosen, verify=True)
     assert "MatMulInteger" in operators(smaller)
     assert smaller.ByteSize() < 0.35 * model.ByteSize()
-    with pytest.raises(ValueError, match="leave out only_if_faster"):
+    with pytest.raises(ValueError, match="drop only_if_faster"):
         xoptim.optimize(model, precision=chosen, only_if_faster=True)
 
 
@@ -315,7 +315,7 @@ def test_from_file_to_file(tmp_path: Path) -> None:
     assert 0 < np.abs(expected - actual).max() < 0.2 * np.abs(expected).max()
     text = page.read_text(encoding="utf-8")
     assert "int8: 6 of 6 operators quantized, error " in text
-    assert text.count("<td>rounded</td>") == 6
+    assert text.count("<td>quantized</td>") == 6
 
 
 def test_nothing_is_written_beyond_the_tolerance(

@@ -1,6 +1,5 @@
-"""Earlier failures are checked in each run.
-
-And the ways to find, shrink and keep a failure work.
+"""Earlier failures are checked in each run; and the ways to find, shrink and keep a failure
+work.
 """
 
 import logging

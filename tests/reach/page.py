@@ -85,8 +85,12 @@ def page() -> str:
             for place, row in enumerate(theme.rows, 1)
         ]
         parts.append(
-            f"\n## {theme.title}\n\n| id | rewrite | before | after | by "
-            f"|\n|---|---|---|---|---|\n{''.join(lines)}"
+            "\n"
+            f"## {theme.title}\n"
+            "\n"
+            "| id | rewrite | before | after | by |\n"
+            "|---|---|---|---|---|\n"
+            f"{''.join(lines)}"
         )
         if theme.refused:
             lines = [f"| {_cell(row.rewrite)} | {_cell(row.reason)} |\n" for row in theme.refused]

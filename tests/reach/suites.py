@@ -154,12 +154,18 @@ def section() -> str:
     )
     given = (total.after + reasoned) / total.models
     return (
-        "\n## Models of other optimizers' tests\n\nNodes that are left, beside the result of the "
-        "optimizer in whose tests a model is\n(`python -m tests.reach.peers`). A model counts if "
-        "onnxruntime runs it and the peer's result computes the same\nnumbers. Together with the "
-        f"forms that are left out for a reason, these are {given:.1%} of the models.\n\n| tests of "
-        "| models | at most as many nodes, first | at most as many nodes, now | wrong results of "
-        "the peer |\n|---|---|---|---|---|\n"
+        "\n"
+        "## Models of other optimizers' tests\n"
+        "\n"
+        "Nodes that are left, beside the result of the optimizer in whose tests a model is\n"
+        "(`python -m tests.reach.peers`). A model counts if onnxruntime runs it and the peer's "
+        "result computes the same\n"
+        f"numbers. Together with the forms that are left out for a reason, these are {given:.1%} "
+        "of the models.\n"
+        "\n"
+        "| tests of | models | at most as many nodes, first | at most as many nodes, now | wrong "
+        "results of the peer |\n"
+        "|---|---|---|---|---|\n"
         + "".join(suite.row() for suite in (*SUITES, total))
         + "\n| fewer nodes in the peer's result | models | reason |\n|---|---|---|\n"
         + "".join(cause.row() for cause in CAUSES)

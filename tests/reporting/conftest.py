@@ -63,9 +63,8 @@ class Visit:
 
 @pytest.fixture
 def visit(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Visit]]:
-    """Opens a page about a model.
-
-    At the end, nothing may have gone wrong there, and nothing may have been loaded.
+    """Opens a page about a model; at the end, nothing may have gone wrong there, and nothing may
+    have been loaded.
     """
     visits: list[Visit] = []
 

@@ -129,7 +129,8 @@ def test_a_limit_holds() -> None:
     code = (
         "from xoptim.system.machine import limit_data, require_memory, data_size\n"
         "limit_data(data_size() + (64 << 20)); require_memory(1 << 20)\n"
-        "try: require_memory(1 << 30)\nexcept MemoryError: print('refused')"
+        "try: require_memory(1 << 30)\n"
+        "except MemoryError: print('refused')"
     )
     assert (
         subprocess.run(

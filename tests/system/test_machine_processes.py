@@ -140,8 +140,9 @@ def test_no_child_beside_threads() -> None:
     """Whether they are Python's or a library's: they would receive the signals of this process."""
     text = "import threading, _thread, time; from xoptim.system.machine import end_of_child\n"
     text += (
-        "_thread.start_new_thread(time.sleep, (300,))\nassert threading.active_count() == "
-        "1\nprint(end_of_child(5), flush=True)"
+        "_thread.start_new_thread(time.sleep, (300,))\n"
+        "assert threading.active_count() == 1\n"
+        "print(end_of_child(5), flush=True)"
     )
     done = subprocess.run(
         [sys.executable, "-c", text], capture_output=True, text=True, check=True, timeout=300

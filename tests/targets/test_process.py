@@ -57,8 +57,9 @@ def test_a_library_that_takes_too_long(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_a_library_that_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (
-        "def get_library_path():\n    print('noise', flush=True)\n    raise "
-        "OSError('no\\nlibrary')\n"
+        "def get_library_path():\n"
+        "    print('noise', flush=True)\n"
+        "    raise OSError('no\\nlibrary')\n"
     )
     fake_package("qnn", text, tmp_path, monkeypatch)
     with pytest.raises(

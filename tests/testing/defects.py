@@ -223,9 +223,8 @@ class BelievesDefaultsPattern(PatternOptimization):
 
 
 class CancelsPattern(EasyPatternOptimization):
-    """Gemm(a, b, c) + d → Gemm(a, b, c + d): the digits that c took away are there again.
-
-    And c + d may overflow.
+    """Gemm(a, b, c) + d → Gemm(a, b, c + d): the digits that c took away are there again; and c + d
+    may overflow.
     """
 
     exactness = "rounding"

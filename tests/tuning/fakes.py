@@ -25,9 +25,8 @@ for onnxruntime.
 
 
 def by_groups(**costs: float) -> Seconds:
-    """The original takes 1.
-
-    Each group of patterns that runs multiplies the time of a model by its cost.
+    """The original takes 1; each group of patterns that runs multiplies the time of a model by its
+    cost.
     """
 
     def seconds(choice: Choice) -> float:

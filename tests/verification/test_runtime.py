@@ -84,9 +84,8 @@ def test_fused_kernels_may_round_where_rewrites_are_exact() -> None:
 
 
 def test_optimizations_that_end_the_process_are_left_out() -> None:
-    """onnxruntime crashes while it transposes the first operand of a MatMul in float16.
-
-    Without it, this test ends pytest.
+    """onnxruntime crashes while it transposes the first operand of a MatMul in float16; without it,
+    this test ends pytest.
     """
     signature = (
         "g (float16[t,b,2] x) => (float16[b,t,2] y) <float16[2,2] w = {15360, 14336, 49152, 16896}>"

@@ -151,9 +151,8 @@ def test_an_operator_that_the_target_computes_wrongly_is_lowered(fake: _Fake) ->
 
 
 def test_a_difference_that_no_lowering_mends(fake: _Fake) -> None:
-    """No lowering helps Relu; that of Ceil is used, but the result still differs.
-
-    Each operator is tried once.
+    """No lowering helps Relu; that of Ceil is used, but the result still differs; each operator is
+    tried once.
     """
     relu = replace(CEIL, operator="Relu", node="y")
     fake.verdicts = [relu]

@@ -297,7 +297,7 @@ def test_assumptions_that_do_not_fit(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_options_that_exclude_each_other() -> None:
-    with pytest.raises(ValueError, match="leave out only_if_faster"):
+    with pytest.raises(ValueError, match="drop only_if_faster"):
         JobOptions(precision=PrecisionOptions(), keep_if_faster=Kept())
     with pytest.raises(TypeError, match="precision is an instance of PrecisionOptions"):
         JobOptions(precision="int8")  # type: ignore[arg-type]

@@ -235,13 +235,15 @@ def find_matches(
     *,
     after: Selection = None,
     provider: str = "cpu",
+    assume: Sequence[str] = (),
     assume_from_model: bool = False,
 ) -> list[Explanation]:
     """The matches of a pattern, with the matched nodes and the captures. They may overlap.
 
     Arguments and errors as for `explain`; an error of the pattern raises an `XoptimError`.
     """
-    builder = _prepared(model, after, provider, assume_from_model=assume_from_model)
+    known: dict[str, Any] = {"assume": assume, "assume_from_model": assume_from_model}
+    builder = _prepared(model, after, provider, **known)
     return find_in_model(builder.model, pattern, provider=provider)
 
 

@@ -208,9 +208,8 @@ def sha256(path: Path) -> str:
 
 
 def _contents(path: Path) -> Iterator[str]:
-    """The hash of a file, or the names and hashes of the files in a folder.
-
-    Nothing when there is neither.
+    """The hash of a file, or the names and hashes of the files in a folder; nothing when there is
+    neither.
     """
     if path.is_file():
         yield sha256(path)

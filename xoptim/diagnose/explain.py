@@ -357,9 +357,8 @@ def find_in_model(model: Model, pattern: Item, *, provider: str = "cpu") -> list
 
 
 def apply_in_model(optimizer: Optimizer, pattern: Item, at: str) -> None:
-    """Apply a pattern once, at one node, as `explain_model` takes them.
-
-    Else its first match that contains the node.
+    """Apply a pattern once, at one node, as `explain_model` takes them; else its first match that
+    contains the node.
 
     The optimizer of the model counts the rewrite, and its options give the execution provider.
     Raises `NoMatchError` when the pattern does not match there, `ModelError` for an unknown node,

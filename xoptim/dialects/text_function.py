@@ -438,9 +438,8 @@ def as_attributes(side: Side, call: RuleCall) -> tuple[list[str], dict[str, Any]
 
 
 def expression(side: Side) -> str:
-    """A function with one result as nested calls, ``Add(MatMul(a, b), c)``.
-
-    Else its operators in order.
+    """A function with one result as nested calls, ``Add(MatMul(a, b), c)``; else its operators in
+    order.
     """
     reads = Counter(name for call in side.calls for name in call.inputs)
     makers = {call.outputs[0]: call for call in side.calls if reads[call.outputs[0]] <= 1}

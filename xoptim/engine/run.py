@@ -413,9 +413,8 @@ class Optimizer:
         return self.statistics.rows
 
     def grades(self) -> list[Exactness]:
-        """Exactness of each rewrite that was applied.
-
-        And ``rounding`` when the runtime computes in another order now.
+        """Exactness of each rewrite that was applied; and ``rounding`` when the runtime computes in
+        another order now.
 
         (It has other kernels for other operator sets, and for products with other operands that are
         stored.)

@@ -30,9 +30,8 @@ class RewriteError(XoptimError):
 
 
 class Declined(RewriteError):  # noqa: N818 - not an error of the pattern
-    """A rewrite detected, while it was made, that it does not apply here.
-
-    Nothing was applied, and this is not a defect.
+    """A rewrite detected, while it was made, that it does not apply here; nothing was applied, and
+    this is not a defect.
     """
 
 

@@ -104,9 +104,8 @@ def _serves(kernel: _Kernel, since: int) -> bool:
 
 @cache
 def _installed() -> dict[_Key, tuple[_Kernel, ...]]:
-    """Kernels of the installed onnxruntime by provider, domain and operator.
-
-    Without its registry, of a recent CPU.
+    """Kernels of the installed onnxruntime by provider, domain and operator; without its registry,
+    of a recent CPU.
 
     The registry makes one of each provider, and ends the process where a library cannot be loaded,
     as TensorRT's often.

@@ -1,6 +1,5 @@
-"""The external data of a model: which files hold it.
-
-And the writing of one: in order of use, aligned, in parts, threaded.
+"""The external data of a model: which files hold it; and the writing of one: in order of use,
+aligned, in parts, threaded.
 """
 
 import math

@@ -249,9 +249,8 @@ class Edit(Graph):
         return dict.fromkeys(node for node in removed if node not in kept), new
 
     def _admit(self, node: Node, freed: set[str]) -> None:
-        """Check one new node and infer its results.
-
-        From then on the nodes after it may read them.
+        """Check one new node and infer its results; from then on the nodes after it may read
+        them.
         """
         _check_call(node, self.model, self.functions, self.target.opsets)
         load_bodies(self, node)

@@ -1,6 +1,5 @@
-"""The forms of a model in a file: a protobuf, or one of the text forms of ONNX.
-
-And files that are often taken for a model.
+"""The forms of a model in a file: a protobuf, or one of the text forms of ONNX; and files that are
+often taken for a model.
 """
 
 import re

@@ -1,6 +1,5 @@
-"""The model: the main graph, the local functions, other fields, which are kept unchanged.
-
-And the record of changes.
+"""The model: the main graph, the local functions, other fields, which are kept unchanged; and the
+record of changes.
 """
 
 from collections.abc import Iterator, Set

@@ -209,9 +209,8 @@ class Draft:
             self._weights.append(path)
 
     def discard(self, proto: ModelProto | None = None) -> None:
-        """Remove the weights of a model that is no longer needed.
-
-        Without an argument, the weights of all models.
+        """Remove the weights of a model that is no longer needed; without an argument, the weights
+        of all models.
         """
         for path in list(self._weights) if proto is None else self._of(proto):
             self._weights.remove(path)

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Literal
 
 from xoptim.facts.errors import Declined, PatternError, RewriteError
 from xoptim.facts.words import meant
@@ -364,8 +364,6 @@ def _cannot_stay(
     return None
 
 
-_SHIPPED: Final = "xoptim.patterns."
-"""Modules of patterns whose descriptions the tests check, so that no run has to."""
 _PROGRAMS: dict[type[EasyPatternOptimization], tuple[Program, ...]] = {}
 _PARAMETERS: dict[type[EasyPatternOptimization], tuple[inspect.Parameter, ...]] = {}
 
@@ -377,7 +375,7 @@ def compiled(pattern: EasyPatternOptimization) -> tuple[Program, ...]:
     if found is None:
         anchors = tuple(map(operator_key, cls.anchors))
         variants = pattern.traced()
-        if not cls.__module__.startswith(_SHIPPED):
+        if not cls.is_shipped():  # tests check those
             check(pattern, variants)
         programs = tuple(compile_trace(variant, anchors, pattern.interior) for variant in variants)
         found = _PROGRAMS[cls] = programs

@@ -82,9 +82,8 @@ class AxisRegion:
 def region_above(
     g: GraphView, reader: Node, form: Form, carry: Callable[[Node, Form], Carried | None], most: int
 ) -> AxisRegion:
-    """The nodes above a node, each of one result, that nothing else reads as it is.
-
-    At most ``most``.
+    """The nodes above a node, each of one result, that nothing else reads as it is; at most
+    ``most``.
 
     ``reader`` needs its first operand in ``form``; ``carry`` returns how a node works when its
     result has a form.

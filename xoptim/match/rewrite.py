@@ -198,6 +198,11 @@ class Rewrite:
         return cls.__module__.rpartition(".")[0].rpartition(".")[2] or cls.__module__
 
     @classmethod
+    def is_shipped(cls) -> bool:
+        """Whether it belongs to the catalogue of xoptim itself."""
+        return cls.__module__.startswith("xoptim.patterns.")
+
+    @classmethod
     def arrow(cls) -> str:
         """First paragraph of the docstring: the subgraph, an arrow, and the replacement."""
         first = inspect.cleandoc(cls.__doc__ or "").partition("\n\n")[0]

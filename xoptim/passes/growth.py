@@ -161,9 +161,8 @@ def freed(graph: Graph, nodes: Sequence[Node], pending: Mapping[str, int]) -> in
 
 
 def copied(graph: Graph, node: Node, size: int) -> int:
-    """The size of a result, if an operand of this size stays in the model when the node is gone.
-
-    Else 0.
+    """The size of a result, if an operand of this size stays in the model when the node is gone;
+    else 0.
     """
     for name in filter(None, node.input):
         tensor = graph.initializers.get(name)
@@ -177,9 +176,8 @@ def copied(graph: Graph, node: Node, size: int) -> int:
 
 
 def stored_bytes(model: Model) -> int:
-    """Bytes of the constants of a model.
-
-    Of those that repeat along axes, bytes of the part that is kept.
+    """Bytes of the constants of a model; of those that repeat along axes, bytes of the part that is
+    kept.
     """
     return sum(
         tensor.stored_bytes for graph in model.graphs() for tensor in graph.initializers.values()

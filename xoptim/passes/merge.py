@@ -18,9 +18,8 @@ from xoptim.passes.cleanup import GraphPass
 _SMALL = 64
 """Bytes up to which constants of subgraphs are compared with those around them."""
 _STAYING = frozenset(("Identity", "QuantizeLinear", "DequantizeLinear"))
-"""Copies, which runtimes want for the outputs of subgraphs.
-
-And quantization, which they fuse with the node beside it.
+"""Copies, which runtimes want for the outputs of subgraphs; and quantization, which they fuse with
+the node beside it.
 """
 Seen = dict[object, list[Node]]
 """Nodes by operator and operands."""

@@ -45,9 +45,8 @@ _SECONDS: Final = 0.5
 _HALF: Final = "Float16Weights"
 """The pattern by which ``--precision float16`` stores constants."""
 _UNSEEN: Final = 0.4
-"""Part of the tolerance that is kept for values that are not among the samples, where there is one.
-
-Less the more there are.
+"""Part of the tolerance that is kept for values that are not among the samples, where there is one;
+less the more there are.
 """
 
 
@@ -103,9 +102,8 @@ def best_attempt(
 def fastest(
     found: Sensitivity, attempts: Iterable[PrecisionAttempt], settings: SessionSettings
 ) -> PrecisionAttempt | None:
-    """The fastest attempt, ``None`` when none is faster than the model.
-
-    Of those that are as fast, the first one.
+    """The fastest attempt, ``None`` when none is faster than the model; of those that are as fast,
+    the first one.
     """
     rounding = [each for each in attempts if each.patterns]
     # As CUDA computes floats unless it is asked not to; pipes to another process would be measured

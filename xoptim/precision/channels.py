@@ -10,9 +10,8 @@ from xoptim.match.rounding import Channels
 from xoptim.verification.session import Value
 
 _AXES: Final = {"MatMul": -1, "Gemm": -1, "FusedMatMul": -1, "Conv": 1}
-"""The axis of the channels of what an operator reads.
-
-Of a tensor that several operators read, the last one counts.
+"""The axis of the channels of what an operator reads; of a tensor that several operators read, the
+last one counts.
 """
 
 

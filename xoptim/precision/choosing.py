@@ -28,9 +28,8 @@ def choose(
     base: Sequence[QuantizableOp] = (),
     along: Sequence[QuantizableOp] | None = None,
 ) -> list[QuantizableOp]:
-    """The products to round, in the order in which they were chosen.
-
-    Of several forms of a product, the last one counts.
+    """The products to round, in the order in which they were chosen; of several forms of a product,
+    the last one counts.
 
     Errors of different products are nearly independent, so that their squares add up; the square of
     an error for each multiplication, or bit, that is saved is the price of a product. The cheapest
@@ -92,9 +91,8 @@ def _cheapest(
 
 
 def expected_error(chosen: Iterable[QuantizableOp]) -> float:
-    """The error of a choice whose errors are independent.
-
-    Of several forms of a product, the last one counts.
+    """The error of a choice whose errors are independent; of several forms of a product, the last
+    one counts.
     """
     return sqrt(sum(error**2 for error in {each.result: each.alone for each in chosen}.values()))
 

@@ -168,20 +168,18 @@ class Lowered:
     def _able(self) -> list[QuantizableOp]:
         return [each for each in self.products if not each.is_stored]
 
-    def figures(self) -> dict[str, Any]:
-        """The choice in a line, and the products as rows of a table, those first that give most for
-        their error.
-        """
-        products = sorted(
-            (each for each in self.products if each.is_choice),
-            key=lambda each: each.price(self.options.goal),
-        )
-        rounded = self.rounded.items()
-        rows = [
-            {**each.texts(), "choice": "rounded" if each.form in rounded else ""}
-            for each in products
+    def rows(self) -> list[dict[str, str]]:
+        """What can be quantized, as rows of a table: those first that save most for their error."""
+        candidates = (each for each in self.products if each.is_choice)
+        chosen = self.rounded.items()
+        return [
+            {**each.texts(), "choice": "quantized" if each.form in chosen else ""}
+            for each in sorted(candidates, key=lambda each: each.price(self.options.goal))
         ]
-        return {"precision": self.summary(), "products": rows}
+
+    def figures(self) -> dict[str, Any]:
+        """The choice in a line, and the rows of the table."""
+        return {"precision": self.summary(), "products": self.rows()}
 
     def report(self, before: OptimizationReport) -> OptimizationReport:
         """The report of the optimization with the rewrites of this one."""
@@ -287,7 +285,7 @@ def _quantized(
         how = proving_halves(how, rounded, precision)
     else:
         found = sensitivity(proof, options, how, precision)
-        how.on_step("choosing products")
+        how.on_step("choosing operators")
         best = best_attempt(found, precision, further, replace(how.checks.settings, level="all"))
         rounded, patterns = best.rounded, best.patterns
     made = prove(

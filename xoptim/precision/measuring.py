@@ -70,13 +70,6 @@ class Sensitivity:
     stored: Sequence[QuantizableOp] = ()
     inner: str = ""
 
-    def in_order(self) -> list[QuantizableOp]:
-        """The products and constants that were measured; the first saves most for its error."""
-        measured = [*self.products, *(self.stored if self.goal == "size" else ())]
-        return sorted(
-            (each for each in measured if each.is_choice), key=lambda each: each.price(self.goal)
-        )
-
 
 def sensitivity(
     proof: Proof, options: OptimizationOptions, how: ProofOptions, precision: PrecisionOptions
@@ -102,7 +95,7 @@ def sensitivity(
     samples = samples_for(model, folder, precision, how.checks)
     # onnxruntime optimizes as it does for a user
     settings = replace(how.checks.settings, level="all")
-    how.on_step("looking for scales with which rounding costs less")
+    how.on_step("looking for scales with a smaller error")
     everything = [*patterns, *computing_patterns(precision)]
     observe = partial(_observed, samples=samples, precision=precision, settings=settings)
     preparation = Preparation(everything, options.provider, samples, how, settings, observe)
@@ -114,9 +107,9 @@ def sensitivity(
     stored = weights.products(products)
     if all(each.reads for each in (*products, *stored)):
         raise NothingToQuantizeError(_nothing(model, precision.scheme, samples, patterns))
-    how.on_step("measuring products with fewer bits")
+    how.on_step("measuring quantized operators")
     measure_products(model, folder, products, parts, samples.to_time, settings)
-    how.on_step("measuring the error of each product")
+    how.on_step("measuring the error of each operator")
     trial = Trial(model, parts, folder, samples, precision.metric, settings, weights, stored)
     measure_errors(trial, [*products, *stored] if goal == "size" else products, samples)
     observed, proofs = ready.observed, ready.proofs

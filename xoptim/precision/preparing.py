@@ -84,9 +84,8 @@ class Preparation:
         return replace(best, observed=best.observed._replace(channels={}))
 
     def _scaled(self, given: Prepared, scaling: type[ScalingPattern]) -> Prepared | None:
-        """The model with scales moved, ``None`` where there is nothing to move.
-
-        Without samples by constants alone.
+        """The model with scales moved, ``None`` where there is nothing to move; without samples by
+        constants alone.
         """
         pattern = scaling(None if self.samples.are_random else given.observed.channels)
         options = OptimizationOptions(

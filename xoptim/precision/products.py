@@ -129,7 +129,7 @@ class QuantizableOp:
         """The product as a row of a table."""
         times = {"before": self.before, "after": self.after, "saved": self.before - self.after}
         return {
-            "product": self.node or self.result,
+            "node": self.node or self.result,
             "pattern": self.pattern,
             **dict(zip(("rows", "columns"), map(str, self.shape), strict=True)),
             "error": f"{self.alone:.3%}",

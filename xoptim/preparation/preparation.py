@@ -151,9 +151,8 @@ def fix_sizes(proto: ModelProto, sizes: Mapping[str, int | Sequence[int]]) -> No
 
 
 def _fix(dim: TensorShapeProto.Dimension, fixed: Mapping[str, int], named: Collection[str]) -> None:
-    """Write the size of a dimension, if it is known.
-
-    In a formula of other dimensions, such as ``past + seq``, those known.
+    """Write the size of a dimension, if it is known; in a formula of other dimensions, such as
+    ``past + seq``, those known.
     """
     text = dim.dim_param
     formula = size_in(text, named)

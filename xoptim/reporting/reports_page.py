@@ -89,8 +89,7 @@ def _about(rewrite: Rewrite | type[Rewrite]) -> dict[str, Any]:
     paragraphs = inspect.cleandoc(cls.__doc__ or "").split("\n\n")
     about = {"arrow": cls.arrow(), "exactness": cls.exactness, "phase": cls.phase}
     lines = [line for paragraph in paragraphs[1:] for line in _sentences(paragraph)]
-    is_ours = cls.__module__.startswith("xoptim.patterns.")
-    return {**about, "doc": lines, "ours": is_ours}
+    return {**about, "doc": lines, "ours": cls.is_shipped()}
 
 
 def _sentences(paragraph: str) -> list[str]:

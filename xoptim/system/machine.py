@@ -115,9 +115,8 @@ def on_request_to_end(handler: Callable[..., None]) -> None:
 
 
 def signal_name(number: int) -> str:
-    """The name of a signal, such as ``"SIGKILL"``.
-
-    Its number, where the system has no such signal.
+    """The name of a signal, such as ``"SIGKILL"``; its number, where the system has no such
+    signal.
     """
     names = {each.value: each.name for each in signal.Signals} if sys.platform != "win32" else {}
     return names.get(number, f"signal {number}")
@@ -252,9 +251,8 @@ def instructions() -> frozenset[str] | None:
 
 
 def clock_of_thread() -> Callable[[], float]:
-    """The clock of the processor time of the calling thread, in seconds.
-
-    Of time, where the system counts in long steps.
+    """The clock of the processor time of the calling thread, in seconds; of time, where the system
+    counts in long steps.
     """
     return time.perf_counter if sys.platform == "win32" else time.thread_time
 

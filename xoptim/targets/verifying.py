@@ -338,9 +338,8 @@ def _largest(
 
 
 def error_of(expected: Value, actual: Value) -> float:
-    """The largest difference as a fraction of the largest number.
-
-    Of other types, the fraction of unequal elements.
+    """The largest difference as a fraction of the largest number; of other types, the fraction of
+    unequal elements.
     """
     if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray):
         return 0.0 if _are_alike(expected, actual) else np.inf

@@ -1,6 +1,5 @@
-"""Comparison of two models: both run in onnxruntime as they are written, on the same feeds.
-
-And facts against results.
+"""Comparison of two models: both run in onnxruntime as they are written, on the same feeds; and
+facts against results.
 """
 
 import re

@@ -54,9 +54,8 @@ def counts(case: Case) -> Iterator[Variant]:
 
 
 def _wrapped(name: str, element: int) -> tuple[str, dict[str, np.ndarray]]:
-    """Nodes that multiply and divide a 64-bit integer by the same large number, in an integer type.
-
-    And that number.
+    """Nodes that multiply and divide a 64-bit integer by the same large number, in an integer type;
+    and that number.
     """
     stored = {"detour_factor": np.array(_WRAPPING[element], numpy_dtype(element))}
     body = "detour_product = Mul({0}, detour_factor) {1} = Div(detour_product, detour_factor)"

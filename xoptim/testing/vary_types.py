@@ -96,9 +96,8 @@ def _retyped_tensor(tensor: TensorProto, mapping: Mapping[int, int]) -> TensorPr
 
 
 def tails(case: Case) -> Iterator[Variant]:
-    """Numbers far from 0 and close to it.
-
-    Each result counts by its own digits, as if a Log or a Div read it.
+    """Numbers far from 0 and close to it; each result counts by its own digits, as if a Log or a
+    Div read it.
     """
     if any(v.type.tensor_type.elem_type == TensorProto.FLOAT for v in case.model.graph.input):
         yield Variant("values: tails", case.copy(), values=(TAILS,))

@@ -183,9 +183,8 @@ def fewer_bits(choice: Choice, facts: Facts) -> Iterator[Variation]:
 
 
 def single_groups(choice: Choice, facts: Facts) -> Iterator[Variation]:
-    """Each group of patterns left out, or added again.
-
-    Not where each model would have to choose its bits again.
+    """Each group of patterns left out, or added again; not where each model would have to choose
+    its bits again.
     """
     for name, share in (
         facts.groups.items() if choice.recipe.rewrites and choice.recipe.scheme is None else ()

@@ -139,9 +139,8 @@ class _Counter:
             graph.initializer.append(numpy_helper.from_array(np.zeros(size, np.int64), name))
 
     def _counters(self, graph: GraphProto) -> tuple[list[str], int]:
-        """The vectors that the nodes of a graph return, which are added here.
-
-        And their whole size.
+        """The vectors that the nodes of a graph return, which are added here; and their whole
+        size.
         """
         names: list[str] = []
         total = 0

@@ -71,9 +71,8 @@ def free_numbers(
 
 
 def _arranged(numbers: np.ndarray, style: Style) -> np.ndarray:
-    """The numbers of each row in ascending order.
-
-    Or a 1 in each row, one column further than above.
+    """The numbers of each row in ascending order; or a 1 in each row, one column further than
+    above.
     """
     if not numbers.ndim:
         return numbers

@@ -219,9 +219,8 @@ class Further:
         return len(made)
 
     def operands(self, found: list[ReferenceRun]) -> None:
-        """Other values of the inputs that decide what operators do: each alone, then all.
-
-        In axes of length 1 if need be.
+        """Other values of the inputs that decide what operators do: each alone, then all; in axes
+        of length 1 if need be.
         """
         varied = dict(itertools.islice(self._varied(found[0].feeds), _MOST_INPUTS))
         plans = [[self._with({name: value}) for value in values] for name, values in varied.items()]

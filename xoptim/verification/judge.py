@@ -40,7 +40,7 @@ from xoptim.verification.run_comparison import (
     rules_of,
 )
 from xoptim.verification.runs import ReferenceRun, RunPlan
-from xoptim.verification.runtime import Outcome, under_optimizations
+from xoptim.verification.runtime import RuntimeOutcome, under_optimizations
 from xoptim.verification.session import Port, Session, resolve_providers
 from xoptim.verification.signatures import compare_signatures
 from xoptim.verification.work import weight_bytes
@@ -114,7 +114,7 @@ def judge(
     return report
 
 
-def _with_optimizations(report: ValidationReport, outcome: Outcome) -> ValidationReport:
+def _with_optimizations(report: ValidationReport, outcome: RuntimeOutcome) -> ValidationReport:
     """The verdict, with what was found under onnxruntime's own optimizations."""
     if outcome.note:
         report = replace(report, notes=(*report.notes, outcome.note))

@@ -27,7 +27,7 @@ _ABSOLUTE: Final = 1e-6
 _MULTIPLE: Final = 4.0
 
 
-class Outcome(NamedTuple):
+class RuntimeOutcome(NamedTuple):
     """A difference that onnxruntime's optimizations make in the optimized model alone, and what
     they do to the original.
 
@@ -46,7 +46,7 @@ def under_optimizations(
     other: Located,
     rules: ComparisonRules,
     accepted: Sequence[RunReport],
-) -> Outcome:
+) -> RuntimeOutcome:
     """Compare both models, run with all optimizations of onnxruntime, with the original run without
     them.
 
@@ -62,11 +62,11 @@ def under_optimizations(
     )
     run, report = min(pairs, key=lambda pair: pair[0].work, default=(None, None))
     if run is None or report is None:
-        return Outcome()
+        return RuntimeOutcome()
     its = _worst(reference, run, optimized, other, rules)
     if not its.is_wrong and run.work > TINY:
         # it takes time to load the original, only to tell that it is computed wrongly
-        return Outcome()
+        return RuntimeOutcome()
     mine = _worst(
         reference, run, reference.proto, Located(reference.proto, reference.base_dir), rules
     )
@@ -78,9 +78,9 @@ def under_optimizations(
     if mine.is_wrong and not its.is_wrong:
         note += "; those of the optimized model are right"
     if not its.is_wrong or mine.is_wrong or its.share <= _MULTIPLE * mine.share:
-        return Outcome(note=note)
+        return RuntimeOutcome(note=note)
     rounding = max((_share(c).share for c in report.comparisons), default=0.0)
-    return Outcome(its.text, note, is_doubt=its.share <= _MULTIPLE * rounding)
+    return RuntimeOutcome(its.text, note, is_doubt=its.share <= _MULTIPLE * rounding)
 
 
 class _Worst(NamedTuple):

@@ -85,9 +85,8 @@ class SizedModel:
 
 
 class Sizing:
-    """Numbers for the symbols of shapes, ``unknown`` for a symbol without a value.
-
-    Each expression is evaluated once.
+    """Numbers for the symbols of shapes, ``unknown`` for a symbol without a value; each expression
+    is evaluated once.
     """
 
     def __init__(self, values: Mapping[str, int], unknown: int = 0) -> None:

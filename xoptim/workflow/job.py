@@ -86,7 +86,7 @@ class JobOptions:
                 f"{self.precision!r}"
             )
         if self.precision is not None and self.keep_if_faster is not None:
-            raise ValueError("precision measures each product: leave out only_if_faster")
+            raise ValueError("precision measures each operator by itself: drop only_if_faster")
 
 
 class Job:

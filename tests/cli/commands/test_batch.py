@@ -123,8 +123,15 @@ def test_settings(xopt: Xopt) -> None:
     """
     write(Path("in"), a="fine")
     Path("xoptim.toml").write_text(
-        'jobs = 1\nseed = 1\n[optimize]\npatterns = "Cast"\nstrict = true\ninline = '
-        'true\nbenchmark = true\n[batch]\npatterns = "Gelu"\n'
+        "jobs = 1\n"
+        "seed = 1\n"
+        "[optimize]\n"
+        'patterns = "Cast"\n'
+        "strict = true\n"
+        "inline = true\n"
+        "benchmark = true\n"
+        "[batch]\n"
+        'patterns = "Gelu"\n'
     )
     assert xopt("batch", "in", "-o", "out", "--seed", "2", "-q").code == 0
     assert sorted(passed_on()[1]) == ["--inline", "--patterns=Gelu", "--seed=2", "--strict"]

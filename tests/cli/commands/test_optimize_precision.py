@@ -34,7 +34,7 @@ def test_eight_bits(xopt: Xopt, samples: Path) -> None:
     assert line.startswith("precision   int8: 6 of 6 operators quantized, error ")
     assert line.endswith("of at most 20.00% (largest, 3 samples, 1 of them held out)")
     assert (
-        "with the rounded numbers, integers compute the same as floats: equal: 1 output"
+        "with the quantized numbers, integers compute the same as floats: equal: 1 output"
         in outcome.out
     )
     assert "random values" not in outcome.out
@@ -227,7 +227,7 @@ def test_wrong_use(xopt: Xopt, options: tuple[str, ...], message: str) -> None:
 def test_convolutions_need_samples(xopt: Xopt) -> None:
     onnx.save(convolutions(), "model.onnx")
     outcome = xopt("model.onnx", "--precision", "int8", *SIZE)
-    assert "3 Conv in floats: only samples tell the ranges of what they read" in outcome.out
+    assert "3 Conv stay in float32: only samples tell the ranges of their inputs" in outcome.out
     Path("samples").mkdir()
     np.savez("samples/0.npz", **images())  # type: ignore[arg-type]
     outcome = xopt(
@@ -246,7 +246,7 @@ def test_16_bits_for_gpus(xopt: Xopt, samples: Path) -> None:
     (line,) = [line for line in outcome.out.splitlines() if line.startswith("precision ")]
     assert line.startswith("precision   float16: 10 of 10 operators quantized, error 0.")
     assert (
-        "with the rounded numbers, operators of 16 bits compute the same as floats: equal"
+        "with the quantized numbers, operators of 16 bits compute the same as floats: equal"
         in outcome.out
     )
     graph = onnx.load("model.opt.onnx").graph
@@ -269,7 +269,8 @@ def test_each_product_alone(xopt: Xopt) -> None:
     outcome = xopt("model.onnx", "--precision", "int8", *SIZE, "--dry-run", "-v")
     assert (outcome.code, outcome.err) == (0, "")
     lines = [line.split() for line in outcome.out.splitlines()]
-    columns = ["product", "pattern", "rows", "columns", "error", "before", "after", "saved"]
+    columns = ["node", "pattern", "rows", "columns", "error", "before", "after", "saved"]
+    columns.append("choice")
     first = lines.index(columns) + 1
     rows = [line[:2] for line in lines[first:]]
     assert ["embed", "Int8Table"] in rows

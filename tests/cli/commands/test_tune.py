@@ -27,9 +27,8 @@ pytestmark = pytest.mark.usefixtures("brief")
 
 @pytest.fixture
 def given_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The default patterns take 0.9 of the time of the original.
-
-    Without memory patterns, a tenth less.
+    """The default patterns take 0.9 of the time of the original; without memory patterns, a tenth
+    less.
     """
 
     def seconds(choice: Choice) -> float:

@@ -136,9 +136,8 @@ def test_the_earliest_cut(build: Callable[[int], tuple[onnx.ModelProto, list[int
 
 
 def test_a_row_that_is_seen_in_part() -> None:
-    """Strangers look like the nodes of the row from near by.
-
-    From farther away, its ends look different from the rest of it.
+    """Strangers look like the nodes of the row from near by; from farther away, its ends look
+    different from the rest of it.
     """
     operators = ("Neg", "Exp", "Tanh", "Softmax")
     g = Sketch()

@@ -107,9 +107,8 @@ def test_root_mean_square(root: str, epsilon: bool, opset: int) -> None:
 @pytest.mark.parametrize("opset", [18, 23])
 @pytest.mark.parametrize("model_type", ["llama", "gemma", "plain"])
 def test_sixteen_bits(model_type: str, opset: int) -> None:
-    """Computed in 32 bits between casts, the weight before or after the second one.
-
-    Or in 16 bits altogether.
+    """Computed in 32 bits between casts, the weight before or after the second one; or in 16 bits
+    altogether.
     """
     # the bits of 1, 2, 3, 4 and of 2^-14
     half = "float16[4] k = {15360, 16384, 16896, 17408}, float16 h = {1024}"

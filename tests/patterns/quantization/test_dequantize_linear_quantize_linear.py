@@ -1,6 +1,5 @@
-"""Integers that are moved.
-
-And the kernels for integers that onnxruntime forms from pairs are not lost by any pattern.
+"""Integers that are moved; and the kernels for integers that onnxruntime forms from pairs are not
+lost by any pattern.
 """
 
 from pathlib import Path

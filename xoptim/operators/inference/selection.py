@@ -72,9 +72,8 @@ def non_zero(ctx: NodeContext) -> Results:
 
 @infers("Unique")
 def unique(ctx: NodeContext) -> Results:
-    """Distinct elements, or slices along ``axis``.
-
-    Then the first positions, the inverse indices and the counts.
+    """Distinct elements, or slices along ``axis``; then the first positions, the inverse indices
+    and the counts.
     """
     x = ctx.input(0)
     shape, count = shape_of(x), ctx.fresh()

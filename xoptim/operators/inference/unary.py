@@ -26,9 +26,8 @@ def _statistics(ctx: NodeContext, shape: Shape | None) -> Info:
 @infers("LayerNormalization", "SimplifiedLayerNormalization")
 @infers("SimplifiedLayerNormalization", domain="com.microsoft")
 def layer_normalization(ctx: NodeContext) -> Results:
-    """Y like X, then mean and inverse standard deviation.
-
-    Without mean, Y has the type of the scale.
+    """Y like X, then mean and inverse standard deviation; without mean, Y has the type of the
+    scale.
     """
     shape, is_simplified = shape_of(ctx.input(0)), ctx.op_type != "LayerNormalization"
     statistics = _statistics(ctx, shape) if ctx.num_outputs > 1 else None

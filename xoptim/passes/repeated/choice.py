@@ -396,9 +396,8 @@ class Choice:
         return list(found)
 
     def regions(self) -> list[list[Group]]:
-        """Groups that are connected, lower levels first.
-
-        Each region is rewritten whole or not at all.
+        """Groups that are connected, lower levels first; each region is rewritten whole or not at
+        all.
         """
         left = set(self.groups)
         joined: set[Node] = set()

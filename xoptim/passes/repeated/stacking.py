@@ -24,9 +24,8 @@ from xoptim.passes.repeated.groups import (
 
 
 def findings(graph: Graph, costs: Costs, fewest: int, *, is_forced: bool) -> Iterator[Finding]:
-    """For each group whether it is stacked, and what that changes.
-
-    And the reason why nodes of one operator and level differ.
+    """For each group whether it is stacked, and what that changes; and the reason why nodes of one
+    operator and level differ.
 
     A group has at least ``fewest`` nodes; ``is_forced`` says whether groups are stacked that do not
     become faster.
