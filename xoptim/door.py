@@ -32,9 +32,9 @@ from xoptim.api.whole_model import (
     global_rewriter as global_rewriter,
 )
 from xoptim.batching.running import batch as batch
-from xoptim.catalogue.database import database as database, register as register
 from xoptim.catalogue.discovery import installed_patterns as installed_patterns
 from xoptim.catalogue.query import Query as Query
+from xoptim.catalogue.registry import register as register
 from xoptim.catalogue.selection import resolve as resolve, select as select
 from xoptim.diagnose.each import Replayed as Replayed, replay as replay
 from xoptim.diagnose.explanation import (
@@ -45,6 +45,7 @@ from xoptim.diagnose.explanation import (
 )
 from xoptim.diagnose.report import Culprit as Culprit, OptimizationReport as OptimizationReport
 from xoptim.dialects.chain import ChainPattern as ChainPattern, ChainRegistry as ChainRegistry
+from xoptim.dialects.database import database as database
 from xoptim.dialects.local import local_rewriter as local_rewriter
 from xoptim.dialects.shortcuts import OpRemove as OpRemove, OpSub as OpSub, PatternSub as PatternSub
 from xoptim.engine.events import Event as Event

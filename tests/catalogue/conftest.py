@@ -4,8 +4,8 @@ import pytest
 
 from tests.catalogue.toys import Install
 from xoptim import Rewrite, database
-from xoptim.catalogue.database import PatternSequence
 from xoptim.catalogue.entries import warn_once
+from xoptim.dialects.database import PatternSequence
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Install:
 
     def replace(*classes: type[Rewrite]) -> PatternSequence:
         found = {cls.name(): cls for cls in sorted(classes, key=lambda cls: cls.name())}
-        monkeypatch.setattr("xoptim.catalogue.database.installed_patterns", lambda: found)
+        monkeypatch.setattr("xoptim.catalogue.registry.installed_patterns", lambda: found)
         return database()
 
     return replace

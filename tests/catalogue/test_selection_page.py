@@ -11,7 +11,7 @@ import pytest
 from tests.catalogue.toys import Install
 from tests.support import parse, types
 from xoptim import Query, database, installed_patterns
-from xoptim.catalogue.entries import PRESETS, PROFILES
+from xoptim.catalogue.entries import PRESETS
 from xoptim.cli.main import run
 
 PAGE = (Path(__file__).parents[2] / "docs" / "selection.md").read_text(encoding="utf-8")
@@ -73,7 +73,7 @@ def test_shell_snippets(capsys: pytest.CaptureFixture[str]) -> None:
 def test_all_words_are_explained() -> None:
     rows = re.findall(r"^\| (`.*?) \|", PAGE, re.MULTILINE)
     explained = {word for row in rows for word in re.findall(r"`(\w+)`", row)}
-    assert {*PRESETS, *PROFILES} <= explained
+    assert {*PRESETS} <= explained
     assert set(database().words()) <= explained | {
         tag for cls in installed_patterns().values() for tag in cls.tags
     }

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from xoptim import PatternOptimization, Rewrite
-from xoptim.catalogue.database import PatternSequence
+from xoptim.dialects.database import PatternSequence
 
 Install = Callable[..., PatternSequence]
 """Makes pattern classes the installed ones, in place of all others.

@@ -20,8 +20,8 @@ from xoptim import (
     select,
 )
 from xoptim.api.whole_model import GlobalRewriter, global_rewriter
-from xoptim.catalogue.database import PatternGroup, PatternSequence
 from xoptim.dialects import PatternSub
+from xoptim.dialects.database import PatternGroup, PatternSequence
 from xoptim.match.rewrite import PHASES
 
 TEXT = "agraph (float[n] x, float[n] y) => (float[n] z) { m = Mul(x, y) d = Div(m, y) z = Sinh(d) }"

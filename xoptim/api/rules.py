@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, TypeVar
 import onnx
 
 from xoptim.api.optimizing import optimize
-from xoptim.catalogue.database import database, register
+from xoptim.catalogue.registry import register, registry
 from xoptim.dialects.filters import register_filter
 from xoptim.dialects.text import Check, Pairs, TextPattern, parse_rules, rule_class
 from xoptim.dialects.text_function import FunctionSource, TextPlace, parse_functions, without_text
@@ -117,7 +117,7 @@ def register_rewrite(
         ValueError: when the name is taken.
     """
     given = {"name": name, "filters": filters, "value_name_pairs": value_name_pairs, **settings}
-    made = _rule(pattern_text, replacement_text, database().names(), **given)
+    made = _rule(pattern_text, replacement_text, registry().names(), **given)
     register(made, "default")
     return made
 

@@ -1,4 +1,4 @@
-"""Queries of the database of patterns: items to add, to require and to remove, from left to
+"""Queries of the registry: items to add, to require and to remove, from left to
 right.
 """
 
@@ -34,7 +34,7 @@ class Name:
 
 @dataclass(frozen=True, init=False)
 class Query:
-    """Patterns by their words: names, tags, presets, profiles, phases, exactness, status.
+    """Patterns by their words: names, tags, presets, phases, exactness, status.
 
     ``Query(["fast_run"], exclude=["Gelu"])`` is accepted wherever a selection is, and `of` converts
     every selection to one. Immutable: the methods return new queries.
@@ -114,7 +114,7 @@ class Query:
 
     @property
     def is_of_words(self) -> bool:
-        """Whether it consists of words alone: nothing but the database changes its answer."""
+        """Whether it consists of words alone: nothing but the registry changes its answer."""
         return not self.subquery and all(isinstance(item, (str, Name)) for _, item in self.steps)
 
     def holds(self, words: Container[Any]) -> bool:

@@ -6,8 +6,8 @@ from functools import cached_property
 from numbers import Integral
 from typing import Final, Literal, TypedDict, TypeVar
 
-from xoptim.catalogue.database import database
 from xoptim.catalogue.query import Name, Query, Selection
+from xoptim.catalogue.registry import registry
 from xoptim.catalogue.selection import select
 from xoptim.engine.environment import DebugSettings, read_environment
 from xoptim.engine.events import Application, Event
@@ -170,7 +170,7 @@ class OptimizationOptions:
         names = self.debug.patterns
         explained = {
             *names,
-            *(entry.item.name() for name in names for entry in database().named(name)),
+            *(entry.item.name() for name in names for entry in registry().named(name)),
         }
         levels = self.debug.levels
         return {**levels, **{name: max(10, levels.get(name, 0)) for name in explained}}

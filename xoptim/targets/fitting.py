@@ -13,8 +13,8 @@ from typing import Any, Final, TypeAlias
 
 import onnx
 
-from xoptim.catalogue.database import database
 from xoptim.catalogue.query import Query
+from xoptim.catalogue.registry import registry
 from xoptim.engine.events import Application
 from xoptim.engine.options import OptimizationOptions
 from xoptim.engine.run import Optimizer
@@ -398,7 +398,8 @@ def name_nodes(model: onnx.ModelProto) -> None:
 def lowerings(drop: Sequence[str] = ()) -> dict[Key, list[str]]:
     """The names of the lowerings of each operator, those of a higher priority last."""
     found: dict[Key, list[str]] = defaultdict(list)
-    for rewrite in database().query(Query([_LOWER])):
+    for entry in registry().query(Query([_LOWER])):
+        rewrite = entry.rewrite
         if isinstance(rewrite, PatternOptimization) and rewrite.name() not in drop:
             for key in sorted(_operators(rewrite)):
                 found[key].append(rewrite.name())

@@ -20,8 +20,8 @@ from xoptim import (
     register,
     select,
 )
-from xoptim.catalogue.database import PatternGroup, PatternSequence
 from xoptim.catalogue.entries import POSITIONS
+from xoptim.dialects.database import PatternGroup, PatternSequence
 from xoptim.match.rewrite import PHASES, ModelPass
 
 Zeta, Alpha, Beta = (

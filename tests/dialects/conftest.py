@@ -1,0 +1,3 @@
+"""Fixtures that the tests of the registry have too."""
+
+from tests.catalogue.conftest import install as install

@@ -1,0 +1,307 @@
+"""The registry: all rewrites by their names, with the words that select them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import TypeVar
+
+from xoptim.catalogue.discovery import installed_patterns
+from xoptim.catalogue.entries import (
+    POSITIONS,
+    PRESETS,
+    VOCABULARY,
+    Entry,
+    in_order,
+    is_pass,
+    make_entry,
+    shared,
+    short,
+    unknown,
+    warn_once,
+)
+from xoptim.catalogue.query import Item, Name, Query, Word, class_of
+from xoptim.facts.errors import UnknownPatternError
+from xoptim.match.pattern import PatternOptimization
+from xoptim.match.rewrite import Rewrite
+
+_LOGGER = logging.getLogger("xoptim")
+_NONE: Mapping[str, Entry] = MappingProxyType({})
+AnyRewrite = TypeVar("AnyRewrite", bound="Rewrite | type[Rewrite]")
+
+
+class Registry:
+    """Rewrites by unique names, in the order in which they run, and the queries about them.
+
+    Attributes:
+        groups: positions of the groups that entries may belong to, by name. A name of a group is
+            not a name of a rewrite.
+    """
+
+    def __init__(self, groups: Mapping[str, float] = MappingProxyType({})) -> None:
+        self.groups = dict(groups)
+        self._entries: dict[str, Entry] = {}
+        self._taken: set[str] = set()
+        self._index: _Index | None = None
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._ordered.entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def _ordered(self) -> _Index:
+        """The entries in order and by word; made again after a change."""
+        if self._index is None:
+            self._index = _Index(self._entries.values())
+        return self._index
+
+    # ---------------------------------------------------------------- changes
+
+    def add(self, entry: Entry) -> None:
+        """Add an entry; raises ``ValueError`` if one of its names is taken."""
+        for name in entry.names:
+            self.check_free(name)
+        self._entries[entry.name] = entry
+        self._taken.update(entry.names)
+        self._index = None
+
+    def check_free(self, name: str) -> None:
+        """Raise ``ValueError`` if a rewrite or a group has this name."""
+        if name in self._taken or name in self.groups:
+            raise ValueError(f"the name {name!r} is taken; choose another, or unregister its owner")
+
+    def remove(self, entry: Entry) -> None:
+        """Remove an entry."""
+        del self._entries[entry.name]
+        self._taken.difference_update(entry.names)
+        self._index = None
+
+    # ---------------------------------------------------------------- questions
+
+    def get(self, name: str) -> Entry | None:
+        """The entry that was registered under a name."""
+        return self._entries.get(name)
+
+    def find(self, word: str) -> list[Entry]:
+        """The entries that a word selects: a preset, a name, any other word, a former name.
+
+        The first meaning that the word has counts. Raises `UnknownPatternError` when it has none;
+        the message suggests the nearest word.
+        """
+        return self._ordered.find(word)
+
+    def named(self, word: str) -> list[Entry]:
+        """The entries with this name, class or former name, with or without the suffix
+        ``Pattern``; empty if there are none.
+        """
+        try:
+            return self._ordered.find(Name(word))
+        except UnknownPatternError:
+            return []
+
+    def names(self) -> set[str]:
+        """All names."""
+        return set(self._ordered.names)
+
+    def words(self) -> dict[str, int]:
+        """All words other than names, in alphabetical order, with the number of entries that they
+        select.
+        """
+        return {word: len(found) for word, found in sorted(self._ordered.words.items())}
+
+    def query(self, query: Query) -> list[Entry]:
+        """The entries that match a query, in the order in which they run.
+
+        Raises `UnknownPatternError` when a word of it, or a group that has a subquery, is unknown.
+        """
+        if not query.is_of_words:
+            return in_order(self._answer(query).values())
+        answers = self._ordered.answers
+        if query not in answers:
+            answers[query] = tuple(in_order(self._answer(query).values()))
+        return list(answers[query])
+
+    def _answer(self, query: Query) -> dict[str, Entry]:
+        """The entries that match a query, by the names of their rewrites."""
+        chosen: dict[str, Entry] = {}
+        seen: dict[str, Entry] = {}
+        for sign, atom in query.all_steps:
+            found = self._stand_for(sign, atom, seen)
+            if sign == "+":
+                seen |= found
+                chosen = _joined(chosen, found, atom)
+            elif sign == "&":
+                chosen = {name: each for name, each in chosen.items() if name in found}
+            else:
+                chosen = {name: each for name, each in chosen.items() if name not in found}
+        for group, asked in query.subquery.items():
+            self.check_group(group)
+            chosen = {name: each for name, each in chosen.items() if each.group != group}
+            inside = self._answer(asked)
+            chosen |= {name: each for name, each in inside.items() if each.group == group}
+        return chosen
+
+    def check_group(self, name: str) -> None:
+        """Raise `UnknownPatternError` when no group has this name."""
+        if name not in self.groups:
+            known = ", ".join(sorted(self.groups)) or "none"
+            raise UnknownPatternError(f"unknown group {name!r}; there are: {known}")
+
+    def _stand_for(
+        self, sign: str, atom: Item | Name, seen: Mapping[str, Entry]
+    ) -> dict[str, Entry]:
+        """The entries, by the names of their rewrites, that a part of a query selects.
+
+        A name to remove may name an instance added before.
+        """
+        if isinstance(atom, Query):
+            return self._answer(atom)
+        if not isinstance(atom, (str, Name)):
+            return {atom.name(): self._entry_of(shared(atom))}
+        found = self._ordered.find(atom, seen if sign == "-" else _NONE)
+        if sign == "+":
+            _warn_of_deprecated(found, str(atom))
+        return {entry.item.name(): entry for entry in found}
+
+    def _entry_of(self, rewrite: Rewrite) -> Entry:
+        """The entry of a registered rewrite, else an entry made from its metadata."""
+        for entry in self._ordered.names.get(rewrite.name(), ()):
+            if entry.rewrite is rewrite:
+                return entry
+        return Entry(rewrite.name(), rewrite, position=POSITIONS[rewrite.phase])
+
+
+def _joined(
+    chosen: dict[str, Entry], found: dict[str, Entry], atom: Item | Name
+) -> dict[str, Entry]:
+    """The entries chosen so far with those of another part of a query.
+
+    A word keeps the instance that was chosen before; a class or an instance replaces it.
+    """
+    if isinstance(atom, (str, Name, Query)):
+        return {**found, **chosen}
+    return {**chosen, **found}
+
+
+def _warn_of_deprecated(found: Iterable[Entry], word: str) -> None:
+    """Warn once of each deprecated rewrite that is selected by its name."""
+    for entry in found:
+        if entry.item.status == "deprecated" and entry.is_called(word):
+            warn_once(f"pattern {entry.name!r} is deprecated: it may be removed in a later version")
+
+
+class _Index:
+    """The entries in order, and by each kind of word."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self.entries = in_order(entries)
+        self.names: dict[str, list[Entry]] = {}
+        self.classes: dict[str, list[Entry]] = {}
+        self.words: dict[str, list[Entry]] = {word: [] for word in VOCABULARY}
+        self.former: dict[str, list[Entry]] = {}
+        # the entries of each query that was asked
+        self.answers: dict[Query, tuple[Entry, ...]] = {}
+        for entry in self.entries:
+            _list(entry, self.names, {*entry.names})
+            _list(entry, self.classes, [short(entry.class_name)])
+            _list(entry, self.words, entry.words)
+            _list(entry, self.former, {*map(short, entry.item.former_names)})
+
+    def find(self, asked: Word, own: Mapping[str, Entry] = _NONE) -> list[Entry]:
+        """The entries that a word selects, as `Registry.find` does.
+
+        A `Name` matches names only. ``own`` are entries by name that precede those of the registry.
+        """
+        is_name = isinstance(asked, Name)
+        name = asked if isinstance(asked, Name) else Name(asked.strip())
+        word, called = name.word, short(name.word)
+        words = {} if is_name else self.words
+        if word in PRESETS and word in words:
+            return words[word]
+        if called in own:
+            return [own[called]]
+        for table, key in ((self.names, called), (self.classes, called), (words, word)):
+            if key in table:
+                return table[key]
+        found = self.former.get(called)
+        if not found:
+            raise UnknownPatternError(unknown(word, {*own, *self.names, *words}, name.where))
+        now = " and ".join(repr(entry.name) for entry in found)
+        warn_once(f"pattern {called!r} is called {now} now; its old name may be removed")
+        return found
+
+
+def _list(entry: Entry, table: dict[str, list[Entry]], words: Iterable[str]) -> None:
+    """Enter an entry under some words."""
+    for word in words:
+        table.setdefault(word, []).append(entry)
+
+
+_PRINCIPAL: list[tuple[Mapping[str, type[Rewrite]], Registry]] = []
+
+
+def registry() -> Registry:
+    """The registry of all installed rewrites, with a group for the patterns of each phase.
+
+    It is made on first use, and again after ``installed_patterns.cache_clear()``.
+    """
+    installed = installed_patterns()
+    # Compared by identity: `installed_patterns` is cached and returns a new dictionary after its
+    # cache is cleared.
+    if not _PRINCIPAL or _PRINCIPAL[0][0] is not installed:
+        _PRINCIPAL[:] = [(installed, _registered(installed))]
+    return _PRINCIPAL[0][1]
+
+
+def _registered(rewrites: Mapping[str, type[Rewrite]]) -> Registry:
+    """A registry with these rewrites."""
+    made = Registry(POSITIONS)
+    for name, cls in rewrites.items():
+        try:
+            made.add(entry_for(cls))
+        # a broken third-party pack must not break the optimizer
+        except (TypeError, ValueError, UnknownPatternError) as error:
+            _LOGGER.warning("pattern %s of %s is left out: %s", name, cls.__module__, error)
+    return made
+
+
+def entry_for(rewrite: Rewrite | type[Rewrite], *tags: str) -> Entry:
+    """The entry of a rewrite in the principal registry.
+
+    Raises `TypeError` when it is neither a pattern nor a pass, or has an invalid attribute.
+    """
+    name = rewrite.name() if issubclass(class_of(rewrite), Rewrite) else ""
+    if is_pass(rewrite):
+        return make_entry(name, rewrite, tags, position=POSITIONS.get(rewrite.phase, 0.0))
+    if not issubclass(class_of(rewrite), PatternOptimization):
+        raise TypeError(f"a pattern or its class is expected, not {rewrite!r}")
+    if rewrite.phase not in POSITIONS:
+        known = ", ".join(sorted(POSITIONS))
+        raise UnknownPatternError(f"unknown group {rewrite.phase!r}; there are: {known}")
+    return make_entry(name, rewrite, tags, group=rewrite.phase, position=POSITIONS[rewrite.phase])
+
+
+def register(rewrite: AnyRewrite, *tags: str) -> AnyRewrite:
+    """Add a pattern or a pass to the installed ones.
+
+    Selections with one of its words contain it from now on.
+
+    Without further tags its name and its metadata select it: an exact pattern is in the preset
+    ``default``, for example, unless it has the tag ``extra``. May decorate a class.
+
+    Args:
+        rewrite: the pattern or the pass, or its class.
+        *tags: further words that select it. The name of a preset makes it a member.
+
+    Returns:
+        The argument.
+
+    Raises:
+        ValueError: when the name is taken.
+        TypeError: when it is neither a pattern nor a pass, or has an invalid attribute.
+    """
+    registry().add(entry_for(rewrite, *tags))
+    return rewrite
