@@ -14,17 +14,19 @@ from typing import Any, Final
 
 import click
 
+from xoptim.system.lazy import exports
+
 ROOT: Final = Path(__file__).parents[1]
 RELEASED: Final = ROOT / "docs" / "released_api.txt"
-MODULES: Final = {
-    "xoptim": "xoptim.door",
-    "xoptim.match": "xoptim.match",
-    "xoptim.dialects": "xoptim.dialects",
-    "xoptim.testing": "xoptim.testing",
-    "xoptim.integrations.onnx_ir": "xoptim.integrations.onnx_ir",
-    "xoptim.integrations.torch": "xoptim.integrations.torch",
-}
-"""Public modules, and where their names are defined.
+MODULES: Final = (
+    "xoptim",
+    "xoptim.match",
+    "xoptim.dialects",
+    "xoptim.testing",
+    "xoptim.integrations.onnx_ir",
+    "xoptim.integrations.torch",
+)
+"""Public modules.
 
 A name that several of them have belongs to the first.
 """
@@ -38,27 +40,32 @@ parameters. The usual ones are in `xoptim.__all__`.
 def public_names() -> Iterator[tuple[str, str, Any]]:
     """Module, name and value of everything public, each value once."""
     seen: set[int] = set()
-    for module, place in MODULES.items():
-        content = import_module(place)
-        # Other modules than the door import what is not theirs; a name that is exported says so, or
-        # belongs to this module.
-        names = getattr(content, "__all__", None) or [
-            name for name in vars(content) if not name.startswith("_")
-        ]
-        for name in sorted(names):
+    for module in MODULES:
+        content = import_module(module)
+        for name in sorted(_names(module)):
             value = getattr(content, name)
-            if inspect.ismodule(value) or id(value) in seen or not _is_ours(value, place):
+            if inspect.ismodule(value) or id(value) in seen or not _is_ours(value, module):
                 continue
             seen.add(id(value))
             yield module, name, value
 
 
-def _is_ours(value: Any, place: str) -> bool:
+def _names(module: str) -> list[str]:
+    """The names that a module may offer."""
+    if module == "xoptim":
+        return exports(module)
+    content = import_module(module)
+    # Modules import what is not theirs; a name that is exported says so.
+    exported: list[str] | None = getattr(content, "__all__", None)
+    return exported or [name for name in vars(content) if not name.startswith("_")]
+
+
+def _is_ours(value: Any, module: str) -> bool:
     """Whether a module offers a value, and does not only use it."""
-    module = getattr(value, "__module__", None)
-    return module is None or (
-        str(module) == place if ".integrations." in place else str(module).startswith("xoptim")
-    )
+    home = getattr(value, "__module__", None)
+    if home is None:
+        return True
+    return home == module if ".integrations." in module else str(home).startswith("xoptim")
 
 
 def signature(value: Any) -> str:

@@ -15,7 +15,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Install:
 
     def replace(*classes: type[Rewrite]) -> PatternSequence:
         found = {cls.name(): cls for cls in sorted(classes, key=lambda cls: cls.name())}
-        monkeypatch.setattr("xoptim.catalogue.registry.installed_patterns", lambda: found)
+        monkeypatch.setattr("xoptim.catalogue.registry.installed", lambda: found)
         return database()
 
     return replace

@@ -54,9 +54,9 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder.mkdir()
     modules = set(sys.modules)
     monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
-    installed_patterns.cache_clear()
+    discovery.refresh()
     yield folder
-    installed_patterns.cache_clear()
+    discovery.refresh()
     for name in set(sys.modules) - modules:
         if str(folder) in str(getattr(sys.modules[name], "__file__", "")):
             del sys.modules[name]

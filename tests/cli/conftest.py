@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import Xopt, runner
-from xoptim import installed_patterns
 from xoptim.bench.options import BenchOptions
 from xoptim.catalogue import discovery
 
@@ -42,6 +41,6 @@ def bad_patterns(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     pack = EntryPoint("bad", "tests.cli.bad_patterns", discovery.GROUP)
     found = list(entry_points(group=discovery.GROUP))
     monkeypatch.setattr("xoptim.catalogue.discovery.entry_points", lambda group: [*found, pack])
-    installed_patterns.cache_clear()
+    discovery.refresh()
     yield
-    installed_patterns.cache_clear()
+    discovery.refresh()

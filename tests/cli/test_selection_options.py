@@ -27,7 +27,7 @@ def names(text: str) -> set[str]:
 def own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Patterns that are not stable, and a pass that was renamed, in a database for one test."""
     found = dict(installed_patterns())
-    monkeypatch.setattr("xoptim.catalogue.registry.installed_patterns", lambda: found)
+    monkeypatch.setattr("xoptim.catalogue.registry.installed", lambda: found)
     warn_once.cache_clear()
     common = {"__doc__": "A → B", "anchors": ("acme::Nothing",)}
     for name, status in (("Early", "preview"), ("Late", "deprecated")):

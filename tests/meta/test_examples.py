@@ -12,7 +12,8 @@ import pytest
 
 from tests.meta.sources import ROOT
 from tests.support import parse
-from xoptim import Rewrite, installed_patterns, optimize
+from xoptim import Rewrite, optimize
+from xoptim.catalogue.discovery import refresh
 from xoptim.catalogue.selection import resolve
 from xoptim.testing import check_example, check_near_misses
 
@@ -94,10 +95,10 @@ def pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Rewri
     (info / "entry_points.txt").write_text("\n".join(lines))
     monkeypatch.setattr(sys, "path", [str(tmp_path), str(PACK), *sys.path])
     modules = set(sys.modules)
-    installed_patterns.cache_clear()
+    refresh()
     (pattern,) = resolve("acme")
     yield pattern
-    installed_patterns.cache_clear()
+    refresh()
     for module in [
         module
         for module in sys.modules

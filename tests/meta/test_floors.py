@@ -32,7 +32,6 @@ FLOORS = {
     "batching": 10,
     "builder": 10,
     "doc": 10,
-    "door": 10,
     "integrations": 10,
     "optimizing": 10,
     "precision": 10,

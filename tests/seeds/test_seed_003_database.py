@@ -9,17 +9,9 @@ import pytest
 
 from tests.engine.rules import renaming
 from tests.support import parse, types
-from xoptim import (
-    GraphBuilder,
-    PatternOptimization,
-    Query,
-    database,
-    installed_patterns,
-    optimize,
-    register,
-    select,
-)
+from xoptim import GraphBuilder, PatternOptimization, Query, database, optimize, register, select
 from xoptim.api.whole_model import GlobalRewriter, global_rewriter
+from xoptim.catalogue.discovery import refresh
 from xoptim.dialects import PatternSub
 from xoptim.dialects.database import PatternGroup, PatternSequence
 from xoptim.match.rewrite import PHASES
@@ -30,7 +22,7 @@ TEXT = "agraph (float[n] x, float[n] y) => (float[n] z) { m = Mul(x, y) d = Div(
 @pytest.fixture(autouse=True)
 def _clean() -> Iterator[None]:
     yield
-    installed_patterns.cache_clear()
+    refresh()
 
 
 def simplifier(name: str, **metadata: Any) -> Any:

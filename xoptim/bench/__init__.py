@@ -2,13 +2,24 @@
 the time.
 """
 
-from xoptim.bench.measure import OperatorTime as OperatorTime, bench as bench, profile as profile
-from xoptim.bench.options import BenchOptions as BenchOptions
-from xoptim.bench.rounds import (
-    BenchReport as BenchReport,
-    Interval as Interval,
-    ModelTimes as ModelTimes,
-    Ratio as Ratio,
-    ratio_of as ratio_of,
-)
-from xoptim.bench.subjects import Loading as Loading
+from typing import TYPE_CHECKING
+
+from xoptim.system.lazy import on_demand
+
+if TYPE_CHECKING:
+    from xoptim.bench.measure import (
+        OperatorTime as OperatorTime,
+        bench as bench,
+        profile as profile,
+    )
+    from xoptim.bench.options import BenchOptions as BenchOptions
+    from xoptim.bench.rounds import (
+        BenchReport as BenchReport,
+        Interval as Interval,
+        ModelTimes as ModelTimes,
+        Ratio as Ratio,
+        ratio_of as ratio_of,
+    )
+    from xoptim.bench.subjects import Loading as Loading
+else:
+    __getattr__ = on_demand(__name__)

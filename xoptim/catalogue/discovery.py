@@ -5,14 +5,22 @@ point.
 import importlib
 import logging
 import pkgutil
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
+from typing import Final
 
+from xoptim.catalogue.cached import cached_patterns, write_cache
+from xoptim.match.deferred import DeferredPattern
 from xoptim.match.rewrite import Rewrite
 
 logger = logging.getLogger("xoptim")
 GROUP = "xoptim.patterns"
+CATALOGUE: Final = "xoptim.patterns"
+"""The package of the built-in catalogue."""
 
 
 @cache
@@ -22,21 +30,61 @@ def installed_patterns() -> dict[str, type[Rewrite]]:
     A pack that cannot be imported is skipped with a warning. Of two patterns with the same name the
     built-in one is used, else the one of the pack whose name is first in alphabetical order.
     """
-    found: dict[str, type[Rewrite]] = {}
+    return {name: imported(item) for name, item in installed().items()}
+
+
+@cache
+def installed() -> dict[str, type[Rewrite] | DeferredPattern]:
+    """What `installed_patterns` returns, with patterns that are not imported yet."""
+    found: dict[str, type[Rewrite] | DeferredPattern] = {}
     for entry in sorted(entry_points(group=GROUP), key=lambda e: (not _is_own(e), e.name, e.value)):
-        try:
-            for cls in patterns_of(entry.load()):
-                if found.setdefault(cls.name(), cls) is not cls:
-                    logger.warning(
-                        "pattern %s of pack %r is hidden by another of that name",
-                        cls.name(),
-                        entry.name,
-                    )
-        except Exception as error:  # a broken third-party pack must not break the optimizer
-            if _is_own(entry):  # the built-in catalogue: a defect of xoptim
-                raise
-            logger.warning("pattern pack %r cannot be loaded: %s", entry.name, error)
+        for item in _rewrites_of(entry):
+            if found.setdefault(item.name(), item) is not item:
+                logger.warning(
+                    "pattern %s of pack %r is hidden by another of that name",
+                    item.name(),
+                    entry.name,
+                )
     return dict(sorted(found.items()))
+
+
+def refresh() -> None:
+    """Look for patterns again when they are asked for the next time."""
+    installed_patterns.cache_clear()
+    installed.cache_clear()
+
+
+def imported(item: type[Rewrite] | DeferredPattern) -> type[Rewrite]:
+    """The class of a pattern."""
+    return type(item.loaded) if isinstance(item, DeferredPattern) else item
+
+
+def _rewrites_of(entry: EntryPoint) -> Iterable[type[Rewrite] | DeferredPattern]:
+    """The rewrites of a pack."""
+    if entry.value == CATALOGUE:
+        return _built_in(entry)
+    try:
+        return patterns_of(entry.load())
+    except Exception as error:  # a broken third-party pack must not break the optimizer
+        if _is_own(entry):  # a defect of xoptim
+            raise
+        logger.warning("pattern pack %r cannot be loaded: %s", entry.name, error)
+        return ()
+
+
+def _built_in(entry: EntryPoint) -> Iterable[type[Rewrite] | DeferredPattern]:
+    """The rewrites of the built-in catalogue, from the cache if that is valid."""
+    spec = find_spec(entry.module)
+    folders = spec.submodule_search_locations if spec is not None else None
+    if not folders:
+        return patterns_of(entry.load())
+    folder = Path(next(iter(folders)))
+    cached = cached_patterns(folder)
+    if cached is not None:
+        return cached
+    found = patterns_of(entry.load())
+    write_cache(folder, found)
+    return found
 
 
 def _is_own(entry: EntryPoint) -> bool:
@@ -45,16 +93,20 @@ def _is_own(entry: EntryPoint) -> bool:
 
 def patterns_of(module: ModuleType) -> list[type[Rewrite]]:
     """The patterns defined in a module, or in all modules of a package."""
-    modules = [module]
-    if hasattr(module, "__path__"):
-        found = pkgutil.walk_packages(module.__path__, f"{module.__name__}.")
-        modules.extend(importlib.import_module(info.name) for info in found)
     return [
         value
-        for each in modules
+        for each in _modules(module)
         for value in vars(each).values()
         if isinstance(value, type)
         and issubclass(value, Rewrite)
         and value.__module__ == each.__name__
         and not value.__name__.startswith("_")
     ]
+
+
+def _modules(module: ModuleType) -> Iterator[ModuleType]:
+    """A module, and those in it if it is a package."""
+    yield module
+    if hasattr(module, "__path__"):
+        for info in pkgutil.walk_packages(module.__path__, f"{module.__name__}."):
+            yield importlib.import_module(info.name)

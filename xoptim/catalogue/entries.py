@@ -9,6 +9,7 @@ from typing import Final, TypeAlias, TypeGuard
 from xoptim.catalogue.query import Query, class_of
 from xoptim.facts.dtypes import GRADES
 from xoptim.facts.words import abridged, suggestion
+from xoptim.match.deferred import DeferredPattern
 from xoptim.match.making import fault, metadata_of
 from xoptim.match.rewrite import PHASES, STATUSES, ModelPass, Rewrite
 
@@ -56,16 +57,21 @@ class Entry:
     @property
     def cls(self) -> type[Rewrite]:
         """The class of the rewrite."""
-        return class_of(self.item)
+        return class_of(loaded(self.item))
 
     @property
     def class_name(self) -> str:
         """The name of the class."""
-        return self.cls.__name__
+        return class_name(self.item)
 
     @property
     def rewrite(self) -> Rewrite:
         """The rewrite, made at the first access."""
+        return shared(loaded(self.item))
+
+    @property
+    def scheduled(self) -> Rewrite:
+        """The rewrite as the engine runs it: not imported before it is tried."""
         return shared(self.item)
 
     @cached_property
@@ -85,6 +91,16 @@ class Entry:
         """Whether a word is its name, or a former one."""
         known = {*self.names, short(self.class_name), *map(short, self.item.former_names)}
         return short(word) in known
+
+
+def loaded(item: Rewrite | type[Rewrite]) -> Rewrite | type[Rewrite]:
+    """A rewrite, imported if it was deferred."""
+    return item.loaded if isinstance(item, DeferredPattern) else item
+
+
+def class_name(item: Rewrite | type[Rewrite]) -> str:
+    """The name of the class of a rewrite."""
+    return item.facts.class_name if isinstance(item, DeferredPattern) else class_of(item).__name__
 
 
 def is_pass(item: Rewrite | type[Rewrite]) -> TypeGuard[ModelPass | type[ModelPass]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TypeVar
 
-from xoptim.catalogue.discovery import installed_patterns
+from xoptim.catalogue.discovery import installed
 from xoptim.catalogue.entries import (
     POSITIONS,
     PRESETS,
@@ -23,6 +23,7 @@ from xoptim.catalogue.entries import (
 )
 from xoptim.catalogue.query import Item, Name, Query, Word, class_of
 from xoptim.facts.errors import UnknownPatternError
+from xoptim.match.deferred import DeferredPattern
 from xoptim.match.pattern import PatternOptimization
 from xoptim.match.rewrite import Rewrite
 
@@ -240,31 +241,30 @@ def _list(entry: Entry, table: dict[str, list[Entry]], words: Iterable[str]) -> 
         table.setdefault(word, []).append(entry)
 
 
-_PRINCIPAL: list[tuple[Mapping[str, type[Rewrite]], Registry]] = []
+_PRINCIPAL: list[tuple[Mapping[str, type[Rewrite] | DeferredPattern], Registry]] = []
 
 
 def registry() -> Registry:
     """The registry of all installed rewrites, with a group for the patterns of each phase.
 
-    It is made on first use, and again after ``installed_patterns.cache_clear()``.
+    It is made on first use, and again after `xoptim.catalogue.discovery.refresh`.
     """
-    installed = installed_patterns()
-    # Compared by identity: `installed_patterns` is cached and returns a new dictionary after its
-    # cache is cleared.
-    if not _PRINCIPAL or _PRINCIPAL[0][0] is not installed:
-        _PRINCIPAL[:] = [(installed, _registered(installed))]
+    found = installed()
+    # Compared by identity: it is another dictionary after `refresh`.
+    if not _PRINCIPAL or _PRINCIPAL[0][0] is not found:
+        _PRINCIPAL[:] = [(found, _registered(found))]
     return _PRINCIPAL[0][1]
 
 
-def _registered(rewrites: Mapping[str, type[Rewrite]]) -> Registry:
+def _registered(rewrites: Mapping[str, type[Rewrite] | DeferredPattern]) -> Registry:
     """A registry with these rewrites."""
     made = Registry(POSITIONS)
-    for name, cls in rewrites.items():
+    for name, item in rewrites.items():
         try:
-            made.add(entry_for(cls))
+            made.add(entry_for(item))
         # a broken third-party pack must not break the optimizer
         except (TypeError, ValueError, UnknownPatternError) as error:
-            _LOGGER.warning("pattern %s of %s is left out: %s", name, cls.__module__, error)
+            _LOGGER.warning("pattern %s of %s is left out: %s", name, item.__module__, error)
     return made
 
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from xoptim.catalogue.discovery import installed_patterns
-from xoptim.catalogue.entries import short
+from xoptim.catalogue.discovery import installed
+from xoptim.catalogue.entries import class_name, short
 from xoptim.facts.errors import XoptimError
 
 
@@ -28,11 +28,11 @@ class DebugSettings:
 def read_environment(variables: Mapping[str, str] | None = None) -> DebugSettings:
     """Read the variables; raises XoptimError when the value of one must be a number and is not."""
     env = os.environ if variables is None else variables
-    installed = installed_patterns()
-    named = [name for name in env if name.endswith("Pattern") or name in installed]
+    known = installed()
+    named = [name for name in env if name.endswith("Pattern") or name in known]
     # A variable named like an unknown pattern may belong to another program unless its value is a
     # number.
-    classes = {cls.__name__ for cls in installed.values()} if named else set()
+    classes = set(map(class_name, known.values())) if named else set()
     named = [
         name
         for name in named

@@ -35,7 +35,8 @@ def older_set(model: Model, target: object) -> int | None:
 
 def _simpler_forms(options: OptimizationOptions) -> tuple[PatternOptimization, ...]:
     """The patterns that write standard operators with other standard operators."""
-    found = (each for each in options.kept("lower") if isinstance(each, PatternOptimization))
+    rewrites = (entry.scheduled for entry in options.kept("lower"))
+    found = (each for each in rewrites if isinstance(each, PatternOptimization))
     return tuple(each for each in found if _is_standard(each) and each.exactness in _SAFE)
 
 

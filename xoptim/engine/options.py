@@ -6,9 +6,10 @@ from functools import cached_property
 from numbers import Integral
 from typing import Final, Literal, TypedDict, TypeVar
 
+from xoptim.catalogue.entries import Entry
 from xoptim.catalogue.query import Name, Query, Selection
 from xoptim.catalogue.registry import registry
-from xoptim.catalogue.selection import select
+from xoptim.catalogue.selection import chosen
 from xoptim.engine.environment import DebugSettings, read_environment
 from xoptim.engine.events import Application, Event
 from xoptim.facts.assumptions import Assumptions
@@ -122,17 +123,24 @@ class OptimizationOptions:
         ``assumptions`` are about the model, by default from the options: where values are assumed
         to be finite, the patterns that need it belong to the presets of safe patterns.
         """
+        return [entry.rewrite for entry in self._entries(assumptions)]
+
+    def scheduled(self, assumptions: Assumptions | None = None) -> list[Rewrite]:
+        """What `selected` returns, with patterns that are imported when they are first tried."""
+        return [entry.scheduled for entry in self._entries(assumptions)]
+
+    def _entries(self, assumptions: Assumptions | None) -> list[Entry]:
         debug = self.debug
         known = Assumptions.of(self.assume) if assumptions is None else assumptions
         query = Query.of(self.patterns)
         if any(word == "finite" for word, _ in known.values):
             query = query.joining("finite", _SAFE)
-        chosen = self.kept(query)
+        found = self.kept(query)
         if debug.patterns:  # raises for unknown names
-            select(self.patterns, (Name(word, "PATTERN") for word in debug.patterns))
-        return chosen
+            chosen(self.patterns, (Name(word, "PATTERN") for word in debug.patterns))
+        return found
 
-    def kept(self, patterns: Selection) -> list[Rewrite]:
+    def kept(self, patterns: Selection) -> list[Entry]:
         """The rewrites of any selection that are for the provider and the target, without those to
         drop, in order.
         """
@@ -140,10 +148,11 @@ class OptimizationOptions:
             *self.drop,
             *(Name(word, "DROPPATTERN") for word in self.debug.drop),
         ]
-        found = select(patterns, dropped)
-        return [
-            p for p in found if not p.unfit_for(None, self.provider) and not self.unfit_there(p)
-        ]
+        return [entry for entry in chosen(patterns, dropped) if self._is_for_here(entry.scheduled)]
+
+    def _is_for_here(self, rewrite: Rewrite) -> bool:
+        """Whether a rewrite is for the provider and the target."""
+        return not rewrite.unfit_for(None, self.provider) and not self.unfit_there(rewrite)
 
     def unfit_there(self, rewrite: Rewrite | type[Rewrite]) -> str:
         """Why a rewrite is left out for the target, empty when it is used there."""

@@ -338,7 +338,7 @@ class Optimizer:
     def __init__(self, model: Model, options: OptimizationOptions) -> None:
         self.model = model
         self.options = options
-        self.rewrites = options.selected(model.assumptions)
+        self.rewrites = options.scheduled(model.assumptions)
         self._target = older_set(model, options.opset)
         if self._target is not None:
             # Others would write operators that must then be taken apart again.

@@ -150,7 +150,7 @@ def prove(
     be read, `UnknownPatternError` when a pattern name is unknown, and `ProviderUnavailable` when
     onnxruntime lacks a requested execution provider.
     """
-    options.selected()  # a misspelt pattern is noticed before a large model is read
+    options.scheduled()  # a misspelt pattern is noticed before a large model is read
     left_out: list[Culprit] = []
     original, checks = located(model, proof.checks)
     checks = assuming(checks, options)

@@ -1,16 +1,23 @@
 """Targets: where a model will run, and which of its nodes an execution provider takes there."""
 
-from xoptim.targets.bisect import Failing as Failing, smallest_failing as smallest_failing
-from xoptim.targets.oracle import place as place
-from xoptim.targets.placement import PlacedNode as PlacedNode, Placement as Placement
-from xoptim.targets.process import PlacementError as PlacementError
-from xoptim.targets.registry import (
-    UnknownTargetError as UnknownTargetError,
-    every as every,
-    named as named,
-)
-from xoptim.targets.state import TargetState as TargetState, state_of as state_of
-from xoptim.targets.target import Needs as Needs, Target as Target
+from typing import TYPE_CHECKING
+
+from xoptim.system.lazy import on_demand
+
+if TYPE_CHECKING:
+    from xoptim.targets.bisect import Failing as Failing, smallest_failing as smallest_failing
+    from xoptim.targets.oracle import place as place
+    from xoptim.targets.placement import PlacedNode as PlacedNode, Placement as Placement
+    from xoptim.targets.process import PlacementError as PlacementError
+    from xoptim.targets.registry import (
+        UnknownTargetError as UnknownTargetError,
+        every as every,
+        named as named,
+    )
+    from xoptim.targets.state import TargetState as TargetState, state_of as state_of
+    from xoptim.targets.target import Needs as Needs, Target as Target
+else:
+    __getattr__ = on_demand(__name__)
 
 __all__ = [
     "Failing",

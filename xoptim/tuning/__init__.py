@@ -2,17 +2,24 @@
 on this machine.
 """
 
-from xoptim.tuning.options import TuneOptions as TuneOptions
-from xoptim.tuning.report import TuningReport as TuningReport
-from xoptim.tuning.search import Trial as Trial
-from xoptim.tuning.settings import (
-    SettingsError as SettingsError,
-    read_settings as read_settings,
-    session as session,
-    settings_path as settings_path,
-)
-from xoptim.tuning.speed import (
-    NotSlower as NotSlower,
-    SpeedCheck as SpeedCheck,
-    keep_if_not_slower as keep_if_not_slower,
-)
+from typing import TYPE_CHECKING
+
+from xoptim.system.lazy import on_demand
+
+if TYPE_CHECKING:
+    from xoptim.tuning.options import TuneOptions as TuneOptions
+    from xoptim.tuning.report import TuningReport as TuningReport
+    from xoptim.tuning.search import Trial as Trial
+    from xoptim.tuning.settings import (
+        SettingsError as SettingsError,
+        read_settings as read_settings,
+        session as session,
+        settings_path as settings_path,
+    )
+    from xoptim.tuning.speed import (
+        NotSlower as NotSlower,
+        SpeedCheck as SpeedCheck,
+        keep_if_not_slower as keep_if_not_slower,
+    )
+else:
+    __getattr__ = on_demand(__name__)

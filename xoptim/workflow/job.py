@@ -346,7 +346,7 @@ def for_target(
     """The options of the optimization of a model for a target: its operator set, without the
     patterns that hinder there.
     """
-    out = [each.name() for each in options.selected() if each.family() in target.families]
+    out = [each.name() for each in options.scheduled() if each.family() in target.families]
     is_older = (
         isinstance(target.opset, int)
         and opset_versions(model.opset_import).get("", 0) < target.opset

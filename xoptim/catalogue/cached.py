@@ -1,0 +1,134 @@
+"""Facts about the patterns of the built-in catalogue, cached, so that only those that are tried at
+a node of a model are imported.
+
+The cache is a file for each place where xoptim is installed. It counts only if no source file has
+changed since it was written; without it, all patterns are imported.
+"""
+
+import json
+import os
+import sys
+import zlib
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+import onnx
+
+from xoptim import match
+from xoptim.catalogue.entries import shared
+from xoptim.match.deferred import DeferredPattern, PatternFacts
+from xoptim.match.making import metadata_of
+from xoptim.match.pattern import PatternOptimization
+from xoptim.match.rewrite import Rewrite
+from xoptim.system.cache import cache_folder, store
+
+_FORMAT: Final = 1
+"""Version of the contents of the file."""
+
+
+def cached_patterns(pack: Path) -> list[type[Rewrite] | DeferredPattern] | None:
+    """The rewrites of a pack, patterns deferred; ``None`` without a valid cache."""
+    place = _place(pack)
+    if place is None:
+        return None
+    try:
+        found = json.loads(place.read_bytes())
+        if found["sources"] != _sources(pack):
+            return None
+        passes = [_class(module, name) for module, name in found["passes"]]
+        return [*passes, *(DeferredPattern(_facts(row), _load) for row in found["patterns"])]
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, ImportError):
+        return None  # it was damaged, or never written
+
+
+def write_cache(pack: Path, classes: Iterable[type[Rewrite]]) -> None:
+    """Store the facts about the rewrites of a pack; nothing is stored where that fails."""
+    place = _place(pack)
+    if place is None:
+        return
+    patterns: list[list[Any]] = []
+    passes: list[tuple[str, str]] = []
+    for cls in classes:
+        if issubclass(cls, PatternOptimization):
+            patterns.append(_row(cls))
+        else:
+            passes.append((cls.__module__, cls.__name__))
+    contents = {"sources": _sources(pack), "passes": passes, "patterns": patterns}
+    try:
+        store(place, json.dumps(contents, separators=(",", ":")).encode())
+    except OSError:
+        return
+
+
+def _place(pack: Path) -> Path | None:
+    """The file; ``None`` where there is no folder for caches, or no source files."""
+    folder = cache_folder()
+    if folder is None or not (pack / "__init__.py").is_file():
+        return None
+    return folder / f"patterns-{zlib.crc32(os.fsencode(pack)):08x}.json"
+
+
+def _sources(pack: Path) -> list[Any]:
+    """All that the facts depend on: versions, and the time and size of the source files."""
+    versions = [_FORMAT, sys.implementation.cache_tag, onnx.__version__]
+    folders = (str(pack), os.path.dirname(match.__file__))
+    return [*versions, *(row for folder in folders for row in sorted(_files(folder)))]
+
+
+def _files(folder: str) -> Iterator[list[Any]]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(".py"):
+                stat = entry.stat()
+                yield [entry.path, stat.st_mtime_ns, stat.st_size]
+            elif entry.name != "__pycache__" and entry.is_dir():
+                yield from _files(entry.path)
+
+
+def _row(cls: type[PatternOptimization]) -> list[Any]:
+    """The facts about a pattern as JSON has them."""
+    pattern = shared(cls)
+    assert isinstance(pattern, PatternOptimization)
+    metadata = {
+        key: getattr(cls, key)
+        for key in sorted(metadata_of(cls) - {"examples"})
+        if getattr(cls, key) != getattr(PatternOptimization, key)
+    }
+    return [
+        pattern.name(),
+        pattern.family(),
+        cls.__module__,
+        cls.__name__,
+        sorted(pattern.paths()),
+        pattern.reach(),
+        metadata,
+    ]
+
+
+def _facts(row: list[Any]) -> PatternFacts:
+    name, family, module, class_name, paths, reach, metadata = row
+    found = frozenset((_key(anchor), tuple(map(_key, path))) for anchor, path in paths)
+    given = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in metadata.items()
+    }
+    return PatternFacts(name, family, module, class_name, found, reach, given)
+
+
+def _key(pair: list[str]) -> tuple[str, str]:
+    domain, op_type = pair
+    return domain, op_type
+
+
+def _load(facts: PatternFacts) -> PatternOptimization:
+    found = shared(_class(facts.module, facts.class_name))
+    assert isinstance(found, PatternOptimization)
+    return found
+
+
+def _class(module: str, name: str) -> type[Rewrite]:
+    if not module.startswith("xoptim.patterns."):
+        raise ValueError(f"{module} is not a part of the catalogue")
+    found: type[Rewrite] = getattr(import_module(module), name)
+    return found

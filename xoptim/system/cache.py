@@ -1,0 +1,40 @@
+"""The folder for files that may be deleted at any time."""
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+
+def cache_folder() -> Path | None:
+    """The folder for caches of this user: ``XDG_CACHE_HOME``, or what is usual on the system.
+
+    ``None`` where there is no home. It may not exist yet.
+    """
+    chosen = os.environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(chosen):
+        return Path(chosen, "xoptim")
+    home = Path(os.path.expanduser("~"))
+    if not home.is_absolute():
+        return None
+    if sys.platform == "win32":
+        return home / "AppData" / "Local" / "xoptim" / "Cache"
+    if sys.platform == "darwin":
+        return home / "Library" / "Caches" / "xoptim"
+    return home / ".cache" / "xoptim"
+
+
+def store(place: Path, contents: bytes) -> None:
+    """Write a file as a whole: whoever reads it meanwhile finds the earlier one.
+
+    Raises `OSError` where that is not possible; nothing is left behind then.
+    """
+    place.parent.mkdir(parents=True, exist_ok=True)
+    number, name = tempfile.mkstemp(dir=place.parent)
+    try:
+        with open(number, "wb") as stream:
+            stream.write(contents)
+        os.replace(name, place)
+    except OSError:
+        os.unlink(name)
+        raise

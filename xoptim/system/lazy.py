@@ -1,0 +1,55 @@
+"""Names of a package that are imported when they are asked for."""
+
+import ast
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+
+def on_demand(package: str) -> Callable[[str], Any]:
+    """The ``__getattr__`` of a package that imports a name when it is asked for.
+
+    The package lists its names once, as imports for type checkers::
+
+        if TYPE_CHECKING:
+            from package.module import name as name
+        else:
+            __getattr__ = on_demand(__name__)
+
+    A name may not be that of a module in the package.
+    """
+
+    @cache
+    def places() -> dict[str, tuple[str, str]]:
+        return dict(_exports(package))
+
+    def get(name: str) -> Any:
+        if name.startswith("__") or name not in places():
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        module, original = places()[name]
+        value = getattr(import_module(module), original)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return get
+
+
+def exports(package: str) -> list[str]:
+    """The names that a package imports on demand."""
+    return [name for name, _ in _exports(package)]
+
+
+def _exports(package: str) -> Iterator[tuple[str, tuple[str, str]]]:
+    """The names that a package imports for type checkers, each with its module and name there."""
+    spec = find_spec(package)
+    source = spec.loader.get_source(package) if spec is not None and spec.loader else None  # type: ignore[attr-defined]
+    for statement in ast.parse(source or "").body:
+        if not isinstance(statement, ast.If):
+            continue
+        for imported in statement.body:
+            if isinstance(imported, ast.ImportFrom):
+                for alias in imported.names:
+                    yield alias.asname or alias.name, (imported.module or "", alias.name)
