@@ -31,9 +31,10 @@ from benchmarks.families import Graph, drawn
 from benchmarks.tools import cell, missing_provider
 from xoptim.bench import bench
 from xoptim.bench.rounds import Times, measure_pass
-from xoptim.graph.load import collection_paused, load_model
+from xoptim.graph.load import load_model
 from xoptim.passes.repeated import Repeated
 from xoptim.passes.repeated.cost import Costs
+from xoptim.system.collection import collection_paused
 
 FEW, MANY = 8, 40
 Link = Callable[[Graph, str], str]

@@ -11,7 +11,7 @@ from xoptim.facts.dtypes import is_float, numpy_dtype
 from xoptim.facts.errors import Declined
 from xoptim.match import ANY, GraphView, Node, PatternBuilder, Symbol
 
-from ._folding import Array, cancels, constant, doubles, is_moderate, rounded
+from ._folding import Array, cancels, constant, doubles, is_moderate, median, rounded
 from ._nodes import is_op, size_along
 
 
@@ -135,7 +135,7 @@ def normalization(g: GraphView, names: Sequence[str], epsilon: float) -> tuple[A
     factor = scale / np.sqrt(variance + epsilon)
     # A normalized input has a deviation of about 1, so its product with the scale has about the
     # size of the scale.
-    usual = np.maximum(np.maximum(np.abs(scale), np.median(np.abs(scale))), np.abs(bias))
+    usual = np.maximum(np.maximum(np.abs(scale), median(np.abs(scale))), np.abs(bias))
     shift = bias - mean * factor
     finite = np.isfinite(factor).all() and np.isfinite(shift).all()
     if not finite or cancels([mean * factor], usual, constant(g, names[0]).dtype):

@@ -95,7 +95,7 @@ if TYPE_CHECKING:
         PatternRewriter as PatternRewriter,
     )
     from xoptim.optimizing.builder import GraphBuilder as GraphBuilder
-    from xoptim.optimizing.proof import Suspect as Suspect
+    from xoptim.optimizing.suspect import Suspect as Suspect
     from xoptim.passes.blocks.finding import Repetition as Repetition, repetitions as repetitions
     from xoptim.passes.growth import Unfolded as Unfolded
     from xoptim.precision.options import PrecisionOptions as PrecisionOptions

@@ -7,7 +7,7 @@ import numpy as np
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._channels import normalization_of, scale_outputs
-from .._folding import Array, cancels, constant, doubles, is_moderate, rounded
+from .._folding import Array, cancels, constant, doubles, is_moderate, median, rounded
 from .._nodes import is_op
 
 Parameters: TypeAlias = tuple[Array, ...]
@@ -122,7 +122,7 @@ def _follows(one: _Affine, base: _Affine, dtype: np.dtype) -> bool:
     """
     ratio, usual = (
         one.scale / base.scale,
-        np.maximum(np.abs(one.shift), np.median(np.abs(one.shift))),
+        np.maximum(np.abs(one.shift), median(np.abs(one.shift))),
     )
     undone = bool(base.scale.all()) and is_moderate(base.scale, dtype) and is_moderate(ratio, dtype)
     return undone and (one is base or not cancels([ratio * base.shift], usual, dtype))

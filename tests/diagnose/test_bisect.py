@@ -18,7 +18,7 @@ from xoptim.engine.environment import DebugSettings
 from xoptim.graph.sources import Source
 from xoptim.graph.tensors import Tensor
 from xoptim.match import PatternBuilder, PatternRewriter, Symbol
-from xoptim.optimizing.proof import Suspect
+from xoptim.optimizing.suspect import Suspect
 from xoptim.passes.fold import Folder
 from xoptim.verification import ValidationOptions, run_reference, validate
 

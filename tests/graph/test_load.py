@@ -10,7 +10,8 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.support import load, node_of, parse, run, text_of, types, verify
 from xoptim.facts.errors import ModelError
 from xoptim.graph.export import export_model
-from xoptim.graph.load import collection_paused, infer_model, load_model, read_proto
+from xoptim.graph.load import infer_model, load_model, read_proto
+from xoptim.system.collection import collection_paused
 
 UNSORTED = "agraph (float[n] x) => (float[n] y) { y = Relu(u) u = Abs(t) w = Exp(x) t = Neg(x) }"
 

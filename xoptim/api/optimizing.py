@@ -6,10 +6,11 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, overload
 
 import onnx
 
+from xoptim import tuning, verification, workflow
 from xoptim.bench.options import BenchOptions
 from xoptim.diagnose.report import OptimizationReport
 from xoptim.engine.options import OptimizationChanges, OptimizationOptions
@@ -18,12 +19,12 @@ from xoptim.graph.save import Draft, hold_weights
 from xoptim.graph.sources import Source
 from xoptim.optimizing.proof import ProofOptions, located
 from xoptim.precision.options import PrecisionOptions
-from xoptim.tuning.speed import NotSlower
 from xoptim.verification.options import ValidationChanges, ValidationOptions
 from xoptim.verification.report import ValidationReport
-from xoptim.verification.validation import validate
 from xoptim.workflow.job import Job, JobOptions
-from xoptim.workflow.page import Page
+
+if TYPE_CHECKING:
+    from xoptim.tuning.speed import NotSlower
 
 _LOGGER: Final = logging.getLogger("xoptim")
 AnyModel = TypeVar("AnyModel")
@@ -186,7 +187,7 @@ def _faster(options: OptimizationOptions, faster: bool | BenchOptions) -> NotSlo
     """The step that leaves out what makes the result slower, if it is asked for."""
     if faster is False:
         return None
-    return NotSlower(BenchOptions(provider=options.provider) if faster is True else faster)
+    return tuning.NotSlower(BenchOptions(provider=options.provider) if faster is True else faster)
 
 
 def _result(
@@ -196,7 +197,7 @@ def _result(
 
     Raises unless the model was found equal, or was not compared.
     """
-    page = Page(Path(report)) if isinstance(report, (str, Path)) else None
+    page = workflow.page.Page(Path(report)) if isinstance(report, (str, Path)) else None
     outcome = Job(source, replace(options, page=page)).run()
     if callable(report):
         report(outcome.report)
@@ -257,6 +258,6 @@ def verify(
     first, checks = located(Source(original), given(ValidationOptions, options, changes))
     judged = Source(other)
     second = Path(other) if judged.kind == "path" else judged.proto
-    return validate(
+    return verification.validate(
         first, second, replace(checks, optimized_dir=judged.base_dir or checks.optimized_dir)
     )

@@ -18,7 +18,7 @@ import onnx
 
 from xoptim import match
 from xoptim.catalogue.entries import shared
-from xoptim.match.deferred import DeferredPattern, PatternFacts
+from xoptim.match.deferred import DeferredPattern, PatternSummary
 from xoptim.match.making import metadata_of
 from xoptim.match.pattern import PatternOptimization
 from xoptim.match.rewrite import Rewrite
@@ -38,7 +38,7 @@ def cached_patterns(pack: Path) -> list[type[Rewrite] | DeferredPattern] | None:
         if found["sources"] != _sources(pack):
             return None
         passes = [_class(module, name) for module, name in found["passes"]]
-        return [*passes, *(DeferredPattern(_facts(row), _load) for row in found["patterns"])]
+        return [*passes, *(DeferredPattern(_summary(row), _load) for row in found["patterns"])]
     except (OSError, ValueError, TypeError, KeyError, AttributeError, ImportError):
         return None  # it was damaged, or never written
 
@@ -107,13 +107,13 @@ def _row(cls: type[PatternOptimization]) -> list[Any]:
     ]
 
 
-def _facts(row: list[Any]) -> PatternFacts:
+def _summary(row: list[Any]) -> PatternSummary:
     name, family, module, class_name, paths, reach, metadata = row
     found = frozenset((_key(anchor), tuple(map(_key, path))) for anchor, path in paths)
     given = {
         key: tuple(value) if isinstance(value, list) else value for key, value in metadata.items()
     }
-    return PatternFacts(name, family, module, class_name, found, reach, given)
+    return PatternSummary(name, family, module, class_name, found, reach, given)
 
 
 def _key(pair: list[str]) -> tuple[str, str]:
@@ -121,8 +121,8 @@ def _key(pair: list[str]) -> tuple[str, str]:
     return domain, op_type
 
 
-def _load(facts: PatternFacts) -> PatternOptimization:
-    found = shared(_class(facts.module, facts.class_name))
+def _load(summary: PatternSummary) -> PatternOptimization:
+    found = shared(_class(summary.module, summary.class_name))
     assert isinstance(found, PatternOptimization)
     return found
 

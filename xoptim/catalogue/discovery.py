@@ -16,6 +16,7 @@ from typing import Final
 from xoptim.catalogue.cached import cached_patterns, write_cache
 from xoptim.match.deferred import DeferredPattern
 from xoptim.match.rewrite import Rewrite
+from xoptim.system.collection import collection_paused
 
 logger = logging.getLogger("xoptim")
 GROUP = "xoptim.patterns"
@@ -37,14 +38,16 @@ def installed_patterns() -> dict[str, type[Rewrite]]:
 def installed() -> dict[str, type[Rewrite] | DeferredPattern]:
     """What `installed_patterns` returns, with patterns that are not imported yet."""
     found: dict[str, type[Rewrite] | DeferredPattern] = {}
-    for entry in sorted(entry_points(group=GROUP), key=lambda e: (not _is_own(e), e.name, e.value)):
-        for item in _rewrites_of(entry):
-            if found.setdefault(item.name(), item) is not item:
-                logger.warning(
-                    "pattern %s of pack %r is hidden by another of that name",
-                    item.name(),
-                    entry.name,
-                )
+    packs = sorted(entry_points(group=GROUP), key=lambda e: (not _is_own(e), e.name, e.value))
+    with collection_paused():
+        for pack in packs:
+            for item in _rewrites_of(pack):
+                if found.setdefault(item.name(), item) is not item:
+                    logger.warning(
+                        "pattern %s of pack %r is hidden by another of that name",
+                        item.name(),
+                        pack.name,
+                    )
     return dict(sorted(found.items()))
 
 

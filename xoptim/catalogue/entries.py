@@ -100,7 +100,7 @@ def loaded(item: Rewrite | type[Rewrite]) -> Rewrite | type[Rewrite]:
 
 def class_name(item: Rewrite | type[Rewrite]) -> str:
     """The name of the class of a rewrite."""
-    return item.facts.class_name if isinstance(item, DeferredPattern) else class_of(item).__name__
+    return item.summary.class_name if isinstance(item, DeferredPattern) else class_of(item).__name__
 
 
 def is_pass(item: Rewrite | type[Rewrite]) -> TypeGuard[ModelPass | type[ModelPass]]:

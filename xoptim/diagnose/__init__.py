@@ -1,3 +1,12 @@
 """Diagnosis: why a pattern does not apply, which rewrite changes a result, and small models that
 reproduce it.
 """
+
+from typing import TYPE_CHECKING
+
+from xoptim.system.lazy import on_demand
+
+if TYPE_CHECKING:
+    from xoptim.diagnose import each as each, hints as hints
+else:
+    __getattr__ = on_demand(__name__)

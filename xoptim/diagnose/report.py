@@ -7,12 +7,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from onnx import TensorProto
 
-from xoptim.diagnose.each import Disagreement, dump_to
-from xoptim.diagnose.explanation import Explanation
+from xoptim import diagnose
 from xoptim.engine.events import Application
 from xoptim.engine.options import OptimizationOptions
 from xoptim.engine.run import Optimizer
@@ -21,8 +20,12 @@ from xoptim.graph.model import Model
 from xoptim.passes.blocks.finding import Repetition
 from xoptim.passes.cleanup import unused_inputs
 from xoptim.passes.growth import Unfolded
-from xoptim.verification.report import ValidationReport
-from xoptim.verification.session import Value
+
+if TYPE_CHECKING:
+    from xoptim.diagnose.each import Disagreement
+    from xoptim.diagnose.explanation import Explanation
+    from xoptim.verification.report import ValidationReport
+    from xoptim.verification.session import Value
 
 Step = Literal["pattern", "constant_folding", "merge", "unknown"]
 STEPS: Final[tuple[Step, ...]] = ("constant_folding", "merge")
@@ -215,7 +218,9 @@ class Optimizations:
         """An optimizer of the model; `report` refers to it from now on."""
         self._last = Optimizer(self._model, options)
         if options.debug.dump is not None:
-            self._last.state.events.subscribe(dump_to(options.debug.dump), ("applied",))
+            self._last.state.events.subscribe(
+                diagnose.each.dump_to(options.debug.dump), ("applied",)
+            )
         return self._last
 
     def report(self) -> OptimizationReport:

@@ -113,19 +113,31 @@ class PatternIndex:
         self.reach = [pattern.reach() for pattern in self.patterns]
         # largest distance at which a change can make a pattern match
         self.longest_reach = max(self.reach, default=0)
+        self._explained = frozenset(explained)
         self._everywhere: list[int] = []
-        self._by_anchor: dict[Key, _Paths] = {}
+        self._numbers: dict[Key, list[int]] = {}  # numbers of the patterns of each anchor
+        # the largest reach of the patterns of each anchor
         self._farthest: dict[Key, int] = {}
-        """The largest reach of the patterns of an anchor."""
+        self._trees: dict[Key, _Paths] = {}  # of the anchors that were looked up so far
         for number, pattern in enumerate(self.patterns):
-            paths = pattern.paths()
-            if pattern in explained:
-                paths = frozenset((anchor, ()) for anchor in pattern.anchor_keys())
-            if not paths:
+            anchors = pattern.anchor_keys()
+            if not anchors:
                 self._everywhere.append(number)
-            for anchor, path in sorted(paths):
-                self._by_anchor.setdefault(anchor, _Paths()).add(number, path)
+            for anchor in anchors:
+                self._numbers.setdefault(anchor, []).append(number)
                 self._farthest[anchor] = max(self._farthest.get(anchor, 0), self.reach[number])
+
+    def _tree(self, anchor: Key) -> _Paths:
+        """The patterns of an anchor by the operators that must lead to it."""
+        tree = self._trees.get(anchor)
+        if tree is None:
+            tree = self._trees[anchor] = _Paths()
+            for number in self._numbers[anchor]:
+                pattern = self.patterns[number]
+                paths = ((),) if pattern in self._explained else _paths_to(pattern)[anchor]
+                for path in paths:
+                    tree.add(number, path)
+        return tree
 
     def anchors_in(self, graph: Graph) -> dict[Node, int]:
         """All nodes of a graph at which a pattern may match, in order.
@@ -135,9 +147,7 @@ class PatternIndex:
         if self._everywhere:
             return dict.fromkeys(graph.nodes, 0)
         types = graph.types
-        nodes = [
-            node for key in sorted(self._by_anchor.keys() & types.keys()) for node in types[key]
-        ]
+        nodes = [node for key in sorted(self._numbers.keys() & types.keys()) for node in types[key]]
         nodes.sort(key=lambda node: node.label)
         return dict.fromkeys(nodes, 0)
 
@@ -151,13 +161,22 @@ class PatternIndex:
             anchor = node.domain, node.op_type
             numbers: dict[int, None] = {}
             if distance <= self._farthest.get(anchor, -1):
-                self._by_anchor[anchor].collect(graph, node, numbers)
+                self._tree(anchor).collect(graph, node, numbers)
             for number in numbers:
                 if distance <= reach[number]:
                     found[number].append(node)
             for number in self._everywhere:
                 found[number].append(node)
         return dict(sorted(found.items()))
+
+
+@lru_cache(maxsize=4096)
+def _paths_to(pattern: PatternOptimization) -> dict[Key, list[tuple[Key, ...]]]:
+    """The operators that must lead to each anchor of a pattern, in a fixed order."""
+    found: dict[Key, list[tuple[Key, ...]]] = {}
+    for anchor, path in sorted(pattern.paths()):
+        found.setdefault(anchor, []).append(path)
+    return found
 
 
 @lru_cache(maxsize=256)

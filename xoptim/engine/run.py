@@ -16,7 +16,7 @@ from xoptim.engine.runner import run_passes
 from xoptim.engine.state import State
 from xoptim.facts.dtypes import GRADES, Exactness
 from xoptim.graph.graph import Graph
-from xoptim.graph.load import check_imports, collection_paused
+from xoptim.graph.load import check_imports
 from xoptim.graph.model import Model, watching
 from xoptim.graph.node import Node
 from xoptim.match.making import checked
@@ -40,6 +40,7 @@ from xoptim.passes.guards import NoteAssumptions, RemoveGuards, WriteGuards
 from xoptim.passes.merge import MergeInitializers, MergeNodes
 from xoptim.passes.opsets.lowering import check_target
 from xoptim.passes.opsets.newest import RaiseOperatorSet
+from xoptim.system.collection import collection_paused
 
 
 class Navigator(ModelPass):

@@ -236,12 +236,13 @@ def _any_schema(op_type: str, domain: str, opset: int) -> Any:
 
     A few of them are in the standard domain, some of these before the standard has them.
     """
-    own = (
-        each
-        for each in reversed(_schemas_of_onnxruntime().get((domain, op_type), ()))
-        if each.since_version <= opset
-    )
-    return schema(op_type, domain, opset) or next(own, None)
+    of_onnx = schema(op_type, domain, opset)
+    if of_onnx is not None:
+        return of_onnx
+    for own in reversed(_schemas_of_onnxruntime().get((domain, op_type), ())):
+        if own.since_version <= opset:
+            return own
+    return None
 
 
 @cache

@@ -17,12 +17,12 @@ from xoptim.facts.protos import (
 )
 from xoptim.facts.shapes import Info
 from xoptim.graph.graph import Graph
-from xoptim.graph.load import collection_paused
 from xoptim.graph.model import UNLISTED_SINCE, Function, Model
 from xoptim.graph.node import Node
 from xoptim.graph.propagate import contradicts
 from xoptim.graph.tensors import Tensor
 from xoptim.operators.inference.types import info_to_type_proto
+from xoptim.system.collection import collection_paused
 
 _REBUILT = frozenset(
     ("node", "initializer", "input", "output", "value_info", "quantization_annotation", "name")

@@ -1,10 +1,8 @@
 """Read protobufs of models, and load them into a `Model`."""
 
-import gc
 import graphlib
 import stat
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import onnx
@@ -30,23 +28,10 @@ from xoptim.graph.model import Function, Model
 from xoptim.graph.names import repeated
 from xoptim.graph.propagate import declared_values, infer_graph
 from xoptim.operators.inference.types import type_proto_to_info
+from xoptim.system.collection import collection_paused
 
 LARGEST_FILE = (1 << 31) - 1
 """Bytes of the largest protobuf that can be read."""
-
-
-@contextmanager
-def collection_paused() -> Iterator[None]:
-    """Switch the cyclic garbage collector off: it would traverse millions of small objects that
-    stay alive again and again.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def read_proto(path: Path) -> onnx.ModelProto:

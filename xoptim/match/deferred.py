@@ -14,7 +14,7 @@ Path = tuple[Key, tuple[Key, ...]]
 
 
 @dataclass(frozen=True)
-class PatternFacts:
+class PatternSummary:
     """What is known about a pattern without importing it."""
 
     name: str
@@ -33,34 +33,38 @@ class DeferredPattern(PatternOptimization):
     """
 
     def __init__(
-        self, facts: PatternFacts, load: Callable[[PatternFacts], PatternOptimization]
+        self, summary: PatternSummary, load: Callable[[PatternSummary], PatternOptimization]
     ) -> None:
-        self.facts = facts
+        self.summary = summary
         self._load = load
         # They belong to the instance: unlike other patterns, instances of this class differ.
-        vars(self).update(facts.metadata)
+        vars(self).update(summary.metadata)
         vars(self).update(
-            name=partial(str, facts.name),
-            family=partial(str, facts.family),
+            name=partial(str, summary.name),
+            family=partial(str, summary.family),
             is_shipped=partial(bool, True),
         )
 
     @cached_property
     def loaded(self) -> PatternOptimization:
         """The pattern."""
-        return self._load(self.facts)
+        return self._load(self.summary)
+
+    @cached_property
+    def _anchors(self) -> frozenset[Key]:
+        return frozenset(anchor for anchor, _ in self.summary.paths)
 
     def anchor_keys(self) -> frozenset[Key]:
         """Operators of the anchors."""
-        return frozenset(anchor for anchor, _ in self.facts.paths)
+        return self._anchors
 
     def paths(self) -> frozenset[Path]:
         """Operators of the anchors, each with the operators that must lead to it."""
-        return self.facts.paths
+        return self.summary.paths
 
     def reach(self) -> int:
         """Distance in nodes from the anchor within which a change may make it match."""
-        return self.facts.reach
+        return self.summary.reach
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Look for the pattern around a node."""

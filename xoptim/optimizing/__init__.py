@@ -1,1 +1,10 @@
 """Optimizing one model: the façade of its graph, and the proof of the result."""
+
+from typing import TYPE_CHECKING
+
+from xoptim.system.lazy import on_demand
+
+if TYPE_CHECKING:
+    from xoptim.optimizing import suspect as suspect
+else:
+    __getattr__ = on_demand(__name__)

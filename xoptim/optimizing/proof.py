@@ -2,18 +2,18 @@
 reason why not.
 """
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import onnx
 
-from xoptim.diagnose.bisect import Bisection, Optimized
-from xoptim.diagnose.each import EachCheck
+from xoptim import diagnose, optimizing, verification
 from xoptim.diagnose.report import Culprit, OptimizationReport
 from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.data_file import external_bytes
@@ -25,9 +25,11 @@ from xoptim.graph.save import (
 from xoptim.graph.sources import Source, size_of
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.verification.options import ValidationOptions
-from xoptim.verification.protos import ModelLike
-from xoptim.verification.report import ValidationReport
-from xoptim.verification.validation import compare
+
+if TYPE_CHECKING:
+    from xoptim.diagnose.each import EachCheck
+    from xoptim.verification.protos import ModelLike
+    from xoptim.verification.report import ValidationReport
 
 MOST_CULPRITS: Final = 10
 """Most patterns that are left out of one model before healing stops."""
@@ -36,34 +38,6 @@ _LOGGER = logging.getLogger("xoptim")
 
 OnLoaded: TypeAlias = Callable[[GraphBuilder], object]
 """Called when a model is loaded, before any rewrite."""
-
-
-class Suspect(Bisection):
-    """A model, a file or a protobuf, whose optimization changes results.
-
-    With ``inline``, its functions are inlined first.
-
-    ``report`` is the comparison of the whole models in the last search, ``None`` when a wrong
-    rewrite was found without it.
-    """
-
-    def __init__(
-        self,
-        model: ModelLike,
-        options: OptimizationOptions,
-        checks: ValidationOptions | None = None,
-        *,
-        inline: bool = False,
-    ) -> None:
-        super().__init__(model, partial(_optimized, inline=inline), options, checks)
-
-
-def _optimized(source: Source, options: OptimizationOptions, *, inline: bool) -> Optimized:
-    builder = GraphBuilder(source, optimization_options=options, inline=inline)
-    builder.optimize()
-    return Optimized(
-        builder.to_onnx(optimize=False), builder.report().exactness, builder.model.base_dir
-    )
 
 
 def _ignore(_: Any) -> None:
@@ -157,7 +131,7 @@ def prove(
     if options.drop_unused_inputs:
         checks = replace(checks, fewer_inputs=True)
     while True:
-        each = EachCheck(original, checks) if proof.each else None
+        each = diagnose.each.EachCheck(original, checks) if proof.each else None
         found = _optimize(
             model, replace(options, on_application=_both(options.on_application, each)), proof
         )
@@ -206,7 +180,9 @@ def compare_each_provider(
         checks, exactness=found.builder.report().exactness, optimized_dir=found.base_dir
     )
     return [
-        compare(original, found.proto, replace(given, providers=(provider,)))
+        verification.validation.compare(
+            original, found.proto, replace(given, providers=(provider,))
+        )
         for provider in checks.providers
     ]
 
@@ -254,7 +230,7 @@ def _culprit(
     if report is None or report.status != "different":
         return None
     proof.on_step("the results differ: looking for the reason")
-    culprit = Suspect(
+    culprit = optimizing.suspect.Suspect(
         original, options, replace(proof.checks, providers=report.providers), inline=proof.inline
     ).find_culprit()
     return None if culprit is None or culprit.step == "unknown" else culprit

@@ -8,6 +8,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+from xoptim.system.collection import collection_paused
+
 
 def on_demand(package: str) -> Callable[[str], Any]:
     """The ``__getattr__`` of a package that imports a name when it is asked for.
@@ -16,10 +18,9 @@ def on_demand(package: str) -> Callable[[str], Any]:
 
         if TYPE_CHECKING:
             from package.module import name as name
+            from package import another_module as another_module
         else:
             __getattr__ = on_demand(__name__)
-
-    A name may not be that of a module in the package.
     """
 
     @cache
@@ -30,7 +31,10 @@ def on_demand(package: str) -> Callable[[str], Any]:
         if name.startswith("__") or name not in places():
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module, original = places()[name]
-        value = getattr(import_module(module), original)
+        with collection_paused():  # modules make many objects that stay
+            if module == package:
+                return import_module(f"{package}.{original}")
+            value = getattr(import_module(module), original)
         setattr(sys.modules[package], name, value)
         return value
 

@@ -27,10 +27,8 @@ from xoptim.match.easy import EasyPatternOptimization
 from xoptim.match.pattern import PatternOptimization
 from xoptim.match.rewrite import Rewrite
 from xoptim.targets.placement import PlacedNode, Placement
-from xoptim.targets.target import Target
+from xoptim.targets.target import LONGEST, Target
 
-LONGEST: Final = 600.0
-"""Seconds of a search by default."""
 MOST_QUESTIONS: Final = 48
 """Most placements that are asked for."""
 _LOWER: Final = "lower"

@@ -12,6 +12,9 @@ ort = lazy_module("onnxruntime")
 ROUNDING: Final = 1e-5
 """Relative tolerance of results that are computed in 32-bit floats."""
 
+LONGEST: Final = 600.0
+"""Seconds of a search for a fitted model by default."""
+
 
 @dataclass(frozen=True, slots=True)
 class Needs:

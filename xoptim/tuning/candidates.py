@@ -17,7 +17,7 @@ from xoptim.engine.run import Optimizer
 from xoptim.facts.errors import XoptimError
 from xoptim.graph.assumed import assumed_of
 from xoptim.graph.export import export_model
-from xoptim.graph.load import collection_paused, load_model
+from xoptim.graph.load import load_model
 from xoptim.graph.model import Model as LoadedModel
 from xoptim.graph.sources import Source
 from xoptim.graph.splice import inline_functions
@@ -25,6 +25,7 @@ from xoptim.match.rewrite import Rewrite
 from xoptim.optimizing.proof import ProofOptions, located
 from xoptim.precision.lowering import Lowered
 from xoptim.precision.options import PrecisionOptions
+from xoptim.system.collection import collection_paused
 from xoptim.tuning.choices import Recipe, groups_of
 from xoptim.verification.errors import ChoiceError
 from xoptim.verification.options import ValidationOptions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -19,33 +19,16 @@ from xoptim.optimizing.proof import Proof, ProofOptions, located, prove
 from xoptim.precision.lowering import joined
 from xoptim.targets import PlacedNode, Placement, PlacementError, Target, place
 from xoptim.targets.bisect import SECONDS, smallest_failing
-from xoptim.targets.fitting import LONGEST, Fitted, fit, lowerings
+from xoptim.targets.fitting import Fitted, fit, lowerings
 from xoptim.targets.verifying import TargetCheck, verify_on_target
 from xoptim.verification.errors import ProviderUnavailable
 from xoptim.verification.options import ValidationOptions
 from xoptim.verification.report import ValidationReport
-from xoptim.verification.session import Value
 from xoptim.verification.validation import compare
+from xoptim.workflow.fitting_options import FittingOptions
 
 _MOST_CULPRITS: Final = 5
 """Most lowerings that are left out because they change results."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FittingOptions:
-    """How a result is fitted.
-
-    Attributes:
-        seconds: for the search.
-        verifies: whether the result is run on the target and compared with the original.
-        tolerance: the error that is allowed there, ``None`` for the one of its arithmetic.
-        feeds: the values of the inputs to compare on; random ones where there are none.
-    """
-
-    seconds: float = LONGEST
-    verifies: bool = True
-    tolerance: float | None = None
-    feeds: Sequence[Mapping[str, Value]] = ()
 
 
 @dataclass(slots=True)

@@ -1,40 +1,42 @@
 """One job: load, prepare, optimize, verify, quantize, keep if faster, measure, report, write."""
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import onnx
 
-from xoptim.bench.measure import bench
+from xoptim import bench, diagnose, precision, verification, workflow
 from xoptim.bench.options import BenchOptions
 from xoptim.catalogue.query import Query
-from xoptim.diagnose.hints import OpsetHint, OptionHint, opset_hint, option_hints
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.errors import XoptimError
 from xoptim.facts.protos import fed_inputs, opset_versions
 from xoptim.graph.assumed import fitting
-from xoptim.graph.load import collection_paused
 from xoptim.graph.sources import Source
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.optimizing.proof import Proof, ProofOptions, located, prove
-from xoptim.precision.lowering import Lowered, in_floats, lower
 from xoptim.precision.options import PrecisionOptions
-from xoptim.precision.static import FURTHER, static_int8
 from xoptim.preparation.ports import dimensions
 from xoptim.preparation.preparation import Preparation
-from xoptim.targets import Target, named
+from xoptim.system.collection import collection_paused
+from xoptim.targets.registry import named
 from xoptim.verification.errors import ChoiceError
 from xoptim.verification.options import ValidationOptions
-from xoptim.verification.validation import validate
-from xoptim.workflow.fitting import Fit, FittingOptions
+from xoptim.workflow.fitting_options import FittingOptions
 from xoptim.workflow.outcome import Outcome, SpeedReport
-from xoptim.workflow.page import Page
-from xoptim.workflow.preparing import prepared_source
+
+if TYPE_CHECKING:
+    from xoptim.diagnose.hints import OpsetHint, OptionHint
+    from xoptim.precision.lowering import Lowered
+    from xoptim.targets.target import Target
+    from xoptim.workflow.page import Page
 
 _LOGGER: Final = logging.getLogger("xoptim")
 _PRODUCT_OF_4_BITS: Final = "MatMulNBits"
@@ -157,7 +159,7 @@ class Job:
         chosen, options = self._options, self._options.optimization
         source = self._source
         if not chosen.preparation.is_empty:
-            source = prepared_source(source, chosen.preparation)
+            source = workflow.preparing.prepared_source(source, chosen.preparation)
         if chosen.leaves_unfit_assumptions and options.assume:
             given = source if isinstance(source, Source) else Source(source)
             kept, reasons = fitting(options.assume, given.proto)
@@ -175,7 +177,7 @@ class Job:
     def _optimized(self, source: Given, options: OptimizationOptions) -> Outcome:
         """The optimized model, compared with the original."""
         chosen, how = self._options, self._how
-        first = options if self._precision is None else in_floats(options)
+        first = options if self._precision is None else precision.lowering.in_floats(options)
         is_all = not how.whole and self._precision is None and chosen.keep_if_faster is None
         with collection_paused() if is_all else nullcontext():
             whole = how.whole and chosen.verifies_floats
@@ -207,12 +209,12 @@ class Job:
             return
         original, checks = located(self._source, self._how.checks)
         is_gone = isinstance(original, (str, Path)) and not Path(original).is_file()
-        if not is_gone and validate(original, original, checks).ok:
+        if not is_gone and verification.validate(original, original, checks).ok:
             raise ChoiceError(f"the model does not run with the sizes of --fix: {unfit.reason}")
 
     def _quantize(self, options: OptimizationOptions, outcome: Outcome) -> None:
         assert self._precision is not None
-        quantize = static_int8 if self._is_static else lower
+        quantize = precision.static.static_int8 if self._is_static else precision.lowering.lower
         if self._precision.weights_only and self._precision.scheme == "int4":
             options = replace(
                 options, patterns=Query.of(options.patterns).including(_PRODUCT_OF_4_BITS)
@@ -226,12 +228,14 @@ class Job:
         first = outcome.lowered
         if first is None or first.floats is None or self._precision is None:
             return
-        for widths, share in FURTHER[first.bits]:
+        for widths, share in precision.static.FURTHER[first.bits]:
             if outcome.fitting is None or not outcome.fitting.difference:
                 break
             if self._how.draft is not None:
                 self._how.draft.discard(outcome.proof.proto)
-            again = static_int8(first.floats, options, self._how, self._precision, widths, share)
+            again = precision.static.static_int8(
+                first.floats, options, self._how, self._precision, widths, share
+            )
             if again.reason:
                 break
             outcome.lowered, outcome.proof = again, again.proof
@@ -242,7 +246,9 @@ class Job:
         options, how = self._options.fitting, self._how
         outcome.is_verified_there = how.whole
         options = replace(options, verifies=options.verifies and how.whole)
-        fit = Fit(self._target, with_error_of(options, outcome.lowered, self._target), how)
+        fit = workflow.fitting.Fit(
+            self._target, with_error_of(options, outcome.lowered, self._target), how
+        )
         outcome.proof, outcome.fitting = fit.run(source, outcome.proof)
 
     def _keep_if_faster(
@@ -268,7 +274,7 @@ class Job:
         known = {label: folder for label, folder in folders.items() if folder is not None}
         original = source.proto if isinstance(source, Source) else source
         try:
-            outcome.latency = bench(
+            outcome.latency = bench.measure.bench(
                 {"original": original, "result": proof.proto},
                 replace(self._options.benchmark, base_dirs=known),
             )
@@ -319,23 +325,21 @@ def with_error_of(
     return replace(options, tolerance=lowered.options.tolerance + more, feeds=lowered.samples.feeds)
 
 
-def precision_for(
-    precision: PrecisionOptions | None, target: Target | None
-) -> PrecisionOptions | None:
+def precision_for(asked: PrecisionOptions | None, target: Target | None) -> PrecisionOptions | None:
     """The precision that is asked for, as the target needs it."""
     if target is None:
-        return precision
-    if precision is None:
+        return asked
+    if asked is None:
         halves = PrecisionOptions(scheme="float16", compute="float16", everywhere=True)
         return halves if target.needs.prefers_float16 else None
-    return replace(precision, weights_only=True) if target.needs.weights_only else precision
+    return replace(asked, weights_only=True) if target.needs.weights_only else asked
 
 
-def _is_static(precision: PrecisionOptions | None, target: Target | None) -> bool:
+def _is_static(asked: PrecisionOptions | None, target: Target | None) -> bool:
     """Whether the target takes integers in ranges that samples determine, and they are asked
     for.
     """
-    if precision is None or precision.scheme != "int8":
+    if asked is None or asked.scheme != "int8":
         return False
     return target is not None and target.needs.static_int8
 
@@ -386,8 +390,8 @@ def _hints(
     proof: Proof, options: OptimizationOptions, checks: ValidationOptions
 ) -> list[OpsetHint | OptionHint]:
     is_lowered = proof.builder.model.opsets.get("", 0) < proof.opset_before
-    newer = None if is_lowered else opset_hint(proof.proto, options, proof.base_dir)
+    newer = None if is_lowered else diagnose.hints.opset_hint(proof.proto, options, proof.base_dir)
     sizes = next((run.dims for report in proof.reports for run in report.runs), {})
-    others = option_hints(proof.proto, options, sizes, proof.base_dir, checks)
+    others = diagnose.hints.option_hints(proof.proto, options, sizes, proof.base_dir, checks)
     found: list[OpsetHint | OptionHint] = [*([] if newer is None else [newer]), *others]
     return sorted(found, key=lambda hint: -hint.nodes)

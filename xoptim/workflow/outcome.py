@@ -1,21 +1,25 @@
 """The outcome of a job: models, reports, measurements, the times of all steps, and the verdict."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
-from xoptim.bench.rounds import BenchReport
 from xoptim.catalogue.discovery import installed_patterns
-from xoptim.diagnose.hints import OpsetHint, OptionHint
 from xoptim.diagnose.report import OptimizationReport
 from xoptim.facts.errors import XoptimError
 from xoptim.graph.save import shared_files
 from xoptim.optimizing.proof import Proof
-from xoptim.precision.lowering import Lowered
 from xoptim.verification.errors import DifferentModelError, NotValidatedError, ToleranceError
-from xoptim.verification.report import ValidationReport
-from xoptim.workflow.fitting import FittingOutcome
+
+if TYPE_CHECKING:
+    from xoptim.bench.rounds import BenchReport
+    from xoptim.diagnose.hints import OpsetHint, OptionHint
+    from xoptim.precision.lowering import Lowered
+    from xoptim.verification.report import ValidationReport
+    from xoptim.workflow.fitting import FittingOutcome
 
 Cause: TypeAlias = Literal["tolerance", "different", "strict", "rewrite", "target"]
 
@@ -69,7 +73,7 @@ class Outcome:
     page: Path | None = None  # the file of the report
 
     @classmethod
-    def of(cls, proof: Proof, *, is_strict: bool = False) -> "Outcome":
+    def of(cls, proof: Proof, *, is_strict: bool = False) -> Outcome:
         """The outcome of an optimization and its comparison."""
         found = cls(proof, proof, is_strict)
         found.times = {"loading": proof.load_seconds, "optimizing": proof.optimize_seconds}

@@ -1,0 +1,29 @@
+"""Options of fitting a result to its target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from xoptim.targets.target import LONGEST
+
+if TYPE_CHECKING:
+    from xoptim.verification.session import Value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittingOptions:
+    """How a result is fitted.
+
+    Attributes:
+        seconds: for the search.
+        verifies: whether the result is run on the target and compared with the original.
+        tolerance: the error that is allowed there, ``None`` for the one of its arithmetic.
+        feeds: the values of the inputs to compare on; random ones where there are none.
+    """
+
+    seconds: float = LONGEST
+    verifies: bool = True
+    tolerance: float | None = None
+    feeds: Sequence[Mapping[str, Value]] = ()
