@@ -179,8 +179,7 @@ def xopt(config: str | None, no_config: bool) -> None:
     """
 
 
-for _command in COMMANDS:
-    xopt.add_command(_command)
+xopt.commands = COMMANDS
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -1,23 +1,28 @@
 """The steps that all commands that write an optimized model share."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import onnx
 
-from xoptim import GraphBuilder, ModelError, save
+from xoptim import GraphBuilder, ModelError, save, workflow
 from xoptim.api.preparing import lacks_weights, replace_file, serialized
 from xoptim.optimizing.proof import Draft, Proof
 from xoptim.workflow.outcome import Outcome
-from xoptim.workflow.page import Page
 
 from .exit_codes import DIFFERENT, NOT_VALIDATED
 from .files import STANDARD_OUTPUT, writable
 from .options import flag
 from .terminal import say
+
+if TYPE_CHECKING:
+    from xoptim.workflow.page import Page
 
 
 @dataclass(frozen=True)
@@ -138,4 +143,4 @@ def page_of(path: Path | None, model: Path, target: Path) -> Page | None:
     if path.absolute() in (model.absolute(), target.absolute()):
         raise click.UsageError(f"--report {str(path)!r} would replace a model")
     result = "standard output" if target == STANDARD_OUTPUT else target.name
-    return Page(writable(path), title=model.name, result=result)
+    return workflow.page.Page(writable(path), title=model.name, result=result)

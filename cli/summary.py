@@ -2,25 +2,29 @@
 which patterns.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
 
-from xoptim import database
-from xoptim.bench import BenchReport
-from xoptim.bench.rounds import bytes_text, circumstances, milliseconds
-from xoptim.precision.lowering import Lowered
-from xoptim.verification.report import ValidationReport
-from xoptim.workflow.fitting import FittingOutcome
+from xoptim import bench, database
+from xoptim.diagnose.explanation import bytes_text
 from xoptim.workflow.outcome import Outcome
 
 from .files import STANDARD_OUTPUT, readable
 from .tables import Rows, open_console
 from .targeting import left_texts
+
+if TYPE_CHECKING:
+    from xoptim.bench import BenchReport
+    from xoptim.precision.lowering import Lowered
+    from xoptim.verification.report import ValidationReport
+    from xoptim.workflow.fitting import FittingOutcome
 
 _SHOWN: Final = 6
 """Operators whose numbers are shown in a line, those that change most."""
@@ -278,7 +282,8 @@ def _remarks(outcome: Outcome) -> Iterator[str]:
     if outcome.proof.each is not None:
         yield f"rewrites    {outcome.proof.each.summary()}"
     if outcome.latency is not None:
-        yield f"latency     {_times(outcome.latency)}; {circumstances(outcome.latency)}"
+        where = bench.rounds.circumstances(outcome.latency)
+        yield f"latency     {_times(outcome.latency)}; {where}"
         for label, report in outcome.latency.settings.items():
             yield f"            {label}: {_times(report)}"
     if outcome.speed is not None:
@@ -335,7 +340,8 @@ def _fitting(found: FittingOutcome) -> Iterator[str]:
 
 def _times(report: BenchReport) -> str:
     before, after = report.models
-    return f"{milliseconds(before.median)} → {milliseconds(after.median)}: {after.ratio}"
+    text = bench.rounds.milliseconds
+    return f"{text(before.median)} → {text(after.median)}: {after.ratio}"
 
 
 def _hints(outcome: Outcome, *, verbose: bool) -> Iterator[str]:

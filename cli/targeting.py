@@ -7,11 +7,10 @@ from typing import Any, Final
 
 import click
 
-from xoptim import Preparation
+from xoptim import Preparation, workflow
 from xoptim.api.preparing import Source
 from xoptim.precision.options import Scheme
 from xoptim.targets import Placement, Target, named
-from xoptim.workflow.preparing import prepared_source
 
 from .options import option
 from .preparation import sizes_of
@@ -87,7 +86,11 @@ def _is_of(target: Target, provider: str) -> bool:
 def fixed_source(model: Path, fix: tuple[str, ...]) -> Source:
     """A model, with the sizes of ``--fix`` written into it."""
     preparation = Preparation(fix=sizes_of(fix))
-    return Source(model) if preparation.is_empty else prepared_source(model, preparation)
+    return (
+        Source(model)
+        if preparation.is_empty
+        else workflow.preparing.prepared_source(model, preparation)
+    )
 
 
 def exceeded(placement: Placement, max_left: int | None, max_partitions: int | None) -> list[str]:

@@ -133,7 +133,7 @@ def surface() -> list[str]:
             f"{module}.{name}{signature(value) if callable(value) and not _is_error(value) else ''}"
         )
         lines += [f"{module}.{name}.{member}" for member in members(value)] if is_class else []
-    for command in import_module("xoptim.cli.commands").COMMANDS:
+    for command in import_module("xoptim.cli.commands").COMMANDS.values():
         lines += [
             f"xopt {command.name}",
             *(f"xopt {command.name} {option}" for option in options(command)),

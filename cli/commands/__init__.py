@@ -2,17 +2,12 @@
 new-pattern``.
 """
 
+from collections.abc import Iterator, MutableMapping
 from importlib import import_module
-from pkgutil import iter_modules
 from typing import Final
 
 import click
 
-COMMANDS: Final[tuple[click.Command, ...]] = tuple(
-    getattr(import_module(f"{__name__}.{module.name}"), f"{module.name}_command")
-    for module in iter_modules(__path__)
-)
-"""All commands."""
 GROUPS: Final = {
     "Commands": ("optimize", "explain", "verify", "bench", "tune"),
     "Many models": ("batch", "check"),
@@ -22,6 +17,41 @@ GROUPS: Final = {
     "Shells": ("completion",),
 }
 """The names of all commands as the help lists them, the frequent ones first."""
+
+
+class Commands(MutableMapping[str, click.Command]):
+    """Commands by name, each imported when it is asked for."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._known: dict[str, click.Command | None] = dict.fromkeys(names)
+
+    def __getitem__(self, name: str) -> click.Command:
+        command = self._known[name]
+        if command is None:
+            module = name.replace("-", "_")
+            command = getattr(import_module(f"{__name__}.{module}"), f"{module}_command")
+            assert isinstance(command, click.Command)
+            self._known[name] = command
+        return command
+
+    def __setitem__(self, name: str, command: click.Command) -> None:
+        self._known[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._known[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._known
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+COMMANDS: Final = Commands(tuple(sorted(name for names in GROUPS.values() for name in names)))
+"""All commands."""
 MOVED: Final = {
     "find": "xopt explain MODEL PATTERN --matches",
     "infer": "xopt extract MODEL -o FILE, without --from and --to",

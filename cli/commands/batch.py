@@ -19,7 +19,7 @@ from rich.progress import (
 
 from xoptim import batch
 from xoptim.batching import BatchOptions, BatchReport, BatchStep, Record
-from xoptim.bench.rounds import bytes_text
+from xoptim.diagnose.explanation import bytes_text
 from xoptim.system.signals import Ended
 from xoptim.verification import library_file
 

@@ -8,7 +8,8 @@ from typing import Literal
 import click
 
 from xoptim.bench import BenchOptions, BenchReport, ModelTimes, OperatorTime, bench, profile
-from xoptim.bench.rounds import bytes_text, circumstances, milliseconds
+from xoptim.bench.rounds import circumstances, milliseconds
+from xoptim.diagnose.explanation import bytes_text
 
 from ..exit_codes import code_of
 from ..files import MODEL, readable

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from xoptim.bench.rounds import bytes_text
 from xoptim.diagnose.doctor import diagnose_installation
+from xoptim.diagnose.explanation import bytes_text
 from xoptim.targets import TargetState
 
 from ..options import command, json_option, known_provider, provider_option

@@ -9,11 +9,10 @@ from typing import Final, Literal
 
 import click
 
-from xoptim import OptimizationOptions
+from xoptim import OptimizationOptions, tuning
 from xoptim.bench import BenchOptions
 from xoptim.optimizing.proof import ProofOptions
 from xoptim.targets import named
-from xoptim.tuning import NotSlower
 from xoptim.workflow.job import Job, JobOptions
 
 from ..files import MODEL, OUTPUT, STANDARD_OUTPUT, check_folder, output_option, target_of
@@ -199,7 +198,7 @@ class Choices:
             optimization=self.optimization(progress),
             precision=self.lowering.read(samples, values.seed),
             keep_if_faster=(
-                NotSlower(BenchOptions(provider=provider, **values.measured()))
+                tuning.NotSlower(BenchOptions(provider=provider, **values.measured()))
                 if self.only_if_faster
                 else None
             ),

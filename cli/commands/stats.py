@@ -9,8 +9,8 @@ from rich.console import Console
 
 from xoptim import GraphBuilder, repetitions
 from xoptim.api.preparing import Source, recorded
-from xoptim.bench.rounds import bytes_text, with_unit
 from xoptim.diagnose.costs import Cost, Costs, model_costs
+from xoptim.diagnose.explanation import bytes_text, with_unit
 
 from ..files import MODEL
 from ..options import command, flag, json_option, refuse_idle

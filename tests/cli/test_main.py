@@ -7,12 +7,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from pkgutil import iter_modules
 from types import SimpleNamespace
 
 import pytest
 
 from tests.cli.command import ONLY, RELU, TRANSPOSES, Xopt, files, types_in, write
-from xoptim.cli import main as cli
+from xoptim.cli import commands, main as cli
 from xoptim.cli.commands import COMMANDS, GROUPS
 from xoptim.cli.exit_codes import UNREAD
 from xoptim.system.signals import ENDING
@@ -85,7 +86,10 @@ def test_a_model_that_is_called_like_a_command(xopt: Xopt) -> None:
 
 def test_help_lists_each_command_once() -> None:
     grouped = [name for names in GROUPS.values() for name in names]
-    assert sorted(grouped) == sorted(command.name or "" for command in COMMANDS)
+    modules = [each.name for each in iter_modules(commands.__path__)]
+    assert sorted(grouped) == sorted(name.replace("_", "-") for name in modules)
+    assert sorted(grouped) == list(COMMANDS)
+    assert [command.name for command in COMMANDS.values()] == list(COMMANDS)
     assert next(iter(GROUPS.values())) == ("optimize", "explain", "verify", "bench", "tune")
 
 
@@ -101,7 +105,7 @@ def test_the_list_of_commands_is_not_cut(xopt: Xopt) -> None:
     printed = " ".join(xopt("--help").out.split())
     first = [
         " ".join((command.help or "").split()).partition(". ")[0].rstrip(".")
-        for command in COMMANDS
+        for command in COMMANDS.values()
     ]
     assert [each for each in first if each not in printed] == []
 

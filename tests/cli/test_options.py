@@ -109,12 +109,12 @@ def _groups(kind: Any) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("name", [each.name for each in COMMANDS])
+@pytest.mark.parametrize("name", COMMANDS)
 def test_types_of_fields_are_those_of_the_values(name: str) -> None:
     """Flags are Booleans, options that may be repeated are tuples, and what may be missing may be
     ``None``.
     """
-    subject = next(each for each in COMMANDS if each.name == name)
+    subject = COMMANDS[name]
     options = {each.name: each for each in subject.params if isinstance(each, click.Option)}
     function = inspect.unwrap(subject.callback) if subject.callback else None
     kinds = [hint for hint in get_type_hints(function).values() if is_dataclass(hint)]

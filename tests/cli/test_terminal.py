@@ -174,7 +174,7 @@ def check(texts: Sequence[str], words: Sequence[str]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*(each.name for each in COMMANDS), "fast"])
+@pytest.mark.parametrize("name", [*COMMANDS, "fast"])
 @pytest.mark.usefixtures("brief")
 def test_names_of_a_model_do_not_control_the_terminal(
     name: str, tmp_path: Path, xopt: Xopt
@@ -199,7 +199,7 @@ def test_names_of_a_model_do_not_control_the_terminal(
 
 def test_every_command_is_tried(tmp_path: Path) -> None:
     write(spoiled(), "bad.onnx")
-    assert lines_of(tmp_path).keys() == {*(each.name for each in COMMANDS), "fast"}
+    assert lines_of(tmp_path).keys() == {*COMMANDS, "fast"}
 
 
 class Terminal(io.StringIO):

@@ -145,7 +145,7 @@ def test_settings_that_need_none(xopt: Xopt, tmp_path: Path) -> None:
 def test_names_are_options() -> None:
     names = {
         each.name
-        for command in COMMANDS
+        for command in COMMANDS.values()
         for each in command.params
         if isinstance(each, click.Option)
     }
@@ -157,7 +157,7 @@ def test_files_to_read_and_write_need_trust() -> None:
     harmless = {"output", "model", "pack"}
     paths = {
         each.name
-        for command in COMMANDS
+        for command in COMMANDS.values()
         for each in command.params
         if isinstance(each, click.Option)
         and (isinstance(each.type, click.Path) or "FILE" in (each.metavar or ""))

@@ -179,7 +179,7 @@ def test_integers_of_more_bits_where_the_target_differs(monkeypatch: pytest.Monk
                 self._target, check=wrong if TensorProto.UINT8 in kinds else right
             )
 
-    monkeypatch.setattr("xoptim.workflow.job.Fit", Fitting)
+    monkeypatch.setattr("xoptim.workflow.fitting.Fit", Fitting)
     precision = PrecisionOptions(scheme="int8", tolerance=0.5)
     optimization = OptimizationOptions(target="qnn")
     model = parse(MATMUL.replace("[n,64]", "[2,64]"))
@@ -218,7 +218,7 @@ def test_activations_stay_in_floats_where_integers_are_slower(
                 self._target, check=TargetCheck(self._target.name, "equal")
             )
 
-    monkeypatch.setattr("xoptim.workflow.job.Fit", Fitting)
+    monkeypatch.setattr("xoptim.workflow.fitting.Fit", Fitting)
     precision = PrecisionOptions(scheme=scheme, tolerance=0.5)
     job = Job(
         Source(parse(MATMUL)),

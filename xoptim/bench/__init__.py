@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from xoptim.system.lazy import on_demand
 
 if TYPE_CHECKING:
-    from xoptim.bench import measure as measure
+    from xoptim.bench import measure as measure, rounds as rounds
     from xoptim.bench.measure import (
         OperatorTime as OperatorTime,
         bench as bench,

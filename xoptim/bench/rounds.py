@@ -365,20 +365,3 @@ def chosen_sizes(
         f"the geometric mean of {'; '.join(map(sizes_text, options.at))}" if options.at else ""
     )
     return ", ".join(filter(None, (chosen, several)))
-
-
-def bytes_text(count: int) -> str:
-    """A number of bytes with its unit."""
-    return with_unit(count, ("B", "kB", "MB", "GB"))
-
-
-def with_unit(number: float, units: Sequence[str]) -> str:
-    """A number with one of some units, each a thousand times the one before.
-
-    The first counts whole things.
-    """
-    for unit in units:
-        if number < 1000 or unit == units[-1]:
-            break
-        number /= 1000
-    return f"{number:.{0 if unit == units[0] else 1}f} {unit}".rstrip()

@@ -16,11 +16,13 @@ from xoptim.facts.operators import operator_label
 from xoptim.facts.shapes import Info
 from xoptim.facts.words import (
     abridged as abridged,  # for the command
+    bytes_text as bytes_text,
     counted as counted,
     meant as meant,
     similar as similar,
     suggestion,
     whole_number as whole_number,
+    with_unit as with_unit,
 )
 from xoptim.graph.constants import constant_array, is_constant
 from xoptim.graph.graph import Graph

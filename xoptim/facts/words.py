@@ -1,7 +1,7 @@
 """Words of messages: suggestions for those that do not exist, and numbers of things and bytes."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from heapq import nlargest
 from typing import Final
 
@@ -142,3 +142,20 @@ def byte_amount(text: str, whole: int | None = None) -> int:
     if amount >= _MOST_BYTES:
         raise ValueError(f"{abridged(text)}: a size below 2^63 bytes is expected")
     return int(amount)
+
+
+def bytes_text(count: int) -> str:
+    """A number of bytes with its unit."""
+    return with_unit(count, ("B", "kB", "MB", "GB"))
+
+
+def with_unit(number: float, units: Sequence[str]) -> str:
+    """A number with one of some units, each a thousand times the one before.
+
+    The first counts whole things.
+    """
+    for unit in units:
+        if number < 1000 or unit == units[-1]:
+            break
+        number /= 1000
+    return f"{number:.{0 if unit == units[0] else 1}f} {unit}".rstrip()

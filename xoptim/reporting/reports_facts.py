@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from xoptim.bench.measure import OperatorTime
-from xoptim.bench.rounds import BenchReport, bytes_text, circumstances, milliseconds
+from xoptim.bench.rounds import BenchReport, circumstances, milliseconds
 from xoptim.facts.dtypes import Exactness
+from xoptim.facts.words import bytes_text
 from xoptim.reporting.drawing import Drawing
 from xoptim.reporting.placing import PlacingFacts
 from xoptim.verification.report import ValidationReport
