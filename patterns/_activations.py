@@ -39,6 +39,7 @@ class _FusedActivation(EasyPatternOptimization):
     tags = ("onnxruntime",)
     operator: ClassVar[str]
     activations: ClassVar[tuple[str, ...]]
+    derives = ("written",)
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, c: Optional) -> Symbol:
         name = g.choice("activation", *self.activations)

@@ -37,6 +37,8 @@ class ClipClipPattern(_ClipBounds):
     2. nothing but zeros is left: which of +0 and -0 depends on the order.
     """
 
+    derives = ("low", "high")
+
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         first = g.op.Clip(x, min=g.capture("a", optional=True), max=g.capture("b", optional=True))
         return g.op.Clip(
@@ -77,6 +79,8 @@ class ClipReluPattern(_ClipBounds):
        the order.
     """
 
+    derives = ("low",)
+
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.Relu(_clip(g, x))
 
@@ -102,6 +106,8 @@ class ReluClipPattern(_ClipBounds):
     1. a bound is computed or is NaN, or the type is unknown.
     2. the upper bound is 0: nothing but zeros is left, and which of +0 and -0 depends on the order.
     """
+
+    derives = ("low",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return _clip(g, g.op.Relu(x))

@@ -111,6 +111,8 @@ class GeluPattern(_Tangent):
     2. the provider has no kernel of Gelu for the type.
     """
 
+    derives = ("attributes",)
+
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         return m.derive(attributes={"approximate": "tanh"})
 

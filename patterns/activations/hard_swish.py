@@ -26,6 +26,7 @@ class HardSwishPattern(EasyPatternOptimization):
     phase = "specialize"
     exactness = "rounding"
     min_opset = 14
+    derives = ("whole",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         # (1) six may also divide the second factor: for that there is HardSigmoidPattern

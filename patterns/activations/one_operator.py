@@ -63,6 +63,7 @@ class EluExpPattern(_OneOperator):
     min_opset = 9
     providers = ("cuda",)
     kernels = {"Elu": "x"}  # (2)
+    derives = ("attributes",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, a: Scalar) -> Symbol:
         curve = g.op.Sub(g.op.Exp(x), 1.0)
@@ -97,6 +98,7 @@ class HardSigmoidPattern(_OneOperator):
 
     min_opset = 7
     kernels = {"HardSigmoid": "x"}  # (2)
+    derives = ("attributes",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, a: Scalar, b: Scalar) -> Symbol:
         scale = g.op.Div if g.option("division") else g.op.Mul
@@ -143,6 +145,7 @@ class LeakyReluPattern(_OneOperator):
 
     min_opset = 9
     kernels = {"LeakyRelu": "x"}  # (2)
+    derives = ("attributes",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, s: Scalar) -> Symbol:
         steep = g.op.Mul(x, s)
@@ -303,6 +306,7 @@ class ThresholdedReluPattern(_OneOperator):
 
     min_opset = 10
     kernels = {"ThresholdedRelu": "x"}  # (1)
+    derives = ("attributes",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, t: Scalar) -> Symbol:
         # NaN is not greater than the threshold in both forms
@@ -334,6 +338,7 @@ class EluMulPattern(_OneOperator):
     priority = 1
     min_opset = 7
     kernels = {"Selu": "x"}  # (2)
+    derives = ("attributes",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, k: Scalar) -> Symbol:
         # (1)
@@ -400,6 +405,7 @@ class QuickGeluPattern(_OneOperator):
     produces = ("com.microsoft",)
     tags = ("onnxruntime",)
     kernels = {"com.microsoft::QuickGelu": "x"}  # (1)
+    derives = ("attributes",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, alpha: Scalar) -> Symbol:
         return g.op.Mul(x, g.op.Sigmoid(g.op.Mul(x, alpha) if g.option("multiple") else x))  # (2)

@@ -12,6 +12,7 @@ class _SoftmaxFormula(_OneOperator):
     """The formula of an operator along one axis, which is captured as ``axes``."""
 
     min_opset = 13
+    derives = ("attributes",)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         return m.derive(attributes={"axis": m.axes[0]})

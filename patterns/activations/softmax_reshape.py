@@ -41,6 +41,7 @@ class SoftmaxReshapePattern(EasyPatternOptimization):
     min_opset = 13
     providers = ("cpu",)
     operand_types = {"x": {TensorProto.FLOAT}}  # (4)
+    derives = ("operator", "place", "there", "back")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         # Before operator set 13, the operator has another meaning.

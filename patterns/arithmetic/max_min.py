@@ -28,6 +28,7 @@ class MaxMinPattern(EasyPatternOptimization):
 
     exactness = "rounding"
     min_opset = 12
+    derives = ("bottom", "top")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, low: Scalar, high: Scalar) -> Symbol:
         # (1)

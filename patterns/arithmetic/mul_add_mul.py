@@ -34,6 +34,7 @@ class MulAddMulPattern(EasyPatternOptimization):
     phase = "specialize"
     exactness = "rounding"
     min_opset = 7
+    derives = ("factors", "shifts")
 
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, a: Constant, b: Constant, c: Constant

@@ -41,6 +41,7 @@ class ReduceReducePattern(EasyPatternOptimization):
     phase = "specialize"
     exactness = "rounding"
     operand_types = {"x": FLOATS}  # (3)
+    derives = ("axes",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         reduce = getattr(g.op, g.choice("operator", *_OPERATORS))

@@ -39,6 +39,7 @@ class AddAddPattern(_TwoConstants):
     min_opset = 7
     direct: ClassVar[str] = "Add"
     inverse: ClassVar[str] = "Sub"
+    derives = ("constant", "is_reversed")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, a: Constant, b: Constant) -> Symbol:
         # Each step is one of three: x + c, x - c, c - x (1).
@@ -136,6 +137,7 @@ class _Larger(_TwoConstants):
     """Two numbers of which the larger one counts, or the smaller one."""
 
     min_opset = 8
+    derives = ("constant",)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         pair = constant_pair(g, m.a, m.b)

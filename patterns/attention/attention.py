@@ -66,6 +66,7 @@ class AttentionPattern(EasyPatternOptimization):
     exactness: ClassVar[Exactness] = "rounding"
     min_opset = 23
     providers = ("cpu",)
+    derives: ClassVar[tuple[str, ...]] = ("scale", "split", "changes")
 
     def match_pattern(
         self,

@@ -142,6 +142,8 @@ class AddSoftmaxMatMulPattern(_AttentionBias):
     4. the new bias leaves the range of its type, or its terms cancel.
     """
 
+    derives = ("bias",)
+
     def match_pattern(
         self,
         g: PatternBuilder,

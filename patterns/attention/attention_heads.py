@@ -35,6 +35,7 @@ class AttentionHeadsPattern(EasyPatternOptimization):
     min_opset = 23
     providers = ("cpu",)
     kernels = {"Attention": "q"}  # (3)
+    derives = ("heads",)
 
     def match_pattern(
         self,

@@ -30,6 +30,7 @@ class GatherAttentionPattern(EasyPatternOptimization):
     min_opset = 23
     phase = "specialize"
     priority = 1
+    derives = ("shared",)
 
     def match_pattern(
         self, g: PatternBuilder, q: Symbol, k: Symbol, v: Symbol, mask: Optional

@@ -46,6 +46,7 @@ class GuardedAttentionPattern(AttentionPattern):
 
     priority = 2  # after rotary embeddings, which leave queries and keys whole
     exactness: ClassVar[Exactness] = "rounding"
+    derives = (*AttentionPattern.derives, "packed", "joined")
 
     def match_pattern(
         self,

@@ -34,6 +34,7 @@ class MulAttentionPattern(EasyPatternOptimization):
     exactness = "rounding"
     min_opset = 23
     kernels = {"Attention": "q"}  # (4)
+    derives = ("written",)
 
     def match_pattern(self, g: PatternBuilder, q: Symbol, s: Scalar, others: Variadic) -> Symbol:
         scale = g.op.Div if g.option("division") else g.op.Mul

@@ -52,6 +52,7 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
     produces = ("com.microsoft",)
     providers = ("cpu",)
     tags = ("onnxruntime",)
+    derives = ("cache", "stretched", "written")
 
     def match_pattern(
         self,

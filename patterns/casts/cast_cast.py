@@ -24,6 +24,7 @@ class CastCastPattern(EasyPatternOptimization):
 
     interior = "keep"
     min_opset = 6
+    derives = ("back",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.Cast(g.op.Cast(x, to=g.capture("middle")), to=g.capture("to"))

@@ -20,6 +20,7 @@ class CastLikePattern(EasyPatternOptimization):
     """
 
     min_opset = 15
+    derives = ("to", "same")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, like: Symbol) -> Symbol:
         return g.op.CastLike(x, like)

@@ -46,6 +46,7 @@ class AveragePoolConvPattern(EasyPatternOptimization):
     exactness = "rounding"
     min_opset = 19
     providers = ("cpu",)
+    derives = ("weights", "written")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.AveragePool(x, attributes=g.capture("attributes"))

@@ -33,6 +33,7 @@ class _ConvAffine(EasyPatternOptimization):
     exactness = "rounding"
     min_opset = 7
     constant_operands = ("b",)  # (1) (2)
+    derives = ("weight", "bias")
 
     def convolution(
         self, g: PatternBuilder, x: Symbol, w: Symbol | Constant, b: Symbol | Optional | Constant
@@ -101,6 +102,8 @@ class ConvAddPattern(_ConvAffine):
     2. the bias of the convolution is not constant.
     3. the sums cancel, or leave the range of their type.
     """
+
+    derives = ("weight", "bias")
 
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, w: Symbol, b: Optional, c: Constant
@@ -208,6 +211,7 @@ class ConvBiasNullPattern(_ConvAffine):
 
     phase = "canonicalize"
     min_opset = 1
+    derives = ("weight", "bias")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, w: Symbol) -> Symbol:
         return self.convolution(g, x, w, g.constant("b", lambda b: not b.any()))  # (1)

@@ -20,6 +20,7 @@ class _PadWindow(EasyPatternOptimization):
     """A Pad that an operator with windows takes over."""
 
     phase = "specialize"
+    derives = ("attributes",)
 
     def padded(self, g: PatternBuilder, x: Symbol, value: Any) -> tuple[Symbol, Any]:
         """A Pad with a captured ``value``, and the condition on the attribute ``pads`` of the
@@ -138,6 +139,7 @@ class PadConvPattern(_PadWindow):
 
     exactness = "rounding"
     min_opset = 2
+    derives = ("others",)
 
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, w: Symbol, b: Optional, z: Optional

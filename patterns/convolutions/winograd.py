@@ -115,6 +115,8 @@ class _Winograd(EasyPatternOptimization):
     that is transformed.
     """
 
+    derives = ("tiling",)
+
     def match_pattern(self, g: PatternBuilder, x: Symbol, w: Constant, b: Optional) -> Symbol:
         return g.op.Conv(x, w, b, attributes=g.capture("attributes"))
 

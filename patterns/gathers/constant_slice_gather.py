@@ -30,6 +30,7 @@ class ConstantSliceGatherPattern(EasyPatternOptimization):
     """
 
     min_opset = 10
+    derives = ("rows", "places")
 
     def match_pattern(
         self,

@@ -27,6 +27,7 @@ class GatherElementsPattern(EasyPatternOptimization):
 
     interior = "keep"
     min_opset = 11
+    derives = ("place", "others")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, index: Symbol, amounts: Symbol) -> Symbol:
         repeat = g.op.Tile if g.option("tiled") else g.op.Expand

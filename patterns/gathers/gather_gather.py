@@ -20,6 +20,8 @@ class GatherGatherPattern(EasyPatternOptimization):
     2. i is not a vector, or j points outside of it.
     """
 
+    derives = ("indices",)
+
     def match_pattern(self, g: PatternBuilder, x: Symbol, i: Constant, j: Constant) -> Symbol:
         return g.op.Gather(g.op.Gather(x, i, axis=g.capture("axis")), j, axis=g.capture("other"))
 

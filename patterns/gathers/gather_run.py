@@ -31,6 +31,7 @@ class GatherRunPattern(EasyPatternOptimization):
     """
 
     min_opset = 10
+    derives = ("start", "end", "place")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, indices: Constant) -> Symbol:
         return g.op.Gather(x, indices, axis=g.capture("axis"))

@@ -24,6 +24,8 @@ class GatherUnsqueezePattern(EasyPatternOptimization):
     2. another axis is put back, or the axes cannot be compared because the rank is unknown.
     """
 
+    derives = ("vector",)
+
     def match_pattern(self, g: PatternBuilder, x: Symbol, index: Scalar) -> Symbol:
         return g.op.Unsqueeze(g.op.Gather(x, index, axis=g.capture("axis")), axes=g.capture("axes"))
 

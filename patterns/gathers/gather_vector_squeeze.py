@@ -22,6 +22,8 @@ class GatherVectorSqueezePattern(EasyPatternOptimization):
     2. another axis is taken out.
     """
 
+    derives = ("rank",)
+
     def match_pattern(self, g: PatternBuilder, x: Symbol, i: Symbol) -> Symbol:
         above = g.op.Unsqueeze if g.option("put in") else g.op.Squeeze
         return g.op.Squeeze(

@@ -20,6 +20,7 @@ class TransposeGatherPattern(EasyPatternOptimization):
     """
 
     interior = "keep"
+    derives = ("place",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, indices: Symbol) -> Symbol:
         return g.op.Gather(

@@ -27,6 +27,7 @@ class UnsqueezeGatherReshapePattern(EasyPatternOptimization):
 
     interior = "keep"
     min_opset = 5
+    derives = ("place",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, i: Symbol, target: Symbol) -> Symbol:
         taken = g.op.Gather(g.op.Unsqueeze(x, axes=g.capture("axes")), i, axis=g.capture("axis"))

@@ -25,6 +25,7 @@ class ConstantWherePattern(EasyPatternOptimization):
 
     exactness = "rounding"
     min_opset = 9
+    derives = ("chosen",)
 
     def match_pattern(self, g: PatternBuilder, c: Symbol, a: Symbol, b: Symbol) -> Symbol:
         if g.option("same"):

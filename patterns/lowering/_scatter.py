@@ -24,6 +24,7 @@ class _LowerScatter(_Lowering):
 
     exactness = "exact"
     min_opset = 16
+    derives = ("rows", "added", "order", "back")
 
     def checked(self, g: GraphView, m: Match, columns: int, coordinates: np.ndarray) -> bool | None:
         shape = g.try_infer_shape(m.x)

@@ -19,6 +19,7 @@ class LowerAbsPattern(_Lowering):
 
     min_opset = 12
     operand_types = {"x": frozenset((TensorProto.INT32, TensorProto.INT64))}  # (1)
+    derives = ("zero",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.Abs(x)

@@ -29,6 +29,8 @@ class _LowerActivation(_Lowering):
     numbers: ClassVar[dict[str, float]] = {}
     """The attributes, with their defaults."""
 
+    derives = ("dtype", "values")
+
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         values = {name: g.capture(name, optional=True) for name in self.numbers}
         result: Symbol = getattr(g.op, self.operator)(x, domain=self.domain, **values)

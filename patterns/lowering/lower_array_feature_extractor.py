@@ -16,6 +16,7 @@ class LowerArrayFeatureExtractorPattern(_Lowering):
 
     exactness = "exact"
     min_opset = 5
+    derives = ("rank", "places", "flat")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, i: Symbol) -> Symbol:
         return g.op.ArrayFeatureExtractor(x, i, domain="ai.onnx.ml")

@@ -48,6 +48,7 @@ class LowerAttentionPattern(_Lowering):
 
     min_opset = 23
     operand_types = {"q": _TYPES, "k": _TYPES, "v": _TYPES}  # (1)
+    derives = ("sizes", "dtype", "is_safe")
 
     def match_pattern(
         self,

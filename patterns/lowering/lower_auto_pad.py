@@ -28,6 +28,7 @@ class _LowerAutoPad(_Lowering):
     exactness = "rounding"
     min_opset = 11
     operator: ClassVar[str]
+    derives = ("written",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, others: Variadic) -> Symbol:
         rule = g.capture("rule", lambda rule: rule != "NOTSET")

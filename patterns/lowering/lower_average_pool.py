@@ -17,6 +17,7 @@ class LowerAveragePoolPattern(_Lowering):
     """
 
     min_opset = 11
+    derives = ("padding", "written")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.AveragePool(

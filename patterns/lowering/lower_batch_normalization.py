@@ -22,6 +22,7 @@ class LowerBatchNormalizationPattern(_Lowering):
 
     min_opset = 9
     operand_types = {"x": frozenset((TensorProto.FLOAT, TensorProto.DOUBLE))}  # (2)
+    derives = ("rank", "epsilon")
 
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, s: Symbol, b: Symbol, m: Symbol, v: Symbol

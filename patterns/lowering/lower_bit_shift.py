@@ -21,6 +21,7 @@ class LowerBitShiftPattern(_Lowering):
 
     exactness = "exact"
     min_opset = 11
+    derives = ("factor",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, n: Constant) -> Symbol:
         return g.op.BitShift(x, n, direction=g.capture("direction"))

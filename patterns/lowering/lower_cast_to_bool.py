@@ -21,6 +21,7 @@ class LowerCastToBoolPattern(_Lowering):
     exactness = "exact"
     min_opset = 11
     operand_types = {"x": WIDE_FLOATS}  # (1)
+    derives = ("zero",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.Cast(x, to=TensorProto.BOOL)  # (2)

@@ -20,6 +20,7 @@ class LowerCompressPattern(_Lowering):
 
     exactness = "exact"
     min_opset = 9
+    derives = ("places",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, condition: Constant) -> Symbol:
         return g.op.Compress(x, condition, axis=g.capture("axis", optional=True))

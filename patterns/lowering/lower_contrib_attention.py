@@ -29,6 +29,7 @@ class LowerContribAttentionPattern(_Lowering):
 
     min_opset = 15
     operand_types = {"x": _TYPES, "w": _TYPES, "b": _TYPES}  # (1)
+    derives = ("widths",)
 
     def match_pattern(
         self,

@@ -24,6 +24,7 @@ class LowerConvTransposePattern(_Lowering):
     """
 
     min_opset = 11
+    derives = ("spread", "turned", "written")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, w: Constant, b: Optional) -> Symbol:
         return g.op.ConvTranspose(

@@ -19,6 +19,7 @@ class LowerCumSumPattern(_Lowering):
     """
 
     min_opset = 13
+    derives = ("place", "rank", "length", "dtype")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, axis: Scalar) -> Symbol:
         return g.op.CumSum(x, axis, exclusive=g.capture("exclusive"), reverse=g.capture("reverse"))

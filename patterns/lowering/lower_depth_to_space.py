@@ -18,6 +18,7 @@ class LowerDepthToSpacePattern(_Lowering):
 
     exactness = "exact"
     min_opset = 11
+    derives = ("first", "perm", "last")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.DepthToSpace(x, blocksize=g.capture("block"), mode=g.capture("mode"))

@@ -40,6 +40,8 @@ class LowerEinsumPattern(_LowerEinsum):
     the result lacks are summed first.
     """
 
+    derives = ("plan", "factors")
+
     def match_pattern(self, g: PatternBuilder, x: Symbol, y: Symbol) -> Symbol:
         return g.op.Einsum(x, y, equation=g.capture("equation"))
 
@@ -100,6 +102,8 @@ class LowerEinsumOnePattern(_LowerEinsum):
     What: sums the axes that the result lacks, and permutes the others.
     """
 
+    derives = ("side",)
+
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.Einsum(x, equation=g.capture("equation"))
 
@@ -133,6 +137,8 @@ class LowerEinsumManyPattern(_LowerEinsum):
     2. the lengths of axes with one letter are not known to be the same.
     3. an axis that is summed first may be empty.
     """
+
+    derives = ("inner", "outer")
 
     def match_pattern(self, g: PatternBuilder) -> Symbol:
         return g.op.Einsum(g.variadic("parts", least=3), equation=g.capture("equation"))

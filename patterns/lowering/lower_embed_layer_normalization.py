@@ -27,6 +27,7 @@ class LowerEmbedLayerNormalizationPattern(_Lowering):
     """
 
     min_opset = 17
+    derives = ("given", "length", "number")
 
     def match_pattern(self, g: PatternBuilder, i: Symbol, others: Variadic) -> Symbol:
         return g.op.EmbedLayerNormalization(

@@ -24,6 +24,7 @@ class LowerExpandPattern(_Lowering):
     """
 
     min_opset = 8
+    derives = ("ones", "is_truth")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Symbol) -> Symbol:
         return g.op.Expand(x, shape)

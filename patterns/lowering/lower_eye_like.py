@@ -21,6 +21,7 @@ class LowerEyeLikePattern(_Lowering):
 
     exactness = "exact"
     min_opset = 9
+    derives = ("matrix",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.EyeLike(x, k=g.capture("k"), dtype=g.capture("dtype", optional=True))

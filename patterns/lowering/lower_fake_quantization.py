@@ -37,6 +37,7 @@ class LowerFakeQuantizationPattern(_Lowering):
     exactness = "finite"  # a NaN stays one
     min_opset = 11
     operand_types = {"x": frozenset((TensorProto.FLOAT,))}  # (1)
+    derives = ("scale", "bounds")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, s: Symbol, z: Optional) -> Symbol:
         integers = g.op.QuantizeLinear(x, s, z, attributes=g.capture("first"))

@@ -19,6 +19,7 @@ class LowerFusedConvPattern(_Lowering):
     """
 
     min_opset = 7
+    derives = ("activation", "parameters", "convolution")
 
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, w: Symbol, b: Optional, z: Optional

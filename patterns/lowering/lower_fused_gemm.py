@@ -18,6 +18,8 @@ class LowerFusedGemmPattern(_Lowering):
     1. the activation or one of its parameters is not known.
     """
 
+    derives = ("activation", "parameters", "product")
+
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, c: Optional) -> Symbol:
         return g.op.FusedGemm(a, b, c, domain="com.microsoft", attributes=g.capture("written"))
 

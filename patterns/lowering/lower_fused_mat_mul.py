@@ -21,6 +21,7 @@ class LowerFusedMatMulPattern(_Lowering):
     """
 
     min_opset = 7
+    derives = ("left", "right", "alpha")
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol) -> Symbol:
         product = getattr(g.op, g.choice("operator", "FusedMatMul", "TransposeMatMul"))

@@ -29,6 +29,7 @@ class LowerGatherBlockQuantizedPattern(_Lowering):
     min_opset = 21
     max_opset = 27
     constant_operands = ("w", "s", "z")  # (1)
+    derives = ("table", "block")
 
     def match_pattern(
         self, g: PatternBuilder, w: Constant, i: Symbol, s: Constant, z: Optional

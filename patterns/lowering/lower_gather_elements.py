@@ -22,6 +22,7 @@ class LowerGatherElementsPattern(_Lowering):
 
     exactness = "exact"
     min_opset = 11
+    derives = ("sizes", "taken", "place", "positions")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, i: Symbol) -> Symbol:
         return g.op.GatherElements(x, i, axis=g.capture("axis"))

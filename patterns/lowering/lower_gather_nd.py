@@ -21,6 +21,7 @@ class LowerGatherNDPattern(_Lowering):
 
     exactness = "exact"
     min_opset = 13
+    derives = ("sizes", "target", "positions")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, i: Symbol) -> Symbol:
         if g.option("microsoft"):

@@ -23,6 +23,7 @@ class _LowerGelu(_Lowering):
 
     min_opset = 7
     operand_types = {"x": COMPUTED - {TensorProto.DOUBLE}}  # (1)
+    derives = ("dtype",)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         return m.derive(dtype=g.try_infer_type(m.x))

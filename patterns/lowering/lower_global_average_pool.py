@@ -13,6 +13,7 @@ class LowerGlobalAveragePoolPattern(_Lowering):
     """
 
     min_opset = 7
+    derives = ("axes",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.GlobalAveragePool(x)

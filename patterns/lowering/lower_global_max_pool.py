@@ -13,6 +13,7 @@ class LowerGlobalMaxPoolPattern(_Lowering):
     """
 
     min_opset = 8
+    derives = ("lengths",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.GlobalMaxPool(x)

@@ -23,6 +23,7 @@ class LowerGroupNormalizationPattern(_Lowering):
 
     min_opset = 21
     operand_types = {"x": COMPUTED - {TensorProto.DOUBLE}}  # (1)
+    derives = ("dtype", "back", "number")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Symbol, bias: Symbol) -> Symbol:
         return g.op.GroupNormalization(

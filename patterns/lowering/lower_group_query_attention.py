@@ -71,6 +71,7 @@ class LowerGroupQueryAttentionPattern(_Lowering):
     min_opset = 15
     exactness = "finite"  # kernels make a row with a NaN 0 or NaN, by the number of keys
     operand_types = {"q": _TYPES}  # (1)
+    derives = ("sizes", "given")
 
     def match_pattern(self, g: PatternBuilder, q: Symbol, others: Variadic) -> Symbol:
         return g.op.GroupQueryAttention(

@@ -28,6 +28,7 @@ class LowerIndexTypePattern(_Lowering):
     exactness = "exact"
     min_opset = 11
     operand_types = {"i": frozenset((TensorProto.INT64,))}  # (1)
+    derives = ("places",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, i: Symbol) -> Symbol:
         operator = g.choice("operator", "Gather", "GatherElements")

@@ -27,6 +27,7 @@ class LowerInstanceNormalizationPattern(_Lowering):
 
     min_opset = 7
     operand_types = {"x": COMPUTED}  # (1)
+    derives = ("rank", "dtype", "number")
 
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, scale: Constant, bias: Constant

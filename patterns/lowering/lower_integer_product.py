@@ -68,6 +68,8 @@ class LowerMatMulIntegerPattern(_LowerIntegerProduct):
     3. the sums may have no terms: kernels return uninitialized memory then.
     """
 
+    derives = ("ones",)
+
     def match_pattern(
         self, g: PatternBuilder, a: Symbol, b: Symbol, za: Optional, zb: Optional
     ) -> Symbol:

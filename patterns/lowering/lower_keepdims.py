@@ -21,6 +21,7 @@ class LowerKeepdimsPattern(_Lowering):
     exactness = "rounding"
     min_opset = 13
     priority = 1
+    derives = ("axes",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         reduce = getattr(g.op, g.choice("operator", *REDUCTIONS))

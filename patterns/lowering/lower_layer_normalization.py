@@ -18,6 +18,7 @@ class LowerLayerNormalizationPattern(_Lowering):
     """
 
     min_opset = 7
+    derives = ("axes", "dtype")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Symbol, bias: Optional) -> Symbol:
         return g.op.LayerNormalization(

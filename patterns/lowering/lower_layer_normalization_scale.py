@@ -21,6 +21,7 @@ class LowerLayerNormalizationScalePattern(_Lowering):
     """
 
     min_opset = 7
+    derives = ("dropped",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Symbol, bias: Optional) -> Symbol:
         return g.op.LayerNormalization(

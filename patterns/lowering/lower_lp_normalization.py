@@ -14,6 +14,7 @@ class LowerLpNormalizationPattern(_Lowering):
 
     min_opset = 11
     operand_types = {"x": COMPUTED}  # (1)
+    derives = ("axes", "order", "dtype")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         axis, p = (g.capture(name, optional=True) for name in ("axis", "p"))

@@ -23,6 +23,7 @@ class LowerLRNPattern(_Lowering):
 
     min_opset = 11
     operand_types = {"x": COMPUTED}  # (1)
+    derives = ("values", "dtype", "image", "back")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.LRN(x, size=g.capture("size"), attributes=g.capture("written"))

@@ -34,6 +34,7 @@ class LowerMatMulNBitsPattern(_Lowering):
     max_opset = 27
     operand_types = {"x": frozenset((TensorProto.FLOAT,))}  # (3)
     constant_operands = ("w", "s", "z")  # (1)
+    derives = ("weights", "block")
 
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, w: Constant, s: Constant, z: Optional, bias: Optional

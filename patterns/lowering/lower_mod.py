@@ -34,6 +34,7 @@ class LowerModPattern(_Lowering):
 
     min_opset = 13
     operand_types = {"x": _DIVIDED}  # (1)
+    derives = ("of_floats", "unsigned")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, b: Constant) -> Symbol:
         return g.op.Mod(x, b, fmod=g.capture("fmod"))

@@ -29,6 +29,7 @@ class _LowerMovement(_Lowering):
     exactness = "exact"
     min_opset = 5
     operator: ClassVar[str]
+    derives = ("target",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return getattr(g.op, self.operator)(x, attributes=ANY)

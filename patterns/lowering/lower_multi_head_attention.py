@@ -32,6 +32,7 @@ class LowerMultiHeadAttentionPattern(_Lowering):
 
     min_opset = 15
     operand_types = {"q": _TYPES, "k": _TYPES, "v": _TYPES}  # (1)
+    derives = ("widths", "further")
 
     def match_pattern(
         self, g: PatternBuilder, q: Symbol, k: Symbol, v: Symbol, others: Variadic

@@ -27,6 +27,7 @@ class LowerOneHotPattern(_Lowering):
     exactness = "rounding"
     min_opset = 11
     operand_types = {"i": _INDICES}  # (2)
+    derives = ("place", "row", "off", "on")
 
     def match_pattern(self, g: PatternBuilder, i: Symbol, depth: Scalar, both: Constant) -> Symbol:
         return g.op.OneHot(i, depth, both, axis=g.capture("axis"))  # (1)

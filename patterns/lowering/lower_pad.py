@@ -22,6 +22,7 @@ class LowerPadPattern(_Lowering):
 
     exactness = "exact"
     min_opset = 11
+    derives = ("rows",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.Pad(

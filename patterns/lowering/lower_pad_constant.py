@@ -32,6 +32,7 @@ class LowerPadConstantPattern(_Lowering):
 
     exactness = "rounding"
     min_opset = 11
+    derives = ("rows", "inside")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.Pad(

@@ -2,7 +2,7 @@
 and QuantizeLinear.
 """
 
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from onnx import TensorProto
@@ -33,6 +33,7 @@ class _LowerQLinear(_Lowering):
     min_opset = 13
     max_opset = 27
     operand_types = {"x": _BYTES}  # (1)
+    derives: ClassVar[tuple[str, ...]] = ("dtype",)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if not is_one(g, m.s, m.u) or not is_one(g, m.t, m.v):  # (2)
@@ -119,6 +120,7 @@ class LowerQLinearConcatPattern(_LowerQLinear):
     """
 
     operand_types = {}
+    derives = ("triples", "dtype")
 
     def match_pattern(self, g: PatternBuilder, t: Symbol, v: Symbol, others: Variadic) -> Symbol:
         return g.op.QLinearConcat(t, v, others, domain="com.microsoft", axis=g.capture("axis"))

@@ -18,6 +18,7 @@ class LowerReduceMeanPattern(_Lowering):
 
     operand_types = {"x": WIDE_FLOATS}  # (1)
     min_opset = 13
+    derives = ("count", "dtype")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         axes = g.capture("axes", optional=True)

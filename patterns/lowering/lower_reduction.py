@@ -29,6 +29,7 @@ class _LowerReduction(_Lowering):
     operand_types = {"x": WIDE_FLOATS}  # (1)
     min_opset = 13
     operator: ClassVar[str]
+    derives = ("form", "dtype")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         reduce = getattr(g.op, self.operator)

@@ -30,6 +30,7 @@ class LowerResizePattern(_Lowering):
 
     exactness = "exact"
     min_opset = 11
+    derives = ("steps",)
 
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, roi: Optional, scales: Optional, sizes: Optional

@@ -19,6 +19,7 @@ class LowerRMSNormalizationPattern(_Lowering):
 
     min_opset = 7
     operand_types = {"x": COMPUTED}  # (2)
+    derives = ("axes", "dtype", "number")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Symbol) -> Symbol:
         operator = g.choice("operator", "RMSNormalization", "SimplifiedLayerNormalization")

@@ -32,6 +32,7 @@ class LowerRotaryEmbeddingPattern(_Lowering):
 
     min_opset = 13
     operand_types = {"x": _TYPES}  # (1)
+    derives = ("sizes", "first")
 
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, cos: Symbol, sin: Symbol, position: Optional

@@ -15,6 +15,7 @@ class LowerRoundPattern(_Lowering):
 
     min_opset = 11
     operand_types = {"x": WIDE_FLOATS}  # (1)
+    derives = ("dtype",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.Round(x)

@@ -28,6 +28,7 @@ class _LowerRow(_Lowering):
     exactness = "rounding"
     min_opset = 8
     operator: ClassVar[str]
+    derives = ("written",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, others: Variadic) -> Symbol:
         operator = getattr(g.op, self.operator)

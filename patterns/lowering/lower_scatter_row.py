@@ -20,6 +20,7 @@ class LowerScatterRowPattern(_Lowering):
     exactness = "rounding"
     min_opset = 16
     priority = 1
+    derives = ("rows",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, i: Symbol, row: Symbol) -> Symbol:
         return g.op.ScatterND(x, i, row, reduction="none")  # (3)

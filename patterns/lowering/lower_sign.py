@@ -25,6 +25,7 @@ class LowerSignPattern(_Lowering):
 
     min_opset = 9
     operand_types = {"x": _SIGNED}  # (1)
+    derives = ("number",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.Sign(x)

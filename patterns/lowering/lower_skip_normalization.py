@@ -25,6 +25,7 @@ class _LowerSkipNormalization(_Lowering):
     """
 
     operand_types = {"x": COMPUTED - {TensorProto.BFLOAT16}}  # (2)
+    derives = ("number",)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if any(name and g.is_used(name) for name in m.results[1:3]):  # (1)

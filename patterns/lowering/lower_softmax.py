@@ -23,6 +23,7 @@ class _LowerSoftmax(_Lowering):
 
     min_opset = 7
     operand_types = {"x": COMPUTED}  # (1)
+    derives = ("axes", "dtype")
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         node, info = m.nodes[0], g.info(m.x)

@@ -16,6 +16,7 @@ class LowerSplitPattern(_Lowering):
 
     exactness = "exact"
     min_opset = 10
+    derives = ("place", "sizes")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.Split(x, attributes=ANY, outputs=g.variadic("parts", least=2))

@@ -19,6 +19,7 @@ class LowerTilePattern(_Lowering):
 
     exactness = "exact"
     min_opset = 8
+    derives = ("expanded", "copied")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, repeats: Symbol) -> Symbol:
         return g.op.Tile(x, repeats)

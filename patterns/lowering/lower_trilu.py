@@ -20,6 +20,7 @@ class LowerTriluPattern(_Lowering):
 
     exactness = "rounding"
     min_opset = 14
+    derives = ("mask", "zero")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, k: Optional) -> Symbol:
         domain = g.choice("domain", "", "com.microsoft")

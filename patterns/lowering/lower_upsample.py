@@ -21,6 +21,7 @@ class LowerUpsamplePattern(_Lowering):
     exactness = "exact"
     min_opset = 9
     max_opset = 9
+    derives = ("steps",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, scales: Constant) -> Symbol:
         return g.op.Upsample(x, scales, mode="nearest")  # (2)

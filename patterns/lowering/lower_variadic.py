@@ -21,6 +21,7 @@ class _LowerVariadic(_Lowering):
     min_opset = 8
     operator: ClassVar[str]
     pairwise: ClassVar[str] = "Add"
+    derives = ("dtype",)
 
     def match_pattern(self, g: PatternBuilder) -> Symbol:
         return getattr(g.op, self.operator)(g.variadic("parts", least=1))

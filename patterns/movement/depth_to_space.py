@@ -41,6 +41,7 @@ class DepthToSpacePattern(EasyPatternOptimization):
         "DCR": [0, 3, 4, 1, 5, 2],
         "CRD": [0, 1, 4, 2, 5, 3],
     }
+    derives = ("block",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, s: Symbol, t: Symbol) -> Symbol:
         perm = self.perms[g.choice("mode", *self.perms)]

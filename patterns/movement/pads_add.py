@@ -27,6 +27,7 @@ class PadsAddPattern(EasyPatternOptimization):
     phase = "specialize"
     exactness = "rounding"
     min_opset = 7
+    derives = ("parts", "axis")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, z: Symbol) -> Symbol:
         def padded(operand: Symbol, name: str) -> Symbol:

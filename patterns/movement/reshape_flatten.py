@@ -26,6 +26,7 @@ class ReshapeFlattenPattern(EasyPatternOptimization):
     """
 
     min_opset = 5
+    derives = ("target",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Constant) -> Symbol:
         return g.op.Flatten(g.op.Reshape(x, shape), axis=g.capture("axis"))

@@ -35,6 +35,7 @@ class ReshapeReshapePattern(EasyPatternOptimization):
     min_opset = 5
 
     first: ClassVar[tuple[str, ...]] = ("Reshape",)
+    derives = ("target",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Symbol) -> Symbol:
         middle = getattr(g.op, g.choice("first", *self.first))(x, attributes=ANY)

@@ -28,6 +28,7 @@ class ReshapeSqueezePattern(EasyPatternOptimization):
     """
 
     min_opset = 5
+    derives = ("target",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Constant) -> Symbol:
         middle = g.op.Reshape(x, shape)

@@ -1,5 +1,7 @@
 """Two of Squeeze and Unsqueeze in a row."""
 
+from typing import ClassVar
+
 from xoptim.match import (
     EasyPatternOptimization,
     Example,
@@ -17,6 +19,7 @@ class _SqueezePair(EasyPatternOptimization):
     """Two operators that take out or put in axes of size 1."""
 
     interior = "keep"
+    derives: ClassVar[tuple[str, ...]] = ("axes",)
 
     def derive_all(
         self, m: Match, some: list[int], others: list[int], rank: int | None
@@ -114,6 +117,8 @@ class SqueezeUnsqueezePattern(_SqueezePair):
        shape of x too, by proof.)
     """
 
+    derives = ()
+
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         """Without axes, Squeeze removes all axes of size 1."""
         return g.op.Unsqueeze(
@@ -149,6 +154,8 @@ class UnsqueezeSqueezePattern(_SqueezePair):
     1. an axis is counted from the end and the rank is unknown (unless both lists are the same).
     2. each of the two does something that the other one does not undo.
     """
+
+    derives = ("added", "removed")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         """Without axes, Squeeze removes all axes of size 1, and so all that were added."""

@@ -33,6 +33,7 @@ class TransposeReshapePattern(EasyPatternOptimization):
     priority = 9
     min_opset = 5
     kernels = {"Reshape": "x"}  # (4)
+    derives = ("target",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.Transpose(x, perm=g.capture("perm", optional=True))

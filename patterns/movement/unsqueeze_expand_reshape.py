@@ -34,6 +34,7 @@ class UnsqueezeExpandReshapePattern(EasyPatternOptimization):
 
     phase = "target"
     priority = 9
+    derives = ("axis", "places")
 
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, stretched: Symbol, shape: Symbol

@@ -45,6 +45,8 @@ class BatchNormalizationAddPattern(_BatchNormalizationAffine):
     2. the sums cancel, or leave the range of their type.
     """
 
+    derives = ("scale", "bias")
+
     def match_pattern(
         self,
         g: PatternBuilder,
@@ -83,6 +85,8 @@ class BatchNormalizationMulPattern(_BatchNormalizationAffine):
        finite.
     2. a new constant leaves the range of its type.
     """
+
+    derives = ("scale", "bias")
 
     def match_pattern(
         self,

@@ -32,6 +32,7 @@ class _CastNormalizationCast(EasyPatternOptimization):
     exactness = "rounding"
     operand_types = {"x": {TensorProto.FLOAT16, TensorProto.BFLOAT16}}  # (1)
     operator: ClassVar[str]
+    derives = ("parameters",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Constant) -> Symbol:
         return self.between_casts(g, x, scale)

@@ -30,6 +30,7 @@ class LayerNormalizationBiasPattern(EasyPatternOptimization):
     priority = 1
     exactness = "rounding"
     min_opset = 7
+    derives = ("total",)
 
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, scale: Symbol, bias: Optional, shift: Symbol

@@ -38,6 +38,7 @@ class LayerNormalizationRowPattern(EasyPatternOptimization):
     priority = 3
     min_opset = 7
     providers = ("cpu",)
+    derives = ("row", "written")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Symbol, bias: Optional) -> Symbol:
         return g.op.LayerNormalization(

@@ -34,6 +34,7 @@ class LRNConvPattern(EasyPatternOptimization):
     providers = ("cpu",)
     tags = ("onnxruntime",)
     former_names = ("LRNAveragePool",)
+    derives = ("weights", "offset")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         # The schema's defaults are the values of AlexNet, but for the bias (1).

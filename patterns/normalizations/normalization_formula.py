@@ -35,6 +35,8 @@ class _NormalizationFormula(EasyPatternOptimization):
     least: ClassVar[float] = 0.0
     """Epsilon must be larger."""
 
+    derives = ("ones", "lengths", "number")
+
     def normal(self, g: PatternBuilder, x: Symbol, variance: Symbol) -> Symbol:
         """Divide by the root of the variance, or multiply by its inverse, which Pow may compute as
         well.
@@ -250,6 +252,7 @@ class InstanceNormalizationPattern(_DistanceFormula):
     operator = "InstanceNormalization"
     least = 9e-7
     min_opset = 7
+    derives = ("factors", "shift", "number")
 
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, epsilon: Scalar, scale: Constant, bias: Constant

@@ -111,6 +111,7 @@ class _NormalizationScale(EasyPatternOptimization):
 
     exactness = "rounding"
     operator: ClassVar[str]
+    derives = ("product",)
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

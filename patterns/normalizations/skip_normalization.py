@@ -30,6 +30,7 @@ class _SkipNormalization(EasyPatternOptimization):
     providers = ("cuda",)
     tags = ("onnxruntime",)
     operator: ClassVar[str]
+    derives = ("alone",)
 
     def total(self, g: PatternBuilder, x: Symbol, skip: Symbol, added: Symbol) -> Symbol:
         """The sum, in any arrangement; it may be read elsewhere too."""

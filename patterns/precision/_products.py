@@ -86,6 +86,7 @@ class _RoundedProduct(RoundingPattern, EasyPatternOptimization):
     phase = "target"
     providers = ("cpu",)
     integers: ClassVar[tuple[int, ...]]
+    derives = ("found",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, w: Symbol, b: Optional) -> Symbol:
         forms: dict[str, Callable[[], Symbol]] = {

@@ -17,6 +17,7 @@ class _RoundedTable(RoundingPattern, EasyPatternOptimization):
 
     phase = "target"
     providers = ("cpu",)
+    derives = ("table",)
 
     def match_pattern(self, g: PatternBuilder, w: Constant, i: Symbol) -> Symbol:
         return g.op.Gather(w, i, axis=g.capture("axis"))

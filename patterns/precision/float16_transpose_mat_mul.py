@@ -28,6 +28,7 @@ class Float16TransposeMatMulPattern(EasyPatternOptimization):
     exactness = "rounding"
     min_opset = 13
     tags = ("halves", "extra")
+    derives = ("turn",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, w: Symbol) -> Symbol:
         turned = g.op.Transpose(x, perm=g.capture("perm"))

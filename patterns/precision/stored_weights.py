@@ -62,6 +62,7 @@ class _StoredWeights(StoringPattern, EasyPatternOptimization):
     min_opset = 13
     providers = ("cpu",)
     operand_types = {"w": (TensorProto.FLOAT,)}  # (1)
+    derives = ("weights",)
 
     def match_pattern(
         self,

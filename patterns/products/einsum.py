@@ -120,6 +120,7 @@ class EinsumDensePattern(_Einsum):
 
     exactness = "rounding"
     kernels = {"MatMul": "x"}  # (3)
+    derives = ("rows", "order", "perm", "lengths")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, w: Constant) -> Symbol:
         operands = (w, x) if g.option("swapped") else (x, w)
@@ -205,6 +206,7 @@ class EinsumMatMulPattern(_TwoOperands):
 
     priority = 1
     kernels = {"MatMul": "x"}  # (4)
+    derives = ("plan",)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         names, found = (m.x, m.y), parse(m.equation, 2)
@@ -269,6 +271,7 @@ class EinsumMulPattern(_TwoOperands):
     """
 
     kernels = {"Mul": "x"}  # (3)
+    derives = ("operands",)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         found = parse(m.equation, 2)
@@ -311,6 +314,7 @@ class EinsumTransposePattern(_Einsum):
     """
 
     min_opset = 12
+    derives = ("perm",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.Einsum(x, equation=g.capture("equation"))

@@ -2,7 +2,7 @@
 factor.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 from xoptim.match import (
     EasyPatternOptimization,
@@ -40,6 +40,8 @@ class _FusedMatMul(EasyPatternOptimization):
 
 class _TransposedOperand(_FusedMatMul):
     """A product with a Transpose whose last two axes FusedMatMul takes over."""
+
+    derives: ClassVar[tuple[str, ...]] = ("fused",)
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol) -> Symbol:
         # One operand; the other one in another round.
@@ -113,6 +115,7 @@ class TransposeFusedMatMulBPattern(_TransposedOperand):
     """
 
     priority = 8
+    derives = ("fused", "rest")
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         rank = len(m.perm)
@@ -160,6 +163,7 @@ class FusedMatMulTransposePattern(_FusedMatMul):
     """
 
     priority = 7
+    derives = ("fused",)
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol) -> Symbol:
         return g.op.Transpose(self.product(g, a, b), perm=g.capture("perm"))
@@ -212,6 +216,7 @@ class _FusedFactor(_FusedMatMul):
     """
 
     kernels = {"com.microsoft::FusedMatMul": "a"}  # (3)
+    derives = ("fused",)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         product = next(node for node in m.nodes if node.op_type in ("MatMul", "FusedMatMul"))

@@ -54,6 +54,7 @@ class GemmMulPattern(_GemmAttributes):
     priority = 2
     operand_ranks = {"a": 2, "b": 2}  # (2)
     kernels = {"Gemm": "a"}  # (2)
+    derives = ("attributes",)
 
     def match_pattern(
         self, g: PatternBuilder, a: Symbol, b: Symbol, c: Optional, s: Scalar
@@ -93,6 +94,7 @@ class GemmTransposePattern(_GemmAttributes):
 
     operand_ranks = {"a": 2, "b": 2}  # (2)
     kernels = {"Gemm": "a"}  # (2)
+    derives = ("a", "b", "attributes")
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, c: Optional) -> Symbol:
         return g.op.Transpose(self.product(g, a, b, c), perm=[1, 0])
@@ -118,6 +120,7 @@ class _TransposedMatrix(_GemmAttributes):
     """A product with a matrix that is transposed before."""
 
     interior = "keep"
+    derives = ("attributes",)
 
     def operands(self, g: PatternBuilder, a: Symbol, b: Symbol) -> tuple[Symbol, Symbol]:
         """The operands, one of them transposed."""

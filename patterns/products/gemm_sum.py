@@ -27,6 +27,7 @@ class _GemmSum(EasyPatternOptimization):
     phase = "specialize"
     priority = 2
     exactness = "rounding"
+    derives = ("bias",)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if not broadcasts_to(g, m.c, m.nodes[0].output[0]):  # (2)
@@ -90,6 +91,7 @@ class GemmBiasAddPattern(_GemmSum):
 
     min_opset = 7
     operand_types = {"d": FLOATS}  # (4)
+    derives = ("bias",)
 
     def match_pattern(
         self, g: PatternBuilder, a: Symbol, b: Symbol, c: Constant, d: Constant
@@ -161,6 +163,7 @@ class GemmZeroBiasPattern(_GemmSum):
 
     min_opset = 11
     priority = 1
+    derives = ("bias",)
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, c: Constant) -> Symbol:
         return g.op.Gemm(a, b, c, attributes=g.capture("attributes"))

@@ -31,6 +31,7 @@ class MulMulMatMulPattern(EasyPatternOptimization):
     priority = 9
     exactness = "rounding"
     min_opset = 7
+    derives = ("factor",)
 
     def match_pattern(
         self, g: PatternBuilder, a: Symbol, b: Symbol, s: Scalar, t: Scalar

@@ -31,6 +31,7 @@ class ReshapeGemmReshapePattern(EasyPatternOptimization):
     phase = "specialize"
     exactness = "rounding"
     min_opset = 9
+    derives = ("target",)
 
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, w: Symbol, b: Symbol, merged: Symbol, split: Symbol

@@ -34,6 +34,7 @@ class ReshapeMatMulReshapePattern(EasyPatternOptimization):
     min_opset = 5
     exactness = "rounding"
     anchors = ("MatMul",)
+    derives = ("place", "target")
 
     def match_pattern(
         self, g: PatternBuilder, a: Symbol, b: Symbol, p: Symbol, q: Symbol, r: Symbol

@@ -41,6 +41,7 @@ class GemmBatchNormalizationPattern(_ScaledWeight):
     """
 
     constant_operands = ("c",)  # (1)
+    derives = ("weight", "bias", "given")
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, w: Constant, c: Optional) -> Symbol:
         y = (
@@ -103,6 +104,8 @@ class MatMulReshapeBatchNormalizationPattern(_ScaledWeight):
        finite, or a mean is very large beside the deviation.
     3. a new constant leaves the range of its type.
     """
+
+    derives = ("weight", "bias")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, w: Constant, t: Symbol) -> Symbol:
         y = g.op.MatMul(x, w)
@@ -174,6 +177,7 @@ class MatMulAddMulPattern(_ScaledWeight):
     """
 
     anchors = ("Mul",)
+    derives = ("weight", "shift")
 
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, w: Constant, b: Constant, s: Constant

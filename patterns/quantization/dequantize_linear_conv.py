@@ -45,6 +45,7 @@ class DequantizeLinearConvPattern(EasyPatternOptimization):
     exactness = "rounding"
     min_opset = 13
     constant_operands = ("b",)  # (1)
+    derives = ("scales", "zeros", "bias")
 
     def match_pattern(
         self,

@@ -40,6 +40,7 @@ class DequantizeLinearGatherPattern(EasyPatternOptimization):
     """
 
     min_opset = 10
+    derives = ("rows", "place")
 
     def match_pattern(
         self, g: PatternBuilder, w: Constant, s: Symbol, z: Optional, i: Symbol

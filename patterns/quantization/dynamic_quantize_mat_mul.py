@@ -48,6 +48,7 @@ class MatMulIntegerToFloatPattern(_DynamicQuantizeMatMul):
 
     min_opset = 10
     kernels = {"com.microsoft::MatMulIntegerToFloat": "a"}  # (1)
+    derives = ("left", "right")
 
     def match_pattern(
         self,

@@ -316,6 +316,7 @@ class RotaryEmbeddingPattern(EasyPatternOptimization):
     priority = 1
     exactness = "rounding"
     min_opset = 23
+    derives = ("caches", "part", "interleaved", "count", "size")
 
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, first: Symbol, second: Symbol, cos: Symbol, sin: Symbol

@@ -33,6 +33,7 @@ class RotaryEmbeddingHeadsPattern(EasyPatternOptimization):
     priority = 1
     min_opset = 23
     providers = ("cpu", "cuda")
+    derives = ("heads", "size")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, cos: Symbol, sin: Symbol) -> Symbol:
         # (batch, positions, heads, elements) become (batch, heads, positions, elements).

@@ -33,6 +33,7 @@ class RotaryEmbeddingPartPattern(EasyPatternOptimization):
     priority = 1
     exactness = "rounding"
     min_opset = 23
+    derives = ("heads", "size", "whole")
 
     def match_pattern(
         self,
@@ -69,7 +70,7 @@ class RotaryEmbeddingPartPattern(EasyPatternOptimization):
         if spans != ((root, middle, start + whole), (root, start, start + whole)):  # (1)
             return self.none(m.nodes[1], msg="not the first elements of a head and the rest of it")
         if not m.merged:
-            return m.derive(heads=cut.input[0], size=size, count=None, whole=whole)
+            return m.derive(heads=cut.input[0], size=size, whole=whole)
         joined, split = (g.try_infer_shape(m.nodes[place].output[0]) for place in (0, 2))
         if part[2] != m.count or joined != (*part[:2], m.count * size) or split != part:  # (3)
             return self.none(m.nodes[1], msg="the heads are merged in another way")

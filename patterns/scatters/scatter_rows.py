@@ -139,6 +139,7 @@ class ScatterElementsExpandPattern(_ScatterRows):
     """
 
     interior = "keep"  # layers share the positions
+    derives = ("axis",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, i: Symbol, u: Symbol) -> Symbol:
         return g.op.ScatterElements(x, g.op.Expand(i, g.symbol()), u, axis=g.capture("axis"))

@@ -37,6 +37,7 @@ class ConstantOfShapeCastPattern(EasyPatternOptimization):
 
     interior = "keep"
     min_opset = 9
+    derives = ("value",)
 
     def match_pattern(self, g: PatternBuilder, sizes: Symbol) -> Symbol:
         filled = g.op.ConstantOfShape(sizes, attributes=ANY)

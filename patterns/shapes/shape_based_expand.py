@@ -25,6 +25,7 @@ class ShapeBasedExpandPattern(EasyPatternOptimization):
     """
 
     min_opset = 8
+    derives = ("target",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Symbol) -> Symbol:
         return g.op.Expand(x, shape)

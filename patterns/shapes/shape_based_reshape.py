@@ -32,6 +32,7 @@ class ShapeBasedReshapePattern(EasyPatternOptimization):
     """
 
     min_opset = 5
+    derives = ("target", "more", "fewer")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Symbol) -> Symbol:
         # ``allowzero`` is ignored: the inferred shape of the result covers it

@@ -26,6 +26,7 @@ class ShapeBasedSliceEndPattern(EasyPatternOptimization):
     """
 
     min_opset = 10
+    derives = ("last",)
 
     def match_pattern(
         self,

@@ -29,6 +29,7 @@ class SliceSlicePattern(EasyPatternOptimization):
     """
 
     interior = "keep"
+    derives = ("spans",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         middle = g.op.Slice(

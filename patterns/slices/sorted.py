@@ -45,6 +45,7 @@ class SortedReducePattern(_Sorted):
     """
 
     min_opset = 11  # negative positions
+    derives = ("rest",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         reduce = getattr(g.op, g.choice("operator", "ReduceMax", "ReduceMin"))
@@ -94,6 +95,7 @@ class SortedTopKPattern(_Sorted):
     """
 
     min_opset = 11
+    derives = ("count", "size")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, k: Scalar) -> Symbol:
         options = {"axis": g.capture("axis"), "largest": g.capture("largest"), "sorted": 1}  # (2)

@@ -21,6 +21,8 @@ class ExtractorExtractorPattern(EasyPatternOptimization):
     1. x is not a matrix, or a place is outside of it.
     """
 
+    derives = ("places",)
+
     def match_pattern(self, g: PatternBuilder, x: Symbol, i: Constant, j: Constant) -> Symbol:
         return g.op.ArrayFeatureExtractor(
             g.op.ArrayFeatureExtractor(x, i, domain=DOMAIN), j, domain=DOMAIN

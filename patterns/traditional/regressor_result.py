@@ -55,6 +55,7 @@ class RegressorAddPattern(_RegressorResult):
     """
 
     operators = ("Add",)
+    derives = ("given",)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         regressor, node = m.nodes
@@ -91,6 +92,7 @@ class RegressorMulPattern(_RegressorResult):
     """
 
     operators = ("Mul", "Div")
+    derives = ("given",)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         regressor, node = m.nodes

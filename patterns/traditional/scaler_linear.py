@@ -22,6 +22,7 @@ class ScalerLinearPattern(_AfterColumns):
 
     exactness = "rounding"
     results = {"LinearClassifier": 2, "LinearRegressor": 1}
+    derives = ("read", "given")
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         # There are as many classes as intercepts.

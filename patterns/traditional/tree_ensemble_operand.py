@@ -40,6 +40,8 @@ class ExtractorTreeEnsemblePattern(_TreeEnsembleOperand):
     2. a node compares for equality, or with a number that is not finite or has 64 bits.
     """
 
+    derives = ("read", "given")
+
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         # Leaves compare nothing; their column is 0.
         node = m.nodes[0]
@@ -83,6 +85,8 @@ class ImputerTreeEnsemblePattern(_TreeEnsembleOperand):
        column.
     3. a node compares for equality, or with a number that is not finite or has 64 bits.
     """
+
+    derives = ("read", "given")
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         node = m.nodes[0]
@@ -150,6 +154,8 @@ class ScalerTreeEnsemblePattern(_TreeEnsembleOperand):
     2. a node compares for equality, or with a number that is not finite or has 64 bits; or a scale
        is not positive.
     """
+
+    derives = ("read", "given")
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         # Leaves keep their numbers, which nothing reads.

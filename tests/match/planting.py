@@ -292,6 +292,7 @@ class Pattern:
             "class DrawnPattern(EasyPatternOptimization):",
             f"    anchors = {(self.anchor,) if self.anchor else ()!r}",
             f"    interior = {self.interior!r}",
+            "    derives = ('found',)",
             f"    def match_pattern(self, g, {', '.join(formal)}):",
             *(f"        {line}" for line in lines),
             f"        return {', '.join(_shown(output) for output in self.outputs)}",

@@ -265,6 +265,8 @@ def test_one_new_result_for_two_old_ones() -> None:
 
 def test_options_attributes_and_derived_values_are_handed_over_by_name() -> None:
     class Handing(EasyPatternOptimization):
+        derives = ("gamma",)
+
         def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
             t = g.op.Elu(x, alpha=g.capture("alpha"))
             return g.op.Relu(t) if g.option("outer") else g.op.Neg(t)

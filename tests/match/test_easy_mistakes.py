@@ -44,16 +44,13 @@ class WrongParameterPattern(NegAbs):
 
 
 class WrongDerivedPattern(NegAbs):
+    derives = ("rank",)
+
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         return m.derive(rank=2)
 
     def apply_pattern(self, g: PatternRewriter, x: str, ranks: int) -> Any:  # type: ignore[override]  # here
         return g.op.Abs(x)
-
-
-class NoReturnPattern(NegAbs):
-    def apply_pattern(self, g: PatternRewriter, x: str) -> Any:  # here
-        g.op.Abs(x)
 
 
 class NoResultPattern(NegAbs):
@@ -122,11 +119,11 @@ class TwoOfOneNamePattern(NegAbs):
 
 WRONG: dict[type[EasyPatternOptimization], str] = {
     WrongParameterPattern: (
-        "apply_pattern has a parameter 'xx', which nothing captures; did you mean 'x'?"
+        "apply_pattern has a parameter 'xx', which nothing captures or derives; did you mean 'x'?"
     ),
-    WrongDerivedPattern: "apply_pattern has a parameter 'ranks', which nothing captures",
-    NoReturnPattern: (
-        "apply_pattern returns nothing; return the results that replace those of match_pattern"
+    WrongDerivedPattern: (
+        "apply_pattern has a parameter 'ranks', which nothing captures or derives; did you mean "
+        "'rank'?"
     ),
     NoResultPattern: "match_pattern returns None; return the results of the subgraph",
     MisspeltOperatorPattern: "there is no operator Abss; did you mean 'Abs'?",
@@ -177,6 +174,8 @@ def shared_by_a_family(m: Match) -> bool:
 
 
 class DerivedElsewherePattern(NegAbs):
+    derives = ("rank",)
+
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         return self._further(m)
 
@@ -206,6 +205,40 @@ class ForeignOperatorPattern(NegAbs):
 )
 def test_patterns_that_are_right(pattern: type[EasyPatternOptimization], left: list[str]) -> None:
     assert types(optimize(parse(MODEL), patterns=[pattern], strict=True)) == left
+
+
+class UndeclaredPattern(NegAbs):
+    derives = ("rank",)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        return m.derive(rank=2, ranks=2)
+
+
+class NotDerivedPattern(NegAbs):
+    derives = ("rank",)
+
+
+class NoReturnPattern(NegAbs):
+    def apply_pattern(self, g: PatternRewriter, x: str) -> Any:
+        g.op.Abs(x)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        (
+            UndeclaredPattern,
+            "Undeclared: the validation derives 'ranks', which `derives` does not name; did you "
+            "mean 'rank'?",
+        ),
+        (NotDerivedPattern, "NotDerived: `derives` names 'rank', which the validation does not"),
+        (NoReturnPattern, "NoReturn: apply_pattern returns nothing; return the results"),
+    ],
+)
+def test_mistakes_that_a_match_shows(pattern: type[EasyPatternOptimization], message: str) -> None:
+    with pytest.raises(XoptimError, match=re.escape(message)):
+        optimize(parse(MODEL), patterns=[pattern], strict=True)
+    assert types(optimize(parse(MODEL), patterns=[pattern])) == ["Neg", "Abs"]
 
 
 def test_a_class_without_source_has_no_place() -> None:

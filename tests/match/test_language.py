@@ -458,6 +458,8 @@ def test_results_by_name_in_another_order() -> None:
 
 def test_a_result_that_nothing_reads_need_not_be_given() -> None:
     class Quiet(EasyPatternOptimization):
+        derives = ("wanted",)
+
         def match_pattern(self, g: PatternBuilder, x: Symbol) -> dict[str, Symbol]:
             return named(g, x)
 

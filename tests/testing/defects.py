@@ -104,6 +104,7 @@ class ZeroCopiesPattern(EasyPatternOptimization):
         "y = Reshape(x, w) }",
         "agraph (float[a,b,4] x) => (float[c] y) <int64[1] t = {-1}> { y = Reshape(x, t) }",
     )
+    derives = ("target",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Symbol) -> Any:
         return g.op.Reshape(x, shape, attributes=ANY)
@@ -173,6 +174,7 @@ class ForgetsBetaPattern(EasyPatternOptimization):
         "agraph (float[n,4] x, float[4,3] w, float[3] b) => (float[n,3] y) { "
         "y = Gemm <alpha = 0.5, beta = 0.5> (x, w, b) }",
     )
+    derives = ("number",)
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, c: Symbol, s: Scalar) -> Any:
         return g.op.Mul(g.op.Gemm(a, b, c, transA=ANY, transB=ANY), s)
@@ -235,6 +237,7 @@ class CancelsPattern(EasyPatternOptimization):
         "agraph (float[n,4] x, float[4,2] w) => (float[n,2] y) <float[2] c = {7, 10}> { "
         "y = Gemm(x, w, c) }",
     )
+    derives = ("total",)
 
     def match_pattern(
         self, g: PatternBuilder, a: Symbol, b: Symbol, c: Constant, d: Constant
@@ -264,6 +267,7 @@ class OverflowsPattern(EasyPatternOptimization):
         "agraph (float[a,2] x) => (float[a,2] y) <float[2] s = {8, 15}> { "
         "y = LayerNormalization(x, s) }",
     )
+    derives = ("scale",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, s: Constant, f: Constant) -> Any:
         return g.op.Mul(g.op.LayerNormalization(x, s), f)
@@ -289,6 +293,7 @@ class VanishesPattern(EasyPatternOptimization):
         "y = Mul(t, b) }",
         "agraph (float[n] x) => (float[n] y) <float c = {6}> { y = Mul(x, c) }",
     )
+    derives = ("product",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, a: Scalar, b: Scalar) -> Any:
         return g.op.Mul(g.op.Mul(x, a), b)
@@ -359,6 +364,7 @@ class SwapsSignsPattern(EasyPatternOptimization):
         "{ c = Greater(x, zero) t = Mul(x, s) y = Where(c, x, t) }",
         "agraph (float[a,b] x) => (float[a,b] y) { y = LeakyRelu <alpha = 0.25> (x) }",
     )
+    derives = ("slope",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, s: Scalar) -> Any:
         above = g.op.Greater(x, 0) if g.option("strict") else g.op.GreaterOrEqual(x, 0)
@@ -428,6 +434,7 @@ class NothingMeansNothingPattern(EasyPatternOptimization):
         "agraph (float[2,1,3] x) => (float[2,3] y) <int64[2] shape = {2, 3}> { "
         "t = Reshape(x, shape) y = Neg(t) }",
     )
+    derives = ("target",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, axes: Optional) -> Any:
         return g.op.Squeeze(x, axes)
@@ -459,6 +466,7 @@ class UnknownIsZeroPattern(EasyPatternOptimization):
         "y = Add(t, b) }",
         "agraph (float[n] x) => (float[n] y) <float c = {5}> { y = Add(x, c) }",
     )
+    derives = ("total",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, a: Constant, b: Constant) -> Any:
         return g.op.Add(g.op.Add(x, a), b)

@@ -53,6 +53,7 @@ class ChainPattern(EasyPatternOptimization):
             everywhere.
     """
 
+    derives = ("entries", "inputs", "parameters", "sub_matches")
     rule: ClassVar[Rule | None] = None
     region: ClassVar[Area] = "any"
 

@@ -300,6 +300,7 @@ def rule_class(
         else ()
     )
     pairs = [*value_name_pairs, *((name, name) for name in kept if wanted.maker(name) >= 0)]
+    fields["derives"] = tuple(wanted.parameters)
     fields["rule"] = Rule(wanted, given, tuple(filters), _origins(wanted, given, pairs))
     fields["__doc__"] = wanted.doc.strip() or f"{expression(wanted)} → {expression(given)}"
     fields["__module__"] = __name__

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Literal
 
-from xoptim.facts.errors import Declined, PatternError, RewriteError
+from xoptim.facts.errors import Declined, RewriteError
 from xoptim.facts.words import meant
 from xoptim.graph.node import Node
 from xoptim.graph.walk import is_read_beyond
@@ -29,9 +29,10 @@ class Match(Mapping[str, Any]):
         nodes: the matched nodes in the order of the calls in `match_pattern`.
         outputs: names of the results that the replacement must give.
         output_names: their names in `match_pattern`, when it returns a dictionary.
+        derived_names: names of the values passed to `derive` so far.
     """
 
-    __slots__ = ("_bindings", "nodes", "output_names", "outputs")
+    __slots__ = ("_bindings", "derived_names", "nodes", "output_names", "outputs")
 
     def __init__(
         self,
@@ -44,13 +45,16 @@ class Match(Mapping[str, Any]):
         self.nodes = nodes
         self.outputs = outputs
         self.output_names = output_names
+        self.derived_names: set[str] = set()
 
     def derive(self, **values: Any) -> bool:
         """Pass values to `apply_pattern`, which receives them as parameters of these names.
 
-        Returns True, so that a validation can end with it.
+        The pattern declares the names in `EasyPatternOptimization.derives`. Returns True, so that a
+        validation can end with it.
         """
         self._bindings.update(values)
+        self.derived_names.update(values)
         return True
 
     def __getitem__(self, name: str) -> Any:
@@ -77,8 +81,8 @@ class EasyPatternOptimization(DeclaredConditions):
     - ``match_pattern(self, g, x, ...)`` describes the subgraph and returns its results, as a tuple
       or as a dictionary; see `xoptim.match.trace.PatternBuilder` for the language. Parameters are
       results from outside; annotate them with `Constant`, `Scalar`, `Optional` or `Variadic`.
-    - ``validate_mapping(self, g, m)`` checks what the form of the subgraph cannot express; it may
-      derive values, ``m.derive``.
+    - ``validate_mapping(self, g, m)`` checks what the form of the subgraph cannot express; it
+      passes values to ``apply_pattern`` by ``m.derive(name=value)``.
     - ``apply_pattern(self, g, x, ...)`` makes the replacement and returns the results that take the
       place of those of `match_pattern`: names in the same order, or a dictionary with the same
       keys; ``None`` (or no entry) for one that is not read. A result may be an operand. Its
@@ -93,9 +97,11 @@ class EasyPatternOptimization(DeclaredConditions):
         interior: the action when an interior result is read elsewhere too: ``refuse`` the match, or
             ``keep`` its producer; ``g.keep(value)`` and ``g.exclusive(value)`` decide it for one
             result.
+        derives: names of all values that the validation of a match passes to ``m.derive``.
     """
 
     interior: ClassVar[Literal["refuse", "keep"]] = "refuse"
+    derives: ClassVar[tuple[str, ...]] = ()
 
     def match_pattern(self, *args: Any, **kwargs: Any) -> Any:
         """Describe the subgraph to find."""
@@ -203,6 +209,7 @@ class EasyPatternOptimization(DeclaredConditions):
         misfit = misfit or self._unsatisfied(g, found.conditions, match, anchor)
         if misfit is not None:
             return misfit
+        self._check_derived(match)
         result = MatchResult(self, nodes, partial(self._rewrite, match, kept), bindings=bindings)
         result.anchor = anchor
         return result
@@ -241,10 +248,30 @@ class EasyPatternOptimization(DeclaredConditions):
             return Misfit(anchor, str(reason), line=line, file=file)
         return None
 
+    def _check_derived(self, match: Match) -> None:
+        """Raise `RewriteError` unless a match that fits derived the names in `derives`."""
+        undeclared = sorted(match.derived_names.difference(self.derives))
+        if undeclared:
+            raise RewriteError(
+                f"{self.name()}: the validation derives {undeclared[0]!r}, which `derives` does "
+                f"not name{meant(undeclared[0], self.derives)}"
+            )
+        missing = [name for name in self.derives if name not in match.derived_names]
+        if missing:
+            raise RewriteError(
+                f"{self.name()}: `derives` names {missing[0]!r}, which the validation does not "
+                "derive"
+            )
+
     def _rewrite(
         self, match: Match, kept: Sequence[Node], g: PatternRewriter, *nodes: Node
     ) -> list[Node]:
         results = self.replacement(g, match)
+        if results is None:
+            raise RewriteError(
+                f"{self.name()}: apply_pattern returns nothing; return the results that replace "
+                "those of match_pattern"
+            )
         if isinstance(results, Mapping):
             unknown = [name for name in results if name not in match.output_names]
             if unknown:
@@ -253,7 +280,7 @@ class EasyPatternOptimization(DeclaredConditions):
                     "not return"
                 )
             results = [results.get(name) for name in match.output_names]
-        values = [results] if isinstance(results, str) or results is None else results
+        values = [results] if isinstance(results, str) else results
         given = [
             name
             for value in values
@@ -389,10 +416,8 @@ def check(pattern: EasyPatternOptimization, variants: Sequence[Trace]) -> None:
     """
     check_description(pattern.name(), variants)
     captured = set().union(*map(_captured, variants))
-    conditions = [condition.check for found in variants for condition in found.conditions]
-    checks = pattern.validate_mapping, pattern.validate_attribute_mapping, *conditions
     pattern.check_declarations(captured)
-    check_replacement(pattern.name(), pattern, pattern.apply_pattern, captured, checks)
+    check_replacement(pattern.name(), pattern.apply_pattern, captured.union(pattern.derives))
 
 
 def _arguments(pattern: EasyPatternOptimization, match: Match) -> dict[str, Any]:
@@ -407,12 +432,7 @@ def _arguments(pattern: EasyPatternOptimization, match: Match) -> dict[str, Any]
         elif parameter.name in match:
             given[parameter.name] = match[parameter.name]
         elif parameter.default is inspect.Parameter.empty:
-            if not any(parameter.name in _captured(program.trace) for program in compiled(pattern)):
-                raise PatternError(
-                    f"{pattern.name()}: apply_pattern has a parameter {parameter.name!r}, which "
-                    "nothing captures or derives"
-                )
-            given[parameter.name] = None
+            given[parameter.name] = None  # a capture of another variant
     return given
 
 

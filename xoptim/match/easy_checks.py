@@ -1,10 +1,7 @@
 """Checks of the two functions that declare a pattern: mistakes that would stay silent."""
 
-import dis
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
-from types import CodeType
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 from xoptim.facts.errors import PatternError
@@ -13,9 +10,6 @@ from xoptim.facts.words import meant
 from xoptim.match.trace import PatternNode, Trace, Variadic
 
 _MANY: Final = 1 << 30
-_DEPTH: Final = 4  # of calls that are followed to find what is derived
-# f(**values); instructions have two bytes, the first is the operation
-_CALL_WITH_MANY: Final = dis.opmap["CALL_FUNCTION_EX"]
 
 
 def check_description(name: str, variants: Sequence[Trace]) -> None:
@@ -54,44 +48,24 @@ def check_description(name: str, variants: Sequence[Trace]) -> None:
         raise PatternError(f"{file}: {name}: match_pattern does not read its parameter {unread!r}")
 
 
-def check_replacement(
-    name: str,
-    owner: object,
-    apply: Callable[..., Any],
-    captured: Iterable[str],
-    checks: Sequence[Callable[..., Any]],
-) -> None:
-    """Check the parameters of `apply_pattern`, and that it returns something.
+def check_replacement(name: str, apply: Callable[..., Any], known: Collection[str]) -> None:
+    """Check the parameters of `apply_pattern`.
 
-    Each parameter must be captured by a variant, or derived by one of the ``checks``, bound methods
-    of the owner. Otherwise, and when all returns are without a value, `PatternError` is raised.
+    Each must be among the ``known`` names, those that a variant captures or that are derived.
+    Raises `PatternError` for another one.
     """
     code = getattr(apply, "__code__", None)
     if code is None:
         return
-    place = f"{code.co_filename}:{code.co_firstlineno}: {name}: apply_pattern"
-    known = set(captured)
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    parameters = [
-        each
-        for each in list(inspect.signature(apply).parameters.values())[1:]
-        if each.kind in named
-    ]
-    unknown = [
-        each.name for each in parameters if each.default is each.empty and each.name not in known
-    ]
-    # The search of the code takes long beside the rest, and most patterns derive nothing.
-    derived = _derived(owner, checks) if unknown else set()
-    for parameter in unknown:
-        if derived is not None and parameter not in derived:
+    for parameter in list(inspect.signature(apply).parameters.values())[1:]:
+        is_required = parameter.kind in named and parameter.default is parameter.empty
+        if is_required and parameter.name not in known:
+            place = f"{code.co_filename}:{code.co_firstlineno}: {name}: apply_pattern"
             raise PatternError(
-                f"{place} has a parameter {parameter!r}, which nothing "
-                f"captures{meant(parameter, known)}"
+                f"{place} has a parameter {parameter.name!r}, which nothing captures or "
+                f"derives{meant(parameter.name, known)}"
             )
-    if not _returns_a_value(code):
-        raise PatternError(
-            f"{place} returns nothing; return the results that replace those of match_pattern"
-        )
 
 
 def _attributes(node: PatternNode) -> list[str]:
@@ -120,77 +94,3 @@ def _captured_twice(found: Trace) -> str | None:
     attributes = found.captured_attributes()
     twice = [name for name in (*found.options, *sorted(attributes)) if name in results]
     return next(iter([*twice, *(name for name in found.options if name in attributes)]), None)
-
-
-def _derived(owner: object, functions: Iterable[Callable[..., Any]]) -> set[str] | None:
-    """Texts among which are the names of all values that some functions derive.
-
-    ``None`` when they cannot be known.
-
-    The functions that these call are searched too, also in other modules and in base classes.
-    """
-    words: set[str] = set()
-    pending, seen = [(function, 0) for function in functions], set()
-    while pending:
-        function, depth = pending.pop()
-        plain = inspect.unwrap(getattr(function, "__func__", function))
-        code = getattr(plain, "__code__", None)
-        if code is None or code in seen:
-            continue
-        seen.add(code)
-        for each in _codes(code):
-            if "derive" in each.co_names and _CALL_WITH_MANY in each.co_code[::2]:
-                return None  # m.derive(**values)
-            constants = (
-                value
-                for item in each.co_consts
-                for value in (item if isinstance(item, tuple) else (item,))
-            )
-            words.update(value for value in constants if isinstance(value, str))
-        names = {name for each in _codes(code) for name in (*each.co_names, *each.co_freevars)}
-        around = {**getattr(plain, "__globals__", {}), **_enclosed(plain)}
-        methods = [
-            vars(cls)[name] for cls in type(owner).__mro__ for name in names & vars(cls).keys()
-        ]
-        called = [
-            *(around.get(name) for name in names),
-            *(getattr(each, "__func__", each) for each in methods),
-        ]
-        if depth < _DEPTH:
-            pending += [
-                (each, depth + 1)
-                for each in called
-                if callable(each) and not isinstance(each, type)
-            ]
-    return words
-
-
-def _enclosed(function: Callable[..., Any]) -> dict[str, Any]:
-    """The variables of the functions around a function."""
-    code, cells = getattr(function, "__code__", None), getattr(function, "__closure__", None) or ()
-    found: dict[str, Any] = {}
-    for name, cell in zip(code.co_freevars if code else (), cells, strict=False):
-        with suppress(ValueError):  # not assigned yet
-            found[name] = cell.cell_contents
-    return found
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _codes(constant)
-
-
-def _returns_a_value(code: CodeType) -> bool:
-    """Whether a function has a ``return`` with a value, or none that is reached."""
-    found = False
-    previous: dis.Instruction | None = None
-    for instruction in dis.get_instructions(code):
-        if instruction.opname in ("RETURN_VALUE", "RETURN_CONST"):
-            found = True
-            source = instruction if instruction.opname == "RETURN_CONST" else previous
-            if source is None or not source.opname.endswith("_CONST") or source.argval is not None:
-                return True
-        previous = instruction
-    return not found
