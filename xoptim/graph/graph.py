@@ -4,9 +4,10 @@ change it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 import onnx
 
 from xoptim.facts.errors import RewriteError
@@ -54,61 +55,20 @@ class Graph:
         self._by_type: dict[tuple[str, str], dict[Node, None]] = {}
         self.types: Mapping[tuple[str, str], Mapping[Node, None]] = self._by_type
         """Nodes by ``(domain, op_type)``, kept up to date."""
-        definitions = Definitions(None if parent is None else parent.definitions)
-        facts = FactTable(definitions, None if parent is None else parent.facts)
+        self.definitions: Definitions = Definitions(None if parent is None else parent.definitions)
+        self.facts: FactTable = FactTable(
+            self.definitions, None if parent is None else parent.facts
+        )
         outer = None if parent is None else parent.references
-        references = References(definitions, self.nodes, owner, outer, model.listeners)
-        self.definitions: Definitions = definitions
-        self.facts: FactTable = facts
-        self.references: References = references
-        self._take_definitions(definitions)
-        self._take_facts(facts)
-        self._take_references(references)
-
-    # A question that one table answers, and a verb that concerns one table only, is the method of
-    # that table itself: the search calls these at every step, and a method of the graph around each
-    # would double the calls.
-
-    def _take_definitions(self, definitions: Definitions) -> None:
-        self.declared_inputs = definitions.inputs
-        self.initializers = definitions.initializers
-        self.overridable = definitions.overridable
-        self.sees_overridable = definitions.sees_overridable
-        self.producer = definitions.producer
-        self.is_input = definitions.is_input
-        self.defines = definitions.defines
-        self.tensor = definitions.tensor
-
-    def _take_facts(self, facts: FactTable) -> None:
-        self.known = facts.known
-        self.all_known = facts.items
-        self.learn = facts.learn
-        self.drop_facts = facts.drop
-        self.is_computed = facts.is_computed
-        self.learn_constness = facts.learn_constness
-        self.evaluated = facts.evaluated
-        self.remember = facts.remember
-        self.retry_failures = facts.retry_failures
-        self.depends_on_caller = facts.depends_on_caller
-        self.learn_dependence = facts.learn_dependence
-
-    def _take_references(self, references: References) -> None:
-        self.outputs = references.outputs
-        self.pinned = references.pinned
-        self.consumers = references.consumers
-        self.captures = references.captures
-        self.use_count = references.use_count
-        self.captured = references.captured
-        self.undefined = references.undefined
-        self.is_output = references.is_output
-        self.is_captured = references.is_captured
-        self.is_needed = references.is_needed
-        self.is_node_needed = references.is_node_needed
-        self.declare_output = references.add_output
-        self.connect = references.connect
-        self.set_inputs = references.set_inputs
-        # has the next `sweep` check whether the results of these nodes are read
-        self.suspect = references.unread.extend
+        self.references: References = References(
+            self.definitions, self.nodes, owner, outer, model.listeners
+        )
+        # The search calls these two for every operand: they are the methods of the tables
+        # themselves, without a call in between.
+        self.producer: Callable[[str], Node | None] = self.definitions.producer
+        """The node of this graph that computes a result."""
+        self.consumers: Callable[[str], list[Node]] = self.references.consumers
+        """The nodes of this graph that read a result, each once."""
 
     @property
     def names(self) -> Names:
@@ -119,6 +79,141 @@ class Graph:
     def node_names(self) -> Names:
         """All names of nodes in use, and a source of new ones."""
         return self.model.node_names if self.parent is None else self.parent.node_names
+
+    @property
+    def declared_inputs(self) -> dict[str, Info]:
+        """The values that are given (inputs, sparse initializers), as the model declares them."""
+        return self.definitions.inputs
+
+    @property
+    def initializers(self) -> dict[str, Tensor]:
+        """The stored constants by name."""
+        return self.definitions.initializers
+
+    @property
+    def overridable(self) -> set[str]:
+        """Initializers that are inputs as well: a caller may pass another value."""
+        return self.definitions.overridable
+
+    @property
+    def outputs(self) -> list[str]:
+        """The outputs of the graph, in order."""
+        return self.references.outputs
+
+    @property
+    def pinned(self) -> set[str]:
+        """Names that training info refers to: they are never renamed or removed."""
+        return self.references.pinned
+
+    def is_input(self, name: str) -> bool:
+        """Whether a result is an input of this graph."""
+        return name in self.definitions.inputs
+
+    def defines(self, name: str) -> bool:
+        """Whether a result is computed by a node, an input of, or stored in this graph itself."""
+        return self.definitions.defines(name)
+
+    def tensor(self, name: str) -> Tensor | None:
+        """The stored value of a constant: an initializer that no caller can override, or the value
+        of a Constant node.
+        """
+        return self.definitions.tensor(name)
+
+    def captures(self, name: str) -> list[Node]:
+        """The nodes of subgraphs that read a result of this graph, and owners whose subgraph
+        outputs it.
+        """
+        return self.references.captures(name)
+
+    def use_count(self, name: str) -> int:
+        """How many times nodes of this graph read a result."""
+        return self.references.use_count(name)
+
+    def is_output(self, name: str) -> bool:
+        """Whether a result is an output of this graph."""
+        return self.references.is_output(name)
+
+    def is_captured(self, name: str) -> bool:
+        """Whether a subgraph reads this result, or it is pinned."""
+        return self.references.is_captured(name)
+
+    def is_needed(self, name: str) -> bool:
+        """Whether this result is read by a node or a subgraph, is an output, or is pinned."""
+        return self.references.is_needed(name)
+
+    def is_node_needed(self, node: Node) -> bool:
+        """Whether any result of a node is needed."""
+        return self.references.is_node_needed(node)
+
+    def captured(self) -> Iterator[str]:
+        """The values of this graph that subgraphs read."""
+        return self.references.captured()
+
+    def undefined(self) -> Iterator[str]:
+        """Names that nodes of this graph read although nothing defines them."""
+        return self.references.undefined()
+
+    def sees_overridable(self) -> bool:
+        """Whether a caller may override an initializer of this graph or of one around it."""
+        return self.definitions.sees_overridable()
+
+    def known(self, name: str) -> Info | None:
+        """The facts about a value of this graph itself, ``None`` for a name that it does not
+        define.
+        """
+        return self.facts.known(name)
+
+    def all_known(self) -> ItemsView[str, Info]:
+        """All values of this graph, subgraphs not included, with the facts about them."""
+        return self.facts.items()
+
+    def learn(self, name: str, info: Info) -> None:
+        """Replace the facts about a value of this graph.
+
+        They are dropped when the value is removed.
+        """
+        self.facts.learn(name, info)
+
+    def drop_facts(self, names: Iterable[str]) -> None:
+        """Remove all facts about values that were removed."""
+        self.facts.drop(names)
+
+    def is_computed(self, name: str) -> bool:
+        """Whether a result is known to depend on constants only, so that it can be computed ahead
+        of time.
+        """
+        return self.facts.is_computed(name)
+
+    def learn_constness(self, node: Node) -> bool:
+        """If the results of a node depend on constants only, record that.
+
+        Return whether it is new.
+        """
+        return self.facts.learn_constness(node)
+
+    def evaluated(self, name: str) -> np.ndarray | Literal["unasked"] | None:
+        """The value that was computed for a constant, ``None`` where that failed, ``"unasked"``
+        before it was tried.
+        """
+        return self.facts.evaluated(name)
+
+    def remember(self, values: Mapping[str, np.ndarray | None]) -> None:
+        """Keep the computed values of constants, ``None`` for those that cannot be computed."""
+        self.facts.remember(values)
+
+    def retry_failures(self) -> None:
+        """Let constants that could not be computed be tried again."""
+        self.facts.retry_failures()
+
+    def depends_on_caller(self, name: str) -> bool:
+        """Whether a value depends on an initializer that a caller may override."""
+        return self.facts.depends_on_caller(name)
+
+    def learn_dependence(self, node: Node, reads: Iterable[str]) -> None:
+        """Mark the results of a node as dependent on an overridable initializer if any of ``reads``
+        is.
+        """
+        self.facts.learn_dependence(node, reads)
 
     def scope(self, name: str) -> Graph | None:
         """The graph, this one or an enclosing one, that defines a name."""
@@ -135,7 +230,7 @@ class Graph:
         """The facts about a result, `UNKNOWN` when there are none."""
         graph: Graph | None = self
         while graph is not None:
-            info = graph.known(name)
+            info = graph.facts.known(name)
             if info is not None:
                 return info
             graph = graph.parent
@@ -166,18 +261,34 @@ class Graph:
         if listed:
             self.inputs.append(name)
         self.declared_inputs[name] = info
-        self.learn(name, info)
+        self.facts.learn(name, info)
         self.names.used.add(name)
+
+    def declare_output(self, name: str) -> None:
+        """Add an output of the graph, the name of an existing result."""
+        self.references.add_output(name)
+
+    def set_inputs(self, node: Node, inputs: Sequence[str]) -> None:
+        """Change what a node reads."""
+        self.references.set_inputs(node, inputs)
+
+    def connect(self, node: Node) -> None:
+        """Record what a node reads, its subgraphs not included."""
+        self.references.connect(node)
+
+    def suspect(self, nodes: Iterable[Node]) -> None:
+        """Let the next `sweep` check whether the results of these nodes are read."""
+        self.references.unread.extend(nodes)
 
     def add_initializer(self, name: str, tensor: Tensor) -> None:
         """Store a constant under a name that is not defined yet."""
         self.initializers[name] = tensor
         self.names.used.add(name)
         if name in self.overridable:
-            self.learn(name, Info(tensor.dtype, tensor.shape))
+            self.facts.learn(name, Info(tensor.dtype, tensor.shape))
             self.facts.mark_overridable((name,))
         else:
-            self.learn(name, tensor.info())
+            self.facts.learn(name, tensor.info())
 
     def remove_initializer(self, name: str) -> None:
         """Remove a constant that is not read."""
@@ -197,7 +308,7 @@ class Graph:
             self.opsets[node.domain] = version_to_import(node.domain, self.model.ir_version)
         self.nodes.insert_after(after, node)
         self.link((node,))
-        self.connect(node)
+        self.references.connect(node)
         for listener in self.model.listeners:
             listener.inserted(node)
 
