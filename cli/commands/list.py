@@ -24,6 +24,7 @@ _DECLARED = (
     "produces",
     "unchecked",
     "providers",
+    "onnxruntime",
     "status",
 )
 
@@ -68,6 +69,8 @@ def _describe_all(name: str) -> None:
             f"\nphase {phase_of(cls)}, exactness {cls.exactness}, opset {opset_range(cls)}, "
             f"provider {providers_of(cls)}"
         )
+        if cls.onnxruntime:
+            click.echo(f"works around a defect of onnxruntime {cls.onnxruntime}")
         for number, example in enumerate(cls.examples, 1):
             click.echo(f"\nexample {number}, opset {example.opset}")
             click.echo(f"  before  {example.before}\n  after   {example.after}")

@@ -26,6 +26,7 @@ class Float16TransposeMatMulPattern(EasyPatternOptimization):
 
     providers = ("cuda",)
     exactness = "rounding"
+    onnxruntime = "<1.33"
     min_opset = 13
     tags = ("halves", "extra")
     derives = ("turn",)

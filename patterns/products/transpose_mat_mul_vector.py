@@ -25,6 +25,7 @@ class TransposeMatMulVectorPattern(EasyPatternOptimization):
 
     interior = "keep"
     exactness = "rounding"
+    onnxruntime = "<1.33"
     operand_ranks = {"v": 1}  # (1)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, v: Symbol) -> Symbol:

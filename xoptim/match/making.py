@@ -25,6 +25,7 @@ CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "interior": ("refuse", "keep"),
 }
 """Class attributes with a fixed set of values; declared patterns have ``interior`` too."""
+_VERSIONS: Final = re.compile(r"((<=?|>=?|==|!=)\d+(\.\d+)*(,(?=.))?)*")
 
 
 def metadata_of(kind: type[Rewrite]) -> frozenset[str]:
@@ -111,6 +112,9 @@ def fault(key: str, value: Any) -> str:
             isinstance(example, Example) for example in value
         )
         return "" if is_list else f"is a tuple of Example, not {value!r}"
+    if key == "onnxruntime":
+        is_known = isinstance(value, str) and _VERSIONS.fullmatch(value)
+        return "" if is_known else f"is a list of versions such as '>=1.30,<1.33', not {value!r}"
     if key not in _OF_PATTERNS or (key == "max_opset" and value is None):
         return ""
     return (

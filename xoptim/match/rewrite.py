@@ -145,6 +145,8 @@ class Rewrite:
         unchecked: operators that it writes in the standard domain although the standard does not
             define them: the runtime runs them, ``onnx.checker`` refuses the model.
         providers: execution providers on which it was measured to be faster; all when empty.
+        onnxruntime: the versions of onnxruntime with the defect that it works around, such as
+            ``"<1.33"``; empty for any other rewrite. It runs with all versions all the same.
         tags: words that select it. A rewrite with the tag ``onnxruntime`` belongs to that preset,
             one with ``extra`` to no preset.
         status: ``stable``, ``preview`` or ``deprecated``.
@@ -161,6 +163,7 @@ class Rewrite:
     produces: ClassVar[tuple[str, ...]] = ()
     unchecked: ClassVar[tuple[str, ...]] = ()
     providers: ClassVar[tuple[str, ...]] = ()
+    onnxruntime: ClassVar[str] = ""
     tags: ClassVar[tuple[str, ...]] = ()
     status: ClassVar[Status] = "stable"
     former_names: ClassVar[tuple[str, ...]] = ()

@@ -52,7 +52,7 @@ def test_list_as_json(xopt: Xopt) -> None:
     for pattern in patterns:
         assert pattern.keys() == {
             "name", "family", "phase", "priority", "exactness", "min_opset", "max_opset", "tags",
-            "produces", "unchecked", "providers", "status", "rewrite",
+            "produces", "unchecked", "providers", "onnxruntime", "status", "rewrite",
         }  # fmt: skip
         assert pattern["exactness"] in EXACTNESS
         assert pattern["family"] == installed_patterns()[pattern["name"]].family()
