@@ -3,163 +3,72 @@
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import onnx
 from onnx import TensorProto
 
-from xoptim.diagnose.explanation import locate
-from xoptim.facts.attributes import AttributeReference
-from xoptim.facts.dtypes import is_float
-from xoptim.facts.errors import ModelError
-from xoptim.facts.schema import since_version
-from xoptim.graph.graph import Graph
-from xoptim.graph.load import load_model
-from xoptim.graph.node import Node
-from xoptim.graph.sources import Source
 from xoptim.match.create import DOMAIN
-from xoptim.scaffold.calls import Calls
-from xoptim.scaffold.local_function import LocalFunction
-from xoptim.scaffold.source_text import dictionary, filled, imports, quoted, signature
+from xoptim.scaffold.from_model import ChosenPart, chosen_nodes
 from xoptim.system.journal import ScratchFolder
 
 
 def pattern_from_model(class_name: str, model: Any, nodes: Sequence[str]) -> str:
     """The text of a pattern file that finds some nodes of a model wherever they occur.
 
-    Operands that come from outside become parameters, numbers literals, larger constants parameters
-    that must be constant. Results that other nodes read are returned. The replacement is a call of
-    a local function with the same body. Raises `ModelError` when a node is unknown or not in the
-    main graph, or has subgraphs; the nodes are not connected, or another node lies between them.
+    The replacement is a call of a local function with the same body. A formatter breaks the lines
+    that are too long. Raises `ModelError` when the nodes cannot be a pattern.
 
     Args:
         class_name: of the pattern.
         model: a path, or the model.
-        nodes: each by its name, the name of one of its results, or ``#17`` for its position.
+        nodes: see `xoptim.scaffold.from_model.chosen_nodes`.
     """
-    source = Source(model)
-    graph = load_model(source.proto, source.base_dir).graph
-    found = {node for word in nodes for node in locate(graph.model, word)}
-    stray = next((node for node in found if node.graph is not graph), None)
-    if stray is not None:
-        raise ModelError(f"node {_called(stray)} is not in the main graph")
-    chosen = [node for node in graph.nodes if node in found and node.op_type != "Constant"]
-    _check(graph, chosen)
-    return _text(class_name, Calls(graph, chosen))
-
-
-def _called(node: Node) -> str:
-    return repr(node.name or node.output[0])
-
-
-def _check(graph: Graph, chosen: Sequence[Node]) -> None:
-    """Raise unless the nodes can be a pattern."""
-    if not chosen:
-        raise ModelError("no node is selected that computes anything; name some with --nodes A,B,C")
-    for node in chosen:
-        if node.bodies or any(isinstance(v, AttributeReference) for v in node.attribute.values()):
-            raise ModelError(f"node {_called(node)} has subgraphs, which a pattern cannot describe")
-    links: dict[str, set[Node]] = {}
-    for node in chosen:
-        for name in (*node.input, *node.output):
-            if name and graph.tensor(name) is None:
-                links.setdefault(name, set()).add(node)
-    joined = {chosen[0]}
-    while (
-        more := {n for group in links.values() if not group.isdisjoint(joined) for n in group}
-        - joined
-    ):
-        joined |= more
-    apart = next((node for node in chosen if node not in joined), None)
-    if apart is not None:
-        raise ModelError(
-            f"the nodes are not connected: {_called(apart)} shares no result with "
-            f"{_called(chosen[0])}"
-        )
-    _check_nothing_between(graph, chosen)
-
-
-def _check_nothing_between(graph: Graph, chosen: Sequence[Node]) -> None:
-    inside, seen = set(chosen), set(chosen)
-    last = max(node.label for node in chosen)
-    pending = list(chosen)
-    while pending:
-        node = pending.pop()
-        for reader in {r for name in node.output if name for r in graph.consumers(name)} - seen:
-            if reader.label < last:
-                seen.add(reader)
-                pending.append(reader)
-    for node in sorted(seen - inside, key=lambda n: n.label):
-        if any(
-            reader in inside for name in node.output if name for reader in graph.consumers(name)
-        ):
-            raise ModelError(f"node {_called(node)} lies between the nodes; select it too")
-
-
-def _text(class_name: str, calls: Calls) -> str:
-    """The file."""
-    graph, nodes = calls.graph, calls.nodes
+    graph, chosen = chosen_nodes(model, nodes)
+    part = ChosenPart(graph, chosen)
     short = class_name.removesuffix("Pattern")
-    types = calls.types
-    function = LocalFunction(short, calls)
-    kinds = {
-        name: "Constant" if constant else "Symbol" for name, constant in calls.parameters.items()
-    }
-    body = "\n".join((*calls.lines, f"        return {', '.join(calls.results)}"))
-    operators = ", ".join(dict.fromkeys(node.op_type for node in nodes))
-    domains = {
-        domain: graph.opsets.get(domain, 1)
-        for domain in dict.fromkeys(node.domain for node in nodes)
-        if domain
-    }
+    operators = ", ".join(dict.fromkeys(node.op_type for node in chosen))
+    kinds = {word: "Constant" if part.is_constant(word) else "Symbol" for word in part.parameters}
+    types = ", ".join(
+        f'"{word}": (TensorProto.{TensorProto.DataType.Name(dtype)},)'
+        for word, dtype in part.types().items()
+    )
+    domains = {node.domain: graph.opsets.get(node.domain, 1) for node in chosen if node.domain}
+    calls = part.calls()
     return filled(
         "from_model",
-        title=textwrap.shorten(operators, 80, placeholder=" ..."),
-        imports=imports(body, kinds.values(), types.values()),
-        function="\n".join(function.lines),
-        types=dictionary(
-            "TYPES",
-            [f"{quoted(n)}: TensorProto.{TensorProto.DataType.Name(t)}" for n, t in types.items()],
-        ),
         name=class_name,
-        arrow=textwrap.shorten(f"{operators} → {short}", 90, placeholder=" ..."),
-        settings=_settings(
-            graph, nodes, (graph.info_of(result).dtype for result in calls.variables)
-        ),
-        match=signature("match_pattern", "PatternBuilder", kinds, "Symbol", len(calls.results)),
-        pattern=body,
-        apply=signature(
-            "apply_pattern", "PatternRewriter", dict.fromkeys(calls.parameters, "str"), "Any", 1
-        ),
-        arguments=", ".join(calls.parameters),
-        before=function.before,
-        after=function.after,
+        short=short,
+        operators=textwrap.shorten(operators, 60, placeholder=" ..."),
+        imports=_imports("\n".join(calls), kinds.values()),
+        types=f"{{{types}}}",
         opset=graph.opsets.get("", 0),
-        domains=repr((*domains.items(), (DOMAIN, 1))).replace("'", '"'),
+        domains=repr((*domains.items(), (DOMAIN, 1))),
+        operands=", ".join(f"{word}: {kind}" for word, kind in kinds.items()),
+        arguments=", ".join(f"{word}: str" for word in kinds),
+        names=", ".join(kinds),
+        calls="\n        ".join(calls),
+        results=", ".join(part.results),
+        function=part.function(short),
+        before=part.before(),
+        after=part.after(short),
     )
 
 
-def _settings(graph: Graph, nodes: Sequence[Node], types: Iterable[int]) -> str:
-    """Class attributes: the exactness, and the operator sets with the same versions of the
-    operators as this one.
-    """
-    opset = graph.opsets.get("", 0)
-    operators = {node.op_type for node in nodes if not node.domain}
-    since = {op: since_version(op, "", opset) for op in operators}
-    newest = onnx.defs.onnx_opset_version()
-    last = next(
-        (
-            v
-            for v in range(opset, newest)
-            if any(since_version(op, "", v + 1) != since[op] for op in operators)
-        ),
-        0,
-    )
-    lines = ['    exactness = "rounding"'] if any(map(is_float, types)) else []
-    lines += [f"    min_opset = {max(version or 1 for version in since.values())}"] if since else []
-    lines += [f"    max_opset = {last}"] if last else []
-    return "\n".join(("", *lines, "")) if lines else ""
+def _imports(calls: str, kinds: Iterable[str]) -> str:
+    """The imports of a file whose `match_pattern` has some calls, and annotations of some kinds."""
+    words = {"EasyPatternOptimization", "Example", "PatternBuilder", "PatternRewriter", *kinds}
+    numpy = "import numpy as np\n" if "np." in calls else ""
+    helper = ", numpy_helper" if "numpy_helper" in calls else ""
+    listed = ", ".join(sorted(words))
+    return f"{numpy}from onnx import TensorProto{helper}\n\nfrom xoptim.match import {listed}"
+
+
+def filled(template: str, **texts: object) -> str:
+    """A text of this folder with other texts in its gaps."""
+    path = resources.files("xoptim.scaffold") / f"{template}.txt"
+    return path.read_text(encoding="utf-8").format(**texts)
 
 
 def file_name(class_name: str) -> str:
