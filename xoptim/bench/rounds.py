@@ -69,7 +69,8 @@ def measure_pass(
     """
     clock = clock or time.perf_counter
     warm = min(_WARM, _WARM_SHARE * seconds / len(runs))
-    counts = [max(1, min(_MOST_RUNS, int(_TURN / max(_warm(run, warm), 1e-9)))) for run in runs]
+    turn = min(_TURN, seconds / len(runs) / _FEWEST_ROUNDS)
+    counts = [max(1, min(_MOST_RUNS, int(turn / max(_warm(run, warm), 1e-9)))) for run in runs]
     _round(runs, counts, rng, clock)
     for each in times:
         each.rounds.append([])

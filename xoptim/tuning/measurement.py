@@ -26,17 +26,24 @@ from xoptim.verification.runs import ReferenceRun
 from xoptim.verification.session import Session, Value
 from xoptim.verification.work import COPIES, weight_bytes
 
-# seconds of measured rounds for each choice of a pass; there are at least five rounds
 _TURNS = 0.15
+"""Seconds of measured rounds for each choice of a pass, at most; there are at least five rounds."""
+_SHARE: Final = 0.008
+"""The same as a part of the whole budget, so that a small one tries several choices."""
 _KEPT: Final = 3  # sessions of a choice that passes share
 PROFILED: Final = 0.1
 """Seconds of the runs of one model in the profiler."""
 
 
 class Budget:
-    """The time that is left, ``seconds`` from now, and what measuring takes."""
+    """The time that is left, ``seconds`` from now, and what measuring takes.
+
+    Attributes:
+        turns: seconds of measured rounds for each choice of a pass.
+    """
 
     def __init__(self, seconds: float, now: Callable[[], float] = time.perf_counter) -> None:
+        self.turns = min(_TURNS, _SHARE * seconds)
         self._end = now() + seconds
         self._now = now
         self._kept = 0.0
@@ -114,7 +121,7 @@ class SideBySide:
             measure_pass(
                 runs,
                 times,
-                _TURNS * len(able),
+                self._budget.turns * len(able),
                 self._rng,
                 clock_for(choice.settings for choice in able),
             )
