@@ -1,8 +1,9 @@
 """``xopt check MODEL...``: the checks of a commit hook."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 import click
 
@@ -12,7 +13,8 @@ from xoptim.targets import PlacementError, Target, named, place
 from xoptim.verification import ProviderUnavailable, at_revision, library_file
 
 from ..exit_codes import DIFFERENT, UNAVAILABLE, code_of
-from ..files import MODEL, is_stream, readable
+from ..files import MODEL, is_stream
+from ..findings import Finding, annotation, sarif
 from ..memory import MEMORY_BOUND
 from ..options import (
     command,
@@ -53,25 +55,6 @@ def _percentage(value: str | float) -> float:
     return number
 
 
-class _Finding(NamedTuple):
-    """The result of one check of one model, with the figures or the reason."""
-
-    model: Path
-    ok: bool
-    detail: str
-    assumptions: tuple[str, ...]  # in force, beside the default set
-    code: int = DIFFERENT  # the exit code, where it is not ok
-
-    def __str__(self) -> str:
-        assumed = f"; assumed: {', '.join(self.assumptions)}" if self.assumptions else ""
-        return f"{'ok' if self.ok else 'failed'}  {self.model}: {self.detail}{assumed}"
-
-    def to_json(self) -> dict[str, Any]:
-        """All fields but the exit code, as JSON values."""
-        found = {"model": readable(str(self.model)), "ok": self.ok, "detail": self.detail}
-        return {**found, "assumptions": list(self.assumptions)}
-
-
 @dataclass(frozen=True)
 class _CheckChoices:
     max_shrink: float | None = option(
@@ -97,6 +80,8 @@ class _CheckChoices:
     comparison: Comparison = field(default_factory=Comparison)
     exact: bool = flag("Demand equal bits, for --against.")
     as_json: bool = json_option()
+    as_sarif: bool = flag("Print the failed checks as SARIF 2.1.0, for code scanning.", "--sarif")
+    github: bool = flag("Print failed checks as annotations of GitHub.")
 
     @property
     def shrinks_at_most(self) -> float | None:
@@ -123,6 +108,10 @@ class _CheckChoices:
             )
         if not self.target:
             found |= dict.fromkeys(("max_left", "max_partitions", "fix"), "without --target")
+        if self.as_json:
+            found |= dict.fromkeys(("as_sarif", "github"), "with --json")
+        elif self.as_sarif:
+            found["github"] = "with --sarif"
         return found
 
 
@@ -139,7 +128,7 @@ def check_command(models: tuple[Path, ...], choices: _CheckChoices) -> int:
     refuse_idle(choices.idle())
     check_target(choices.target, choices.provider)
     most = choices.shrinks_at_most
-    found: list[_Finding] = []
+    found: list[Finding] = []
     for model in models:
         if most is not None:
             found.append(_shrunk(model, most, choices))
@@ -147,16 +136,26 @@ def check_command(models: tuple[Path, ...], choices: _CheckChoices) -> int:
             found.append(_compared(model, choices.against, choices))
         if choices.target:
             found.append(_placed(model, named(choices.target), choices))
-    if choices.as_json:
-        print_json([each.to_json() for each in found])
-    else:
-        console = open_console()
-        for each in found:
-            console.print(readable(str(each)), highlight=False, soft_wrap=True)
+    _print(found, choices)
     return min((each.code for each in found if not each.ok), default=0)
 
 
-def _shrunk(model: Path, most: float, choices: _CheckChoices) -> _Finding:
+def _print(found: Sequence[Finding], choices: _CheckChoices) -> None:
+    """Print findings in the form that was asked for."""
+    if choices.as_json:
+        print_json([each.to_json() for each in found])
+        return
+    if choices.as_sarif:
+        print_json(sarif(found))
+        return
+    console = open_console()
+    for each in found:
+        is_annotated = choices.github and not each.ok
+        text = annotation(each) if is_annotated else str(each)
+        console.print(text, highlight=False, soft_wrap=True, markup=False)
+
+
+def _shrunk(model: Path, most: float, choices: _CheckChoices) -> Finding:
     """Optimize a model in memory, and judge how many nodes that removes."""
     source, chosen = Source(model), choices.selection.query()
     known = fitting(source, choices.assume, always=True)
@@ -173,10 +172,11 @@ def _shrunk(model: Path, most: float, choices: _CheckChoices) -> _Finding:
     part = 100 * (before - after) / max(before, 1)
     detail = f"nodes: {before} → {after}, {part:.1f} % fewer; at most {most:g} % allowed"
     advice = "" if part <= most or is_stream(model) else f"; run `xopt {model} --in-place`"
-    return _Finding(model, part <= most, f"{detail}{advice}", builder.model.assumptions.texts)
+    assumed = builder.model.assumptions.texts
+    return Finding("max-shrink", model, part <= most, f"{detail}{advice}", assumed, DIFFERENT)
 
 
-def _compared(model: Path, revision: str, choices: _CheckChoices) -> _Finding:
+def _compared(model: Path, revision: str, choices: _CheckChoices) -> Finding:
     """Compare a model with a former revision."""
     checks = replace(
         choices.comparison.read(choices.provider, exact=choices.exact),
@@ -184,26 +184,21 @@ def _compared(model: Path, revision: str, choices: _CheckChoices) -> _Finding:
     )
     with at_revision(model, revision) as former:
         if former is None:
-            return _Finding(model, True, f"not in {revision}", ())
+            return Finding("against", model, True, f"not in {revision}", (), 0)
         reports = [
             verify(former, model, checks, providers=(provider,)) for provider in checks.providers
         ]
     worst = next((report for report in reports if not report.ok), reports[0])
     detail = f"against {revision}: {worst.summary()}"
     code = code_of(reports, doubtful=DIFFERENT)
-    return _Finding(model, worst.ok, detail, worst.assumptions, code)
+    return Finding("against", model, worst.ok, detail, worst.assumptions, code)
 
 
-def _placed(model: Path, target: Target, choices: _CheckChoices) -> _Finding:
+def _placed(model: Path, target: Target, choices: _CheckChoices) -> Finding:
     """Ask a target which nodes of a model it takes."""
     if not target.is_installed:
-        return _Finding(
-            model,
-            False,
-            f"on {target.name}: it is not installed: {target.install}",
-            (),
-            UNAVAILABLE,
-        )
+        text = f"on {target.name}: it is not installed: {target.install}"
+        return Finding("target", model, False, text, (), UNAVAILABLE)
     source = fixed_source(model, choices.fix)
     values = choices.comparison.values
     MEMORY_BOUND.lift()
@@ -216,7 +211,8 @@ def _placed(model: Path, target: Target, choices: _CheckChoices) -> _Finding:
             custom_op_libs=tuple(map(library_file, values.custom_op_lib)),
         )
     except (ProviderUnavailable, PlacementError) as error:
-        return _Finding(model, False, f"on {target.name}: {error}", (), UNAVAILABLE)
+        text = f"on {target.name}: {error}"
+        return Finding("target", model, False, text, (), UNAVAILABLE)
     limits = exceeded(found, choices.leaves_at_most, choices.max_partitions)
     texts = [f"on {found.summary()}", *limits, *(left_texts(found) if limits else ())]
-    return _Finding(model, not limits, "; ".join(texts), ())
+    return Finding("target", model, not limits, "; ".join(texts), (), DIFFERENT)

@@ -19,6 +19,7 @@ from tests.meta.sources import ROOT
 from tests.support import parse
 from tests.targets.test_fitting import without
 from xoptim import save
+from xoptim.cli.findings import CHECKS, Finding, annotation, sarif
 from xoptim.targets import Placement, PlacementError
 from xoptim.verification import ProviderUnavailable
 from xoptim.verification.plugins import Plugin
@@ -172,7 +173,7 @@ def test_the_action_runs(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, tmp_path: 
         monkeypatch.setenv(name, value)
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
     words = done.stdout.split()
-    assert words == ["check", "--max-shrink", "5%", "--provider", "cpu", "model.onnx"]
+    assert words == ["check", "--max-shrink", "5%", "--github", "--provider", "cpu", "model.onnx"]
     assert xopt(*words).code == 1
 
 
@@ -322,3 +323,60 @@ def test_several_checks_of_a_model(xopt: Xopt, placed: dict[str, Any]) -> None:
 def test_bad_usage_of_a_target(xopt: Xopt, words: tuple[str, ...], message: str) -> None:
     write(RELU)
     assert message in xopt("check", "model.onnx", *words).error
+
+
+def test_sarif(xopt: Xopt) -> None:
+    """Failed checks only, each at its file, as code scanning reads them."""
+    write(TRANSPOSES, "a model.onnx")
+    write(RELU, "small.onnx")
+    outcome = xopt("check", "a model.onnx", "small.onnx", "--sarif")
+    assert outcome.code == 1
+    log = outcome.json
+    assert log["version"] == "2.1.0"
+    assert log["$schema"].endswith("sarif-2.1.0.json")
+    (run,) = log["runs"]
+    driver = run["tool"]["driver"]
+    assert driver["version"] == xoptim.__version__
+    assert [rule["id"] for rule in driver["rules"]] == list(CHECKS)
+    (result,) = run["results"]
+    assert (result["ruleId"], result["level"]) == ("max-shrink", "error")
+    assert driver["rules"][result["ruleIndex"]]["id"] == "max-shrink"
+    assert result["message"]["text"].startswith("nodes: 3 → 1")
+    (location,) = result["locations"]
+    assert location["physicalLocation"] == {
+        "artifactLocation": {"uri": "a%20model.onnx"},
+        "region": {"startLine": 1},
+    }
+    passed = xopt("check", "small.onnx", "--sarif")
+    assert (passed.code, passed.json["runs"][0]["results"]) == (0, [])
+    absolute = Finding("target", Path("/m x.onnx").absolute(), False, "left", (), 1)
+    uri = sarif([absolute])["runs"][0]["results"][0]["locations"][0]["physicalLocation"]
+    assert uri["artifactLocation"]["uri"].startswith("file:///")
+
+
+def test_annotations(xopt: Xopt) -> None:
+    write(TRANSPOSES)
+    write(RELU, "small.onnx")
+    outcome = xopt("check", "model.onnx", "small.onnx", "--github")
+    failed, passed = outcome.out.splitlines()
+    assert failed.startswith(
+        "::error file=model.onnx,title=xopt check%3A max-shrink::nodes: 3 → 1, 66.7 %25 fewer"
+    )
+    assert passed.startswith("ok  small.onnx")
+    finding = Finding("target", Path("a,b:c%.onnx"), False, "one\ntwo", ("x",), 1)
+    assert annotation(finding) == (
+        "::error file=a%2Cb%3Ac%25.onnx,title=xopt check%3A target::one%0Atwo; assumed: x"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--json", "--sarif"), "--sarif has no effect with --json"),
+        (("--json", "--github"), "--github has no effect with --json"),
+        (("--sarif", "--github"), "--github has no effect with --sarif"),
+    ],
+)
+def test_one_form_at_a_time(xopt: Xopt, words: tuple[str, ...], reason: str) -> None:
+    write(RELU)
+    assert reason in xopt("check", "model.onnx", *words).error

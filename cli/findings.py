@@ -1,0 +1,120 @@
+"""Findings of checks in the forms that other tools read: SARIF, and annotations of GitHub."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+from xoptim import __version__
+
+from .files import readable
+
+CHECKS: Final[Mapping[str, str]] = {
+    "max-shrink": "Optimizing removes more of the nodes than --max-shrink allows.",
+    "against": "The model computes something else than at the revision of --against.",
+    "target": "The target leaves more nodes or partitions of the model than allowed.",
+}
+"""The checks of `xopt check`, with what a failure means."""
+_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
+_HOME: Final = "https://pypi.org/project/xoptim/"
+
+
+class Finding(NamedTuple):
+    """The result of one check of one model.
+
+    Attributes:
+        check: the check, one of `CHECKS`.
+        model: the file.
+        ok: whether the model passes.
+        detail: the figures, or the reason.
+        assumptions: in force, beside the default set.
+        code: the exit code, where it is not ok.
+    """
+
+    check: str
+    model: Path
+    ok: bool
+    detail: str
+    assumptions: tuple[str, ...]
+    code: int
+
+    @property
+    def text(self) -> str:
+        """The figures or the reason, with the assumptions."""
+        assumed = f"; assumed: {', '.join(self.assumptions)}" if self.assumptions else ""
+        return readable(f"{self.detail}{assumed}")
+
+    def __str__(self) -> str:
+        return readable(f"{'ok' if self.ok else 'failed'}  {self.model}: {self.text}")
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields but the exit code, as JSON values."""
+        return {
+            "check": self.check,
+            "model": readable(str(self.model)),
+            "ok": self.ok,
+            "detail": self.detail,
+            "assumptions": list(self.assumptions),
+        }
+
+
+def annotation(finding: Finding) -> str:
+    """A failed check as a workflow command of GitHub, which shows it at the file.
+
+    https://docs.github.com/actions/reference/workflow-commands-for-github-actions
+    """
+    place = _escaped(finding.model.as_posix(), {":": "%3A", ",": "%2C"})
+    title = _escaped(f"xopt check: {finding.check}", {":": "%3A", ",": "%2C"})
+    return f"::error file={place},title={title}::{_escaped(finding.text, {})}"
+
+
+def _escaped(text: str, further: Mapping[str, str]) -> str:
+    """A text as a part of a workflow command."""
+    escapes = {"%": "%25", "\r": "%0D", "\n": "%0A", **further}
+    return "".join(escapes.get(character, character) for character in text)
+
+
+def sarif(findings: Sequence[Finding]) -> dict[str, Any]:
+    """The failed checks as a log in SARIF 2.1.0, the format of code scanning.
+
+    https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
+    """
+    driver = {
+        "name": "xopt check",
+        "version": __version__,
+        "informationUri": _HOME,
+        "rules": [
+            {"id": name, "shortDescription": {"text": text}} for name, text in CHECKS.items()
+        ],
+    }
+    failed = [_result(each) for each in findings if not each.ok]
+    return {
+        "$schema": _SCHEMA,
+        "version": "2.1.0",
+        "runs": [{"tool": {"driver": driver}, "results": failed}],
+    }
+
+
+def _result(finding: Finding) -> dict[str, Any]:
+    """A failed check as a result of SARIF.
+
+    A model has no lines; code scanning shows only results that name one.
+    """
+    place = {
+        "artifactLocation": {"uri": _uri(finding.model)},
+        "region": {"startLine": 1},
+    }
+    return {
+        "ruleId": finding.check,
+        "ruleIndex": list(CHECKS).index(finding.check),
+        "level": "error",
+        "message": {"text": finding.text},
+        "locations": [{"physicalLocation": place}],
+    }
+
+
+def _uri(path: Path) -> str:
+    """A file as a URI: relative to the current folder unless it is absolute."""
+    return path.as_uri() if path.is_absolute() else quote(path.as_posix())
