@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import click
 
+from xoptim.api.preparing import download, hub_folder, is_hub_address
 from xoptim.diagnose.explanation import similar
 from xoptim.system.files import MODEL_SUFFIXES, STANDARD_OUTPUT as STANDARD_OUTPUT
 from xoptim.system.journal import ScratchFolder
@@ -43,6 +44,8 @@ class ModelFile(click.Path):
                 raise click.UsageError("standard input is closed; give the file of the model")
             ctx.meta[_STREAM] = True
             return _copied(sys.stdin.buffer, ctx)
+        if is_hub_address(value):
+            return download(value)
         if _ADDRESS.match(value) and not path.exists():
             raise click.UsageError(f"{value!r} is an address, not a file; download the model first")
         if path.is_fifo():
@@ -111,9 +114,12 @@ def target_of(model: Path, output: Path | None, in_place: bool, *, streams: bool
             "MODEL is a stream: give a file to write with -o FILE"
             + (", or -o -" if streams else "")
         )
-    target = (
-        model if in_place else output or default_name(model.with_name(f"{model.stem}.opt.onnx"))
-    )
+    is_from_hub = is_downloaded(model)
+    if is_from_hub and in_place:
+        raise click.UsageError("MODEL was downloaded: give a file to write with -o FILE")
+    name = f"{model.stem}.opt.onnx"
+    usual = Path(name) if is_from_hub else model.with_name(name)
+    target = model if in_place else output or default_name(usual)
     if (
         not in_place
         and target != STANDARD_OUTPUT
@@ -173,6 +179,12 @@ def check_folder(target: Path) -> None:
 def is_stream(model: Path) -> bool:
     """Whether a model was read from a stream."""
     return model.parent.name.startswith(_STREAM)
+
+
+def is_downloaded(model: Path) -> bool:
+    """Whether a model was downloaded from the Hub."""
+    folder = hub_folder()
+    return folder is not None and model.is_relative_to(folder)
 
 
 def readable(text: str) -> str:

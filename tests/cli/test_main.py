@@ -141,7 +141,10 @@ def test_no_words_at_all(xopt: Xopt) -> None:
             ("http://host/model.onnx",),
             "'http://host/model.onnx' is an address, not a file; download the model first",
         ),
-        (("stats", "hf://name/model.onnx"), "'hf://name/model.onnx' is an address, not a file"),
+        (
+            ("stats", "hf://name/model.onnx"),
+            "'hf://name/model.onnx' is not an address of the Hub: hf://ORG/REPO/FILE.onnx",
+        ),
         (("model.onnx", "--frobnicate"), "--frobnicate"),
         (("model.onnx", "--max-rounds", "-1"), "-1"),
         (("model.onnx", "--atol", "-0.5"), "-0.5"),

@@ -15,6 +15,7 @@ from xoptim.bench.options import BenchOptions
 from xoptim.diagnose.report import OptimizationReport
 from xoptim.engine.options import OptimizationChanges, OptimizationOptions
 from xoptim.facts.given import given
+from xoptim.graph.hub import local_file
 from xoptim.graph.save import Draft, hold_weights
 from xoptim.graph.sources import Source
 from xoptim.optimizing.proof import ProofOptions, located
@@ -164,7 +165,7 @@ def optimize_file(
     with Draft(Path(target), external=external_data, share_weights=share_weights) as draft:
         how = replace(_how(chosen, verify, inline), draft=draft)
         job = JobOptions(optimization=chosen, verification=how, precision=precision)
-        return draft.commit(_result(Path(source), report, job))
+        return draft.commit(_result(local_file(source), report, job))
 
 
 def _how(
@@ -257,7 +258,7 @@ def verify(
     """
     first, checks = located(Source(original), given(ValidationOptions, options, changes))
     judged = Source(other)
-    second = Path(other) if judged.kind == "path" else judged.proto
+    second = judged.original if judged.kind == "path" else judged.proto
     return verification.validate(
         first, second, replace(checks, optimized_dir=judged.base_dir or checks.optimized_dir)
     )

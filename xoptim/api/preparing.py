@@ -15,6 +15,11 @@ from xoptim.graph.assumed import (
 # for the command
 from xoptim.graph.atomic_write import replace_file as replace_file
 from xoptim.graph.data_file import lacks_weights as lacks_weights  # for the command
+from xoptim.graph.hub import (  # for the command
+    download as download,
+    hub_folder as hub_folder,
+    is_hub_address as is_hub_address,
+)
 from xoptim.graph.save import serialized as serialized
 from xoptim.graph.sources import Source as Source  # for the command
 from xoptim.preparation.ports import extract_part

@@ -9,6 +9,7 @@ import onnx
 
 from xoptim.facts.lazy import lazy_module
 from xoptim.graph.data_file import check_external_data, external_bytes, settle_locations
+from xoptim.graph.hub import local_file
 from xoptim.graph.load import parse_proto, read_proto
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ class Source:
     """A model as it was given (``original``): a ``proto``, ``path``, ``bytes``, a model of onnx_ir
     (``ir``), or a ``program``.
 
+    An address of the Hugging Face Hub (`xoptim.graph.hub`) is a path to what is downloaded from it.
     ``base_dir`` is the folder of its external data, when known. Without ``needs_weights``, the
     external data of a path may be missing.
     """
@@ -30,6 +32,8 @@ class Source:
     def __init__(
         self, original: Any, base_dir: Path | None = None, *, needs_weights: bool = True
     ) -> None:
+        if isinstance(original, str):
+            original = local_file(original)
         self.original = original
         self.base_dir = base_dir
         if isinstance(original, onnx.ModelProto):
