@@ -40,9 +40,10 @@ import xoptim
 from benchmarks.tools import missing_provider, write_between
 from xoptim.bench import BenchOptions, bench
 from xoptim.optimizing.proof import Proof, ProofOptions, prove
-from xoptim.precision.lowering import Lowered, lower
 from xoptim.precision.metrics import error
 from xoptim.precision.options import SCHEMES, Goal, PrecisionOptions, Scheme
+from xoptim.precision.quantize import quantize
+from xoptim.precision.quantized import Quantized
 from xoptim.system.machine import processor
 from xoptim.verification.options import ValidationOptions
 from xoptim.verification.reference import run_reference
@@ -73,9 +74,9 @@ def values_of(path: Path) -> list[Feeds]:
     return [given, *others]
 
 
-def lowered(
+def quantized(
     path: Path, samples: list[Feeds], asked: PrecisionOptions, provider: str
-) -> tuple[Proof, Lowered]:
+) -> tuple[Proof, Quantized]:
     """The model in floats, and with fewer bits."""
     checks = ValidationOptions(providers=(provider,), threads=1)
     options, how = (
@@ -83,7 +84,7 @@ def lowered(
         ProofOptions(checks=checks, whole=False),
     )
     proof = prove(path, options, how)
-    return proof, lower(proof, options, how, replace(asked, feeds=samples))
+    return proof, quantize(proof, options, how, replace(asked, feeds=samples))
 
 
 def errors(models: list[onnx.ModelProto], feeds: Feeds, provider: str) -> list[float]:
@@ -132,7 +133,7 @@ def measure(path: Path, asked: PrecisionOptions, provider: str, seconds: float) 
     tool, NaN where it fails.
     """
     first, second, third = values_of(path)
-    proof, ours = lowered(path, [first, second], asked, provider)
+    proof, ours = quantized(path, [first, second], asked, provider)
     original = onnx.load(path)
     models, found = {"original": original, "float": proof.proto, "ours": ours.proof.proto}, {}
     for name, tool in tools(asked.scheme).items():
@@ -157,9 +158,11 @@ def measure(path: Path, asked: PrecisionOptions, provider: str, seconds: float) 
             if known
             else (np.nan,) * 3
         )
-    products = {each.result for each in ours.products if not each.reads and not each.is_stored}
-    rounded = ours.taken.keys()
-    return f"{path.stem} | {len(products & rounded)} of {len(products)}", figures
+    operators = {
+        each.result for each in ours.candidates if not each.reads and not each.is_weight_only
+    }
+    computed = ours.operators.keys()
+    return f"{path.stem} | {len(operators & computed)} of {len(operators)}", figures
 
 
 def line(name: str, figures: Sequence[float]) -> str:

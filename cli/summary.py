@@ -22,7 +22,7 @@ from .targeting import left_texts
 
 if TYPE_CHECKING:
     from xoptim.bench import BenchReport
-    from xoptim.precision.lowering import Lowered
+    from xoptim.precision.quantized import Quantized
     from xoptim.verification.report import ValidationReport
     from xoptim.workflow.fitting import FittingOutcome
 
@@ -174,14 +174,14 @@ class Summary:
             "dropped_inputs": list(report.dropped_inputs),
             "repetitions": [each.to_json() for each in report.repetitions],
             "target": None if outcome.fitting is None else outcome.fitting.to_json(),
-            "precision": None if outcome.lowered is None else outcome.lowered.to_json(),
+            "precision": None if outcome.quantized is None else outcome.quantized.to_json(),
             "only_if_faster": None if outcome.speed is None else outcome.speed.to_json(),
         }
 
 
-def _print_candidates(console: Console, lowered: Lowered) -> None:
+def _print_candidates(console: Console, quantized: Quantized) -> None:
     """Print what can be quantized: the error that each adds alone, and the time that it saves."""
-    found = lowered.rows()
+    found = quantized.rows()
     if not found:
         return
     rows = Rows(*found[0], right=set(found[0]) - {"node", "pattern", "choice"})
@@ -229,8 +229,8 @@ def print_summary(summary: Summary, *, to_stderr: bool = False, verbose: bool = 
     remarks = (*_assumed(outcome), *_changes(outcome), *_remarks(outcome))
     for remark in (*remarks, *_hints(outcome, verbose=verbose)):
         console.print(remark, highlight=False)
-    if verbose and outcome.lowered is not None:
-        _print_candidates(console, outcome.lowered)
+    if verbose and outcome.quantized is not None:
+        _print_candidates(console, outcome.quantized)
     if summary.settings is not None:
         console.print(f"settings    {summary.settings}", highlight=False)
     written = (
@@ -271,8 +271,8 @@ def _assumed(outcome: Outcome) -> Iterator[str]:
 
 def _changes(outcome: Outcome) -> Iterator[str]:
     """Lines about quantization and the target."""
-    if outcome.lowered is not None:
-        yield from precision_lines(outcome.lowered)
+    if outcome.quantized is not None:
+        yield from precision_lines(outcome.quantized)
     if outcome.fitting is not None:
         yield from _fitting(outcome.fitting)
 
@@ -352,43 +352,43 @@ def _hints(outcome: Outcome, *, verbose: bool) -> Iterator[str]:
         yield f"            -v shows all {len(outcome.hints)} hints"
 
 
-def precision_lines(lowered: Lowered) -> Iterator[str]:
+def precision_lines(quantized: Quantized) -> Iterator[str]:
     """The lines about quantization: the choice, its error, its verification, and what is left in
     float32.
     """
-    yield f"precision   {lowered.summary()}"
-    if lowered.reason:
+    yield f"precision   {quantized.summary()}"
+    if quantized.reason:
         return
-    for report in lowered.structure:
+    for report in quantized.comparisons:
         yield (
-            f"            with the quantized numbers, {lowered.computed} compute the same as "
+            f"            with the quantized numbers, {quantized.computed} compute the same as "
             f"floats: {report.summary()}"
         )
-    if lowered.inner:
-        yield f"            {lowered.inner}"
-    yield from _left(lowered)
-    is_dynamic = lowered.options.scheme == "int8" and not lowered.choice
-    floats = lowered.proof.builder.count_types().get("Conv", 0) if is_dynamic else 0
-    if lowered.samples.are_random and floats:
+    if quantized.inner:
+        yield f"            {quantized.inner}"
+    yield from _left(quantized)
+    is_dynamic = quantized.options.scheme == "int8" and not quantized.description
+    floats = quantized.proof.builder.count_types().get("Conv", 0) if is_dynamic else 0
+    if quantized.samples.are_random and floats:
         reason = "only samples tell the ranges of their inputs"
         yield f"            {floats} Conv stay in float32: {reason}"
-    if lowered.samples.are_random:
+    if quantized.samples.are_random:
         yield (
             "            random values say little about yours: give some with --feeds FILE.npz or "
             "a folder of them"
         )
 
 
-def _left(lowered: Lowered) -> Iterator[str]:
+def _left(quantized: Quantized) -> Iterator[str]:
     """The bytes of constants in float32, and what to do where the time kept some of them."""
-    left = lowered.float32_bytes
+    left = quantized.float32_bytes
     if not left:
         return
     texts = [f"{op_type} {bytes_text(size)}" for op_type, size in [*left.items()][:_SHOWN]]
     texts += [f"{len(left) - _SHOWN} more"] if len(left) > _SHOWN else []
     hint = (
         "; --for size may leave fewer"
-        if lowered.options.goal == "speed" and lowered.are_large_left
+        if quantized.options.goal == "speed" and quantized.are_large_left
         else ""
     )
     yield (

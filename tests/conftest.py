@@ -118,11 +118,11 @@ def _own_signals() -> Iterator[None]:
 
 @pytest.fixture
 def faster(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything with fewer bits is taken for faster, whatever it takes here."""
-    monkeypatch.setattr("xoptim.precision.attempts.worthwhile", lambda products, _: list(products))
+    """Everything quantized is assumed to be faster, whatever it takes here."""
+    monkeypatch.setattr("xoptim.precision.attempts.worthwhile", lambda measured, _: list(measured))
     monkeypatch.setattr(
         "xoptim.precision.attempts.fastest",
-        lambda _, made, __: next((each for each in made if each.patterns), None),
+        lambda _, made, __, ___: next((each for each in made if each.applied), None),
     )
 
 

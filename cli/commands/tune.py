@@ -152,7 +152,7 @@ def _show(report: TuningReport, written: list[Path], settings: str | None) -> No
     console.print(
         f"chosen      {report.label}: {nodes}, time / original {report.ratio}", highlight=False
     )
-    for line in () if report.lowered is None else precision_lines(report.lowered):
+    for line in () if report.quantized is None else precision_lines(report.quantized):
         console.print(line, highlight=False)
     searched = f"tried {len(report.trials) - 1}" + (
         f" of {len(report.trials) - 1 + report.left}" if report.left else ""

@@ -20,12 +20,13 @@ from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.protos import every_node
 from xoptim.match.rounding import Observed
 from xoptim.optimizing.builder import GraphBuilder
-from xoptim.precision.measuring import integer_patterns, rounding_patterns, storing_patterns
+from xoptim.precision.calibration import calibrated
+from xoptim.precision.fake_quantization import fake_quantized
 from xoptim.precision.metrics import error
-from xoptim.precision.options import HALVES
-from xoptim.precision.products import round_products
-from xoptim.precision.switched import replaced_parts, switched
-from xoptim.precision.values import calibrated
+from xoptim.precision.options import FLOAT16_TAG
+from xoptim.precision.schemes import integer_patterns, rounding_patterns, storing_patterns
+from xoptim.precision.subgraphs import replaced_subgraphs
+from xoptim.precision.switches import with_switches
 from xoptim.preparation.ports import names_apart
 from xoptim.verification.errors import RunError
 from xoptim.verification.options import ValidationOptions
@@ -447,8 +448,8 @@ _DRAWINGS: Final[dict[str, tuple[type[Drawing], str]]] = {
     "sequences": (Sequences, "int8"),
     "float16": (Drawing, "float16"),
     "bfloat16": (Drawing, "bfloat16"),
-    "halves": (Drawing, HALVES),
-    "images in halves": (Images, HALVES),
+    "halves": (Drawing, FLOAT16_TAG),
+    "images in halves": (Images, FLOAT16_TAG),
 }
 KINDS: Final = tuple(_DRAWINGS)
 _HALF: Final = 0.02
@@ -473,10 +474,10 @@ def fault(seed: int, kind: str) -> str:
         observed = _observed(model, feeds) if draw is Images else Observed()
     except RunError:  # a window that is larger than the image
         return ""
-    provider, rtol, atol = ("cuda", _HALF, _LEAST) if scheme == HALVES else ("cpu", None, None)
+    provider, rtol, atol = ("cuda", _HALF, _LEAST) if scheme == FLOAT16_TAG else ("cpu", None, None)
     rounding = rounding_patterns(scheme, "onnxruntime") or storing_patterns(scheme)
     patterns = [cls for cls in rounding if cls.is_alternative or kind != "rows"]
-    rounded, found = round_products(model, None, patterns, None, provider, observed)
+    rounded, found = fake_quantized(model, None, patterns, None, provider, observed)
     check = EachCheck(rounded, ValidationOptions(feeds=feeds, rtol=rtol, atol=atol))
     options = OptimizationOptions(
         patterns=["default", *integer_patterns(scheme)], provider=provider, on_application=check
@@ -485,7 +486,7 @@ def fault(seed: int, kind: str) -> str:
     original, before, after = (run(each, feeds) for each in (model, rounded, builder.to_onnx()))
     if [each.shape for each in before] != [each.shape for each in after]:
         return f"seed {seed}: other shapes"
-    if scheme != HALVES and (text := _switched_fault(model, rounded, found, feeds)):
+    if scheme != FLOAT16_TAG and (text := _switched_fault(model, rounded, found, feeds)):
         return f"seed {seed}: {text}"
     if kind in _LARGEST:
         moved = error("largest", original, before)
@@ -509,9 +510,9 @@ def _switched_fault(
     """A fault of the model that has a switch for each product, empty when there is none."""
     parts = {
         (result, found[result]): part
-        for result, part in replaced_parts(model, rounded, found).items()
+        for result, part in replaced_subgraphs(model, rounded, found).items()
     }
-    both, switches = switched(model, parts)
+    both, switches = with_switches(model, parts)
     for is_on, expected in ((False, model), (True, rounded)):
         given = {**feeds, **{name: np.array(is_on) for name in switches.values()}}
         pairs = zip(run(expected, feeds), run(both, given), strict=True)

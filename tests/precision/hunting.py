@@ -25,9 +25,10 @@ from xoptim.facts.errors import XoptimError
 from xoptim.facts.protos import inner_graphs
 from xoptim.optimizing.proof import ProofOptions, prove
 from xoptim.precision import attempts, times
-from xoptim.precision.lowering import Lowered, in_floats, lower
 from xoptim.precision.metrics import error
 from xoptim.precision.options import SCHEMES, PrecisionOptions
+from xoptim.precision.quantize import before_quantization, quantize
+from xoptim.precision.quantized import Quantized
 from xoptim.verification.errors import ChoiceError
 from xoptim.verification.session import Session
 from xoptim.verification.session_settings import SessionSettings
@@ -63,10 +64,10 @@ def drawn_options(
     ), rng.choice(("default", "default+onnxruntime"))
 
 
-def lowered(model: onnx.ModelProto, precision: PrecisionOptions, patterns: str) -> Lowered:
+def quantized(model: onnx.ModelProto, precision: PrecisionOptions, patterns: str) -> Quantized:
     """The model with fewer bits, as the command makes it."""
     options, how = OptimizationOptions(patterns=patterns, strict=True), ProofOptions(bisect=False)
-    return lower(prove(model, in_floats(options), how), options, how, precision)
+    return quantize(prove(model, before_quantization(options), how), options, how, precision)
 
 
 def drawn(seed: int) -> tuple[onnx.ModelProto, list[dict[str, np.ndarray]]]:
@@ -92,7 +93,7 @@ def outcome(seed: int) -> str:
     model, feeds = drawn(seed)
     precision, patterns = drawn_options(random.Random(f"options {seed}"), feeds)
     try:
-        found = lowered(model, precision, patterns)
+        found = quantized(model, precision, patterns)
     except ChoiceError as refusal:
         return (
             "refused"
@@ -112,7 +113,7 @@ def outcome(seed: int) -> str:
     made = found.proof.proto
     if (reason := _invalid(made)) and not _invalid(model):
         return f"FAULT invalid: {reason}"
-    if not found.rounded:
+    if not found.applied:
         return "floats"
     floats = prove(model, OptimizationOptions(patterns=patterns), ProofOptions(whole=False)).proto
     if _weights(made) > 1.02 * _weights(floats) + 200:
@@ -126,10 +127,10 @@ def outcome(seed: int) -> str:
     # The range of a single sample need not be the one of others.
     kind = (
         "few"
-        if len(found.samples.to_choose) < 2 and "Int8Layer" in found.rounded.values()
+        if len(found.samples.to_choose) < 2 and "Int8Layer" in found.applied.values()
         else "FAULT error"
     )
-    counts = dict(Counter(found.rounded.values()))
+    counts = dict(Counter(found.applied.values()))
     return (
         f"{kind}: {far:.3%} of {precision.tolerance:.2%} ({found.error:.2%}, "
         f"{found.samples.summary()}) {counts}"

@@ -13,39 +13,40 @@ import pytest
 from tests.precision.models import convolutions, images, kernels
 from xoptim.engine.options import OptimizationOptions
 from xoptim.optimizing.proof import ProofOptions, prove
-from xoptim.precision import lowering, trial
-from xoptim.precision.lowering import Lowered, in_floats, lower
+from xoptim.precision import reference, switched_session
 from xoptim.precision.options import PrecisionOptions
+from xoptim.precision.quantize import before_quantization, quantize
+from xoptim.precision.quantized import Quantized
 from xoptim.verification.session import Session
 
 pytestmark = pytest.mark.usefixtures("faster")
 
 
-def lowered(model: onnx.ModelProto, patterns: str = "default", **options: Any) -> Lowered:
+def quantized(model: onnx.ModelProto, patterns: str = "default", **options: Any) -> Quantized:
     """A model with fewer bits."""
     how, chosen = ProofOptions(), OptimizationOptions(patterns=patterns)
     precision = PrecisionOptions(
         **{"tolerance": 0.5, "feeds": [images(), images(seed=1)], **options}
     )
-    return lower(prove(model, in_floats(chosen), how), chosen, how, precision)
+    return quantize(prove(model, before_quantization(chosen), how), chosen, how, precision)
 
 
 @pytest.mark.parametrize("opset", [11, 13, 17, 21])
 def test_integers_from_the_first_convolution_to_the_last(opset: int, tmp_path: Path) -> None:
-    found = lowered(convolutions(opset))
+    found = quantized(convolutions(opset))
     assert not found.fault
-    patterns = [*found.rounded.values()]
+    patterns = [*found.applied.values()]
     assert [patterns.count(name) for name in ("Int8Layer", "Int8Operands")] == [7, 1]
     loaded = kernels(found.proof.proto, tmp_path)
     assert (loaded.count("QLinearConv"), loaded.count("Conv")) == (3, 0)
     assert {"QLinearAdd", "QLinearSigmoid", "QLinearMul"} <= {*loaded}
     assert 0 < found.error < 0.1
-    assert [report.status for report in found.structure] == ["equal"]
+    assert [report.status for report in found.comparisons] == ["equal"]
 
 
 @pytest.mark.parametrize("further", ["", "+QLinear+QLinearElement"])
 def test_fused_convolutions_do_not_keep_integers_out(tmp_path: Path, further: str) -> None:
-    found = lowered(convolutions(), f"default+onnxruntime{further}")
+    found = quantized(convolutions(), f"default+onnxruntime{further}")
     assert not found.fault
     assert kernels(found.proof.proto, tmp_path).count("QLinearConv") == 3
     assert ("QLinearConv" in {node.op_type for node in found.proof.proto.graph.node}) == bool(
@@ -54,11 +55,11 @@ def test_fused_convolutions_do_not_keep_integers_out(tmp_path: Path, further: st
 
 
 def test_summary_counts_what_is_chosen() -> None:
-    found = lowered(convolutions())
+    found = quantized(convolutions())
     assert found.summary().startswith("int8: 4 of 4 operators quantized, error ")
-    some = lowered(convolutions(), tolerance=found.error / 3)
+    some = quantized(convolutions(), tolerance=found.error / 3)
     assert some.error <= found.error / 3
-    assert len(some.taken) < len(found.taken)
+    assert len(some.operators) < len(found.operators)
 
 
 def test_nothing_is_rounded_where_the_whole_is_not_faster(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,14 +67,14 @@ def test_nothing_is_rounded_where_the_whole_is_not_faster(monkeypatch: pytest.Mo
     monkeypatch.setattr(
         "xoptim.precision.attempts.best_times", lambda runs, *_: [1.0, *[1.1] * (len(runs) - 1)]
     )
-    found = lowered(convolutions(), goal="speed")
-    assert {*found.rounded.values()} == {"Int8Weights"}
+    found = quantized(convolutions(), goal="speed")
+    assert {*found.applied.values()} == {"Int8Weights"}
     assert (
         "0 of 4 operators quantized (no choice within the tolerance is faster here), 4 constants "
         "in 8 bits" in found.summary()
     )
-    closer = lowered(convolutions(), goal="speed", tolerance=found.error / 3)
-    assert {*closer.rounded.values()} == {"Float16Weights", "Int8Weights"}
+    closer = quantized(convolutions(), goal="speed", tolerance=found.error / 3)
+    assert {*closer.applied.values()} == {"Float16Weights", "Int8Weights"}
     assert 0 < closer.error <= found.error / 3
 
 
@@ -84,7 +85,7 @@ def test_slower_ones_are_taken_where_the_whole_is_faster(monkeypatch: pytest.Mon
     monkeypatch.setattr(
         "xoptim.precision.attempts.best_times", lambda runs, *_: [1.0, 0.7, 0.4][: len(runs)]
     )
-    found = lowered(convolutions(), goal="speed")
+    found = quantized(convolutions(), goal="speed")
     assert found.summary().startswith("int8: 4 of 4 operators quantized, error ")
 
 
@@ -95,22 +96,25 @@ def test_random_values_have_no_ranges() -> None:
         onnx.helper.make_tensor_value_info("m", onnx.TensorProto.FLOAT, None)
     )
     for goal in ("size", "speed"):
-        assert {*lowered(model, feeds=(), goal=goal).rounded.values()} == {"Int8Weights"}
-    assert {*lowered(convolutions(), feeds=()).rounded.values()} == {"Int8Operands", "Int8Weights"}
+        assert {*quantized(model, feeds=(), goal=goal).applied.values()} == {"Int8Weights"}
+    assert {*quantized(convolutions(), feeds=()).applied.values()} == {
+        "Int8Operands",
+        "Int8Weights",
+    }
 
 
 def test_a_rounded_model_is_left_alone() -> None:
-    once = lowered(convolutions())
-    again = lowered(once.proof.proto)
-    assert (again.rounded, again.fault) == ({}, "")
+    once = quantized(convolutions())
+    again = quantized(once.proof.proto)
+    assert (again.applied, again.fault) == ({}, "")
     assert "nothing can be quantized to int8" in again.reason
 
 
 @pytest.mark.parametrize("calibration", ["percentile", "entropy"])
 def test_calibrations(calibration: str) -> None:
-    found = lowered(convolutions(), calibration=calibration)
+    found = quantized(convolutions(), calibration=calibration)
     assert not found.fault
-    assert "Int8Layer" in found.rounded.values()
+    assert "Int8Layer" in found.applied.values()
 
 
 def test_a_result_that_is_almost_zero_stays_in_floats() -> None:
@@ -129,9 +133,9 @@ def test_a_result_that_is_almost_zero_stays_in_floats() -> None:
     model.graph.ClearField("initializer")
     for name, array in numbers.items():
         model.graph.initializer.append(onnx.numpy_helper.from_array(array.astype(np.float32), name))
-    found = lowered(model)
-    assert sorted(found.rounded) == ["c"]
-    assert [report.status for report in found.structure] == ["equal"]
+    found = quantized(model)
+    assert sorted(found.applied) == ["c"]
+    assert [report.status for report in found.comparisons] == ["equal"]
 
 
 @pytest.mark.parametrize("goal", ["size", "speed"])
@@ -148,6 +152,7 @@ def test_weights_in_all_forms_are_freed_before_the_proof(
         assert [each() for each in sessions] == [None] * len(sessions) != []
         return prove(*args, **options)
 
-    monkeypatch.setattr(trial, "Session", noted)
-    monkeypatch.setattr(lowering, "prove", proved)
-    assert not lowered(convolutions(), goal=goal).fault
+    monkeypatch.setattr(switched_session, "Session", noted)
+    monkeypatch.setattr(reference, "Session", noted)
+    monkeypatch.setattr("xoptim.precision.quantize.prove", proved)
+    assert not quantized(convolutions(), goal=goal).fault

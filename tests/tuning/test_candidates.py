@@ -138,8 +138,10 @@ def test_fewer_bits() -> None:
         node.op_type for node in proto_of(made, Recipe(scheme="int8")).graph.node
     }
     assert made.describe(Recipe(scheme="int8")).digest != made.describe(Recipe()).digest
-    assert made.lowered(Recipe(scheme="int8")) is made.lowered(Recipe(scheme="int8"))
-    assert [report.status for report in made.lowered(Recipe(scheme="int8")).structure] == ["equal"]
+    assert made.quantized(Recipe(scheme="int8")) is made.quantized(Recipe(scheme="int8"))
+    assert [report.status for report in made.quantized(Recipe(scheme="int8")).comparisons] == [
+        "equal"
+    ]
 
 
 @pytest.mark.parametrize("tolerance", [1e-9, 1e-3])

@@ -234,7 +234,7 @@ def test_fewer_bits_where_they_are_faster(timed: Timed) -> None:
     found = rounded()
     assert found.report.changes[0] == "int8"
     assert "MatMulInteger" in types_of(found) or "DynamicQuantizeMatMul" in types_of(found)
-    assert found.report.lowered is not None
+    assert found.report.quantized is not None
     assert found.report.to_json()["precision"]["scheme"] == "int8"
     assert "Int8Operands" in found.report.optimization.applied
     assert found.report.optimization.validation[0].ok

@@ -291,8 +291,8 @@ def test_integers_err_less_where_they_are_not_right_on_the_target(
     outcome = Job(
         Source(parse(PRODUCT, opset=21)), JobOptions(optimization=options, precision=precision)
     ).run()
-    assert outcome.lowered is not None
-    assert outcome.lowered.bits == bits
+    assert outcome.quantized is not None
+    assert outcome.quantized.activation_bits == bits
     assert outcome.fitting is not None
     assert outcome.fitting.check == verdicts[-1]
     assert len(fake.verified) == tries

@@ -153,8 +153,8 @@ def test_without_a_verdict_only_a_strict_job_stops(strict: bool) -> None:
 def test_the_api_and_the_job_quantize_alike() -> None:
     precision = PrecisionOptions(scheme="int8", tolerance=0.5, goal="size")
     outcome = Job(Source(parse(MATMUL)), JobOptions(precision=precision)).run()
-    assert outcome.lowered is not None
-    assert outcome.lowered.rounded
+    assert outcome.quantized is not None
+    assert outcome.quantized.applied
     assert "quantizing" in outcome.times
     found = xoptim.optimize(parse(MATMUL), precision=precision, verify=True)
     assert found.SerializeToString() == outcome.proof.proto.SerializeToString()
@@ -186,8 +186,8 @@ def test_integers_of_more_bits_where_the_target_differs(monkeypatch: pytest.Monk
     outcome = Job(Source(model), JobOptions(precision=precision, optimization=optimization)).run()
     assert tried == [{TensorProto.UINT8}, {TensorProto.UINT16}]
     assert outcome.refusal is None
-    assert outcome.lowered is not None
-    assert "results of 16 bits" in outcome.lowered.summary()
+    assert outcome.quantized is not None
+    assert "results of 16 bits" in outcome.quantized.summary()
 
 
 @pytest.mark.parametrize(
@@ -242,8 +242,8 @@ def test_a_model_without_a_verdict_is_quantized_all_the_same() -> None:
     text = f"{head} => (float[n,64] y, float[n,64] z) {body}"
     precision = PrecisionOptions(scheme="int8", tolerance=0.5, goal="size")
     outcome = Job(Source(parse(text)), JobOptions(precision=precision)).run()
-    assert outcome.lowered is not None
-    assert outcome.lowered.rounded
+    assert outcome.quantized is not None
+    assert outcome.quantized.applied
     assert outcome.refusal is None
     with pytest.raises(NotValidatedError) as raised:
         xoptim.optimize(parse(text), precision=precision, verify=True)
@@ -253,8 +253,8 @@ def test_a_model_without_a_verdict_is_quantized_all_the_same() -> None:
 def test_a_tolerance_that_is_not_kept() -> None:
     precision = PrecisionOptions(scheme="int8", tolerance=0.5, goal="size")
     outcome = Job(Source(parse(MATMUL)), JobOptions(precision=precision)).run()
-    assert outcome.lowered is not None
-    outcome.lowered = replace(outcome.lowered, error=0.75)
+    assert outcome.quantized is not None
+    outcome.quantized = replace(outcome.quantized, error=0.75)
     assert outcome.refusal is not None
     assert outcome.refusal.cause == "tolerance"
     with pytest.raises(ToleranceError, match=r"the error is 75\.00%"):

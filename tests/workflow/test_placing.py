@@ -72,8 +72,8 @@ def test_a_quantized_result_is_drawn_by_the_names_of_its_nodes(tmp_path: Path) -
         precision=PrecisionOptions(scheme="float16", compute="float16", everywhere=True),
     )
     outcome = Job(Source(builder.to_onnx()), job).run()
-    assert outcome.lowered is not None
-    assert outcome.lowered.in_halves
+    assert outcome.quantized is not None
+    assert outcome.quantized.in_float16
     assert outcome.fitting is not None
     found = placing_of(outcome.fitting, outcome.floats.proto)
     assert found is not None

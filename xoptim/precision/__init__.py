@@ -1,12 +1,10 @@
-"""Fewer bits, within an error that the user allows: which products are rounded, and what that
-gives.
-"""
+"""Quantization within an error that the user allows: what is quantized, and what that gives."""
 
 from typing import TYPE_CHECKING
 
 from xoptim.system.lazy import on_demand
 
 if TYPE_CHECKING:
-    from xoptim.precision import lowering as lowering, static as static
+    from xoptim.precision import quantize as quantize, static_int8 as static_int8
 else:
     __getattr__ = on_demand(__name__)

@@ -18,7 +18,7 @@ Compute: TypeAlias = Literal["auto", "float16", "float32"]
 COMPUTES: Final[tuple[Compute, ...]] = ("auto", "float16", "float32")
 IoTypes: TypeAlias = Literal["float32", "float16"]
 IO_TYPES: Final[tuple[IoTypes, ...]] = ("float32", "float16")
-HALVES: Final = "halves"
+FLOAT16_TAG: Final = "halves"
 """The tag of the patterns that compute in 16 bits."""
 
 
@@ -98,7 +98,7 @@ class PrecisionOptions:
                 "feeds are a list of dictionaries, one for each sample: [{'x': array}]"
             )
 
-    def computes_in_halves(self, provider: str) -> bool:
+    def computes_in_float16(self, provider: str) -> bool:
         """Whether operators compute in 16 bits. The provider has its short or its full name."""
         return self.compute == "float16" or (self.compute, self.scheme, short_name(provider)) == (
             "auto",

@@ -1,4 +1,4 @@
-"""How long products take, with floats and with fewer bits."""
+"""How long operators take, in float32 and quantized."""
 
 import math
 import time
@@ -11,104 +11,111 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from xoptim.bench.rounds import clock_for
-from xoptim.precision.products import Form, QuantizableOp, followers
-from xoptim.precision.switched import Part, original_part
-from xoptim.precision.values import Probe
+from xoptim.precision.calibration import Probe
+from xoptim.precision.candidates import Candidate, Form, sharing_weights
+from xoptim.precision.measured import OperatorCost
+from xoptim.precision.subgraphs import ResultSubgraph, original_subgraph
 from xoptim.verification.protos import tensor_array
 from xoptim.verification.session import Session, Value
 from xoptim.verification.session_settings import SessionSettings
 
 _SECONDS = 0.1
-"""Measured for each kind of product. A pass of `xoptim.bench` takes ten times as long."""
+"""Measured for each kind of operator. A pass of `xoptim.bench` takes ten times as long."""
 _FEWEST_ROUNDS = 5
 _WARM_ROUNDS = 2
 
 
-def measure_products(
+def measure_costs(
     model: onnx.ModelProto,
     folder: Path | None,
-    products: Sequence[QuantizableOp],
-    parts: Mapping[Form, Part],
+    candidates: Sequence[Candidate],
+    subgraphs: Mapping[Form, ResultSubgraph],
     feeds: Mapping[str, Value],
     settings: SessionSettings,
-) -> None:
-    """Measure each kind of product with floats and with fewer bits, on the sizes of one sample, and
-    note the seconds.
+) -> dict[Form, OperatorCost]:
+    """The cost of each candidate, on the shapes of one sample.
 
-    Products are of one kind when their operators and the shapes of all that they read are the same.
-    What goes along with others saves nothing alone, and is not measured; neither are products of
-    subgraphs, whose operands no sample shows.
+    Operators are of one kind when their nodes and the shapes of all that they read are the same;
+    each kind is measured once. What is quantized because of others saves nothing alone, and is not
+    measured; neither are operators of subgraphs, whose operands no sample shows.
     """
     makers = {name: node for node in model.graph.node for name in node.output}
-    stored = {tensor.name: tensor for tensor in model.graph.initializer}
-    alone = [each for each in products if not each.reads and each.result in makers]
-    plain = {
-        each.form: original_part(makers, each.result, parts[each.form].reads) for each in alone
+    initializers = {tensor.name: tensor for tensor in model.graph.initializer}
+    alone = [each for each in candidates if not each.reads and each.result in makers]
+    originals = {
+        each.form: original_subgraph(makers, each.result, subgraphs[each.form].reads)
+        for each in alone
     }
-    read = {name for part in plain.values() for name in part.reads} | {
-        each.result for each in alone
-    }
+    read = {name for subgraph in originals.values() for name in subgraph.reads}
+    read |= {each.result for each in alone}
     values = Probe(model, folder, read & makers.keys(), settings).run(feeds)
+
+    def operand(name: str) -> np.ndarray:
+        if name in initializers:
+            return tensor_array(initializers[name], folder)
+        return np.asarray(values[name])
+
     known: dict[tuple[object, ...], tuple[float, float]] = {}
+    costs = {each.form: _unmeasured(each, makers) for each in candidates}
     for each in alone:
-        part, rounded = plain[each.form], parts[each.form]
-        each.work = max(np.asarray(values[each.result]).size * each.shape[0], 1)
-        given = {
-            name: tensor_array(stored[name], folder) if name in stored else np.asarray(values[name])
-            for name in sorted({*part.reads, *rounded.reads})
-        }
-        operators = [
-            (node.op_type, *(a.SerializeToString() for a in node.attribute)) for node in part.nodes
+        original, quantized = originals[each.form], subgraphs[each.form]
+        operands = {name: operand(name) for name in sorted({*original.reads, *quantized.reads})}
+        nodes = [
+            (node.op_type, *(a.SerializeToString() for a in node.attribute))
+            for node in original.nodes
         ]
-        kind = (each.pattern, *operators, *(value.shape for value in given.values()))
+        kind = (each.pattern, *nodes, *(value.shape for value in operands.values()))
         if kind not in known:
+            both = original, quantized
             known[kind] = _seconds(
-                model, [part, rounded], each.result, given, stored.keys(), settings
+                model, both, each.result, operands, initializers.keys(), settings
             )
-        each.before, each.after = known[kind]
-    for each in products:
-        if each.result not in makers:
-            each.work = math.prod(each.shape)
-    _add_up(products)
+        multiplications = max(np.asarray(values[each.result]).size * each.shape[0], 1)
+        costs[each.form] = OperatorCost(multiplications, *known[kind])
+    return _with_sharing(candidates, costs)
 
 
-def _add_up(products: Sequence[QuantizableOp]) -> None:
-    """Count the figures of products that share weights with the first of them, which represents
-    all.
-    """
-    known = {each.form: each for each in products}
-    for form, others in followers(products).items():
-        leader = known[form]
-        for each in (known[other] for other in others):
-            leader.work += each.work
-            leader.before += each.before
-            leader.after += each.after
+def _unmeasured(candidate: Candidate, makers: Mapping[str, onnx.NodeProto]) -> OperatorCost:
+    """The cost of an operator before it is measured: in a subgraph, multiplications of one row."""
+    return OperatorCost(1 if candidate.result in makers else math.prod(candidate.shape))
+
+
+def _with_sharing(
+    candidates: Sequence[Candidate], costs: Mapping[Form, OperatorCost]
+) -> dict[Form, OperatorCost]:
+    """The costs, where the first operator of those that share weights has the sums of all."""
+    found = {**costs}
+    for form, others in sharing_weights(candidates).items():
+        all_costs = [found[form], *(found[other] for other in others)]
+        multiplications, before, after = zip(*all_costs, strict=True)
+        found[form] = OperatorCost(sum(multiplications), sum(before), sum(after))
+    return found
 
 
 def _alone(
     model: onnx.ModelProto,
-    part: Part,
+    subgraph: ResultSubgraph,
     result: str,
     given: Mapping[str, np.ndarray],
     constants: Iterable[str],
 ) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
-    """A model of one product, and its inputs.
+    """A model of one operator, and its inputs.
 
     Operands that are constants of the model are constants here too.
 
-    Between products of integers nothing is quantized or dequantized, so that a product that begins
+    Between quantized operators nothing is quantized or dequantized, so that an operator that begins
     and ends in this way is measured without it.
     """
     quantized = {
         node.output[0]: node
-        for node in part.nodes
+        for node in subgraph.nodes
         if node.op_type == "QuantizeLinear" and node.input[0] in given
     }
-    last = part.nodes[-1]
+    last = subgraph.nodes[-1]
     ends = bool(quantized) and last.op_type == "DequantizeLinear"
     nodes = [
         node
-        for node in part.nodes
+        for node in subgraph.nodes
         if node.output[0] not in quantized and not (ends and node is last)
     ]
     read = {name for node in nodes for name in node.input}
@@ -127,7 +134,7 @@ def _alone(
         last.input[0] if ends else result, TensorProto.UINT8 if ends else TensorProto.FLOAT, None
     )
     tensors = [
-        *part.stored,
+        *subgraph.initializers,
         *(numpy_helper.from_array(given[name], name) for name in sorted(inside)),
     ]
     graph = helper.make_graph(nodes, "product", inputs, [output], tensors)
@@ -139,14 +146,14 @@ def _alone(
 
 def _seconds(
     model: onnx.ModelProto,
-    parts: Sequence[Part],
+    subgraphs: Sequence[ResultSubgraph],
     result: str,
     given: Mapping[str, np.ndarray],
     constants: Iterable[str],
     settings: SessionSettings,
 ) -> tuple[float, float]:
-    """The best time of a product in two forms."""
-    both = [_alone(model, part, result, given, constants) for part in parts]
+    """The best time of an operator in float32 and quantized."""
+    both = [_alone(model, subgraph, result, given, constants) for subgraph in subgraphs]
     settings = replace(settings, isolated=False)  # pipes to another process would be measured too
     runs = [Session(each, settings).runner(values) for each, values in both]
     before, after = best_times(runs, settings, _SECONDS)
@@ -162,10 +169,10 @@ def best_times(
     clock, best = clock_for([settings]), [float("inf")] * len(runs)
     end, rounds = time.perf_counter() + seconds, -_WARM_ROUNDS
     while rounds < _FEWEST_ROUNDS or time.perf_counter() < end:
-        for place, run in enumerate(runs):
+        for index, run in enumerate(runs):
             start = clock()
             run()
             taken = clock() - start
-            best[place] = min(best[place], taken) if rounds >= 0 else best[place]
+            best[index] = min(best[index], taken) if rounds >= 0 else best[index]
         rounds += 1
     return best

@@ -23,8 +23,8 @@ from xoptim.graph.sources import Source
 from xoptim.graph.splice import inline_functions
 from xoptim.match.rewrite import Rewrite
 from xoptim.optimizing.proof import ProofOptions, located
-from xoptim.precision.lowering import Lowered
 from xoptim.precision.options import PrecisionOptions
+from xoptim.precision.quantized import Quantized
 from xoptim.system.collection import collection_paused
 from xoptim.tuning.choices import Recipe, groups_of
 from xoptim.verification.errors import ChoiceError
@@ -77,7 +77,7 @@ class Candidates:
         self._inline = inline
         self._precision = precision or PrecisionOptions()
         self._checks = checks or ValidationOptions()
-        self._lowered: dict[Recipe, Lowered | XoptimError] = {}
+        self._quantized: dict[Recipe, Quantized | XoptimError] = {}
         self._made: dict[Recipe, Made] = {}
         self._models: dict[Recipe, Model] = {}
 
@@ -127,25 +127,25 @@ class Candidates:
                 model.dispose()
         return self._made[recipe]
 
-    def lowered(self, recipe: Recipe) -> Lowered:
-        """The model of a recipe with fewer bits.
+    def quantized(self, recipe: Recipe) -> Quantized:
+        """The quantized model of a recipe.
 
         Raises XoptimError when none is faster, or it computes something else.
         """
         assert recipe.scheme is not None
-        if recipe not in self._lowered:
+        if recipe not in self._quantized:
             try:
-                self._lowered[recipe] = self._lower(
+                self._quantized[recipe] = self._quantize(
                     recipe, replace(self._precision, scheme=recipe.scheme)
                 )
             except XoptimError as error:
-                self._lowered[recipe] = error
-        found = self._lowered[recipe]
+                self._quantized[recipe] = error
+        found = self._quantized[recipe]
         if isinstance(found, XoptimError):
             raise found
         return found
 
-    def _lower(self, recipe: Recipe, precision: PrecisionOptions) -> Lowered:
+    def _quantize(self, recipe: Recipe, precision: PrecisionOptions) -> Quantized:
         # The optimized model before quantization is verified with its own recipe.
         how = ProofOptions(checks=self._checks, bisect=False)
         job = JobOptions(
@@ -154,16 +154,16 @@ class Candidates:
             verifies_floats=False,
             precision=precision,
         )
-        found = Job(self.source, job).run().lowered
+        found = Job(self.source, job).run().quantized
         assert found is not None
         # weights that are only stored in fewer bits save no time
-        if found.fault or not found.taken:
+        if found.fault or not found.operators:
             raise ChoiceError(found.fault or "no choice within the tolerance is faster here")
         return found
 
     def _build(self, recipe: Recipe) -> Model:
         if recipe.scheme is not None:
-            proof = self.lowered(recipe).proof
+            proof = self.quantized(recipe).proof
             model = load_model(proof.proto, proof.base_dir, infer=False)
             self._made[recipe] = _described(model, proof.proto, {})
             model.dispose()

@@ -6,7 +6,7 @@ from typing import Any
 
 from xoptim.bench.rounds import Ratio, ratio_json
 from xoptim.diagnose.report import OptimizationReport
-from xoptim.precision.lowering import Lowered
+from xoptim.precision.quantized import Quantized
 from xoptim.tuning.options import TuneOptions
 from xoptim.tuning.search import Trial
 from xoptim.tuning.settings import settings_values
@@ -36,7 +36,7 @@ class TuningReport:
     options: TuneOptions  # the options
     # Choices that would have been preferred, but were not found equal, with the reasons
     refuted: tuple[tuple[str, str], ...] = ()
-    lowered: Lowered | None = None  # the choice of bits, where products were rounded
+    quantized: Quantized | None = None  # the quantized model, if one was chosen
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -72,6 +72,6 @@ class TuningReport:
             "sizes": dict(self.sizes),
             "assumptions": list(self.assumptions),
             "validation": [each.to_json() for each in self.optimization.validation],
-            "precision": None if self.lowered is None else self.lowered.to_json(),
+            "precision": None if self.quantized is None else self.quantized.to_json(),
             "refuted": [{"label": label, "reason": reason} for label, reason in self.refuted],
         }

@@ -16,8 +16,8 @@ from xoptim.graph.atomic_write import refuse_link
 from xoptim.graph.save import save_proto
 from xoptim.graph.sources import Source
 from xoptim.optimizing.proof import OnLoaded, Proof, ProofOptions
-from xoptim.precision.lowering import joined
-from xoptim.precision.measuring import schemes_that_save_time
+from xoptim.precision.quantize import joined
+from xoptim.precision.schemes import schemes_that_save_time
 from xoptim.system.machine import cores
 from xoptim.tuning.candidates import Candidates
 from xoptim.tuning.choices import EVERYTHING, Choice, Recipe, default_recipe, selection
@@ -177,9 +177,9 @@ class Tuner:
     def _prove(self, recipe: Recipe) -> Proof:
         if recipe not in self._proofs and recipe.scheme is not None:
             floats = self._prove(replace(recipe, scheme=None))
-            lowered = self._measurement.candidates.lowered
+            quantized = self._measurement.candidates.quantized
             self._proofs[recipe] = (
-                floats if floats.failure else joined(floats, lowered(recipe).proof)
+                floats if floats.failure else joined(floats, quantized(recipe).proof)
             )
         if recipe not in self._proofs:
             how = ProofOptions(
@@ -206,8 +206,10 @@ class Tuner:
                 break
             self._refuted.append((trials[choice].label, proof.failure.summary()))
         floats = replace(choice.recipe, scheme=None)
-        lowered = (
-            None if floats == choice.recipe else self._measurement.candidates.lowered(choice.recipe)
+        quantized = (
+            None
+            if floats == choice.recipe
+            else self._measurement.candidates.quantized(choice.recipe)
         )
         tried = [replace(trial, ratio=ratios.get(trial.choice)) for trial in found.trials]
         report = TuningReport(
@@ -221,9 +223,9 @@ class Tuner:
             is_faster=is_faster(ratios[choice]),
             settings=choice.settings.safe_for(proof.proto),
             optimization=(
-                proof.report if lowered is None else lowered.report(self._prove(floats).report)
+                proof.report if quantized is None else quantized.report(self._prove(floats).report)
             ),
-            lowered=lowered,
+            quantized=quantized,
             left=found.left,
             seconds=perf_counter() - self._began,
             sizes=common_sizes(each.sizes for each in self._measurement.runs),

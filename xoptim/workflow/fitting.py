@@ -16,7 +16,7 @@ from xoptim.facts.errors import XoptimError
 from xoptim.graph.sources import Source
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.optimizing.proof import Proof, ProofOptions, located, prove
-from xoptim.precision.lowering import joined
+from xoptim.precision.quantize import joined
 from xoptim.targets import PlacedNode, Placement, PlacementError, Target, place
 from xoptim.targets.bisect import SECONDS, smallest_failing
 from xoptim.targets.fitting import Fitted, fit, lowerings

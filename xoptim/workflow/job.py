@@ -34,7 +34,7 @@ from xoptim.workflow.outcome import Outcome, SpeedReport
 
 if TYPE_CHECKING:
     from xoptim.diagnose.hints import OpsetHint, OptionHint
-    from xoptim.precision.lowering import Lowered
+    from xoptim.precision.quantized import Quantized
     from xoptim.targets.target import Target
     from xoptim.workflow.page import Page
 
@@ -177,7 +177,11 @@ class Job:
     def _optimized(self, source: Given, options: OptimizationOptions) -> Outcome:
         """The optimized model, compared with the original."""
         chosen, how = self._options, self._how
-        first = options if self._precision is None else precision.lowering.in_floats(options)
+        first = (
+            options
+            if self._precision is None
+            else precision.quantize.before_quantization(options)
+        )
         is_all = not how.whole and self._precision is None and chosen.keep_if_faster is None
         with collection_paused() if is_all else nullcontext():
             whole = how.whole and chosen.verifies_floats
@@ -214,31 +218,33 @@ class Job:
 
     def _quantize(self, options: OptimizationOptions, outcome: Outcome) -> None:
         assert self._precision is not None
-        quantize = precision.static.static_int8 if self._is_static else precision.lowering.lower
+        quantizer = (
+            precision.static_int8.static_int8 if self._is_static else precision.quantize.quantize
+        )
         if self._precision.weights_only and self._precision.scheme == "int4":
             options = replace(
                 options, patterns=Query.of(options.patterns).including(_PRODUCT_OF_4_BITS)
             )
-        outcome.lowered = quantize(outcome.proof, options, self._how, self._precision)
-        outcome.proof = outcome.lowered.proof
+        outcome.quantized = quantizer(outcome.proof, options, self._how, self._precision)
+        outcome.proof = outcome.quantized.proof
 
     def _fit(self, source: Given, options: OptimizationOptions, outcome: Outcome) -> None:
         """Fit the result to its target, with integers that err less where it is not right there."""
         self._fit_once(source, outcome)
-        first = outcome.lowered
-        if first is None or first.floats is None or self._precision is None:
+        first = outcome.quantized
+        if first is None or first.float_proof is None or self._precision is None:
             return
-        for widths, share in precision.static.FURTHER[first.bits]:
+        for widths, share in precision.static_int8.FURTHER[first.activation_bits]:
             if outcome.fitting is None or not outcome.fitting.difference:
                 break
             if self._how.draft is not None:
                 self._how.draft.discard(outcome.proof.proto)
-            again = precision.static.static_int8(
-                first.floats, options, self._how, self._precision, widths, share
+            again = precision.static_int8.static_int8(
+                first.float_proof, options, self._how, self._precision, widths, share
             )
             if again.reason:
                 break
-            outcome.lowered, outcome.proof = again, again.proof
+            outcome.quantized, outcome.proof = again, again.proof
             self._fit_once(source, outcome)
 
     def _fit_once(self, source: Given, outcome: Outcome) -> None:
@@ -247,7 +253,7 @@ class Job:
         outcome.is_verified_there = how.whole
         options = replace(options, verifies=options.verifies and how.whole)
         fit = workflow.fitting.Fit(
-            self._target, with_error_of(options, outcome.lowered, self._target), how
+            self._target, with_error_of(options, outcome.quantized, self._target), how
         )
         outcome.proof, outcome.fitting = fit.run(source, outcome.proof)
 
@@ -313,16 +319,18 @@ def _target_of(options: OptimizationOptions) -> Target | None:
 
 
 def with_error_of(
-    options: FittingOptions, lowered: Lowered | None, target: Target
+    options: FittingOptions, quantized: Quantized | None, target: Target
 ) -> FittingOptions:
     """The options of fitting a model that was quantized: with its error, on the samples on which
     that is bounded.
     """
-    if lowered is None or lowered.in_halves or lowered.reason:
+    if quantized is None or quantized.in_float16 or quantized.reason:
         return options
     # The search of static integers makes room for the error of the target.
-    more = 0.0 if lowered.bits else target.tolerance
-    return replace(options, tolerance=lowered.options.tolerance + more, feeds=lowered.samples.feeds)
+    more = 0.0 if quantized.activation_bits else target.tolerance
+    return replace(
+        options, tolerance=quantized.options.tolerance + more, feeds=quantized.samples.feeds
+    )
 
 
 def precision_for(asked: PrecisionOptions | None, target: Target | None) -> PrecisionOptions | None:

@@ -17,7 +17,7 @@ from xoptim.verification.errors import DifferentModelError, NotValidatedError, T
 if TYPE_CHECKING:
     from xoptim.bench.rounds import BenchReport
     from xoptim.diagnose.hints import OpsetHint, OptionHint
-    from xoptim.precision.lowering import Lowered
+    from xoptim.precision.quantized import Quantized
     from xoptim.verification.report import ValidationReport
     from xoptim.workflow.fitting import FittingOutcome
 
@@ -61,7 +61,7 @@ class Outcome:
     # seconds by step, in the order of the steps
     times: dict[str, float] = field(default_factory=dict)
     bytes_before: int = 0  # of the original, with its external weights
-    lowered: Lowered | None = None  # the quantization, if it was asked for
+    quantized: Quantized | None = None  # the quantization, if it was asked for
     speed: SpeedReport | None = None  # the measurements of ``--only-if-faster``
     unmeasured: XoptimError | None = None  # why there are none although they were asked for
     fitting: FittingOutcome | None = None  # how the result fits its target, if it has one
@@ -84,9 +84,9 @@ class Outcome:
     @property
     def report(self) -> OptimizationReport:
         """The report of the optimization, with the rewrites of the quantization."""
-        if self.lowered is None:
+        if self.quantized is None:
             return self.proof.report
-        return self.lowered.report(self.floats.report)
+        return self.quantized.report(self.floats.report)
 
     @property
     def operators(self) -> dict[str, int]:
@@ -122,8 +122,8 @@ class Outcome:
         return next(self._refusals(), None)
 
     def _refusals(self) -> Iterator[Refusal]:
-        if self.lowered is not None and self.lowered.fault:
-            yield Refusal("tolerance", self.lowered.fault)
+        if self.quantized is not None and self.quantized.fault:
+            yield Refusal("tolerance", self.quantized.fault)
         for report in self.proof.reports:
             if report.status == "different":
                 yield Refusal("different", report.summary(), report)

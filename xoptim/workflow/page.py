@@ -73,8 +73,8 @@ class Page:
                 placing=placing,
                 notes=[*facts.notes, (f"on {fitting.target.name}", fitting.verdict)],
             )
-        if outcome.lowered is not None:
-            return replace(facts, **outcome.lowered.figures())
+        if outcome.quantized is not None:
+            return replace(facts, **outcome.quantized.figures())
         if outcome.latency is None:
             return facts
         facts = replace(facts, latency=outcome.latency)

@@ -9,8 +9,8 @@ import pytest
 
 from tests.cli.command import RELU, Xopt, files, write
 from tests.precision.models import convolutions, images, network, words
-from tests.precision.test_storing import one_sensitive
-from xoptim.precision.lowering import Lowered
+from tests.precision.test_weight_only import one_sensitive
+from xoptim.precision.quantized import Quantized
 
 SIZE = ("--tolerance", "20%")
 pytestmark = pytest.mark.usefixtures("faster")
@@ -114,7 +114,9 @@ def test_random_values_are_no_evidence(xopt: Xopt) -> None:
 
 
 def test_error_beyond_the_tolerance(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Lowered, "fault", "the error is 50.00%, more than the tolerance of 20.00%")
+    monkeypatch.setattr(
+        Quantized, "fault", "the error is 50.00%, more than the tolerance of 20.00%"
+    )
     onnx.save(network(layers=1), "model.onnx")
     outcome = xopt("model.onnx", "--precision", "int8", *SIZE)
     assert outcome.code == 1

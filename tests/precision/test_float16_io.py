@@ -5,7 +5,7 @@ import onnx
 from onnx import TensorProto
 
 from tests.support import parse, run
-from xoptim.precision.ports import fitting, with_half_ports
+from xoptim.precision.float16_io import with_float16_feeds, with_float16_io
 from xoptim.verification.session import Port, Value
 
 
@@ -24,7 +24,7 @@ def test_ports_keep_their_names_and_order() -> None:
         "=> (float[n,2] s) { s = Add(x, y) }, else_branch = b () => (float[n,2] t) { "
         "t = Neg(x) }> }"
     )
-    found = with_half_ports(model)
+    found = with_float16_io(model)
     onnx.checker.check_model(found, full_check=True)
     half, whole = TensorProto.FLOAT16, TensorProto.FLOAT
     integers = TensorProto.INT64
@@ -37,14 +37,14 @@ def test_ports_keep_their_names_and_order() -> None:
         "k": np.array([1, 2]),
         "c": np.array(True),
     }
-    narrow = fitting(feeds, [Port("x", "tensor(float16)"), Port("k", "tensor(int64)")])
+    narrow = with_float16_feeds(feeds, [Port("x", "tensor(float16)"), Port("k", "tensor(int64)")])
     for expected, actual in zip(run(model, feeds), run(found, narrow), strict=True):
         np.testing.assert_array_equal(expected, actual.astype(expected.dtype))
 
 
 def test_an_input_that_is_an_output() -> None:
     model = parse("agraph (float[2] x) => (float[2] x, float[2] y) { y = Neg(x) }")
-    found = with_half_ports(model)
+    found = with_float16_io(model)
     assert [*types(found).values()] == [TensorProto.FLOAT16] * 2
     feeds = {"x": np.array([1, 2], np.float16)}
     assert [value.tolist() for value in run(found, feeds)] == [[1, 2], [-1, -2]]
@@ -57,7 +57,7 @@ def test_only_32_bit_floats_are_made_narrow() -> None:
         "c": [np.ones(2, np.float32)],
         "d": np.full(1, 1e9, np.float32),
     }
-    found = fitting(given, [Port(name, "tensor(float16)") for name in "acd"])
+    found = with_float16_feeds(given, [Port(name, "tensor(float16)") for name in "acd"])
     assert [getattr(value, "dtype", None) for value in found.values()] == [
         np.float64,
         np.float32,

@@ -1,5 +1,5 @@
-"""Steps before anything is rounded that make the error smaller: scales of channels are moved, and
-biases corrected.
+"""Steps before quantization that make its error smaller: scales of channels are moved
+(SmoothQuant), and biases corrected.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,23 +13,24 @@ from xoptim.graph.sources import Source
 from xoptim.match.rewrite import Rewrite
 from xoptim.match.rounding import Observed, RangedPattern, ScalingPattern
 from xoptim.optimizing.proof import Proof, ProofOptions, prove
+from xoptim.precision.fake_quantization import fake_quantized, rewritten
 from xoptim.precision.metrics import error
-from xoptim.precision.products import round_products
 from xoptim.precision.samples import Samples
+from xoptim.preparation.ports import names_apart
 from xoptim.verification.session import Session
 from xoptim.verification.session_settings import SessionSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """A model that is ready to be rounded.
+class Preprocessed:
+    """A model that is ready to be quantized.
 
     Attributes:
         model: the model, with other scales of channels where that helps.
         folder: of its external data.
-        observed: what samples tell of its tensors; without means of channels where biases that make
-            up for them do not help.
-        proofs: one for each kind of scales that were moved.
+        observed: facts about its tensors on samples; without means of channels where biases that
+            make up for them do not help.
+        proofs: the verified models, one for each kind of scales that were moved.
     """
 
     model: onnx.ModelProto
@@ -39,28 +40,28 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True)
-class Preparation:
-    """Tries what may help, one after the other, on the model with everything rounded.
+class Preprocessor:
+    """Tries what may help, one after the other, on the model with everything quantized.
 
     Attributes:
-        rounding: the patterns that round, and others that are used with them.
+        patterns: those that quantize operands, and others that are used with them.
         provider: execution provider for which patterns apply.
         samples: the values; the first half serves to choose.
-        how: options of the proofs.
+        how: options of the verification.
         settings: of the sessions.
-        observe: tells what samples show in a model.
+        observe: finds facts about the tensors of a model on the samples.
     """
 
-    rounding: Sequence[type[Rewrite]]
+    patterns: Sequence[type[Rewrite]]
     provider: str
     samples: Samples
     how: ProofOptions
     settings: SessionSettings
     observe: Callable[[onnx.ModelProto, Path | None], Observed]
 
-    def prepare(
+    def run(
         self, model: onnx.ModelProto, folder: Path | None, scalings: Sequence[type[ScalingPattern]]
-    ) -> Prepared:
+    ) -> Preprocessed:
         """Move scales of channels, then correct biases, each where the error becomes smaller.
 
         Args:
@@ -68,7 +69,7 @@ class Preparation:
             folder: of its external data.
             scalings: patterns that move scales.
         """
-        best, least = Prepared(model, folder, self.observe(model, folder)), None
+        best, least = Preprocessed(model, folder, self.observe(model, folder)), None
         for scaling in scalings:
             tried = self._scaled(best, scaling)
             if tried is None:
@@ -83,7 +84,7 @@ class Preparation:
                 return best
         return replace(best, observed=best.observed._replace(channels={}))
 
-    def _scaled(self, given: Prepared, scaling: type[ScalingPattern]) -> Prepared | None:
+    def _scaled(self, given: Preprocessed, scaling: type[ScalingPattern]) -> Preprocessed | None:
         """The model with scales moved, ``None`` where there is nothing to move; without samples by
         constants alone.
         """
@@ -101,7 +102,7 @@ class Preparation:
         proof = prove(Source(given.model, given.folder), options, how)
         if not proof.builder.report().applied:
             return None
-        return Prepared(
+        return Preprocessed(
             proof.proto,
             proof.base_dir,
             self.observe(proof.proto, proof.base_dir),
@@ -109,22 +110,36 @@ class Preparation:
         )
 
     def _has_biases(self, model: onnx.ModelProto) -> bool:
-        """Whether something is rounded by ranges of samples and has weights."""
-        ranged = [cls for cls in self.rounding if issubclass(cls, RangedPattern)]
+        """Whether something is quantized by ranges of samples and has weights."""
+        ranged = [cls for cls in self.patterns if issubclass(cls, RangedPattern)]
         return any(node.op_type in cls.operators for cls in ranged for node in model.graph.node)
 
-    def _error(self, original: onnx.ModelProto, given: Prepared, *, corrected: bool) -> float:
-        """The error of the whole with everything rounded: root mean squares, the sum over the
+    def _error(self, original: onnx.ModelProto, given: Preprocessed, *, corrected: bool) -> float:
+        """The error of the model with everything quantized: root mean squares, the sum over the
         samples that serve to choose.
 
         The largest difference, which a tolerance is about, depends on chance more than its mean.
         """
         observed = given.observed if corrected else given.observed._replace(channels={})
-        rounded, _ = round_products(
-            given.model, given.folder, self.rounding, None, self.provider, observed
+        quantized, _ = fake_quantized(
+            given.model, given.folder, self.patterns, None, self.provider, observed
         )
         plain, other = (
-            Session(each, self.settings, base_dir=given.folder) for each in (original, rounded)
+            Session(each, self.settings, base_dir=given.folder) for each in (original, quantized)
         )
-        feeds = [self.samples.feeds[place] for place in self.samples.to_choose]
+        feeds = [self.samples.feeds[index] for index in self.samples.to_choose]
         return sum(error("rms", plain.run(each), other.run(each)) for each in feeds)
+
+
+def with_least_opset(proof: Proof, least: int) -> onnx.ModelProto:
+    """A copy of the optimized model, in an operator set that has what quantization needs, where
+    each value has its own name.
+    """
+    if proof.builder.model.opsets.get("", 0) >= least:
+        model = onnx.ModelProto()
+        model.CopyFrom(proof.proto)
+    else:
+        only = OptimizationOptions(patterns=None, opset=least, constant_folding=False, merge=False)
+        model = rewritten(Source(proof.proto, proof.base_dir), only)
+    names_apart(model)
+    return model

@@ -15,14 +15,15 @@ from xoptim.catalogue.selection import resolve
 from xoptim.engine.options import OptimizationOptions
 from xoptim.match.rounding import Observed, ScalingPattern
 from xoptim.optimizing.proof import ProofOptions, prove
-from xoptim.precision.lowering import Lowered, in_floats, lower
-from xoptim.precision.measuring import scaling_patterns
+from xoptim.precision.calibration import calibrated
+from xoptim.precision.fake_quantization import fake_quantized
 from xoptim.precision.metrics import error
 from xoptim.precision.options import PrecisionOptions
-from xoptim.precision.preparing import Preparation
-from xoptim.precision.products import round_products
+from xoptim.precision.preprocessing import Preprocessor
+from xoptim.precision.quantize import before_quantization, quantize
+from xoptim.precision.quantized import Quantized
 from xoptim.precision.samples import Samples
-from xoptim.precision.values import calibrated
+from xoptim.precision.schemes import scaling_patterns
 from xoptim.verification.session_settings import SessionSettings
 
 SINGLE_STEPS = "d = Sub(x, m) s = Mul(d, g) n = Add(s, b)"
@@ -62,36 +63,38 @@ def rows(count: int = 40, seed: int = 0) -> dict[str, np.ndarray]:
     return {"x": np.random.default_rng(seed).standard_normal((count, 64)).astype(np.float32)}
 
 
-def lowered(
+def quantized(
     model: onnx.ModelProto, feeds: list[dict[str, np.ndarray]], patterns: str = "default"
-) -> Lowered:
+) -> Quantized:
     """The model with everything in 8 bits."""
     how, options = ProofOptions(), OptimizationOptions(patterns=patterns)
     precision = PrecisionOptions(goal="size", tolerance=0.9, feeds=feeds)
-    return lower(prove(model, in_floats(options), how), options, how, precision)
+    return quantize(prove(model, before_quantization(options), how), options, how, precision)
 
 
 @pytest.mark.parametrize("steps", [ONE_NODE, SINGLE_STEPS])
 def test_scales_move_to_all_products(steps: str) -> None:
     model = layer(steps)
-    found = lowered(model, [rows(), rows(seed=1)])
+    found = quantized(model, [rows(), rows(seed=1)])
     assert not found.fault
     assert found.report(found.proof.report).applied["SmoothedNormalization"] == 1
-    assert len(found.rounded) == 2
-    plain, _ = round_products(model, None, resolve("int8"), None, "cpu")
+    assert len(found.applied) == 2
+    plain, _ = fake_quantized(model, None, resolve("int8"), None, "cpu")
     expected, before, after = (
         run(each, rows(seed=2)) for each in (model, plain, found.proof.proto)
     )
     assert error("rms", expected, after) < 0.5 * error("rms", expected, before)
-    assert [report.status for report in found.structure] == ["equal"] * 2
+    assert [report.status for report in found.comparisons] == ["equal"] * 2
 
 
 def test_random_samples_leave_it_to_the_parameters() -> None:
     assert (
         "SmoothedNormalization"
-        in lowered(layer(ONE_NODE), []).report(lowered(layer(ONE_NODE), []).proof.report).applied
+        in quantized(layer(ONE_NODE), [])
+        .report(quantized(layer(ONE_NODE), []).proof.report)
+        .applied
     )
-    assert not lowered(layer(SINGLE_STEPS), []).prepared
+    assert not quantized(layer(SINGLE_STEPS), []).preprocessing
 
 
 @pytest.mark.parametrize(
@@ -104,10 +107,10 @@ def test_random_samples_leave_it_to_the_parameters() -> None:
     ],
 )
 def test_what_something_else_reads_stays(others: str) -> None:
-    assert not lowered(layer(ONE_NODE, others), [rows()]).prepared
+    assert not quantized(layer(ONE_NODE, others), [rows()]).preprocessing
 
 
-def preparation(model: onnx.ModelProto, feeds: list[dict[str, np.ndarray]]) -> Preparation:
+def preparation(model: onnx.ModelProto, feeds: list[dict[str, np.ndarray]]) -> Preprocessor:
     """The steps before rounding, with what samples tell of convolutions."""
     samples, settings = Samples(feeds, are_random=False), SessionSettings()
 
@@ -122,7 +125,7 @@ def preparation(model: onnx.ModelProto, feeds: list[dict[str, np.ndarray]]) -> P
         )
 
     rounding = [cls for cls in resolve("int8") if not issubclass(cls, ScalingPattern)]
-    return Preparation(rounding, "cpu", samples, ProofOptions(), settings, observe)
+    return Preprocessor(rounding, "cpu", samples, ProofOptions(), settings, observe)
 
 
 def shifted(seed: int = 0) -> dict[str, np.ndarray]:
@@ -138,13 +141,13 @@ def shifted(seed: int = 0) -> dict[str, np.ndarray]:
 def test_biases_make_up_for_rounded_weights() -> None:
     model = convolutions()
     made = preparation(model, [shifted()])
-    ready = made.prepare(model, None, [])
+    ready = made.run(model, None, [])
     assert ready.observed.channels
 
     def shift(observed: Observed) -> float:
         """How far the means of the channels of the first convolution are off."""
-        rounded, found = round_products(
-            model, None, made.rounding, {"r0": "Int8Layer"}, "cpu", observed
+        rounded, found = fake_quantized(
+            model, None, made.patterns, {"r0": "Int8Layer"}, "cpu", observed
         )
         assert [*found] == ["r0"]
         for each in (rounded, given):
@@ -164,9 +167,9 @@ def test_biases_make_up_for_rounded_weights() -> None:
 def test_biases_are_corrected_where_it_helps(
     errors: tuple[float, float], kept: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Preparation, "_error", lambda *_, corrected: errors[corrected])
+    monkeypatch.setattr(Preprocessor, "_error", lambda *_, corrected: errors[corrected])
     model = convolutions()
-    assert bool(preparation(model, [images()]).prepare(model, None, []).observed.channels) == kept
+    assert bool(preparation(model, [images()]).run(model, None, []).observed.channels) == kept
 
 
 @pytest.mark.parametrize(("errors", "kept"), [((0.3, 0.2), 1), ((0.2, 0.3), 0)])
@@ -174,7 +177,7 @@ def test_scales_move_where_it_helps(
     errors: tuple[float, float], kept: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left = iter(errors)
-    monkeypatch.setattr(Preparation, "_error", lambda *_, corrected: next(left))
+    monkeypatch.setattr(Preprocessor, "_error", lambda *_, corrected: next(left))
     model = layer(ONE_NODE)
-    ready = preparation(model, [rows()]).prepare(model, None, scaling_patterns("int8"))
+    ready = preparation(model, [rows()]).run(model, None, scaling_patterns("int8"))
     assert len(ready.proofs) == kept

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tests.precision.models import convolutions, images
-from xoptim.precision.values import Ranges, calibrated
+from xoptim.precision.calibration import Ranges, calibrated
 from xoptim.verification.session_settings import SessionSettings
 
 

@@ -13,22 +13,23 @@ from tests.precision.models import convolutions, images, network, words
 from tests.support import parse, run
 from xoptim.engine.options import OptimizationOptions
 from xoptim.optimizing.proof import ProofOptions, prove
-from xoptim.precision.halves import region
-from xoptim.precision.lowering import Lowered, lower
+from xoptim.precision.float16_conversion import region
 from xoptim.precision.options import PrecisionOptions
+from xoptim.precision.quantize import quantize
+from xoptim.precision.quantized import Quantized
 
 HALF = TensorProto.FLOAT16
 
 
-def lowered(
+def quantized(
     model: onnx.ModelProto,
     *feeds: dict[str, np.ndarray],
     patterns: str | None = "default",
     **options: Any,
-) -> Lowered:
+) -> Quantized:
     chosen, how = OptimizationOptions(patterns=patterns), ProofOptions()
     precision = PrecisionOptions(scheme="float16", compute="float16", feeds=feeds, **options)
-    return lower(prove(model, chosen, how), chosen, how, precision)
+    return quantize(prove(model, chosen, how), chosen, how, precision)
 
 
 def types(model: onnx.ModelProto) -> dict[str, int]:
@@ -41,7 +42,7 @@ def types(model: onnx.ModelProto) -> dict[str, int]:
 
 
 def test_whole_network() -> None:
-    found = lowered(network(), words(), words(seed=1), io_types="float16")
+    found = quantized(network(), words(), words(seed=1), io_types="float16")
     assert not found.fault
     model = found.proof.proto
     assert set(types(model).values()) == {HALF}
@@ -53,7 +54,7 @@ def test_whole_network() -> None:
 
 
 def test_casts_are_at_the_ends_alone() -> None:
-    found = lowered(convolutions(), images())
+    found = quantized(convolutions(), images())
     kinds = types(found.proof.proto)
     casts = [name for name in kinds if name.startswith("Cast")]
     assert len(casts) == 2
@@ -76,7 +77,7 @@ def test_error_is_the_one_of_rounded_results() -> None:
         ]
     )
     feeds = {"x": np.random.default_rng(0).uniform(0.9, 1.1, (4, 64)).astype(np.float32)}
-    found = lowered(model, feeds, patterns=None, tolerance=0.9)
+    found = quantized(model, feeds, patterns=None, tolerance=0.9)
 
     def half(array: np.ndarray) -> np.ndarray:
         return array.astype(np.float16).astype(np.float32)
@@ -96,7 +97,7 @@ def test_numbers_out_of_range_stay_in_32_bits() -> None:
     )
     model.graph.initializer[0].float_data[1] = 0.5
     feeds = {"x": np.linspace(-3, 3, 8, dtype=np.float32).reshape(2, 4)}
-    found = lowered(model, feeds)
+    found = quantized(model, feeds)
     assert not found.fault
     kinds = [
         kind
@@ -121,7 +122,7 @@ def test_masks_become_numbers_within_the_range() -> None:
     rng = np.random.default_rng(0)
     shown = rng.uniform(size=(3, 8)) < 0.6
     feeds: dict[str, np.ndarray] = {"x": rng.standard_normal((3, 8)).astype(np.float32), "m": shown}
-    found = lowered(model, feeds)
+    found = quantized(model, feeds)
     kinds = types(found.proof.proto)
     assert all(kind == HALF for name, kind in kinds.items() if not name.startswith("Cast"))
     actual = run(found.proof.proto, feeds)[0]
@@ -148,7 +149,7 @@ def test_whole_numbers_and_squares_stay_in_32_bits() -> None:
         "p": np.arange(3),
         "x": np.random.default_rng(1).standard_normal((3, 4)).astype(np.float32),
     }
-    found = lowered(model, feeds)
+    found = quantized(model, feeds)
     kinds = {name.split()[0]: kind for name, kind in types(found.proof.proto).items()}
     assert kinds["MatMul"] == HALF
     assert kinds["Sqrt"] == kinds["ReduceMean"] == TensorProto.FLOAT
@@ -165,11 +166,11 @@ def test_operators_are_given_back_until_the_tolerance_is_kept() -> None:
     weights = np.random.default_rng(0).standard_normal((8, 8)).astype(np.float32)
     model.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
     feeds = {"x": np.random.default_rng(1).standard_normal((4, 8)).astype(np.float32)}
-    found = lowered(model, feeds, patterns=None, tolerance=0.01)
+    found = quantized(model, feeds, patterns=None, tolerance=0.01)
     assert not found.fault
     kinds = types(found.proof.proto)
     assert kinds["Sub c"] == TensorProto.FLOAT
-    assert 0 < len(found.rounded) < len(found.products)
+    assert 0 < len(found.applied) < len(found.candidates)
     assert "compute in 32 bits" in found.summary()
 
 
@@ -187,8 +188,8 @@ def test_regions() -> None:
 def test_wrong_use() -> None:
     sums = parse("agraph (float[n] x, float[n] z) => (float[n] y) { y = Add(x, z) }")
     feeds = {"x": np.ones(2, np.float32), "z": np.ones(2, np.float32)}
-    found = lowered(sums, feeds)
-    assert (found.rounded, found.fault) == ({}, "")
+    found = quantized(sums, feeds)
+    assert (found.applied, found.fault) == ({}, "")
     assert "nothing can be computed in 16 bits" in found.summary()
     with pytest.raises(ValueError, match="belong to float16"):
         PrecisionOptions(scheme="int8", compute="float16")
@@ -225,12 +226,12 @@ def test_operators_of_branches_are_named(nodes: str, is_alone: bool) -> None:
         "x": np.random.default_rng(1).standard_normal((4, 8)).astype(np.float32),
         "c": np.array(True),
     }
-    found = lowered(in_a_branch(nodes), feeds)
+    found = quantized(in_a_branch(nodes), feeds)
     assert found.fault == ""
     assert (found.reason if is_alone else found.inner).startswith(
         "1 MatMul in If in 32 bits, as samples do not show"
     )
-    assert (found.rounded == {}) == is_alone
+    assert (found.applied == {}) == is_alone
 
 
 def test_from_python() -> None:
@@ -243,10 +244,10 @@ def test_from_python() -> None:
 
 def test_auto_is_for_gpus() -> None:
     plain = PrecisionOptions(scheme="float16")
-    assert (plain.computes_in_halves("cuda"), plain.computes_in_halves("cpu")) == (True, False)
-    assert replace(plain, compute="float16").computes_in_halves("cpu")
-    assert not replace(plain, compute="float32").computes_in_halves("cuda")
-    assert not PrecisionOptions(scheme="int8").computes_in_halves("cuda")
+    assert (plain.computes_in_float16("cuda"), plain.computes_in_float16("cpu")) == (True, False)
+    assert replace(plain, compute="float16").computes_in_float16("cpu")
+    assert not replace(plain, compute="float32").computes_in_float16("cuda")
+    assert not PrecisionOptions(scheme="int8").computes_in_float16("cuda")
 
 
 @pytest.mark.parametrize(
@@ -271,7 +272,7 @@ def test_onnxruntime_loads_a_product_of_turned_rows(transposed: str) -> None:
         .normal(size=[3, 2, 5, 64][-dims.count(",") - 1 :])
         .astype(np.float32)
     )
-    found = lowered(model, {"x": x}, io_types="float16")
+    found = quantized(model, {"x": x}, io_types="float16")
     assert [node.op_type for node in found.proof.proto.graph.node] == ["MatMul", "Transpose"]
     (expected,) = run(model, {"x": x})
     (y,) = run(found.proof.proto, {"x": x.astype(np.float16)})
@@ -295,7 +296,7 @@ def test_everywhere(everywhere: bool, kind: int) -> None:
         for name, value in numbers.items()
     ]
     model.graph.initializer.extend(tensors)
-    found = lowered(model, {"i": np.array([[0, 1, 2], [3, 4, 0]])}, everywhere=everywhere)
+    found = quantized(model, {"i": np.array([[0, 1, 2], [3, 4, 0]])}, everywhere=everywhere)
     table = next(each for each in found.proof.proto.graph.node if each.op_type == "Gather").input[0]
     kinds = {tensor.name: tensor.data_type for tensor in found.proof.proto.graph.initializer}
     assert kinds[table] == kind

@@ -1,4 +1,4 @@
-"""Inputs and outputs of 16 bits."""
+"""Inputs and outputs of the type float16."""
 
 from collections.abc import Iterable, Mapping
 
@@ -11,7 +11,7 @@ from xoptim.preparation.ports import defined_names, rename_ports
 from xoptim.verification.session import Port, Value
 
 
-def with_half_ports(model: onnx.ModelProto) -> onnx.ModelProto:
+def with_float16_io(model: onnx.ModelProto) -> onnx.ModelProto:
     """A model whose inputs and outputs of 32-bit floats are of 16 bits, under the same names.
 
     A Cast is after and before each.
@@ -48,7 +48,7 @@ def with_half_ports(model: onnx.ModelProto) -> onnx.ModelProto:
     return result
 
 
-def fitting(feeds: Mapping[str, Value], ports: Iterable[Port]) -> dict[str, Value]:
+def with_float16_feeds(feeds: Mapping[str, Value], ports: Iterable[Port]) -> dict[str, Value]:
     """Values of 32-bit floats in 16 bits, where an input has this type."""
     halves = {port.name for port in ports if port.type == "tensor(float16)"}
 

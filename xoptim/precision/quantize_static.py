@@ -32,7 +32,7 @@ _OPERANDS: Final = 2
 _MOST_STEPS: Final = 127
 
 
-def quantized(
+def quantize_static(
     model: onnx.ModelProto,
     feeds: Sequence[Mapping[str, Value]],
     bits: int,
@@ -94,7 +94,7 @@ def weights_of(
     if node.op_type == "Conv":
         return name, 0
     if node.op_type in _PRODUCTS and len(stored[name].dims) == _MATRIX:
-        return name, 0 if _is_turned(node) else 1
+        return name, 0 if _is_transposed(node) else 1
     return None
 
 
@@ -186,8 +186,8 @@ def _overrides(model: onnx.ModelProto, bits: int) -> dict[str, list[dict[str, An
     return found
 
 
-def _is_turned(node: onnx.NodeProto) -> bool:
-    """Whether a Gemm reads its weights turned."""
+def _is_transposed(node: onnx.NodeProto) -> bool:
+    """Whether a Gemm reads its weights transposed."""
     return any(each.name == "transB" and each.i for each in node.attribute)
 
 

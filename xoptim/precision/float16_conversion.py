@@ -1,11 +1,11 @@
-"""Which operators compute in 16 bits: all, but those at which numbers overflow, or where the error
-of the outputs begins.
+"""Float16 conversion: all operators compute in 16 bits, but those at which numbers overflow, or
+where the error of the outputs begins.
 """
 
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -21,15 +21,19 @@ from xoptim.graph.sources import Source
 from xoptim.match.rounding import MASK, Observed, RangedPattern, RoundingPattern, first_result
 from xoptim.optimizing.proof import Proof, ProofOptions
 from xoptim.precision.attempts import PrecisionAttempt, allowance, fastest
-from xoptim.precision.measuring import Sensitivity, raised, rounding_patterns
+from xoptim.precision.calibration import Probe, Ranges
+from xoptim.precision.candidates import Candidate
+from xoptim.precision.choices import choices_of
+from xoptim.precision.fake_quantization import fake_quantized, rewritten
+from xoptim.precision.float16_io import with_float16_feeds, with_float16_io
+from xoptim.precision.measured import Measured
 from xoptim.precision.metrics import METRICS
-from xoptim.precision.options import HALVES, PrecisionOptions
-from xoptim.precision.ports import fitting, with_half_ports
-from xoptim.precision.products import QuantizableOp, rewritten, round_products
+from xoptim.precision.options import FLOAT16_TAG, PrecisionOptions
+from xoptim.precision.plan import QuantizationPlan
+from xoptim.precision.preprocessing import with_least_opset
+from xoptim.precision.reference import FloatReference
 from xoptim.precision.samples import Samples, samples_for
-from xoptim.precision.storing import Weights
-from xoptim.precision.trial import Trial
-from xoptim.precision.values import Probe, Ranges
+from xoptim.precision.schemes import rounding_patterns
 from xoptim.verification.errors import NothingToQuantizeError
 from xoptim.verification.session import Port, Value
 from xoptim.verification.session_settings import SessionSettings
@@ -46,101 +50,119 @@ KERNELS: Final = "cuda"
 """The provider whose kernels the operators must have: processors compute in 32 bits."""
 
 
-def best_in_halves(
+@dataclass(frozen=True, slots=True)
+class _Float16Candidates:
+    """The operators of a model that can compute in 16 bits.
+
+    Attributes:
+        model: the float32 model.
+        folder: of its external data.
+        patterns: that round results to 16 bits.
+        candidates: the operators of the main graph.
+        first: results of those to begin with.
+        observed: the ranges of tensors on samples.
+        inner: which operators of subgraphs stay in float32, and why.
+    """
+
+    model: onnx.ModelProto
+    folder: Path | None
+    patterns: Sequence[type[RoundingPattern]]
+    candidates: Sequence[Candidate]
+    first: Collection[str]
+    observed: Observed
+    inner: str
+
+    def rounded(self, chosen: Iterable[Candidate]) -> tuple[onnx.ModelProto, dict[str, str]]:
+        """The model with chosen results rounded, computed in 32 bits, and what was rounded."""
+        only = dict(each.form for each in chosen)
+        return fake_quantized(self.model, self.folder, self.patterns, only, KERNELS, self.observed)
+
+
+def float16_plan(
     proof: Proof, options: OptimizationOptions, how: ProofOptions, precision: PrecisionOptions
-) -> tuple[Sensitivity, onnx.ModelProto, dict[str, str]]:
-    """The operators of an optimized model, and as many of them as the tolerance allows with results
-    of 16 bits.
+) -> QuantizationPlan:
+    """As many operators of an optimized model as the tolerance allows, with results of 16 bits.
 
     At first all operators around sums of products do whose numbers stay far from the end of the
     type on the samples. As long as the error is too large, those stay in 32 bits that add most to
-    the error of what they read.
+    the error of what they read. Where a GPU is at hand and is not faster in 16 bits, nothing is
+    rounded.
 
     Args:
         proof: the optimized model.
         options: of its optimization.
-        how: options of the proof.
+        how: options of the verification.
         precision: the error allowed.
-
-    Returns:
-        The operators; the model with rounded results, computed in 32 bits; and the results with the
-        names of the patterns. Where a GPU is at hand and is not faster in 16 bits, nothing is
-        rounded.
 
     Raises:
         NothingToQuantizeError: no operator can compute in 16 bits.
         ChoiceError, RunError, LoadError, FeedError: values do not fit the model, or it does not
             run.
     """
-    patterns, folder = rounding_patterns(HALVES), proof.base_dir
-    model = raised(proof, max(pattern.min_opset for pattern in patterns))
+    patterns, folder = rounding_patterns(FLOAT16_TAG), proof.base_dir
+    model = with_least_opset(proof, max(pattern.min_opset for pattern in patterns))
     how.on_step("looking for values to measure on")
     samples = samples_for(model, folder, precision, how.checks)
     settings = replace(how.checks.settings, level="all")
     how.on_step("measuring the error in 16 bits")
-    result, chosen = _candidates(model, folder, patterns, samples, precision, settings)
-    if not chosen:
-        raise NothingToQuantizeError(result.inner or _NOTHING)
-    rounded, applied = _within(result, chosen, allowance(precision, samples), settings)
+    found = _float16_candidates(model, folder, patterns, samples, precision, settings)
+    if not found.first:
+        raise NothingToQuantizeError(found.inner or _NOTHING)
+    reference = FloatReference.of(model, folder, samples, precision.metric, settings)
+    rounded, applied, measured = _within(found, reference, allowance(precision, samples))
     if precision.io_types == "float16":
-        return result, with_half_ports(rounded), applied
-    is_at_hand = any(short_name(provider) == KERNELS for provider in how.checks.providers)
-    if precision.goal == "speed" and is_at_hand:
+        rounded = with_float16_io(rounded)
+    elif _is_at_hand(how) and precision.goal == "speed":
         attempt = PrecisionAttempt(rounded, applied, rounded)
-        if not _is_faster(result, attempt, options, settings):
-            return result, model, {}
-    return result, rounded, applied
+        if not _is_faster(Source(model, folder), attempt, options, reference):
+            rounded, applied = model, {}
+    choices = choices_of(measured, applied, is_timed=False)
+    goal, inner = precision.goal, found.inner
+    return QuantizationPlan(rounded, folder, applied, choices, goal, reference, inner=inner)
 
 
-def _candidates(
+def _float16_candidates(
     model: onnx.ModelProto,
     folder: Path | None,
     patterns: Sequence[type[RoundingPattern]],
     samples: Samples,
     precision: PrecisionOptions,
     settings: SessionSettings,
-) -> tuple[Sensitivity, set[str]]:
+) -> _Float16Candidates:
     """The operators that can compute in 16 bits, and the results of those to begin with."""
-    _, found = round_products(model, folder, patterns, None, KERNELS)
+    _, found = fake_quantized(model, folder, patterns, None, KERNELS)
     ranged = [cls for cls in patterns if issubclass(cls, RangedPattern)]
     work = {op_type for cls in ranged for op_type in cls.operators}
-    feeds = [samples.feeds[place] for place in samples.to_choose]
+    feeds = [samples.feeds[index] for index in samples.to_choose]
     observed = _observed(model, folder, found, feeds, settings)
-    _, found = round_products(model, folder, patterns, None, KERNELS, observed)
+    _, found = fake_quantized(model, folder, patterns, None, KERNELS, observed)
     nodes = [node for node in model.graph.node if first_result(node) in found]
-    chosen = {*map(first_result, nodes)} if precision.everywhere else region(model, nodes, work)
-    products = [
-        QuantizableOp(name, node.name, found[name], node.op_type, (0, 0))
+    first = {*map(first_result, nodes)} if precision.everywhere else region(model, nodes, work)
+    candidates = [
+        Candidate(name, node.name, found[name], node.op_type, (0, 0))
         for node in nodes
         if (name := first_result(node))
     ]
-    trial = Trial(model, {}, folder, samples, precision.metric, settings)
-    trial.finish()  # no choice is tried by switches
-    result = Sensitivity(
-        model,
-        folder,
-        patterns,
-        products,
-        samples,
-        observed,
-        precision.goal,
-        (),
-        trial,
-        Weights(model, folder, ()),
-        inner=inner_work(model, found, work),
-    )
-    return result, set(chosen)
+    inner = inner_work(model, found, work)
+    return _Float16Candidates(model, folder, patterns, candidates, first, observed, inner)
+
+
+def _is_at_hand(how: ProofOptions) -> bool:
+    """Whether the kernels of 16 bits run here."""
+    return any(short_name(provider) == KERNELS for provider in how.checks.providers)
 
 
 def _is_faster(
-    found: Sensitivity,
+    original: Source,
     rounded: PrecisionAttempt,
     options: OptimizationOptions,
-    settings: SessionSettings,
+    reference: FloatReference,
 ) -> bool:
     """Whether a rounded model that computes in 16 bits is faster than the float32 model."""
-    computed = rewritten(Source(rounded.model, found.folder), replace(options, on_application=None))
-    return fastest(found, [replace(rounded, model=computed)], settings) is not None
+    given = Source(rounded.model, original.base_dir)
+    computed = replace(rounded, model=rewritten(given, replace(options, on_application=None)))
+    feeds, settings = reference.samples.to_time, reference.settings
+    return fastest(original, [computed], feeds, settings) is not None
 
 
 def inner_work(model: onnx.ModelProto, found: Collection[str], work: Collection[str]) -> str:
@@ -166,40 +188,31 @@ def inner_work(model: onnx.ModelProto, found: Collection[str], work: Collection[
 
 
 def _within(
-    found: Sensitivity, chosen: Collection[str], aim: float, settings: SessionSettings
-) -> tuple[onnx.ModelProto, dict[str, str]]:
-    """The model with as many of the chosen results rounded as an error allows, and what was
-    rounded.
+    found: _Float16Candidates, reference: FloatReference, aim: float
+) -> tuple[onnx.ModelProto, dict[str, str], list[Measured]]:
+    """The model with as many of the first results rounded as an error allows, what was rounded, and
+    the error that each candidate adds, measured where not all can be rounded.
     """
-
-    def rounding(
-        products: Iterable[QuantizableOp],
-    ) -> tuple[onnx.ModelProto, dict[str, str], float]:
-        only = dict(each.form for each in products)
-        made, applied = round_products(
-            found.model, found.folder, found.patterns, only, KERNELS, found.observed
-        )
-        return made, applied, found.trial.error_of(made, found.folder)
-
-    candidates = [each for each in found.products if each.result in chosen]
-    rounded, applied, error = rounding(candidates)
-    if error > aim:
-        growth = _growth(found, rounded, settings)
-        for each in found.products:
-            each.alone = growth[each.result]
-    suspects = sorted(candidates, key=lambda each: (-each.alone, each.result))
+    first = [each for each in found.candidates if each.result in found.first]
+    rounded, applied = found.rounded(first)
+    error = reference.error_of(rounded, found.folder)
+    growth = _growth(found, rounded, reference) if error > aim else {}
+    measured = [Measured(each, error=growth.get(each.result, 0.0)) for each in found.candidates]
+    suspects = [each for each in measured if each.result in found.first]
+    suspects.sort(key=lambda each: (-each.error, each.result))
     count = 1
     while error > aim and applied:
-        rounded, applied, error = rounding(suspects[count:])
+        rounded, applied = found.rounded(each.candidate for each in suspects[count:])
+        error = reference.error_of(rounded, found.folder)
         count *= 2
-    return rounded, applied
+    return rounded, applied, measured
 
 
-def proving_halves(
+def float16_proof_options(
     how: ProofOptions, model: onnx.ModelProto, precision: PrecisionOptions
 ) -> ProofOptions:
-    """The options of the proof of a model that computes in 16 bits: its tolerance, and values of
-    the inputs that it has.
+    """The options of the verification of a model that computes in 16 bits: its tolerance, and
+    values of the inputs that it has.
 
     Where the comparison runs on a processor, this one computes in 32 bits, and rounds at other
     places.
@@ -214,7 +227,7 @@ def proving_halves(
             for each in model.graph.input
             if _type(each) == TensorProto.FLOAT16
         ]
-        checks = replace(checks, feeds=fitting(checks.feeds, ports), test_data=None)
+        checks = replace(checks, feeds=with_float16_feeds(checks.feeds, ports), test_data=None)
     return replace(how, checks=checks)
 
 
@@ -283,22 +296,22 @@ def _observed(
 
 
 def _growth(
-    found: Sensitivity, rounded: onnx.ModelProto, settings: SessionSettings
+    found: _Float16Candidates, rounded: onnx.ModelProto, reference: FloatReference
 ) -> dict[str, float]:
     """For each operator, how much larger the error of its result is than the largest one of what it
     reads.
     """
-    results = {each.result for each in found.products}
+    results = {each.result for each in found.candidates}
     nodes = {
         result: node for node in found.model.graph.node if (result := first_result(node)) in results
     }
     made = {name for node in found.model.graph.node for name in node.output if name}
     names = {name for result, node in nodes.items() for name in (*node.input, result)} & made
-    feeds = found.samples.feeds[0]
-    plain, halves = (
+    feeds, settings = reference.samples.feeds[0], reference.settings
+    plain, float16 = (
         Probe(each, found.folder, names, settings).run(feeds) for each in (found.model, rounded)
     )
-    errors = {name: _error(plain[name], halves[name]) for name in names}
+    errors = {name: _error(plain[name], float16[name]) for name in names}
 
     def growth(result: str, node: onnx.NodeProto) -> float:
         given = max((errors.get(name, 0.0) for name in node.input), default=0.0)

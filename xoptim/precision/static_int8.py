@@ -1,9 +1,10 @@
-"""Static integers: ranges that samples determine, and pairs of Q and DQ around all operators."""
+"""Static quantization to int8: ranges that samples determine, and Q and DQ around all operators."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,15 +17,16 @@ from xoptim.graph.sources import Source
 from xoptim.match.rounding import MASK, Range
 from xoptim.optimizing.proof import Proof, ProofOptions, prove
 from xoptim.precision.attempts import allowance
-from xoptim.precision.lowering import Lowered, joined
-from xoptim.precision.measuring import raised
+from xoptim.precision.calibration import Probe, Ranges
+from xoptim.precision.fake_quantization import rewritten
 from xoptim.precision.metrics import METRICS
 from xoptim.precision.options import PrecisionOptions
-from xoptim.precision.products import rewritten
+from xoptim.precision.preprocessing import with_least_opset
+from xoptim.precision.quantize import joined
+from xoptim.precision.quantize_static import ROOM, WIDTHS, quantize_static, weights_of
+from xoptim.precision.quantized import Quantized
+from xoptim.precision.reference import FloatReference
 from xoptim.precision.samples import Samples, samples_for
-from xoptim.precision.static_quantization import ROOM, WIDTHS, quantized, weights_of
-from xoptim.precision.trial import Trial
-from xoptim.precision.values import Probe, Ranges
 from xoptim.preparation.ports import names_apart
 from xoptim.targets.fitting import name_nodes
 from xoptim.verification.errors import LoadError, NothingToQuantizeError, RunError
@@ -42,7 +44,7 @@ FURTHER: Final[Mapping[int, Sequence[tuple[Sequence[int], float]]]] = {
 the error that is allowed.
 """
 _MOST_ROUNDS: Final = 6
-"""Most times that weights of products are split."""
+"""Most times that weights are split."""
 _FURTHER: Final = 2
 """How often further random values are drawn."""
 _APART: Final = 1000
@@ -66,12 +68,26 @@ _TOO_LARGE: Final = "static integers are written for models with less than 2 GB 
 
 
 @dataclass(frozen=True, slots=True)
-class _Try:
+class _StaticConfig:
+    """How a model is quantized.
+
+    Attributes:
+        bits: of the results of operators.
+        split: names of the MatMuls and convolutions whose weights are the sum of two constants.
+        room: how much wider ranges are than those of samples.
+    """
+
+    bits: int
+    split: frozenset[str]
+    room: float
+
+
+@dataclass(frozen=True, slots=True)
+class _StaticAttempt:
     """A model with integers, and its error on samples."""
 
     model: onnx.ModelProto
-    bits: int
-    twice: frozenset[str]
+    config: _StaticConfig
     error: float
 
 
@@ -82,19 +98,19 @@ def static_int8(
     precision: PrecisionOptions,
     widths: Sequence[int] = WIDTHS,
     share: float = 1.0,
-) -> Lowered:
+) -> Quantized:
     """The optimized model with integers from its inputs to its outputs, as compilers of neural
     processors take it.
 
     Weights have 8 bits, one scale a channel in convolutions. Results have 8 bits, or 16 where 8
-    exceed the tolerance. Where 16 do so too, weights of those products that add most to the error
-    are the sum of two constants of 8 bits: onnxruntime rounds weights that are left in floats
-    between Q and DQ to 8 bits, and QNN takes no others.
+    exceed the tolerance. Where 16 do so as well, those weights that add most to the error are the
+    sum of two constants of 8 bits: onnxruntime quantizes weights that are left in float32 between Q
+    and DQ to 8 bits, and QNN takes no others.
 
     Args:
         proof: the optimized model.
         options: of its optimization.
-        how: options of the proof.
+        how: options of the verification.
         precision: the error allowed, and the values that determine the ranges.
         widths: bits of results to try, in order.
         share: of the allowed error which the result may have here, as a target adds its own.
@@ -105,26 +121,31 @@ def static_int8(
     """
     model = _loaded(_folded(proof), proof.base_dir)
     if model.ByteSize() >= _LARGE_BYTES:
-        return Lowered(proof, (), precision, reason=_TOO_LARGE)
+        return Quantized(proof, (), precision, reason=_TOO_LARGE)
     how.on_step("looking for values to measure on")
     try:
         samples = samples_for(model, None, precision, how.checks)
     except NothingToQuantizeError as nothing:
-        return Lowered(proof, (), precision, reason=str(nothing))
+        return Quantized(proof, (), precision, reason=str(nothing))
     further = _further(model, samples, how, precision)
     name_nodes(model)
     with_small_masks(model)
-    search = _RangeSearch(proof, model, samples, how, precision, further, widths, share)
-    found = None if share == 1 else search.run(_LITTLE_ROOM)
-    found = found or search.run(ROOM)
-    if found is None:
-        return Lowered(proof, (), precision, samples=samples, reason=search.reason)
-    plain = replace(options, **_AS_IT_IS)
+    search = _StaticSearch(proof, model, samples, how, precision, further, share)
+    found = search.first(widths, (ROOM,) if share == 1 else (_LITTLE_ROOM, ROOM))
+    if isinstance(found, str):
+        return Quantized(proof, (), precision, samples=samples, reason=found)
+    made = joined(proof, _unchanged(found.model, options, how))
+    result = Quantized(made, (), replace(precision, goal="size"), error=found.error)
+    text, bits = _described(model, found.config), found.config.bits
+    return replace(
+        result, samples=samples, description=text, float_proof=proof, activation_bits=bits
+    )
+
+
+def _unchanged(model: onnx.ModelProto, options: OptimizationOptions, how: ProofOptions) -> Proof:
+    """A model without a rewrite or a comparison."""
     alone = replace(how, whole=False, each=False, on_loaded=lambda _: None)
-    made = joined(proof, prove(Source(found.model), plain, alone))
-    lowered = Lowered(made, (), replace(precision, goal="size"), samples=samples, floats=proof)
-    choice = _described(model, found)
-    return replace(lowered, error=found.error, choice=choice, bits=found.bits)
+    return prove(Source(model), replace(options, **_AS_IT_IS), alone)
 
 
 def _further(
@@ -143,11 +164,11 @@ def _further(
     return [feeds for each in drawn for feeds in each.feeds]
 
 
-def _described(model: onnx.ModelProto, found: _Try) -> str:
+def _described(model: onnx.ModelProto, config: _StaticConfig) -> str:
     """The choice in a few words."""
-    count = len(model.graph.node)
-    twice = f" ({len(found.twice)} products in two parts, for their error)" if found.twice else ""
-    return f"{count} operators with results of {found.bits} bits and weights of 8{twice}"
+    count, split = len(model.graph.node), len(config.split)
+    parts = f" ({split} products in two parts, for their error)" if split else ""
+    return f"{count} operators with results of {config.bits} bits and weights of 8{parts}"
 
 
 def _folded(proof: Proof) -> onnx.ModelProto:
@@ -191,8 +212,18 @@ def with_small_masks(model: onnx.ModelProto) -> None:
             tensor.CopyFrom(numpy_helper.from_array(small.astype(np.float32), tensor.name))
 
 
-class _RangeSearch:
-    """Quantizes a model with more and more bits until its error is allowed."""
+class _StaticSearch:
+    """Quantizes a model with more and more bits until its error is allowed.
+
+    Args:
+        proof: the optimized model.
+        model: the same, with everything that quantization needs.
+        samples: values to measure the error on; the first half determines ranges.
+        how: options of the verification.
+        precision: the error allowed.
+        further: more values that determine ranges.
+        share: of the allowed error.
+    """
 
     def __init__(
         self,
@@ -202,117 +233,112 @@ class _RangeSearch:
         how: ProofOptions,
         precision: PrecisionOptions,
         further: Sequence[Mapping[str, Value]],
-        widths: Sequence[int],
         share: float,
     ) -> None:
-        chosen = [samples.feeds[place] for place in samples.to_choose]
+        chosen = [samples.feeds[index] for index in samples.to_choose]
         self._feeds = [*chosen, *further]
         self._model = model
-        self._widths = widths
-        self._samples = samples
         self._how = how
         self._aim = share * allowance(precision, samples)
-        self._room = ROOM
         self._tolerance = share * precision.tolerance
         self._calibration = precision.calibration
         self._settings: SessionSettings = replace(how.checks.settings, level="basic")
-        plain = raised(proof, OPSET)  # with the masks that it has
-        self._trial = Trial(plain, {}, proof.base_dir, samples, precision.metric, self._settings)
-        self._trial.finish()
-        self._known: dict[str, Range] | None = None
-        self.reason = ""
+        plain = with_least_opset(proof, OPSET)  # with the masks that it has
+        given = plain, proof.base_dir, samples, precision.metric, self._settings
+        self._reference = FloatReference.of(*given)
 
-    def run(self, room: float) -> _Try | None:
-        """The first model within the tolerance, ``None`` where there is none.
+    def first(self, widths: Sequence[int], rooms: Sequence[float]) -> _StaticAttempt | str:
+        """The first model within the tolerance, or the reason why there is none.
 
-        Ranges are ``room`` times those of samples.
+        Args:
+            widths: bits of results to try, in order.
+            rooms: how much wider ranges may be than those of samples, to try in order.
         """
-        self._room = room
-        found: _Try | None = None
-        for bits in self._widths:
+        found: _StaticAttempt | str = ""
+        for room in rooms:
+            found = self._first(widths, room)
+            if not isinstance(found, str):
+                break
+        return found
+
+    def _first(self, widths: Sequence[int], room: float) -> _StaticAttempt | str:
+        found: _StaticAttempt | str = ""
+        for bits in widths:
             self._how.on_step(f"quantizing to {bits} bits")
-            found = self._tried(bits, frozenset())
-            if found is not None and found.error <= self._aim:
+            found = self._tried(_StaticConfig(bits, frozenset(), room))
+            if self._is_allowed(found):
                 return found
         for step in range(_MOST_ROUNDS):
-            if found is None:
-                break
-            self._how.on_step("splitting weights")
-            twice = self._worst(found, 2**step)
-            if twice == found.twice:
-                break
-            found = self._tried(found.bits, twice)
-            if found is not None and found.error <= self._aim:
+            if isinstance(found, str):
                 return found
-        if found is not None:
-            error, tolerance = f"{found.error:.2%}", f"{self._tolerance:.2%}"
-            self.reason = (
-                f"static integers of {found.bits} bits err by {error}, more than {tolerance}"
-            )
-        return None
+            self._how.on_step("splitting weights")
+            split = self._worst(found.config, 2**step)
+            if split == found.config.split:
+                break
+            found = self._tried(replace(found.config, split=split))
+            if self._is_allowed(found):
+                return found
+        if isinstance(found, str):
+            return found
+        error, tolerance = f"{found.error:.2%}", f"{self._tolerance:.2%}"
+        return f"static integers of {found.config.bits} bits err by {error}, more than {tolerance}"
 
-    def _tried(self, bits: int, twice: frozenset[str]) -> _Try | None:
+    def _is_allowed(self, found: _StaticAttempt | str) -> bool:
+        return not isinstance(found, str) and found.error <= self._aim
+
+    def _tried(self, config: _StaticConfig) -> _StaticAttempt | str:
         try:
-            model = self._quantized(bits, twice)
-            return _Try(model, bits, twice, self._trial.error_of(model, None))
+            model = self._quantized(config)
+            return _StaticAttempt(model, config, self._reference.error_of(model, None))
         except (LoadError, RunError, ValueError, RuntimeError, KeyError) as error:
-            self.reason = f"onnxruntime does not quantize the model: {str(error).splitlines()[0]}"
-            return None
+            return f"onnxruntime does not quantize the model: {str(error).splitlines()[0]}"
 
     def _quantized(
-        self, bits: int, twice: frozenset[str], *, keeps_activations: bool = False
+        self, config: _StaticConfig, *, keeps_activations: bool = False
     ) -> onnx.ModelProto:
-        ranges = self._ranges() if bits == WIDTHS[1] else {}
-        return quantized(
+        return quantize_static(
             self._model,
             self._feeds,
-            bits,
-            twice,
+            config.bits,
+            config.split,
             self._calibration,
-            ranges,
-            self._room,
+            self._ranges if config.bits == WIDTHS[1] else {},
+            config.room,
             keeps_activations=keeps_activations,
         )
 
+    @cached_property
     def _ranges(self) -> dict[str, Range]:
         """The ranges of inputs, and of the results of operators, on samples."""
-        if self._known is None:
-            bounded = {
-                name
-                for node in self._model.graph.node
-                if node.op_type in _BOUNDED
-                for name in node.output
-            }
-            names = {
-                name for node in self._model.graph.node for name in node.output if name
-            } - bounded
-            probe, ranges = Probe(self._model, None, names, self._settings), Ranges("minmax")
-            for feeds in self._feeds:
-                results = {name: value for name, value in probe.run(feeds).items() if name in names}
-                ranges.add({**feeds, **results})
-            self._known = ranges.found()
-        return self._known
+        nodes = self._model.graph.node
+        bounded = {name for node in nodes if node.op_type in _BOUNDED for name in node.output}
+        names = {name for node in nodes for name in node.output if name} - bounded
+        probe, ranges = Probe(self._model, None, names, self._settings), Ranges("minmax")
+        for feeds in self._feeds:
+            results = {name: value for name, value in probe.run(feeds).items() if name in names}
+            ranges.add({**feeds, **results})
+        return ranges.found()
 
-    def _worst(self, found: _Try, count: int) -> frozenset[str]:
-        """The products of two parts, and some more: those whose results err most beyond what they
-        read.
+    def _worst(self, config: _StaticConfig, count: int) -> frozenset[str]:
+        """The operators whose weights are split, and some more: those whose results err most beyond
+        what they read.
         """
-        whole = self._quantized(found.bits, found.twice, keeps_activations=True)
+        quantized = self._quantized(config, keeps_activations=True)
         names = {name for node in self._model.graph.node for name in node.output if name}
-        kept = {name for node in whole.graph.node for name in node.output} & names
-        feeds = self._samples.feeds[0]
-        plain = Probe(self._model, None, kept, self._settings).run(feeds)
-        rounded = Probe(whole, None, kept, self._settings).run(feeds)
-        errors = {name: _error(plain[name], rounded[name]) for name in kept}
-        stored = {tensor.name: tensor for tensor in self._model.graph.initializer}
+        kept = {name for node in quantized.graph.node for name in node.output} & names
+        feeds = self._reference.samples.feeds[0]
+        expected = Probe(self._model, None, kept, self._settings).run(feeds)
+        actual = Probe(quantized, None, kept, self._settings).run(feeds)
+        errors = {name: _error(expected[name], actual[name]) for name in kept}
+        initializers = {tensor.name: tensor for tensor in self._model.graph.initializer}
         growth: dict[str, float] = {}
         for node in self._model.graph.node:
             before = max((errors.get(name, 0.0) for name in node.input), default=0.0)
             after = max((errors.get(name, 0.0) for name in node.output), default=0.0)
-            if node.name not in found.twice and weights_of(node, stored) is not None:
+            if node.name not in config.split and weights_of(node, initializers) is not None:
                 growth[node.name] = after - before
         worst = sorted(growth, key=lambda name: (-growth[name], name))
-        return found.twice | frozenset(worst[:count])
+        return config.split | frozenset(worst[:count])
 
 
 def _error(expected: Value, actual: Value) -> float:

@@ -12,10 +12,10 @@ from tests.precision.models import convolutions, images, network, words
 from tests.support import parse, run
 from xoptim.engine.options import OptimizationOptions
 from xoptim.optimizing.proof import ProofOptions, prove
-from xoptim.precision.lowering import Lowered
 from xoptim.precision.options import PrecisionOptions
-from xoptim.precision.static import static_int8, with_small_masks
-from xoptim.precision.static_quantization import quantized
+from xoptim.precision.quantize_static import quantize_static
+from xoptim.precision.quantized import Quantized
+from xoptim.precision.static_int8 import static_int8, with_small_masks
 from xoptim.targets import named, place
 
 PRODUCT = (
@@ -40,7 +40,7 @@ def numbers(seed: int) -> dict[str, np.ndarray]:
     return {"x": np.random.default_rng(seed).uniform(-1, 1, (2, 8)).astype(np.float32)}
 
 
-def lowered(model: onnx.ModelProto, *feeds: dict[str, np.ndarray], **options: Any) -> Lowered:
+def quantized(model: onnx.ModelProto, *feeds: dict[str, np.ndarray], **options: Any) -> Quantized:
     chosen, how = OptimizationOptions(), ProofOptions()
     precision = PrecisionOptions(scheme="int8", feeds=feeds, **options)
     return static_int8(prove(model, chosen, how), chosen, how, precision)
@@ -62,7 +62,7 @@ def around(model: onnx.ModelProto) -> set[str]:
 def test_all_operators_read_integers(bits: int, most: float) -> None:
     model = product()
     feeds = [numbers(seed) for seed in range(4)]
-    found = quantized(model, feeds, bits)
+    found = quantize_static(model, feeds, bits)
     assert around(found) == set()
     kinds = {tensor.data_type for tensor in found.graph.initializer if len(tensor.dims) == 2}
     assert kinds == {TensorProto.INT8}
@@ -73,21 +73,21 @@ def test_all_operators_read_integers(bits: int, most: float) -> None:
 def test_the_model_stays_as_it_is() -> None:
     model = product()
     before = model.SerializeToString(deterministic=True)
-    quantized(model, [numbers(0)], 8)
+    quantize_static(model, [numbers(0)], 8)
     assert model.SerializeToString(deterministic=True) == before
 
 
 def test_a_product_of_two_parts_errs_less() -> None:
     model, feeds = product(), [numbers(seed) for seed in range(4)]
     expected = run(model, feeds[0])[0]
-    models = [quantized(model, feeds, 16, twice) for twice in ((), ("n0", "n2"))]
+    models = [quantize_static(model, feeds, 16, twice) for twice in ((), ("n0", "n2"))]
     once, twice = (np.abs(run(each, feeds[0])[0] - expected).max() for each in models)
     assert twice < once / 5
     assert around(models[1]) == set()
 
 
 def test_columns_of_matrices_have_scales_of_their_own() -> None:
-    found = quantized(product(), [numbers(0)], 8)
+    found = quantize_static(product(), [numbers(0)], 8)
     scales = [tensor for tensor in found.graph.initializer if tensor.name == "w_scale"]
     assert [[*each.dims] for each in scales] == [[8]]
 
@@ -104,14 +104,14 @@ def test_masks_become_small(reader: str, number: float) -> None:
 
 def test_fewest_bits_within_the_tolerance() -> None:
     feeds = [numbers(seed) for seed in range(4)]
-    loose, strict = (lowered(product(), *feeds, tolerance=tolerance) for tolerance in (0.2, 0.02))
+    loose, strict = (quantized(product(), *feeds, tolerance=tolerance) for tolerance in (0.2, 0.02))
     assert "3 operators with results of 8 bits" in loose.summary()
     assert "results of 16 bits" in strict.summary()
     assert strict.error < loose.error < 0.2
 
 
 def test_products_of_two_parts_where_16_bits_err_too_much() -> None:
-    found = lowered(network(), *(words(seed=seed) for seed in range(4)), tolerance=0.006)
+    found = quantized(network(), *(words(seed=seed) for seed in range(4)), tolerance=0.006)
     assert "products in two parts" in found.summary()
     assert found.error <= 0.006
     kinds = {
@@ -122,7 +122,7 @@ def test_products_of_two_parts_where_16_bits_err_too_much() -> None:
 
 def test_nothing_is_quantized_where_no_choice_is_within_the_tolerance() -> None:
     feeds = [numbers(seed) for seed in range(4)]
-    found = lowered(product(), *feeds, tolerance=1e-6)
+    found = quantized(product(), *feeds, tolerance=1e-6)
     assert "err by" in found.reason
     assert not {"QuantizeLinear", "DequantizeLinear"} & {
         node.op_type for node in found.proof.proto.graph.node
@@ -131,14 +131,14 @@ def test_nothing_is_quantized_where_no_choice_is_within_the_tolerance() -> None:
 
 
 def test_convolutions() -> None:
-    found = lowered(convolutions(), *(images(seed=seed) for seed in range(4)), tolerance=0.05)
+    found = quantized(convolutions(), *(images(seed=seed) for seed in range(4)), tolerance=0.05)
     assert not found.reason
     assert around(found.proof.proto) == set()
 
 
 @needs("qnn")
 def test_qnn_takes_all_but_the_ends() -> None:
-    found = lowered(product(), *(numbers(seed) for seed in range(4)), tolerance=0.05)
+    found = quantized(product(), *(numbers(seed) for seed in range(4)), tolerance=0.05)
     placement = place(found.proof.proto, named("qnn"))
     assert placement.partitions == 1
     assert {node.op_type for node in placement.left} <= {"QuantizeLinear", "DequantizeLinear"}

@@ -16,9 +16,10 @@ from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.protos import inner_graphs
 from xoptim.optimizing.proof import ProofOptions, prove
 from xoptim.precision import attempts, times
-from xoptim.precision.lowering import Lowered, in_floats, lower
+from xoptim.precision.large_constants import float32_bytes, large_constants
 from xoptim.precision.options import PrecisionOptions
-from xoptim.precision.storing import float32_bytes, large_constants
+from xoptim.precision.quantize import before_quantization, quantize
+from xoptim.precision.quantized import Quantized
 
 Feeds = dict[str, np.ndarray]
 
@@ -29,11 +30,11 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "_SECONDS", 0.0)
 
 
-def lowered(model: onnx.ModelProto, feeds: list[Feeds], **options: Any) -> Lowered:
+def quantized(model: onnx.ModelProto, feeds: list[Feeds], **options: Any) -> Quantized:
     """A quantized model, as the command makes it."""
     how, chosen = ProofOptions(), OptimizationOptions()
     precision = PrecisionOptions(feeds=feeds, **options)
-    return lower(prove(model, in_floats(chosen), how), chosen, how, precision)
+    return quantize(prove(model, before_quantization(chosen), how), chosen, how, precision)
 
 
 def with_weights(text: str, weights: Mapping[str, np.ndarray], opset: int = 17) -> onnx.ModelProto:
@@ -73,7 +74,7 @@ def test_one_sensitive_weight_stays_alone(scheme: str, tolerance: float) -> None
     model, feeds = one_sensitive()
     sizes = {}
     for goal in ("size", "speed"):
-        found = lowered(model, feeds, scheme=scheme, tolerance=tolerance, goal=goal)
+        found = quantized(model, feeds, scheme=scheme, tolerance=tolerance, goal=goal)
         assert not found.fault
         assert in_float32(found.proof.proto) == {"w3"}
         sizes[goal] = found.proof.proto.ByteSize()
@@ -142,7 +143,7 @@ def test_each_large_constant_is_reached(name: str) -> None:
     model, feeds = reading(name)
     limits = {"float16": (0.001, 0.6), "int8": (0.1, 0.45), "int4": (0.5, 0.35)}
     for scheme, (tolerance, part) in limits.items():
-        found = lowered(model, feeds, scheme=scheme, tolerance=tolerance, goal="size")
+        found = quantized(model, feeds, scheme=scheme, tolerance=tolerance, goal="size")
         assert not found.fault
         assert not in_float32(found.proof.proto)
         assert found.proof.proto.ByteSize() < part * model.ByteSize()
@@ -161,15 +162,15 @@ def test_weights_of_16_bits_behind_a_cast(kind: type) -> None:
         {"w": normal(0, 64, 64).astype(kind), "v": normal(1, 32, 64).astype(kind)},
     )
     feeds = [{"x": normal(seed, 32, 64)} for seed in (2, 3)]
-    found = lowered(model, feeds, tolerance=0.1, goal="size")
+    found = quantized(model, feeds, tolerance=0.1, goal="size")
     assert not found.fault
     assert found.proof.proto.ByteSize() < 0.8 * model.ByteSize()
     kinds = [
         each.data_type for each in found.proof.proto.graph.initializer if np.prod(each.dims) >= 1024
     ]
     assert kinds == [TensorProto.INT8] * 2
-    half = lowered(model, feeds, scheme="float16")
-    assert (half.rounded, half.proof.proto.ByteSize()) == ({}, xoptim.optimize(model).ByteSize())
+    half = quantized(model, feeds, scheme="float16")
+    assert (half.applied, half.proof.proto.ByteSize()) == ({}, xoptim.optimize(model).ByteSize())
 
 
 def test_constants_of_subgraphs() -> None:
@@ -199,8 +200,8 @@ def test_constants_of_subgraphs() -> None:
     feeds = [
         {"x": normal(seed, 32, 64), "c": np.array(bit)} for seed, bit in ((2, True), (3, False))
     ]
-    found = lowered(model, feeds, tolerance=0.1, goal="size")
-    assert {*found.rounded} == {"inner", "outer"}
+    found = quantized(model, feeds, tolerance=0.1, goal="size")
+    assert {*found.applied} == {"inner", "outer"}
     assert not in_float32(found.proof.proto)
     proto = found.proof.proto
     stored = [
@@ -216,7 +217,7 @@ def test_constants_of_subgraphs() -> None:
 
 def test_a_table_of_16_bits_is_widened_after_it_is_read() -> None:
     model, feeds = reading("Gather")
-    found = lowered(model, feeds, scheme="float16", tolerance=0.01)
+    found = quantized(model, feeds, scheme="float16", tolerance=0.01)
     assert [node.op_type for node in found.proof.proto.graph.node] == ["Gather", "Cast"]
 
 
@@ -239,7 +240,7 @@ def test_constants_that_stay() -> None:
 
 def test_the_summary_names_what_is_left() -> None:
     model, feeds = one_sensitive()
-    found = lowered(model, feeds, scheme="float16", tolerance=0.01)
+    found = quantized(model, feeds, scheme="float16", tolerance=0.01)
     assert found.float32_bytes == float32_bytes(found.proof.proto) == {"MatMul": 64 * 64 * 4}
     assert found.to_json()["float32_bytes"] == {"MatMul": 64 * 64 * 4}
     assert found.are_large_left
@@ -250,8 +251,8 @@ def test_int4_stays_where_computing_with_it_is_not_faster(monkeypatch: pytest.Mo
     for module in (attempts, times):
         monkeypatch.setattr(module, "best_times", lambda runs, *_: [1.0, *[2.0] * (len(runs) - 1)])
     model, feeds = reading("MatMul")
-    found = lowered(model, feeds, scheme="int4", tolerance=0.5)
-    assert found.rounded == {"y": "Int4Constants"}
+    found = quantized(model, feeds, scheme="int4", tolerance=0.5)
+    assert found.applied == {"y": "Int4Constants"}
     assert (
         "0 of 1 operators quantized (no choice within the tolerance is faster here), 1 constant "
         "in 4 bits" in found.summary()
@@ -314,10 +315,10 @@ def test_no_file_is_larger_than_one_with_less_freedom(seed: int, tolerance: floa
     """
     model, feeds = drawn(seed)
     plain = xoptim.optimize(model).ByteSize()
-    half = lowered(model, feeds, scheme="float16", tolerance=tolerance)
+    half = quantized(model, feeds, scheme="float16", tolerance=tolerance)
     for scheme in ("int8", "int4"):
         made = {
-            goal: lowered(model, feeds, scheme=scheme, tolerance=tolerance, goal=goal)
+            goal: quantized(model, feeds, scheme=scheme, tolerance=tolerance, goal=goal)
             for goal in ("size", "speed")
         }
         assert not any(each.fault for each in made.values())

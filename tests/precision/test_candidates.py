@@ -9,10 +9,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 import xoptim
 from tests.precision.models import network, words
-from tests.precision.test_lowering import lowered
+from tests.precision.test_quantize import quantized
 from tests.support import run
 from xoptim.facts.protos import every_node, inner_graphs
-from xoptim.precision.products import QuantizableOp, with_followers
+from xoptim.precision.candidates import Candidate, with_dependents
 
 _FLOAT = TensorProto.FLOAT
 pytestmark = pytest.mark.usefixtures("faster")
@@ -20,39 +20,39 @@ pytestmark = pytest.mark.usefixtures("faster")
 
 def test_products_with_the_same_weights_go_along_in_the_same_form() -> None:
     products = [
-        QuantizableOp("a", "", "P", "MatMul", (1, 1), "w"),
-        QuantizableOp("a", "", "Q", "MatMul", (1, 1), "w"),
-        QuantizableOp("b", "", "P", "MatMul", (1, 1), "w", "a"),
-        QuantizableOp("b", "", "Q", "MatMul", (1, 1), "w", "a"),
-        QuantizableOp("c", "", "P", "MatMul", (1, 1), "v"),
+        Candidate("a", "", "P", "MatMul", (1, 1), "w"),
+        Candidate("a", "", "Q", "MatMul", (1, 1), "w"),
+        Candidate("b", "", "P", "MatMul", (1, 1), "w", "a"),
+        Candidate("b", "", "Q", "MatMul", (1, 1), "w", "a"),
+        Candidate("c", "", "P", "MatMul", (1, 1), "v"),
     ]
-    assert with_followers(products[:1], products) == {"a": "P", "b": "P"}
-    assert with_followers(products[:2], products) == {"a": "Q", "b": "Q"}
-    assert with_followers(products[4:], products) == {"c": "P"}
+    assert with_dependents(products[:1], products) == {"a": "P", "b": "P"}
+    assert with_dependents(products[:2], products) == {"a": "Q", "b": "Q"}
+    assert with_dependents(products[4:], products) == {"c": "P"}
     # the one that represents the weights is not worthwhile
-    assert with_followers(products[4:], products[2:]) == {"c": "P"}
+    assert with_dependents(products[4:], products[2:]) == {"c": "P"}
 
 
 def test_what_reads_a_result_of_stored_weights_stays() -> None:
     """A constant that is only stored in fewer bits gives float32 results."""
     products = [
-        QuantizableOp("a", "", "P", "Conv", (1, 1)),
-        QuantizableOp("a", "", "S", "Conv", (1, 1), is_stored=True),
-        QuantizableOp("s", "", "E", "Relu", (0, 0), reads=("a",)),
+        Candidate("a", "", "P", "Conv", (1, 1)),
+        Candidate("a", "", "S", "Conv", (1, 1), is_weight_only=True),
+        Candidate("s", "", "E", "Relu", (0, 0), reads=("a",)),
     ]
-    assert with_followers(products[:1], products) == {"a": "P", "s": "E"}
-    assert with_followers(products[1:2], products) == {"a": "S"}
+    assert with_dependents(products[:1], products) == {"a": "P", "s": "E"}
+    assert with_dependents(products[1:2], products) == {"a": "S"}
 
 
 def test_followers_read_nothing_but_rounded_tensors() -> None:
     products = [
-        QuantizableOp("a", "", "P", "Conv", (1, 1)),
-        QuantizableOp("s", "", "E", "Add", (0, 0), reads=("a", "x")),
-        QuantizableOp("t", "", "E", "Add", (0, 0), reads=("a", "a")),
-        QuantizableOp("u", "", "E", "Mul", (0, 0), reads=("s", "t")),
+        Candidate("a", "", "P", "Conv", (1, 1)),
+        Candidate("s", "", "E", "Add", (0, 0), reads=("a", "x")),
+        Candidate("t", "", "E", "Add", (0, 0), reads=("a", "a")),
+        Candidate("u", "", "E", "Mul", (0, 0), reads=("s", "t")),
     ]
-    assert with_followers(products[:1], products) == {"a": "P", "t": "E"}
-    assert with_followers(products[:2], products) == {"a": "P", "s": "E", "t": "E", "u": "E"}
+    assert with_dependents(products[:1], products) == {"a": "P", "t": "E"}
+    assert with_dependents(products[:2], products) == {"a": "P", "s": "E", "t": "E", "u": "E"}
 
 
 def tied(form: str) -> onnx.ModelProto:
@@ -108,9 +108,9 @@ def test_a_table_is_stored_once(
     tmp_path: Path,
 ) -> None:
     model = tied(form)
-    found = lowered(model, patterns, scheme=scheme, tolerance=0.9)
+    found = quantized(model, patterns, scheme=scheme, tolerance=0.9)
     assert not found.fault
-    assert {each.leader or each.result for each in found.products} <= {*found.rounded}
+    assert {each.shared_with or each.result for each in found.candidates} <= {*found.applied}
     assert tables(found.proof.proto) == expected
     sizes = []
     for name, each in (
@@ -129,7 +129,7 @@ def test_a_table_is_stored_once(
 def test_no_choice_is_larger_than_the_floats(scheme: str, tolerance: float) -> None:
     for patterns in ("default", "default+onnxruntime"):
         model = tied("MatMul")
-        found = lowered(model, patterns, scheme=scheme, tolerance=tolerance)
+        found = quantized(model, patterns, scheme=scheme, tolerance=tolerance)
         assert not found.fault
         assert found.proof.proto.ByteSize() < 1.05 * model.ByteSize()
         kinds = [kind for kind, _ in tables(found.proof.proto)]
@@ -145,11 +145,11 @@ def test_weights_that_something_else_reads_stay() -> None:
         model.graph.output.append(
             onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None)
         )
-    found = lowered(model, tolerance=0.9, feeds=[words(count=300)])
-    able = [each for each in found.products if not each.is_stored]
+    found = quantized(model, tolerance=0.9, feeds=[words(count=300)])
+    able = [each for each in found.candidates if not each.is_weight_only]
     assert {each.weights for each in able} == {"w0"}
-    assert "h0" not in found.rounded
-    assert found.rounded["table"] == "Int8Weights"  # once, for all that read it
+    assert "h0" not in found.applied
+    assert found.applied["table"] == "Int8Weights"  # once, for all that read it
     assert len(tables(found.proof.proto)) == 1
 
 
@@ -259,10 +259,12 @@ def test_products_of_subgraphs(scheme: str, make: object, products: int, matrice
         {"x": rng.standard_normal((4, 64)).astype(np.float32), "c": np.array(bit)}
         for bit in (True, False)
     ]
-    found = lowered(model, scheme=scheme, tolerance=0.9, feeds=feeds)
+    found = quantized(model, scheme=scheme, tolerance=0.9, feeds=feeds)
     assert not found.fault
-    assert len(found.rounded) == (matrices if scheme == "float16" else products)
-    assert all(each.alone > 0 for each in found.products if each.is_choice)
+    assert len(found.applied) == (matrices if scheme == "float16" else products)
+    assert all(
+        each.measured.error > 0 for each in found.choices if each.measured.candidate.is_independent
+    )
     proto = found.proof.proto
     tensors = [
         tensor
@@ -297,7 +299,7 @@ def test_a_tolerance_holds_in_subgraphs() -> None:
         {"x": rng.standard_normal((4, 64)).astype(np.float32), "c": np.array(bit)}
         for bit in (True, False)
     ]
-    everything = lowered(loop(), tolerance=0.9, feeds=feeds)
-    stored = lowered(loop(), tolerance=everything.error / 2, feeds=feeds)
-    assert {*stored.rounded.values()} == {"Float16Weights"}
+    everything = quantized(loop(), tolerance=0.9, feeds=feeds)
+    stored = quantized(loop(), tolerance=everything.error / 2, feeds=feeds)
+    assert {*stored.applied.values()} == {"Float16Weights"}
     assert 0 < stored.error < everything.error / 2

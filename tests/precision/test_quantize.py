@@ -14,20 +14,20 @@ from tests.support import parse, run
 from xoptim.diagnose.each import Disagreement
 from xoptim.engine.options import OptimizationOptions
 from xoptim.optimizing.proof import ProofOptions, prove
-from xoptim.precision.lowering import Lowered, lower
 from xoptim.precision.options import PrecisionOptions
-from xoptim.precision.products import QuantizableOp, worthwhile
+from xoptim.precision.quantize import quantize
+from xoptim.precision.quantized import Quantized
 from xoptim.verification.errors import ChoiceError, ToleranceError
 
 pytestmark = pytest.mark.usefixtures("faster")
 
 
-def lowered(model: onnx.ModelProto, patterns: str = "default", **options: Any) -> Lowered:
+def quantized(model: onnx.ModelProto, patterns: str = "default", **options: Any) -> Quantized:
     """A model with fewer bits, whatever takes longer."""
     how = ProofOptions()
     chosen = OptimizationOptions(patterns=patterns)
     precision = PrecisionOptions(**{"feeds": [words(), words(seed=1)], **options})
-    return lower(prove(model, chosen, how), chosen, how, precision)
+    return quantize(prove(model, chosen, how), chosen, how, precision)
 
 
 def operators(model: onnx.ModelProto) -> list[str]:
@@ -36,16 +36,16 @@ def operators(model: onnx.ModelProto) -> list[str]:
 
 
 def test_integers() -> None:
-    found = lowered(network(layers=2), tolerance=0.5)
+    found = quantized(network(layers=2), tolerance=0.5)
     assert not found.fault
-    assert len(found.rounded) == len({each.result for each in found.products}) == 4
+    assert len(found.applied) == len({each.result for each in found.candidates}) == 4
     counts = operators(found.proof.proto)
     assert (counts.count("MatMulInteger"), counts.count("MatMul"), counts.count("Gemm")) == (
         3,
         0,
         0,
     )
-    assert [report.status for report in found.structure] == ["equal"]
+    assert [report.status for report in found.comparisons] == ["equal"]
     assert found.proof.each is not None
     assert found.proof.each.checked >= 3
     assert not found.proof.each.disagreements
@@ -60,7 +60,7 @@ def test_integers() -> None:
 
 def test_error_is_the_one_of_the_result() -> None:
     model = network()
-    found = lowered(model, tolerance=0.5)
+    found = quantized(model, tolerance=0.5)
     errors = []
     for feeds in found.samples.feeds:
         expected, actual = (
@@ -72,27 +72,30 @@ def test_error_is_the_one_of_the_result() -> None:
 
 
 def test_tolerance_is_kept() -> None:
-    everything = lowered(network(), tolerance=0.9)
-    some = lowered(network(), tolerance=everything.error / 2)
-    assert 0 < len(some.taken) < len(everything.taken)
+    everything = quantized(network(), tolerance=0.9)
+    some = quantized(network(), tolerance=everything.error / 2)
+    assert 0 < len(some.operators) < len(everything.operators)
     assert some.error <= everything.error / 2
-    able = [each for each in some.products if not each.is_stored and each.op_type != "Gather"]
+    products = [
+        each.measured for each in some.choices if each.measured.candidate.op_type != "Gather"
+    ]
+    able = [each for each in products if not each.candidate.is_weight_only]
     dearest = max(able, key=lambda each: each.price("speed"))
-    assert dearest.result not in some.taken
+    assert dearest.result not in some.operators
 
 
 @pytest.mark.parametrize("scheme", ["float16", "bfloat16"])
 def test_what_errs_too_much_stays_in_32_bits(scheme: str) -> None:
-    everything = lowered(network(layers=3), scheme=scheme, tolerance=0.9)
-    some = lowered(network(layers=3), scheme=scheme, tolerance=everything.error)
-    assert 0 < len(some.rounded) < len(everything.rounded)
+    everything = quantized(network(layers=3), scheme=scheme, tolerance=0.9)
+    some = quantized(network(layers=3), scheme=scheme, tolerance=everything.error)
+    assert 0 < len(some.applied) < len(everything.applied)
     assert some.error <= everything.error * 0.8 + 1e-9
 
 
 def test_four_bits_raise_the_operator_set() -> None:
-    found = lowered(network(layers=2), scheme="int4", tolerance=0.9)
+    found = quantized(network(layers=2), scheme="int4", tolerance=0.9)
     assert found.proof.proto.opset_import[0].version == 21
-    assert set(found.rounded.values()) == {"Int4Weights", "Int8Table"}
+    assert set(found.applied.values()) == {"Int4Weights", "Int8Table"}
     sizes = [tensor.data_type for tensor in found.proof.proto.graph.initializer]
     assert sizes.count(onnx.TensorProto.UINT4) == 6  # integers and zero points
 
@@ -100,9 +103,9 @@ def test_four_bits_raise_the_operator_set() -> None:
 @pytest.mark.parametrize(("tolerance", "table"), [(0.9, "Int4Table"), (0.03, "Int8Table")])
 def test_tables_of_four_bits_need_operators_of_onnxruntime(tolerance: float, table: str) -> None:
     """Eight bits are taken where four err too much."""
-    found = lowered(network(layers=1), "default+onnxruntime", scheme="int4", tolerance=tolerance)
+    found = quantized(network(layers=1), "default+onnxruntime", scheme="int4", tolerance=tolerance)
     assert not found.fault
-    assert found.rounded["h0"] == table
+    assert found.applied["h0"] == table
     assert ("GatherBlockQuantized" in operators(found.proof.proto)) == (table == "Int4Table")
 
 
@@ -115,10 +118,10 @@ def test_sixteen_bits_are_half_of_the_bytes(
     opset: int, scheme: str, pattern: str, most: float
 ) -> None:
     model = network(layers=2, opset=opset)
-    found = lowered(model, scheme=scheme, goal="speed")
+    found = quantized(model, scheme=scheme, goal="speed")
     assert not found.fault
-    assert set(found.rounded.values()) == {pattern}
-    assert len(found.rounded) == 3  # the last product has 512 numbers
+    assert set(found.applied.values()) == {pattern}
+    assert len(found.applied) == 3  # the last product has 512 numbers
     assert found.proof.proto.ByteSize() < 0.56 * model.ByteSize()
     assert most / 100 < found.error < most
     again = xoptim.optimize(found.proof.proto)
@@ -126,7 +129,7 @@ def test_sixteen_bits_are_half_of_the_bytes(
 
 
 def test_operators_of_onnxruntime() -> None:
-    found = lowered(network(layers=2), "default+onnxruntime", tolerance=0.5)
+    found = quantized(network(layers=2), "default+onnxruntime", tolerance=0.5)
     counts = operators(found.proof.proto)
     assert {"DynamicQuantizeMatMul", "MatMulIntegerToFloat"} & {*counts}
     assert "MatMulInteger" not in counts
@@ -134,38 +137,20 @@ def test_operators_of_onnxruntime() -> None:
 
 
 def test_same_choice_again() -> None:
-    first, second = (lowered(network(), tolerance=0.01) for _ in range(2))
-    assert first.rounded == second.rounded
+    first, second = (quantized(network(), tolerance=0.01) for _ in range(2))
+    assert first.applied == second.applied
     assert first.proof.to_bytes() == second.proof.to_bytes()
 
 
-@pytest.mark.parametrize(
-    ("op_type", "after", "is_taken"),
-    [
-        ("MatMul", 0.94, True),
-        ("MatMul", 0.96, False),
-        ("Gather", 1.005, True),
-        ("Gather", 1.5, False),
-    ],
-)
-def test_products_that_are_not_faster_stay(op_type: str, after: float, is_taken: bool) -> None:
-    """A table may take longer, if that is little beside all products."""
-    product = QuantizableOp("y", "y", "P", op_type, (64, 64), before=1.0, after=after)
-    assert worthwhile([product]) == ([product] if is_taken else [])
-    assert worthwhile([product], float("inf")) == [product]
-    along = QuantizableOp("z", "z", "P", "Add", (0, 0), reads=("y",))
-    assert worthwhile([along], float("inf")) == worthwhile([along]) == [along]
-
-
 def test_a_rewrite_that_is_wrong_alone_is_a_fault() -> None:
-    found = lowered(network(layers=1), tolerance=0.5)
+    found = quantized(network(layers=1), tolerance=0.5)
     assert found.proof.each is not None
     found.proof.each.disagreements.append(cast(Disagreement, "rewrite 1 is different"))
     assert found.fault == "rewrite 1 is different"
 
 
 def test_random_samples() -> None:
-    found = lowered(network(layers=1), tolerance=0.5, feeds=())
+    found = quantized(network(layers=1), tolerance=0.5, feeds=())
     assert found.samples.are_random
     assert found.samples.summary() == "4 random samples, 2 of them held out"
     assert len({each["words"].shape for each in found.samples.feeds}) > 1  # type: ignore[union-attr]
@@ -175,16 +160,16 @@ def test_times_are_measured_at_typical_sizes() -> None:
     model = network(layers=1)
     for port in (model.graph.input[0], model.graph.output[0]):
         port.type.tensor_type.shape.dim[0].dim_param = "seq"
-    drawn = lowered(model, tolerance=0.5, feeds=()).samples
+    drawn = quantized(model, tolerance=0.5, feeds=()).samples
     assert np.asarray(drawn.to_time["words"]).shape == (128,)
     assert max(np.asarray(each["words"]).size for each in drawn.feeds) < 128
-    given = lowered(model, tolerance=0.5).samples
+    given = quantized(model, tolerance=0.5).samples
     assert given.to_time is given.feeds[0]
 
 
-def check_float32(found: Lowered, model: onnx.ModelProto, reason: str) -> None:
+def check_float32(found: Quantized, model: onnx.ModelProto, reason: str) -> None:
     """The result is the optimized model, and the summary says why."""
-    assert (found.rounded, found.fault, found.error) == ({}, "", 0.0)
+    assert (found.applied, found.fault, found.error) == ({}, "", 0.0)
     assert found.reason.startswith(reason)
     assert found.reason in found.summary()
     assert found.to_json()["reason"] == found.reason
@@ -195,7 +180,7 @@ def test_nothing_to_round() -> None:
     model = parse("agraph (float[n,4] words) => (float[n,4] y) { y = Relu(words) }")
     for scheme in ("int8", "int4", "float16", "bfloat16"):
         check_float32(
-            lowered(model, feeds=(), scheme=scheme),
+            quantized(model, feeds=(), scheme=scheme),
             model,
             f"nothing can be quantized to {scheme}: no operator",
         )
@@ -203,7 +188,7 @@ def test_nothing_to_round() -> None:
 
 def test_nothing_keeps_the_tolerance() -> None:
     for goal in ("size", "speed"):
-        found = lowered(network(layers=1), tolerance=1e-9, goal=goal)
+        found = quantized(network(layers=1), tolerance=1e-9, goal=goal)
         check_float32(found, network(layers=1), "no choice keeps the tolerance of 0.00%")
 
 
@@ -211,8 +196,8 @@ def test_outputs_that_onnxruntime_does_not_reproduce(monkeypatch: pytest.MonkeyP
     """Results that differ without quantization exceed the tolerance: the float32 model is right all
     the same.
     """
-    monkeypatch.setattr("xoptim.precision.trial.Trial.error_of", lambda *_: 0.1875)
-    found = lowered(network(layers=1), tolerance=0.01)
+    monkeypatch.setattr("xoptim.precision.reference.FloatReference.error_of", lambda *_: 0.1875)
+    found = quantized(network(layers=1), tolerance=0.01)
     check_float32(
         found,
         network(layers=1),
@@ -228,7 +213,7 @@ def test_products_in_functions() -> None:
         domains={"mine": 1},
     )
     check_float32(
-        lowered(model, feeds=()),
+        quantized(model, feeds=()),
         model,
         "nothing can be quantized to int8: local functions stay, without --inline",
     )
@@ -238,25 +223,25 @@ def test_other_providers() -> None:
     how, options = ProofOptions(whole=False), OptimizationOptions()
     proof = prove(network(layers=1), options, how)
     with pytest.raises(ChoiceError, match="int8 is for the provider cpu; float16 is for cuda too"):
-        lower(proof, replace(options, provider="cuda"), how, PrecisionOptions())
+        quantize(proof, replace(options, provider="cuda"), how, PrecisionOptions())
 
 
 @pytest.mark.parametrize("values", [np.full((3, 64), np.nan), np.zeros((0, 64))])
 def test_values_that_show_no_error(values: np.ndarray) -> None:
     model = parse("agraph (float[n,64] x) => (float[n,64] y) <float[64,64] w> { y = MatMul(x, w) }")
     model.graph.initializer.append(onnx.numpy_helper.from_array(np.eye(64, dtype=np.float32), "w"))
-    found = lowered(model, feeds=[{"x": values.astype(np.float32)}])
+    found = quantized(model, feeds=[{"x": values.astype(np.float32)}])
     check_float32(found, model, "no output holds a finite number on the samples")
 
 
 def test_inputs_of_16_bits_need_operators_that_compute_with_them() -> None:
     with pytest.raises(ChoiceError, match="--compute float16"):
-        lowered(network(), scheme="float16", io_types="float16")
+        quantized(network(), scheme="float16", io_types="float16")
 
 
 def test_values_that_do_not_fit() -> None:
     with pytest.raises(ChoiceError, match="int32"):
-        lowered(network(), feeds=[{"words": np.zeros(3, np.int32)}])
+        quantized(network(), feeds=[{"words": np.zeros(3, np.int32)}])
 
 
 @pytest.mark.parametrize(
@@ -294,7 +279,9 @@ def test_a_scheme_is_not_an_instance_of_options() -> None:
 
 
 def test_error_beyond_the_tolerance(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Lowered, "fault", "the error is 50.00%, more than the tolerance of 20.00%")
+    monkeypatch.setattr(
+        Quantized, "fault", "the error is 50.00%, more than the tolerance of 20.00%"
+    )
     with pytest.raises(
         ToleranceError, match=r"the error is 50\.00%, more than the tolerance of 20\.00%"
     ):
@@ -321,7 +308,7 @@ def test_from_file_to_file(tmp_path: Path) -> None:
 def test_nothing_is_written_beyond_the_tolerance(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Lowered, "fault", "the error is 50.00%")
+    monkeypatch.setattr(Quantized, "fault", "the error is 50.00%")
     onnx.save(network(layers=1), tmp_path / "model.onnx")
     chosen = PrecisionOptions(tolerance=0.2, feeds=[words()])
     with pytest.raises(ToleranceError, match=r"50\.00%"):
@@ -347,13 +334,13 @@ def test_rows_that_differ_have_scales_of_their_own(tmp_path: Path) -> None:
     values = (rng.standard_normal((2, 8, 64)) * np.array([1000, *[1] * 7])[:, None]).astype(
         np.float32
     )
-    found = lowered(model, tolerance=0.05, feeds=[{"x": each} for each in values])
-    assert {*found.rounded.values()} == {"Int8Rows"}
+    found = quantized(model, tolerance=0.05, feeds=[{"x": each} for each in values])
+    assert {*found.applied.values()} == {"Int8Rows"}
     assert not found.fault
     errs = {
-        each.pattern: each.alone > 0.5
-        for each in found.products
-        if each.pattern != "Float16Weights"
+        each.measured.candidate.pattern: each.measured.error > 0.5
+        for each in found.choices
+        if each.measured.candidate.pattern != "Float16Weights"
     }
     assert errs == {"Int8Operands": True, "Int8Rows": False, "Int8Weights": False}
     assert "MatMulIntegerToFloat" in kernels(found.proof.proto, tmp_path)
@@ -367,10 +354,12 @@ def test_weights_are_stored_once(tolerance: float) -> None:
     kept = [tensor for tensor in model.graph.initializer if tensor.name not in ("w1", "w2")]
     model.graph.ClearField("initializer")
     model.graph.initializer.extend(kept)
-    found = lowered(model, tolerance=tolerance)
+    found = quantized(model, tolerance=tolerance)
     assert not found.fault
-    sharing = [each for each in found.products if each.weights == "w0" and not each.is_stored]
-    assert len({found.taken.get(each.result) for each in sharing}) == 1
+    sharing = [
+        each for each in found.candidates if each.weights == "w0" and not each.is_weight_only
+    ]
+    assert len({found.operators.get(each.result) for each in sharing}) == 1
     assert len({each.result for each in sharing}) == 3
     sizes = [
         sum(each.ByteSize() for each in graph.initializer)
@@ -384,10 +373,10 @@ def test_recurrent_networks(outputs: str) -> None:
     model = recurrent(outputs)
     rng = np.random.default_rng(0)
     feeds = [{"x": rng.standard_normal((5, 2, 24)).astype(np.float32)} for _ in range(2)]
-    found = lowered(model, "default+onnxruntime", tolerance=0.1, feeds=feeds)
+    found = quantized(model, "default+onnxruntime", tolerance=0.1, feeds=feeds)
     assert not found.fault
-    assert found.rounded == {outputs[0]: "Int8LSTM"}
-    able = [each for each in found.products if not each.is_stored]
+    assert found.applied == {outputs[0]: "Int8LSTM"}
+    able = [each for each in found.candidates if not each.is_weight_only]
     assert [(each.shape, each.weights) for each in able] == [((4 * (24 + 32), 2 * 32), "r")]
     assert operators(found.proof.proto) == ["DynamicQuantizeLSTM"]
     assert found.proof.proto.ByteSize() < 0.4 * model.ByteSize()
@@ -400,8 +389,8 @@ def test_recurrent_networks(outputs: str) -> None:
 
 def test_recurrent_networks_without_operators_of_onnxruntime() -> None:
     model = recurrent()
-    found = lowered(model, tolerance=0.1, feeds=[{"x": np.ones((5, 2, 24), np.float32)}])
-    assert found.rounded == {"w": "Int8Weights", "r": "Int8Weights"}
+    found = quantized(model, tolerance=0.1, feeds=[{"x": np.ones((5, 2, 24), np.float32)}])
+    assert found.applied == {"w": "Int8Weights", "r": "Int8Weights"}
     assert found.proof.proto.ByteSize() < 0.4 * model.ByteSize()
     assert set(operators(found.proof.proto)) == {"Cast", "Mul", "Reshape", "LSTM"}
     assert "2 constants in 8 bits" in found.summary()

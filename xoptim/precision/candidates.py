@@ -1,0 +1,304 @@
+"""First stage: the operators of a model that can be quantized, and what is known without a run.
+
+A candidate is one operator in one form. The next stage is `xoptim.precision.measured`.
+"""
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeAlias
+
+import onnx
+from onnx import numpy_helper
+from onnx.helper import get_node_attr_value
+
+from xoptim.facts.dtypes import bits as element_bits
+from xoptim.facts.protos import every_node, inner_graphs
+from xoptim.match.rewrite import Rewrite
+from xoptim.match.rounding import Observed, RoundingPattern, first_result
+from xoptim.precision.calibration import KEEPING
+from xoptim.precision.fake_quantization import fake_quantized
+from xoptim.precision.subgraphs import ResultSubgraph, original_subgraph, replaced_subgraphs
+from xoptim.verification.protos import tensor_bytes
+
+Form: TypeAlias = tuple[str, str]
+"""The name of a result, and of the pattern that quantizes its operands."""
+_MATRIX_RANK = 2
+_LSTM_RANK = 3
+_GATES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An operator that can be quantized, or a constant that can be stored in fewer bits, in one
+    form.
+
+    Attributes:
+        result: name of its result.
+        node: name of its node.
+        pattern: name of the pattern that quantizes it.
+        op_type: its operator; a ``Gather`` reads rows of an embedding.
+        shape: (terms of a sum, columns) of its weights; zeros where it has none.
+        weights: name of the constant that is quantized.
+        shared_with: the result of the first operator with the same weights, which represents all of
+            them, so that weights are not stored twice. Empty for the first one itself.
+        reads: of an operator without weights, which is quantized as soon as all of its inputs are:
+            the results of other candidates that it reads, and the names of other tensors.
+        relative_time: part of the float32 time that operators take in this form in general.
+        bits: that a weight takes in the file in this form, with its share of scales and nodes.
+        original_bits: that a weight takes in the file as it is.
+        element_bits: of a number that is stored, where nothing but the storage changes.
+        is_weight_only: whether a constant is only stored in fewer bits; ``result`` is its name, or
+            the result of an operator that reads it.
+    """
+
+    result: str
+    node: str
+    pattern: str
+    op_type: str
+    shape: tuple[int, int]
+    weights: str = ""
+    shared_with: str = ""
+    reads: tuple[str, ...] = ()
+    relative_time: float = 0.0
+    bits: float = 0
+    original_bits: int = 32
+    element_bits: int = 0
+    is_weight_only: bool = False
+
+    @property
+    def form(self) -> Form:
+        """By what it is identified."""
+        return self.result, self.pattern
+
+    @property
+    def is_independent(self) -> bool:
+        """Whether it is chosen on its own, and not quantized because others are."""
+        return not self.reads and not self.shared_with
+
+
+def find_candidates(
+    model: onnx.ModelProto,
+    folder: Path | None,
+    patterns: Sequence[type[Rewrite]],
+    provider: str,
+    observed: Observed | None = None,
+    only: Collection[str] | None = None,
+) -> tuple[list[Candidate], dict[Form, ResultSubgraph]]:
+    """The candidates of a model in all forms, in the order of the graph, and the nodes that compute
+    each quantized.
+
+    Args: see `fake_quantized`.
+    """
+    alternatives = [
+        cls for cls in patterns if issubclass(cls, RoundingPattern) and cls.is_alternative
+    ]
+    first = [cls for cls in patterns if cls not in alternatives]
+    computing = [cls for cls in first if not issubclass(cls, RoundingPattern)]
+    candidates, subgraphs = list[Candidate](), dict[Form, ResultSubgraph]()
+    for some in (first, *([cls, *computing] for cls in alternatives)):
+        quantized, found = fake_quantized(model, folder, some, only, provider, observed)
+        replaced = replaced_subgraphs(model, quantized, found)
+        rounding = {cls.name(): cls for cls in some if issubclass(cls, RoundingPattern)}
+        operators = _OperatorFacts(model, replaced)
+        for result, subgraph in replaced.items():
+            candidate = operators.candidate(result, rounding[found[result]])
+            subgraphs[candidate.form] = subgraph
+            candidates.append(candidate)
+    nodes = enumerate(every_node(model.graph.node))
+    order = {name: index for index, node in nodes for name in node.output}
+    candidates = _without_float_readers(model, candidates, subgraphs)
+    candidates.sort(key=lambda each: order[each.result])
+    candidates = _with_shared_weights(candidates)
+    return candidates, {each.form: subgraphs[each.form] for each in candidates}
+
+
+def _without_float_readers(
+    model: onnx.ModelProto,
+    candidates: Sequence[Candidate],
+    subgraphs: Mapping[Form, ResultSubgraph],
+) -> list[Candidate]:
+    """The candidates without those whose weights something reads that stays in float32: they would
+    be stored in both forms.
+    """
+    makers = {name: node for node in every_node(model.graph.node) for name in node.output}
+    originals = (
+        original_subgraph(makers, each.result, subgraphs[each.form].reads) for each in candidates
+    )
+    results = {first_result(node) for subgraph in originals for node in subgraph.nodes}
+    floats = {
+        value.name
+        for graph in (model.graph, *inner_graphs(model.graph.node))
+        for value in graph.output
+    }
+    for node in reversed([*every_node(model.graph.node)]):
+        if node.op_type == "Transpose" and not floats.intersection(node.output):
+            continue
+        if first_result(node) not in results:
+            floats.update(node.input)
+    return [each for each in candidates if each.weights not in floats - {""}]
+
+
+def _with_shared_weights(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates, each with the first one that has the same weights."""
+    # an embedding is quantized because a MatMul is
+    ranked = sorted(candidates, key=lambda each: each.op_type == "Gather")
+    first = dict[str, str]()
+    for each in ranked:
+        first.setdefault(each.weights, each.result)
+
+    def shared_with(each: Candidate) -> str:
+        owner = first[each.weights]
+        return owner if each.weights and owner != each.result else ""
+
+    return [replace(each, shared_with=shared_with(each)) for each in candidates]
+
+
+class _OperatorFacts:
+    """The facts about the operators that were quantized in a model.
+
+    Args:
+        model: the float32 model.
+        subgraphs: what computes the result of each quantized operator.
+    """
+
+    def __init__(self, model: onnx.ModelProto, subgraphs: Mapping[str, ResultSubgraph]) -> None:
+        graphs = (model.graph, *inner_graphs(model.graph.node))
+        self._nodes = {name: node for node in every_node(model.graph.node) for name in node.output}
+        self._initializers = {
+            tensor.name: tensor for graph in graphs for tensor in graph.initializer
+        }
+        self._subgraphs = subgraphs
+
+    def candidate(self, result: str, pattern: type[RoundingPattern]) -> Candidate:
+        """The operator with a result, in the form that a pattern gives it."""
+        node, subgraph = self._nodes[result], self._subgraphs[result]
+        original = original_subgraph(self._nodes, result, subgraph.reads)
+        candidate = Candidate(
+            result,
+            node.name,
+            pattern.name(),
+            node.op_type,
+            _weights_shape(subgraph),
+            relative_time=pattern.time,
+        )
+        replaced = {*original.reads} - {*subgraph.reads}
+        constants = sorted(replaced & self._initializers.keys())
+        weights = max(constants, key=self._elements, default="")
+        reads = self._reads(subgraph) if candidate.shape == (0, 0) else ()
+        if reads or not weights:
+            return replace(candidate, reads=reads)
+        shape, dims = candidate.shape, self._initializers[weights].dims
+        if node.op_type == "Gather":
+            shape = dims[0], math.prod(dims[1:])
+        bits = element_bits(self._initializers[weights].data_type)
+        saved = sum(tensor_bytes(self._initializers[name]) for name in constants)
+        more = subgraph.byte_size - original.byte_size - saved
+        return replace(
+            candidate,
+            shape=shape,
+            weights=weights,
+            bits=bits + 8 * more / math.prod(shape),
+            original_bits=bits,
+        )
+
+    def _elements(self, name: str) -> int:
+        return math.prod(self._initializers[name].dims)
+
+    def _reads(self, subgraph: ResultSubgraph) -> tuple[str, ...]:
+        """The quantized results that a subgraph reads, and other tensors that are no constants."""
+        names = (name for name in subgraph.reads if name not in self._initializers)
+        return tuple(sorted({self._source(name) for name in names}))
+
+    def _source(self, name: str) -> str:
+        """The tensor whose elements a tensor consists of."""
+        while name not in self._subgraphs and name in self._nodes:
+            node = self._nodes[name]
+            if node.op_type not in KEEPING:
+                break
+            name = node.input[0]
+        return name
+
+
+def with_dependents(chosen: Iterable[Candidate], candidates: Sequence[Candidate]) -> dict[str, str]:
+    """The results of chosen candidates, and of all that is quantized as well, each with its
+    pattern.
+
+    An operator is quantized as well if it reads nothing but quantized tensors, or has the same
+    weights. Of several forms of an operator, the last one is taken.
+
+    Args:
+        chosen: candidates.
+        candidates: all candidates, in the order of the graph.
+    """
+    chosen = [*chosen]
+    forms, sharing = dict(each.form for each in chosen), sharing_weights(candidates)
+    weight_only = {each.form for each in (*chosen, *candidates) if each.is_weight_only}
+
+    def is_quantized(name: str) -> bool:
+        return name in forms and (name, forms[name]) not in weight_only
+
+    for each in candidates:
+        if each.is_independent:
+            continue
+        if each.shared_with:
+            owner = each.shared_with, forms.get(each.shared_with, "")
+            is_implied = each.form in sharing.get(owner, ())
+        else:
+            is_implied = all(map(is_quantized, each.reads))
+        if is_implied:
+            forms[each.result] = each.pattern
+    return forms
+
+
+def sharing_weights(candidates: Sequence[Candidate]) -> dict[Form, list[Form]]:
+    """The forms that are quantized with each form of an operator that shares its weights.
+
+    Others have the same one where they can. An embedding that has no such form has its first one,
+    which has fewest bits.
+    """
+    forms = dict[str, list[str]]()
+    for each in candidates:
+        if not each.is_weight_only:  # a constant is stored once, whatever reads it
+            forms.setdefault(each.result, []).append(each.pattern)
+    found = dict[Form, list[Form]]()
+    owners = {each.result: each.shared_with for each in candidates if each.shared_with}
+    for result, owner in owners.items():
+        # one that is not worthwhile is left out, with all that shares its weights
+        for pattern in forms.get(owner, ()):
+            own = pattern if pattern in forms[result] else forms[result][0]
+            found.setdefault((owner, pattern), []).append((result, own))
+    return found
+
+
+def _weights_shape(subgraph: ResultSubgraph) -> tuple[int, int]:
+    """The terms and the columns of the integers, which are the largest constant."""
+    # (directions, terms, 4 · hidden) of the tensor, and of the state
+    if subgraph.nodes[-1].op_type == "DynamicQuantizeLSTM":
+        both = [each.dims for each in subgraph.initializers if len(each.dims) == _LSTM_RANK]
+        return _GATES * sum(dims[1] for dims in both), both[0][0] * both[0][2] // _GATES
+    for node in subgraph.nodes:
+        if node.op_type == "MatMulNBits":
+            return get_node_attr_value(node, "K"), get_node_attr_value(node, "N")
+    tensor = max(
+        subgraph.initializers, key=lambda tensor: (math.prod(tensor.dims), len(tensor.dims))
+    )
+    shapes = {each.name: each for each in subgraph.initializers}
+    restored = (
+        shapes[node.input[1]]
+        for node in subgraph.nodes
+        if node.op_type == "Reshape" and node.input[1] in shapes
+    )
+    largest = next((numpy_helper.to_array(each).tolist() for each in restored), tensor.dims)
+    if len(largest) == _MATRIX_RANK:
+        transposes = [node for node in subgraph.nodes if _transposes(node)]
+        is_transposed = len(transposes) % 2
+        return largest[is_transposed], largest[1 - is_transposed]
+    return (math.prod(largest[1:]), largest[0]) if largest else (0, 0)
+
+
+def _transposes(node: onnx.NodeProto) -> bool:
+    """Whether a node transposes the weights, or reads them transposed."""
+    is_gemm = any(each.name == "transB" and each.i for each in node.attribute)
+    return is_gemm or node.op_type == "Transpose"

@@ -1,0 +1,110 @@
+"""Writes one constant in fewer bits to the graph that has it."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from xoptim.facts.protos import every_node, inner_graphs
+from xoptim.graph.names import Names
+from xoptim.match.rounding import StoringPattern
+
+_ROW_READERS: Final = ("Gather", "GatherND")
+"""Operators that read a part of their first operand, so that it is widened after them."""
+
+
+class ConstantWriter:
+    """Writes one constant in fewer bits to the graph that has it.
+
+    Args:
+        model: changed in place.
+        name: by which operators read the constant.
+        names: in use.
+    """
+
+    def __init__(self, model: onnx.ModelProto, name: str, names: Names) -> None:
+        self._model, self._name, self._names = model, name, names
+        self._nodes: list[onnx.NodeProto] = []
+        self._tensors: list[onnx.TensorProto] = []
+
+    def write(self, pattern: type[StoringPattern], numbers: np.ndarray) -> None:
+        """Store the numbers, and give what widens them the name of the constant."""
+        home = self._removed()
+        pattern.stored(self, self._store, numbers)
+        home.initializer.extend(self._tensors)
+        if len(self._nodes) == 1 and self._is_embedding():
+            self._widen_afterwards(self._nodes[0].input[0])
+            return
+        self._nodes[-1].output[0] = self._name
+        for index, node in enumerate(self._nodes):
+            home.node.insert(index, node)
+
+    def written(self, pattern: type[StoringPattern], numbers: np.ndarray) -> int:
+        """Make the nodes and the initializers only; returns their bytes."""
+        pattern.stored(self, self._store, numbers)
+        return sum(each.ByteSize() for each in (*self._nodes, *self._tensors))
+
+    def __getattr__(self, op_type: str) -> Any:
+        """The maker of nodes of an operator, which returns the name of the result."""
+        return partial(self._make, op_type)
+
+    def _make(self, op_type: str, *names: str, **attributes: Any) -> str:
+        result = self._names.fresh(f"{self._name}_{op_type}")
+        self._nodes.append(helper.make_node(op_type, names, [result], name=result, **attributes))
+        return result
+
+    def _store(self, array: np.ndarray, word: str) -> str:
+        name = self._names.fresh(f"{self._name}_{word or array.dtype.name}")
+        self._tensors.append(numpy_helper.from_array(array, name))
+        return name
+
+    def _graphs(self) -> list[onnx.GraphProto]:
+        return [self._model.graph, *inner_graphs(self._model.graph.node)]
+
+    def _removed(self) -> onnx.GraphProto:
+        """Remove the constant, and the Cast that widens it; returns the graph that had it."""
+        stored = self._name
+        for graph in self._graphs():
+            casts = [index for index, node in enumerate(graph.node) if self._name in node.output]
+            if casts:
+                stored = graph.node[casts[0]].input[0]
+                remove_indices(graph.node, casts)
+        home = next(
+            graph
+            for graph in self._graphs()
+            if any(each.name == stored for each in graph.initializer)
+        )
+        fields: tuple[Any, ...] = (home.initializer, home.input, home.value_info)
+        for values in fields:
+            same = [index for index, each in enumerate(values) if each.name == stored]
+            remove_indices(values, same)
+        return home
+
+    def _is_embedding(self) -> bool:
+        """Whether nothing but parts of the constant is read."""
+        readers = [node for node in every_node(self._model.graph.node) if self._name in node.input]
+        return all(
+            node.op_type in _ROW_READERS and not node.domain and node.input[0] == self._name
+            for node in readers
+        )
+
+    def _widen_afterwards(self, stored: str) -> None:
+        """Let operators read parts of the stored constant, and cast these."""
+        for graph in self._graphs():
+            for index in reversed(range(len(graph.node))):
+                node = graph.node[index]
+                if self._name not in node.input:
+                    continue
+                result = node.output[0]
+                node.input[0], node.output[0] = stored, self._names.fresh(f"{result}_part")
+                cast = helper.make_node("Cast", [node.output[0]], [result], to=TensorProto.FLOAT)
+                graph.node.insert(index + 1, cast)
+
+
+def remove_indices(field: Any, indices: Sequence[int]) -> None:
+    """Delete elements of a repeated field of a protobuf, by ascending indices."""
+    for index in reversed(indices):
+        del field[index]

@@ -1,0 +1,75 @@
+"""Fake quantization: operands become quantized numbers, and operators still compute in float32."""
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+import onnx
+
+from xoptim.engine.events import Application
+from xoptim.engine.options import OptimizationOptions
+from xoptim.facts.protos import every_node
+from xoptim.graph.sources import Source
+from xoptim.match.rewrite import Rewrite
+from xoptim.match.rounding import Observed, RangedPattern, RoundingPattern, first_result
+from xoptim.optimizing.builder import GraphBuilder
+from xoptim.precision.shared_initializers import share_initializers
+from xoptim.preparation.ports import defined_names
+
+
+def fake_quantized(
+    model: onnx.ModelProto,
+    folder: Path | None,
+    patterns: Sequence[type[Rewrite]],
+    only: Mapping[str, str] | Collection[str] | None,
+    provider: str,
+    observed: Observed | None = None,
+) -> tuple[onnx.ModelProto, dict[str, str]]:
+    """Quantize operands of operators of a model and its subgraphs.
+
+    Quantized numbers are stored in the main graph.
+
+    Args:
+        model: the model, in which each value has its own name.
+        folder: of its external data.
+        patterns: patterns that quantize operands, and others that are used with them.
+        only: the results to quantize, with the pattern of each or by any; all when ``None``.
+        provider: execution provider for which the patterns apply.
+        observed: facts about tensors on samples.
+
+    Returns:
+        The new model, and for each result that was quantized the name of the pattern.
+    """
+    found: dict[str, str] = {}
+
+    def note(application: Application) -> None:
+        if isinstance(application.pattern, RoundingPattern):
+            found[first_result(application.anchor)] = application.pattern.name()
+
+    def chosen(cls: type[Rewrite]) -> Rewrite | type[Rewrite]:
+        names: Collection[str] | None = only
+        if isinstance(only, Mapping):
+            names = [result for result, pattern in only.items() if pattern == cls.name()]
+        if issubclass(cls, RangedPattern):
+            return cls(names, observed)
+        return cls(names) if issubclass(cls, RoundingPattern) else cls
+
+    options = OptimizationOptions(
+        patterns=[chosen(cls) for cls in patterns],
+        provider=provider,
+        constant_folding=False,
+        merge=False,
+        remove_identity=False,
+        on_application=note,
+    )
+    made = rewritten(Source(model, folder), options)
+    share_initializers(made, defined_names(model))
+    results = {first_result(node) for node in every_node(model.graph.node)}
+    return made, {result: pattern for result, pattern in found.items() if result in results}
+
+
+def rewritten(source: Source, options: OptimizationOptions) -> onnx.ModelProto:
+    """An optimized model; nothing else of the optimization stays in memory."""
+    builder = GraphBuilder(source, optimization_options=options)
+    made = builder.to_onnx()
+    builder.dispose()
+    return made

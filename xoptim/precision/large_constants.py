@@ -1,0 +1,117 @@
+"""Constants that are large enough to be stored in fewer bits, whatever reads them."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+
+from xoptim.facts.protos import every_node, inner_graphs
+from xoptim.match.rounding import FEWEST_STORED
+from xoptim.verification.protos import tensor_array, tensor_bytes
+
+_FLOAT16_TYPES: Final = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
+_INTEGER_TYPES: Final = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT4, TensorProto.UINT4)
+_QUANTIZED: Final = ("Quant", "QLinear", "NBits", "Bnb4", "MatMulInteger", "ConvInteger")
+"""Parts of the names of operators whose float32 constants are scales."""
+
+
+@dataclass(frozen=True, slots=True)
+class LargeConstant:
+    """A constant that can be stored in fewer bits.
+
+    Attributes:
+        name: by which operators read it in float32: of the initializer, or of the result of the
+            Cast that widens it.
+        tensor: the initializer, of 16 bits where a Cast widens it.
+        readers: the nodes that read it.
+    """
+
+    name: str
+    tensor: onnx.TensorProto
+    readers: Sequence[onnx.NodeProto]
+
+    @property
+    def bits(self) -> int:
+        """Bits of a number in the file."""
+        return 32 if self.tensor.data_type == TensorProto.FLOAT else 16
+
+    def numbers(self, folder: Path | None) -> np.ndarray:
+        """The float32 numbers."""
+        found: np.ndarray = tensor_array(self.tensor, folder).astype(np.float32, copy=False)
+        return found
+
+
+def large_constants(model: onnx.ModelProto) -> dict[str, LargeConstant]:
+    """The float32 constants of `FEWEST_STORED` numbers or more, and constants of 16 bits that a
+    Cast widens, by name.
+
+    All graphs are searched. What the caller may override, outputs, and scales of integers are left
+    out.
+    """
+    graphs = [model.graph, *inner_graphs(model.graph.node)]
+    readers: dict[str, list[onnx.NodeProto]] = {}
+    for node in every_node(model.graph.node):
+        for name in dict.fromkeys(node.input):
+            readers.setdefault(name, []).append(node)
+    fixed = {value.name for graph in graphs for value in graph.output} | _scales(model)
+    fixed |= {value.name for value in model.graph.input} if model.ir_version >= 4 else set()
+    found = list[LargeConstant]()
+    for tensor in (each for graph in graphs for each in graph.initializer):
+        if math.prod(tensor.dims) < FEWEST_STORED or tensor.name in fixed:
+            continue
+        first = readers.get(tensor.name, [])
+        if tensor.data_type == TensorProto.FLOAT:
+            found.append(LargeConstant(tensor.name, tensor, first))
+        elif tensor.data_type in _FLOAT16_TYPES and len(first) == 1 and _is_widening(first[0]):
+            name = first[0].output[0]
+            found.append(LargeConstant(name, tensor, readers.get(name, [])))
+    return {each.name: each for each in found if each.readers and each.name not in fixed}
+
+
+def _scales(model: onnx.ModelProto) -> set[str]:
+    """The names that quantized operators read, and what is computed from integers that a Cast
+    widens.
+    """
+    narrow = {
+        each.name
+        for graph in (model.graph, *inner_graphs(model.graph.node))
+        for each in graph.initializer
+        if each.data_type in _INTEGER_TYPES
+    }
+    integers, found = set[str](), set[str]()
+    for node in every_node(model.graph.node):
+        is_scaling = node.op_type in ("Mul", "Sub") and not integers.isdisjoint(node.input)
+        if is_scaling or any(word in node.op_type for word in _QUANTIZED):
+            found.update(node.input)
+        if (is_scaling and node.op_type == "Sub") or (
+            node.op_type == "Cast" and node.input[0] in narrow
+        ):
+            integers.update(node.output)
+    return found
+
+
+def _is_widening(node: onnx.NodeProto) -> bool:
+    return node.op_type == "Cast" and any(
+        each.name == "to" and each.i == TensorProto.FLOAT for each in node.attribute
+    )
+
+
+def float32_bytes(model: onnx.ModelProto) -> dict[str, int]:
+    """The bytes of float32 constants, by the operator that reads them first, largest first."""
+    first = {
+        name: node.op_type
+        for node in reversed([*every_node(model.graph.node)])
+        for name in node.input
+    }
+    found = dict[str, int]()
+    for graph in (model.graph, *inner_graphs(model.graph.node)):
+        for tensor in graph.initializer:
+            if tensor.data_type == TensorProto.FLOAT:
+                op_type = first.get(tensor.name, "outputs")
+                found[op_type] = found.get(op_type, 0) + tensor_bytes(tensor)
+    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))

@@ -1,0 +1,172 @@
+"""Second stage: candidates with the error that each adds alone, and the time that it saves.
+
+The stage before is `xoptim.precision.candidates`, the next one `xoptim.precision.choices`.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from xoptim.bench.rounds import milliseconds
+from xoptim.precision.candidates import Candidate, Form
+from xoptim.precision.options import Goal
+
+FASTER: Final = 0.95
+"""A candidate that takes more than this part of the float32 time stays in float32."""
+_TIE: Final = 1e-9
+"""Bits that a multiplication counts for where bits are saved: few enough to decide nothing but
+ties.
+"""
+_UNNOTICED: Final = 0.01
+"""Part of the time of all operators that reading an embedding may cost more, for the bytes that it
+saves.
+"""
+
+
+class OperatorCost(NamedTuple):
+    """The cost of an operator, in float32 and quantized.
+
+    Attributes:
+        multiplications: on the first sample; in a subgraph, whose runs are not seen, of one row.
+        before: seconds in float32; 0 in a subgraph.
+        after: seconds when quantized.
+    """
+
+    multiplications: int = 1
+    before: float = 0.0
+    after: float = 0.0
+
+
+UNMEASURED: Final = OperatorCost()
+"""The cost of what saves no time alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A candidate and what was measured of it.
+
+    One that others share their weights with has the sums and the error of all of them.
+
+    Attributes:
+        candidate: what can be quantized.
+        cost: its multiplications and its times.
+        error: of the model when only this one is quantized, as a fraction.
+    """
+
+    candidate: Candidate
+    cost: OperatorCost = UNMEASURED
+    error: float = 0.0
+
+    @property
+    def result(self) -> str:
+        """The name of its result."""
+        return self.candidate.result
+
+    @property
+    def form(self) -> Form:
+        """By what it is identified."""
+        return self.candidate.form
+
+    def saved(self, goal: Goal) -> float:
+        """Savings of this form: multiplications, or for the goal ``size`` bits, and among equal
+        ones multiplications.
+
+        The time measured does not count, so that each run has the same order. What is only stored
+        saves nothing but bits.
+        """
+        candidate = self.candidate
+        multiplications = self.cost.multiplications * (1 - candidate.relative_time)
+        if goal == "speed" and not candidate.is_weight_only:
+            return multiplications
+        bits = candidate.original_bits - candidate.bits
+        return math.prod(candidate.shape) * bits + _TIE * multiplications
+
+    def price(self, goal: Goal, before: "Measured | None" = None) -> tuple[bool, float, str]:
+        """The square of the error for what is saved, by which candidates are ordered.
+
+        What saves no time comes last.
+
+        Args:
+            goal: what is to be saved.
+            before: a form of the same operator that is there already, with a smaller error: the
+                price of this one instead.
+        """
+        error, saved = (before.error**2, before.saved(goal)) if before else (0.0, 0.0)
+        gain = self.saved(goal) - saved
+        saves_no_time = self.candidate.is_weight_only or self.candidate.op_type == "Gather"
+        is_last = goal == "speed" and saves_no_time
+        return is_last, (self.error**2 - error) / gain if gain > 0 else math.inf, self.result
+
+    def texts(self) -> dict[str, str]:
+        """The candidate as a row of a table."""
+        candidate, cost = self.candidate, self.cost
+        rows, columns = candidate.shape
+        times = {"before": cost.before, "after": cost.after, "saved": cost.before - cost.after}
+        return {
+            "node": candidate.node or candidate.result,
+            "pattern": candidate.pattern,
+            "rows": str(rows),
+            "columns": str(columns),
+            "error": f"{self.error:.3%}",
+            **{
+                name: "" if candidate.is_weight_only else milliseconds(seconds)
+                for name, seconds in times.items()
+            },
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """The candidate, and what was measured, as JSON values."""
+        candidate, cost = self.candidate, self.cost
+        return {
+            "result": candidate.result,
+            "node": candidate.node,
+            "pattern": candidate.pattern,
+            "op_type": candidate.op_type,
+            "shape": list(candidate.shape),
+            "weights": candidate.weights,
+            "leader": candidate.shared_with,
+            "reads": candidate.reads,
+            "work": cost.multiplications,
+            "before": cost.before,
+            "after": cost.after,
+            "alone": self.error,
+            "share": candidate.relative_time,
+            "bits": candidate.bits,
+            "wide": candidate.original_bits,
+            "width": candidate.element_bits,
+            "is_stored": candidate.is_weight_only,
+        }
+
+
+def worthwhile(measured: Sequence[Measured], limit: float = FASTER) -> list[Measured]:
+    """The operators that take at most this part of the time when quantized, with all that is
+    quantized because of others.
+
+    Embeddings may take longer, where that does not show in the time of all operators. A form that
+    neither saves time nor has the smaller error next to another form of its operator is not worth
+    it.
+    """
+    most = _UNNOTICED * sum(each.cost.before for each in measured)
+
+    def is_fast(each: Measured) -> bool:
+        before, after = each.cost.before, each.cost.after
+        if each.candidate.op_type == "Gather" and after - before <= most:
+            return True
+        return after <= limit * before
+
+    def is_beaten(each: Measured) -> bool:
+        rivals = [other for other in measured if other.result == each.result and other is not each]
+        return any(_beats(other, each) for other in rivals)
+
+    return [
+        each
+        for each in measured
+        if not each.candidate.is_independent or (is_fast(each) and not is_beaten(each))
+    ]
+
+
+def _beats(other: Measured, each: Measured) -> bool:
+    """Whether a form is at least as precise as another one, and faster or more precise."""
+    is_before = (other.cost.after, other.error) < (each.cost.after, each.error)
+    return is_before and other.error <= each.error

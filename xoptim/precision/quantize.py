@@ -1,0 +1,152 @@
+"""Quantize as many operators of a model as a tolerance allows, and verify the graph that computes
+with the integers.
+
+Stages: `Candidate` (what can be quantized) → `Measured` (error and time) → `QuantizationChoice`
+(what was decided, and why) → `Quantized` (the result).
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from time import perf_counter
+from typing import Final
+
+from xoptim.catalogue.query import Query
+from xoptim.engine.options import OptimizationOptions
+from xoptim.graph.sources import Source
+from xoptim.match.rewrite import Rewrite
+from xoptim.optimizing.proof import Proof, ProofOptions, assuming, prove
+from xoptim.precision.attempts import best_plan
+from xoptim.precision.float16_conversion import KERNELS, float16_plan, float16_proof_options
+from xoptim.precision.options import FLOAT16_TAG, PrecisionOptions
+from xoptim.precision.quantized import Quantized
+from xoptim.precision.schemes import computing_patterns, integer_patterns
+from xoptim.precision.sensitivity import analyze_sensitivity
+from xoptim.verification.errors import ChoiceError, NothingToQuantizeError
+
+_AFTERWARDS: Final = ("FusedConv",)
+"""Patterns that join operators between which numbers may be quantized."""
+
+
+def before_quantization(options: OptimizationOptions) -> OptimizationOptions:
+    """The options of the optimization before anything is quantized: blocks are outlined
+    afterwards.
+    """
+    return replace(options, outline=False, drop=(*options.drop, *_AFTERWARDS))
+
+
+def quantize(
+    proof: Proof, options: OptimizationOptions, how: ProofOptions, precision: PrecisionOptions
+) -> Quantized:
+    """Quantize as many operators of an optimized model as the tolerance allows, those first that
+    give most for their error.
+
+    Two steps: operands become quantized numbers (fake quantization), which is the only step that
+    changes results beyond rounding, and whose error is measured. Then the operators compute with
+    the integers; that graph is verified to compute what the fake-quantized one computes in float32.
+    Where nothing can be quantized, or errs too much, the result is the optimized model itself.
+
+    Args:
+        proof: the optimized model.
+        options: of its optimization.
+        how: options of the verification.
+        precision: the scheme, and the error allowed.
+
+    Raises:
+        ChoiceError: values do not fit the model, or options contradict each other.
+        RunError, LoadError, FeedError: the model does not run.
+    """
+    in_float16 = precision.computes_in_float16(options.provider)
+    if precision.io_types == "float16" and not in_float16:
+        raise ChoiceError(
+            "inputs and outputs become float16 where operators compute in 16 bits: --compute "
+            "float16"
+        )
+    start = perf_counter()
+    try:
+        found = _quantized(proof, options, how, precision)
+    except NothingToQuantizeError as nothing:
+        floats = _in_float32(proof, options, how)
+        found = Quantized(floats, (), precision, reason=str(nothing), in_float16=in_float16)
+    if not found.reason and not found.applied and precision.io_types == "float32":
+        floats, reason = _in_float32(proof, options, how), _unfit(found)
+        found = replace(found, proof=floats, comparisons=(), error=0.0, reason=reason)
+    return replace(found, seconds=perf_counter() - start)
+
+
+def _quantized(
+    proof: Proof, options: OptimizationOptions, how: ProofOptions, precision: PrecisionOptions
+) -> Quantized:
+    """The quantized model; see `quantize`."""
+    in_float16 = precision.computes_in_float16(options.provider)
+    how = replace(how, checks=assuming(how.checks, options))
+    if in_float16:
+        further = _computing(options, integer_patterns(FLOAT16_TAG), provider=KERNELS)
+        plan = float16_plan(proof, further, how, precision)
+        how = float16_proof_options(how, plan.model, precision)
+    else:
+        further = _computing(options, computing_patterns(precision), provider=options.provider)
+        found = analyze_sensitivity(proof, options, how, precision)
+        how.on_step("choosing operators")
+        plan = best_plan(found, precision, further, replace(how.checks.settings, level="all"))
+        del found  # its weights would stay in memory while the result is verified
+    alone = replace(how, each=True, on_loaded=lambda _: None)
+    made = prove(Source(plan.model, plan.folder), further, alone)
+    how.on_step("measuring the error")
+    error = plan.reference.error_of(made.proto, made.base_dir)
+    if in_float16:  # processors compute in 32 bits what is of 16
+        error = max(error, plan.reference.error_of(plan.model, plan.folder))
+    return Quantized(
+        joined(proof, made),
+        [report for each in (*plan.preprocessing, made) for report in each.reports],
+        replace(precision, goal=plan.goal),
+        plan.choices,
+        plan.applied,
+        error,
+        plan.reference.samples,
+        inner=plan.inner,
+        in_float16=in_float16,
+        preprocessing=plan.preprocessing,
+    )
+
+
+def _computing(
+    options: OptimizationOptions, patterns: Sequence[type[Rewrite]], provider: str
+) -> OptimizationOptions:
+    """The options of the optimization that lets operators compute with quantized numbers."""
+    computing: list[Query | type[Rewrite]] = [Query.of(options.patterns), *patterns]
+    # quantized weights are not expanded again
+    return replace(options, patterns=computing, opset=None, max_growth=0, provider=provider)
+
+
+def _in_float32(proof: Proof, options: OptimizationOptions, how: ProofOptions) -> Proof:
+    """The optimized model, with the patterns that `before_quantization` leaves out."""
+    how.on_step("writing the float32 model")
+    given = Source(proof.proto, proof.base_dir)
+    return joined(proof, prove(given, options, replace(how, on_loaded=lambda _: None)))
+
+
+def _unfit(found: Quantized) -> str:
+    """The reason why nothing was quantized although something could be."""
+    tolerance = f"the tolerance of {found.options.tolerance:.2%}"
+    if found.error > found.options.tolerance:
+        return (
+            f"its outputs differ by {found.error:.2%} between two ways in which onnxruntime runs "
+            f"it, more than {tolerance}"
+        )
+    if found.in_float16:
+        return f"no operator keeps {tolerance} in 16 bits, or none is faster"
+    return f"no choice keeps {tolerance}"
+
+
+def joined(first: Proof, second: Proof) -> Proof:
+    """The second model, with what is known of the way from the original to the first."""
+    return replace(
+        second,
+        before=first.before,
+        load_seconds=first.load_seconds,
+        optimize_seconds=first.optimize_seconds,
+        validate_seconds=first.validate_seconds,
+        opset_before=first.opset_before,
+        reports=first.reports,
+        left_out=[*first.left_out, *second.left_out],
+    )

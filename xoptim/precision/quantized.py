@@ -1,0 +1,210 @@
+"""Last stage: the quantized model, and what is said about it."""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from xoptim.diagnose.report import OptimizationReport
+from xoptim.optimizing.proof import Proof
+from xoptim.precision.candidates import Candidate
+from xoptim.precision.choices import Decision, QuantizationChoice
+from xoptim.precision.large_constants import float32_bytes, large_constants
+from xoptim.precision.options import PrecisionOptions
+from xoptim.precision.samples import Samples
+from xoptim.verification.report import ValidationReport
+
+_HALF: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Quantized:
+    """A quantized model.
+
+    Attributes:
+        proof: the model; its comparison is the one of the optimized model with the original, before
+            anything was quantized.
+        comparisons: of the model with the fake-quantized one, which computes the same quantized
+            numbers in float32.
+        options: what was asked for.
+        choices: what was decided for all operators and constants that can be quantized, in each
+            form.
+        applied: results of those that were quantized, and constants that were stored, with the
+            names of the patterns.
+        error: of the model on all samples, as a fraction.
+        samples: what it was measured on; none where there was nothing to measure.
+        reason: why nothing was quantized; empty where something was.
+        seconds: that the search took.
+        inner: which operators of subgraphs stay as they are, and why.
+        in_float16: whether operators compute in 16 bits.
+        preprocessing: the verified models of what was done before anything was quantized.
+        description: what was quantized, in a few words, where operators were not chosen one by one.
+        float_proof: the optimized model, where it may be quantized again.
+        activation_bits: of the results of operators, 0 where operators were chosen one by one.
+    """
+
+    proof: Proof
+    comparisons: Sequence[ValidationReport]
+    options: PrecisionOptions
+    choices: Sequence[QuantizationChoice] = ()
+    applied: Mapping[str, str] = field(default_factory=dict)
+    error: float = 0.0
+    samples: Samples = field(default_factory=lambda: Samples([], are_random=False))
+    reason: str = ""
+    seconds: float = 0.0
+    inner: str = ""
+    in_float16: bool = False
+    preprocessing: Sequence[Proof] = ()
+    description: str = ""
+    float_proof: Proof | None = None
+    activation_bits: int = 0
+
+    @property
+    def candidates(self) -> list[Candidate]:
+        """All operators and constants that can be quantized, in each form."""
+        return [each.measured.candidate for each in self.choices]
+
+    @property
+    def computed(self) -> str:
+        """A word for the operators that compute with quantized numbers."""
+        return "operators of 16 bits" if self.in_float16 else "integers"
+
+    @property
+    def operators(self) -> dict[str, str]:
+        """Results of the operators that compute with quantized numbers, with the names of the
+        patterns.
+        """
+        forms = {each.form for each in self.candidates if not each.is_weight_only}
+        return dict(form for form in self.applied.items() if form in forms)
+
+    @property
+    def fault(self) -> str:
+        """The reason not to use the model, empty when there is none."""
+        wrong = next((report for report in self.comparisons if report.status == "different"), None)
+        if wrong is not None:
+            return (
+                f"{self.computed} do not compute what floats compute with the same rounded "
+                f"numbers: {wrong.summary()}"
+            )
+        if self.proof.each is not None and self.proof.each.disagreements:
+            return str(self.proof.each.disagreements[0])
+        if self.error > self.options.tolerance:
+            return (
+                f"the error is {self.error:.2%}, more than the tolerance of "
+                f"{self.options.tolerance:.2%}"
+            )
+        return ""
+
+    @property
+    def float32_bytes(self) -> dict[str, int]:
+        """The bytes of constants that are left in float32, by operator, largest first."""
+        return float32_bytes(self.proof.proto)
+
+    @property
+    def are_large_left(self) -> bool:
+        """Whether constants that can be stored in fewer bits are left as they were."""
+        able = {each.weights for each in self.candidates if each.is_weight_only}
+        left = large_constants(self.proof.proto).values()
+        return any(each.name in able and each.bits > _HALF for each in left)
+
+    def summary(self) -> str:
+        """The choice and its error, in one line."""
+        if self.reason:
+            return (
+                f"{self.options.scheme}: nothing is quantized, the float32 model is the result: "
+                f"{self.reason}"
+            )
+        counts = (
+            [self.description] if self.description else [*self._operators(), *self._constants()]
+        )
+        return (
+            f"{self.options.scheme}: {', '.join(counts)}, error {self.error:.2%} of at most "
+            f"{self.options.tolerance:.2%} ({self.options.metric}, {self.samples.summary()})"
+        )
+
+    def _operators(self) -> list[str]:
+        """How many operators compute with fewer bits, and why the others do not."""
+        decisions = {
+            each.measured.result: each.decision
+            for each in self.choices
+            if not each.measured.candidate.is_weight_only and not each.measured.candidate.reads
+        }
+        if not decisions:
+            return []
+        left = {name: decisions[name] for name in decisions.keys() - self.operators.keys()}
+        count = f"{len(decisions) - len(left)} of {len(decisions)} operators quantized"
+        return [f"{count}{self._why_left(left.values(), is_all=len(left) == len(decisions))}"]
+
+    def _why_left(self, left: Collection[Decision], *, is_all: bool) -> str:
+        """Why operators are left in float32."""
+        if not left:
+            return ""
+        if self.in_float16:
+            return (
+                f" ({len(left)} compute in 32 bits: for their range, their error, or as 16 are not "
+                "faster here)"
+            )
+        is_timed = self.options.goal == "speed"
+        if is_timed and is_all:
+            return " (no choice within the tolerance is faster here)"
+        slow = sum(decision == "not faster" for decision in left)
+        error = "for their error" if is_timed else "for their error or bytes"
+        causes = {"not faster here": slow, error: len(left) - slow}
+        counts = ", ".join(f"{count} {cause}" for cause, count in causes.items() if count)
+        return f" (in float32: {counts})"
+
+    def _constants(self) -> list[str]:
+        """How many constants are stored in fewer bits, by their bits."""
+        constants = [each for each in self.candidates if each.is_weight_only]
+        widths = {each.form: each.element_bits for each in constants}
+        counts = Counter(widths[form] for form in self.applied.items() if form in widths)
+        return [
+            f"{counts[width]} constant{'s' * (counts[width] > 1)} in {width} bits"
+            for width in sorted(counts)
+        ]
+
+    def rows(self) -> list[dict[str, str]]:
+        """What can be quantized, as rows of a table: those first that save most for their error."""
+        independent = [each for each in self.choices if each.measured.candidate.is_independent]
+        ranked = sorted(independent, key=lambda each: each.measured.price(self.options.goal))
+        return [
+            {**each.measured.texts(), "choice": "quantized" if each.is_quantized else ""}
+            for each in ranked
+        ]
+
+    def figures(self) -> dict[str, Any]:
+        """The choice in a line, and the rows of the table."""
+        return {"precision": self.summary(), "products": self.rows()}
+
+    def report(self, before: OptimizationReport) -> OptimizationReport:
+        """The report of the optimization with the rewrites of this one."""
+        found = self.proof.builder.report()
+        scaling = {
+            name: count
+            for each in self.preprocessing
+            for name, count in each.builder.report().applied.items()
+        }
+        quantizing = Counter(self.applied.values())
+        applied = {**before.applied, **scaling, **quantizing, **found.applied}
+        return replace(
+            before, applied=applied, nodes_after=found.nodes_after, repetitions=found.repetitions
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The choice as JSON values."""
+        products = [
+            {**each.measured.to_json(), "rounded": each.is_quantized} for each in self.choices
+        ]
+        return {
+            "scheme": self.options.scheme,
+            "tolerance": self.options.tolerance,
+            "metric": self.options.metric,
+            "error": self.error,
+            "samples": len(self.samples.feeds),
+            "random": self.samples.are_random,
+            "reason": self.reason,
+            "seconds": self.seconds,
+            "float32_bytes": self.float32_bytes,
+            "products": products,
+            "structure": [report.to_json() for report in self.comparisons],
+        }

@@ -1,0 +1,48 @@
+"""The patterns of each scheme: those that quantize operands, store constants, or compute."""
+
+from xoptim.catalogue.selection import Selection, resolve, select
+from xoptim.match.rewrite import Rewrite
+from xoptim.match.rounding import RoundingPattern, ScalingPattern, StoringPattern
+from xoptim.precision.options import SCHEMES, PrecisionOptions, Scheme
+
+
+def rounding_patterns(scheme: str, selection: Selection = None) -> list[type[RoundingPattern]]:
+    """The patterns that round operands.
+
+    Those that write operators of a domain only where patterns of the selection do so.
+    """
+    given = {domain for each in select(selection) for domain in each.produces}
+    found = [
+        cls
+        for cls in resolve(scheme)
+        if issubclass(cls, RoundingPattern) and given.issuperset(cls.produces)
+    ]
+    return [cls for cls in found if not issubclass(cls, StoringPattern)]
+
+
+def storing_patterns(scheme: str) -> list[type[StoringPattern]]:
+    """The patterns that store constants; what errs too much in integers is stored in 16 bits."""
+    schemes = (scheme,) if scheme in ("float16", "bfloat16") else (scheme, "float16")
+    return [cls for each in schemes for cls in resolve(each) if issubclass(cls, StoringPattern)]
+
+
+def schemes_that_save_time() -> tuple[Scheme, ...]:
+    """The schemes that are worth their error where they are faster."""
+    return tuple(scheme for scheme in SCHEMES if rounding_patterns(scheme))
+
+
+def integer_patterns(scheme: str) -> list[type[Rewrite]]:
+    """The patterns that compute with rounded operands."""
+    return [
+        cls for cls in resolve(scheme) if not issubclass(cls, (RoundingPattern, ScalingPattern))
+    ]
+
+
+def computing_patterns(precision: PrecisionOptions) -> list[type[Rewrite]]:
+    """The patterns that compute with rounded operands, none where activations stay in floats."""
+    return [] if precision.weights_only else integer_patterns(precision.scheme)
+
+
+def scaling_patterns(scheme: Scheme) -> list[type[ScalingPattern]]:
+    """The patterns that move scales of channels before anything is rounded."""
+    return [cls for cls in resolve(scheme) if issubclass(cls, ScalingPattern)]

@@ -1,0 +1,234 @@
+"""Sensitivity analysis: the error that each candidate adds alone, and the time that it saves."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import onnx
+
+from xoptim.catalogue.selection import resolve
+from xoptim.engine.options import OptimizationOptions
+from xoptim.match.rounding import (
+    FEWEST_STORED,
+    Observed,
+    RangedPattern,
+    RoundingPattern,
+    ScalingPattern,
+    StoringPattern,
+)
+from xoptim.optimizing.proof import Proof, ProofOptions, assuming
+from xoptim.precision.calibration import calibrated
+from xoptim.precision.candidates import Candidate, Form, find_candidates, with_dependents
+from xoptim.precision.measured import UNMEASURED, Measured, OperatorCost
+from xoptim.precision.options import Goal, PrecisionOptions, Scheme
+from xoptim.precision.preprocessing import Preprocessed, Preprocessor, with_least_opset
+from xoptim.precision.samples import Samples, samples_for
+from xoptim.precision.schemes import (
+    computing_patterns,
+    rounding_patterns,
+    scaling_patterns,
+    schemes_that_save_time,
+    storing_patterns,
+)
+from xoptim.precision.switched_session import SwitchedSession
+from xoptim.precision.times import measure_costs
+from xoptim.precision.weight_only import WeightOnlyQuantizer
+from xoptim.verification.errors import ChoiceError, NothingToQuantizeError
+from xoptim.verification.session_settings import SessionSettings
+
+_OF_OPERATORS: Final = 4
+"""Bits of the weights that float32 operators read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """The operators and constants of a model that can be quantized, measured.
+
+    Attributes:
+        preprocessed: the model, in an operator set that has what quantization needs.
+        patterns: that quantize operands.
+        operators: with the error that each adds alone, and its cost.
+        constants: the forms in which constants can be stored, with everything computed in float32.
+        goal: what is saved: ``size`` where the scheme saves no time.
+        session: in which choices are tried.
+        weight_only: stores constants.
+    """
+
+    preprocessed: Preprocessed
+    patterns: Sequence[type[RoundingPattern]]
+    operators: Sequence[Measured]
+    constants: Sequence[Measured]
+    goal: Goal
+    session: SwitchedSession
+    weight_only: WeightOnlyQuantizer
+
+    @property
+    def samples(self) -> Samples:
+        """What errors were measured on."""
+        return self.session.reference.samples
+
+    @property
+    def measured(self) -> list[Measured]:
+        """The operators and the constants."""
+        return [*self.operators, *self.constants]
+
+
+def analyze_sensitivity(
+    proof: Proof, options: OptimizationOptions, how: ProofOptions, precision: PrecisionOptions
+) -> Sensitivity:
+    """Measure each operator of an optimized model when quantized: the error that it adds alone, and
+    its time.
+
+    Args:
+        proof: the optimized model.
+        options: of its optimization.
+        how: options of the verification.
+        precision: the scheme, and the values to measure on.
+
+    Raises:
+        ChoiceError: values do not fit the model, or the scheme does not fit the provider.
+        NothingToQuantizeError: the model has no operator that can be quantized.
+        RunError, LoadError, FeedError: the model does not run.
+    """
+    how = replace(how, checks=assuming(how.checks, options))
+    patterns, storing, goal = _patterns_of(precision, options)
+    everything = [*patterns, *computing_patterns(precision)]
+    model = with_least_opset(proof, max(pattern.min_opset for pattern in (*patterns, *storing)))
+    how.on_step("looking for values to measure on")
+    samples = samples_for(model, proof.base_dir, precision, how.checks)
+    # onnxruntime optimizes as it does for a user
+    settings = replace(how.checks.settings, level="all")
+    how.on_step("looking for scales with a smaller error")
+    observe = partial(_observed, samples=samples, precision=precision, settings=settings)
+    preprocessor = Preprocessor(everything, options.provider, samples, how, settings, observe)
+    ready = preprocessor.run(model, proof.base_dir, _scaling_patterns_of(precision))
+    model, folder, observed = ready.model, ready.folder, ready.observed
+    operators, subgraphs = find_candidates(model, folder, everything, options.provider, observed)
+    weight_only = WeightOnlyQuantizer(model, folder, storing)
+    constants = weight_only.candidates(operators)
+    if all(each.reads for each in (*operators, *constants)):
+        raise NothingToQuantizeError(_nothing(model, precision.scheme, samples, patterns))
+    how.on_step("measuring quantized operators")
+    costs = measure_costs(model, folder, operators, subgraphs, samples.to_time, settings)
+    how.on_step("measuring the error of each operator")
+    switched = model, folder, subgraphs, weight_only, constants
+    session = SwitchedSession(*switched, samples, precision.metric, settings)
+    errors = measure_errors(session, [*operators, *constants], samples)
+    measured, stored = (_measured(some, costs, errors) for some in (operators, constants))
+    return Sensitivity(ready, patterns, measured, stored, goal, session, weight_only)
+
+
+def _patterns_of(
+    precision: PrecisionOptions, options: OptimizationOptions
+) -> tuple[list[type[RoundingPattern]], list[type[StoringPattern]], Goal]:
+    """The patterns that quantize operands, those that store constants, and what they are to
+    save.
+    """
+    patterns = rounding_patterns(precision.scheme, options.patterns)
+    storing = storing_patterns(precision.scheme)
+    goal = precision.goal if precision.scheme in schemes_that_save_time() else "size"
+    if precision.weights_only:
+        patterns = [cls for cls in patterns if not cls.rounds_activations]
+        # What is stored alone is widened when the model is loaded; operators that read 4 bits are a
+        # form of their own.
+        storing = [cls for cls in storing if cls.bits != _OF_OPERATORS]
+        goal = "size"  # the processor here does not tell how long an operator takes there
+    if all(pattern().unfit_for(None, options.provider) for pattern in (*patterns, *storing)):
+        raise ChoiceError(
+            f"{precision.scheme} is for the provider cpu; float16 is for {options.provider} too"
+        )
+    return patterns, storing, goal
+
+
+def _scaling_patterns_of(precision: PrecisionOptions) -> list[type[ScalingPattern]]:
+    """The patterns that move scales, none where activations stay in float32."""
+    return [] if precision.weights_only else scaling_patterns(precision.scheme)
+
+
+def measure_errors(
+    session: SwitchedSession, candidates: Iterable[Candidate], samples: Samples
+) -> dict[Form, float]:
+    """The error that each candidate adds alone, together with those that share its weights.
+
+    What is quantized because its inputs are adds none alone.
+    """
+    alone = [each for each in candidates if not each.reads]
+    return {
+        each.form: session.error(with_dependents([each], alone), samples.to_choose)
+        for each in alone
+    }
+
+
+def _measured(
+    candidates: Iterable[Candidate],
+    costs: Mapping[Form, OperatorCost],
+    errors: Mapping[Form, float],
+) -> list[Measured]:
+    return [
+        Measured(each, costs.get(each.form, UNMEASURED), errors.get(each.form, 0.0))
+        for each in candidates
+    ]
+
+
+def _observed(
+    model: onnx.ModelProto,
+    folder: Path | None,
+    samples: Samples,
+    precision: PrecisionOptions,
+    settings: SessionSettings,
+) -> Observed:
+    """The facts about tensors that patterns of the scheme need, which random samples do not
+    tell.
+    """
+    ranged = [cls for cls in rounding_patterns(precision.scheme) if issubclass(cls, RangedPattern)]
+    present = {node.op_type for node in model.graph.node}
+    op_types = {op_type for cls in ranged for op_type in cls.anchors if present & {*cls.operators}}
+    scaled = {
+        op_type.rpartition("::")[2]
+        for cls in scaling_patterns(precision.scheme)
+        for op_type in cls.anchors
+    }
+    if samples.are_random or not (op_types or present & scaled):
+        return Observed()
+    feeds = [samples.feeds[place] for place in samples.to_choose]
+    return calibrated(model, folder, op_types, feeds, precision.calibration, settings)
+
+
+def _nothing(
+    model: onnx.ModelProto,
+    scheme: Scheme,
+    samples: Samples,
+    patterns: Sequence[type[RoundingPattern]],
+) -> str:
+    """The reason why nothing can be quantized."""
+    others = [
+        cls
+        for cls in resolve(scheme)
+        if issubclass(cls, RoundingPattern) and cls.produces and cls not in patterns
+    ]
+    found = sorted(
+        {op_type for cls in others for op_type in cls.anchors or ()}
+        & {node.op_type for node in model.graph.node}
+    )
+    if found:
+        return (
+            f"{' and '.join(found)} can be quantized to {scheme} by operators of onnxruntime only: "
+            "--include onnxruntime"
+        )
+    if (
+        scheme == "int8"
+        and samples.are_random
+        and any(node.op_type == "Conv" for node in model.graph.node)
+    ):
+        return (
+            "Conv is quantized to int8 by the ranges of what it reads: give samples with --feeds "
+            "FILE.npz or a folder"
+        )
+    if model.functions:
+        return f"nothing can be quantized to {scheme}: local functions stay, without --inline"
+    return (
+        f"nothing can be quantized to {scheme}: no operator has constant float32 weights "
+        f"of {FEWEST_STORED} numbers or more (weights of a quantized model are integers already)"
+    )

@@ -1,0 +1,80 @@
+"""Errors of choices of candidates, measured in one session."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from xoptim.precision.candidates import Candidate, Form
+from xoptim.precision.metrics import Metric
+from xoptim.precision.reference import FloatReference
+from xoptim.precision.samples import Samples
+from xoptim.precision.subgraphs import ResultSubgraph
+from xoptim.precision.switches import with_switches
+from xoptim.precision.weight_only import WeightOnlyQuantizer
+from xoptim.system.machine import release_memory
+from xoptim.verification.session import Session, Value
+from xoptim.verification.session_settings import SessionSettings
+
+
+class SwitchedSession:
+    """A session of a model in which any choice of candidates can be quantized.
+
+    Its outputs with everything in float32 are the reference.
+
+    Args:
+        model: the model.
+        folder: of external data.
+        subgraphs: what computes the result of each operator quantized, in each form.
+        constants: the constants that can be stored in fewer bits.
+        candidates: the forms of these constants.
+        samples: the values to run on.
+        metric: the error to measure.
+        settings: of the sessions.
+    """
+
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        folder: Path | None,
+        subgraphs: Mapping[Form, ResultSubgraph],
+        constants: WeightOnlyQuantizer,
+        candidates: Iterable[Candidate],
+        samples: Samples,
+        metric: Metric,
+        settings: SessionSettings,
+    ) -> None:
+        is_optimized = settings.level != "off"
+        switched, self._switches = with_switches(model, subgraphs, is_optimized=is_optimized)
+        constants.make_inputs(switched)
+        self._constants = constants
+        self._names = {each.form: each.weights for each in candidates}
+        self._session = Session(switched, settings, base_dir=folder)
+        self._samples = samples
+        expected = [self._run(index, {}) for index in range(len(samples.feeds))]
+        self.reference = FloatReference(samples, expected, metric, settings)
+
+    def error(self, forms: Mapping[str, str], indices: Iterable[int]) -> float:
+        """The error when some candidates are quantized, the largest of some samples, as a fraction.
+
+        Args:
+            forms: their results, each with the name of the pattern.
+            indices: of the samples.
+        """
+        errors = (self.reference.error(index, self._run(index, forms)) for index in indices)
+        return max(errors, default=0.0)
+
+    def close(self) -> None:
+        """Free the weights in all forms."""
+        del self._session
+        release_memory()
+
+    def _run(self, index: int, forms: Mapping[str, str]) -> Sequence[Value]:
+        switched = {
+            name: np.array(forms.get(result) == pattern)
+            for (result, pattern), name in self._switches.items()
+        }
+        stored = {self._names[form]: form[1] for form in forms.items() if form in self._names}
+        feeds = {**self._samples.feeds[index], **switched, **self._constants.feeds(stored)}
+        return self._session.run(feeds)

@@ -1,0 +1,132 @@
+"""One model with a switch for each candidate, so that any choice of them runs in one session.
+
+A switch is a Boolean input, by which an If computes a result in float32 or quantized. Each value of
+a model has its own name here, in subgraphs too.
+"""
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+
+import onnx
+from onnx import TensorProto, helper
+
+from xoptim.facts.protos import inner_graphs
+from xoptim.match.rounding import first_result
+from xoptim.precision.candidates import Form
+from xoptim.precision.shared_initializers import digest, reads_blocks
+from xoptim.precision.subgraphs import ResultSubgraph
+from xoptim.preparation.ports import defined_names
+
+
+def with_switches(
+    before: onnx.ModelProto, subgraphs: Mapping[Form, ResultSubgraph], *, is_optimized: bool = True
+) -> tuple[onnx.ModelProto, dict[Form, str]]:
+    """A model that computes each result as before, or by one of its subgraphs where a Boolean input
+    says so.
+
+    Args:
+        before: the model.
+        subgraphs: what computes a result, by its name and any name of the form.
+        is_optimized: whether onnxruntime optimizes the model when it loads it.
+
+    Returns:
+        The model, and the name of the input that switches each subgraph.
+    """
+    model = onnx.ModelProto()
+    model.CopyFrom(before)
+    taken = defined_names(before)
+    switches: dict[Form, str] = {}
+    branches: dict[str, list[tuple[str, ResultSubgraph]]] = {}
+    for (result, pattern), subgraph in subgraphs.items():
+        name = f"switch_{len(switches)}"
+        while name in taken:
+            name = f"{name}_"
+        switches[result, pattern] = name
+        branches.setdefault(result, []).append((name, subgraph))
+        model.graph.input.append(helper.make_tensor_value_info(name, TensorProto.BOOL, ()))
+    writer = _SwitchWriter(model.graph, is_optimized)
+    # a node is copied with its subgraphs
+    for graph in reversed([model.graph, *inner_graphs(model.graph.node)]):
+        nodes = [deepcopy(node) for node in graph.node]
+        del graph.node[:]
+        for node in nodes:
+            writer.write(graph.node.add(), node, branches.get(first_result(node), ()))
+    return model, switches
+
+
+class _SwitchWriter:
+    """Writes each If to the place of its node, so that weights, which fill most of the memory, are
+    copied once.
+
+    Initializers go to the main graph, equal ones once: those of an embedding and of a MatMul. There
+    they may be larger than a protobuf of 2 GiB. Blocks stay in their subgraph where onnxruntime
+    optimizes: version 1.32 does not load a model then that dequantizes blocks from outside of one.
+    """
+
+    def __init__(self, main: onnx.GraphProto, is_optimized: bool) -> None:
+        self._main = main
+        self._is_optimized = is_optimized
+        self._kept = dict[bytes, str]()
+
+    def write(
+        self,
+        target: onnx.NodeProto,
+        node: onnx.NodeProto,
+        branches: Sequence[tuple[str, ResultSubgraph]],
+    ) -> None:
+        """Write a node, or an If with the last subgraph in one branch and a node of the others in
+        the other one.
+        """
+        if not branches:
+            target.CopyFrom(node)
+            return
+        switch, subgraph = branches[-1]
+        target.op_type = "If"
+        target.input.append(switch)
+        target.output.extend(name for name in node.output if name)
+        quantized = _branch(target, "then_branch", f"{switch}_on")
+        names = self._store(subgraph, quantized)
+        results = [name for each in subgraph.nodes for name in each.output if name]
+        names |= {name: f"{quantized.name}/{name}" for name in results}
+        for each in subgraph.nodes:
+            copy = quantized.node.add()
+            copy.CopyFrom(each)
+            _rename(copy, names)
+        plain = _branch(target, "else_branch", f"{switch}_off")
+        other = plain.node.add()
+        self.write(other, node, branches[:-1])
+        _rename(other, {name: f"{plain.name}/{name}" for name in target.output})
+
+    def _store(self, subgraph: ResultSubgraph, branch: onnx.GraphProto) -> dict[str, str]:
+        """Store the initializers of a subgraph; returns their new names."""
+        readers = [node for node in subgraph.nodes if self._is_optimized and reads_blocks(node)]
+        blocks = {name for node in readers for name in node.input}
+        names = dict[str, str]()
+        for tensor in subgraph.initializers:
+            name = f"{branch.name}/{tensor.name}"
+            is_block = tensor.name in blocks
+            names[tensor.name] = name if is_block else self._kept.setdefault(digest(tensor), name)
+            if names[tensor.name] == name:
+                copy = (branch if is_block else self._main).initializer.add()
+                copy.CopyFrom(tensor)
+                copy.name = name
+        return names
+
+
+def _branch(owner: onnx.NodeProto, name: str, prefix: str) -> onnx.GraphProto:
+    """A new branch without nodes, whose own names begin with its name: a subgraph may not define
+    one of the graph around it.
+    """
+    branch: onnx.GraphProto = owner.attribute.add(name=name, type=onnx.AttributeProto.GRAPH).g
+    branch.name = prefix
+    for result in owner.output:
+        output = branch.output.add(name=f"{prefix}/{result}")
+        output.type.tensor_type.elem_type = TensorProto.FLOAT
+    return branch
+
+
+def _rename(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
+    """Rename what a node of a branch reads and computes, and leave its own name out."""
+    node.name = ""
+    for field in (node.input, node.output):
+        field[:] = [names.get(name, name) for name in field]

@@ -1,0 +1,152 @@
+"""Weight-only quantization: constants are stored in fewer bits, one by one, whatever reads them.
+
+Everything is computed in float32.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+from xoptim.facts.protos import inner_graphs
+from xoptim.graph.names import Names
+from xoptim.match.rounding import FEWEST_STORED, StoringPattern
+from xoptim.precision.candidates import Candidate, Form
+from xoptim.precision.constant_writer import ConstantWriter, remove_indices
+from xoptim.precision.large_constants import large_constants
+from xoptim.preparation.ports import defined_names
+
+
+class WeightOnlyQuantizer:
+    """The large constants of a model, and the numbers that they have in fewer bits.
+
+    Args:
+        model: the model.
+        folder: of its external data.
+        patterns: that store constants.
+    """
+
+    def __init__(
+        self, model: onnx.ModelProto, folder: Path | None, patterns: Iterable[type[StoringPattern]]
+    ) -> None:
+        self._constants = large_constants(model)
+        self._folder = folder
+        self._patterns = {cls.name(): cls for cls in patterns}
+        self._kept: dict[Form, np.ndarray] = {}
+
+    def candidates(self, operators: Iterable[Candidate]) -> list[Candidate]:
+        """The forms in which each constant can be stored.
+
+        Args:
+            operators: operators that can be quantized. A constant that is computed from such a
+                weight is another form of it.
+        """
+        owners = {
+            each.weights: each.shared_with or each.result for each in operators if each.weights
+        }
+        found = list[Candidate]()
+        for name, each in self._constants.items():
+            numbers = each.numbers(self._folder)
+            owner = owners.get(each.tensor.name, name)
+            shape = math.prod(each.tensor.dims[:-1]), each.tensor.dims[-1]
+            reader = each.readers[0]
+            found += [
+                Candidate(
+                    owner,
+                    reader.name or reader.output[0],
+                    pattern,
+                    reader.op_type,
+                    shape,
+                    name,
+                    relative_time=1.0,
+                    bits=cls.width + 8 * _overhead(name, cls) / numbers.size,
+                    original_bits=each.bits,
+                    element_bits=int(cls.width),
+                    is_weight_only=True,
+                )
+                for pattern, cls in self._patterns.items()
+                if cls.width < each.bits and cls.fits(numbers)
+            ]
+        return found
+
+    def feeds(self, forms: Mapping[str, str]) -> dict[str, np.ndarray]:
+        """The numbers of constants in fewer bits, and of those that a Cast widens.
+
+        The last ones are kept for the next call.
+
+        Args:
+            forms: the pattern that stores each constant.
+        """
+        wanted = dict.fromkeys(forms.items())
+        wanted |= {
+            (name, ""): None
+            for name, each in self._constants.items()
+            if each.bits < 32 and name not in forms
+        }
+        self._kept = {
+            form: self._kept[form] if form in self._kept else self._widened(*form)
+            for form in wanted
+        }
+        return {name: array for (name, _), array in self._kept.items()}
+
+    def make_inputs(self, model: onnx.ModelProto) -> None:
+        """Let a session of the model, or of a copy with further nodes, be fed with other numbers of
+        the constants; in place.
+        """
+        model.ir_version = max(model.ir_version, 4)  # before, an input with a default cannot be fed
+        listed = {value.name for value in model.graph.input}
+        for graph in (model.graph, *inner_graphs(model.graph.node)):
+            casts = [index for index, node in enumerate(graph.node) if self._is_cast(node)]
+            remove_indices(graph.node, casts)
+            if graph is not model.graph:
+                self._move_constants(graph, model.graph)
+        for name, each in self._constants.items():
+            if name not in listed:
+                model.graph.input.append(
+                    helper.make_tensor_value_info(name, TensorProto.FLOAT, each.tensor.dims)
+                )
+
+    def store(
+        self, model: onnx.ModelProto, forms: Mapping[str, str]
+    ) -> tuple[onnx.ModelProto, dict[str, str]]:
+        """A copy of a model with some constants stored in fewer bits, and the pattern of each that
+        was there.
+
+        Args:
+            model: the model, or one in which some operators were quantized.
+            forms: the pattern that stores each constant.
+        """
+        made = onnx.ModelProto()
+        made.CopyFrom(model)
+        present = large_constants(made)
+        done = {name: pattern for name, pattern in forms.items() if name in present}
+        names = Names()
+        names.reserve(defined_names(made), {})
+        for name, pattern in done.items():
+            numbers = present[name].numbers(self._folder)
+            ConstantWriter(made, name, names).write(self._patterns[pattern], numbers)
+        return made, done
+
+    def _widened(self, name: str, pattern: str) -> np.ndarray:
+        numbers = self._constants[name].numbers(self._folder)
+        return self._patterns[pattern].widened(numbers) if pattern else numbers
+
+    def _is_cast(self, node: onnx.NodeProto) -> bool:
+        return bool(node.output) and node.op_type == "Cast" and node.output[0] in self._constants
+
+    def _move_constants(self, graph: onnx.GraphProto, main: onnx.GraphProto) -> None:
+        """Move the constants of a subgraph to the main graph."""
+        initializers = graph.initializer
+        own = [index for index, each in enumerate(initializers) if each.name in self._constants]
+        main.initializer.extend(initializers[index] for index in own)
+        remove_indices(initializers, own)
+
+
+def _overhead(name: str, pattern: type[StoringPattern]) -> int:
+    """Bytes of the nodes that widen a constant."""
+    numbers = np.ones(FEWEST_STORED, np.float32)
+    written = ConstantWriter(onnx.ModelProto(), name, Names()).written(pattern, numbers)
+    return written - round(pattern.width * FEWEST_STORED / 8)
