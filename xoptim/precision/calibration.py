@@ -1,4 +1,4 @@
-"""Results within a model, and their ranges."""
+"""Calibration: the activations of a model on samples, and their ranges."""
 
 import contextlib
 import io
@@ -37,8 +37,8 @@ KEEPING: Final = frozenset(
         "Unsqueeze",
     )
 )
-"""Operators whose results consist of elements of their first operand: rounded with its scale, they
-move integers.
+"""Operators whose results consist of elements of their first operand: quantized with its scale,
+they move integers.
 """
 
 
@@ -128,7 +128,7 @@ def calibrated(
     settings: SessionSettings,
 ) -> Observed:
     """Facts about the operands and results of operators of the main graph, but for tensors that are
-    rounded already.
+    quantized already.
 
     Args:
         model: the model.
@@ -143,12 +143,14 @@ def calibrated(
     stored = {tensor.name for tensor in model.graph.initializer}
     made = {name for node in model.graph.node for name in node.output}
     nodes = [node for node in model.graph.node if not node.domain and node.op_type in kinds]
-    rounded = {name for node in model.graph.node for name in _rounded(node)}
+    quantized = {name for node in model.graph.node for name in _quantized(node)}
     names = (
-        {name for node in nodes for name in (*node.input, *node.output) if name} - stored - rounded
+        {name for node in nodes for name in (*node.input, *node.output) if name}
+        - stored
+        - quantized
     )
     axes = {
-        name: axis for name, axis in channel_axes(model).items() if name not in stored | rounded
+        name: axis for name, axis in channel_axes(model).items() if name not in stored | quantized
     }
     probe = Probe(model, folder, (names | axes.keys()) & made, settings)
     ranges, channels = Ranges(calibration), ChannelStatistics(axes)
@@ -163,7 +165,7 @@ def calibrated(
     return Observed(found, channels.found())
 
 
-def _rounded(node: onnx.NodeProto) -> Sequence[str]:
+def _quantized(node: onnx.NodeProto) -> Sequence[str]:
     """The tensors that a node quantizes or has dequantized."""
     return {"QuantizeLinear": node.input[:1], "DequantizeLinear": node.output[:1]}.get(
         node.op_type, ()

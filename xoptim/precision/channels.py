@@ -16,7 +16,7 @@ last one counts.
 
 
 def channel_axes(model: onnx.ModelProto) -> dict[str, int]:
-    """The axis of the channels of each tensor that products and convolutions of the main graph read
+    """The axis of the channels of each tensor that a MatMul, Gemm or Conv of the main graph reads
     first.
     """
     ranked = sorted(

@@ -83,10 +83,10 @@ def float16_plan(
 ) -> QuantizationPlan:
     """As many operators of an optimized model as the tolerance allows, with results of 16 bits.
 
-    At first all operators around sums of products do whose numbers stay far from the end of the
-    type on the samples. As long as the error is too large, those stay in 32 bits that add most to
-    the error of what they read. Where a GPU is at hand and is not faster in 16 bits, nothing is
-    rounded.
+    At first these are all operators around MatMul, Gemm and Conv whose numbers stay far from the
+    type's limits on the samples. As long as the error is too large, those stay in 32 bits that add
+    most to the error of what they read. Where a GPU is at hand and is not faster in 16 bits,
+    nothing is rounded.
 
     Args:
         proof: the optimized model.
@@ -214,8 +214,8 @@ def float16_proof_options(
     """The options of the verification of a model that computes in 16 bits: its tolerance, and
     values of the inputs that it has.
 
-    Where the comparison runs on a processor, this one computes in 32 bits, and rounds at other
-    places.
+    Where the comparison runs on a processor, this one computes in 32 bits, and rounds
+    elsewhere.
     """
     checks = how.checks
     if checks.rtol is None and checks.ulp is None:
@@ -238,8 +238,8 @@ def _type(value: onnx.ValueInfoProto) -> int:
 def region(
     model: onnx.ModelProto, nodes: Iterable[onnx.NodeProto], work: Collection[str]
 ) -> set[str]:
-    """The first results of the nodes to compute in 16 bits: sums of products, and what lies after
-    or before them.
+    """The first results of the nodes to compute in 16 bits: MatMul, Gemm and Conv, and those that
+    are next to them.
 
     Args:
         model: the model.

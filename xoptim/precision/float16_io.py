@@ -50,10 +50,10 @@ def with_float16_io(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def with_float16_feeds(feeds: Mapping[str, Value], ports: Iterable[Port]) -> dict[str, Value]:
     """Values of 32-bit floats in 16 bits, where an input has this type."""
-    halves = {port.name for port in ports if port.type == "tensor(float16)"}
+    float16 = {port.name for port in ports if port.type == "tensor(float16)"}
 
     def fits(name: str, value: Value) -> Value:
-        is_wide = name in halves and isinstance(value, np.ndarray) and value.dtype == np.float32
+        is_wide = name in float16 and isinstance(value, np.ndarray) and value.dtype == np.float32
         return np.asarray(value, np.float16) if is_wide else value
 
     with np.errstate(over="ignore"):

@@ -1,4 +1,4 @@
-"""The options of rounding a model to fewer bits."""
+"""The options of quantization."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,17 +24,17 @@ FLOAT16_TAG: Final = "halves"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrecisionOptions:
-    """Options of `xoptim.precision.lowering.lower`.
+    """Options of `xoptim.precision.quantize.quantize`.
 
     Attributes:
-        scheme: ``int8`` rounds weights and activations of products to 8 bits, ``int4`` weights to 4
-            bits, ``float16`` weights to 16 bits, and all numbers where it computes with them,
-            ``bfloat16`` weights to the other type of 16 bits.
+        scheme: ``int8`` quantizes weights and activations to 8 bits, ``int4`` weights to 4 bits.
+            ``float16`` stores weights in 16 bits, and computes with them where ``compute`` says so;
+            ``bfloat16`` stores weights in the other type of 16 bits.
         tolerance: the error of an output that is allowed, as a fraction: 0.01 for a hundredth.
         metric: how the error is measured: ``largest`` difference over the largest number, ``rms``
             (root mean square over root mean square), or ``choice`` (how often another element of
             the last axis is the largest).
-        goal: ``speed`` leaves products alone that are not faster with fewer bits here; ``size``
+        goal: ``speed`` keeps operators in float32 that are not faster when quantized here; ``size``
             makes the smallest file.
         calibration: which numbers of a tensor belong to its range, where samples determine it:
             ``minmax`` for all, ``percentile`` or ``entropy`` without rare large ones.
@@ -43,8 +43,8 @@ class PrecisionOptions:
             compute in 32 bits all the same, with conversions.
         everywhere: whether operators compute in 16 bits where that saves no conversion, too: for
             targets that lack 32 bits.
-        weights_only: whether activations stay in floats: for targets where products of integers are
-            slower, or missing.
+        weights_only: whether activations stay in float32: for targets where operators on integers
+            are slower, or missing.
         io_types: type of the inputs and outputs of 32-bit floats; ``float16`` is for the scheme
             ``float16`` only.
         feeds: values to measure the error on; random ones when empty. Half of them, at least one,

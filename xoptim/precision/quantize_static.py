@@ -22,11 +22,11 @@ quantization = lazy_module("onnxruntime.quantization")
 qnn = lazy_module("onnxruntime.quantization.execution_providers.qnn")
 WIDTHS: Final = (8, 16)
 """Bits of the results of operators, fewest first; weights have 8."""
-ROOM: Final = 1.5
+MARGIN: Final = 1.5
 """Ranges of 16 bits are so much wider than those of samples: steps are small all the same."""
 _WITH_WEIGHTS: Final = ("Conv", "ConvTranspose")
 """Operators for whose weights onnxruntime makes one scale a channel."""
-_PRODUCTS: Final = ("MatMul", "Gemm")
+_MATMULS: Final = ("MatMul", "Gemm")
 _MATRIX: Final = 2
 _OPERANDS: Final = 2
 _MOST_STEPS: Final = 127
@@ -36,10 +36,10 @@ def quantize_static(
     model: onnx.ModelProto,
     feeds: Sequence[Mapping[str, Value]],
     bits: int,
-    twice: Collection[str] = (),
+    split: Collection[str] = (),
     calibration: str = "minmax",
     ranges: Mapping[str, Range] = MappingProxyType({}),
-    room: float = ROOM,
+    margin: float = MARGIN,
     *,
     keeps_activations: bool = False,
 ) -> onnx.ModelProto:
@@ -49,10 +49,10 @@ def quantize_static(
         model: in an operator set of `OPSET` or newer, its weights inside; left unchanged.
         feeds: the values of the inputs.
         bits: of the results of operators, 8 or 16.
-        twice: names of products whose weights are the sum of two constants of 8 bits.
+        split: names of nodes whose weights become the sum of two constants of 8 bits.
         calibration: how ranges are found, see `PrecisionOptions`.
         ranges: of results, by name, in place of those that are found.
-        room: how much wider these are made.
+        margin: how much wider these are made.
         keeps_activations: whether a Relu stays that only cuts a range.
     """
     types = quantization.QuantType
@@ -64,7 +64,7 @@ def quantize_static(
     }
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
-    ranges = {**ranges, **_split(copy, twice, ranges)}
+    ranges = {**ranges, **_split(copy, split, ranges)}
     with _quiet(), tempfile.TemporaryDirectory(prefix="xopt-") as folder:
         config = qnn.get_qnn_qdq_config(
             copy,
@@ -73,7 +73,7 @@ def quantize_static(
             activation_type=types.QUInt8 if bits == WIDTHS[0] else types.QUInt16,
             weight_type=types.QInt8,
             per_channel=True,
-            init_overrides={**_wide(ranges, room), **_overrides(copy, bits)},
+            init_overrides={**_wide(ranges, margin), **_overrides(copy, bits)},
             keep_removable_activations=keeps_activations,
         )
         path = Path(folder) / "quantized.onnx"
@@ -84,7 +84,7 @@ def quantize_static(
 def weights_of(
     node: onnx.NodeProto, stored: Mapping[str, onnx.TensorProto]
 ) -> tuple[str, int] | None:
-    """The constant weights of a product, and the axis along which each place has a scale.
+    """The constant weights of a Conv, MatMul or Gemm, and the axis of their scales.
 
     ``None`` without any.
     """
@@ -93,15 +93,15 @@ def weights_of(
     name = node.input[1]
     if node.op_type == "Conv":
         return name, 0
-    if node.op_type in _PRODUCTS and len(stored[name].dims) == _MATRIX:
+    if node.op_type in _MATMULS and len(stored[name].dims) == _MATRIX:
         return name, 0 if _is_transposed(node) else 1
     return None
 
 
 def _split(
-    model: onnx.ModelProto, twice: Collection[str], ranges: Mapping[str, Range]
+    model: onnx.ModelProto, names: Collection[str], ranges: Mapping[str, Range]
 ) -> dict[str, Range]:
-    """Write products as sums of two, with weights of 8 bits and what these leave.
+    """Write nodes as sums of two, with weights of 8 bits and what these leave.
 
     Returns the ranges of the new results.
     """
@@ -109,7 +109,7 @@ def _split(
     found: dict[str, Range] = {}
     nodes: list[onnx.NodeProto] = []
     for node in model.graph.node:
-        where = weights_of(node, stored) if node.name in twice else None
+        where = weights_of(node, stored) if node.name in names else None
         if where is None:
             nodes.append(node)
             continue
@@ -122,11 +122,11 @@ def _split(
             weights = f"{result}_{part}_weights"
             model.graph.initializer.append(numpy_helper.from_array(values, weights))
             operands = [node.input[0], weights, *(node.input[2:] if part == "first" else ())]
-            product = onnx.helper.make_node(
+            node_of_part = onnx.helper.make_node(
                 node.op_type, operands, [f"{result}_{part}"], f"{node.name}_{part}"
             )
-            product.attribute.extend(node.attribute)
-            nodes.append(product)
+            node_of_part.attribute.extend(node.attribute)
+            nodes.append(node_of_part)
         operands = [f"{result}_{part}" for part in parts]
         nodes.append(onnx.helper.make_node("Add", operands, [result], node.name))
         if result in ranges:
@@ -138,30 +138,33 @@ def _split(
 
 
 def _of_8_bits(numbers: np.ndarray, axis: int) -> np.ndarray:
-    """Weights rounded to 8 bits, with one scale for each place of an axis."""
+    """Weights quantized to 8 bits, with one scale for each index of an axis, as float32."""
     others = tuple(each for each in range(numbers.ndim) if each != axis)
     scales = np.abs(numbers).max(axis=others, keepdims=True) / _MOST_STEPS
     scales = np.where(scales == 0, 1, scales)
-    rounded: np.ndarray = (np.round(numbers / scales) * scales).astype(np.float32)
-    return rounded
+    quantized: np.ndarray = (np.round(numbers / scales) * scales).astype(np.float32)
+    return quantized
 
 
-def _wide(ranges: Mapping[str, Range], room: float) -> dict[str, list[dict[str, Any]]]:
-    """The ranges of results, with room for numbers that samples do not show."""
+def _wide(ranges: Mapping[str, Range], margin: float) -> dict[str, list[dict[str, Any]]]:
+    """The ranges of results, with a margin for numbers that samples do not show."""
     return {
-        name: [
-            {"rmin": np.float32(room * min(low, 0.0)), "rmax": np.float32(room * max(high, 0.0))}
-        ]
+        name: [_override(margin * min(low, 0.0), margin * max(high, 0.0))]
         for name, (low, high) in ranges.items()
         if low < high
     }
 
 
+def _override(low: float, high: float) -> dict[str, Any]:
+    """A range as onnxruntime takes it in place of one that it finds."""
+    return {"rmin": np.float32(low), "rmax": np.float32(high)}
+
+
 def _overrides(model: onnx.ModelProto, bits: int) -> dict[str, list[dict[str, Any]]]:
     """The types of constants, by name.
 
-    Matrices have one scale a column, and 8 bits. Other constants, such as tables, have the bits of
-    the results. QNN takes scales of LayerNormalization as positive integers of 8 bits only.
+    Matrices have one scale a column, and 8 bits. Other constants, such as embeddings, have the
+    bits of the results. QNN takes scales of LayerNormalization as positive integers of 8 bits only.
     """
     types = quantization.QuantType
     found: dict[str, list[dict[str, Any]]] = {}
@@ -171,15 +174,15 @@ def _overrides(model: onnx.ModelProto, bits: int) -> dict[str, list[dict[str, An
         if tensor.data_type == onnx.TensorProto.FLOAT
     }
     for node in model.graph.node:
-        for place, name in enumerate(node.input):
+        for index, name in enumerate(node.input):
             if name not in tensors or node.op_type in _WITH_WEIGHTS:
                 continue
             if node.op_type == "LayerNormalization":
-                if place == 1:
+                if index == 1:
                     found[name] = [{"quant_type": types.QUInt8, "symmetric": False}]
                 continue
             weights = weights_of(node, tensors)
-            if weights is not None and place == 1:
+            if weights is not None and index == 1:
                 found[name] = [{"quant_type": types.QInt8, "axis": weights[1], "symmetric": True}]
             elif bits == WIDTHS[1] and node.op_type != "Gemm":
                 found.setdefault(name, [{"quant_type": types.QUInt16}])

@@ -42,7 +42,7 @@ class Samples:
 
     @property
     def to_choose(self) -> range:
-        """The runs that serve to choose products, the first half; the others are held out."""
+        """The runs that serve to choose operators, the first half; the others are held out."""
         return range((len(self.feeds) + 1) // 2)
 
     @property

@@ -7,7 +7,7 @@ from xoptim.precision.options import SCHEMES, PrecisionOptions, Scheme
 
 
 def rounding_patterns(scheme: str, selection: Selection = None) -> list[type[RoundingPattern]]:
-    """The patterns that round operands.
+    """The patterns that quantize operands.
 
     Those that write operators of a domain only where patterns of the selection do so.
     """
@@ -32,17 +32,17 @@ def schemes_that_save_time() -> tuple[Scheme, ...]:
 
 
 def integer_patterns(scheme: str) -> list[type[Rewrite]]:
-    """The patterns that compute with rounded operands."""
+    """The patterns that compute with quantized operands."""
     return [
         cls for cls in resolve(scheme) if not issubclass(cls, (RoundingPattern, ScalingPattern))
     ]
 
 
 def computing_patterns(precision: PrecisionOptions) -> list[type[Rewrite]]:
-    """The patterns that compute with rounded operands, none where activations stay in floats."""
+    """The patterns that compute with quantized operands, none where activations stay in float32."""
     return [] if precision.weights_only else integer_patterns(precision.scheme)
 
 
 def scaling_patterns(scheme: Scheme) -> list[type[ScalingPattern]]:
-    """The patterns that move scales of channels before anything is rounded."""
+    """The patterns that move scales of channels before anything is quantized."""
     return [cls for cls in resolve(scheme) if issubclass(cls, ScalingPattern)]

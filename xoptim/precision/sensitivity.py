@@ -192,7 +192,7 @@ def _observed(
     }
     if samples.are_random or not (op_types or present & scaled):
         return Observed()
-    feeds = [samples.feeds[place] for place in samples.to_choose]
+    feeds = [samples.feeds[index] for index in samples.to_choose]
     return calibrated(model, folder, op_types, feeds, precision.calibration, settings)
 
 

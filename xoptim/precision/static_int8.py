@@ -23,7 +23,7 @@ from xoptim.precision.metrics import METRICS
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.preprocessing import with_least_opset
 from xoptim.precision.quantize import joined
-from xoptim.precision.quantize_static import ROOM, WIDTHS, quantize_static, weights_of
+from xoptim.precision.quantize_static import MARGIN, WIDTHS, quantize_static, weights_of
 from xoptim.precision.quantized import Quantized
 from xoptim.precision.reference import FloatReference
 from xoptim.precision.samples import Samples, samples_for
@@ -49,8 +49,8 @@ _FURTHER: Final = 2
 """How often further random values are drawn."""
 _APART: Final = 1000
 """Seeds are so far apart, as each run has the next one."""
-_LITTLE_ROOM: Final = 1.2
-"""In place of `ROOM` where the target errs, whose error grows with the ranges."""
+_SMALL_MARGIN: Final = 1.2
+"""In place of `MARGIN` where the target errs, whose error grows with the ranges."""
 _BOUNDED: Final = ("Softmax", "Sigmoid", "LpNormalization")
 """Operators to whose results QNN gives a range of its own."""
 _MASKING: Final = ("Add", "Mul", "Sub", "Where")
@@ -74,12 +74,12 @@ class _StaticConfig:
     Attributes:
         bits: of the results of operators.
         split: names of the MatMuls and convolutions whose weights are the sum of two constants.
-        room: how much wider ranges are than those of samples.
+        margin: how much wider ranges are than those of samples.
     """
 
     bits: int
     split: frozenset[str]
-    room: float
+    margin: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ def static_int8(
     name_nodes(model)
     with_small_masks(model)
     search = _StaticSearch(proof, model, samples, how, precision, further, share)
-    found = search.first(widths, (ROOM,) if share == 1 else (_LITTLE_ROOM, ROOM))
+    found = search.first(widths, (MARGIN,) if share == 1 else (_SMALL_MARGIN, MARGIN))
     if isinstance(found, str):
         return Quantized(proof, (), precision, samples=samples, reason=found)
     made = joined(proof, _unchanged(found.model, options, how))
@@ -247,25 +247,25 @@ class _StaticSearch:
         given = plain, proof.base_dir, samples, precision.metric, self._settings
         self._reference = FloatReference.of(*given)
 
-    def first(self, widths: Sequence[int], rooms: Sequence[float]) -> _StaticAttempt | str:
+    def first(self, widths: Sequence[int], margins: Sequence[float]) -> _StaticAttempt | str:
         """The first model within the tolerance, or the reason why there is none.
 
         Args:
             widths: bits of results to try, in order.
-            rooms: how much wider ranges may be than those of samples, to try in order.
+            margins: how much wider ranges may be than those of samples, to try in order.
         """
         found: _StaticAttempt | str = ""
-        for room in rooms:
-            found = self._first(widths, room)
+        for margin in margins:
+            found = self._first(widths, margin)
             if not isinstance(found, str):
                 break
         return found
 
-    def _first(self, widths: Sequence[int], room: float) -> _StaticAttempt | str:
+    def _first(self, widths: Sequence[int], margin: float) -> _StaticAttempt | str:
         found: _StaticAttempt | str = ""
         for bits in widths:
             self._how.on_step(f"quantizing to {bits} bits")
-            found = self._tried(_StaticConfig(bits, frozenset(), room))
+            found = self._tried(_StaticConfig(bits, frozenset(), margin))
             if self._is_allowed(found):
                 return found
         for step in range(_MOST_ROUNDS):
@@ -303,7 +303,7 @@ class _StaticSearch:
             config.split,
             self._calibration,
             self._ranges if config.bits == WIDTHS[1] else {},
-            config.room,
+            config.margin,
             keeps_activations=keeps_activations,
         )
 

@@ -137,7 +137,7 @@ def _alone(
         *subgraph.initializers,
         *(numpy_helper.from_array(given[name], name) for name in sorted(inside)),
     ]
-    graph = helper.make_graph(nodes, "product", inputs, [output], tensors)
+    graph = helper.make_graph(nodes, "operator", inputs, [output], tensors)
     return (
         helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version),
         values,
