@@ -135,33 +135,40 @@ def test_what_is_stored_already_counts() -> None:
     assert [each.result for each in found] == ["b"]
 
 
+ALL = [
+    *two_forms("a", 0.02, 0.01),
+    Measured(Candidate("b", "b", "P", "MatMul", (1, 1)), OperatorCost(before=1.0, after=2.0)),
+    Measured(Candidate("r", "r", "E", "Relu", (0, 0), reads=("a",))),
+    Measured(Candidate("a", "a", "S", "MatMul", (1, 1), "w", is_weight_only=True)),
+]
+"""Two forms of an operator, a slower operator, one that is quantized with its input, a constant."""
+
+
 @pytest.mark.parametrize(
-    ("applied", "is_timed", "decisions"),
+    ("applied", "decisions"),
     [
-        ({"a": "P"}, True, ["another form", "quantized", "not faster", "quantized"]),
-        ({"b": "P"}, True, ["error or bytes", "error or bytes", "quantized", "an input"]),
-        ({"a": "S"}, False, ["error or bytes"] * 3 + ["an input"]),
+        (
+            {"a": "P", "r": "E"},
+            ["another form", "quantized", "not faster", "quantized", "another form"],
+        ),
+        (
+            {"a": "S"},
+            ["error or bytes"] * 2 + ["not faster", "an input in float32", "quantized"],
+        ),
+        (
+            {"b": "P"},
+            ["error or bytes"] * 2 + ["quantized", "an input in float32", "error or bytes"],
+        ),
     ],
 )
-def test_each_decision_has_a_reason(
-    applied: dict[str, str], is_timed: bool, decisions: list[str]
-) -> None:
-    """The second operator is slower, and the last one is quantized with its input only."""
-    slower = Candidate("b", "b", "P", "MatMul", (1, 1))
-    relu = Candidate("r", "r", "E", "Relu", (0, 0), reads=("a",))
-    stored = Candidate("a", "a", "S", "MatMul", (1, 1), "w", is_weight_only=True)
-    measured = [
-        *two_forms("a", 0.02, 0.01),
-        Measured(slower, OperatorCost(before=1.0, after=2.0)),
-        Measured(relu),
-        Measured(stored),
-    ]
-    applied = {**applied, "r": "E"} if applied == {"a": "P"} else applied
-    found = [each.decision for each in choices_of(measured, applied, is_timed=is_timed)]
-    expected: list[str] = [text.replace("an input", "an input in float32") for text in decisions]
-    assert found[:4] == expected
-    last: Decision = "quantized" if applied.get("a") == "S" else "error or bytes"
-    assert found[4] == ("another form" if "P" in applied.get("a", "") else last)
+def test_each_decision_has_a_reason(applied: dict[str, str], decisions: list[Decision]) -> None:
+    assert [each.decision for each in choices_of(ALL, applied, is_timed=True)] == decisions
+
+
+def test_times_are_no_reason_where_bytes_count() -> None:
+    found = choices_of(ALL, {}, is_timed=False)
+    assert {each.decision for each in found} == {"error or bytes", "an input in float32"}
+    assert not any(each.is_quantized for each in found)
 
 
 def test_nothing_fits() -> None:

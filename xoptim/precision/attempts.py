@@ -213,7 +213,8 @@ class _AttemptSearch:
             goal: what is to be saved.
             base: what is quantized already, and stays so.
         """
-        found, aim, given = self._found, self._aim, [] if base is None else [*base.chosen]
+        found, aim = self._found, self._aim
+        given = [] if base is None else [*base.chosen]
         along = candidates if base is None else found.measured
         chosen = choose(found.session, candidates, found.samples, aim, goal, given, along)
         for _ in range(_ATTEMPTS):

@@ -148,11 +148,13 @@ def _with_shared_weights(candidates: Sequence[Candidate]) -> list[Candidate]:
     for each in ranked:
         first.setdefault(each.weights, each.result)
 
-    def shared_with(each: Candidate) -> str:
+    def with_owner(each: Candidate) -> Candidate:
         owner = first[each.weights]
-        return owner if each.weights and owner != each.result else ""
+        if not each.weights or owner == each.result:
+            return each
+        return replace(each, shared_with=owner)
 
-    return [replace(each, shared_with=shared_with(each)) for each in candidates]
+    return [with_owner(each) for each in candidates]
 
 
 class _OperatorFacts:

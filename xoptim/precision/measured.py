@@ -92,11 +92,14 @@ class Measured:
             before: a form of the same operator that is there already, with a smaller error: the
                 price of this one instead.
         """
-        error, saved = (before.error**2, before.saved(goal)) if before else (0.0, 0.0)
-        gain = self.saved(goal) - saved
+        gain, square = self.saved(goal), self.error**2
+        if before is not None:
+            gain -= before.saved(goal)
+            square -= before.error**2
         saves_no_time = self.candidate.is_weight_only or self.candidate.op_type == "Gather"
         is_last = goal == "speed" and saves_no_time
-        return is_last, (self.error**2 - error) / gain if gain > 0 else math.inf, self.result
+        price = square / gain if gain > 0 else math.inf
+        return is_last, price, self.result
 
     def texts(self) -> dict[str, str]:
         """The candidate as a row of a table."""
