@@ -178,9 +178,7 @@ class Job:
         """The optimized model, compared with the original."""
         chosen, how = self._options, self._how
         first = (
-            options
-            if self._precision is None
-            else precision.quantize.before_quantization(options)
+            options if self._precision is None else precision.quantize.before_quantization(options)
         )
         is_all = not how.whole and self._precision is None and chosen.keep_if_faster is None
         with collection_paused() if is_all else nullcontext():
