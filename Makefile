@@ -91,6 +91,7 @@ docs: $(VENV)/.test ## write the pages and tables that come from the code
 	$(BIN)/python -m xoptim.scaffold.stubs
 	$(BIN)/python -m tests.reach.page
 	$(BIN)/python -m tests.facts.kernels
+	$(BIN)/python -m benchmarks.measured
 
 RELEASE := $(VENV)/release
 release: pyproject.toml ## build an sdist, a wheel and a list of packages (SBOM), check them in a clean environment; uploads nothing

@@ -28,6 +28,7 @@ import onnxruntime
 from onnx import numpy_helper
 
 import xoptim
+from benchmarks.measured import Table, keep, merged, read
 from benchmarks.tools import cell, missing_provider, read_toml, write_between
 from xoptim.bench import Ratio, bench
 from xoptim.facts.dtypes import numpy_dtype
@@ -35,6 +36,7 @@ from xoptim.match.pattern import PatternOptimization
 from xoptim.system.machine import processor
 
 PAGE = pathlib.Path(__file__).parent.parent / "lab" / "payoff.md"
+TABLE = "fusions"
 SIZES = (1, 4, 16, 128, 1024)
 
 
@@ -110,16 +112,13 @@ def measure(name: str, rows: int, threads: int, provider: str, seconds: float) -
     return bench({"before": before, "after": after}, **options).models[1].ratio
 
 
-def rows_of(page: pathlib.Path) -> dict[tuple[str, str, str], list[str]]:
-    """The rows of the page by pattern, provider and threads."""
-    if not page.exists():
-        return {}
-    found = {}
-    for line in page.read_text(encoding="utf-8").splitlines():
-        cells = [each.strip() for each in line.strip("|").split("|")]
-        if len(cells) == 3 + len(SIZES) and cells[0] in SUBJECTS:
-            found[cells[0], cells[1], cells[2]] = cells[3:]
-    return found
+def rows_of(table: Table) -> dict[tuple[str, str, str], list[str]]:
+    """The rows of the table of the page by pattern, provider and threads."""
+    return {
+        (name, provider, threads): [*cells]
+        for name, provider, threads, *cells in table.rows
+        if name in SUBJECTS
+    }
 
 
 def measured(
@@ -207,30 +206,25 @@ def main() -> None:
     )
     given = parser.parse_args()
     if given.check:
-        sys.exit("\n".join(faults_of(rows_of(PAGE))) or 0)
+        sys.exit("\n".join(faults_of(rows_of(read(PAGE)[TABLE]))) or 0)
     names = given.only.split(",") if given.only else sorted(SUBJECTS)
     if reason := missing_provider(given.provider):
         print(f"nothing measured: {reason}")
         return
-    rows = rows_of(PAGE)
     counts = [int(count) for count in given.threads.split(",")]
-    for name, provider, threads, *cells in measured(names, given.provider, counts, given.seconds):
-        rows[name, provider, threads] = cells
-        print(f"| {name} | {provider} | {threads} | {' | '.join(cells)} |", flush=True)
+    for row in measured(names, given.provider, counts, given.seconds):
+        print(f"| {' | '.join(row)} |", flush=True)
         if given.write:
-            machine = (
-                f"Rows written last: onnxruntime {onnxruntime.__version__}, {processor()}; the "
-                "others are older."
-            )
-            head = (
-                f"| pattern | provider | threads | {' | '.join(f'{size} rows' for size in SIZES)} |"
-            )
-            body = (f"| {' | '.join((*key, *cells))} |" for key, cells in sorted(rows.items()))
-            write_between(
-                PAGE,
-                "figures",
-                "\n".join((machine, "", head, "|---|---|---|" + "---|" * len(SIZES), *body)),
-            )
+            write(row)
+
+
+def write(row: Sequence[str]) -> None:
+    """Put a row into the table of the page, in place of an older one."""
+    columns = ["pattern", "provider", "threads", *(f"{size} rows" for size in SIZES)]
+    tables = read(PAGE)
+    keep(PAGE, {**tables, TABLE: merged(tables[TABLE], Table(columns, [row]), keys=3)})
+    machine = f"onnxruntime {onnxruntime.__version__}, {processor()}"
+    write_between(PAGE, "machine", f"Rows written last: {machine}; the others are older.")
 
 
 if __name__ == "__main__":

@@ -34,6 +34,7 @@ import onnx
 import onnxruntime
 
 import xoptim
+from benchmarks.measured import Table, keep, with_table
 from benchmarks.tools import PEERS, apart, offline, write_between
 from xoptim.bench import ModelTimes, Ratio, bench
 from xoptim.facts.protos import inner_graphs
@@ -197,13 +198,11 @@ def mean(values: Iterable[float]) -> float:
     return geometric_mean(found) if found else math.nan
 
 
-def table(figures: Mapping[str, Mapping[str, Any]], field: str) -> list[str]:
-    """A table of geometric means: a row for each family and one for all models, a column for each
-    optimizer.
-    """
-    tools = [tool for tool in TOOLS if any(tool in each for each in figures.values())]
+def table(figures: Mapping[str, Mapping[str, Any]], field: str) -> Table:
+    """Geometric means: a row for each family and one for all, a column for each optimizer."""
+    tools = tools_of(figures)
     names = sorted({name.partition(".")[0] for name in figures})
-    lines = [f"| family | models | {' | '.join(tools)} |", "|---|---:|" + "---:|" * len(tools)]
+    rows: list[list[str]] = []
     for family in (*names, "all"):
         those = [
             each for name, each in figures.items() if family in ("all", name.partition(".")[0])
@@ -212,18 +211,21 @@ def table(figures: Mapping[str, Mapping[str, Any]], field: str) -> list[str]:
             mean(each[tool][field] for each in those if field in each.get(tool, {}))
             for tool in tools
         ]
-        lines.append(
-            f"| {family} | {len(those)} | "
-            f"{' | '.join('' if math.isnan(value) else f'{value:.2f}' for value in means)} |"
-        )
-    return lines
+        cells = ["" if math.isnan(value) else f"{value:.2f}" for value in means]
+        rows.append([family, str(len(those)), *cells])
+    return Table(["family", "models", *tools], rows)
 
 
-def remarks(figures: Mapping[str, Mapping[str, Any]], suffix: str = "") -> list[str]:
+def tools_of(figures: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The optimizers that were measured."""
+    return [tool for tool in TOOLS if any(tool in each for each in figures.values())]
+
+
+def remarks(figures: Mapping[str, Mapping[str, Any]], suffix: str = "") -> Table:
     """For each optimizer, what was slower, and what has no figure."""
     time, interval = f"time{suffix}", f"interval{suffix}"
-    lines = []
-    for tool in [tool for tool in TOOLS if any(tool in each for each in figures.values())]:
+    rows: list[list[str]] = []
+    for tool in tools_of(figures):
         own = {name: each[tool] for name, each in figures.items() if tool in each}
         slower = {
             name: each[time]
@@ -231,30 +233,23 @@ def remarks(figures: Mapping[str, Mapping[str, Any]], suffix: str = "") -> list[
             if time in each and each[interval][0] > SLOWER
         }
         failed = sorted(name for name, each in own.items() if "failed" in each)
-        worst = ", ".join(
-            f"{name} {ratio:.2f}"
-            for name, ratio in sorted(slower.items(), key=lambda item: -item[1])[:5]
-        )
-        lines.append(
-            f"| {tool} | {len(own) - len(failed)} | {len(slower)} | {worst} | {', '.join(failed)} |"
-        )
-    return [
-        "| optimizer | measured | slower | the slowest | no equal result |",
-        "|---|---:|---:|---|---|",
-        *lines,
-    ]
+        slowest = sorted(slower.items(), key=lambda item: -item[1])[:5]
+        worst = ", ".join(f"{name} {ratio:.2f}" for name, ratio in slowest)
+        rows.append([tool, str(len(own) - len(failed)), str(len(slower)), worst, ", ".join(failed)])
+    return Table(["optimizer", "measured", "slower", "the slowest", "no equal result"], rows)
 
 
 TABLES = {
-    "nodes": ("Nodes", "nodes"),
-    "time": ("Time, with all of onnxruntime's own optimizations", "time of a run"),
-    **{
-        f"at {n}": (f"Time of {words}", words)
-        for n, words in zip(LENGTHS, ("one token", "128 tokens", "512 tokens"), strict=True)
-    },
-    "time off": ("Time, without onnxruntime's own optimizations", "without onnxruntime's"),
+    "nodes": "nodes",
+    "time": "time of a run",
+    "at 1": "one token",
+    "at 128": "128 tokens",
+    "at 512": "512 tokens",
+    "time off": "without onnxruntime's",
 }
-"""The figures, with the titles of their tables on the page and of their rows in the README."""
+"""The figures, each a table of the page, with the titles of their rows in the README."""
+REMARKED = ("time", "time off")
+"""Those whose tables are followed by remarks."""
 
 
 def with_figure(
@@ -266,39 +261,32 @@ def with_figure(
     }
 
 
-def page(figures: Mapping[str, Mapping[str, Any]]) -> str:
-    """The measured part of docs/performance.md."""
+def tables_of(figures: Mapping[str, Mapping[str, Any]]) -> dict[str, Table]:
+    """The tables of docs/performance.md."""
+    found: dict[str, Table] = {}
+    for field in TABLES:
+        those = with_figure(figures, field)
+        found[field] = table(those, field)
+        if field in REMARKED:
+            found[f"{field}, remarks"] = remarks(those, field.removeprefix("time"))
+    return found
+
+
+def machine(figures: Mapping[str, Mapping[str, Any]]) -> str:
+    """How the figures were measured."""
     unchanged = [each["the same"]["time"] for each in figures.values()]
-    machine = f"onnxruntime {onnxruntime.__version__}, {processor()}"
-    noise, lengths = f"{min(unchanged):.2f} to {max(unchanged):.2f}", ", ".join(map(str, LENGTHS))
-    parts = [HEAD.format(machine=machine, noise=noise, lengths=lengths).rstrip()]
-    for field, (title, _) in TABLES.items():
-        if those := with_figure(figures, field):
-            parts += ["", f"## {title}", "", *table(those, field)]
-            parts += (
-                ["", *remarks(those, field.removeprefix("time"))]
-                if field.startswith("time")
-                else []
-            )
-    return "\n".join(parts)
+    return HEAD.format(
+        machine=f"onnxruntime {onnxruntime.__version__}, {processor()}",
+        noise=f"{min(unchanged):.2f} to {max(unchanged):.2f}",
+        lengths=", ".join(map(str, LENGTHS)),
+    ).rstrip()
 
 
-def readme(text: str, figures: Mapping[str, Mapping[str, Any]]) -> str:
-    """The README with a table of the averages over all models in place of its first one."""
-    rows: list[str] = []
-    for field, (_, title) in TABLES.items():
-        if those := with_figure(figures, field):
-            cells = table(those, field)
-            rows += (
-                [f"| |{cells[0].split('|', 3)[3]}", f"|---|{cells[1].split('|', 3)[3]}"]
-                if not rows
-                else []
-            )
-            rows.append(f"| {title} |{cells[-1].split('|', 3)[3]}")
-    lines = text.splitlines()
-    first = next(place for place, line in enumerate(lines) if line.startswith("| |"))
-    last = next(place for place in range(first, len(lines)) if not lines[place].startswith("|"))
-    return "\n".join((*lines[:first], *rows, *lines[last:])) + "\n"
+def readme(text: str, tables: Mapping[str, Table]) -> str:
+    """The README with a table of the averages over all models."""
+    tools = tables["nodes"].columns[2:]
+    rows = [[title, *tables[field].rows[-1][2:]] for field, title in TABLES.items()]
+    return with_table(text, "averages", Table(["", *tools], rows))
 
 
 def _load(path: pathlib.Path) -> dict[str, Any]:
@@ -345,11 +333,13 @@ def main() -> None:
                 for tool, each in figures[left[done]].items()
             }
             print(f"{time.perf_counter() - start:.0f} s", left[done], times, flush=True)
-    text = page(figures)
-    print(text)
+    tables = tables_of(figures)
+    for name, each in tables.items():
+        print(f"\n{name}\n\n{each.markdown()}")
     if given.write:
-        write_between(PAGE, "figures", text)
-        README.write_text(readme(README.read_text(encoding="utf-8"), figures), encoding="utf-8")
+        keep(PAGE, tables)
+        write_between(PAGE, "machine", machine(figures))
+        README.write_text(readme(README.read_text(encoding="utf-8"), tables), encoding="utf-8")
 
 
 if __name__ == "__main__":

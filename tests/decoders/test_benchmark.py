@@ -3,7 +3,6 @@
 Its figures are computed without.
 """
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,12 +11,27 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks import decoders
-from benchmarks.decoder_models import DECODERS, Load, caches, missing, open_axes, values_of
+from benchmarks.decoder_models import (
+    DECODERS,
+    EXPORTERS,
+    Load,
+    caches,
+    missing,
+    open_axes,
+    values_of,
+)
 from benchmarks.decoders import INT4, Figures, Plan, difference, fill, head, lines_of, row
+from benchmarks.measured import read
 from tests.meta.sources import ROOT
 from xoptim.bench.rounds import Times
 from xoptim.bench.subjects import Loading
 
+PAGE = ROOT / "lab" / "decoders.md"
+SHOWN = {
+    "onnxruntime newest": "xopt onnxruntime newest",
+    "built": "the model that onnxruntime-genai's builder makes of the same weights",
+}
+"""Rows of the page, and their names in the README."""
 FOUR = {
     "encoder_attention_heads": 4,
     "decoder_attention_heads": 4,
@@ -144,7 +158,7 @@ def test_the_page() -> None:
 
     The README shows figures of it.
     """
-    page = (ROOT / "lab" / "decoders.md").read_text(encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8")
     options = {each for option in decoders.main.params for each in option.opts}
     words = {
         word
@@ -153,32 +167,16 @@ def test_the_page() -> None:
         for word in line.split("#")[0].split()[3:]
     }
     assert {word for word in words if word.startswith("--")} <= options
+    tables = read(PAGE)
     for name in DECODERS:
-        assert page.count(head(replace(tiny(name), decoder=DECODERS[name]))) >= 2
-    section = (
-        (ROOT / "README.md")
-        .read_text(encoding="utf-8")
-        .split("(lab/decoders.md)")[1]
-        .split("\n## ")[0]
-    )
-    shown = {
-        label.strip(): figures.split(", ")
-        for label, figures in re.findall(r"^- (.*): (\d+ nodes.*)$", section, re.MULTILINE)
-    }
-    table = [
-        [cell.split(" ")[0] for cell in line.strip("| ").split(" | ")] for line in page.splitlines()
-    ]
-    labels = {
-        "onnxruntime newest": "xopt onnxruntime newest",
-        "built": next(name for name in shown if "builder" in name),
-    }
-    for label, name in labels.items():
-        cells = next(
-            row
-            for row, line in zip(table, page.splitlines(), strict=True)
-            if line.startswith(f"| {label} |")
-        )
-        assert [cells[1] + " nodes", *cells[2:5]] == shown[name]
+        expected = head(replace(tiny(name), decoder=DECODERS[name])).splitlines()[0]
+        for exporter in EXPORTERS:
+            assert tables[f"{name} {exporter}"].markdown().splitlines()[0] == expected
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = {row["model"]: [*row.values()] for row in tables["llama dynamo"].dictionaries()}
+    for label, name in SHOWN.items():
+        nodes, *times = (cell.split(" ")[0] for cell in rows[label][1:5])
+        assert f"\n- {name}: {nodes} nodes, {', '.join(times)}\n" in readme
 
 
 @pytest.mark.torch
