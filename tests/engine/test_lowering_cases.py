@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.conformance.cases import Case, all_cases, with_constants
+from lab.conformance.cases import Case, all_cases, with_constants
 from tests.support import in_parts, run
 from xoptim.api.optimizing import optimize
 from xoptim.facts.errors import ModelError

@@ -12,10 +12,10 @@ from pathlib import Path
 import onnx
 import pytest
 
-from tests.fuzzing import run
-from tests.fuzzing.mutation import mutate
-from tests.fuzzing.run import REGRESSIONS
-from tests.fuzzing.targets import MEANT, TARGETS, Target, feed
+from lab.fuzzing import run
+from lab.fuzzing.mutation import mutate
+from lab.fuzzing.run import REGRESSIONS
+from lab.fuzzing.targets import MEANT, TARGETS, Target, feed
 from tests.support import parse
 from xoptim.verification import FeedError, load_test_data
 
@@ -70,7 +70,7 @@ def test_mutations(tmp_path: Path) -> None:
     words = [
         sys.executable,
         "-m",
-        "tests.fuzzing.run",
+        "lab.fuzzing.run",
         "--runs",
         str(RUNS),
         "--save",
@@ -152,7 +152,7 @@ def test_what_breaks_is_kept(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(
-        "tests.fuzzing.targets.TARGETS",
+        "lab.fuzzing.targets.TARGETS",
         {"toy": Target(target, lambda: [b"a", b"bb"], "bytes")},  # type: ignore[arg-type]
     )
     monkeypatch.setattr(run, "SLOWEST", 0.1)

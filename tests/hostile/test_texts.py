@@ -12,8 +12,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from lab.fuzzing.run import Limits
 from tests.cli.command import RELU, Xopt, files, write
-from tests.fuzzing.run import Limits
 from tests.hostile.cases import Case, check, listed, optimized, refused, unproven
 from tests.support import parse
 from xoptim import optimize

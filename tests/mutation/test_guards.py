@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.mutation.guards import SWITCH, derived, instrumented, undeclared
-from tests.mutation.proof import judge
+from lab.mutation.guards import SWITCH, derived, instrumented, undeclared
+from lab.mutation.proof import judge
 from xoptim.match.pattern import PatternOptimization
 
 SOURCE = """
@@ -112,7 +112,7 @@ def test_wrong_models_are_kept_and_judged(tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-m",
-        "tests.mutation.proof",
+        "lab.mutation.proof",
         str(folder),
         "--count",
         "2",

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.reach.page import TARGET, operators, page, reached, rows, themes
-from tests.reach.rows import Row
-from tests.reach.suites import CAUSES, SUITES
+from lab.reach.page import TARGET, operators, page, reached, rows, themes
+from lab.reach.rows import Row
+from lab.reach.suites import CAUSES, SUITES
 from tests.support import in_parts
 from xoptim.testing import make_all_feeds, same_numbers
 

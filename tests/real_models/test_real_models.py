@@ -10,10 +10,10 @@ from pathlib import Path
 import onnx
 import pytest
 
-from tests.real_models import fetching
-from tests.real_models.fetching import FetchError, models_of, unpack
-from tests.real_models.page import PAGE, file_name, line, listed, render, summary
-from tests.real_models.running import (
+from lab.real_models import fetching
+from lab.real_models.fetching import FetchError, models_of, unpack
+from lab.real_models.page import PAGE, file_name, line, listed, render, summary
+from lab.real_models.running import (
     NOT_VALIDATED,
     OUT_OF_TIME,
     SELECTIONS,
@@ -23,7 +23,7 @@ from tests.real_models.running import (
     outcome,
     try_model,
 )
-from tests.real_models.table import PACKAGES, Model, Package
+from lab.real_models.table import PACKAGES, Model, Package
 from tests.support import parse
 
 NAMED = Model("in/a_b.onnx")

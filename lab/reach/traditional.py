@@ -1,6 +1,6 @@
 """Rewrites of models that converters of scikit-learn, LightGBM and XGBoost write."""
 
-from tests.reach.rows import Refused, Row, Theme
+from lab.reach.rows import Refused, Row, Theme
 
 _SCALER = "ai.onnx.ml.Scaler <offset = [1.0, 0.5], scale = [1.0, 2.0]> (x)"
 _TREE = (

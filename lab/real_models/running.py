@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import onnx
 
-from tests.real_models.table import Model, Package
+from lab.real_models.table import Model, Package
 
 SELECTIONS = ("default", "default+onnxruntime")
 NOT_VALIDATED = 3

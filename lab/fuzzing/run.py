@@ -1,4 +1,4 @@
-"""Feed targets with mutated inputs until something breaks: ``python -m tests.fuzzing.run TARGET
+"""Feed targets with mutated inputs until something breaks: ``python -m lab.fuzzing.run TARGET
 --seconds 600``.
 
 With ``atheris`` installed (``pip install .[fuzz]``), what is mutated is guided by the code that it
@@ -24,7 +24,7 @@ SLOWEST = 10
 """Seconds that one input may take."""
 LARGEST = 2048
 """Mebibytes that one input may make the process grow by."""
-REGRESSIONS = Path(__file__).with_name("regressions")
+REGRESSIONS = Path(__file__).parents[2] / "tests" / "fuzzing" / "regressions"
 """Inputs that once broke something, in a folder for each target."""
 
 
@@ -55,8 +55,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _repeated(chosen: argparse.Namespace) -> int:
-    from tests.fuzzing.mutation import mutate
-    from tests.fuzzing.targets import TARGETS, feed
+    from lab.fuzzing.mutation import mutate
+    from lab.fuzzing.targets import TARGETS, feed
 
     broken = 0
     names = chosen.targets or list(TARGETS)
@@ -101,12 +101,12 @@ def _too_slow(_: int, __: FrameType | None) -> None:
 
 
 def _guided(chosen: argparse.Namespace) -> int:
-    """libFuzzer ends the process when something breaks, so there is one target at a time."""
+    """LibFuzzer ends the process when something breaks, so there is one target at a time."""
     import atheris  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
     with atheris.instrument_imports(include=["xoptim", "onnx"]):
-        from tests.fuzzing.mutation import mutate
-        from tests.fuzzing.targets import TARGETS, feed
+        from lab.fuzzing.mutation import mutate
+        from lab.fuzzing.targets import TARGETS, feed
 
     (name,) = chosen.targets
     target = TARGETS[name]

@@ -1,4 +1,4 @@
-"""How many nodes xoptim leaves on the models of other optimizers' tests, as `tests/reach/peers.py`
+"""How many nodes xoptim leaves on the models of other optimizers' tests, as `lab/reach/peers.py`
 counts them.
 """
 
@@ -158,7 +158,7 @@ def section() -> str:
         "## Models of other optimizers' tests\n"
         "\n"
         "Nodes that are left, beside the result of the optimizer in whose tests a model is\n"
-        "(`python -m tests.reach.peers`). A model counts if onnxruntime runs it and the peer's "
+        "(`python -m lab.reach.peers`). A model counts if onnxruntime runs it and the peer's "
         "result computes the same\n"
         f"numbers. Together with the forms that are left out for a reason, these are {given:.1%} "
         "of the models.\n"

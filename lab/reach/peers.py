@@ -1,10 +1,10 @@
 """Compares xoptim with other optimizers on the models of their own tests.
 
     # arguments of pytest
-    python -m tests.reach.peers record onnxslim PAIRS onnxslim/tests -q
+    python -m lab.reach.peers record onnxslim PAIRS onnxslim/tests -q
     # scripts that write models
-    python -m tests.reach.peers generate PAIRS onnxruntime/test/testdata
-    python -m tests.reach.peers count PAIRS
+    python -m lab.reach.peers generate PAIRS onnxruntime/test/testdata
+    python -m lab.reach.peers count PAIRS
 
 The tests of a peer come with its sources (``pip download --no-binary :all:``, or a checkout). While
 they run, each model that the peer optimizes is written before and after,

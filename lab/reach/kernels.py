@@ -1,6 +1,6 @@
 """Forms of one operation that onnxruntime computes at different speeds."""
 
-from tests.reach.rows import Refused, Row, Theme
+from lab.reach.rows import Refused, Row, Theme
 
 THEME = Theme(
     "Faster forms of one operation",

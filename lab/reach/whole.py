@@ -1,6 +1,6 @@
 """Rewrites by which constants, equal nodes and dead parts go."""
 
-from tests.reach.rows import Refused, Row, Theme
+from lab.reach.rows import Refused, Row, Theme
 
 THEME = Theme(
     "Constants, equal nodes and dead parts",

@@ -1,4 +1,4 @@
-"""Write ``lab/reach.md`` from the table: ``python -m tests.reach.page``.
+"""Write ``lab/reach.md`` from the table: ``python -m lab.reach.page``.
 
 With the id of a row, show its model.
 """
@@ -11,9 +11,9 @@ from typing import NamedTuple
 import onnx
 
 import xoptim
-from tests.reach import choices, flow, kernels, movement, parts, products, sizes, traditional, whole
-from tests.reach.rows import Row, Theme
-from tests.reach.suites import section
+from lab.reach import choices, flow, kernels, movement, parts, products, sizes, traditional, whole
+from lab.reach.rows import Row, Theme
+from lab.reach.suites import section
 from tests.support import parse
 from xoptim.engine.events import Application
 
@@ -21,8 +21,8 @@ TARGET = Path(__file__).parents[2] / "lab" / "reach.md"
 HEAD = """# Reach
 
 Rewrites that optimizers of ONNX graphs have, and whether xoptim has them. Written by `make docs`
-from the table in `tests/reach`; each of the {count} covered rows has a tiny model there, and a test
-fails when its result is no longer the one listed here. `python -m tests.reach.page ID` prints a
+from the table in `lab/reach`; each of the {count} covered rows has a tiny model there, and a test
+fails when its result is no longer the one listed here. `python -m lab.reach.page ID` prints a
 model before and after.
 """
 

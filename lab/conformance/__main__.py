@@ -1,5 +1,5 @@
 """Run all conformance cases, print the figures and write the page: ``make conformance`` or ``python
--m tests.conformance``.
+-m lab.conformance``.
 
 With ``--check``, the page stays as it is, and is compared with the result of this machine, which
 may differ on another one.
@@ -9,9 +9,9 @@ import argparse
 import logging
 import sys
 
-from tests.conformance.cases import all_cases
-from tests.conformance.judging import judge
-from tests.conformance.page import PAGE, differences, render, summary
+from lab.conformance.cases import all_cases
+from lab.conformance.judging import judge
+from lab.conformance.page import PAGE, differences, render, summary
 
 
 def main() -> int:
@@ -19,7 +19,7 @@ def main() -> int:
 
     The exit status is 1 when a case fails, or the page to check differs.
     """
-    parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m lab.conformance", description=__doc__)
     parser.add_argument(
         "--check", action="store_true", help="compare the page with this machine, and write nothing"
     )

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import onnx
 
-from tests.mutation.guards import SWITCH, derived, undeclared
+from lab.mutation.guards import SWITCH, derived, undeclared
 from xoptim import OptimizationReport, optimize
 from xoptim.catalogue.discovery import patterns_of
 from xoptim.engine.options import OptimizationOptions

@@ -1,6 +1,6 @@
 """Rewrites of axes that are merged, split, moved, put in and taken out."""
 
-from tests.reach.rows import Refused, Row, Theme
+from lab.reach.rows import Refused, Row, Theme
 
 THEME = Theme(
     "Axes merged, split, moved, put in and taken out",

@@ -1,6 +1,6 @@
 """Rewrites of sizes, and tensors of one number."""
 
-from tests.reach.rows import Refused, Row, Theme
+from lab.reach.rows import Refused, Row, Theme
 
 THEME = Theme(
     "Sizes and tensors of one number",

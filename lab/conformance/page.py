@@ -10,8 +10,8 @@ from pathlib import Path
 import onnx
 import onnxruntime
 
-from tests.conformance.cases import KINDS
-from tests.conformance.judging import SELECTIONS, Outcome
+from lab.conformance.cases import KINDS
+from lab.conformance.judging import SELECTIONS, Outcome
 
 PAGE = Path(__file__).resolve().parents[2] / "lab" / "conformance.md"
 _HEAD = """# Conformance

@@ -1,6 +1,6 @@
 """Rewrites of parts of tensors."""
 
-from tests.reach.rows import Refused, Row, Theme
+from lab.reach.rows import Refused, Row, Theme
 
 THEME = Theme(
     "Parts of tensors",

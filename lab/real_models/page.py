@@ -9,8 +9,8 @@ from pathlib import Path, PurePosixPath
 import onnx
 import onnxruntime
 
-from tests.real_models.running import OUT_OF_TIME, SELECTIONS, Row
-from tests.real_models.table import Model
+from lab.real_models.running import OUT_OF_TIME, SELECTIONS, Row
+from lab.real_models.table import Model
 
 PAGE = Path(__file__).resolve().parents[2] / "lab" / "real-models.md"
 _HEAD = """# Trained models out of published packages

@@ -1,4 +1,4 @@
-"""How many wrong models the proof of the command notices: ``python -m tests.mutation.proof
+"""How many wrong models the proof of the command notices: ``python -m lab.mutation.proof
 FOLDER``.
 
 One condition of the catalogue at a time is switched off, of all patterns and of the helpers that
@@ -26,8 +26,8 @@ from typing import Final, get_args
 
 import onnx
 
-from tests.mutation.guards import switchable
-from tests.mutation.search import Wrong, apart, wrong_models
+from lab.mutation.guards import switchable
+from lab.mutation.search import Wrong, apart, wrong_models
 from xoptim import ValidationOptions
 from xoptim.catalogue.discovery import installed_patterns
 from xoptim.facts.dtypes import Exactness

@@ -1,6 +1,6 @@
 """Rewrites of products, sums and reductions."""
 
-from tests.reach.rows import Refused, Row, Theme
+from lab.reach.rows import Refused, Row, Theme
 
 THEME = Theme(
     "Products, sums and reductions",

@@ -1,6 +1,6 @@
 """Rewrites of branches, loops and recurrent layers."""
 
-from tests.reach.rows import Refused, Row, Theme
+from lab.reach.rows import Refused, Row, Theme
 
 _ROUND = "round (int64 i, bool d, float[a] s) => (bool e, float[a] t)"
 
