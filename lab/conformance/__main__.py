@@ -9,9 +9,10 @@ import argparse
 import logging
 import sys
 
+from benchmarks.measured import read
 from lab.conformance.cases import all_cases
 from lab.conformance.judging import judge
-from lab.conformance.page import PAGE, differences, render, summary
+from lab.conformance.page import PAGE, differences, summary, tables_of, write
 
 
 def main() -> int:
@@ -28,9 +29,9 @@ def main() -> int:
     found = sorted(map(judge, all_cases()), key=lambda outcome: outcome.case)
     faults = [fault for outcome in found for fault in outcome.faults]
     if given.check:
-        faults += differences(PAGE.read_text(encoding="utf-8"), render(found))
+        faults += differences(read(PAGE), tables_of(found))
     else:
-        PAGE.write_text(render(found), encoding="utf-8")
+        write(found)
     sys.stdout.writelines(f"{fault}\n" for fault in faults)
     sys.stdout.write(
         f"{summary(found)}\n{'compared with' if given.check else 'written to'} {PAGE}\n"

@@ -5,14 +5,22 @@ A case is optimized here in one of its forms; ``make conformance`` tries all of 
 """
 
 import logging
-import re
 
 import numpy as np
 import pytest
 
+from benchmarks.measured import read
 from lab.conformance.cases import KINDS, Case, all_cases, with_constants
 from lab.conformance.judging import MEANINGS, Outcome, agree, judge, outcomes
-from lab.conformance.page import PAGE, differences, listed, render, summary, versions
+from lab.conformance.page import (
+    KINDS_TABLE,
+    LEFT_OUT,
+    PAGE,
+    differences,
+    summary,
+    tables_of,
+    versions,
+)
 from tests.support import parse
 
 CHUNKS = 16
@@ -32,29 +40,24 @@ def test_optimized_models_give_the_outputs_of_the_suite(
 
 def test_the_page_is_consistent() -> None:
     """Its figures are those of one machine; that they add up holds on all."""
-    page = PAGE.read_text(encoding="utf-8")
-    shown = listed(page)
-    total = int(shown.pop("all"))
-    rows = [
-        [int(cell) for cell in row]
-        for row in re.findall(r"^\| [\w-]+ \| (\d+) \| (\d+) \| (\d+) \|$", page, re.MULTILINE)
-    ]
-    assert [sum(column) for column in zip(*rows[:-1], strict=True)] == rows[-1]
-    assert len(rows) == len(KINDS) + 1
-    assert rows[-1][0] - rows[-1][1] == len(shown)
-    assert rows[-1][0] == total
-    assert set(shown.values()) <= {meaning for _, meaning in MEANINGS} | {"other numbers"}
-    if versions() in page:
-        assert total == len(all_cases())
-        assert shown.keys() <= {f"{case.kind}/{case.name}" for case in all_cases()}
+    tables = read(PAGE)
+    *kinds, total = [list(map(int, row[1:])) for row in tables[KINDS_TABLE].rows]
+    left_out = {row["case"]: row["reason"] for row in tables[LEFT_OUT].dictionaries()}
+    assert [sum(column) for column in zip(*kinds, strict=True)] == total
+    assert [row[0] for row in tables[KINDS_TABLE].rows] == [*KINDS, "all"]
+    assert total[0] - total[1] == len(left_out)
+    assert set(left_out.values()) <= {meaning for _, meaning in MEANINGS} | {"other numbers"}
+    if versions() in PAGE.read_text(encoding="utf-8"):
+        assert total[0] == len(all_cases())
+        assert left_out.keys() <= {f"{case.kind}/{case.name}" for case in all_cases()}
 
 
 def test_pages_that_differ() -> None:
     right, other = Outcome("node/a"), Outcome("node/b", "other numbers")
-    page = render([right, other])
-    assert differences(page, page) == []
-    changed = render([right._replace(left_out="refused: so"), other._replace(left_out="")])
-    assert differences(page, changed) == [
+    tables = tables_of([right, other])
+    assert differences(tables, tables) == []
+    changed = tables_of([right._replace(left_out="refused: so"), other._replace(left_out="")])
+    assert differences(tables, changed) == [
         "node/a: right on the page, refused here",
         "node/b: other numbers on the page, right here",
     ]
@@ -85,14 +88,14 @@ def test_how_a_case_is_judged() -> None:
     ] == [2, 2, 2, 2]
     unknown = judge(_case("agraph (float[2] x) => (float[2] y) { y = Unheard(x) }", [X], [X]))
     assert unknown.left_out.startswith("unknown operator or version: ")
-    page = render(
+    tables = tables_of(
         [
             right,
             right._replace(case="node/a", left_out="refused: so"),
             right._replace(case="node/b"),
         ]
     )
-    assert listed(page) == {"node/a": "refused", "all": "2"} | {"all": listed(page)["all"]}
+    assert tables[LEFT_OUT].rows == [["node/a", "refused"]]
     assert "3 cases, 2 right" in summary([right, right._replace(left_out="refused"), right])
 
 
