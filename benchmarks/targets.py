@@ -27,6 +27,7 @@ import click
 import numpy as np
 import onnx
 
+from benchmarks.measured import Table, keep, read
 from benchmarks.tools import PEERS, apart
 from xoptim import OptimizationOptions, Preparation, ValidationOptions, XoptimError
 from xoptim.bench import bench
@@ -249,27 +250,25 @@ def totals(rows: Sequence[Row], tools: Sequence[str]) -> Iterator[str]:
         yield f"The slowest fitted model takes {worst:.2f} of the original's time."
 
 
-def table(target: Target, rows: Sequence[Row], tools: Sequence[str]) -> str:
-    """The table as Markdown, with its caption."""
+def table(rows: Sequence[Row], tools: Sequence[str]) -> Table:
+    """A row for each model, with a time for each tool."""
+    columns = ["model", "original", "default", "fitted", "on the target"]
+    times = [f"time: {tool}" for tool in tools]
+    return Table([*columns, *times], [row.cells(tools) for row in rows])
+
+
+def section(target: Target, rows: Sequence[Row], tools: Sequence[str]) -> str:
+    """The section of the page about a target, with its table and the sums of it."""
     caption = "Nodes that stay on the processor, shape arithmetic included, and partitions."
     if tools:
         caption += " Times on the target; 1.00 is the original's, lower is better."
-    head = [
-        "model",
-        "original",
-        "default",
-        "fitted",
-        "on the target",
-        *(f"time: {tool}" for tool in tools),
-    ]
     lines = [
         f"### {target.name} ({target.version})",
         "",
         caption,
         "",
-        f"| {' | '.join(head)} |",
-        f"|{'---|' * len(head)}",
-        *(f"| {' | '.join(row.cells(tools))} |" for row in rows),
+        f"<!-- {target.name} -->",
+        table(rows, tools).markdown(),
         "",
         *totals(rows, tools),
     ]
@@ -277,7 +276,7 @@ def table(target: Target, rows: Sequence[Row], tools: Sequence[str]) -> str:
 
 
 def written(page: str, target: Target, text: str) -> str:
-    """The page with the table of a target in place of an older one."""
+    """The page with the section of a target in place of an older one."""
     head, _, rest = page.partition(f"\n{_HEAD}\n")
     sections = {
         each.split()[1]: each.strip()
@@ -312,10 +311,11 @@ def main(
         if re.search(only, path.stem):
             rows.append(runner.measured(path))
             click.echo(" | ".join(rows[-1].cells(runner.tools)))
-    text = table(target, rows, runner.tools)
+    text = section(target, rows, runner.tools)
     click.echo(f"\n{text}")
     if write:
         _PAGE.write_text(written(_PAGE.read_text(encoding="utf-8"), target, text), encoding="utf-8")
+        keep(_PAGE, {**read(_PAGE), target.name: table(rows, runner.tools)})
 
 
 if __name__ == "__main__":
