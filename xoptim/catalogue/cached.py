@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import onnx
 
-from xoptim import match
+from xoptim import facts, match, operators
 from xoptim.catalogue.entries import shared
 from xoptim.match.deferred import DeferredPattern, PatternSummary
 from xoptim.match.making import metadata_of
@@ -73,7 +73,8 @@ def _place(pack: Path) -> Path | None:
 def _sources(pack: Path) -> list[Any]:
     """All that the facts depend on: versions, and the time and size of the source files."""
     versions = [_FORMAT, sys.implementation.cache_tag, onnx.__version__]
-    folders = (str(pack), os.path.dirname(match.__file__))
+    engine = (*facts.__path__, *match.__path__, *operators.__path__)
+    folders = (str(pack), *engine)
     return [*versions, *(row for folder in folders for row in sorted(_files(folder)))]
 
 
