@@ -11,7 +11,7 @@ A model may have values beside it, in ``MODEL.feeds.npz``: a target that needs f
 their sizes, and times are measured on them. Each model is fitted, and verified on the target, as
 ``xopt MODEL --target NAME`` does it. The results of other optimizers that are installed are
 verified there in the same way. All models that are right run on the target in rounds of random
-order. ``--write`` adds the table to ``docs/targets.md``.
+order. ``--write`` adds the table to ``lab/targets.md``.
 """
 
 import re
@@ -40,7 +40,7 @@ from xoptim.targets.verifying import verify_on_target
 from xoptim.workflow.fitting import FittingOutcome
 from xoptim.workflow.job import Job, JobOptions
 
-_PAGE: Final = Path(__file__).parents[1] / "docs" / "targets.md"
+_PAGE: Final = Path(__file__).parents[1] / "lab" / "targets.md"
 _HEAD: Final = "## Measured"
 _PEERS: Final = ("onnxslim", "onnxsim")
 _LIMIT: Final = 300.0  # seconds that another optimizer may take
@@ -299,7 +299,7 @@ def written(page: str, target: Target, text: str) -> str:
     default=0.0,
     help="Time of each model to measure, 0 for none.",
 )
-@click.option("--write", is_flag=True, help="Write the table to docs/targets.md.")
+@click.option("--write", is_flag=True, help="Write the table to lab/targets.md.")
 def main(
     folder: Path, name: str, only: str, software_device: bool, seconds: float, write: bool
 ) -> None:

@@ -37,6 +37,7 @@ GUIDES: Final = {
         "docs/benchmark",
         "docs/tuning",
         "lab/payoff",
+        "lab/targets",
         "docs/tiles",
         "docs/large",
         "lab/decoders",

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import import_module
+from importlib.abc import InspectLoader
 from importlib.util import find_spec
 from typing import Any
 
@@ -49,7 +50,9 @@ def exports(package: str) -> list[str]:
 def _exports(package: str) -> Iterator[tuple[str, tuple[str, str]]]:
     """The names that a package imports for type checkers, each with its module and name there."""
     spec = find_spec(package)
-    source = spec.loader.get_source(package) if spec is not None and spec.loader else None  # type: ignore[attr-defined]
+    assert spec is not None
+    assert isinstance(spec.loader, InspectLoader)
+    source = spec.loader.get_source(package)
     for statement in ast.parse(source or "").body:
         if not isinstance(statement, ast.If):
             continue
