@@ -26,7 +26,7 @@ from xoptim.graph.references import References
 from xoptim.graph.tensors import Tensor
 from xoptim.match.easy import EasyPatternOptimization
 from xoptim.operators.evaluate import regions
-from xoptim.operators.inference.registry import FORMULAS
+from xoptim.operators.registry import OPERATORS
 from xoptim.passes import cleanup, fold, merge
 
 
@@ -102,11 +102,11 @@ PATTERNS = "default+onnxruntime"
 GROUPS: dict[str, Callable[[], list[Point]]] = {
     "patterns": _of_patterns,
     "kernels": lambda: [
-        *(Point(regions.NUMPY_KERNELS, key) for key in regions.NUMPY_KERNELS),
+        *(Point(each, "kernel") for each in OPERATORS.values() if each.kernel),
         *methods(regions._Region, "model", "run"),
     ],
     "inference": lambda: [
-        *(Point(FORMULAS, key) for key in FORMULAS),
+        *(Point(each, "formula") for each in OPERATORS.values() if each.formula),
         *places("infer_node", edit, propagate),
         *places("check_results", edit),
         *places("refresh", edit, fold),

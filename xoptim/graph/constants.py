@@ -11,8 +11,9 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.tensors import Tensor, text_bytes
 from xoptim.operators.evaluate.kernel_table import LARGEST_RESULT
-from xoptim.operators.evaluate.regions import NUMPY_KERNELS, evaluate_with_onnxruntime
+from xoptim.operators.evaluate.regions import evaluate_with_onnxruntime
 from xoptim.operators.inference.values import known_value
+from xoptim.operators.registry import operator_of
 
 
 class EvaluationView:
@@ -116,7 +117,7 @@ def evaluate(node: Node, inputs: list[np.ndarray | None]) -> list[np.ndarray] | 
 
     ``None`` when it cannot be run.
     """
-    kernel = NUMPY_KERNELS.get((node.domain, node.op_type))
+    kernel = operator_of(node.domain, node.op_type).kernel
     if kernel is not None:
         try:
             results = kernel(EvaluationView(node), inputs)

@@ -32,9 +32,9 @@ from xoptim.graph.node import Node
 from xoptim.graph.tensors import Tensor
 from xoptim.graph.walk import around, reads
 from xoptim.operators.inference.fallback import infer_with_onnx, is_refused
-from xoptim.operators.inference.registry import FORMULAS
 from xoptim.operators.inference.types import type_proto_to_info
 from xoptim.operators.inference.values import INTEGERS
+from xoptim.operators.registry import operator_of
 
 _MOST_NODES: Final = 16  # whose shapes are inferred from one constant
 _MOST_ELEMENTS: Final = 1024  # of a constant that is read for this
@@ -135,7 +135,7 @@ InferBody = Callable[[Graph, "Sequence[Info | None] | None"], "list[Info]"]
 
 
 class GraphNodeContext(EvaluationView):
-    """Implements `xoptim.operators.inference.arguments.NodeContext`; made once per node."""
+    """Implements `xoptim.operators.protocols.NodeContext`; made once per node."""
 
     __slots__ = ("_infer_body", "_names", "_seen_bodies", "graph", "inputs")
 
@@ -290,7 +290,7 @@ def _without_dimension_names(value: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
 def infer_node(graph: Graph, node: Node) -> list[Info]:
     """Facts about each output of a node, from those about its inputs. They are not stored."""
     context = GraphNodeContext(graph, node, _infer_body)
-    formula = FORMULAS.get((node.domain, node.op_type))
+    formula = operator_of(node.domain, node.op_type).formula
     if formula is not None:
         try:
             results = formula(context)

@@ -17,8 +17,9 @@ from xoptim.graph.propagate import is_refused_with, refresh, spread_constness
 from xoptim.graph.tensors import Tensor
 from xoptim.graph.walk import is_read_beyond
 from xoptim.match.rewrite import Step
-from xoptim.operators.evaluate.regions import NUMPY_KERNELS, RegionResult, evaluate_with_onnxruntime
+from xoptim.operators.evaluate.regions import RegionResult, evaluate_with_onnxruntime
 from xoptim.operators.inference.values import known_value
+from xoptim.operators.registry import operator_of
 from xoptim.passes.cleanup import GraphPass
 from xoptim.passes.fold_conditions import (
     is_unsure,
@@ -283,7 +284,7 @@ class Folder:
         """The results of a node by numpy, ``None`` when there is no kernel for it, or the kernel
         raises.
         """
-        kernel = NUMPY_KERNELS.get((node.domain, node.op_type))
+        kernel = operator_of(node.domain, node.op_type).kernel
         try:
             return None if kernel is None else kernel(EvaluationView(node), inputs)
         except MemoryError:

@@ -13,9 +13,9 @@ from xoptim.facts.attributes import decode_attribute
 from xoptim.facts.dims import Dim, SymbolicDim, fresh
 from xoptim.facts.dtypes import element_type
 from xoptim.facts.shapes import UNKNOWN, Info
-from xoptim.operators.inference import FORMULAS
 from xoptim.operators.inference.fallback import infer_with_onnx
 from xoptim.operators.inference.types import type_proto_to_info
+from xoptim.operators.registry import operator_of
 
 Input = Info | np.ndarray | None
 """Facts about an input, or the value of a constant one, or nothing."""
@@ -31,7 +31,7 @@ def array_info(array: np.ndarray) -> Info:
 
 
 class FakeContext:
-    """Implements `xoptim.operators.inference.arguments.NodeContext`."""
+    """Implements `xoptim.operators.protocols.NodeContext`."""
 
     def __init__(
         self,
@@ -113,8 +113,9 @@ def infer(
         num_outputs=num_outputs,
         bodies=bodies,
     )
-    if (domain, op_type) in FORMULAS:
-        results = [info or UNKNOWN for info in FORMULAS[domain, op_type](context)]
+    formula = operator_of(domain, op_type).formula
+    if formula is not None:
+        results = [info or UNKNOWN for info in formula(context)]
     else:
         operands = [
             "" if info is None else f"i{index}" for index, info in enumerate(context.inputs)
@@ -146,7 +147,7 @@ def infer_model(model: onnx.ModelProto) -> dict[str, Info]:
             opset=opsets[node.domain],
             num_outputs=len(node.output),
         )
-        formula = FORMULAS.get((node.domain, node.op_type))
+        formula = operator_of(node.domain, node.op_type).formula
         if formula is not None:
             results = list(formula(context))
         else:

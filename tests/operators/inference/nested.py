@@ -11,9 +11,9 @@ from tests.operators.inference.context import Body, FakeContext, Input, array_in
 from tests.operators.inference.oracle import check_run, compare_with_onnx, session
 from xoptim.facts.attributes import decode_attribute
 from xoptim.facts.shapes import UNKNOWN, Info
-from xoptim.operators.inference import FORMULAS
 from xoptim.operators.inference.fallback import infer_with_onnx
 from xoptim.operators.inference.types import type_proto_to_info
+from xoptim.operators.registry import operator_of
 
 Known = dict[str, Info]
 Opsets = Mapping[str, int]
@@ -62,7 +62,7 @@ def _infer_node(
         bodies=bodies,
         domain=node.domain,
     )
-    formula = FORMULAS.get((node.domain, node.op_type))
+    formula = operator_of(node.domain, node.op_type).formula
     if formula is None:
         return infer_with_onnx(node, opset, context.inputs, context.constant)
     return formula(context)

@@ -12,9 +12,10 @@ from tests.operators.inference.context import FakeContext, Input
 from tests.support import load, parse, run
 from xoptim.facts.dims import Dim, SymbolicDim, fresh, named
 from xoptim.facts.shapes import UNKNOWN, Container, Info
-from xoptim.operators.inference import FORMULAS
+from xoptim.operators.registry import OPERATORS
 
 pytestmark = pytest.mark.slow
+FORMULAS = {key: each.formula for key, each in OPERATORS.items() if each.formula}
 
 CONTAINERS: tuple[Container, ...] = ("sequence", "optional", "map", "sparse", "opaque")
 CONSTANTS: tuple[list[Any], ...] = (

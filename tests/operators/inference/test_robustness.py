@@ -14,9 +14,11 @@ from tests.operators.inference.context import FakeContext, Input
 from xoptim.facts.attributes import AttributeReference
 from xoptim.facts.dims import SymbolicDim, fresh, named
 from xoptim.facts.shapes import UNKNOWN, Info
-from xoptim.operators.inference import FORMULAS
+from xoptim.operators.registry import OPERATORS
 
 pytestmark = pytest.mark.slow
+
+FORMULAS = {key: each.formula for key, each in OPERATORS.items() if each.formula}
 
 n, m = named("n"), named("m")
 F, I64, I32 = TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT32

@@ -1,55 +1,19 @@
-"""The table of numpy kernels, the view of a node that a kernel reads, and the checks that kernels
-share.
-"""
+"""Registration of numpy kernels, and the checks that they share."""
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from xoptim.facts.attributes import MOVED
-
-Array: TypeAlias = np.ndarray[Any, Any]
+from xoptim.operators.protocols import Array, EvaluationNode, Kernel
+from xoptim.operators.registry import record
 
 LARGEST_RESULT = 1 << 24
 """Number of elements above which a kernel refuses to build a result that is larger than its
 inputs.
 """
 
-
-class EvaluationNode(Protocol):
-    """The view of one node that a kernel reads."""
-
-    op_type: str
-    domain: str
-    opset: int
-    """Version of the operator set of ``domain`` that the model imports."""
-    num_outputs: int
-    """Number of outputs that the node declares; one that is left out in the middle counts."""
-
-    def attribute(self, name: str, default: Any = None) -> Any:
-        """Value of an attribute in Python terms, ``default`` when absent.
-
-        A tensor is a ``TensorProto`` or an array.
-        """
-        ...
-
-
-Kernel: TypeAlias = Callable[[EvaluationNode, list[Array | None]], list[Array] | None]
-"""Takes the node and the values of its inputs (``None`` where an optional one is left out), returns
-the outputs.
-
-The outputs hold the bits that onnxruntime's CPU provider would compute. They may share memory with
-the inputs: arrays are never written to. ``None`` means that the kernel declines: another evaluator
-has to compute the node.
-"""
-
-NUMPY_KERNELS: dict[tuple[str, str], Kernel] = {}
-"""Kernels by ``(domain, op_type)``.
-
-Import it from `xoptim.operators.evaluate.regions`, which fills it.
-"""
 
 _MALFORMED = (ValueError, IndexError, TypeError, OverflowError, AttributeError, KeyError)
 
@@ -71,7 +35,7 @@ def kernel(*op_types: str) -> Callable[[Kernel], Kernel]:
                 return None
 
         for op_type in op_types:
-            NUMPY_KERNELS["", op_type] = guarded
+            record("", op_type).kernel = guarded
         return guarded
 
     return register

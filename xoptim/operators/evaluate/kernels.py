@@ -15,8 +15,6 @@ import onnx
 from xoptim.facts.dtypes import numpy_dtype
 from xoptim.operators.evaluate.kernel_table import (
     LARGEST_RESULT,
-    Array,
-    EvaluationNode,
     axes_of,
     axis_of,
     flag,
@@ -28,6 +26,7 @@ from xoptim.operators.evaluate.kernel_table import (
     required,
     without_nan,
 )
+from xoptim.operators.protocols import Array, EvaluationNode
 
 
 def _operands(node: EvaluationNode, inputs: list[Array | None]) -> tuple[Array, Array] | None:

@@ -17,20 +17,9 @@ from xoptim.facts import dtypes
 from xoptim.facts.errors import UnstoppableError
 from xoptim.facts.lazy import lazy_module
 from xoptim.facts.protos import inner_graphs
-from xoptim.operators.evaluate import kernels  # noqa: F401 - fills the table
-from xoptim.operators.evaluate.kernel_table import NUMPY_KERNELS, Array, EvaluationNode, Kernel
 from xoptim.operators.evaluate.kernels import divisor_is_safe
+from xoptim.operators.protocols import Array
 from xoptim.system.threads import NotEndingError, ThreadCall
-
-__all__ = [
-    "NUMPY_KERNELS",
-    "Computed",
-    "EvaluationNode",
-    "Kernel",
-    "RegionResult",
-    "evaluate_with_onnxruntime",
-    "to_numpy",
-]
 
 ort = lazy_module("onnxruntime")
 

@@ -3,10 +3,6 @@
 from importlib import import_module
 from pkgutil import iter_modules
 
-from xoptim.operators.inference.registry import FORMULAS
-
-__all__ = ["FORMULAS"]
-
 # Importing a module registers its formulas.
 for _module in iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")

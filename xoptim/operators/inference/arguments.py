@@ -8,7 +8,8 @@ from typing import Any
 from xoptim.facts.attributes import moved
 from xoptim.facts.dims import Dim
 from xoptim.facts.shapes import Info, Shape
-from xoptim.operators.inference.registry import NodeContext, Results, infers
+from xoptim.operators.protocols import NodeContext, Results
+from xoptim.operators.registry import infers
 
 _MOST_AXES = 1024
 

@@ -18,7 +18,8 @@ from xoptim.operators.inference.arguments import (
     scalar,
     shape_of,
 )
-from xoptim.operators.inference.registry import NodeContext, Results, infers
+from xoptim.operators.protocols import NodeContext, Results
+from xoptim.operators.registry import infers
 
 
 def heads_of(ctx: NodeContext, info: Info | None, heads: int | None) -> Shape | None:

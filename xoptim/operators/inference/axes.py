@@ -34,8 +34,8 @@ from xoptim.operators.inference.arguments import (
     place_of,
     shapes,
 )
-from xoptim.operators.inference.registry import NodeContext, Results
 from xoptim.operators.inference.values import INTEGERS, RANGES, Values, valued, values
+from xoptim.operators.protocols import NodeContext, Results
 
 _RULES: Final[dict[str, Callable[[Values], Dim]]] = {
     "ReduceMax": lambda data: dim_max(*data),

@@ -19,7 +19,6 @@ from xoptim.facts.dims import (
 )
 from xoptim.facts.shapes import Info, Shape, broadcast_all, broadcast_shapes
 from xoptim.operators.inference.arguments import integer, place_of, shapes
-from xoptim.operators.inference.registry import NodeContext, Results, infers
 from xoptim.operators.inference.values import (
     INTEGERS,
     Values,
@@ -29,6 +28,8 @@ from xoptim.operators.inference.values import (
     values,
     wrapped,
 )
+from xoptim.operators.protocols import NodeContext, Results
+from xoptim.operators.registry import infers
 
 
 def agree(a: Dim, b: Dim) -> Dim:

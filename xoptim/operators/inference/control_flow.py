@@ -16,9 +16,10 @@ from xoptim.operators.inference.arguments import (
     shape_of,
 )
 from xoptim.operators.inference.binary import agree
-from xoptim.operators.inference.registry import NodeContext, Results, infers
 from xoptim.operators.inference.union import Invariant, common, item_of
 from xoptim.operators.inference.values import values
+from xoptim.operators.protocols import NodeContext, Results
+from xoptim.operators.registry import infers
 
 
 @infers("If")

@@ -20,7 +20,6 @@ from xoptim.operators.inference.arguments import (
     shape_of,
     vector,
 )
-from xoptim.operators.inference.registry import NodeContext, Results, infers
 from xoptim.operators.inference.values import (
     DATA_LIMIT,
     INTEGERS,
@@ -31,6 +30,8 @@ from xoptim.operators.inference.values import (
     valued,
     values,
 )
+from xoptim.operators.protocols import NodeContext, Results
+from xoptim.operators.registry import infers
 
 _SINGLE = {
     "value_int": TensorProto.INT64,

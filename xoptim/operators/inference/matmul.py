@@ -10,7 +10,8 @@ from onnx import TensorProto
 from xoptim.facts.dims import Dim, broadcast
 from xoptim.facts.shapes import Info, Shape, broadcast_shapes
 from xoptim.operators.inference.arguments import dtype_of, integer, known, shape_of, shapes, text
-from xoptim.operators.inference.registry import NodeContext, Results, infers
+from xoptim.operators.protocols import NodeContext, Results
+from xoptim.operators.registry import infers
 
 
 def matmul_shape(a: Shape | None, b: Shape | None) -> Shape | None:

@@ -17,7 +17,6 @@ from xoptim.operators.inference.arguments import (
     vector,
 )
 from xoptim.operators.inference.binary import agree
-from xoptim.operators.inference.registry import NodeContext, Results, infers
 from xoptim.operators.inference.values import (
     DATA_LIMIT,
     INTEGERS,
@@ -26,6 +25,8 @@ from xoptim.operators.inference.values import (
     valued,
     values,
 )
+from xoptim.operators.protocols import NodeContext, Results
+from xoptim.operators.registry import infers
 
 
 @infers("Concat")

@@ -7,7 +7,8 @@ from onnx import TensorProto
 from xoptim.facts.shapes import Info
 from xoptim.operators.inference.arguments import dtype_of, integer, shape_of
 from xoptim.operators.inference.pieces import joined
-from xoptim.operators.inference.registry import NodeContext, Results, infers
+from xoptim.operators.protocols import NodeContext, Results
+from xoptim.operators.registry import infers
 
 
 @infers("QuantizeLinear")

@@ -3,7 +3,8 @@
 from xoptim.facts.dims import Dim, exact_quotient
 from xoptim.facts.shapes import Info
 from xoptim.operators.inference.arguments import dim_of, dtype_of, fresh_shape, integer, known, text
-from xoptim.operators.inference.registry import NodeContext, Results, infers
+from xoptim.operators.protocols import NodeContext, Results
+from xoptim.operators.registry import infers
 
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 _DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}

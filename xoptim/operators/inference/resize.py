@@ -24,8 +24,9 @@ from xoptim.operators.inference.arguments import (
     text,
     vector,
 )
-from xoptim.operators.inference.registry import NodeContext, Results, infers
 from xoptim.operators.inference.values import values
+from xoptim.operators.protocols import NodeContext, Results
+from xoptim.operators.registry import infers
 
 
 @shapes("GridSample", operands=(0, 1))

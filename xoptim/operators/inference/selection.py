@@ -20,8 +20,9 @@ from xoptim.operators.inference.arguments import (
     shapes,
     vector,
 )
-from xoptim.operators.inference.registry import NodeContext, Results, infers
 from xoptim.operators.inference.values import dimension, valued, values
+from xoptim.operators.protocols import NodeContext, Results
+from xoptim.operators.registry import infers
 
 
 @shapes("GatherBlockQuantized", typed_by=(2,), operands=(0, 1), domain="com.microsoft")

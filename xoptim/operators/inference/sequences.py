@@ -7,8 +7,9 @@ item to item, so reading an item gives it a new one.
 from xoptim.facts.dims import Dim, mod
 from xoptim.facts.shapes import UNKNOWN, Info, normalized
 from xoptim.operators.inference.arguments import fresh_shape, integer, known, shape_of, vector
-from xoptim.operators.inference.registry import NodeContext, Results, infers
 from xoptim.operators.inference.union import common, common_to_all, item_of
+from xoptim.operators.protocols import NodeContext, Results
+from xoptim.operators.registry import infers
 
 
 def _sequence(element: Info | None) -> Info:

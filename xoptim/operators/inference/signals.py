@@ -5,7 +5,8 @@ from onnx import TensorProto
 from xoptim.facts.dims import Dim, floor_div
 from xoptim.facts.shapes import Info, Shape, normalized
 from xoptim.operators.inference.arguments import dim_of, integer, known, scalar, shape_of, shapes
-from xoptim.operators.inference.registry import NodeContext, Results, infers
+from xoptim.operators.protocols import NodeContext, Results
+from xoptim.operators.registry import infers
 
 
 @infers("HannWindow", "HammingWindow", "BlackmanWindow")

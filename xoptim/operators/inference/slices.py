@@ -13,8 +13,8 @@ from xoptim.operators.inference.arguments import (
     listed_count,
     listed_dims,
 )
-from xoptim.operators.inference.registry import NodeContext, Results
 from xoptim.operators.inference.values import valued
+from xoptim.operators.protocols import NodeContext, Results
 
 Span: TypeAlias = tuple[Dim, Dim, int]
 """Start, end and step as written."""

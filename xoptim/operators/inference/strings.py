@@ -4,7 +4,7 @@ from onnx import TensorProto
 
 from xoptim.facts.shapes import Shape
 from xoptim.operators.inference.arguments import shapes
-from xoptim.operators.inference.registry import NodeContext
+from xoptim.operators.protocols import NodeContext
 
 
 @shapes("StringNormalizer", dtype=TensorProto.STRING)

@@ -15,7 +15,8 @@ from xoptim.operators.inference.arguments import (
     shape_of,
     shapes,
 )
-from xoptim.operators.inference.registry import NodeContext, Results, infers
+from xoptim.operators.protocols import NodeContext, Results
+from xoptim.operators.registry import infers
 
 DOMAIN: Final = "ai.onnx.ml"
 _FLIPPED: Final[dict[int, int]] = {

@@ -10,8 +10,9 @@ from onnx import TensorProto
 from xoptim.facts.dims import Dim, dim_max, is_nonnegative, is_nonzero
 from xoptim.facts.shapes import ELEMENTWISE, Info, Shape, normalized
 from xoptim.operators.inference.arguments import dim_of, dtype_of, integer, known, shape_of, shapes
-from xoptim.operators.inference.registry import NodeContext, Results, infers
 from xoptim.operators.inference.values import INTEGERS, valued, values, wrapped
+from xoptim.operators.protocols import NodeContext, Results
+from xoptim.operators.registry import infers
 
 
 def _statistics(ctx: NodeContext, shape: Shape | None) -> Info:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from xoptim.facts.dims import Dim, is_anonymous
 from xoptim.facts.shapes import UNKNOWN, Info, Shape
-from xoptim.operators.inference.registry import NodeContext
+from xoptim.operators.protocols import NodeContext
 
 
 def common(ctx: NodeContext, a: Info | None, b: Info | None) -> Info:

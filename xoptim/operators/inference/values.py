@@ -17,7 +17,7 @@ from onnx import TensorProto
 from xoptim.facts.dims import Dim, as_integer, bounds
 from xoptim.facts.dtypes import numpy_dtype
 from xoptim.facts.shapes import Info, Shape
-from xoptim.operators.inference.registry import NodeContext
+from xoptim.operators.protocols import NodeContext
 
 DATA_LIMIT: Final = 64
 """Largest number of elements whose values are inferred."""

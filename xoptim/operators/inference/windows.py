@@ -24,7 +24,8 @@ from xoptim.operators.inference.arguments import (
     text,
     vector,
 )
-from xoptim.operators.inference.registry import NodeContext, Results, infers
+from xoptim.operators.protocols import NodeContext, Results
+from xoptim.operators.registry import infers
 
 SAME = ("SAME_UPPER", "SAME_LOWER")
 

@@ -1,4 +1,4 @@
-"""The table of shape formulas and the view of a node that a formula reads."""
+"""The views of a node that the facets of operators read, and the types of these facets."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
@@ -8,6 +8,7 @@ import numpy as np
 from xoptim.facts.dims import Dim, SymbolicDim
 from xoptim.facts.shapes import Info
 
+Array: TypeAlias = np.ndarray[Any, Any]
 Results: TypeAlias = Sequence[Info | None]
 
 
@@ -63,16 +64,30 @@ Formula: TypeAlias = Callable[[Any], Results]
 unknown).
 """
 
-FORMULAS: dict[tuple[str, str], Formula] = {}
+
+class EvaluationNode(Protocol):
+    """The view of one node that a kernel reads."""
+
+    op_type: str
+    domain: str
+    opset: int
+    """Version of the operator set of ``domain`` that the model imports."""
+    num_outputs: int
+    """Number of outputs that the node declares; one that is left out in the middle counts."""
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """Value of an attribute in Python terms, ``default`` when absent.
+
+        A tensor is a ``TensorProto`` or an array.
+        """
+        ...
 
 
-def infers(*op_types: str, domain: str = "") -> Callable[[Formula], Formula]:
-    """Register a formula for one or several operators of a domain."""
+Kernel: TypeAlias = Callable[[EvaluationNode, list[Array | None]], list[Array] | None]
+"""Takes the node and the values of its inputs (``None`` where an optional one is left out), returns
+the outputs.
 
-    def register(formula: Formula) -> Formula:
-        for op_type in op_types:
-            assert (domain, op_type) not in FORMULAS, f"two formulas for {op_type}"
-            FORMULAS[domain, op_type] = formula
-        return formula
-
-    return register
+The outputs hold the bits that onnxruntime's CPU provider would compute. They may share memory with
+the inputs: arrays are never written to. ``None`` means that the kernel declines: another evaluator
+has to compute the node.
+"""
