@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xoptim.facts.attributes import moved
-from xoptim.facts.dims import Dim
+from xoptim.facts.dims import Dim, SymbolicDim
 from xoptim.facts.shapes import Info, Shape
 from xoptim.operators.protocols import NodeContext, Results
 from xoptim.operators.registry import infers
@@ -79,6 +79,17 @@ def known(ctx: NodeContext, *dims: Dim | None) -> Dim:
     if not found:
         return ctx.fresh()
     return next((dim for dim in found if type(dim) is int), found[0])
+
+
+def agree(a: Dim, b: Dim) -> Dim:
+    """The dimension to keep of two that a valid model makes equal: a number, else the one without
+    anonymous part.
+    """
+    if not isinstance(a, SymbolicDim) or a is b:
+        return a
+    if not isinstance(b, SymbolicDim):
+        return b
+    return b if a.is_anonymous and not b.is_anonymous else a
 
 
 def fresh_shape(ctx: NodeContext, rank: int) -> Shape:

@@ -13,7 +13,7 @@ from xoptim.facts.dims import (
 )
 from xoptim.facts.polynomials import Atom
 from xoptim.facts.symbolic import content, make, of_atom
-from xoptim.operators.inference.binary import size_result
+from xoptim.operators.broadcasting import size_result
 
 _ATOMS: Final = {"//": "Div", "%": "Mod", "max": "Max", "min": "Min"}
 """Operators of the operations that expressions do not expand."""

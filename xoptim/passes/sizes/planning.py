@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from xoptim.facts.dims import Dim
-from xoptim.operators.inference.binary import size_result
+from xoptim.operators.broadcasting import size_result
 from xoptim.passes.sizes.operations import Decompositions, Operation
 from xoptim.passes.sizes.region import Key, SizeRegion
 

@@ -125,8 +125,6 @@ _EXACT = 256
 """Largest numerator and denominator of a scale: the product with sizes up to 65536 then fits the 24
 bits of a float.
 """
-
-
 _LARGEST = 2.0**20
 """No valid model has scales from here on."""
 

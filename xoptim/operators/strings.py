@@ -4,6 +4,7 @@ from onnx import TensorProto
 
 from xoptim.facts.shapes import Shape
 from xoptim.operators.inference.arguments import shapes
+from xoptim.operators.inference.shared import broadcast_operands
 from xoptim.operators.protocols import NodeContext
 
 
@@ -16,3 +17,6 @@ def string_normalizer(ctx: NodeContext, shape: Shape | None) -> Shape | None:
     if shape is None or len(shape) not in (1, 2):
         return None
     return (*shape[:-1], ctx.fresh() if ctx.attribute("stopwords") else shape[-1])
+
+
+shapes("StringConcat", dtype=TensorProto.STRING, operands=(0, 1))(broadcast_operands)

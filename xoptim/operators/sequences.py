@@ -4,9 +4,19 @@ One object holds the facts about all items. A dimension with an anonymous symbol
 item to item, so reading an item gives it a new one.
 """
 
+from onnx import TensorProto
+
 from xoptim.facts.dims import Dim, mod
 from xoptim.facts.shapes import UNKNOWN, Info, normalized
-from xoptim.operators.inference.arguments import fresh_shape, integer, known, shape_of, vector
+from xoptim.operators.inference.arguments import (
+    fresh_shape,
+    integer,
+    known,
+    shape_of,
+    shapes,
+    vector,
+)
+from xoptim.operators.inference.shared import scalar_result
 from xoptim.operators.inference.union import common, common_to_all, item_of
 from xoptim.operators.protocols import NodeContext, Results
 from xoptim.operators.registry import infers
@@ -90,3 +100,7 @@ def concat_from_sequence(ctx: NodeContext) -> Results:
         return [Info(element.dtype)]
     rest = shape[axis:] if new_axis else shape[axis + 1 :]
     return [Info(element.dtype, (*shape[:axis], ctx.fresh(), *rest))]
+
+
+shapes("SequenceLength", dtype=TensorProto.INT64, operands=())(scalar_result)
+shapes("OptionalHasElement", dtype=TensorProto.BOOL, operands=())(scalar_result)

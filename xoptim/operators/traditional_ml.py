@@ -15,6 +15,7 @@ from xoptim.operators.inference.arguments import (
     shape_of,
     shapes,
 )
+from xoptim.operators.inference.shared import like_first, same_shape
 from xoptim.operators.protocols import NodeContext, Results
 from xoptim.operators.registry import infers
 
@@ -120,3 +121,7 @@ def feature_vectorizer(ctx: NodeContext, x: Shape | None) -> Shape | None:
     """(examples, features of all inputs together)."""
     sizes = integers(ctx, "inputdimensions", len(ctx.inputs))
     return (_rows(ctx, x), known(ctx, None if sizes is None else sum(sizes)))
+
+
+infers("Imputer", domain=DOMAIN)(like_first)
+shapes("Scaler", "Normalizer", dtype=TensorProto.FLOAT, domain=DOMAIN)(same_shape)

@@ -18,7 +18,6 @@ from xoptim.operators.protocols import NodeContext, Results
 
 Span: TypeAlias = tuple[Dim, Dim, int]
 """Start, end and step as written."""
-
 _FAR: Final = 2**31 - 1
 """Positions from here on mean the end of the axis: exporters write the largest 32- or 64-bit
 integer.

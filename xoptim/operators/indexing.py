@@ -20,6 +20,7 @@ from xoptim.operators.inference.arguments import (
     shapes,
     vector,
 )
+from xoptim.operators.inference.shared import like, same_shape
 from xoptim.operators.inference.values import dimension, valued, values
 from xoptim.operators.protocols import NodeContext, Results
 from xoptim.operators.registry import infers
@@ -159,3 +160,7 @@ def _written(ctx: NodeContext, data: list[Dim]) -> list[Dim] | None:
         if len(written) == len(places)
         else None
     )
+
+
+shapes("GatherElements", operands=(1,))(same_shape)  # one element per index
+infers("NGramRepeatBlock", domain="com.microsoft")(like(1))  # scores, some of them replaced

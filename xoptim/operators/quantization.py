@@ -5,8 +5,9 @@ types follow the operands.
 from onnx import TensorProto
 
 from xoptim.facts.shapes import Info
-from xoptim.operators.inference.arguments import dtype_of, integer, shape_of
-from xoptim.operators.inference.pieces import joined
+from xoptim.operators.concatenation import joined
+from xoptim.operators.inference.arguments import dtype_of, integer, shape_of, shapes
+from xoptim.operators.inference.shared import broadcast_operands, like_first
 from xoptim.operators.protocols import NodeContext, Results
 from xoptim.operators.registry import infers
 
@@ -42,3 +43,14 @@ def qlinear_concat(ctx: NodeContext) -> Results:
     """
     shapes = [shape_of(ctx.input(i)) for i in range(2, len(ctx.inputs), 3)]
     return [Info(dtype_of(ctx.input(1)), joined(ctx, shapes, integer(ctx, "axis")))]
+
+
+shapes("QLinearAdd", "QLinearMul", typed_by=(0, 3), operands=(0, 3), domain="com.microsoft")(
+    broadcast_operands
+)
+shapes("QLinearWhere", typed_by=(1, 4), operands=(0, 1, 4), domain="com.microsoft")(
+    broadcast_operands
+)
+infers(
+    "QLinearLeakyRelu", "QLinearSigmoid", "QLinearSoftmax", "QOrderedGelu", domain="com.microsoft"
+)(like_first)

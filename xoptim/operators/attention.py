@@ -1,9 +1,6 @@
 """Attention, of the standard operator set and of onnxruntime.
 
 Source: docs/ContribOperators.md and runs of onnxruntime.
-
-A cache that shares its buffer between past and present keeps its length; any other grows by the new
-tokens.
 """
 
 from xoptim.facts.dims import Dim, dim_max, exact_quotient, floor_div
@@ -18,6 +15,7 @@ from xoptim.operators.inference.arguments import (
     scalar,
     shape_of,
 )
+from xoptim.operators.inference.shared import like, like_first
 from xoptim.operators.protocols import NodeContext, Results
 from xoptim.operators.registry import infers
 
@@ -315,3 +313,11 @@ def _grouped_caches(ctx: NodeContext, dtype: int, lead: Shape, size: Dim | None)
             Info(dtype, (*lead, known(ctx, present if windowed == 0 else None), known(ctx, width)))
         )
     return caches
+
+
+infers("RotaryEmbedding", "TensorScatter")(like_first)
+infers("LongformerAttention", "MRotaryEmbedding", "RotaryEmbedding", domain="com.microsoft")(
+    like_first
+)
+infers("GemmaRotaryEmbedding", domain="com.microsoft")(like(1, 3))  # rotated query and key
+infers("LinearAttentionGate", domain="com.microsoft")(like(0, 3))  # decay, update rate

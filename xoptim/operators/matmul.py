@@ -1,4 +1,4 @@
-"""Matrix products, onnxruntime's included, and Einsum."""
+"""Matrix multiplications, onnxruntime's included, and Einsum."""
 
 import re
 from collections import Counter
@@ -10,6 +10,7 @@ from onnx import TensorProto
 from xoptim.facts.dims import Dim, broadcast
 from xoptim.facts.shapes import Info, Shape, broadcast_shapes
 from xoptim.operators.inference.arguments import dtype_of, integer, known, shape_of, shapes, text
+from xoptim.operators.inference.shared import like_first
 from xoptim.operators.protocols import NodeContext, Results
 from xoptim.operators.registry import infers
 
@@ -168,3 +169,6 @@ def _contracted(
         return None
     letters = [[sizes[c] if c in sizes else ctx.fresh() for c in part] for part in (before, after)]
     return (*letters[0], *((hidden or ()) if dots else ()), *letters[1])
+
+
+infers("Inverse", "MoE", "QMoE", domain="com.microsoft")(like_first)

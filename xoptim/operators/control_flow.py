@@ -7,6 +7,7 @@ from onnx import TensorProto
 from xoptim.facts.dims import Dim, dim_max
 from xoptim.facts.shapes import UNKNOWN, Info, normalized
 from xoptim.operators.inference.arguments import (
+    agree,
     dim_of,
     dtype_of,
     integer,
@@ -15,7 +16,6 @@ from xoptim.operators.inference.arguments import (
     scalar,
     shape_of,
 )
-from xoptim.operators.inference.binary import agree
 from xoptim.operators.inference.union import Invariant, common, item_of
 from xoptim.operators.inference.values import values
 from xoptim.operators.protocols import NodeContext, Results

@@ -7,7 +7,6 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import (
     Dim,
-    SymbolicDim,
     bounds,
     dim_max,
     dim_min,
@@ -18,7 +17,8 @@ from xoptim.facts.dims import (
     opaque,
 )
 from xoptim.facts.shapes import Info, Shape, broadcast_all, broadcast_shapes
-from xoptim.operators.inference.arguments import integer, place_of, shapes
+from xoptim.operators.inference.arguments import integer, shapes
+from xoptim.operators.inference.shared import broadcast_operands, like_first
 from xoptim.operators.inference.values import (
     INTEGERS,
     Values,
@@ -32,17 +32,6 @@ from xoptim.operators.protocols import NodeContext, Results
 from xoptim.operators.registry import infers
 
 
-def agree(a: Dim, b: Dim) -> Dim:
-    """The dimension to keep of two that a valid model makes equal: a number, else the one without
-    anonymous part.
-    """
-    if not isinstance(a, SymbolicDim) or a is b:
-        return a
-    if not isinstance(b, SymbolicDim):
-        return b
-    return b if a.is_anonymous and not b.is_anonymous else a
-
-
 def elementwise(dtype: int, shape: Shape | None, a: Info, b: Info) -> Info:
     """Facts about a result; the object of an operand's facts where these are equal."""
     if shape is a.shape and dtype == a.dtype and a.data is None:
@@ -50,17 +39,6 @@ def elementwise(dtype: int, shape: Shape | None, a: Info, b: Info) -> Info:
     if shape is b.shape and dtype == b.dtype and b.data is None:
         return b
     return Info(dtype, shape)
-
-
-@shapes("StringConcat", dtype=TensorProto.STRING, operands=(0, 1))
-# pairs of numbers on the last axis
-@shapes("ComplexMul", "ComplexMulConj", operands=(0, 1), domain="com.microsoft")
-@shapes("QLinearAdd", "QLinearMul", typed_by=(0, 3), operands=(0, 3), domain="com.microsoft")
-@shapes("MulInteger", dtype=TensorProto.INT32, operands=(0, 2), domain="com.microsoft")
-@shapes("QLinearWhere", typed_by=(1, 4), operands=(0, 1, 4), domain="com.microsoft")
-def stretched(_ctx: NodeContext, *operands: Shape | None) -> Shape | None:
-    """Operands broadcast, and values are not followed."""
-    return broadcast_all(operands)
 
 
 @infers("Where")
@@ -133,26 +111,6 @@ def _fold(ctx: NodeContext, rule: Callable[[Dim, Dim], Dim] | None, count: int) 
         found = pairwise(rule, result, values(ctx, index))
         result = None if found is None else tuple(value for value in found if value is not None)
     return result
-
-
-@infers("Clip")
-def clip(ctx: NodeContext) -> Results:
-    """Limits are scalars; values are followed where they are operands."""
-    x = ctx.input(0)
-    if x is None or x.data is None:
-        return (x,)
-    data: list[Dim | None] | None = list(x.data)
-    for name, rule in (("min", dim_max), ("max", dim_min)):
-        place = place_of(ctx, name)
-        if place is None:
-            data = None
-        elif ctx.input(place) is not None:
-            data = (
-                None
-                if data is None
-                else pairwise(rule, tuple(v for v in data if v is not None), values(ctx, place))
-            )
-    return (valued(x.dtype, x.shape, data),)
 
 
 Rule = Callable[[Dim, Dim], "Dim | None"]
@@ -310,3 +268,11 @@ def comparison(ctx: NodeContext) -> Results:
 
 def _valued(ctx: NodeContext, dtype: int, shape: Shape | None, rule: Rule) -> Info:
     return valued(dtype, shape, pairwise(rule, values(ctx, 0), values(ctx, 1)))
+
+
+# pairs of numbers on the last axis
+shapes("ComplexMul", "ComplexMulConj", operands=(0, 1), domain="com.microsoft")(broadcast_operands)
+shapes("MulInteger", dtype=TensorProto.INT32, operands=(0, 2), domain="com.microsoft")(
+    broadcast_operands
+)
+infers("BiasAdd", "BiasGelu", "FastGelu", "GatedAdd", domain="com.microsoft")(like_first)

@@ -1,0 +1,138 @@
+"""Elementwise operators of one tensor: elementary functions, activations, casts."""
+
+from collections.abc import Callable
+from typing import Final
+
+from onnx import TensorProto
+
+from xoptim.facts.dims import Dim, dim_max, dim_min, is_nonnegative, is_nonzero
+from xoptim.facts.shapes import ELEMENTWISE, Info
+from xoptim.operators.inference.arguments import dtype_of, place_of
+from xoptim.operators.inference.shared import like_first, like_first_operand
+from xoptim.operators.inference.values import INTEGERS, pairwise, valued, values, wrapped
+from xoptim.operators.protocols import NodeContext, Results
+from xoptim.operators.registry import infers
+
+
+def _itself(value: Dim) -> Dim:
+    return value
+
+
+def _sign(value: Dim) -> Dim | None:
+    if type(value) is int:
+        return (value > 0) - (value < 0)
+    return 1 if is_nonnegative(value - 1) else -1 if is_nonnegative(-value - 1) else None
+
+
+_RULES: Final[dict[str, Callable[[Dim], Dim | None]]] = {
+    "Abs": lambda value: (
+        value if is_nonnegative(value) else -value if is_nonnegative(-value) else None
+    ),
+    "Ceil": _itself,
+    "Floor": _itself,
+    "Neg": lambda value: -value,
+    "Relu": lambda value: dim_max(value, 0),
+    "Round": _itself,
+    "Sign": _sign,
+}
+_OWN_FORMULAS: Final = frozenset(("Cast", "Clip", "IsInf", "IsNaN", "Not"))
+"""Elementwise operators with further known facts, or whose result has another type."""
+
+
+@infers(*sorted(ELEMENTWISE - _OWN_FORMULAS))
+def unary(ctx: NodeContext) -> Results:
+    """Type and shape of the first input."""
+    inputs = ctx.inputs
+    x = inputs[0] if inputs else None
+    if x is None or x.data is None:
+        return (x,)
+    rule = _RULES.get(ctx.op_type)
+    if rule is None:
+        return (Info(x.dtype, x.shape),)
+    # The opposite of zero is a negative zero in floating point.
+    if ctx.op_type == "Neg" and x.dtype not in INTEGERS and 0 in x.data:
+        return (Info(x.dtype, x.shape),)
+    return (valued(x.dtype, x.shape, [wrapped(x.dtype, rule(value)) for value in x.data]),)
+
+
+@infers("IsInf", "IsNaN", "Not")
+def predicate(ctx: NodeContext) -> Results:
+    """One truth value per element."""
+    x = ctx.input(0)
+    if x is None or x.container:
+        return (Info(TensorProto.BOOL),)
+    if x.data is not None and ctx.op_type == "Not":
+        return (valued(TensorProto.BOOL, x.shape, [1 - value for value in x.data]),)
+    return (
+        x if x.dtype == TensorProto.BOOL and x.data is None else Info(TensorProto.BOOL, x.shape),
+    )
+
+
+@infers("Dropout")
+def dropout(ctx: NodeContext) -> Results:
+    """The data and a mask, which is of type BOOL since operator set 10 and of the type of the data
+    before.
+    """
+    x = ctx.input(0)
+    if x is None:
+        return ()
+    result = x if x.data is None else Info(x.dtype, x.shape)
+    return (result, Info(TensorProto.BOOL if ctx.opset >= 10 else x.dtype, x.shape))
+
+
+@infers("Cast")
+def cast(ctx: NodeContext) -> Results:
+    """The attribute is the number of an element type; before operator set 6 it is its name."""
+    to = ctx.attribute("to", 0)
+    if isinstance(to, str):
+        known = TensorProto.DataType.keys()
+        to = TensorProto.DataType.Value(to) if to in known else 0
+    return (_converted(ctx, to if type(to) is int else 0),)
+
+
+@infers("CastLike")
+def cast_like(ctx: NodeContext) -> Results:
+    """The type of the second input."""
+    return (_converted(ctx, dtype_of(ctx.input(1))),)
+
+
+def _converted(ctx: NodeContext, dtype: int) -> Info:
+    x = ctx.input(0)
+    if x is None or x.container:
+        return Info(dtype)
+    if x.data is None:
+        return x if dtype == x.dtype else Info(dtype, x.shape)
+    data = values(ctx, 0)
+    if data is not None and dtype == TensorProto.BOOL:
+        truth = [
+            int(value != 0) if type(value) is int else 1 if is_nonzero(value) else None
+            for value in data
+        ]
+        return valued(dtype, x.shape, truth)
+    return valued(
+        dtype, x.shape, None if data is None else [wrapped(dtype, value) for value in data]
+    )
+
+
+@infers("Clip")
+def clip(ctx: NodeContext) -> Results:
+    """Limits are scalars; values are followed where they are operands."""
+    x = ctx.input(0)
+    if x is None or x.data is None:
+        return (x,)
+    data: list[Dim | None] | None = list(x.data)
+    for name, rule in (("min", dim_max), ("max", dim_min)):
+        place = place_of(ctx, name)
+        if place is None:
+            data = None
+        elif ctx.input(place) is not None:
+            data = (
+                None
+                if data is None
+                else pairwise(rule, tuple(v for v in data if v is not None), values(ctx, place))
+            )
+    return (valued(x.dtype, x.shape, data),)
+
+
+infers("SwiGLU")(like_first_operand)
+infers("Gelu", "QuickGelu", "SampleOp", "ScaledSiLU", domain="com.microsoft")(like_first)

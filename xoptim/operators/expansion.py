@@ -1,0 +1,100 @@
+"""Operators that repeat elements or add more along axes: Expand, Tile and Pad."""
+
+from xoptim.facts.dims import Dim, broadcast
+from xoptim.facts.shapes import Info, Shape, all_normalized, broadcast_shapes
+from xoptim.operators.inference.arguments import (
+    dim_of,
+    fresh_shape,
+    infers_tensor,
+    integers,
+    is_given,
+    listed,
+    listed_count,
+    listed_dims,
+    vector,
+)
+from xoptim.operators.inference.values import DATA_LIMIT, Values, dimension, valued
+from xoptim.operators.protocols import NodeContext, Results
+
+
+@infers_tensor("Expand")
+def expand(ctx: NodeContext, x: Info) -> Results:
+    """The input broadcast against a shape, in both directions: a 1 in the shape keeps the dimension
+    of the input.
+    """
+    target = vector(ctx, 1)
+    if target is None:
+        return (Info(x.dtype, _unknown_target(ctx, x.shape, dim_of(ctx.input(1), 0, 1))),)
+    shape = broadcast_shapes(x.shape, tuple([dimension(ctx, size) for size in target]))
+    if shape is x.shape and x.data is None:
+        return (x,)
+    return (valued(x.dtype, shape, _repeated(x.data, shape)),)
+
+
+def _unknown_target(ctx: NodeContext, shape: Shape | None, count: Dim | None) -> Shape | None:
+    """Result for a shape whose length alone is known: it may stretch axes of size 1 only."""
+    if shape is None or type(count) is not int:
+        return None
+    lead = len(shape) - count
+    padded = (1,) * -lead + shape if lead < 0 else shape
+    return tuple(
+        [dim if axis < lead else broadcast(dim, ctx.fresh()) for axis, dim in enumerate(padded)]
+    )
+
+
+def _repeated(data: Values | None, shape: Shape | None) -> Values | None:
+    if data is None or shape is None or len(data) != 1 or len(shape) != 1:
+        return data
+    size = shape[0]
+    return data * size if type(size) is int and size <= DATA_LIMIT else None
+
+
+@infers_tensor("Tile")
+def tile(ctx: NodeContext, x: Info) -> Results:
+    """``repeats`` has one number per axis; before operator set 6 a count and an axis were given."""
+    shape = x.shape
+    if ctx.opset < 6:
+        return (Info(x.dtype, None if shape is None else fresh_shape(ctx, len(shape))),)
+    repeats = vector(ctx, 1)
+    if repeats is None:
+        count = dim_of(ctx.input(1), 0, 1) if shape is None else len(shape)
+        return (Info(x.dtype, fresh_shape(ctx, count) if type(count) is int else None),)
+    if shape is None:
+        return (Info(x.dtype, fresh_shape(ctx, len(repeats))),)
+    if len(shape) != len(repeats):
+        return (Info(x.dtype),)
+    tiled = tuple(
+        [
+            dim if times == 1 else dimension(ctx, dim * times)
+            for dim, times in zip(shape, repeats, strict=True)
+        ]
+    )
+    return (valued(x.dtype, tiled, _tiled(x.data, tiled)),)
+
+
+def _tiled(data: Values | None, shape: Shape) -> Values | None:
+    size = shape[0] if len(shape) == 1 else len(data or ())
+    if not data or type(size) is not int or size > DATA_LIMIT:
+        return data if data == () else None
+    return data * (size // len(data))
+
+
+@infers_tensor("Pad")
+def pad(ctx: NodeContext, x: Info) -> Results:
+    """Amounts are all begins, then all ends; negative ones crop."""
+    pads = listed_dims(ctx, "pads") if ctx.opset >= 2 else integers(ctx, "paddings")
+    some_axes = is_given(ctx, "axes")
+    if x.shape is None:
+        # two for each axis
+        count = None if some_axes else len(pads) if pads is not None else listed_count(ctx, "pads")
+        return (Info(x.dtype, None if count is None else fresh_shape(ctx, count // 2)),)
+    rank = len(x.shape)
+    axes = all_normalized(listed(ctx, "axes"), rank) if some_axes else list(range(rank))
+    if axes is None or (pads is not None and len(pads) != 2 * len(axes)):
+        return (Info(x.dtype, fresh_shape(ctx, rank)),)
+    dims = list(x.shape)
+    for index, axis in enumerate(axes):
+        dims[axis] = dimension(
+            ctx, None if pads is None else dims[axis] + pads[index] + pads[index + len(axes)]
+        )
+    return (Info(x.dtype, tuple(dims)),)

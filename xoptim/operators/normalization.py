@@ -1,0 +1,88 @@
+"""Normalizations, and Softmax, LogSoftmax and Hardmax."""
+
+from onnx import TensorProto
+
+from xoptim.facts.shapes import Info, Shape, normalized
+from xoptim.operators.inference.arguments import dim_of, dtype_of, integer, known, shape_of, shapes
+from xoptim.operators.inference.shared import like, like_first, like_first_operand, same_shape
+from xoptim.operators.protocols import NodeContext, Results
+from xoptim.operators.registry import infers
+
+
+def _statistics(ctx: NodeContext, shape: Shape | None) -> Info:
+    """One number per normalized block, in the precision of ``stash_type``."""
+    dtype = integer(ctx, "stash_type", TensorProto.FLOAT) or 0
+    axis = None if shape is None else normalized(integer(ctx, "axis", -1), len(shape))
+    if shape is None or axis is None:
+        return Info(dtype)
+    return Info(dtype, (*shape[:axis], *[1] * (len(shape) - axis)))
+
+
+@infers("LayerNormalization", "SimplifiedLayerNormalization")
+@infers("SimplifiedLayerNormalization", domain="com.microsoft")
+def layer_normalization(ctx: NodeContext) -> Results:
+    """Y like X, then mean and inverse standard deviation; without mean, Y has the type of the
+    scale.
+    """
+    shape, is_simplified = shape_of(ctx.input(0)), ctx.op_type != "LayerNormalization"
+    statistics = _statistics(ctx, shape) if ctx.num_outputs > 1 else None
+    return [
+        Info(dtype_of(ctx.input(int(is_simplified))), shape),
+        *[statistics] * (1 if is_simplified else 2),
+    ]
+
+
+@infers("BatchNormalization")
+def batch_normalization(ctx: NodeContext) -> Results:
+    """Inputs X, scale, B, mean, var.
+
+    The outputs after the first hold statistics, shaped and typed like ``mean``.
+    """
+    x, mean = ctx.input(0), ctx.input(3)
+    shape = shape_of(x)
+    statistics: Shape | None = shape_of(mean)
+    per_channel = ctx.opset >= 9 or integer(ctx, "spatial", 1) == 1
+    if statistics is None and shape is not None and len(shape) > 1 and per_channel:
+        statistics = (shape[1],)
+    dtype = dtype_of(mean) or (dtype_of(x) if ctx.opset < 14 else 0)
+    return [Info(dtype_of(x), shape), *[Info(dtype, statistics)] * 4]
+
+
+@infers("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", domain="com.microsoft")
+def skip_layer_normalization(ctx: NodeContext) -> Results:
+    """Outputs the result, mean, inverse deviation (both for training only) and the sum of the
+    inputs.
+    """
+    x = ctx.input(0)
+    like_input = Info(dtype_of(x), shape_of(x))
+    return [like_input, Info(TensorProto.FLOAT), Info(TensorProto.FLOAT), like_input]
+
+
+@infers("EmbedLayerNormalization", "QEmbedLayerNormalization", domain="com.microsoft")
+def embed_layer_normalization(ctx: NodeContext) -> Results:
+    """Word numbers (N, S) and embeddings (words, H) give (N, S, H), lengths by the mask (N) and the
+    sum before.
+
+    Quantized embeddings give a result of the type of their scales (8), and no sum.
+    """
+    is_quantized, ids = ctx.op_type == "QEmbedLayerNormalization", ctx.input(0)
+    hidden = known(
+        ctx, *(dim_of(ctx.input(i), 1, 2) for i in (2, 3, 4)), dim_of(ctx.input(5), 0, 1)
+    )
+    batch, length = known(ctx, dim_of(ids, 0, 2)), known(ctx, dim_of(ids, 1, 2))
+    result = Info(dtype_of(ctx.input(8 if is_quantized else 2)), (batch, length, hidden))
+    return [result, Info(TensorProto.INT32, (batch,)), *([] if is_quantized else [result])]
+
+
+infers("Hardmax", "LogSoftmax", "Softmax")(like_first_operand)
+infers("GroupNormalization", "InstanceNormalization", "LpNormalization", "LRN")(like_first)
+infers("MeanVarianceNormalization")(like_first)
+# the scale and the input have one type in every model that runs
+shapes("RMSNormalization", typed_by=(1, 0))(same_shape)
+infers("BiasSoftmax", "BranchwiseRMSNorm", "GatedRMSNorm", "GroupNorm", domain="com.microsoft")(
+    like_first
+)
+infers("QOrderedLayerNormalization", domain="com.microsoft")(like_first)
+# the gated value and its norm, both like the keys
+infers("EngramGate", domain="com.microsoft")(like(0, 0))
+infers("SkipGroupNorm", domain="com.microsoft")(like(0, 0))  # the result and the sum of the inputs
