@@ -8,11 +8,11 @@ from typing import Any, Final, NamedTuple
 
 from xoptim.facts.attributes import moved
 from xoptim.facts.dims import Dim, is_nonnegative
-from xoptim.facts.shapes import ELEMENTWISE
 from xoptim.match import AT_RUN_TIME, GraphView, Node, PatternRewriter
 
 from ._folding import Array
 from ._nodes import axis_of, is_op, size_along
+from ._operators import ELEMENTWISE
 
 _LONGEST: Final = 8
 _Key = Callable[[GraphView, Node], Hashable]

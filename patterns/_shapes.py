@@ -8,10 +8,11 @@ import numpy as np
 from onnx import TensorProto, numpy_helper
 
 from xoptim.facts.dims import Dim, SymbolicDim, is_nonzero, lower_bound, named, substitute
-from xoptim.facts.shapes import MOVING, Shape, broadcast_all
+from xoptim.facts.shapes import Shape, broadcast_all
 from xoptim.match import GraphView, Node, PatternRewriter
 
 from ._nodes import is_op
+from ._operators import MOVING
 
 _HUGE: Final = 2**31
 """No axis is that long; onnxruntime refuses constants of that length."""

@@ -13,11 +13,11 @@ import onnx
 
 from xoptim.facts.dtypes import is_float, is_integer
 from xoptim.facts.operators import operator_label
-from xoptim.facts.schema import is_commutative
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
 from xoptim.graph.sources import Source
+from xoptim.operators.registry import is_commutative
 
 _MOST_ORDERED: Final = 3
 """Operands of a commutative operator with more than these are taken in the order of the node."""

@@ -7,10 +7,11 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dtypes import is_float, is_integer
-from xoptim.facts.shapes import MOVING, Shape, broadcast_all
+from xoptim.facts.shapes import Shape, broadcast_all
 from xoptim.match import GraphView, PatternRewriter
 
 from .._nodes import is_op
+from .._operators import MOVING
 
 Source = tuple[str, int]
 """A tensor and one of its axes."""

@@ -13,9 +13,10 @@ from onnx import TensorProto
 from xoptim.facts.dims import lower_bound
 from xoptim.facts.dtypes import is_float
 from xoptim.facts.errors import Declined
-from xoptim.facts.schema import is_deterministic
-from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE
 from xoptim.match import Graph, GraphView, Node
+from xoptim.operators.registry import is_deterministic
+
+from .._operators import BROADCASTING, ELEMENTWISE
 
 _STAYING: Final = frozenset(("Identity", "QuantizeLinear", "DequantizeLinear"))
 """Copies, which runtimes want for the outputs of subgraphs; and quantization, which they fuse with

@@ -6,7 +6,6 @@ from typing import Final
 
 import numpy as np
 
-from xoptim.facts.schema import is_deterministic
 from xoptim.match import (
     Example,
     Graph,
@@ -16,6 +15,7 @@ from xoptim.match import (
     PatternOptimization,
     PatternRewriter,
 )
+from xoptim.operators.registry import is_deterministic
 
 from ._cycles import Cycle, cycle
 

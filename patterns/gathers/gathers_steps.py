@@ -3,13 +3,13 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any, Final
 
-from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 from xoptim.match.axes import Axes, AxisOperand, parameters, rewritten
 from xoptim.match.operator_axes import axes_of
 from xoptim.match.regions import AxisRegion, Carried, region_below
 
 from .._nodes import is_op
+from .._operators import BROADCASTING, ELEMENTWISE
 from .._parts import all_positions, position_of
 
 _LARGEST: Final = 2048

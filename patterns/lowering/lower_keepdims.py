@@ -2,10 +2,10 @@ from typing import Any
 
 import numpy as np
 
-from xoptim.facts.shapes import REDUCTIONS
 from xoptim.match import AT_RUN_TIME, Example, GraphView, Match, PatternBuilder, PatternRewriter
 from xoptim.match.trace import Symbol
 
+from .._operators import REDUCTIONS
 from ._lowering import _Lowering
 
 

@@ -12,12 +12,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE, POSITIONAL, REDUCTIONS, STRETCHING
 from xoptim.match import GraphView, Node
 from xoptim.match.axes import Labels, axis_of, parameters
 from xoptim.match.operator_axes import axes_of
 
 from .._folding import FOLD_LIMIT
+from .._operators import BROADCASTING, ELEMENTWISE, POSITIONAL, REDUCTIONS, STRETCHING
 
 Perm = tuple[int, ...]
 

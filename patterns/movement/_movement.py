@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from xoptim.facts.dims import Dim, exact_quotient, product
-from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE, Shape
+from xoptim.facts.shapes import Shape
 from xoptim.match import GraphView, Node
 
 from .._nodes import permutation
+from .._operators import BROADCASTING, ELEMENTWISE
 from .._proofs import reshapes_as_inferred
 
 MOVEMENTS: Final = ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten")

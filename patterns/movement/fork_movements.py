@@ -1,9 +1,9 @@
 from functools import partial
 from typing import Final
 
-from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
+from .._operators import BROADCASTING, ELEMENTWISE
 from ._movement import MOVEMENTS, Link, main_operand, may_come_first
 
 _MOST: Final = 8

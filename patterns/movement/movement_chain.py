@@ -1,9 +1,10 @@
 from functools import partial
 
-from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE, POSITIONAL, Shape
+from xoptim.facts.shapes import Shape
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._nodes import permutation
+from .._operators import BROADCASTING, ELEMENTWISE, POSITIONAL
 from .._shapes import moved, movement_between
 from ._movement import (
     MOVEMENTS,

@@ -1,10 +1,10 @@
 from collections.abc import Sequence
 from functools import partial
 
-from xoptim.facts.shapes import BROADCASTING
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._nodes import is_op
+from .._operators import BROADCASTING
 from .._proofs import reshapes_as_inferred
 from ._movement import MOVEMENTS
 

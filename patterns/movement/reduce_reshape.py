@@ -1,8 +1,8 @@
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 from xoptim.match.axes import reduced_axes
-from xoptim.match.operator_axes import REDUCING
 
 from .._nodes import is_op, replaced_by
+from .._operators import REDUCING
 from .._shapes import same_dims
 
 

@@ -1,9 +1,9 @@
 from xoptim.facts.dims import is_nonzero
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 from xoptim.match.axes import permutation, reduced_axes
-from xoptim.match.operator_axes import REDUCING
 
 from .._nodes import is_op, replaced_by
+from .._operators import REDUCING
 
 
 class TransposeReducePattern(PatternOptimization):

@@ -1,10 +1,10 @@
 from functools import partial
 from typing import NamedTuple
 
-from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._nodes import is_op, renamed
+from .._operators import BROADCASTING, ELEMENTWISE
 from .._proofs import reshapes_as_inferred
 from .._shapes import inserted_ones
 

@@ -3,13 +3,14 @@ from functools import partial
 from typing import Final
 
 from xoptim.facts.dims import product
-from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE, Shape
+from xoptim.facts.shapes import Shape
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 from xoptim.match.axes import parameters
 from xoptim.match.operator_axes import axes_of
 from xoptim.match.regions import AxisRegion, Carried, region_above
 
 from .._nodes import is_op
+from .._operators import BROADCASTING, ELEMENTWISE
 from .._proofs import reshapes_as_inferred
 from .._shapes import moved, movement_between
 

@@ -6,11 +6,11 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from xoptim.facts.dtypes import is_float, numpy_dtype
-from xoptim.facts.shapes import MOVING
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._folding import Array, doubles, is_moderate, rounded
 from .._nodes import is_op, renamed
+from .._operators import MOVING
 
 LINEAR: Final = MOVING - {"Identity"} | {"Neg"}
 """Operators that are linear in their first operand; the others are not numbers that are moved."""

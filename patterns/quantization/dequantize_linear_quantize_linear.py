@@ -2,10 +2,10 @@ from functools import partial
 from typing import Final
 
 from xoptim.facts.operators import has_kernel
-from xoptim.facts.shapes import MOVING
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._nodes import agree_elsewhere, axis_of, is_op, renamed
+from .._operators import MOVING
 from ._parameters import are_kept, parameters, parts_pair
 
 _MOVING: Final = MOVING - {"Split"} | {"Concat"}

@@ -3,7 +3,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from xoptim.facts.shapes import ELEMENTWISE, Shape, normalized
+from xoptim.facts.shapes import Shape, normalized
 from xoptim.match import (
     EasyPatternOptimization,
     Example,
@@ -18,6 +18,7 @@ from xoptim.match import (
 
 from .._folding import Array
 from .._nodes import axis_of, is_op, permutation, size_along
+from .._operators import ELEMENTWISE
 from .._parts import far, part_of
 from .._shapes import may_be_empty
 

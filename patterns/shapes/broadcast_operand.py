@@ -4,11 +4,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from xoptim.facts.shapes import BROADCASTING, broadcast_shapes
+from xoptim.facts.shapes import broadcast_shapes
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
 from .._folding import Array
 from .._nodes import axis_of, is_op, replaced_by
+from .._operators import BROADCASTING
 from .._shapes import COMBINING, broadcast_shape, same_dims, uniform_value, unstretched
 
 

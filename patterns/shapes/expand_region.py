@@ -3,12 +3,13 @@ from functools import partial
 from typing import Final
 
 from xoptim.facts.dims import Dim, broadcast
-from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE, POSITIONAL, Shape, broadcast_shapes
+from xoptim.facts.shapes import Shape, broadcast_shapes
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 from xoptim.match.operator_axes import axes_of
 from xoptim.match.regions import Carried, region_below
 
 from .._nodes import renamed
+from .._operators import BROADCASTING, ELEMENTWISE, POSITIONAL
 from .._shapes import same_dims, unstretched
 
 _ALIGNED: Final = frozenset((*BROADCASTING, *(ELEMENTWISE - POSITIONAL), "CastLike"))

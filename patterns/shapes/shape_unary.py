@@ -3,7 +3,6 @@ from typing import Any
 from onnx import TensorProto
 
 from xoptim.facts.operators import has_kernel
-from xoptim.facts.shapes import SHAPE_KEEPING
 from xoptim.match import (
     EasyPatternOptimization,
     Example,
@@ -14,8 +13,9 @@ from xoptim.match import (
     Symbol,
     Variadic,
 )
+from xoptim.operators.registry import Trait, operators_with
 
-_KEEPING = tuple(sorted(SHAPE_KEEPING))
+_KEEPING = tuple(sorted(operators_with(Trait.SAME_SHAPE)))
 
 
 class ShapeUnaryPattern(EasyPatternOptimization):

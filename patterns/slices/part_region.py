@@ -5,13 +5,13 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dims import lower_bound, upper_bound
-from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE, REDUCTIONS
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 from xoptim.match.axes import axis_of, parameters
 from xoptim.match.operator_axes import axes_of
 from xoptim.match.regions import AxisRegion, Carried, region_above
 
 from .._nodes import is_op
+from .._operators import BROADCASTING, ELEMENTWISE, REDUCTIONS
 
 _LARGEST: Final = 64
 """Most nodes of a region."""

@@ -1,9 +1,9 @@
 from functools import partial
 
-from xoptim.facts.shapes import ELEMENTWISE
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._nodes import is_op, renamed
+from .._operators import ELEMENTWISE
 from .._shapes import reshape_target
 from ._spans import steps_of
 

@@ -9,11 +9,12 @@ import pytest
 
 from tests.support import load
 from xoptim.facts.dtypes import numpy_dtype
-from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE, REDUCTIONS, Shape
+from xoptim.facts.shapes import Shape
 from xoptim.match import GraphView, Node, PatternRewriter
 from xoptim.match.axes import Axes, AxisOperand, Labels, parameters, rewritten
 from xoptim.match.operator_axes import DESCRIBED, axes_of
 from xoptim.operators.evaluate.regions import evaluate_with_onnxruntime
+from xoptim.operators.registry import Trait, operators_with
 
 INTS = (
     "int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] last = {-1}, int64[1] "
@@ -229,7 +230,7 @@ each = pytest.mark.parametrize("name", CASES)
 
 def test_each_operator_is_there() -> None:
     missing = set(DESCRIBED) - {run.node.op_type for run in RUNS.values()}
-    assert missing <= ELEMENTWISE | {*BROADCASTING, *REDUCTIONS}
+    assert missing <= operators_with(Trait.ELEMENTWISE, Trait.BROADCASTS, Trait.REDUCES)
 
 
 def turned(array: np.ndarray, old: Labels, new: Labels) -> np.ndarray:

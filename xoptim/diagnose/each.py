@@ -19,7 +19,6 @@ from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.dtypes import GRADES, Exactness
 from xoptim.facts.errors import ModelError, XoptimError
 from xoptim.facts.protos import replace_items
-from xoptim.facts.schema import is_deterministic
 from xoptim.graph.assumed import fitting, note
 from xoptim.graph.fragment import fragment, side_by_side
 from xoptim.graph.graph import Graph
@@ -27,6 +26,7 @@ from xoptim.graph.load import read_proto
 from xoptim.graph.node import Node
 from xoptim.graph.walk import reads
 from xoptim.match.rewrite import ModelPass, unmet
+from xoptim.operators.registry import is_deterministic
 from xoptim.verification.errors import ChoiceError, FeedError, LoadError, RunError
 from xoptim.verification.options import ValidationOptions
 from xoptim.verification.protos import ModelLike, light_copy

@@ -32,6 +32,7 @@ from xoptim.graph.model import Model
 from xoptim.graph.propagate import quietly
 from xoptim.graph.splice import inline_functions
 from xoptim.match.pattern import PatternOptimization
+from xoptim.operators.registry import Trait, operators_with
 from xoptim.passes.opsets.newest import newest_for
 from xoptim.preparation.preparation import fix_sizes
 from xoptim.verification.options import ValidationOptions
@@ -39,6 +40,7 @@ from xoptim.verification.reference import run_reference
 from xoptim.verification.work import weight_bytes
 
 _MOST_SIZES: Final = 8
+_MEASURING: Final = operators_with(Trait.MEASURES)
 """Most assumptions that are tried one by one."""
 _MOST_REFUSALS: Final = 3
 """Most refusals for which assumptions are tried."""
@@ -319,7 +321,7 @@ def _with_sizes(
     checks: ValidationOptions,
 ) -> OptionHint | None:
     """Fixed sizes, where the model computes with its sizes."""
-    if not sizes or all(node.op_type not in ("Shape", "Size") for node in proto.graph.node):
+    if not sizes or all(node.op_type not in _MEASURING for node in proto.graph.node):
         return None
     small = _fixed(proto, options, sizes, checks.original_dir)
     if small is None:

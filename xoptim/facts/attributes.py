@@ -12,7 +12,6 @@ import onnx
 from onnx import AttributeProto, NodeProto
 
 from xoptim.facts.protos import standard_domain
-from xoptim.facts.shapes import REDUCTIONS
 
 
 class Moved(NamedTuple):
@@ -32,6 +31,23 @@ class Moved(NamedTuple):
         return self.holds != "integers"
 
 
+REDUCTIONS: Final = (
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceLogSum",
+    "ReduceLogSumExp",
+    "ReduceMax",
+    "ReduceMean",
+    "ReduceMin",
+    "ReduceProd",
+    "ReduceSum",
+    "ReduceSumSquare",
+)
+"""Operators that reduce axes to one number each: the axes are an attribute or the second
+operand.
+"""
+ARG_REDUCTIONS: Final = ("ArgMax", "ArgMin")
+"""Operators that reduce an axis to the position of an element."""
 MOVED: Final[dict[tuple[str, str], Moved]] = {
     **{(reduction, "axes"): Moved(1, 18) for reduction in REDUCTIONS},
     ("ReduceSum", "axes"): Moved(1, 13),
@@ -106,7 +122,7 @@ def decode_attribute(proto: AttributeProto) -> Any:
     return _text(value) if isinstance(value, bytes) else value
 
 
-_KEEPING: Final = frozenset((*REDUCTIONS, "ArgMax", "ArgMin"))
+_KEEPING: Final = frozenset((*REDUCTIONS, *ARG_REDUCTIONS))
 
 
 def decode_attributes(proto: NodeProto) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Facts of the operator sets: defaults, commutativity, determinism, versions."""
+"""Facts of the operator sets: defaults, domains, versions."""
 
 from functools import cache
 from typing import Any
@@ -6,45 +6,6 @@ from typing import Any
 import onnx
 
 from xoptim.facts.attributes import decode_attribute
-
-_COMMUTATIVE = (
-    "Add",
-    "Mul",
-    "And",
-    "Or",
-    "Xor",
-    "Equal",
-    "Max",
-    "Min",
-    "Sum",
-    "Mean",
-    "BitwiseAnd",
-    "BitwiseOr",
-    "BitwiseXor",
-)
-COMMUTATIVE = frozenset(("", op_type) for op_type in _COMMUTATIVE)
-"""Operators with the same bits for any order of two operands (sums of more operands round
-differently in another order).
-"""
-
-ASSOCIATIVE = COMMUTATIVE - {("", "Equal"), ("", "Mean")}
-"""Operators whose trees may be rearranged (floating-point sums and products round differently
-then).
-"""
-
-_RANDOM = (
-    "RandomNormal",
-    "RandomNormalLike",
-    "RandomUniform",
-    "RandomUniformLike",
-    "Bernoulli",
-    "Multinomial",
-    "Dropout",
-)
-NON_DETERMINISTIC = frozenset(("", op_type) for op_type in _RANDOM) | {
-    ("com.microsoft", op_type)
-    for op_type in ("BiasDropout", "BitmaskDropout", "BitmaskBiasDropout", "Sampling")
-}
 
 _COMPUTING_LESS = frozenset(("Dropout", "GRU", "LSTM", "LayerNormalization", "RNN"))
 """Standard operators that compute the other results all the same when an optional one is left out.
@@ -64,14 +25,15 @@ DOMAIN_VERSIONS = {"com.microsoft": 1, "ai.onnx.ml": 3}
 1 for all others, but for the standard one.
 """
 
-_GRAPH_OPERATORS = frozenset(("If", "Loop", "Scan", "SequenceMap"))
+GRAPH_OPERATORS = frozenset(("If", "Loop", "Scan", "SequenceMap"))
+"""Standard operators that have subgraphs."""
 
 
 def may_own_graphs(domain: str, op_type: str) -> bool:
     """Whether nodes with this operator may have subgraphs: few standard operators do, others
     may.
     """
-    return bool(domain) or op_type in _GRAPH_OPERATORS
+    return bool(domain) or op_type in GRAPH_OPERATORS
 
 
 @cache
@@ -201,20 +163,3 @@ def attribute_default(
         if spatial is not None and name == "pads":
             return [0] * (2 * spatial)
     return None
-
-
-def is_commutative(op_type: str, domain: str) -> bool:
-    """Whether the operands may be swapped without changing the result."""
-    return (domain, op_type) in COMMUTATIVE
-
-
-def is_associative(op_type: str, domain: str) -> bool:
-    """Whether a tree of such operators gives the same result (but for rounding) in every
-    arrangement of its operands.
-    """
-    return (domain, op_type) in ASSOCIATIVE
-
-
-def is_deterministic(op_type: str, domain: str) -> bool:
-    """Whether the same inputs are known to always give the same outputs."""
-    return domain in KNOWN_DOMAINS and (domain, op_type) not in NON_DETERMINISTIC

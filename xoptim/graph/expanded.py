@@ -19,6 +19,7 @@ from xoptim.graph.views import Elementwise, Joined, reshaped, sliced, transposed
 from xoptim.graph.walk import readers
 from xoptim.operators.evaluate.kernel_table import axis_of
 from xoptim.operators.evaluate.kernels import slice_ranges, split_lengths
+from xoptim.operators.registry import Trait, operators_with
 
 VIEW_LEAST: Final = 1 << 20
 """Bytes from which on the result of external constants is a view.
@@ -168,7 +169,7 @@ def _computed(
 
 
 _VIEWERS: Final[dict[str, _Viewer]] = {
-    **dict.fromkeys(("Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze"), _moved),
+    **dict.fromkeys(sorted(operators_with(Trait.VIEW)), _moved),
     **dict.fromkeys(_UFUNCS, _computed),
     "Transpose": _transposed,
     "Slice": _sliced,

@@ -7,10 +7,10 @@ from typing import Literal
 
 import numpy as np
 
-from xoptim.facts.schema import is_deterministic
 from xoptim.facts.shapes import UNKNOWN, Info
 from xoptim.graph.node import Node
 from xoptim.graph.tensors import Tensor, constant_tensor
+from xoptim.operators.registry import is_deterministic
 
 
 class Definitions:

@@ -1,6 +1,6 @@
 """Patterns, and how they are matched.
 
-A pattern file imports only this package and `xoptim.facts`.
+A pattern file imports only this package, `xoptim.operators` and `xoptim.facts`.
 """
 
 from xoptim.graph.graph import Graph as Graph

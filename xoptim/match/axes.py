@@ -22,6 +22,7 @@ from xoptim.facts.dtypes import numpy_dtype
 from xoptim.facts.shapes import Shape
 from xoptim.graph.node import Node
 from xoptim.match.view import GraphBuilderPatternOptimization as GraphView, PatternRewriter
+from xoptim.operators.registry import Trait, has_trait
 
 Labels = tuple[int, ...]
 
@@ -275,7 +276,7 @@ def reduced_axes(g: GraphView, node: Node) -> set[int] | None:
     rank = g.info(node.input[0]).rank
     if rank is None:
         return None
-    if node.op_type in ("ArgMax", "ArgMin"):
+    if has_trait("", node.op_type, Trait.ARG_REDUCES):
         axis = axis_of(g, node)
         return None if axis is None else {axis}
     if g.get_argument(node, "axes") in (None, []):

@@ -3,7 +3,7 @@ class attributes.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from xoptim.facts.attributes import MOVED_DEFAULTS, AttributeReference, moved_in
 from xoptim.facts.dtypes import type_name
 from xoptim.facts.errors import PatternError
 from xoptim.facts.schema import attribute_default
-from xoptim.facts.shapes import STRETCHING
 from xoptim.facts.words import meant
 from xoptim.graph.node import Node
 from xoptim.graph.tensors import UNIFORM_LIMIT
@@ -31,6 +30,9 @@ from xoptim.match.trace import (
     Variadic,
 )
 from xoptim.match.view import GraphBuilderPatternOptimization, runs
+from xoptim.operators.registry import Trait, operators_with
+
+_STRETCHING: Final = operators_with(Trait.BROADCASTS, Trait.BROADCASTS_SECOND)
 
 
 class Unmet(NamedTuple):
@@ -170,7 +172,7 @@ def keeps_shape(
     if (
         not name
         or (symbol.literal is None and symbol.kind is not Scalar)
-        or node.op_type not in STRETCHING
+        or node.op_type not in _STRETCHING
     ):
         return True
     shape = g.info(name).shape

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE, REDUCTIONS, Shape
+from xoptim.facts.shapes import Shape
 from xoptim.graph.node import Node
 from xoptim.match.axes import (
     Axes,
@@ -20,6 +20,7 @@ from xoptim.match.axes import (
 )
 from xoptim.match.create import AT_RUN_TIME
 from xoptim.match.view import GraphBuilderPatternOptimization as GraphView
+from xoptim.operators.registry import Trait, operators_with
 
 
 def axes_of(g: GraphView, node: Node, shapes: Mapping[str, Shape] | None = None) -> Axes | None:
@@ -40,9 +41,9 @@ def axes_of(g: GraphView, node: Node, shapes: Mapping[str, Shape] | None = None)
 
 
 _Shapes = Sequence[Shape]
-REDUCING: Final = (*REDUCTIONS, "ArgMax", "ArgMin")
+REDUCING: Final = operators_with(Trait.REDUCES, Trait.ARG_REDUCES)
 """Operators that reduce axes."""
-_NORMALIZED: Final = ("Softmax", "LogSoftmax", "Hardmax")
+_NORMALIZED: Final = operators_with(Trait.SOFTMAX)
 
 
 def _range(count: int, end: int | None = None) -> Labels:
@@ -299,9 +300,10 @@ def _layer_normalization(g: GraphView, node: Node, shapes: _Shapes) -> Axes | No
 
 DESCRIBED: Final[Mapping[str, Callable[[GraphView, Node, _Shapes], Axes | None]]] = {
     **dict.fromkeys(
-        (*sorted(ELEMENTWISE), "CastLike"), lambda g, node, shapes: _of_first(node, shapes)
+        (*sorted(operators_with(Trait.ELEMENTWISE)), "CastLike"),
+        lambda g, node, shapes: _of_first(node, shapes),
     ),
-    **dict.fromkeys((*BROADCASTING, "PRelu"), _broadcast),
+    **dict.fromkeys(sorted(operators_with(Trait.BROADCASTS, Trait.BROADCASTS_SECOND)), _broadcast),
     **dict.fromkeys((*REDUCING, *_NORMALIZED, "Concat", "Slice", "Split", "Squeeze"), _mixing),
     **dict.fromkeys(("DequantizeLinear", "QuantizeLinear"), _quantized),
     **dict.fromkeys(("Expand", "Tile"), _sized),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice, permutations
 from typing import Any, TypeAlias
 
-from xoptim.facts.schema import has_variadic_results, is_commutative
+from xoptim.facts.schema import has_variadic_results
 from xoptim.graph.node import Node
 from xoptim.match.conditions import keeps_shape, suits, unexpected_operands, unfit_attribute
 from xoptim.match.pattern import MatchResult
@@ -14,6 +14,7 @@ from xoptim.match.program import MatchStep, Program
 from xoptim.match.refusal import Misfit
 from xoptim.match.trace import Constant, PatternNode, Symbol, Variadic
 from xoptim.match.view import GraphBuilderPatternOptimization
+from xoptim.operators.registry import is_commutative
 
 Tree: TypeAlias = tuple[tuple[str, ...], tuple[Node, ...]]
 """The operands of a tree of nodes with an associative operator, and its nodes without the root."""

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from xoptim.facts.schema import is_commutative
 from xoptim.match.literals import is_short
 from xoptim.match.pattern import Key
 from xoptim.match.trace import Constant, PatternNode, Scalar, Symbol, Trace, Variadic
+from xoptim.operators.registry import is_commutative
 
 Kind = Literal["inputs", "terms", "up", "down"]
 

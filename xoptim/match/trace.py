@@ -13,8 +13,8 @@ import numpy as np
 
 from xoptim.facts.errors import PatternError
 from xoptim.facts.protos import standard_domain
-from xoptim.facts.schema import is_associative
 from xoptim.match.lines import calling_frame
+from xoptim.operators.registry import is_associative
 
 if TYPE_CHECKING:
     from xoptim.match.ops import PatternOps

@@ -10,35 +10,8 @@ from xoptim.facts.dtypes import is_float, is_integer
 from xoptim.graph.constants import constant_array
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
+from xoptim.operators.registry import Trait, has_trait
 
-_KEEPING: Final = frozenset(
-    (
-        "Abs",
-        "Concat",
-        "DepthToSpace",
-        "Expand",
-        "Flatten",
-        "Gather",
-        "Identity",
-        "Max",
-        "MaxPool",
-        "Min",
-        "Relu",
-        "Reshape",
-        "Sigmoid",
-        "Slice",
-        "SpaceToDepth",
-        "Split",
-        "Squeeze",
-        "Tanh",
-        "Tile",
-        "Transpose",
-        "Trilu",
-        "Unsqueeze",
-        "Where",
-    )
-)
-"""Operators whose results have the property where all floating-point operands do."""
 _DEPTH: Final = 24
 
 
@@ -78,7 +51,7 @@ def is_finite(graph: Graph, name: str, depth: int = _DEPTH) -> bool:
             TensorProto.FLOAT16,
             TensorProto.BFLOAT16,
         )
-    return node.op_type in _KEEPING and all(
+    return has_trait("", node.op_type, Trait.KEEPS_FINITE) and all(
         is_finite(scope, operand, depth - 1) for operand in operands
     )
 

@@ -29,7 +29,23 @@ from xoptim.operators.inference.values import (
     wrapped,
 )
 from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import infers
+from xoptim.operators.registry import Trait, infers, register
+
+register(
+    Trait.BROADCASTS,
+    *("Add", "Sub", "Mul", "Div", "Pow", "Mod", "Max", "Min", "Sum", "Mean", "Where"),
+    *("And", "Or", "Xor", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"),
+    *("BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift"),
+)
+register(Trait.BROADCASTS_SECOND, "PRelu")
+register(Trait.SAME_SHAPE, "PRelu")
+register(Trait.COMPARES, "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
+register(Trait.COMMUTATIVE, "Add", "Mul", "And", "Or", "Xor", "Equal", "Max", "Min", "Sum", "Mean")
+register(Trait.COMMUTATIVE, "BitwiseAnd", "BitwiseOr", "BitwiseXor")
+register(Trait.ASSOCIATIVE, "Add", "Mul", "And", "Or", "Xor", "Max", "Min", "Sum")
+register(Trait.ASSOCIATIVE, "BitwiseAnd", "BitwiseOr", "BitwiseXor")
+register(Trait.VARIADIC, "Max", "Mean", "Min", "Sum")
+register(Trait.KEEPS_FINITE, "Max", "Min", "Where")
 
 
 def elementwise(dtype: int, shape: Shape | None, a: Info, b: Info) -> Info:

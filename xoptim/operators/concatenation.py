@@ -21,7 +21,11 @@ from xoptim.operators.inference.values import (
     values,
 )
 from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import infers
+from xoptim.operators.registry import Trait, infers, register
+
+register(Trait.MOVES, "Split")
+register(Trait.VARIADIC, "Concat", "Split")
+register(Trait.KEEPS_FINITE, "Concat", "Split")
 
 
 @infers("Concat")

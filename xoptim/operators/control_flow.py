@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, dim_max
+from xoptim.facts.schema import GRAPH_OPERATORS
 from xoptim.facts.shapes import UNKNOWN, Info, normalized
 from xoptim.operators.inference.arguments import (
     agree,
@@ -19,7 +20,9 @@ from xoptim.operators.inference.arguments import (
 from xoptim.operators.inference.union import Invariant, common, item_of
 from xoptim.operators.inference.values import values
 from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import infers
+from xoptim.operators.registry import Trait, infers, register
+
+register(Trait.OWNS_GRAPHS, *sorted(GRAPH_OPERATORS))
 
 
 @infers("If")

@@ -31,7 +31,20 @@ from xoptim.operators.inference.values import (
     values,
 )
 from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import infers
+from xoptim.operators.registry import Trait, infers, register
+
+_RANDOM: Final = (
+    "RandomNormal",
+    "RandomNormalLike",
+    "RandomUniform",
+    "RandomUniformLike",
+    "Bernoulli",
+    "Multinomial",
+)
+register(Trait.RANDOM, *_RANDOM)
+register(Trait.NON_DETERMINISTIC, *_RANDOM)
+register(Trait.NON_DETERMINISTIC, "Sampling", domain="com.microsoft")
+register(Trait.MEASURES, "Shape", "Size")
 
 _SINGLE = {
     "value_int": TensorProto.INT64,

@@ -6,12 +6,34 @@ from typing import Final
 from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, dim_max, dim_min, is_nonnegative, is_nonzero
-from xoptim.facts.shapes import ELEMENTWISE, Info
+from xoptim.facts.shapes import Info
 from xoptim.operators.inference.arguments import dtype_of, place_of
 from xoptim.operators.inference.shared import like_first, like_first_operand
 from xoptim.operators.inference.values import INTEGERS, pairwise, valued, values, wrapped
 from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import infers
+from xoptim.operators.registry import Trait, infers, register
+
+_ELEMENTWISE: Final = (
+    *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Cast", "Ceil"),
+    *("Celu", "Clip", "Cos", "Cosh", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid"),
+    *("HardSwish", "IsInf", "IsNaN", "LeakyRelu", "Log", "Mish", "Neg", "Not", "Reciprocal"),
+    *("Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus"),
+    *("Softsign", "Sqrt", "Swish", "Tan", "Tanh", "ThresholdedRelu"),
+)
+register(Trait.ELEMENTWISE, *_ELEMENTWISE)
+register(Trait.SAME_SHAPE, *_ELEMENTWISE, "CastLike", "Dropout")
+register(Trait.KEEPS_FINITE, "Abs", "Relu", "Sigmoid", "Tanh")
+# Vector instructions do not reach the end of a tensor (of 64-bit floats, of Exp and Tanh neither).
+register(
+    Trait.ROUNDS_BY_POSITION,
+    *("Acos", "Asin", "Atan", "Celu", "Cos", "Elu", "Log", "Mish", "Selu", "Sin", "Softplus"),
+)
+register(Trait.NON_DETERMINISTIC, "Dropout")
+register(
+    Trait.NON_DETERMINISTIC,
+    *("BiasDropout", "BitmaskDropout", "BitmaskBiasDropout"),
+    domain="com.microsoft",
+)
 
 
 def _itself(value: Dim) -> Dim:
@@ -35,11 +57,11 @@ _RULES: Final[dict[str, Callable[[Dim], Dim | None]]] = {
     "Round": _itself,
     "Sign": _sign,
 }
-_OWN_FORMULAS: Final = frozenset(("Cast", "Clip", "IsInf", "IsNaN", "Not"))
+_OWN_FORMULAS: Final = ("Cast", "Clip", "IsInf", "IsNaN", "Not")
 """Elementwise operators with further known facts, or whose result has another type."""
 
 
-@infers(*sorted(ELEMENTWISE - _OWN_FORMULAS))
+@infers(*(each for each in _ELEMENTWISE if each not in _OWN_FORMULAS))
 def unary(ctx: NodeContext) -> Results:
     """Type and shape of the first input."""
     inputs = ctx.inputs

@@ -15,6 +15,10 @@ from xoptim.operators.inference.arguments import (
 )
 from xoptim.operators.inference.values import DATA_LIMIT, Values, dimension, valued
 from xoptim.operators.protocols import NodeContext, Results
+from xoptim.operators.registry import Trait, register
+
+register(Trait.MOVES, "Expand", "Tile")
+register(Trait.KEEPS_FINITE, "Expand", "Tile")
 
 
 @infers_tensor("Expand")

@@ -26,7 +26,9 @@ from xoptim.operators.inference.arguments import (
 )
 from xoptim.operators.inference.values import values
 from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import infers
+from xoptim.operators.registry import Trait, infers, register
+
+register(Trait.KEEPS_FINITE, "DepthToSpace", "SpaceToDepth")
 
 
 @shapes("GridSample", operands=(0, 1))

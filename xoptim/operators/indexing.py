@@ -23,7 +23,12 @@ from xoptim.operators.inference.arguments import (
 from xoptim.operators.inference.shared import like, same_shape
 from xoptim.operators.inference.values import dimension, valued, values
 from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import infers
+from xoptim.operators.registry import Trait, infers, register
+
+register(Trait.MOVES, "Gather")
+register(Trait.KEEPS_FINITE, "Gather")
+register(Trait.INDEXES, "Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND")
+register(Trait.SAME_SHAPE, "ScatterElements", "ScatterND")
 
 
 @shapes("GatherBlockQuantized", typed_by=(2,), operands=(0, 1), domain="com.microsoft")

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from operator import is_not
+from typing import Final
 
 from xoptim.facts.dims import (
     Dim,
@@ -28,7 +29,13 @@ from xoptim.operators.inference.arguments import (
 from xoptim.operators.inference.shared import like_first, like_first_operand
 from xoptim.operators.inference.values import valued
 from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import infers
+from xoptim.operators.registry import Trait, infers, register
+
+_VIEWS: Final = ("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
+register(Trait.VIEW, *_VIEWS)
+register(Trait.MOVES, *_VIEWS, "Transpose")
+register(Trait.KEEPS_FINITE, *_VIEWS, "Transpose", "Trilu")
+register(Trait.SAME_SHAPE, "ReverseSequence", "Trilu")
 
 
 @infers("Identity")

@@ -6,7 +6,15 @@ from xoptim.facts.shapes import Info, Shape, normalized
 from xoptim.operators.inference.arguments import dim_of, dtype_of, integer, known, shape_of, shapes
 from xoptim.operators.inference.shared import like, like_first, like_first_operand, same_shape
 from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import infers
+from xoptim.operators.registry import Trait, infers, register
+
+register(Trait.SOFTMAX, "Softmax", "LogSoftmax", "Hardmax")
+register(
+    Trait.SAME_SHAPE,
+    *("BatchNormalization", "GroupNormalization", "InstanceNormalization", "LayerNormalization"),
+    *("LpNormalization", "LRN", "MeanVarianceNormalization", "RMSNormalization"),
+    *("Softmax", "LogSoftmax", "Hardmax"),
+)
 
 
 def _statistics(ctx: NodeContext, shape: Shape | None) -> Info:

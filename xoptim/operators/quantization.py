@@ -9,7 +9,9 @@ from xoptim.operators.concatenation import joined
 from xoptim.operators.inference.arguments import dtype_of, integer, shape_of, shapes
 from xoptim.operators.inference.shared import broadcast_operands, like_first
 from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import infers
+from xoptim.operators.registry import Trait, infers, register
+
+register(Trait.SAME_SHAPE, "DequantizeLinear", "QuantizeLinear")
 
 
 @infers("QuantizeLinear")

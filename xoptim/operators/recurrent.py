@@ -4,7 +4,9 @@ from xoptim.facts.dims import Dim, exact_quotient
 from xoptim.facts.shapes import Info
 from xoptim.operators.inference.arguments import dim_of, dtype_of, fresh_shape, integer, known, text
 from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import infers
+from xoptim.operators.registry import Trait, infers, register
+
+register(Trait.RECURRENT, "RNN", "GRU", "LSTM")
 
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 _DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}

@@ -7,8 +7,9 @@ from typing import Final
 
 from onnx import TensorProto
 
+from xoptim.facts.attributes import ARG_REDUCTIONS, REDUCTIONS
 from xoptim.facts.dims import Dim, bounds, dim_max, dim_min, opaque, product
-from xoptim.facts.shapes import REDUCTIONS, Info, Shape, normalized
+from xoptim.facts.shapes import Info, Shape, normalized
 from xoptim.operators.inference.arguments import (
     fresh_shape,
     infers_tensor,
@@ -23,7 +24,11 @@ from xoptim.operators.inference.arguments import (
 from xoptim.operators.inference.shared import like_first_operand, scalar_result
 from xoptim.operators.inference.values import INTEGERS, RANGES, Values, valued, values
 from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import infers
+from xoptim.operators.registry import Trait, infers, register
+
+register(Trait.REDUCES, *REDUCTIONS)
+register(Trait.ARG_REDUCES, *ARG_REDUCTIONS)
+register(Trait.SAME_SHAPE, "CumSum")
 
 _RULES: Final[dict[str, Callable[[Values], Dim]]] = {
     "ReduceMax": lambda data: dim_max(*data),

@@ -3,19 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum
 from typing import Final, TypeAlias
 
+from xoptim.facts.schema import KNOWN_DOMAINS
 from xoptim.operators.protocols import Formula, Kernel
 
 OperatorKey: TypeAlias = tuple[str, str]
 """Domain and operator."""
 
 
+class Trait(Enum):
+    """A property of an operator that holds for all of its nodes.
+
+    "Operand" without a number means the first one, "result" the first one.
+    """
+
+    ELEMENTWISE = "each element of the result comes from the one in its place; bounds are numbers"
+    BROADCASTS = "all operands broadcast to the shape of the result (since operator set 8)"
+    BROADCASTS_SECOND = "the second operand broadcasts to the shape of the first one"
+    SAME_SHAPE = "the result has the shape of the operand"
+    REDUCES = "some axes are reduced to one number each; they are an attribute or an operand"
+    ARG_REDUCES = "one axis is reduced to the position of its largest or smallest element"
+    MOVES = "the elements of the results are elements of the operand"
+    VIEW = "moves, and keeps the elements in their order"
+    KEEPS_FINITE = "no NaN, infinity or -0 comes out where none goes in"
+    SOFTMAX = "works along one axis since operator set 13, on a flattened operand before"
+    COMPARES = "compares two operands element by element"
+    COMMUTATIVE = "the same bits for any order of two operands"
+    ASSOCIATIVE = "a tree of such operators may be rearranged (but for rounding)"
+    VARIADIC = "any number of operands or results"
+    INDEXES = "an operand holds indices; negative ones count from the end of an axis"
+    MEASURES = "the result is made of the shape of the operand alone"
+    WINDOWS = "moves a window over an image"
+    OWNS_GRAPHS = "has subgraphs"
+    RECURRENT = "runs a cell along a sequence"
+    TREES = "evaluates trees that compare features with stored numbers"
+    ROUNDS_BY_POSITION = "onnxruntime rounds elements at the end of a tensor differently"
+    RANDOM = "makes random numbers"
+    NON_DETERMINISTIC = "the same inputs need not give the same outputs"
+
+
 @dataclass
 class Operator:
     """What is known about an operator; a facet that is not known is ``None``."""
 
+    traits: set[Trait] = field(default_factory=set)
     formula: Formula | None = None  # types, shapes and small values of the results
     kernel: Kernel | None = None  # values of the results of constants
 
@@ -33,6 +67,50 @@ def operator_of(domain: str, op_type: str) -> Operator:
 def record(domain: str, op_type: str) -> Operator:
     """The record of an operator, to be filled."""
     return OPERATORS.setdefault((domain, op_type), Operator())
+
+
+def has_trait(domain: str, op_type: str, trait: Trait) -> bool:
+    """Whether an operator is known to have a property."""
+    return trait in operator_of(domain, op_type).traits
+
+
+def operators_with(*traits: Trait, domain: str | None = "") -> frozenset[str]:
+    """The operators of a domain (``None``: of all) that have any of some properties.
+
+    Modules of this package ask when they run, not when they are imported: families register in the
+    order of their names.
+    """
+    return frozenset(
+        op_type
+        for (own, op_type), found in OPERATORS.items()
+        if domain in (None, own) and not found.traits.isdisjoint(traits)
+    )
+
+
+def is_commutative(op_type: str, domain: str) -> bool:
+    """Whether the operands may be swapped without changing the result.
+
+    Sums of more than two operands round differently in another order.
+    """
+    return has_trait(domain, op_type, Trait.COMMUTATIVE)
+
+
+def is_associative(op_type: str, domain: str) -> bool:
+    """Whether a tree of such operators gives the same result (but for rounding) in every
+    arrangement of its operands.
+    """
+    return has_trait(domain, op_type, Trait.ASSOCIATIVE)
+
+
+def is_deterministic(op_type: str, domain: str) -> bool:
+    """Whether the same inputs are known to always give the same outputs."""
+    return domain in KNOWN_DOMAINS and not has_trait(domain, op_type, Trait.NON_DETERMINISTIC)
+
+
+def register(trait: Trait, *op_types: str, domain: str = "") -> None:
+    """Register a property of one or several operators of a domain."""
+    for op_type in op_types:
+        record(domain, op_type).traits.add(trait)
 
 
 def infers(*op_types: str, domain: str = "") -> Callable[[Formula], Formula]:

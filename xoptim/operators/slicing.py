@@ -15,6 +15,10 @@ from xoptim.operators.inference.arguments import (
 )
 from xoptim.operators.inference.values import valued
 from xoptim.operators.protocols import NodeContext, Results
+from xoptim.operators.registry import Trait, register
+
+register(Trait.MOVES, "Slice")
+register(Trait.KEEPS_FINITE, "Slice")
 
 Span: TypeAlias = tuple[Dim, Dim, int]
 """Start, end and step as written."""

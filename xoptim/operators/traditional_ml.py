@@ -17,9 +17,14 @@ from xoptim.operators.inference.arguments import (
 )
 from xoptim.operators.inference.shared import like_first, same_shape
 from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import infers
+from xoptim.operators.registry import Trait, infers, register
 
 DOMAIN: Final = "ai.onnx.ml"
+register(
+    Trait.TREES,
+    *("TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor"),
+    domain=DOMAIN,
+)
 _FLIPPED: Final[dict[int, int]] = {
     TensorProto.STRING: TensorProto.INT64,
     TensorProto.INT64: TensorProto.STRING,

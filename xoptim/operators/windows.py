@@ -7,10 +7,12 @@ starts in the padding at the end is dropped.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, ceil_div, dim_min, floor_div
+from xoptim.facts.schema import WINDOWED
 from xoptim.facts.shapes import Info, Shape
 from xoptim.operators.inference.arguments import (
     dtype_of,
@@ -25,7 +27,12 @@ from xoptim.operators.inference.arguments import (
     vector,
 )
 from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import infers
+from xoptim.operators.registry import Trait, infers, register
+
+_CONTRIB: Final = frozenset(("FusedConv", "NhwcConv"))
+register(Trait.WINDOWS, *sorted(WINDOWED - _CONTRIB))
+register(Trait.WINDOWS, *sorted(_CONTRIB), domain="com.microsoft")
+register(Trait.KEEPS_FINITE, "MaxPool")
 
 SAME = ("SAME_UPPER", "SAME_LOWER")
 

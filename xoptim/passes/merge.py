@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any
 
 from xoptim.facts.operators import lacks_copies
-from xoptim.facts.schema import is_commutative, is_deterministic
 from xoptim.facts.shapes import Info
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
@@ -13,6 +12,7 @@ from xoptim.graph.parts import SAMPLES
 from xoptim.graph.redirect import can_redirect, can_rename, redirect
 from xoptim.graph.tensors import Tensor
 from xoptim.graph.walk import around
+from xoptim.operators.registry import is_commutative, is_deterministic
 from xoptim.passes.cleanup import GraphPass
 
 _SMALL = 64

@@ -13,7 +13,7 @@ import onnx
 from onnx.defs import OpSchema
 
 from xoptim.facts.attributes import MOVED
-from xoptim.facts.schema import is_associative
+from xoptim.operators.registry import is_associative
 
 TARGET: Final = Path(__file__).parents[1] / "match" / "ops.pyi"
 _HEADER = '''\

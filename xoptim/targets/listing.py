@@ -21,10 +21,11 @@ from xoptim.graph.node import Node
 from xoptim.graph.propagate import quietly
 from xoptim.graph.splice import inline_functions
 from xoptim.graph.walk import all_nodes, reads
+from xoptim.operators.registry import Trait, operators_with
 
 _PREFIX: Final = "xopt_node_"
 _NAME: Final = re.compile(rf"{_PREFIX}(\d+)")
-_SIZES: Final = ("Shape", "Size")
+_SIZES: Final = operators_with(Trait.MEASURES)
 
 
 @dataclass(frozen=True, slots=True)

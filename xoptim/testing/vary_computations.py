@@ -7,7 +7,10 @@ import numpy as np
 from onnx import ModelProto, TensorProto, helper
 
 from xoptim.facts.dtypes import is_float, numpy_dtype
+from xoptim.operators.registry import Trait, operators_with
 from xoptim.testing.variant import Case, Variant, insert, loosen, nodes_of, opset_of
+
+_MEASURING: Final = operators_with(Trait.MEASURES)
 
 _AXES_ARE_OPERANDS: Final = 13
 _HUGE_SIZE: Final = 2**31 + 1
@@ -72,7 +75,7 @@ def sizes(case: Case) -> Iterator[Variant]:
     """Beside an example that computes with sizes, computations with one that overflow, as outputs,
     with the size itself.
     """
-    if not any(node.op_type in ("Shape", "Size") for node in case.model.graph.node):
+    if not any(node.op_type in _MEASURING for node in case.model.graph.node):
         return
     place = next(
         (

@@ -18,7 +18,8 @@ from onnx.defs import OpSchema
 
 from xoptim.facts.dtypes import is_float, is_integer, is_signed_integer
 from xoptim.facts.protos import replace_items
-from xoptim.facts.schema import is_commutative, schema
+from xoptim.facts.schema import schema
+from xoptim.operators.registry import is_commutative
 from xoptim.testing.variant import (
     Case,
     Variant,

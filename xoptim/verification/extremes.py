@@ -14,14 +14,18 @@ from typing import Final
 from xoptim.facts.assumptions import USUAL, Assumptions
 from xoptim.facts.dtypes import is_float
 from xoptim.facts.schema import WINDOWED
+from xoptim.operators.registry import Trait, operators_with
 from xoptim.verification.dims import InputSpec, Purpose, Sizes, names_in, open_dimensions
 from xoptim.verification.size_bounds import Bound, by_size, size_bounds
 from xoptim.verification.sized import SizedModel
 
 _STEP: Final = 16  # sizes grow by multiples: many models divide them by powers of two
-_CRASHING: Final = frozenset(
-    {"AttnLSTM", "DynamicQuantizeLSTM", "Einsum", "GRU", "LSTM", "RNN", "STFT"}
-)
+_CRASHING: Final = operators_with(Trait.RECURRENT) | {
+    "AttnLSTM",
+    "DynamicQuantizeLSTM",
+    "Einsum",
+    "STFT",
+}
 """Operators whose kernels end the process when an axis is empty, instead of raising an error."""
 _ODD_STEP: Final = 3
 _EQUAL: Final = 3  # rows and columns of a small square

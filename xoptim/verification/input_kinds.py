@@ -11,7 +11,7 @@ from onnx import NodeProto, TensorProto
 
 from xoptim.facts.dtypes import is_integer
 from xoptim.facts.protos import standard_domain
-from xoptim.facts.shapes import REDUCTIONS
+from xoptim.operators.registry import Trait, operators_with
 from xoptim.verification.dataflow import Dataflow, Use, attribute
 
 ValueKind: TypeAlias = Literal[
@@ -100,11 +100,9 @@ _SLOTS: Final[dict[tuple[str, int], ValueKind]] = {
     ("CumProd", 1): "zero", ("DFT", 1): "count", ("DFT", 2): "one", ("STFT", 1): "one",
     ("STFT", 3): "count", ("OneHot", 0): "index",
 }  # fmt: skip
-_WRAPPING: Final = frozenset(
-    ("Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND")
-)
-"""Operators of the standard domain whose negative indices count from the end of an axis."""
-_COMPARISONS: Final = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
+_INDEXING: Final = operators_with(Trait.INDEXES)
+_COMPARISONS: Final = operators_with(Trait.COMPARES)
+_REDUCING: Final = operators_with(Trait.REDUCES)
 _KNOWN_VALUES: Final = (
     "keys_strings", "keys_int64s", "cats_strings", "cats_int64s", "pool_strings", "pool_int64s",
     "classlabels_strings", "string_vocabulary", "int64_vocabulary",
@@ -203,7 +201,7 @@ def _kind(flow: Dataflow, use: Use, result: InputKind, offset: int) -> ValueKind
     place = INDEXES.get((domain, node.op_type, slot))
     if place is not None:
         _limit(flow, use, place, result, offset)
-        result.wraps &= not domain and node.op_type in _WRAPPING
+        result.wraps &= not domain and node.op_type in _INDEXING
         return "index"
     known = _known_values(node)
     if known:
@@ -212,7 +210,7 @@ def _kind(flow: Dataflow, use: Use, result: InputKind, offset: int) -> ValueKind
     if domain:
         return None
     kind = _SLOTS.get((node.op_type, slot)) or (
-        "axes" if slot == 1 and node.op_type in REDUCTIONS else None
+        "axes" if slot == 1 and node.op_type in _REDUCING else None
     )
     if kind == "index":
         depth = flow.constant(use.operand(1))

@@ -14,6 +14,7 @@ import onnx
 
 from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.protos import inner_graphs
+from xoptim.operators.registry import Trait, operators_with
 from xoptim.verification.arbiter import Arbiter, Finding
 from xoptim.verification.compare import Comparison, ComparisonRules
 from xoptim.verification.error_bins import ErrorBin, add_bins, explains
@@ -49,14 +50,7 @@ _PROCESSOR: Final = "CPUExecutionProvider"
 _DRAWS: Final = 4  # most times that the noise is measured
 _Levels: TypeAlias = dict[str, dict[int, ErrorBin]]
 """Differences that rounding makes in each output, by the magnitude of its elements."""
-_RANDOM: Final = {
-    "RandomNormal",
-    "RandomNormalLike",
-    "RandomUniform",
-    "RandomUniformLike",
-    "Bernoulli",
-    "Multinomial",
-}
+_RANDOM: Final = operators_with(Trait.RANDOM)
 _LOGGER = logging.getLogger("xoptim")
 _MOST_NAMED: Final = 8  # branches that never ran
 _SUSPICIOUS: Final = 4.0  # units in the last place; smaller differences need no values in double

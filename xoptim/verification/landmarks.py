@@ -12,20 +12,19 @@ import onnx
 from onnx import AttributeProto, NodeProto, numpy_helper
 
 from xoptim.facts.protos import every_node, fed_inputs, is_external, own_graphs, proto_reads
+from xoptim.operators.registry import Trait, operators_with
 
 _FEW: Final = 16  # elements of a constant that is read
 _MOST: Final = 12  # numbers of two models
 _LARGEST: Final = float(np.finfo(np.float32).max) / 4  # larger ones mean an infinity
 _BOUNDING: Final = frozenset((
-    "Clip", "Min", "Max", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal", "Mod",
-    "Where", "Slice", "Range", "TopK", "Trilu", "OneHot", "Sub", "Add", "NonMaxSuppression",
+    *operators_with(Trait.COMPARES), "Clip", "Min", "Max", "Mod", "Where", "Slice", "Range",
+    "TopK", "Trilu", "OneHot", "Sub", "Add", "NonMaxSuppression",
 ))  # fmt: skip
 """Operators whose constant operands are bounds, or move a number towards one."""
 _SPLITS: Final = ("nodes_values", "nodes_values_as_tensor", "nodes_splits")
 _ATTRIBUTES: Final[Mapping[str, tuple[str, ...]]] = {
-    "TreeEnsemble": _SPLITS,
-    "TreeEnsembleClassifier": _SPLITS,
-    "TreeEnsembleRegressor": _SPLITS,
+    **dict.fromkeys(sorted(operators_with(Trait.TREES, domain="ai.onnx.ml")), _SPLITS),
     "Binarizer": ("threshold",),
     "Imputer": ("replaced_value_float", "replaced_value_int64"),
     "Clip": ("min", "max"),
@@ -64,11 +63,10 @@ NARROW_LIMITS: Final[Mapping[int, tuple[int, ...]]] = {
 _LIMITS: Final = frozenset(
     float(number) for numbers in NARROW_LIMITS.values() for number in numbers
 )
-_INDEXING: Final = frozenset(
-    ("Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND", "RotaryEmbedding")
-)
-_OWNERS: Final = ("If", "Loop", "Scan", "SequenceMap")
-_MEASURING: Final = frozenset(("Shape", "Size"))
+# the positions of RotaryEmbedding are rows of its caches, and do not count from the end
+_INDEXING: Final = operators_with(Trait.INDEXES) | {"RotaryEmbedding"}
+_OWNERS: Final = operators_with(Trait.OWNS_GRAPHS)
+_MEASURING: Final = operators_with(Trait.MEASURES)
 
 
 class Landmarks(NamedTuple):

@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 
 from xoptim.facts.dtypes import is_float
+from xoptim.operators.registry import Trait, operators_with
 from xoptim.verification.feed_style import Style
 from xoptim.verification.runs import Feeding, Planning
 from xoptim.verification.session import Value
@@ -13,14 +14,10 @@ from xoptim.verification.sized import SizedModel
 
 _UNEVEN: Final = frozenset(
     (
+        *operators_with(Trait.COMPARES),
         "Clip",
         "Max",
         "Min",
-        "Greater",
-        "GreaterOrEqual",
-        "Less",
-        "LessOrEqual",
-        "Equal",
         "Where",
         "Sign",
         "Mod",
@@ -59,11 +56,9 @@ _TYING: Final = frozenset(
     )
 )
 """Operators for which it matters whether numbers are equal, or halves."""
-_COMPARING: Final = frozenset(
-    ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "TopK", "ArgMax", "ArgMin")
-)
+_COMPARING: Final = operators_with(Trait.COMPARES, Trait.ARG_REDUCES) | {"TopK"}
 """Operators for which the order of numbers matters."""
-_SPLITTING: Final = frozenset(("TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor"))
+_SPLITTING: Final = operators_with(Trait.TREES, domain="ai.onnx.ml")
 """Operators that send NaN another way for each of the features."""
 _TIMES: Final = 4  # runs of one kind where a run takes next to no time
 _MOST_LEVELS: Final = 3

@@ -11,6 +11,7 @@ from xoptim.facts.dtypes import is_float, is_integer
 from xoptim.facts.shapes import Shape
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
+from xoptim.operators.registry import Trait, operators_with
 from xoptim.verification.input_kinds import INDEXES, TRANSPARENT
 from xoptim.verification.landmarks import NARROW_LIMITS
 from xoptim.verification.sized import SizedModel
@@ -24,10 +25,10 @@ _LOG: Final = frozenset({"log("})
 """Marks the symbols of a logarithm of sizes, such as the bucket of a distance."""
 # such a number bounds sizes that are much larger: the 32 buckets of T5 are for distances up to 128
 _LOG_FACTOR: Final = 8
-_MEASURING: Final = ("Shape", "Size", "CumSum", "NonZero", "ArgMax", "ArgMin")
+_MEASURING: Final = operators_with(Trait.MEASURES, Trait.ARG_REDUCES) | {"CumSum", "NonZero"}
 """Operators whose results are sizes of the first operand, or positions along its axes."""
 _SHIFTING: Final = frozenset(("Min", "Max", "Clip", "Range", "Add", "Sub", "Div", "Mod"))
-_COMPARING: Final = _SHIFTING | {"Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal"}
+_COMPARING: Final = _SHIFTING | operators_with(Trait.COMPARES)
 """Operators that compare sizes with their other operands, or shift sizes before a comparison."""
 _CARRYING: Final = TRANSPARENT | dict.fromkeys(
     (

@@ -11,9 +11,10 @@ import onnx
 from xoptim.facts.dims import Dim
 from xoptim.facts.dtypes import byte_size, is_float
 from xoptim.facts.protos import is_external
-from xoptim.facts.shapes import REDUCTIONS, Info, Shape
+from xoptim.facts.shapes import Info, Shape
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
+from xoptim.operators.registry import Trait, operators_with
 from xoptim.system.machine import available_memory
 from xoptim.verification.errors import RunError
 from xoptim.verification.protos import tensor_bytes
@@ -248,7 +249,12 @@ MOVES: Final = frozenset(
 )
 """Operators that compute nothing themselves."""
 _REDUCING: Final = frozenset(
-    (*REDUCTIONS, "ArgMax", "ArgMin", "GlobalAveragePool", "GlobalMaxPool", "CumSum")
+    (
+        *operators_with(Trait.REDUCES, Trait.ARG_REDUCES),
+        "GlobalAveragePool",
+        "GlobalMaxPool",
+        "CumSum",
+    )
 )
 _PASSES: Final = {
     "Softmax": 5,

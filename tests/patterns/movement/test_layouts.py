@@ -11,7 +11,7 @@ from onnx import numpy_helper
 
 from tests.support import parse, run, types
 from xoptim import optimize
-from xoptim.facts.shapes import ELEMENTWISE
+from xoptim.patterns._operators import ELEMENTWISE
 from xoptim.patterns.movement._layouts import MOVING, composed, inverse, is_identity, relaid
 
 Shape = tuple[int, ...]

@@ -5,6 +5,7 @@ from typing import Final
 from onnx import TensorProto
 
 from xoptim.facts.shapes import Shape
+from xoptim.operators.registry import Trait, operators_with
 from xoptim.passes.opsets.call import ALLOWZERO_SINCE, Adapter, OpsetCall, Refused
 
 _STASHED: Final = (TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
@@ -112,11 +113,11 @@ def scale_of_channels(call: OpsetCall) -> None:
         call.attributes["stash_type"] = info.dtype
 
 
-ONE_AXIS: Final = ("Softmax", "LogSoftmax", "Hardmax")
+ONE_AXIS: Final = operators_with(Trait.SOFTMAX)
 ONE_AXIS_SINCE: Final = 13
 """The operator set since which they work along one axis."""
 NORMALIZATIONS: Final[dict[tuple[str, int], Adapter]] = {
-    **{(name, ONE_AXIS_SINCE): one_axis for name in ONE_AXIS},
+    **{(name, ONE_AXIS_SINCE): one_axis for name in sorted(ONE_AXIS)},
     ("BatchNormalization", 9): not_spatial,
     ("BatchNormalization", 14): not_training,
     ("GroupNormalization", 21): scale_of_channels,

@@ -5,7 +5,7 @@ from typing import Final
 import numpy as np
 from onnx import TensorProto
 
-from xoptim.facts.shapes import REDUCTIONS
+from xoptim.facts.attributes import REDUCTIONS
 from xoptim.passes.opsets.call import Adapter, OpsetCall, Refused
 
 _LOWEST: Final = float(np.finfo(np.float32).min)

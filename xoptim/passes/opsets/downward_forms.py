@@ -9,6 +9,7 @@ from onnx.numpy_helper import to_array
 from xoptim.facts.dims import Dim, lower_bound
 from xoptim.facts.dtypes import numpy_dtype
 from xoptim.facts.shapes import Shape
+from xoptim.operators.registry import Trait, operators_with
 from xoptim.passes.opsets.call import Adapter, OpsetCall, Refused
 from xoptim.passes.opsets.downward_operands import counted_from_start
 
@@ -187,8 +188,11 @@ def filled(call: OpsetCall) -> None:
 
 
 FORMS: Final[dict[tuple[str, int], Adapter]] = {
-    **{(name, 13): last_axis for name in ("Softmax", "LogSoftmax", "Hardmax")},
-    **{(name, 8): same_shapes for name in ("Max", "Mean", "Min", "Sum")},
+    **{(name, 13): last_axis for name in sorted(operators_with(Trait.SOFTMAX))},
+    **{
+        (name, 8): same_shapes
+        for name in sorted(operators_with(Trait.VARIADIC) & operators_with(Trait.BROADCASTS))
+    },
     ("BatchNormalization", 14): not_training,
     ("ScatterElements", 11): scatter_older,
     ("ScatterElements", 18): no_value("reduction", "max", "min"),

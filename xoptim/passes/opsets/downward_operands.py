@@ -10,8 +10,9 @@ from typing import Final
 import numpy as np
 from onnx import TensorProto
 
+from xoptim.facts.attributes import REDUCTIONS
 from xoptim.facts.dtypes import numpy_dtype
-from xoptim.facts.shapes import REDUCTIONS
+from xoptim.operators.registry import Trait, operators_with
 from xoptim.passes.opsets.call import Adapter, OpsetCall, Refused
 
 _BROADCAST_SINCE: Final = 8
@@ -264,7 +265,7 @@ LOWERED_OPERANDS: Final[dict[tuple[str, int], Adapter]] = {
     ("Dropout", 12): dropout_attribute,
     ("DFT", 20): axis_of_transform,
     **{(name, 11): positive_axes("axis") for name in ("Compress", "Concat", "Flatten", "Split")},
-    **{(name, 11): positive_axes("axis") for name in ("Hardmax", "LogSoftmax", "Softmax")},
+    **{(name, 11): positive_axes("axis") for name in sorted(operators_with(Trait.SOFTMAX))},
     ("OneHot", 11): positive_axes("axis", 1),
     ("Squeeze", 11): positive_axes("axes"),
     ("Unsqueeze", 11): positive_axes("axes", -1),

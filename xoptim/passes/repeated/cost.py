@@ -5,10 +5,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE, REDUCTIONS
 from xoptim.facts.symbolic import SymbolicDim, substituted
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
+from xoptim.operators.registry import Trait, operators_with
 
 
 class Costs(NamedTuple):
@@ -52,10 +52,10 @@ _STRIDED: Final = 16
 """A Transpose of the last axis takes as long for this many elements as for a run of them."""
 _LOOKED_UP: Final = 3
 """GatherND takes as long for a run as other operators for this many."""
-_VARIADIC: Final = frozenset(("Concat", "Max", "Mean", "Min", "Split", "Sum"))
+_VARIADIC: Final = operators_with(Trait.VARIADIC)
 _VIEWS: Final = frozenset(("Identity", "Reshape", "Squeeze", "Unsqueeze"))
 _COPIES: Final = frozenset(("Concat", "Gather", "GatherND", "Slice", "Split", "Transpose"))
-_REDUCING: Final = frozenset(REDUCTIONS)
+_REDUCING: Final = operators_with(Trait.REDUCES)
 _LIGHT: Final = frozenset(
     (
         "Abs",
@@ -86,8 +86,8 @@ _LIGHT: Final = frozenset(
         "Xor",
     )
 )
-_PLAIN: Final = frozenset((*ELEMENTWISE, *BROADCASTING))
-_BROADCASTING: Final = frozenset(BROADCASTING)
+_PLAIN: Final = operators_with(Trait.ELEMENTWISE, Trait.BROADCASTS)
+_BROADCASTING: Final = operators_with(Trait.BROADCASTS)
 _ACTIVATIONS: Final = frozenset(("LeakyRelu", "Relu", "Sigmoid", "Tanh"))
 """Operators that onnxruntime computes within the product in front of them."""
 

@@ -13,29 +13,33 @@ from typing import Final, NamedTuple
 
 from onnx import TensorProto
 
-from xoptim.facts.schema import is_commutative
-from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE, REDUCTIONS, Info
+from xoptim.facts.shapes import Info
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.walk import reads
 from xoptim.match import GraphView
 from xoptim.match.operator_axes import axes_of
+from xoptim.operators.registry import Trait, is_commutative, operators_with
 
-_PLAIN: Final = (*BROADCASTING, "MatMul", "Gemm", "Concat", "Gather", "LayerNormalization")
-_WITH_PARAMETERS: Final = (
-    *ELEMENTWISE,
-    *REDUCTIONS,
+_PLAIN: Final = operators_with(Trait.BROADCASTS) | {
+    "MatMul",
+    "Gemm",
+    "Concat",
+    "Gather",
+    "LayerNormalization",
+}
+_WITH_PARAMETERS: Final = operators_with(Trait.ELEMENTWISE, Trait.REDUCES) | {
     "Reshape",
     "Squeeze",
     "Unsqueeze",
     "Slice",
     "Split",
     "Transpose",
-)
-_NORMALIZED: Final = ("Softmax", "LogSoftmax", "Hardmax")
+}
+_NORMALIZED: Final = operators_with(Trait.SOFTMAX)
 LANE: Final = -1
 """The label of the axis of lanes."""
-STACKABLE: Final = frozenset((*_PLAIN, *_WITH_PARAMETERS, *_NORMALIZED))
+STACKABLE: Final = _PLAIN | _WITH_PARAMETERS | _NORMALIZED
 
 
 class LaneOperand(NamedTuple):

@@ -9,6 +9,7 @@ from xoptim.facts.shapes import Shape
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.walk import around
+from xoptim.operators.registry import Trait, has_trait
 
 Key = tuple[int, tuple[Dim, ...]]
 """A value of 64-bit integers: its rank, 0 or 1, and its elements."""
@@ -33,7 +34,7 @@ class SizeRegion:
         # sources that only the region reads: computing them is part of the costs
         self.spared: set[str] = set()
         for node in self.nodes:
-            if node.op_type in ("Shape", "Size") and not node.domain:
+            if has_trait(node.domain, node.op_type, Trait.MEASURES):
                 self._measure(node.input[0], inside)
 
     def _grow(self) -> set[Node]:

@@ -6,7 +6,10 @@ import onnx
 import pytest
 from onnx import TypeProto, helper
 
-from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE, REDUCTIONS, SHAPE_KEEPING, STRETCHING
+from xoptim.facts.attributes import REDUCTIONS
+from xoptim.operators.registry import Trait, operators_with
+
+ELEMENTWISE = operators_with(Trait.ELEMENTWISE)
 
 OPSET = 22
 ATTRIBUTES: dict[str, dict[str, Any]] = {"BitShift": {"direction": "LEFT"}, "Cast": {"to": 1}}
@@ -30,14 +33,14 @@ def _inferred(op_type: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(dim.dim_value for dim in found["y"].tensor_type.shape.dim)
 
 
-@pytest.mark.parametrize("op_type", BROADCASTING)
+@pytest.mark.parametrize("op_type", sorted(operators_with(Trait.BROADCASTS)))
 def test_operands_broadcast_both_ways(op_type: str) -> None:
     more = ((4, 1, 1),) if op_type == "Where" else ()
     assert _inferred(op_type, *more, (2, 1), (3,)) == (*(4 for _ in more), 2, 3)
 
 
 def test_slopes_are_broadcast_and_their_operand_is_not() -> None:
-    assert set(BROADCASTING) | {"PRelu"} == STRETCHING
+    assert operators_with(Trait.BROADCASTS_SECOND) == {"PRelu"}
     assert _inferred("PRelu", (2, 3), (3,)) == (2, 3)
 
 
@@ -49,12 +52,19 @@ def test_results_have_the_shape_of_the_operand(op_type: str) -> None:
 
 
 def test_groups_contain_each_other() -> None:
-    assert ELEMENTWISE < SHAPE_KEEPING
-    assert not STRETCHING & ELEMENTWISE
+    assert operators_with(Trait.ELEMENTWISE) < operators_with(Trait.SAME_SHAPE)
+    assert (
+        operators_with(Trait.VIEW)
+        < operators_with(Trait.MOVES)
+        < operators_with(Trait.KEEPS_FINITE)
+    )
+    assert operators_with(Trait.ASSOCIATIVE) < operators_with(Trait.COMMUTATIVE)
+    broadcast = operators_with(Trait.BROADCASTS, Trait.BROADCASTS_SECOND)
+    assert not broadcast & ELEMENTWISE
 
 
 def test_all_reductions_are_there() -> None:
     known = {
         s.name for s in onnx.defs.get_all_schemas() if s.name.startswith("Reduce") and not s.domain
     }
-    assert known == set(REDUCTIONS)
+    assert known == set(REDUCTIONS) == operators_with(Trait.REDUCES)
