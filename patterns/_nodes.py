@@ -7,7 +7,7 @@ import numpy as np
 
 from xoptim.facts.dims import Dim
 from xoptim.match import GraphView, Node, PatternRewriter
-from xoptim.match.axes import axis_of, permutation
+from xoptim.operators.axes import axis_of, permutation
 
 __all__ = ["agree_elsewhere", "axis_of", "bounds_of", "permutation", "size_along"]
 

@@ -4,9 +4,10 @@ from itertools import repeat
 from typing import Any, Final
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
-from xoptim.match.axes import Axes, AxisOperand, parameters, rewritten
-from xoptim.match.operator_axes import axes_of
+from xoptim.match.axes import parameters, rewritten
 from xoptim.match.regions import AxisRegion, Carried, region_below
+from xoptim.operators.axes import Axes, AxisOperand
+from xoptim.operators.registry import axes_of
 
 from .._nodes import is_op
 from .._operators import BROADCASTING, ELEMENTWISE

@@ -1,5 +1,5 @@
 from xoptim.match import ANY, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
-from xoptim.match.axes import axis_of
+from xoptim.operators.axes import axis_of
 
 from .._nodes import size_along
 from ._lowering import _Lowering

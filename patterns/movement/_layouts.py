@@ -13,8 +13,9 @@ from typing import Any, Final
 import numpy as np
 
 from xoptim.match import GraphView, Node
-from xoptim.match.axes import Labels, axis_of, parameters
-from xoptim.match.operator_axes import axes_of
+from xoptim.match.axes import parameters
+from xoptim.operators.axes import Labels, axis_of
+from xoptim.operators.registry import axes_of
 
 from .._folding import FOLD_LIMIT
 from .._operators import BROADCASTING, ELEMENTWISE, POSITIONAL, REDUCTIONS, STRETCHING

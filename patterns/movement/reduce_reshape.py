@@ -1,5 +1,5 @@
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
-from xoptim.match.axes import reduced_axes
+from xoptim.operators.axes import reduced_axes
 
 from .._nodes import is_op, replaced_by
 from .._operators import REDUCING

@@ -1,6 +1,6 @@
 from xoptim.facts.dims import is_nonzero
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
-from xoptim.match.axes import permutation, reduced_axes
+from xoptim.operators.axes import permutation, reduced_axes
 
 from .._nodes import is_op, replaced_by
 from .._operators import REDUCING

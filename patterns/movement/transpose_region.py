@@ -4,7 +4,8 @@ from functools import partial
 from typing import ClassVar
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
-from xoptim.match.axes import permutation, rewritten
+from xoptim.match.axes import rewritten
+from xoptim.operators.axes import permutation
 
 from .._folding import constant
 from .._nodes import is_op

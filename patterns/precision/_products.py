@@ -20,8 +20,8 @@ from xoptim.match import (
     PatternRewriter,
     Symbol,
 )
-from xoptim.match.axes import permutation
 from xoptim.match.rounding import RoundingPattern
+from xoptim.operators.axes import permutation
 
 from .._folding import Array, constant
 from .._nodes import is_op

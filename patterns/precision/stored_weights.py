@@ -16,8 +16,8 @@ from xoptim.match import (
     PatternRewriter,
     Symbol,
 )
-from xoptim.match.axes import permutation
 from xoptim.match.rounding import FEWEST_STORED, StoringPattern
+from xoptim.operators.axes import permutation
 
 from .._folding import Array, constant
 from ._rounding import is_roundable, rows_to_int4, rows_to_int8

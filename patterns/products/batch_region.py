@@ -6,8 +6,8 @@ from xoptim.facts.dims import product
 from xoptim.facts.shapes import Shape
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 from xoptim.match.axes import parameters
-from xoptim.match.operator_axes import axes_of
 from xoptim.match.regions import AxisRegion, Carried, region_above
+from xoptim.operators.registry import axes_of
 
 from .._nodes import is_op
 from .._operators import BROADCASTING, ELEMENTWISE

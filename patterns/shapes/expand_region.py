@@ -5,8 +5,8 @@ from typing import Final
 from xoptim.facts.dims import Dim, broadcast
 from xoptim.facts.shapes import Shape, broadcast_shapes
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
-from xoptim.match.operator_axes import axes_of
 from xoptim.match.regions import Carried, region_below
+from xoptim.operators.registry import axes_of
 
 from .._nodes import renamed
 from .._operators import BROADCASTING, ELEMENTWISE, POSITIONAL

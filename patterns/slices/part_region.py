@@ -6,9 +6,10 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import lower_bound, upper_bound
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
-from xoptim.match.axes import axis_of, parameters
-from xoptim.match.operator_axes import axes_of
+from xoptim.match.axes import parameters
 from xoptim.match.regions import AxisRegion, Carried, region_above
+from xoptim.operators.axes import axis_of
+from xoptim.operators.registry import axes_of
 
 from .._nodes import is_op
 from .._operators import BROADCASTING, ELEMENTWISE, REDUCTIONS

@@ -17,6 +17,7 @@ from xoptim.facts.dims import (
     opaque,
 )
 from xoptim.facts.shapes import Info, Shape, broadcast_all, broadcast_shapes
+from xoptim.operators.axes import Axes, AxesNode, AxesView, AxisOperand, Shapes, label_range
 from xoptim.operators.inference.arguments import integer, shapes
 from xoptim.operators.inference.shared import broadcast_operands, like_first
 from xoptim.operators.inference.values import (
@@ -29,14 +30,14 @@ from xoptim.operators.inference.values import (
     wrapped,
 )
 from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import Trait, infers, register
+from xoptim.operators.registry import Trait, describes, infers, register
 
-register(
-    Trait.BROADCASTS,
+_BROADCASTING: Final = (
     *("Add", "Sub", "Mul", "Div", "Pow", "Mod", "Max", "Min", "Sum", "Mean", "Where"),
     *("And", "Or", "Xor", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"),
     *("BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift"),
 )
+register(Trait.BROADCASTS, *_BROADCASTING)
 register(Trait.BROADCASTS_SECOND, "PRelu")
 register(Trait.SAME_SHAPE, "PRelu")
 register(Trait.COMPARES, "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
@@ -292,3 +293,13 @@ shapes("MulInteger", dtype=TensorProto.INT32, operands=(0, 2), domain="com.micro
     broadcast_operands
 )
 infers("BiasAdd", "BiasGelu", "FastGelu", "GatedAdd", domain="com.microsoft")(like_first)
+
+
+@describes(*_BROADCASTING, "PRelu")
+def broadcast_axes(_g: AxesView, _node: AxesNode, shapes: Shapes) -> Axes:
+    """The axes of each operand are the last ones of the result."""
+    rank = max(map(len, shapes))
+    return Axes(
+        tuple(AxisOperand(label_range(len(shape), rank), broadcasts=True) for shape in shapes),
+        (label_range(rank),),
+    )

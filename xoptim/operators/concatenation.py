@@ -1,9 +1,11 @@
 """Operators that join tensors along an axis and split them: Concat and Split."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from xoptim.facts.dims import Dim, ceil_div, exact_quotient, floor_div
 from xoptim.facts.shapes import Info, Shape, normalized
+from xoptim.operators.axes import Axes, AxesNode, AxesView, Shapes, mixed_along_axis
 from xoptim.operators.inference.arguments import (
     agree,
     fresh_shape,
@@ -21,7 +23,7 @@ from xoptim.operators.inference.values import (
     values,
 )
 from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import Trait, infers, register
+from xoptim.operators.registry import Trait, describes, infers, register
 
 register(Trait.MOVES, "Split")
 register(Trait.VARIADIC, "Concat", "Split")
@@ -152,3 +154,15 @@ def _pieces(data: Values, sizes: Sequence[Dim]) -> list[Values] | None:
         pieces.append(data[start : start + size])
         start += size
     return pieces if start == len(data) else None
+
+
+describes("Split")(mixed_along_axis)
+
+
+@describes("Concat")
+def concat_axes(g: AxesView, node: AxesNode, shapes: Shapes) -> Axes | None:
+    """All operands have the same axes."""
+    found = mixed_along_axis(g, node, shapes)
+    if found is None or len({*map(len, shapes)}) > 1:
+        return None
+    return replace(found, operands=found.operands[:1] * len(shapes))

@@ -7,11 +7,12 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, dim_max, dim_min, is_nonnegative, is_nonzero
 from xoptim.facts.shapes import Info
+from xoptim.operators.axes import unchanged_axes
 from xoptim.operators.inference.arguments import dtype_of, place_of
 from xoptim.operators.inference.shared import like_first, like_first_operand
 from xoptim.operators.inference.values import INTEGERS, pairwise, valued, values, wrapped
 from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import Trait, infers, register
+from xoptim.operators.registry import Trait, describes, infers, register
 
 _ELEMENTWISE: Final = (
     *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Cast", "Ceil"),
@@ -158,3 +159,6 @@ def clip(ctx: NodeContext) -> Results:
 
 infers("SwiGLU")(like_first_operand)
 infers("Gelu", "QuickGelu", "SampleOp", "ScaledSiLU", domain="com.microsoft")(like_first)
+
+
+describes(*_ELEMENTWISE, "CastLike")(unchanged_axes)

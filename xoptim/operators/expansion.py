@@ -2,6 +2,16 @@
 
 from xoptim.facts.dims import Dim, broadcast
 from xoptim.facts.shapes import Info, Shape, all_normalized, broadcast_shapes
+from xoptim.operators.axes import (
+    Axes,
+    AxesNode,
+    AxesView,
+    Numbers,
+    Shapes,
+    axes_mixed,
+    axes_of_first,
+    named_axes,
+)
 from xoptim.operators.inference.arguments import (
     dim_of,
     fresh_shape,
@@ -15,7 +25,7 @@ from xoptim.operators.inference.arguments import (
 )
 from xoptim.operators.inference.values import DATA_LIMIT, Values, dimension, valued
 from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import Trait, register
+from xoptim.operators.registry import Trait, describes, register
 
 register(Trait.MOVES, "Expand", "Tile")
 register(Trait.KEEPS_FINITE, "Expand", "Tile")
@@ -102,3 +112,32 @@ def pad(ctx: NodeContext, x: Info) -> Results:
             ctx, None if pads is None else dims[axis] + pads[index] + pads[index + len(axes)]
         )
     return (Info(x.dtype, tuple(dims)),)
+
+
+@describes("Pad")
+def padded_axes(g: AxesView, node: AxesNode, shapes: Shapes) -> Axes | None:
+    """Two numbers for each axis, or for some of them."""
+    pads, rank = g.get_argument(node, "pads"), len(shapes[0])
+    if g.get_argument(node, "axes") is not None:
+        axes = named_axes(g, node, rank)
+        return axes_mixed(node, shapes, axes, {"axes": axes} if axes else {})
+    if not isinstance(pads, list) or len(pads) != 2 * rank:
+        return None
+    sides = dict(enumerate(zip(pads[:rank], pads[rank:], strict=True)))
+    whole = (axis for axis, side in sides.items() if side != (0, 0))
+    return axes_of_first(node, shapes, whole=whole, numbers={"pads": Numbers(sides, (0, 0))})
+
+
+@describes("Expand", "Tile")
+def sized_axes(g: AxesView, node: AxesNode, shapes: Shapes) -> Axes | None:
+    """Expand, unless it adds axes, and Tile, whose second operand has a number for each axis."""
+    sizes, rank, result = (
+        g.get_ints(node.input[1]),
+        len(shapes[0]),
+        g.try_infer_shape(node.output[0]),
+    )
+    if sizes is None or len(sizes) > rank or result is None or len(result) != rank:
+        return None
+    sizes = [1] * (rank - len(sizes)) + sizes
+    whole = (axis for axis, (a, b) in enumerate(zip(shapes[0], result, strict=True)) if a != b)
+    return axes_of_first(node, shapes, whole=whole, numbers={1: Numbers(dict(enumerate(sizes)), 1)})

@@ -13,6 +13,7 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, exact_quotient, floor_div, product
 from xoptim.facts.shapes import Info, Shape, all_normalized
+from xoptim.operators.axes import Axes, AxesNode, AxesView, Numbers, Shapes, axes_of_first
 from xoptim.operators.inference.arguments import (
     dim_of,
     dtype_of,
@@ -26,7 +27,7 @@ from xoptim.operators.inference.arguments import (
 )
 from xoptim.operators.inference.values import values
 from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import Trait, infers, register
+from xoptim.operators.registry import Trait, describes, infers, register
 
 register(Trait.KEEPS_FINITE, "DepthToSpace", "SpaceToDepth")
 
@@ -240,3 +241,23 @@ def _keep_ratio(dims: Sequence[Dim], sizes: Sequence[Dim], policy: str | None) -
         return None
     scale = choose(np.float32(s) / np.float32(d) for d, s in pairs)  # 32 bits, as in the runtimes
     return [int(np.floor(scale * np.float32(d) + np.float32(0.5))) for d, _ in pairs]
+
+
+@describes("Resize")
+def resized_axes(g: AxesView, node: AxesNode, shapes: Shapes) -> Axes | None:
+    """One number for each axis: its size, or a factor."""
+    place = next((place for place in (3, 2) if len(node.input) > place and node.input[place]), None)
+    numbers = None if place is None else g.get_computed_constant(node.input[place])
+    if node.attribute.get(
+        "coordinate_transformation_mode"
+    ) == "tf_crop_and_resize" or node.attribute.get("axes"):
+        return None
+    if place is None or numbers is None or numbers.shape != (len(shapes[0]),):
+        return None
+    whole = (axis for axis, factor in enumerate(numbers) if place == 3 or factor != 1)
+    return axes_of_first(
+        node,
+        shapes,
+        whole=whole,
+        numbers={place: Numbers(dict(enumerate(numbers)), 1, numbers.dtype)},
+    )

@@ -9,6 +9,15 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, product
 from xoptim.facts.shapes import Info, Shape, normalized
+from xoptim.operators.axes import (
+    Axes,
+    AxesNode,
+    AxesView,
+    AxisOperand,
+    Shapes,
+    axis_within,
+    label_range,
+)
 from xoptim.operators.inference.arguments import (
     dtype_of,
     fresh_shape,
@@ -23,7 +32,7 @@ from xoptim.operators.inference.arguments import (
 from xoptim.operators.inference.shared import like, same_shape
 from xoptim.operators.inference.values import dimension, valued, values
 from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import Trait, infers, register
+from xoptim.operators.registry import Trait, describes, infers, register
 
 register(Trait.MOVES, "Gather")
 register(Trait.KEEPS_FINITE, "Gather")
@@ -169,3 +178,19 @@ def _written(ctx: NodeContext, data: list[Dim]) -> list[Dim] | None:
 
 shapes("GatherElements", operands=(1,))(same_shape)  # one element per index
 infers("NGramRepeatBlock", domain="com.microsoft")(like(1))  # scores, some of them replaced
+
+
+@describes("Gather")
+def gather_axes(g: AxesView, node: AxesNode, shapes: Shapes) -> Axes | None:
+    """The axes of the indices replace one of the first operand."""
+    labels, rank = label_range(len(shapes[0])), len(shapes[0])
+    axis, found = axis_within(g, node, rank), tuple(range(rank, rank + len(shapes[1])))
+    if axis is None:
+        return None
+    operands = AxisOperand(labels, frozenset((axis,))), AxisOperand(found, is_apart=True)
+    return Axes(
+        operands,
+        ((*labels[:axis], *found, *labels[axis + 1 :]),),
+        blocks={axis: found},
+        names={"axis": axis},
+    )

@@ -9,10 +9,11 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, broadcast
 from xoptim.facts.shapes import Info, Shape, broadcast_shapes
+from xoptim.operators.axes import Axes, AxesNode, AxesView, AxisOperand, Shapes, label_range
 from xoptim.operators.inference.arguments import dtype_of, integer, known, shape_of, shapes, text
 from xoptim.operators.inference.shared import like_first
 from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import infers
+from xoptim.operators.registry import describes, infers
 
 
 def matmul_shape(a: Shape | None, b: Shape | None) -> Shape | None:
@@ -172,3 +173,39 @@ def _contracted(
 
 
 infers("Inverse", "MoE", "QMoE", domain="com.microsoft")(like_first)
+
+
+@describes("MatMul")
+def matmul_axes(_g: AxesView, _node: AxesNode, shapes: Shapes) -> Axes | None:
+    """Rows come from the first operand, columns from the second one.
+
+    A single second matrix works along the last axis only.
+    """
+    left, right = map(len, shapes)
+    rank = max(left, right)
+    if min(left, right) < 2:
+        return None
+    first = AxisOperand(label_range(left, rank), frozenset((rank - 1,)), broadcasts=True)
+    second = AxisOperand(label_range(right, rank), frozenset((rank - 2,)), broadcasts=True)
+    if right == 2 < left:
+        second = AxisOperand((rank, rank - 1), frozenset((rank,)), broadcasts=True, is_apart=True)
+    return Axes(
+        (first, second),
+        (label_range(rank),),
+        last=1 if second.is_apart else 2,
+        swaps=not second.is_apart,
+    )
+
+
+@describes("Gemm")
+def gemm_axes(_g: AxesView, node: AxesNode, shapes: Shapes) -> Axes | None:
+    """As MatMul of two matrices, which may be transposed, and a bias."""
+    a, b = ((1, 0) if node.get_attribute(name) else (0, 1) for name in ("transA", "transB"))
+    if any(len(shape) > 2 for shape in shapes[2:]):
+        return None
+    bias = (AxisOperand(label_range(len(shape), 2), is_apart=True) for shape in shapes[2:])
+    first, second = (
+        AxisOperand(a, frozenset((1,)), is_apart=True),
+        AxisOperand(b, frozenset((0,)), is_apart=True),
+    )
+    return Axes((first, second, *bias), ((0, 1),), last=2)

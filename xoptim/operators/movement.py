@@ -15,6 +15,17 @@ from xoptim.facts.dims import (
     product,
 )
 from xoptim.facts.shapes import Info, Shape, normalized
+from xoptim.operators.axes import (
+    Axes,
+    AxesNode,
+    AxesView,
+    Numbers,
+    Shapes,
+    axes_mixed,
+    axes_of_first,
+    named_axes,
+    permutation,
+)
 from xoptim.operators.inference.arguments import (
     dim_of,
     fresh_shape,
@@ -29,7 +40,7 @@ from xoptim.operators.inference.arguments import (
 from xoptim.operators.inference.shared import like_first, like_first_operand
 from xoptim.operators.inference.values import valued
 from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import Trait, infers, register
+from xoptim.operators.registry import Trait, describes, infers, register
 
 _VIEWS: Final = ("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
 register(Trait.VIEW, *_VIEWS)
@@ -223,3 +234,57 @@ def flatten(ctx: NodeContext, x: Info) -> Results:
 
 infers("ReverseSequence", "Trilu")(like_first_operand)
 infers("Trilu", domain="com.microsoft")(like_first)
+
+
+@describes("Squeeze")
+def squeezed_axes(g: AxesView, node: AxesNode, shapes: Shapes) -> Axes | None:
+    """The axes that are named go."""
+    axes = named_axes(g, node, len(shapes[0]))
+    return axes_mixed(node, shapes, axes, {"axes": frozenset(axes)} if axes else {}, drops=True)
+
+
+@describes("Unsqueeze")
+def unsqueezed_axes(g: AxesView, node: AxesNode, shapes: Shapes) -> Axes | None:
+    """Only the result has the axes that are named."""
+    axes, rank = g.get_argument(node, "axes"), len(shapes[0])
+    added = named_axes(g, node, rank + len(axes)) if isinstance(axes, list) else None
+    if added is None or len({*added}) < len(added):
+        return None
+    old, new = iter(range(rank)), iter(range(rank, rank + len(added)))
+    result = tuple(next(new if axis in added else old) for axis in range(rank + len(added)))
+    return axes_of_first(node, shapes, result, names={"axes": frozenset(result) - {*range(rank)}})
+
+
+@describes("Transpose")
+def transposed_axes(g: AxesView, node: AxesNode, shapes: Shapes) -> Axes | None:
+    """The axes of the operand in another order."""
+    perm = tuple(permutation(g, node) or ())
+    return (
+        axes_of_first(node, shapes, perm, names={"perm": perm})
+        if sorted(perm) == [*range(len(shapes[0]))]
+        else None
+    )
+
+
+@describes("Reshape")
+def reshaped_axes(g: AxesView, node: AxesNode, shapes: Shapes) -> Axes | None:
+    """The first axes stay until the sizes differ; the elements of the others are mixed.
+
+    With ``allowzero``, all are.
+    """
+    result, target = g.try_infer_shape(node.output[0]), g.get_argument(node, "shape")
+    if result is None or not isinstance(target, list) or len(target) != len(result):
+        return None
+    rank, kept = len(shapes[0]), None if node.get_attribute("allowzero") else 0
+    pairs = enumerate(zip(shapes[0], result, strict=False))
+    equal = next((axis for axis, (a, b) in pairs if a != b or kept is None), min(rank, len(result)))
+    labels = (*range(equal), *range(rank, rank + len(result) - equal))
+    numbers = Numbers(dict(zip(labels, target, strict=True)), kept)
+    return axes_of_first(
+        node,
+        shapes,
+        labels,
+        range(equal, rank),
+        last=len(result) - equal,
+        numbers={"shape": numbers},
+    )

@@ -1,12 +1,25 @@
 """Normalizations, and Softmax, LogSoftmax and Hardmax."""
 
+from dataclasses import replace
+
 from onnx import TensorProto
 
 from xoptim.facts.shapes import Info, Shape, normalized
+from xoptim.operators.axes import (
+    Axes,
+    AxesNode,
+    AxesView,
+    AxisOperand,
+    Shapes,
+    axes_of_first,
+    axis_within,
+    label_range,
+    mixed_along_axis,
+)
 from xoptim.operators.inference.arguments import dim_of, dtype_of, integer, known, shape_of, shapes
 from xoptim.operators.inference.shared import like, like_first, like_first_operand, same_shape
 from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import Trait, infers, register
+from xoptim.operators.registry import Trait, describes, infers, register
 
 register(Trait.SOFTMAX, "Softmax", "LogSoftmax", "Hardmax")
 register(
@@ -94,3 +107,33 @@ infers("QOrderedLayerNormalization", domain="com.microsoft")(like_first)
 # the gated value and its norm, both like the keys
 infers("EngramGate", domain="com.microsoft")(like(0, 0))
 infers("SkipGroupNorm", domain="com.microsoft")(like(0, 0))  # the result and the sum of the inputs
+
+
+@describes("Softmax", "LogSoftmax", "Hardmax")
+def softmax_axes(g: AxesView, node: AxesNode, shapes: Shapes) -> Axes | None:
+    """Before operator set 13, the operand is flattened."""
+    return None if node.opset < 13 else mixed_along_axis(g, node, shapes)
+
+
+@describes("LayerNormalization", "RMSNormalization")
+def layer_normalization_axes(g: AxesView, node: AxesNode, shapes: Shapes) -> Axes | None:
+    """The last axes are normalized, from ``axis`` on.
+
+    A scale may have axes of size 1 before them, with labels of their own.
+    """
+    rank = len(shapes[0])
+    axis = axis_within(g, node, rank)
+    if axis is None or any(
+        dim != 1 for shape in shapes[1:] for dim in shape[: max(len(shape) - rank + axis, 0)]
+    ):
+        return None
+    found = axes_of_first(
+        node, shapes, whole=range(axis, rank), last=rank - axis, names={"axis": axis}
+    )
+    scales = []
+    for shape in shapes[1:]:
+        labels = tuple(
+            label if label >= axis else label - rank for label in label_range(len(shape), rank)
+        )
+        scales.append(AxisOperand(labels, frozenset(range(axis, rank)), is_apart=True))
+    return replace(found, operands=(found.operands[0], *scales))

@@ -2,14 +2,25 @@
 types follow the operands.
 """
 
+from dataclasses import replace
+
 from onnx import TensorProto
 
 from xoptim.facts.shapes import Info
+from xoptim.operators.axes import (
+    Axes,
+    AxesNode,
+    AxesView,
+    AxisOperand,
+    Shapes,
+    axes_of_first,
+    axis_within,
+)
 from xoptim.operators.concatenation import joined
 from xoptim.operators.inference.arguments import dtype_of, integer, shape_of, shapes
 from xoptim.operators.inference.shared import broadcast_operands, like_first
 from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import Trait, infers, register
+from xoptim.operators.registry import Trait, describes, infers, register
 
 register(Trait.SAME_SHAPE, "DequantizeLinear", "QuantizeLinear")
 
@@ -56,3 +67,16 @@ shapes("QLinearWhere", typed_by=(1, 4), operands=(0, 1, 4), domain="com.microsof
 infers(
     "QLinearLeakyRelu", "QLinearSigmoid", "QLinearSoftmax", "QOrderedGelu", domain="com.microsoft"
 )(like_first)
+
+
+@describes("DequantizeLinear", "QuantizeLinear")
+def quantized_axes(g: AxesView, node: AxesNode, shapes: Shapes) -> Axes | None:
+    """One scale, or one for each part along an axis; not one for each block."""
+    axis, shape = axis_within(g, node, len(shapes[0])), shapes[1]
+    if len(shape) > 1 or node.attribute.get("block_size"):
+        return None
+    if not shape or node.opset < 13 or axis is None:
+        return axes_of_first(node, shapes) if shape in ((), (1,)) else None
+    found = axes_of_first(node, shapes, names={"axis": axis})
+    scale = None if shape == (1,) else AxisOperand((axis,), is_apart=True)
+    return replace(found, operands=(found.operands[0], *[scale] * (len(shapes) - 1)))

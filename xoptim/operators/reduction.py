@@ -10,6 +10,15 @@ from onnx import TensorProto
 from xoptim.facts.attributes import ARG_REDUCTIONS, REDUCTIONS
 from xoptim.facts.dims import Dim, bounds, dim_max, dim_min, opaque, product
 from xoptim.facts.shapes import Info, Shape, normalized
+from xoptim.operators.axes import (
+    Axes,
+    AxesNode,
+    AxesView,
+    Shapes,
+    axes_mixed,
+    axis_of,
+    reduced_axes,
+)
 from xoptim.operators.inference.arguments import (
     fresh_shape,
     infers_tensor,
@@ -24,7 +33,7 @@ from xoptim.operators.inference.arguments import (
 from xoptim.operators.inference.shared import like_first_operand, scalar_result
 from xoptim.operators.inference.values import INTEGERS, RANGES, Values, valued, values
 from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import Trait, infers, register
+from xoptim.operators.registry import Trait, describes, infers, register
 
 register(Trait.REDUCES, *REDUCTIONS)
 register(Trait.ARG_REDUCES, *ARG_REDUCTIONS)
@@ -123,3 +132,22 @@ def _is_exact(op_type: str, dtype: int, data: Values) -> bool:
 
 infers("CumProd", "CumSum")(like_first_operand)
 shapes("IsAllFinite", dtype=TensorProto.BOOL, operands=(), domain="com.microsoft")(scalar_result)
+
+
+@describes(*REDUCTIONS)
+def reduction_axes(g: AxesView, node: AxesNode, shapes: Shapes) -> Axes | None:
+    """All axes are reduced where none is given."""
+    reduced = reduced_axes(g, node)
+    axes = None if reduced is None else tuple(sorted(reduced))
+    names = {"axes": frozenset(axes)} if axes else {}
+    return axes_mixed(node, shapes, axes, names, drops=node.get_attribute("keepdims") == 0)
+
+
+@describes(*ARG_REDUCTIONS)
+def arg_reduction_axes(g: AxesView, node: AxesNode, shapes: Shapes) -> Axes | None:
+    """One axis is reduced."""
+    axis = axis_of(g, node)
+    if axis is None:
+        return None
+    drops = node.get_attribute("keepdims") == 0
+    return axes_mixed(node, shapes, (axis,), {"axis": axis}, drops)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, TypeAlias
 
 from xoptim.facts.schema import KNOWN_DOMAINS
+from xoptim.facts.shapes import Shape
+from xoptim.operators.axes import Axes, AxesNode, AxesRule, AxesView
 from xoptim.operators.protocols import Formula, Kernel
 
 OperatorKey: TypeAlias = tuple[str, str]
@@ -52,6 +54,7 @@ class Operator:
     traits: set[Trait] = field(default_factory=set)
     formula: Formula | None = None  # types, shapes and small values of the results
     kernel: Kernel | None = None  # values of the results of constants
+    axes: AxesRule | None = None  # where the axes of the results come from
 
 
 OPERATORS: Final[dict[OperatorKey, Operator]] = {}
@@ -85,6 +88,25 @@ def operators_with(*traits: Trait, domain: str | None = "") -> frozenset[str]:
         for (own, op_type), found in OPERATORS.items()
         if domain in (None, own) and not found.traits.isdisjoint(traits)
     )
+
+
+def axes_of(g: AxesView, node: AxesNode, shapes: Mapping[str, Shape] | None = None) -> Axes | None:
+    """The axes of a node.
+
+    ``None`` when its operator is not described, or a shape or parameter that matters is not known.
+
+    ``shapes`` are shapes of operands that have others than in the graph.
+    """
+    describe = operator_of(node.domain, node.op_type).axes
+    if describe is None:
+        return None
+    given = shapes or {}
+    found = [
+        () if not name else given[name] if name in given else g.try_infer_shape(name)
+        for name in node.input
+    ]
+    known = [shape for shape in found if shape is not None]
+    return describe(g, node, known) if len(known) == len(found) else None
 
 
 def is_commutative(op_type: str, domain: str) -> bool:
@@ -124,3 +146,14 @@ def infers(*op_types: str, domain: str = "") -> Callable[[Formula], Formula]:
         return formula
 
     return register
+
+
+def describes(*op_types: str) -> Callable[[AxesRule], AxesRule]:
+    """Register the axes of one or several standard operators."""
+
+    def register_axes(rule: AxesRule) -> AxesRule:
+        for op_type in op_types:
+            record("", op_type).axes = rule
+        return rule
+
+    return register_axes

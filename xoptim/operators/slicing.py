@@ -5,6 +5,16 @@ from typing import Final, TypeAlias
 
 from xoptim.facts.dims import Dim, bounds, ceil_div, dim_max, dim_min, is_nonnegative
 from xoptim.facts.shapes import Info, all_normalized
+from xoptim.operators.axes import (
+    Axes,
+    AxesNode,
+    AxesView,
+    Labels,
+    Shapes,
+    axes_mixed,
+    label_range,
+    named_axes,
+)
 from xoptim.operators.inference.arguments import (
     fresh_shape,
     infers_tensor,
@@ -15,7 +25,7 @@ from xoptim.operators.inference.arguments import (
 )
 from xoptim.operators.inference.values import valued
 from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import Trait, register
+from xoptim.operators.registry import Trait, describes, register
 
 register(Trait.MOVES, "Slice")
 register(Trait.KEEPS_FINITE, "Slice")
@@ -196,3 +206,18 @@ def _descending(size: Dim, start: Dim, end: Dim) -> Dim | None:
     else:
         stop = size if _is_far(end) else dim_min(end + 1, size)
     return dim_max(first - stop, 0)
+
+
+@describes("Slice")
+def slice_axes(g: AxesView, node: AxesNode, shapes: Shapes) -> Axes | None:
+    """Where no axes are given, there are as many as there are numbers."""
+    axes = _named(g, node, shapes)
+    return axes_mixed(node, shapes, axes, {"axes": axes} if axes else {})
+
+
+def _named(g: AxesView, node: AxesNode, shapes: Shapes) -> Labels | None:
+    if g.get_argument(node, "axes") is not None:
+        return named_axes(g, node, len(shapes[0]))
+    starts = g.get_argument(node, "starts")
+    count = len(starts) if isinstance(starts, list) else shapes[1][0]
+    return label_range(count) if isinstance(count, int) else None

@@ -18,8 +18,7 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.walk import reads
 from xoptim.match import GraphView
-from xoptim.match.operator_axes import axes_of
-from xoptim.operators.registry import Trait, is_commutative, operators_with
+from xoptim.operators.registry import Trait, axes_of, is_commutative, operators_with
 
 _PLAIN: Final = operators_with(Trait.BROADCASTS) | {
     "MatMul",

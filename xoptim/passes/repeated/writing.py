@@ -16,7 +16,7 @@ from xoptim.graph.tensors import Tensor
 from xoptim.match import GraphView
 from xoptim.match.axes import parameters
 from xoptim.match.create import OpBuilder
-from xoptim.match.operator_axes import axes_of
+from xoptim.operators.registry import axes_of
 from xoptim.passes.repeated.groups import LANE, Group, is_parameter
 
 LARGEST: Final = 1 << 29
