@@ -3,8 +3,12 @@
 Source: docs/ContribOperators.md and runs of onnxruntime.
 """
 
+import math
+from typing import Final
+
 from xoptim.facts.dims import Dim, dim_max, exact_quotient, floor_div
 from xoptim.facts.shapes import Info, Shape
+from xoptim.operators.costs import KnownShapes
 from xoptim.operators.inference.arguments import (
     dim_of,
     dtype_of,
@@ -16,8 +20,8 @@ from xoptim.operators.inference.arguments import (
     shape_of,
 )
 from xoptim.operators.inference.shared import like, like_first
-from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import infers
+from xoptim.operators.protocols import NodeContext, NodeView, Results
+from xoptim.operators.registry import counts, infers
 
 
 def heads_of(ctx: NodeContext, info: Info | None, heads: int | None) -> Shape | None:
@@ -321,3 +325,23 @@ infers("LongformerAttention", "MRotaryEmbedding", "RotaryEmbedding", domain="com
 )
 infers("GemmaRotaryEmbedding", domain="com.microsoft")(like(1, 3))  # rotated query and key
 infers("LinearAttentionGate", domain="com.microsoft")(like(0, 3))  # decay, update rate
+
+
+_PAST: Final = {"Attention": 4, "MultiHeadAttention": 6, "GroupQueryAttention": 3}
+"""Operands of attention that hold the keys of earlier calls."""
+
+
+@counts("Attention")
+@counts("Attention", "MultiHeadAttention", "GroupQueryAttention", domain="com.microsoft")
+def attention_operations(node: NodeView, operands: KnownShapes, results: KnownShapes) -> int:
+    """Two matrix multiplications, and the softmax between them; operands of rank 3 or 4."""
+    queries, keys, place = operands[0], operands[1], _PAST[node.op_type]
+    # onnxruntime's own: the second operand is the weight of the projections
+    if node.op_type == "Attention" and node.domain:
+        return 2 * math.prod(queries) * (2 * queries[-2] + math.prod(keys[-1:]))
+    past = operands[place] if place < len(operands) else ()
+    return (
+        4
+        * math.prod(queries)
+        * sum(shape[-2] for shape in (keys or queries, past) if len(shape) > 2)
+    )

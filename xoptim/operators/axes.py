@@ -19,6 +19,7 @@ import numpy as np
 from xoptim.facts.attributes import ARG_REDUCTIONS
 from xoptim.facts.dims import Dim
 from xoptim.facts.shapes import Info, Shape
+from xoptim.operators.protocols import NodeView
 
 Labels = tuple[int, ...]
 
@@ -172,37 +173,6 @@ class Axes:
         return found or None
 
 
-class AxesNode(Protocol):
-    """The node that a description reads."""
-
-    @property
-    def op_type(self) -> str:
-        """The operator."""
-
-    @property
-    def domain(self) -> str:
-        """The domain of the operator."""
-
-    @property
-    def opset(self) -> int:
-        """Version of the operator set of the domain that the model imports."""
-
-    @property
-    def input(self) -> Sequence[str]:
-        """The names of the operands."""
-
-    @property
-    def output(self) -> Sequence[str]:
-        """The names of the results."""
-
-    @property
-    def attribute(self) -> Mapping[str, Any]:
-        """The attributes that are written."""
-
-    def get_attribute(self, name: str, default: Any = None) -> Any:
-        """An attribute as written, else its default."""
-
-
 class AxesView(Protocol):
     """The graph that a description reads."""
 
@@ -226,10 +196,10 @@ class AxesView(Protocol):
 
 Shapes: TypeAlias = Sequence[Shape]
 AxesRule: TypeAlias = Callable[[Any, Any, Shapes], Axes | None]
-"""Takes an `AxesView`, an `AxesNode` and the shapes of its operands."""
+"""Takes an `AxesView`, an `NodeView` and the shapes of its operands."""
 
 
-def axis_of(g: AxesView, node: AxesNode) -> int | None:
+def axis_of(g: AxesView, node: NodeView) -> int | None:
     """The attribute ``axis`` of a node, or its default, from the front of its first operand.
 
     ``None`` when it is not known.
@@ -241,7 +211,7 @@ def axis_of(g: AxesView, node: AxesNode) -> int | None:
     return axis if axis >= 0 or rank is None else axis + rank
 
 
-def permutation(g: AxesView, node: AxesNode) -> list[int] | None:
+def permutation(g: AxesView, node: NodeView) -> list[int] | None:
     """The permutation of a Transpose, the default included.
 
     ``None`` for another node or an unknown rank.
@@ -253,7 +223,7 @@ def permutation(g: AxesView, node: AxesNode) -> list[int] | None:
     return list(range(rank))[::-1] if perm is None and rank is not None else perm
 
 
-def reduced_axes(g: AxesView, node: AxesNode) -> set[int] | None:
+def reduced_axes(g: AxesView, node: NodeView) -> set[int] | None:
     """The axes that a reduction reduces, counted from the front.
 
     ``None`` when they or the rank are not known.
@@ -270,7 +240,7 @@ def reduced_axes(g: AxesView, node: AxesNode) -> set[int] | None:
     return None if axes is None else set(axes)
 
 
-def named_axes(g: AxesView, node: AxesNode, rank: int) -> Labels | None:
+def named_axes(g: AxesView, node: NodeView, rank: int) -> Labels | None:
     """The parameter ``axes``, counted from the front of a tensor of this rank.
 
     ``None`` if it is not known.
@@ -286,14 +256,14 @@ def label_range(count: int, end: int | None = None) -> Labels:
     return tuple(range(count) if end is None else range(end - count, end))
 
 
-def axis_within(g: AxesView, node: AxesNode, rank: int) -> int | None:
+def axis_within(g: AxesView, node: NodeView, rank: int) -> int | None:
     """The attribute ``axis``, if it is an axis of a tensor of this rank."""
     axis = axis_of(g, node)
     return axis if axis is not None and 0 <= axis < rank else None
 
 
 def axes_of_first(
-    node: AxesNode,
+    node: NodeView,
     shapes: Shapes,
     result: Labels | None = None,
     whole: Iterable[int] = (),
@@ -311,7 +281,7 @@ def axes_of_first(
 
 
 def axes_mixed(
-    node: AxesNode,
+    node: NodeView,
     shapes: Shapes,
     axes: Labels | None,
     names: Mapping[str, Any],
@@ -328,12 +298,12 @@ def axes_mixed(
     return axes_of_first(node, shapes, result, axes, names=names)
 
 
-def mixed_along_axis(g: AxesView, node: AxesNode, shapes: Shapes) -> Axes | None:
+def mixed_along_axis(g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
     """Operators that mix elements along their attribute ``axis``."""
     axis = axis_of(g, node)
     return None if axis is None else axes_mixed(node, shapes, (axis,), {"axis": axis})
 
 
-def unchanged_axes(_g: AxesView, node: AxesNode, shapes: Shapes) -> Axes:
+def unchanged_axes(_g: AxesView, node: NodeView, shapes: Shapes) -> Axes:
     """Operators whose results have the axes of the first operand."""
     return axes_of_first(node, shapes)

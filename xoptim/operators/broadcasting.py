@@ -17,7 +17,8 @@ from xoptim.facts.dims import (
     opaque,
 )
 from xoptim.facts.shapes import Info, Shape, broadcast_all, broadcast_shapes
-from xoptim.operators.axes import Axes, AxesNode, AxesView, AxisOperand, Shapes, label_range
+from xoptim.operators.axes import Axes, AxesView, AxisOperand, Shapes, label_range
+from xoptim.operators.costs import CostKind, one_per_element
 from xoptim.operators.inference.arguments import integer, shapes
 from xoptim.operators.inference.shared import broadcast_operands, like_first
 from xoptim.operators.inference.values import (
@@ -29,8 +30,8 @@ from xoptim.operators.inference.values import (
     values,
     wrapped,
 )
-from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import Trait, describes, infers, register
+from xoptim.operators.protocols import NodeContext, NodeView, Results
+from xoptim.operators.registry import Trait, costs, counts, describes, infers, register
 
 _BROADCASTING: Final = (
     *("Add", "Sub", "Mul", "Div", "Pow", "Mod", "Max", "Min", "Sum", "Mean", "Where"),
@@ -47,6 +48,13 @@ register(Trait.ASSOCIATIVE, "Add", "Mul", "And", "Or", "Xor", "Max", "Min", "Sum
 register(Trait.ASSOCIATIVE, "BitwiseAnd", "BitwiseOr", "BitwiseXor")
 register(Trait.VARIADIC, "Max", "Mean", "Min", "Sum")
 register(Trait.KEEPS_FINITE, "Max", "Min", "Where")
+_LIGHT: Final = (
+    *("Add", "Sub", "Mul", "Max", "Min", "Sum", "Mean", "Where", "And", "Or", "Xor"),
+    *("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"),
+)
+costs(CostKind.LIGHT, *_LIGHT)
+costs(CostKind.HEAVY, *(each for each in _BROADCASTING if each not in _LIGHT), "PRelu")
+counts(*_BROADCASTING, "PRelu")(one_per_element)
 
 
 def elementwise(dtype: int, shape: Shape | None, a: Info, b: Info) -> Info:
@@ -296,7 +304,7 @@ infers("BiasAdd", "BiasGelu", "FastGelu", "GatedAdd", domain="com.microsoft")(li
 
 
 @describes(*_BROADCASTING, "PRelu")
-def broadcast_axes(_g: AxesView, _node: AxesNode, shapes: Shapes) -> Axes:
+def broadcast_axes(_g: AxesView, _node: NodeView, shapes: Shapes) -> Axes:
     """The axes of each operand are the last ones of the result."""
     rank = max(map(len, shapes))
     return Axes(

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from xoptim.facts.dims import Dim, ceil_div, exact_quotient, floor_div
 from xoptim.facts.shapes import Info, Shape, normalized
-from xoptim.operators.axes import Axes, AxesNode, AxesView, Shapes, mixed_along_axis
+from xoptim.operators.axes import Axes, AxesView, Shapes, mixed_along_axis
+from xoptim.operators.costs import CostKind, no_operations
 from xoptim.operators.inference.arguments import (
     agree,
     fresh_shape,
@@ -22,12 +23,14 @@ from xoptim.operators.inference.values import (
     valued,
     values,
 )
-from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import Trait, describes, infers, register
+from xoptim.operators.protocols import NodeContext, NodeView, Results
+from xoptim.operators.registry import Trait, costs, counts, describes, infers, register
 
 register(Trait.MOVES, "Split")
 register(Trait.VARIADIC, "Concat", "Split")
 register(Trait.KEEPS_FINITE, "Concat", "Split")
+costs(CostKind.COPIED, "Concat", "Split")
+counts("Concat", "Split")(no_operations)
 
 
 @infers("Concat")
@@ -160,7 +163,7 @@ describes("Split")(mixed_along_axis)
 
 
 @describes("Concat")
-def concat_axes(g: AxesView, node: AxesNode, shapes: Shapes) -> Axes | None:
+def concat_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
     """All operands have the same axes."""
     found = mixed_along_axis(g, node, shapes)
     if found is None or len({*map(len, shapes)}) > 1:

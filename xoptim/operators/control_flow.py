@@ -7,6 +7,7 @@ from onnx import TensorProto
 from xoptim.facts.dims import Dim, dim_max
 from xoptim.facts.schema import GRAPH_OPERATORS
 from xoptim.facts.shapes import UNKNOWN, Info, normalized
+from xoptim.operators.costs import no_operations
 from xoptim.operators.inference.arguments import (
     agree,
     dim_of,
@@ -20,9 +21,11 @@ from xoptim.operators.inference.arguments import (
 from xoptim.operators.inference.union import Invariant, common, item_of
 from xoptim.operators.inference.values import values
 from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import Trait, infers, register
+from xoptim.operators.registry import Trait, counts, infers, register
 
 register(Trait.OWNS_GRAPHS, *sorted(GRAPH_OPERATORS))
+# their bodies count
+counts("If", "Loop", "Scan")(no_operations)
 
 
 @infers("If")

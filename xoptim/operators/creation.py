@@ -11,6 +11,7 @@ from xoptim.facts.dims import ALL_SIZES, SIZES, Dim, ceil_div, dim_max, opaque, 
 from xoptim.facts.dtypes import element_type
 from xoptim.facts.protos import is_external
 from xoptim.facts.shapes import Info
+from xoptim.operators.costs import no_operations
 from xoptim.operators.inference.arguments import (
     dim_of,
     dtype_of,
@@ -31,7 +32,7 @@ from xoptim.operators.inference.values import (
     values,
 )
 from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import Trait, infers, register
+from xoptim.operators.registry import Trait, counts, infers, register
 
 _RANDOM: Final = (
     "RandomNormal",
@@ -45,6 +46,7 @@ register(Trait.RANDOM, *_RANDOM)
 register(Trait.NON_DETERMINISTIC, *_RANDOM)
 register(Trait.NON_DETERMINISTIC, "Sampling", domain="com.microsoft")
 register(Trait.MEASURES, "Shape", "Size")
+counts("Constant", "ConstantOfShape", "Range", "Shape", "Size")(no_operations)
 
 _SINGLE = {
     "value_int": TensorProto.INT64,

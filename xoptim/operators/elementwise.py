@@ -8,11 +8,12 @@ from onnx import TensorProto
 from xoptim.facts.dims import Dim, dim_max, dim_min, is_nonnegative, is_nonzero
 from xoptim.facts.shapes import Info
 from xoptim.operators.axes import unchanged_axes
+from xoptim.operators.costs import CostKind, no_operations, one_per_element
 from xoptim.operators.inference.arguments import dtype_of, place_of
 from xoptim.operators.inference.shared import like_first, like_first_operand
 from xoptim.operators.inference.values import INTEGERS, pairwise, valued, values, wrapped
 from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import Trait, describes, infers, register
+from xoptim.operators.registry import Trait, costs, counts, describes, infers, register
 
 _ELEMENTWISE: Final = (
     *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Cast", "Ceil"),
@@ -35,6 +36,13 @@ register(
     *("BiasDropout", "BitmaskDropout", "BitmaskBiasDropout"),
     domain="com.microsoft",
 )
+_LIGHT: Final = (
+    *("Abs", "Cast", "Ceil", "Clip", "Floor", "LeakyRelu", "Neg", "Not", "Relu", "Sign"),
+)
+costs(CostKind.LIGHT, *_LIGHT)
+costs(CostKind.HEAVY, *(each for each in _ELEMENTWISE if each not in _LIGHT))
+counts(*(each for each in _ELEMENTWISE if each != "Cast"))(one_per_element)
+counts("Cast")(no_operations)
 
 
 def _itself(value: Dim) -> Dim:

@@ -4,7 +4,6 @@ from xoptim.facts.dims import Dim, broadcast
 from xoptim.facts.shapes import Info, Shape, all_normalized, broadcast_shapes
 from xoptim.operators.axes import (
     Axes,
-    AxesNode,
     AxesView,
     Numbers,
     Shapes,
@@ -12,6 +11,7 @@ from xoptim.operators.axes import (
     axes_of_first,
     named_axes,
 )
+from xoptim.operators.costs import no_operations
 from xoptim.operators.inference.arguments import (
     dim_of,
     fresh_shape,
@@ -24,11 +24,12 @@ from xoptim.operators.inference.arguments import (
     vector,
 )
 from xoptim.operators.inference.values import DATA_LIMIT, Values, dimension, valued
-from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import Trait, describes, register
+from xoptim.operators.protocols import NodeContext, NodeView, Results
+from xoptim.operators.registry import Trait, counts, describes, register
 
 register(Trait.MOVES, "Expand", "Tile")
 register(Trait.KEEPS_FINITE, "Expand", "Tile")
+counts("Expand", "Tile", "Pad")(no_operations)
 
 
 @infers_tensor("Expand")
@@ -115,7 +116,7 @@ def pad(ctx: NodeContext, x: Info) -> Results:
 
 
 @describes("Pad")
-def padded_axes(g: AxesView, node: AxesNode, shapes: Shapes) -> Axes | None:
+def padded_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
     """Two numbers for each axis, or for some of them."""
     pads, rank = g.get_argument(node, "pads"), len(shapes[0])
     if g.get_argument(node, "axes") is not None:
@@ -129,7 +130,7 @@ def padded_axes(g: AxesView, node: AxesNode, shapes: Shapes) -> Axes | None:
 
 
 @describes("Expand", "Tile")
-def sized_axes(g: AxesView, node: AxesNode, shapes: Shapes) -> Axes | None:
+def sized_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
     """Expand, unless it adds axes, and Tile, whose second operand has a number for each axis."""
     sizes, rank, result = (
         g.get_ints(node.input[1]),

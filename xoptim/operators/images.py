@@ -13,7 +13,8 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, exact_quotient, floor_div, product
 from xoptim.facts.shapes import Info, Shape, all_normalized
-from xoptim.operators.axes import Axes, AxesNode, AxesView, Numbers, Shapes, axes_of_first
+from xoptim.operators.axes import Axes, AxesView, Numbers, Shapes, axes_of_first
+from xoptim.operators.costs import no_operations
 from xoptim.operators.inference.arguments import (
     dim_of,
     dtype_of,
@@ -26,10 +27,11 @@ from xoptim.operators.inference.arguments import (
     vector,
 )
 from xoptim.operators.inference.values import values
-from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import Trait, describes, infers, register
+from xoptim.operators.protocols import NodeContext, NodeView, Results
+from xoptim.operators.registry import Trait, counts, describes, infers, register
 
 register(Trait.KEEPS_FINITE, "DepthToSpace", "SpaceToDepth")
+counts("DepthToSpace", "SpaceToDepth")(no_operations)
 
 
 @shapes("GridSample", operands=(0, 1))
@@ -244,7 +246,7 @@ def _keep_ratio(dims: Sequence[Dim], sizes: Sequence[Dim], policy: str | None) -
 
 
 @describes("Resize")
-def resized_axes(g: AxesView, node: AxesNode, shapes: Shapes) -> Axes | None:
+def resized_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
     """One number for each axis: its size, or a factor."""
     place = next((place for place in (3, 2) if len(node.input) > place and node.input[place]), None)
     numbers = None if place is None else g.get_computed_constant(node.input[place])

@@ -9,15 +9,8 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, product
 from xoptim.facts.shapes import Info, Shape, normalized
-from xoptim.operators.axes import (
-    Axes,
-    AxesNode,
-    AxesView,
-    AxisOperand,
-    Shapes,
-    axis_within,
-    label_range,
-)
+from xoptim.operators.axes import Axes, AxesView, AxisOperand, Shapes, axis_within, label_range
+from xoptim.operators.costs import CostKind, no_operations
 from xoptim.operators.inference.arguments import (
     dtype_of,
     fresh_shape,
@@ -31,13 +24,16 @@ from xoptim.operators.inference.arguments import (
 )
 from xoptim.operators.inference.shared import like, same_shape
 from xoptim.operators.inference.values import dimension, valued, values
-from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import Trait, describes, infers, register
+from xoptim.operators.protocols import NodeContext, NodeView, Results
+from xoptim.operators.registry import Trait, costs, counts, describes, infers, register
 
 register(Trait.MOVES, "Gather")
 register(Trait.KEEPS_FINITE, "Gather")
 register(Trait.INDEXES, "Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND")
 register(Trait.SAME_SHAPE, "ScatterElements", "ScatterND")
+costs(CostKind.COPIED, "Gather", "GatherND")
+counts("Gather", "GatherND", "GatherElements", "ScatterND", "ScatterElements")(no_operations)
+counts("NonZero", "OneHot")(no_operations)
 
 
 @shapes("GatherBlockQuantized", typed_by=(2,), operands=(0, 1), domain="com.microsoft")
@@ -181,7 +177,7 @@ infers("NGramRepeatBlock", domain="com.microsoft")(like(1))  # scores, some of t
 
 
 @describes("Gather")
-def gather_axes(g: AxesView, node: AxesNode, shapes: Shapes) -> Axes | None:
+def gather_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
     """The axes of the indices replace one of the first operand."""
     labels, rank = label_range(len(shapes[0])), len(shapes[0])
     axis, found = axis_within(g, node, rank), tuple(range(rank, rank + len(shapes[1])))

@@ -1,5 +1,6 @@
 """Matrix multiplications, onnxruntime's included, and Einsum."""
 
+import math
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -9,11 +10,14 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, broadcast
 from xoptim.facts.shapes import Info, Shape, broadcast_shapes
-from xoptim.operators.axes import Axes, AxesNode, AxesView, AxisOperand, Shapes, label_range
+from xoptim.operators.axes import Axes, AxesView, AxisOperand, Shapes, label_range
+from xoptim.operators.costs import CostKind, KnownShapes
 from xoptim.operators.inference.arguments import dtype_of, integer, known, shape_of, shapes, text
 from xoptim.operators.inference.shared import like_first
-from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import describes, infers
+from xoptim.operators.protocols import NodeContext, NodeView, Results
+from xoptim.operators.registry import costs, counts, describes, infers
+
+costs(CostKind.MATMUL, "Gemm", "MatMul")
 
 
 def matmul_shape(a: Shape | None, b: Shape | None) -> Shape | None:
@@ -176,7 +180,7 @@ infers("Inverse", "MoE", "QMoE", domain="com.microsoft")(like_first)
 
 
 @describes("MatMul")
-def matmul_axes(_g: AxesView, _node: AxesNode, shapes: Shapes) -> Axes | None:
+def matmul_axes(_g: AxesView, _node: NodeView, shapes: Shapes) -> Axes | None:
     """Rows come from the first operand, columns from the second one.
 
     A single second matrix works along the last axis only.
@@ -198,7 +202,7 @@ def matmul_axes(_g: AxesView, _node: AxesNode, shapes: Shapes) -> Axes | None:
 
 
 @describes("Gemm")
-def gemm_axes(_g: AxesView, node: AxesNode, shapes: Shapes) -> Axes | None:
+def gemm_axes(_g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
     """As MatMul of two matrices, which may be transposed, and a bias."""
     a, b = ((1, 0) if node.get_attribute(name) else (0, 1) for name in ("transA", "transB"))
     if any(len(shape) > 2 for shape in shapes[2:]):
@@ -209,3 +213,15 @@ def gemm_axes(_g: AxesView, node: AxesNode, shapes: Shapes) -> Axes | None:
         AxisOperand(b, frozenset((0,)), is_apart=True),
     )
     return Axes((first, second, *bias), ((0, 1),), last=2)
+
+
+@counts("Gemm", "MatMul", "MatMulInteger")
+@counts("FusedMatMul", "MatMulNBits", domain="com.microsoft")
+def matmul_operations(node: NodeView, operands: KnownShapes, results: KnownShapes) -> int:
+    """A sum of products for each element, and the bias."""
+    transposed = bool(node.attribute.get("transA"))
+    if node.op_type == "Gemm":
+        return math.prod(results[0]) * (
+            2 * operands[0][0 if transposed else 1] + (len(operands) > 2)
+        )
+    return 2 * math.prod(results[0]) * (operands[0][-2 if transposed else -1] if operands[0] else 1)

@@ -17,7 +17,6 @@ from xoptim.facts.dims import (
 from xoptim.facts.shapes import Info, Shape, normalized
 from xoptim.operators.axes import (
     Axes,
-    AxesNode,
     AxesView,
     Numbers,
     Shapes,
@@ -26,6 +25,7 @@ from xoptim.operators.axes import (
     named_axes,
     permutation,
 )
+from xoptim.operators.costs import CostKind, no_operations
 from xoptim.operators.inference.arguments import (
     dim_of,
     fresh_shape,
@@ -39,14 +39,17 @@ from xoptim.operators.inference.arguments import (
 )
 from xoptim.operators.inference.shared import like_first, like_first_operand
 from xoptim.operators.inference.values import valued
-from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import Trait, describes, infers, register
+from xoptim.operators.protocols import NodeContext, NodeView, Results
+from xoptim.operators.registry import Trait, costs, counts, describes, infers, register
 
 _VIEWS: Final = ("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
 register(Trait.VIEW, *_VIEWS)
 register(Trait.MOVES, *_VIEWS, "Transpose")
 register(Trait.KEEPS_FINITE, *_VIEWS, "Transpose", "Trilu")
 register(Trait.SAME_SHAPE, "ReverseSequence", "Trilu")
+costs(CostKind.VIEW, "Identity", "Reshape", "Squeeze", "Unsqueeze")
+costs(CostKind.COPIED, "Transpose")
+counts(*_VIEWS, "Transpose", "Trilu")(no_operations)
 
 
 @infers("Identity")
@@ -237,14 +240,14 @@ infers("Trilu", domain="com.microsoft")(like_first)
 
 
 @describes("Squeeze")
-def squeezed_axes(g: AxesView, node: AxesNode, shapes: Shapes) -> Axes | None:
+def squeezed_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
     """The axes that are named go."""
     axes = named_axes(g, node, len(shapes[0]))
     return axes_mixed(node, shapes, axes, {"axes": frozenset(axes)} if axes else {}, drops=True)
 
 
 @describes("Unsqueeze")
-def unsqueezed_axes(g: AxesView, node: AxesNode, shapes: Shapes) -> Axes | None:
+def unsqueezed_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
     """Only the result has the axes that are named."""
     axes, rank = g.get_argument(node, "axes"), len(shapes[0])
     added = named_axes(g, node, rank + len(axes)) if isinstance(axes, list) else None
@@ -256,7 +259,7 @@ def unsqueezed_axes(g: AxesView, node: AxesNode, shapes: Shapes) -> Axes | None:
 
 
 @describes("Transpose")
-def transposed_axes(g: AxesView, node: AxesNode, shapes: Shapes) -> Axes | None:
+def transposed_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
     """The axes of the operand in another order."""
     perm = tuple(permutation(g, node) or ())
     return (
@@ -267,7 +270,7 @@ def transposed_axes(g: AxesView, node: AxesNode, shapes: Shapes) -> Axes | None:
 
 
 @describes("Reshape")
-def reshaped_axes(g: AxesView, node: AxesNode, shapes: Shapes) -> Axes | None:
+def reshaped_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
     """The first axes stay until the sizes differ; the elements of the others are mixed.
 
     With ``allowzero``, all are.

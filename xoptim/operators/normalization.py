@@ -7,7 +7,6 @@ from onnx import TensorProto
 from xoptim.facts.shapes import Info, Shape, normalized
 from xoptim.operators.axes import (
     Axes,
-    AxesNode,
     AxesView,
     AxisOperand,
     Shapes,
@@ -16,10 +15,11 @@ from xoptim.operators.axes import (
     label_range,
     mixed_along_axis,
 )
+from xoptim.operators.costs import passes
 from xoptim.operators.inference.arguments import dim_of, dtype_of, integer, known, shape_of, shapes
 from xoptim.operators.inference.shared import like, like_first, like_first_operand, same_shape
-from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import Trait, describes, infers, register
+from xoptim.operators.protocols import NodeContext, NodeView, Results
+from xoptim.operators.registry import Trait, counts, describes, infers, register
 
 register(Trait.SOFTMAX, "Softmax", "LogSoftmax", "Hardmax")
 register(
@@ -28,6 +28,9 @@ register(
     *("LpNormalization", "LRN", "MeanVarianceNormalization", "RMSNormalization"),
     *("Softmax", "LogSoftmax", "Hardmax"),
 )
+counts("Softmax", "LogSoftmax")(passes(5))
+counts("LayerNormalization", "InstanceNormalization")(passes(7))
+counts("BatchNormalization")(passes(2))
 
 
 def _statistics(ctx: NodeContext, shape: Shape | None) -> Info:
@@ -110,13 +113,13 @@ infers("SkipGroupNorm", domain="com.microsoft")(like(0, 0))  # the result and th
 
 
 @describes("Softmax", "LogSoftmax", "Hardmax")
-def softmax_axes(g: AxesView, node: AxesNode, shapes: Shapes) -> Axes | None:
+def softmax_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
     """Before operator set 13, the operand is flattened."""
     return None if node.opset < 13 else mixed_along_axis(g, node, shapes)
 
 
 @describes("LayerNormalization", "RMSNormalization")
-def layer_normalization_axes(g: AxesView, node: AxesNode, shapes: Shapes) -> Axes | None:
+def layer_normalization_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
     """The last axes are normalized, from ``axis`` on.
 
     A scale may have axes of size 1 before them, with labels of their own.

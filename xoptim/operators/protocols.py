@@ -1,6 +1,6 @@
 """The views of a node that the facets of operators read, and the types of these facets."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -63,6 +63,39 @@ Formula: TypeAlias = Callable[[Any], Results]
 """Takes a `NodeContext`, returns facts about each output (a shorter list leaves the rest
 unknown).
 """
+
+
+class NodeView(Protocol):
+    """The view of one node, with the names of its operands, that descriptions of axes and counts of
+    operations read.
+    """
+
+    @property
+    def op_type(self) -> str:
+        """The operator."""
+
+    @property
+    def domain(self) -> str:
+        """The domain of the operator."""
+
+    @property
+    def opset(self) -> int:
+        """Version of the operator set of the domain that the model imports."""
+
+    @property
+    def input(self) -> Sequence[str]:
+        """The names of the operands."""
+
+    @property
+    def output(self) -> Sequence[str]:
+        """The names of the results."""
+
+    @property
+    def attribute(self) -> Mapping[str, Any]:
+        """The attributes that are written."""
+
+    def get_attribute(self, name: str, default: Any = None) -> Any:
+        """An attribute as written, else its default."""
 
 
 class EvaluationNode(Protocol):

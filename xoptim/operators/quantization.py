@@ -7,19 +7,11 @@ from dataclasses import replace
 from onnx import TensorProto
 
 from xoptim.facts.shapes import Info
-from xoptim.operators.axes import (
-    Axes,
-    AxesNode,
-    AxesView,
-    AxisOperand,
-    Shapes,
-    axes_of_first,
-    axis_within,
-)
+from xoptim.operators.axes import Axes, AxesView, AxisOperand, Shapes, axes_of_first, axis_within
 from xoptim.operators.concatenation import joined
 from xoptim.operators.inference.arguments import dtype_of, integer, shape_of, shapes
 from xoptim.operators.inference.shared import broadcast_operands, like_first
-from xoptim.operators.protocols import NodeContext, Results
+from xoptim.operators.protocols import NodeContext, NodeView, Results
 from xoptim.operators.registry import Trait, describes, infers, register
 
 register(Trait.SAME_SHAPE, "DequantizeLinear", "QuantizeLinear")
@@ -70,7 +62,7 @@ infers(
 
 
 @describes("DequantizeLinear", "QuantizeLinear")
-def quantized_axes(g: AxesView, node: AxesNode, shapes: Shapes) -> Axes | None:
+def quantized_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
     """One scale, or one for each part along an axis; not one for each block."""
     axis, shape = axis_within(g, node, len(shapes[0])), shapes[1]
     if len(shape) > 1 or node.attribute.get("block_size"):

@@ -10,15 +10,8 @@ from onnx import TensorProto
 from xoptim.facts.attributes import ARG_REDUCTIONS, REDUCTIONS
 from xoptim.facts.dims import Dim, bounds, dim_max, dim_min, opaque, product
 from xoptim.facts.shapes import Info, Shape, normalized
-from xoptim.operators.axes import (
-    Axes,
-    AxesNode,
-    AxesView,
-    Shapes,
-    axes_mixed,
-    axis_of,
-    reduced_axes,
-)
+from xoptim.operators.axes import Axes, AxesView, Shapes, axes_mixed, axis_of, reduced_axes
+from xoptim.operators.costs import CostKind, one_per_operand_element
 from xoptim.operators.inference.arguments import (
     fresh_shape,
     infers_tensor,
@@ -32,12 +25,14 @@ from xoptim.operators.inference.arguments import (
 )
 from xoptim.operators.inference.shared import like_first_operand, scalar_result
 from xoptim.operators.inference.values import INTEGERS, RANGES, Values, valued, values
-from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import Trait, describes, infers, register
+from xoptim.operators.protocols import NodeContext, NodeView, Results
+from xoptim.operators.registry import Trait, costs, counts, describes, infers, register
 
 register(Trait.REDUCES, *REDUCTIONS)
 register(Trait.ARG_REDUCES, *ARG_REDUCTIONS)
 register(Trait.SAME_SHAPE, "CumSum")
+costs(CostKind.REDUCED, *REDUCTIONS)
+counts(*REDUCTIONS, *ARG_REDUCTIONS, "CumSum")(one_per_operand_element)
 
 _RULES: Final[dict[str, Callable[[Values], Dim]]] = {
     "ReduceMax": lambda data: dim_max(*data),
@@ -135,7 +130,7 @@ shapes("IsAllFinite", dtype=TensorProto.BOOL, operands=(), domain="com.microsoft
 
 
 @describes(*REDUCTIONS)
-def reduction_axes(g: AxesView, node: AxesNode, shapes: Shapes) -> Axes | None:
+def reduction_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
     """All axes are reduced where none is given."""
     reduced = reduced_axes(g, node)
     axes = None if reduced is None else tuple(sorted(reduced))
@@ -144,7 +139,7 @@ def reduction_axes(g: AxesView, node: AxesNode, shapes: Shapes) -> Axes | None:
 
 
 @describes(*ARG_REDUCTIONS)
-def arg_reduction_axes(g: AxesView, node: AxesNode, shapes: Shapes) -> Axes | None:
+def arg_reduction_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
     """One axis is reduced."""
     axis = axis_of(g, node)
     if axis is None:

@@ -9,8 +9,9 @@ from typing import Final, TypeAlias
 
 from xoptim.facts.schema import KNOWN_DOMAINS
 from xoptim.facts.shapes import Shape
-from xoptim.operators.axes import Axes, AxesNode, AxesRule, AxesView
-from xoptim.operators.protocols import Formula, Kernel
+from xoptim.operators.axes import Axes, AxesRule, AxesView
+from xoptim.operators.costs import CostKind, Operations
+from xoptim.operators.protocols import Formula, Kernel, NodeView
 
 OperatorKey: TypeAlias = tuple[str, str]
 """Domain and operator."""
@@ -55,6 +56,8 @@ class Operator:
     formula: Formula | None = None  # types, shapes and small values of the results
     kernel: Kernel | None = None  # values of the results of constants
     axes: AxesRule | None = None  # where the axes of the results come from
+    cost: CostKind | None = None  # what a node does with each element
+    operations: Operations | None = None  # how many operations a node takes
 
 
 OPERATORS: Final[dict[OperatorKey, Operator]] = {}
@@ -90,7 +93,7 @@ def operators_with(*traits: Trait, domain: str | None = "") -> frozenset[str]:
     )
 
 
-def axes_of(g: AxesView, node: AxesNode, shapes: Mapping[str, Shape] | None = None) -> Axes | None:
+def axes_of(g: AxesView, node: NodeView, shapes: Mapping[str, Shape] | None = None) -> Axes | None:
     """The axes of a node.
 
     ``None`` when its operator is not described, or a shape or parameter that matters is not known.
@@ -153,7 +156,30 @@ def describes(*op_types: str) -> Callable[[AxesRule], AxesRule]:
 
     def register_axes(rule: AxesRule) -> AxesRule:
         for op_type in op_types:
-            record("", op_type).axes = rule
+            found = record("", op_type)
+            assert found.axes is None, f"two descriptions of {op_type}"
+            found.axes = rule
         return rule
 
     return register_axes
+
+
+def costs(kind: CostKind, *op_types: str) -> None:
+    """Register what nodes of one or several standard operators do with each element."""
+    for op_type in op_types:
+        found = record("", op_type)
+        assert found.cost is None, f"two costs of {op_type}"
+        found.cost = kind
+
+
+def counts(*op_types: str, domain: str = "") -> Callable[[Operations], Operations]:
+    """Register how many operations a node of one or several operators of a domain takes."""
+
+    def register_operations(operations: Operations) -> Operations:
+        for op_type in op_types:
+            found = record(domain, op_type)
+            assert found.operations is None, f"two counts for {op_type}"
+            found.operations = operations
+        return operations
+
+    return register_operations

@@ -7,7 +7,6 @@ from xoptim.facts.dims import Dim, bounds, ceil_div, dim_max, dim_min, is_nonneg
 from xoptim.facts.shapes import Info, all_normalized
 from xoptim.operators.axes import (
     Axes,
-    AxesNode,
     AxesView,
     Labels,
     Shapes,
@@ -15,6 +14,7 @@ from xoptim.operators.axes import (
     label_range,
     named_axes,
 )
+from xoptim.operators.costs import CostKind, no_operations
 from xoptim.operators.inference.arguments import (
     fresh_shape,
     infers_tensor,
@@ -24,11 +24,13 @@ from xoptim.operators.inference.arguments import (
     listed_dims,
 )
 from xoptim.operators.inference.values import valued
-from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import Trait, describes, register
+from xoptim.operators.protocols import NodeContext, NodeView, Results
+from xoptim.operators.registry import Trait, costs, counts, describes, register
 
 register(Trait.MOVES, "Slice")
 register(Trait.KEEPS_FINITE, "Slice")
+costs(CostKind.COPIED, "Slice")
+counts("Slice")(no_operations)
 
 Span: TypeAlias = tuple[Dim, Dim, int]
 """Start, end and step as written."""
@@ -209,13 +211,13 @@ def _descending(size: Dim, start: Dim, end: Dim) -> Dim | None:
 
 
 @describes("Slice")
-def slice_axes(g: AxesView, node: AxesNode, shapes: Shapes) -> Axes | None:
+def slice_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
     """Where no axes are given, there are as many as there are numbers."""
     axes = _named(g, node, shapes)
     return axes_mixed(node, shapes, axes, {"axes": axes} if axes else {})
 
 
-def _named(g: AxesView, node: AxesNode, shapes: Shapes) -> Labels | None:
+def _named(g: AxesView, node: NodeView, shapes: Shapes) -> Labels | None:
     if g.get_argument(node, "axes") is not None:
         return named_axes(g, node, len(shapes[0]))
     starts = g.get_argument(node, "starts")

@@ -5,6 +5,7 @@ Source: the formulas in the operator documentation of Conv, ConvTranspose and Ma
 starts in the padding at the end is dropped.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -14,6 +15,7 @@ from onnx import TensorProto
 from xoptim.facts.dims import Dim, ceil_div, dim_min, floor_div
 from xoptim.facts.schema import WINDOWED
 from xoptim.facts.shapes import Info, Shape
+from xoptim.operators.costs import KnownShapes, one_per_operand_element
 from xoptim.operators.inference.arguments import (
     dtype_of,
     fresh_shape,
@@ -26,13 +28,14 @@ from xoptim.operators.inference.arguments import (
     text,
     vector,
 )
-from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import Trait, infers, register
+from xoptim.operators.protocols import NodeContext, NodeView, Results
+from xoptim.operators.registry import Trait, counts, infers, register
 
 _CONTRIB: Final = frozenset(("FusedConv", "NhwcConv"))
 register(Trait.WINDOWS, *sorted(WINDOWED - _CONTRIB))
 register(Trait.WINDOWS, *sorted(_CONTRIB), domain="com.microsoft")
 register(Trait.KEEPS_FINITE, "MaxPool")
+counts("GlobalAveragePool", "GlobalMaxPool")(one_per_operand_element)
 
 SAME = ("SAME_UPPER", "SAME_LOWER")
 
@@ -268,3 +271,16 @@ def max_unpool(ctx: NodeContext, x: Shape | None) -> Shape | None:
             ctx, x[2:], integers(ctx, "kernel_shape", spatial), window, [0] * spatial
         ),
     )
+
+
+@counts("Conv", "ConvInteger", "ConvTranspose", "MaxPool", "AveragePool", "LpPool")
+@counts("FusedConv", domain="com.microsoft")
+def window_operations(node: NodeView, operands: KnownShapes, results: KnownShapes) -> int:
+    """Each result of Conv is a sum over the channels of its group and the window, ConvTranspose
+    turns this around.
+    """
+    if "Pool" in node.op_type:
+        return math.prod(results[0]) * math.prod(node.attribute.get("kernel_shape") or (1,))
+    if node.op_type == "ConvTranspose":
+        return 2 * math.prod(operands[0]) * math.prod(operands[1][1:])
+    return math.prod(results[0]) * (2 * math.prod(operands[1][1:]) + (len(operands) > 2))

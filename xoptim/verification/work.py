@@ -3,8 +3,8 @@
 import contextlib
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 import onnx
 
@@ -14,7 +14,8 @@ from xoptim.facts.protos import is_external
 from xoptim.facts.shapes import Info, Shape
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
-from xoptim.operators.registry import Trait, operators_with
+from xoptim.operators.costs import KnownShapes, one_per_element
+from xoptim.operators.registry import operator_of
 from xoptim.system.machine import available_memory
 from xoptim.verification.errors import RunError
 from xoptim.verification.protos import tensor_bytes
@@ -212,123 +213,21 @@ class RunBudget:
         return self._first is None or self.spent + self.estimate(work) <= self.limit
 
 
-MOVES: Final = frozenset(
-    (
-        "Reshape",
-        "Transpose",
-        "Squeeze",
-        "Unsqueeze",
-        "Flatten",
-        "Identity",
-        "Concat",
-        "Split",
-        "Slice",
-        "Gather",
-        "GatherND",
-        "GatherElements",
-        "Expand",
-        "Tile",
-        "Pad",
-        "Shape",
-        "Size",
-        "Constant",
-        "ConstantOfShape",
-        "Cast",
-        "ScatterND",
-        "ScatterElements",
-        "DepthToSpace",
-        "SpaceToDepth",
-        "Range",
-        "If",
-        "Loop",
-        "Scan",
-        "Trilu",
-        "NonZero",
-        "OneHot",
-    )
-)
-"""Operators that compute nothing themselves."""
-_REDUCING: Final = frozenset(
-    (
-        *operators_with(Trait.REDUCES, Trait.ARG_REDUCES),
-        "GlobalAveragePool",
-        "GlobalMaxPool",
-        "CumSum",
-    )
-)
-_PASSES: Final = {
-    "Softmax": 5,
-    "LogSoftmax": 5,
-    "LayerNormalization": 7,
-    "BatchNormalization": 2,
-    "InstanceNormalization": 7,
-}
-"""Operations for each element, roughly: the passes over the tensor that the formulas make."""
 _ELEMENT: Final = 16
 """Operations of a product that take as long as writing one element."""
 NODE: Final = 1 << 12
 """Operations that take as long as it takes onnxruntime to start a node: about a microsecond."""
-_PAST: Final = {"Attention": 4, "MultiHeadAttention": 6, "GroupQueryAttention": 3}
-"""Operands of attention that hold the keys of earlier calls."""
-
-Shapes: TypeAlias = Sequence[tuple[int, ...]]
 
 
-def operations(node: Node, operands: Shapes, results: Shapes) -> int:
+def operations(node: Node, operands: KnownShapes, results: KnownShapes) -> int:
     """The operations of a node; a multiplication and an addition count as two.
 
-    The shape of an absent operand is ``()``.
+    The shape of an absent operand is ``()``. An operator of another domain counts as the standard
+    one of its name, and one of which nothing is known as elementwise.
     """
-    formula = _FORMULAS.get(node.op_type)
-    if formula is not None:
-        return formula(node, operands, results)
-    if node.op_type in MOVES:
-        return 0
-    if node.op_type in _REDUCING:
-        return math.prod(operands[0])
-    return math.prod(results[0]) * _PASSES.get(node.op_type, 1)
-
-
-def _product(node: Node, operands: Shapes, results: Shapes) -> int:
-    turned = bool(node.attribute.get("transA"))
-    if node.op_type == "Gemm":
-        return math.prod(results[0]) * (2 * operands[0][0 if turned else 1] + (len(operands) > 2))
-    return 2 * math.prod(results[0]) * (operands[0][-2 if turned else -1] if operands[0] else 1)
-
-
-def _window(node: Node, operands: Shapes, results: Shapes) -> int:
-    """Each result of Conv is a sum over the channels of its group and the window, ConvTranspose
-    turns this around.
-    """
-    if "Pool" in node.op_type:
-        return math.prod(results[0]) * math.prod(node.attribute.get("kernel_shape") or (1,))
-    if node.op_type == "ConvTranspose":
-        return 2 * math.prod(operands[0]) * math.prod(operands[1][1:])
-    return math.prod(results[0]) * (2 * math.prod(operands[1][1:]) + (len(operands) > 2))
-
-
-def _attention(node: Node, operands: Shapes, results: Shapes) -> int:
-    """Two products of queries and keys, and the softmax between them; operands of rank 3 or 4."""
-    queries, keys, place = operands[0], operands[1], _PAST[node.op_type]
-    # onnxruntime's own: the second operand is the weight of the projections
-    if node.op_type == "Attention" and node.domain:
-        return 2 * math.prod(queries) * (2 * queries[-2] + math.prod(keys[-1:]))
-    past = operands[place] if place < len(operands) else ()
-    return (
-        4
-        * math.prod(queries)
-        * sum(shape[-2] for shape in (keys or queries, past) if len(shape) > 2)
-    )
-
-
-_FORMULAS: Final[dict[str, Callable[[Node, Shapes, Shapes], int]]] = {
-    **dict.fromkeys(("Gemm", "MatMul", "MatMulInteger", "FusedMatMul", "MatMulNBits"), _product),
-    **dict.fromkeys(
-        ("Conv", "ConvInteger", "FusedConv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool"),
-        _window,
-    ),
-    **dict.fromkeys(_PAST, _attention),
-}
+    known = operator_of(node.domain, node.op_type).operations
+    formula = known or operator_of("", node.op_type).operations or one_per_element
+    return formula(node, operands, results)
 
 
 class Work:

@@ -8,7 +8,8 @@ from typing import Final, NamedTuple
 from xoptim.facts.symbolic import SymbolicDim, substituted
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
-from xoptim.operators.registry import Trait, operators_with
+from xoptim.operators.costs import CostKind
+from xoptim.operators.registry import Trait, operator_of, operators_with
 
 
 class Costs(NamedTuple):
@@ -34,6 +35,14 @@ class Costs(NamedTuple):
     packed: float
     multiplied: float  # each multiplication of a product
 
+    def of_element(self, kind: CostKind) -> float:
+        """Nanoseconds for each element of a node that is neither a view nor a product."""
+        if kind is CostKind.REDUCED:
+            return self.reduced
+        if kind is CostKind.COPIED:
+            return self.copied
+        return self.light if kind is CostKind.LIGHT else self.heavy
+
 
 COSTS: Final[Mapping[str, Costs]] = {
     # python -m benchmarks.folding --constants, 2026-11-22: onnxruntime 1.32.0, one thread, Intel(R)
@@ -53,39 +62,6 @@ _STRIDED: Final = 16
 _LOOKED_UP: Final = 3
 """GatherND takes as long for a run as other operators for this many."""
 _VARIADIC: Final = operators_with(Trait.VARIADIC)
-_VIEWS: Final = frozenset(("Identity", "Reshape", "Squeeze", "Unsqueeze"))
-_COPIES: Final = frozenset(("Concat", "Gather", "GatherND", "Slice", "Split", "Transpose"))
-_REDUCING: Final = operators_with(Trait.REDUCES)
-_LIGHT: Final = frozenset(
-    (
-        "Abs",
-        "Add",
-        "And",
-        "Cast",
-        "Ceil",
-        "Clip",
-        "Equal",
-        "Floor",
-        "Greater",
-        "GreaterOrEqual",
-        "LeakyRelu",
-        "Less",
-        "LessOrEqual",
-        "Max",
-        "Mean",
-        "Min",
-        "Mul",
-        "Neg",
-        "Not",
-        "Or",
-        "Relu",
-        "Sign",
-        "Sub",
-        "Sum",
-        "Where",
-        "Xor",
-    )
-)
 _PLAIN: Final = operators_with(Trait.ELEMENTWISE, Trait.BROADCASTS)
 _BROADCASTING: Final = operators_with(Trait.BROADCASTS)
 _ACTIVATIONS: Final = frozenset(("LeakyRelu", "Relu", "Sigmoid", "Tanh"))
@@ -116,25 +92,25 @@ class Estimate:
 
     def _launch(self, node: Node) -> float:
         costs = self.costs
-        if is_product(node):
+        kind = _kind(node)
+        if kind is CostKind.MATMUL:
             return costs.product
         if node.op_type == "Gather" and not self._shape(node.input[1]):
             return costs.lane
         ports = len(node.input) + len(node.output) - 2 if node.op_type in _VARIADIC else 0
-        return (
-            costs.launch if node.op_type in _PLAIN or node.op_type in _VIEWS else costs.handled
-        ) + ports * costs.port
+        is_plain = kind is CostKind.VIEW or node.op_type in _PLAIN
+        return (costs.launch if is_plain else costs.handled) + ports * costs.port
 
     def _work(self, node: Node) -> float:
-        costs, kind = self.costs, node.op_type
-        if kind in _VIEWS:
+        costs, kind = self.costs, _kind(node)
+        if kind is CostKind.VIEW:
             return 0
-        if is_product(node):
+        if kind is CostKind.MATMUL:
             return self._product(node)
-        names = node.input if kind in _REDUCING or kind in ("Mean", "Sum") else node.output
+        reads_all = kind is CostKind.REDUCED or node.op_type in ("Mean", "Sum")
+        names = node.input if reads_all else node.output
         sizes = [math.prod(self._shape(name)) for name in names if name]
-        rate = costs.reduced if kind in _REDUCING else costs.copied if kind in _COPIES else 0
-        rate = rate or (costs.light if kind in _LIGHT else costs.heavy)
+        rate = costs.of_element(kind)
         return sum(
             size * (rate + (costs.spilled if size > _CACHE else 0)) for size in sizes
         ) + costs.run * self._runs(node)
@@ -217,7 +193,15 @@ def launches_and_times(
 
 def is_product(node: Node) -> bool:
     """Whether a node multiplies matrices."""
-    return node.op_type in ("Gemm", "MatMul")
+    return _kind(node) is CostKind.MATMUL
+
+
+def _kind(node: Node) -> CostKind:
+    """What a node does with each element.
+
+    An operator of another domain counts as the standard one of its name.
+    """
+    return operator_of("", node.op_type).cost or CostKind.HEAVY
 
 
 def _is_open(scope: Graph, nodes: Iterable[Node]) -> bool:
