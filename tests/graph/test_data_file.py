@@ -13,7 +13,7 @@ from tests.support import parse
 from xoptim.graph.data_file import Weight, uses, write_weights
 from xoptim.graph.tensors import Tensor
 from xoptim.graph.views import transposed
-from xoptim.operators.evaluate.kernels import copy_in_blocks
+from xoptim.operators.evaluate.kernel_table import copy_in_blocks
 from xoptim.system.files import copy_range, is_hole
 
 HOLE = 1 << 20

@@ -26,7 +26,7 @@ from xoptim.graph.parts import PART, Box, flat_position
 from xoptim.graph.stored import found_location
 from xoptim.graph.tensors import Tensor
 from xoptim.graph.views import View
-from xoptim.operators.evaluate.kernels import copy_in_blocks
+from xoptim.operators.evaluate.kernel_table import copy_in_blocks
 from xoptim.system.files import MAPPING_ALIGNMENT, MODEL_SUFFIXES, check_space, copy_range, write_at
 from xoptim.system.journal import JOURNAL
 from xoptim.system.machine import cores

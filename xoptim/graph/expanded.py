@@ -17,9 +17,10 @@ from xoptim.graph.node import Node
 from xoptim.graph.tensors import Tensor
 from xoptim.graph.views import Elementwise, Joined, reshaped, sliced, transposed
 from xoptim.graph.walk import readers
-from xoptim.operators.evaluate.kernel_table import axis_of
-from xoptim.operators.evaluate.kernels import slice_ranges, split_lengths
+from xoptim.operators.concatenation import split_lengths
+from xoptim.operators.evaluate.kernel_table import checked_axis
 from xoptim.operators.registry import Trait, operators_with
+from xoptim.operators.slicing import slice_ranges
 
 VIEW_LEAST: Final = 1 << 20
 """Bytes from which on the result of external constants is a view.
@@ -110,7 +111,7 @@ def _sliced(node: EvaluationView, operands: list[Tensor], _: Sequence[int]) -> l
 
 def _parts(node: EvaluationView, operands: list[Tensor], _: Sequence[int]) -> list[Tensor] | None:
     source = operands[0]
-    axis = axis_of(node.attribute("axis", 0), len(source.shape))
+    axis = checked_axis(node.attribute("axis", 0), len(source.shape))
     lengths = split_lengths(node, _values(operands), source.shape[axis])
     if lengths is None or not all(lengths):
         return None
@@ -123,7 +124,9 @@ def _parts(node: EvaluationView, operands: list[Tensor], _: Sequence[int]) -> li
 
 
 def _joined(node: EvaluationView, operands: list[Tensor], _: Sequence[int]) -> list[Tensor] | None:
-    axis = axis_of(node.attribute("axis", 1 if node.opset < 4 else None), len(operands[0].shape))
+    axis = checked_axis(
+        node.attribute("axis", 1 if node.opset < 4 else None), len(operands[0].shape)
+    )
     others = {(each.dtype, each.shape[:axis], each.shape[axis + 1 :]) for each in operands}
     return (
         [Joined(operands, axis)]

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
+import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dims import (
@@ -19,6 +20,13 @@ from xoptim.facts.dims import (
 from xoptim.facts.shapes import Info, Shape, broadcast_all, broadcast_shapes
 from xoptim.operators.axes import Axes, AxesView, AxisOperand, Shapes, label_range
 from xoptim.operators.costs import CostKind, one_per_element
+from xoptim.operators.evaluate.kernel_table import (
+    divisor_is_safe,
+    is_number,
+    kernel,
+    required,
+    without_nan,
+)
 from xoptim.operators.inference.arguments import integer, shapes
 from xoptim.operators.inference.shared import broadcast_operands, like_first
 from xoptim.operators.inference.values import (
@@ -30,7 +38,7 @@ from xoptim.operators.inference.values import (
     values,
     wrapped,
 )
-from xoptim.operators.protocols import NodeContext, NodeView, Results
+from xoptim.operators.protocols import Array, EvaluationNode, NodeContext, NodeView, Results
 from xoptim.operators.registry import Trait, costs, counts, describes, infers, register
 
 _BROADCASTING: Final = (
@@ -224,11 +232,15 @@ _TRUTH_RULES: Final[dict[str, Rule]] = {
 }
 
 
+SIZE_OPERATORS: Final = (*_INTEGER_RULES, *EXTREMES)
+"""Operators of which `size_result` knows the result."""
+
+
 def size_result(op_type: str, a: Dim, b: Dim) -> Dim | None:
     """The 64-bit integer that an operator gives for two 64-bit integers, ``None`` when it is not
     known.
 
-    The operators are Add, Sub, Mul, Div, Mod (rounding down), Max and Min.
+    Mod rounds down.
     """
     rule = _INTEGER_RULES.get(op_type, EXTREMES.get(op_type))
     value = None if rule is None else rule(a, b)
@@ -311,3 +323,62 @@ def broadcast_axes(_g: AxesView, _node: NodeView, shapes: Shapes) -> Axes:
         tuple(AxisOperand(label_range(len(shape), rank), broadcasts=True) for shape in shapes),
         (label_range(rank),),
     )
+
+
+def _operands(node: EvaluationNode, inputs: list[Array | None]) -> tuple[Array, Array] | None:
+    """Both operands, when they have one dtype and shapes that the operator set combines as numpy
+    does.
+    """
+    a, b = required(inputs, 0), required(inputs, 1)
+    if a.dtype != b.dtype or (node.opset < 7 and a.shape != b.shape):
+        return None
+    return a, b
+
+
+def _binary(op_type: str, ufunc: np.ufunc, *, numbers: bool = True, truths: bool = False) -> None:
+    @kernel(op_type)
+    def compute(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+        pair = _operands(node, inputs)
+        if pair is None or not (
+            (numbers and is_number(*pair)) or (truths and pair[0].dtype == np.bool_)
+        ):
+            return None
+        return without_nan(np.asarray(ufunc(*pair)))
+
+
+_binary("Add", np.add)
+_binary("Sub", np.subtract)
+_binary("Mul", np.multiply)
+_binary("Equal", np.equal, truths=True)
+_binary("Greater", np.greater)
+_binary("GreaterOrEqual", np.greater_equal)
+_binary("Less", np.less)
+_binary("LessOrEqual", np.less_equal)
+_binary("And", np.logical_and, numbers=False, truths=True)
+_binary("Or", np.logical_or, numbers=False, truths=True)
+_binary("Xor", np.logical_xor, numbers=False, truths=True)
+
+
+@kernel("Div")
+def div_kernel(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """Quotient: rounded towards zero for integers, to nearest for floats."""
+    pair = _operands(node, inputs)
+    if pair is None or not is_number(*pair):
+        return None
+    a, b = pair
+    if a.dtype.kind == "f":
+        return without_nan(np.asarray(a / b))
+    if not divisor_is_safe(b, a):
+        return None
+    quotient = np.floor_divide(a, b)
+    # floor_divide rounds down: one more where the exact quotient is negative and not whole
+    return [np.asarray(quotient + ((quotient * b != a) & ((a < 0) != (b < 0))).astype(a.dtype))]
+
+
+@kernel("Where")
+def where_kernel(_node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """Elements of the second input where the first holds, of the third elsewhere."""
+    condition, then, other = required(inputs, 0), required(inputs, 1), required(inputs, 2)
+    if condition.dtype != np.bool_ or then.dtype != other.dtype:
+        return None
+    return [np.where(condition, then, other)]

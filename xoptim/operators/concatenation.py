@@ -2,11 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate
+
+import numpy as np
 
 from xoptim.facts.dims import Dim, ceil_div, exact_quotient, floor_div
 from xoptim.facts.shapes import Info, Shape, normalized
 from xoptim.operators.axes import Axes, AxesView, Shapes, mixed_along_axis
 from xoptim.operators.costs import CostKind, no_operations
+from xoptim.operators.evaluate.kernel_table import checked_axis, ints_of, kernel, required
 from xoptim.operators.inference.arguments import (
     agree,
     fresh_shape,
@@ -23,7 +27,7 @@ from xoptim.operators.inference.values import (
     valued,
     values,
 )
-from xoptim.operators.protocols import NodeContext, NodeView, Results
+from xoptim.operators.protocols import Array, EvaluationNode, NodeContext, NodeView, Results
 from xoptim.operators.registry import Trait, costs, counts, describes, infers, register
 
 register(Trait.MOVES, "Split")
@@ -169,3 +173,52 @@ def concat_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
     if found is None or len({*map(len, shapes)}) > 1:
         return None
     return replace(found, operands=found.operands[:1] * len(shapes))
+
+
+@kernel("Concat")
+def concat_kernel(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """Tensors of one dtype, concatenated."""
+    axis = node.attribute("axis", 1 if node.opset < 4 else None)
+    values = [value for value in inputs if value is not None]
+    if (
+        axis is None
+        or len(values) != len(inputs)
+        or any(v.dtype != values[0].dtype for v in values)
+    ):
+        return None
+    return [np.concatenate(values, axis=checked_axis(axis, values[0].ndim))]
+
+
+@kernel("Split")
+def split_kernel(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """Consecutive parts of one axis: of the given lengths, or equal but for a shorter last one."""
+    data = required(inputs, 0)
+    axis = checked_axis(node.attribute("axis", 0), data.ndim)
+    lengths = split_lengths(node, inputs, data.shape[axis])
+    return (
+        None
+        if lengths is None
+        else [part.copy() for part in np.split(data, list(accumulate(lengths))[:-1], axis=axis)]
+    )
+
+
+def split_lengths(
+    node: EvaluationNode, inputs: list[Array | None], length: int
+) -> list[int] | None:
+    """The lengths of the parts of a Split, ``None`` when they do not fit an axis of this length."""
+    lengths = ints_of(node, "split", inputs)
+    if lengths is None:
+        lengths = _equal_lengths(length, node)
+    return (
+        lengths
+        if sum(lengths) == length and min(lengths) >= 0 and len(lengths) == node.num_outputs
+        else None
+    )
+
+
+def _equal_lengths(length: int, node: EvaluationNode) -> list[int]:
+    count = node.attribute("num_outputs", node.num_outputs)
+    part = -(-length // count)
+    if count > length if node.opset >= 18 else length % count:
+        raise ValueError(f"{length} does not divide into {count}")
+    return [part] * (count - 1) + [length - part * (count - 1)]

@@ -1,6 +1,7 @@
 """Tensors made from attributes, shapes, bounds or random numbers."""
 
 import math
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -12,6 +13,7 @@ from xoptim.facts.dtypes import element_type
 from xoptim.facts.protos import is_external
 from xoptim.facts.shapes import Info
 from xoptim.operators.costs import no_operations
+from xoptim.operators.evaluate.kernel_table import LARGEST_RESULT, ints, kernel, required
 from xoptim.operators.inference.arguments import (
     dim_of,
     dtype_of,
@@ -31,7 +33,7 @@ from xoptim.operators.inference.values import (
     valued,
     values,
 )
-from xoptim.operators.protocols import NodeContext, Results
+from xoptim.operators.protocols import Array, EvaluationNode, NodeContext, Results
 from xoptim.operators.registry import Trait, counts, infers, register
 
 _RANDOM: Final = (
@@ -223,3 +225,62 @@ def _symbolic_count(ctx: NodeContext) -> Dim | None:
         )
     span = limit - start if delta > 0 else start - limit
     return dim_max(ceil_div(span, abs(delta)), 0)
+
+
+@kernel("Shape")
+def shape_kernel(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """Dimensions ``start`` to ``end``, both clamped to the rank."""
+    return [
+        np.array(
+            required(inputs, 0).shape[node.attribute("start", 0) : node.attribute("end")],
+            dtype=np.int64,
+        )
+    ]
+
+
+@kernel("Constant")
+def constant_kernel(node: EvaluationNode, _inputs: list[Array | None]) -> list[Array] | None:
+    """The value, from any of the attributes that may hold it."""
+    value = node.attribute("value")
+    if value is not None:
+        return [_tensor(value)]
+    sparse = node.attribute("sparse_value")
+    if sparse is not None:
+        return [_dense(sparse)]
+    for suffix, dtype in (("int", np.int64), ("float", np.float32), ("string", object)):
+        for name in (f"value_{suffix}", f"value_{suffix}s"):
+            value = node.attribute(name)
+            if value is not None:
+                return [np.array(value, dtype=dtype)]
+    return None
+
+
+def _tensor(value: Any) -> Array:
+    if isinstance(value, onnx.TensorProto):
+        return onnx.numpy_helper.to_array(value)
+    return np.asarray(value if isinstance(value, np.ndarray) else value.numpy())
+
+
+def _dense(sparse: onnx.SparseTensorProto) -> Array:
+    """The dense form of a sparse tensor, whose positions are linear or one coordinate per axis."""
+    values, positions = _tensor(sparse.values), _tensor(sparse.indices)
+    if prod(sparse.dims) > LARGEST_RESULT:
+        raise ValueError("the dense form is too large")
+    dense = np.zeros(tuple(sparse.dims), dtype=values.dtype)
+    if positions.ndim == 2:
+        positions = np.ravel_multi_index(tuple(positions.T), dense.shape)
+    dense.reshape(-1)[positions] = values
+    return dense
+
+
+@kernel("ConstantOfShape")
+def constant_of_shape_kernel(
+    node: EvaluationNode, inputs: list[Array | None]
+) -> list[Array] | None:
+    """A tensor filled with the one element of ``value``."""
+    dims = ints(required(inputs, 0))
+    value = node.attribute("value")
+    fill = np.zeros(1, np.float32) if value is None else _tensor(value)
+    if fill.size != 1 or min(dims, default=0) < 0 or prod(dims) > LARGEST_RESULT:
+        return None
+    return [np.full(dims, fill.reshape(()), dtype=fill.dtype)]

@@ -1,18 +1,22 @@
 """Elementwise operators of one tensor: elementary functions, activations, casts."""
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
+import ml_dtypes
+import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, dim_max, dim_min, is_nonnegative, is_nonzero
+from xoptim.facts.dtypes import numpy_dtype
 from xoptim.facts.shapes import Info
 from xoptim.operators.axes import unchanged_axes
 from xoptim.operators.costs import CostKind, no_operations, one_per_element
+from xoptim.operators.evaluate.kernel_table import is_number, kernel, required, without_nan
 from xoptim.operators.inference.arguments import dtype_of, place_of
 from xoptim.operators.inference.shared import like_first, like_first_operand
 from xoptim.operators.inference.values import INTEGERS, pairwise, valued, values, wrapped
-from xoptim.operators.protocols import NodeContext, Results
+from xoptim.operators.protocols import Array, EvaluationNode, NodeContext, Results
 from xoptim.operators.registry import Trait, costs, counts, describes, infers, register
 
 _ELEMENTWISE: Final = (
@@ -170,3 +174,76 @@ infers("Gelu", "QuickGelu", "SampleOp", "ScaledSiLU", domain="com.microsoft")(li
 
 
 describes(*_ELEMENTWISE, "CastLike")(unchanged_axes)
+
+
+def _unary(op_type: str, ufunc: np.ufunc, kinds: str) -> None:
+    @kernel(op_type)
+    def compute(_node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+        x = required(inputs, 0)
+        known = x.dtype.kind in kinds and (x.dtype == np.bool_ or is_number(x))
+        return without_nan(np.asarray(ufunc(x))) if known else None
+
+
+_unary("Neg", np.negative, "if")
+_unary("Abs", np.abs, "iuf")
+_unary("Sqrt", np.sqrt, "f")
+_unary("Floor", np.floor, "f")
+_unary("Ceil", np.ceil, "f")
+_unary("Sign", np.sign, "iu")
+_unary("Not", np.logical_not, "b")
+
+
+@kernel("Cast", "CastLike")
+def cast_kernel(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """The elements in another type, where the standard defines the result.
+
+    Refused: NaN, floats out of the range of the integer type, double to half (onnxruntime rounds
+    twice), text, and every type that numpy does not support but bfloat16.
+    """
+    x = required(inputs, 0)
+    target = (
+        required(inputs, 1).dtype
+        if node.op_type == "CastLike"
+        else numpy_dtype(node.attribute("to"))
+    )
+    if not all(
+        dtype == _BFLOAT16 or (dtype.isbuiltin == 1 and dtype.kind in "iufb")
+        for dtype in (x.dtype, target)
+    ):
+        return None
+    if x.dtype == target:
+        return [x]
+    return _cast_integer(x, target) if x.dtype.kind in "iub" else _cast_float(x, target)
+
+
+_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+_EXACT_IN_HALF = {np.dtype(np.float16): 1 << 11, _BFLOAT16: 1 << 8}
+
+
+def _cast_integer(x: Array, target: np.dtype[Any]) -> list[Array] | None:
+    # Beyond these numbers the cast would round, perhaps twice by way of another type.
+    exact = _EXACT_IN_HALF.get(target)
+    if (
+        exact is not None
+        and x.dtype.kind != "b"
+        and x.size
+        and (x.min() < -exact or x.max() > exact)
+    ):
+        return None
+    return [x.astype(target)]
+
+
+def _cast_float(x: Array, target: np.dtype[Any]) -> list[Array] | None:
+    if x.dtype != np.float64 and x.dtype != np.float32:
+        x = x.astype(np.float32)
+    if bool(np.isnan(x).any()):
+        return None
+    if target in _EXACT_IN_HALF:
+        return [x.astype(target)] if x.dtype == np.float32 else None
+    if target.kind in "fb":
+        return [x.astype(target)]
+    whole, limits = np.trunc(x), np.iinfo(target)
+    # both bounds are powers of two (or zero), hence exact as floats
+    if bool(((whole < float(limits.min)) | (whole >= float(limits.max + 1))).any()):
+        return None
+    return [x.astype(target)]

@@ -1,5 +1,9 @@
 """Operators that repeat elements or add more along axes: Expand, Tile and Pad."""
 
+from math import prod
+
+import numpy as np
+
 from xoptim.facts.dims import Dim, broadcast
 from xoptim.facts.shapes import Info, Shape, all_normalized, broadcast_shapes
 from xoptim.operators.axes import (
@@ -12,6 +16,7 @@ from xoptim.operators.axes import (
     named_axes,
 )
 from xoptim.operators.costs import no_operations
+from xoptim.operators.evaluate.kernel_table import LARGEST_RESULT, ints, kernel, required
 from xoptim.operators.inference.arguments import (
     dim_of,
     fresh_shape,
@@ -24,7 +29,7 @@ from xoptim.operators.inference.arguments import (
     vector,
 )
 from xoptim.operators.inference.values import DATA_LIMIT, Values, dimension, valued
-from xoptim.operators.protocols import NodeContext, NodeView, Results
+from xoptim.operators.protocols import Array, EvaluationNode, NodeContext, NodeView, Results
 from xoptim.operators.registry import Trait, counts, describes, register
 
 register(Trait.MOVES, "Expand", "Tile")
@@ -142,3 +147,13 @@ def sized_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
     sizes = [1] * (rank - len(sizes)) + sizes
     whole = (axis for axis, (a, b) in enumerate(zip(shapes[0], result, strict=True)) if a != b)
     return axes_of_first(node, shapes, whole=whole, numbers={1: Numbers(dict(enumerate(sizes)), 1)})
+
+
+@kernel("Expand")
+def expand_kernel(_node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """The data broadcast together with the given shape."""
+    data = required(inputs, 0)
+    dims = np.broadcast_shapes(data.shape, tuple(ints(required(inputs, 1))))
+    if prod(dims) > max(LARGEST_RESULT, data.size):
+        return None
+    return [np.broadcast_to(data, dims).copy()]

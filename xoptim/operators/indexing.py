@@ -11,6 +11,7 @@ from xoptim.facts.dims import Dim, product
 from xoptim.facts.shapes import Info, Shape, normalized
 from xoptim.operators.axes import Axes, AxesView, AxisOperand, Shapes, axis_within, label_range
 from xoptim.operators.costs import CostKind, no_operations
+from xoptim.operators.evaluate.kernel_table import checked_axis, kernel, required
 from xoptim.operators.inference.arguments import (
     dtype_of,
     fresh_shape,
@@ -24,7 +25,7 @@ from xoptim.operators.inference.arguments import (
 )
 from xoptim.operators.inference.shared import like, same_shape
 from xoptim.operators.inference.values import dimension, valued, values
-from xoptim.operators.protocols import NodeContext, NodeView, Results
+from xoptim.operators.protocols import Array, EvaluationNode, NodeContext, NodeView, Results
 from xoptim.operators.registry import Trait, costs, counts, describes, infers, register
 
 register(Trait.MOVES, "Gather")
@@ -190,3 +191,20 @@ def gather_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
         blocks={axis: found},
         names={"axis": axis},
     )
+
+
+@kernel("Gather")
+def gather_kernel(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """Entries of one axis, picked by position; negative positions count from the end."""
+    data, positions = required(inputs, 0), required(inputs, 1)
+    axis = checked_axis(node.attribute("axis", 0), data.ndim)
+    if not _within(positions, data.shape[axis]):
+        return None
+    return [np.asarray(np.take(data, positions, axis=axis))]
+
+
+def _within(positions: Array, length: int) -> bool:
+    """Whether all positions are integers of an axis of that length, counted from either end."""
+    if positions.dtype.kind not in "iu":
+        return False
+    return positions.size == 0 or bool(positions.min() >= -length and positions.max() < length)

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from operator import is_not
 from typing import Final
 
+import numpy as np
+
 from xoptim.facts.dims import (
     Dim,
     before_wrapping,
@@ -26,6 +28,16 @@ from xoptim.operators.axes import (
     permutation,
 )
 from xoptim.operators.costs import CostKind, no_operations
+from xoptim.operators.evaluate.kernel_table import (
+    checked_axes,
+    checked_axis,
+    copy_in_blocks,
+    flag,
+    ints_of,
+    kernel,
+    optional,
+    required,
+)
 from xoptim.operators.inference.arguments import (
     dim_of,
     fresh_shape,
@@ -39,7 +51,7 @@ from xoptim.operators.inference.arguments import (
 )
 from xoptim.operators.inference.shared import like_first, like_first_operand
 from xoptim.operators.inference.values import valued
-from xoptim.operators.protocols import NodeContext, NodeView, Results
+from xoptim.operators.protocols import Array, EvaluationNode, NodeContext, NodeView, Results
 from xoptim.operators.registry import Trait, costs, counts, describes, infers, register
 
 _VIEWS: Final = ("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
@@ -291,3 +303,82 @@ def reshaped_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
         last=len(result) - equal,
         numbers={"shape": numbers},
     )
+
+
+@kernel("Identity")
+def identity_kernel(_node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """The input itself."""
+    return [required(inputs, 0)]
+
+
+@kernel("Reshape")
+def reshape_kernel(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """The elements in another shape: 0 copies a dimension (unless ``allowzero``), -1 means the
+    remaining factor.
+    """
+    data = required(inputs, 0)
+    dims = ints_of(node, "shape", inputs)
+    # runtimes refuse models with others
+    typed = all(array is None or array.dtype == np.int64 for array in inputs[1:])
+    if dims is None or min(dims, default=0) < -1 or not typed:
+        return None
+    if not flag(node, "allowzero"):
+        dims = [data.shape[axis] if dim == 0 else dim for axis, dim in enumerate(dims)]
+    if -1 in dims and 0 in dims:
+        return None
+    return [data.reshape(dims)]
+
+
+@kernel("Squeeze")
+def squeeze_kernel(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """The same without some axes of length one (all of them when none is named, as onnxruntime
+    reads an empty list too).
+    """
+    data = required(inputs, 0)
+    axes = ints_of(node, "axes", inputs)
+    if not axes:
+        return [data.reshape([dim for dim in data.shape if dim != 1])]
+    dropped = {checked_axis(axis, data.ndim) for axis in axes}
+    if any(data.shape[axis] != 1 for axis in dropped):
+        return None
+    return [data.reshape([dim for axis, dim in enumerate(data.shape) if axis not in dropped])]
+
+
+@kernel("Unsqueeze")
+def unsqueeze_kernel(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """The same with axes of length one at the given positions of the result."""
+    data = required(inputs, 0)
+    axes = ints_of(node, "axes", inputs)
+    if axes is None:
+        return None
+    rank = data.ndim + len(axes)
+    added = set(checked_axes(axes, rank))
+    dims = iter(data.shape)
+    return [data.reshape([1 if axis in added else next(dims) for axis in range(rank)])]
+
+
+@kernel("Transpose")
+def transpose_kernel(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """Axes permuted, reversed by default."""
+    data = required(inputs, 0)
+    perm = node.attribute("perm")
+    if perm is not None and sorted(perm) != list(range(data.ndim)):
+        return None
+    moved = data.transpose(perm)
+    result = np.empty(moved.shape, moved.dtype)
+    copy_in_blocks(moved, result)
+    return [result]
+
+
+@kernel("Trilu")
+def trilu_kernel(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """The upper (default) or lower triangle of each matrix, zeros elsewhere."""
+    data, offset = required(inputs, 0), optional(inputs, 1)
+    if data.ndim < 2:
+        return None
+    k = 0 if offset is None else int(offset.reshape(()))
+    rows, columns = data.shape[-2:]
+    k = min(max(k, -rows - 1), columns + 1)
+    distance = np.arange(columns) - np.arange(rows)[:, None]
+    kept = distance >= k if flag(node, "upper", True) else distance <= k
+    return [np.where(kept, data, np.zeros((), data.dtype))]

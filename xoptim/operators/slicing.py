@@ -15,6 +15,14 @@ from xoptim.operators.axes import (
     named_axes,
 )
 from xoptim.operators.costs import CostKind, no_operations
+from xoptim.operators.evaluate.kernel_table import (
+    checked_axes,
+    ints,
+    ints_of,
+    kernel,
+    optional,
+    required,
+)
 from xoptim.operators.inference.arguments import (
     fresh_shape,
     infers_tensor,
@@ -24,7 +32,7 @@ from xoptim.operators.inference.arguments import (
     listed_dims,
 )
 from xoptim.operators.inference.values import valued
-from xoptim.operators.protocols import NodeContext, NodeView, Results
+from xoptim.operators.protocols import Array, EvaluationNode, NodeContext, NodeView, Results
 from xoptim.operators.registry import Trait, costs, counts, describes, register
 
 register(Trait.MOVES, "Slice")
@@ -223,3 +231,56 @@ def _named(g: AxesView, node: NodeView, shapes: Shapes) -> Labels | None:
     starts = g.get_argument(node, "starts")
     count = len(starts) if isinstance(starts, list) else shapes[1][0]
     return label_range(count) if isinstance(count, int) else None
+
+
+@kernel("Slice")
+def slice_kernel(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
+    """Ranges of some axes, with steps of either sign."""
+    data = required(inputs, 0)
+    ranges = slice_ranges(node, inputs, data.shape)
+    return None if ranges is None else [data[tuple(ranges)].copy()]
+
+
+def slice_ranges(
+    node: EvaluationNode, inputs: list[Array | None], shape: Sequence[int]
+) -> list[slice] | None:
+    """The range of each axis that a Slice takes, as Python counts it.
+
+    ``None`` when the node is not understood.
+
+    The data, the first of the inputs, is not read; ``shape`` is its shape.
+    """
+    starts = ints_of(node, "starts", inputs)
+    ends = ints_of(node, "ends", inputs)
+    if starts is None or ends is None or len(starts) != len(ends):
+        return None
+    axes = ints_of(node, "axes", inputs)
+    step_values = optional(inputs, 4)
+    axes = checked_axes(range(len(starts)) if axes is None else axes, len(shape))
+    steps = [1] * len(starts) if step_values is None else ints(step_values)
+    if len(axes) != len(starts) or len(steps) != len(starts) or 0 in steps:
+        return None
+    if any(step < 0 and end >= _OPEN_END for end, step in zip(ends, steps, strict=True)):
+        return None
+    ranges = [slice(None)] * len(shape)
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        ranges[axis] = _range_of(start, end, step, shape[axis])
+    return ranges
+
+
+_OPEN_END = 2**31 - 1
+"""Ends from here on, with a negative step, are empty ranges by the standard and whole axes in
+onnxruntime.
+"""
+
+
+def _range_of(start: int, end: int, step: int, length: int) -> slice:
+    """The Python slice of an ONNX range: a negative end below ``-length`` means "before the
+    first".
+    """
+    start = start + length if start < 0 else start
+    end = end + length if end < 0 else end
+    if step > 0:
+        return slice(min(max(start, 0), length), min(max(end, 0), length), step)
+    end = min(max(end, -1), length - 1)
+    return slice(min(max(start, 0), max(length - 1, 0)), None if end < 0 else end, step)

@@ -19,7 +19,7 @@ from xoptim.graph.walk import is_read_beyond
 from xoptim.match.rewrite import Step
 from xoptim.operators.evaluate.regions import RegionResult, evaluate_with_onnxruntime
 from xoptim.operators.inference.values import known_value
-from xoptim.operators.registry import operator_of
+from xoptim.operators.registry import Trait, operator_of, operators_with
 from xoptim.passes.cleanup import GraphPass
 from xoptim.passes.fold_conditions import (
     is_unsure,
@@ -33,18 +33,13 @@ from xoptim.passes.growth import Growth, copied, freed, stored_bytes, write_expa
 
 Send: TypeAlias = Callable[..., None]
 """Sends an event: its kind, the name of the pass, and details."""
-_CRASHING = frozenset(
-    (
-        "SequenceAt",
-        "SequenceInsert",
-        "SequenceErase",
-        "SplitToSequence",
-        "STFT",
-        "LSTM",
-        "GRU",
-        "RNN",
-    )
-)
+_CRASHING = operators_with(Trait.RECURRENT) | {
+    "SequenceAt",
+    "SequenceInsert",
+    "SequenceErase",
+    "SplitToSequence",
+    "STFT",
+}
 """Operators whose kernels crash the process on some invalid operands, instead of raising an
 error.
 """

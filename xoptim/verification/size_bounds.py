@@ -11,7 +11,7 @@ from xoptim.facts.dtypes import is_float, is_integer
 from xoptim.facts.shapes import Shape
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
-from xoptim.operators.registry import Trait, operators_with
+from xoptim.operators.registry import Trait, has_trait, operators_with
 from xoptim.verification.input_kinds import INDEXES, TRANSPARENT
 from xoptim.verification.landmarks import NARROW_LIMITS
 from xoptim.verification.sized import SizedModel
@@ -134,7 +134,7 @@ class _BoundSearch:
             axis: Dim | None = None
             if node.op_type == "CumSum":
                 axis = (graph.info_of(node.input[1]).data or (None,))[0]
-            elif node.op_type in ("ArgMax", "ArgMin"):
+            elif has_trait("", node.op_type, Trait.ARG_REDUCES):
                 axis = node.get_attribute("axis", 0)
             length = _length(shape, axis)
             return _ANY if shape is None else _symbols(shape if length is None else (length,))

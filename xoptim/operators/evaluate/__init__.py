@@ -1,3 +1,1 @@
-"""Evaluation of constants: by numpy, or in onnxruntime."""
-
-from xoptim.operators.evaluate import kernels as kernels
+"""Evaluation of constants: what numpy kernels share, and regions in onnxruntime."""

@@ -17,7 +17,7 @@ from xoptim.facts import dtypes
 from xoptim.facts.errors import UnstoppableError
 from xoptim.facts.lazy import lazy_module
 from xoptim.facts.protos import inner_graphs
-from xoptim.operators.evaluate.kernels import divisor_is_safe
+from xoptim.operators.evaluate.kernel_table import divisor_is_safe
 from xoptim.operators.protocols import Array
 from xoptim.system.threads import NotEndingError, ThreadCall
 

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from xoptim.facts.dims import Dim
-from xoptim.operators.broadcasting import size_result
+from xoptim.operators.broadcasting import SIZE_OPERATORS, size_result
 from xoptim.passes.sizes.operations import Decompositions, Operation
 from xoptim.passes.sizes.region import Key, SizeRegion
 
@@ -18,7 +18,6 @@ _LONGEST: Final = 8
 """Longer vectors are put together as they were."""
 _CANDIDATES: Final = 4
 """Most tensors, vectors and operations that are compared for one value."""
-_OBSERVED: Final = ("Add", "Sub", "Mul", "Div", "Mod", "Max", "Min")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -301,7 +300,7 @@ def _observed(region: SizeRegion) -> dict[Dim, list[Operation]]:
     """The operations by which the graph computes elements now."""
     found: dict[Dim, list[Operation]] = {}
     for node in region.nodes:
-        if node.op_type not in _OBSERVED or len(node.input) != 2 or node.attribute.get("fmod"):
+        if node.op_type not in SIZE_OPERATORS or len(node.input) != 2 or node.attribute.get("fmod"):
             continue
         left, right, result = (
             region.graph.info_of(name).data for name in (*node.input, node.output[0])
