@@ -21,7 +21,17 @@ from xoptim.operators.inference.arguments import (
 )
 from xoptim.operators.inference.shared import like, like_first
 from xoptim.operators.protocols import NodeContext, NodeView, Results
-from xoptim.operators.registry import counts, infers
+from xoptim.operators.registry import Trait, counts, infers, register
+
+register(Trait.SUMS_PRODUCTS, "Attention")
+register(
+    Trait.SUMS_PRODUCTS,
+    *("Attention", "DecoderMaskedMultiHeadAttention", "DecoderMaskedSelfAttention"),
+    *("GatedRelativePositionBias", "GroupQueryAttention", "LongformerAttention"),
+    *("MultiHeadAttention", "PackedAttention", "PackedMultiHeadAttention", "QAttention"),
+    "SparseAttention",
+    domain="com.microsoft",
+)
 
 
 def heads_of(ctx: NodeContext, info: Info | None, heads: int | None) -> Shape | None:

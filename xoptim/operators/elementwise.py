@@ -29,7 +29,8 @@ _ELEMENTWISE: Final = (
 register(Trait.ELEMENTWISE, *_ELEMENTWISE)
 register(Trait.SAME_SHAPE, *_ELEMENTWISE, "CastLike", "Dropout")
 register(Trait.KEEPS_FINITE, "Abs", "Relu", "Sigmoid", "Tanh")
-# Vector instructions do not reach the end of a tensor (of 64-bit floats, of Exp and Tanh neither).
+# Vector instructions do not reach the end of a tensor. (For Exp and Tanh that matters for 64-bit
+# floats alone; they are not listed.)
 register(
     Trait.ROUNDS_BY_POSITION,
     *("Acos", "Asin", "Atan", "Celu", "Cos", "Elu", "Log", "Mish", "Selu", "Sin", "Softplus"),

@@ -15,8 +15,16 @@ from xoptim.operators.costs import CostKind, KnownShapes
 from xoptim.operators.inference.arguments import dtype_of, integer, known, shape_of, shapes, text
 from xoptim.operators.inference.shared import like_first
 from xoptim.operators.protocols import NodeContext, NodeView, Results
-from xoptim.operators.registry import costs, counts, describes, infers
+from xoptim.operators.registry import Trait, costs, counts, describes, infers, register
 
+register(Trait.SUMS_PRODUCTS, "Einsum", "Gemm", "MatMul")
+register(
+    Trait.SUMS_PRODUCTS,
+    *("FusedGemm", "FusedMatMul", "FusedMatMulActivation", "GemmFastGelu", "GemmFloat8"),
+    *("MatMulBnb4", "MatMulFpQ4", "MatMulNBits", "MoE", "QMoE", "SparseToDenseMatMul"),
+    "TransposeMatMul",
+    domain="com.microsoft",
+)
 costs(CostKind.MATMUL, "Gemm", "MatMul")
 
 

@@ -59,6 +59,7 @@ register(Trait.VIEW, *_VIEWS)
 register(Trait.MOVES, *_VIEWS, "Transpose")
 register(Trait.KEEPS_FINITE, *_VIEWS, "Transpose", "Trilu")
 register(Trait.SAME_SHAPE, "ReverseSequence", "Trilu")
+# Flatten is a view as well; repeated operations, which ask for this, are never Flatten
 costs(CostKind.VIEW, "Identity", "Reshape", "Squeeze", "Unsqueeze")
 costs(CostKind.COPIED, "Transpose")
 counts(*_VIEWS, "Transpose", "Trilu")(no_operations)

@@ -7,6 +7,8 @@ from xoptim.operators.protocols import NodeContext, Results
 from xoptim.operators.registry import Trait, infers, register
 
 register(Trait.RECURRENT, "RNN", "GRU", "LSTM")
+register(Trait.SUMS_PRODUCTS, "RNN", "GRU", "LSTM")
+register(Trait.SUMS_PRODUCTS, "DynamicQuantizeLSTM", domain="com.microsoft")
 
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 _DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}

@@ -41,6 +41,7 @@ class Trait(Enum):
     MEASURES = "the result is made of the shape of the operand alone"
     WINDOWS = "moves a window over an image"
     OWNS_GRAPHS = "has subgraphs"
+    SUMS_PRODUCTS = "sums products of floating-point numbers, in an order that the kernel chooses"
     RECURRENT = "runs a cell along a sequence"
     TREES = "evaluates trees that compare features with stored numbers"
     ROUNDS_BY_POSITION = "onnxruntime rounds elements at the end of a tensor differently"

@@ -16,6 +16,7 @@ from xoptim.graph.node import Node
 from xoptim.graph.propagate import refresh
 from xoptim.graph.redirect import redirect
 from xoptim.match.rewrite import Step
+from xoptim.operators.registry import Trait, operators_with
 
 
 def inner_first(model: Model) -> list[Graph]:
@@ -66,16 +67,8 @@ class GraphPass(Step):
 Operands: TypeAlias = tuple[bool, ...]
 """For each operand of a product, whether it is stored when the runtime loads the model."""
 
-PRODUCTS: Final = frozenset({
-    "Attention", "Conv", "ConvTranspose", "DecoderMaskedMultiHeadAttention",
-    "DecoderMaskedSelfAttention", "DeformConv", "DynamicQuantizeLSTM", "Einsum", "FusedConv",
-    "FusedGemm", "FusedMatMul", "FusedMatMulActivation", "GRU", "GatedRelativePositionBias", "Gemm",
-    "GemmFastGelu", "GemmFloat8", "GroupQueryAttention", "LSTM", "LongformerAttention", "MatMul",
-    "MatMulBnb4", "MatMulFpQ4", "MatMulNBits", "MoE", "MultiHeadAttention", "NhwcFusedConv",
-    "PackedAttention", "PackedMultiHeadAttention", "QAttention", "QMoE", "RNN", "SparseAttention",
-    "SparseToDenseMatMul", "TransposeMatMul",
-})  # fmt: skip
-"""Operators, of any domain, that sum products of floating-point numbers.
+PRODUCTS: Final = operators_with(Trait.SUMS_PRODUCTS, domain=None)
+"""Operators that sum products of floating-point numbers.
 
 Runtimes pack stored operands when they load a model, and have different kernels for packed and for
 computed operands, which sum in different orders. So a product with a weight after an Identity is
