@@ -91,7 +91,7 @@ if TYPE_CHECKING:
         Variadic as Variadic,
     )
     from xoptim.match.view import (
-        GraphBuilderPatternOptimization as GraphBuilderPatternOptimization,
+        GraphView as GraphBuilderPatternOptimization,
         PatternRewriter as PatternRewriter,
     )
     from xoptim.optimizing.builder import GraphBuilder as GraphBuilder

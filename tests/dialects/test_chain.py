@@ -17,7 +17,7 @@ from xoptim.dialects import ChainPattern, ChainRegistry
 from xoptim.dialects.chain import matches_feeding
 from xoptim.facts.errors import RewriteError
 from xoptim.match import Match, PatternRewriter
-from xoptim.match.view import GraphBuilderPatternOptimization
+from xoptim.match.view import GraphView
 
 ROOT = Path(__file__).parents[2]
 W = "<float[3,3] w = {1,2,3,4,5,6,7,8,9}, float[3] b = {1,2,3}>"
@@ -368,7 +368,7 @@ def test_sub_patterns_have_sub_patterns_and_config() -> None:
 def test_a_constant_that_several_read_is_found_for_each() -> None:
     pattern = chained("Gemm", subs=[{"B": chained("Neg", "Exp")}])
     nodes = "c = Exp(w) d = Neg(c) t = Gemm(x, d) u = Gemm(z, d) y = Add(t, u)"
-    view = GraphBuilderPatternOptimization(load(graph(nodes)).graph)
+    view = GraphView(load(graph(nodes)).graph)
     found = [pattern().match(view, node, []) for node in view.nodes if node.op_type == "Gemm"]
     assert len([match for match in found if match is not None]) == 2
     assert [

@@ -10,7 +10,7 @@ from tests.support import load
 from xoptim.engine.engine import match_patterns
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
-from xoptim.match.view import GraphBuilderPatternOptimization
+from xoptim.match.view import GraphView
 
 UNARY = ("Neg", "Exp", "Abs")
 BINARY = ("Add", "Sub")
@@ -41,7 +41,7 @@ def inputs_of(graph: Graph, node: Node) -> list[str]:
     """Operands that are not parameters: variable ones; in a node that reads constants only, those
     that are computed.
     """
-    constant = GraphBuilderPatternOptimization(graph).is_constant
+    constant = GraphView(graph).is_constant
     variable = [name for name in node.input if not constant(name)]
     return variable or [name for name in node.input if graph.producer(name) is not None]
 

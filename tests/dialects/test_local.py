@@ -13,7 +13,7 @@ from xoptim import Example, Node, PatternOptimization, XoptimError, optimize
 from xoptim.catalogue.discovery import patterns_of
 from xoptim.dialects import local_rewriter
 from xoptim.dialects.local import LocalRewriter, LocalView
-from xoptim.match.view import GraphBuilderPatternOptimization
+from xoptim.match.view import GraphView
 from xoptim.testing import check_example
 
 X = "agraph (float[N,3] x, float[N,3] z) => (float[N,3] y)"
@@ -47,7 +47,7 @@ def matching(pattern: type[PatternOptimization], text: str, **options: Any) -> t
     model = load(text, **options)
     node = model.graph.nodes.last
     assert node is not None
-    return model, pattern().match(GraphBuilderPatternOptimization(model.graph), node, [])
+    return model, pattern().match(GraphView(model.graph), node, [])
 
 
 def test_a_function_becomes_a_pattern_class() -> None:
@@ -122,7 +122,7 @@ def test_looking_for_a_match_changes_nothing() -> None:
     text = f"{X} {{ y = Neg(x) }}"
     for pattern in (undecided, failing):
         model, untouched = load(text), load(text)
-        view = GraphBuilderPatternOptimization(model.graph)
+        view = GraphView(model.graph)
         node = model.graph.nodes.first
         assert node is not None
         try:

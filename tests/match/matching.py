@@ -11,7 +11,7 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
 from xoptim.match.pattern import MatchResult, PatternOptimization
 from xoptim.match.refusal import Refusal, listening
-from xoptim.match.view import GraphBuilderPatternOptimization
+from xoptim.match.view import GraphView
 
 
 def find(
@@ -40,7 +40,7 @@ def first_match(
         if isinstance(text, Graph)
         else load_model(parse(_whole(text), opset, domains=domains)).graph
     )
-    view = GraphBuilderPatternOptimization(graph)
+    view = GraphView(graph)
     keys = pattern.anchor_keys()
     nodes = [node for node in graph.nodes if not keys or (node.domain, node.op_type) in keys]
     return next(

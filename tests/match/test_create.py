@@ -5,7 +5,7 @@ import pytest
 from onnx import TensorProto
 
 from tests.support import load, text_of, verify
-from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
+from xoptim.match.view import GraphView, PatternRewriter
 
 TEXT = """agraph (float[n,3] x, float16[n] h, int64[n] i, bool[n,3] b,
   double[n] d) => (float[n,3] y)
@@ -17,7 +17,7 @@ def rewriter(opset: int = 18) -> PatternRewriter:
     return PatternRewriter(load(TEXT, opset).graph)
 
 
-def stored(g: GraphBuilderPatternOptimization, name: str) -> np.ndarray:
+def stored(g: GraphView, name: str) -> np.ndarray:
     array = g.get_computed_constant(name)
     assert array is not None
     return array
@@ -26,7 +26,7 @@ def stored(g: GraphBuilderPatternOptimization, name: str) -> np.ndarray:
 def test_make_node_leaves_the_graph_alone() -> None:
     model = load(TEXT)
     before = text_of(model)
-    g = GraphBuilderPatternOptimization(model.graph)
+    g = GraphView(model.graph)
     node = g.make_node("Elu", ["x"], ["z"], name="relu", doc_string="why", alpha=0.5, other=None)
     assert (node.input, node.output, node.attribute) == (("x",), ("z",), {"alpha": 0.5})
     assert (node.name, node.doc_string, node.graph) == ("relu_1", "why", None)

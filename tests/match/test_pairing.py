@@ -11,7 +11,7 @@ from xoptim.match import EasyPatternOptimization
 from xoptim.match.easy import compiled
 from xoptim.match.pairing import Pairing
 from xoptim.match.trace import PatternBuilder, Symbol
-from xoptim.match.view import GraphBuilderPatternOptimization
+from xoptim.match.view import GraphView
 
 TEXT = """agraph (float[3] x, float[3] z) => (float[3] p, float[3] q) {
   a = LeakyRelu <alpha = 0.5> (x)
@@ -33,7 +33,7 @@ class Difference(EasyPatternOptimization):
 def started() -> tuple[Graph, Pairing]:
     (program,) = compiled(Difference())
     graph = load(TEXT).graph
-    return graph, Pairing(program, GraphBuilderPatternOptimization(graph))
+    return graph, Pairing(program, GraphView(graph))
 
 
 def state(pairing: Pairing) -> Any:

@@ -10,7 +10,7 @@ from onnx import TensorProto
 
 from tests.support import load, node_of, text_of
 from xoptim.facts.dims import named
-from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
+from xoptim.match.view import GraphView, PatternRewriter
 
 TEXT = """agraph (bool c, float[N,3] x, float[N,3] z, float[1] o) => (float[N,3] y, float[N,3] q,
   unknown)
@@ -31,19 +31,19 @@ TEXT = """agraph (bool c, float[N,3] x, float[N,3] z, float[1] o) => (float[N,3]
 }"""
 
 
-@pytest.fixture(params=[GraphBuilderPatternOptimization, PatternRewriter])
+@pytest.fixture(params=[GraphView, PatternRewriter])
 def g(request: pytest.FixtureRequest) -> Any:
     """The arguments of `match` and of `apply`."""
     return request.param(load(TEXT, domains={"test": 2}).graph, "cuda")
 
 
-def test_opsets(g: GraphBuilderPatternOptimization) -> None:
+def test_opsets(g: GraphView) -> None:
     assert (g.main_opset, g.opsets, g.provider) == (18, {"": 18, "test": 2}, "cuda")
     g.opsets["new"] = 1
     assert "new" not in g.opsets
 
 
-def test_shapes_and_types(g: GraphBuilderPatternOptimization) -> None:
+def test_shapes_and_types(g: GraphView) -> None:
     n = named("N")
     assert g.has_type("a")
     assert g.get_type("sh") == g.try_infer_type("sh") == TensorProto.INT64
@@ -57,7 +57,7 @@ def test_shapes_and_types(g: GraphBuilderPatternOptimization) -> None:
     assert g.info("a").dtype == TensorProto.FLOAT
 
 
-def test_what_is_unknown_is_an_error_to_ask_for(g: GraphBuilderPatternOptimization) -> None:
+def test_what_is_unknown_is_an_error_to_ask_for(g: GraphView) -> None:
     for name in ("unknown", "nothing"):
         assert not any(known(name) for known in (g.has_type, g.has_shape, g.has_rank, g.has_device))
         assert g.try_infer_type(name) == 0
@@ -67,7 +67,7 @@ def test_what_is_unknown_is_an_error_to_ask_for(g: GraphBuilderPatternOptimizati
                 ask(name)
 
 
-def test_constants(g: GraphBuilderPatternOptimization) -> None:
+def test_constants(g: GraphView) -> None:
     assert [g.is_constant(n) for n in ("one", "two", "k", "w", "x", "o", "a", "")] == [True] * 4 + [
         False
     ] * 4
@@ -99,14 +99,14 @@ def test_constants(g: GraphBuilderPatternOptimization) -> None:
     assert g.known_value("sh") is None
 
 
-def test_attributes(g: GraphBuilderPatternOptimization) -> None:
+def test_attributes(g: GraphView) -> None:
     softmax = node_of(g.graph, "Softmax")
     assert g.get_attribute(softmax, "axis") == -1
     assert (g.get_attribute(softmax, "none"), g.get_attribute(softmax, "none", 5)) == (None, 5)
     assert "axis" not in softmax.attribute
 
 
-def test_walking(g: GraphBuilderPatternOptimization) -> None:
+def test_walking(g: GraphView) -> None:
     relu = node_of(g.graph, "Relu")
     assert g.node_before("b") is relu
     assert g.node_before("x") is g.node_before("one") is g.node_before("") is None
@@ -123,7 +123,7 @@ def test_walking(g: GraphBuilderPatternOptimization) -> None:
     assert not g.is_before(node_of(body, "Add"), relu)
 
 
-def test_uses(g: GraphBuilderPatternOptimization) -> None:
+def test_uses(g: GraphView) -> None:
     assert [g.is_output(n) for n in ("y", "b", "x")] == [True, False, False]
     assert [g.is_used(n) for n in ("a", "q", "d", "unused", "nothing")] == [
         True,
@@ -151,7 +151,7 @@ def test_uses(g: GraphBuilderPatternOptimization) -> None:
 def test_asking_changes_nothing() -> None:
     model = load(TEXT, domains={"test": 2})
     before = text_of(model)
-    g = GraphBuilderPatternOptimization(model.graph)
+    g = GraphView(model.graph)
     for ask in (
         g.info,
         g.is_constant,

@@ -18,7 +18,7 @@ from xoptim.api.rules import SubgraphRewriter
 from xoptim.dialects.text import parse_rules
 from xoptim.dialects.text_function import parse_functions, read_function
 from xoptim.facts.errors import TextRuleError
-from xoptim.match.view import GraphBuilderPatternOptimization
+from xoptim.match.view import GraphView
 
 RULES = Path(__file__).parents[2] / "examples" / "rules"
 SQUARE = "graph (x) => (out) { const_2 = Constant <value = float {2}> ()  out = Pow (x, const_2) }"
@@ -28,7 +28,7 @@ PRODUCT = "graph (x) => (out) { out = Mul (x, x) }"
 def matches(pattern: Any, text: str, domains: dict[str, int] | None = None) -> list[list[str]]:
     """Operators' results of each match, in the order of the anchors."""
     graph = load(text, domains=domains).graph
-    view = GraphBuilderPatternOptimization(graph)
+    view = GraphView(graph)
     found = (pattern.match(view, node, []) for node in graph.nodes)
     return [[n.output[0] for n in match.nodes] for match in found if match is not None]
 
@@ -168,7 +168,7 @@ def test_vmap_knows_values_by_their_names() -> None:
     graph = load(
         "agraph (float[2,2] p, float[2,2] q) => (float[2,2] s) { r = MatMul(p, q) s = Relu(r) }"
     ).graph
-    view = GraphBuilderPatternOptimization(graph)
+    view = GraphView(graph)
     match = next(
         (m for m in (pattern.match(view, node, []) for node in graph.nodes) if m is not None), None
     )

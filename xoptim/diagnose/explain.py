@@ -31,7 +31,7 @@ from xoptim.match.lines import attribute_line, class_line, error_line
 from xoptim.match.pattern import MatchResult, PatternOptimization
 from xoptim.match.refusal import READ_ELSEWHERE, Refusal, listening
 from xoptim.match.rewrite import ModelPass, Rewrite
-from xoptim.match.view import GraphBuilderPatternOptimization
+from xoptim.match.view import GraphView
 
 _MOST = 3
 """Readers that are named."""
@@ -111,9 +111,7 @@ class Explainer:
         self._places = NodePlaces(model)
         self.place = self._places.of
         self._functions = {(f.proto.domain, f.proto.name) for f in model.functions}
-        self._views = {
-            graph: GraphBuilderPatternOptimization(graph, provider) for graph in self._places.graphs
-        }
+        self._views = {graph: GraphView(graph, provider) for graph in self._places.graphs}
 
     def is_anchor(self, node: Node) -> bool:
         """Whether a node can be the anchor."""

@@ -15,7 +15,7 @@ from xoptim.graph.node import Node
 from xoptim.match.easy import EasyPatternOptimization, Match
 from xoptim.match.pattern import MatchResult, disjoint, operator_key
 from xoptim.match.trace import ANY, Condition, PatternBuilder, Symbol
-from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
+from xoptim.match.view import GraphView, PatternRewriter
 
 INITIALIZER = "Initializer"
 """Last entry of a chain of parameters: a stored constant, as an initializer or in a Constant
@@ -27,7 +27,7 @@ Rule: TypeAlias = Callable[[PatternRewriter, Match], Any]
 Returns the names of the results, one or several, like `apply_pattern`.
 """
 Area: TypeAlias = Literal["any", "constant", "variable"]
-View: TypeAlias = GraphBuilderPatternOptimization
+View: TypeAlias = GraphView
 
 
 class ChainPattern(EasyPatternOptimization):

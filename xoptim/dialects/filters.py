@@ -10,13 +10,13 @@ from xoptim.facts.dtypes import is_float, is_integer, type_name
 
 if TYPE_CHECKING:
     from xoptim.match.easy import Match
-    from xoptim.match.view import GraphBuilderPatternOptimization
+    from xoptim.match.view import GraphView
 
 Filter: TypeAlias = Callable[..., "bool | None"]
 """Called with the view of the graph, the match, the names of the results, and the attributes as
 keywords.
 """
-View: TypeAlias = "GraphBuilderPatternOptimization"
+View: TypeAlias = "GraphView"
 Found: TypeAlias = "Match"
 
 

@@ -13,7 +13,7 @@ from xoptim.match.lines import calling_frame
 from xoptim.match.making import camel_case, is_copy, pattern_class
 from xoptim.match.pattern import MatchResult, PatternOptimization, Returned
 from xoptim.match.refusal import Refusal, listener
-from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
+from xoptim.match.view import GraphView, PatternRewriter
 
 Rewritten: TypeAlias = "str | Sequence[str | None] | bool | None"
 
@@ -53,9 +53,7 @@ class LocalRewriter(PatternOptimization):
 
     function: ClassVar[Callable[[LocalView, Node], Rewritten]]
 
-    def match(
-        self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]
-    ) -> MatchResult | None:
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Call the function, and keep what it makes for `apply`."""
         view = LocalView(g.graph, g.provider, self.name())
         try:

@@ -20,9 +20,9 @@ from xoptim.match.lines import calling_frame
 from xoptim.match.making import is_copy, pattern_class
 from xoptim.match.pattern import operator_key
 from xoptim.match.trace import ANY, AnyOf, Capture, Condition, PatternBuilder, Symbol, Trace, trace
-from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
+from xoptim.match.view import GraphView, PatternRewriter
 
-Constraint: TypeAlias = "Callable[[GraphBuilderPatternOptimization, Match], bool | None]"
+Constraint: TypeAlias = "Callable[[GraphView, Match], bool | None]"
 EasyClass: TypeAlias = type[EasyPatternOptimization]
 _SUB_PATTERN = frozenset(("pattern", "constraint"))
 _LITERALS = (bool, int, float, np.generic, np.ndarray, list)
@@ -68,7 +68,7 @@ class _OpSub(_OneNode):
     keeps_attributes = True
     substitute: ClassVar[tuple[str, str]]
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         domain, op_type = self.substitute
         opset = g.graph.opsets.get(domain, 1)
         known = schema(op_type, domain, opset)
@@ -95,7 +95,7 @@ class _OpSub(_OneNode):
 
 
 class _OpRemove(_OneNode):
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if len(m.inputs) != len(m.outputs):
             return self.none(
                 m.nodes[0], msg=f"{len(m.inputs)} operands cannot replace {len(m.outputs)} results"
@@ -175,7 +175,7 @@ class _PatternSub(EasyPatternOptimization):
     def traced(self) -> list[Trace]:
         return trace(self._describe, list(dict.fromkeys(_variables(self.left))))
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         reason = _misfit(g, m[self.right], m.outputs[0]) if isinstance(self.right, str) else ""
         return not reason or self.none(m.nodes[0], msg=reason)
 
@@ -323,7 +323,7 @@ def _shown_attribute(value: Any) -> str:
     return "?" if callable(value) or value is ANY else str(value)
 
 
-def _misfit(g: GraphBuilderPatternOptimization, operand: str, result: str) -> str:
+def _misfit(g: GraphView, operand: str, result: str) -> str:
     """The reason why an operand cannot replace a result, if one is known: of x * y, x may be the
     smaller one.
     """
@@ -355,7 +355,7 @@ def _may_be_equal(given: Shape, wanted: Shape) -> bool:
 
 def _on_result(symbol: Symbol, constraint: Callable[[Any, str], bool | None]) -> Constraint:
 
-    def check(g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def check(g: GraphView, m: Match) -> bool | None:
         name = (
             m[symbol.name] if symbol.producer is None else m.nodes[symbol.producer.index].output[0]
         )

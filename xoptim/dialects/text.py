@@ -28,9 +28,9 @@ from xoptim.graph.node import Node
 from xoptim.match.easy import EasyPatternOptimization, Match, compiled, needed_outside
 from xoptim.match.making import LISTS, fault
 from xoptim.match.trace import Capture, Condition, PatternBuilder, Symbol, Trace, trace
-from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
+from xoptim.match.view import GraphView, PatternRewriter
 
-View: TypeAlias = GraphBuilderPatternOptimization
+View: TypeAlias = GraphView
 Check: TypeAlias = Callable[[View, Match], "bool | None"]
 Pairs: TypeAlias = "Iterable[tuple[str, str]]"
 

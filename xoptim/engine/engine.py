@@ -33,7 +33,7 @@ from xoptim.match.pattern import (
     first_found,
     strategy_named,
 )
-from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
+from xoptim.match.view import GraphView, PatternRewriter
 from xoptim.passes.cleanup import inner_first, learn_results
 
 TAG = "xoptim.pattern"
@@ -97,7 +97,7 @@ class Applier:
     def __init__(self, graph: Graph, state: State) -> None:
         self.graph = graph
         self.state = state
-        self.view = GraphBuilderPatternOptimization(graph, state.options.provider)
+        self.view = GraphView(graph, state.options.provider)
         self._dropped: set[tuple[str, Node]] = set()
 
     def match(
@@ -290,7 +290,7 @@ def all_matches(
     graph: Graph, patterns: Sequence[PatternOptimization], provider: str
 ) -> list[MatchResult]:
     """All matches in a graph, in the order of patterns, then of nodes; they may overlap."""
-    view = GraphBuilderPatternOptimization(graph, provider)
+    view = GraphView(graph, provider)
     index = index_of(tuple(p for p in patterns if not p.unfit_for(view.main_opset, provider)), ())
     found: list[MatchResult] = []
     for number, nodes in index.candidates(graph, index.anchors_in(graph)).items():

@@ -23,10 +23,10 @@ from xoptim.match.trace import (
     Variadic as Variadic,
 )
 from xoptim.match.view import (
-    GraphBuilderPatternOptimization as GraphBuilderPatternOptimization,
+    GraphView as GraphView,
     PatternRewriter as PatternRewriter,
     runs as runs,
 )
 
-GraphView = GraphBuilderPatternOptimization
-"""The same under a name that leaves room in the signatures of patterns."""
+GraphBuilderPatternOptimization = GraphView
+"""The same under the name of the seed documents."""

@@ -10,7 +10,7 @@ from onnx import TensorProto
 
 from xoptim.facts.dtypes import numpy_dtype
 from xoptim.graph.node import Node
-from xoptim.match.view import GraphBuilderPatternOptimization as GraphView, PatternRewriter
+from xoptim.match.view import GraphView, PatternRewriter
 from xoptim.operators.axes import Axes
 
 

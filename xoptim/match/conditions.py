@@ -29,7 +29,7 @@ from xoptim.match.trace import (
     Symbol,
     Variadic,
 )
-from xoptim.match.view import GraphBuilderPatternOptimization, runs
+from xoptim.match.view import GraphView, runs
 from xoptim.operators.registry import Trait, operators_with
 
 _STRETCHING: Final = operators_with(Trait.BROADCASTS, Trait.BROADCASTS_SECOND)
@@ -62,9 +62,7 @@ class DeclaredConditions(PatternOptimization):
     operand_ranks: ClassVar[Mapping[str, int]] = {}
     kernels: ClassVar[Mapping[str, str]] = {}
 
-    def unmet(
-        self, g: GraphBuilderPatternOptimization, captured: Mapping[str, Any]
-    ) -> Unmet | None:
+    def unmet(self, g: GraphView, captured: Mapping[str, Any]) -> Unmet | None:
         """The first condition that does not hold, ``None`` when all do.
 
         ``captured`` are results by names in the pattern.
@@ -121,7 +119,7 @@ class DeclaredConditions(PatternOptimization):
 # -------------------------------------------------------------------- operands
 
 
-def suits(g: GraphBuilderPatternOptimization, symbol: Symbol, name: str) -> bool:
+def suits(g: GraphView, symbol: Symbol, name: str) -> bool:
     """Whether a result satisfies the literal or the annotation of a symbol."""
     if symbol.literal is not None:
         return bool(name) and _is_literal(g, name, symbol.literal)
@@ -139,7 +137,7 @@ def suits(g: GraphBuilderPatternOptimization, symbol: Symbol, name: str) -> bool
     return value is not None and bool(symbol.predicate(value))
 
 
-def _is_literal(g: GraphBuilderPatternOptimization, name: str, literal: Any) -> bool:
+def _is_literal(g: GraphView, name: str, literal: Any) -> bool:
     tensor = g.graph.tensor(name)
     if tensor is not None and not isinstance(literal, np.ndarray):
         value = tensor.uniform()
@@ -157,7 +155,7 @@ def _is_literal(g: GraphBuilderPatternOptimization, name: str, literal: Any) -> 
 
 
 def keeps_shape(
-    g: GraphBuilderPatternOptimization,
+    g: GraphView,
     symbol: Symbol,
     name: str,
     node: Node,
@@ -190,9 +188,7 @@ def keeps_shape(
     return result is not None and result in others
 
 
-def unexpected_operands(
-    g: GraphBuilderPatternOptimization, wanted: PatternNode, node: Node
-) -> list[str]:
+def unexpected_operands(g: GraphView, wanted: PatternNode, node: Node) -> list[str]:
     """Operands after those that the pattern lists, unless they are attributes that it mentions, or
     have their defaults.
     """
@@ -213,7 +209,7 @@ def unexpected_operands(
 
 
 def unfit_attribute(
-    g: GraphBuilderPatternOptimization,
+    g: GraphView,
     wanted: PatternNode,
     node: Node,
     captured: dict[str, Any],
@@ -278,7 +274,7 @@ def _capture(value: Any, expected: Capture, captured: dict[str, Any]) -> bool:
     return True
 
 
-def _has_default(g: GraphBuilderPatternOptimization, node: Node, name: str) -> bool:
+def _has_default(g: GraphView, node: Node, name: str) -> bool:
     """Whether an attribute that is written has the schema's default."""
     rank = g.info(node.input[0]).rank if node.input and node.input[0] else None
     default = attribute_default(

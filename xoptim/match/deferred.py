@@ -7,7 +7,7 @@ from typing import Any
 
 from xoptim.graph.node import Node
 from xoptim.match.pattern import Key, MatchResult, PatternOptimization
-from xoptim.match.view import GraphBuilderPatternOptimization as GraphView
+from xoptim.match.view import GraphView
 
 Path = tuple[Key, tuple[Key, ...]]
 """The operator of an anchor, and those of the producers that must lead to it."""

@@ -18,7 +18,7 @@ from xoptim.match.pattern import Key, MatchResult, operator_key
 from xoptim.match.program import CONSTANT, Program, compile_trace
 from xoptim.match.refusal import COMPLETE, READ_ELSEWHERE, Misfit, listener, listening
 from xoptim.match.trace import Condition, Trace, Variadic, trace
-from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
+from xoptim.match.view import GraphView, PatternRewriter
 
 
 class Match(Mapping[str, Any]):
@@ -111,16 +111,14 @@ class EasyPatternOptimization(DeclaredConditions):
         """Make the replacement."""
         raise NotImplementedError(f"{type(self).__name__} has no apply_pattern")
 
-    def validate_mapping(self, g: GraphBuilderPatternOptimization, m: Match) -> bool | None:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Check the conditions that the form of the subgraph cannot express.
 
         ``return self.none(msg=...)`` refuses.
         """
         return True
 
-    def validate_attribute_mapping(
-        self, g: GraphBuilderPatternOptimization, m: Match
-    ) -> bool | None:
+    def validate_attribute_mapping(self, g: GraphView, m: Match) -> bool | None:
         """Check captured attributes; called before `validate_mapping`.
 
         ``return self.none(msg=...)`` refuses.
@@ -154,9 +152,7 @@ class EasyPatternOptimization(DeclaredConditions):
         """Distance in nodes from the anchor within which a change may make it match."""
         return max(program.reach for program in compiled(self))
 
-    def match(
-        self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]
-    ) -> MatchResult | None:
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Try all variants at a node.
 
         A listener receives the nearest miss of each that does not match.
@@ -181,9 +177,7 @@ class EasyPatternOptimization(DeclaredConditions):
                 report_miss(NearPairing(program, g, self.name(), listen), examine, node)
         return None
 
-    def _examine(
-        self, g: GraphBuilderPatternOptimization, anchor: Node, pairing: Pairing
-    ) -> MatchResult | Misfit:
+    def _examine(self, g: GraphView, anchor: Node, pairing: Pairing) -> MatchResult | Misfit:
         """Check the conditions on a match whose nodes fit one by one."""
         program, names = pairing.program, pairing.names
         found = program.trace
@@ -216,7 +210,7 @@ class EasyPatternOptimization(DeclaredConditions):
 
     def _unsatisfied(
         self,
-        g: GraphBuilderPatternOptimization,
+        g: GraphView,
         conditions: Sequence[Condition],
         match: Match,
         anchor: Node,
@@ -294,9 +288,7 @@ class EasyPatternOptimization(DeclaredConditions):
         return [*kept, *connect(g, given, match.outputs)]
 
 
-def _worth_trying(
-    programs: Sequence[Program], g: GraphBuilderPatternOptimization, node: Node
-) -> list[Program]:
+def _worth_trying(programs: Sequence[Program], g: GraphView, node: Node) -> list[Program]:
     """The programs whose anchor has the operator of a node and whose path its producers do not
     exclude.
     """
@@ -332,7 +324,7 @@ def connect(g: PatternRewriter, given: Sequence[str | None], wanted: Sequence[st
 
 
 def needed_outside(
-    g: GraphBuilderPatternOptimization, nodes: Sequence[Node], outputs: set[str], operands: set[str]
+    g: GraphView, nodes: Sequence[Node], outputs: set[str], operands: set[str]
 ) -> list[Node]:
     """The matched nodes that must stay, since other nodes or the replacement read their results.
 
@@ -358,14 +350,12 @@ def needed_outside(
     return [node for node in nodes if node in kept] if kept else []
 
 
-def _is_read(
-    g: GraphBuilderPatternOptimization, name: str, inside: set[Node], operands: set[str]
-) -> bool:
+def _is_read(g: GraphView, name: str, inside: set[Node], operands: set[str]) -> bool:
     return bool(name) and (name in operands or is_read_beyond(g.graph, name, inside))
 
 
 def _cannot_stay(
-    g: GraphBuilderPatternOptimization,
+    g: GraphView,
     pairing: Pairing,
     kept: Sequence[Node],
     match: Match,

@@ -20,7 +20,7 @@ from xoptim.match.pairing import Examine, MatchAttempt, Pairing, Tree
 from xoptim.match.program import Program
 from xoptim.match.refusal import COMPLETE, Listener, Misfit, Refusal, listening
 from xoptim.match.trace import Constant, PatternNode, Scalar, Symbol, Variadic
-from xoptim.match.view import GraphBuilderPatternOptimization
+from xoptim.match.view import GraphView
 
 
 def report_miss(pairing: NearPairing, examine: Examine, anchor: Node) -> None:
@@ -66,9 +66,7 @@ class NearPairing(Pairing):
 
     __slots__ = ("_furthest", "_is_complete", "_listen", "_pattern", "_waived")
 
-    def __init__(
-        self, program: Program, g: GraphBuilderPatternOptimization, pattern: str, listen: Listener
-    ) -> None:
+    def __init__(self, program: Program, g: GraphView, pattern: str, listen: Listener) -> None:
         super().__init__(program, g)
         self._pattern = pattern
         self._listen = listen

@@ -13,7 +13,7 @@ from xoptim.match.pattern import MatchResult
 from xoptim.match.program import MatchStep, Program
 from xoptim.match.refusal import Misfit
 from xoptim.match.trace import Constant, PatternNode, Symbol, Variadic
-from xoptim.match.view import GraphBuilderPatternOptimization
+from xoptim.match.view import GraphView
 from xoptim.operators.registry import is_commutative
 
 Tree: TypeAlias = tuple[tuple[str, ...], tuple[Node, ...]]
@@ -31,7 +31,7 @@ class Pairing:
 
     __slots__ = ("attributes", "extra", "g", "names", "nodes", "program")
 
-    def __init__(self, program: Program, g: GraphBuilderPatternOptimization) -> None:
+    def __init__(self, program: Program, g: GraphView) -> None:
         self.program = program
         self.g = g
         # result name in each register, ``None`` until it is known

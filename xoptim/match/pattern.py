@@ -141,7 +141,7 @@ def disjoint(matches: Iterable[MatchResult], strategy: str = "largest") -> list[
 
 
 if TYPE_CHECKING:
-    from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
+    from xoptim.match.view import GraphView, PatternRewriter
 
 Returned = TypeVar("Returned")
 """The return type of the function that calls `PatternOptimization.none`."""
@@ -185,9 +185,7 @@ class PatternOptimization(Rewrite):
         """How many nodes away from the anchor a change may make it match."""
         return self.radius
 
-    def match(
-        self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]
-    ) -> MatchResult | None:
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Look for the pattern around a node.
 
         The graph must not be changed. Returns the match, or what `none` returns.
@@ -202,9 +200,7 @@ class PatternOptimization(Rewrite):
             "EasyPatternOptimization"
         )
 
-    def match_at(
-        self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]
-    ) -> MatchResult | None:
+    def match_at(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Call `match` and check the type of its result: raises `TypeError` when that is neither a
         match nor ``None``.
         """

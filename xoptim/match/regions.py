@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from xoptim.graph.node import Node
 from xoptim.match.axes import rewritten
-from xoptim.match.view import GraphBuilderPatternOptimization as GraphView, PatternRewriter
+from xoptim.match.view import GraphView, PatternRewriter
 
 Form = Any
 """The form of a value, such as the axis along which it is cut.

@@ -11,7 +11,7 @@ import numpy as np
 from xoptim.facts.dtypes import Exactness
 from xoptim.graph.node import Node
 from xoptim.match.pattern import MatchResult, PatternOptimization
-from xoptim.match.view import GraphBuilderPatternOptimization
+from xoptim.match.view import GraphView
 
 Range: TypeAlias = tuple[float, float]
 """The smallest and the largest number of a tensor."""
@@ -97,9 +97,7 @@ class RoundingPattern(PatternOptimization):
         if only is not None:
             self.only = frozenset(only)
 
-    def match_at(
-        self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]
-    ) -> MatchResult | None:
+    def match_at(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Call `match` at a chosen node."""
         if self.only is not None and first_result(node) not in self.only:
             return self.none(node, msg="the product was chosen to stay as it is")

@@ -76,7 +76,7 @@ class GivenTensors:
         ]
 
 
-class GraphBuilderPatternOptimization(GraphQueries):
+class GraphView(GraphQueries):
     """The queries of patterns about one graph. No method changes the graph.
 
     Args:
@@ -262,9 +262,9 @@ class GraphBuilderPatternOptimization(GraphQueries):
         """Whether only these nodes read a result: it is not an output, and no subgraph reads it."""
         return not is_read_beyond(self.graph, name, nodes)
 
-    def inside(self, body: Graph) -> GraphBuilderPatternOptimization:
+    def inside(self, body: Graph) -> GraphView:
         """The queries about a subgraph of a node of this graph."""
-        return GraphBuilderPatternOptimization(body, self.provider)
+        return GraphView(body, self.provider)
 
     def is_before(self, first: Node, second: Node) -> bool:
         """Whether a node precedes another one in the order of the graph."""
@@ -335,7 +335,7 @@ class GraphBuilderPatternOptimization(GraphQueries):
         return self._own_edit().names.fresh(prefix)
 
 
-class PatternRewriter(GraphBuilderPatternOptimization):
+class PatternRewriter(GraphView):
     """The view in `apply`: all queries, and methods that make nodes, initializers and functions.
 
     Attributes:
@@ -412,7 +412,7 @@ class PatternRewriter(GraphBuilderPatternOptimization):
         return store(self.edit, name or source or "constant", np.asarray(value))
 
 
-def runs(g: GraphBuilderPatternOptimization, op_type: str, like: str, domain: str = "") -> bool:
+def runs(g: GraphView, op_type: str, like: str, domain: str = "") -> bool:
     """Whether the provider is known to have a kernel of an operator for the element type of the
     result ``like``.
 
