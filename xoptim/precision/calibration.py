@@ -12,6 +12,7 @@ import onnx
 
 from xoptim.facts.lazy import lazy_module
 from xoptim.match.rounding import Observed, Range
+from xoptim.operators.registry import Trait, operators_with
 from xoptim.precision.channels import ChannelStatistics, channel_axes
 from xoptim.precision.options import Calibration
 from xoptim.verification.session import Session, Value
@@ -22,21 +23,7 @@ _calibrate = lazy_module("onnxruntime.quantization.calibrate")
 _BINS: Final = {"percentile": 2048, "entropy": 128}
 """The numbers of bins of a histogram that onnxruntime takes."""
 _PERCENTILE: Final = 99.99
-KEEPING: Final = frozenset(
-    (
-        "Expand",
-        "Flatten",
-        "Gather",
-        "Identity",
-        "MaxPool",
-        "Reshape",
-        "Slice",
-        "Squeeze",
-        "Tile",
-        "Transpose",
-        "Unsqueeze",
-    )
-)
+KEEPING: Final = operators_with(Trait.MOVES) - {"Split"} | {"MaxPool"}
 """Operators whose results consist of elements of their first operand: quantized with its scale,
 they move integers.
 """
