@@ -21,7 +21,7 @@ from xoptim.system.signals import ENDING, Ended
 from xoptim.system.threads import any_abandoned
 
 from .commands import COMMANDS, GROUPS, MOVED
-from .commands.completion import VARIABLE
+from .completion import VARIABLE, completion_option
 from .exit_codes import BAD_USAGE, INTERRUPTED, UNREAD
 from .files import readable
 from .memory import MEMORY_BOUND
@@ -50,6 +50,8 @@ class _Warnings(logging.Handler):
             say(f"xopt: warning: {text}", err=True)
 
 
+_ALONE = ("--help", "-h", "--version", "--completion")
+"""Options of the whole command."""
 _FAST = "fast"
 """``xopt fast MODEL`` is ``xopt MODEL --fast``."""
 _TUNE = ("-O2", "--tune")
@@ -102,7 +104,7 @@ class DefaultGroup(click.Group):
             ]
         elif is_fast:
             args = ["optimize", "--fast", *args[1:]]
-        if args and args[0] not in (*self.commands, "--help", "-h", "--version"):
+        if args and args[0].partition("=")[0] not in (*self.commands, *_ALONE):
             if is_checked:
                 self._check_spelling(args[0])
             args = ["optimize", *args]
@@ -154,6 +156,7 @@ class DefaultGroup(click.Group):
     help="File of settings (default: the nearest xoptim.toml or pyproject.toml).",
 )
 @click.option("--no-config", is_flag=True, help="Use no file of settings.")
+@completion_option()
 @click.version_option(__version__, prog_name="xopt")
 def xopt(config: str | None, no_config: bool) -> None:
     """Optimize ONNX models by patterns, and verify that they still compute the same numbers.

@@ -14,7 +14,6 @@ GROUPS: Final = {
     "One model, or two": ("place", "stats", "diff", "extract"),
     "Patterns": ("list", "apply", "new-pattern"),
     "Looking for defects": ("bisect", "replay", "doctor"),
-    "Shells": ("completion",),
 }
 """The names of all commands as the help lists them, the frequent ones first."""
 
@@ -53,6 +52,7 @@ class Commands(MutableMapping[str, click.Command]):
 COMMANDS: Final = Commands(tuple(sorted(name for names in GROUPS.values() for name in names)))
 """All commands."""
 MOVED: Final = {
+    "completion": "xopt --completion SHELL",
     "find": "xopt explain MODEL PATTERN --matches",
     "infer": "xopt extract MODEL -o FILE, without --from and --to",
     "mine": "python -m lab.discovery.mine, in the repository of xoptim",

@@ -162,7 +162,6 @@ def lines_of(folder: Path) -> dict[str, list[Sequence[str]]]:
             ]
         ],
         "doctor": [[]],
-        "completion": [[bad("bash")]],
     }
 
 

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_scripts(xopt: Xopt, shell: str) -> None:
-    outcome = xopt("completion", shell)
+    outcome = xopt("--completion", shell)
     assert (outcome.code, outcome.err) == (0, "")
     assert "_XOPT_COMPLETE" in outcome.out
     program = shutil.which(shell)
@@ -44,7 +44,7 @@ def test_bash_offers_commands_and_files(xopt: Xopt, words: list[str], expected: 
     text = "\n".join(
         (
             "compopt() { :; }",
-            xopt("completion", "bash").out,
+            xopt("--completion", "bash").out,
             ask,
             'printf "%s\\n" "${COMPREPLY[@]}"',
         )
@@ -59,7 +59,7 @@ def test_bash_offers_commands_and_files(xopt: Xopt, words: list[str], expected: 
     shutil.which("fish") is None or shutil.which("xopt") is None, reason="fish and the script xopt"
 )
 def test_fish_shows_whole_descriptions(xopt: Xopt) -> None:
-    text = f"{xopt('completion', 'fish').out}\ncomplete -C 'xopt model.onnx --strat'\n"
+    text = f"{xopt('--completion', 'fish').out}\ncomplete -C 'xopt model.onnx --strat'\n"
     done = subprocess.run(
         ["fish", "--no-config"], input=text, text=True, capture_output=True, check=False
     )
@@ -71,7 +71,7 @@ def test_fish_shows_whole_descriptions(xopt: Xopt) -> None:
 
 
 def test_other_shells(xopt: Xopt) -> None:
-    assert "'csh' is not one of 'bash', 'zsh', 'fish'" in xopt("completion", "csh").error
+    assert "'csh' is not one of 'bash', 'zsh', 'fish'" in xopt("--completion", "csh").error
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_other_shells(xopt: Xopt) -> None:
         ("xopt model.onnx --patt", 2, {"plain,--patterns"}),
         ("xopt verify model.onnx --at", 3, {"plain,--atol"}),
         ("xopt verify mod", 2, {"file,mod"}),
-        ("xopt completion f", 2, {"plain,fish"}),
+        ("xopt --completion f", 2, {"plain,fish"}),
         ("xopt list TransposeT", 2, {"plain,TransposeTranspose"}),
         ("xopt explain model.onnx TransposeT", 3, {"plain,TransposeTranspose"}),
         ("xopt explain model.onnx ein", 3, {"plain,einsum"}),

@@ -1,11 +1,10 @@
-"""``xopt completion``: the script with which a shell completes command lines of xopt."""
+"""``xopt --completion SHELL``: the script with which a shell completes command lines of xopt."""
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 import click
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
-
-from ..options import command
 
 VARIABLE = "_XOPT_COMPLETE"
 """Environment variable by which the script asks for completions."""
@@ -47,13 +46,20 @@ class _Fish(FishComplete):
 _SHELLS: Final[dict[str, type[ShellComplete]]] = {"bash": _Bash, "zsh": ZshComplete, "fish": _Fish}
 
 
-@command("completion", shell=click.Choice(list(_SHELLS)))
-def completion_command(context: click.Context, shell: str) -> None:
-    """Print the script that completes commands, options and files in SHELL.
+def completion_option() -> Callable[[Any], Any]:
+    """The option ``--completion`` of the whole command, which prints a script and ends."""
+    return click.option(
+        "--completion",
+        type=click.Choice(list(_SHELLS)),
+        is_eager=True,
+        expose_value=False,
+        callback=_print_script,
+        help="Print the script that completes commands, options and files in a shell: "
+        'eval "$(xopt --completion bash)".',
+    )
 
-    \b
-    bash: eval "$(xopt completion bash)" in ~/.bashrc
-    zsh:  eval "$(xopt completion zsh)" in ~/.zshrc
-    fish: xopt completion fish > ~/.config/fish/completions/xopt.fish
-    """
-    click.echo(_SHELLS[shell](context.find_root().command, {}, "xopt", VARIABLE).source())
+
+def _print_script(context: click.Context, _parameter: click.Parameter, shell: str | None) -> None:
+    if shell is not None and not context.resilient_parsing:
+        click.echo(_SHELLS[shell](context.find_root().command, {}, "xopt", VARIABLE).source())
+        context.exit()
