@@ -14,6 +14,7 @@ GROUPS: Final = {
     "One model, or two": ("place", "stats", "diff", "extract"),
     "Patterns": ("list", "apply", "new-pattern"),
     "Looking for defects": ("bisect", "replay", "doctor"),
+    "Agents": ("mcp",),
 }
 """The names of all commands as the help lists them, the frequent ones first."""
 

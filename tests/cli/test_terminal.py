@@ -162,6 +162,7 @@ def lines_of(folder: Path) -> dict[str, list[Sequence[str]]]:
             ]
         ],
         "doctor": [[]],
+        "mcp": [["--skill"]],
     }
 
 

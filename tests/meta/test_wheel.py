@@ -93,7 +93,7 @@ def test_the_wheel_is_small(built: Path) -> None:
     assert wheel.stat().st_size < 2_000_000
     with zipfile.ZipFile(wheel) as archive:
         kinds = {Path(name).suffix for name in archive.namelist() if ".dist-info/" not in name}
-    assert kinds == {".py", ".pyi", ".typed", ".html", ".css", ".js", ".toml", ".txt"}
+    assert kinds == {".py", ".md", ".pyi", ".typed", ".html", ".css", ".js", ".toml", ".txt"}
 
 
 @pytest.mark.slow

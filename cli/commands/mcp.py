@@ -1,0 +1,33 @@
+"""``xopt mcp``: a server for agents."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from xoptim.integrations.mcp import SKILL, serve
+
+from ..options import command, flag
+
+_FOLDER = click.Path(path_type=Path)
+
+
+@dataclass(frozen=True)
+class _McpChoices:
+    skill: bool = flag("Print what an agent should know about the tools, and end.")
+
+
+@command("mcp", folder={"type": _FOLDER, "required": False, "default": "."})
+def mcp_command(folder: Path, choices: _McpChoices) -> None:
+    """Serve agents over the Model Context Protocol, on standard input and output.
+
+    The tools optimize, explain, place, verify, stats and diff read and write models in FOLDER (by
+    default the current one), and nowhere else. `pip install 'xoptim[mcp]'` installs the SDK.
+
+    \b
+    {"mcpServers": {"xoptim": {"command": "xopt", "args": ["mcp", "/models"]}}}
+    """
+    if choices.skill:
+        click.echo(SKILL.read_text(encoding="utf-8"))
+        return
+    serve(folder)
