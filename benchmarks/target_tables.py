@@ -10,6 +10,7 @@ taken over.
 import argparse
 import json
 import re
+import tomllib
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
@@ -66,8 +67,18 @@ def main() -> None:
             f"onnxruntime {onnxruntime.__version__}",
             mobile((helpers / file).read_text(encoding="utf-8")),
         )
-    lines = ["# Written by benchmarks/target_tables.py: operators and operator sets as documented"]
-    for name, (origin, rows) in tables.items():
+    lines = [
+        "# Operators and ranges of operator sets as documented; [] stands for any version.",
+        "# `python -m benchmarks.target_tables` writes webgpu, webnn, coreml and nnapi, and keeps "
+        "the others.",
+    ]
+    kept = tomllib.loads(OUT.read_text(encoding="utf-8"))
+    others = {name: table for name, table in kept.items() if name not in tables}
+    written = {
+        **tables,
+        **{name: (each["origin"], each["operators"].items()) for name, each in others.items()},
+    }
+    for name, (origin, rows) in written.items():
         lines += ["", f"[{name}]", f'origin = "{origin}"', f"[{name}.operators]"]
         merged: dict[str, list[str]] = {}
         for operator, ranges in rows:

@@ -11,13 +11,13 @@ from xoptim.operators.registry import Trait, operators_with
 
 ELEMENTWISE = operators_with(Trait.ELEMENTWISE)
 
-OPSET = 22
 ATTRIBUTES: dict[str, dict[str, Any]] = {"BitShift": {"direction": "LEFT"}, "Cast": {"to": 1}}
 
 
 def _inferred(op_type: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
     """Shape that onnx infers for the first result of an operator."""
-    schema = onnx.defs.get_schema(op_type, OPSET)
+    opset = onnx.defs.onnx_opset_version()
+    schema = onnx.defs.get_schema(op_type, opset)
     allowed = {one.type_param_str: one.allowed_type_strs for one in schema.type_constraints}
     names = [f"x{i}" for i in range(len(shapes))]
     given: dict[str, TypeProto] = {}
@@ -28,7 +28,7 @@ def _inferred(op_type: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
         given[name] = helper.make_tensor_type_proto(number, shape)
     node = helper.make_node(op_type, names, ["y"], **ATTRIBUTES.get(op_type, {}))
     found = onnx.shape_inference.infer_node_outputs(
-        schema, node, given, opset_imports=[helper.make_opsetid("", OPSET)]
+        schema, node, given, opset_imports=[helper.make_opsetid("", opset)]
     )
     return tuple(dim.dim_value for dim in found["y"].tensor_type.shape.dim)
 

@@ -1,8 +1,14 @@
 import pytest
 
 from tests.support import parse
+from xoptim.targets import every
 from xoptim.targets.listing import listed, with_numbers
 from xoptim.targets.tables import limits_of, table_of
+
+
+def test_each_target_that_needs_a_table_has_one() -> None:
+    asked = {each.name for each in every() if each.table and not each.is_standard}
+    assert asked == {name for name in asked if table_of(name) is not None}
 
 
 @pytest.mark.parametrize(

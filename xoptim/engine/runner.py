@@ -72,7 +72,7 @@ def _report(
     chosen: ModelPass, model: Model, state: State, changes: Changes, count: int, seconds: float
 ) -> None:
     name, added = chosen.name(), changes.added_nodes
-    if changes.first is None:
+    if changes.first is None:  # it changed nothing, or the metadata of the model alone
         state.events.send("tried", name, seconds=seconds, tried=1)
         return
     if state.options.tag_nodes:

@@ -330,7 +330,8 @@ def _operands(node: EvaluationNode, inputs: list[Array | None]) -> tuple[Array, 
     does.
     """
     a, b = required(inputs, 0), required(inputs, 1)
-    if a.dtype != b.dtype or (node.opset < 7 and a.shape != b.shape):
+    broadcasts = bool(node.domain) or node.opset >= 7
+    if a.dtype != b.dtype or (a.shape != b.shape and not broadcasts):
         return None
     return a, b
 

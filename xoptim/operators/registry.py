@@ -152,12 +152,12 @@ def infers(*op_types: str, domain: str = "") -> Callable[[Formula], Formula]:
     return register
 
 
-def describes(*op_types: str) -> Callable[[AxesRule], AxesRule]:
-    """Register the axes of one or several standard operators."""
+def describes(*op_types: str, domain: str = "") -> Callable[[AxesRule], AxesRule]:
+    """Register the axes of one or several operators of a domain."""
 
     def register_axes(rule: AxesRule) -> AxesRule:
         for op_type in op_types:
-            found = record("", op_type)
+            found = record(domain, op_type)
             assert found.axes is None, f"two descriptions of {op_type}"
             found.axes = rule
         return rule
@@ -165,10 +165,10 @@ def describes(*op_types: str) -> Callable[[AxesRule], AxesRule]:
     return register_axes
 
 
-def costs(kind: CostKind, *op_types: str) -> None:
-    """Register what nodes of one or several standard operators do with each element."""
+def costs(kind: CostKind, *op_types: str, domain: str = "") -> None:
+    """Register what nodes of one or several operators of a domain do with each element."""
     for op_type in op_types:
-        found = record("", op_type)
+        found = record(domain, op_type)
         assert found.cost is None, f"two costs of {op_type}"
         found.cost = kind
 

@@ -77,6 +77,7 @@ def _range(text: str) -> tuple[int, int]:
 def by_table(nodes: Sequence[ListedNode], target: Target) -> Placement:
     """The placement by the table of the operators of a target; nothing was asked."""
     table = table_of(target.name)
+    assert table is not None or target.is_standard, f"{_FILE} has no table of {target.name}"
     reasons: dict[int, tuple[str, str]] = {}
     for number, node in enumerate(nodes):
         reason = table.objection(node) if table is not None else _beyond_the_standard(node)

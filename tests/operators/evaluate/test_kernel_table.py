@@ -44,7 +44,7 @@ class Case:
         return helper.make_node(self.op_type, inputs, outputs, **self.attributes)
 
     def computed(self) -> list[Array] | None:
-        kernel = operator_of("", self.op_type).kernel
+        kernel = operator_of(self.domain, self.op_type).kernel
         assert kernel is not None
         return kernel(self, self.inputs)
 

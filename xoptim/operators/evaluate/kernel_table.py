@@ -20,8 +20,8 @@ inputs.
 _MALFORMED = (ValueError, IndexError, TypeError, OverflowError, AttributeError, KeyError)
 
 
-def kernel(*op_types: str) -> Callable[[Kernel], Kernel]:
-    """Register a kernel for operators of the standard domain.
+def kernel(*op_types: str, domain: str = "") -> Callable[[Kernel], Kernel]:
+    """Register a kernel for operators of a domain; its bits are those of onnxruntime's.
 
     An error of numpy on a malformed node becomes a refusal, its floating-point warnings are
     silenced.
@@ -37,7 +37,7 @@ def kernel(*op_types: str) -> Callable[[Kernel], Kernel]:
                 return None
 
         for op_type in op_types:
-            record("", op_type).kernel = guarded
+            record(domain, op_type).kernel = guarded
         return guarded
 
     return register

@@ -199,9 +199,10 @@ def is_product(node: Node) -> bool:
 def _kind(node: Node) -> CostKind:
     """What a node does with each element.
 
-    An operator of another domain counts as the standard one of its name.
+    An operator of another domain, unless it is registered, counts as the standard one of its name.
     """
-    return operator_of("", node.op_type).cost or CostKind.HEAVY
+    own = operator_of(node.domain, node.op_type).cost
+    return own or operator_of("", node.op_type).cost or CostKind.HEAVY
 
 
 def _is_open(scope: Graph, nodes: Iterable[Node]) -> bool:
