@@ -30,6 +30,10 @@ _TURNS = 0.15
 """Seconds of measured rounds for each choice of a pass, at most; there are at least five rounds."""
 _SHARE: Final = 0.008
 """The same as a part of the whole budget, so that a small one tries several choices."""
+_SMALL: Final = 20.0
+"""Seconds below which a budget is small."""
+HASTY: Final = Rules(few=1, enough=2, most=2)
+"""Of races in a small budget: the finalists are measured again, as often as in any other."""
 _KEPT: Final = 3  # sessions of a choice that passes share
 PROFILED: Final = 0.1
 """Seconds of the runs of one model in the profiler."""
@@ -40,10 +44,12 @@ class Budget:
 
     Attributes:
         turns: seconds of measured rounds for each choice of a pass.
+        is_small: whether races should be short, so that several choices are tried.
     """
 
     def __init__(self, seconds: float, now: Callable[[], float] = time.perf_counter) -> None:
         self.turns = min(_TURNS, _SHARE * seconds)
+        self.is_small = seconds < _SMALL
         self._end = now() + seconds
         self._now = now
         self._kept = 0.0
@@ -185,7 +191,9 @@ class Measurement:
         self._room = self._sessions_in_memory()
         # Of the races, with as many challengers as there is memory for, beside the original and the
         # best choice so far
-        self.rules = Rules(at_once=max(1, min(Rules().at_once, self._room - 2)))
+        at_once = max(1, min(Rules().at_once, self._room - 2))
+        self.rules = Rules(at_once=at_once)  # of the last passes
+        self.races = replace(HASTY if budget.is_small else self.rules, at_once=at_once)
 
     def _sessions_in_memory(self) -> int:
         """Number of sessions that half of the free memory holds."""
@@ -244,7 +252,7 @@ class Measurement:
             self.original,
             lambda best: variations(best, facts, dimensions),
             meter,
-            self.rules,
+            self.races,
             self._changes_anything,
         )
         return search.run(start, is_enough=is_enough, on_step=on_step)
