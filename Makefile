@@ -47,8 +47,8 @@ WORKERS ?= $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)")
 test: $(VENV)/.test ## install what the tests need, and run them on all cores
 	PYTEST_XDIST_AUTO_NUM_WORKERS=$(WORKERS) $(BIN)/python -m pytest -n auto --dist loadgroup
 
-SHARES ?= 6
-test-loaded: $(VENV)/.test ## run every sixth file of the tests that are not slow on one thread, beside two busy loops (SHARES=1: all files)
+SHARES ?= 10
+test-loaded: $(VENV)/.test ## run every tenth file of the tests that are not slow on one thread, beside two busy loops (SHARES=1: all files)
 	$(BIN)/python -m tests.loaded --shares $(SHARES)
 
 check-figures: $(VENV)/.test ## compare the measured pages and the table of kernels with what this machine computes

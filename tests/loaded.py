@@ -2,7 +2,7 @@
 -m tests.loaded``.
 
 One thread in each library, a random order, and a busy loop on each core. The result must be that of
-a quiet machine. The share is every sixth file, another one after each commit, so that the tests of
+a quiet machine. The share is every tenth file, another one after each commit, so that the tests of
 all files are run in turn.
 """
 
@@ -51,7 +51,7 @@ def main() -> int:
     """The exit status is that of pytest."""
     parser = argparse.ArgumentParser(prog="python -m tests.loaded", description=__doc__)
     parser.add_argument(
-        "--shares", type=int, default=6, help="parts of which one is run (default: %(default)s)"
+        "--shares", type=int, default=10, help="parts of which one is run (default: %(default)s)"
     )
     parser.add_argument("words", nargs="*", help="further words for pytest, such as files")
     given = parser.parse_args()
