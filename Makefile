@@ -59,8 +59,8 @@ check-figures: $(VENV)/.test ## compare the measured pages and the table of kern
 check: lint ## check style and types, and run the tests that are not slow
 	@$(MAKE) --no-print-directory --jobs=2 types quick  # mypy has one process: the tests use the other cores
 
-quick: $(VENV)/.test ## run the tests that are not slow
-	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow"
+quick: $(VENV)/.test ## run the tests that are not slow, without those of torch, which make test-torch runs
+	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow and not torch"
 
 test-torch: $(VENV)/.torch ## run the tests that need torch (installs torch 2.13.0 and transformers)
 	$(BIN)/python -m pytest -n auto tests/integrations/test_torch.py tests/decoders tests/meta/test_pipelines.py
