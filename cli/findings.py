@@ -18,7 +18,6 @@ CHECKS: Final[Mapping[str, str]] = {
 }
 """The checks of `xopt check`, with what a failure means."""
 _SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
-_HOME: Final = "https://pypi.org/project/xoptim/"
 
 
 class Finding(NamedTuple):
@@ -84,7 +83,6 @@ def sarif(findings: Sequence[Finding]) -> dict[str, Any]:
     driver = {
         "name": "xopt check",
         "version": __version__,
-        "informationUri": _HOME,
         "rules": [
             {"id": name, "shortDescription": {"text": text}} for name, text in CHECKS.items()
         ],

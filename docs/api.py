@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import click
 
-from xoptim.system.lazy import exports
+from xoptim.facts.lazy import exports
 
 ROOT: Final = Path(__file__).parents[1]
 RELEASED: Final = ROOT / "docs" / "released_api.txt"

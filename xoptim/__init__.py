@@ -6,7 +6,7 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from xoptim.system.lazy import on_demand
+from xoptim.facts.lazy import on_demand
 
 if TYPE_CHECKING:
     from xoptim.api.diagnosing import (

@@ -6,13 +6,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.meta.sources import ROOT
 from xoptim import OptimizationOptions, installed_patterns, select
 from xoptim.catalogue import discovery
-from xoptim.catalogue.cached import cached_patterns, write_cache
+from xoptim.catalogue.cached import cached_patterns, sources_of, write_cache
 from xoptim.catalogue.entries import shared
 from xoptim.match.deferred import DeferredPattern
 from xoptim.match.making import metadata_of
@@ -99,37 +100,39 @@ def test_only_what_is_tried_is_imported(tmp_path: Path) -> None:
 
 
 def test_a_cache_is_valid_until_a_file_changes(folder: Path, pack: Path) -> None:
-    assert cached_patterns(pack) is None
-    write_cache(pack, [TransposeTransposePattern])
-    assert [item.name() for item in cached_patterns(pack) or ()] == ["TransposeTranspose"]
+    assert cached_patterns(pack, sources_of(pack)) is None
+    write_cache(pack, sources_of(pack), [TransposeTransposePattern])
+    assert [item.name() for item in cached_patterns(pack, sources_of(pack)) or ()] == [
+        "TransposeTranspose"
+    ]
     (pack / "__init__.py").write_text("# longer")
-    assert cached_patterns(pack) is None
-    write_cache(pack, [TransposeTransposePattern])
-    assert cached_patterns(pack) is not None
+    assert cached_patterns(pack, sources_of(pack)) is None
+    write_cache(pack, sources_of(pack), [TransposeTransposePattern])
+    assert cached_patterns(pack, sources_of(pack)) is not None
     (pack / "more").mkdir()
     (pack / "more" / "other.py").write_text("")
-    assert cached_patterns(pack) is None
+    assert cached_patterns(pack, sources_of(pack)) is None
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"sources": 3}', "\0"])
 def test_a_damaged_cache_is_written_again(folder: Path, pack: Path, text: str) -> None:
-    write_cache(pack, [TransposeTransposePattern])
+    write_cache(pack, sources_of(pack), [TransposeTransposePattern])
     (file,) = folder.iterdir()
     file.write_text(text)
-    assert cached_patterns(pack) is None
-    write_cache(pack, [TransposeTransposePattern])
-    assert cached_patterns(pack) is not None
+    assert cached_patterns(pack, sources_of(pack)) is None
+    write_cache(pack, sources_of(pack), [TransposeTransposePattern])
+    assert cached_patterns(pack, sources_of(pack)) is not None
 
 
 def test_a_cache_names_modules_of_the_catalogue_only(folder: Path, pack: Path) -> None:
-    write_cache(pack, [Repeated])  # a pass of the engine
-    assert cached_patterns(pack) is None
-    write_cache(pack, [TransposeTransposePattern])
+    write_cache(pack, sources_of(pack), [Repeated])  # a pass of the engine
+    assert cached_patterns(pack, sources_of(pack)) is None
+    write_cache(pack, sources_of(pack), [TransposeTransposePattern])
     (file,) = folder.iterdir()
     contents = json.loads(file.read_text())
     contents["patterns"][0][2] = "antigravity"
     file.write_text(json.dumps(contents))
-    found = cached_patterns(pack)
+    found = cached_patterns(pack, sources_of(pack))
     assert found is not None
     (deferred,) = found
     assert isinstance(deferred, DeferredPattern)
@@ -142,6 +145,20 @@ def test_nothing_is_cached_without_a_home(
     folder: Path, pack: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("xoptim.catalogue.cached.cache_folder", lambda: None)
-    write_cache(pack, [TransposeTransposePattern])
-    assert cached_patterns(pack) is None
+    write_cache(pack, sources_of(pack), [TransposeTransposePattern])
+    assert cached_patterns(pack, sources_of(pack)) is None
+    assert not folder.exists()
+
+
+def test_a_pattern_that_cannot_be_described_is_an_error_where_it_is_used(
+    folder: Path, pack: Path
+) -> None:
+    class BrokenPattern(PatternOptimization):
+        """A → B"""
+
+        def paths(self) -> Any:
+            raise ZeroDivisionError
+
+    write_cache(pack, sources_of(pack), [TransposeTransposePattern, BrokenPattern])
+    assert cached_patterns(pack, sources_of(pack)) is None
     assert not folder.exists()

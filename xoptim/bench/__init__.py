@@ -4,7 +4,7 @@ the time.
 
 from typing import TYPE_CHECKING
 
-from xoptim.system.lazy import on_demand
+from xoptim.facts.lazy import on_demand
 
 if TYPE_CHECKING:
     from xoptim.bench import measure as measure, rounds as rounds

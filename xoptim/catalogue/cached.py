@@ -10,6 +10,7 @@ import os
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -28,14 +29,17 @@ _FORMAT: Final = 1
 """Version of the contents of the file."""
 
 
-def cached_patterns(pack: Path) -> list[type[Rewrite] | DeferredPattern] | None:
-    """The rewrites of a pack, patterns deferred; ``None`` without a valid cache."""
+def cached_patterns(pack: Path, sources: list[Any]) -> list[type[Rewrite] | DeferredPattern] | None:
+    """The rewrites of a pack, patterns deferred; ``None`` without a valid cache.
+
+    ``sources`` are those that `sources_of` finds.
+    """
     place = _place(pack)
     if place is None:
         return None
     try:
         found = json.loads(place.read_bytes())
-        if found["sources"] != _sources(pack):
+        if found["sources"] != sources:
             return None
         passes = [_class(module, name) for module, name in found["passes"]]
         return [*passes, *(DeferredPattern(_summary(row), _load) for row in found["patterns"])]
@@ -43,23 +47,27 @@ def cached_patterns(pack: Path) -> list[type[Rewrite] | DeferredPattern] | None:
         return None  # it was damaged, or never written
 
 
-def write_cache(pack: Path, classes: Iterable[type[Rewrite]]) -> None:
-    """Store the facts about the rewrites of a pack; nothing is stored where that fails."""
+def write_cache(pack: Path, sources: list[Any], classes: Iterable[type[Rewrite]]) -> None:
+    """Store the facts about the rewrites of a pack; nothing is stored where that fails.
+
+    ``sources`` were found before the classes were imported.
+    """
     place = _place(pack)
     if place is None:
         return
     patterns: list[list[Any]] = []
     passes: list[tuple[str, str]] = []
-    for cls in classes:
-        if issubclass(cls, PatternOptimization):
-            patterns.append(_row(cls))
-        else:
-            passes.append((cls.__module__, cls.__name__))
-    contents = {"sources": _sources(pack), "passes": passes, "patterns": patterns}
     try:
-        store(place, json.dumps(contents, separators=(",", ":")).encode())
-    except OSError:
+        for cls in classes:
+            if issubclass(cls, PatternOptimization):
+                patterns.append(_row(cls))
+            else:
+                passes.append((cls.__module__, cls.__name__))
+    except Exception:  # the code of a pattern may raise anything: an error where it is used
         return
+    contents = {"sources": sources, "passes": passes, "patterns": patterns}
+    with suppress(OSError):
+        store(place, json.dumps(contents, separators=(",", ":")).encode())
 
 
 def _place(pack: Path) -> Path | None:
@@ -70,7 +78,7 @@ def _place(pack: Path) -> Path | None:
     return folder / f"patterns-{zlib.crc32(os.fsencode(pack)):08x}.json"
 
 
-def _sources(pack: Path) -> list[Any]:
+def sources_of(pack: Path) -> list[Any]:
     """All that the facts depend on: versions, and the time and size of the source files."""
     versions = [_FORMAT, sys.implementation.cache_tag, onnx.__version__]
     engine = (*facts.__path__, *match.__path__, *operators.__path__)

@@ -13,7 +13,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-from xoptim.catalogue.cached import cached_patterns, write_cache
+from xoptim.catalogue.cached import cached_patterns, sources_of, write_cache
+from xoptim.catalogue.entries import loaded
+from xoptim.catalogue.query import class_of
 from xoptim.match.deferred import DeferredPattern
 from xoptim.match.rewrite import Rewrite
 from xoptim.system.collection import collection_paused
@@ -31,7 +33,7 @@ def installed_patterns() -> dict[str, type[Rewrite]]:
     A pack that cannot be imported is skipped with a warning. Of two patterns with the same name the
     built-in one is used, else the one of the pack whose name is first in alphabetical order.
     """
-    return {name: imported(item) for name, item in installed().items()}
+    return {name: class_of(loaded(item)) for name, item in installed().items()}
 
 
 @cache
@@ -57,11 +59,6 @@ def refresh() -> None:
     installed.cache_clear()
 
 
-def imported(item: type[Rewrite] | DeferredPattern) -> type[Rewrite]:
-    """The class of a pattern."""
-    return type(item.loaded) if isinstance(item, DeferredPattern) else item
-
-
 def _rewrites_of(entry: EntryPoint) -> Iterable[type[Rewrite] | DeferredPattern]:
     """The rewrites of a pack."""
     if entry.value == CATALOGUE:
@@ -82,11 +79,12 @@ def _built_in(entry: EntryPoint) -> Iterable[type[Rewrite] | DeferredPattern]:
     if not folders:
         return patterns_of(entry.load())
     folder = Path(next(iter(folders)))
-    cached = cached_patterns(folder)
+    sources = sources_of(folder)
+    cached = cached_patterns(folder, sources)
     if cached is not None:
         return cached
     found = patterns_of(entry.load())
-    write_cache(folder, found)
+    write_cache(folder, sources, found)
     return found
 
 

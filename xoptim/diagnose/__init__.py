@@ -4,7 +4,7 @@ reproduce it.
 
 from typing import TYPE_CHECKING
 
-from xoptim.system.lazy import on_demand
+from xoptim.facts.lazy import on_demand
 
 if TYPE_CHECKING:
     from xoptim.diagnose import each as each, hints as hints

@@ -1,8 +1,16 @@
-"""Modules that are imported at the first access to an attribute."""
+"""Modules, and names of packages, that are imported when they are asked for."""
 
-import importlib
+import ast
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib import import_module
+from importlib.abc import InspectLoader
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
+
+from xoptim.system.collection import collection_paused
 
 
 class _LazyModule(ModuleType):
@@ -19,11 +27,11 @@ class _LazyModule(ModuleType):
     def __getattr__(self, attribute: str) -> Any:
         module = self._module
         if module is None:
-            self._module = module = importlib.import_module(self.__name__)
+            self._module = module = import_module(self.__name__)
         return getattr(module, attribute)
 
     def __dir__(self) -> list[str]:  # imports the module: completion in a shell needs its names
-        return dir(importlib.import_module(self.__name__))
+        return dir(import_module(self.__name__))
 
     def __repr__(self) -> str:
         return f"<lazy module {self.__name__!r}>"
@@ -37,3 +45,53 @@ def lazy_module(name: str) -> ModuleType:
     matters only to code that uses it.
     """
     return _LazyModule(name)
+
+
+def on_demand(package: str) -> Callable[[str], Any]:
+    """The ``__getattr__`` of a package that imports a name when it is asked for.
+
+    The package lists its names once, as imports for type checkers::
+
+        if TYPE_CHECKING:
+            from package.module import name as name
+            from package import another_module as another_module
+        else:
+            __getattr__ = on_demand(__name__)
+    """
+
+    @cache
+    def places() -> dict[str, tuple[str, str]]:
+        return dict(_exports(package))
+
+    def get(name: str) -> Any:
+        if name.startswith("__") or name not in places():
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        module, original = places()[name]
+        with collection_paused():  # modules make many objects that stay
+            if module == package:
+                return import_module(f"{package}.{original}")
+            value = getattr(import_module(module), original)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return get
+
+
+def exports(package: str) -> list[str]:
+    """The names that a package imports on demand."""
+    return [name for name, _ in _exports(package)]
+
+
+def _exports(package: str) -> Iterator[tuple[str, tuple[str, str]]]:
+    """The names that a package imports for type checkers, each with its module and name there."""
+    spec = find_spec(package)
+    assert spec is not None
+    assert isinstance(spec.loader, InspectLoader)
+    source = spec.loader.get_source(package)
+    for statement in ast.parse(source or "").body:
+        if not isinstance(statement, ast.If):
+            continue
+        for imported in statement.body:
+            if isinstance(imported, ast.ImportFrom):
+                for alias in imported.names:
+                    yield alias.asname or alias.name, (imported.module or "", alias.name)

@@ -73,7 +73,3 @@ class DeferredPattern(PatternOptimization):
     def match_at(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Look for the pattern around a node, and check the type of the result."""
         return self.loaded.match_at(g, node, matched)
-
-    def progress(self, line: int) -> int:
-        """Progress of a match that is refused at a line."""
-        return self.loaded.progress(line)

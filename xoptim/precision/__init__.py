@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from xoptim.system.lazy import on_demand
+from xoptim.facts.lazy import on_demand
 
 if TYPE_CHECKING:
     from xoptim.precision import quantize as quantize, static_int8 as static_int8

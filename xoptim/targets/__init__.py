@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from xoptim.system.lazy import on_demand
+from xoptim.facts.lazy import on_demand
 
 if TYPE_CHECKING:
     from xoptim.targets.bisect import Failing as Failing, smallest_failing as smallest_failing

@@ -4,7 +4,7 @@ on this machine.
 
 from typing import TYPE_CHECKING
 
-from xoptim.system.lazy import on_demand
+from xoptim.facts.lazy import on_demand
 
 if TYPE_CHECKING:
     from xoptim.tuning.options import TuneOptions as TuneOptions

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from xoptim.system.lazy import on_demand
+from xoptim.facts.lazy import on_demand
 
 if TYPE_CHECKING:
     from xoptim.system.machine import available_memory as available_memory, data_size as data_size

@@ -4,7 +4,7 @@ batches run a `Job`.
 
 from typing import TYPE_CHECKING
 
-from xoptim.system.lazy import on_demand
+from xoptim.facts.lazy import on_demand
 
 if TYPE_CHECKING:
     from xoptim.workflow import fitting as fitting, page as page, preparing as preparing

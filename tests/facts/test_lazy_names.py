@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 import xoptim
-from xoptim.system.lazy import exports
+from xoptim.facts.lazy import exports
 
 SOURCE = """
 from typing import TYPE_CHECKING
 
-from xoptim.system.lazy import on_demand
+from xoptim.facts.lazy import on_demand
 
 if TYPE_CHECKING:
     from lazy_package.first import one as one, two as zwei
