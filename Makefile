@@ -63,7 +63,7 @@ quick: $(VENV)/.test ## run the tests that are not slow, without those of torch,
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow and not torch"
 
 test-torch: $(VENV)/.torch ## run the tests that need torch (installs torch 2.13.0 and transformers)
-	$(BIN)/python -m pytest -n auto tests/integrations/test_torch.py tests/decoders tests/meta/test_pipelines.py
+	$(BIN)/python -m pytest -n auto tests/integrations tests/cli/commands/test_verify_torch.py tests/decoders tests/meta/test_pipelines.py
 
 test-browser: $(VENV)/.browser ## run the tests of the report and of the site in chromium (skipped where there is none)
 	$(BIN)/python -m pytest -rs tests/reporting/test_reports_page_browser.py tests/meta/test_site.py

@@ -76,7 +76,9 @@ def _loosens(value: Any) -> bool:
 
 GUARDED: Final[Mapping[str, Callable[[Any], bool]]] = {
     # They run code, or are a file to write.
-    **dict.fromkeys(("custom_op_lib", "rewrite", "scheduler", "report", "html"), _always),
+    **dict.fromkeys(
+        ("custom_op_lib", "rewrite", "scheduler", "report", "html", "against_torch"), _always
+    ),
     # They compare less, or less strictly.
     "verify": _is_off,
     **dict.fromkeys(("assume_from_model", "fewer_inputs", "tf32"), _is_on),

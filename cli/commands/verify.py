@@ -8,6 +8,7 @@ import click
 
 from xoptim import ValidationOptions, verify
 from xoptim.api.preparing import Source
+from xoptim.integrations.torch_factory import verify_made
 from xoptim.targets import named
 from xoptim.targets.verifying import verify_on_target
 
@@ -19,6 +20,7 @@ from ..options import (
     common,
     flag,
     json_option,
+    option,
     providers_option,
     refuse_idle,
     target_option,
@@ -44,6 +46,12 @@ class _VerifyChoices:
     comparison: Comparison = field(default_factory=Comparison)
     assume: tuple[str, ...] = assume_option()
     assume_from_model: bool = assume_from_model_option()
+    against_torch: str = option(
+        "Compare ORIGINAL with the torch module that this function returns, alone or with its args "
+        "and kwargs.",
+        default="",
+        metavar="PACKAGE.MODULE:FUNCTION",
+    )
     fewer_inputs: bool = flag("OTHER may lack inputs of ORIGINAL, whose values must not matter.")
     exact: bool = flag("Demand equal bits.")
     as_json: bool = json_option()
@@ -51,16 +59,18 @@ class _VerifyChoices:
     def idle(self) -> dict[str, str]:
         """The parameters that have no effect beside others, each with the reason."""
         found = self.comparison.idle((*self.provider, self.target))
+        if self.against_torch:
+            found |= dict.fromkeys(("target", "fewer_inputs"), "with --against-torch")
         if self.target:
             found |= dict.fromkeys(_ALIKE, "with --target, which has a tolerance of its own")
         return found
 
 
-@command("verify", original=MODEL, other=MODEL)
+@command("verify", original=MODEL, other={"type": MODEL, "required": False})
 def verify_command(
-    context: click.Context, original: Path, other: Path, choices: _VerifyChoices
+    context: click.Context, original: Path, other: Path | None, choices: _VerifyChoices
 ) -> int:
-    """Run ORIGINAL and OTHER on the same values and compare.
+    """Run ORIGINAL and OTHER on the same values and compare; or ORIGINAL and a torch module.
 
     Exit code 1 when they differ, 2 when one of them cannot be read, 3 when they are not validated:
     ORIGINAL does not run, its results are not evidence, or they differ and list assumptions that
@@ -68,16 +78,21 @@ def verify_command(
     first node that does is named.
     """
     refuse_idle(choices.idle())
-    if choices.target:
+    if (other is None) != bool(choices.against_torch):
+        raise click.UsageError("give two models, or one and --against-torch")
+    if choices.target and other is not None:
         return _verified_there(original, other, choices)
     choices = replace(choices, assume=fitting(original, choices.assume))
     options = replace(
         choices.comparison.read(choices.provider, exact=choices.exact),
         **common(ValidationOptions, choices),
     )
-    reports = [
-        verify(original, other, options, providers=(provider,)) for provider in options.providers
-    ]
+    each_provider = [replace(options, providers=(provider,)) for provider in options.providers]
+    if other is None:
+        MEMORY_BOUND.lift()
+        reports = [verify_made(choices.against_torch, original, each) for each in each_provider]
+    else:
+        reports = [verify(original, other, each) for each in each_provider]
     check_values_used(reports, options)
     if choices.as_json:
         print_json([report.to_json() for report in reports])

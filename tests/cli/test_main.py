@@ -177,7 +177,7 @@ def test_no_words_at_all(xopt: Xopt) -> None:
             ("new-pattern", "APattern", "--family", "tensors"),
             "there is no folder 'patterns' of families here",
         ),
-        (("verify", "model.onnx"), "Missing argument 'OTHER'"),
+        (("verify", "model.onnx"), "give two models, or one and --against-torch"),
         (
             ("verify", "model.onnx", "absent.onnx"),
             "cannot read 'absent.onnx': No such file or directory",

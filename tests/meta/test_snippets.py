@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -172,7 +173,10 @@ def _run_python(page: str) -> dict[str, Any]:
     for number, snippet in enumerate(_blocks(page, "python"), 1):
         if "xoptim.integrations.torch" in snippet and importlib.util.find_spec("torch") is None:
             continue
-        exec(compile(snippet, f"{page}, snippet {number}", "exec"), session)
+        with warnings.catch_warnings():
+            if "xoptim.integrations.torch" in snippet:
+                warnings.simplefilter("ignore")  # torch's exporter warns about its own use of torch
+            exec(compile(snippet, f"{page}, snippet {number}", "exec"), session)
     return session
 
 

@@ -17,7 +17,7 @@ from xoptim.engine.options import OptimizationChanges, OptimizationOptions
 from xoptim.facts.given import given
 from xoptim.graph.hub import local_file
 from xoptim.graph.save import Draft, hold_weights
-from xoptim.graph.sources import Source
+from xoptim.graph.sources import Source, is_a, is_model
 from xoptim.optimizing.proof import ProofOptions, located
 from xoptim.precision.options import PrecisionOptions
 from xoptim.verification.options import ValidationChanges, ValidationOptions
@@ -240,13 +240,16 @@ def verify(
 ) -> ValidationReport:
     """Run two models in onnxruntime on the same values and compare.
 
-    See `xoptim.verification.validate`.
+    See `xoptim.verification.validate`. A Python function takes the place of the original where the
+    model was made from something else: `xoptim.verification.functions.verify_function`;
+    `xoptim.integrations.torch.verify` compares with a torch module.
 
     Returns the report: ``ok`` when they are equal, ``status`` and ``reason`` otherwise.
 
     Args:
-        original: the model to trust, of any kind that `optimize` takes.
-        other: the model to judge, likewise.
+        original: the model to trust, of any kind that `optimize` takes; or a function that takes
+            the inputs of the model in order, as arrays, and returns the outputs.
+        other: the model to judge, of any kind that `optimize` takes.
         options: values, provider and tolerance of the comparison.
         **changes: fields of `ValidationOptions` to set, such as ``exactness="exact"``, which
             demands equal bits.
@@ -256,8 +259,14 @@ def verify(
         ChoiceError: when sizes or values of the options do not fit the original.
         ProviderUnavailable: when onnxruntime lacks a requested execution provider.
     """
-    first, checks = located(Source(original), given(ValidationOptions, options, changes))
+    checks = given(ValidationOptions, options, changes)
     judged = Source(other)
+    if callable(original) and not is_model(original):
+        if is_a(original, "torch", "Module"):
+            raise TypeError("a torch module is compared by xoptim.integrations.torch.verify")
+        model, checks = located(judged, checks)
+        return verification.functions.verify_function(original, model, checks)
+    first, checks = located(Source(original), checks)
     second = judged.original if judged.kind == "path" else judged.proto
     return verification.validate(
         first, second, replace(checks, optimized_dir=judged.base_dir or checks.optimized_dir)

@@ -45,10 +45,10 @@ class Source:
             check_external_data(self.proto, self.base_dir, may_be_missing=not needs_weights)
         elif isinstance(original, (bytes, bytearray, memoryview)):
             self.kind, self.proto = "bytes", parse_proto(bytes(original), "these bytes are")
-        elif _is_a(original, "onnx_ir", "Model"):
+        elif is_a(original, "onnx_ir", "Model"):
             self.kind, self.proto = "ir", ir.to_proto(original)
             self.base_dir = base_dir or _folder(original)
-        elif _is_a(original, "torch.onnx", "ONNXProgram"):
+        elif is_a(original, "torch.onnx", "ONNXProgram"):
             self.kind, self.proto = "program", ir.to_proto(original.model)
             self.base_dir = base_dir or _folder(original.model)
         else:
@@ -73,6 +73,12 @@ class Source:
             return model
         self.original.model = model
         return self.original
+
+
+def is_model(value: object) -> bool:
+    """Whether a value is of a kind that `Source` takes."""
+    is_plain = isinstance(value, (onnx.ModelProto, str, Path, bytes, bytearray, memoryview))
+    return is_plain or is_a(value, "onnx_ir", "Model") or is_a(value, "torch.onnx", "ONNXProgram")
 
 
 def title_of(source: Source, other: str = "model") -> str:
@@ -101,7 +107,7 @@ def _folder(model: ir.Model) -> Path | None:
     )
 
 
-def _is_a(value: object, package: str, name: str) -> bool:
+def is_a(value: object, package: str, name: str) -> bool:
     """Whether a value is an instance of a class of this name from a package, which is not
     imported.
     """

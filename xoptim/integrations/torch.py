@@ -18,12 +18,17 @@ from xoptim.engine.options import OptimizationChanges
 from xoptim.facts.assumptions import SizeFact
 from xoptim.facts.dim_formulas import formula_of
 from xoptim.facts.dims import LARGEST_SIZE
+from xoptim.facts.dtypes import weakest
+from xoptim.graph.sources import is_a
+from xoptim.integrations import torch_verification
+from xoptim.integrations.torch_runner import mode_fault
+from xoptim.integrations.torch_verification import verify as verify
 
 if TYPE_CHECKING:
     from torch import nn
     from torch.export import ExportedProgram
 
-    from xoptim import OptimizationOptions, ValidationOptions
+    from xoptim import OptimizationOptions, OptimizationReport, ValidationOptions
 
 
 def to_onnx(
@@ -35,6 +40,7 @@ def to_onnx(
     dynamic_shapes: Any = None,
     options: OptimizationOptions | None = None,
     opset: int | None = None,
+    verify: bool | ValidationOptions = False,
     **export_options: Any,
 ) -> onnx.ModelProto:
     """Export a module with torch's own exporter; returns the optimized model.
@@ -52,10 +58,35 @@ def to_onnx(
         dynamic_shapes: dimensions that vary, as `torch.export.export` takes them.
         options: of the optimizer; with ``patterns=None`` it only folds, merges and cleans.
         opset: version of the standard operators; torch's choice by default.
+        verify: compare the result with the module itself, as `verify` does.
         export_options: of `torch.onnx.export` (``custom_translation_table``, ...).
 
     Raises:
         ImportError: when torch or onnxscript, which its exporter needs, is not installed.
+        DifferentModelError, NotValidatedError: when the result is not found equal, see `verify`.
+    """
+    program = _exported(
+        module,
+        args,
+        kwargs,
+        input_names=None if input_names is None else list(input_names),
+        dynamic_shapes=dynamic_shapes,
+        opset_version=opset,
+        **export_options,
+    )
+    model: onnx.ModelProto = program.model_proto
+    given = options or xoptim.OptimizationOptions()
+    chosen = replace(given, assume=(*ranges_of(program), *given.assume))
+    if verify is False:
+        return xoptim.optimize(model, chosen)
+    checks = verify if isinstance(verify, xoptim.ValidationOptions) else xoptim.ValidationOptions()
+    return _verified(module, model, (args, kwargs), chosen, checks)
+
+
+def _exported(module: Any, args: Any, kwargs: Mapping[str, Any] | None, **options: Any) -> Any:
+    """The program that torch's exporter makes, without its own optimizations.
+
+    Raises `ImportError` when a package is missing.
     """
     try:
         import onnxscript  # noqa: F401
@@ -63,19 +94,39 @@ def to_onnx(
     except ImportError as error:
         advice = f"to_onnx needs {error.name}: pip install 'xoptim[torch]'"
         raise ImportError(advice, name=error.name) from error
-    program: Any = torch.onnx.export(
+    return torch.onnx.export(
         module,
         args if isinstance(args, tuple) else (args,),
         kwargs=None if kwargs is None else dict(kwargs),
-        input_names=None if input_names is None else list(input_names),
-        dynamic_shapes=dynamic_shapes,
-        opset_version=opset,
         dynamo=True,
-        **{"verbose": False, "optimize": False, **export_options},
+        **{"verbose": False, "optimize": False, **options},
     )
-    model: onnx.ModelProto = program.model_proto
-    given = options or xoptim.OptimizationOptions()
-    return xoptim.optimize(model, replace(given, assume=(*ranges_of(program), *given.assume)))
+
+
+def _verified(
+    module: Any,
+    exported: onnx.ModelProto,
+    arguments: tuple[Any, Any],
+    options: OptimizationOptions,
+    checks: ValidationOptions,
+) -> onnx.ModelProto:
+    """An optimized export that computes what the module does."""
+    if is_a(module, "torch", "Module") and (fault := mode_fault(module)):
+        refused = xoptim.ValidationReport("not validated", fault, cause="run")
+        raise xoptim.NotValidatedError(refused, exported)
+    reports: list[OptimizationReport] = []
+    # the optimization compares with the export, and drops a rewrite that is wrong
+    found = xoptim.optimize(exported, options, verify=checks, report=reports.append)
+    # the kernels of torch round in another order, even where each rewrite is exact
+    exactness = weakest((reports[0].exactness, "rounding"))
+    report = torch_verification.verify(
+        module, found, *arguments, replace(checks, exactness=exactness), exported=exported
+    )
+    if report.status == "different":
+        raise xoptim.DifferentModelError(report, found)
+    if not report.ok:
+        raise xoptim.NotValidatedError(report, found)
+    return found
 
 
 def ranges_of(program: Any) -> list[str]:

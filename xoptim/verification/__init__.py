@@ -6,7 +6,7 @@ from xoptim.facts.lazy import on_demand
 
 if TYPE_CHECKING:
     from xoptim.system.machine import available_memory as available_memory, data_size as data_size
-    from xoptim.verification import validation as validation
+    from xoptim.verification import functions as functions, validation as validation
     from xoptim.verification.compare import (
         Comparison as Comparison,
         ComparisonRules as ComparisonRules,

@@ -60,7 +60,7 @@ _WORK: Final = 1 << 25  # operations; a run of more is repeated only if it break
 _LIGHT: Final = 1 << 23  # bytes of weights; the same of a model with more
 # largest noise, relative to the largest elements of an output, at which a comparison is still
 # evidence
-_HOPELESS: Final = 0.1
+HOPELESS: Final = 0.1
 
 
 def judge(
@@ -92,7 +92,7 @@ def judge(
         try:
             judging.runs.append(compare_run(run, reference.outputs, candidate, options))
         except RunError as error:
-            where = _where(run.sizes) + _values(run)
+            where = where_text(run.sizes) + values_text(run)
             return judging.report(
                 "different", f"onnxruntime cannot run the optimized model{where}: {error}"
             )
@@ -139,11 +139,13 @@ _DESCRIBED: Final = {
 """Values of runs by their source, as the end of a sentence."""
 
 
-def _where(sizes: Mapping[str, int]) -> str:
+def where_text(sizes: Mapping[str, int]) -> str:
+    """The sizes of a run, as the end of a sentence."""
     return f" with {', '.join(f'{name}={size}' for name, size in sizes.items())}" if sizes else ""
 
 
-def _values(run: RunPlan | RunReport) -> str:
+def values_text(run: RunPlan | RunReport) -> str:
+    """The values of a run, as the end of a sentence, where they are not the usual ones."""
     return _DESCRIBED.get(run.source, "")
 
 
@@ -183,7 +185,8 @@ def _random_operator(model: onnx.ModelProto) -> str:
     return next((f"{op_type} without a seed" for op_type in found), "")
 
 
-def _sensitivity(run: RunReport, c: Comparison) -> str:
+def sensitivity_text(run: RunReport, c: Comparison) -> str:
+    """Why an output cannot be judged, as the end of a sentence about it."""
     return (
         f"differs by {c.max_abs:.2g}, but moves by {run.noise[c.output].level:.2g} when all "
         f"numbers move by one unit in the last place (its largest magnitude is {c.top:.2g}); give "
@@ -348,7 +351,8 @@ class Judge:
             if self._is_hopeless(run, c) and (run.is_probe or self._is_equal_elsewhere(c))
         ]
         self._notes += [
-            f"outputs are too sensitive to be compared{_where(run.dims)}" for run, _ in silent[:1]
+            f"outputs are too sensitive to be compared{where_text(run.dims)}"
+            for run, _ in silent[:1]
         ]
         rejected = [pair for pair in rejected if pair not in silent]
         # An output that is too sensitive to be compared excuses its own differences, but not a
@@ -356,10 +360,10 @@ class Judge:
         rejected.sort(key=lambda pair: self._is_hopeless(*pair))
         if rejected:
             run, comparison = rejected[0]
-            place = f"output {comparison.output!r}{_where(run.dims)}{_values(run)}"
+            place = f"output {comparison.output!r}{where_text(run.dims)}{values_text(run)}"
             if self._is_hopeless(run, comparison):
                 return self.report(
-                    "not validated", f"{place} {_sensitivity(run, comparison)}", "evidence"
+                    "not validated", f"{place} {sensitivity_text(run, comparison)}", "evidence"
                 )
             return self.report("different", f"{place}: {comparison.message}")
         return self._weigh_evidence(reference, is_part)
@@ -383,7 +387,7 @@ class Judge:
         if self.skipped:
             most = max(self.skipped, key=lambda each: sum(each.dims.values()))
             count = f"{len(self.skipped)} of {len(self.runs) + len(self.skipped)} runs"
-            self._notes.append(f"{count} left out: one{_where(most.dims)} {most.reason}")
+            self._notes.append(f"{count} left out: one{where_text(most.dims)} {most.reason}")
         tried = {tuple(run.dims.items()) for run in self.runs if run.source == "random"}
         open_sizes = {name for run in self.runs for name in run.dims} - reference.chosen
         if len(tried) == 1 and open_sizes and self._options.assignments > 1:
@@ -440,7 +444,7 @@ class Judge:
                 level = max((each.largest for each in moved.values()), default=0.0)
                 explained = explains(moved, c.error_bins, multiple)
                 noise[c.output] = Noise(
-                    level, explained, explained and multiple * level <= _HOPELESS * c.top
+                    level, explained, explained and multiple * level <= HOPELESS * c.top
                 )
         return noise
 

@@ -45,16 +45,16 @@ from xoptim.verification.options import ValidationOptions
 from xoptim.verification.session import Session, Value
 
 FeedSource: TypeAlias = Literal[
-    "random", "given", "test data", "overridden", "wide", "odd", "free", "far", "ties", "tiny",
-    "offset", "level", "operands", "branches", "sorted", "single",
+    "random", "given", "drawn", "test data", "overridden", "wide", "odd", "free", "far", "ties",
+    "tiny", "offset", "level", "operands", "branches", "sorted", "single",
 ]  # fmt: skip
-"""``overridden``: random values, and others than the stored ones for initializers that a caller may
-override; ``wide``: random ones, zeros and large numbers among them; ``odd``: NaN and infinities
-among them; ``free``: any numbers, also where a reader of an input prefers some; ``far``: numbers of
-many magnitudes; ``ties``: few different numbers; ``sorted``: rows that ascend; ``single``: a 1 in
-each row; ``tiny`` and ``offset``: numbers close to 0, and close to each other; ``level``: one
-number everywhere; ``operands``: other bounds, axes and targets; ``branches``: values that reach a
-branch.
+"""``drawn``: elements of an example; ``overridden``: random values, and others than the stored ones
+for initializers that a caller may override; ``wide``: random ones, zeros and large numbers among
+them; ``odd``: NaN and infinities among them; ``free``: any numbers, also where a reader of an
+input prefers some; ``far``: numbers of many magnitudes; ``ties``: few different numbers;
+``sorted``: rows that ascend; ``single``: a 1 in each row; ``tiny`` and ``offset``: numbers close
+to 0, and close to each other; ``level``: one number everywhere; ``operands``: other bounds, axes
+and targets; ``branches``: values that reach a branch.
 """
 
 

@@ -1,0 +1,277 @@
+"""Models beside the torch modules that they were exported from; skipped where torch is missing."""
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import xoptim
+from xoptim.integrations.torch import to_onnx, verify
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("onnxscript")
+
+# torch's exporter warns about its own use of torch
+pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
+
+Module: Any = torch.nn.Module
+OPEN = torch.export.Dim.DYNAMIC
+
+
+class Block(Module):  # type: ignore[misc]
+    """A part that an export computes wrongly on request."""
+
+    def __init__(self, *, is_wrong: bool = False) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 8)
+        self.act = torch.nn.GELU()
+        self.is_wrong = is_wrong
+
+    def forward(self, x: Any) -> Any:
+        y = self.act(self.linear(x))
+        return y * 1.01 if self.is_wrong and torch.compiler.is_exporting() else y + x
+
+
+class Network(Module):  # type: ignore[misc]
+    """Returns a dict with a tuple; one argument is a number that the export fixes."""
+
+    def __init__(self, *, wrong: int | None = None) -> None:
+        super().__init__()
+        self.blocks = torch.nn.ModuleList([Block(is_wrong=at == wrong) for at in range(3)])
+        self.norm = torch.nn.LayerNorm(8)
+
+    def forward(self, x: Any, factor: int = 2, mask: Any = None) -> Any:
+        for block in self.blocks:
+            x = block(x)
+        y = self.norm(x) * factor
+        return {"y": y if mask is None else y * mask, "rest": (x, x.argmax(-1))}
+
+
+def network(**options: Any) -> Any:
+    torch.manual_seed(0)
+    return Network(**options).eval()
+
+
+def inputs() -> tuple[Any, ...]:
+    torch.manual_seed(1)
+    return (torch.rand(2, 3, 8),)
+
+
+SHAPES = {"x": {0: OPEN, 1: OPEN}, "factor": None}
+KWARGS = {"factor": 3}
+
+
+@pytest.fixture(scope="module")
+def exported() -> onnx.ModelProto:
+    return to_onnx(
+        network(), inputs(), KWARGS, dynamic_shapes=SHAPES, options=xoptim.OptimizationOptions()
+    )
+
+
+def test_an_export_equals_its_module(exported: onnx.ModelProto) -> None:
+    report = verify(network(), exported, inputs(), KWARGS)
+    assert report.ok, report
+    sizes = {tuple(run.dims.values()) for run in report.runs}
+    assert {(2, 3), (1, 1), (1, 3), (2, 1), (5, 3), (2, 7)} <= sizes
+    assert {c.output for run in report.runs for c in run.comparisons} == {
+        value.name for value in exported.graph.output
+    }
+
+
+def test_the_result_of_the_export_is_verified() -> None:
+    found = to_onnx(network(), inputs(), KWARGS, dynamic_shapes=SHAPES, verify=True)
+    assert "Gelu" in {node.op_type for node in found.graph.node}
+
+
+def test_a_changed_model_is_told_from_a_wrong_export(exported: onnx.ModelProto) -> None:
+    changed = copy.deepcopy(exported)
+    tensor = next(each for each in changed.graph.initializer if list(each.dims) == [8, 8])
+    array = onnx.numpy_helper.to_array(tensor).copy()
+    array[0] += 0.1
+    tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))
+    for before in (None, exported):
+        report = verify(network(), changed, inputs(), KWARGS, exported=before)
+        assert report.status == "different"
+        assert report.reason.endswith(
+            "the export computes the same as the module, a later change does not"
+        )
+
+
+def test_the_first_module_that_the_export_computes_wrongly_is_named() -> None:
+    with pytest.raises(xoptim.DifferentModelError) as error:
+        to_onnx(network(wrong=1), inputs(), KWARGS, dynamic_shapes=SHAPES, verify=True)
+    assert str(error.value).endswith(
+        "the export made the difference, first in the module 'blocks.1' (Block)"
+    )
+    right = to_onnx(network(wrong=1), inputs(), KWARGS, dynamic_shapes=SHAPES)
+    report = verify(network(wrong=1), right, inputs(), KWARGS)
+    assert report.status == "different"
+    assert "first in the module 'blocks.1' (Block)" in report.reason
+
+
+class Frozen(Module):  # type: ignore[misc]
+    """A size that the export takes for a number."""
+
+    def forward(self, x: Any) -> Any:
+        return x / (x.shape[0] if not torch.compiler.is_exporting() else 2)
+
+
+def test_a_size_that_is_frozen_shows_at_other_sizes() -> None:
+    report = verify(
+        Frozen(), to_onnx(Frozen(), inputs(), dynamic_shapes=({0: OPEN, 1: OPEN},)), inputs()
+    )
+    assert report.status == "different"
+    assert " with " in report.reason
+
+
+class Reshaped(Module):  # type: ignore[misc]
+    """A size that the model takes for a number, so that it does not run with another one."""
+
+    def forward(self, x: Any) -> Any:
+        return x.reshape(x.shape[0], -1) + 1
+
+
+def test_a_model_that_does_not_run_where_the_module_does() -> None:
+    model = to_onnx(Reshaped(), inputs(), dynamic_shapes=({0: OPEN, 1: OPEN},))
+    fixed = xoptim.prepare(model)
+    for node in fixed.graph.node:
+        node.input[:] = ["fixed" if name == "x" else name for name in node.input]
+    fixed.graph.node.insert(0, onnx.helper.make_node("Reshape", ["x", "sizes"], ["fixed"]))
+    sizes = np.array([2, 3, 8], np.int64)
+    fixed.graph.initializer.append(onnx.numpy_helper.from_array(sizes, "sizes"))
+    report = verify(Reshaped(), fixed, inputs())
+    assert report.status == "different"
+    assert "the model does not run with" in report.reason
+    assert "where the module does" in report.reason
+
+
+def test_a_module_in_training_mode() -> None:
+    module = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(0.1))
+    with pytest.raises(
+        xoptim.NotValidatedError, match="Dropout '1' is in training mode: call eval"
+    ):
+        to_onnx(module, inputs(), verify=True)
+    norm = torch.nn.BatchNorm1d(3)
+    model = to_onnx(norm.eval(), inputs())
+    assert verify(norm, model, inputs()).ok
+    assert verify(norm.train(), model, inputs()).reason.startswith("BatchNorm1d is in training")
+    without_effect = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(0.0)).train()
+    assert verify(without_effect, to_onnx(without_effect, inputs()), inputs()).ok
+
+
+class Noise(Module):  # type: ignore[misc]
+    def forward(self, x: Any) -> Any:
+        return x + torch.rand_like(x)
+
+
+def test_a_module_that_draws_random_numbers() -> None:
+    report = verify(Noise(), to_onnx(Noise(), inputs()), inputs())
+    assert (report.status, report.cause) == ("not validated", "evidence")
+
+
+@dataclass
+class Pair:
+    """What torch takes for one object."""
+
+    first: Any
+    second: Any
+
+
+class Paired(Module):  # type: ignore[misc]
+    def __init__(self, kind: Any = Pair) -> None:
+        super().__init__()
+        self.kind = kind
+
+    def forward(self, x: Any) -> Any:
+        y = x + 1
+        return (y, x * 2) if torch.compiler.is_exporting() else self.kind(y, x * 2)
+
+
+def test_results_in_a_dataclass() -> None:
+    model = to_onnx(Paired(), inputs())
+    assert verify(Paired(), model, inputs()).ok
+    report = verify(Paired(lambda y, z: (y, z, y)), model, inputs())
+    assert report.status == "different"
+    assert "the module returns 3 tensors ([0], [1], [2]), and the model has 2 outputs" in (
+        report.reason
+    )
+
+
+class Cached(Module):  # type: ignore[misc]
+    """Changes its cache in place, as static caches do."""
+
+    def forward(self, x: Any, caches: Any) -> Any:
+        for cache in caches:
+            cache += x
+        return [cache * 2 for cache in caches]
+
+
+def test_nested_arguments_are_given_anew_to_each_run() -> None:
+    args = (torch.rand(2, 8), [torch.rand(2, 8), torch.zeros(2, 8)])
+    model = to_onnx(
+        Cached(), args, dynamic_shapes={"x": {0: OPEN}, "caches": [{0: OPEN}, {0: OPEN}]}
+    )
+    assert verify(Cached(), model, args).ok
+    before = [each.clone() for each in args[1]]
+    assert verify(Cached(), model, args).ok
+    assert all(torch.equal(each, old) for each, old in zip(args[1], before, strict=True))
+
+
+def test_16_bit_floats() -> None:
+    """The tolerance is what the module itself loses by its type."""
+    module = torch.nn.Sequential(
+        torch.nn.Linear(64, 64), torch.nn.Linear(64, 64), torch.nn.LayerNorm(64)
+    )
+    module = module.eval().half()
+    args = (torch.rand(4, 64).half(),)
+    model = to_onnx(module, args, dynamic_shapes=({0: OPEN},))
+    report = verify(module, model, args)
+    assert report.ok, report
+    wrong = copy.deepcopy(module)
+    with torch.no_grad():
+        wrong[2].bias += 0.05
+    assert verify(wrong, model, args).status == "different"
+
+
+class Added(Module):  # type: ignore[misc]
+    def forward(self, left: Any, right: Any) -> Any:
+        return left + right
+
+
+def test_arguments_that_do_not_fit(exported: onnx.ModelProto) -> None:
+    message = r"have 2 tensors \(left, right\), and the model has 1 input \(x\)"
+    with pytest.raises(xoptim.XoptimError, match=message):
+        verify(Added(), exported, inputs() * 2)
+    with pytest.raises(xoptim.XoptimError, match="have shape"):
+        verify(network(), exported, (torch.rand(2, 8),), KWARGS)
+
+
+def test_arguments_by_name() -> None:
+    args = {"right": torch.rand(2, 3), "left": torch.rand(2, 3)}
+    model = to_onnx(Added(), (), args, dynamic_shapes={"left": {0: OPEN}, "right": {0: OPEN}})
+    assert verify(Added(), model, (), args).ok
+    assert verify(Added(), model, (args["left"],), {"right": args["right"]}).ok
+
+
+def test_the_module_may_refuse_sizes() -> None:
+    class Limited(Module):  # type: ignore[misc]
+        def forward(self, x: Any) -> Any:
+            if not torch.compiler.is_exporting() and x.shape[0] == 1:
+                raise ValueError("a batch of one")
+            return x + 1
+
+    model = to_onnx(Limited(), inputs(), dynamic_shapes=({0: OPEN, 1: OPEN},))
+    report = verify(Limited(), model, inputs())
+    assert report.ok
+    assert any("ValueError: a batch of one" in note for note in report.notes)
+
+
+def test_bounds_of_the_export_are_kept() -> None:
+    batch = torch.export.Dim("batch", min=2, max=4)
+    model = to_onnx(network(), inputs(), dynamic_shapes=({0: batch},))
+    report = verify(network(), model, inputs())
+    assert report.ok
+    assert {*(run.dims.popitem()[1] for run in report.runs)} <= {2, 3, 4}  # type: ignore[attr-defined]

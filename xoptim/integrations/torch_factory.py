@@ -1,0 +1,102 @@
+"""Torch modules that the functions of scripts make."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xoptim.facts.lazy import lazy_module
+from xoptim.graph.sources import Source
+from xoptim.integrations.torch_values import torch_tensor
+from xoptim.integrations.torch_verification import verify
+from xoptim.optimizing.proof import located
+from xoptim.verification.errors import ChoiceError
+from xoptim.verification.options import ValidationOptions
+from xoptim.verification.reference import run_reference
+from xoptim.verification.report import ValidationReport
+
+torch = lazy_module("torch")
+
+
+class Made(NamedTuple):
+    """A module and its arguments, ``None`` where the function gives none."""
+
+    module: Any
+    args: tuple[Any, ...] | None
+    kwargs: dict[str, Any]
+
+
+def made_by(address: str) -> Made:
+    """What a function makes, given as ``package.module:function``.
+
+    It returns a module, or ``(module, args)``, or ``(module, args, kwargs)``. Modules in the
+    current folder are found as well. Raises `ChoiceError` when there is no such function, it fails,
+    or torch is not installed.
+    """
+    if find_spec("torch") is None:
+        raise ChoiceError("torch is not installed here: pip install 'xoptim[torch]'")
+    function = _function(address)
+    try:
+        found = function()
+    except Exception as error:  # the caller's own code
+        raise ChoiceError(f"{address} fails: {type(error).__name__}: {error}") from error
+    parts = found if isinstance(found, tuple) else (found,)
+    if not 1 <= len(parts) <= 3 or not isinstance(parts[0], torch.nn.Module):
+        kinds = ", ".join(type(each).__name__ for each in parts)
+        raise ChoiceError(
+            f"{address} returns {kinds}; a torch module is expected, and its args and kwargs if it "
+            "needs them"
+        )
+    args = parts[1] if len(parts) > 1 else None
+    positional = args if args is None or isinstance(args, tuple) else (args,)
+    return Made(parts[0], positional, dict(parts[2]) if len(parts) > 2 else {})
+
+
+def verify_made(address: str, model: str | Path, options: ValidationOptions) -> ValidationReport:
+    """Compare a model with the module that a function makes; see `made_by` and `verify`.
+
+    Without arguments, the module gets random values for the inputs of the model: by name where the
+    names are those of its parameters, else in order.
+    """
+    made = made_by(address)
+    if made.args is not None or made.kwargs:
+        return verify(made.module, model, made.args or (), made.kwargs, options)
+    args, kwargs = _drawn(made.module, model, options)
+    return verify(made.module, model, args, kwargs, options)
+
+
+def _function(address: str) -> Callable[[], Any]:
+    package, _, name = address.partition(":")
+    if not package or not name:
+        raise ChoiceError(f"{address!r} is not of the form package.module:function")
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        found = getattr(import_module(package), name)
+    except ImportError as error:
+        raise ChoiceError(f"{package} cannot be imported: {error}") from error
+    except AttributeError as error:
+        raise ChoiceError(f"{package} has no function {name!r}") from error
+    if not callable(found):
+        raise ChoiceError(f"{address} is no function")
+    function: Callable[[], Any] = found
+    return function
+
+
+def _drawn(
+    module: Any, model: str | Path, options: ValidationOptions
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Random values for the inputs of a model, as arguments of a module."""
+    path, checks = located(Source(model), options)
+    run = run_reference(path, checks).runs[0]
+    values = {name: torch_tensor(np.asarray(value)) for name, value in run.feeds.items()}
+    if values.keys() <= inspect.signature(module.forward).parameters.keys():
+        return (), values
+    return tuple(values.values()), {}

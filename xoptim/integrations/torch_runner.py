@@ -1,0 +1,129 @@
+"""Runs of a torch module on given values, in its own type and in 64-bit floats."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from xoptim.facts.lazy import lazy_module
+from xoptim.integrations.torch_values import Arguments, array_of, tensors_of
+from xoptim.system.machine import available_memory
+from xoptim.verification.errors import RunError
+from xoptim.verification.expected import Expectation
+from xoptim.verification.session import Value
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+else:
+    torch = lazy_module("torch")
+
+_MOST_MEMORY: Final = 0.5  # of the free memory, for a copy of a module in 64-bit floats
+_DOUBLE_BYTES: Final = 8
+_LONGEST: Final = 300  # characters of the message of an error
+
+
+class ModuleError(RunError):
+    """A module fails on the values of a run."""
+
+
+class ModuleRunner:
+    """Runs a module, without gradients; ``values`` are those of the leaves of its arguments."""
+
+    def __init__(self, module: nn.Module, arguments: Arguments) -> None:
+        self.module, self.arguments = module, arguments
+        self._wide = _in_doubles(module)
+
+    def returned(self, values: Mapping[int, Value]) -> Any:
+        """What the module returns; raises `ModuleError`."""
+        args, kwargs = self.arguments.filled(values)
+        try:
+            with torch.no_grad():
+                return self.module(*args, **kwargs)
+        except Exception as error:  # the caller's own code
+            text = " ".join(str(error).split())[:_LONGEST]
+            raise ModuleError(f"{type(error).__name__}: {text}") from error
+
+    def expected(self, values: Mapping[int, Value]) -> Expectation:
+        """The tensors that the module returns; raises `ModuleError`."""
+        start = time.perf_counter()
+        returned = self.returned(values)
+        seconds = time.perf_counter() - start
+        results = [array_of(tensor) for _, tensor in tensors_of(returned)]
+        return Expectation(tuple(results), tuple(self._accurate(values, results)), seconds)
+
+    def _accurate(
+        self, values: Mapping[int, Value], results: list[np.ndarray]
+    ) -> list[np.ndarray | None]:
+        """The results in 64-bit floats, where they are known."""
+        unknown: list[np.ndarray | None] = [None] * len(results)
+        if self._wide is None:
+            return unknown
+        args, kwargs = self.arguments.filled(values, in_doubles=True)
+        try:
+            with torch.no_grad(), _widening()():
+                returned = self._wide(*args, **kwargs)
+        except Exception:  # an operator may lack 64-bit floats
+            return unknown
+        wide = [array_of(tensor) for _, tensor in tensors_of(returned)]
+        if [each.shape for each in wide] != [each.shape for each in results]:
+            return unknown
+        return [each if each.dtype == np.float64 else None for each in wide]
+
+
+def mode_fault(module: nn.Module) -> str:
+    """The first part of a module that computes something else than in use, because it is in
+    training mode; ``""`` when there is none.
+    """
+    for name, part in module.named_modules():
+        if part.training and _depends_on_mode(part):
+            kind = type(part).__name__
+            where = f"{kind} {name!r}" if name else kind
+            return f"{where} is in training mode: call eval() of the module before it is exported"
+    return ""
+
+
+def _depends_on_mode(part: nn.Module) -> bool:
+    if isinstance(part, torch.nn.modules.dropout._DropoutNd):  # noqa: SLF001 - the base class
+        return bool(part.p > 0)
+    is_norm = isinstance(part, torch.nn.modules.batchnorm._NormBase)  # noqa: SLF001
+    return is_norm and bool(getattr(part, "track_running_stats", False))
+
+
+def _in_doubles(module: nn.Module) -> nn.Module | None:
+    """A copy of a module in 64-bit floats, ``None`` where that is not possible."""
+    numbers = sum(each.numel() for each in (*module.parameters(), *module.buffers()))
+    free = available_memory()
+    if free is not None and numbers * _DOUBLE_BYTES > _MOST_MEMORY * free:
+        return None
+    try:
+        return copy.deepcopy(module).to(torch.float64)
+    except Exception:  # a module may hold what cannot be copied
+        return None
+
+
+@cache
+def _widening() -> type:
+    """The mode in which operators that are asked for narrow floats give 64-bit ones.
+
+    Many normalizations ask for 32 bits.
+    """
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    narrow = (torch.float32, torch.float16, torch.bfloat16)
+
+    class Widening(TorchDispatchMode):  # type: ignore[misc, unused-ignore]
+        def __torch_dispatch__(
+            self, operator: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            named = dict(kwargs or {})
+            if named.get("dtype") in narrow:
+                named["dtype"] = torch.float64
+            return operator(*args, **named)
+
+    return Widening

@@ -1,0 +1,217 @@
+"""Whether an ONNX model computes what a torch module does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, Unpack
+
+import numpy as np
+
+from xoptim.facts.given import given
+from xoptim.facts.lazy import lazy_module
+from xoptim.facts.words import counted
+from xoptim.graph.assumed import assumed_of
+from xoptim.graph.sources import Source
+from xoptim.integrations.torch_modules import export_of, first_difference
+from xoptim.integrations.torch_runner import ModuleError, ModuleRunner, mode_fault
+from xoptim.integrations.torch_values import Arguments, Bound, array_of, tensors_of
+from xoptim.verification.compare import compare_values
+from xoptim.verification.errors import LoadError, RunError
+from xoptim.verification.expected import ExpectedRun, judge_expected
+from xoptim.verification.judge import where_text
+from xoptim.verification.options import ValidationChanges, ValidationOptions
+from xoptim.verification.protos import Located
+from xoptim.verification.report import Cause, Status, ValidationReport
+from xoptim.verification.runs import RunPlan, run_plan
+from xoptim.verification.session import Session, Value
+from xoptim.verification.varied import VariedExample
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+    from torch.export import ExportedProgram
+else:
+    torch = lazy_module("torch")
+
+_MOST_NAMED: Final = 3  # notes about sizes at which the module fails
+
+
+def verify(
+    module: nn.Module | ExportedProgram,
+    model: Any,
+    args: Any = (),
+    kwargs: Mapping[str, Any] | None = None,
+    options: ValidationOptions | None = None,
+    *,
+    exported: Any = None,
+    **changes: Unpack[ValidationChanges],
+) -> ValidationReport:
+    """Run a torch module and a model on the same values and compare.
+
+    The values are the arguments, others like them, and such of other sizes: each open dimension of
+    the model is 1 and longer than in the arguments, alone and together with the others. Results are
+    matched in order, through tuples, dicts and the output classes of transformers. A difference
+    beyond the tolerance of the type counts as rounding where the module itself is as far from what
+    it computes in 64-bit floats.
+
+    Returns the report. ``different`` names the first module whose result differs, and says whether
+    the export or a later change made the difference. ``not validated``: the module is in training
+    mode, does not repeat its results, or does not run; or onnxruntime cannot load the model.
+
+    Args:
+        module: a module in ``eval()`` mode, of any floating-point type.
+        model: of any kind that `xoptim.optimize` takes.
+        args: positional arguments of the module, one tensor or a tuple.
+        kwargs: the same by name.
+        options: provider and tolerance of the comparison; ``assume`` bounds the sizes.
+        exported: the model as it was exported, if it was changed afterwards; by default the module
+            is exported once more for the sizes at which results differ.
+        **changes: fields of `ValidationOptions` to set.
+
+    Raises:
+        ImportError: when torch is not installed.
+        ModelError: when a model cannot be read.
+        ChoiceError: when the arguments do not fit the model.
+        ProviderUnavailable: when onnxruntime lacks a requested execution provider.
+    """
+    checks = given(ValidationOptions, options, changes)
+    own = module if isinstance(module, torch.nn.Module) else module.module()
+    source = Source(model)
+    known = assumed_of(source.proto, checks.assume, from_model=True)
+    checks = replace(checks, assume=known.texts, assume_from_model=False)
+    comparison = TorchComparison(ModuleRunner(own, Arguments(own, args, kwargs)), checks)
+    report = comparison.report(Located(source.proto, source.base_dir))
+    if report.status != "different":
+        return report
+    before = None if exported is None else Source(exported)
+    origin = comparison.origin(None if before is None else Located(before.proto, before.base_dir))
+    return replace(report, reason="; ".join(filter(None, (report.reason, origin))))
+
+
+class TorchComparison:
+    """Compares models with a module.
+
+    ``broken`` holds the values of the first run of the last comparison in which the model differs
+    or does not run.
+    """
+
+    def __init__(self, runner: ModuleRunner, options: ValidationOptions) -> None:
+        self._runner, self._options = runner, options
+        self.broken: dict[int, Value] | None = None
+
+    def report(self, model: Located) -> ValidationReport:
+        """The comparison with a model; raises `ChoiceError` where it has other inputs."""
+        self.broken = None
+        if fault := mode_fault(self._runner.module):
+            return self._judged("not validated", fault, cause="run")
+        bound = self._runner.arguments.bind(model.proto)
+        example = VariedExample(model.proto, bound.example(), self._options)
+        try:
+            session = Session(model.proto, self._options.settings, base_dir=model.base_dir)
+        except LoadError as error:
+            reason = f"onnxruntime cannot load the model: {error}"
+            return self._judged("not validated", reason, cause="load")
+        first = next(example.plans())
+        return self._fault(session, bound.values(first.feeds)) or self._compared(
+            model, session, bound, example.plans()
+        )
+
+    def _fault(self, session: Session, values: Mapping[int, Value]) -> ValidationReport | None:
+        """The reason why results cannot be compared at all."""
+        try:
+            found = tensors_of(self._runner.returned(values))
+            again = tensors_of(self._runner.returned(values))
+        except ModuleError as error:
+            reason = f"the module fails on its arguments: {error}"
+            return self._judged("not validated", reason, cause="run")
+        if len(found) != len(session.outputs):
+            places = ", ".join(place or "the result itself" for place, _ in found)
+            names = ", ".join(port.name for port in session.outputs)
+            return self._judged(
+                "different",
+                f"the module returns {counted(len(found), 'tensor')} ({places}), and the model has "
+                f"{counted(len(session.outputs), 'output')} ({names})",
+            )
+        pairs = [(array_of(a), array_of(b)) for (_, a), (_, b) in zip(found, again, strict=True)]
+        if all(_repeats(first, second, self._options) for first, second in pairs):
+            return None
+        reason = "the module does not repeat its own results: does it draw random numbers?"
+        return self._judged("not validated", reason, cause="evidence")
+
+    def _compared(
+        self, model: Located, session: Session, bound: Bound, plans: Iterable[RunPlan]
+    ) -> ValidationReport:
+        """The comparison on all values that the module accepts."""
+        runs: list[ExpectedRun] = []
+        notes: dict[str, None] = {}
+        deadline = time.perf_counter() + self._options.time_limit
+        for plan in plans:
+            if runs and time.perf_counter() > deadline:
+                notes["not all sizes were tried within the time limit"] = None
+                break
+            values = bound.values(plan.feeds)
+            try:
+                expected = self._runner.expected(values)
+            except ModuleError as error:
+                # random values may be out of the module's range
+                if plan.source == "drawn" and len(notes) < _MOST_NAMED:
+                    notes[f"the module fails{where_text(plan.sizes)}: {error}"] = None
+                continue
+            try:
+                runs.append(ExpectedRun(run_plan(session, plan), expected))
+            except RunError as error:
+                self.broken = values
+                where = where_text(plan.sizes)
+                reason = f"the model does not run{where}, where the module does: {error}"
+                return self._judged("different", reason, notes)
+        report = judge_expected(runs, model, session.outputs, self._options, tuple(notes))
+        pairs = zip(runs, report.runs, strict=True)
+        differing = (bound.values(each.run.feeds) for each, made in pairs if not made.is_accepted())
+        self.broken = next(differing, None)
+        return report
+
+    def origin(self, exported: Located | None) -> str:
+        """What made the difference of the last comparison, as a sentence."""
+        if self.broken is None:
+            return ""
+        args, kwargs = self._runner.arguments.filled(self.broken)
+        try:
+            before = exported or export_of(self._runner.module, args, kwargs)
+        except Exception as error:  # of the exporter
+            return f"what made the difference is not known, as the export fails: {error}"
+        feeds = self._runner.arguments.bind(before.proto).feeds(self.broken)
+        if self._agrees(before, feeds):
+            return "the export computes the same as the module, a later change does not"
+        found = first_difference(self._runner.module, before, (args, kwargs), feeds)
+        return f"the export made the difference{found}"
+
+    def _agrees(self, model: Located, feeds: Mapping[str, Value]) -> bool:
+        """Whether a model computes what the module does, on the values of the broken run."""
+        plan = RunPlan("given", {}, 0, dict(feeds))
+        try:
+            session = Session(model.proto, self._options.settings, base_dir=model.base_dir)
+            run = run_plan(session, plan)
+            expected = self._runner.expected(self.broken or {})
+        except (LoadError, RunError):
+            return False
+        return judge_expected(
+            [ExpectedRun(run, expected)], model, session.outputs, self._options
+        ).ok
+
+    def _judged(
+        self, status: Status, reason: str, notes: Iterable[str] = (), cause: Cause = ""
+    ) -> ValidationReport:
+        return ValidationReport(
+            status,
+            reason,
+            providers=tuple(self._options.providers),
+            notes=tuple(notes),
+            cause=cause,
+            assumptions=tuple(self._options.assume),
+        )
+
+
+def _repeats(first: np.ndarray, second: np.ndarray, options: ValidationOptions) -> bool:
+    return all(each.ok for each in compare_values("", first, second, options.rules))

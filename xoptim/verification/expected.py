@@ -1,0 +1,187 @@
+"""A model whose results are known from elsewhere, such as a Python function or a torch module."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from xoptim.verification.compare import compare_values
+from xoptim.verification.error_bins import ErrorBin, add_bins, explains, spread
+from xoptim.verification.errors import LoadError, RunError
+from xoptim.verification.judge import (
+    HOPELESS,
+    hollow_outputs,
+    hollow_reason,
+    sensitivity_text,
+    values_text,
+    where_text,
+)
+from xoptim.verification.noise import NoisyModel
+from xoptim.verification.options import ValidationOptions
+from xoptim.verification.protos import Located
+from xoptim.verification.report import (
+    Cause,
+    Noise,
+    RunReport,
+    Status,
+    ValidationReport,
+    rounding_note,
+)
+from xoptim.verification.runs import ReferenceRun
+from xoptim.verification.session import Port, Session, Value
+
+_DRAWS: Final = 4  # times that the effect of rounding is measured
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What a model must compute in one run.
+
+    Attributes:
+        results: the value of each output, in order.
+        accurate: the same results computed in 64-bit floats, ``None`` where they are not known.
+            Their distance to ``results`` is the rounding error that the model may have as well.
+        seconds: wall time of computing ``results``.
+    """
+
+    results: tuple[Value, ...]
+    accurate: tuple[np.ndarray | None, ...]
+    seconds: float = 0.0
+
+
+class ExpectedRun(NamedTuple):
+    """A run of the model, and what it must compute."""
+
+    run: ReferenceRun
+    expected: Expectation
+
+
+def judge_expected(
+    runs: Sequence[ExpectedRun],
+    model: Located,
+    outputs: Sequence[Port],
+    options: ValidationOptions,
+    notes: Sequence[str] = (),
+) -> ValidationReport:
+    """Compare the results of a model with the expected ones.
+
+    A difference beyond the tolerance of the type still counts as rounding where the expected
+    results are as far from their values in 64-bit floats, or, where these are not known, where the
+    results of the model move as much when all of its numbers move by one unit in the last place.
+    """
+    reports = [_compared(each, outputs, options) for each in runs]
+    if options.considers_noise:
+        _measure_noise(reports, runs, model, outputs, options)
+
+    def report(status: Status, reason: str = "", cause: Cause = "") -> ValidationReport:
+        return ValidationReport(
+            status=status,
+            reason=reason,
+            cause=cause,
+            exactness=options.exactness,
+            providers=tuple(options.providers),
+            runs=tuple(reports),
+            notes=(*notes, *rounding_note(reports)),
+            assumptions=tuple(options.assume),
+        )
+
+    rejected = [(run, c) for run in reports for c in run.comparisons if not run.accepts(c)]
+    # an output that no comparison can judge does not hide one that differs
+    rejected.sort(key=lambda pair: _is_hopeless(*pair))
+    for run, comparison in rejected[:1]:
+        place = f"output {comparison.output!r}{where_text(run.dims)}{values_text(run)}"
+        if _is_hopeless(run, comparison):
+            return report(
+                "not validated", f"{place} {sensitivity_text(run, comparison)}", "evidence"
+            )
+        return report("different", f"{place}: {comparison.message}")
+    if hollow := hollow_outputs(reports, outputs):
+        return report("not validated", hollow_reason(hollow, len(outputs)), "evidence")
+    return report("equal")
+
+
+def _is_hopeless(run: RunReport, comparison: object) -> bool:
+    noise = run.noise.get(getattr(comparison, "output", ""))
+    return noise is not None and noise.explains
+
+
+def _compared(each: ExpectedRun, outputs: Sequence[Port], options: ValidationOptions) -> RunReport:
+    """The comparison of one run, with the rounding error of the expected results."""
+    run, expected = each
+    triples = zip(outputs, expected.results, run.results, strict=True)
+    comparisons = tuple(
+        c for port, e, a in triples for c in compare_values(port.name, e, a, options.rules)
+    )
+    report = RunReport(
+        run.source, dict(run.sizes), run.seed, expected.seconds, run.seconds, comparisons
+    )
+    if not options.considers_noise:
+        return report
+    own_errors = {
+        port.name: _own_error(value, accurate)
+        for port, value, accurate in zip(outputs, expected.results, expected.accurate, strict=True)
+        if accurate is not None
+    }
+    return replace(report, noise=_noise(report, own_errors, options.noise_multiple))
+
+
+def _own_error(value: Value, accurate: np.ndarray) -> dict[int, ErrorBin]:
+    """The rounding error of an expected result, by the magnitude of its elements."""
+    narrow = np.asarray(value).astype(np.float64).reshape(-1)
+    wide = accurate.reshape(-1)
+    bins: dict[int, ErrorBin] = {}
+    with np.errstate(all="ignore"):  # both may hold infinities
+        add_bins(bins, spread(np.abs(narrow), np.abs(narrow - wide), np.zeros(narrow.shape)))
+    return bins
+
+
+def _noise(
+    report: RunReport, levels: dict[str, dict[int, ErrorBin]], multiple: float
+) -> dict[str, Noise]:
+    """The effect of rounding on the outputs that differ by finite numbers, where it is known."""
+    found = dict(report.noise)
+    for c in report.comparisons:
+        is_number = c.fault == "value" and c.tolerance is not None and math.isfinite(c.excess)
+        if not is_number or report.accepts(c) or c.output not in levels:
+            continue
+        moved = levels[c.output]
+        level = max((each.largest for each in moved.values()), default=0.0)
+        explained = explains(moved, c.error_bins, multiple)
+        accepted = explained and multiple * level <= HOPELESS * c.top
+        found[c.output] = Noise(level, explained, accepted)
+    return found
+
+
+def _measure_noise(
+    reports: list[RunReport],
+    runs: Sequence[ExpectedRun],
+    model: Located,
+    outputs: Sequence[Port],
+    options: ValidationOptions,
+) -> None:
+    """Measure how far rounding moves the results of the model, for the runs that differ."""
+    broken = [at for at, report in enumerate(reports) if not report.is_accepted()]
+    if not broken:
+        return
+    rng = np.random.default_rng(options.seed)
+    try:
+        noisy = NoisyModel(model.proto, model.base_dir, rng)
+        session = Session(
+            noisy.proto, options.settings, base_dir=model.base_dir, weights=noisy.weights
+        )
+        for at in broken:
+            run, levels = runs[at].run, dict[str, dict[int, ErrorBin]]()
+            for _ in range(_DRAWS):
+                moved = session.run(noisy.feeds(run.feeds, rng))
+                for port, own, other in zip(outputs, run.results, moved, strict=True):
+                    for c in compare_values(port.name, own, other, options.rules):
+                        add_bins(levels.setdefault(c.output, {}), iter(c.error_bins.items()))
+            reports[at] = replace(
+                reports[at], noise=_noise(reports[at], levels, options.noise_multiple)
+            )
+    except (LoadError, RunError):
+        return  # then the tolerance decides

@@ -1,0 +1,200 @@
+"""A model beside a Python function from arrays to arrays, such as a pipeline of scikit-learn."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from xoptim.facts.dtypes import element_type, is_float, is_integer
+from xoptim.facts.words import counted
+from xoptim.verification.errors import FeedError, LoadError, RunError
+from xoptim.verification.expected import Expectation, ExpectedRun, judge_expected
+from xoptim.verification.options import ValidationOptions
+from xoptim.verification.protos import Located, ModelLike
+from xoptim.verification.reference import Reference, read_original, run_reference
+from xoptim.verification.report import Cause, ValidationReport
+from xoptim.verification.runs import ReferenceRun
+from xoptim.verification.session import Value
+
+_FEWEST_RUNS: Final = 3  # the third one has a batch of 1
+
+
+class FunctionError(RunError):
+    """A function fails on the values of a run, or what it returns does not fit the model."""
+
+
+def verify_function(
+    function: Callable[..., Any], model: ModelLike, options: ValidationOptions
+) -> ValidationReport:
+    """Compare a model with a function that takes the inputs of the model in order, as arrays.
+
+    It returns the outputs: one, several as a tuple or list, or by name. Numbers of another size
+    (64-bit floats for 32-bit ones) are rounded, and axes of length 1 may be missing. Values are
+    random and finite, at several sizes of the open dimensions.
+
+    The status is ``not validated`` when the model or the function cannot run, or when the function
+    does not repeat its own results. Raises `ChoiceError` and `ProviderUnavailable` as `compare`.
+    """
+
+    def refused(reason: str, cause: Cause) -> ValidationReport:
+        providers = tuple(options.providers)
+        return ValidationReport("not validated", reason, cause=cause, providers=providers)
+
+    varied = replace(options, extremes=False, assignments=max(options.assignments, _FEWEST_RUNS))
+    try:
+        proto, base_dir = read_original(model, varied)
+        reference = run_reference(model, varied, proto)
+    except LoadError as error:
+        return refused(f"onnxruntime cannot load the model: {error}", "load")
+    except (FeedError, RunError) as error:
+        return refused(f"onnxruntime cannot run the model: {error}", "run")
+    caller = _Caller(function, reference)
+    try:
+        made = [replace(run, results=list(map(_by_key, run.results))) for run in reference.runs]
+        runs = [ExpectedRun(run, caller.expected(run)) for run in made]
+        first = runs[0]
+        again = caller.expected(first.run)
+    except FunctionError as error:
+        return refused(str(error), "run")
+    repeated = judge_expected(
+        [ExpectedRun(replace(first.run, results=list(again.results)), first.expected)],
+        Located(proto, base_dir),
+        reference.outputs,
+        replace(varied, noise_multiple=0.0),
+    )
+    if repeated.status == "different":
+        reason = f"the function does not repeat its own results: {repeated.reason}"
+        return refused(reason, "evidence")
+    return judge_expected(
+        runs, Located(proto, base_dir), reference.outputs, varied, tuple(caller.notes)
+    )
+
+
+class _Caller:
+    """Calls the function, and gives its results the form of the outputs of the model."""
+
+    def __init__(self, function: Callable[..., Any], model: Reference) -> None:
+        self._function = function
+        self._inputs, self._outputs = [port.name for port in model.inputs], model.outputs
+        self.notes: dict[str, None] = {}
+
+    def expected(self, run: ReferenceRun) -> Expectation:
+        """The results of the function on the values of a run; raises `FunctionError`."""
+        # a function may change its operands
+        values = [run.feeds[name] for name in self._inputs]
+        arguments = [np.copy(each) if isinstance(each, np.ndarray) else each for each in values]
+        start = time.perf_counter()
+        try:
+            returned = self._function(*arguments)
+        except Exception as error:  # the caller's own code
+            shapes = ", ".join(str(list(getattr(each, "shape", ()))) for each in arguments)
+            raise FunctionError(
+                f"the function fails on arrays of shape {shapes}: {type(error).__name__}: {error}; "
+                "give values that it accepts with feeds={...}"
+            ) from error
+        seconds = time.perf_counter() - start
+        found = [_by_key(_as_value(each)) for each in self._by_output(returned)]
+        pairs = list(zip(self._outputs, found, run.results, strict=True))
+        return Expectation(
+            tuple(self._like(port.name, value, own) for port, value, own in pairs),
+            tuple(_accurate(value, own) for _, value, own in pairs),
+            seconds,
+        )
+
+    def _by_output(self, returned: Any) -> list[Any]:
+        """What was returned for each output of the model, in order."""
+        names = [port.name for port in self._outputs]
+        if isinstance(returned, Mapping):
+            if missing := [name for name in names if name not in returned]:
+                raise FunctionError(
+                    f"the function returns {', '.join(map(str, returned))}, but not "
+                    f"{', '.join(missing)}, which the model computes"
+                )
+            return [returned[name] for name in names]
+        is_one = len(names) == 1 and not isinstance(returned, tuple)
+        found = [returned] if is_one else list(returned)
+        if len(found) != len(names):
+            raise FunctionError(
+                f"the function returns {counted(len(found), 'value')}, and the model has "
+                f"{counted(len(names), 'output')}: {', '.join(names)}"
+            )
+        return found
+
+    def _like(self, name: str, value: Value, own: Value) -> Value:
+        """A result in the type and the shape of an output, where only these differ."""
+        if not isinstance(value, np.ndarray) or not isinstance(own, np.ndarray):
+            return _items_like(value, own)
+        if _is_wider(value, own):
+            value = value.astype(own.dtype)
+        if value.ndim == own.ndim or _without_ones(value) != _without_ones(own):
+            return value
+        self.notes[
+            f"output {name!r} has {own.ndim} axes, what the function returns has {value.ndim}: "
+            "the others have length 1"
+        ] = None
+        return value.reshape(own.shape)
+
+
+def _items_like(value: Value, own: Value) -> Value:
+    """Sequences and maps with numbers of the type of an output's."""
+    if isinstance(value, list) and isinstance(own, list) and len(value) == len(own):
+        return [_items_like(each, its) for each, its in zip(value, own, strict=True)]
+    if isinstance(value, dict) and isinstance(own, dict) and value.keys() == own.keys():
+        return {key: _items_like(value[key], its) for key, its in own.items()}
+    if isinstance(value, np.ndarray) and isinstance(own, np.ndarray) and _is_wider(value, own):
+        return value.astype(own.dtype)
+    return value
+
+
+def _by_key(value: Value) -> Value:
+    """A list of maps with the same keys, as a classifier gives one for each row, as one map of
+    arrays.
+
+    The tolerance of an element depends on those beside it.
+    """
+    if not isinstance(value, list) or not value or not isinstance(value[0], dict):
+        return value
+    if any(each.keys() != value[0].keys() for each in value):
+        return value
+    joined = {key: np.asarray([each[key] for each in value]) for key in value[0]}
+    # onnxruntime gives the 32-bit floats of maps as Python's
+    return {
+        key: array.astype(np.float32) if array.dtype == np.float64 else array
+        for key, array in joined.items()
+    }
+
+
+def _as_value(returned: Any) -> Value:
+    """What a function returned, as a value of a model."""
+    if isinstance(returned, (np.ndarray, dict)) or returned is None:
+        return returned
+    if isinstance(returned, list) and returned and isinstance(returned[0], (dict, np.ndarray)):
+        return returned
+    for method in ("detach", "cpu", "toarray", "to_numpy"):  # torch, sparse matrices, data frames
+        returned = getattr(returned, method, lambda same=returned: same)()
+    return np.asarray(returned)
+
+
+def _accurate(value: Value, own: Value) -> np.ndarray | None:
+    """A result in 64-bit floats, where the function computes with these and the model does not."""
+    if not isinstance(value, np.ndarray) or not isinstance(own, np.ndarray):
+        return None
+    is_known = value.dtype == np.float64 and own.dtype != np.float64 and value.size == own.size
+    return value.reshape(own.shape) if is_known else None
+
+
+def _is_wider(value: np.ndarray, own: np.ndarray) -> bool:
+    """Whether a result is of the kind of the output's type, but of another size."""
+    if value.dtype == own.dtype:
+        return False
+    first, second = element_type(value.dtype), element_type(own.dtype)
+    both_float = is_float(first) and is_float(second)
+    return both_float or (is_integer(first) and is_integer(second))
+
+
+def _without_ones(array: np.ndarray) -> tuple[int, ...]:
+    return tuple(size for size in array.shape if size != 1)
