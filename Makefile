@@ -9,7 +9,7 @@ SOURCES := xoptim cli patterns tests examples benchmarks lab docs setup.py
 # Tests start many processes; without compiled modules each of them compiles the whole package first.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-loaded check-figures check quick test-torch test-browser pictures cuda fuzz-match fuzz-loaders fuzz fuzz-precision conformance real-models wrong-rewrites near-misses pairs mutation gate lint format types docs site release image nightly workarounds workflows oldest bench performance new-pattern clean
+.PHONY: help demo test test-loaded check-figures check quick test-torch test-recipes test-browser pictures cuda fuzz-match fuzz-loaders fuzz fuzz-precision conformance real-models wrong-rewrites near-misses pairs mutation gate lint format types docs site release image nightly workarounds workflows oldest bench performance new-pattern clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -64,6 +64,17 @@ quick: $(VENV)/.test ## run the tests that are not slow, without those of torch,
 
 test-torch: $(VENV)/.torch ## run the tests that need torch (installs torch 2.13.0 and transformers)
 	$(BIN)/python -m pytest -n auto tests/integrations tests/cli/commands/test_verify_torch.py tests/decoders tests/meta/test_pipelines.py
+
+# torchvision needs the torch that it was built with. Newer patch versions of the others may be installed.
+$(VENV)/recipes/.done: pyproject.toml
+	$(PYTHON) -m venv $(VENV)/recipes
+	$(VENV)/recipes/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --editable ".[test]" torch==2.14.1 \
+		torchvision==0.29.1 onnxscript "transformers>=5" sentence-transformers timm diffusers ultralytics keras onnxslim rapidocr-onnxruntime \
+		scikit-learn skl2onnx
+	@touch $@
+
+test-recipes: $(VENV)/recipes/.done ## run the scripts of exporters, and compare with torch, scikit-learn and Keras (installs 6 GB)
+	$(VENV)/recipes/bin/python -m pytest -n auto tests/meta/test_pipelines.py tests/integrations tests/verification/test_functions.py
 
 test-browser: $(VENV)/.browser ## run the tests of the report and of the site in chromium (skipped where there is none)
 	$(BIN)/python -m pytest -rs tests/reporting/test_reports_page_browser.py tests/meta/test_site.py

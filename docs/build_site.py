@@ -27,6 +27,7 @@ GUIDES: Final = {
         "docs/precision",
         "docs/assumptions",
         "docs/batch",
+        "docs/exporters",
         "docs/pipelines",
         "docs/coming-from",
         "docs/report",

@@ -200,6 +200,15 @@ def test_results_in_a_dataclass() -> None:
     )
 
 
+def test_a_model_without_some_results() -> None:
+    """As an exporter leaves out the cache of a decoder."""
+    model = to_onnx(network(), inputs(), KWARGS, output_names=["y", "rest", "place"])
+    del model.graph.output[1:]
+    assert verify(network(), model, inputs(), KWARGS).ok
+    model.graph.output[0].name = "z"
+    assert verify(network(), model, inputs(), KWARGS).status != "equal"
+
+
 class Cached(Module):  # type: ignore[misc]
     """Changes its cache in place, as static caches do."""
 

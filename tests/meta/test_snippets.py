@@ -39,6 +39,7 @@ GUIDES = (
     "opsets",
     "outline",
     "performance",
+    "exporters",
     "pipelines",
     "repeated",
     "report",

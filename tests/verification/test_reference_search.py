@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.support import parse
-from xoptim.verification import ValidationOptions, validate
+from xoptim.verification import ValidationOptions, run_reference, validate
 
 PAIRS = {
     "a bound": ("<float a = {0}, float b = {6}> { y = Clip(x, a, b) }", "{ y = Relu(x) }"),
@@ -120,3 +120,16 @@ def test_batch_and_length_differ_and_are_above_one(names: tuple[str, str]) -> No
     assert all(1 < run.dims[batch] != run.dims[length] > 1 for run in runs)
     assert runs[0].dims[batch] != runs[1].dims[batch]
     assert runs[0].dims[length] != runs[1].dims[length]
+
+
+def test_names_of_dimensions_that_are_numbers_are_sizes() -> None:
+    """The exporter of transformers writes sizes so that are fixed."""
+    text = (
+        "agraph (float[n,4] x) => (float[n,2] y)"
+        " <float[4,2] w = {1, 2, 3, 4, 5, 6, 7, 8}> { y = MatMul(x, w) }"
+    )
+    model = parse(text)
+    model.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "4"
+    first = next(iter(run_reference(model, ValidationOptions()).runs))
+    assert first.sizes["4"] == 4
+    assert not first.refused

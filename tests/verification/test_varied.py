@@ -66,6 +66,18 @@ def test_integers_are_those_of_the_example_and_constant_floats_are_not() -> None
             assert np.asarray(plan.feeds["cache"]).any()
 
 
+def test_sizes_that_are_related_in_the_example_change_together() -> None:
+    """Names of their own for the batches and the length of the mask."""
+    text = (
+        "agraph (int64[a,b] ids, float[c,d] cache, int64[e,f] mask)"
+        " => (float[c,d] y) { y = Relu(cache) }"
+    )
+    found = list(VariedExample(parse(text), example(), ValidationOptions()).plans())
+    sizes = [tuple(plan.sizes.values()) for plan in found]
+    assert all(a == c == e and f == b + d for a, b, c, d, e, f in sizes)
+    assert {(1, 3, 1, 4, 1, 7), (2, 7, 2, 4, 2, 11), (2, 3, 2, 1, 2, 4)} <= {*sizes}
+
+
 def test_sizes_keep_what_is_assumed() -> None:
     found = plans(assume=("batch == 2", "past >= 4"))
     assert all(plan.sizes["batch"] == 2 and plan.sizes["past"] >= 4 for plan in found)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from xoptim.facts.lazy import lazy_module
-from xoptim.integrations.torch_values import Arguments, array_of, tensors_of
+from xoptim.integrations.torch_values import Arguments, array_of, matched, tensors_of
 from xoptim.system.machine import available_memory
 from xoptim.verification.errors import RunError
 from xoptim.verification.expected import Expectation
@@ -49,16 +49,20 @@ class ModuleRunner:
             text = " ".join(str(error).split())[:_LONGEST]
             raise ModuleError(f"{type(error).__name__}: {text}") from error
 
-    def expected(self, values: Mapping[int, Value]) -> Expectation:
-        """The tensors that the module returns; raises `ModuleError`."""
+    def expected(self, values: Mapping[int, Value], names: Sequence[str]) -> Expectation:
+        """The tensors that are the outputs of these names; raises `ModuleError`."""
         start = time.perf_counter()
         returned = self.returned(values)
         seconds = time.perf_counter() - start
-        results = [array_of(tensor) for _, tensor in tensors_of(returned)]
-        return Expectation(tuple(results), tuple(self._accurate(values, results)), seconds)
+        found = matched(tensors_of(returned), names)
+        if found is None:
+            raise ModuleError(f"it does not return {', '.join(names)}")
+        results = [array_of(tensor) for tensor in found]
+        accurate = self._accurate(values, names, results)
+        return Expectation(tuple(results), tuple(accurate), seconds)
 
     def _accurate(
-        self, values: Mapping[int, Value], results: list[np.ndarray]
+        self, values: Mapping[int, Value], names: Sequence[str], results: list[np.ndarray]
     ) -> list[np.ndarray | None]:
         """The results in 64-bit floats, where they are known."""
         unknown: list[np.ndarray | None] = [None] * len(results)
@@ -70,7 +74,7 @@ class ModuleRunner:
                 returned = self._wide(*args, **kwargs)
         except Exception:  # an operator may lack 64-bit floats
             return unknown
-        wide = [array_of(tensor) for _, tensor in tensors_of(returned)]
+        wide = [array_of(tensor) for tensor in matched(tensors_of(returned), names) or ()]
         if [each.shape for each in wide] != [each.shape for each in results]:
             return unknown
         return [each if each.dtype == np.float64 else None for each in wide]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -109,6 +110,24 @@ def tensors_of(value: Any) -> list[tuple[str, torch.Tensor]]:
     """
     leaves, _ = pytree.tree_flatten_with_path(value)
     return [each for path, leaf in leaves for each in _tensors(pytree.keystr(path), leaf)]
+
+
+def matched(
+    found: Sequence[tuple[str, torch.Tensor]], names: Sequence[str]
+) -> list[torch.Tensor] | None:
+    """The tensors that are the outputs of these names: in order, or by name where there are others
+    besides; ``None`` when they do not match.
+    """
+    if len(found) == len(names):
+        return [tensor for _, tensor in found]
+    by_name = {plain_name(place): tensor for place, tensor in found}
+    wanted = [plain_name(name) for name in names]
+    return [by_name[name] for name in wanted] if by_name.keys() >= {*wanted} else None
+
+
+def plain_name(place: str) -> str:
+    """The words in a place or the name of an output: ``cache_0_keys``."""
+    return "_".join(re.findall(r"\w+", place))
 
 
 def _tensors(place: str, leaf: Any) -> Iterator[tuple[str, torch.Tensor]]:

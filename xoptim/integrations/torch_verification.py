@@ -16,7 +16,7 @@ from xoptim.graph.assumed import assumed_of
 from xoptim.graph.sources import Source
 from xoptim.integrations.torch_modules import export_of, first_difference
 from xoptim.integrations.torch_runner import ModuleError, ModuleRunner, mode_fault
-from xoptim.integrations.torch_values import Arguments, Bound, array_of, tensors_of
+from xoptim.integrations.torch_values import Arguments, Bound, array_of, matched, tensors_of
 from xoptim.verification.compare import compare_values
 from xoptim.verification.errors import LoadError, RunError
 from xoptim.verification.expected import ExpectedRun, judge_expected
@@ -52,13 +52,14 @@ def verify(
 
     The values are the arguments, others like them, and such of other sizes: each open dimension of
     the model is 1 and longer than in the arguments, alone and together with the others. Results are
-    matched in order, through tuples, dicts and the output classes of transformers. A difference
+    matched in order, through tuples, dicts and the output classes of transformers, or by name where
+    the model lacks some. A difference
     beyond the tolerance of the type counts as rounding where the module itself is as far from what
     it computes in 64-bit floats.
 
-    Returns the report. ``different`` names the first module whose result differs, and says whether
-    the export or a later change made the difference. ``not validated``: the module is in training
-    mode, does not repeat its results, or does not run; or onnxruntime cannot load the model.
+    Returns the report. ``different`` says whether the export or a later change made the difference,
+    and in which part of the module. ``not validated``: the module is in training mode, does not
+    repeat its results, or does not run; or onnxruntime cannot load the model.
 
     Args:
         module: a module in ``eval()`` mode, of any floating-point type.
@@ -66,8 +67,7 @@ def verify(
         args: positional arguments of the module, one tensor or a tuple.
         kwargs: the same by name.
         options: provider and tolerance of the comparison; ``assume`` bounds the sizes.
-        exported: the model as it was exported, if it was changed afterwards; by default the module
-            is exported once more for the sizes at which results differ.
+        exported: the model before later changes; by default the module is exported once more.
         **changes: fields of `ValidationOptions` to set.
 
     Raises:
@@ -126,13 +126,13 @@ class TorchComparison:
         except ModuleError as error:
             reason = f"the module fails on its arguments: {error}"
             return self._judged("not validated", reason, cause="run")
-        if len(found) != len(session.outputs):
+        names = [port.name for port in session.outputs]
+        if matched(found, names) is None:
             places = ", ".join(place or "the result itself" for place, _ in found)
-            names = ", ".join(port.name for port in session.outputs)
             return self._judged(
                 "different",
                 f"the module returns {counted(len(found), 'tensor')} ({places}), and the model has "
-                f"{counted(len(session.outputs), 'output')} ({names})",
+                f"{counted(len(names), 'output')} ({', '.join(names)})",
             )
         pairs = [(array_of(a), array_of(b)) for (_, a), (_, b) in zip(found, again, strict=True)]
         if all(_repeats(first, second, self._options) for first, second in pairs):
@@ -144,6 +144,7 @@ class TorchComparison:
         self, model: Located, session: Session, bound: Bound, plans: Iterable[RunPlan]
     ) -> ValidationReport:
         """The comparison on all values that the module accepts."""
+        names = [port.name for port in session.outputs]
         runs: list[ExpectedRun] = []
         notes: dict[str, None] = {}
         deadline = time.perf_counter() + self._options.time_limit
@@ -153,7 +154,7 @@ class TorchComparison:
                 break
             values = bound.values(plan.feeds)
             try:
-                expected = self._runner.expected(values)
+                expected = self._runner.expected(values, names)
             except ModuleError as error:
                 # random values may be out of the module's range
                 if plan.source == "drawn" and len(notes) < _MOST_NAMED:
@@ -193,7 +194,8 @@ class TorchComparison:
         try:
             session = Session(model.proto, self._options.settings, base_dir=model.base_dir)
             run = run_plan(session, plan)
-            expected = self._runner.expected(self.broken or {})
+            names = [port.name for port in session.outputs]
+            expected = self._runner.expected(self.broken or {}, names)
         except (LoadError, RunError):
             return False
         return judge_expected(

@@ -36,6 +36,7 @@ _COUNTED: Final = re.compile(r"^(s|u|d|dim|unk|axis|dynamic_axes)_*\d+$|:\d+$", 
 _SHAPED: Final = ("Reshape", "Expand", "Concat")
 """Operators that read shapes: the second operand, or parts of one."""
 _LARGEST_FROZEN: Final = 1024
+_LONGEST: Final = 6  # digits of a name that may be a size
 _MOST_FROZEN: Final = 8
 _FEW: Final = 3  # elements that are read one by one without a loop
 
@@ -234,12 +235,15 @@ def assignments(
     largest first; none is 0 then but a past.
     """
     dims = open_dimensions(specs)
-    preferred = _distinct(specs, fixed, _typical(specs, _frozen_sizes(model)) if typical else ())
+    frequent = _typical(specs, _frozen_sizes(model)) if typical else ()
+    preferred = _distinct(specs, fixed, (sizes | _numbers(dims) for sizes in frequent))
     preferred = [
         sizes for sizes in distinct(map(fitted, preferred)) if _elements(specs, sizes) <= _BUDGET
     ]
     yield from preferred
-    candidates = _candidates(dims, _frozen_lengths(specs), _frozen_sizes(model))
+    candidates = list(_candidates(dims, _frozen_lengths(specs), _frozen_sizes(model)))
+    if numbers := _numbers(dims):
+        candidates = [sizes | numbers for sizes in candidates] + candidates
     found = distinct(fitted(sizes) for sizes in _distinct(specs, fixed, candidates))
     kept = [
         name
@@ -258,6 +262,12 @@ def assignments(
         if not spent or spent + cost <= _BUDGET:
             spent += cost
             yield sizes
+
+
+def _numbers(dims: Iterable[str]) -> Sizes:
+    """The sizes of dimensions whose names are numbers, as exporters of transformers write sizes."""
+    numbers = {name: int(name) for name in dims if name.isdecimal() and len(name) <= _LONGEST}
+    return {name: size for name, size in numbers.items() if size > 0}
 
 
 def _elements(specs: Sequence[InputSpec], sizes: Sizes) -> int:

@@ -1,6 +1,7 @@
 """Values like those of an example, at its sizes and at others."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from itertools import combinations
 from typing import Final
 
 import numpy as np
@@ -58,7 +59,8 @@ class VariedExample:
         """The example, values like it, random values, then values at other sizes, the strongest
         test first.
 
-        Sizes are 1 and larger ones, of all open dimensions at once and of each alone.
+        Sizes are 1 and larger ones, of all open dimensions at once and of each alone; equal sizes
+        of the example change together, and a size that is the sum of two others stays that.
         """
         yield RunPlan("given", self.sizes, self._seed, dict(self._example))
         wanted = [self.sizes, *map(self._fitted, self._other_sizes())]
@@ -71,18 +73,18 @@ class VariedExample:
         return self._feeding.assumptions.fitted(sizes)
 
     def _other_sizes(self) -> Iterator[Sizes]:
-        names = list(self.sizes)
-        grown = {
-            name: size + 1 + place if size < _LARGEST_GROWN else size
-            for place, (name, size) in enumerate(self.sizes.items())
-        }
-        if not names:
-            return
-        yield grown
-        yield dict.fromkeys(names, 1)
-        for name, size in self.sizes.items():
-            yield self.sizes | {name: 1}
-            yield self.sizes | {name: 2 * size + 1 if size < _LARGEST_GROWN else size}
+        fixed = {name: size for name, size in self.sizes.items() if name.isdecimal()}
+        free, sums = _relations([self.sizes[name] for name in self.sizes.keys() - fixed.keys()])
+        own = {size: size for size in free}
+        grown = {size: _grown(size, place + 1) for place, size in enumerate(free)}
+        changes = [grown, dict.fromkeys(free, 1)]
+        for size in free:
+            changes += [own | {size: 1}, own | {size: _grown(size, size + 1)}]
+        for change in changes if free else ():
+            found = dict(change)
+            for total, (a, b) in sums.items():
+                found[total] = found[a] + found[b]
+            yield {name: found.get(size, size) for name, size in self.sizes.items()} | fixed
 
     def _random(self) -> Iterator[RunPlan]:
         """Values by what the model reads them for, such as any row of an embedding."""
@@ -108,6 +110,27 @@ class VariedExample:
         return tuple(
             old if size is None else size for size, old in zip(found, example, strict=True)
         )
+
+
+def _relations(sizes: Collection[int]) -> tuple[list[int], dict[int, tuple[int, int]]]:
+    """The different sizes of an example in ascending order, and those among them that are the sum
+    of two others, such as the length of a mask over past and new positions.
+
+    An exporter gives related sizes names of their own, and the other side may accept what breaks
+    the relation. So equal sizes change together, and sums stay sums.
+    """
+    different = sorted({*sizes})
+    sums: dict[int, tuple[int, int]] = {}
+    for total in different:  # the terms of a sum are smaller, unless one is 0
+        pairs = combinations(filter(None, different), 2)
+        found = next((pair for pair in pairs if sum(pair) == total), None)
+        if found is not None:
+            sums[total] = found
+    return [size for size in different if size not in sums], sums
+
+
+def _grown(size: int, step: int) -> int:
+    return size + step if size < _LARGEST_GROWN else size
 
 
 def _resampled(array: np.ndarray, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:

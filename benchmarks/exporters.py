@@ -1,0 +1,112 @@
+"""Scripts of other exporters: how many nodes they write, and what onnxslim and xoptim leave.
+
+    python -m benchmarks.exporters               # all, writes the table of docs/exporters.md
+    python -m benchmarks.exporters timm_model    # one, writes its row
+
+Each script of ``examples/pipelines`` that has a function ``export`` runs in a process of its own;
+it verifies what it returns. ``make test-recipes`` installs what the scripts need.
+"""
+
+import importlib.util
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.measured import ROOT, Table, keep, merged, read
+
+FOLDER: Final = ROOT / "examples" / "pipelines"
+PAGE: Final = ROOT / "docs" / "exporters.md"
+MARK: Final = "exporters"
+COLUMNS: Final = ("script", "exported", "onnxslim", "xoptim", "equals", "versions")
+TRANSFORMERS: Final = ("transformers", "torch")
+PACKAGES: Final[dict[str, tuple[str, ...]]] = {
+    "diffusers_unet": ("diffusers", "torch"),
+    "keras_model": ("keras", "torch"),
+    "paddle_ocr_file": ("rapidocr-onnxruntime",),
+    "sentence_transformers_model": ("sentence-transformers", "torch"),
+    "timm_model": ("timm", "torch"),
+    "transformers_decoder": TRANSFORMERS,
+    "transformers_encoder": TRANSFORMERS,
+    "transformers_vision": TRANSFORMERS,
+    "transformers_whisper": TRANSFORMERS,
+    "ultralytics_export": ("ultralytics", "torch"),
+}
+"""The packages of each script whose versions the table has; the last one runs the original."""
+FILES: Final = ("paddle_ocr_file",)
+"""Scripts whose original is a file, not a network."""
+_OUT_OF_PROCESS: Final = "--count"
+
+
+def counts(name: str) -> dict[str, Any]:
+    """The numbers of nodes of a script: exported, slimmed, optimized.
+
+    Raises `RuntimeError` when it fails.
+    """
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.exporters", _OUT_OF_PROCESS, name],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{name} failed:\n{done.stderr[-3000:]}")
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def _count(name: str) -> dict[str, Any]:
+    import onnxslim
+
+    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    exported, optimized = module.export()
+    before, after = len(exported.graph.node), len(optimized.graph.node)
+    return {"exported": before, "xoptim": after, "slim": len(onnxslim.slim(exported).graph.node)}
+
+
+def row(name: str) -> list[str]:
+    """The row of a script in the table."""
+    found = counts(name)
+    return [
+        f"[{name}](../examples/pipelines/{name}.py)",
+        *(str(found[key]) for key in ("exported", "slim", "xoptim")),
+        "the file" if name in FILES else PACKAGES[name][-1],
+        ", ".join(f"{package} {version(package)}" for package in PACKAGES[name]),
+    ]
+
+
+def missing(name: str) -> list[str]:
+    """The packages of a script that are not installed."""
+    absent = []
+    for package in (*PACKAGES[name], "onnxslim"):
+        try:
+            version(package)
+        except PackageNotFoundError:
+            absent.append(package)
+    return absent
+
+
+def main(names: Sequence[str]) -> None:
+    """Measure scripts, and write the table."""
+    if names[:1] == [_OUT_OF_PROCESS]:
+        print(json.dumps(_count(names[1])))
+        return
+    chosen = names or list(PACKAGES)
+    table = Table(COLUMNS, [row(name) for name in chosen if not missing(name)])
+    for name in chosen:
+        if absent := missing(name):
+            print(f"{name} is left out: {', '.join(absent)} not installed", file=sys.stderr)
+    old = read(PAGE) if Path(PAGE.with_suffix(".toml")).exists() else {}
+    keep(PAGE, {**old, MARK: merged(old.get(MARK), table, 1)})
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
