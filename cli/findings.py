@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypedDict
 from urllib.parse import quote
 
 from xoptim import __version__
@@ -18,6 +18,24 @@ CHECKS: Final[Mapping[str, str]] = {
 }
 """The checks of `xopt check`, with what a failure means."""
 _SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+class FindingJson(TypedDict):
+    """The result of one check of one model.
+
+    Attributes:
+        check: the check: max-shrink, against or target.
+        model: the file of the model.
+        ok: whether the model passes.
+        detail: the figures, or the reason.
+        assumptions: assumptions in force, in addition to the default set.
+    """
+
+    check: str
+    model: str
+    ok: bool
+    detail: str
+    assumptions: list[str]
 
 
 class Finding(NamedTuple):
@@ -48,7 +66,7 @@ class Finding(NamedTuple):
     def __str__(self) -> str:
         return readable(f"{'ok' if self.ok else 'failed'}  {self.model}: {self.text}")
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> FindingJson:
         """All fields but the exit code, as JSON values."""
         return {
             "check": self.check,

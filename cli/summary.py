@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from xoptim.precision.quantized import Quantized
     from xoptim.verification.report import ValidationReport
     from xoptim.workflow.fitting import FittingOutcome
+    from xoptim.workflow.json_types import SummaryJson
 
 _SHOWN: Final = 6
 """Operators whose numbers are shown in a line, those that change most."""
@@ -138,7 +139,7 @@ class Summary:
         """Size of the result, ``None`` when it was refused."""
         return None if self.outcome.refusal is not None else self.outcome.proof.bytes_after
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> SummaryJson:
         """All fields as JSON values."""
         outcome = self.outcome
         proof, report, operators = outcome.proof, outcome.report, outcome.operators

@@ -10,6 +10,8 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
+from xoptim.diagnose.explanation import strict_json
+
 from .files import readable
 from .terminal import in_line, open_console as open_console
 
@@ -92,7 +94,8 @@ class Rows:
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON; of a model that was read from a stream, without its temporary
-    folder.
+    """Print a value as JSON, with texts in place of NaN and infinities.
+
+    The temporary folder of a model that was read from a stream is not shown.
     """
-    click.echo(readable(json.dumps(value, indent=2)))
+    click.echo(readable(json.dumps(strict_json(value), indent=2, allow_nan=False)))

@@ -1,8 +1,11 @@
 """``xopt apply MODEL PATTERN``."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 from xoptim import GraphBuilder, NoMatchError, apply_at
 from xoptim.optimizing.proof import Proof, compare_each_provider
@@ -19,6 +22,9 @@ from ..summary import Summary, print_summary
 from ..tables import print_json
 from ..validation import COMPARISON, VALUES, Comparison, check_values_used, verify_option
 from .explain import print_explanation
+
+if TYPE_CHECKING:
+    from ..json_types import NoMatchJson
 
 
 @dataclass(frozen=True)
@@ -51,8 +57,7 @@ def apply_command(model: Path, pattern: str, choices: _ApplyChoices) -> int:
     try:
         apply_at(builder, pattern, choices.at, provider=choices.provider[0])
     except NoMatchError as error:
-        for each in error.explanations:
-            print_explanation(each)
+        _print_misses(error, choices)
         return DIFFERENT
     optimized = perf_counter() - loaded
     with drafted(target, choices.weights) as draft, Progress(enabled=False) as progress:
@@ -75,3 +80,13 @@ def apply_command(model: Path, pattern: str, choices: _ApplyChoices) -> int:
     else:
         print_summary(summary)
     return verdict(outcome)
+
+
+def _print_misses(error: NoMatchError, choices: _ApplyChoices) -> None:
+    """Print why the pattern does not match."""
+    if choices.as_json:
+        found: NoMatchJson = {"explanations": [each.to_json() for each in error.explanations]}
+        print_json(found)
+        return
+    for each in error.explanations:
+        print_explanation(each)

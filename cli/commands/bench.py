@@ -1,9 +1,11 @@
 """``xopt bench MODEL ...``."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -33,6 +35,9 @@ from ..settings import used_settings
 from ..tables import Rows, open_console, print_json
 from ..targeting import provider_there
 from ..validation import Values
+
+if TYPE_CHECKING:
+    from ..json_types import BenchResultJson, OperatorTimeJson
 
 
 @dataclass(frozen=True)
@@ -91,7 +96,8 @@ def bench_command(context: click.Context, models: tuple[Path, ...], choices: _Be
 
 def _show(report: BenchReport, as_json: bool, settings: str | None) -> None:
     if as_json:
-        print_json({**report.to_json(), "settings_file": settings})
+        told: BenchResultJson = {**report.to_json(), "settings_file": settings}
+        print_json(told)
         return
     console = open_console()
     _rows(report).print(console)
@@ -147,7 +153,7 @@ def _beside_first(model: ModelTimes) -> str:
 
 def _show_operators(found: Mapping[str, Mapping[str, OperatorTime]], as_json: bool) -> None:
     if as_json:
-        rows = {
+        rows: dict[str, dict[str, OperatorTimeJson]] = {
             label: {
                 name: {"ms": 1e3 * each.seconds, "calls": each.calls}
                 for name, each in operators.items()

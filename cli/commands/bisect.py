@@ -1,8 +1,10 @@
 """``xopt bisect MODEL``: find the rewrite that makes a model compute something else."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -17,6 +19,9 @@ from ..selection import SelectionWithRules
 from ..tables import print_json
 from ..terminal import say
 from ..validation import Comparison
+
+if TYPE_CHECKING:
+    from ..json_types import BisectJson
 
 
 @dataclass(frozen=True)
@@ -71,7 +76,11 @@ def bisect_command(model: Path, choices: _BisectChoices) -> int:
     if small is not None:
         save(small, target, model.parent)
     if choices.as_json:
-        print_json({**culprit.to_json(), "model": None if small is None else str(target)})
+        told: BisectJson = {
+            **culprit.to_json(),
+            "model": None if small is None else str(target),
+        }
+        print_json(told)
     else:
         _print(culprit, target, 0 if small is None else len(small.graph.node))
     return DIFFERENT

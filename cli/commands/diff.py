@@ -1,9 +1,11 @@
 """``xopt diff A B``."""
 
+from __future__ import annotations
+
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -18,6 +20,9 @@ from ..progress import Progress
 from ..tables import open_console, print_json
 from ..terminal import say
 from ..validation import COMPARISON, VALUES, Comparison, verify_option
+
+if TYPE_CHECKING:
+    from ..json_types import DiffJson
 
 PATIENCE: Final = 5.0
 """Seconds of measured runs for each of the two models."""
@@ -72,8 +77,11 @@ def _list(first: Path, second: Path, choices: _DiffChoices) -> int:
     if choices.as_json:
         trusts = choices.assume_from_model
         known = in_force(choices.assume, first, second, from_model=trusts)
-        differences = [each.to_json() for each in found]
-        print_json({"assumptions": known, "differences": differences})
+        told: DiffJson = {
+            "assumptions": known,
+            "differences": [each.to_json() for each in found],
+        }
+        print_json(told)
         return DIFFERENT if found else 0
     if choices.values:
         print_assumed(choices.assume, first, second, from_model=choices.assume_from_model)

@@ -1,6 +1,9 @@
 """``xopt doctor``."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from xoptim.diagnose.doctor import diagnose_installation
 from xoptim.diagnose.explanation import bytes_text
@@ -11,6 +14,9 @@ from ..settings import settings_file
 from ..tables import open_console, print_json
 from ..terminal import say
 from ..validation import software_device_option
+
+if TYPE_CHECKING:
+    from ..json_types import DoctorJson
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,11 @@ def doctor_command(choices: _DoctorChoices) -> int:
     found = diagnose_installation(choices.provider, software_device=choices.software_device)
     settings = settings_file()
     if choices.as_json:
-        print_json({**found.to_json(), "settings": None if settings is None else str(settings)})
+        told: DoctorJson = {
+            **found.to_json(),
+            "settings": None if settings is None else str(settings),
+        }
+        print_json(told)
         return int(bool(found.faults))
     console = open_console()
     for name, version in found.versions.items():

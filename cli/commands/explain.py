@@ -1,10 +1,12 @@
 """``xopt explain MODEL PATTERN``."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -29,6 +31,9 @@ from ..preparation import assume_option, fitting, in_force, print_assumed
 from ..selection import AT, WORD, PlaceChoices, beginning_of, counted_nodes, rule_of
 from ..tables import Rows, open_console, print_json
 from ..terminal import say
+
+if TYPE_CHECKING:
+    from ..json_types import ExplainJson
 
 _NAMED: Final = 3
 """Matches that the first line names."""
@@ -120,10 +125,7 @@ def explain_command(
     shown = found if choices.everything or choices.at is not None else found[: choices.limit]
     if place.as_json:
         assumed = in_force(known, model, from_model=place.assume_from_model)
-        told = {"target": there} if choices.target else {}
-        print_json(
-            {"assumptions": assumed, "explanations": [each.to_json() for each in shown], **told}
-        )
+        _print_json(assumed, shown, there if choices.target else None)
         return
     print_assumed(known, model, from_model=place.assume_from_model)
     for line in there:
@@ -146,6 +148,19 @@ def explain_command(
     begins = len(found) - counts["taken"]
     tail = f": {text}" if begins else f", it begins with {anchors}{f'; {text}' if text else ''}"
     say(f"{name} could begin at {counted_nodes(begins)}{tail}{more}")
+
+
+def _print_json(
+    assumptions: list[str], shown: Sequence[Explanation], there: list[str] | None
+) -> None:
+    """Print explanations as JSON, with the lines about the target, if there is one."""
+    told: ExplainJson = {
+        "assumptions": assumptions,
+        "explanations": [each.to_json() for each in shown],
+    }
+    if there is not None:
+        told["target"] = there
+    print_json(told)
 
 
 def _there(model: Path, kinds: Sequence[type[Rewrite]], name: str) -> list[str]:

@@ -1,9 +1,11 @@
 """``xopt list``."""
 
+from __future__ import annotations
+
 import inspect
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,18 +17,8 @@ from ..selection import WORD, SelectionOfAll
 from ..tables import Rows, open_console, print_json
 from ..terminal import say
 
-_DECLARED = (
-    "priority",
-    "exactness",
-    "min_opset",
-    "max_opset",
-    "tags",
-    "produces",
-    "unchecked",
-    "providers",
-    "onnxruntime",
-    "status",
-)
+if TYPE_CHECKING:
+    from ..json_types import PatternJson
 
 
 @dataclass(frozen=True)
@@ -50,7 +42,7 @@ def list_command(name: str | None, choices: _ListChoices) -> None:
         word: sum(entry.item.name() in names for entry in database().find(word)) for word in tags
     }
     if choices.as_json:
-        print_json(counts if choices.tags else list(map(_describe, found)))
+        print_json(counts if choices.tags else [_described(each) for each in found])
     elif choices.tags:
         rows = Rows("word", "patterns", right={"patterns"})
         for word, count in counts.items():
@@ -87,14 +79,17 @@ def _print_patterns(patterns: list[Rewrite]) -> None:
     ):
         rows.add_title(family)
         for pattern in members:
-            row = _describe(pattern)
-            row["provider"] = providers_of(pattern)
-            row |= {
-                "pattern": f"  {row['name']}",
+            cells = {
+                "pattern": f"  {pattern.name()}",
+                "phase": phase_of(pattern),
+                "exactness": pattern.exactness,
                 "opset": opset_range(pattern),
-                "tags": " ".join(row["tags"]),
+                "status": pattern.status,
+                "provider": providers_of(pattern),
+                "tags": " ".join(pattern.tags),
+                "rewrite": pattern.arrow(),
             }
-            rows.add(*(row[column] for column in columns))
+            rows.add(*(cells[column] for column in columns))
     if len(patterns) == len(database().entries()):
         rows.add_title("steps that --drop takes")
         for name, step in STEPS.items():
@@ -126,6 +121,21 @@ def phase_of(pattern: Rewrite | type[Rewrite]) -> str:
     return "global" if issubclass(cls, ModelPass) else cls.phase
 
 
-def _describe(cls: Rewrite) -> dict[str, Any]:
-    described = {"name": cls.name(), "family": cls.family(), "phase": phase_of(cls)}
-    return {**described, **{name: getattr(cls, name) for name in _DECLARED}, "rewrite": cls.arrow()}
+def _described(pattern: Rewrite) -> PatternJson:
+    """A pattern as JSON values."""
+    return {
+        "name": pattern.name(),
+        "family": pattern.family(),
+        "phase": phase_of(pattern),
+        "priority": pattern.priority,
+        "exactness": pattern.exactness,
+        "min_opset": pattern.min_opset,
+        "max_opset": pattern.max_opset,
+        "tags": list(pattern.tags),
+        "produces": list(pattern.produces),
+        "unchecked": list(pattern.unchecked),
+        "providers": list(pattern.providers),
+        "onnxruntime": pattern.onnxruntime,
+        "status": pattern.status,
+        "rewrite": pattern.arrow(),
+    }

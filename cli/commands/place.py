@@ -1,11 +1,13 @@
 """``xopt place MODEL``."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from rich.console import Console
@@ -25,6 +27,11 @@ from ..tables import Rows, open_console, print_json
 from ..targeting import exceeded, fixed_source, map_of, max_left_option, max_partitions_option
 from ..terminal import say
 from ..validation import custom_op_option, software_device_option
+
+if TYPE_CHECKING:
+    from xoptim.targets.json_types import PlacementJson
+
+    from ..json_types import FailingJson, UnavailableTargetJson, UncompiledJson
 
 _ALL: Final = "all"
 _SHORT: Final = 100
@@ -67,19 +74,19 @@ class _Answer:
     fault: str = ""
     failing: Failing | None = None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> PlacementJson | UncompiledJson | UnavailableTargetJson:
         """All fields, as JSON values."""
         if self.placement is None:
             return {"target": self.target.name, "fault": self.fault, "install": self.target.install}
-        found = self.placement.to_json()
-        if self.failing is not None:
-            part = self.failing
-            found["failing"] = {
-                "nodes": list(part.nodes),
-                "operators": list(part.operators),
-                "is_smallest": part.is_smallest,
-            }
-        return found
+        found, part = self.placement.to_json(), self.failing
+        if part is None:
+            return found
+        failing: FailingJson = {
+            "nodes": list(part.nodes),
+            "operators": list(part.operators),
+            "is_smallest": part.is_smallest,
+        }
+        return {**found, "failing": failing}
 
 
 @command("place", model=MODEL)

@@ -1,9 +1,11 @@
 """``xopt stats MODEL``."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -18,6 +20,11 @@ from ..preparation import assume_from_model_option
 from ..tables import Rows, open_console, print_json
 from ..validation import dims_option, read_dims
 
+if TYPE_CHECKING:
+    from ..json_types import RepeatedBlockJson, StatsJson
+
+_OWN_LINES = ("operators", "repeats", "costs")
+"""Parts of the document that are not printed as a name and a value."""
 _FIGURES = ("nodes", "parameters", "flops", "read", "written")
 
 
@@ -41,23 +48,23 @@ def stats_command(model: Path, choices: _StatsChoices) -> None:
         refuse_idle({"layers": "with --json, which has both"})
     source = Source(model, needs_weights=False)
     builder = GraphBuilder(source, assume_from_model=choices.assume_from_model)
-    found, price = _stats(builder), model_costs(model, read_dims(choices.dims))
+    price = model_costs(model, read_dims(choices.dims))
+    found = _stats(builder, price)
     if choices.as_json:
-        print_json({**found, "costs": price.to_json()})
+        print_json(found)
         return
-    del found["operators"]
     console = open_console()
     _print_costs(console, price, layers=choices.layers)
-    repeats = found.pop("repeats")
-    found["assumptions"] = ", ".join(found["assumptions"]) or "the default set"
-    for key, value in found.items():
+    facts = {name: value for name, value in found.items() if name not in _OWN_LINES}
+    facts["assumptions"] = ", ".join(found["assumptions"]) or "the default set"
+    for key, value in facts.items():
         text = (
             ", ".join(f"{k or 'ai.onnx'} {v}" for k, v in value.items())
             if isinstance(value, dict)
             else value
         )
         console.print(f"{key:14s}{text}", highlight=False)
-    for block in repeats:
+    for block in found["repeats"]:
         text = (
             f"{block['times']} times {block['name']}, {block['nodes']} nodes, {block['share']:.0%} "
             "of the graph"
@@ -65,7 +72,7 @@ def stats_command(model: Path, choices: _StatsChoices) -> None:
         console.print(f"{'repeats':14s}{text}", highlight=False)
 
 
-def _stats(builder: GraphBuilder) -> dict[str, Any]:
+def _stats(builder: GraphBuilder, price: Costs) -> StatsJson:
     tensors = [tensor for graph in builder.model.graphs() for tensor in graph.initializers.values()]
     return {
         "operators": builder.count_types(),
@@ -80,10 +87,11 @@ def _stats(builder: GraphBuilder) -> dict[str, Any]:
         "assumptions": list(recorded(builder.model.shell).texts),
         "ir_version": builder.model.ir_version,
         "repeats": _repeats(builder),
+        "costs": price.to_json(),
     }
 
 
-def _repeats(builder: GraphBuilder) -> list[dict[str, Any]]:
+def _repeats(builder: GraphBuilder) -> list[RepeatedBlockJson]:
     """The blocks that repeat along the main graph, each with the share of its nodes that the copies
     have together.
     """

@@ -1,7 +1,10 @@
 """``xopt tune MODEL``."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -36,6 +39,9 @@ from ..tables import Rows, open_console, print_json
 from ..targeting import provider_there
 from ..terminal import say
 from ..validation import Values, calibration_option, fraction, metric_option
+
+if TYPE_CHECKING:
+    from ..json_types import TuneJson
 
 _WORDS = {"start": "the beginning", "undecided": "not known to be faster"}
 
@@ -112,11 +118,13 @@ def tune_command(context: click.Context, model: Path, choices: _TuneChoices) -> 
         progress.say("writing")
         written = found.save(target, in_place=choices.in_place)
     if choices.as_json:
-        files = {
+        told: TuneJson = {
+            "model": str(model),
             "written": [str(path) for path in written],
             "settings_file": used_settings(context),
+            **found.report.to_json(),
         }
-        print_json({"model": str(model), **files, **found.report.to_json()})
+        print_json(told)
     else:
         _show(found.report, written, used_settings(context))
     failure = next((each for each in found.report.optimization.validation if not each.ok), None)

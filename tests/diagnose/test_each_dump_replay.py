@@ -93,7 +93,7 @@ def test_a_wrong_rewrite_is_noticed(tmp_path: Path) -> None:
     assert found.largest is not None
     assert found.largest > 0
     assert "output 't'" in found.reason
-    told = found.to_json()
+    told: Any = found.to_json()
     assert (told["status"], told["name"], told["report"]["status"]) == (
         "different",
         "00000_WrongRelu",

@@ -235,7 +235,7 @@ def test_fewer_bits_where_they_are_faster(timed: Timed) -> None:
     assert found.report.changes[0] == "int8"
     assert "MatMulInteger" in types_of(found) or "DynamicQuantizeMatMul" in types_of(found)
     assert found.report.quantized is not None
-    assert found.report.to_json()["precision"]["scheme"] == "int8"
+    assert found.report.quantized.to_json()["scheme"] == "int8"
     assert "Int8Operands" in found.report.optimization.applied
     assert found.report.optimization.validation[0].ok
     assert "int4" in {trial.label for trial in found.report.trials}

@@ -2,12 +2,12 @@
 how models differ.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar, Unpack
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from xoptim.catalogue.selection import Item, Selection, select
 from xoptim.diagnose.differences import Difference, common_results, differences
@@ -20,6 +20,7 @@ from xoptim.engine.events import Application
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.errors import ModelError
 from xoptim.facts.given import given
+from xoptim.facts.json_values import json_number
 from xoptim.facts.operators import operator_label
 from xoptim.graph.assumed import assumed_of, report_unused
 from xoptim.graph.load import load_model
@@ -34,6 +35,9 @@ from xoptim.verification.errors import FeedError, RunError
 from xoptim.verification.options import ValidationChanges, ValidationOptions
 from xoptim.verification.reference import run_reference
 from xoptim.verification.session import Session, Value
+
+if TYPE_CHECKING:
+    from xoptim.api.json_types import ValueDifferenceJson
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +56,14 @@ class ValueDifference:
             f"{self.comparison.message or 'differs'}"
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> ValueDifferenceJson:
         """All fields as JSON values."""
         return {
             "name": self.name,
             "operator": self.operator,
             "node": self.node,
             "is_first": self.is_first,
-            "max_abs": (
-                self.comparison.max_abs
-                if np.isfinite(self.comparison.max_abs)
-                else str(self.comparison.max_abs)
-            ),
+            "max_abs": json_number(self.comparison.max_abs),
             "message": self.comparison.message,
         }
 

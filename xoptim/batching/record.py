@@ -1,11 +1,16 @@
 """The records of a batch, a line of ``results.jsonl`` for each model, and the report of all."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Final, Literal, Self
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from xoptim.facts.errors import XoptimError
+
+if TYPE_CHECKING:
+    from xoptim.batching.json_types import RecordJson
 
 Status = Literal["done", "not validated", "different", "failed", "crashed", "timeout"]
 """How a model ended.
@@ -65,7 +70,25 @@ class Record:
 
     def to_line(self) -> str:
         """The record as a line of JSON, without the end of the line."""
-        return json.dumps(asdict(self), ensure_ascii=False)
+        return json.dumps(self.to_json(), ensure_ascii=False, allow_nan=False)
+
+    def to_json(self) -> RecordJson:
+        """All fields as JSON values."""
+        return {
+            "model": self.model,
+            "output": self.output,
+            "status": self.status,
+            "nodes_before": self.nodes_before,
+            "nodes_after": self.nodes_after,
+            "bytes_before": self.bytes_before,
+            "bytes_after": self.bytes_after,
+            "seconds": self.seconds,
+            "verdict": self.verdict,
+            "assumptions": list(self.assumptions),
+            "error": self.error,
+            "key": self.key,
+            "written": dict(self.written),
+        }
 
     @classmethod
     def from_line(cls, line: str) -> Self:

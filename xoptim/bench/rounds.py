@@ -3,12 +3,14 @@
 The report: ratios of times with their intervals.
 """
 
+from __future__ import annotations
+
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import geometric_mean, median
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -19,6 +21,9 @@ from xoptim.system.machine import clock_of_thread
 from xoptim.verification.report import ValidationReport
 from xoptim.verification.session import resolve_providers
 from xoptim.verification.session_settings import SessionSettings
+
+if TYPE_CHECKING:
+    from xoptim.bench.json_types import BenchJson, LatencyJson, ModelTimesJson, RatioJson
 
 Clock: TypeAlias = Callable[[], float]
 
@@ -159,7 +164,7 @@ def mean_ratio(ratios: Sequence[Ratio]) -> Ratio:
     return Ratio(value, Interval(low, high))
 
 
-def ratio_json(ratio: Ratio | None) -> dict[str, Any]:
+def ratio_json(ratio: Ratio | None) -> RatioJson:
     """A ratio and its interval as JSON values."""
     return {
         "ratio": None if ratio is None else ratio.value,
@@ -216,7 +221,7 @@ class ModelTimes:
     # compared
     comparison: ValidationReport | None = None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> ModelTimesJson:
         """The figures as JSON values, times in milliseconds."""
         ratio, comparison, loading = self.ratio, self.comparison, self.loading
         return {
@@ -245,7 +250,7 @@ class BenchReport:
     options: BenchOptions
     # preferred sizes, with which the first model does not run
     refused: Mapping[str, int] = field(default_factory=dict)
-    at: "tuple[BenchReport, ...]" = ()  # the figures of each setting, where there are several
+    at: tuple[BenchReport, ...] = ()  # the figures of each setting, where there are several
 
     @property
     def is_equal(self) -> bool:
@@ -255,38 +260,44 @@ class BenchReport:
         )
 
     @property
-    def settings(self) -> "dict[str, BenchReport]":
+    def settings(self) -> dict[str, BenchReport]:
         """The figures of each setting, by the sizes that distinguish it."""
         return {
             sizes_text(more): report for more, report in zip(self.options.at, self.at, strict=True)
         }
 
-    def latency(self) -> dict[str, Any]:
+    def latency(self) -> LatencyJson:
         """The first model against the last one, as JSON values: for a model before and after an
         optimization.
         """
         before, after = self.models[0], self.models[-1]
-        return {
+        ratio = ratio_json(after.ratio)
+        found: LatencyJson = {
             "provider": self.options.provider,
             "threads": self.options.threads,
             "before_ms": 1e3 * before.median,
             "after_ms": 1e3 * after.median,
-            **ratio_json(after.ratio),
+            "ratio": ratio["ratio"],
+            "interval": ratio["interval"],
             "sizes": dict(self.sizes),
-            **({"at": [each.latency() for each in self.at]} if self.at else {}),
         }
+        if self.at:
+            found["at"] = [each.latency() for each in self.at]
+        return found
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> BenchJson:
         """All figures as JSON values."""
-        return {
+        found: BenchJson = {
             "provider": self.options.provider,
             "threads": self.options.threads,
             "level": self.options.level,
             "sizes": dict(self.sizes),
             "assumptions": list(self.options.assume),
             "models": [each.to_json() for each in self.models],
-            **({"at": [each.to_json() for each in self.at]} if self.at else {}),
         }
+        if self.at:
+            found["at"] = [each.to_json() for each in self.at]
+        return found
 
 
 def joined(reports: Sequence[BenchReport], options: BenchOptions) -> BenchReport:

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import onnx
 
@@ -22,6 +22,9 @@ from xoptim.graph.node import Node
 from xoptim.graph.sources import Source
 from xoptim.verification.sized import SizedModel, evaluated
 from xoptim.verification.work import MOST, MemoryNeed, operations
+
+if TYPE_CHECKING:
+    from xoptim.diagnose.json_types import CostJson, CostsJson
 
 _DEFAULT: Final = 1
 """Size of an open dimension for which none is given."""
@@ -44,6 +47,17 @@ class Cost:
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
+    def to_json(self) -> CostJson:
+        """All fields as JSON values."""
+        return {
+            "nodes": self.nodes,
+            "parameters": self.parameters,
+            "flops": self.flops,
+            "read": self.read,
+            "written": self.written,
+            "unknown": self.unknown,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Costs:
@@ -56,11 +70,15 @@ class Costs:
     total: Cost
     peak: int  # least bytes of the results that are alive at one time; weights are not among them
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> CostsJson:
         """All fields as JSON values."""
-        found = asdict(self)
-        found["peak_bytes"] = found.pop("peak")
-        return found
+        return {
+            "sizes": self.sizes,
+            "by_operator": {name: each.to_json() for name, each in self.by_operator.items()},
+            "by_layer": {name: each.to_json() for name, each in self.by_layer.items()},
+            "total": self.total.to_json(),
+            "peak_bytes": self.peak,
+        }
 
 
 def costs(

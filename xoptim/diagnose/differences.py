@@ -1,10 +1,12 @@
 """The differences of two models: nodes by structure and by name, constants, inputs and outputs."""
 
+from __future__ import annotations
+
 import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -15,6 +17,9 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.graph.tensors import Tensor
+
+if TYPE_CHECKING:
+    from xoptim.diagnose.json_types import DifferenceJson
 
 Kind: TypeAlias = Literal["added", "removed", "changed"]
 
@@ -32,7 +37,7 @@ class Difference:
         sign = {"added": "+", "removed": "-", "changed": "~"}[self.kind]
         return f"{sign} {self.part} {self.name!r}: {self.detail}"
 
-    def to_json(self) -> dict[str, str]:
+    def to_json(self) -> DifferenceJson:
         """All fields."""
         return {"kind": self.kind, "part": self.part, "name": self.name, "detail": self.detail}
 

@@ -2,13 +2,15 @@
 run here.
 """
 
+from __future__ import annotations
+
 import platform
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, entry_points, version
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from onnx import TensorProto, helper
@@ -22,6 +24,9 @@ from xoptim.targets import TargetState, every as every_target, state_of
 from xoptim.verification.errors import LoadError, ProviderUnavailable, RunError
 from xoptim.verification.session import Session, ort
 from xoptim.verification.session_settings import SessionSettings
+
+if TYPE_CHECKING:
+    from xoptim.diagnose.json_types import DiagnosisJson
 
 _PACKAGES: Final = (
     "xoptim",
@@ -78,7 +83,7 @@ class Diagnosis:
             if count < 0
         ]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> DiagnosisJson:
         """All fields as JSON values."""
         return {
             "versions": self.versions,

@@ -3,12 +3,14 @@
 Write both sides as models that run, to compare them later.
 """
 
+from __future__ import annotations
+
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 import onnx
@@ -34,6 +36,9 @@ from xoptim.verification.reference import run_reference
 from xoptim.verification.report import Status, ValidationReport
 from xoptim.verification.session import Session, Value
 from xoptim.verification.validation import compare, validate
+
+if TYPE_CHECKING:
+    from xoptim.diagnose.json_types import DisagreementJson, EachJson, ReplayedJson
 
 _HALVES: Final = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 
@@ -88,7 +93,7 @@ class Disagreement:
             f"{self.report.summary()}"
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> DisagreementJson:
         """All fields but models and feeds, as JSON values."""
         return {
             "number": self.number,
@@ -127,7 +132,7 @@ class EachCheck:
             counts.append(f"{len(self.disagreements)} wrong")
         return ", ".join(counts)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> EachJson:
         """The counts, reasons and disagreements as JSON values."""
         return {
             "checked": self.checked,
@@ -387,7 +392,7 @@ class Replayed:
         worst = None if self.report is None else self.report.largest
         return None if worst is None else worst.max_abs
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> ReplayedJson:
         """All fields, as JSON values."""
         report = None if self.report is None else self.report.to_json()
         return {

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from xoptim.engine.environment import wants_log as wants_log  # for the command
 from xoptim.facts.dtypes import type_name
 from xoptim.facts.errors import ModelError, XoptimError
+from xoptim.facts.json_values import json_number, strict_json as strict_json  # for the command
 from xoptim.facts.operators import operator_label
 from xoptim.facts.shapes import Info
 from xoptim.facts.words import (
@@ -28,6 +29,9 @@ from xoptim.graph.constants import constant_array, is_constant
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
+
+if TYPE_CHECKING:
+    from xoptim.diagnose.json_types import ExplanationJson, PlaceJson, ValueFactsJson
 
 _SHOWN = 8
 """Maximal number of elements of a constant whose value is shown."""
@@ -57,6 +61,16 @@ class Place:
         return (
             f"#{self.position} {self.op_type} {known!r}{f' in {self.graph}' if self.graph else ''}"
         )
+
+    def to_json(self) -> PlaceJson:
+        """All fields, as JSON values."""
+        return {
+            "position": self.position,
+            "op_type": self.op_type,
+            "name": self.name,
+            "outputs": list(self.outputs),
+            "graph": self.graph,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +106,16 @@ class ValueFacts:
 
     def __str__(self) -> str:
         return f"{self.name!r} {self.kind}"
+
+    def to_json(self) -> ValueFactsJson:
+        """All fields, as JSON values."""
+        return {
+            "name": self.name,
+            "dtype": self.dtype,
+            "shape": None if self.shape is None else list(self.shape),
+            "is_constant": self.is_constant,
+            "value": plain(self.value),
+        }
 
 
 def locate(model: Model, at: str) -> list[Node]:
@@ -291,11 +315,25 @@ class Explanation:
         advice = (f"    {self.advice}",) if self.advice else ()
         return "\n".join((self.headline, *advice, *(f"    {value}" for value in self.values)))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> ExplanationJson:
         """All fields, as JSON values."""
-        found: dict[str, Any] = plain(asdict(self))
-        found["others"] = [other.to_json() for other in self.others]
-        return found
+        return {
+            "pattern": self.pattern,
+            "status": self.status,
+            "anchor": self.anchor.to_json(),
+            "reason": self.reason,
+            "culprit": None if self.culprit is None else self.culprit.to_json(),
+            "file": self.file,
+            "line": self.line,
+            "values": [value.to_json() for value in self.values],
+            "matched": [place.to_json() for place in self.matched],
+            "total": self.total,
+            "progress": json_number(self.progress),
+            "bindings": plain(self.bindings),
+            "others": [other.to_json() for other in self.others],
+            "gain": self.gain,
+            "advice": self.advice,
+        }
 
 
 class NoMatchError(XoptimError):

@@ -9,7 +9,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import onnx
 
@@ -38,6 +38,9 @@ from xoptim.preparation.preparation import fix_sizes
 from xoptim.verification.options import ValidationOptions
 from xoptim.verification.reference import run_reference
 from xoptim.verification.work import weight_bytes
+
+if TYPE_CHECKING:
+    from xoptim.diagnose.json_types import OpsetHintJson, OptionHintJson
 
 _MOST_SIZES: Final = 8
 _MEASURING: Final = operators_with(Trait.MEASURES)
@@ -129,7 +132,7 @@ class OpsetHint:
             + f"; the model has operator set {self.present}"
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> OpsetHintJson:
         """``opset``, ``patterns`` and ``nodes``, as JSON values."""
         return {"opset": self.opset, "patterns": self.patterns, "nodes": self.nodes}
 
@@ -229,7 +232,7 @@ class OptionHint:
     def __str__(self) -> str:
         return _effect(self.nodes, self.option, self.patterns)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> OptionHintJson:
         """All fields."""
         return {"option": self.option, "patterns": self.patterns, "nodes": self.nodes}
 

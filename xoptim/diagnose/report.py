@@ -24,6 +24,7 @@ from xoptim.passes.growth import Unfolded
 if TYPE_CHECKING:
     from xoptim.diagnose.each import Disagreement
     from xoptim.diagnose.explanation import Explanation
+    from xoptim.diagnose.json_types import CulpritJson
     from xoptim.verification.report import ValidationReport
     from xoptim.verification.session import Value
 
@@ -76,11 +77,15 @@ class Culprit:
             found.feeds,
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> CulpritJson:
         """All fields but ``around`` and ``feeds``, as JSON values."""
         return {
-            name: getattr(self, name)
-            for name in ("step", "name", "number", "node", "evidence", "runs")
+            "step": self.step,
+            "name": self.name,
+            "number": self.number,
+            "node": self.node,
+            "evidence": self.evidence,
+            "runs": self.runs,
         }
 
     def avoided_by(self, options: OptimizationOptions) -> OptimizationOptions:

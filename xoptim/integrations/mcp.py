@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from xoptim.facts.errors import XoptimError
 from xoptim.facts.lazy import lazy_module
@@ -36,6 +36,22 @@ _MEANINGS: Final = {
     3: "not verified; the messages say why",
 }
 """The exit codes of ``xopt``."""
+
+
+class ToolAnswer(TypedDict):
+    """The answer of a tool.
+
+    Attributes:
+        exit_code: the exit code of the command that the tool runs.
+        meaning: the exit code in words.
+        result: the JSON document of that command, or its text; null without output.
+        messages: lines that it wrote to standard error.
+    """
+
+    exit_code: int
+    meaning: str
+    result: Any
+    messages: list[str]
 
 
 class McpError(XoptimError):
@@ -64,7 +80,7 @@ class Tools:
         include: str = "",
         fix: Sequence[str] = (),
         assume: Sequence[str] = (),
-    ) -> dict[str, Any]:
+    ) -> ToolAnswer:
         """Optimize an ONNX model, verify by running both that it computes the same, and write it.
 
         Args:
@@ -92,7 +108,7 @@ class Tools:
         words += [*_each("--fix", fix), *_each("--assume", assume)]
         return self._run("optimize", *words, "--json")
 
-    def explain(self, model: str, pattern: str, node: str = "") -> dict[str, Any]:
+    def explain(self, model: str, pattern: str, node: str = "") -> ToolAnswer:
         """Say where a pattern applies in a model, and why it does not apply elsewhere: the nearest
         misses, with the condition that fails.
 
@@ -105,7 +121,7 @@ class Tools:
         place = [f"--at={node}"] if node else []
         return self._run("explain", *place, "--json", "--", self._existing(model), pattern)
 
-    def place(self, model: str, target: str, fix: Sequence[str] = ()) -> dict[str, Any]:
+    def place(self, model: str, target: str, fix: Sequence[str] = ()) -> ToolAnswer:
         """Ask an execution provider which nodes of a model it takes, and why it leaves the others.
 
         Args:
@@ -116,7 +132,7 @@ class Tools:
         words = [self._existing(model), f"--target={target}", *_each("--fix", fix)]
         return self._run("place", *words, "--json")
 
-    def verify(self, original: str, other: str) -> dict[str, Any]:
+    def verify(self, original: str, other: str) -> ToolAnswer:
         """Run two models on the same values in ONNX Runtime and compare the results.
 
         Args:
@@ -125,7 +141,7 @@ class Tools:
         """
         return self._run("verify", self._existing(original), self._existing(other), "--json")
 
-    def stats(self, model: str) -> dict[str, Any]:
+    def stats(self, model: str) -> ToolAnswer:
         """Describe a model: inputs, outputs, operators, sizes of weights, estimated work.
 
         Args:
@@ -133,7 +149,7 @@ class Tools:
         """
         return self._run("stats", self._existing(model), "--json")
 
-    def diff(self, first: str, second: str) -> dict[str, Any]:
+    def diff(self, first: str, second: str) -> ToolAnswer:
         """List how two models differ in their graphs, whatever their nodes are called.
 
         Args:
@@ -160,7 +176,7 @@ class Tools:
             raise McpError(f"there is no file {path!r} in {self._root}")
         return place
 
-    def _run(self, *words: str) -> dict[str, Any]:
+    def _run(self, *words: str) -> ToolAnswer:
         """Run the command in the folder: its exit code, its answer and its messages."""
         process = start_python(
             _COMMAND,
@@ -222,11 +238,11 @@ def server(root: Path) -> MCPServer[Any]:
     return made
 
 
-def _told(tool: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+def _told(tool: Callable[..., ToolAnswer]) -> Callable[..., ToolAnswer]:
     """A tool whose errors reach the agent: the SDK keeps the texts of others to itself."""
 
     @wraps(tool)
-    def told(*args: Any, **kwargs: Any) -> dict[str, Any]:
+    def told(*args: Any, **kwargs: Any) -> ToolAnswer:
         try:
             return tool(*args, **kwargs)
         except XoptimError as error:

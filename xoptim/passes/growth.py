@@ -2,12 +2,14 @@
 in place of stored.
 """
 
+from __future__ import annotations
+
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from xoptim.facts.protos import replace_items
 from xoptim.facts.words import byte_amount
@@ -17,6 +19,9 @@ from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.graph.walk import readers
 from xoptim.match.rewrite import Step
+
+if TYPE_CHECKING:
+    from xoptim.passes.json_types import UnfoldedJson
 
 LEAST: Final = 10**6
 """Bytes that folding may add to a model of any size."""
@@ -70,7 +75,7 @@ class Unfolded:
     size: int  # bytes that folding them would add
     allowed: int  # bytes that folding may add
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> UnfoldedJson:
         """All fields as JSON values."""
         return {"operators": self.operators, "bytes": self.size, "allowed_bytes": self.allowed}
 

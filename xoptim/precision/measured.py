@@ -3,14 +3,19 @@
 The stage before is `xoptim.precision.candidates`, the next one `xoptim.precision.choices`.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from xoptim.bench.rounds import milliseconds
 from xoptim.precision.candidates import Candidate, Form
 from xoptim.precision.options import Goal
+
+if TYPE_CHECKING:
+    from xoptim.precision.json_types import MeasuredJson
 
 FASTER: Final = 0.95
 """A candidate that takes more than this part of the float32 time stays in float32."""
@@ -82,7 +87,7 @@ class Measured:
         bits = candidate.original_bits - candidate.bits
         return math.prod(candidate.shape) * bits + _TIE * multiplications
 
-    def price(self, goal: Goal, before: "Measured | None" = None) -> tuple[bool, float, str]:
+    def price(self, goal: Goal, before: Measured | None = None) -> tuple[bool, float, str]:
         """The square of the error for what is saved, by which candidates are ordered.
 
         What saves no time comes last.
@@ -118,7 +123,7 @@ class Measured:
             },
         }
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> MeasuredJson:
         """The candidate, and what was measured, as JSON values."""
         candidate, cost = self.candidate, self.cost
         return {
@@ -129,7 +134,7 @@ class Measured:
             "shape": list(candidate.shape),
             "weights": candidate.weights,
             "leader": candidate.shared_with,
-            "reads": candidate.reads,
+            "reads": list(candidate.reads),
             "work": cost.multiplications,
             "before": cost.before,
             "after": cost.after,

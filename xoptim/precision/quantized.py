@@ -1,9 +1,11 @@
 """Last stage: the quantized model, and what is said about it."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from xoptim.diagnose.report import OptimizationReport
 from xoptim.optimizing.proof import Proof
@@ -13,6 +15,9 @@ from xoptim.precision.large_constants import float32_bytes, large_constants
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.samples import Samples
 from xoptim.verification.report import ValidationReport
+
+if TYPE_CHECKING:
+    from xoptim.precision.json_types import QuantizationChoiceJson, QuantizedJson
 
 _HALF: Final = 16
 
@@ -190,9 +195,9 @@ class Quantized:
             before, applied=applied, nodes_after=found.nodes_after, repetitions=found.repetitions
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> QuantizedJson:
         """The choice as JSON values."""
-        products = [
+        products: list[QuantizationChoiceJson] = [
             {**each.measured.to_json(), "rounded": each.is_quantized} for each in self.choices
         ]
         return {

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import onnx
 
@@ -28,6 +28,9 @@ from xoptim.match.pattern import PatternOptimization
 from xoptim.match.rewrite import Rewrite
 from xoptim.targets.placement import PlacedNode, Placement
 from xoptim.targets.target import LONGEST, Target
+
+if TYPE_CHECKING:
+    from xoptim.targets.json_types import FittedJson, FittingStepJson
 
 MOST_QUESTIONS: Final = 48
 """Most placements that are asked for."""
@@ -69,7 +72,7 @@ class FittingStep:
         why = f": {self.reason}" if self.reason else ""
         return f"{self.operator} by {self.pattern}, {counted(self.count, 'time')}{why}"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> FittingStepJson:
         """All fields as JSON values."""
         return {
             "pattern": self.pattern,
@@ -99,7 +102,7 @@ class Fitted:
     questions: int = 1
     seconds: float = 0.0
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> FittedJson:
         """All fields but the model as JSON values."""
         return {
             "before": self.before.to_json(),

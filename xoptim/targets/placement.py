@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, Final, Literal, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from xoptim.facts.operators import operator_label
 from xoptim.facts.words import counted
+
+if TYPE_CHECKING:
+    from xoptim.targets.json_types import PlacedNodeJson, PlacementJson
 
 Source: TypeAlias = Literal["asked", "table"]
 _LONGEST: Final = 400  # characters of an error in a summary
@@ -48,6 +51,20 @@ class PlacedNode:
     def is_taken(self) -> bool:
         """Whether the target runs it."""
         return self.partition >= 0
+
+    def to_json(self) -> PlacedNodeJson:
+        """All fields as JSON values."""
+        return {
+            "name": self.name,
+            "op_type": self.op_type,
+            "domain": self.domain,
+            "provider": self.provider,
+            "partition": self.partition,
+            "reason": self.reason,
+            "advice": self.advice,
+            "is_shape_arithmetic": self.is_shape_arithmetic,
+            "is_taken": self.is_taken,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,17 +140,18 @@ class Placement:
             text += f", {len(self.shapes)} of the others {are} shapes"
         return text
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> PlacementJson:
         """All fields as JSON values, and the counts."""
-        counts = {"taken": len(self.taken), "left": len(self.left), "shapes": len(self.shapes)}
         return {
             "target": self.target,
             "compiles": self.compiles,
             "error": self.error,
             "source": self.source,
             "seconds": round(self.seconds, 3),
-            **counts,
+            "taken": len(self.taken),
+            "left": len(self.left),
+            "shapes": len(self.shapes),
             "absent": len(self.absent),
             "partitions": self.partitions,
-            "nodes": [{**asdict(node), "is_taken": node.is_taken} for node in self.nodes],
+            "nodes": [node.to_json() for node in self.nodes],
         }

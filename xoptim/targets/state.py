@@ -1,11 +1,16 @@
 """Whether a target can be used here: its provider is installed, and has a device."""
 
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from xoptim.facts.errors import XoptimError
 from xoptim.targets.process import Question, ask
 from xoptim.targets.target import Target
+
+if TYPE_CHECKING:
+    from xoptim.targets.json_types import TargetStateJson
 
 _PATIENCE: Final = 60.0  # seconds to load a library and list devices
 
@@ -32,9 +37,17 @@ class TargetState:
     fault: str
     install: str
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> TargetStateJson:
         """All fields as JSON values."""
-        return asdict(self)
+        return {
+            "name": self.name,
+            "title": self.title,
+            "installed": self.installed,
+            "version": self.version,
+            "device": self.device,
+            "fault": self.fault,
+            "install": self.install,
+        }
 
 
 def state_of(target: Target, *, software_device: bool = False) -> TargetState:

@@ -9,13 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 import onnx
 from onnx import TensorProto
 
 from xoptim.facts.errors import ModelError
+from xoptim.facts.json_values import json_number
 from xoptim.facts.operators import operator_label
 from xoptim.facts.protos import every_node, fed_inputs
 from xoptim.graph.load import load_model
@@ -30,6 +31,9 @@ from xoptim.verification.reference import run_reference
 from xoptim.verification.runs import ReferenceRun
 from xoptim.verification.session import Session, Value
 from xoptim.verification.session_settings import SessionSettings
+
+if TYPE_CHECKING:
+    from xoptim.targets.json_types import TargetCheckJson
 
 _FAILING: Final = re.compile(r"Name:'([^']+)'")
 _QUANTIZING: Final = frozenset(("QuantizeLinear", "DynamicQuantizeLinear"))
@@ -102,13 +106,13 @@ class TargetCheck:
         )
         return f"{self.reason}{where}"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> TargetCheckJson:
         """All fields as JSON values."""
         return {
             "target": self.target,
             "status": self.status,
             "reason": self.reason,
-            "error": self.error,
+            "error": json_number(self.error),
             "tolerance": self.tolerance,
             "runs": self.runs,
             "node": self.node,

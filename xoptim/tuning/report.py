@@ -1,8 +1,10 @@
 """The report of tuning."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from xoptim.bench.rounds import Ratio, ratio_json
 from xoptim.diagnose.report import OptimizationReport
@@ -11,6 +13,9 @@ from xoptim.tuning.options import TuneOptions
 from xoptim.tuning.search import Trial
 from xoptim.tuning.settings import settings_values
 from xoptim.verification.session_settings import SessionSettings
+
+if TYPE_CHECKING:
+    from xoptim.tuning.json_types import TuningJson
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +49,7 @@ class TuningReport:
         reports = self.optimization.validation
         return next((each.assumptions for each in reports), tuple(self.options.assume))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> TuningJson:
         """All fields as JSON values."""
         return {
             "is_faster": self.is_faster,

@@ -1,14 +1,19 @@
 """The settings of a session in a file beside its model, and the session that they make."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from xoptim.facts.errors import XoptimError
 from xoptim.verification.errors import LoadError
 from xoptim.verification.session import inference_session, resolve_providers
 from xoptim.verification.session_settings import Level, SessionSettings, session_options
+
+if TYPE_CHECKING:
+    from xoptim.tuning.json_types import SettingsJson
 
 _VERSION: Final = 1
 _WARNINGS: Final = 2  # log severity: the default of onnxruntime
@@ -32,7 +37,7 @@ def settings_path(model: Path) -> Path:
     return model.with_name(f"{model.name}.session.json")
 
 
-def settings_values(settings: SessionSettings) -> dict[str, Any]:
+def settings_values(settings: SessionSettings) -> SettingsJson:
     """The settings that are tuned, as JSON values."""
     return {
         "version": _VERSION,

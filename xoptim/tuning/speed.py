@@ -2,10 +2,12 @@
 --only-if-faster``.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from xoptim.bench.options import BenchOptions
 from xoptim.bench.rounds import Ratio, ratio_json
@@ -16,6 +18,9 @@ from xoptim.tuning.candidates import Candidates
 from xoptim.tuning.choices import PATTERNS, Choice, Recipe
 from xoptim.tuning.measurement import Budget, Measurement
 from xoptim.tuning.search import Meter, confirm, is_faster, is_slower
+
+if TYPE_CHECKING:
+    from xoptim.bench.json_types import SpeedJson
 
 SECONDS: Final = 120.0
 """Time for the search for the patterns that make a model slower."""
@@ -52,7 +57,7 @@ class SpeedCheck:
             f"{self.after}"
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> SpeedJson:
         """All fields as JSON values."""
         return {
             **ratio_json(self.after),

@@ -1,13 +1,19 @@
 """The result of a validation, as data, as JSON, and in one line."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from xoptim.facts.dtypes import Exactness
+from xoptim.facts.json_values import json_number
 from xoptim.facts.words import counted
 from xoptim.verification.compare import Comparison
+
+if TYPE_CHECKING:
+    from xoptim.verification.json_types import ComparisonJson, RunJson, ValidationJson
 
 Status: TypeAlias = Literal["equal", "different", "not validated"]
 Cause: TypeAlias = Literal["", "load", "run", "memory", "evidence", "assumptions"]
@@ -178,7 +184,7 @@ class ValidationReport:
         accepted = "" if largest.ok else ", accepted as rounding noise"
         return f"{text}, largest difference {largest.max_abs:.2g} in {largest.output!r}{accepted}"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> ValidationJson:
         """All fields as JSON values: infinities and NaN are strings."""
         return {
             "status": self.status,
@@ -224,7 +230,7 @@ def _origin(noise: Noise) -> str:
     return f"{noise.level:.2g} comes of one unit in the last place"
 
 
-def _run_json(run: RunReport) -> dict[str, Any]:
+def _run_json(run: RunReport) -> RunJson:
     return {
         "source": run.source,
         "dims": dict(run.dims),
@@ -234,29 +240,27 @@ def _run_json(run: RunReport) -> dict[str, Any]:
         "optimized_seconds": run.optimized_seconds,
         "outputs": [_comparison_json(c) for c in run.comparisons],
         "noise": {
-            name: {"level": _number(n.level), "explains": n.explains, "accepted": n.accepted}
+            name: {"level": json_number(n.level), "explains": n.explains, "accepted": n.accepted}
             for name, n in run.noise.items()
         },
     }
 
 
-def _comparison_json(comparison: Comparison) -> dict[str, Any]:
+def _comparison_json(comparison: Comparison) -> ComparisonJson:
     limits = comparison.tolerance
     return {
         "output": comparison.output,
         "equal": comparison.ok,
         "fault": comparison.fault,
         "message": comparison.message,
-        **{
-            name: _number(getattr(comparison, name))
-            for name in ("max_abs", "max_ulp", "max_rel", "scale", "top", "excess")
-        },
+        "max_abs": json_number(comparison.max_abs),
+        "max_ulp": json_number(comparison.max_ulp),
+        "max_rel": json_number(comparison.max_rel),
+        "scale": json_number(comparison.scale),
+        "top": json_number(comparison.top),
+        "excess": json_number(comparison.excess),
         "index": list(comparison.index),
         "mismatches": comparison.mismatches,
         "count": comparison.count,
         "tolerance": None if limits is None else {"rtol": limits.rtol, "atol": limits.atol},
     }
-
-
-def _number(value: float) -> float | str:
-    return value if math.isfinite(value) else str(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import onnx
 
@@ -26,6 +26,9 @@ from xoptim.verification.options import ValidationOptions
 from xoptim.verification.report import ValidationReport
 from xoptim.verification.validation import compare
 from xoptim.workflow.fitting_options import FittingOptions
+
+if TYPE_CHECKING:
+    from xoptim.workflow.json_types import FittingJson
 
 _MOST_CULPRITS: Final = 5
 """Most lowerings that are left out because they change results."""
@@ -99,7 +102,7 @@ class FittingOutcome:
         """Note why the provider gave no answer."""
         self.fault = f"not fitted to {self.target.name}, and not verified there: {reason}"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> FittingJson:
         """All fields as JSON values."""
         return {
             "target": self.target.name,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from xoptim.catalogue.discovery import installed_patterns
 from xoptim.diagnose.report import OptimizationReport
@@ -15,6 +15,7 @@ from xoptim.optimizing.proof import Proof
 from xoptim.verification.errors import DifferentModelError, NotValidatedError, ToleranceError
 
 if TYPE_CHECKING:
+    from xoptim.bench.json_types import SpeedJson
     from xoptim.bench.rounds import BenchReport
     from xoptim.diagnose.hints import OpsetHint, OptionHint
     from xoptim.precision.quantized import Quantized
@@ -34,7 +35,7 @@ class SpeedReport(Protocol):
     def summary(self) -> str:
         """The outcome in one line."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> SpeedJson:
         """All fields as JSON values."""
 
 

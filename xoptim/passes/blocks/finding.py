@@ -2,16 +2,21 @@
 written once.
 """
 
+from __future__ import annotations
+
 import heapq
 from collections import Counter, deque
 from collections.abc import Container, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from xoptim.graph.graph import Graph
 from xoptim.passes.blocks.block import NONE, Block, Links, Result, Row, block_of, classes, grown
 from xoptim.passes.blocks.scopes import BlockNames, Scope, common, scopes_of
+
+if TYPE_CHECKING:
+    from xoptim.passes.json_types import RepetitionJson
 
 
 class Alignment:
@@ -289,9 +294,9 @@ class Repetition:
         how = ", one function" if self.form == "function" else ""
         return f"{self.times} times {self.name}, {self.nodes} nodes{how}"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> RepetitionJson:
         """All fields as JSON values."""
-        return asdict(self)
+        return {"name": self.name, "times": self.times, "nodes": self.nodes, "form": self.form}
 
 
 def repetitions(graph: Graph) -> list[Repetition]:
