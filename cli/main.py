@@ -25,6 +25,7 @@ from .completion import VARIABLE, completion_option
 from .exit_codes import BAD_USAGE, INTERRUPTED, UNREAD
 from .files import readable
 from .memory import MEMORY_BOUND
+from .schemas import schema_option
 from .settings import SETTINGS, place_of, read_settings, taken_from
 from .terminal import escaped_output, say
 from .trust import distrust, without_guarded
@@ -50,7 +51,7 @@ class _Warnings(logging.Handler):
             say(f"xopt: warning: {text}", err=True)
 
 
-_ALONE = ("--help", "-h", "--version", "--completion")
+_ALONE = ("--help", "-h", "--version", "--completion", "--json-schema")
 """Options of the whole command."""
 _FAST = "fast"
 """``xopt fast MODEL`` is ``xopt MODEL --fast``."""
@@ -157,6 +158,7 @@ class DefaultGroup(click.Group):
 )
 @click.option("--no-config", is_flag=True, help="Use no file of settings.")
 @completion_option()
+@schema_option()
 @click.version_option(__version__, prog_name="xopt")
 def xopt(config: str | None, no_config: bool) -> None:
     """Optimize ONNX models by patterns, and verify that they still compute the same numbers.

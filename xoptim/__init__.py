@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         register_rewrite as register_rewrite,
         rewrite_rule as rewrite_rule,
     )
+    from xoptim.api.schemas import json_schema as json_schema
     from xoptim.api.whole_model import (
         GlobalRewriter as GlobalRewriter,
         global_rewriter as global_rewriter,

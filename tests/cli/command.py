@@ -1,14 +1,19 @@
 """Helpers of the tests of the command: the outcome of a run, and a few models."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import onnx
 import pytest
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
 
+from lab.json_schemas import schema_of
 from tests.support import parse
+from xoptim.cli.commands import COMMANDS
 from xoptim.cli.main import run
 
 TRANSPOSES = (
@@ -33,8 +38,8 @@ class Outcome(NamedTuple):
 
     @property
     def json(self) -> Any:
-        """Standard output, parsed as JSON."""
-        return json.loads(self.out)
+        """Standard output, parsed as JSON, in which NaN and infinities are errors."""
+        return json.loads(self.out, parse_constant=_refuse_constant)
 
     @property
     def error(self) -> str:
@@ -85,6 +90,32 @@ def runner(capsys: pytest.CaptureFixture[str]) -> Xopt:
         capsys.readouterr()
         code = run([str(word) for word in words])
         captured = capsys.readouterr()
-        return Outcome(code, captured.out, captured.err)
+        found = Outcome(code, captured.out, captured.err)
+        if "--json" in words and found.out:
+            check_document(document_of([str(word) for word in words]), found.json)
+        return found
 
     return command
+
+
+def _refuse_constant(text: str) -> None:
+    raise ValueError(f"{text} is not JSON")
+
+
+def document_of(words: Sequence[str]) -> str:
+    """The name of the JSON document that a command line prints."""
+    if words[0] in COMMANDS:
+        return words[0]
+    return "tune" if {"-O2", "--tune"} & set(words) else "optimize"
+
+
+def check_document(name: str, value: Any) -> None:
+    """Compare a document with its schema: an error also for a field that is not described."""
+    fault = best_match(closed_schema(name).iter_errors(value))
+    assert fault is None, f"{fault.json_path}: {fault.message}"
+
+
+@cache
+def closed_schema(name: str) -> Draft202012Validator:
+    """The schema of a document, in which an object has no fields that are not described."""
+    return Draft202012Validator(schema_of(name, is_closed=True))

@@ -10,7 +10,7 @@ from typing import Any
 import onnx
 import pytest
 
-from tests.cli.command import Xopt, runner
+from tests.cli.command import Xopt, check_document, runner
 from tests.support import parse
 from xoptim.integrations.mcp import SKILL, McpError, Tools, server
 
@@ -107,6 +107,24 @@ def test_words_are_no_options(root: Path) -> None:
     assert "in the selection '--rewrite=../rules.txt'" in found["messages"][0]
     onnx.save(parse(TEXT), root / "-o.onnx")
     assert Tools(root).stats("-o.onnx")["exit_code"] == 0
+
+
+def test_answers_are_as_their_schemas_say(root: Path) -> None:
+    tools = Tools(root)
+    answers = {
+        "optimize": tools.optimize("model.onnx"),
+        "explain": tools.explain("model.onnx", "NegNeg"),
+        "place": tools.place("model.onnx", "onnx"),
+        "verify": tools.verify("model.onnx", "other.onnx"),
+        "stats": tools.stats("model.onnx"),
+        "diff": tools.diff("model.onnx", "other.onnx"),
+    }
+    for name, answer in answers.items():
+        check_document("mcp", answer)
+        check_document(name, answer["result"])
+    refused = tools.explain("model.onnx", "NoSuchPattern")
+    check_document("mcp", refused)
+    assert (refused["exit_code"], refused["result"]) == (2, None)
 
 
 def test_what_goes_wrong(root: Path) -> None:

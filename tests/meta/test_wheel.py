@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.meta.sources import ROOT, with_mypy
+from xoptim.api.schemas import FOLDER
 from xoptim.scaffold.new_pattern import write_pack
 
 _BUILT = ("xoptim", "patterns", "cli", "pyproject.toml", "setup.py", "README.md", "LICENSE")
@@ -65,6 +66,9 @@ def test_wheel_has_every_module(built: Path) -> None:
         "xoptim/reporting/page.css",
         "xoptim/reporting/app.js",
     } <= names
+    schemas = {f"xoptim/schemas/{path.name}" for path in FOLDER.glob("*.json")}
+    assert schemas
+    assert {name for name in names if name.startswith("xoptim/schemas/")} == schemas
     assert {"xoptim/scaffold/pattern.txt", "xoptim/scaffold/from_model.txt"} <= names
     assert wheel.name == f"xoptim-{_project()['version']}-py3-none-any.whl", (
         "nothing in it is compiled"
@@ -93,7 +97,8 @@ def test_the_wheel_is_small(built: Path) -> None:
     assert wheel.stat().st_size < 2_000_000
     with zipfile.ZipFile(wheel) as archive:
         kinds = {Path(name).suffix for name in archive.namelist() if ".dist-info/" not in name}
-    assert kinds == {".py", ".md", ".pyi", ".typed", ".html", ".css", ".js", ".toml", ".txt"}
+    texts = {".md", ".html", ".css", ".js", ".json", ".toml", ".txt"}
+    assert kinds == {*texts, ".py", ".pyi", ".typed"}
 
 
 @pytest.mark.slow
