@@ -1,13 +1,14 @@
-"""Exit codes; `Ended` has those of signals."""
+"""The exit codes of the command, and what they mean: the only place that says so."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:  # `start` reads this module before signals are handled: nothing large may load
     from xoptim import ValidationReport
 
+DONE: Final = 0
 DIFFERENT: Final = 1
 BAD_USAGE: Final = 2
 NOT_VALIDATED: Final = 3
@@ -15,6 +16,22 @@ UNAVAILABLE: Final = 3
 """The execution provider of a target is missing or finds no device."""
 INTERRUPTED: Final = 130  # as in the shell: 128 plus the number of the signal
 UNREAD: Final = 141
+TERMINATED: Final = 143  # `Ended` has the codes of all signals
+MEANINGS: Final[Mapping[int, str]] = {
+    DONE: "done; a model that was written was found equal, unless --no-verify was given",
+    DIFFERENT: "the models differ, or a check failed; the result is not written",
+    BAD_USAGE: "bad usage, unreadable input, or another error; nothing is written",
+    NOT_VALIDATED: "not validated, or the target cannot be used here; the messages say why",
+    INTERRUPTED: "interrupted (Ctrl-C)",
+    UNREAD: "standard output was closed",
+    TERMINATED: "terminated (SIGTERM)",
+}
+"""The meaning of each exit code. A command says in its help what its own codes mean."""
+
+
+def table() -> str:
+    """The exit codes for the help: a line each."""
+    return "\n".join(f"{code:3}  {meaning}" for code, meaning in MEANINGS.items())
 
 
 def code_of(reports: Iterable[ValidationReport], *, doubtful: int = NOT_VALIDATED) -> int:

@@ -22,7 +22,7 @@ from xoptim.system.threads import any_abandoned
 
 from .commands import COMMANDS, GROUPS, MOVED
 from .completion import VARIABLE, completion_option
-from .exit_codes import BAD_USAGE, INTERRUPTED, UNREAD
+from .exit_codes import BAD_USAGE, INTERRUPTED, UNREAD, table
 from .files import readable
 from .memory import MEMORY_BOUND
 from .schemas import schema_option
@@ -148,7 +148,10 @@ class DefaultGroup(click.Group):
 
 
 @click.group(
-    cls=DefaultGroup, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=True
+    cls=DefaultGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    no_args_is_help=True,
+    epilog=f"\b\nExit codes:\n{table()}",
 )
 @click.option(
     "--config",
@@ -175,12 +178,6 @@ def xopt(config: str | None, no_config: bool) -> None:
 
     `xopt optimize --help` lists the options. Write ./list for a model with the name of a command;
     --config and --no-config may be anywhere.
-
-    \b
-    Exit codes: 0  done; the written model was found equal
-                1  the models differ; nothing is written
-                2  bad usage or unreadable input
-                3  written, but not validated; the summary gives the reason
     """
 
 

@@ -42,7 +42,11 @@ class _ApplyChoices:
 
 @command("apply", model=MODEL, pattern=WORD)
 def apply_command(model: Path, pattern: str, choices: _ApplyChoices) -> int:
-    """Apply PATTERN once, at one node of MODEL, compare the result with MODEL, and write it."""
+    """Apply PATTERN once, at one node of MODEL, compare the result with MODEL, and write it.
+
+    Exit code 1 when PATTERN does not match there, or the result differs and is not written, 3 when
+    it is written but not validated.
+    """
     if not choices.verify:
         refuse_idle(dict.fromkeys(("strict", *COMPARISON, *VALUES), "with --no-verify"))
     refuse_idle(choices.comparison.idle(choices.provider))

@@ -7,6 +7,7 @@ import click
 
 from xoptim.integrations.mcp import SKILL, serve
 
+from ..exit_codes import MEANINGS
 from ..options import command, flag
 
 _FOLDER = click.Path(path_type=Path)
@@ -30,4 +31,4 @@ def mcp_command(folder: Path, choices: _McpChoices) -> None:
     if choices.skill:
         click.echo(SKILL.read_text(encoding="utf-8"))
         return
-    serve(folder)
+    serve(folder, MEANINGS)

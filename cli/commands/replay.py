@@ -31,7 +31,7 @@ class _ReplayChoices:
 def replay_command(dump: Path, choices: _ReplayChoices) -> int:
     """Check the rewrites that DUMPPATTERNS wrote into the folder DUMP again.
 
-    Exit code 1 when one is wrong.
+    Exit code 1 when one is wrong, 2 when a dump cannot be read.
     """
     libraries = tuple(map(library_file, choices.custom_op_lib))
     found = replay(

@@ -1,12 +1,20 @@
-"""Exit codes of commands that compare two models: 1 only where they differ."""
+"""Exit codes: the table of all, and those of commands that compare two models, 1 only where they
+differ.
+"""
 
+import re
+import signal
 from typing import get_args
 
 import pytest
 
-from cli.exit_codes import code_of
-from tests.cli.command import Xopt, write
+from tests.cli.command import RELU, Xopt, write
+from tests.cli.test_json_schemas import CASES
+from tests.meta.sources import ROOT
 from xoptim import ValidationReport
+from xoptim.cli.commands import COMMANDS
+from xoptim.cli.exit_codes import MEANINGS, code_of
+from xoptim.system.signals import Ended
 from xoptim.verification.report import Cause, Status
 
 HEAD = "agraph (float[n,4] x) => (float[n,4] y)"
@@ -46,3 +54,57 @@ def test_each_cause_of_not_validated(cause: Cause) -> None:
 @pytest.mark.parametrize(("status", "code"), [("equal", 0), ("different", 1), ("not validated", 3)])
 def test_each_status(status: Status, code: int) -> None:
     assert code_of([ValidationReport(status)]) == code
+
+
+WORDS: dict[int, tuple[str, ...]] = {
+    0: ("stats", "model.onnx"),
+    1: ("verify", "model.onnx", "other.onnx"),
+    2: ("stats", "missing.onnx"),
+    3: ("verify", "unknown.onnx", "unknown.onnx"),
+}
+ERRORS = {130: KeyboardInterrupt(), 141: BrokenPipeError(), 143: Ended(signal.SIGTERM)}
+"""What ends a command from outside, by exit code."""
+
+
+@pytest.mark.parametrize("code", MEANINGS)
+def test_each_code(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    write(RELU)
+    write(RELU.replace("Relu", "Abs"), "other.onnx")
+    write(UNKNOWN, "unknown.onnx")
+    if code in ERRORS:
+
+        def end(*_: object) -> None:
+            raise ERRORS[code]
+
+        monkeypatch.setattr("xoptim.cli.commands.stats.model_costs", end)
+    assert xopt(*WORDS.get(code, WORDS[0])).code == code
+
+
+def test_the_page_has_the_table() -> None:
+    page = (ROOT / "docs" / "command.md").read_text(encoding="utf-8")
+    _, _, section = page.partition("## Exit codes\n")
+    rows = re.findall(r"(?m)^\| (\d+) \| (.+?) \|$", section)
+    assert {int(code): text.replace("`", "") for code, text in rows} == MEANINGS
+
+
+def test_the_help_has_the_table(xopt: Xopt) -> None:
+    text = xopt("--help").out
+    assert all(f"{code:3}  {meaning}\n" in text for code, meaning in MEANINGS.items())
+
+
+@pytest.mark.parametrize("command", CASES)
+def test_the_help_of_a_command_names_its_codes(command: str) -> None:
+    """Beyond 0 and 2, which mean the same everywhere."""
+    known = {code for code, _ in CASES[command].values()} - {0, 2}
+    assert known <= _named_codes(COMMANDS[command].help or "")
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_the_help_names_codes_of_the_table_only(command: str) -> None:
+    assert _named_codes(COMMANDS[command].help or "") <= set(MEANINGS)
+
+
+def _named_codes(text: str) -> set[int]:
+    """The exit codes that a text names, after the words."""
+    _, _, told = text.partition("xit code")
+    return set(map(int, re.findall(r"(?<![\w-])(\d+)(?= )", told)))

@@ -12,6 +12,7 @@ import pytest
 
 from tests.cli.command import Xopt, check_document, runner
 from tests.support import parse
+from xoptim.cli.exit_codes import MEANINGS
 from xoptim.integrations.mcp import SKILL, McpError, Tools, server
 
 TEXT = "agraph (float[n,4] x) => (float[n,4] y) { t = Neg(x) u = Neg(t) y = Relu(u) }"
@@ -93,7 +94,7 @@ def test_an_agent_optimizes_and_explains(root: Path) -> None:
 )
 def test_paths_are_confined(root: Path, path: str) -> None:
     (root / "link.onnx").symlink_to(root.parent / "outside.onnx")
-    tools = Tools(root)
+    tools = Tools(root, MEANINGS)
     with pytest.raises(McpError, match="is not a file in the folder of the server"):
         tools.stats(path)
     with pytest.raises(McpError, match="is not a file in the folder of the server"):
@@ -102,15 +103,15 @@ def test_paths_are_confined(root: Path, path: str) -> None:
 
 
 def test_words_are_no_options(root: Path) -> None:
-    found = Tools(root).explain("model.onnx", "--rewrite=../rules.txt")
+    found = Tools(root, MEANINGS).explain("model.onnx", "--rewrite=../rules.txt")
     assert found["exit_code"] == 2
     assert "in the selection '--rewrite=../rules.txt'" in found["messages"][0]
     onnx.save(parse(TEXT), root / "-o.onnx")
-    assert Tools(root).stats("-o.onnx")["exit_code"] == 0
+    assert Tools(root, MEANINGS).stats("-o.onnx")["exit_code"] == 0
 
 
 def test_answers_are_as_their_schemas_say(root: Path) -> None:
-    tools = Tools(root)
+    tools = Tools(root, MEANINGS)
     answers = {
         "optimize": tools.optimize("model.onnx"),
         "explain": tools.explain("model.onnx", "NegNeg"),
@@ -129,11 +130,11 @@ def test_answers_are_as_their_schemas_say(root: Path) -> None:
 
 def test_what_goes_wrong(root: Path) -> None:
     with pytest.raises(McpError, match=r"there is no file 'none\.onnx'"):
-        Tools(root).stats("none.onnx")
+        Tools(root, MEANINGS).stats("none.onnx")
     with pytest.raises(McpError, match=r"xopt stats took more than 0\.01 seconds"):
-        Tools(root, seconds=0.01).stats("model.onnx")
+        Tools(root, MEANINGS, seconds=0.01).stats("model.onnx")
     with pytest.raises(McpError, match="there is no folder"):
-        server(root / "none")
+        server(root / "none", MEANINGS)
 
 
 def test_the_skill_names_all_tools(xopt: Xopt) -> None:
@@ -152,4 +153,4 @@ def test_without_the_sdk(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("xoptim.integrations.mcp._sdk", Missing())
     with pytest.raises(McpError, match=r"xopt mcp needs its SDK: pip install 'xoptim\[mcp\]'"):
-        server(root)
+        server(root, MEANINGS)

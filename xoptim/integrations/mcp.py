@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from functools import wraps
 from pathlib import Path
@@ -29,13 +29,6 @@ _errors = lazy_module("mcp.server.mcpserver.exceptions")
 SKILL: Final = Path(__file__).with_name("SKILL.md")
 """What an agent should know about the tools."""
 _COMMAND: Final = "import sys; from xoptim.cli.main import run; sys.exit(run(sys.argv[1:]))"
-_MEANINGS: Final = {
-    0: "done; a result that was written was found equal to the original",
-    1: "the models differ, or a check failed; nothing was written",
-    2: "bad usage, or a model that cannot be read; nothing was written",
-    3: "not verified; the messages say why",
-}
-"""The exit codes of ``xopt``."""
 
 
 class ToolAnswer(TypedDict):
@@ -63,11 +56,13 @@ class Tools:
 
     Args:
         root: the folder to which all paths are confined.
+        meanings: of the exit codes of the command.
         seconds: after which a tool is ended.
     """
 
-    def __init__(self, root: Path, seconds: float = 600.0) -> None:
+    def __init__(self, root: Path, meanings: Mapping[int, str], seconds: float = 600.0) -> None:
         self._root = root.resolve()
+        self._meanings = meanings
         self._seconds = seconds
 
     def optimize(
@@ -200,7 +195,7 @@ class Tools:
             answer = out.decode(errors="replace")
         return {
             "exit_code": code,
-            "meaning": _MEANINGS.get(code, "the process ended unexpectedly"),
+            "meaning": self._meanings.get(code, "the process ended unexpectedly"),
             "result": answer,
             "messages": err.decode(errors="replace").splitlines(),
         }
@@ -211,8 +206,10 @@ def _each(option: str, values: Sequence[str]) -> list[str]:
     return [f"{option}={value}" for value in values]
 
 
-def server(root: Path) -> MCPServer[Any]:
+def server(root: Path, meanings: Mapping[int, str]) -> MCPServer[Any]:
     """A server whose tools read and write files of one folder.
+
+    ``meanings`` says what the exit codes of the command mean.
 
     Raises:
         McpError: when there is no such folder, or the SDK is not installed.
@@ -225,7 +222,7 @@ def server(root: Path) -> MCPServer[Any]:
         )
     except ImportError:
         raise McpError("xopt mcp needs its SDK: pip install 'xoptim[mcp]'") from None
-    tools = Tools(root)
+    tools = Tools(root, meanings)
     for tool in (
         tools.optimize,
         tools.explain,
@@ -251,9 +248,9 @@ def _told(tool: Callable[..., ToolAnswer]) -> Callable[..., ToolAnswer]:
     return told
 
 
-def serve(root: Path) -> None:
+def serve(root: Path, meanings: Mapping[int, str]) -> None:
     """Answer on standard input and output until they are closed; raises as `server` does."""
-    made = server(root)
+    made = server(root, meanings)
     # the SDK writes bytes, whatever stands for the standard output of the command
     with redirect_stdout(sys.__stdout__):
         made.run("stdio")
