@@ -1,0 +1,111 @@
+"""Node data of Model Explorer: a text and a color for each node.
+
+A node is found by its name, so that the data fits graphs that other adapters make of the same
+model.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from xoptim.graph.atomic_write import replace_file
+from xoptim.integrations.model_explorer.graphs import OptimizedModel, ids_of
+from xoptim.reporting.drawing import Drawing
+from xoptim.targets import Placement, named, place
+
+_COLORS: Final = (
+    *("#a6cee3", "#b2df8a", "#fb9a99", "#fdbf6f", "#cab2d6", "#ffff99", "#8dd3c7", "#bebada"),
+    *("#fccde5", "#ccebc5", "#ffed6f", "#d9d9d9"),
+)
+"""Colors of texts, in turn."""
+
+
+def node_data(model: Any, target: str = "") -> dict[str, Any]:
+    """Which rewrite removed or made each node, or where each node runs.
+
+    Args:
+        model: a model as for `xoptim.optimize`, which is left unchanged; it is optimized by the
+            default preset, and not verified.
+        target: the target to ask for placements of the original and of the result; by default the
+            data is about rewrites.
+
+    Returns:
+        Node data by the id of the graph: the name of the original's graph, and the same with
+        `` (optimized)``.
+
+    Raises:
+        ModelError: when the model cannot be read.
+        UnknownTargetError: when there is no such target.
+        ProviderUnavailable: when its execution provider is not installed, or finds no device.
+        PlacementError: when it gives no answer.
+    """
+    view = OptimizedModel.of(model)
+    return placement_data(view, target) if target else rewrite_data(view)
+
+
+def save_node_data(model: Any, path: str | Path, target: str = "") -> Path:
+    """Write `node_data` to a file for ``model-explorer --node_data_paths``; returns its path.
+
+    Raises:
+        ModelError: also when the file cannot be written; others as `node_data`.
+    """
+    file = Path(path)
+    replace_file(file, json.dumps(node_data(model, target), indent=1).encode())
+    return file
+
+
+def rewrite_data(view: OptimizedModel) -> dict[str, Any]:
+    """Which rewrite removed a node of the original, or made a node of the result."""
+    sides = (view.before, view.fates), (view.after, view.makers)
+    texts = [_by_id(drawing, told) for drawing, told in sides]
+    colors = _colors({text for each in texts for text in each.values()})
+    return {
+        graph: _data("rewrites", told, colors)
+        for graph, told in zip(view.graph_ids, texts, strict=True)
+    }
+
+
+def placement_data(view: OptimizedModel, target: str) -> dict[str, Any]:
+    """Where the nodes of both models run on a target; raises as `node_data`."""
+    chosen = named(target)
+    found = {}
+    for graph, proto in zip(view.graph_ids, (view.source.proto, view.result), strict=True):
+        placement = place(proto, chosen, view.base_dir)
+        told = _places(placement)
+        found[graph] = _data(f"placement on {target}", told, _colors(set(told.values())))
+    return found
+
+
+def _places(placement: Placement) -> dict[str, str]:
+    """Where each node runs, in words, by its name; none where the model does not compile."""
+    if not placement.compiles:
+        return {}
+    found = {}
+    for node in placement.nodes:
+        provider = node.provider.removesuffix("ExecutionProvider")
+        if node.is_taken:
+            found[node.name] = f"partition {node.partition + 1}"
+        elif provider:
+            found[node.name] = f"{provider}: {node.reason}" if node.reason else provider
+        else:
+            found[node.name] = "computed ahead or merged"
+    return found
+
+
+def _by_id(drawing: Drawing, told: Mapping[int, str]) -> dict[str, str]:
+    """Texts by the id of a node."""
+    ids = ids_of(drawing)
+    return {ids[number]: text for number, text in told.items()}
+
+
+def _colors(texts: set[str]) -> dict[str, str]:
+    return {text: _COLORS[place % len(_COLORS)] for place, text in enumerate(sorted(texts))}
+
+
+def _data(name: str, told: Mapping[str, str], colors: Mapping[str, str]) -> dict[str, Any]:
+    """The data of one graph."""
+    return {
+        "name": name,
+        "results": {key: {"value": text, "bgColor": colors[text]} for key, text in told.items()},
+    }
