@@ -77,6 +77,10 @@ def test_it_needs_nothing_else() -> None:
         re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)[-1] for tag in ("script", "style")
     )
     assert "http" not in style
+    assert not re.search(r"url\(|@import|image-set|src:", style)
+    assert not re.search(r"fetch\(|import\(|XMLHttpRequest|WebSocket|sendBeacon|new Image", script)
+    assert "content=\"default-src 'none'; style-src 'sha256-" in page
+    assert re.findall(r"https?:[^\"'\s]*", page) == ["http://www.w3.org/2000/svg"]
     assert re.findall(r"https?:[^\"'\s]*", script) == ["http://www.w3.org/2000/svg"], (
         "the name of a language, not an address"
     )
@@ -84,6 +88,17 @@ def test_it_needs_nothing_else() -> None:
         assert base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() in page, (
             "the policy allows no other"
         )
+
+
+def test_commands_of_other_viewers() -> None:
+    page = page_of(unet())
+    assert "<code>netron model.onnx</code>" in page
+    assert "<code>netron result.onnx</code>" in page
+    extension = "--extensions=xoptim.integrations.model_explorer"
+    assert f"<code>model-explorer model.onnx {extension}</code>" in page
+    assert "Other viewers" not in page_of(unet(), title="standard input")
+    hostile = page_of(unet(), title="-o $(touch a);.onnx")
+    assert "netron &#39;./-o $(touch a);.onnx&#39;</code>" in hostile
 
 
 def test_names_are_text() -> None:

@@ -1,6 +1,7 @@
 # ruff: noqa: RUF001 - minus and multiplication signs appear in figures
 """The facts that a report shows: cards, operators with their times, the proof and its outputs."""
 
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -81,6 +82,7 @@ class PageFacts:
     precision: str = ""
     products: Sequence[Mapping[str, str]] = ()
     placing: PlacingFacts | None = None
+    viewers: Sequence[tuple[str, str]] = ()  # other viewers, with the command that opens a model
 
 
 def facts_of(subject: ReportSubject, before: Drawing, after: Drawing) -> PageFacts:
@@ -112,7 +114,26 @@ def facts_of(subject: ReportSubject, before: Drawing, after: Drawing) -> PageFac
         precision=subject.precision,
         products=subject.products,
         placing=subject.placing,
+        viewers=_viewers(subject),
     )
+
+
+def _viewers(subject: ReportSubject) -> list[tuple[str, str]]:
+    """Commands of a shell that open the models in other viewers, in the folder of the models."""
+    found = [("Netron", f"netron {_word(name)}") for name in (subject.title, subject.result)]
+    found.append(
+        (
+            "Model Explorer",
+            f"model-explorer {_word(subject.title)} "
+            "--extensions=xoptim.integrations.model_explorer",
+        )
+    )
+    return found if subject.title.endswith(".onnx") else []
+
+
+def _word(name: str) -> str:
+    """The name of a file as a word of a shell, which is no option."""
+    return shlex.quote(f"./{name}" if name.startswith("-") else name)
 
 
 def _percent(before: float, after: float) -> str:
