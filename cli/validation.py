@@ -2,6 +2,7 @@
 bits.
 """
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,6 +43,17 @@ def fraction(value: str | float) -> float:
         raise click.BadParameter(
             f"{text!r} is not a part of a whole between 0 and 1, such as 1% or 0.01"
         ) from None
+    return found
+
+
+def _tolerance(value: str | float) -> float:
+    """A finite number of at least 0; with NaN or an infinity all models would be equal."""
+    try:
+        found = float(value)
+    except ValueError:
+        found = math.nan
+    if not 0 <= found < math.inf:
+        raise click.BadParameter(f"{abridged(str(value))} is not a number of at least 0")
     return found
 
 
@@ -229,8 +241,8 @@ class Comparison:
     ulp: int | None = option(
         "Units in the last place, in place of tolerances.", type=click.IntRange(min=0)
     )
-    rtol: float | None = option("Relative tolerance.", type=click.FloatRange(min=0))
-    atol: float | None = option("Absolute tolerance.", type=click.FloatRange(min=0))
+    rtol: float | None = option("Relative tolerance.", type=_tolerance, metavar="NUMBER")
+    atol: float | None = option("Absolute tolerance.", type=_tolerance, metavar="NUMBER")
 
     def idle(self, providers: Sequence[str]) -> dict[str, str]:
         """The parameters that have no effect beside others or on these providers, each with the

@@ -78,6 +78,14 @@ def test_nobody_checks_a_wrong_pattern(xopt: Xopt) -> None:
     assert xopt("verify", "model.onnx", "model.opt.onnx").code == 1
 
 
+@pytest.mark.parametrize("option", ["--rtol", "--atol"])
+@pytest.mark.parametrize("value", ["nan", "inf", "-1", "1e999", "much"])
+def test_a_tolerance_that_decides_nothing(xopt: Xopt, option: str, value: str) -> None:
+    write(RELU)
+    error = xopt("verify", "model.onnx", "model.onnx", f"{option}={value}").error
+    assert error == f"Invalid value for '{option}': {value!r} is not a number of at least 0"
+
+
 @pytest.mark.usefixtures("bad_patterns")
 @pytest.mark.parametrize(
     ("options", "code"),

@@ -574,6 +574,8 @@ def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
         ({"seed": -1}, "must not be negative"),
         ({"rtol": -1.0}, "rtol must not be negative"),
         ({"ulp": -1}, "ulp must not be negative"),
+        ({"rtol": float("nan")}, "rtol must be finite, which nan is not"),
+        ({"atol": float("inf")}, "atol must be finite, which inf is not"),
         ({"dims": {"N": -1}}, "at least 0, not -1"),
         ({"dims": {"N": "4"}}, "at least 0, not '4'"),
     ],

@@ -1,5 +1,6 @@
 """The options of a validation."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from numbers import Integral
@@ -132,8 +133,11 @@ class ValidationOptions(RunValues):
         if self.seed < 0:
             raise ValueError(f"a seed must not be negative, as {self.seed} is")
         for name in ("rtol", "atol", "ulp"):
-            if (getattr(self, name) or 0) < 0:
-                raise ValueError(f"{name} must not be negative, as {getattr(self, name)} is")
+            value = getattr(self, name)
+            if value is not None and value < 0:
+                raise ValueError(f"{name} must not be negative, as {value} is")
+            if value is not None and not math.isfinite(value):
+                raise ValueError(f"{name} must be finite, which {value} is not")
         wrong = next(
             (size for size in self.dims.values() if not isinstance(size, Integral) or size < 0),
             None,
