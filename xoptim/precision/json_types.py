@@ -2,6 +2,7 @@
 
 from typing import TypedDict
 
+from xoptim.facts.json_values import JsonNumber
 from xoptim.precision.metrics import Metric
 from xoptim.precision.options import Scheme
 from xoptim.verification.json_types import ValidationJson
@@ -41,7 +42,7 @@ class MeasuredJson(TypedDict):
     work: int
     before: float
     after: float
-    alone: float
+    alone: JsonNumber
     share: float
     bits: float
     wide: int
@@ -79,7 +80,7 @@ class QuantizedJson(TypedDict):
     scheme: Scheme
     tolerance: float
     metric: Metric
-    error: float
+    error: JsonNumber
     samples: int
     random: bool
     reason: str

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from xoptim.bench.rounds import milliseconds
+from xoptim.facts.json_values import json_number
 from xoptim.precision.candidates import Candidate, Form
 from xoptim.precision.options import Goal
 
@@ -138,7 +139,7 @@ class Measured:
             "work": cost.multiplications,
             "before": cost.before,
             "after": cost.after,
-            "alone": self.error,
+            "alone": json_number(self.error),
             "share": candidate.relative_time,
             "bits": candidate.bits,
             "wide": candidate.original_bits,

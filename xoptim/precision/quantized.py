@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from xoptim.diagnose.report import OptimizationReport
+from xoptim.facts.json_values import json_number
 from xoptim.optimizing.proof import Proof
 from xoptim.precision.candidates import Candidate
 from xoptim.precision.choices import Decision, QuantizationChoice
@@ -204,7 +205,7 @@ class Quantized:
             "scheme": self.options.scheme,
             "tolerance": self.options.tolerance,
             "metric": self.options.metric,
-            "error": self.error,
+            "error": json_number(self.error),
             "samples": len(self.samples.feeds),
             "random": self.samples.are_random,
             "reason": self.reason,
