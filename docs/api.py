@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import click
 
+from xoptim.api.schemas import VERSION, json_schema, schema_names
 from xoptim.facts.lazy import exports
 
 ROOT: Final = Path(__file__).parents[1]
@@ -123,8 +124,8 @@ def options(command: click.Command) -> Iterator[str]:
 
 
 def surface() -> list[str]:
-    """All that is public, a line each: ``xoptim.optimize(model, ...)``, ``xopt verify
-    --report``.
+    """All that is public, a line each: ``xoptim.optimize(model, ...)``, ``xopt verify --json``,
+    ``json 1 Validation.status: string``.
     """
     lines = []
     for module, name, value in public_names():
@@ -138,7 +139,34 @@ def surface() -> list[str]:
             f"xopt {command.name}",
             *(f"xopt {command.name} {option}" for option in options(command)),
         ]
+    lines += [line for name in schema_names() for line in documented(name)]
     return sorted(set(lines))
+
+
+def documented(name: str) -> Iterator[str]:
+    """The JSON document of a command, and the fields of its objects, each with its type."""
+    schema = json_schema(name)
+    start = f"json {VERSION}"
+    yield f"{start} {name}: {_kind(schema)}"
+    for title, definition in schema["$defs"].items():
+        for field, each in definition["properties"].items():
+            yield f"{start} {title}.{field}: {_kind(each)}"
+
+
+def _kind(schema: dict[str, Any]) -> str:
+    """The type of a value in a few words; all texts are one type, so that words can be added."""
+    if "$ref" in schema:
+        return str(schema["$ref"].rpartition("/")[2])
+    if "anyOf" in schema:
+        return " or ".join(map(_kind, schema["anyOf"]))
+    if "enum" in schema:
+        return "string"
+    kind = schema.get("type", "any")
+    if kind == "array":
+        return f"array of [{_kind(schema['items'])}]"
+    if kind == "object":
+        return f"object of [{_kind(schema['additionalProperties'])}]"
+    return kind if isinstance(kind, str) else " or ".join(kind)
 
 
 def _is_error(value: Any) -> bool:

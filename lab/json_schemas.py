@@ -63,6 +63,8 @@ class TypeSchemas:
             return self.of(arguments[0])
         if origin is Literal:
             return {"enum": list(arguments)}
+        if origin in (Union, UnionType) and all(each in _PLAIN for each in arguments):
+            return {"type": [_PLAIN[each] for each in arguments]}
         if origin in (Union, UnionType):
             return {"anyOf": [self.of(each) for each in arguments]}
         if origin is list:

@@ -264,6 +264,7 @@ def test_types_that_extend_others_and_themselves() -> None:
     assert made["required"] == ["name", "children"]
     assert made["properties"]["name"]["description"] == "a name that goes on."
     assert made["properties"]["children"]["items"] == {"$ref": "#/$defs/_Tree"}
+    assert made["properties"]["size"]["type"] == ["integer", "null"]
     assert made["additionalProperties"] is False
 
 
