@@ -27,6 +27,7 @@ $(VENV)/.test: pyproject.toml
 
 $(VENV)/.torch: $(VENV)/.test
 	$(INSTALL) torch==2.13.0 onnxscript transformers
+	-$(INSTALL) ai-edge-model-explorer
 	@touch $@
 
 # Without playwright, or without a browser, the tests of the report are skipped.
@@ -75,6 +76,8 @@ $(VENV)/recipes/.done: pyproject.toml
 
 test-recipes: $(VENV)/recipes/.done ## run the scripts of exporters, and compare with torch, scikit-learn and Keras (installs 6 GB)
 	$(VENV)/recipes/bin/python -m pytest -n auto tests/meta/test_pipelines.py tests/integrations tests/verification/test_functions.py
+test-torch: $(VENV)/.torch ## run the tests that need torch or Model Explorer (installs torch 2.13.0, transformers and Model Explorer)
+	$(BIN)/python -m pytest -n auto tests/integrations/test_torch.py tests/integrations/test_model_explorer.py tests/decoders tests/meta/test_pipelines.py
 
 test-browser: $(VENV)/.browser ## run the tests of the report and of the site in chromium (skipped where there is none)
 	$(BIN)/python -m pytest -rs tests/reporting/test_reports_page_browser.py tests/meta/test_site.py

@@ -125,6 +125,7 @@ def manager() -> Any:
     return made
 
 
+@pytest.mark.torch
 @pytest.mark.filterwarnings("ignore")
 def test_model_explorer_loads_the_extensions(manager: Any, tmp_path: Path) -> None:
     known = {each["id"]: each for each in manager.get_extensions_metadata()}
