@@ -131,11 +131,11 @@ class OptimizedModel:
             times[step.name] += 1
             removed[step.name] += len(step.removed)
             added[step.name] += len(step.added)
-        counts = [_count(self.before), _count(self.after)]
-        return {"nodes": f"{counts[0]} before, {counts[1]} after"} | {
-            name: f"{counted(count, 'time')}: {removed[name]} nodes removed, {added[name]} added"
-            for name, count in sorted(times.items())
-        }
+        told = {"nodes": f"{_count(self.before)} before, {_count(self.after)} after"}
+        for name, count in sorted(times.items()):
+            gone = counted(removed[name], "node")
+            told[name] = f"{counted(count, 'time')}: {gone} removed, {added[name]} added"
+        return told
 
 
 def _count(drawing: Drawing) -> int:

@@ -110,9 +110,7 @@ def _result(data: dict[str, Any]) -> Any:
     results = {
         key: node_data_builder.NodeDataResult(**each) for key, each in data["results"].items()
     }
-    made = node_data_builder.GraphNodeData(
-        results=results, name=data["name"], showExpandedSummaryOnGroupNode=True
-    )
+    made = node_data_builder.GraphNodeData(**{**data, "results": results})
     return NodeDataProviderResult(result=made)
 
 

@@ -104,8 +104,10 @@ def _colors(texts: set[str]) -> dict[str, str]:
 
 
 def _data(name: str, told: Mapping[str, str], colors: Mapping[str, str]) -> dict[str, Any]:
-    """The data of one graph."""
+    """The data of one graph; texts have neither a sum nor a mean."""
     return {
         "name": name,
+        "hideInAggregatedStatsTable": True,
+        "showExpandedSummaryOnGroupNode": True,
         "results": {key: {"value": text, "bgColor": colors[text]} for key, text in told.items()},
     }
