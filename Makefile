@@ -63,9 +63,6 @@ check: lint ## check style and types, and run the tests that are not slow
 quick: $(VENV)/.test ## run the tests that are not slow, without those of torch, which make test-torch runs
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow and not torch"
 
-test-torch: $(VENV)/.torch ## run the tests that need torch (installs torch 2.13.0 and transformers)
-	$(BIN)/python -m pytest -n auto tests/integrations tests/cli/commands/test_verify_torch.py tests/decoders tests/meta/test_pipelines.py
-
 # torchvision needs the torch that it was built with. Newer patch versions of the others may be installed.
 $(VENV)/recipes/.done: pyproject.toml
 	$(PYTHON) -m venv $(VENV)/recipes
@@ -76,8 +73,9 @@ $(VENV)/recipes/.done: pyproject.toml
 
 test-recipes: $(VENV)/recipes/.done ## run the scripts of exporters, and compare with torch, scikit-learn and Keras (installs 6 GB)
 	$(VENV)/recipes/bin/python -m pytest -n auto tests/meta/test_pipelines.py tests/integrations tests/verification/test_functions.py
+
 test-torch: $(VENV)/.torch ## run the tests that need torch or Model Explorer (installs torch 2.13.0, transformers and Model Explorer)
-	$(BIN)/python -m pytest -n auto tests/integrations/test_torch.py tests/integrations/test_model_explorer.py tests/decoders tests/meta/test_pipelines.py
+	$(BIN)/python -m pytest -n auto tests/integrations tests/cli/commands/test_verify_torch.py tests/decoders tests/meta/test_pipelines.py
 
 test-browser: $(VENV)/.browser ## run the tests of the report and of the site in chromium (skipped where there is none)
 	$(BIN)/python -m pytest -rs tests/reporting/test_reports_page_browser.py tests/meta/test_site.py

@@ -39,7 +39,7 @@ GUIDES: Final = {
         "docs/tuning",
         "lab/payoff",
         "lab/targets",
-        "docs/tiles",
+        "lab/tiles",
         "docs/large",
         "lab/decoders",
         "docs/repeated",

@@ -44,7 +44,7 @@ GUIDES = (
     "repeated",
     "report",
     "targets",
-    "tiles",
+    "../lab/tiles",
     "tuning",
 )
 ELSEWHERE = {
