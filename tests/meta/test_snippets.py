@@ -241,6 +241,7 @@ def test_every_page_with_snippets_is_run() -> None:
         for path in (ROOT / "docs").glob("*.md")
         if re.search(r"^```(sh|python)$", _page(path.stem), re.MULTILINE)
     }
-    assert pages == {*GUIDES, *ELSEWHERE, "tour"}
+    guides = {page for page in GUIDES if not page.startswith("../")}
+    assert pages == {*guides, *ELSEWHERE, "tour"}
     for page, test in ELSEWHERE.items():
         assert f'"{page}.md"' in (ROOT / "tests" / test).read_text(encoding="utf-8")
