@@ -69,7 +69,7 @@ def metric_option() -> Any:
 def calibration_option() -> Any:
     """The option ``--calibration``."""
     return choice(
-        "Let the scales of convolutions reach all numbers of the samples, or leave rare large "
+        "Let the scales of activations reach all numbers of the samples, or leave rare large "
         "ones out.",
         *CALIBRATIONS,
     )
@@ -98,6 +98,10 @@ class Lowering:
         default="speed",
         show_default=True,
     )
+    static: bool = flag(
+        "Give activations of --precision int8 scales that --feeds determines, in the form that "
+        "compilers read, also where that is not faster here."
+    )
     calibration: Calibration = calibration_option()
     compute: Compute = choice(
         "Let --precision float16 compute in 16 bits, which GPUs do, or store weights so (auto: by "
@@ -112,11 +116,14 @@ class Lowering:
         """The parameters that have no effect beside others, each with the reason."""
         if self.precision is None:
             return dict.fromkeys(names_of(Lowering), "without --precision")
-        return (
-            {}
-            if self.precision == "float16"
-            else dict.fromkeys(("compute", "io_types"), "without --precision float16")
-        )
+        found: dict[str, str] = {}
+        if self.precision != "float16":
+            found |= dict.fromkeys(("compute", "io_types"), "without --precision float16")
+        if self.precision != "int8":
+            found["static"] = "without --precision int8"
+        if self.static:
+            found["goal"] = "with --static"
+        return found
 
     def read(self, feeds: Sequence[Mapping[str, np.ndarray]], seed: int) -> PrecisionOptions | None:
         """The options, ``None`` when no bits are to be saved."""

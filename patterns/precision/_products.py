@@ -25,7 +25,7 @@ from xoptim.operators.axes import permutation
 
 from .._folding import Array, constant
 from .._nodes import is_op
-from ._rounding import columns_to_int8, is_roundable
+from ._rounding import Rounded, columns_to_int8, is_roundable
 
 FEWEST_TERMS = 16
 """Sums of fewer products are not measured to gain by integers of 8 bits."""
@@ -86,7 +86,7 @@ class _RoundedProduct(RoundingPattern, EasyPatternOptimization):
     phase = "target"
     providers = ("cpu",)
     integers: ClassVar[tuple[int, ...]]
-    derives = ("found",)
+    derives: ClassVar[tuple[str, ...]] = ("found",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, w: Symbol, b: Optional) -> Symbol:
         forms: dict[str, Callable[[], Symbol]] = {
@@ -146,13 +146,17 @@ class _Int8Product(_RoundedProduct):
         """The weights as integers that are dequantized, stored as the floats are, so that a table
         has the same ones.
         """
-        numbers = columns_to_int8(found.matrix(g))
-        if found.is_turned:
-            turned = np.ascontiguousarray(numbers.integers.T)
-            integers = g.op.Transpose(
-                g.make_initializer("", turned, source=found.weights), perm=[1, 0]
-            )
-        else:
-            integers = g.make_initializer("", numbers.integers, source=found.weights)
-        scales = g.make_initializer("", numbers.scales, source=f"{found.weights}_scales")
-        return g.op.DequantizeLinear(integers, scales, axis=1)
+        return g.op.DequantizeLinear(
+            *stored_weights(g, found, columns_to_int8(found.matrix(g))), axis=1
+        )
+
+
+def stored_weights(g: PatternRewriter, found: WeightedProduct, numbers: Rounded) -> tuple[str, str]:
+    """The integers of weights, stored as the floats are, and their scales."""
+    integers = numbers.integers
+    if found.is_turned:
+        turned = g.make_initializer("", np.ascontiguousarray(integers.T), source=found.weights)
+        name = g.op.Transpose(turned, perm=[1, 0])
+    else:
+        name = g.make_initializer("", integers, source=found.weights)
+    return name, g.make_initializer("", numbers.scales, source=f"{found.weights}_scales")

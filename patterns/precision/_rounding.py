@@ -24,6 +24,10 @@ LARGEST = 2.0**100
 """Larger numbers are left alone: rounded up, they might not be finite."""
 
 
+_MOST_BIAS = 2.0**29
+"""Largest integer of a bias, so that sums stay within 32 bits."""
+
+
 class Rounded(NamedTuple):
     """A matrix as integers.
 
@@ -97,6 +101,23 @@ def columns_to_int8(weights: Array, least: Array | float = 0.0) -> Rounded:
         _quantizers.quantize_nparray(TensorProto.INT8, weights, scales, np.int64(0), *INT8_ENDS),
         scales,
     )
+
+
+def least_scales(bias: Array, step: float) -> Array:
+    """The smallest scales of weights with which the integers of a bias leave room for the sums of
+    products, which have 32 bits.
+
+    Args:
+        bias: one number for each column.
+        step: between two integers of the tensor that is multiplied.
+    """
+    found: Array = np.abs(bias) / (step * _MOST_BIAS)
+    return found
+
+
+def bias_to_int32(bias: Array, scales: Array) -> Rounded:
+    """A bias as integers of 32 bits, with the scales of the products to which it is added."""
+    return Rounded(np.rint(bias / scales).astype(np.int32), scales.astype(np.float32))
 
 
 def rows_to_int8(weights: Array) -> Rounded:

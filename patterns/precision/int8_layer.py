@@ -12,7 +12,16 @@ from xoptim.match.rounding import Numbers, RangedPattern
 from .._bits import are_moderate
 from .._folding import Array, constant
 from .._nodes import is_op
-from ._rounding import LARGEST, Rounded, RoundingSteps, columns_to_int8, is_roundable, steps
+from ._ranges import known_steps, quantized_tensor
+from ._rounding import (
+    LARGEST,
+    Rounded,
+    RoundingSteps,
+    bias_to_int32,
+    columns_to_int8,
+    is_roundable,
+    least_scales,
+)
 
 _ALONG: Final = ("Add", "Mul", "Concat", "Sigmoid", "LeakyRelu", "GlobalAveragePool")
 """Operators without weights, which have kernels for integers."""
@@ -20,14 +29,6 @@ _ACTIVATIONS: Final = ("Relu", "Clip")
 """Functions that runtimes join with the operator before them: their results are rounded, and not
 what they read.
 """
-_RANGES: Final = {
-    "Sigmoid": (0.0, 1.0),
-    "HardSigmoid": (0.0, 1.0),
-    "Softmax": (0.0, 1.0),
-    "Tanh": (-1.0, 1.0),
-}
-_MOST_BIAS = 2.0**29
-"""Largest integer of a bias, so that sums stay within 32 bits."""
 
 
 class Int8LayerPattern(RangedPattern):
@@ -80,7 +81,7 @@ class Int8LayerPattern(RangedPattern):
             g.is_constant(name) or g.try_infer_type(name) != TensorProto.FLOAT for name in names
         ):
             return self.none(node, msg="not tensors of 32-bit floats")
-        found = [self._steps(g, name) for name in names]
+        found = [known_steps(g, self.observed, name) for name in names]
         known = [each for each in found if each is not None]
         if len(known) < len(found):  # (3)
             return self.none(
@@ -103,10 +104,6 @@ class Int8LayerPattern(RangedPattern):
             self, [layer] if layer is node else [layer, node], partial(self._replace, known, stored)
         )
 
-    def _steps(self, g: GraphView, name: str) -> RoundingSteps | None:
-        given = self.observed.ranges.get(name) or _given_range(g, name)
-        return None if given is None else steps(*given)
-
     def _replace(
         self,
         found: list[RoundingSteps],
@@ -117,7 +114,7 @@ class Int8LayerPattern(RangedPattern):
     ) -> list[Node]:
         *read, result = found
         operands = [
-            g.op.DequantizeLinear(*_quantized(g, name, each))
+            g.op.DequantizeLinear(*quantized_tensor(g, name, each))
             for name, each in zip(_tensors(layer), read, strict=True)
         ]
         names = [*layer.input[len(read) :], f"{layer.output[0]}_bias"]
@@ -128,7 +125,7 @@ class Int8LayerPattern(RangedPattern):
         y = _written(g, layer, operands)
         for node in after:
             y = _written(g, node, [y, *node.input[1:]])
-        last = _quantized(g, y, result)
+        last = quantized_tensor(g, y, result)
         return [*g.created, g.make_node("DequantizeLinear", last, (*after, layer)[0].output)]
 
     _given = (
@@ -208,7 +205,7 @@ def _weights(
     ):
         return None
     step = float(x.scale)
-    least = 0.0 if bias is None else np.abs(bias) / (step * _MOST_BIAS)
+    least = 0.0 if bias is None else least_scales(bias, step)
     found = columns_to_int8(weights.reshape(len(weights), -1).T, least)
     integers = np.ascontiguousarray(found.integers.T).reshape(weights.shape)
     products = found.scales * np.float64(step)
@@ -219,10 +216,7 @@ def _weights(
         bias = (0.0 if bias is None else bias) + _lost(weights, rounded, means)
     if bias is None:
         return [rounded]
-    return [
-        rounded,
-        Rounded(np.rint(bias / products).astype(np.int32), products.astype(np.float32)),
-    ]
+    return [rounded, bias_to_int32(bias, products)]
 
 
 def _lost(weights: Array, rounded: Rounded, means: Numbers) -> Array:
@@ -250,18 +244,3 @@ def _written(g: PatternRewriter, node: Node, operands: Sequence[str]) -> str:
     """The result of a copy of a node that reads other operands."""
     write: Callable[..., str] = getattr(g.op, node.op_type)
     return write(*(name or None for name in operands), **node.attribute)
-
-
-def _quantized(g: PatternRewriter, name: str, found: RoundingSteps) -> tuple[str, str, str]:
-    """A tensor as integers, their scale and their zero point."""
-    scale, zero = g.make_initializer("", found.scale), g.make_initializer("", found.zero)
-    return g.op.QuantizeLinear(name, scale, zero), scale, zero
-
-
-def _given_range(g: GraphView, name: str) -> tuple[float, float] | None:
-    """The range of a tensor that its operator gives."""
-    node = g.node_before(name)
-    if is_op(node, "Clip") and len(node.input) == 3:
-        low, high = (g.get_constant_scalar(bound) for bound in node.input[1:])
-        return None if low is None or high is None else (low, high)
-    return None if node is None or node.domain else _RANGES.get(node.op_type)

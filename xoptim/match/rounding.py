@@ -80,6 +80,7 @@ class RoundingPattern(PatternOptimization):
             form, with a smaller error.
         rounds_activations: whether it rounds what a product computes with at each run, and not
             constants alone.
+        rounds_result: whether an operator that reads its result may be rounded because of that.
         time: part of the time of floats that a product takes (lab/payoff.md), by which forms of
             one product are compared; 1 where bytes alone are saved.
     """
@@ -90,6 +91,7 @@ class RoundingPattern(PatternOptimization):
     width: ClassVar[float] = 8
     is_alternative: ClassVar[bool] = False
     rounds_activations: ClassVar[bool] = False
+    rounds_result: ClassVar[bool] = True
     time: ClassVar[float] = 0.3
     only: Collection[str] | None = None
 

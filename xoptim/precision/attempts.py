@@ -89,13 +89,18 @@ def best_plan(
         settings: of the sessions that are measured.
     """
     attempts = _AttemptSearch(found, allowance(precision, found.samples), options)
-    best = attempts.smallest() if found.goal == "size" else attempts.fastest(settings)
+    if precision.static:
+        best = attempts.most()
+    else:
+        best = attempts.smallest() if found.goal == "size" else attempts.fastest(settings)
     found.session.close()
     return QuantizationPlan(
         best.fake_quantized,
         found.preprocessed.folder,
         best.applied,
-        choices_of(found.measured, best.applied, is_timed=found.goal == "speed"),
+        choices_of(
+            found.measured, best.applied, is_timed=found.goal == "speed" and precision.is_timed
+        ),
         found.goal,
         found.session.reference,
         found.preprocessed.proofs,
@@ -147,6 +152,12 @@ class _AttemptSearch:
 
     def __init__(self, found: Sensitivity, aim: float, options: OptimizationOptions) -> None:
         self._found, self._aim, self._options = found, aim, options
+
+    def most(self) -> PrecisionAttempt:
+        """The attempt with most operators quantized, by multiplications, whatever times they
+        take.
+        """
+        return self._saving_time(self._found.operators)
 
     def smallest(self) -> PrecisionAttempt:
         """The attempt with the smallest file."""

@@ -49,6 +49,8 @@ class Candidate:
         bits: that a weight takes in the file in this form, with its share of scales and nodes.
         original_bits: that a weight takes in the file as it is.
         element_bits: of a number that is stored, where nothing but the storage changes.
+        rounds_result: whether an operator that reads the result may be quantized because this one
+            is.
         is_weight_only: whether a constant is only stored in fewer bits; ``result`` is its name, or
             the result of an operator that reads it.
     """
@@ -65,6 +67,7 @@ class Candidate:
     bits: float = 0
     original_bits: int = 32
     element_bits: int = 0
+    rounds_result: bool = True
     is_weight_only: bool = False
 
     @property
@@ -184,6 +187,7 @@ class _OperatorFacts:
             node.op_type,
             _weights_shape(subgraph),
             relative_time=pattern.time,
+            rounds_result=pattern.rounds_result,
         )
         replaced = {*original.reads} - {*subgraph.reads}
         constants = sorted(replaced & self._initializers.keys())
@@ -236,10 +240,14 @@ def with_dependents(chosen: Iterable[Candidate], candidates: Sequence[Candidate]
     """
     chosen = [*chosen]
     forms, sharing = dict(each.form for each in chosen), sharing_weights(candidates)
-    weight_only = {each.form for each in (*chosen, *candidates) if each.is_weight_only}
+    in_float = {
+        each.form
+        for each in (*chosen, *candidates)
+        if each.is_weight_only or not each.rounds_result
+    }
 
     def is_quantized(name: str) -> bool:
-        return name in forms and (name, forms[name]) not in weight_only
+        return name in forms and (name, forms[name]) not in in_float
 
     for each in candidates:
         if each.is_independent:

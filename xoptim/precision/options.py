@@ -45,6 +45,11 @@ class PrecisionOptions:
             targets that lack 32 bits.
         weights_only: whether activations stay in float32: for targets where operators on integers
             are slower, or missing.
+        static: of the scheme ``int8``: whether activations have scales that samples determine, and
+            not those that each run computes. As many operators are quantized as the tolerance
+            allows, also where they are not faster on this machine.
+        symmetric: of ``static``: whether activations are signed integers whose zero point is 0, and
+            biases stay in float32, as TensorRT needs it.
         io_types: type of the inputs and outputs of 32-bit floats; ``float16`` is for the scheme
             ``float16`` only.
         feeds: values to measure the error on; random ones when empty. Half of them, at least one,
@@ -60,6 +65,8 @@ class PrecisionOptions:
     compute: Compute = "auto"
     everywhere: bool = False
     weights_only: bool = False
+    static: bool = False
+    symmetric: bool = False
     io_types: IoTypes = "float32"
     feeds: Sequence[Mapping[str, Value]] = ()
     seed: int = 0
@@ -78,6 +85,8 @@ class PrecisionOptions:
             )
         if self.compute not in COMPUTES:
             raise ValueError(f"compute is {', '.join(COMPUTES)}, not {self.compute!r}")
+        if self.static and self.scheme != "int8":
+            raise ValueError(f"static belongs to int8, not to {self.scheme}")
         if self.io_types not in IO_TYPES:
             raise ValueError(f"io_types are {', '.join(IO_TYPES)}, not {self.io_types!r}")
         if self.scheme != "float16" and (self.io_types, self.compute) != ("float32", "auto"):
@@ -97,6 +106,11 @@ class PrecisionOptions:
             raise ValueError(
                 "feeds are a list of dictionaries, one for each sample: [{'x': array}]"
             )
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether operators that are not faster when quantized stay in float32."""
+        return self.goal == "speed" and not self.static
 
     def computes_in_float16(self, provider: str) -> bool:
         """Whether operators compute in 16 bits. The provider has its short or its full name."""

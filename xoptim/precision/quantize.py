@@ -21,6 +21,7 @@ from xoptim.precision.options import FLOAT16_TAG, PrecisionOptions
 from xoptim.precision.quantized import Quantized
 from xoptim.precision.schemes import computing_patterns, integer_patterns
 from xoptim.precision.sensitivity import analyze_sensitivity
+from xoptim.precision.symmetric import use_signed_activations
 from xoptim.verification.errors import ChoiceError, NothingToQuantizeError
 
 _AFTERWARDS: Final = ("FusedConv",)
@@ -88,6 +89,8 @@ def _quantized(
         found = analyze_sensitivity(proof, options, how, precision)
         how.on_step("choosing operators")
         plan = best_plan(found, precision, further, replace(how.checks.settings, level="all"))
+        if precision.symmetric:
+            use_signed_activations(plan.model)
         del found  # its weights would stay in memory while the result is verified
     alone = replace(how, each=True, on_loaded=lambda _: None)
     made = prove(Source(plan.model, plan.folder), further, alone)

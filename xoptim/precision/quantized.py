@@ -150,11 +150,12 @@ class Quantized:
                 f" ({len(left)} compute in 32 bits: for their range, their error, or as 16 are not "
                 "faster here)"
             )
-        is_timed = self.options.goal == "speed"
+        is_timed = self.options.is_timed
         if is_timed and is_all:
             return " (no choice within the tolerance is faster here)"
         slow = sum(decision == "not faster" for decision in left)
-        error = "for their error" if is_timed else "for their error or bytes"
+        is_small = self.options.goal == "size" and not self.options.static
+        error = "for their error or bytes" if is_small else "for their error"
         causes = {"not faster here": slow, error: len(left) - slow}
         counts = ", ".join(f"{count} {cause}" for cause, count in causes.items() if count)
         return f" (in float32: {counts})"

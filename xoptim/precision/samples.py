@@ -13,6 +13,10 @@ from xoptim.verification.options import ValidationOptions
 from xoptim.verification.reference import run_reference
 from xoptim.verification.session import Value
 
+STATIC_NEEDS_SAMPLES = (
+    "static quantization takes the ranges of activations from samples: give some with --feeds "
+    "FILE.npz or a folder"
+)
 _RANDOM_RUNS = 4
 _HOLLOW = (
     "no output holds a finite number on the samples, so that there is no error to measure: give "

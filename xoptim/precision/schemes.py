@@ -1,9 +1,14 @@
 """The patterns of each scheme: those that quantize operands, store constants, or compute."""
 
+from typing import Final
+
 from xoptim.catalogue.selection import Selection, resolve, select
 from xoptim.match.rewrite import Rewrite
-from xoptim.match.rounding import RoundingPattern, ScalingPattern, StoringPattern
+from xoptim.match.rounding import RangedPattern, RoundingPattern, ScalingPattern, StoringPattern
 from xoptim.precision.options import SCHEMES, PrecisionOptions, Scheme
+
+_STATIC: Final = "static"
+"""The tag of the patterns with static scales of activations."""
 
 
 def rounding_patterns(scheme: str, selection: Selection = None) -> list[type[RoundingPattern]]:
@@ -18,6 +23,22 @@ def rounding_patterns(scheme: str, selection: Selection = None) -> list[type[Rou
         if issubclass(cls, RoundingPattern) and given.issuperset(cls.produces)
     ]
     return [cls for cls in found if not issubclass(cls, StoringPattern)]
+
+
+def operand_patterns(
+    precision: PrecisionOptions, selection: Selection = None
+) -> list[type[RoundingPattern]]:
+    """The patterns of `rounding_patterns` that options ask for.
+
+    Those with static scales take the place of those that compute scales in each run.
+    """
+    found = rounding_patterns(precision.scheme, selection)
+    if precision.weights_only:
+        return [cls for cls in found if not cls.rounds_activations]
+    if not precision.static:
+        return found
+    kept = [cls for cls in found if issubclass(cls, RangedPattern) or not cls.rounds_activations]
+    return [*rounding_patterns(_STATIC), *kept]
 
 
 def storing_patterns(scheme: str) -> list[type[StoringPattern]]:
@@ -39,8 +60,11 @@ def integer_patterns(scheme: str) -> list[type[Rewrite]]:
 
 
 def computing_patterns(precision: PrecisionOptions) -> list[type[Rewrite]]:
-    """The patterns that compute with quantized operands, none where activations stay in float32."""
-    return [] if precision.weights_only else integer_patterns(precision.scheme)
+    """The patterns that compute with quantized operands.
+
+    None where activations stay in float32, or where other compilers read QuantizeLinear.
+    """
+    return [] if precision.weights_only or precision.static else integer_patterns(precision.scheme)
 
 
 def scaling_patterns(scheme: Scheme) -> list[type[ScalingPattern]]:

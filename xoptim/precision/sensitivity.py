@@ -24,15 +24,16 @@ from xoptim.precision.candidates import Candidate, Form, find_candidates, with_d
 from xoptim.precision.measured import UNMEASURED, Measured, OperatorCost
 from xoptim.precision.options import Goal, PrecisionOptions, Scheme
 from xoptim.precision.preprocessing import Preprocessed, Preprocessor, with_least_opset
-from xoptim.precision.samples import Samples, samples_for
+from xoptim.precision.samples import STATIC_NEEDS_SAMPLES, Samples, samples_for
 from xoptim.precision.schemes import (
     computing_patterns,
-    rounding_patterns,
+    operand_patterns,
     scaling_patterns,
     schemes_that_save_time,
     storing_patterns,
 )
 from xoptim.precision.switched_session import SwitchedSession
+from xoptim.precision.symmetric import symmetric_ranges
 from xoptim.precision.times import measure_costs
 from xoptim.precision.weight_only import WeightOnlyQuantizer
 from xoptim.verification.errors import ChoiceError, NothingToQuantizeError
@@ -98,6 +99,8 @@ def analyze_sensitivity(
     model = with_least_opset(proof, max(pattern.min_opset for pattern in (*patterns, *storing)))
     how.on_step("looking for values to measure on")
     samples = samples_for(model, proof.base_dir, precision, how.checks)
+    if precision.static and samples.are_random:
+        raise ChoiceError(STATIC_NEEDS_SAMPLES)
     # onnxruntime optimizes as it does for a user
     settings = replace(how.checks.settings, level="all")
     how.on_step("looking for scales with a smaller error")
@@ -126,11 +129,10 @@ def _patterns_of(
     """The patterns that quantize operands, those that store constants, and what they are to
     save.
     """
-    patterns = rounding_patterns(precision.scheme, options.patterns)
+    patterns = operand_patterns(precision, options.patterns)
     storing = storing_patterns(precision.scheme)
     goal = precision.goal if precision.scheme in schemes_that_save_time() else "size"
     if precision.weights_only:
-        patterns = [cls for cls in patterns if not cls.rounds_activations]
         # What is stored alone is widened when the model is loaded; operators that read 4 bits are a
         # form of their own.
         storing = [cls for cls in storing if cls.bits != _OF_OPERATORS]
@@ -182,7 +184,7 @@ def _observed(
     """The facts about tensors that patterns of the scheme need, which random samples do not
     tell.
     """
-    ranged = [cls for cls in rounding_patterns(precision.scheme) if issubclass(cls, RangedPattern)]
+    ranged = [cls for cls in operand_patterns(precision) if issubclass(cls, RangedPattern)]
     present = {node.op_type for node in model.graph.node}
     op_types = {op_type for cls in ranged for op_type in cls.anchors if present & {*cls.operators}}
     scaled = {
@@ -193,7 +195,8 @@ def _observed(
     if samples.are_random or not (op_types or present & scaled):
         return Observed()
     feeds = [samples.feeds[index] for index in samples.to_choose]
-    return calibrated(model, folder, op_types, feeds, precision.calibration, settings)
+    found = calibrated(model, folder, op_types, feeds, precision.calibration, settings)
+    return found._replace(ranges=symmetric_ranges(found.ranges)) if precision.symmetric else found
 
 
 def _nothing(

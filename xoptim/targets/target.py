@@ -33,6 +33,8 @@ class Needs:
             or missing; weights are stored in fewer bits.
         static_int8: whether integers of 8 bits go from operator to operator there, in ranges that
             samples determine.
+        symmetric_int8: whether integers of activations have the zero point 0 there, and biases stay
+            in float32.
     """
 
     static_shapes: bool = False
@@ -44,6 +46,7 @@ class Needs:
     compiles_parts: bool = False
     weights_only: bool = False
     static_int8: bool = False
+    symmetric_int8: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ TARGET: Final = Target(
     title="RTX GPUs of NVIDIA (TensorRT for RTX)",
     provider="tensorrt",
     plugin=PLUGINS["tensorrt"],
-    needs=Needs(standard_operators=True, compiles_parts=True, weights_only=True),
+    needs=Needs(
+        standard_operators=True, compiles_parts=True, weights_only=True, symmetric_int8=True
+    ),
     tolerance=FLOAT16_ERROR,
 )

@@ -119,6 +119,7 @@ class Job:
             ProviderUnavailable: onnxruntime lacks a requested execution provider.
             RunError, LoadError, FeedError: the model cannot be quantized, as it does not run.
         """
+        self._check_samples()
         began = perf_counter()
         source, options = self._prepared()
         prepared = perf_counter() - began
@@ -194,6 +195,12 @@ class Job:
         self._how.on_loaded(builder)
         if self._options.page is not None:
             self._options.page.loaded(builder)
+
+    def _check_samples(self) -> None:
+        """Raise when activations need scales of samples, and there are none."""
+        asked, test_data = self._precision, self._how.checks.test_data
+        if asked is not None and asked.static and not asked.feeds and test_data is None:
+            raise ChoiceError(precision.samples.STATIC_NEEDS_SAMPLES)
 
     def _check_values_used(self, proof: Proof) -> None:
         """Raise when the caller's values could not be used in the comparison."""
@@ -338,6 +345,8 @@ def precision_for(asked: PrecisionOptions | None, target: Target | None) -> Prec
     if asked is None:
         halves = PrecisionOptions(scheme="float16", compute="float16", everywhere=True)
         return halves if target.needs.prefers_float16 else None
+    if asked.static:
+        return replace(asked, symmetric=target.needs.symmetric_int8)
     return replace(asked, weights_only=True) if target.needs.weights_only else asked
 
 

@@ -1,0 +1,40 @@
+"""Tensors that are quantized with scales that samples determine, once for all runs."""
+
+from typing import Final
+
+from xoptim.match import GraphView, PatternRewriter
+from xoptim.match.rounding import Observed
+
+from .._nodes import is_op
+from ._rounding import RoundingSteps, steps
+
+_RANGES: Final = {
+    "Sigmoid": (0.0, 1.0),
+    "HardSigmoid": (0.0, 1.0),
+    "Softmax": (0.0, 1.0),
+    "Tanh": (-1.0, 1.0),
+}
+
+
+def known_steps(g: GraphView, observed: Observed, name: str) -> RoundingSteps | None:
+    """The steps of a tensor, from its range on samples or the bounds of its operator.
+
+    ``None`` where neither is known.
+    """
+    found = observed.ranges.get(name) or _given_range(g, name)
+    return None if found is None else steps(*found)
+
+
+def quantized_tensor(g: PatternRewriter, name: str, found: RoundingSteps) -> tuple[str, str, str]:
+    """A tensor as integers, their scale and their zero point."""
+    scale, zero = g.make_initializer("", found.scale), g.make_initializer("", found.zero)
+    return g.op.QuantizeLinear(name, scale, zero), scale, zero
+
+
+def _given_range(g: GraphView, name: str) -> tuple[float, float] | None:
+    """The range of a tensor that its operator gives."""
+    node = g.node_before(name)
+    if is_op(node, "Clip") and len(node.input) == 3:
+        low, high = (g.get_constant_scalar(bound) for bound in node.input[1:])
+        return None if low is None or high is None else (low, high)
+    return None if node is None or node.domain else _RANGES.get(node.op_type)

@@ -1,0 +1,124 @@
+import numpy as np
+from onnx import TensorProto
+
+from xoptim.facts.operators import has_kernel
+from xoptim.match import Example, GraphView, Match, PatternRewriter
+from xoptim.match.rounding import RangedPattern
+
+from .._folding import Array, constant
+from ._products import WeightedProduct, _Int8Product, stored_weights
+from ._ranges import known_steps, quantized_tensor
+from ._rounding import (
+    LARGEST,
+    RoundingSteps,
+    bias_to_int32,
+    columns_to_int8,
+    is_roundable,
+    least_scales,
+)
+
+_COLUMN = (127, -3, 64, 5, -127, 90, 1, 0, -64, 33, 17, -80, 7, 100, -1, 2)
+_INTEGERS = ", ".join(f"{n}, {-n}" for n in _COLUMN)
+_WEIGHTS = ", ".join(f"{n / 2}, {-n / 4}" for n in _COLUMN)
+
+
+class Int8StaticOperandsPattern(RangedPattern, _Int8Product):
+    """MatMul(x, w) → MatMul(DequantizeLinear(QuantizeLinear(x)), DequantizeLinear(w8, s)), and so
+    for Gemm
+
+    What: rounds both operands of a product with constant weights to 8 bits, with a scale of x that
+    samples determine, once for all runs. Weights have a scale for each column. A constant bias of a
+    Gemm gets 32 bits: onnxruntime has no Gemm of integers with another one. The result stays in
+    floats: runtimes round it where the next product reads it.
+    Why: compilers of neural processors, TensorRT and OpenVINO make products of integers of this
+    form only (docs/precision.md). Weights take a quarter of the bytes.
+    Refuses when:
+    1. the weights are not a constant matrix of finite 32-bit floats, or have fewer than 16 rows.
+    2. x is transposed, or not known to be a matrix, or the product is scaled.
+    3. the provider has no kernel that quantizes.
+    4. the range of x is not known, or one point, or it or the result leaves the type.
+    """
+
+    tags = ("static", "extra")
+    operators = ("MatMul", "Gemm")
+    anchors = (*operators, "com.microsoft::FusedMatMul")
+    rounds_result = False
+    time = 0.25
+    derives = ("found", "known")
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        if super().validate_mapping(g, m) is None:
+            return None
+        node, name = m.nodes[0], m.nodes[0].input[0]
+        known = known_steps(g, self.observed, name)
+        if known is None:  # (4)
+            return self.none(node, msg="the range of the tensor is not known, or too large")
+        largest = np.abs(constant(g, m.found.weights)).max(initial=0)
+        if not float(known.scale) * float(largest) < LARGEST:  # (4)
+            return self.none(node, msg="results leave the type")
+        if not has_kernel(g.provider, "", "QuantizeLinear", TensorProto.FLOAT, g.main_opset):  # (3)
+            return self.none(node, msg="no kernel that quantizes")
+        return m.derive(known=known)
+
+    def apply_pattern(  # type: ignore[override]
+        self, g: PatternRewriter, x: str, b: str, found: WeightedProduct, known: RoundingSteps
+    ) -> str:
+        rows = g.op.DequantizeLinear(*quantized_tensor(g, x, known))
+        bias = _bias(g, b, found, known)
+        if bias is None:
+            y = g.op.MatMul(rows, self.weights(g, found))
+            return g.op.Add(y, b) if b else y
+        numbers = columns_to_int8(found.matrix(g), least_scales(bias, float(known.scale)))
+        weights = stored_weights(g, found, numbers)
+        # onnxruntime makes no QGemm of weights without zero points
+        zeros = g.make_initializer("", np.zeros(found.columns, np.int8))
+        sums = bias_to_int32(bias, numbers.scales * np.float64(known.scale))
+        integers = g.make_initializer("", sums.integers, source=b)
+        scales = g.make_initializer("", sums.scales, source=f"{b}_scales")
+        return g.op.Gemm(
+            rows,
+            g.op.DequantizeLinear(*weights, zeros, axis=1),
+            g.op.DequantizeLinear(integers, scales, axis=0),
+        )
+
+    _head = "<float low = {-128}, float high = {127}"
+    _read = "q = QuantizeLinear(c, one, z) d = DequantizeLinear(q, one, z)"
+    _stored = (
+        f"float one = {{1}}, uint8 z = {{128}}, int8[16,2] w = {{{_INTEGERS}}}, "
+        "float[2] s = {0.5, 0.25}, int8[2] o = {0, 0}>"
+    )
+    examples = (
+        *Example.pairs(
+            f"agraph (float[n,16] x) => (float[n,2] y) {_head}, float[16,2] w = {{{_WEIGHTS}}}> "
+            "{ c = Clip(x, low, high) y = MatMul(c, w) }",
+            f"agraph (float[n,16] x) => (float[n,2] y) {_head}, {_stored} "
+            f"{{ c = Clip(x, low, high) {_read} "
+            "e = DequantizeLinear <axis = 1> (w, s) y = MatMul(d, e) }",
+            f"agraph (float[n,16] x, float[2] b) => (float[n,2] y) {_head}, "
+            f"float[16,2] w = {{{_WEIGHTS}}}> "
+            "{ c = Clip(x, low, high) y = Gemm(c, w, b) }",
+            f"agraph (float[n,16] x, float[2] b) => (float[n,2] y) {_head}, {_stored} "
+            f"{{ c = Clip(x, low, high) {_read} "
+            "e = DequantizeLinear <axis = 1> (w, s) m = MatMul(d, e) y = Add(m, b) }",
+            f"agraph (float[n,16] x) => (float[n,2] y) {_head}, float[16,2] w = {{{_WEIGHTS}}}, "
+            "float[2] b = {3, -2}> { c = Clip(x, low, high) y = Gemm(c, w, b) }",
+            f"agraph (float[n,16] x) => (float[n,2] y) {_head}, int32[2] b = {{6, -8}}, "
+            f"{_stored[:-1]}> {{ c = Clip(x, low, high) {_read} "
+            "i = DequantizeLinear <axis = 0> (b, s) e = DequantizeLinear <axis = 1> (w, s, o) "
+            "y = Gemm(d, e, i) }",
+            opset=13,
+            ranges=(("x", -128, 127),),
+        ),
+    )
+
+
+def _bias(
+    g: PatternRewriter, name: str, found: WeightedProduct, known: RoundingSteps
+) -> Array | None:
+    """A constant bias with a number for each column, which integers of 32 bits hold."""
+    if not name or not g.is_constant(name) or g.static_shape(name) != (found.columns,):
+        return None
+    bias = constant(g, name).astype(np.float64)
+    largest = np.abs(found.matrix(g)).max(axis=0).astype(np.float64)
+    smallest = largest[largest > 0].min(initial=np.inf) * float(known.scale)
+    return bias if is_roundable(bias) and smallest > 1 / LARGEST else None
