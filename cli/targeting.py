@@ -9,7 +9,6 @@ import click
 
 from xoptim import Preparation, workflow
 from xoptim.api.preparing import Source
-from xoptim.precision.options import Scheme
 from xoptim.targets import Placement, Target, named
 
 from .options import option
@@ -35,13 +34,13 @@ def max_partitions_option() -> Any:
     return option("Exit code 1 when there are more partitions than N.", type=click.IntRange(0))
 
 
-def check_target(name: str, providers: Sequence[str], precision: Scheme | None = None) -> None:
+def check_target(name: str, providers: Sequence[str], *, needs_contrib: bool = False) -> None:
     """Raise `click.UsageError` for options that contradict a target; an empty name is none.
 
     Args:
         name: of the target.
         providers: execution providers that run the model.
-        precision: number of bits that weights are rounded to.
+        needs_contrib: whether weights of 4 bits are read by an operator of onnxruntime.
     """
     if not name:
         return
@@ -52,10 +51,10 @@ def check_target(name: str, providers: Sequence[str], precision: Scheme | None =
             f"--provider {other} runs the model elsewhere than --target {name}: leave --provider "
             "out"
         )
-    if precision == "int4" and target.needs.standard_operators:
+    if needs_contrib and target.needs.standard_operators:
         raise click.UsageError(
             f"--precision int4 writes com.microsoft::MatMulNBits, which {name} does not run: "
-            "--precision float16 keeps to the standard"
+            "--compute float16 keeps to the standard"
         )
 
 

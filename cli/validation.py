@@ -105,7 +105,7 @@ class Lowering:
     calibration: Calibration = calibration_option()
     compute: Compute = choice(
         "Let --precision float16 compute in 16 bits, which GPUs do, or store weights so (auto: by "
-        "--provider).",
+        "--provider); with int8 and int4, float16 quantizes weights only.",
         *COMPUTES,
     )
     io_types: IoTypes = choice(
@@ -117,13 +117,20 @@ class Lowering:
         if self.precision is None:
             return dict.fromkeys(names_of(Lowering), "without --precision")
         found: dict[str, str] = {}
-        if self.precision != "float16":
-            found |= dict.fromkeys(("compute", "io_types"), "without --precision float16")
+        if self.precision == "bfloat16":
+            found |= dict.fromkeys(("compute", "io_types"), "with --precision bfloat16")
+        elif self.precision != "float16" and self.compute != "float16":
+            found["io_types"] = "without --compute float16"
         if self.precision != "int8":
             found["static"] = "without --precision int8"
         if self.static:
             found["goal"] = "with --static"
         return found
+
+    @property
+    def needs_contrib(self) -> bool:
+        """Whether the result needs operators of onnxruntime on a target that computes in floats."""
+        return self.precision == "int4" and self.compute != "float16"
 
     def read(self, feeds: Sequence[Mapping[str, np.ndarray]], seed: int) -> PrecisionOptions | None:
         """The options, ``None`` when no bits are to be saved."""

@@ -102,7 +102,7 @@ def batch_command(
     if choices.scheduler:
         refuse_idle({"jobs": "with --scheduler: the threads of its workers count"})
     refuse_idle(idle)
-    check_target(shared.target, shared.provider, shared.lowering.precision)
+    check_target(shared.target, shared.provider, needs_contrib=shared.lowering.needs_contrib)
     try:
         words, files = tuple(_words(context, idle)), tuple(_files(context))
         options = BatchOptions(arguments=words, files=files, **common(BatchOptions, choices))

@@ -107,7 +107,8 @@ def _rounded(g: PatternRewriter, name: str) -> str:
     found = half_of(g, name)
     if isinstance(found, str):
         return name
-    if g.is_constant(name):
+    # a computed constant is stored in fewer bits, or too large to be stored
+    if g.is_constant(name) and g.node_before(name) is None:
         return g.op.Cast(
             g.make_initializer("", rounded(constant(g, name)), source=name), to=TensorProto.FLOAT
         )

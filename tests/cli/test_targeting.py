@@ -32,10 +32,10 @@ def test_a_provider_of_another_kind() -> None:
 
 
 def test_operators_of_onnxruntime() -> None:
-    check_target("webgpu", (), "int4")
-    check_target("qnn", (), "float16")
+    check_target("webgpu", (), needs_contrib=True)
+    check_target("qnn", ())
     with pytest.raises(click.UsageError, match="which qnn does not run"):
-        check_target("qnn", (), "int4")
+        check_target("qnn", (), needs_contrib=True)
 
 
 def test_limits_that_are_exceeded() -> None:

@@ -119,7 +119,7 @@ def outcome(seed: int) -> str:
     if _weights(made) > 1.02 * _weights(floats) + 200:
         return f"FAULT larger {_weights(made)} {_weights(floats)}"
     try:
-        far = _error(model, made, feeds[len(precision.feeds) :], precision)
+        far = _error(model, made, feeds[len(precision.samples) :], precision)
     except Exception as error_:
         return f"FAULT does not run: {str(error_)[:200]}"
     if far <= 3 * precision.tolerance:

@@ -192,7 +192,7 @@ def test_wrong_use() -> None:
     assert (found.applied, found.fault) == ({}, "")
     assert "nothing can be computed in 16 bits" in found.summary()
     with pytest.raises(ValueError, match="belong to float16"):
-        PrecisionOptions(scheme="int8", compute="float16")
+        PrecisionOptions(scheme="bfloat16", compute="float16")
     with pytest.raises(ValueError, match="compute is"):
         PrecisionOptions(scheme="float16", compute="bfloat16")  # type: ignore[arg-type]
 

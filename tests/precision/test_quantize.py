@@ -255,7 +255,7 @@ def test_values_that_do_not_fit() -> None:
         ({"metric": []}, r"a metric is largest, rms, choice, not \[\]"),
         ({"tolerance": "1%"}, "a tolerance is a fraction between 0 and 1, such as 0.01, not '1%'"),
         ({"feeds": {"x": np.zeros(1)}}, "feeds are a list of dictionaries"),
-        ({"feeds": [np.zeros(1)]}, "feeds are a list of dictionaries"),
+        ({"feeds": np.float32(1)}, "feeds are a list of dictionaries"),
     ],
 )
 def test_options_that_make_no_sense(options: dict[str, Any], message: str) -> None:

@@ -5,6 +5,10 @@ from typing import TYPE_CHECKING
 from xoptim.facts.lazy import on_demand
 
 if TYPE_CHECKING:
-    from xoptim.precision import quantize as quantize, static_int8 as static_int8
+    from xoptim.precision import (
+        quantize as quantize,
+        sources as sources,
+        static_int8 as static_int8,
+    )
 else:
     __getattr__ = on_demand(__name__)

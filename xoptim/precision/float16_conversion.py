@@ -79,7 +79,11 @@ class _Float16Candidates:
 
 
 def float16_plan(
-    proof: Proof, options: OptimizationOptions, how: ProofOptions, precision: PrecisionOptions
+    proof: Proof,
+    options: OptimizationOptions,
+    how: ProofOptions,
+    precision: PrecisionOptions,
+    reference: FloatReference | None = None,
 ) -> QuantizationPlan:
     """As many operators of an optimized model as the tolerance allows, with results of 16 bits.
 
@@ -93,6 +97,7 @@ def float16_plan(
         options: of its optimization.
         how: options of the verification.
         precision: the error allowed.
+        reference: what the error is relative to, where that is not the optimized model.
 
     Raises:
         NothingToQuantizeError: no operator can compute in 16 bits.
@@ -102,13 +107,15 @@ def float16_plan(
     patterns, folder = rounding_patterns(FLOAT16_TAG), proof.base_dir
     model = with_least_opset(proof, max(pattern.min_opset for pattern in patterns))
     how.on_step("looking for values to measure on")
-    samples = samples_for(model, folder, precision, how.checks)
+    given = reference and reference.samples
+    samples = given or samples_for(model, folder, precision, how.checks)
     settings = replace(how.checks.settings, level="all")
     how.on_step("measuring the error in 16 bits")
     found = _float16_candidates(model, folder, patterns, samples, precision, settings)
     if not found.first:
         raise NothingToQuantizeError(found.inner or _NOTHING)
-    reference = FloatReference.of(model, folder, samples, precision.metric, settings)
+    if reference is None:
+        reference = FloatReference.of(model, folder, samples, precision.metric, settings)
     rounded, applied, measured = _within(found, reference, allowance(precision, samples))
     if precision.io_types == "float16":
         rounded = with_float16_io(rounded)

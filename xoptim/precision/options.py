@@ -1,9 +1,10 @@
 """The options of quantization."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Final, Literal, TypeAlias
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
 
 from xoptim.facts.operators import short_name
 from xoptim.precision.metrics import METRICS, Metric
@@ -18,6 +19,10 @@ Compute: TypeAlias = Literal["auto", "float16", "float32"]
 COMPUTES: Final[tuple[Compute, ...]] = ("auto", "float16", "float32")
 IoTypes: TypeAlias = Literal["float32", "float16"]
 IO_TYPES: Final[tuple[IoTypes, ...]] = ("float32", "float16")
+STATIC_NEEDS_SAMPLES: Final = (
+    "static quantization takes the ranges of activations from samples: give some with --feeds "
+    "FILE.npz or a folder"
+)
 FLOAT16_TAG: Final = "halves"
 """The tag of the patterns that compute in 16 bits."""
 
@@ -40,7 +45,8 @@ class PrecisionOptions:
             ``minmax`` for all, ``percentile`` or ``entropy`` without rare large ones.
         compute: of the scheme ``float16``: whether operators compute in 16 bits, or in 32 with
             weights that are stored in 16. ``auto`` is 16 for the provider ``cuda``. Processors
-            compute in 32 bits all the same, with conversions.
+            compute in 32 bits all the same, with conversions. Of ``int8`` and ``int4``:
+            ``float16`` quantizes weights only, and computes in 16 bits with them.
         everywhere: whether operators compute in 16 bits where that saves no conversion, too: for
             targets that lack 32 bits.
         weights_only: whether activations stay in float32: for targets where operators on integers
@@ -50,10 +56,13 @@ class PrecisionOptions:
             allows, also where they are not faster on this machine.
         symmetric: of ``static``: whether activations are signed integers whose zero point is 0, and
             biases stay in float32, as TensorRT needs it.
-        io_types: type of the inputs and outputs of 32-bit floats; ``float16`` is for the scheme
-            ``float16`` only.
-        feeds: values to measure the error on; random ones when empty. Half of them, at least one,
-            serve to choose; all must keep the tolerance.
+        io_types: type of the inputs and outputs of 32-bit floats; ``float16`` where operators
+            compute in 16 bits only.
+        feeds: samples to measure the error on: a list of dictionaries of arrays, an ``.npz`` file
+            or a folder of them, or anything that gives samples, such as a DataLoader of torch, a
+            dataset, or an iterator (see `xoptim.precision.sources.read_samples`). Random ones when
+            empty. Half of them, at least one, serve to choose; all must keep the tolerance.
+        max_samples: how many samples are read of a source that is no list of dictionaries.
         seed: of the random values.
     """
 
@@ -68,7 +77,8 @@ class PrecisionOptions:
     static: bool = False
     symmetric: bool = False
     io_types: IoTypes = "float32"
-    feeds: Sequence[Mapping[str, Value]] = ()
+    feeds: Sequence[Mapping[str, Value]] | str | Path | Iterable[Any] = ()
+    max_samples: int = 32
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -85,27 +95,54 @@ class PrecisionOptions:
             )
         if self.compute not in COMPUTES:
             raise ValueError(f"compute is {', '.join(COMPUTES)}, not {self.compute!r}")
-        if self.static and self.scheme != "int8":
-            raise ValueError(f"static belongs to int8, not to {self.scheme}")
         if self.io_types not in IO_TYPES:
             raise ValueError(f"io_types are {', '.join(IO_TYPES)}, not {self.io_types!r}")
-        if self.scheme != "float16" and (self.io_types, self.compute) != ("float32", "auto"):
-            lack = (
-                "; onnxruntime has few kernels that compute in bfloat16"
-                if self.scheme == "bfloat16"
-                else ""
-            )
-            raise ValueError(f"compute and io_types belong to float16, not to {self.scheme}{lack}")
+        self._check_scheme()
         if not isinstance(self.tolerance, Real) or not 0 < self.tolerance < 1:
             raise ValueError(
                 f"a tolerance is a fraction between 0 and 1, such as 0.01, not {self.tolerance!r}"
             )
-        if not isinstance(self.feeds, Sequence) or not all(
-            isinstance(each, Mapping) for each in self.feeds
-        ):
+        if isinstance(self.feeds, Mapping) or not isinstance(self.feeds, (Iterable, Path)):
             raise ValueError(
-                "feeds are a list of dictionaries, one for each sample: [{'x': array}]"
+                "feeds are a list of dictionaries, one for each sample: [{'x': array}], a folder, "
+                "or an iterator"
             )
+        if self.max_samples < 1:
+            raise ValueError(f"max_samples is at least 1, not {self.max_samples}")
+
+    def _check_scheme(self) -> None:
+        """Raise ValueError for options that the scheme does not have."""
+        if self.static and self.scheme != "int8":
+            raise ValueError(f"static belongs to int8, not to {self.scheme}")
+        if self.static and self.compute == "float16":
+            raise ValueError("static quantizes activations to int8: leave compute float16 out")
+        if self.scheme == "bfloat16" and (self.io_types, self.compute) != ("float32", "auto"):
+            raise ValueError(
+                "compute and io_types belong to float16, int8 and int4, not to bfloat16; "
+                "onnxruntime has few kernels that compute in bfloat16"
+            )
+
+    @property
+    def are_samples_read(self) -> bool:
+        """Whether the samples are a list of dictionaries, as `samples` needs them."""
+        return isinstance(self.feeds, (list, tuple)) and all(
+            isinstance(each, Mapping) for each in self.feeds
+        )
+
+    @property
+    def samples(self) -> Sequence[Mapping[str, Value]]:
+        """The samples, which `xoptim.precision.sources.with_samples` reads from other sources.
+
+        Raises ValueError where they were not read.
+        """
+        if not isinstance(self.feeds, (list, tuple)) or not self.are_samples_read:
+            raise ValueError("the samples were not read: see xoptim.precision.sources.with_samples")
+        return self.feeds
+
+    @property
+    def is_weight_only_float16(self) -> bool:
+        """Whether weights have 8 or 4 bits, and everything is computed in 16."""
+        return self.scheme in ("int8", "int4") and self.compute == "float16"
 
     @property
     def is_timed(self) -> bool:

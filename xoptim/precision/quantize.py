@@ -8,22 +8,35 @@ Stages: `Candidate` (what can be quantized) → `Measured` (error and time) → 
 from collections.abc import Sequence
 from dataclasses import replace
 from time import perf_counter
-from typing import Final
+from typing import Any, Final
 
 from xoptim.catalogue.query import Query
 from xoptim.engine.options import OptimizationOptions
+from xoptim.facts.operators import short_name
 from xoptim.graph.sources import Source
 from xoptim.match.rewrite import Rewrite
 from xoptim.optimizing.proof import Proof, ProofOptions, assuming, prove
 from xoptim.precision.attempts import best_plan
 from xoptim.precision.float16_conversion import KERNELS, float16_plan, float16_proof_options
+from xoptim.precision.float16_scales import OPSET as FLOAT16_SCALES_OPSET, with_float16_scales
 from xoptim.precision.options import FLOAT16_TAG, PrecisionOptions
+from xoptim.precision.preprocessing import with_least_opset
 from xoptim.precision.quantized import Quantized
+from xoptim.precision.reference import FloatReference
 from xoptim.precision.schemes import computing_patterns, integer_patterns
 from xoptim.precision.sensitivity import analyze_sensitivity
+from xoptim.precision.sources import with_samples
 from xoptim.precision.symmetric import use_signed_activations
 from xoptim.verification.errors import ChoiceError, NothingToQuantizeError
 
+_AS_IT_IS: Final[dict[str, Any]] = {
+    **dict.fromkeys(("patterns", "opset")),
+    **dict.fromkeys(("remove_identity", "constant_folding", "merge"), False),
+}
+"""Options of an optimization that changes nothing."""
+_SHARE_OF_WEIGHTS: Final = 0.9
+"""Part of the tolerance that quantized weights may take, before the rest is computed in 16 bits."""
+_MATMUL_N_BITS: Final = "MatMulNBits"
 _AFTERWARDS: Final = ("FusedConv",)
 """Patterns that join operators between which numbers may be quantized."""
 
@@ -63,8 +76,13 @@ def quantize(
             "float16"
         )
     start = perf_counter()
+    precision = with_samples(precision, proof.proto)
     try:
-        found = _quantized(proof, options, how, precision)
+        found = (
+            _weights_for_float16(proof, options, how, precision)
+            if precision.is_weight_only_float16
+            else _quantized(proof, options, how, precision)
+        )
     except NothingToQuantizeError as nothing:
         floats = _in_float32(proof, options, how)
         found = Quantized(floats, (), precision, reason=str(nothing), in_float16=in_float16)
@@ -74,15 +92,71 @@ def quantize(
     return replace(found, seconds=perf_counter() - start)
 
 
-def _quantized(
+def _weights_for_float16(
     proof: Proof, options: OptimizationOptions, how: ProofOptions, precision: PrecisionOptions
 ) -> Quantized:
-    """The quantized model; see `quantize`."""
-    in_float16 = precision.computes_in_float16(options.provider)
+    """The model with weights of 8 or 4 bits, and everything else computed in 16 bits.
+
+    The error of both steps together is measured against the optimized model.
+    """
+    storing = replace(
+        precision,
+        io_types="float32",
+        weights_only=True,
+        tolerance=_SHARE_OF_WEIGHTS * precision.tolerance,
+    )
+    plain = replace(options, provider="cpu", max_growth=0)
+    stored = _quantized(proof, plain, how, storing)
+    if stored.fault or not stored.applied:
+        return replace(stored, options=precision, in_float16=True)
+    settings = replace(how.checks.settings, level="all")
+    given = with_least_opset(proof, FLOAT16_SCALES_OPSET), proof.base_dir
+    reference = FloatReference.of(*given, stored.samples, precision.metric, settings)
+    weights = with_float16_scales(stored.proof.proto)
+    model = joined(stored.proof, unchanged(Source(weights, stored.proof.base_dir), plain, how))
+    computing = replace(precision, scheme="float16", compute="float16")
+    if _runs_contrib_operators(options):
+        options = replace(options, patterns=Query.of(options.patterns).including(_MATMUL_N_BITS))
+    computed = _quantized(model, options, how, computing, reference)
+    count = f"{len(computed.operators)} operators in float16"
+    return replace(
+        computed,
+        comparisons=[*stored.comparisons, *computed.comparisons],
+        options=replace(precision, goal=stored.options.goal),
+        choices=stored.choices,
+        applied={**computed.applied, **stored.applied},
+        description=", ".join([*stored.counts, count]),
+        preprocessing=(*stored.preprocessing, *computed.preprocessing),
+    )
+
+
+def unchanged(source: Source, options: OptimizationOptions, how: ProofOptions) -> Proof:
+    """A model without a rewrite or a comparison."""
+    alone = replace(how, whole=False, each=False, on_loaded=lambda _: None)
+    return prove(source, replace(options, **_AS_IT_IS), alone)
+
+
+def _runs_contrib_operators(options: OptimizationOptions) -> bool:
+    """Whether the model is for a GPU on which onnxruntime has MatMulNBits."""
+    return short_name(options.provider) == "cuda" or options.target in ("cuda", "webgpu")
+
+
+def _quantized(
+    proof: Proof,
+    options: OptimizationOptions,
+    how: ProofOptions,
+    precision: PrecisionOptions,
+    reference: FloatReference | None = None,
+) -> Quantized:
+    """The quantized model; see `quantize`.
+
+    A reference is what the error is relative to, where that is not the given model.
+    """
+    in_float16 = precision.scheme == "float16" and precision.computes_in_float16(options.provider)
     how = replace(how, checks=assuming(how.checks, options))
     if in_float16:
         further = _computing(options, integer_patterns(FLOAT16_TAG), provider=KERNELS)
-        plan = float16_plan(proof, further, how, precision)
+        plan = float16_plan(proof, further, how, precision, reference)
         how = float16_proof_options(how, plan.model, precision)
     else:
         further = _computing(options, computing_patterns(precision), provider=options.provider)

@@ -120,13 +120,16 @@ class Quantized:
                 f"{self.options.scheme}: nothing is quantized, the float32 model is the result: "
                 f"{self.reason}"
             )
-        counts = (
-            [self.description] if self.description else [*self._operators(), *self._constants()]
-        )
+        counts = [self.description] if self.description else self.counts
         return (
             f"{self.options.scheme}: {', '.join(counts)}, error {self.error:.2%} of at most "
             f"{self.options.tolerance:.2%} ({self.options.metric}, {self.samples.summary()})"
         )
+
+    @property
+    def counts(self) -> list[str]:
+        """How many operators are quantized, and how many constants are stored in fewer bits."""
+        return [*self._operators(), *self._constants()]
 
     def _operators(self) -> list[str]:
         """How many operators compute with fewer bits, and why the others do not."""

@@ -13,10 +13,6 @@ from xoptim.verification.options import ValidationOptions
 from xoptim.verification.reference import run_reference
 from xoptim.verification.session import Value
 
-STATIC_NEEDS_SAMPLES = (
-    "static quantization takes the ranges of activations from samples: give some with --feeds "
-    "FILE.npz or a folder"
-)
 _RANDOM_RUNS = 4
 _HOLLOW = (
     "no output holds a finite number on the samples, so that there is no error to measure: give "
@@ -78,15 +74,15 @@ def samples_for(
             runs.
     """
     plain = replace(checks, extremes=False, original_dir=folder, seed=options.seed)
-    if options.feeds:
-        one = [replace(plain, feeds=feeds, assignments=1) for feeds in options.feeds]
+    if options.samples:
+        one = [replace(plain, feeds=feeds, assignments=1) for feeds in options.samples]
         runs = [run_reference(model, each).runs[0] for each in one]
     else:
         runs = [*run_reference(model, replace(plain, assignments=_RANDOM_RUNS)).runs]
     if not any(is_measurable(run.results) for run in runs):
         raise NothingToQuantizeError(_HOLLOW)
     are_random = any(run.source == "random" for run in runs)
-    draws = are_random and not options.feeds
+    draws = are_random and not options.samples
     typical = (
         run_reference(model, replace(plain, assignments=1, typical=True)).runs[0].feeds
         if draws

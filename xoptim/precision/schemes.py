@@ -10,6 +10,9 @@ from xoptim.precision.options import SCHEMES, PrecisionOptions, Scheme
 _STATIC: Final = "static"
 """The tag of the patterns with static scales of activations."""
 
+_BLOCKS: Final = "blocks"
+"""The tag of the patterns that quantize weights for operators that compute in 16 bits."""
+
 
 def rounding_patterns(scheme: str, selection: Selection = None) -> list[type[RoundingPattern]]:
     """The patterns that quantize operands.
@@ -34,7 +37,8 @@ def operand_patterns(
     """
     found = rounding_patterns(precision.scheme, selection)
     if precision.weights_only:
-        return [cls for cls in found if not cls.rounds_activations]
+        more = rounding_patterns(_BLOCKS) if precision.is_weight_only_float16 else []
+        return [*more, *(cls for cls in found if not cls.rounds_activations)]
     if not precision.static:
         return found
     kept = [cls for cls in found if issubclass(cls, RangedPattern) or not cls.rounds_activations]

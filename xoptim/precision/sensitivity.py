@@ -22,9 +22,9 @@ from xoptim.optimizing.proof import Proof, ProofOptions, assuming
 from xoptim.precision.calibration import calibrated
 from xoptim.precision.candidates import Candidate, Form, find_candidates, with_dependents
 from xoptim.precision.measured import UNMEASURED, Measured, OperatorCost
-from xoptim.precision.options import Goal, PrecisionOptions, Scheme
+from xoptim.precision.options import STATIC_NEEDS_SAMPLES, Goal, PrecisionOptions, Scheme
 from xoptim.precision.preprocessing import Preprocessed, Preprocessor, with_least_opset
-from xoptim.precision.samples import STATIC_NEEDS_SAMPLES, Samples, samples_for
+from xoptim.precision.samples import Samples, samples_for
 from xoptim.precision.schemes import (
     computing_patterns,
     operand_patterns,
@@ -39,6 +39,8 @@ from xoptim.precision.weight_only import WeightOnlyQuantizer
 from xoptim.verification.errors import ChoiceError, NothingToQuantizeError
 from xoptim.verification.session_settings import SessionSettings
 
+_OF_INTEGERS: Final = 8
+"""Most bits of a constant that is stored as integers."""
 _OF_OPERATORS: Final = 4
 """Bits of the weights that float32 operators read."""
 
@@ -111,6 +113,8 @@ def analyze_sensitivity(
     operators, subgraphs = find_candidates(model, folder, everything, options.provider, observed)
     weight_only = WeightOnlyQuantizer(model, folder, storing)
     constants = weight_only.candidates(operators)
+    if precision.is_weight_only_float16:
+        constants = _without_integers_of(operators, constants)
     if all(each.reads for each in (*operators, *constants)):
         raise NothingToQuantizeError(_nothing(model, precision.scheme, samples, patterns))
     how.on_step("measuring quantized operators")
@@ -147,6 +151,20 @@ def _patterns_of(
 def _scaling_patterns_of(precision: PrecisionOptions) -> list[type[ScalingPattern]]:
     """The patterns that move scales, none where activations stay in float32."""
     return [] if precision.weights_only else scaling_patterns(precision.scheme)
+
+
+def _without_integers_of(
+    operators: Iterable[Candidate], constants: Iterable[Candidate]
+) -> list[Candidate]:
+    """The forms of constants without integers of weights that operators can read as integers:
+    kernels for 16 bits read these, and what is stored alone is widened when a model is loaded.
+    """
+    readable = {each.weights for each in operators}
+    return [
+        each
+        for each in constants
+        if each.weights not in readable or each.element_bits > _OF_INTEGERS
+    ]
 
 
 def measure_errors(

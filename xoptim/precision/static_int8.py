@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import onnx
@@ -15,14 +15,14 @@ from onnx import numpy_helper
 from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
 from xoptim.match.rounding import MASK, Range
-from xoptim.optimizing.proof import Proof, ProofOptions, prove
+from xoptim.optimizing.proof import Proof, ProofOptions
 from xoptim.precision.attempts import allowance
 from xoptim.precision.calibration import Probe, Ranges
 from xoptim.precision.fake_quantization import rewritten
 from xoptim.precision.metrics import METRICS
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.preprocessing import with_least_opset
-from xoptim.precision.quantize import joined
+from xoptim.precision.quantize import joined, unchanged
 from xoptim.precision.quantize_static import MARGIN, WIDTHS, quantize_static, weights_of
 from xoptim.precision.quantized import Quantized
 from xoptim.precision.reference import FloatReference
@@ -59,11 +59,6 @@ _MASKED: Final = 100.0
 stay small.
 """
 _LARGE_BYTES: Final = 2**31
-_AS_IT_IS: Final[dict[str, Any]] = {
-    **dict.fromkeys(("patterns", "opset")),
-    **dict.fromkeys(("remove_identity", "constant_folding", "merge"), False),
-}
-"""Options of an optimization that changes nothing."""
 _TOO_LARGE: Final = "static integers are written for models with less than 2 GB of weights"
 
 
@@ -134,18 +129,12 @@ def static_int8(
     found = search.first(widths, (MARGIN,) if share == 1 else (_SMALL_MARGIN, MARGIN))
     if isinstance(found, str):
         return Quantized(proof, (), precision, samples=samples, reason=found)
-    made = joined(proof, _unchanged(found.model, options, how))
+    made = joined(proof, unchanged(Source(found.model), options, how))
     result = Quantized(made, (), replace(precision, goal="size"), error=found.error)
     text, bits = _described(model, found.config), found.config.bits
     return replace(
         result, samples=samples, description=text, float_proof=proof, activation_bits=bits
     )
-
-
-def _unchanged(model: onnx.ModelProto, options: OptimizationOptions, how: ProofOptions) -> Proof:
-    """A model without a rewrite or a comparison."""
-    alone = replace(how, whole=False, each=False, on_loaded=lambda _: None)
-    return prove(Source(model), replace(options, **_AS_IT_IS), alone)
 
 
 def _further(
@@ -154,7 +143,7 @@ def _further(
     """More random values, where values are random: the ranges of a few leave out what others
     reach.
     """
-    if not samples.are_random or precision.feeds:
+    if not samples.are_random or precision.samples:
         return []
     seeds = range(precision.seed + 1, precision.seed + 1 + _FURTHER)
     drawn = [

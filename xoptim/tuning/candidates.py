@@ -25,6 +25,7 @@ from xoptim.match.rewrite import Rewrite
 from xoptim.optimizing.proof import ProofOptions, located
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.quantized import Quantized
+from xoptim.precision.sources import with_samples
 from xoptim.system.collection import collection_paused
 from xoptim.tuning.choices import Recipe, groups_of
 from xoptim.verification.errors import ChoiceError
@@ -75,7 +76,7 @@ class Candidates:
         # the options that the original is optimized with when all groups of patterns run
         self.all_options = options
         self._inline = inline
-        self._precision = precision or PrecisionOptions()
+        self._precision = with_samples(precision or PrecisionOptions(), source.proto)
         self._checks = checks or ValidationOptions()
         self._quantized: dict[Recipe, Quantized | XoptimError] = {}
         self._made: dict[Recipe, Made] = {}

@@ -22,7 +22,7 @@ from xoptim.graph.assumed import fitting
 from xoptim.graph.sources import Source
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.optimizing.proof import Proof, ProofOptions, located, prove
-from xoptim.precision.options import PrecisionOptions
+from xoptim.precision.options import STATIC_NEEDS_SAMPLES, PrecisionOptions
 from xoptim.preparation.ports import dimensions
 from xoptim.preparation.preparation import Preparation
 from xoptim.system.collection import collection_paused
@@ -122,6 +122,7 @@ class Job:
         self._check_samples()
         began = perf_counter()
         source, options = self._prepared()
+        self._read_samples(source)
         prepared = perf_counter() - began
         outcome = self._optimized(source, options)
         if not self._options.preparation.is_empty:
@@ -199,8 +200,17 @@ class Job:
     def _check_samples(self) -> None:
         """Raise when activations need scales of samples, and there are none."""
         asked, test_data = self._precision, self._how.checks.test_data
-        if asked is not None and asked.static and not asked.feeds and test_data is None:
-            raise ChoiceError(precision.samples.STATIC_NEEDS_SAMPLES)
+        if asked is None or not asked.static or test_data is not None:
+            return
+        if asked.are_samples_read and not asked.samples:
+            raise ChoiceError(STATIC_NEEDS_SAMPLES)
+
+    def _read_samples(self, source: Given) -> None:
+        """Read the samples before anything else takes time, and once."""
+        if self._precision is None or self._precision.are_samples_read:
+            return
+        given = source if isinstance(source, Source) else Source(source)
+        self._precision = precision.sources.with_samples(self._precision, given.proto)
 
     def _check_values_used(self, proof: Proof) -> None:
         """Raise when the caller's values could not be used in the comparison."""
@@ -226,7 +236,9 @@ class Job:
         quantizer = (
             precision.static_int8.static_int8 if self._is_static else precision.quantize.quantize
         )
-        if self._precision.weights_only and self._precision.scheme == "int4":
+        asked = self._precision
+        is_computed = asked.is_weight_only_float16  # which chooses the operator by itself
+        if asked.weights_only and asked.scheme == "int4" and not is_computed:
             options = replace(
                 options, patterns=Query.of(options.patterns).including(_PRODUCT_OF_4_BITS)
             )
@@ -329,7 +341,9 @@ def with_error_of(
     """The options of fitting a model that was quantized: with its error, on the samples on which
     that is bounded.
     """
-    if quantized is None or quantized.in_float16 or quantized.reason:
+    if quantized is None or quantized.reason:
+        return options
+    if quantized.in_float16 and not quantized.options.is_weight_only_float16:
         return options
     # The search of static integers makes room for the error of the target.
     more = 0.0 if quantized.activation_bits else target.tolerance

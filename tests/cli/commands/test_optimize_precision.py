@@ -262,8 +262,29 @@ def test_options_of_16_bits_belong_to_them(xopt: Xopt) -> None:
     outcome = xopt("model.onnx", "--precision", "int8", "--io-types", "float16")
     assert outcome.code == 2
     assert outcome.err.endswith(
-        "--io-types has no effect without --precision float16; leave it out\n"
+        "--io-types has no effect without --compute float16; leave it out\n"
     )
+
+
+def test_static_needs_samples(xopt: Xopt) -> None:
+    onnx.save(network(layers=1), "model.onnx")
+    outcome = xopt("model.onnx", "--precision", "int8", "--static")
+    assert outcome.code == 2
+    assert outcome.err.endswith("give some with --feeds FILE.npz or a folder\n")
+    assert not Path("model.opt.onnx").exists()
+    outcome = xopt("model.onnx", "--precision", "int4", "--static")
+    assert outcome.code == 2
+    assert outcome.err.endswith("--static has no effect without --precision int8; leave it out\n")
+
+
+def test_static_with_samples(xopt: Xopt) -> None:
+    onnx.save(network(layers=1), "model.onnx")
+    np.savez("sample.npz", words=words()["words"])
+    static = ("--precision", "int8", "--static", "--tolerance", "10%", "--feeds", "sample.npz")
+    outcome = xopt("model.onnx", *static)
+    assert (outcome.code, outcome.err) == (0, "")
+    operators = {node.op_type for node in onnx.load("model.opt.onnx").graph.node}
+    assert operators >= {"QuantizeLinear", "DequantizeLinear"}
 
 
 def test_each_product_alone(xopt: Xopt) -> None:

@@ -1,0 +1,73 @@
+import numpy as np
+from onnx import TensorProto
+
+from xoptim.match import Example, PatternRewriter
+
+from .._folding import Array
+from ._products import WeightedProduct, _RoundedProduct
+from ._rounding import columns_to_int8
+
+_BLOCK = 32
+_COLUMN = ", ".join(str(n * 8 - 128 + (n == 0)) for n in range(32))
+_HALF = ", ".join(str((n * 8 - 128 + (n == 0)) / 2) for n in range(32))
+
+
+class Int8BlocksPattern(_RoundedProduct):
+    """MatMul(x, w) → MatMul(x, DequantizeLinear(w8, s, block_size=32)), and so for Gemm
+
+    What: rounds constant weights to 8 bits, with a scale for each 32 rows of a column; the other
+    operand stays in floats.
+    Why: weights take a quarter of the bytes. It is for operators that compute in 16 bits, where
+    runtimes of GPUs read such weights (docs/precision.md); a processor computes faster with both
+    operands rounded.
+    Refuses when:
+    1. the weights are not a constant matrix of finite 32-bit floats whose number of rows is a
+       multiple of 32.
+    2. x is transposed, or not known to be a matrix, or the product is scaled.
+    3. the provider has no kernel that dequantizes.
+    """
+
+    bits = 8
+    width = 8.5
+    is_alternative = True
+    min_opset = 21
+    tags = ("blocks", "extra")
+    integers = (TensorProto.INT8,)
+
+    def fits(self, found: WeightedProduct) -> bool:
+        return found.terms > 0 and found.terms % _BLOCK == 0 and found.columns > 0
+
+    def computed(self, g: PatternRewriter, x: str, found: WeightedProduct) -> str:
+        matrix = found.matrix(g)
+        rounded = columns_to_int8(_in_blocks(matrix))
+        rows, columns = matrix.shape
+        numbers = np.ascontiguousarray(
+            rounded.integers.reshape(_BLOCK, rows // _BLOCK, columns)
+            .transpose(1, 0, 2)
+            .reshape(rows, columns)
+        )
+        integers = g.make_initializer("", numbers, source=found.weights)
+        scales = g.make_initializer(
+            "", rounded.scales.reshape(rows // _BLOCK, columns), source=f"{found.weights}_scales"
+        )
+        return g.op.MatMul(x, g.op.DequantizeLinear(integers, scales, axis=0, block_size=_BLOCK))
+
+    examples = (
+        Example(
+            f"agraph (float[n,32] x) => (float[n,1] y) <float[32,1] w = {{{_HALF}}}> {{ "
+            "y = MatMul(x, w) }",
+            f"agraph (float[n,32] x) => (float[n,1] y) <int8[32,1] w = {{{_COLUMN}}}, "
+            "float[1,1] s = {0.5}> { d = DequantizeLinear <axis = 0, block_size = 32> (w, s) "
+            "y = MatMul(x, d) }",
+            opset=21,
+        ),
+    )
+
+
+def _in_blocks(matrix: Array) -> Array:
+    """A matrix with a column for each block of rows of each column, of shape (32, blocks ·
+    columns).
+    """
+    rows, columns = matrix.shape
+    blocks: Array = matrix.reshape(rows // _BLOCK, _BLOCK, columns).transpose(1, 0, 2)
+    return np.ascontiguousarray(blocks.reshape(_BLOCK, -1))

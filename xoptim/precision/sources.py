@@ -1,0 +1,151 @@
+"""Samples from where users have them: folders, loaders of torch, datasets, iterators.
+
+No package is imported for that: tensors are what converts to numpy, and rows are mappings or
+sequences.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import onnx
+
+from xoptim.facts.dtypes import numpy_dtype, type_name
+from xoptim.facts.protos import fed_inputs
+from xoptim.precision.options import PrecisionOptions
+from xoptim.verification.errors import ChoiceError
+from xoptim.verification.session import Value
+
+_SUFFIX: Final = "*.npz"
+Sample: TypeAlias = dict[str, Value]
+
+
+def with_samples(options: PrecisionOptions, model: onnx.ModelProto) -> PrecisionOptions:
+    """The options with their samples read: a list of dictionaries of arrays.
+
+    An iterator is read once, up to ``max_samples``.
+
+    Raises:
+        ChoiceError: samples cannot be read, or do not fit the inputs of the model.
+    """
+    if options.are_samples_read:
+        return options
+    found = read_samples(options.feeds, fed_inputs(model), options.max_samples)
+    return replace(options, feeds=found)
+
+
+def read_samples(
+    source: str | Path | Iterable[Any], inputs: Sequence[onnx.ValueInfoProto], most: int
+) -> list[Sample]:
+    """The first samples of a source, as arrays of the types of the inputs.
+
+    Args:
+        source: an ``.npz`` file or a folder of them, or something that gives samples: a DataLoader,
+            a dataset, an iterator, even one without an end. A sample is a mapping by name, a
+            sequence by position, or the array of the only input. Where all values lack the first
+            dimension of their inputs, it is added.
+        inputs: of the model.
+        most: how many samples are read.
+
+    Raises:
+        ChoiceError: there is no sample, or one does not fit the inputs.
+    """
+    samples = _archives(Path(source)) if isinstance(source, (str, Path)) else source
+    found = [
+        _sample(each, inputs, f"sample {index}")
+        for index, each in enumerate(islice(iter(samples), most))
+    ]
+    if not found:
+        raise ChoiceError(f"{_described(source)} gives no sample")
+    return found
+
+
+def _described(source: object) -> str:
+    return repr(str(source)) if isinstance(source, (str, Path)) else f"a {type(source).__name__}"
+
+
+def _archives(path: Path) -> Iterator[Mapping[str, np.ndarray]]:
+    """The contents of an ``.npz`` file, or of those in a folder, in the order of their names."""
+    for file in sorted(path.glob(_SUFFIX)) if path.is_dir() else [path]:
+        try:
+            with np.load(file, allow_pickle=False) as archive:
+                content = dict(archive)
+        # numpy, zipfile and zlib raise a dozen unrelated types for a file that is not an archive
+        except Exception as error:
+            raise ChoiceError(
+                f"cannot read samples from {str(file)!r}: {error}; write them with numpy.savez"
+            ) from error
+        yield content
+
+
+def _sample(given: Any, inputs: Sequence[onnx.ValueInfoProto], where: str) -> Sample:
+    """One sample, by the names of the inputs."""
+    named = _named(given, inputs, where)
+    arrays = {port.name: _array(named[port.name], port.name, where) for port in inputs}
+    is_single = all(_lacks_first_dimension(arrays[port.name], port) for port in inputs)
+    return {
+        port.name: _typed(
+            arrays[port.name][np.newaxis] if is_single else arrays[port.name], port, where
+        )
+        for port in inputs
+    }
+
+
+def _named(given: Any, inputs: Sequence[onnx.ValueInfoProto], where: str) -> Mapping[str, Any]:
+    """The values of a sample by the names of the inputs."""
+    names = [port.name for port in inputs]
+    if isinstance(given, Mapping):
+        missing = [name for name in names if name not in given]
+        unknown = [str(name) for name in given if name not in names]
+        if missing or unknown:
+            faults = {"has no value of": missing, "has values of no input:": unknown}
+            texts = [f"{text} {', '.join(some)}" for text, some in faults.items() if some]
+            raise ChoiceError(f"{where} {' and '.join(texts)}; the inputs are {', '.join(names)}")
+        return given
+    values = list(given) if isinstance(given, (list, tuple)) else [given]
+    if len(values) != len(names):
+        raise ChoiceError(
+            f"{where} has {len(values)} values by position, and the model {len(names)} inputs: "
+            f"{', '.join(names)}; give as many, or a dictionary"
+        )
+    return dict(zip(names, values, strict=True))
+
+
+def _array(value: Any, name: str, where: str) -> np.ndarray:
+    """A value as an array: of numpy, a tensor of torch on any device, or a list of numbers."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ChoiceError(f"{where}: {name!r} is no array: {error}") from error
+    if array.dtype == object:
+        raise ChoiceError(f"{where}: {name!r} is no array of numbers or texts")
+    return array
+
+
+def _lacks_first_dimension(array: np.ndarray, port: onnx.ValueInfoProto) -> bool:
+    """Whether an array is a sample of a batch: it has one dimension less than the input."""
+    tensor = port.type.tensor_type
+    return tensor.HasField("shape") and array.ndim == len(tensor.shape.dim) - 1
+
+
+def _typed(array: np.ndarray, port: onnx.ValueInfoProto, where: str) -> np.ndarray:
+    """An array with the type of an input; integers keep their numbers, and floats are rounded."""
+    dtype = numpy_dtype(port.type.tensor_type.elem_type)
+    if dtype is None or array.dtype == dtype or array.dtype.kind in "OSU":
+        return array
+    are_floats = array.dtype.kind == dtype.kind == "f"
+    if are_floats or np.can_cast(array.dtype, dtype, "safe"):
+        return array.astype(dtype)
+    if array.dtype.kind in "iu" and dtype.kind in "iu":
+        cast = array.astype(dtype)
+        if np.array_equal(cast, array):
+            return cast
+    raise ChoiceError(
+        f"{where}: {port.name!r} takes {type_name(port.type.tensor_type.elem_type)}, not "
+        f"{array.dtype}"
+    )
