@@ -133,6 +133,15 @@ def test_without_samples_an_error_says_what_to_give() -> None:
         quantized(network())
 
 
+def test_a_target_that_computes_in_floats() -> None:
+    options = JobOptions(
+        optimization=OptimizationOptions(target="webgpu"),
+        precision=PrecisionOptions(scheme="int8", static=True, feeds=[words()]),
+    )
+    with pytest.raises(ChoiceError, match="webgpu has no kernels for activations of 8 bits"):
+        Job(Source(network()), options).run()
+
+
 def test_static_belongs_to_int8() -> None:
     with pytest.raises(ValueError, match="static belongs to int8, not to int4"):
         PrecisionOptions(scheme="int4", static=True)

@@ -33,6 +33,7 @@ class Needs:
             or missing; weights are stored in fewer bits.
         static_int8: whether integers of 8 bits go from operator to operator there, in ranges that
             samples determine.
+        computes_int8: whether there are kernels, or a compiler, for activations of 8 bits.
         symmetric_int8: whether integers of activations have the zero point 0 there, and biases stay
             in float32.
     """
@@ -46,6 +47,7 @@ class Needs:
     compiles_parts: bool = False
     weights_only: bool = False
     static_int8: bool = False
+    computes_int8: bool = True
     symmetric_int8: bool = False
 
 

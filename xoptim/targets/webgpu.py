@@ -10,7 +10,7 @@ TARGET: Final = Target(
     title="any GPU, also in browsers (WebGPU)",
     provider="webgpu",
     plugin=PLUGINS["webgpu"],
-    needs=Needs(missing_types=WIDE_TYPES, weights_only=True),
+    needs=Needs(missing_types=WIDE_TYPES, weights_only=True, computes_int8=False),
     # WGSL allows sine and cosine an error of 2^-11, and exponentials some units in the last place.
     tolerance=FLOAT32_ERROR,
     # Most lowerings need it, and all kernels of the provider run it.

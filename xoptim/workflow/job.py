@@ -119,7 +119,7 @@ class Job:
             ProviderUnavailable: onnxruntime lacks a requested execution provider.
             RunError, LoadError, FeedError: the model cannot be quantized, as it does not run.
         """
-        self._check_samples()
+        self._check_static()
         began = perf_counter()
         source, options = self._prepared()
         self._read_samples(source)
@@ -197,12 +197,19 @@ class Job:
         if self._options.page is not None:
             self._options.page.loaded(builder)
 
-    def _check_samples(self) -> None:
-        """Raise when activations need scales of samples, and there are none."""
-        asked, test_data = self._precision, self._how.checks.test_data
-        if asked is None or not asked.static or test_data is not None:
+    def _check_static(self) -> None:
+        """Raise when activations need scales of samples and there are none, or the target computes
+        in floats only.
+        """
+        asked, target = self._precision, self._target
+        if asked is None or not asked.static:
             return
-        if asked.are_samples_read and not asked.samples:
+        if target is not None and not target.needs.computes_int8:
+            raise ChoiceError(
+                f"{target.name} has no kernels for activations of 8 bits: leave static out, which "
+                "quantizes weights only"
+            )
+        if asked.are_samples_read and not asked.samples and self._how.checks.test_data is None:
             raise ChoiceError(STATIC_NEEDS_SAMPLES)
 
     def _read_samples(self, source: Given) -> None:
