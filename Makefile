@@ -75,9 +75,7 @@ test-recipes: $(VENV)/recipes/.done ## run the scripts of exporters, and compare
 	$(VENV)/recipes/bin/python -m pytest -n auto tests/meta/test_pipelines.py tests/integrations tests/verification/test_functions.py
 
 test-torch: $(VENV)/.torch ## run the tests that need torch or Model Explorer (installs torch 2.13.0, transformers and Model Explorer)
-	$(BIN)/python -m pytest -n auto tests/integrations tests/cli/commands/test_verify_torch.py tests/decoders tests/meta/test_pipelines.py
-test-torch: $(VENV)/.torch ## run the tests that need torch (installs torch 2.13.0 and transformers)
-	$(BIN)/python -m pytest -n auto tests/integrations/test_torch.py tests/precision/test_sources.py tests/decoders tests/meta/test_pipelines.py
+	$(BIN)/python -m pytest -n auto tests/integrations tests/cli/commands/test_verify_torch.py tests/precision/test_sources.py tests/decoders tests/meta/test_pipelines.py
 
 test-browser: $(VENV)/.browser ## run the tests of the report and of the site in chromium (skipped where there is none)
 	$(BIN)/python -m pytest -rs tests/reporting/test_reports_page_browser.py tests/meta/test_site.py
