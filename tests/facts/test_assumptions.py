@@ -21,6 +21,14 @@ from xoptim.facts.errors import AssumptionError
         (("total == past+seq", "a == b"), "a == b; total == past+seq"),
         (("past + seq == total",), "total == past + seq"),
         (("x:1 >= 2",), "x:1 >= 2"),
+        (("b == 1  or 0 == p", "a >= 2"), "a >= 2; b == 1 or p == 0"),
+        (("ones(m)", "b <= 2 or n % 8 == 0"), "b <= 2 or n % 8 == 0; ones(m)"),
+        (("b == 1 or n >= 0",), "!write ranges of sizes"),
+        (("b == 1 or finite",), "!write ranges of sizes"),
+        (("b == 1 or t == p",), "!write ranges of sizes"),
+        (("b == 1 or b == 3",), "!a range of each size once"),
+        (("b == 1 or p == 0", "b >= 2", "p >= 1"), "!cannot hold with the others"),
+        (("b == 1 or t == 0", "t == p + s"), "!t follows from other sizes"),
         (("finite(x)", "bool( mask )", "sorted(s)", "unit(u)", "right_padded(m)"),
          "bool(mask); finite(x); right_padded(m); sorted(s); unit(u)"),
         (("finite(x)", "finite"), "finite"),
@@ -101,6 +109,21 @@ def test_sizes_are_fitted_and_refused() -> None:
     }
     for name, (size, text) in others.items():
         assert known.broken({**fitted, name: size}) == text
+
+
+def test_one_of_several_ranges_is_fitted() -> None:
+    known = Assumptions.of(["batch == 1 or seq == 1 or past == 0", "seq >= 2"])
+    good = {"batch": 1, "seq": 3, "past": 2}
+    assert (known.fitted(good), known.broken(good)) == (good, "")
+    chosen = set()
+    for past in range(1, 9):
+        sizes = {"batch": 2, "seq": 3, "past": past}
+        assert known.broken(sizes) == "batch == 1 or seq == 1 or past == 0"
+        fitted = known.fitted(sizes)
+        assert known.broken(fitted) == ""
+        chosen |= {name for name in sizes if fitted[name] != sizes[name]}
+    assert chosen == {"batch", "past"}  # seq is 2 or more
+    assert known.names()["past"] == "batch == 1 or seq == 1 or past == 0"
 
 
 def test_remainders_of_large_divisors_meet_without_a_search() -> None:

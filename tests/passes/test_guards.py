@@ -40,6 +40,8 @@ def values(p: int = 2, w: int = 8, z: int = 1, t: int = 5, **others: Any) -> dic
             [values(mask=[[0, 1]]), values(t=0)],
             [values(mask=[[0, 2]]), values(mask=[[-1]])],
         ),
+        ("ones(mask)", [values(), values(t=0)], [values(mask=[[0, 1]]), values(mask=[[2]])]),
+        ("p == 0 or w == 8", [values(p=0, w=3), values()], [values(w=3)]),
         (
             "right_padded(mask)",
             [values(mask=[[1, 0], [1, 1]])],

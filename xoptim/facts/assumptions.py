@@ -2,14 +2,15 @@
 set.
 
 An assumption is a text: a range of a size (``past >= 1``, ``64 <= width <= 4096``, ``batch == 1``),
-a divisor (``width % 8 == 0``), two equal sizes (``total == past + seq``), a property of values
-(``finite``, ``bool(attention_mask)``), a word of the default set, or ``nothing``, which switches
-the default set off. A size is the name of a dimension, or ``input:axis`` for one without a name.
+a divisor (``width % 8 == 0``), two equal sizes (``total == past + seq``), ranges of which one holds
+(``batch == 1 or seq == 1``), a property of values (``finite``, ``bool(attention_mask)``), a word of
+the default set, or ``nothing``, which switches the default set off. A size is the name of a
+dimension, or ``input:axis`` for one without a name.
 """
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -36,6 +37,7 @@ DEFAULTS: Final[Mapping[str, str]] = {
 PROPERTIES: Final[Mapping[str, str]] = {
     "finite": "no NaN, infinity or -0; without a name, in no tensor",
     "bool": "0 and 1 only",
+    "ones": "1 only",
     "right_padded": "along the last axis ones, at least one, and then zeros",
     "sorted": "in ascending order along the last axis",
     "unit": "vectors along the last axis have the length 1, to within 1 %",
@@ -46,6 +48,7 @@ UNIT_ERROR: Final = 0.01
 _COMPARISON: Final = re.compile(r"\s*(<=|>=|==|!=|<|>|=)\s*")
 _PROPERTY: Final = re.compile(r"(\w+)\s*(?:\(\s*(.*?)\s*\))?")
 _REMAINDER: Final = re.compile(r"(.+?)\s*%\s*(\d+)")
+_OR: Final = re.compile(r"\s+or\s+")
 _MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "=="}
 _LARGEST: Final = 1 << 20
 """Of a divisor, and of the least common multiple of the divisors of one size."""
@@ -111,6 +114,14 @@ class SizeFact:
             yield f"{name} % {self.divisor} == {self.rest}"
 
 
+Alternatives = tuple[tuple[str, SizeFact], ...]
+"""What is assumed of one size or of another one, by name."""
+
+
+def _text_of(alternatives: Alternatives) -> str:
+    return " or ".join(text for name, fact in alternatives for text in fact.texts(name))
+
+
 @dataclass(frozen=True, slots=True)
 class Assumptions:
     """Assumptions that do not contradict each other.
@@ -119,6 +130,7 @@ class Assumptions:
         defaults: the words of the default set that are assumed.
         sizes: what is assumed of a size, by name.
         equal: a formula of other sizes, by the name of the size that is equal to it.
+        either: alternatives, at least one of which holds, as ranges of sizes by name.
         values: a property, and the name of the input that has it, empty for all tensors.
     """
 
@@ -126,6 +138,7 @@ class Assumptions:
     sizes: tuple[tuple[str, SizeFact], ...] = ()
     equal: tuple[tuple[str, str], ...] = ()
     values: tuple[tuple[str, str], ...] = ()
+    either: tuple[Alternatives, ...] = ()
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> "Assumptions":
@@ -147,7 +160,7 @@ class Assumptions:
         sizes = (text for name, fact in self.sizes for text in fact.texts(name))
         equal = (f"{name} == {formula}" for name, formula in self.equal)
         values = (f"{word}({name})" if name else word for word, name in self.values)
-        return (*words, *sizes, *equal, *values)
+        return (*words, *sizes, *equal, *map(_text_of, self.either), *values)
 
     def __str__(self) -> str:
         return "; ".join(self.texts)
@@ -166,11 +179,28 @@ class Assumptions:
 
     def fitted(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """Sizes by name, changed as little as the assumptions require."""
-        found, facts = dict(sizes), dict(self.sizes)
+        found, facts = self._settled(sizes), dict(self.sizes)
         found |= {name: fact.nearest(found[name]) for name, fact in facts.items() if name in found}
         for name, formula in self.equal:
             if name in found and (size := _size(formula, found)) is not None:
                 found[name] = size
+        return found
+
+    def _settled(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Sizes by name, changed where no alternative holds.
+
+        Other sizes get other alternatives, so that runs with several sizes see all of them.
+        """
+        found, facts = dict(sizes), dict(self.sizes)
+        for alternatives in self.either:
+            known = [
+                (name, met)
+                for name, fact in alternatives
+                if name in found and (met := fact.meet(facts.get(name, SizeFact()))) is not None
+            ]
+            if known and not any(fact.holds(found[name]) for name, fact in known):
+                name, fact = known[sum(found.values()) % len(known)]
+                found[name] = fact.nearest(found[name])
         return found
 
     def broken(self, sizes: Mapping[str, int]) -> str:
@@ -183,6 +213,10 @@ class Assumptions:
         for name, formula in self.equal:
             if name in sizes and _size(formula, sizes) not in (None, sizes[name]):
                 return f"{name} == {formula}"
+        for alternatives in self.either:
+            known = all(name in sizes for name, _ in alternatives)
+            if known and not any(fact.holds(sizes[name]) for name, fact in alternatives):
+                return _text_of(alternatives)
         return ""
 
     def names(self) -> dict[str, str]:
@@ -190,6 +224,8 @@ class Assumptions:
         found = {name: next(fact.texts(name)) for name, fact in self.sizes}
         for name, formula in self.equal:
             found |= dict.fromkeys((name, *symbols_of(formula)), f"{name} == {formula}")
+        for alternatives in self.either:
+            found |= dict.fromkeys((name for name, _ in alternatives), _text_of(alternatives))
         return found
 
 
@@ -219,7 +255,11 @@ def _parsed(texts: tuple[str, ...]) -> Assumptions:
     sizes: dict[str, SizeFact] = {}
     equal: dict[str, str] = {}
     values: set[tuple[str, str]] = set()
+    either: set[Alternatives] = set()
     for text in _bounded(texts):
+        if len(options := _OR.split(text.strip())) > 1:
+            either.add(_alternatives(text, options))
+            continue
         parts = _COMPARISON.split(text.strip())
         operands, operators = parts[::2], parts[1::2]
         if not operators:
@@ -252,9 +292,37 @@ def _parsed(texts: tuple[str, ...]) -> Assumptions:
     everywhere = {word for word, name in values if not name}
     values = {(word, name) for word, name in values if not name or word not in everywhere}
     defaults = tuple(word for word in DEFAULTS if NOTHING not in words or word in words)
-    return Assumptions(
-        defaults, tuple(sorted(sizes.items())), tuple(sorted(equal.items())), tuple(sorted(values))
-    )
+    _check_alternatives(either, sizes, equal)
+    facts, formulas = tuple(sorted(sizes.items())), tuple(sorted(equal.items()))
+    ordered = sorted(either, key=_text_of)
+    return Assumptions(defaults, facts, formulas, tuple(sorted(values)), tuple(ordered))
+
+
+def _alternatives(text: str, options: Sequence[str]) -> Alternatives:
+    """The ranges of sizes that an assumption lists."""
+    found: list[tuple[str, SizeFact]] = []
+    for option in options:
+        sizes = _parsed((option,)).sizes if _COMPARISON.search(option) else ()
+        if len(sizes) != 1 or not any(sizes[0][1].texts(option)):
+            raise AssumptionError(
+                f"assumption {text!r}: write ranges of sizes, such as 'batch == 1 or seq == 1'"
+            )
+        found += sizes
+    if len({name for name, _ in found}) < len(found):
+        raise AssumptionError(f"assumption {text!r}: write a range of each size once")
+    return tuple(found)
+
+
+def _check_alternatives(
+    either: Iterable[Alternatives], sizes: Mapping[str, SizeFact], equal: Mapping[str, str]
+) -> None:
+    """Raise `AssumptionError` where no alternative can hold, or its size follows from others."""
+    for alternatives in either:
+        text = _text_of(alternatives)
+        if name := next((name for name, _ in alternatives if name in equal), ""):
+            raise AssumptionError(f"assumption {text!r}: {name} follows from other sizes")
+        if all(fact.meet(sizes.get(name, SizeFact())) is None for name, fact in alternatives):
+            raise AssumptionError(f"assumption {text!r} cannot hold with the others")
 
 
 def _bounded(texts: tuple[str, ...]) -> Iterator[str]:

@@ -1,11 +1,13 @@
-"""Tensors without NaN, infinity and -0, by what is assumed of inputs."""
+"""What is assumed of inputs: one of several sizes, and tensors without NaN, infinity and -0."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import numpy as np
 from onnx import TensorProto
 
+from xoptim.facts.assumptions import SizeFact
+from xoptim.facts.dims import Dim, named, substitute
 from xoptim.facts.dtypes import is_float, is_integer
 from xoptim.graph.constants import constant_array
 from xoptim.graph.graph import Graph
@@ -22,6 +24,20 @@ def is_assumed(graph: Graph, word: str, name: str) -> bool:
     known = graph.model.assumptions
     return known.has(word) or (
         known.has(word, name) and graph.scope(name) is graph.model.graph and is_given(graph, name)
+    )
+
+
+def is_one_assumed(graph: Graph, cases: Collection[tuple[Dim, int]]) -> bool:
+    """Whether it is assumed that at least one of some sizes is the number next to it."""
+    model = graph.model
+
+    def is_case(name: str, fact: SizeFact) -> bool:
+        size = substitute(model.assumed_sizes.get(name, named(name)), model.equal_sizes)
+        return fact.least == fact.most and (size, fact.least) in cases
+
+    return any(
+        all(is_case(name, fact) for name, fact in alternatives)
+        for alternatives in model.assumptions.either
     )
 
 

@@ -25,7 +25,7 @@ from xoptim.graph.splice import lift, rebuilt, splice
 from xoptim.graph.walk import is_read_beyond, owner_in
 from xoptim.match.create import OpBuilder, define_function, make_node, read_moved
 from xoptim.match.literals import constant_number, equals_literal
-from xoptim.match.values import is_assumed, is_finite
+from xoptim.match.values import is_assumed, is_finite, is_one_assumed
 from xoptim.operators.inference.values import known_value
 
 
@@ -144,6 +144,12 @@ class GraphView(GraphQueries):
         input or of all tensors.
         """
         return is_assumed(self.scope, word, name)
+
+    def assumes_one_of(self, *cases: tuple[Dim, int]) -> bool:
+        """Whether one of some sizes is the number next to it, by itself or by an assumption such
+        as ``batch == 1 or seq == 1``.
+        """
+        return any(size == number for size, number in cases) or is_one_assumed(self.scope, cases)
 
     def is_finite(self, name: str) -> bool:
         """Whether no NaN, infinity or -0 is in a tensor, as far as that follows from assumptions

@@ -187,6 +187,13 @@ class _Guards:
             names = {name, *(total.symbols if isinstance(total, SymbolicDim) else ())}
             if names <= self._places.keys() and (isinstance(total, int) or total.is_polynomial):
                 yield op.Not(op.Equal(self.size(name), self._computed(total)))
+        for alternatives in assumptions.either:
+            if all(self._place(name)[0] for name, _ in alternatives):
+                broken = [
+                    reduce(op.Or, self._size_flags(self.size(name), fact))
+                    for name, fact in alternatives
+                ]
+                yield reduce(op.And, broken)
         for word, name in assumptions.values:
             for each in [name] if name else self._graph.inputs:
                 if word != "finite" or is_float(self._graph.info_of(each).dtype):
@@ -282,6 +289,10 @@ def _other_than_bits(g: _Guards, x: str) -> Iterator[str]:
     yield g.op.Not(g.op.Or(*bits))
 
 
+def _other_than_ones(g: _Guards, x: str) -> Iterator[str]:
+    yield g.op.Not(g.op.Equal(g.floats(x), g.number(1, np.float32)))
+
+
 def _not_padded(g: _Guards, x: str) -> Iterator[str]:
     yield from _other_than_bits(g, x)
     yield g.op.Equal(g.part(g.floats(x), 0, 1), g.number(0, np.float32))
@@ -304,6 +315,7 @@ def _not_unit(g: _Guards, x: str) -> Iterator[str]:
 _CHECKS: Final[dict[str, Callable[[_Guards, str], Iterator[str]]]] = {
     "finite": _infinite,
     "bool": _other_than_bits,
+    "ones": _other_than_ones,
     "right_padded": _not_padded,
     "sorted": _unsorted,
     "unit": _not_unit,

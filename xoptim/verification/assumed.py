@@ -42,6 +42,14 @@ def _bool(array: np.ndarray) -> np.ndarray:
     return array if _is_bool(array) else (array > 0).astype(array.dtype)
 
 
+def _is_ones(array: np.ndarray) -> bool:
+    return bool((array == 1).all())
+
+
+def _ones(array: np.ndarray) -> np.ndarray:
+    return array if _is_ones(array) else np.ones_like(array)
+
+
 def _is_right_padded(array: np.ndarray) -> bool:
     if not _is_bool(array) or not array.ndim or not array.size:
         return _is_bool(array)
@@ -102,6 +110,7 @@ def _unit(array: np.ndarray) -> np.ndarray:
 _PROPERTIES: Final = {
     "finite": _Property(_is_finite, _finite),
     "bool": _Property(_is_bool, _bool),
+    "ones": _Property(_is_ones, _ones),
     "right_padded": _Property(_is_right_padded, _right_padded),
     "sorted": _Property(_is_sorted, _sorted),
     "unit": _Property(_is_unit, _unit),
