@@ -60,7 +60,7 @@ def is_finite_mask(g: GraphView, name: str, depth: int = _DEPTH) -> bool:
 
 def is_of_bits(g: GraphView, name: str) -> bool:
     """Whether all elements of an input are assumed to be 0 or 1."""
-    return any(g.assumes(word, name) for word in ("bool", "right_padded"))
+    return any(g.assumes(word, name) for word in ("bool", "ones", "right_padded"))
 
 
 def is_mask(g: GraphView, name: str, depth: int = _DEPTH) -> bool:

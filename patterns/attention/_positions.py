@@ -1,0 +1,182 @@
+"""Tensors that are known from the indices of their elements: all equal, or positions."""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from xoptim.facts.dims import Dim, is_nonnegative
+from xoptim.facts.dtypes import is_integer, numpy_dtype
+from xoptim.facts.shapes import Shape
+from xoptim.match import GraphView, Node
+
+from .._folding import Array
+from .._nodes import is_op, permutation
+from .._operators import ELEMENTWISE, MOVING, STRETCHING
+from .._proofs import known_values, reshapes_as_inferred
+
+_DEPTH: Final = 32
+_FEW: Final = 1 << 16
+"""Constants of more elements are not read."""
+
+
+class Affine(NamedTuple):
+    """Integers that grow with the indices of their elements: ``start`` plus the sum of ``step *
+    index``.
+
+    The steps are those of the axes, which are counted from the last one: -1, -2, ...
+    """
+
+    start: Dim
+    steps: Mapping[int, int]
+
+    def plus(self, other: "Affine", factor: int = 1) -> "Affine":
+        """The sum with a multiple of others."""
+        axes = {*self.steps, *other.steps}
+        steps = {axis: self.steps.get(axis, 0) + factor * other.steps.get(axis, 0) for axis in axes}
+        kept = {axis: step for axis, step in steps.items() if step}
+        return Affine(self.start + factor * other.start, kept)
+
+
+def positions_of(g: GraphView, name: str, depth: int = _DEPTH) -> Affine | None:
+    """The integers in a tensor by their indices, ``None`` where they are not known to be affine."""
+    info = g.info(name)
+    if not is_integer(info.dtype) or info.shape is None or not depth:
+        return None
+    if info.data is not None and len(info.data) == 1:
+        return Affine(info.data[0], {})
+    if g.is_constant(name):
+        array = g.get_computed_constant(name)
+        return None if array is None or array.size > _FEW else _of_constant(array)
+    node = g.node_before(name)
+    if node is None or node.domain:
+        return None
+    if node.op_type == "Range":
+        start, delta = positions_of(g, node.input[0], depth - 1), g.get_ints(node.input[2])
+        if start is None or delta is None:
+            return None
+        return Affine(start.start, {} if info.shape == (1,) else {-1: delta[0]})
+    if node.op_type in ("Add", "Sub"):
+        terms = [positions_of(g, operand, depth - 1) for operand in node.input]
+        spread = [
+            spreads(g, operand, info.shape, term)
+            for operand, term in zip(node.input, terms, strict=True)
+        ]
+        first, second = terms
+        if first is None or second is None or not all(spread):
+            return None
+        return first.plus(second, 1 if node.op_type == "Add" else -1)
+    if is_op(node, "CumSum"):
+        return _counted(g, node)
+    inner = positions_of(g, node.input[0], depth - 1) if node.input else None
+    return None if inner is None else moved(g, node, inner)
+
+
+def _of_constant(array: Array) -> Affine | None:
+    axes = [axis for axis, size in enumerate(array.shape) if size > 1]
+    if len(axes) > 1 or not array.size:
+        return None
+    flat = array.ravel().astype(np.int64)
+    steps = np.unique(np.diff(flat))
+    if steps.size > 1:
+        return None
+    return Affine(int(flat[0]), {axes[0] - array.ndim: int(steps[0])} if axes and steps[0] else {})
+
+
+def _counted(g: GraphView, node: Node) -> Affine | None:
+    """1, 2, 3, ..., which CumSum counts of ones."""
+    rank, axis, one = (
+        g.info(node.input[0]).rank,
+        g.get_ints(node.input[1]),
+        uniform(g, node.input[0]),
+    )
+    if not rank or axis is None or one is None or one != 1:
+        return None
+    if node.get_attribute("exclusive", 0) or node.get_attribute("reverse", 0):
+        return None
+    return Affine(1, {axis[0] % rank - rank: 1})
+
+
+def spreads(g: GraphView, name: str, shape: Shape, found: Affine | None) -> bool:
+    """Whether elements keep their indices when a tensor is broadcast to a shape."""
+    own = g.try_infer_shape(name)
+    if found is None or own is None:
+        return False
+    return all(own[axis] == shape[axis] for axis in found.steps)
+
+
+def moved(g: GraphView, node: Node, found: Affine) -> Affine | None:
+    """The same numbers in the result of a node that moves its first operand."""
+    source, result = g.try_infer_shape(node.input[0]), g.try_infer_shape(node.output[0])
+    if source is None or result is None:
+        return None
+    if is_op(node, "Cast", "Identity"):
+        return found
+    if is_op(node, "Expand"):
+        return found if spreads(g, node.input[0], result, found) else None
+    if is_op(node, "Unsqueeze", "Squeeze", "Reshape"):
+        return _reshaped(found, source, result) if reshapes_as_inferred(g, node) else None
+    if is_op(node, "Transpose"):
+        perm = permutation(g, node)
+        rank = len(source)
+        places = {} if perm is None else {axis - rank: to - rank for to, axis in enumerate(perm)}
+        return (
+            Affine(found.start, {places[a]: step for a, step in found.steps.items()})
+            if perm
+            else None
+        )
+    return _cut(g, node, found, len(source)) if is_op(node, "Slice") else None
+
+
+def _reshaped(found: Affine, source: Shape, result: Shape) -> Affine | None:
+    """The numbers after axes of size 1 were added or dropped."""
+    before = [axis - len(source) for axis, size in enumerate(source) if size != 1]
+    after = [axis - len(result) for axis, size in enumerate(result) if size != 1]
+    if [source[axis] for axis in before] != [result[axis] for axis in after]:
+        return None
+    places = dict(zip(before, after, strict=True))
+    return Affine(
+        found.start, {places[axis]: step for axis, step in found.steps.items() if axis in places}
+    )
+
+
+def _cut(g: GraphView, node: Node, found: Affine, rank: int) -> Affine | None:
+    """The numbers in a part from a known index on."""
+    starts = known_values(g, node.input[1]) if len(node.input) > 1 else None
+    axes, steps = g.get_argument(node, "axes"), g.get_argument(node, "steps")
+    if (
+        starts is None
+        or not isinstance(axes, list)
+        or (steps is not None and steps != [1] * len(axes))
+    ):
+        return None
+    for axis, start in zip(axes, starts, strict=True):
+        step = found.steps.get(axis % rank - rank, 0)
+        if step and not is_nonnegative(start):
+            return None
+        found = Affine(found.start + start * step if step else found.start, found.steps)
+    return found
+
+
+def uniform(g: GraphView, name: str, depth: int = _DEPTH) -> Any:
+    """The number that all elements of a tensor are, as an array without axes, ``None`` where they
+    are not known to be equal.
+    """
+    if g.is_constant(name):
+        array = g.get_computed_constant(name)
+        is_equal = array is not None and 0 < array.size <= _FEW and (array == array.flat[0]).all()
+        return array.reshape(-1)[0].reshape(()) if is_equal and array is not None else None
+    if g.assumes("ones", name):
+        return np.ones((), numpy_dtype(g.try_infer_type(name)))
+    node = g.node_before(name)
+    if node is None or node.domain or not depth:
+        return None
+    if node.op_type in MOVING or node.op_type == "GatherND":
+        return uniform(g, node.input[0], depth - 1)
+    if node.op_type not in ELEMENTWISE | STRETCHING or not all(node.input):
+        return None
+    operands = [uniform(g, operand, depth - 1) for operand in node.input]
+    if any(operand is None for operand in operands):
+        return None
+    results = g.evaluate(node, operands)
+    return results[0] if results and results[0].size == 1 else None
