@@ -1,7 +1,7 @@
 """``xopt MODEL``: load, optimize, validate, write, summarize."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext, redirect_stdout
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,8 +10,10 @@ from typing import Final, Literal
 import click
 
 from xoptim import OptimizationOptions, tuning
+from xoptim.api.preparing import Source
 from xoptim.bench import BenchOptions
-from xoptim.optimizing.proof import ProofOptions
+from xoptim.integrations import genai
+from xoptim.optimizing.proof import Draft, Proof, ProofOptions
 from xoptim.targets import named
 from xoptim.workflow.job import Job, JobOptions
 
@@ -109,6 +111,13 @@ class Choices:
     strict: bool = flag(
         "A pattern that fails or is wrong, or a model that cannot be validated, is an error."
     )
+    genai: Path | None = option(
+        "Make a decoder that onnxruntime-genai runs, and write its genai_config.json next to it: "
+        "-O with GroupQueryAttention, under the assumptions that hold there. FOLDER has the "
+        "model's config.json (docs/decoders.md).",
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        metavar="FOLDER",
+    )
     only_if_faster: bool = flag(
         "Measure, and leave out patterns that make the model slower (see also: xopt tune)."
     )
@@ -137,6 +146,8 @@ class Choices:
             found["only_if_faster"] = "with --precision, which measures each operator"
         if not self.assume:
             found["assume_fitting"] = "without --assume"
+        if self.target:
+            found["genai"] = "with --target, which fits the model to another runtime"
         if self.no_fold:
             found["max_growth"] = "with --no-fold"
         if self.changes.strip and self.tag:
@@ -231,6 +242,9 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
     _check_alone(model, context.args, context.parent)
     refuse_idle(choices.idle())
     check_target(choices.target, choices.provider, needs_contrib=choices.lowering.needs_contrib)
+    if choices.genai is not None:
+        choices = _for_genai(choices, choices.genai, model)
+    check_target(choices.target, choices.provider, choices.lowering.precision)
     target = _checked_target(model, choices)
     page = page_of(choices.report, model, target)
     is_streamed = target == STANDARD_OUTPUT
@@ -251,7 +265,7 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
             on_step=progress.say,
             draft=draft,
         )
-        write = None if choices.dry_run else writer(draft, target)
+        write = None if choices.dry_run else _writer(draft, target, choices.genai)
         outcome = Job(
             model, replace(choices.job(progress), verification=how, page=page, write=write)
         ).run()
@@ -267,6 +281,31 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
     return verdict(outcome)
 
 
+def _for_genai(choices: Choices, folder: Path, model: Path) -> Choices:
+    """The options with those that ``--genai`` stands for."""
+    known = genai.assumptions_for(Source(model).proto, folder)
+    included = (*choices.selection.include, *genai.PATTERNS)
+    return replace(
+        choices,
+        assume=(*choices.assume, *known),
+        fast=True,
+        selection=replace(choices.selection, include=included),
+    )
+
+
+def _writer(draft: Draft, target: Path, folder: Path | None) -> Callable[[Proof], Sequence[Path]]:
+    """A function that writes a result, and its configuration for onnxruntime-genai."""
+    write = writer(draft, target)
+    if folder is None:
+        return write
+
+    def write_both(proof: Proof) -> Sequence[Path]:
+        config = genai.config_of(proof.proto, folder, target.name)
+        return [*write(proof), genai.write_config(config, target)]
+
+    return write_both
+
+
 def _checked_target(model: Path, choices: Choices) -> Path:
     """The file of the result.
 
@@ -277,6 +316,8 @@ def _checked_target(model: Path, choices: Choices) -> Path:
         check_folder(target)
     if target == STANDARD_OUTPUT and choices.as_json:
         raise click.UsageError("-o - and --json both write to standard output")
+    if target == STANDARD_OUTPUT and choices.genai is not None:
+        raise click.UsageError("--genai writes a file next to the model: -o FILE")
     if target == STANDARD_OUTPUT and choices.weights.external_data:
         raise click.UsageError(
             "-o - writes the weights with the model; --external-data needs a file: -o FILE"

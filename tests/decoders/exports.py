@@ -258,12 +258,10 @@ def _dims(name: str) -> dict[int, str]:
     return {0: "batch", 1: "seq" if name == "input_ids" else "total"}
 
 
-def _module(form: Form) -> Any:
-    """A module whose forward takes the inputs by position, and returns scores, keys and values."""
+def module_of(form: Form) -> Any:
+    """The model of transformers, with drawn weights."""
     import torch
     import transformers
-    from transformers import DynamicCache, EncoderDecoderCache
-    from transformers.modeling_outputs import BaseModelOutput
 
     family = FAMILIES[form.family]
     torch.manual_seed(0)
@@ -276,6 +274,16 @@ def _module(form: Form) -> Any:
         for parameter in model.parameters():
             if parameter.dim() == 1:
                 parameter.add_(0.1 * torch.randn_like(parameter))
+    return model
+
+
+def _module(form: Form) -> Any:
+    """A module whose forward takes the inputs by position, and returns scores, keys and values."""
+    import torch
+    from transformers import DynamicCache, EncoderDecoderCache
+    from transformers.modeling_outputs import BaseModelOutput
+
+    family, model = FAMILIES[form.family], module_of(form)
 
     class Decoder(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:

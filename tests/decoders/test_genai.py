@@ -1,0 +1,88 @@
+"""A decoder in onnxruntime-genai generates what its original does; skipped where it or torch is
+missing.
+"""
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import onnx
+import pytest
+
+from tests.cli.command import runner
+from tests.decoders.exports import FAMILIES, LAYERS, SIZE, Form, export, module_of
+from tests.patterns.attention.comparison import session
+from tests.support import types
+from xoptim.integrations.genai import FILE
+
+genai = pytest.importorskip("onnxruntime_genai")
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytest.importorskip("onnxscript")
+pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
+
+PROMPT: Final = [5, 17, 3, 60, 42]
+COUNT: Final = 20
+
+
+def by_onnxruntime(model: onnx.ModelProto, groups: int) -> list[int]:
+    """The tokens that a model generates, the likeliest each time, with the cache it returns."""
+    names = [value.name for value in model.graph.input]
+    cache = [np.zeros((1, groups, 0, SIZE), np.float32)] * (2 * LAYERS)
+    run, new, found = session(model), PROMPT, list(PROMPT)
+    while len(found) < len(PROMPT) + COUNT:
+        given = [np.array([new]), np.ones((1, len(found)), np.int64), *cache]
+        scores, *cache = run.run(None, dict(zip(names, given, strict=True)))
+        new = [int(scores[0, -1].argmax())]
+        found += new
+    return found[len(PROMPT) :]
+
+
+def by_genai(folder: Path) -> list[int]:
+    """The same in onnxruntime-genai."""
+    model = genai.Model(str(folder))
+    params = genai.GeneratorParams(model)
+    params.set_search_options(max_length=len(PROMPT) + COUNT, do_sample=False)
+    generator = genai.Generator(model, params)
+    generator.append_tokens(np.array([PROMPT], dtype=np.int32))
+    while not generator.is_done():
+        generator.generate_next_token()
+    return [int(token) for token in generator.get_sequence(0)[len(PROMPT) :]]
+
+
+def settings_of(form: Form) -> dict[str, Any]:
+    """The settings as transformers writes them; no token ends a text before its length."""
+    return {
+        **FAMILIES[form.family].settings,
+        "eos_token_id": 98,
+        "num_key_value_heads": form.groups,
+    }
+
+
+@pytest.mark.parametrize(
+    ("family", "exporter"), [("llama", "dynamo"), ("llama", "script"), ("qwen2", "dynamo")]
+)
+def test_it_generates_the_same_tokens(
+    family: str, exporter: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    form = Form(family, exporter, "sdpa" if exporter == "dynamo" else "eager", 2)
+    path = export(form, tmp_path)
+    before = onnx.load(path)
+    (tmp_path / "config.json").write_text(json.dumps(settings_of(form)))
+    target = tmp_path / "made" / "model.onnx"
+    target.parent.mkdir()
+    done = runner(capsys)(str(path), "-o", str(target), "--genai", str(tmp_path))
+    assert done.code == 0, done.err
+    after = onnx.load(target)
+    assert types(after).count("GroupQueryAttention") == LAYERS
+    assert json.loads((target.parent / FILE).read_text())["search"]["past_present_share_buffer"]
+    expected = by_onnxruntime(before, form.groups)
+    assert len(set(expected)) > 1
+    assert by_onnxruntime(after, form.groups) == expected
+    assert by_genai(target.parent) == expected
+    tokens = torch.tensor([PROMPT])
+    for _ in range(COUNT):
+        scores = module_of(form)(input_ids=tokens).logits[:, -1]
+        tokens = torch.cat([tokens, scores.argmax(-1, keepdim=True)], dim=1)
+    assert tokens[0, len(PROMPT) :].tolist() == expected

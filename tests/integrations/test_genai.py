@@ -1,0 +1,184 @@
+"""What onnxruntime-genai feeds a decoder, and the configuration that it reads."""
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import onnx
+import pytest
+
+from tests.cli.command import runner, types_in
+from tests.patterns.attention.decoder import GROUPS, HEADS, SIZE, decoder
+from tests.support import parse
+from xoptim import ChoiceError, ModelError, optimize
+from xoptim.integrations.genai import FILE, PATTERNS, assumptions_for, config_of
+
+CACHE: Final = "float[b,2,p,16] {}_0_key, float[b,2,p,16] {}_0_value"
+SETTINGS: Final[dict[str, Any]] = {
+    "num_attention_heads": 4,
+    "hidden_size": 64,
+    "max_position_embeddings": 32,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+
+
+def folder_with(folder: Path, **settings: Any) -> Path:
+    """A folder with the settings of a model; those that are None are left out."""
+    given = {key: value for key, value in {**SETTINGS, **settings}.items() if value is not None}
+    (folder / "config.json").write_text(json.dumps(given))
+    return folder
+
+
+def model_of(
+    inputs: str = f"int64[b,s] ids, int64[b,t] mask, {CACHE.format('past', 'past')}",
+    outputs: str = "float[b,s,9] logits, float[b,2,t,16] now_0_key, float[b,2,t,16] now_0_value",
+) -> onnx.ModelProto:
+    """A model with these inputs and outputs, which computes nothing of use."""
+    names = [part.split()[-1] for part in outputs.split(", ")]
+    body = " ".join(f"{name} = Identity(some)" for name in names)
+    return parse(f"agraph ({inputs}) => ({outputs}) <float some = {{1}}> {{ {body} }}")
+
+
+def whole_decoder() -> onnx.ModelProto:
+    """A layer with tokens and scores, which computes something."""
+    model = decoder()
+    graph = model.graph
+    graph.input[0].CopyFrom(onnx.helper.make_tensor_value_info("ids", 7, ["b", "n"]))
+    renamed = {"past_key": "past.0.key", "past_value": "past.0.value", "y": "logits"}
+    renamed |= {"key": "present.0.key", "value": "present.0.value"}
+    for value in (*graph.input, *graph.output):
+        value.name = renamed.get(value.name, value.name)
+    for node in graph.node:
+        for names in (node.input, node.output):
+            names[:] = [renamed.get(name, name) for name in names]
+    table = onnx.helper.make_tensor(
+        "table", 1, (9, HEADS * SIZE), [(7 * i % 13 - 6) / 6 for i in range(9 * HEADS * SIZE)]
+    )
+    graph.initializer.append(table)
+    graph.node.insert(0, onnx.helper.make_node("Gather", ["table", "ids"], ["x"]))
+    return model
+
+
+def test_a_decoder_and_its_configuration(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, target = tmp_path / "decoder.onnx", tmp_path / "made.onnx"
+    onnx.save(whole_decoder(), path)
+    folder = folder_with(tmp_path)
+    (folder / "generation_config.json").write_text('{"eos_token_id": [2, 3], "top_k": 7}')
+    done = runner(capsys)(path, "-o", target, "--genai", folder)
+    assert done.code == 0, done.err
+    assert types_in(target).count("GroupQueryAttention") == 1
+    config = json.loads((tmp_path / FILE).read_text())
+    decoding, search = config["model"]["decoder"], config["search"]
+    assert decoding["filename"] == "made.onnx"
+    assert decoding["inputs"] == {
+        "input_ids": "ids",
+        "attention_mask": "mask",
+        "past_key_names": "past.%d.key",
+        "past_value_names": "past.%d.value",
+    }
+    assert decoding["outputs"] == {
+        "logits": "logits",
+        "present_key_names": "present.%d.key",
+        "present_value_names": "present.%d.value",
+    }
+    numbers = ("head_size", "num_attention_heads", "num_key_value_heads", "num_hidden_layers")
+    assert [decoding[name] for name in numbers] == [SIZE, HEADS, GROUPS, 1]
+    assert (config["model"]["eos_token_id"], config["model"]["pad_token_id"]) == ([2, 3], 2)
+    assert (search["top_k"], search["max_length"]) == (7, 32)
+    assert search["past_present_share_buffer"] is True
+
+
+def test_a_cache_that_grows(tmp_path: Path) -> None:
+    """Other operators than GroupQueryAttention do not write into the memory of earlier keys."""
+    before = whole_decoder()
+    config = config_of(before, folder_with(tmp_path), "m.onnx")
+    assert config["search"]["past_present_share_buffer"] is False
+
+
+def test_what_is_assumed(tmp_path: Path) -> None:
+    known = assumptions_for(whole_decoder(), folder_with(tmp_path))
+    assert known == [
+        "finite",
+        "t == p + n",
+        "b == 1 or n == 1 or p == 0",
+        "p <= 31",
+        "n <= 32",
+        "ones(mask)",
+    ]
+    after = optimize(whole_decoder(), assume=known, verify=True, patterns=list(PATTERNS))
+    assert "Softmax" in {node.op_type for node in after.graph.node}
+
+
+def test_names_of_sizes_that_are_equal_in_a_run(tmp_path: Path) -> None:
+    caches = "float[c,2,p,16] past_0_key, float[c,2,q,16] past_0_value"
+    model = model_of(f"int64[b,s] ids, int64[m,t] mask, {caches}")
+    known = assumptions_for(model, folder_with(tmp_path))
+    assert {"c == b", "q == p", "m == b", "t == p + s"} <= {*known}
+    fixed = model_of(f"int64[1,1] ids, int64[1,t] mask, {CACHE.format('past', 'past')}")
+    assert not any(" or " in text for text in assumptions_for(fixed, tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "reason"),
+    [
+        (
+            "int64[b,s] ids, float[b,s] weights, {past}",
+            "{out}",
+            "does not feed the input 'weights'",
+        ),
+        ("int64[b,s] ids, int64[b] kind, {past}", "{out}", "one input of tokens"),
+        ("int64[b,s] ids", "float[b,s,9] logits", "needs a cache"),
+        ("int64[b,s] ids, {past}", "float[b,s,9] logits", "needs a cache"),
+        (
+            "int64[b,s] ids, float[b,2,p,16] first_key, float[b,2,p,16] first_value",
+            "{out}",
+            "do not count the layers from 0, in order: first_key",
+        ),
+    ],
+)
+def test_other_models_are_refused(inputs: str, outputs: str, reason: str, tmp_path: Path) -> None:
+    out = "float[b,s,9] logits, float[b,2,t,16] now_0_key, float[b,2,t,16] now_0_value"
+    past = CACHE.format("past", "past")
+    model = model_of(inputs.format(past=past), outputs.format(out=out))
+    with pytest.raises(ModelError) as error:
+        config_of(model, folder_with(tmp_path), "m.onnx")
+    assert reason in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"eos_token_id": None}, "has no eos_token_id"),
+        ({"max_position_embeddings": None}, "how long the context is"),
+        ({"max_position_embeddings": "long"}, "how long the context is"),
+    ],
+)
+def test_settings_that_are_missing(settings: dict[str, Any], reason: str, tmp_path: Path) -> None:
+    with pytest.raises(ChoiceError, match=reason):
+        config_of(model_of(), folder_with(tmp_path, **settings), "m.onnx")
+
+
+@pytest.mark.parametrize("text", [None, "{", "[1]"])
+def test_settings_that_cannot_be_read(
+    text: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "decoder.onnx"
+    onnx.save(model_of(), path)
+    if text is not None:
+        (tmp_path / "config.json").write_text(text)
+    done = runner(capsys)(path, "-o", tmp_path / "made.onnx", "--genai", tmp_path)
+    assert "config.json" in done.error
+    assert not (tmp_path / "made.onnx").exists()
+
+
+def test_options_that_do_not_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "decoder.onnx"
+    onnx.save(whole_decoder(), path)
+    folder = folder_with(tmp_path)
+    xopt = runner(capsys)
+    assert "a file next to the model" in xopt(path, "-o", "-", "--genai", folder).error
+    assert "--target" in xopt(path, "--genai", folder, "--target", "onnx").error

@@ -1,0 +1,290 @@
+"""Decoders for onnxruntime-genai: what it feeds them, and the configuration that it reads."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import onnx
+from onnx import TensorProto
+
+from xoptim.facts.assumptions import dimension
+from xoptim.facts.dims import SymbolicDim
+from xoptim.facts.dtypes import is_float
+from xoptim.facts.errors import ModelError
+from xoptim.facts.protos import fed_inputs
+from xoptim.graph.atomic_write import replace_file
+from xoptim.verification.errors import ChoiceError
+
+FILE: Final = "genai_config.json"
+PATTERNS: Final = ("GroupQueryAttention", "MatMulGroupQueryAttention")
+"""The patterns that write attention as onnxruntime-genai runs it."""
+_CONTEXT: Final = ("max_position_embeddings", "n_positions", "n_ctx", "max_sequence_length")
+_INTEGERS: Final = (TensorProto.INT32, TensorProto.INT64)
+_SAMPLING: Final[Mapping[str, Any]] = {
+    "do_sample": False,
+    "repetition_penalty": 1.0,
+    "temperature": 1.0,
+    "top_k": 50,
+    "top_p": 1.0,
+}
+"""Settings of a generation and their defaults; the folder of the model may have others."""
+
+
+class Ports(NamedTuple):
+    """The inputs and outputs of a decoder by their roles; positions and mask may be empty."""
+
+    tokens: onnx.ValueInfoProto
+    mask: onnx.ValueInfoProto | None
+    positions: onnx.ValueInfoProto | None
+    keys: Sequence[onnx.ValueInfoProto]
+    values: Sequence[onnx.ValueInfoProto]
+    logits: onnx.ValueInfoProto
+    present_keys: Sequence[onnx.ValueInfoProto]
+    present_values: Sequence[onnx.ValueInfoProto]
+
+
+def ports_of(model: onnx.ModelProto) -> Ports:
+    """The inputs and outputs of a decoder.
+
+    Raises:
+        ModelError: it has others than onnxruntime-genai feeds and reads.
+    """
+    inputs, outputs = list(fed_inputs(model)), list(model.graph.output)
+    integers = [each for each in inputs if each.type.tensor_type.elem_type in _INTEGERS]
+    masks, positions = _named(integers, "mask"), _named(integers, "position")
+    tokens = [each for each in integers if each not in (*masks, *positions)]
+    caches = [each for each in inputs if _rank(each) == 4 and _holds_floats(each)]
+    presents = [each for each in outputs if _rank(each) == 4 and _holds_floats(each)]
+    logits = [each for each in outputs if each not in presents]
+    other = next((each.name for each in inputs if each not in (*integers, *caches)), "")
+    if other:
+        raise ModelError(f"onnxruntime-genai does not feed the input {other!r}")
+    pairs = [
+        [each for each in ports if _kind(each) == kind]
+        for ports in (caches, presents)
+        for kind in ("key", "value")
+    ]
+    if len(tokens) != 1 or len(masks) > 1 or len(positions) > 1 or len(logits) != 1:
+        raise ModelError(
+            "onnxruntime-genai runs decoders with one input of tokens, at most one mask and one of "
+            "positions, and the output of scores"
+        )
+    counts = {len(each) for each in pairs}
+    if len(counts) > 1 or not caches or len(caches) != len(pairs[0]) + len(pairs[1]):
+        raise ModelError(
+            "onnxruntime-genai needs a cache: a key and a value for each layer, as inputs and "
+            "outputs of four axes with 'key' and 'value' in their names"
+        )
+    keys, values, present_keys, present_values = pairs
+    mask, place = next(iter(masks), None), next(iter(positions), None)
+    return Ports(tokens[0], mask, place, keys, values, logits[0], present_keys, present_values)
+
+
+def assumptions_for(model: onnx.ModelProto, folder: Path) -> list[str]:
+    """What onnxruntime-genai runs a decoder with: a mask of ones, one sequence, one new token or no
+    earlier ones, caches of one length, and no more tokens than the model was made for.
+
+    Args:
+        model: the decoder.
+        folder: holds ``config.json``, as transformers writes it.
+
+    Raises:
+        ModelError: the model is no decoder that onnxruntime-genai runs.
+        ChoiceError: the folder does not say how long the context is.
+    """
+    ports, longest = ports_of(model), _context(_read(folder))
+    (batch, length), past = _dims(ports.tokens)[:2], _dims(ports.keys[0])[2]
+    known = ["finite", *_equal_sizes(ports)]
+    cases = {batch: 1, length: 1, past: 0}
+    if all(map(_is_symbol, cases)):
+        known.append(" or ".join(f"{name} == {number}" for name, number in cases.items()))
+    known += [
+        f"{name} <= {most}"
+        for name, most in ((past, longest - 1), (length, longest))
+        if _is_symbol(name)
+    ]
+    if ports.mask is not None:
+        known.append(f"ones({ports.mask.name})")
+    return known
+
+
+def _equal_sizes(ports: Ports) -> Iterator[str]:
+    """The sizes that are equal in a run, where they have different names."""
+    batch, length = _dims(ports.tokens)[:2]
+    past = _dims(ports.keys[0])[2]
+    pairs: dict[str, str] = {}
+    for cache in (*ports.keys, *ports.values):
+        first, _, size, _ = _dims(cache)
+        pairs |= {first: batch, size: past}
+    if ports.mask is not None:
+        first, total = _dims(ports.mask)[:2]
+        pairs |= {first: batch, total: f"{past} + {length}"}
+    for name, other in pairs.items():
+        if name != other and _is_symbol(name) and all(map(_is_symbol, other.split(" + "))):
+            yield f"{name} == {other}"
+
+
+def config_of(model: onnx.ModelProto, folder: Path, filename: str) -> dict[str, Any]:
+    """The content of ``genai_config.json`` for a decoder.
+
+    Args:
+        model: the decoder; its weights are not read.
+        folder: holds ``config.json`` and, if there is one, ``generation_config.json``, as
+            transformers writes them.
+        filename: the name of the model's file in the folder of the configuration.
+
+    Raises:
+        ModelError: the model is no decoder that onnxruntime-genai runs.
+        ChoiceError: the folder lacks a setting.
+    """
+    ports, given = ports_of(model), _read(folder)
+    longest, end, scores = _context(given), given.get("eos_token_id"), _dims(ports.logits)
+    if end is None:
+        raise ChoiceError(f"{folder / 'config.json'} has no eos_token_id, which ends a text")
+    first_end = end[0] if isinstance(end, list) else end
+    head = {
+        "type": "decoder",
+        "context_length": longest,
+        "vocab_size": int(scores[-1]) if scores[-1].isdecimal() else given.get("vocab_size", 0),
+        "bos_token_id": _first(given, ("bos_token_id",), first_end),
+        "eos_token_id": end,
+        "pad_token_id": _first(given, ("pad_token_id",), first_end),
+    }
+    search = {name: _first(given, (name,), usual) for name, usual in _SAMPLING.items()}
+    search |= {"max_length": longest, "past_present_share_buffer": shares_cache(model, ports)}
+    return {
+        "model": {**head, "decoder": _decoder(ports, given, filename)},
+        "search": search,
+    }
+
+
+def _decoder(ports: Ports, given: Mapping[str, Any], filename: str) -> dict[str, Any]:
+    """The sizes of a decoder, and the names of its inputs and outputs."""
+    _, groups, _, size = _dims(ports.keys[0])
+    if not groups.isdecimal() or not size.isdecimal():
+        raise ModelError(f"the heads of the cache {ports.keys[0].name!r} have no fixed sizes")
+    heads = _first(given, ("num_attention_heads", "n_head"), int(groups))
+    optional = {"attention_mask": ports.mask, "position_ids": ports.positions}
+    return {
+        "session_options": {"log_id": "onnxruntime-genai", "provider_options": []},
+        "filename": filename,
+        "head_size": int(size),
+        "hidden_size": _first(given, ("hidden_size", "n_embd"), heads * int(size)),
+        "inputs": {
+            "input_ids": ports.tokens.name,
+            **{role: port.name for role, port in optional.items() if port is not None},
+            "past_key_names": _numbered(ports.keys),
+            "past_value_names": _numbered(ports.values),
+        },
+        "outputs": {
+            "logits": ports.logits.name,
+            "present_key_names": _numbered(ports.present_keys),
+            "present_value_names": _numbered(ports.present_values),
+        },
+        "num_attention_heads": heads,
+        "num_hidden_layers": len(ports.keys),
+        "num_key_value_heads": int(groups),
+    }
+
+
+def shares_cache(model: onnx.ModelProto, ports: Ports) -> bool:
+    """Whether earlier and new keys may be in the same memory, as long as the longest text: only
+    GroupQueryAttention reads the cache, and the mask says how many keys there are.
+    """
+    caches = {each.name for each in (*ports.keys, *ports.values)}
+    producers = {name: node for node in model.graph.node for name in node.output}
+    for node in model.graph.node:
+        if caches.isdisjoint(node.input):
+            continue
+        if node.op_type != "GroupQueryAttention" or ports.mask is None:
+            return False
+        for name in node.input[5:7]:
+            while name in producers:
+                name = producers[name].input[0]
+            if name != ports.mask.name:
+                return False
+    return True
+
+
+def write_config(config: Mapping[str, Any], target: Path) -> Path:
+    """Write a configuration next to a model; returns the file."""
+    path = target.with_name(FILE)
+    replace_file(path, (json.dumps(config, indent=4) + "\n").encode())
+    return path
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    """The settings of a model, and those of its generation in front of them."""
+    found: dict[str, Any] = {}
+    for name in ("config.json", "generation_config.json"):
+        path = folder / name
+        if name != "config.json" and not path.exists():
+            continue
+        try:
+            read = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ChoiceError(f"cannot read {path}: {error}") from None
+        if not isinstance(read, dict):
+            raise ChoiceError(f"{path} does not hold settings by name")
+        nested = read.get("text_config")
+        found |= nested if isinstance(nested, dict) else {}
+        found |= {key: value for key, value in read.items() if value is not None}
+    return found
+
+
+def _context(given: Mapping[str, Any]) -> int:
+    longest = _first(given, _CONTEXT, 0)
+    if not isinstance(longest, int) or longest < 1:
+        raise ChoiceError(f"config.json does not say how long the context is: add {_CONTEXT[0]!r}")
+    return longest
+
+
+def _first(given: Mapping[str, Any], names: Sequence[str], default: Any) -> Any:
+    return next((given[name] for name in names if given.get(name) is not None), default)
+
+
+def _named(ports: Sequence[onnx.ValueInfoProto], word: str) -> list[onnx.ValueInfoProto]:
+    return [each for each in ports if word in each.name.lower()]
+
+
+def _kind(port: onnx.ValueInfoProto) -> str:
+    """``key`` or ``value``, the word that is last in a name such as past_key_values.0.value."""
+    return max(("key", "value"), key=port.name.lower().rfind)
+
+
+def _numbered(ports: Sequence[onnx.ValueInfoProto]) -> str:
+    """The names with ``%d`` in place of the number of the layer."""
+    names = [each.name for each in ports]
+    form = re.sub(r"(?<!\d)0(?!\d)", "%d", names[0].replace("%", "%%"), count=1)
+    if "%d" not in form or [form % layer for layer in range(len(names))] != names:
+        raise ModelError(
+            f"the names of a cache do not count the layers from 0, in order: {', '.join(names[:3])}"
+        )
+    return form
+
+
+def _rank(port: onnx.ValueInfoProto) -> int:
+    return len(port.type.tensor_type.shape.dim)
+
+
+def _holds_floats(port: onnx.ValueInfoProto) -> bool:
+    return is_float(port.type.tensor_type.elem_type)
+
+
+def _dims(port: onnx.ValueInfoProto) -> list[str]:
+    """The dimensions as texts, each a name, a formula, or a number."""
+    dims = port.type.tensor_type.shape.dim
+    return [
+        str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or f"{port.name}:{axis}"
+        for axis, dim in enumerate(dims)
+    ]
+
+
+def _is_symbol(text: str) -> bool:
+    """Whether a dimension is a name, and neither a number nor a formula."""
+    if text.isdecimal():
+        return False
+    found = dimension(text)
+    return isinstance(found, SymbolicDim) and found.is_symbol
