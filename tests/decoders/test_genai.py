@@ -1,7 +1,8 @@
-"""A decoder in onnxruntime-genai generates what its original does; skipped where it or torch is
-missing.
+"""Decoders for onnxruntime-genai compute, and generate there, what their originals do; skipped
+where torch or onnxruntime-genai is missing.
 """
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any, Final
@@ -11,17 +12,24 @@ import onnx
 import pytest
 
 from tests.cli.command import runner
-from tests.decoders.exports import FAMILIES, LAYERS, SIZE, Form, export, module_of
-from tests.patterns.attention.comparison import session
+from tests.decoders.comparison import BATCHES, LENGTHS, PAST, RULES
+from tests.decoders.exports import FAMILIES, LAYERS, SIZE, Form, export, feeds_of, forms, module_of
+from tests.patterns.attention.comparison import LEVELS, session
 from tests.support import types
-from xoptim.integrations.genai import FILE
+from xoptim import optimize
+from xoptim.integrations.genai import FILE, assumptions_for
+from xoptim.verification.compare import compare_values
 
-genai = pytest.importorskip("onnxruntime_genai")
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("onnxscript")
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 
+FORMS: Final = [
+    form
+    for form in forms()
+    if not FAMILIES[form.family].crosses and form[1:3] in (("dynamo", "sdpa"), ("script", "eager"))
+]
 PROMPT: Final = [5, 17, 3, 60, 42]
 COUNT: Final = 20
 
@@ -39,8 +47,35 @@ def by_onnxruntime(model: onnx.ModelProto, groups: int) -> list[int]:
     return found[len(PROMPT) :]
 
 
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+def test_form(form: Form, tmp_path: Path) -> None:
+    """One GroupQueryAttention a layer, and equal numbers where the assumptions hold."""
+    before = onnx.load(export(form, tmp_path))
+    (tmp_path / "config.json").write_text(json.dumps(settings_of(form)))
+    after = optimize(
+        before,
+        patterns="default+onnxruntime+genai",
+        opset="newest",
+        assume=assumptions_for(before, tmp_path),
+    )
+    found = types(after)
+    assert found.count("GroupQueryAttention") == LAYERS
+    assert not {"Attention", "MultiHeadAttention", "Softmax", "IsNaN"} & set(found)
+    reference, judged = session(before), [session(after, level) for level in LEVELS]
+    for batch, length, past in itertools.product(BATCHES, LENGTHS, PAST):
+        if batch > 1 and length > 1 and past:
+            continue
+        values = feeds_of(form, batch, length, past, "none")
+        expected = reference.run(None, values)
+        for each in judged:
+            for e, a in zip(expected, each.run(None, values), strict=True):
+                result = compare_values("", e, a, RULES)
+                assert all(part.ok for part in result), (batch, length, past, result)
+
+
 def by_genai(folder: Path) -> list[int]:
     """The same in onnxruntime-genai."""
+    genai = pytest.importorskip("onnxruntime_genai")
     model = genai.Model(str(folder))
     params = genai.GeneratorParams(model)
     params.set_search_options(max_length=len(PROMPT) + COUNT, do_sample=False)

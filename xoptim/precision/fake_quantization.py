@@ -8,6 +8,7 @@ import onnx
 from xoptim.engine.events import Application
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.protos import every_node
+from xoptim.graph.propagate import quietly
 from xoptim.graph.sources import Source
 from xoptim.match.rewrite import Rewrite
 from xoptim.match.rounding import Observed, RangedPattern, RoundingPattern, first_result
@@ -68,8 +69,12 @@ def fake_quantized(
 
 
 def rewritten(source: Source, options: OptimizationOptions) -> onnx.ModelProto:
-    """An optimized model; nothing else of the optimization stays in memory."""
-    builder = GraphBuilder(source, optimization_options=options)
+    """An optimized model; nothing else of the optimization stays in memory.
+
+    Warnings about the model were given when it was made.
+    """
+    with quietly():
+        builder = GraphBuilder(source, optimization_options=options)
     made = builder.to_onnx()
     builder.dispose()
     return made
