@@ -241,10 +241,9 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
     """
     _check_alone(model, context.args, context.parent)
     refuse_idle(choices.idle())
-    check_target(choices.target, choices.provider, needs_contrib=choices.lowering.needs_contrib)
     if choices.genai is not None:
         choices = _for_genai(choices, choices.genai, model)
-    check_target(choices.target, choices.provider, choices.lowering.precision)
+    check_target(choices.target, choices.provider, needs_contrib=choices.lowering.needs_contrib)
     target = _checked_target(model, choices)
     page = page_of(choices.report, model, target)
     is_streamed = target == STANDARD_OUTPUT
