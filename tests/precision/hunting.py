@@ -50,14 +50,16 @@ def drawn_options(
 ) -> tuple[PrecisionOptions, str]:
     """The options of a network, and the selection of patterns."""
     scheme = rng.choice(SCHEMES)
+    given = feeds[: rng.choice((0, 1, 2, 3, 4))]
     more: dict[str, Any] = (
-        {"compute": "float16"} if scheme == "float16" and rng.random() < 0.3 else {}
+        {"compute": "float16"} if scheme != "bfloat16" and rng.random() < 0.3 else {}
     )
     more |= {"io_types": "float16"} if scheme == "float16" and rng.random() < 0.15 else {}
+    if scheme == "int8" and given and not more and rng.random() < 0.5:
+        more |= {"static": True, "symmetric": rng.random() < 0.3}
     more["calibration"] = rng.choice(("minmax",) * 4 + ("percentile", "entropy"))
     more["metric"] = rng.choice(("largest",) * 3 + ("rms",))
     more["goal"] = rng.choice(("speed", "size", "size"))
-    given = feeds[: rng.choice((0, 1, 2, 3, 4))]
     tolerance = {"int8": 0.03, "int4": 0.2, "float16": 0.01, "bfloat16": 0.02}[scheme]
     return PrecisionOptions(
         scheme=scheme, tolerance=tolerance * rng.choice((0.3, 1, 3)), feeds=given, **more

@@ -1,0 +1,275 @@
+"""Size, error and time of models in 8 bits: xoptim, onnxruntime.quantization and NNCF.
+
+    # models of many architectures, as torch exports them
+    python -m benchmarks.zoo models
+    python -m benchmarks.quantizers models
+    # NNCF of another environment, and the table of docs/precision.md
+    python -m benchmarks.quantizers models --nncf ENVIRONMENT/bin/python --write
+
+Each tool gets the original and the same samples: the values in NAME.npz, and the same numbers in
+other orders. Errors are root mean squares of the difference over root mean squares of the original,
+on samples that no tool has seen, the mean of them. Times are medians of paired rounds on one
+thread, in ONNX Runtime on the CPU and in its OpenVINO execution provider, divided by the original's
+there.
+"""
+
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import geometric_mean
+from typing import Any, Final
+
+import click
+import numpy as np
+import onnx
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+from onnxruntime.quantization.shape_inference import quant_pre_process
+
+import xoptim
+from benchmarks.measured import Table, keep, read
+from xoptim.bench import BenchOptions, bench
+from xoptim.optimizing.proof import Proof, ProofOptions, prove
+from xoptim.precision.metrics import error
+from xoptim.precision.options import PrecisionOptions
+from xoptim.precision.quantize import quantize
+from xoptim.system.machine import processor
+from xoptim.targets import named
+from xoptim.verification.options import ValidationOptions
+from xoptim.verification.session import Session
+from xoptim.verification.session_settings import SessionSettings
+
+PAGE: Final = Path(__file__).parents[1] / "docs" / "precision.md"
+TABLE: Final = "quantizers"
+QUANTIZERS: Final = ("float32", "dynamic", "static", "static, all", "quantize_static", "NNCF")
+MEASURES: Final = ("error", "size", "ONNX Runtime", "OpenVINO")
+MODELS: Final = (
+    r"^(bert\.bert|vision\.vit|cnn\.resnet|decoder\.(gpt2|llama)|encoder\.whisper_encoder)\.script$"
+)
+"""Traced models: NNCF 3.4 fails for weights that are transposed in the graph, as dynamo writes."""
+_CALIBRATION: Final = 4
+_LEAST: Final = 1e-9
+"""A smaller error counts as this one in a mean."""
+_HELD_OUT: Final = 4
+_EVERYTHING: Final = 0.9
+"""A tolerance that lets every operator be quantized."""
+_NNCF: Final = """
+import sys
+from pathlib import Path
+import nncf, numpy, onnx
+model, result, folder, kind = sys.argv[1:]
+samples = [dict(numpy.load(path)) for path in sorted(Path(folder).glob("*.npz"))]
+options = {"model_type": nncf.ModelType.TRANSFORMER} if kind == "transformer" else {}
+found = nncf.quantize(
+    onnx.load(model), nncf.Dataset(samples), subset_size=len(samples), **options
+)
+onnx.save(found, result)
+"""
+Feeds = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A model and its samples.
+
+    Attributes:
+        path: of the original.
+        calibration: samples that tools see.
+        held_out: samples that no tool has seen.
+    """
+
+    path: Path
+    calibration: Sequence[Feeds]
+    held_out: Sequence[Feeds]
+
+    @property
+    def kind(self) -> str:
+        """The kind of architecture, as NNCF distinguishes them."""
+        return "cnn" if self.path.stem.startswith("cnn.") else "transformer"
+
+
+def given(path: Path) -> Given:
+    """A model with the values in the file of its name, and the same numbers in other orders."""
+    values = dict(np.load(path.with_suffix(".npz")))
+    samples = [values]
+    for seed in range(1, _CALIBRATION + _HELD_OUT):
+        rng = np.random.default_rng(seed)
+        samples.append(
+            {
+                name: rng.permuted(each, axis=-1) if each.ndim else each
+                for name, each in values.items()
+            }
+        )
+    return Given(path, samples[:_CALIBRATION], samples[_CALIBRATION:])
+
+
+class _Reader(CalibrationDataReader):  # type: ignore[misc]
+    """Samples, as onnxruntime reads them."""
+
+    def __init__(self, samples: Sequence[Feeds]) -> None:
+        self._left: Iterator[Feeds] = iter(samples)
+
+    def get_next(self) -> Feeds | None:
+        """The next sample, ``None`` at the end."""
+        return next(self._left, None)
+
+
+def by_quantize_static(model: Given) -> onnx.ModelProto:
+    """The original in QDQ of onnxruntime.quantization, after its pre-processing."""
+    with tempfile.TemporaryDirectory() as folder:
+        prepared, result = Path(folder) / "prepared.onnx", Path(folder) / "quantized.onnx"
+        # its inference of symbolic shapes does not know some of the shapes of transformers
+        quant_pre_process(str(model.path), str(prepared), skip_symbolic_shape=True)
+        quantize_static(
+            str(prepared),
+            str(result),
+            _Reader(model.calibration),
+            quant_format=QuantFormat.QDQ,
+            activation_type=QuantType.QUInt8,
+            weight_type=QuantType.QInt8,
+            per_channel=True,
+        )
+        return onnx.load(result)
+
+
+def by_nncf(model: Given, python: Path) -> onnx.ModelProto:
+    """The original as NNCF quantizes it after training, with its defaults for the architecture."""
+    with tempfile.TemporaryDirectory() as folder:
+        for index, sample in enumerate(model.calibration):
+            np.savez(Path(folder) / f"{index}.npz", **sample)
+        result = Path(folder) / "quantized.onnx"
+        arguments = [str(python), "-c", _NNCF, str(model.path), str(result), folder, model.kind]
+        subprocess.run(arguments, check=True, capture_output=True, text=True)
+        return onnx.load(result)
+
+
+def by_xoptim(model: Given, proof: Proof, **options: Any) -> onnx.ModelProto:
+    """The optimized model as ``--precision int8`` quantizes it."""
+    how = ProofOptions(checks=ValidationOptions(threads=1), whole=False)
+    asked = PrecisionOptions(scheme="int8", feeds=model.calibration, **options)
+    found = quantize(proof, xoptim.OptimizationOptions(), how, asked)
+    if found.fault:
+        raise SystemExit(f"{model.path.stem}: {found.fault}")
+    print(f"{model.path.stem}: {found.summary()}", file=sys.stderr)
+    return found.proof.proto
+
+
+def quantizers(model: Given, python: Path | None) -> dict[str, Callable[[], onnx.ModelProto]]:
+    """What makes each row of the table."""
+    how = ProofOptions(checks=ValidationOptions(threads=1), whole=False)
+    proof = prove(model.path, xoptim.OptimizationOptions(), how)
+    everything = {"tolerance": _EVERYTHING}
+    found: dict[str, Callable[[], onnx.ModelProto]] = {
+        "float32": lambda: proof.proto,
+        "dynamic": lambda: by_xoptim(model, proof, tolerance=0.02),
+        "static": lambda: by_xoptim(model, proof, static=True, tolerance=0.02),
+        "static, all": lambda: by_xoptim(model, proof, static=True, **everything),
+        "quantize_static": lambda: by_quantize_static(model),
+    }
+    if python is not None:
+        found["NNCF"] = lambda: by_nncf(model, python)
+    return found
+
+
+def errors(models: Mapping[str, onnx.ModelProto], samples: Sequence[Feeds]) -> dict[str, float]:
+    """The mean error of each model on samples, relative to the first one."""
+    settings = SessionSettings(("cpu",), "all", threads=1)
+    results = {
+        name: [Session(each, settings).run(feeds) for feeds in samples]
+        for name, each in models.items()
+    }
+    expected = next(iter(results.values()))
+    return {
+        name: float(np.mean([error("rms", a, b) for a, b in zip(expected, found, strict=True)]))
+        for name, found in results.items()
+    }
+
+
+def times(
+    models: Mapping[str, onnx.ModelProto], feeds: Feeds, provider: str, seconds: float
+) -> dict[str, float]:
+    """The time of each model, divided by the first one's."""
+    options = BenchOptions(
+        provider=provider, threads=1, seconds=seconds, feeds=feeds, compare=False, loading=False
+    )
+    report = bench(dict(models), options)
+    return {each.label: 1.0 if each.ratio is None else each.ratio.value for each in report.models}
+
+
+def figures(model: Given, python: Path | None, seconds: float) -> dict[str, dict[str, float]]:
+    """For each measure, the figure of each quantizer; a tool that fails has none, and the reason is
+    printed.
+    """
+    models = {"original": onnx.load(model.path)}
+    for name, make in quantizers(model, python).items():
+        try:
+            models[name] = make()
+        except Exception as reason:  # a tool raises anything
+            print(f"{model.path.stem}: {name}: {reason}", file=sys.stderr)
+    size, feeds = models["original"].ByteSize(), model.calibration[0]
+    is_there = named("openvino").is_installed
+    return {
+        "error": errors(models, model.held_out),
+        "size": {name: each.ByteSize() / size for name, each in models.items()},
+        "ONNX Runtime": times(models, feeds, "cpu", seconds),
+        "OpenVINO": times(models, feeds, "openvino", seconds) if is_there else {},
+    }
+
+
+def table(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Table:
+    """The figures of all models, a row for each measure and model, and geometric means."""
+    lines: list[list[str]] = []
+    for measure in MEASURES:
+        form = ".1%" if measure == "error" else ".2f"
+        for name, every in found.items():
+            lines.append([measure, name, *_texts(every[measure], form)])
+        lines.append([measure, "geometric mean", *_texts(_means(found, measure), form)])
+    return Table(("measure", "model", *QUANTIZERS), lines)
+
+
+def _texts(figures: Mapping[str, float], form: str) -> list[str]:
+    return [format(figures[name], form) if name in figures else "" for name in QUANTIZERS]
+
+
+def _means(
+    found: Mapping[str, Mapping[str, Mapping[str, float]]], measure: str
+) -> dict[str, float]:
+    """The geometric mean of each quantizer over all models, where it has a figure for each."""
+    rows = [every[measure] for every in found.values()]
+    return {
+        name: geometric_mean(max(row[name], _LEAST) for row in rows)
+        for name in QUANTIZERS
+        if all(name in row for row in rows)
+    }
+
+
+@click.command()
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--only", default=MODELS, help="Regular expression for names of models.")
+@click.option(
+    "--nncf",
+    "python",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The Python of an environment with nncf and onnx.",
+)
+@click.option("--seconds", default=2.0, help="For each model and runtime.")
+@click.option("--write", is_flag=True, help="Write the table of docs/precision.md.")
+def main(folder: Path, only: str, python: Path | None, seconds: float, write: bool) -> None:
+    """Print a row for each model and quantizer."""
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for path in sorted(folder.rglob("*.onnx")):
+        if re.search(only, path.stem):
+            name = path.stem.removesuffix(".script").partition(".")[2]
+            found[name] = figures(given(path), python, seconds)
+            print(table(found).markdown(), flush=True)
+    if write:
+        tables = read(PAGE) if PAGE.with_suffix(".toml").exists() else {}
+        keep(PAGE, {**tables, TABLE: table(found)})
+        print(f"{processor()}.")
+
+
+if __name__ == "__main__":
+    main()
