@@ -14,6 +14,7 @@ exported and built stay where there is a folder for them.
 
 import contextlib
 import gc
+import json
 import pathlib
 import random
 import subprocess
@@ -45,21 +46,25 @@ from xoptim.verification.session import Session
 from xoptim.verification.session_settings import SessionSettings
 
 INT4: Final = "int4"
+GENAI: Final = "genai"
 NEWEST: Final = ("--patterns", "default+onnxruntime", "--opset", "newest")
+ROUNDED: Final = ("--precision", "int4", "--tolerance", "99%", "--for", "size")
 SELECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "default": (),
     "newest": ("--opset", "newest"),
     "onnxruntime": ("--patterns", "default+onnxruntime"),
     "onnxruntime newest": NEWEST,
     "finite": ("--patterns", "default+onnxruntime+finite", "--opset", "newest"),
-    INT4: (*NEWEST, "--precision", "int4", "--tolerance", "99%", "--for", "size"),
+    GENAI: (),
+    INT4: (*NEWEST, *ROUNDED),
+    f"{GENAI} {INT4}": ROUNDED,
 }
 """Words of the command by the name of a selection; ``finite`` may change what is not finite.
 
-With ``int4``, all products are rounded, as the builder does: the error of random weights says
-nothing.
+With ``genai``, there is the option of that name too, with the settings of the model. With ``int4``,
+all products are rounded, as the builder does: the error of random weights says nothing.
 """
-FLOATS: Final = [name for name in SELECTIONS if name != INT4]
+FLOATS: Final = [name for name in SELECTIONS if not name.endswith(INT4)]
 BUILT: Final = "built"
 SETTINGS: Final = SessionSettings(level="all", threads=1, reuse=True, io_binding=True)
 
@@ -94,8 +99,8 @@ class Plan:
         layers: their number.
         seconds: of the rounds of each model and workload.
         passes: number of times that the sessions are made anew.
-        selections: names of selections; with ``int4`` among them, the built model has weights of 4
-            bits too.
+        selections: names of selections; with one of 4 bits among them, the built model has such
+            weights too.
     """
 
     decoder: Decoder
@@ -105,13 +110,34 @@ class Plan:
     selections: Sequence[str]
 
 
-def optimized(source: pathlib.Path, target: pathlib.Path, selection: str) -> float:
+def is_int4(selection: str) -> bool:
+    """Whether the weights get 4 bits."""
+    return selection.endswith(INT4)
+
+
+def usual(decoder: Decoder) -> list[str]:
+    """The selections that are measured by default: onnxruntime-genai runs no encoder."""
+    return [name for name in FLOATS if name != GENAI or not decoder.source]
+
+
+def settings_of(decoder: Decoder, folder: pathlib.Path) -> list[str]:
+    """The option that names a folder with the settings of a decoder, which are written there."""
+    given = {"max_position_embeddings": 2048, "eos_token_id": 2, **decoder.settings}
+    (folder / "config.json").write_text(json.dumps(given), encoding="utf-8")
+    return ["--genai", str(folder)]
+
+
+def optimized(
+    source: pathlib.Path, target: pathlib.Path, selection: str, decoder: Decoder
+) -> float:
     """Optimize a file into another one by the command; returns the seconds.
 
     Raises:
         RuntimeError: the command failed.
     """
     words = ["-o", str(target), "--no-verify", "--external-data", "--quiet", *SELECTIONS[selection]]
+    if selection.startswith(GENAI):
+        words += settings_of(decoder, target.parent)
     start = time.perf_counter()
     command = [sys.executable, "-W", "ignore", "-m", "xoptim", "optimize", str(source), *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -191,7 +217,7 @@ def measured(
     for place, selection in enumerate(plan.selections):
         with tempfile.TemporaryDirectory(dir=source.parent) as folder:
             target = pathlib.Path(folder) / "model.onnx"
-            seconds = optimized(source, target, selection)
+            seconds = optimized(source, target, selection, plan.decoder)
             figures[selection] = figures_of(target, plan)
             figures[selection].seconds = seconds
             times, far = compared({**fixed, selection: target}, plan)
@@ -229,7 +255,7 @@ def lines_of(plan: Plan, exporters: Sequence[str], folder: pathlib.Path) -> Iter
 
     Files that are in the folder already are taken from there.
     """
-    precision = INT4 if INT4 in plan.selections else "fp32"
+    precision = INT4 if any(map(is_int4, plan.selections)) else "fp32"
     built = folder / f"{BUILT} {precision}" / "model.onnx" if plan.decoder.built else None
     reason = missing("onnxruntime_genai") if built else ""
     if built and reason:
@@ -274,7 +300,7 @@ def lines_of(plan: Plan, exporters: Sequence[str], folder: pathlib.Path) -> Iter
     "selections",
     type=click.Choice([*SELECTIONS]),
     multiple=True,
-    help="One of six (default: all but int4).",
+    help="One of them (repeatable; default: those in float32).",
 )
 @click.option(
     "--folder",
@@ -294,7 +320,7 @@ def main(
     if reason := missing("torch", "transformers", "onnxscript"):
         raise click.ClickException(f"nothing measured: {reason}")
     for name in only or DECODERS:
-        plan = Plan(DECODERS[name], layers, seconds, passes, selections or FLOATS)
+        plan = Plan(DECODERS[name], layers, seconds, passes, selections or usual(DECODERS[name]))
         with (
             tempfile.TemporaryDirectory()
             if folder is None

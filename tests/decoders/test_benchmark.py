@@ -20,7 +20,18 @@ from benchmarks.decoder_models import (
     open_axes,
     values_of,
 )
-from benchmarks.decoders import INT4, Figures, Plan, difference, fill, head, lines_of, row
+from benchmarks.decoders import (
+    GENAI,
+    INT4,
+    Figures,
+    Plan,
+    difference,
+    fill,
+    head,
+    lines_of,
+    row,
+    usual,
+)
 from benchmarks.measured import read
 from tests.meta.sources import ROOT
 from xoptim.bench.rounds import Times
@@ -188,6 +199,24 @@ def test_weights_of_4_bits(tmp_path: Path, brief: None) -> None:
     lines = [*lines_of(replace(tiny("gpt2"), selections=[INT4]), ["tracing"], tmp_path)]
     (rounded,) = [line for line in lines if line.startswith("| int4")]
     assert 1e-3 < float(rounded.split(" | ")[-2]) < 1
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_decoder_for_genai(tmp_path: Path, brief: None) -> None:
+    if reason := missing("torch", "transformers", "onnxscript"):
+        pytest.skip(reason)
+    plan = replace(tiny("gpt2"), selections=[GENAI])
+    lines = [*lines_of(plan, ["dynamo"], tmp_path)]
+    (found,) = [line.strip("| ").split(" | ") for line in lines if line.startswith("| genai")]
+    assert int(found[1]) < 40
+    assert float(found[-2]) < 1e-5
+
+
+def test_selections_of_a_decoder() -> None:
+    assert [GENAI in usual(DECODERS[name]) for name in ("llama", "whisper")] == [True, False]
+    assert INT4 not in usual(DECODERS["llama"])
 
 
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -294,7 +294,7 @@ def _parsed(texts: tuple[str, ...]) -> Assumptions:
     defaults = tuple(word for word in DEFAULTS if NOTHING not in words or word in words)
     _check_alternatives(either, sizes, equal)
     facts, formulas = tuple(sorted(sizes.items())), tuple(sorted(equal.items()))
-    ordered = sorted(either, key=_text_of)
+    ordered = sorted((each for each in either if not _follows(each, sizes)), key=_text_of)
     return Assumptions(defaults, facts, formulas, tuple(sorted(values)), tuple(ordered))
 
 
@@ -310,7 +310,14 @@ def _alternatives(text: str, options: Sequence[str]) -> Alternatives:
         found += sizes
     if len({name for name, _ in found}) < len(found):
         raise AssumptionError(f"assumption {text!r}: write a range of each size once")
-    return tuple(found)
+    return tuple(sorted(found, key=lambda each: each[0]))
+
+
+def _follows(alternatives: Alternatives, sizes: Mapping[str, SizeFact]) -> bool:
+    """Whether a size is known to be in one of the ranges."""
+    return any(
+        name in sizes and fact.meet(sizes[name]) == sizes[name] for name, fact in alternatives
+    )
 
 
 def _check_alternatives(
