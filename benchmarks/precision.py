@@ -5,7 +5,7 @@
     # --precision int8 --tolerance 2%
     python -m benchmarks.precision models
     python -m benchmarks.precision models --only "^bert" --scheme int4 --tolerance 0.1
-    # write the first table of docs/precision.md
+    # write the first table of lab/precision.md
     python -m benchmarks.precision models --write figures
     # the one about bytes
     python -m benchmarks.precision models --for size --write sizes
@@ -50,7 +50,7 @@ from xoptim.verification.reference import run_reference
 from xoptim.verification.session import Session, Value
 from xoptim.verification.session_settings import SessionSettings
 
-PAGE: Final = Path(__file__).parent.parent / "docs" / "precision.md"
+PAGE: Final = Path(__file__).parent.parent / "lab" / "precision.md"
 Row = tuple[str, list[float]]
 Feeds = dict[str, Any]
 Tool = Callable[[Path, Feeds, float], onnx.ModelProto]
@@ -195,7 +195,7 @@ def means(rows: Sequence[Row]) -> str:
 @click.option(
     "--write",
     type=click.Choice(("figures", "sizes", "trained")),
-    help="Write a table of docs/precision.md.",
+    help="Write a table of lab/precision.md.",
 )
 def main(
     folder: Path,

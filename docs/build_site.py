@@ -38,6 +38,7 @@ GUIDES: Final = {
         "docs/benchmark",
         "docs/tuning",
         "lab/payoff",
+        "lab/precision",
         "lab/targets",
         "lab/tiles",
         "docs/large",

@@ -76,14 +76,17 @@ def test_an_agent_optimizes_and_explains(root: Path) -> None:
         found = (await ask("explain", model="model.onnx", pattern="NegNeg")).structured_content
         assert found["exit_code"] == 0
         told = [(each["status"], each["reason"]) for each in found["result"]["explanations"]]
-        assert told == [("refused", "'x' is not produced by Neg"), ("matches", "")]
+        assert told == [("matches", ""), ("refused", "'x' is not produced by Neg")]
         found = (await ask("place", model="model.onnx", target="onnx")).structured_content
         assert (found["exit_code"], found["result"][0]["target"]) == (0, "onnx")
         found = (await ask("diff", first="model.onnx", second="small.onnx")).structured_content
         assert found["result"]["differences"]
         refused = await ask("stats", model="../outside.onnx")
         assert refused.is_error
-        assert "is not a file in the folder of the server" in refused.content[0].text
+        assert "is not a path in the folder of the server" in refused.content[0].text
+        refused = await ask("optimize", model="model.onnx", max_nodes=3)
+        assert refused.is_error
+        assert "max_nodes" in refused.content[0].text
 
     served(root, talk)
     assert [node.op_type for node in onnx.load(root / "small.onnx").graph.node] == ["Relu"]
@@ -95,9 +98,9 @@ def test_an_agent_optimizes_and_explains(root: Path) -> None:
 def test_paths_are_confined(root: Path, path: str) -> None:
     (root / "link.onnx").symlink_to(root.parent / "outside.onnx")
     tools = Tools(root, MEANINGS)
-    with pytest.raises(McpError, match="is not a file in the folder of the server"):
+    with pytest.raises(McpError, match="is not a path in the folder of the server"):
         tools.stats(path)
-    with pytest.raises(McpError, match="is not a file in the folder of the server"):
+    with pytest.raises(McpError, match="is not a path in the folder of the server"):
         tools.optimize("model.onnx", output=path or "..")
     assert sorted(each.name for each in root.iterdir()) == ["link.onnx", "model.onnx", "other.onnx"]
 
@@ -128,8 +131,37 @@ def test_answers_are_as_their_schemas_say(root: Path) -> None:
     assert (refused["exit_code"], refused["result"]) == (2, None)
 
 
+def test_long_lists_are_left_out(root: Path) -> None:
+    tools = Tools(root, MEANINGS)
+    for detail in (False, True):
+        checked = tools.verify("model.onnx", "model.onnx", detail=detail)["result"][0]
+        assert bool(checked["runs"]) is detail
+        placed = tools.place("model.onnx", "onnx", detail=detail)
+        assert len(placed["result"][0]["nodes"]) == (3 if detail else 0)
+        told = "3 nodes that the target takes are left out; detail=true shows them"
+        assert placed["messages"] == ([] if detail else [told])
+    made = tools.optimize("model.onnx", output="small.onnx", opset="newest")
+    assert not made["result"]["validation"][0]["runs"]
+    assert onnx.load(root / "small.onnx").opset_import[0].version > 18
+
+
+def test_each_reason_of_a_refusal_is_given_once(root: Path) -> None:
+    nodes = " ".join(f"t{n} = Neg(x) u{n} = Neg(t{n}) s{n} = Abs(t{n})" for n in range(9))
+    text = f"agraph (float[n,4] x) => (float[n,4] u0, float[n,4] s0) {{ {nodes} }}"
+    onnx.save(parse(text), root / "many.onnx")
+    tools = Tools(root, MEANINGS)
+    whole = tools.explain("many.onnx", "NegNeg", detail=True)["result"]["explanations"]
+    found = tools.explain("many.onnx", "NegNeg")
+    shown = found["result"]["explanations"]
+    assert {each["reason"] for each in shown} == {each["reason"] for each in whole}
+    assert len(shown) < len(whole)
+    assert found["messages"][-1].startswith(f"{len(whole) - len(shown)} more places")
+
+
 def test_what_goes_wrong(root: Path) -> None:
-    with pytest.raises(McpError, match=r"there is no file 'none\.onnx'"):
+    with pytest.raises(
+        McpError, match=r"there is no file 'none\.onnx' in .*; it has model\.onnx, other\.onnx"
+    ):
         Tools(root, MEANINGS).stats("none.onnx")
     with pytest.raises(McpError, match=r"xopt stats took more than 0\.01 seconds"):
         Tools(root, MEANINGS, seconds=0.01).stats("model.onnx")
