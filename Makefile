@@ -28,6 +28,7 @@ $(VENV)/.test: pyproject.toml
 $(VENV)/.torch: $(VENV)/.test
 	$(INSTALL) torch==2.13.0 onnxscript transformers
 	-$(INSTALL) ai-edge-model-explorer
+	-$(INSTALL) onnxruntime-genai
 	@touch $@
 
 # Without playwright, or without a browser, the tests of the report are skipped.
@@ -74,7 +75,7 @@ $(VENV)/recipes/.done: pyproject.toml
 test-recipes: $(VENV)/recipes/.done ## run the scripts of exporters, and compare with torch, scikit-learn and Keras (installs 6 GB)
 	$(VENV)/recipes/bin/python -m pytest -n auto tests/meta/test_pipelines.py tests/integrations tests/verification/test_functions.py
 
-test-torch: $(VENV)/.torch ## run the tests that need torch or Model Explorer (installs torch 2.13.0, transformers and Model Explorer)
+test-torch: $(VENV)/.torch ## run the tests that need torch, onnxruntime-genai or Model Explorer, and install these
 	$(BIN)/python -m pytest -n auto tests/integrations tests/cli/commands/test_verify_torch.py tests/precision/test_sources.py tests/decoders tests/meta/test_pipelines.py
 
 test-browser: $(VENV)/.browser ## run the tests of the report and of the site in chromium (skipped where there is none)

@@ -28,6 +28,7 @@ GUIDES: Final = {
         "docs/assumptions",
         "docs/batch",
         "docs/exporters",
+        "docs/decoders",
         "docs/pipelines",
         "docs/coming-from",
         "docs/report",
