@@ -1,8 +1,10 @@
 """What an agent needs of a JSON document, which may have a million characters as a whole."""
 
+from collections import Counter
 from typing import Any, Final
 
 _MOST_REFUSALS: Final = 4
+_MOST_ALIKE: Final = 2
 
 
 def summary_of(command: str, result: Any) -> tuple[Any, str]:
@@ -10,43 +12,57 @@ def summary_of(command: str, result: Any) -> tuple[Any, str]:
 
     The note is empty when nothing was. The document is as its JSON schema says in any case.
     """
-    if command == "optimize" and isinstance(result, dict):
-        return _without_runs(result), ""
-    if command == "verify" and isinstance(result, list):
-        return [_shortened(each) for each in result], ""
-    if command == "place" and isinstance(result, list):
-        return _nodes_left(result)
-    if command == "explain" and isinstance(result, dict):
-        return _nearest(result)
-    return result, ""
+    left: Counter[str] = Counter()
+    found = _without_runs(_with_few_nodes(result, left))
+    if command == "explain" and isinstance(found, dict):
+        found = _nearest(found, left)
+    return found, ", ".join(f"{count} {text}" for text, count in left.items())
 
 
-def _without_runs(result: dict[str, Any]) -> dict[str, Any]:
-    return result | {"validation": [_shortened(each) for each in result["validation"]]}
+def _without_runs(result: Any) -> Any:
+    """The same with comparisons that do not list each run."""
+    if isinstance(result, list):
+        return [_without_runs(each) for each in result]
+    if not isinstance(result, dict):
+        return result
+    found = {key: _without_runs(each) for key, each in result.items()}
+    return found | {"runs": []} if {"runs", "faults"} <= found.keys() else found
 
 
-def _shortened(report: dict[str, Any]) -> dict[str, Any]:
-    """A comparison without its single runs."""
-    return report | {"runs": []}
+def _with_few_nodes(result: Any, left: Counter[str]) -> Any:
+    """The same with placements that list the nodes that a target leaves, a few for each reason."""
+    if isinstance(result, list):
+        return [_with_few_nodes(each, left) for each in result]
+    if not isinstance(result, dict):
+        return result
+    found = {key: _with_few_nodes(each, left) for key, each in result.items()}
+    if {"nodes", "taken", "partitions"} <= found.keys():
+        found["nodes"] = _few(found["nodes"], left)
+    return found
 
 
-def _nodes_left(result: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], str]:
-    """Placements with the nodes that a target leaves; those that it takes are counted elsewhere."""
-    left = [
-        each | {"nodes": [node for node in each["nodes"] if not node["is_taken"]]}
-        for each in result
-    ]
-    count = sum(len(each["nodes"]) for each in result) - sum(len(each["nodes"]) for each in left)
-    return left, f"{count} nodes that the target takes are left out" if count else ""
+def _few(nodes: list[dict[str, Any]], left: Counter[str]) -> list[dict[str, Any]]:
+    seen: Counter[tuple[str, str]] = Counter()
+    kept = []
+    for node in nodes:
+        kind = (node["op_type"], node["reason"])
+        seen[kind] += 1
+        if node["is_taken"] or not node["reason"]:
+            left["nodes that the target takes, or that are computed ahead, are left out"] += 1
+        elif seen[kind] > _MOST_ALIKE:
+            left["nodes that it leaves for the same reason as those shown are left out"] += 1
+        else:
+            kept.append(node)
+    return kept
 
 
-def _nearest(result: dict[str, Any]) -> tuple[dict[str, Any], str]:
+def _nearest(result: dict[str, Any], left: Counter[str]) -> dict[str, Any]:
     """All matches, and the first refusals, each reason once."""
     matches = [each for each in result["explanations"] if each["status"] == "matches"]
     refusals = {
         each["reason"]: each for each in result["explanations"] if each["status"] != "matches"
     }
     kept = [*matches, *list(refusals.values())[:_MOST_REFUSALS]]
-    left = len(result["explanations"]) - len(kept)
-    found = result | {"explanations": [each | {"others": []} for each in kept]}
-    return found, f"{left} more places with refusals like these are left out" if left else ""
+    if more := len(result["explanations"]) - len(kept):
+        left["more places with refusals are left out"] = more
+    return result | {"explanations": [each | {"others": []} for each in kept]}
