@@ -87,6 +87,6 @@ GUARDED: Final[Mapping[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(
         ("dims", "drop_output", "feeds", "test_data", "run_limit", "validation_budget"), _always
     ),
-    **dict.fromkeys(("against", "max_shrink"), _always),
+    **dict.fromkeys(("against", "genai", "max_shrink"), _always),
 }
 """Whether the value of a parameter needs trust; for parameters with some values that do."""

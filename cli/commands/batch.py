@@ -75,6 +75,7 @@ class _Shared(Choices):
     in_place: bool = False
     benchmark: bool = False
     report: Path | None = None
+    genai: Path | None = None
     dry_run: bool = False
     as_json: bool = False
     verbose: int = 0

@@ -1,6 +1,7 @@
 """What onnxruntime-genai feeds a decoder, and the configuration that it reads."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -8,6 +9,7 @@ import onnx
 import pytest
 
 from tests.cli.command import runner, types_in
+from tests.meta.sources import ROOT
 from tests.patterns.attention.decoder import GROUPS, HEADS, SIZE, decoder
 from tests.support import parse
 from xoptim import ChoiceError, ModelError, optimize
@@ -58,6 +60,21 @@ def whole_decoder() -> onnx.ModelProto:
     graph.initializer.append(table)
     graph.node.insert(0, onnx.helper.make_node("Gather", ["table", "ids"], ["x"]))
     return model
+
+
+def test_the_line_of_the_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (ROOT / "docs" / "decoders.md").read_text(encoding="utf-8")
+    (line,) = re.findall(r"^```sh\n(.*?)\n```", page, re.DOTALL | re.MULTILINE)
+    monkeypatch.chdir(tmp_path)
+    onnx.save(whole_decoder(), "decoder.onnx")
+    Path("out").mkdir()
+    folder_with(tmp_path)
+    assert line.startswith("xopt ")
+    done = runner(capsys)(*line.replace("FOLDER", ".").split()[1:])
+    assert done.code == 0, done.err
+    assert sorted(each.name for each in Path("out").iterdir()) == [FILE, "model.onnx"]
 
 
 def test_a_decoder_and_its_configuration(

@@ -49,6 +49,7 @@ GUIDES = (
 )
 ELSEWHERE = {
     "chains": "dialects/test_chain.py",
+    "decoders": "integrations/test_genai.py",
     "debugging": "meta/test_debugging_page.py",
     "precision": "meta/test_precision.py",
     "rewriters": "dialects/test_rewriters_page.py",

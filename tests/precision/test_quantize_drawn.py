@@ -15,7 +15,7 @@ def test_integers_compute_what_rounded_floats_compute(seed: int, kind: str) -> N
     assert fault(seed, kind) == ""
 
 
-@pytest.mark.parametrize("seed", [8, 11, 13, 18, 29, 50, 59, 66])
+@pytest.mark.parametrize("seed", [8, 11, 18, 21, 26, 29, 50, 59, 66])
 def test_a_network_that_is_rounded_as_a_whole(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (attempts, times):
         monkeypatch.setattr(module, "_SECONDS", 0.0)

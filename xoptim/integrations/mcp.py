@@ -229,7 +229,8 @@ class Tools:
         left_out = ""
         if not detail:
             answer, left_out = summary_of(words[0], answer)
-        notes = [f"{left_out}; detail=true shows them"] if left_out else []
+        how = "`place` lists them" if words[0] == "optimize" else "detail=true shows them"
+        notes = [f"{left_out}; {how}"] if left_out else []
         return {
             "exit_code": code,
             "meaning": self._meanings.get(code, "the process ended unexpectedly"),
