@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from xoptim.verification.compare import compare_values
+from xoptim.verification.compare import Comparison, compare_values
 from xoptim.verification.error_bins import ErrorBin, add_bins, explains, spread
 from xoptim.verification.errors import LoadError, RunError
 from xoptim.verification.judge import (
@@ -104,8 +104,11 @@ def judge_expected(
     return report("equal")
 
 
-def _is_hopeless(run: RunReport, comparison: object) -> bool:
-    noise = run.noise.get(getattr(comparison, "output", ""))
+def _is_hopeless(run: RunReport, comparison: Comparison) -> bool:
+    """Whether rounding alone moves an output as much as it differs, but by too much to accept
+    that.
+    """
+    noise = run.noise.get(comparison.output)
     return noise is not None and noise.explains
 
 
