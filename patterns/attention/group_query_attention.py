@@ -151,15 +151,15 @@ class GroupQueryAttentionPattern(EasyPatternOptimization):
     def _tables(g: GraphView, m: Match, past: Dim, rows: int) -> tuple[Array, ...] | None:
         """The cosines and sines of all positions."""
         given, size = dict(m.rotation), g.get_shape(m.past_key)[3]
-        turned = given.get("rotary_embedding_dim", 0) or size
-        if not isinstance(turned, int) or turned % 16:
+        rotated = given.get("rotary_embedding_dim", 0) or size
+        if not isinstance(rotated, int) or rotated % 16:
             return None
         heads = {"num_heads": m.attributes["kv_num_heads"]}
         if given.get("num_heads") != m.attributes["q_num_heads"] or given | heads != m.key_rotation:
             return None
-        if given.get("interleaved") and turned != size:
+        if given.get("interleaved") and rotated != size:
             return None
-        tables = [_table(g, name, past, rows, turned // 2) for name in (m.cos, m.sin)]
+        tables = [_table(g, name, past, rows, rotated // 2) for name in (m.cos, m.sin)]
         found = tuple(table for table in tables if table is not None)
         return found if len(found) == len(tables) else None
 

@@ -281,6 +281,22 @@ def test_the_module_may_refuse_sizes() -> None:
 def test_bounds_of_the_export_are_kept() -> None:
     batch = torch.export.Dim("batch", min=2, max=4)
     model = to_onnx(network(), inputs(), dynamic_shapes=({0: batch},))
-    report = verify(network(), model, inputs())
+    report = verify(network(), model, inputs(), assume_from_model=True)
     assert report.ok
     assert {*(run.dims.popitem()[1] for run in report.runs)} <= {2, 3, 4}  # type: ignore[attr-defined]
+
+
+class Doubled(Module):  # type: ignore[misc]
+    """Exported for two sequences, and wrong for others."""
+
+    def forward(self, x: Any) -> Any:
+        return x * (2 if torch.compiler.is_exporting() else x.shape[0])
+
+
+def test_assumptions_in_metadata_are_no_evidence() -> None:
+    model = to_onnx(Doubled(), inputs(), dynamic_shapes=({0: OPEN, 1: OPEN},))
+    name = model.graph.input[0].type.tensor_type.shape.dim[0].dim_param
+    model.metadata_props.add(key="xoptim.assumptions", value=f"{name} == 2")
+    report = verify(Doubled(), model, inputs())
+    assert (report.status, report.cause) == ("not validated", "assumptions")
+    assert verify(Doubled(), model, inputs(), assume_from_model=True).ok

@@ -161,6 +161,18 @@ def test_maps_of_classes_are_compared_by_class() -> None:
     assert "output 'y[3]'" in report.reason
 
 
+def test_assumptions_in_metadata_are_no_evidence() -> None:
+    model = parse(LINEAR)
+    model.metadata_props.add(key="xoptim.assumptions", value="n == 1")
+
+    def right_for_one(x: np.ndarray) -> np.ndarray:
+        return linear(x) * len(x)
+
+    report = xoptim.verify(right_for_one, model)
+    assert (report.status, report.cause) == ("not validated", "assumptions")
+    assert xoptim.verify(right_for_one, model, assume_from_model=True).ok
+
+
 def test_a_torch_module_is_not_called_with_arrays() -> None:
     class Module:
         """Called as one of torch's modules is."""

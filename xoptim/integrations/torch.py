@@ -119,9 +119,8 @@ def _verified(
     found = xoptim.optimize(exported, options, verify=checks, report=reports.append)
     # the kernels of torch round in another order, even where each rewrite is exact
     exactness = weakest((reports[0].exactness, "rounding"))
-    report = torch_verification.verify(
-        module, found, *arguments, replace(checks, exactness=exactness), exported=exported
-    )
+    known = replace(checks, exactness=exactness, assume=(*options.assume, *checks.assume))
+    report = torch_verification.verify(module, found, *arguments, known, exported=exported)
     if report.status == "different":
         raise xoptim.DifferentModelError(report, found)
     if not report.ok:

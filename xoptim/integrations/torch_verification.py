@@ -12,7 +12,7 @@ import numpy as np
 from xoptim.facts.given import given
 from xoptim.facts.lazy import lazy_module
 from xoptim.facts.words import counted
-from xoptim.graph.assumed import assumed_of
+from xoptim.graph.assumed import assumed_of, noted
 from xoptim.graph.sources import Source
 from xoptim.integrations.torch_modules import export_of, first_difference
 from xoptim.integrations.torch_runner import ModuleError, ModuleRunner, mode_fault
@@ -26,6 +26,7 @@ from xoptim.verification.protos import Located
 from xoptim.verification.report import Cause, Status, ValidationReport
 from xoptim.verification.runs import RunPlan, run_plan
 from xoptim.verification.session import Session, Value
+from xoptim.verification.validation import with_record
 from xoptim.verification.varied import VariedExample
 
 if TYPE_CHECKING:
@@ -71,18 +72,18 @@ def verify(
         **changes: fields of `ValidationOptions` to set.
 
     Raises:
-        ImportError: when torch is not installed.
-        ModelError: when a model cannot be read.
-        ChoiceError: when the arguments do not fit the model.
-        ProviderUnavailable: when onnxruntime lacks a requested execution provider.
+        ImportError, ModelError: when torch is not installed, or a model cannot be read.
+        ChoiceError, ProviderUnavailable: when the arguments do not fit the model, or onnxruntime
+            lacks a requested execution provider.
     """
     checks = given(ValidationOptions, options, changes)
     own = module if isinstance(module, torch.nn.Module) else module.module()
     source = Source(model)
-    known = assumed_of(source.proto, checks.assume, from_model=True)
+    known = assumed_of(source.proto, checks.assume, from_model=checks.assume_from_model)
     checks = replace(checks, assume=known.texts, assume_from_model=False)
     comparison = TorchComparison(ModuleRunner(own, Arguments(own, args, kwargs)), checks)
     report = comparison.report(Located(source.proto, source.base_dir))
+    report = with_record(report, noted(source.proto).texts, checks)
     if report.status != "different":
         return report
     before = None if exported is None else Source(exported)

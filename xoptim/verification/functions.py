@@ -11,6 +11,7 @@ import numpy as np
 
 from xoptim.facts.dtypes import element_type, is_float, is_integer
 from xoptim.facts.words import counted
+from xoptim.graph.assumed import noted
 from xoptim.verification.errors import FeedError, LoadError, RunError
 from xoptim.verification.expected import Expectation, ExpectedRun, judge_expected
 from xoptim.verification.options import ValidationOptions
@@ -19,6 +20,7 @@ from xoptim.verification.reference import Reference, read_original, run_referenc
 from xoptim.verification.report import Cause, ValidationReport
 from xoptim.verification.runs import ReferenceRun
 from xoptim.verification.session import Value
+from xoptim.verification.validation import with_record
 
 _FEWEST_RUNS: Final = 3  # the third one has a batch of 1
 
@@ -69,9 +71,9 @@ def verify_function(
     if repeated.status == "different":
         reason = f"the function does not repeat its own results: {repeated.reason}"
         return refused(reason, "evidence")
-    return judge_expected(
-        runs, Located(proto, base_dir), reference.outputs, varied, tuple(caller.notes)
-    )
+    located, notes = Located(proto, base_dir), tuple(caller.notes)
+    report = judge_expected(runs, located, reference.outputs, varied, notes)
+    return with_record(report, noted(proto).texts, varied)
 
 
 class _Caller:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -41,9 +42,18 @@ def validate(
     record = _recorded(original, optimized)
     if options.assume_from_model:
         return compare(original, optimized, replace(options, assume=(*options.assume, *record)))
+    return with_record(compare(original, optimized, options), record, options)
+
+
+def with_record(
+    report: ValidationReport, record: Sequence[str], options: ValidationOptions
+) -> ValidationReport:
+    """The verdict on models whose metadata list assumptions.
+
+    Those that the caller has not given are named, and a difference is no verdict then.
+    """
     left = unused(record, Assumptions.of(options.assume))
-    report = compare(original, optimized, options)
-    if not left:
+    if not left or options.assume_from_model:
         return report
     if report.status != "different" or report.faults:
         return replace(report, notes=(*report.notes, unused_text(left)))
