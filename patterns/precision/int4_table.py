@@ -49,7 +49,7 @@ class Int4TablePattern(_RoundedTable):
 
     def apply_pattern(self, g: PatternRewriter, w: str, i: str, table: Array) -> str:
         found = blocks_to_int4(table.T, _BLOCK)
-        # as `Int4TransposedWeights` stores them
+        # as `Int4MatMulNBits` stores them
         blocks = packed(found.integers.T, 4).reshape(len(table), -1, _BLOCK // 2)
         integers = g.op.Reshape(
             g.make_initializer("", blocks, source=w), [len(table), table.shape[1] // 2]

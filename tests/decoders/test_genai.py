@@ -13,7 +13,18 @@ import pytest
 
 from tests.cli.command import runner
 from tests.decoders.comparison import BATCHES, LENGTHS, PAST, RULES
-from tests.decoders.exports import FAMILIES, LAYERS, SIZE, Form, export, feeds_of, forms, module_of
+from tests.decoders.exports import (
+    FAMILIES,
+    HEADS,
+    LAYERS,
+    SIZE,
+    VOCABULARY,
+    Form,
+    export,
+    feeds_of,
+    forms,
+    module_of,
+)
 from tests.patterns.attention.comparison import LEVELS, session
 from tests.support import types
 from xoptim import optimize
@@ -121,3 +132,21 @@ def test_it_generates_the_same_tokens(
         scores = module_of(form)(input_ids=tokens).logits[:, -1]
         tokens = torch.cat([tokens, scores.argmax(-1, keepdim=True)], dim=1)
     assert tokens[0, len(PROMPT) :].tolist() == expected
+
+
+@pytest.mark.parametrize("precision", ["", "int8", "int4"])
+def test_a_tied_embedding_is_stored_once(
+    precision: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In Qwen2, the embedding of the tokens is the matrix of the scores."""
+    form = Form("qwen2", "dynamo", "sdpa", 2)
+    path = export(form, tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps(settings_of(form)))
+    target = tmp_path / "made.onnx"
+    words = ["--max-growth", "0"]  # nor as a transposed copy, which a small model would get
+    words += ["--precision", precision, "--for", "size", "--tolerance", "99%"] if precision else []
+    done = runner(capsys)(str(path), "-o", str(target), "--genai", str(tmp_path), *words)
+    assert done.code == 0, done.err
+    size = VOCABULARY * HEADS * SIZE * {"": 32, "int8": 8, "int4": 4}[precision] // 8
+    stored = [each for each in onnx.load(target).graph.initializer if len(each.raw_data) == size]
+    assert [each.name.partition(".weight")[0] for each in stored] == ["model.lm_head"]

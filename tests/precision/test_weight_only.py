@@ -326,3 +326,19 @@ def test_no_file_is_larger_than_one_with_less_freedom(seed: int, tolerance: floa
         assert sizes["size"] <= sizes["speed"]
         if scheme == "int8":
             assert sizes["speed"] <= half.proof.proto.ByteSize() <= plain
+
+
+def test_the_smallest_constants_stay_unless_the_size_counts() -> None:
+    """A constant of 0.1 % of all bytes is not worth the nodes that widen it."""
+    model = with_weights(
+        "agraph (float[n,1024] x) => (float[n,1024] y) { a = Add(x, b) y = MatMul(a, w) }",
+        {"w": normal(0, 1024, 1024), "b": normal(1, 1024)},
+    )
+    kept = {
+        goal: in_float32(
+            quantized(model, [{"x": normal(2, 2, 1024)}], tolerance=0.1, goal=goal).proof.proto
+        )
+        for goal in ("speed", "size")
+    }
+    assert "b" in kept["speed"]
+    assert "b" not in kept["size"]

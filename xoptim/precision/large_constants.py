@@ -1,8 +1,9 @@
 """Constants that are large enough to be stored in fewer bits, whatever reads them."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,8 @@ _FLOAT16_TYPES: Final = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 _INTEGER_TYPES: Final = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT4, TensorProto.UINT4)
 _QUANTIZED: Final = ("Quant", "QLinear", "NBits", "Bnb4", "MatMulInteger", "ConvInteger")
 """Parts of the names of operators whose float32 constants are scales."""
+_SMALL_SHARE: Final = 0.001
+"""Part of the bytes of all constants that is not worth the nodes that widen the smallest ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,16 @@ def large_constants(model: onnx.ModelProto) -> dict[str, LargeConstant]:
             name = first[0].output[0]
             found.append(LargeConstant(name, tensor, readers.get(name, [])))
     return {each.name: each for each in found if each.readers and each.name not in fixed}
+
+
+def small_constants(constants: Iterable[LargeConstant]) -> set[str]:
+    """The names of the smallest constants, which together have `_SMALL_SHARE` of the bytes of
+    all.
+    """
+    by_size = sorted(constants, key=lambda each: tensor_bytes(each.tensor))
+    sums = list(accumulate(tensor_bytes(each.tensor) for each in by_size))
+    limit = _SMALL_SHARE * sums[-1] if sums else 0
+    return {each.name for each, total in zip(by_size, sums, strict=True) if total <= limit}
 
 
 def _scales(model: onnx.ModelProto) -> set[str]:

@@ -112,7 +112,7 @@ def analyze_sensitivity(
     model, folder, observed = ready.model, ready.folder, ready.observed
     operators, subgraphs = find_candidates(model, folder, everything, options.provider, observed)
     weight_only = WeightOnlyQuantizer(model, folder, storing)
-    constants = weight_only.candidates(operators)
+    constants = weight_only.candidates(operators, keep_small=goal == "speed")
     if precision.is_weight_only_float16:
         constants = _without_integers_of(operators, constants)
     if all(each.reads for each in (*operators, *constants)):

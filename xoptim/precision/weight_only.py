@@ -16,7 +16,7 @@ from xoptim.graph.names import Names
 from xoptim.match.rounding import FEWEST_STORED, StoringPattern
 from xoptim.precision.candidates import Candidate, Form
 from xoptim.precision.constant_writer import ConstantWriter, remove_indices
-from xoptim.precision.large_constants import large_constants
+from xoptim.precision.large_constants import large_constants, small_constants
 from xoptim.preparation.ports import defined_names
 
 
@@ -37,18 +37,24 @@ class WeightOnlyQuantizer:
         self._patterns = {cls.name(): cls for cls in patterns}
         self._kept: dict[Form, np.ndarray] = {}
 
-    def candidates(self, operators: Iterable[Candidate]) -> list[Candidate]:
+    def candidates(
+        self, operators: Iterable[Candidate], *, keep_small: bool = False
+    ) -> list[Candidate]:
         """The forms in which each constant can be stored.
 
         Args:
             operators: operators that can be quantized. A constant that is computed from such a
                 weight is another form of it.
+            keep_small: leave `small_constants` as they are.
         """
+        small = small_constants(self._constants.values()) if keep_small else set()
         owners = {
             each.weights: each.shared_with or each.result for each in operators if each.weights
         }
         found = list[Candidate]()
         for name, each in self._constants.items():
+            if name in small:
+                continue
             numbers = each.numbers(self._folder)
             owner = owners.get(each.tensor.name, name)
             shape = math.prod(each.tensor.dims[:-1]), each.tensor.dims[-1]

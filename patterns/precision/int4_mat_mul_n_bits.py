@@ -12,19 +12,18 @@ _ROW = ", ".join(str(n % 16 - 8) for n in range(_BLOCK))
 _PACKED = ", ".join(str(n % 16 | n % 16 + 1 << 4) for n in range(0, _BLOCK, 2))
 
 
-class Int4TransposedWeightsPattern(_RoundedProduct):
-    """MatMul(x, Transpose(w)) → com.microsoft.MatMulNBits(x, w4, s, z), and so for Gemm(x, w,
-    transB=1)
+class Int4MatMulNBitsPattern(_RoundedProduct):
+    """MatMul(x, w) → com.microsoft.MatMulNBits(x, w4, s, z), and so for Gemm
 
-    What: rounds constant weights to 4 bits that are stored with a row for each column of the
-    product, as the table of a vocabulary is: in the same blocks as `Int4Table`, so that a table
-    that is read by rows, too, is stored once. Only where operators of onnxruntime are included.
+    What: quantizes constant weights to 4 bits, with a scale and a zero point for each 32 rows of a
+    column. Weights of a vocabulary have the same blocks as in `Int4Table`, so that an embedding
+    that serves as weights is stored once. Only where contrib operators are included.
     Why: weights take 0.16 of the bytes; the operator is the one that onnxruntime makes of
-    `Int4Weights`.
+    `Int4Weights` when it loads a model, and it is one node.
     Refuses when:
-    1. the weights are not a constant matrix of finite 32-bit floats with rows of whole blocks of 32
-       numbers.
-    2. x is transposed, or not known to be a matrix, or the product is scaled.
+    1. the weights are not a constant matrix of finite 32-bit floats whose number of rows is a
+       multiple of 32.
+    2. x is transposed, or not known to be a matrix, or the result is scaled.
     3. the provider has no kernel.
     """
 
@@ -37,9 +36,7 @@ class Int4TransposedWeightsPattern(_RoundedProduct):
     integers = ()
 
     def fits(self, found: WeightedProduct) -> bool:
-        return (
-            found.is_turned and found.terms > 0 and found.terms % _BLOCK == 0 and found.columns > 0
-        )
+        return found.terms > 0 and found.terms % _BLOCK == 0 and found.columns > 0
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if not has_kernel(g.provider, "com.microsoft", "MatMulNBits", TensorProto.FLOAT, 1):  # (3)
@@ -59,11 +56,22 @@ class Int4TransposedWeightsPattern(_RoundedProduct):
             x, integers, scales, zeros, accuracy_level=4, domain="com.microsoft", **sizes
         )
 
-    examples = Example.only(
-        f"agraph (float[n,32] x) => (float[n,1] y) <float[1,32] w = {{{_ROW}}}> {{ "
-        "y = Gemm <transB = 1> (x, w) }",
+    _matmul = (
         f"agraph (float[n,32] x) => (float[n,1] y) <uint8[1,1,16] w = {{{_PACKED}}}, "
         "float[1,1] s = {1.0}, uint8[1,1] z = {8}> { y = com.microsoft.MatMulNBits <K = 32, N = "
-        "1, bits = 4, block_size = 32, accuracy_level = 4> (x, w, s, z) }",
-        opset=21,
+        "1, bits = 4, block_size = 32, accuracy_level = 4> (x, w, s, z) }"
+    )
+    examples = (
+        *Example.only(
+            f"agraph (float[n,32] x) => (float[n,1] y) <float[1,32] w = {{{_ROW}}}> {{ "
+            "y = Gemm <transB = 1> (x, w) }",
+            _matmul,
+            opset=21,
+        ),
+        *Example.only(
+            f"agraph (float[n,32] x) => (float[n,1] y) <float[32,1] w = {{{_ROW}}}> {{ "
+            "y = MatMul(x, w) }",
+            _matmul,
+            opset=21,
+        ),
     )
