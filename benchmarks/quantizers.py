@@ -3,7 +3,7 @@
     # models of many architectures, as torch exports them
     python -m benchmarks.zoo models
     python -m benchmarks.quantizers models
-    # NNCF of another environment, and the table of docs/precision.md
+    # NNCF of another environment, and the table of docs/quantization.md
     python -m benchmarks.quantizers models --nncf ENVIRONMENT/bin/python --write
 
 Each tool gets the original and the same samples: the values in NAME.npz, and the same numbers in
@@ -42,7 +42,7 @@ from xoptim.verification.options import ValidationOptions
 from xoptim.verification.session import Session
 from xoptim.verification.session_settings import SessionSettings
 
-PAGE: Final = Path(__file__).parents[1] / "docs" / "precision.md"
+PAGE: Final = Path(__file__).parents[1] / "docs" / "quantization.md"
 TABLE: Final = "quantizers"
 QUANTIZERS: Final = ("float32", "dynamic", "static", "static, all", "quantize_static", "NNCF")
 MEASURES: Final = ("error", "size", "ONNX Runtime", "OpenVINO")
@@ -256,7 +256,7 @@ def _means(
     help="The Python of an environment with nncf and onnx.",
 )
 @click.option("--seconds", default=2.0, help="For each model and runtime.")
-@click.option("--write", is_flag=True, help="Write the table of docs/precision.md.")
+@click.option("--write", is_flag=True, help="Write the table of docs/quantization.md.")
 def main(folder: Path, only: str, python: Path | None, seconds: float, write: bool) -> None:
     """Print a row for each model and quantizer."""
     found: dict[str, dict[str, dict[str, float]]] = {}

@@ -20,11 +20,11 @@ from tests.hostile import page as hostile
 ROOT: Final = Path(__file__).parents[1]
 GUIDES: Final = {
     "Use": (
-        "docs/tour",
-        "docs/command",
+        "docs/getting-started",
+        "docs/cli",
         "docs/opsets",
         "docs/targets",
-        "docs/precision",
+        "docs/quantization",
         "docs/assumptions",
         "docs/batch",
         "docs/exporters",
@@ -36,18 +36,18 @@ GUIDES: Final = {
     ),
     "Speed": (
         "docs/performance",
-        "docs/benchmark",
+        "docs/benchmarks",
         "docs/tuning",
         "lab/payoff",
         "lab/precision",
         "lab/targets",
         "lab/tiles",
-        "docs/large",
+        "docs/large-models",
         "lab/decoders",
         "docs/repeated",
         "docs/outline",
     ),
-    "Trust": ("docs/trust", "docs/hostile", "lab/conformance", "lab/real-models"),
+    "Trust": ("docs/verification", "docs/hostile", "lab/conformance", "lab/real-models"),
     "Patterns": (
         "docs/patterns/README",
         "docs/selection",

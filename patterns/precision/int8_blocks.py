@@ -18,7 +18,7 @@ class Int8BlocksPattern(_RoundedProduct):
     What: rounds constant weights to 8 bits, with a scale for each 32 rows of a column; the other
     operand stays in floats.
     Why: weights take a quarter of the bytes. It is for operators that compute in 16 bits, where
-    runtimes of GPUs read such weights (docs/precision.md); a processor computes faster with both
+    runtimes of GPUs read such weights (docs/quantization.md); a processor computes faster with both
     operands rounded.
     Refuses when:
     1. the weights are not a constant matrix of finite 32-bit floats whose number of rows is a

@@ -31,7 +31,7 @@ class Int8StaticOperandsPattern(RangedPattern, _Int8Product):
     Gemm gets 32 bits: onnxruntime has no Gemm of integers with another one. The result stays in
     floats: runtimes round it where the next product reads it.
     Why: compilers of neural processors, TensorRT and OpenVINO make products of integers of this
-    form only (docs/precision.md). Weights take a quarter of the bytes.
+    form only (docs/quantization.md). Weights take a quarter of the bytes.
     Refuses when:
     1. the weights are not a constant matrix of finite 32-bit floats, or have fewer than 16 rows.
     2. x is transposed, or not known to be a matrix, or the product is scaled.

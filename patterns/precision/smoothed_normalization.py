@@ -47,7 +47,7 @@ class SmoothedNormalizationPattern(ScalingPattern):
     end of a normalization or of a Gelu that is written in single steps.
     Why: where few channels are much larger than the others, one scale for all rounds the others to
     few integers. It is applied before products are rounded to 8 bits, where the error on samples
-    becomes smaller (docs/precision.md).
+    becomes smaller (docs/quantization.md).
     Refuses when:
     1. the parameters are not constants, one number for each channel of the last axis.
     2. something else than products by constant matrices of 32-bit floats reads the result, or the

@@ -81,7 +81,7 @@ def test_each_code(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, code: int) -> No
 
 
 def test_the_page_has_the_table() -> None:
-    page = (ROOT / "docs" / "command.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
     _, _, section = page.partition("## Exit codes\n")
     rows = re.findall(r"(?m)^\| (\d+) \| (.+?) \|$", section)
     assert {int(code): text.replace("`", "") for code, text in rows} == MEANINGS

@@ -14,7 +14,7 @@ import pytest
 from tests.meta.sources import ROOT
 from xoptim import verify
 
-PAGE = ROOT / "docs" / "precision.md"
+PAGE = ROOT / "docs" / "quantization.md"
 
 
 @pytest.mark.slow

@@ -28,14 +28,14 @@ from xoptim.tuning.options import TuneOptions
 SHIPPED = ROOT / "examples" / "models" / "tiny_bert.onnx"
 # they install packages, and the second one runs this test
 NOT_RUN_HERE = {"make demo", "make test"}
-SHIPPING = ("README", "tour")
+SHIPPING = ("README", "getting-started")
 """Pages that run on the model that ships."""
 GUIDES = (
     "assumptions",
     "batch",
-    "benchmark",
-    "command",
-    "large",
+    "benchmarks",
+    "cli",
+    "large-models",
     "opsets",
     "outline",
     "performance",
@@ -51,7 +51,7 @@ ELSEWHERE = {
     "chains": "dialects/test_chain.py",
     "decoders": "integrations/test_genai.py",
     "debugging": "meta/test_debugging_page.py",
-    "precision": "meta/test_precision.py",
+    "quantization": "meta/test_precision.py",
     "rewriters": "dialects/test_rewriters_page.py",
     "rules": "dialects/test_rules_page.py",
     "selection": "catalogue/test_selection_page.py",
@@ -189,7 +189,7 @@ def test_shell_snippets_of_the_shipped_model(
 ) -> None:
     _files(page)
     assert _run_shell(page, monkeypatch, capsys) == (NOT_RUN_HERE if page == "README" else set())
-    written = {"model.opt.onnx", "fast.onnx"} | ({"dumps"} if page == "tour" else set())
+    written = {"model.opt.onnx", "fast.onnx"} | ({"dumps"} if page == "getting-started" else set())
     assert written <= set(os.listdir())
 
 
@@ -197,7 +197,7 @@ def test_python_snippets_of_the_shipped_model() -> None:
     """The running example applies to the model that ships, and both of its forms do the same."""
     _files("README")
     assert _run_python("README")["report"].ok
-    session = _run_python("tour")
+    session = _run_python("getting-started")
     before = [node.op_type for node in session["model"].graph.node]
     for pattern in ("UnsqueezeTwicePattern", "UnsqueezeTwiceByHandPattern"):
         rest = xoptim.optimize(session["model"], patterns=None)
@@ -243,6 +243,6 @@ def test_every_page_with_snippets_is_run() -> None:
         if re.search(r"^```(sh|python)$", _page(path.stem), re.MULTILINE)
     }
     guides = {page for page in GUIDES if not page.startswith("../")}
-    assert pages == {*guides, *ELSEWHERE, "tour"}
+    assert pages == {*guides, *ELSEWHERE, "getting-started"}
     for page, test in ELSEWHERE.items():
         assert f'"{page}.md"' in (ROOT / "tests" / test).read_text(encoding="utf-8")
