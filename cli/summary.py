@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 
-from xoptim import bench, database
+from xoptim import bench
 from xoptim.diagnose.explanation import bytes_text
+from xoptim.facts.words import counted
 from xoptim.workflow.outcome import Outcome
 
 from .files import STANDARD_OUTPUT, readable
@@ -28,11 +29,9 @@ if TYPE_CHECKING:
     from xoptim.workflow.json_types import SummaryJson
 
 _SHOWN: Final = 6
-"""Operators whose numbers are shown in a line, those that change most."""
+"""Most operators that a line names."""
 _HARDLY: Final = 0.02
-"""Part of the nodes below which as few nodes and rewrites are hardly a change."""
-_NAMED: Final = 6
-"""Patterns that are named in a line; more are counted by family."""
+"""Part of the nodes below which so few rewrites are named in the line of the nodes."""
 
 
 def print_changes(
@@ -43,8 +42,7 @@ def print_changes(
     *,
     verbose: bool = False,
 ) -> None:
-    """Print the numbers of nodes and of rewrites: two lines, or with ``verbose`` a table of
-    operators and one of patterns.
+    """Print the numbers of nodes, with ``verbose`` also tables of operators and of patterns.
 
     Args:
         console: to print to.
@@ -53,48 +51,26 @@ def print_changes(
         applied: numbers of rewrites by pattern.
         verbose: whether to print tables.
     """
-    if not verbose:
-        for line in _lines(before, after, applied):
-            console.print(line, highlight=False)
-        return
-    _operators(before, after).print(console)
-    if applied:
+    if verbose:
+        _operators(before, after).print(console)
         console.print()
+    if verbose and applied:
         _patterns(applied).print(console)
+        console.print()
+    console.print(f"nodes         {_nodes_text(before, after, applied)}", highlight=False)
 
 
-def _lines(before: Counter[str], after: Counter[str], applied: Mapping[str, int]) -> Iterator[str]:
-    total = before.total(), after.total()
+def _nodes_text(before: Counter[str], after: Counter[str], applied: Mapping[str, int]) -> str:
+    old, new = before.total(), after.total()
     if before == after and not applied:
-        yield f"nodes       {total[0]}, as before: no pattern applies"
-        return
-    changed = [name for name in before | after if before[name] != after[name]]
-    changed.sort(key=lambda name: (-abs(before[name] - after[name]), name))
-    texts = [f"{name} {before[name]} → {after[name]}" for name in changed[:_SHOWN]]
-    texts += [f"{len(changed) - _SHOWN} more"] if len(changed) > _SHOWN else []
-    part = (total[0] - total[1]) / total[0] if total[0] else 0.0
-    if max(abs(part), sum(applied.values()) / max(total)) < _HARDLY:
-        texts += [
-            f"{name} {count} times" if count > 1 else name for name, count in _most_first(applied)
-        ]
-        yield f"nodes       {total[0]} → {total[1]}, hardly a change: {', '.join(texts)}"
-        return
-    more = f", {abs(part):.0%} {'fewer' if part > 0 else 'more'}" if part else ""
-    yield f"nodes       {total[0]} → {total[1]}{more}{': ' if texts else ''}{', '.join(texts)}"
-    if applied and len(applied) <= _NAMED:
-        yield f"patterns    {', '.join(f'{name} {count}' for name, count in _most_first(applied))}"
-    elif applied:
-        texts = [f"{family} {count}" for family, count in _by_family(applied).most_common()]
-        numbers = f"{sum(applied.values())} rewrites by {len(applied)} patterns (-v names them)"
-        yield f"patterns    {numbers}: {', '.join(texts)}"
-
-
-def _by_family(applied: Mapping[str, int]) -> Counter[str]:
-    known = {entry.item.name(): entry.item.family() for entry in database().entries()}
-    found: Counter[str] = Counter()
-    for name, count in applied.items():
-        found[known.get(name, "rules")] += count
-    return found
+        return f"{old} (no pattern applies)"
+    rewrites = sum(applied.values())
+    if max(abs(old - new), rewrites) < _HARDLY * max(old, new):
+        names = ", ".join(f"{name} {count}" for name, count in _most_first(applied))
+        return f"{old} → {new} ({names or 'constants'})"
+    if old == new:
+        return f"{old} → {new} ({counted(rewrites, 'rewrite')})"
+    return f"{old} → {new} ({abs(old - new) / max(old, 1):.0%} {'fewer' if new < old else 'more'})"
 
 
 def _operators(before: Counter[str], after: Counter[str]) -> Rows:
@@ -191,82 +167,95 @@ def _print_candidates(console: Console, quantized: Quantized) -> None:
     rows.print(console)
 
 
-def _print_verdict(
-    console: Console, report: ValidationReport, exactness: str, *, verbose: bool
-) -> None:
-    # The reason of any other verdict is the last line of the command, on standard error.
-    verdict = report.summary() if report.ok else f"{report.status}; the reason is below"
-    console.print(f"validation  {', '.join(report.providers)}: {verdict}")
-    for note in (*report.notes, *(report.rounded if verbose else ())):
-        console.print(f"            {note}")
+def verification_text(report: ValidationReport) -> str:
+    """The verdict of a comparison in one line, with its tolerance.
+
+    The reason of any other verdict than ``equal`` is the last line of a command, on standard error.
+    """
+    providers = ", ".join(report.providers)
+    if not report.ok:
+        return f"{report.status} on {providers}; the reason is below"
+    text = f"equal on {providers}: {counted(len(report.runs), 'run')}"
+    text += f" of {counted(report.sections, 'section')}" if report.sections else ""
     largest = report.largest
-    if largest is not None and largest.tolerance is not None:
-        rtol, atol = largest.tolerance
-        console.print(f"tolerance   rtol {rtol:g}, atol {atol:g} (patterns used are {exactness})")
+    if largest is None or not largest.max_abs:
+        return f"{text}, no difference"
+    text += f", largest difference {largest.max_abs:.2g}"
+    if not largest.ok:
+        return f"{text}, accepted as rounding noise"
+    if largest.tolerance is None:
+        return text
+    rtol, atol = largest.tolerance
+    return f"{text} (rtol {rtol:g}, atol {atol:g})"
+
+
+def _print_verdict(console: Console, report: ValidationReport, *, verbose: bool) -> None:
+    console.print(f"verification  {verification_text(report)}", highlight=False)
+    largest = report.largest if verbose else None
+    if largest is not None and largest.max_abs:
+        console.print(f"              largest in {largest.output!r}", highlight=False)
+    for note in (*report.notes, *(report.rounded if verbose else ())):
+        console.print(f"              {note}", highlight=False)
 
 
 def print_summary(summary: Summary, *, to_stderr: bool = False, verbose: bool = False) -> None:
     """Print the figures and the verdict.
 
-    ``verbose`` adds a line for each operator, for each pattern, for each further hint, and for each
-    output that a note counts.
+    ``verbose`` adds a line for each operator, for each pattern, for each step's time, for each
+    further hint, and for each output that a note counts.
     """
     console = open_console(to_stderr=to_stderr)
     outcome = summary.outcome
     before, after = Counter(outcome.proof.before), Counter(outcome.operators)
     print_changes(console, before, after, outcome.report.applied, verbose=verbose)
     if outcome.opsets[0] != outcome.opsets[1]:
-        console.print(f"opset       {outcome.opsets[0]} → {outcome.opsets[1]}")
+        console.print(f"opset         {outcome.opsets[0]} → {outcome.opsets[1]}")
     size = "" if summary.bytes_after is None else f" → {bytes_text(summary.bytes_after)}"
-    console.print(f"size        {bytes_text(outcome.bytes_before)}{size}")
-    times = ", ".join(
-        f"{step} {seconds:.2f} s" for step, seconds in _shown_times(outcome, verbose=verbose)
-    )
-    console.print(f"time        {times}", highlight=False)
+    console.print(f"size          {bytes_text(outcome.bytes_before)}{size}")
     for report in outcome.proof.reports:
-        _print_verdict(console, report, outcome.report.exactness, verbose=verbose)
+        _print_verdict(console, report, verbose=verbose)
     if not outcome.proof.reports:
-        console.print("validation  not asked for")
+        console.print("verification  skipped: --no-verify")
+    console.print(f"time          {_time_text(outcome, verbose=verbose)}", highlight=False)
     remarks = (*_assumed(outcome), *_changes(outcome), *_remarks(outcome))
     for remark in (*remarks, *_hints(outcome, verbose=verbose)):
         console.print(remark, highlight=False)
     if verbose and outcome.quantized is not None:
         _print_candidates(console, outcome.quantized)
     if summary.settings is not None:
-        console.print(f"settings    {summary.settings}", highlight=False)
-    written = (
-        ", ".join(
-            "standard output" if path == STANDARD_OUTPUT else str(path) for path in outcome.written
-        )
-        or "nothing"
-    )
+        console.print(f"settings      {summary.settings}", highlight=False)
     if outcome.page is not None:
-        console.print(f"report      {outcome.page}")
-    console.print(f"written     {written}")
+        console.print(f"report        {outcome.page}")
+    console.print(f"written       {_written_text(outcome)}")
     if outcome.needed:
         console.print(
-            f"needs       {', '.join(outcome.needed)}, in the same folder: weights are shared"
+            f"needs         {', '.join(outcome.needed)}, in the same folder: weights are shared"
         )
 
 
-_BRIEF: Final = ("loading", "optimizing", "quantizing", "validating", "fitting")
-"""First words of the steps whose times are shown always; the others with -v."""
+def _time_text(outcome: Outcome, *, verbose: bool) -> str:
+    """The seconds that everything took, with ``verbose`` those of each step too."""
+    total = f"{sum(outcome.times.values()):.1f} s"
+    if not verbose:
+        return total
+    return f"{total}: {', '.join(f'{step} {each:.2f} s' for step, each in outcome.times.items())}"
 
 
-def _shown_times(outcome: Outcome, *, verbose: bool) -> Iterator[tuple[str, float]]:
-    return (
-        (step, seconds)
-        for step, seconds in outcome.times.items()
-        if verbose or step.split()[0] in _BRIEF
-    )
+def _written_text(outcome: Outcome) -> str:
+    """The files that were written."""
+    names = [
+        "standard output" if path == STANDARD_OUTPUT else str(path) for path in outcome.written
+    ]
+    return ", ".join(names) or "nothing"
 
 
 def _assumed(outcome: Outcome) -> Iterator[str]:
     if outcome.assumptions:
-        yield f"assumed     {', '.join(outcome.assumptions)}"
+        yield f"assumed       {', '.join(outcome.assumptions)}"
     if outcome.report.unguarded:
         yield (
-            f"unguarded   {', '.join(outcome.report.unguarded)}: standard operators cannot check it"
+            f"not guarded   {', '.join(outcome.report.unguarded)}: standard operators cannot "
+            "check it"
         )
 
 
@@ -281,38 +270,38 @@ def _changes(outcome: Outcome) -> Iterator[str]:
 def _remarks(outcome: Outcome) -> Iterator[str]:
     """Lines about measurements, rewrites that were left out, and other findings."""
     if outcome.proof.each is not None:
-        yield f"rewrites    {outcome.proof.each.summary()}"
+        yield f"each rewrite  {outcome.proof.each.summary()}"
     if outcome.latency is not None:
         where = bench.rounds.circumstances(outcome.latency)
-        yield f"latency     {_times(outcome.latency)}; {where}"
+        yield f"latency       {_times(outcome.latency)}; {where}"
         for label, report in outcome.latency.settings.items():
-            yield f"            {label}: {_times(report)}"
+            yield f"              {label}: {_times(report)}"
     if outcome.speed is not None:
-        yield f"speed       {outcome.speed.summary()}"
+        yield f"speed         {outcome.speed.summary()}"
     for each in outcome.report.repetitions:
-        yield f"repeats     {each}"
+        yield f"repeated      {each}"
     for culprit in outcome.proof.left_out:
-        yield f"dropped     {culprit}"
+        yield f"dropped       {culprit}"
     if outcome.report.unfolded is not None:
         left = outcome.report.unfolded
         names = ", ".join(f"{count} {name}" for name, count in left.operators.items())
         which = "it" if sum(left.operators.values()) == 1 else "them"
         sizes = f"would add {bytes_text(left.size)}; --max-growth allows {bytes_text(left.allowed)}"
-        yield f"unfolded    {names}: folding {which} {sizes}"
+        yield f"not folded    {names}: folding {which} {sizes}"
     if outcome.unchecked:
         yield (
-            f"checker     onnx.checker does not know {', '.join(outcome.unchecked)}, which "
+            f"checker       onnx.checker does not know {', '.join(outcome.unchecked)}, which "
             "onnxruntime runs"
         )
     if outcome.report.dropped_inputs:
         yield (
-            f"dropped     {', '.join(outcome.report.dropped_inputs)}: nothing reads "
+            f"dropped       {', '.join(outcome.report.dropped_inputs)}: nothing reads "
             f"{_them(outcome.report.dropped_inputs)}"
         )
     if outcome.report.unused_inputs:
         names = ", ".join(outcome.report.unused_inputs)
         yield (
-            f"hint        nothing reads {names}; --drop-unused-inputs removes "
+            f"hint          nothing reads {names}; --drop-unused-inputs removes "
             f"{_them(outcome.report.unused_inputs)}"
         )
 
@@ -326,17 +315,17 @@ def _fitting(found: FittingOutcome) -> Iterator[str]:
         before = "" if found.original is None else found.original.counts()
         if before == after.counts():
             before = "the same"
-        yield f"placement   {after.summary()}" + (f" (original: {before})" if before else "")
+        yield f"placement     {after.summary()}" + (f" (original: {before})" if before else "")
         for step in found.fitted.steps:
-            yield f"lowered     {step}"
+            yield f"lowered       {step}"
         for text in left_texts(found.fitted.after):
-            yield f"left        {text}"
+            yield f"not placed    {text}"
     for name in found.left_out:
-        yield f"dropped     {name}: the result differed with it"
+        yield f"dropped       {name}: the result differed with it"
     if not found.is_check_asked and not found.fault:
-        yield f"verified    not on {found.target.name}: not asked for"
+        yield f"verification  skipped on {found.target.name}: --no-verify"
     if found.check is not None and found.check.ok:
-        yield f"verified    on {found.target.name}: {found.check.summary()}"
+        yield f"verification  on {found.target.name}: {found.check.summary()}"
 
 
 def _times(report: BenchReport) -> str:
@@ -348,35 +337,35 @@ def _times(report: BenchReport) -> str:
 def _hints(outcome: Outcome, *, verbose: bool) -> Iterator[str]:
     shown = outcome.hints if verbose else outcome.hints[:_HINTS]
     for hint in shown:
-        yield f"hint        {hint}"
+        yield f"hint          {hint}"
     if len(shown) < len(outcome.hints):
-        yield f"            -v shows all {len(outcome.hints)} hints"
+        yield f"              -v shows all {len(outcome.hints)} hints"
 
 
 def precision_lines(quantized: Quantized) -> Iterator[str]:
     """The lines about quantization: the choice, its error, its verification, and what is left in
     float32.
     """
-    yield f"precision   {quantized.summary()}"
+    yield f"quantization  {quantized.summary()}"
     if quantized.reason:
         return
     for report in quantized.comparisons:
         yield (
-            f"            with the quantized numbers, {quantized.computed} compute the same as "
+            f"              with the quantized numbers, {quantized.computed} compute the same as "
             f"floats: {report.summary()}"
         )
     if quantized.inner:
-        yield f"            {quantized.inner}"
+        yield f"              {quantized.inner}"
     yield from _left(quantized)
     is_dynamic = quantized.options.scheme == "int8" and not quantized.description
     floats = quantized.proof.builder.count_types().get("Conv", 0) if is_dynamic else 0
     if quantized.samples.are_random and floats:
         reason = "only samples tell the ranges of their inputs"
-        yield f"            {floats} Conv stay in float32: {reason}"
+        yield f"              {floats} Conv stay in float32: {reason}"
     if quantized.samples.are_random:
         yield (
-            "            random values say little about yours: give some with --feeds FILE.npz or "
-            "a folder of them"
+            "              random values say little about yours: give some with --feeds FILE.npz "
+            "or a folder of them"
         )
 
 
@@ -393,7 +382,7 @@ def _left(quantized: Quantized) -> Iterator[str]:
         else ""
     )
     yield (
-        f"            {bytes_text(sum(left.values()))} of constants stay in float32: "
+        f"              {bytes_text(sum(left.values()))} of constants stay in float32: "
         f"{', '.join(texts)}{hint}"
     )
 

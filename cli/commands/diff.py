@@ -17,6 +17,7 @@ from ..files import MODEL, writable
 from ..options import command, common, flag, json_option, option, providers_option, refuse_idle
 from ..preparation import assume_from_model_option, assume_option, fitting, in_force, print_assumed
 from ..progress import Progress
+from ..summary import verification_text
 from ..tables import open_console, print_json
 from ..terminal import say
 from ..validation import COMPARISON, VALUES, Comparison, verify_option
@@ -134,8 +135,8 @@ def _draw(first: Path, second: Path, page: Path, choices: _DiffChoices) -> int:
             first, second, target, verify=verify, bench=bench if choices.benchmark else None
         )
     for each in made.validation:
-        say(f"validation  {', '.join(each.providers)}: {each.summary()}")
+        say(f"verification  {verification_text(each)}")
         if each.assumptions:
-            say(f"assumed     {', '.join(each.assumptions)}")
-    say(f"written     {target}")
+            say(f"assumed       {', '.join(each.assumptions)}")
+    say(f"written       {target}")
     return code_of(made.validation, doubtful=0)

@@ -34,7 +34,7 @@ from ..pipeline import protect_weights
 from ..preparation import assume_from_model_option, assume_option, fitting
 from ..progress import Progress
 from ..settings import used_settings
-from ..summary import precision_lines
+from ..summary import precision_lines, verification_text
 from ..tables import Rows, open_console, print_json
 from ..targeting import provider_there
 from ..terminal import say
@@ -153,12 +153,14 @@ def _show(report: TuningReport, written: list[Path], settings: str | None) -> No
     rows.print(console)
     console.print()
     for label, reason in report.refuted:
-        console.print(f"refused     {label}: {reason}", highlight=False)
+        console.print(f"refused       {label}: {reason}", highlight=False)
     nodes = f"{report.optimization.nodes_before} → {report.optimization.nodes_after} nodes"
     if not report.is_faster:
-        console.print("result      nothing is measurably faster than the original", highlight=False)
+        console.print(
+            "result        nothing is measurably faster than the original", highlight=False
+        )
     console.print(
-        f"chosen      {report.label}: {nodes}, time / original {report.ratio}", highlight=False
+        f"chosen        {report.label}: {nodes}, time / original {report.ratio}", highlight=False
     )
     for line in () if report.quantized is None else precision_lines(report.quantized):
         console.print(line, highlight=False)
@@ -167,15 +169,15 @@ def _show(report: TuningReport, written: list[Path], settings: str | None) -> No
     )
     rest = "" if not report.left else " (a larger --budget tries the rest)"
     console.print(
-        f"search      {searched} changes in {report.seconds:.0f} s{rest}", highlight=False
+        f"search        {searched} changes in {report.seconds:.0f} s{rest}", highlight=False
     )
     sizes = chosen_sizes(report.sizes, report.refused, report.options.bench)
     if sizes:
-        console.print(f"sizes       {sizes}", highlight=False)
+        console.print(f"sizes         {sizes}", highlight=False)
     if report.assumptions:
-        console.print(f"assumed     {', '.join(report.assumptions)}", highlight=False)
+        console.print(f"assumed       {', '.join(report.assumptions)}", highlight=False)
     for each in report.optimization.validation:
-        console.print(f"validation  {', '.join(each.providers)}: {each.summary()}", highlight=False)
+        console.print(f"verification  {verification_text(each)}", highlight=False)
     if settings is not None:
-        console.print(f"settings    {settings}", highlight=False)
-    console.print(f"written     {', '.join(map(str, written))}", highlight=False)
+        console.print(f"settings      {settings}", highlight=False)
+    console.print(f"written       {', '.join(map(str, written))}", highlight=False)

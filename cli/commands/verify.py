@@ -27,6 +27,7 @@ from ..options import (
 )
 from ..preparation import assume_from_model_option, assume_option, fitting
 from ..settings import used_settings
+from ..summary import verification_text
 from ..tables import print_json
 from ..targeting import provider_there
 from ..terminal import say
@@ -98,7 +99,11 @@ def verify_command(
         print_json([report.to_json() for report in reports])
     else:
         for report in reports:
-            say(f"{', '.join(report.providers)}: {report.summary()}")
+            say(
+                verification_text(report)
+                if report.ok
+                else f"{', '.join(report.providers)}: {report.summary()}"
+            )
             if report.assumptions:
                 say(f"  assumed: {', '.join(report.assumptions)}")
             for note in report.notes:

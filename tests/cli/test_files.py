@@ -38,7 +38,7 @@ def test_a_filter() -> None:
     done = piped("-", "-o", "-", given=write(TRANSPOSES).read_bytes())
     assert done.returncode == 0, done.stderr
     assert [node.op_type for node in onnx.load_from_string(done.stdout).graph.node] == ["Relu"]
-    assert b"written     standard output" in done.stderr
+    assert b"written       standard output" in done.stderr
     assert files() == {"model.onnx"}
 
 
@@ -202,7 +202,7 @@ def test_the_file_behind_a_link_is_replaced(xopt: Xopt) -> None:
     Path("inner").mkdir()
     Path("inner/real.onnx").write_bytes(b"old")
     Path("link.onnx").symlink_to("inner/real.onnx")
-    assert "written     link.onnx" in xopt("model.onnx", "-o", "link.onnx").out
+    assert "written       link.onnx" in xopt("model.onnx", "-o", "link.onnx").out
     assert Path("link.onnx").is_symlink()
     assert types_in("inner/real.onnx") == ["Relu"]
     Path("model.link.onnx").symlink_to("model.onnx")

@@ -243,7 +243,7 @@ def test_a_process_with_a_narrow_character_set() -> None:
     write(TRANSPOSES, "modèle.onnx")
     done = shell("modèle.onnx", *ONLY, PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "written     mod?le.opt.onnx" in done.stdout
+    assert "written       mod?le.opt.onnx" in done.stdout
     assert types_in("modèle.opt.onnx") == ["Relu"]
 
 

@@ -30,7 +30,7 @@ def test_a_model_is_optimized_under_assumptions(xopt: Xopt) -> None:
     assert "with --assume 't >= 1' --assume 'finite(mask)'" in hints
     outcome = xopt("model.onnx", *KNOWN)
     assert (outcome.code, outcome.err) == (0, "")
-    assert f"assumed     {WORDS}" in outcome.out
+    assert f"assumed       {WORDS}" in outcome.out
     assert "Attention" in types_in("model.opt.onnx")
     assert entry() == ["t >= 1; finite(mask)"]
     assert xopt("model.onnx", *KNOWN, "--json", "--dry-run").json["assumptions"] == WORDS.split(

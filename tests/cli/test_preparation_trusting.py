@@ -90,7 +90,7 @@ def test_sizes_are_frozen_only_if_the_caller_says_so(xopt: Xopt) -> None:
     assert xopt("model.onnx", "--json", "--dry-run").json["assumptions"] == []
     outcome = xopt("model.onnx", TRUST)
     assert (outcome.code, outcome.err, frozen()) == (0, "", True)
-    assert "assumed     n == 3" in outcome.out
+    assert "assumed       n == 3" in outcome.out
     assert xopt("model.onnx", TRUST, "--json", "--dry-run").json["assumptions"] == ["n == 3"]
     assert xopt("model.onnx", "--assume", "n == 3").err == "", "they are given"
     assert xopt("model.onnx", "--assume", "n == 4").code == 0, (
@@ -133,7 +133,8 @@ def test_models_are_compared_everywhere(xopt: Xopt) -> None:
     ]
     assert xopt("diff", "a.onnx", "b.onnx", "--html", "page.html").code == 3
     assert (
-        "assumed     bool(x)" in xopt("diff", "a.onnx", "b.onnx", "--html", "page.html", TRUST).out
+        "assumed       bool(x)"
+        in xopt("diff", "a.onnx", "b.onnx", "--html", "page.html", TRUST).out
     )
     values = xopt("diff", "--values", "a.onnx", "b.onnx")
     assert (values.code, values.warnings) == (1, [UNUSED.format("'bool(x)'")])
@@ -187,7 +188,7 @@ def test_patterns_that_need_them(xopt: Xopt, options: tuple[str, ...]) -> None:
     assert xopt("apply", "model.onnx", "SortedReduce", "--at", "y", "-o", "out.onnx").code == 1
     applied = xopt("apply", "model.onnx", "SortedReduce", "--at", "y", "-o", "out.onnx", TRUST)
     assert applied.code == 0
-    assert "assumed     m >= 1, sorted(x)" in applied.out
+    assert "assumed       m >= 1, sorted(x)" in applied.out
 
 
 def test_statistics_list_what_a_model_says(xopt: Xopt) -> None:

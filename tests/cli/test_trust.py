@@ -39,7 +39,7 @@ def test_verification_is_not_switched_off_from_elsewhere(xopt: Xopt, folder: Pat
         "Relu",
     ], "the other settings count"
     assert found.json["settings_file"] == str(folder / "xoptim.toml")
-    assert f"settings    {folder / 'xoptim.toml'}" in xopt("model.onnx").out
+    assert f"settings      {folder / 'xoptim.toml'}" in xopt("model.onnx").out
     assert xopt("stats", "model.onnx").err == "", "nothing was ignored"
 
 

@@ -90,7 +90,7 @@ def test_names_of_files(xopt: Xopt, name: str) -> None:
     target = f"{Path(name).stem}.opt.onnx"
     outcome = xopt("optimize", "--", name)
     assert outcome.code == 0
-    assert outcome.out.splitlines()[-1] == f"written     {target}"
+    assert outcome.out.splitlines()[-1] == f"written       {target}"
     assert types_in(target) == ["Relu"]
 
 

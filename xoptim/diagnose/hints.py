@@ -24,7 +24,6 @@ from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.dtypes import is_float
 from xoptim.facts.errors import XoptimError
 from xoptim.facts.protos import every_node
-from xoptim.facts.words import counted
 from xoptim.graph.assumed import derived, open_sizes, option_of
 from xoptim.graph.export import export_model
 from xoptim.graph.load import load_model
@@ -128,8 +127,8 @@ class OpsetHint:
 
     def __str__(self) -> str:
         return (
-            _effect(self.nodes, f"--opset {self.opset}", self.patterns)
-            + f"; the model has operator set {self.present}"
+            f"{_gain(self.nodes, self.patterns)} with --opset {self.opset} (the model has operator "
+            f"set {self.present})"
         )
 
     def to_json(self) -> OpsetHintJson:
@@ -137,13 +136,11 @@ class OpsetHint:
         return {"opset": self.opset, "patterns": self.patterns, "nodes": self.nodes}
 
 
-def _effect(nodes: int, option: str, patterns: Mapping[str, int]) -> str:
-    """The number of nodes that would go, and the applications of patterns, written as the summary
-    writes them.
-    """
-    gain = f"{counted(nodes, 'node')} fewer" if nodes > 0 else "further rewrites"
-    names = ", ".join(f"{name} {count}" for name, count in patterns.items())
-    return f"{gain} with {option}" + (f": {names}" if names else "")
+def _gain(nodes: int, patterns: Mapping[str, int]) -> str:
+    """The nodes that would go, or the patterns that would apply where none would."""
+    if nodes > 0:
+        return f"{nodes} fewer {'node' if nodes == 1 else 'nodes'}"
+    return ", ".join(f"{name} {count}" for name, count in patterns.items()) or "further rewrites"
 
 
 def _loaded(proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None) -> Model:
@@ -212,29 +209,35 @@ _MOST_BYTES: Final = 1 << 28
 _PATIENCE: Final = 5.0  # seconds of a run of such a model
 _CHECKS: Final = ValidationOptions()
 _PRESETS: Final = {
-    "onnxruntime": "--include onnxruntime",
-    "finite": "--assume finite, which holds where no NaN, infinity or -0 occurs",
-    "approximate": "--include approximate, with which results are only close",
+    "onnxruntime": ("--include onnxruntime", "ONNX Runtime only"),
+    "finite": ("--assume finite", "if no NaN, infinity or -0 occurs"),
+    "approximate": ("--include approximate", "larger differences"),
 }
-"""Presets beside the default one, and the options that add them."""
+"""Presets other than the default one: the options that add them, and their price."""
 
 
 @dataclass(frozen=True, slots=True)
 class OptionHint:
-    """The effect of an option of the command: applications of patterns by name, and the number of
-    nodes that would go.
+    """The effect of an option of the command: applications of patterns by name, the number of
+    nodes that would go, and the price.
     """
 
     option: str
     patterns: dict[str, int]
     nodes: int
+    price: str
 
     def __str__(self) -> str:
-        return _effect(self.nodes, self.option, self.patterns)
+        return f"{_gain(self.nodes, self.patterns)} with {self.option} ({self.price})"
 
     def to_json(self) -> OptionHintJson:
         """All fields."""
-        return {"option": self.option, "patterns": self.patterns, "nodes": self.nodes}
+        return {
+            "option": self.option,
+            "patterns": self.patterns,
+            "nodes": self.nodes,
+            "price": self.price,
+        }
 
 
 def option_hints(
@@ -292,7 +295,7 @@ def _with_preset(
     if not may_match(load_model(proto, base_dir, infer=False), extra):
         return None
     further = replace(options, patterns=extra, constant_folding=False, merge=False)
-    return _tried(_loaded(proto, options, base_dir), further, _PRESETS[preset])
+    return _tried(_loaded(proto, options, base_dir), further, *_PRESETS[preset])
 
 
 def _with_assumptions(
@@ -304,7 +307,7 @@ def _with_assumptions(
 
     def tried(chosen: Sequence[str]) -> OptionHint | None:
         assumed = load_model(proto, base_dir, assumptions=Assumptions.of((*known.texts, *chosen)))
-        return _tried(assumed, options, option_of(chosen))
+        return _tried(assumed, options, option_of(chosen), "if that holds")
 
     found = tried(texts) if texts else None
     if found is None or not found.patterns:
@@ -356,7 +359,7 @@ def _fixed(
     fix_sizes(copy, {name: [size] for name, size in sizes.items()})
     written = ",".join(f"{name}={size}" for name, size in sizes.items())
     found = _tried(
-        _loaded(copy, options, base_dir), options, f"fixed sizes, such as --fix {written}"
+        _loaded(copy, options, base_dir), options, f"--fix {written}", "for fixed dimensions"
     )
     return found if found is not None and found.nodes > 0 else None
 
@@ -369,17 +372,20 @@ def _inlined(
     """
     if not proto.functions:
         return None
-    found = _tried(_loaded(inline_functions(proto), options, base_dir), options, "--inline")
+    inlined = _loaded(inline_functions(proto), options, base_dir)
+    found = _tried(inlined, options, "--inline", "local functions are replaced by their bodies")
     return None if found is None or not found.patterns else replace(found, nodes=0)
 
 
-def _tried(model: Model, options: OptimizationOptions, option: str) -> OptionHint | None:
+def _tried(
+    model: Model, options: OptimizationOptions, option: str, price: str
+) -> OptionHint | None:
     before = _count(model)
     optimizer = Optimizer(model, options)
     optimizer.run()
     counts: dict[str, int] = dict(sorted(optimizer.state.counts.items()))
     removed = before - _count(model)
-    return OptionHint(option, counts, max(removed, 0)) if counts or removed > 0 else None
+    return OptionHint(option, counts, max(removed, 0), price) if counts or removed > 0 else None
 
 
 def _count(model: Model) -> int:

@@ -112,11 +112,13 @@ class OptionHintJson(TypedDict):
         option: the option.
         patterns: number of applications by name.
         nodes: number of nodes fewer.
+        price: what the option costs, in a few words.
     """
 
     option: str
     patterns: dict[str, int]
     nodes: int
+    price: str
 
 
 class PlaceJson(TypedDict):

@@ -29,8 +29,8 @@ def test_it_is_left_out_and_the_rest_is_done(xopt: Xopt, check: str) -> None:
     assert line.startswith("xopt: warning: pattern WrongRelu at ")
     assert "it is dropped" in line
     assert types_in("model.opt.onnx") == ["Exp", "Relu", "Sin", "Abs"]
-    assert "validation  cpu: equal" in outcome.out
-    assert "dropped     pattern WrongRelu" in outcome.out
+    assert "verification  equal on cpu" in outcome.out
+    assert "dropped       pattern WrongRelu" in outcome.out
     assert validate("model.onnx", "model.opt.onnx").ok
 
 

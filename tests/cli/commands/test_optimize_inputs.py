@@ -24,8 +24,8 @@ def test_inputs_that_nothing_reads(xopt: Xopt) -> None:
     outcome = xopt("model.onnx", "-o", "kept.onnx")
     assert "nothing reads unread, sizes; --drop-unused-inputs removes them" in outcome.out
     outcome = xopt("model.onnx", "--drop-unused-inputs", "-o", "dropped.onnx")
-    assert "dropped     unread, sizes: nothing reads them" in outcome.out
-    assert "hint        nothing reads" not in outcome.out
+    assert "dropped       unread, sizes: nothing reads them" in outcome.out
+    assert "hint          nothing reads" not in outcome.out
     assert (inputs("kept.onnx"), inputs("dropped.onnx")) == (
         ["x", "unread", "sizes", "v"],
         ["x", "v"],

@@ -22,7 +22,7 @@ def test_a_newer_operator_set(xopt: Xopt) -> None:
     write(OLD, opset=9)
     said = xopt("model.onnx", "--opset", "18")
     assert said.code == 0
-    assert "opset       9 → 18" in said.out
+    assert "opset         9 → 18" in said.out
     assert opset_of("model.opt.onnx") == 18
     report = json.loads(xopt("model.onnx", "--opset", "13", "--json").out)
     assert (report["opset_before"], report["opset_after"]) == (9, 13)

@@ -31,9 +31,9 @@ def test_outline_and_inline(xopt: Xopt) -> None:
 def test_blocks_in_the_summary(xopt: Xopt) -> None:
     outcome = xopt(write(chain(LAYER)), *ONLY, "--outline", "--dry-run")
     lines = [
-        line.removeprefix("repeats     ")
+        line.removeprefix("repeated      ")
         for line in outcome.out.splitlines()
-        if line.startswith("repeats ")
+        if line.startswith("repeated ")
     ]
     assert lines == ["3 times MatMul_Add_Tanh_3, 3 nodes, one function"]
 
@@ -41,4 +41,4 @@ def test_blocks_in_the_summary(xopt: Xopt) -> None:
 def test_a_model_in_which_nothing_repeats(xopt: Xopt) -> None:
     outcome = xopt(write(RELU), "--outline", "-o", "same.onnx")
     assert (outcome.code, types_in("same.onnx")) == (0, ["Relu"])
-    assert "repeats" not in outcome.out
+    assert "repeated" not in outcome.out

@@ -28,10 +28,10 @@ def samples() -> Path:
 
 def test_eight_bits(xopt: Xopt, samples: Path) -> None:
     onnx.save(network(), "model.onnx")
-    outcome = xopt("model.onnx", "--precision", "int8", *SIZE, "--feeds", samples)
+    outcome = xopt("model.onnx", "--precision", "int8", *SIZE, "--feeds", samples, "-v")
     assert (outcome.code, outcome.err) == (0, "")
-    (line,) = [line for line in outcome.out.splitlines() if line.startswith("precision ")]
-    assert line.startswith("precision   int8: 6 of 6 operators quantized, error ")
+    (line,) = [line for line in outcome.out.splitlines() if line.startswith("quantization ")]
+    assert line.startswith("quantization  int8: 6 of 6 operators quantized, error ")
     assert line.endswith("of at most 20.00% (largest, 3 samples, 1 of them held out)")
     assert (
         "with the quantized numbers, integers compute the same as floats: equal: 1 output"
@@ -58,7 +58,7 @@ def test_nothing_is_quantized(xopt: Xopt) -> None:
 
 def test_the_time_contains_the_search(xopt: Xopt, samples: Path) -> None:
     onnx.save(network(layers=1), "model.onnx")
-    outcome = xopt("model.onnx", "--precision", "int8", *SIZE, "--feeds", samples)
+    outcome = xopt("model.onnx", "--precision", "int8", *SIZE, "--feeds", samples, "-v")
     (line,) = [line for line in outcome.out.splitlines() if line.startswith("time ")]
     assert re.search(r", validating \d+\.\d\d s, quantizing \d+\.\d\d s", line)
     found = xopt("model.onnx", "--precision", "int8", *SIZE, "--feeds", samples, "--json").json[
@@ -170,7 +170,7 @@ def test_blocks_are_written_once_with_their_integers(xopt: Xopt, samples: Path) 
     onnx.save(network(layers=8), "model.onnx")
     outcome = xopt("model.onnx", "--precision", "int8", *SIZE, "--feeds", samples, "--outline")
     assert (outcome.code, outcome.err) == (0, "")
-    assert "\nrepeats " in outcome.out
+    assert "\nrepeated " in outcome.out
     (block,) = onnx.load("model.opt.onnx").functions
     assert "MatMulInteger" in {node.op_type for node in block.node}
 
@@ -245,8 +245,8 @@ def test_16_bits_for_gpus(xopt: Xopt, samples: Path) -> None:
     half = ("--precision", "float16", "--compute", "float16", "--feeds", samples)
     outcome = xopt("model.onnx", *half, "--io-types", "float16")
     assert (outcome.code, outcome.err) == (0, "")
-    (line,) = [line for line in outcome.out.splitlines() if line.startswith("precision ")]
-    assert line.startswith("precision   float16: 10 of 10 operators quantized, error 0.")
+    (line,) = [line for line in outcome.out.splitlines() if line.startswith("quantization ")]
+    assert line.startswith("quantization  float16: 10 of 10 operators quantized, error 0.")
     assert (
         "with the quantized numbers, operators of 16 bits compute the same as floats: equal"
         in outcome.out

@@ -66,14 +66,14 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> _Fake:
 def test_a_model_is_fitted_and_verified(xopt: Xopt, fake: _Fake) -> None:
     write(FIXED)
     fake.ask = without("Ceil")
-    outcome = xopt("model.onnx", "--target", "webgpu")
+    outcome = xopt("model.onnx", "--target", "webgpu", "-v")
     assert (outcome.code, outcome.err) == (0, "")
     assert "Ceil" not in types_in("model.opt.onnx")
     lines = outcome.out.splitlines()
-    assert "lowered     Ceil by LowerCeil, 1 time: there is no kernel" in lines
+    assert "lowered       Ceil by LowerCeil, 1 time: there is no kernel" in lines
     (times,) = (line for line in lines if line.startswith("time "))
     assert "fitting to webgpu" in times
-    assert "verified    on webgpu: equal on 2 runs, largest error 0 of at most 0" in lines
+    assert "verification  on webgpu: equal on 2 runs, largest error 0 of at most 0" in lines
     assert not [line for line in lines if line.startswith("left ")]
 
 
@@ -150,9 +150,9 @@ def test_a_model_that_no_lowering_fits(xopt: Xopt, fake: _Fake) -> None:
     assert (outcome.code, outcome.err) == (0, "")
     lines = outcome.out.splitlines()
     assert [line for line in lines if line.startswith("placement")] == [
-        "placement   fake: 1 of 2 nodes in 1 partition (original: the same)"
+        "placement     fake: 1 of 2 nodes in 1 partition (original: the same)"
     ]
-    assert "left        Erf 1: there is no kernel" in lines
+    assert "not placed    Erf 1: there is no kernel" in lines
 
 
 def test_open_dimensions(xopt: Xopt) -> None:
@@ -180,7 +180,7 @@ def test_no_verification_is_asked_for(xopt: Xopt, fake: _Fake) -> None:
     write(FIXED)
     outcome = xopt("model.onnx", "--target", "webgpu", "--no-verify", "--software-device")
     assert (outcome.code, outcome.err) == (0, "")
-    assert "verified    not on webgpu: not asked for" in outcome.out.splitlines()
+    assert "verification  skipped on webgpu: --no-verify" in outcome.out.splitlines()
     assert all(each["software_device"] for each in fake.asked)
     found = xopt("model.onnx", "--target", "webnn", "--no-verify", "-o", "other.onnx", "--json")
     assert (found.code, found.json["target"]["is_verified"]) == (0, False)
@@ -256,7 +256,7 @@ def test_webgpu(xopt: Xopt) -> None:
     write(FIXED)
     outcome = xopt("model.onnx", "--target", "webgpu", "--software-device")
     assert (outcome.code, outcome.err) == (0, "")
-    assert "verified    on webgpu: equal on 2 runs" in outcome.out
+    assert "verification  on webgpu: equal on 2 runs" in outcome.out
 
 
 @needs("qnn")
@@ -264,4 +264,4 @@ def test_qnn(xopt: Xopt) -> None:
     write(parse(RELU))
     outcome = xopt("model.onnx", "--target", "qnn", "--fix", "batch=2")
     assert (outcome.code, outcome.err) == (0, "")
-    assert "verified    on qnn: equal on 2 runs" in outcome.out
+    assert "verification  on qnn: equal on 2 runs" in outcome.out

@@ -17,7 +17,7 @@ def test_an_optimization(xopt: Xopt) -> None:
     write(TEXT)
     found = xopt("model.onnx", "--report", "page.html", "--dry-run")
     assert found.code == 0
-    assert "report      page.html\nwritten     nothing\n" in found.out
+    assert "report        page.html\nwritten       nothing\n" in found.out
     page = Path("page.html").read_text(encoding="utf-8")
     assert "<h1>model.onnx" in page
     assert ">equal<" in page
@@ -37,8 +37,8 @@ def test_two_models(xopt: Xopt) -> None:
     write(TEXT)
     write(TEXT.replace("Exp", "Sin"), "other.onnx")
     found = xopt("diff", "model.onnx", "other.onnx", "--html", "other.html")
-    assert (found.code, "validation  cpu: different" in found.out) == (1, True)
-    assert found.out.endswith("written     other.html\n")
+    assert (found.code, "verification  different on cpu" in found.out) == (1, True)
+    assert found.out.endswith("written       other.html\n")
     assert ">different<" in Path("other.html").read_text(encoding="utf-8")
     assert xopt("diff", "model.onnx", "model.onnx", "--html", "a.html", "--no-verify").code == 0
 

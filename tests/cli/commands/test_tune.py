@@ -51,8 +51,8 @@ def test_the_clock(xopt: Xopt) -> None:
     assert lines[0].split() == ["tried", "time", "/", "original"]
     assert lines[1].startswith("default ")
     words = [line.split()[0] for line in lines if line]
-    assert {"chosen", "search", "sizes", "validation", "written"} <= set(words)
-    assert "sizes       a=3, b=2" in lines
+    assert {"chosen", "search", "sizes", "verification", "written"} <= set(words)
+    assert "sizes         a=3, b=2" in lines
     assert xoptim.session("model.opt.onnx").get_session_options().intra_op_num_threads == 1
 
 
@@ -78,10 +78,10 @@ def test_the_table(xopt: Xopt) -> None:
         for line in lines
     )
     assert (
-        "chosen      memory pattern off: 3 → 1 nodes, time / original 0.810 (0.809 to 0.811)"
+        "chosen        memory pattern off: 3 → 1 nodes, time / original 0.810 (0.809 to 0.811)"
         in lines
     )
-    assert lines[-1] == "written     fast.onnx.session.json, fast.onnx"
+    assert lines[-1] == "written       fast.onnx.session.json, fast.onnx"
     assert "nothing is measurably faster" not in out
     assert not json.loads(Path("fast.onnx.session.json").read_text(encoding="utf-8"))[
         "enable_mem_pattern"
@@ -91,7 +91,7 @@ def test_the_table(xopt: Xopt) -> None:
 def test_where_nothing_is_faster_that_is_said(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Measurement, "meter", lambda *_: FakeMeter(lambda _: 1.0))
     out = xopt("tune", write(TRANSPOSES), "--threads", "1").out
-    assert "result      nothing is measurably faster than the original" in out.splitlines()
+    assert "result        nothing is measurably faster than the original" in out.splitlines()
     assert types_in("model.opt.onnx") == ["Relu"]
 
 
@@ -102,7 +102,7 @@ def test_a_search_that_was_not_finished(xopt: Xopt, monkeypatch: pytest.MonkeyPa
         for line in xopt("tune", write(TRANSPOSES)).out.splitlines()
         if line.startswith("search")
     )
-    assert found.startswith("search      tried 0 of ")
+    assert found.startswith("search        tried 0 of ")
     assert found.endswith("(a larger --budget tries the rest)")
 
 
@@ -146,13 +146,13 @@ def test_several_sizes(xopt: Xopt) -> None:
     lines = xopt(
         "tune", write(TRANSPOSES), *QUICK, "--dim", "a=3,5", "--dim", "b=2"
     ).out.splitlines()
-    assert "sizes       b=2, the geometric mean of a=3; a=5" in lines
+    assert "sizes         b=2, the geometric mean of a=3; a=5" in lines
 
 
 def test_sizes_that_are_not_given_are_typical(xopt: Xopt) -> None:
     text = TRANSPOSES.replace("a,b", "batch,seq")
     lines = xopt("tune", write(text), *QUICK).out.splitlines()
-    assert "sizes       batch=1, seq=128 (--dim NAME=SIZE sets others)" in lines
+    assert "sizes         batch=1, seq=128 (--dim NAME=SIZE sets others)" in lines
 
 
 def test_in_place(xopt: Xopt) -> None:
@@ -235,7 +235,7 @@ def test_patterns_that_make_the_model_slower_are_named(
     assert (code, err) == (0, "")
     line = next(line for line in out.splitlines() if line.startswith("speed "))
     assert line.startswith(
-        "speed       time / original 2.000 (1.999 to 2.001): slower; without movement: no "
+        "speed         time / original 2.000 (1.999 to 2.001): slower; without movement: no "
         "difference measured"
     )
     assert types_in("model.opt.onnx") == ["Transpose", "Transpose", "Relu"]
@@ -252,7 +252,7 @@ def test_a_result_that_is_faster_is_kept(xopt: Xopt, monkeypatch: pytest.MonkeyP
         lambda *_: FakeMeter(lambda choice: 0.5 if choice.recipe.rewrites else 1.0),
     )
     out = xopt(write(TRANSPOSES), "--only-if-faster").out
-    assert "speed       time / original 0.500 (0.499 to 0.501)" in out.splitlines()
+    assert "speed         time / original 0.500 (0.499 to 0.501)" in out.splitlines()
     assert types_in("model.opt.onnx") == ["Relu"]
 
 
@@ -280,7 +280,7 @@ def test_fewer_bits(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
         "tune", "model.onnx", "--threads", "1", "--tolerance", "20%", "--feeds", "feeds.npz"
     )
     assert (outcome.code, outcome.err) == (0, "")
-    assert "\nprecision   int" in outcome.out
+    assert "\nquantization  int" in outcome.out
     assert "of at most 20.00% (largest, 1 sample)" in outcome.out
 
 
