@@ -199,8 +199,8 @@ mutation: $(VENV)/.test ## try a sample of mutants of the rooms that keep models
 	$(BIN)/python -m lab.mutation.sample
 
 WRONG ?= $(VENV)/wrong_models
-gate: $(VENV)/.test ## take guards out of patterns, and count the wrong models that the proof notices (WRONG=folder of them)
-	$(BIN)/python -m lab.mutation.proof $(or $(WRONG),$(VENV)/wrong)
+gate: $(VENV)/.test ## take guards out of patterns, and count the wrong models that the verification notices (WRONG=folder of them)
+	$(BIN)/python -m lab.mutation.verification $(or $(WRONG),$(VENV)/wrong)
 
 bench: $(VENV)/.test ## measure how time grows with the size of a model, and what matching costs
 	$(BIN)/python -m benchmarks.scaling

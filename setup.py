@@ -11,15 +11,15 @@ from setuptools import find_packages, setup
 from setuptools.command.editable_wheel import editable_wheel
 
 ROOT = Path(__file__).parent
-BESIDE = ("cli", "patterns")
+FOLDERS = ("cli", "patterns")
 """Folders of the root that are packages of ``xoptim``."""
 
 
 def packages() -> Iterator[str]:
     """The names of all packages."""
-    links = [name for folder in BESIDE for name in (f"xoptim.{folder}", f"xoptim.{folder}.*")]
+    links = [name for folder in FOLDERS for name in (f"xoptim.{folder}", f"xoptim.{folder}.*")]
     yield from find_packages(str(ROOT), include=["xoptim", "xoptim.*"], exclude=links)
-    for folder in BESIDE:
+    for folder in FOLDERS:
         yield f"xoptim.{folder}"
         yield from (f"xoptim.{folder}.{name}" for name in find_packages(str(ROOT / folder)))
 
@@ -38,7 +38,7 @@ class LinkedFolders(editable_wheel):
         """
         package = ROOT / "xoptim"
         try:
-            for name in BESIDE:
+            for name in FOLDERS:
                 if not (package / name).is_dir():
                     (package / name).symlink_to(os.path.join("..", name), target_is_directory=True)
         except OSError:  # Windows without the right to make links

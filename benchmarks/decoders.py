@@ -78,7 +78,7 @@ class Figures:
         nodes: their number.
         loading: time and memory to load it.
         times: ratios to the original by workload.
-        beside: ratios to the built model by workload.
+        ratios: ratios to the built model by workload.
         scores: the largest difference of the scores, divided by the largest score.
         seconds: to optimize it.
     """
@@ -86,7 +86,7 @@ class Figures:
     nodes: int
     loading: Loading
     times: dict[str, float] = field(default_factory=dict)
-    beside: dict[str, float] = field(default_factory=dict)
+    ratios: dict[str, float] = field(default_factory=dict)
     scores: float = 0.0
     seconds: float | None = None
 
@@ -209,7 +209,7 @@ def fill(
         for label, own in by_label.items():
             figures[label].times[name] = ratio_of(own.rounds, original.rounds).value
             if BUILT in by_label:
-                figures[label].beside[name] = ratio_of(own.rounds, by_label[BUILT].rounds).value
+                figures[label].ratios[name] = ratio_of(own.rounds, by_label[BUILT].rounds).value
             figures[label].scores = far[label]
 
 
@@ -243,9 +243,9 @@ def row(label: str, figures: Figures, base: Mapping[str, float]) -> str:
     """A row of the table; the times of the original are milliseconds."""
     cells = [label, str(figures.nodes)]
     for name, ratio in figures.times.items():
-        beside = f" ({figures.beside[name]:.2f})" if name in figures.beside else ""
+        ratios = f" ({figures.ratios[name]:.2f})" if name in figures.ratios else ""
         spent = f"{base[name]:.{0 if base[name] >= 10 else 2}f} ms"
-        cells.append(f"{spent if label == 'original' else f'{ratio:.2f}'}{beside}")
+        cells.append(f"{spent if label == 'original' else f'{ratio:.2f}'}{ratios}")
     memory = figures.loading.memory
     cells += [f"{figures.loading.seconds:.1f}", "" if memory is None else f"{memory / 1e9:.1f}"]
     cells += ["" if label == "original" else f"{figures.scores:.0e}"]

@@ -5,8 +5,9 @@ The model is a LLaMA with a cache as torch's exporter writes it (a Transpose bef
 with random weights, or with weights that are holes of a sparse file except for their beginning.
 Printed are the time and the peak of memory of the command, of ``cp`` of the same files, of
 onnxruntime's offline optimization and of onnxsim, in one run. Peaks include mapped weights. With
-``--proof`` there are the command with its proof, the proof alone (``xopt verify``), and onnxruntime
-alone, which loads the original and the result once, one after the other, and runs each three times.
+``--verification`` there are the command with its verification, the verification alone (``xopt
+verify``), and onnxruntime alone, which loads the original and the result once, one after the other,
+and runs each three times.
 """
 
 import argparse
@@ -265,7 +266,9 @@ for path in sys.argv[1:]:
 """
 
 
-def rows(path: Path, folder: Path, *, with_proof: bool, peers: bool) -> list[tuple[str, Cost]]:
+def rows(
+    path: Path, folder: Path, *, with_verification: bool, peers: bool
+) -> list[tuple[str, Cost]]:
     """Names and costs of all commands.
 
     Those that write begin with an empty folder, the others read the result.
@@ -294,7 +297,7 @@ def rows(path: Path, folder: Path, *, with_proof: bool, peers: bool) -> list[tup
             "--save-as-external-data",
         ]
         writing |= {"onnxruntime offline": offline, "onnxsim": simplify}
-    if with_proof:
+    if with_verification:
         writing["xopt"] = optimize
         reading["xopt verify"] = [*command, "verify", source, target]
         reading["onnxruntime alone"] = [sys.executable, "-c", _ALONE, source, target]
@@ -317,7 +320,7 @@ def main() -> None:
     parser.add_argument(
         "--sparse", action="store_true", help="weights are holes except for their beginning"
     )
-    parser.add_argument("--proof", action="store_true", help="measure the proof, too")
+    parser.add_argument("--verification", action="store_true", help="measure the verification, too")
     parser.add_argument("--no-peers", action="store_true", help="leave out other optimizers")
     parser.add_argument(
         "--folder",
@@ -331,7 +334,10 @@ def main() -> None:
         nodes = len(onnx.load(path, load_external_data=False).graph.node)
         print(f"{size / 1e9:.2f} GB of weights, {nodes} nodes, {mmap.PAGESIZE} bytes a page")
         found = rows(
-            path, Path(name) / "out", with_proof=arguments.proof, peers=not arguments.no_peers
+            path,
+            Path(name) / "out",
+            with_verification=arguments.verified,
+            peers=not arguments.no_peers,
         )
     idle = found[0][1].peak
     print(f"{'command':22} {'seconds':>9} {'of CPU':>9} {'peak MB':>9} {'above imports':>14}")

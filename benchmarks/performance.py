@@ -113,7 +113,7 @@ def _runs(source: pathlib.Path, dims: dict[str, int]) -> bool:
     try:
         return bool(
             run_reference(
-                source, xoptim.ValidationOptions(dims=dims, assignments=1, typical=True)
+                source, xoptim.VerificationOptions(dims=dims, assignments=1, typical=True)
             ).runs
         )
     except xoptim.XoptimError:
@@ -133,7 +133,7 @@ def measured(source: pathlib.Path, tools: Iterable[str], seconds: float) -> dict
             except RuntimeError as error:
                 figures[tool] = {"failed": str(error)}
                 continue
-            report = xoptim.verify(source, path, xoptim.ValidationOptions(feeds=feeds))
+            report = xoptim.verify(source, path, xoptim.VerificationOptions(feeds=feeds))
             figures[tool] = (
                 {"nodes": size_of(path) / before} if report.ok else {"failed": "not equal"}
             )

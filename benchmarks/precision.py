@@ -39,13 +39,13 @@ from onnxruntime.quantization import QuantType, quantize_dynamic
 import xoptim
 from benchmarks.tools import missing_provider, write_between
 from xoptim.bench import BenchOptions, bench
-from xoptim.optimizing.proof import Proof, ProofOptions, prove
+from xoptim.optimizing.verified import VerifiedModel, VerifyPlan, optimize_verified
 from xoptim.precision.metrics import error
 from xoptim.precision.options import SCHEMES, Goal, PrecisionOptions, Scheme
 from xoptim.precision.quantize import quantize
 from xoptim.precision.quantized import Quantized
 from xoptim.system.machine import processor
-from xoptim.verification.options import ValidationOptions
+from xoptim.verification.options import VerificationOptions
 from xoptim.verification.reference import run_reference
 from xoptim.verification.session import Session, Value
 from xoptim.verification.session_settings import SessionSettings
@@ -62,7 +62,7 @@ def values_of(path: Path) -> list[Feeds]:
     """
     if not path.with_suffix(".npz").exists():
         return [
-            dict(run_reference(path, ValidationOptions(seed=seed, assignments=1)).runs[0].feeds)
+            dict(run_reference(path, VerificationOptions(seed=seed, assignments=1)).runs[0].feeds)
             for seed in range(3)
         ]
     given = dict(np.load(path.with_suffix(".npz")))
@@ -76,15 +76,15 @@ def values_of(path: Path) -> list[Feeds]:
 
 def quantized(
     path: Path, samples: list[Feeds], asked: PrecisionOptions, provider: str
-) -> tuple[Proof, Quantized]:
+) -> tuple[VerifiedModel, Quantized]:
     """The model in floats, and with fewer bits."""
-    checks = ValidationOptions(providers=(provider,), threads=1)
+    checks = VerificationOptions(providers=(provider,), threads=1)
     options, how = (
         xoptim.OptimizationOptions(provider=provider),
-        ProofOptions(checks=checks, whole=False),
+        VerifyPlan(checks=checks, whole=False),
     )
-    proof = prove(path, options, how)
-    return proof, quantize(proof, options, how, replace(asked, feeds=samples))
+    verified = optimize_verified(path, options, how)
+    return verified, quantize(verified, options, how, replace(asked, feeds=samples))
 
 
 def errors(models: list[onnx.ModelProto], feeds: Feeds, provider: str) -> list[float]:
@@ -110,7 +110,7 @@ def by_onnxsim(path: Path, feeds: Feeds, tolerance: float) -> onnx.ModelProto:
     return made
 
 
-def in_halves(path: Path, feeds: Feeds, tolerance: float) -> onnx.ModelProto:
+def in_float16(path: Path, feeds: Feeds, tolerance: float) -> onnx.ModelProto:
     """The original as onnxruntime converts it to 16 bits, but for inputs and outputs."""
     made: onnx.ModelProto = import_module(
         "onnxruntime.transformers.float16"
@@ -121,7 +121,7 @@ def in_halves(path: Path, feeds: Feeds, tolerance: float) -> onnx.ModelProto:
 def tools(scheme: Scheme) -> dict[str, Tool]:
     """Other tools, which make models of that kind."""
     if scheme == "float16":
-        return {"convert_float_to_float16": in_halves}
+        return {"convert_float_to_float16": in_float16}
     return {
         "quantize_dynamic": by_onnxruntime,
         **({"onnxsim": by_onnxsim} if find_spec("onnxsim") else {}),
@@ -133,9 +133,9 @@ def measure(path: Path, asked: PrecisionOptions, provider: str, seconds: float) 
     tool, NaN where it fails.
     """
     first, second, third = values_of(path)
-    proof, ours = quantized(path, [first, second], asked, provider)
+    verified, ours = quantized(path, [first, second], asked, provider)
     original = onnx.load(path)
-    models, found = {"original": original, "float": proof.proto, "ours": ours.proof.proto}, {}
+    models, found = {"original": original, "float": verified.proto, "ours": ours.verified.proto}, {}
     for name, tool in tools(asked.scheme).items():
         try:
             made = tool(path, first, asked.tolerance)
@@ -144,7 +144,7 @@ def measure(path: Path, asked: PrecisionOptions, provider: str, seconds: float) 
             print(f"{path.stem}: {name}: {reason}", file=sys.stderr)
             continue
         models[name] = made
-    found["ours"] = errors([original, ours.proof.proto], third, provider)[0]
+    found["ours"] = errors([original, ours.verified.proto], third, provider)[0]
     options = BenchOptions(
         provider=provider, threads=1, seconds=seconds, feeds=first, compare=False, loading=False
     )

@@ -32,13 +32,13 @@ from onnxruntime.quantization.shape_inference import quant_pre_process
 import xoptim
 from benchmarks.measured import Table, keep, read
 from xoptim.bench import BenchOptions, bench
-from xoptim.optimizing.proof import Proof, ProofOptions, prove
+from xoptim.optimizing.verified import VerifiedModel, VerifyPlan, optimize_verified
 from xoptim.precision.metrics import error
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.quantize import quantize
 from xoptim.system.machine import processor
 from xoptim.targets import named
-from xoptim.verification.options import ValidationOptions
+from xoptim.verification.options import VerificationOptions
 from xoptim.verification.session import Session
 from xoptim.verification.session_settings import SessionSettings
 
@@ -146,27 +146,27 @@ def by_nncf(model: Given, python: Path) -> onnx.ModelProto:
         return onnx.load(result)
 
 
-def by_xoptim(model: Given, proof: Proof, **options: Any) -> onnx.ModelProto:
+def by_xoptim(model: Given, verified: VerifiedModel, **options: Any) -> onnx.ModelProto:
     """The optimized model as ``--precision int8`` quantizes it."""
-    how = ProofOptions(checks=ValidationOptions(threads=1), whole=False)
+    how = VerifyPlan(checks=VerificationOptions(threads=1), whole=False)
     asked = PrecisionOptions(scheme="int8", feeds=model.calibration, **options)
-    found = quantize(proof, xoptim.OptimizationOptions(), how, asked)
+    found = quantize(verified, xoptim.OptimizationOptions(), how, asked)
     if found.fault:
         raise SystemExit(f"{model.path.stem}: {found.fault}")
     print(f"{model.path.stem}: {found.summary()}", file=sys.stderr)
-    return found.proof.proto
+    return found.verified.proto
 
 
 def quantizers(model: Given, python: Path | None) -> dict[str, Callable[[], onnx.ModelProto]]:
     """What makes each row of the table."""
-    how = ProofOptions(checks=ValidationOptions(threads=1), whole=False)
-    proof = prove(model.path, xoptim.OptimizationOptions(), how)
+    how = VerifyPlan(checks=VerificationOptions(threads=1), whole=False)
+    verified = optimize_verified(model.path, xoptim.OptimizationOptions(), how)
     everything = {"tolerance": _EVERYTHING}
     found: dict[str, Callable[[], onnx.ModelProto]] = {
-        "float32": lambda: proof.proto,
-        "dynamic": lambda: by_xoptim(model, proof, tolerance=0.02),
-        "static": lambda: by_xoptim(model, proof, static=True, tolerance=0.02),
-        "static, all": lambda: by_xoptim(model, proof, static=True, **everything),
+        "float32": lambda: verified.proto,
+        "dynamic": lambda: by_xoptim(model, verified, tolerance=0.02),
+        "static": lambda: by_xoptim(model, verified, static=True, tolerance=0.02),
+        "static, all": lambda: by_xoptim(model, verified, static=True, **everything),
         "quantize_static": lambda: by_quantize_static(model),
     }
     if python is not None:

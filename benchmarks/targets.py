@@ -29,11 +29,11 @@ import onnx
 
 from benchmarks.measured import Table, keep, read
 from benchmarks.tools import PEERS, apart
-from xoptim import OptimizationOptions, Preparation, ValidationOptions, XoptimError
+from xoptim import OptimizationOptions, Preparation, VerificationOptions, XoptimError
 from xoptim.bench import bench
 from xoptim.facts.protos import fed_inputs
 from xoptim.graph.sources import Source
-from xoptim.optimizing.proof import ProofOptions
+from xoptim.optimizing.verified import VerifyPlan
 from xoptim.preparation.ports import dimensions
 from xoptim.targets import Placement, Target, named, place
 from xoptim.targets.verifying import verify_on_target
@@ -135,7 +135,7 @@ def simplified(tool: str, source: Path, result: Path) -> None:
 class Bench:
     """Fits models to a target, and measures them there."""
 
-    def __init__(self, target: Target, checks: ValidationOptions, seconds: float) -> None:
+    def __init__(self, target: Target, checks: VerificationOptions, seconds: float) -> None:
         self._target, self._checks, self._seconds = target, checks, seconds
         peers = [tool for tool in _PEERS if find_spec(tool) is not None]
         self.tools = ["fitted", *peers] if seconds else []
@@ -144,17 +144,19 @@ class Bench:
         """Place the original and the default result of a model, and fit it."""
         sizes: Mapping[str, int] = sizes_of(path) if self._target.needs.static_shapes else {}
         preparation = Preparation(fix={name: [size] for name, size in sizes.items()})
-        unverified = ProofOptions(whole=False)
+        unverified = VerifyPlan(whole=False)
         try:
             default = Job(path, JobOptions(preparation=preparation, verification=unverified)).run()
             chosen = OptimizationOptions(target=self._target.name)
-            how = ProofOptions(checks=self._checks)
+            how = VerifyPlan(checks=self._checks)
             fitted = Job(
                 path, JobOptions(preparation=preparation, optimization=chosen, verification=how)
             ).run()
             original = self._placed(Source(path).proto, path)
-            row = Row(path.stem, original, self._placed(default.proof.proto, path), fitted.fitting)
-            return self._timed(row, path, fitted.proof.proto) if self._seconds else row
+            row = Row(
+                path.stem, original, self._placed(default.verified.proto, path), fitted.fitting
+            )
+            return self._timed(row, path, fitted.verified.proto) if self._seconds else row
         except XoptimError as error:
             return Row(path.stem, error=str(error)[:80])
 
@@ -305,7 +307,7 @@ def main(
 ) -> None:
     """Fit all models of FOLDER to a target, and print a table."""
     target = named(name)
-    runner = Bench(target, ValidationOptions(software_device=software_device), seconds)
+    runner = Bench(target, VerificationOptions(software_device=software_device), seconds)
     rows: list[Row] = []
     for path in sorted(folder.glob("*.onnx")):
         if re.search(only, path.stem):

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:  # `start` reads this module before signals are handled: nothing large may load
-    from xoptim import ValidationReport
+    from xoptim import VerificationReport
 
 DONE: Final = 0
 DIFFERENT: Final = 1
 BAD_USAGE: Final = 2
-NOT_VALIDATED: Final = 3
+NOT_VERIFIED: Final = 3
 UNAVAILABLE: Final = 3
 """The execution provider of a target is missing or finds no device."""
 INTERRUPTED: Final = 130  # as in the shell: 128 plus the number of the signal
@@ -21,7 +21,7 @@ MEANINGS: Final[Mapping[int, str]] = {
     DONE: "done; a model that was written was found equal, unless --no-verify was given",
     DIFFERENT: "the models differ, or a check failed; the result is not written",
     BAD_USAGE: "bad usage, unreadable input, or another error; nothing is written",
-    NOT_VALIDATED: "not validated, or the target cannot be used here; the messages say why",
+    NOT_VERIFIED: "not verified, or the target cannot be used here; the messages say why",
     INTERRUPTED: "interrupted (Ctrl-C)",
     UNREAD: "standard output was closed",
     TERMINATED: "terminated (SIGTERM)",
@@ -34,8 +34,8 @@ def table() -> str:
     return "\n".join(f"{code:3}  {meaning}" for code, meaning in MEANINGS.items())
 
 
-def code_of(reports: Iterable[ValidationReport], *, doubtful: int = NOT_VALIDATED) -> int:
-    """The exit code of a command that compares models; ``doubtful`` where they are not validated.
+def code_of(reports: Iterable[VerificationReport], *, doubtful: int = NOT_VERIFIED) -> int:
+    """The exit code of a command that compares models; ``doubtful`` where they are not verified.
 
     Models that list assumptions that were not given may be equal where these hold.
     """
@@ -43,5 +43,5 @@ def code_of(reports: Iterable[ValidationReport], *, doubtful: int = NOT_VALIDATE
     if any(report.status == "different" for report in failed):
         return DIFFERENT
     if any(report.cause == "assumptions" for report in failed):
-        return NOT_VALIDATED
+        return NOT_VERIFIED
     return doubtful if failed else 0

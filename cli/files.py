@@ -190,12 +190,12 @@ def is_downloaded(model: Path) -> bool:
 def readable(text: str) -> str:
     """A text without the folder to which a stream was copied.
 
-    Weights are not found beside a stream.
+    Weights are not found next to a stream.
     """
     found = _STREAM_FOLDER.sub("", text)
     if found != text:
         found = found.replace(
-            "put it beside the model", "a stream has no folder: give the file of the model"
+            "put it next to the model", "a stream has no folder: give the file of the model"
         )
     return found
 

@@ -17,7 +17,7 @@ from xoptim.diagnose.json_types import (
 from xoptim.integrations.mcp import ToolAnswer
 from xoptim.targets.json_types import PlacementJson, TargetCheckJson
 from xoptim.tuning.json_types import TuningJson
-from xoptim.verification.json_types import ValidationJson
+from xoptim.verification.json_types import VerificationJson
 from xoptim.workflow.json_types import SummaryJson
 
 from .findings import FindingJson
@@ -284,7 +284,7 @@ DOCUMENTS: Final = {
     "verify": Document(
         "Output of `xopt verify --json`, one item an execution provider; with `--target`, one "
         "object.",
-        list[ValidationJson] | TargetCheckJson,
+        list[VerificationJson] | TargetCheckJson,
     ),
 }
 """The documents by name: of commands with ``--json``, of ``xopt batch``, and of the MCP tools."""

@@ -167,7 +167,7 @@ def xopt(config: str | None, no_config: bool) -> None:
     """Optimize ONNX models by patterns, and verify that they still compute the same numbers.
 
     \b
-    xopt model.onnx                 optimize, validate, write model.opt.onnx
+    xopt model.onnx                 optimize, verify, write model.opt.onnx
     xopt model.onnx -o small.onnx   write somewhere else
     xopt fast model.onnx            the newest operators, and onnxruntime's own: fast there only
     xopt fast model.onnx -O2        the same as xopt tune

@@ -13,10 +13,10 @@ import onnx
 
 from xoptim import GraphBuilder, ModelError, save, workflow
 from xoptim.api.preparing import lacks_weights, replace_file, serialized
-from xoptim.optimizing.proof import Draft, Proof
+from xoptim.optimizing.verified import Draft, VerifiedModel
 from xoptim.workflow.outcome import Outcome
 
-from .exit_codes import DIFFERENT, NOT_VALIDATED
+from .exit_codes import DIFFERENT, NOT_VERIFIED
 from .files import STANDARD_OUTPUT, writable
 from .options import flag
 from .terminal import say
@@ -47,7 +47,7 @@ def protect_weights(builder: GraphBuilder, target: Path) -> None:
 def drafted(
     target: Path, weights: Weights, *, dry_run: bool = False, in_place: bool = False
 ) -> Draft:
-    """Where the result is kept until it is approved: beside the target, unless it is a stream or a
+    """Where the result is kept until it is approved: next to the target, unless it is a stream or a
     dry run.
     """
     streams = dry_run or target == STANDARD_OUTPUT
@@ -60,14 +60,14 @@ def drafted(
     )
 
 
-def writer(draft: Draft, target: Path) -> Callable[[Proof], Sequence[Path]]:
+def writer(draft: Draft, target: Path) -> Callable[[VerifiedModel], Sequence[Path]]:
     """A function that writes a result to a file, or to standard output."""
 
-    def write(proof: Proof) -> Sequence[Path]:
+    def write(verified: VerifiedModel) -> Sequence[Path]:
         if target == STANDARD_OUTPUT:
-            write_stream(proof.to_bytes())
+            write_stream(verified.to_bytes())
             return [target]
-        written = draft.commit(proof.proto)
+        written = draft.commit(verified.proto)
         if target not in written:
             raise ModelError(f"{str(target)!r} was not written")
         return written
@@ -122,13 +122,13 @@ def verdict(outcome: Outcome) -> int:
     if reason:
         say(f"xopt: error: {reason}", err=True)
         return DIFFERENT
-    doubtful = next((report for report in outcome.proof.reports if not report.ok), None)
+    doubtful = next((report for report in outcome.verified.reports if not report.ok), None)
     if doubtful is not None:
         say(f"xopt: warning: {doubtful.summary()}", err=True)
-        return NOT_VALIDATED
+        return NOT_VERIFIED
     if outcome.fitting is not None and outcome.fitting.doubt:
         say(f"xopt: warning: {outcome.fitting.doubt}", err=True)
-        return NOT_VALIDATED
+        return NOT_VERIFIED
     return 0
 
 

@@ -14,7 +14,7 @@ from xoptim.diagnose.explanation import abridged, whole_number
 
 from .options import flag, option, repeated
 from .terminal import say
-from .validation import named_parts
+from .verification import named_parts
 
 
 def _assumption(value: str) -> str:
@@ -63,7 +63,7 @@ def fitting(model: Path | Source, texts: Sequence[str], *, always: bool = False)
 
 
 def in_force(texts: Sequence[str], *models: Path, from_model: bool) -> list[str]:
-    """The assumptions in force for models, beside the default set."""
+    """The assumptions in force for models, next to the default set."""
     if not texts and not from_model:
         return []
     found = (assumed_of(Source(each).proto, texts, from_model=from_model) for each in models)
@@ -71,7 +71,7 @@ def in_force(texts: Sequence[str], *models: Path, from_model: bool) -> list[str]
 
 
 def print_assumed(texts: Sequence[str], *models: Path, from_model: bool) -> None:
-    """Print the assumptions in force for models, if there are any beside the default set."""
+    """Print the assumptions in force for models, if there are any next to the default set."""
     known = in_force(texts, *models, from_model=from_model)
     if known:
         say(f"assumed: {', '.join(known)}")

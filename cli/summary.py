@@ -14,7 +14,6 @@ from rich.console import Console
 
 from xoptim import bench
 from xoptim.diagnose.explanation import bytes_text
-from xoptim.facts.words import counted
 from xoptim.workflow.outcome import Outcome
 
 from .files import STANDARD_OUTPUT, readable
@@ -24,7 +23,7 @@ from .targeting import left_texts
 if TYPE_CHECKING:
     from xoptim.bench import BenchReport
     from xoptim.precision.quantized import Quantized
-    from xoptim.verification.report import ValidationReport
+    from xoptim.verification.report import VerificationReport
     from xoptim.workflow.fitting import FittingOutcome
     from xoptim.workflow.json_types import SummaryJson
 
@@ -69,7 +68,7 @@ def _nodes_text(before: Counter[str], after: Counter[str], applied: Mapping[str,
         names = ", ".join(f"{name} {count}" for name, count in _most_first(applied))
         return f"{old} → {new} ({names or 'constants'})"
     if old == new:
-        return f"{old} → {new} ({counted(rewrites, 'rewrite')})"
+        return f"{old} → {new} ({_counted(rewrites, 'rewrite')})"
     return f"{old} → {new} ({abs(old - new) / max(old, 1):.0%} {'fewer' if new < old else 'more'})"
 
 
@@ -113,21 +112,21 @@ class Summary:
     @property
     def bytes_after(self) -> int | None:
         """Size of the result, ``None`` when it was refused."""
-        return None if self.outcome.refusal is not None else self.outcome.proof.bytes_after
+        return None if self.outcome.refusal is not None else self.outcome.verified.bytes_after
 
     def to_json(self) -> SummaryJson:
         """All fields as JSON values."""
         outcome = self.outcome
-        proof, report, operators = outcome.proof, outcome.report, outcome.operators
+        verified, report, operators = outcome.verified, outcome.report, outcome.operators
         return {
             "model": readable(str(self.model)),
             "written": [str(path) for path in outcome.written],
             "needed": outcome.needed,
             "report": None if outcome.page is None else str(outcome.page),
             "settings_file": self.settings,
-            "nodes_before": sum(proof.before.values()),
+            "nodes_before": sum(verified.before.values()),
             "nodes_after": sum(operators.values()),
-            "operators_before": proof.before,
+            "operators_before": verified.before,
             "operators_after": operators,
             "assumptions": list(outcome.assumptions),
             "opset_before": outcome.opsets[0],
@@ -137,13 +136,13 @@ class Summary:
             "patterns": report.applied,
             "exactness": report.exactness,
             "unchecked_operators": outcome.unchecked,
-            "load_seconds": proof.load_seconds,
-            "optimize_seconds": proof.optimize_seconds,
-            "validate_seconds": proof.validate_seconds,
+            "load_seconds": verified.load_seconds,
+            "optimize_seconds": verified.optimize_seconds,
+            "verify_seconds": verified.verify_seconds,
             "seconds": outcome.times,
-            "validation": [each.to_json() for each in proof.reports],
-            "left_out": [culprit.to_json() for culprit in proof.left_out],
-            "each": None if proof.each is None else proof.each.to_json(),
+            "verification": [each.to_json() for each in verified.reports],
+            "dropped": [culprit.to_json() for culprit in verified.dropped],
+            "each": None if verified.each is None else verified.each.to_json(),
             "latency": None if outcome.latency is None else outcome.latency.latency(),
             "unfolded": None if report.unfolded is None else report.unfolded.to_json(),
             "hints": [hint.to_json() for hint in outcome.hints],
@@ -167,7 +166,11 @@ def _print_candidates(console: Console, quantized: Quantized) -> None:
     rows.print(console)
 
 
-def verification_text(report: ValidationReport) -> str:
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def verification_text(report: VerificationReport) -> str:
     """The verdict of a comparison in one line, with its tolerance.
 
     The reason of any other verdict than ``equal`` is the last line of a command, on standard error.
@@ -175,8 +178,8 @@ def verification_text(report: ValidationReport) -> str:
     providers = ", ".join(report.providers)
     if not report.ok:
         return f"{report.status} on {providers}; the reason is below"
-    text = f"equal on {providers}: {counted(len(report.runs), 'run')}"
-    text += f" of {counted(report.sections, 'section')}" if report.sections else ""
+    text = f"equal on {providers}: {_counted(len(report.runs), 'run')}"
+    text += f" of {_counted(report.sections, 'section')}" if report.sections else ""
     largest = report.largest
     if largest is None or not largest.max_abs:
         return f"{text}, no difference"
@@ -189,7 +192,7 @@ def verification_text(report: ValidationReport) -> str:
     return f"{text} (rtol {rtol:g}, atol {atol:g})"
 
 
-def _print_verdict(console: Console, report: ValidationReport, *, verbose: bool) -> None:
+def _print_verdict(console: Console, report: VerificationReport, *, verbose: bool) -> None:
     console.print(f"verification  {verification_text(report)}", highlight=False)
     largest = report.largest if verbose else None
     if largest is not None and largest.max_abs:
@@ -206,15 +209,15 @@ def print_summary(summary: Summary, *, to_stderr: bool = False, verbose: bool = 
     """
     console = open_console(to_stderr=to_stderr)
     outcome = summary.outcome
-    before, after = Counter(outcome.proof.before), Counter(outcome.operators)
+    before, after = Counter(outcome.verified.before), Counter(outcome.operators)
     print_changes(console, before, after, outcome.report.applied, verbose=verbose)
     if outcome.opsets[0] != outcome.opsets[1]:
         console.print(f"opset         {outcome.opsets[0]} → {outcome.opsets[1]}")
     size = "" if summary.bytes_after is None else f" → {bytes_text(summary.bytes_after)}"
     console.print(f"size          {bytes_text(outcome.bytes_before)}{size}")
-    for report in outcome.proof.reports:
+    for report in outcome.verified.reports:
         _print_verdict(console, report, verbose=verbose)
-    if not outcome.proof.reports:
+    if not outcome.verified.reports:
         console.print("verification  skipped: --no-verify")
     console.print(f"time          {_time_text(outcome, verbose=verbose)}", highlight=False)
     remarks = (*_assumed(outcome), *_changes(outcome), *_remarks(outcome))
@@ -269,8 +272,8 @@ def _changes(outcome: Outcome) -> Iterator[str]:
 
 def _remarks(outcome: Outcome) -> Iterator[str]:
     """Lines about measurements, rewrites that were left out, and other findings."""
-    if outcome.proof.each is not None:
-        yield f"each rewrite  {outcome.proof.each.summary()}"
+    if outcome.verified.each is not None:
+        yield f"each rewrite  {outcome.verified.each.summary()}"
     if outcome.latency is not None:
         where = bench.rounds.circumstances(outcome.latency)
         yield f"latency       {_times(outcome.latency)}; {where}"
@@ -280,7 +283,7 @@ def _remarks(outcome: Outcome) -> Iterator[str]:
         yield f"speed         {outcome.speed.summary()}"
     for each in outcome.report.repetitions:
         yield f"repeated      {each}"
-    for culprit in outcome.proof.left_out:
+    for culprit in outcome.verified.dropped:
         yield f"dropped       {culprit}"
     if outcome.report.unfolded is not None:
         left = outcome.report.unfolded
@@ -320,7 +323,7 @@ def _fitting(found: FittingOutcome) -> Iterator[str]:
             yield f"lowered       {step}"
         for text in left_texts(found.fitted.after):
             yield f"not placed    {text}"
-    for name in found.left_out:
+    for name in found.dropped:
         yield f"dropped       {name}: the result differed with it"
     if not found.is_check_asked and not found.fault:
         yield f"verification  skipped on {found.target.name}: --no-verify"
@@ -358,7 +361,7 @@ def precision_lines(quantized: Quantized) -> Iterator[str]:
         yield f"              {quantized.inner}"
     yield from _left(quantized)
     is_dynamic = quantized.options.scheme == "int8" and not quantized.description
-    floats = quantized.proof.builder.count_types().get("Conv", 0) if is_dynamic else 0
+    floats = quantized.verified.builder.count_types().get("Conv", 0) if is_dynamic else 0
     if quantized.samples.are_random and floats:
         reason = "only samples tell the ranges of their inputs"
         yield f"              {floats} Conv stay in float32: {reason}"

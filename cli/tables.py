@@ -59,15 +59,15 @@ class Rows:
             return
         columns = range(len(widths))
         plain = [number for number in columns if self._headings[number] not in self._prose]
-        beside = plain if sum(widths[number] for number in plain) <= console.width else [0]
+        inline = plain if sum(widths[number] for number in plain) <= console.width else [0]
         for cells, style in rows:
             line = "".join(
                 cells[number] + " " * (widths[number] - cell_len(cells[number]))
-                for number in beside
+                for number in inline
             )
             self._say(console, line.rstrip(), style)
             for number in columns:
-                if number not in beside and cells is not self._headings:
+                if number not in inline and cells is not self._headings:
                     self._below(console, self._headings[number], cells[number])
 
     def _table(self) -> Table:

@@ -85,7 +85,7 @@ GUARDED: Final[Mapping[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("patterns", "include"), _loosens),
     **dict.fromkeys(("assume", "atol", "rtol", "ulp", "metric", "precision", "tolerance"), _always),
     **dict.fromkeys(
-        ("dims", "drop_output", "feeds", "test_data", "run_limit", "validation_budget"), _always
+        ("dims", "drop_output", "feeds", "test_data", "run_limit", "verify_budget"), _always
     ),
     **dict.fromkeys(("against", "genai", "max_shrink"), _always),
 }

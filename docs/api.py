@@ -125,7 +125,7 @@ def options(command: click.Command) -> Iterator[str]:
 
 def surface() -> list[str]:
     """All that is public, a line each: ``xoptim.optimize(model, ...)``, ``xopt verify --json``,
-    ``json 1 Validation.status: string``.
+    ``json 1 Verification.status: string``.
     """
     lines = []
     for module, name, value in public_names():

@@ -41,7 +41,7 @@ GUIDES: Final = {
         "lab/payoff",
         "lab/precision",
         "lab/targets",
-        "lab/tiles",
+        "lab/winograd",
         "docs/large-models",
         "lab/decoders",
         "docs/repeated",

@@ -27,7 +27,7 @@ def packed(rows: Array, bits: int) -> Array:
     return found
 
 
-def are_moderate(scales: Sequence[Array], *, is_product: bool) -> bool:
+def are_moderate(scales: Sequence[Array], *, is_multiplied: bool) -> bool:
     """Whether the kernels compute without overflow, and without sums that keep few digits.
 
     QLinearAdd adds a term for all zero points to terms of up to 255 times the ratio of two scales.
@@ -36,10 +36,10 @@ def are_moderate(scales: Sequence[Array], *, is_product: bool) -> bool:
     Args:
         scales: of each operand but a bias, and of the result; one number, or one for each channel
             of the result.
-        is_product: whether the result is made of products of the first two operands.
+        is_multiplied: whether the result is made of products of the first two operands.
     """
     *operands, result = (each.astype(np.float64) for each in scales)
-    factors = [operands[0] * operands[1]] if is_product else operands
+    factors = [operands[0] * operands[1]] if is_multiplied else operands
     if not all(
         bool(np.all((each >= 1 / _FAR) & (each <= _FAR))) for each in (*operands, *factors, result)
     ):

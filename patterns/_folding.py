@@ -49,7 +49,7 @@ def rounded(
     *,
     summed: int | tuple[int, ...] | None = None,
     terms: Sequence[Array | float] | None = None,
-    beside: Array | float = 0.0,
+    other: Array | float = 0.0,
 ) -> Array:
     """Derived numbers in an element type.
 
@@ -64,7 +64,7 @@ def rounded(
         summed: for factors, the axes along which they belong to one sum. There a factor may lose
             digits that are negligible beside the rounding error of the largest one.
         terms: for summands: the terms whose sum they are, each broadcast-compatible with them.
-        beside: for summands: the size of the other operand of the addition, where it is known.
+        other: for summands: the size of the other operand of the addition, where it is known.
 
     Raises:
         Declined: when the type cannot hold the numbers as the grade ``rounding`` promises.
@@ -79,7 +79,7 @@ def rounded(
     if not all(bool(np.all(np.abs(each) <= largest)) for each in (wide, *(terms or ()))):
         raise Declined("a new constant leaves the range of its type")
     if terms is not None:
-        size = np.maximum(np.abs(wide), np.abs(beside))
+        size = np.maximum(np.abs(wide), np.abs(other))
         usual = np.maximum(size, median(np.abs(wide)))
         if cancels(terms, size, dtype) and cancels(terms, usual, dtype):
             raise Declined("the terms of a new constant cancel")

@@ -1,4 +1,4 @@
-"""Proofs about shapes that several patterns share."""
+"""Deductions about shapes that several patterns share."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -68,7 +68,7 @@ def is_given_size(g: GraphView, dim: Dim) -> bool:
         return False
     # Other symbols are at least 0 (past + n is 1 at the first step), and a part may be the whole (n
     # - 1 is 0 then). Writing n + 1 for a leading n turns "n is at least 1" into "the new symbol is
-    # at least 0", which bounds can prove.
+    # at least 0", which bounds can verify.
     low = lower_bound(
         substitute(dim, {name: named(name) + 1 for name in dim.symbols & g.leading_symbols()})
     )

@@ -92,7 +92,7 @@ def _calmly(settings: SessionSettings) -> Any:
 
 @pytest.fixture(autouse=True, scope="session")
 def _even_runs() -> Iterator[None]:
-    """The runs of a validation do not depend on the speed of the machine, and take little of it."""
+    """The runs of a verification do not depend on the speed of the machine, and take little."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("xoptim.verification.reference.RunBudget", _EvenBudget)
         patched.setattr("xoptim.verification.session.session_options", _calmly)
@@ -126,7 +126,7 @@ def faster(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-LEFT_OUT = pytest.StashKey[int]()
+SKIPPED = pytest.StashKey[int]()
 """Number of slow tests that the options leave out."""
 
 
@@ -170,7 +170,7 @@ def pytest_deselected(items: list[pytest.Item]) -> None:
     """Count the slow tests."""
     if items:
         stash = items[0].config.stash
-        stash[LEFT_OUT] = stash.get(LEFT_OUT, 0) + sum(
+        stash[SKIPPED] = stash.get(SKIPPED, 0) + sum(
             item.get_closest_marker("slow") is not None for item in items
         )
 
@@ -179,19 +179,19 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Each process has seen all tests; the one that prints has seen none when there are several."""
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
-        output["left out"] = session.config.stash.get(LEFT_OUT, 0)
+        output["left out"] = session.config.stash.get(SKIPPED, 0)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     """Hear from one of several processes."""
-    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left out", 0)
+    node.config.stash[SKIPPED] = getattr(node, "workeroutput", {}).get("left out", 0)
 
 
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
     """Say what was not run."""
-    left_out = config.stash.get(LEFT_OUT, 0)
-    if left_out and config.option.markexpr:
-        terminalreporter.write_line(f"{left_out} slow tests left out: make test runs them")
+    dropped = config.stash.get(SKIPPED, 0)
+    if dropped and config.option.markexpr:
+        terminalreporter.write_line(f"{dropped} slow tests left out: make test runs them")

@@ -1,4 +1,4 @@
-"""Optimizes ONNX graphs by patterns and proves with onnxruntime that the result computes the same
+"""Optimizes ONNX graphs by patterns and verifies with onnxruntime that the result computes the same
 numbers.
 """
 
@@ -108,11 +108,11 @@ if TYPE_CHECKING:
     from xoptim.verification.errors import (
         ChoiceError as ChoiceError,
         DifferentModelError as DifferentModelError,
-        NotValidatedError as NotValidatedError,
-        ValidationError as ValidationError,
+        NotVerifiedError as NotVerifiedError,
+        VerificationError as VerificationError,
     )
-    from xoptim.verification.options import ValidationOptions as ValidationOptions
-    from xoptim.verification.report import ValidationReport as ValidationReport
+    from xoptim.verification.options import VerificationOptions as VerificationOptions
+    from xoptim.verification.report import VerificationReport as VerificationReport
 
     __version__: str
 else:
@@ -145,7 +145,7 @@ __all__ = [
     "ModelError",
     "ModelPass",
     "Node",
-    "NotValidatedError",
+    "NotVerifiedError",
     "OptimizationOptions",
     "OptimizationReport",
     "PatternError",
@@ -154,9 +154,9 @@ __all__ = [
     "PrecisionOptions",
     "Rewrite",
     "UnknownPatternError",
-    "ValidationError",
-    "ValidationOptions",
-    "ValidationReport",
+    "VerificationError",
+    "VerificationOptions",
+    "VerificationReport",
     "XoptimError",
     "apply_at",
     "batch",

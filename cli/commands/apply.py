@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from xoptim import GraphBuilder, NoMatchError, apply_at
-from xoptim.optimizing.proof import Proof, compare_each_provider
+from xoptim.optimizing.verified import VerifiedModel, compare_each_provider
 from xoptim.workflow.outcome import Outcome
 
 from ..exit_codes import DIFFERENT
@@ -20,7 +20,7 @@ from ..progress import Progress
 from ..selection import AT, WORD
 from ..summary import Summary, print_summary
 from ..tables import print_json
-from ..validation import COMPARISON, VALUES, Comparison, check_values_used, verify_option
+from ..verification import COMPARISON, VALUES, Comparison, check_values_used, verify_option
 from .explain import print_explanation
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class _ApplyChoices:
     verify: bool = verify_option()
     comparison: Comparison = field(default_factory=Comparison)
     weights: Weights = field(default_factory=Weights)
-    strict: bool = flag("A model that cannot be validated is an error.")
+    strict: bool = flag("A model that cannot be verified is an error.")
     as_json: bool = json_option("Print the summary as JSON.")
 
 
@@ -45,7 +45,7 @@ def apply_command(model: Path, pattern: str, choices: _ApplyChoices) -> int:
     """Apply PATTERN once, at one node of MODEL, compare the result with MODEL, and write it.
 
     Exit code 1 when PATTERN does not match there, or the result differs and is not written, 3 when
-    it is written but not validated.
+    it is written but not verified.
     """
     if not choices.verify:
         refuse_idle(dict.fromkeys(("strict", *COMPARISON, *VALUES), "with --no-verify"))
@@ -65,19 +65,19 @@ def apply_command(model: Path, pattern: str, choices: _ApplyChoices) -> int:
         return DIFFERENT
     optimized = perf_counter() - loaded
     with drafted(target, choices.weights) as draft, Progress(enabled=False) as progress:
-        proof = Proof(
+        verified = VerifiedModel(
             builder, draft.export(builder.model), draft.folder, before, loaded - start, optimized
         )
         if choices.verify:
             start = perf_counter()
-            proof.reports = compare_each_provider(model, proof, checks)
-            proof.validate_seconds = perf_counter() - start
-            check_values_used(proof.reports, checks)
-        outcome = Outcome.of(proof, is_strict=choices.strict)
-        outcome.bytes_before = model.stat().st_size + proof.external_before
+            verified.reports = compare_each_provider(model, verified, checks)
+            verified.verify_seconds = perf_counter() - start
+            check_values_used(verified.reports, checks)
+        outcome = Outcome.of(verified, is_strict=choices.strict)
+        outcome.bytes_before = model.stat().st_size + verified.external_before
         if outcome.refusal is None:
             progress.say("writing")
-            outcome.written = writer(draft, target)(proof)
+            outcome.written = writer(draft, target)(verified)
     summary = Summary(model, outcome)
     if choices.as_json:
         print_json(summary.to_json())

@@ -96,7 +96,7 @@ def batch_command(
     the relative path of their model; results.jsonl in the folder of the results has a line for
     each. The same command goes on after an interruption.
 
-    The worst model gives the exit code: 0 all written and equal, 3 some were not validated, 1 some
+    The worst model gives the exit code: 0 all written and equal, 3 some were not verified, 1 some
     differ and were not written, 2 some have no result (unreadable, crashed, out of time or memory).
     """
     idle = shared.idle()

@@ -34,7 +34,7 @@ from ..progress import Progress
 from ..settings import used_settings
 from ..tables import Rows, open_console, print_json
 from ..targeting import provider_there
-from ..validation import Values
+from ..verification import Values
 
 if TYPE_CHECKING:
     from ..json_types import BenchResultJson, OperatorTimeJson
@@ -103,7 +103,7 @@ def _show(report: BenchReport, as_json: bool, settings: str | None) -> None:
     _rows(report).print(console)
     console.print()
     for number, model in enumerate(report.models, start=1):
-        console.print(f"{number}  {readable(model.label)}{_beside_first(model)}")
+        console.print(f"{number}  {readable(model.label)}{_compared_with_first(model)}")
     if settings is not None:
         console.print(f"settings: {settings}", highlight=False)
     if report.options.assume:
@@ -145,7 +145,7 @@ def _figures(model: ModelTimes) -> list[str]:
     return [*times, milliseconds(seconds), "?" if memory is None else bytes_text(memory)]
 
 
-def _beside_first(model: ModelTimes) -> str:
+def _compared_with_first(model: ModelTimes) -> str:
     if model.ratio is None or model.comparison is None:
         return ""
     return f": {model.ratio}; {'equal' if model.comparison.ok else model.comparison.summary()}"

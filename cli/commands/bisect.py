@@ -11,14 +11,14 @@ import click
 from xoptim import Culprit, OptimizationOptions, Suspect, save
 from xoptim.diagnose.explanation import counted
 
-from ..exit_codes import DIFFERENT, NOT_VALIDATED
+from ..exit_codes import DIFFERENT, NOT_VERIFIED
 from ..files import MODEL, default_name, is_stream, output_option, writable
 from ..options import command, flag, json_option, opset_option, providers_option, refuse_idle
 from ..preparation import assume_from_model_option, assume_option, fitting, print_assumed
 from ..selection import SelectionWithRules
 from ..tables import print_json
 from ..terminal import say
-from ..validation import Comparison
+from ..verification import Comparison
 
 if TYPE_CHECKING:
     from ..json_types import BisectJson
@@ -70,7 +70,7 @@ def bisect_command(model: Path, choices: _BisectChoices) -> int:
         say("null" if choices.as_json else "no rewrite was found that changes a result")
         if suspect.report is not None and not suspect.report.ok:
             say(f"xopt: warning: {suspect.report.summary()}", err=True)
-            return NOT_VALIDATED
+            return NOT_VERIFIED
         return 0
     small = suspect.minimal_model(culprit)
     if small is not None:
@@ -88,7 +88,7 @@ def bisect_command(model: Path, choices: _BisectChoices) -> int:
 
 def _print(culprit: Culprit, target: Path, nodes: int) -> None:
     say(str(culprit))
-    say(f"found with {culprit.runs} validations")
+    say(f"found with {culprit.runs} verifications")
     if nodes:
         say(f"{target} shows it with {counted(nodes, 'node')}")
     else:

@@ -38,7 +38,7 @@ from ..targeting import (
     max_left_option,
     max_partitions_option,
 )
-from ..validation import COMPARISON, VALUES, Comparison
+from ..verification import COMPARISON, VALUES, Comparison
 
 _MOST: Final = 5.0
 """Percentage of the nodes by which a model may shrink, where no check is chosen."""
@@ -96,7 +96,7 @@ class _CheckChoices:
         return self.max_left if is_any else 0
 
     def idle(self) -> dict[str, str]:
-        """The parameters that have no effect beside others, each with the reason."""
+        """The parameters that have no effect next to others, each with the reason."""
         found = self.comparison.idle((*self.provider, self.target))
         if self.against is None:
             placed = PLACING if self.target else ()

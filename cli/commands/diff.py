@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from xoptim import ValidationOptions, diff, diff_values, report
+from xoptim import VerificationOptions, diff, diff_values, report
 from xoptim.bench import BenchOptions
 
 from ..exit_codes import DIFFERENT, code_of
@@ -20,7 +20,7 @@ from ..progress import Progress
 from ..summary import verification_text
 from ..tables import open_console, print_json
 from ..terminal import say
-from ..validation import COMPARISON, VALUES, Comparison, verify_option
+from ..verification import COMPARISON, VALUES, Comparison, verify_option
 
 if TYPE_CHECKING:
     from ..json_types import DiffJson
@@ -107,10 +107,10 @@ def _print(found: list[Any], choices: _DiffChoices) -> None:
     console.print(f"{text or 'no difference'}{more}", highlight=False)
 
 
-def _checks(choices: _DiffChoices) -> ValidationOptions:
+def _checks(choices: _DiffChoices) -> VerificationOptions:
     """The values and tolerances of a comparison."""
     read = choices.comparison.read(choices.provider, several=choices.benchmark)
-    return replace(read, **common(ValidationOptions, choices))
+    return replace(read, **common(VerificationOptions, choices))
 
 
 def _draw(first: Path, second: Path, page: Path, choices: _DiffChoices) -> int:
@@ -134,9 +134,9 @@ def _draw(first: Path, second: Path, page: Path, choices: _DiffChoices) -> int:
         made = report(
             first, second, target, verify=verify, bench=bench if choices.benchmark else None
         )
-    for each in made.validation:
+    for each in made.verification:
         say(f"verification  {verification_text(each)}")
         if each.assumptions:
             say(f"assumed       {', '.join(each.assumptions)}")
     say(f"written       {target}")
-    return code_of(made.validation, doubtful=0)
+    return code_of(made.verification, doubtful=0)

@@ -13,7 +13,7 @@ from ..options import command, json_option, known_provider, provider_option
 from ..settings import settings_file
 from ..tables import open_console, print_json
 from ..terminal import say
-from ..validation import software_device_option
+from ..verification import software_device_option
 
 if TYPE_CHECKING:
     from ..json_types import DoctorJson

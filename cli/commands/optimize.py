@@ -1,4 +1,4 @@
-"""``xopt MODEL``: load, optimize, validate, write, summarize."""
+"""``xopt MODEL``: load, optimize, verify, write, summarize."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from xoptim import OptimizationOptions, tuning
 from xoptim.api.preparing import Source
 from xoptim.bench import BenchOptions
 from xoptim.integrations import genai
-from xoptim.optimizing.proof import Draft, Proof, ProofOptions
+from xoptim.optimizing.verified import Draft, VerifiedModel, VerifyPlan
 from xoptim.targets import named
 from xoptim.workflow.job import Job, JobOptions
 
@@ -40,7 +40,7 @@ from ..summary import Summary, print_summary
 from ..tables import print_json
 from ..targeting import PLACING, check_target
 from ..terminal import say
-from ..validation import COMPARISON, VALUES, Comparison, Lowering, verify_option
+from ..verification import COMPARISON, VALUES, Comparison, Lowering, verify_option
 
 PATIENCE: Final = 5.0
 """Seconds of measured runs for each of the two models of ``--benchmark``."""
@@ -109,7 +109,7 @@ class Choices:
     )
     max_rounds: int | None = option("Most rounds of a phase.", type=click.IntRange(min=0))
     strict: bool = flag(
-        "A pattern that fails or is wrong, or a model that cannot be validated, is an error."
+        "A pattern that fails or is wrong, or a model that cannot be verified, is an error."
     )
     genai: Path | None = option(
         "Make a decoder that onnxruntime-genai runs, and write its genai_config.json next to it: "
@@ -140,7 +140,7 @@ class Choices:
     )
 
     def idle(self) -> dict[str, str]:
-        """The parameters that have no effect beside others, each with the reason."""
+        """The parameters that have no effect next to others, each with the reason."""
         found = self.comparison.idle((*self.provider, self.target)) | self.lowering.idle()
         if self.lowering.precision:
             found["only_if_faster"] = "with --precision, which measures each operator"
@@ -162,9 +162,9 @@ class Choices:
             found.update(dict.fromkeys({*COMPARISON, *measured} - {*placed}, "with --no-verify"))
         return found
 
-    def proof(self) -> ProofOptions:
-        """The options of the proof."""
-        return ProofOptions(
+    def verified(self) -> VerifyPlan:
+        """The options of the verification."""
+        return VerifyPlan(
             checks=self.comparison.read(
                 self.provider, runs=self.verify, several=self.benchmark or self.only_if_faster
             ),
@@ -235,7 +235,7 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
     """Optimize MODEL, verify that the result is equal, and write it.
 
     Exit code 0 when the written model was found equal, 1 when the models differ and nothing is
-    written, 3 when it is written but not validated: onnxruntime cannot run MODEL, or its results
+    written, 3 when it is written but not verified: onnxruntime cannot run MODEL, or its results
     are not evidence, or its weights do not fit into memory and it cannot be cut into sections, or
     it could not be verified on its --target. The summary gives the reason.
     """
@@ -259,7 +259,7 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
         progress,
     ):
         how = replace(
-            choices.proof(),
+            choices.verified(),
             on_loaded=lambda builder: protect_weights(builder, target),
             on_step=progress.say,
             draft=draft,
@@ -292,15 +292,17 @@ def _for_genai(choices: Choices, folder: Path, model: Path) -> Choices:
     )
 
 
-def _writer(draft: Draft, target: Path, folder: Path | None) -> Callable[[Proof], Sequence[Path]]:
+def _writer(
+    draft: Draft, target: Path, folder: Path | None
+) -> Callable[[VerifiedModel], Sequence[Path]]:
     """A function that writes a result, and its configuration for onnxruntime-genai."""
     write = writer(draft, target)
     if folder is None:
         return write
 
-    def write_both(proof: Proof) -> Sequence[Path]:
-        config = genai.config_of(proof.proto, folder, target.name)
-        return [*write(proof), genai.write_config(config, target)]
+    def write_both(verified: VerifiedModel) -> Sequence[Path]:
+        config = genai.config_of(verified.proto, folder, target.name)
+        return [*write(verified), genai.write_config(config, target)]
 
     return write_both
 

@@ -26,7 +26,7 @@ from ..preparation import fix_option
 from ..tables import Rows, open_console, print_json
 from ..targeting import exceeded, fixed_source, map_of, max_left_option, max_partitions_option
 from ..terminal import say
-from ..validation import custom_op_option, software_device_option
+from ..verification import custom_op_option, software_device_option
 
 if TYPE_CHECKING:
     from xoptim.targets.json_types import PlacementJson
@@ -119,7 +119,7 @@ def place_command(model: Path, choices: _PlaceChoices) -> int:
 
 
 def _refuse_idle(chosen: Sequence[Target], choices: _PlaceChoices) -> None:
-    """Raise for options that have no effect on these targets, or beside others."""
+    """Raise for options that have no effect on these targets, or next to others."""
     if choices.as_json:
         refuse_idle({"verbose": "with --json, which has all nodes"})
     if all(each.plugin is None or not each.plugin.has_software_device for each in chosen):
@@ -234,7 +234,7 @@ def _print_placement(console: Console, answer: _Answer, found: Placement, *, ver
 
 
 def _failing_lines(answer: _Answer, found: Placement) -> Iterator[str]:
-    """Lines about a model that does not compile, beside the error."""
+    """Lines about a model that does not compile, next to the error."""
     if found.compiles:
         return
     part = answer.failing

@@ -15,7 +15,7 @@ from ..options import command, json_option, providers_option
 from ..preparation import assume_from_model_option
 from ..tables import Rows, open_console, print_json
 from ..terminal import say
-from ..validation import custom_op_option, software_device_option
+from ..verification import custom_op_option, software_device_option
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from ..files import MODEL
 from ..options import command, flag, json_option, refuse_idle
 from ..preparation import assume_from_model_option
 from ..tables import Rows, open_console, print_json
-from ..validation import dims_option, read_dims
+from ..verification import dims_option, read_dims
 
 if TYPE_CHECKING:
     from ..json_types import RepeatedBlockJson, StatsJson

@@ -14,7 +14,7 @@ from xoptim.precision.metrics import Metric
 from xoptim.precision.options import Calibration
 from xoptim.tuning import TuneOptions, TuningReport, settings_path
 
-from ..exit_codes import NOT_VALIDATED
+from ..exit_codes import NOT_VERIFIED
 from ..files import MODEL, default_name, output_option, target_of
 from ..memory import MEMORY_BOUND
 from ..options import (
@@ -38,7 +38,7 @@ from ..summary import precision_lines, verification_text
 from ..tables import Rows, open_console, print_json
 from ..targeting import provider_there
 from ..terminal import say
-from ..validation import Values, calibration_option, fraction, metric_option
+from ..verification import Values, calibration_option, fraction, metric_option
 
 if TYPE_CHECKING:
     from ..json_types import TuneJson
@@ -72,7 +72,7 @@ class _TuneChoices:
     as_json: bool = json_option()
 
     def idle(self) -> dict[str, str]:
-        """The parameters that have no effect beside others, each with the reason."""
+        """The parameters that have no effect next to others, each with the reason."""
         return (
             {}
             if self.tolerance is not None
@@ -80,7 +80,7 @@ class _TuneChoices:
         )
 
     def bits(self) -> PrecisionOptions | None:
-        """The error that fewer bits may add."""
+        """The error that lower precision may add."""
         if self.tolerance is None:
             return None
         return PrecisionOptions(
@@ -97,7 +97,7 @@ def tune_command(context: click.Context, model: Path, choices: _TuneChoices) -> 
     measurably slower is written, with default settings. Either may have operators that only
     onnxruntime runs, and is made for this machine: on another one, tune again.
 
-    Exit code 3 when the written model could not be validated: it is the original then.
+    Exit code 3 when the written model could not be verified: it is the original then.
     """
     refuse_idle({**choices.values.idle(), **choices.idle()})
     choices = replace(choices, provider=provider_there(choices.target, choices.provider))
@@ -127,10 +127,10 @@ def tune_command(context: click.Context, model: Path, choices: _TuneChoices) -> 
         print_json(told)
     else:
         _show(found.report, written, used_settings(context))
-    failure = next((each for each in found.report.optimization.validation if not each.ok), None)
+    failure = next((each for each in found.report.optimization.verification if not each.ok), None)
     if failure is not None:
         say(f"xopt: warning: {failure.summary()}", err=True)
-        return NOT_VALIDATED
+        return NOT_VERIFIED
     return 0
 
 
@@ -176,7 +176,7 @@ def _show(report: TuningReport, written: list[Path], settings: str | None) -> No
         console.print(f"sizes         {sizes}", highlight=False)
     if report.assumptions:
         console.print(f"assumed       {', '.join(report.assumptions)}", highlight=False)
-    for each in report.optimization.validation:
+    for each in report.optimization.verification:
         console.print(f"verification  {verification_text(each)}", highlight=False)
     if settings is not None:
         console.print(f"settings      {settings}", highlight=False)

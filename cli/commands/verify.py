@@ -6,13 +6,13 @@ from typing import Final
 
 import click
 
-from xoptim import ValidationOptions, verify
+from xoptim import VerificationOptions, verify
 from xoptim.api.preparing import Source
 from xoptim.integrations.torch_factory import verify_made
 from xoptim.targets import named
 from xoptim.targets.verifying import verify_on_target
 
-from ..exit_codes import DIFFERENT, NOT_VALIDATED, code_of
+from ..exit_codes import DIFFERENT, NOT_VERIFIED, code_of
 from ..files import MODEL
 from ..memory import MEMORY_BOUND
 from ..options import (
@@ -31,7 +31,7 @@ from ..summary import verification_text
 from ..tables import print_json
 from ..targeting import provider_there
 from ..terminal import say
-from ..validation import Comparison, check_values_used
+from ..verification import Comparison, check_values_used
 
 _ALIKE: Final = ("rtol", "atol", "ulp", "exact", "tf32", "fewer_inputs")
 """Parameters of a comparison of two models on the same provider."""
@@ -58,7 +58,7 @@ class _VerifyChoices:
     as_json: bool = json_option()
 
     def idle(self) -> dict[str, str]:
-        """The parameters that have no effect beside others, each with the reason."""
+        """The parameters that have no effect next to others, each with the reason."""
         found = self.comparison.idle((*self.provider, self.target))
         if self.against_torch:
             found |= dict.fromkeys(("target", "fewer_inputs"), "with --against-torch")
@@ -73,7 +73,7 @@ def verify_command(
 ) -> int:
     """Run ORIGINAL and OTHER on the same values and compare; or ORIGINAL and a torch module.
 
-    Exit code 1 when they differ, 2 when one of them cannot be read, 3 when they are not validated:
+    Exit code 1 when they differ, 2 when one of them cannot be read, 3 when they are not verified:
     ORIGINAL does not run, its results are not evidence, or they differ and list assumptions that
     were not given; with --target also when OTHER does not run there. When they differ there, the
     first node that does is named.
@@ -86,7 +86,7 @@ def verify_command(
     choices = replace(choices, assume=fitting(original, choices.assume))
     options = replace(
         choices.comparison.read(choices.provider, exact=choices.exact),
-        **common(ValidationOptions, choices),
+        **common(VerificationOptions, choices),
     )
     each_provider = [replace(options, providers=(provider,)) for provider in options.providers]
     if other is None:
@@ -137,4 +137,4 @@ def _verified_there(original: Path, other: Path, choices: _VerifyChoices) -> int
         print_json(found.to_json())
     else:
         say(f"{target.name}: {found.summary()}")
-    return {"equal": 0, "different": DIFFERENT}.get(found.status, NOT_VALIDATED)
+    return {"equal": 0, "different": DIFFERENT}.get(found.status, NOT_VERIFIED)

@@ -53,13 +53,13 @@ class Outcome(NamedTuple):
 
     Attributes:
         case: kind and name.
-        left_out: why onnxruntime alone does not give the outputs of the suite; empty when it does.
+        dropped: why onnxruntime alone does not give the outputs of the suite; empty when it does.
         runs: number of comparisons of an optimized model with the suite.
         faults: what is wrong after the optimization.
     """
 
     case: str
-    left_out: str = ""
+    dropped: str = ""
     runs: int = 0
     faults: tuple[str, ...] = ()
 

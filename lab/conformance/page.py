@@ -15,7 +15,7 @@ from lab.conformance.cases import KINDS
 from lab.conformance.judging import Outcome
 
 PAGE = Path(__file__).resolve().parents[1] / "conformance.md"
-KINDS_TABLE, LEFT_OUT = "kinds", "left out"
+KINDS_TABLE, SKIPPED = "kinds", "left out"
 _COLUMNS = ("kind", "cases", "right without optimization", "of those right after it")
 
 
@@ -27,7 +27,7 @@ def versions() -> str:
 def tables_of(outcomes: Sequence[Outcome]) -> dict[str, Table]:
     """The tables of the page: numbers of cases by kind, and the cases that cannot be tested."""
     kinds = {o.case: o.case.partition("/")[0] for o in outcomes}
-    right = [o for o in outcomes if not o.left_out]
+    right = [o for o in outcomes if not o.dropped]
     counts = (
         Counter(kinds.values()),
         Counter(kinds[o.case] for o in right),
@@ -35,10 +35,10 @@ def tables_of(outcomes: Sequence[Outcome]) -> dict[str, Table]:
     )
     rows = [[kind, *(str(count[kind]) for count in counts)] for kind in KINDS]
     rows.append(["all", *(str(count.total()) for count in counts)])
-    left_out = [(o.left_out.partition(":")[0], o.case) for o in outcomes if o.left_out]
+    dropped = [(o.dropped.partition(":")[0], o.case) for o in outcomes if o.dropped]
     return {
         KINDS_TABLE: Table(_COLUMNS, rows),
-        LEFT_OUT: Table(("case", "reason"), [[case, reason] for reason, case in sorted(left_out)]),
+        SKIPPED: Table(("case", "reason"), [[case, reason] for reason, case in sorted(dropped)]),
     }
 
 
@@ -52,7 +52,7 @@ def write(outcomes: Sequence[Outcome]) -> None:
 
 def summary(outcomes: Sequence[Outcome]) -> str:
     """The figures in a line."""
-    right = [o for o in outcomes if not o.left_out]
+    right = [o for o in outcomes if not o.dropped]
     faults = sum(len(o.faults) for o in outcomes)
     return (
         f"{len(outcomes)} cases, {len(right)} right without optimization, of those "
@@ -73,5 +73,5 @@ def differences(shown: Mapping[str, Table], wanted: Mapping[str, Table]) -> list
 
 def _listed(tables: Mapping[str, Table]) -> dict[str, str]:
     """The reason of each case that is left out, and the number of cases, called ``all``."""
-    cases = {row["case"]: row["reason"] for row in tables[LEFT_OUT].dictionaries()}
+    cases = {row["case"]: row["reason"] for row in tables[SKIPPED].dictionaries()}
     return {**cases, "all": tables[KINDS_TABLE].rows[-1][1]}

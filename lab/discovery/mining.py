@@ -258,9 +258,9 @@ class _Links:
                 yield from islice(self._grown((first,), later, {first, *later}, size), most)
 
     def _grown(
-        self, chosen: tuple[int, ...], beside: list[int], seen: set[int], size: int
+        self, chosen: tuple[int, ...], neighbors: list[int], seen: set[int], size: int
     ) -> Iterator[tuple[int, ...]]:
-        for place, number in enumerate(beside):
+        for place, number in enumerate(neighbors):
             larger = (*chosen, number)
             yield tuple(sorted(larger))
             if len(larger) < size:
@@ -269,7 +269,7 @@ class _Links:
                     for each in self._neighbours[number]
                     if each > chosen[0] and each not in seen
                 ]
-                yield from self._grown(larger, [*beside[place + 1 :], *new], {*seen, *new}, size)
+                yield from self._grown(larger, [*neighbors[place + 1 :], *new], {*seen, *new}, size)
 
     def key(self, places: tuple[int, ...]) -> tuple[int, ...]:
         """Numbers that are equal for subgraphs of equal `piece`.

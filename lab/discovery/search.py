@@ -9,8 +9,8 @@ one kernel at a time. A pair that agrees on random numbers is then compared on a
 values (NaN, infinities, -0, the ends of the type), on operands that are broadcast, of one element,
 and empty: this decides its exactness, or drops it.
 
-Equality on samples is evidence, not a proof: a rewrite that is found here becomes a pattern only
-with a reason why it is right.
+Equality on samples is evidence, not a verification: a rewrite that is found here becomes a pattern
+only with a reason why it is right.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -19,7 +19,7 @@ from google.protobuf.message import Message
 from onnx import numpy_helper
 
 from tests.engine.faults import model as model_of_many_parts
-from tests.support import parse, verify
+from tests.support import parse, verify as verify_tables
 from xoptim import (
     GraphBuilder,
     OptimizationOptions,
@@ -32,11 +32,11 @@ from xoptim import (
     save,
     select,
 )
-from xoptim.cli.validation import Comparison, Values
+from xoptim.cli.verification import Comparison, Values
 from xoptim.engine.environment import DebugSettings
 from xoptim.facts.assumptions import ENTRY, Assumptions
 from xoptim.graph.load import read_proto
-from xoptim.verification import load_test_data, validate
+from xoptim.verification import load_test_data, verify_models
 
 MEANT = (XoptimError, click.ClickException)
 """Errors with a message for the user."""
@@ -96,7 +96,7 @@ def load_and_save(data: bytes) -> None:
     path.write_bytes(data)
     builder = GraphBuilder(path, optimization_options=_options())
     builder.optimize()
-    verify(builder.model)
+    verify_tables(builder.model)
     proto = builder.to_onnx(optimize=False)
     save(
         proto,
@@ -231,7 +231,7 @@ def read_feeds(data: bytes) -> None:
     path.write_bytes(data)
     options = Comparison(values=Values(feeds=path)).read(("cpu",))
     model = parse(FEED)
-    validate(model, model, options)
+    verify_models(model, model, options)
 
 
 def _archives() -> list[bytes]:

@@ -49,7 +49,7 @@ TESTS: Final = (
     "tests/graph",
     "tests/engine",
     "tests/passes",
-    "tests/patterns/test_shape_proofs.py",
+    "tests/patterns/test_shape_deductions.py",
     "tests/seeds",
     "--deselect",
     "tests/match/test_matching_benchmark.py",

@@ -10,21 +10,21 @@ THEME = Theme(
             "agraph (bool[a,4] c, float[a,4] x, float[a,4] z) => (float[a,4] y) <float o = {0}> { "
             "f = Cast <to = 1> (c) b = Equal(f, o) y = Where(b, x, z) }",
             "Where",
-            ("TruthFunction", "NotWhere"),
+            ("BooleanArithmetic", "NotWhere"),
         ),
         Row(
             "Equal(Cast(c), 1) → c",
             "agraph (bool[a,4] c, float[a,4] x, float[a,4] z) => (float[a,4] y) <float o = {1}> { "
             "f = Cast <to = 1> (c) b = Equal(f, o) y = Where(b, x, z) }",
             "Where",
-            ("TruthFunction",),
+            ("BooleanArithmetic",),
         ),
         Row(
             "Greater(Cast(c), 0) → c",
             "agraph (bool[a,4] c, float[a,4] x, float[a,4] z) => (float[a,4] y) <float o = {0}> { "
             "f = Cast <to = 1> (c) b = Greater(f, o) y = Where(b, x, z) }",
             "Where",
-            ("TruthFunction",),
+            ("BooleanArithmetic",),
         ),
         Row(
             "Cast(Cast(c, to = float), to = bool) → c",
@@ -39,28 +39,28 @@ THEME = Theme(
             "=> (float[a,4] y) <float i = {1}, float o = {0}> { f = Where(c, i, o) "
             "b = Cast <to = 9> (f) y = Where(b, x, z) }",
             "Where",
-            ("TruthFunction",),
+            ("BooleanArithmetic",),
         ),
         Row(
             "Cast(1 - Cast(c), to = bool) → Not(c)",
             "agraph (bool[a,4] c, float[a,4] x, float[a,4] z) => (float[a,4] y) <float i = {1}> { "
             "f = Cast <to = 1> (c) g = Sub(i, f) b = Cast <to = 9> (g) y = Where(b, x, z) }",
             "Where",
-            ("TruthFunction", "NotWhere"),
+            ("BooleanArithmetic", "NotWhere"),
         ),
         Row(
             "(1 - Cast(c)) · k → Where(c, 0, k)",
             "agraph (bool[a,4] c) => (float[a,4] y) <float one = {1}, float low = {-10000}> { "
             "t = Cast <to = 1> (c) u = Sub(one, t) y = Mul(u, low) }",
             "Where",
-            ("TruthFunction",),
+            ("BooleanArithmetic",),
         ),
         Row(
             "Where(c, 1, 0) → Cast(c)",
             "agraph (bool[a,4] c) => (float[a,4] y) <float i = {1}, float j = {0}> { "
             "y = Where(c, i, j) }",
             "Cast",
-            ("TruthFunction",),
+            ("BooleanArithmetic",),
         ),
         Row(
             "Where(c, Where(c, x, z), w) → Where(c, x, w)",
@@ -128,7 +128,7 @@ THEME = Theme(
         ),
         Refused(
             "Where(IsNaN(Softmax(x)), 0, Softmax(x)) → Softmax(x)",
-            "Only right where no score is NaN or infinite, which cannot be proved of a product; "
+            "Only right where no score is NaN or infinite, which cannot be verified of a product; "
             "GuardedAttention takes the whole of it.",
         ),
         Refused(

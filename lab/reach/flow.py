@@ -96,7 +96,7 @@ THEME = Theme(
             f"y = Loop(n, , x) < body = {_ROUND} {{ e = Identity(d) f = Cast <to = 1> (i) g = "
             "Exp(f) t = Mod <fmod = 1> (s, g) }> }",
             "Mod Mod Mod",
-            ("LoopRounds",),
+            ("LoopUnroll",),
         ),
         Row(
             "Scan of one step → the body",

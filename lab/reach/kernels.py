@@ -23,7 +23,7 @@ THEME = Theme(
             "Softmax, Gelu, ...",
             "agraph (float16[a,b] x) => (float16[a,b] y) { y = LeakyRelu(x) }",
             "Cast Cast LeakyRelu",
-            ("HalfFunction",),
+            ("Float16Function",),
         ),
         Row(
             "AveragePool(x) of a signal → Conv(x, 1 / n, group=channels) from operator set 19 on",
@@ -48,7 +48,7 @@ THEME = Theme(
         Refused(
             "Conv(x) of 3 by 3 → tiles of 2 by 2 or 4 by 4 by Winograd's algorithm",
             "Not by default: an infinity gives NaN in its tile, and wide tiles round more. "
-            "ConvWinograd of the preset finite and ConvWinogradWide of the preset approximate do "
+            "ConvWinograd of the preset finite and ConvWinograd4x4 of the preset approximate do "
             "it.",
         ),
         Refused(

@@ -158,7 +158,7 @@ THEME = Theme(
         ),
         Refused(
             "Reshape(Reshape(x, [0, 0, 2, -1]), [0, 0, -1]) → x for a last axis of unknown size",
-            "It is right only if 2 divides the size, and the first Reshape proves that too late "
+            "It is right only if 2 divides the size, and the first Reshape verifies that too late "
             "for its own result: one Reshape is left.",
         ),
     ),

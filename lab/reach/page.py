@@ -11,7 +11,7 @@ from typing import NamedTuple
 import onnx
 
 import xoptim
-from lab.reach import choices, flow, kernels, movement, parts, products, sizes, traditional, whole
+from lab.reach import choices, flow, kernels, matmul, movement, parts, sizes, traditional, whole
 from lab.reach.rows import Row, Theme
 from lab.reach.suites import section
 from tests.support import parse
@@ -48,7 +48,7 @@ def themes() -> tuple[Theme, ...]:
         parts.THEME,
         sizes.THEME,
         choices.THEME,
-        products.THEME,
+        matmul.THEME,
         flow.THEME,
         traditional.THEME,
     )

@@ -94,7 +94,7 @@ THEME = Theme(
             "agraph (float[a,9] x) => (float[a,4] y) <int64[4] i = {3, 4, 5, 6}> { "
             "y = Gather <axis = 1> (x, i) }",
             "Slice",
-            ("GatherRun",),
+            ("GatherContiguous",),
         ),
         Row(
             "Slice(x) that other Slices read in parts → Slices of x",
@@ -169,7 +169,7 @@ THEME = Theme(
             "p = Slice(f, o, e, l, d) q = Slice(g, o, e, l, d) r = Slice(f, i, e, l, d) "
             "s = Slice(g, i, e, l, d) y = Concat <axis = -1> (p, q, r, s) }",
             "Reshape Reshape Transpose",
-            ("SliceSlice", "SlicesSteps"),
+            ("SliceSlice", "StridedSlicesConcat"),
         ),
         Row(
             "Tile(constant) → constant",
@@ -184,14 +184,14 @@ THEME = Theme(
             "float[3] c = {1,2,3}, int64 i = {-1}> { m = MatMul(x, w) a = Add(m, c) "
             "y = Gather <axis = 1> (a, i) }",
             "Gather Gemm",
-            ("PartRegion",),
+            ("GatherSliceRegion",),
         ),
         Row(
             "Slice(Softmax(Relu(x) + x)) → Softmax(Relu(Slice(x)) + Slice(x))",
             "agraph (float[b,s,4] x) => (float[b,t,4] y) <int64[1] o = {0}, int64[1] e = {1}> "
             "{ r = Relu(x) a = Add(r, x) m = Softmax(a) y = Slice(m, o, e, e) }",
             "Add Relu Slice Softmax",
-            ("PartRegion",),
+            ("GatherSliceRegion",),
         ),
         Row(
             "Gather(Flatten(x), i · m + j) of all positions of a matrix → x",
@@ -251,7 +251,7 @@ THEME = Theme(
         Refused(
             "Gather(x, 0), Gather(x, 1), ... without their axis → Split, Squeeze",
             "As many nodes as before; done where each is followed by an Unsqueeze or by the same "
-            "operators (GathersSplit, GathersSteps), and where a Reshape makes the axis "
+            "operators (GathersSplit, GathersElementwise), and where a Reshape makes the axis "
             "(ReshapeSplitSqueeze).",
         ),
         Refused(

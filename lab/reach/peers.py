@@ -180,9 +180,9 @@ def judge(before: pathlib.Path) -> dict[str, Any]:
         return {"verdict": "xoptim: not optimized"}
     best = min(results, key=lambda result: operators(result).total())
     ours = operators(best)
-    proved = xoptim.verify(original, best)
-    if proved.status == "different":
-        return {"verdict": "xoptim: different", "reason": proved.reason}
+    verified = xoptim.verify(original, best)
+    if verified.status == "different":
+        return {"verdict": "xoptim: different", "reason": verified.reason}
     verdict = (
         "more"
         if ours.total() > theirs.total()

@@ -51,7 +51,7 @@ THEME = Theme(
             "e = Div(l, j) f = Unsqueeze(d, o) g = Unsqueeze(e, o) "
             "t = Concat <axis = 0> (f, g, m) y = Reshape(z, t) }",
             "Concat Div Reshape Shape",
-            ("SizeProgram",),
+            ("ShapeArithmetic",),
         ),
         Row(
             "Unsqueeze(arithmetic(Gather(Shape(x), i))) → arithmetic(Shape(x, i, i + 1))",
@@ -60,7 +60,7 @@ THEME = Theme(
             "int64[1] m = {-1}> { s = Shape(x) k = Gather(s, i) d = Div(k, j) f = Unsqueeze(d, o) "
             "t = Concat <axis = 0> (f, m) y = Reshape(z, t) }",
             "Concat Div Reshape Shape",
-            ("SizeProgram",),
+            ("ShapeArithmetic",),
         ),
     ),
     refused=(

@@ -15,7 +15,7 @@ import onnx
 from lab.real_models.table import Model, Package
 
 SELECTIONS = ("default", "default+onnxruntime")
-NOT_VALIDATED = 3
+NOT_VERIFIED = 3
 OUT_OF_TIME = -1000
 """Stands for an exit code, for a run that was stopped. No signal has that number."""
 _COMMAND = "from xoptim.cli.main import main; main()"
@@ -120,12 +120,12 @@ def outcome(code: int, seconds: float, out: str, err: str) -> Run:
         told: dict[str, Any] = json.loads(out)
     except json.JSONDecodeError:
         told = {}
-    left_out = [str(culprit) for culprit in told.get("left_out", ())]
+    dropped = [str(culprit) for culprit in told.get("dropped", ())]
     lines = re.findall(r"^xopt: (?:error|warning): (.+)", err, re.MULTILINE)
     failure = f"ended by signal {-code}" if code < 0 else "no error line"
-    says = (lines or [failure])[-1] if code else "; ".join(left_out)
+    says = (lines or [failure])[-1] if code else "; ".join(dropped)
     return Run(
-        code, seconds, told.get("nodes_before", 0), told.get("nodes_after", 0), says, bool(left_out)
+        code, seconds, told.get("nodes_before", 0), told.get("nodes_after", 0), says, bool(dropped)
     )
 
 
@@ -136,7 +136,7 @@ def faults(row: Row) -> Iterator[str]:
     model = row.model
     name = f"{row.package.name} {model.member}"
     for selection, each in zip(SELECTIONS, row.runs, strict=True):
-        excused = each.code == NOT_VALIDATED and model.says and model.says in each.says
+        excused = each.code == NOT_VERIFIED and model.says and model.says in each.says
         if each.healed or (each.code and not excused):
             yield f"{name} with {selection}: exit code {each.code}: {each.says}"
     if model.says and not any(each.code for each in row.runs):

@@ -11,7 +11,7 @@ from xoptim.match import (
     Symbol,
 )
 
-from .._proofs import keeps_shape
+from .._deductions import keeps_shape
 
 
 class _InverseOperand(EasyPatternOptimization):

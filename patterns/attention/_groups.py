@@ -7,8 +7,8 @@ import numpy as np
 from xoptim.facts.shapes import Shape
 from xoptim.match import GraphView, Node, PatternRewriter
 
+from .._deductions import reshapes_as_inferred
 from .._nodes import axis_of, is_op
-from .._proofs import reshapes_as_inferred
 from ._formula import heads_in
 
 

@@ -125,7 +125,7 @@ def fits_scores(mask: Shape | None, scores: Shape) -> bool:
 def has_keys(g: GraphView, masks: Sequence[str], scores: Shape, values: str) -> bool:
     """Whether masks broadcast to the scores.
 
-    Their last axes, or the keys' axis, prove the number of keys.
+    Their last axes, or the keys' axis, verify the number of keys.
     """
     shapes = [g.try_infer_shape(name) for name in masks]
     if not all(shape is not None and fits_scores(shape, scores) for shape in shapes):

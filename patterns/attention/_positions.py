@@ -10,10 +10,10 @@ from xoptim.facts.dtypes import is_integer, numpy_dtype
 from xoptim.facts.shapes import Shape
 from xoptim.match import GraphView, Node
 
+from .._deductions import known_values, reshapes_as_inferred
 from .._folding import Array
 from .._nodes import is_op, permutation
 from .._operators import ELEMENTWISE, MOVING, STRETCHING
-from .._proofs import known_values, reshapes_as_inferred
 
 _DEPTH: Final = 32
 _FEW: Final = 1 << 16

@@ -122,7 +122,7 @@ class LoopOncePattern(_WrittenOut):
     )
 
 
-class LoopRoundsPattern(_WrittenOut):
+class LoopUnrollPattern(_WrittenOut):
     """Loop(2, true, x) of x + f(i) → x + f(0) + f(1)
 
     What: writes the body out once for each iteration, the number of the iteration being a constant.

@@ -264,7 +264,7 @@ class ConvWinogradPattern(_Winograd):
     examples = (_tile_example(points, 192, (9, 7)),)
 
 
-class ConvWinogradWidePattern(_Winograd):
+class ConvWinograd4x4Pattern(_Winograd):
     """Conv(x, w of 3 by 3) → DepthToSpace(A · Conv(B · x, G · w, group=36)) in tiles of 4 by 4
 
     What: Winograd's algorithm: 36 products for each tile, channel and result, where the window

@@ -9,7 +9,7 @@ from xoptim.match import (
     Symbol,
 )
 
-from .._proofs import reshapes_as_inferred
+from .._deductions import reshapes_as_inferred
 from .._shapes import same_dims
 
 

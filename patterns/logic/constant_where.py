@@ -8,7 +8,7 @@ from xoptim.match import (
     Symbol,
 )
 
-from .._proofs import keeps_shape
+from .._deductions import keeps_shape
 
 
 class ConstantWherePattern(EasyPatternOptimization):

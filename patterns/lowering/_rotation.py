@@ -3,21 +3,21 @@
 from xoptim.match import PatternRewriter
 
 
-def halves_turned(g: PatternRewriter, x: str, cos: str, sin: str, sizes: list[int]) -> str:
+def halves_transposed(g: PatternRewriter, x: str, cos: str, sin: str, sizes: list[int]) -> str:
     """The tensor with the two halves of the first features turned; the others stay."""
     turned, rest = sizes
     parts = [turned // 2, turned // 2, *([rest] if rest else [])]
     a, b, *others = g.op.Split(x, split=parts, axis=-1, outputs=len(parts))
-    return g.op.Concat(*_turned(g, a, b, cos, sin), *others, axis=-1)
+    return g.op.Concat(*_rotated(g, a, b, cos, sin), *others, axis=-1)
 
 
-def pairs_turned(g: PatternRewriter, pairs: str, cos: str, sin: str) -> str:
+def pairs_transposed(g: PatternRewriter, pairs: str, cos: str, sin: str) -> str:
     """Pairs along the last axis, turned."""
     a, b = g.op.Split(pairs, split=[1, 1], axis=-1, outputs=2)
-    return g.op.Concat(*_turned(g, a, b, cos, sin), axis=-1)
+    return g.op.Concat(*_rotated(g, a, b, cos, sin), axis=-1)
 
 
-def _turned(g: PatternRewriter, a: str, b: str, cos: str, sin: str) -> tuple[str, str]:
+def _rotated(g: PatternRewriter, a: str, b: str, cos: str, sin: str) -> tuple[str, str]:
     """The points (a, b) after a rotation."""
     first = g.op.Sub(g.op.Mul(a, cos), g.op.Mul(b, sin))
     return first, g.op.Add(g.op.Mul(a, sin), g.op.Mul(b, cos))

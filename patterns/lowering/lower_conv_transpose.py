@@ -59,7 +59,7 @@ class LowerConvTransposePattern(_Lowering):
         zeros[len(zeros) // 2 + 3 :: 2] = [stride - 1 for stride in strides]
         return m.derive(
             spread=(list(range(3, 3 + 2 * axes, 2)), zeros, target) if max(strides) > 1 else None,
-            turned=_turned(weight, group),
+            transposed=_transposed(weight, group),
             written=form,
         )
 
@@ -92,7 +92,7 @@ class LowerConvTransposePattern(_Lowering):
     )
 
 
-def _turned(weight: np.ndarray, group: int) -> np.ndarray:
+def _transposed(weight: np.ndarray, group: int) -> np.ndarray:
     """The weight of a Conv: the channels of the result first, and the window turned around."""
     channels, *window = weight.shape[1:]
     grouped = weight.reshape(group, -1, channels, *window).swapaxes(1, 2)

@@ -10,7 +10,7 @@ from xoptim.match.trace import Symbol, Variadic
 
 from ._attention import capped, merged_heads, number, repeated_heads, scores_of
 from ._lowering import _Lowering
-from ._rotation import halves_turned, pairs_turned
+from ._rotation import halves_transposed, pairs_transposed
 
 _TYPES: Final = frozenset((TensorProto.FLOAT, TensorProto.FLOAT16))
 _NUMBERS: Final = ("num_heads", "kv_num_heads", "scale", "softcap", "local_window_size")
@@ -127,8 +127,8 @@ class LowerGroupQueryAttentionPattern(_Lowering):
                 g.op.Gather(table, rows.positions, axis=0) for table in (given.cos, given.sin)
             ]
             is_paired = bool(written.get("rotary_interleaved"))
-            q = _turned(g, q, angles, sizes.heads, sizes, is_paired=is_paired)
-            k = _turned(g, k, angles, sizes.groups, sizes, is_paired=is_paired)
+            q = _rotated(g, q, angles, sizes.heads, sizes, is_paired=is_paired)
+            k = _rotated(g, k, angles, sizes.groups, sizes, is_paired=is_paired)
         if given.past_key:
             k = rows.joined(given.past_key, k, dtype)
             v = rows.joined(given.past_value, v, dtype)
@@ -347,7 +347,7 @@ def _sizes(g: GraphView, m: Match, given: _Others) -> _Sizes | None:
     )
 
 
-def _turned(
+def _rotated(
     g: PatternRewriter, x: str, angles: Sequence[str], heads: int, sizes: _Sizes, *, is_paired: bool
 ) -> str:
     """Heads, (batch, length, heads, features), after their rotation.
@@ -356,6 +356,8 @@ def _turned(
     """
     cos, sin = (g.op.Unsqueeze(angle, axes=[2, 4] if is_paired else [2]) for angle in angles)
     if not is_paired:
-        return halves_turned(g, x, cos, sin, [sizes.turned, sizes.size - sizes.turned])
+        return halves_transposed(g, x, cos, sin, [sizes.turned, sizes.size - sizes.turned])
     pairs = g.op.Reshape(x, np.array([0, 0, heads, sizes.size // 2, 2]))
-    return str(g.op.Reshape(pairs_turned(g, pairs, cos, sin), np.array([0, 0, heads, sizes.size])))
+    return str(
+        g.op.Reshape(pairs_transposed(g, pairs, cos, sin), np.array([0, 0, heads, sizes.size]))
+    )

@@ -65,7 +65,7 @@ class LowerMatMulNBitsPattern(_Lowering):
         sizes = (constant(g, m.w).size, constant(g, m.s).size)
         if sizes != (columns * terms * bits // 8, columns * terms // block):  # (2)
             return self.none(node, msg="not as many weights or scales as the attributes say")
-        return m.derive(weights=_turned(g, m, (bits, block, terms, columns)), block=block)
+        return m.derive(weights=_transposed(g, m, (bits, block, terms, columns)), block=block)
 
     def apply_pattern(
         self, g: PatternRewriter, x: str, weights: list[Array], block: int, bias: str, **m: Any
@@ -97,7 +97,7 @@ class LowerMatMulNBitsPattern(_Lowering):
     )
 
 
-def _turned(g: GraphView, m: Match, sizes: tuple[int, int, int, int]) -> list[Array]:
+def _transposed(g: GraphView, m: Match, sizes: tuple[int, int, int, int]) -> list[Array]:
     """Weights, scales and zero points with a column for each column of the product."""
     bits, block, terms, columns = sizes
     blocks = terms // block

@@ -8,7 +8,7 @@ from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewri
 from xoptim.match.trace import Optional, Symbol
 
 from ._lowering import _Lowering
-from ._rotation import halves_turned, pairs_turned
+from ._rotation import halves_transposed, pairs_transposed
 
 _TYPES: Final = frozenset((TensorProto.FLOAT, TensorProto.FLOAT16))
 _KNOWN: Final = {"num_heads", "rotary_embedding_dim", "interleaved", "scale", "is_packed_batching"}
@@ -79,17 +79,17 @@ class LowerRotaryEmbeddingPattern(_Lowering):
         if m["written"].get("interleaved") and not rest:
             pairs = g.op.Reshape(x, np.array([0, 0, heads if is_flat else 0, whole // 2, 2]))
             cos, sin = (g.op.Unsqueeze(angle, axes=[*axes, 4]) for angle in angles)
-            return g.op.Reshape(pairs_turned(g, pairs, cos, sin), np.array(back))
+            return g.op.Reshape(pairs_transposed(g, pairs, cos, sin), np.array(back))
         split = g.op.Reshape(x, np.array([0, 0, heads, whole])) if is_flat else x
         if m["written"].get("interleaved"):
             part, others = g.op.Split(split, split=[turned, rest], axis=-1, outputs=2)
             pairs = g.op.Reshape(part, np.array([0, 0, 0, turned // 2, 2]))
             cos, sin = (g.op.Unsqueeze(angle, axes=[*axes, 4]) for angle in angles)
-            joined = g.op.Reshape(pairs_turned(g, pairs, cos, sin), np.array([0, 0, 0, turned]))
+            joined = g.op.Reshape(pairs_transposed(g, pairs, cos, sin), np.array([0, 0, 0, turned]))
             result = g.op.Concat(joined, others, axis=-1)
         else:
             cos, sin = (g.op.Unsqueeze(angle, axes=axes) for angle in angles)
-            result = halves_turned(g, split, cos, sin, [turned, rest])
+            result = halves_transposed(g, split, cos, sin, [turned, rest])
         return g.op.Reshape(result, np.array(back)) if is_flat else result
 
     examples = (

@@ -16,9 +16,9 @@ from xoptim.facts.dims import Dim, exact_quotient, product
 from xoptim.facts.shapes import Shape
 from xoptim.match import GraphView, Node
 
+from .._deductions import reshapes_as_inferred
 from .._nodes import permutation
 from .._operators import BROADCASTING, ELEMENTWISE
-from .._proofs import reshapes_as_inferred
 
 MOVEMENTS: Final = ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten")
 

@@ -18,7 +18,7 @@ from xoptim.match import (
     runs,
 )
 
-from .._proofs import reshapes_as_inferred
+from .._deductions import reshapes_as_inferred
 
 
 class DepthToSpacePattern(EasyPatternOptimization):

@@ -3,9 +3,9 @@ from functools import partial
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
+from .._deductions import reshapes_as_inferred
 from .._nodes import is_op
 from .._operators import BROADCASTING
-from .._proofs import reshapes_as_inferred
 from ._movement import MOVEMENTS
 
 _STILL = tuple(op_type for op_type in MOVEMENTS if op_type != "Transpose")

@@ -15,7 +15,7 @@ from xoptim.match import (
     Symbol,
 )
 
-from .._proofs import keeps_shape, known_values, merged_target, survives_zeros
+from .._deductions import keeps_shape, known_values, merged_target, survives_zeros
 
 
 class ReshapeReshapePattern(EasyPatternOptimization):

@@ -12,7 +12,7 @@ from xoptim.match import (
     Symbol,
 )
 
-from .._proofs import moved_zeros
+from .._deductions import moved_zeros
 
 
 class ReshapeSqueezePattern(EasyPatternOptimization):

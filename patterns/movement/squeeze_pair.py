@@ -12,7 +12,7 @@ from xoptim.match import (
     Symbol,
 )
 
-from .._proofs import keeps_shape
+from .._deductions import keeps_shape
 
 
 class _SqueezePair(EasyPatternOptimization):
@@ -114,7 +114,7 @@ class SqueezeUnsqueezePattern(_SqueezePair):
     Why: two nodes less.
     Refuses when:
     1. the axes differ, or are of different signs while the rank is unknown. (Others may give the
-       shape of x too, by proof.)
+       shape of x too, by verification.)
     """
 
     derives = ()

@@ -3,9 +3,9 @@ from typing import NamedTuple
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
+from .._deductions import reshapes_as_inferred
 from .._nodes import is_op, renamed
 from .._operators import BROADCASTING, ELEMENTWISE
-from .._proofs import reshapes_as_inferred
 from .._shapes import inserted_ones
 
 _MOST = 8

@@ -12,7 +12,7 @@ from xoptim.match import (
     Symbol,
 )
 
-from .._proofs import reshapes_as_inferred
+from .._deductions import reshapes_as_inferred
 
 _LONGEST = 4096
 

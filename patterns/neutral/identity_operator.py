@@ -16,10 +16,10 @@ from xoptim.match import (
 )
 from xoptim.match.trace import ANY, Constant, Optional, Symbol
 
+from .._deductions import keeps_shape
 from .._folding import constant
 from .._nodes import axis_of, size_along
 from .._parts import far
-from .._proofs import keeps_shape
 
 
 class _IdentityOperator(EasyPatternOptimization):

@@ -4,7 +4,7 @@ from onnx import TensorProto
 
 from xoptim.match import ANY, Example, GraphView, Match, PatternBuilder, Symbol
 
-from .._proofs import keeps_shape
+from .._deductions import keeps_shape
 from .identity_operator import _IdentityOperator
 
 _WIDE = (TensorProto.INT64, TensorProto.UINT64)

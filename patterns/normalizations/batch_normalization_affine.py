@@ -63,7 +63,7 @@ class BatchNormalizationAddPattern(_BatchNormalizationAffine):
         shift = per_channel(g, m.c, g.info(m.x).rank, constant(g, m.o).size)  # (1)
         given, scale = doubles(g, m.o), doubles(g, m.s) if g.is_constant(m.s) else 0.0
         # (2)
-        bias = rounded(given + shift, constant(g, m.o).dtype, terms=(given, shift), beside=scale)
+        bias = rounded(given + shift, constant(g, m.o).dtype, terms=(given, shift), other=scale)
         return m.derive(scale=m.s, bias=bias)
 
     examples = Example.only(

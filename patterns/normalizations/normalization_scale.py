@@ -94,7 +94,7 @@ def shifted(g: GraphView, bias: str, shift: str, like: str) -> Array | str:
     given, more = doubles(g, bias), doubles(g, shift)
     total = np.asarray(given + more)
     scale = doubles(g, like) if g.is_constant(like) else 0.0
-    found = rounded(total, constant(g, shift).dtype, terms=(given, more), beside=scale)
+    found = rounded(total, constant(g, shift).dtype, terms=(given, more), other=scale)
     return np.broadcast_to(found.reshape(total.shape[-len(shape) :]), shape)
 
 

@@ -1,1 +1,1 @@
-"""Fewer bits: operands rounded to integers, which changes results; only where it is asked for."""
+"""Quantization of operands to integers, which changes results; only where it is asked for."""

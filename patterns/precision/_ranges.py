@@ -3,10 +3,10 @@
 from typing import Final
 
 from xoptim.match import GraphView, PatternRewriter
-from xoptim.match.rounding import Observed
+from xoptim.match.quantization import Observed
 
 from .._nodes import is_op
-from ._rounding import RoundingSteps, steps
+from ._quantization import QuantizationParameters, steps
 
 _RANGES: Final = {
     "Sigmoid": (0.0, 1.0),
@@ -16,7 +16,7 @@ _RANGES: Final = {
 }
 
 
-def known_steps(g: GraphView, observed: Observed, name: str) -> RoundingSteps | None:
+def known_steps(g: GraphView, observed: Observed, name: str) -> QuantizationParameters | None:
     """The steps of a tensor, from its range on samples or the bounds of its operator.
 
     ``None`` where neither is known.
@@ -25,7 +25,9 @@ def known_steps(g: GraphView, observed: Observed, name: str) -> RoundingSteps | 
     return None if found is None else steps(*found)
 
 
-def quantized_tensor(g: PatternRewriter, name: str, found: RoundingSteps) -> tuple[str, str, str]:
+def quantized_tensor(
+    g: PatternRewriter, name: str, found: QuantizationParameters
+) -> tuple[str, str, str]:
     """A tensor as integers, their scale and their zero point."""
     scale, zero = g.make_initializer("", found.scale), g.make_initializer("", found.zero)
     return g.op.QuantizeLinear(name, scale, zero), scale, zero

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from xoptim.facts.errors import Declined
-from xoptim.match.rounding import Channels, Numbers
+from xoptim.match.quantization import Channels, Numbers
 
 from .._folding import Array
 
@@ -24,13 +24,13 @@ def scales(channels: Channels, weights: Array) -> Numbers:
     multiplied.
 
     As the tensor only becomes smaller, it overflows nowhere. The numbers are taken that are
-    expected to leave the least error when the tensor is rounded to 8 bits with one scale, and
+    expected to leave the least error when the tensor is quantized to 8 bits with one scale, and
     weights with one for each column (G. Xiao et al., "SmoothQuant", 2022, section 4). Powers of
     two, which would change no digit, leave more of the error.
 
     Args:
         channels: of the tensor.
-        weights: of all products that read it, of shape (channels, columns).
+        weights: of all MatMuls that read it, of shape (channels, columns).
 
     Raises:
         Declined: when none is expected to help.

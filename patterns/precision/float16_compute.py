@@ -2,7 +2,15 @@ from functools import partial
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from ._halves import OTHERS, SUMS, Halved, half_of, halved, is_rounded, recreated
+from ._float16 import (
+    OTHERS,
+    SUMS,
+    Float16Places,
+    float16_of,
+    float16_places,
+    is_read_in_float16,
+    recreated,
+)
 
 
 class Float16ComputePattern(PatternOptimization):
@@ -22,24 +30,26 @@ class Float16ComputePattern(PatternOptimization):
     providers = ("cuda",)
     exactness = "approximate"  # the rounding of 16 bits, by which large numbers err more
     min_opset = 13
-    tags = ("halves", "extra")
+    tags = ("float16_compute", "extra")
     anchors = (*SUMS, *OTHERS)
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        found = halved(g, node)
+        found = float16_places(g, node)
         if found is None:  # (1)
             return self.none(node, msg="an operand or a result cannot be of 16 bits")
         results = [node.output[place] for place in found.results]
-        losing = any(half_of(g, node.input[place]) is None for place in found.operands)
-        if losing or not all(is_rounded(g, name) for name in results):  # (2)
+        losing = any(float16_of(g, node.input[place]) is None for place in found.operands)
+        if losing or not all(is_read_in_float16(g, name) for name in results):  # (2)
             return self.none(node, msg="an operand or a result that loses digits in 16 bits")
         casts = [each for name in results for each in g.next_nodes(name)]
         return MatchResult(self, [node, *casts], partial(self._replace, found))
 
-    def _replace(self, found: Halved, g: PatternRewriter, node: Node, *casts: Node) -> list[Node]:
+    def _replace(
+        self, found: Float16Places, g: PatternRewriter, node: Node, *casts: Node
+    ) -> list[Node]:
         names, results = list(node.input), list(node.output)
         for place in found.operands:
-            half = half_of(g, names[place])
+            half = float16_of(g, names[place])
             names[place] = (
                 half if isinstance(half, str) else g.make_initializer("", half, source=names[place])
             )

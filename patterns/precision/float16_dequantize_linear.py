@@ -6,7 +6,7 @@ from onnx import TensorProto
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._nodes import is_op
-from ._halves import half_of
+from ._float16 import float16_of
 
 
 class Float16DequantizeLinearPattern(PatternOptimization):
@@ -26,7 +26,7 @@ class Float16DequantizeLinearPattern(PatternOptimization):
     providers = ("cuda",)
     exactness = "rounding"
     min_opset = 21
-    tags = ("halves", "extra")
+    tags = ("float16_compute", "extra")
     anchors = ("Cast",)
     near = ("DequantizeLinear",)
     _integers = (TensorProto.INT4, TensorProto.UINT4, TensorProto.INT8, TensorProto.UINT8)
@@ -40,7 +40,7 @@ class Float16DequantizeLinearPattern(PatternOptimization):
             return self.none(above, msg="not constant weights of 4 or 8 bits")
         if above.get_attribute("output_dtype") or not g.is_exclusive(node.input[0]):  # (2)
             return self.none(above, msg="something else reads the 32-bit floats")
-        half = half_of(g, scales)
+        half = float16_of(g, scales)
         if not isinstance(half, np.ndarray):  # (3)
             return self.none(above, msg="16 bits do not hold the scales")
         return MatchResult(self, [above, node], partial(self._replace, half))

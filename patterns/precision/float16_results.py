@@ -3,18 +3,18 @@ from functools import partial
 from onnx import TensorProto
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternRewriter
-from xoptim.match.rounding import RangedPattern
+from xoptim.match.quantization import RangedPattern
 
 from .._folding import constant
-from ._halves import (
+from ._float16 import (
     LARGEST,
     OTHERS,
     SUMS,
-    Halved,
+    Float16Places,
     fits,
-    half_of,
-    halved,
-    is_rounded,
+    float16_of,
+    float16_places,
+    is_read_in_float16,
     is_square,
     recreated,
     rounded,
@@ -45,12 +45,12 @@ class Float16ResultsPattern(RangedPattern):
     bits = 11
     width = 16
     min_opset = 13
-    tags = ("halves", "extra")
+    tags = ("float16_compute", "extra")
     operators = SUMS
     anchors = (*SUMS, *OTHERS)
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        found = halved(g, node)
+        found = float16_places(g, node)
         if found is None or is_square(node):  # (1)
             return self.none(
                 node, msg="an operand or a result cannot be of 16 bits, or it is a square"
@@ -66,13 +66,13 @@ class Float16ResultsPattern(RangedPattern):
         ):
             return self.none(node, msg="numbers that are near the end of the type on a sample")
         # (4)
-        if all(is_rounded(g, name) for name in results) and all(
-            half_of(g, name) is not None for name in operands
+        if all(is_read_in_float16(g, name) for name in results) and all(
+            float16_of(g, name) is not None for name in operands
         ):
             return self.none(node, msg="everything is rounded already")
         return MatchResult(self, [node], partial(self._replace, found))
 
-    def _replace(self, found: Halved, g: PatternRewriter, node: Node) -> list[Node]:
+    def _replace(self, found: Float16Places, g: PatternRewriter, node: Node) -> list[Node]:
         names = list(node.input)
         for place in found.operands:
             names[place] = _rounded(g, names[place])
@@ -104,10 +104,10 @@ class Float16ResultsPattern(RangedPattern):
 
 def _rounded(g: PatternRewriter, name: str) -> str:
     """A tensor rounded to 16 bits, as 32-bit floats."""
-    found = half_of(g, name)
+    found = float16_of(g, name)
     if isinstance(found, str):
         return name
-    # a computed constant is stored in fewer bits, or too large to be stored
+    # a computed constant is stored in lower precision, or too large to be stored
     if g.is_constant(name) and g.node_before(name) is None:
         return g.op.Cast(
             g.make_initializer("", rounded(constant(g, name)), source=name), to=TensorProto.FLOAT

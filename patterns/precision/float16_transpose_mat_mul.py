@@ -28,7 +28,7 @@ class Float16TransposeMatMulPattern(EasyPatternOptimization):
     exactness = "rounding"
     onnxruntime = "<1.33"
     min_opset = 13
-    tags = ("halves", "extra")
+    tags = ("float16_compute", "extra")
     derives = ("turn",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, w: Symbol) -> Symbol:

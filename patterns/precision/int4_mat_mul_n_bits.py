@@ -4,19 +4,19 @@ from xoptim.facts.operators import has_kernel
 from xoptim.match import Example, GraphView, Match, PatternRewriter
 
 from .._bits import packed
-from ._products import WeightedProduct, _RoundedProduct
-from ._rounding import blocks_to_int4
+from ._matmul import WeightedMatMul, _QuantizedMatMul
+from ._quantization import blocks_to_int4
 
 _BLOCK = 32
 _ROW = ", ".join(str(n % 16 - 8) for n in range(_BLOCK))
 _PACKED = ", ".join(str(n % 16 | n % 16 + 1 << 4) for n in range(0, _BLOCK, 2))
 
 
-class Int4MatMulNBitsPattern(_RoundedProduct):
+class Int4MatMulNBitsPattern(_QuantizedMatMul):
     """MatMul(x, w) → com.microsoft.MatMulNBits(x, w4, s, z), and so for Gemm
 
     What: quantizes constant weights to 4 bits, with a scale and a zero point for each 32 rows of a
-    column. Weights of a vocabulary have the same blocks as in `Int4Table`, so that an embedding
+    column. Weights of a vocabulary have the same blocks as in `Int4Embedding`, so that an embedding
     that serves as weights is stored once. Only where contrib operators are included.
     Why: weights take 0.16 of the bytes; the operator is the one that onnxruntime makes of
     `Int4Weights` when it loads a model, and it is one node.
@@ -35,7 +35,7 @@ class Int4MatMulNBitsPattern(_RoundedProduct):
     tags = ("int4", "onnxruntime", "extra")
     integers = ()
 
-    def fits(self, found: WeightedProduct) -> bool:
+    def fits(self, found: WeightedMatMul) -> bool:
         return found.terms > 0 and found.terms % _BLOCK == 0 and found.columns > 0
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
@@ -43,7 +43,7 @@ class Int4MatMulNBitsPattern(_RoundedProduct):
             return self.none(m.nodes[0], msg="no kernel")
         return super().validate_mapping(g, m)
 
-    def computed(self, g: PatternRewriter, x: str, found: WeightedProduct) -> str:
+    def computed(self, g: PatternRewriter, x: str, found: WeightedMatMul) -> str:
         numbers = blocks_to_int4(found.matrix(g), _BLOCK)
         blocks = packed(numbers.integers.T, 4).reshape(
             found.columns, found.terms // _BLOCK, _BLOCK // 2

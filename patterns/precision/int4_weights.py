@@ -3,8 +3,8 @@ from onnx import TensorProto
 
 from xoptim.match import Example, PatternRewriter
 
-from ._products import WeightedProduct, _RoundedProduct
-from ._rounding import blocks_to_int4
+from ._matmul import WeightedMatMul, _QuantizedMatMul
+from ._quantization import blocks_to_int4
 
 _BLOCK = 32
 _COLUMN = ", ".join(str(n % 16 - 8) for n in range(32))
@@ -12,18 +12,18 @@ _PACKED = ", ".join(str(n % 16 | n % 16 + 1 << 4) for n in range(0, 32, 2))
 """The same numbers, two to a byte, which is how onnx.parser expects integers of 4 bits."""
 
 
-class Int4WeightsPattern(_RoundedProduct):
+class Int4WeightsPattern(_QuantizedMatMul):
     """MatMul(x, w) → MatMul(x, DequantizeLinear(w4, s, z, block_size=32)), and so for Gemm
 
-    What: rounds constant weights to 4 bits, with a scale and a zero point for each 32 rows of a
+    What: quantizes constant weights to 4 bits, with a scale and a zero point for each 32 rows of a
     column. onnxruntime makes one operator of both nodes when it loads the model. Results change by
     about a tenth of the largest one.
-    Why: weights take a seventh of the bytes, which is what a product by few rows waits for
+    Why: weights take a seventh of the bytes, which is what a MatMul by few rows waits for
     (lab/payoff.md).
     Refuses when:
     1. the weights are not a constant matrix of finite 32-bit floats whose number of rows is a
        multiple of 32.
-    2. x is transposed, or not known to be a matrix, or the product is scaled.
+    2. x is transposed, or not known to be a matrix, or the MatMul is scaled.
     3. the provider has no kernel that dequantizes.
     """
 
@@ -33,10 +33,10 @@ class Int4WeightsPattern(_RoundedProduct):
     tags = ("int4", "extra")
     integers = (TensorProto.UINT4,)
 
-    def fits(self, found: WeightedProduct) -> bool:
+    def fits(self, found: WeightedMatMul) -> bool:
         return found.terms > 0 and found.terms % _BLOCK == 0 and found.columns > 0
 
-    def computed(self, g: PatternRewriter, x: str, found: WeightedProduct) -> str:
+    def computed(self, g: PatternRewriter, x: str, found: WeightedMatMul) -> str:
         numbers = blocks_to_int4(found.matrix(g), _BLOCK)
         integers = g.make_initializer(
             "", numbers.integers.astype(ml_dtypes.uint4), source=found.weights

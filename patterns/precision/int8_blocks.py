@@ -4,18 +4,18 @@ from onnx import TensorProto
 from xoptim.match import Example, PatternRewriter
 
 from .._folding import Array
-from ._products import WeightedProduct, _RoundedProduct
-from ._rounding import columns_to_int8
+from ._matmul import WeightedMatMul, _QuantizedMatMul
+from ._quantization import columns_to_int8
 
 _BLOCK = 32
 _COLUMN = ", ".join(str(n * 8 - 128 + (n == 0)) for n in range(32))
 _HALF = ", ".join(str((n * 8 - 128 + (n == 0)) / 2) for n in range(32))
 
 
-class Int8BlocksPattern(_RoundedProduct):
+class Int8BlocksPattern(_QuantizedMatMul):
     """MatMul(x, w) → MatMul(x, DequantizeLinear(w8, s, block_size=32)), and so for Gemm
 
-    What: rounds constant weights to 8 bits, with a scale for each 32 rows of a column; the other
+    What: quantizes constant weights to 8 bits, with a scale for each 32 rows of a column; the other
     operand stays in floats.
     Why: weights take a quarter of the bytes. It is for operators that compute in 16 bits, where
     runtimes of GPUs read such weights (docs/quantization.md); a processor computes faster with both
@@ -23,7 +23,7 @@ class Int8BlocksPattern(_RoundedProduct):
     Refuses when:
     1. the weights are not a constant matrix of finite 32-bit floats whose number of rows is a
        multiple of 32.
-    2. x is transposed, or not known to be a matrix, or the product is scaled.
+    2. x is transposed, or not known to be a matrix, or the MatMul is scaled.
     3. the provider has no kernel that dequantizes.
     """
 
@@ -34,10 +34,10 @@ class Int8BlocksPattern(_RoundedProduct):
     tags = ("blocks", "extra")
     integers = (TensorProto.INT8,)
 
-    def fits(self, found: WeightedProduct) -> bool:
+    def fits(self, found: WeightedMatMul) -> bool:
         return found.terms > 0 and found.terms % _BLOCK == 0 and found.columns > 0
 
-    def computed(self, g: PatternRewriter, x: str, found: WeightedProduct) -> str:
+    def computed(self, g: PatternRewriter, x: str, found: WeightedMatMul) -> str:
         matrix = found.matrix(g)
         rounded = columns_to_int8(_in_blocks(matrix))
         rows, columns = matrix.shape

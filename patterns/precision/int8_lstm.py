@@ -5,10 +5,10 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternRewriter, runs
-from xoptim.match.rounding import RoundingPattern
+from xoptim.match.quantization import QuantizationPattern
 
 from .._folding import Array, constant
-from ._rounding import columns_to_int8, is_roundable
+from ._quantization import columns_to_int8, is_quantizable
 
 _FEWEST = 16
 """Hidden states of fewer numbers are not measured to gain."""
@@ -22,7 +22,7 @@ _SCALES = ", ".join(
 )
 _ZEROS = ", ".join(["0"] * 64)
 _RECURRENT = ", ".join(str(n / 256) for n in _TERMS * 64)
-_TURNED = ", ".join(str(n) for n in _TERMS for _ in range(64))
+_TRANSPOSED = ", ".join(str(n) for n in _TERMS for _ in range(64))
 _OTHER_SCALES = ", ".join([str(1 / 256)] * 64)
 
 
@@ -38,7 +38,7 @@ class _Weights(NamedTuple):
     scales: Array
 
 
-class Int8LSTMPattern(RoundingPattern):
+class Int8LSTMPattern(QuantizationPattern):
     """LSTM(x, w, r, ...) → com.microsoft.DynamicQuantizeLSTM(x, w8, r8, ..., s, 0, t, 0)
 
     What: rounds the weights of an LSTM to 8 bits, with a scale for each row of a gate; the tensor,
@@ -55,7 +55,7 @@ class Int8LSTMPattern(RoundingPattern):
 
     phase = "target"
     bits = 8
-    rounds_activations = True
+    quantizes_activations = True
     min_opset = 7
     produces = ("com.microsoft",)
     providers = ("cpu",)
@@ -78,7 +78,7 @@ class Int8LSTMPattern(RoundingPattern):
         if not runs(g, "DynamicQuantizeLSTM", node.input[0], "com.microsoft"):  # (3)
             return self.none(node, msg="no kernel")
         weights = [constant(g, name) for name in names]
-        if weights[1].shape[2] < _FEWEST or not all(map(is_roundable, weights)):  # (1)
+        if weights[1].shape[2] < _FEWEST or not all(map(is_quantizable, weights)):  # (1)
             return self.none(node, msg="small states, or numbers that are not finite, or too large")
         return MatchResult(
             self, [node], partial(self._replace, [_rounded(each) for each in weights])
@@ -110,7 +110,7 @@ class Int8LSTMPattern(RoundingPattern):
             f"{_given} <float[1,64,1] w = {{{_WEIGHTS}}}, float[1,64,16] r = {{{_RECURRENT}}}> "
             f"{{ y, h = LSTM <{_sizes}> (x, w, r, c, n) }}",
             f"{_given} <int8[1,1,64] w = {{{_INTEGERS}}}, float[1,64] s = {{{_SCALES}}}, "
-            f"int8[1,64] z = {{{_ZEROS}}}, int8[1,16,64] r = {{{_TURNED}}}, float[1,64] "
+            f"int8[1,64] z = {{{_ZEROS}}}, int8[1,16,64] r = {{{_TRANSPOSED}}}, float[1,64] "
             f"t = {{{_OTHER_SCALES}}}> {{ y, h = com.microsoft.DynamicQuantizeLSTM <{_sizes}> (x, "
             "w, r, c, n, , , , s, z, t, z) }",
             opset=14,

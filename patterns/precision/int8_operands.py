@@ -1,6 +1,6 @@
 from xoptim.match import Example, PatternRewriter
 
-from ._products import WeightedProduct, _Int8Product
+from ._matmul import WeightedMatMul, _Int8MatMul
 
 _COLUMN = (127, -3, 64, 5, -127, 90, 1, 0, -64, 33, 17, -80, 7, 100, -1, 2)
 _INTEGERS = ", ".join(f"{n}, {-n}" for n in _COLUMN)
@@ -8,23 +8,23 @@ _WEIGHTS = ", ".join(f"{n / 2}, {-n / 4}" for n in _COLUMN)
 _ROWS = ", ".join(map(str, (*_COLUMN, *_COLUMN[::-1])))
 
 
-class Int8OperandsPattern(_Int8Product):
+class Int8OperandsPattern(_Int8MatMul):
     """MatMul(x, w) → MatMul(DequantizeLinear(DynamicQuantizeLinear(x)), DequantizeLinear(w8, s)),
     and so for Gemm
 
-    What: rounds both operands of a product with constant weights to 8 bits, in the form from which
-    runtimes and `DequantizeLinearMatMul` make products of integers. Weights have a scale for each
-    column, and x has one, which each run computes. Results change by about a hundredth of the
+    What: quantizes both operands of a MatMul with constant weights to 8 bits, in the form from
+    which runtimes and `DequantizeLinearMatMul` make MatMuls of integers. Weights have a scale for
+    each column, and x has one, which each run computes. Results change by about a hundredth of the
     largest one.
-    Why: weights take a quarter of the bytes, and products a third of the time where the processor
-    multiplies integers of 8 bits (lab/payoff.md).
+    Why: weights take a quarter of the bytes, and MatMuls a third of the time where the
+    processor multiplies integers of 8 bits (lab/payoff.md).
     Refuses when:
     1. the weights are not a constant matrix of finite 32-bit floats, or have fewer than 16 rows.
-    2. x is transposed, or not known to be a matrix, or the product is scaled.
+    2. x is transposed, or not known to be a matrix, or the MatMul is scaled.
     3. the provider has no kernel that dequantizes.
     """
 
-    def computed(self, g: PatternRewriter, x: str, found: WeightedProduct) -> str:
+    def computed(self, g: PatternRewriter, x: str, found: WeightedMatMul) -> str:
         rows = g.op.DequantizeLinear(*g.op.DynamicQuantizeLinear(x, outputs=3))
         return g.op.MatMul(rows, self.weights(g, found))
 

@@ -2,8 +2,8 @@ import numpy as np
 
 from xoptim.match import Example, PatternRewriter
 
-from ._products import WeightedProduct, _Int8Product
-from ._rounding import INT8_ENDS, LARGEST
+from ._matmul import WeightedMatMul, _Int8MatMul
+from ._quantization import INT8_ENDS, LARGEST
 
 _MIDDLE = 128
 """The integer without sign that means 0."""
@@ -11,19 +11,20 @@ _INTEGERS = "127, -3, 64, 5, -127, 90, 1, 0, -64, 33, 17, -80, 7, 100, -1, 2"
 _WEIGHTS = ", ".join(str(int(n) / 2) for n in _INTEGERS.split(","))
 
 
-class Int8RowsPattern(_Int8Product):
+class Int8RowsPattern(_Int8MatMul):
     """MatMul(x, w) → s · MatMul(DequantizeLinear(QuantizeLinear(x / s)), DequantizeLinear(w8, t)),
     s for each row of x
 
-    What: rounds both operands of a product with constant weights to 8 bits, as `Int8Operands` does,
-    but each row of x with a scale of its own, which each run computes. onnxruntime makes a product
-    of integers of it when it loads the model.
-    Why: where a few rows have large numbers, one scale for all rows leaves no digits to the others.
-    The product takes 1.1 to 1.3 of the time of that form (lab/payoff.md), and narrow ones up to
+    What: quantizes both operands of a MatMul with constant weights to 8 bits, as `Int8Operands`
+    does, but each row of x with a scale of its own, which each run computes. onnxruntime makes a
+    MatMul of integers of it when it loads the model.
+    Why: where a few rows have large numbers, one
+    scale for all rows leaves no digits to the others. The MatMul takes 1.1 to 1.3 of the time of
+    that form (lab/payoff.md), and narrow ones up to
     1.4.
     Refuses when:
     1. the weights are not a constant matrix of finite 32-bit floats, or have fewer than 16 rows.
-    2. x is transposed, or not known to be a matrix, or the product is scaled.
+    2. x is transposed, or not known to be a matrix, or the MatMul is scaled.
     3. the provider has no kernel that dequantizes.
     """
 
@@ -31,7 +32,7 @@ class Int8RowsPattern(_Int8Product):
     is_alternative = True
     time = 0.36
 
-    def computed(self, g: PatternRewriter, x: str, found: WeightedProduct) -> str:
+    def computed(self, g: PatternRewriter, x: str, found: WeightedMatMul) -> str:
         largest = g.op.ReduceMax(g.op.Abs(x), axes=[-1], keepdims=1)
         steps = g.op.Mul(g.op.Max(largest, 1 / LARGEST), 1 / INT8_ENDS[1])
         one, zero = g.make_initializer("", np.float32(1)), g.make_initializer("", np.uint8(_MIDDLE))

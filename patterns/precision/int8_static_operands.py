@@ -3,38 +3,39 @@ from onnx import TensorProto
 
 from xoptim.facts.operators import has_kernel
 from xoptim.match import Example, GraphView, Match, PatternRewriter
-from xoptim.match.rounding import RangedPattern
+from xoptim.match.quantization import RangedPattern
 
 from .._folding import Array, constant
-from ._products import WeightedProduct, _Int8Product, stored_weights
-from ._ranges import known_steps, quantized_tensor
-from ._rounding import (
+from ._matmul import WeightedMatMul, _Int8MatMul, stored_weights
+from ._quantization import (
     LARGEST,
-    RoundingSteps,
+    QuantizationParameters,
     bias_to_int32,
     columns_to_int8,
-    is_roundable,
+    is_quantizable,
     least_scales,
 )
+from ._ranges import known_steps, quantized_tensor
 
 _COLUMN = (127, -3, 64, 5, -127, 90, 1, 0, -64, 33, 17, -80, 7, 100, -1, 2)
 _INTEGERS = ", ".join(f"{n}, {-n}" for n in _COLUMN)
 _WEIGHTS = ", ".join(f"{n / 2}, {-n / 4}" for n in _COLUMN)
 
 
-class Int8StaticOperandsPattern(RangedPattern, _Int8Product):
+class Int8StaticOperandsPattern(RangedPattern, _Int8MatMul):
     """MatMul(x, w) → MatMul(DequantizeLinear(QuantizeLinear(x)), DequantizeLinear(w8, s)), and so
     for Gemm
 
-    What: rounds both operands of a product with constant weights to 8 bits, with a scale of x that
-    samples determine, once for all runs. Weights have a scale for each column. A constant bias of a
-    Gemm gets 32 bits: onnxruntime has no Gemm of integers with another one. The result stays in
-    floats: runtimes round it where the next product reads it.
-    Why: compilers of neural processors, TensorRT and OpenVINO make products of integers of this
-    form only (docs/quantization.md). Weights take a quarter of the bytes.
+    What: quantizes both operands of a MatMul with constant weights to 8 bits, with a scale of x
+    that samples determine, once for all runs. Weights have a scale for each column. A constant bias
+    of a Gemm gets 32 bits: onnxruntime has no Gemm of integers with another one. The result stays
+    in floats: runtimes round it where the next MatMul reads it.
+    Why: compilers of neural
+    processors, TensorRT and OpenVINO make MatMuls of integers of this form only
+    (docs/quantization.md). Weights take a quarter of the bytes.
     Refuses when:
     1. the weights are not a constant matrix of finite 32-bit floats, or have fewer than 16 rows.
-    2. x is transposed, or not known to be a matrix, or the product is scaled.
+    2. x is transposed, or not known to be a matrix, or the MatMul is scaled.
     3. the provider has no kernel that quantizes.
     4. the range of x is not known, or one point, or it or the result leaves the type.
     """
@@ -42,7 +43,7 @@ class Int8StaticOperandsPattern(RangedPattern, _Int8Product):
     tags = ("static", "extra")
     operators = ("MatMul", "Gemm")
     anchors = (*operators, "com.microsoft::FusedMatMul")
-    rounds_result = False
+    quantizes_result = False
     time = 0.25
     derives = ("found", "known")
 
@@ -61,7 +62,12 @@ class Int8StaticOperandsPattern(RangedPattern, _Int8Product):
         return m.derive(known=known)
 
     def apply_pattern(  # type: ignore[override]
-        self, g: PatternRewriter, x: str, b: str, found: WeightedProduct, known: RoundingSteps
+        self,
+        g: PatternRewriter,
+        x: str,
+        b: str,
+        found: WeightedMatMul,
+        known: QuantizationParameters,
     ) -> str:
         rows = g.op.DequantizeLinear(*quantized_tensor(g, x, known))
         bias = _bias(g, b, found, known)
@@ -113,7 +119,7 @@ class Int8StaticOperandsPattern(RangedPattern, _Int8Product):
 
 
 def _bias(
-    g: PatternRewriter, name: str, found: WeightedProduct, known: RoundingSteps
+    g: PatternRewriter, name: str, found: WeightedMatMul, known: QuantizationParameters
 ) -> Array | None:
     """A constant bias with a number for each column, which integers of 32 bits hold."""
     if not name or not g.is_constant(name) or g.static_shape(name) != (found.columns,):
@@ -121,4 +127,4 @@ def _bias(
     bias = constant(g, name).astype(np.float64)
     largest = np.abs(found.matrix(g)).max(axis=0).astype(np.float64)
     smallest = largest[largest > 0].min(initial=np.inf) * float(known.scale)
-    return bias if is_roundable(bias) and smallest > 1 / LARGEST else None
+    return bias if is_quantizable(bias) and smallest > 1 / LARGEST else None

@@ -7,12 +7,12 @@ from onnx import TensorProto
 
 from xoptim.facts.operators import operator_label
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternRewriter
-from xoptim.match.rounding import Channels, Numbers, ScalingPattern
+from xoptim.match.quantization import Channels, Numbers, ScalingPattern
 
 from .._folding import Array, constant, rounded
 from .._nodes import is_op
-from ._products import product
-from ._rounding import is_roundable
+from ._matmul import weighted_matmul
+from ._quantization import is_quantizable
 from ._scaling import scales
 
 _PARAMETERS: Final = {
@@ -41,16 +41,16 @@ def _stored(factor: float, weight: float, shape: str) -> str:
 class SmoothedNormalizationPattern(ScalingPattern):
     """MatMul(LayerNormalization(x, g, b), w) → MatMul(LayerNormalization(x, g / s, b / s), w · s)
 
-    What: moves a scale of each channel from a normalization to the weights of all products that
+    What: moves a scale of each channel from a normalization to the weights of all MatMuls that
     read it (SmoothQuant). Other forms: Gemm; RMSNormalization, SimplifiedLayerNormalization,
     SkipLayerNormalization; and where samples tell the channels, x · g + b and x · g, such as the
     end of a normalization or of a Gelu that is written in single steps.
     Why: where few channels are much larger than the others, one scale for all rounds the others to
-    few integers. It is applied before products are rounded to 8 bits, where the error on samples
+    few integers. It is applied before MatMuls are quantized to 8 bits, where the error on samples
     becomes smaller (docs/quantization.md).
     Refuses when:
     1. the parameters are not constants, one number for each channel of the last axis.
-    2. something else than products by constant matrices of 32-bit floats reads the result, or the
+    2. something else than MatMuls by constant matrices of 32-bit floats reads the result, or the
        matrices.
     3. no scales are expected to make the error smaller, by the channels on samples, or without
        samples by the parameters.
@@ -68,13 +68,13 @@ class SmoothedNormalizationPattern(ScalingPattern):
         if (
             not readers
             or not g.is_used_only_by(y, *readers)
-            or any(not _is_product(each, y) for each in readers)
+            or any(not _is_matmul(each, y) for each in readers)
         ):
-            return self.none(node, msg="the result is read by something else than products")
-        products = [found for each in readers if (found := product(g, each)) is not None]
+            return self.none(node, msg="the result is read by something else than MatMuls")
+        products = [found for each in readers if (found := weighted_matmul(g, each)) is not None]
         if len(products) < len(readers):  # (2)
             return self.none(
-                node, msg="the result is read by something else than products by constant matrices"
+                node, msg="the result is read by something else than MatMuls by constant matrices"
             )
         if not all(g.is_used_only_by(each.input[1], *readers) for each in readers):  # (2)
             return self.none(node, msg="weights that are read elsewhere")
@@ -87,7 +87,7 @@ class SmoothedNormalizationPattern(ScalingPattern):
         if channels is None or channels.low.shape != (width,):  # (3)
             return self.none(node, msg="no sample tells the channels")
         matrices = [each.matrix(g) for each in products]
-        if not all(is_roundable(each) for each in (*known, *matrices)):  # (3)
+        if not all(is_quantizable(each) for each in (*known, *matrices)):  # (3)
             return self.none(node, msg="numbers that are not finite, or too large")
         scale = scales(channels, np.concatenate(matrices, axis=1).astype(np.float64))  # (3)
         writers = list(dict.fromkeys(each for each, _ in held))
@@ -132,9 +132,12 @@ class SmoothedNormalizationPattern(ScalingPattern):
                 )
             )
         for each in nodes[len(writers) :]:
-            weights, is_turned = constant(g, each.input[1]), bool(each.get_attribute("transB", 0))
-            wide = weights.astype(np.float64) * (scale if is_turned else scale[:, None])
-            larger = rounded(wide, weights.dtype, summed=1 if is_turned else 0)
+            weights, is_transposed = (
+                constant(g, each.input[1]),
+                bool(each.get_attribute("transB", 0)),
+            )
+            wide = weights.astype(np.float64) * (scale if is_transposed else scale[:, None])
+            larger = rounded(wide, weights.dtype, summed=1 if is_transposed else 0)
             operands = [y, g.make_initializer("", larger, source=each.input[1]), *each.input[2:]]
             made.append(
                 g.make_node(
@@ -145,16 +148,16 @@ class SmoothedNormalizationPattern(ScalingPattern):
 
     _head = "agraph (float[n,16] x, float[1] c) => (float[n,1] y)"
     _product = "{ l = LayerNormalization(x, g, b) m = MatMul(l, w) y = Add(m, c) }"
-    _turned = "{ l = LayerNormalization <axis = 1> (x, g, b) y = Gemm <transB = 1> (l, w, c) }"
+    _transposed = "{ l = LayerNormalization <axis = 1> (x, g, b) y = Gemm <transB = 1> (l, w, c) }"
     examples = Example.pairs(
         f"{_head} {_stored(16, 1, '[16,1]')} {_product}",
         f"{_stored(2, 8, '[16,1]')} {_product}",
-        f"{_head} {_stored(16, 1, '[1,16]')} {_turned}",
-        f"{_stored(2, 8, '[1,16]')} {_turned}",
+        f"{_head} {_stored(16, 1, '[1,16]')} {_transposed}",
+        f"{_stored(2, 8, '[1,16]')} {_transposed}",
     )
 
 
-def _is_product(node: Node, x: str) -> bool:
+def _is_matmul(node: Node, x: str) -> bool:
     """Whether a node multiplies a tensor by another one from the right."""
     return (
         node.op_type in ("MatMul", "Gemm", "FusedMatMul")

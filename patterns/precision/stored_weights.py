@@ -16,11 +16,11 @@ from xoptim.match import (
     PatternRewriter,
     Symbol,
 )
-from xoptim.match.rounding import FEWEST_STORED, StoringPattern
+from xoptim.match.quantization import FEWEST_STORED, StoringPattern
 from xoptim.operators.axes import permutation
 
 from .._folding import Array, constant
-from ._rounding import is_roundable, rows_to_int4, rows_to_int8
+from ._quantization import is_quantizable, rows_to_int4, rows_to_int8
 
 _BLOCK = 32
 _SUMS = "agraph (float[n,256] x) => (float[n,4] y)"
@@ -34,7 +34,7 @@ _NUMBERS = _INTEGERS / 2
 
 
 class _Weights(NamedTuple):
-    """Constant weights that are stored with fewer bits.
+    """Constant weights that are stored in lower precision.
 
     Attributes:
         name: of the initializer.
@@ -88,7 +88,7 @@ class _StoredWeights(StoringPattern, EasyPatternOptimization):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         above = g.node_before(m.w)
         turn = permutation(g, above) if above is not None and above.op_type == "Transpose" else None
-        # a table has weights that are turned
+        # a table has weights that are transposed
         name = above.input[0] if above is not None and turn else m.w
         # (1), without computing all weights that are stored so already
         if g.node_before(name) is not None:
@@ -97,7 +97,7 @@ class _StoredWeights(StoringPattern, EasyPatternOptimization):
         if numbers.size < FEWEST_STORED:  # (1)
             return self.none(m.nodes[0], msg="few numbers")
         if not self.fits(numbers):  # (2)
-            return self.none(m.nodes[0], msg="numbers that fewer bits do not hold")
+            return self.none(m.nodes[0], msg="numbers that lower precision do not hold")
         return m.derive(weights=_Weights(name, numbers, turn))
 
     def apply_pattern(
@@ -151,7 +151,7 @@ class _BlockWeights(_StoredWeights):
     @classmethod
     def fits(cls, numbers: Array) -> bool:
         """Whether float32 numbers can be stored."""
-        return numbers.size % _BLOCK == 0 and is_roundable(numbers)
+        return numbers.size % _BLOCK == 0 and is_quantizable(numbers)
 
 
 class Int8WeightsPattern(_BlockWeights):
@@ -260,12 +260,12 @@ class Int4ConstantsPattern(_BlockWeights):
     )
 
 
-class _HalfWeights(_StoredWeights):
+class _Float16Weights(_StoredWeights):
     """Weights in 16 bits.
 
     Class attributes:
         dtype: the type of 16 bits.
-        ends: between these, the largest number and those that count beside it keep all digits of
+        ends: between these, the largest number and those that count next to it keep all digits of
             the type.
     """
 
@@ -298,8 +298,8 @@ class _HalfWeights(_StoredWeights):
         return g.op.Cast(g.op.Gather(halves, places, **attributes), to=TensorProto.FLOAT)
 
 
-def _half_examples(dtype: type) -> tuple[Example, ...]:
-    """A product, and a table."""
+def _float16_examples(dtype: type) -> tuple[Example, ...]:
+    """A MatMul, and a table."""
     given, stored = (
         f"<{np.dtype(each).name}[256,4] w = {{{_texts(_NUMBERS.astype(each))}}}>".replace(
             "float32", "float"
@@ -319,7 +319,7 @@ def _half_examples(dtype: type) -> tuple[Example, ...]:
     )
 
 
-class Float16WeightsPattern(_HalfWeights):
+class Float16WeightsPattern(_Float16Weights):
     """MatMul(x, w) → MatMul(x, Cast(w16, to=FLOAT))
 
     What: stores constant weights in 16 bits, and so for Gemm, Conv, ConvTranspose, a table of which
@@ -336,10 +336,10 @@ class Float16WeightsPattern(_HalfWeights):
     tags = ("float16", "extra")
     dtype = np.float16
     ends = (2.0**-13, 65504.0)
-    examples = _half_examples(np.float16)
+    examples = _float16_examples(np.float16)
 
 
-class Bfloat16WeightsPattern(_HalfWeights):
+class Bfloat16WeightsPattern(_Float16Weights):
     """MatMul(x, w) → MatMul(x, Cast(w16, to=FLOAT)), w16 in bfloat16
 
     What: stores constant weights in bfloat16, as `Float16Weights` does in float16: with the range
@@ -349,11 +349,11 @@ class Bfloat16WeightsPattern(_HalfWeights):
     kernels of onnxruntime that compute in bfloat16.
     Refuses when:
     1. the weights are not a constant of 32-bit floats with 1024 numbers or more.
-    2. a number is not finite, or near the ends of the range.
+    2. a number is not finite, or near the limits of the type.
     """
 
     bits = 8
     tags = ("bfloat16", "extra")
     dtype = ml_dtypes.bfloat16
     ends = (2.0**-100, 2.0**100)
-    examples = _half_examples(ml_dtypes.bfloat16)
+    examples = _float16_examples(ml_dtypes.bfloat16)

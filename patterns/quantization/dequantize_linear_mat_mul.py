@@ -17,7 +17,7 @@ from .._nodes import is_op
 from ._parameters import is_one, parameters
 
 _MOST_TERMS = 1 << 16
-"""This many products of integers of 8 bits add up to less than 2^31."""
+"""This many MatMuls of integers of 8 bits add up to less than 2^31."""
 
 
 class DequantizeLinearMatMulPattern(PatternOptimization):
@@ -25,16 +25,16 @@ class DequantizeLinearMatMulPattern(PatternOptimization):
     and so for Gemm
 
     What: multiplies the integers, and the sums by both scales.
-    Why: onnxruntime forms the same product when it loads a model, but leaves the summand after it,
+    Why: onnxruntime forms the same MatMul when it loads a model, but leaves the summand after it,
     which then takes a pass of its own: 0.96 of the time (128 by 768 by 768). Without its
-    optimizations the product takes 0.17 of the time.
+    optimizations the MatMul takes 0.17 of the time.
     Refuses when:
     1. an operand is not dequantized, or the second one is not a constant matrix of int8 with one
        scale for each column.
     2. the tensor has several scales, or a constant one: where a QuantizeLinear follows, there is an
        operator without floats.
     3. sums might exceed 32 bits, or the provider has no kernel.
-    4. the product is scaled, or its first operand is transposed, or a transposed matrix has other
+    4. the MatMul is scaled, or its first operand is transposed, or a transposed matrix has other
        readers.
     """
 
@@ -51,7 +51,7 @@ class DequantizeLinearMatMulPattern(PatternOptimization):
         left, right = (g.node_before(name) for name in node.input[:2])
         if not is_op(left, "DequantizeLinear") or not is_op(right, "DequantizeLinear"):  # (1)
             return self.none(node, msg="an operand is not dequantized")
-        is_turned = node.op_type == "Gemm" and bool(node.get_attribute("transB", 0))
+        is_transposed = node.op_type == "Gemm" and bool(node.get_attribute("transB", 0))
         shape, found = g.static_shape(right.input[0]), parameters(g, right)
         # (1)
         if found is None or not g.is_constant(right.input[0]) or shape is None or len(shape) != 2:
@@ -60,7 +60,7 @@ class DequantizeLinearMatMulPattern(PatternOptimization):
             return self.none(
                 right, msg="the weights are other integers than int8, or have zero points"
             )
-        if found.axis not in (None, 0 if is_turned else 1):  # (1)
+        if found.axis not in (None, 0 if is_transposed else 1):  # (1)
             return self.none(right, msg="the scales belong to rows")
         rank = g.info(left.input[0]).rank
         # (2)
@@ -74,23 +74,23 @@ class DequantizeLinearMatMulPattern(PatternOptimization):
             or g.try_infer_type(left.input[0]) != TensorProto.UINT8
         ):
             return self.none(node, msg="no kernel for the types")
-        if shape[is_turned] > _MOST_TERMS or not runs(g, "MatMulInteger", left.input[0]):  # (3)
+        if shape[is_transposed] > _MOST_TERMS or not runs(g, "MatMulInteger", left.input[0]):  # (3)
             return self.none(node, msg="sums might exceed 32 bits, or there is no kernel")
         # (4)
         if any(
             node.get_attribute(name, 1.0) != 1.0 for name in ("alpha", "beta")
         ) or node.get_attribute("transA", 0):
-            return self.none(node, msg="the product is scaled, or its first operand is transposed")
-        if is_turned and len(g.next_nodes(right.input[0])) > 1:  # (4)
+            return self.none(node, msg="the MatMul is scaled, or its first operand is transposed")
+        if is_transposed and len(g.next_nodes(right.input[0])) > 1:  # (4)
             return self.none(right, msg="something else reads the transposed integers")
-        return MatchResult(self, [node], partial(self._multiply, is_turned, left, right))
+        return MatchResult(self, [node], partial(self._multiply, is_transposed, left, right))
 
     def _multiply(
-        self, is_turned: bool, left: Node, right: Node, g: PatternRewriter, node: Node
+        self, is_transposed: bool, left: Node, right: Node, g: PatternRewriter, node: Node
     ) -> list[Node]:
         (a, s), (b, t) = left.input[:2], right.input[:2]
         zero = left.input[2] if len(left.input) > 2 else None
-        if is_turned:
+        if is_transposed:
             b = g.make_initializer("", constant(g, b).T, source=b)
         operands = [
             g.op.Cast(g.op.MatMulInteger(a, b, zero or None), to=TensorProto.FLOAT),

@@ -34,7 +34,7 @@ class DequantizeLinearQuantizeLinearPattern(PatternOptimization):
     6. operands of a Concat may not fit: onnxruntime joins empty tensors of any shape, with
        undefined elements.
     7. integers are int8 and just quantized, or dequantized next: onnxruntime changes such pairs to
-       uint8, for which it has kernels on all processors. (Without this, convolutions and products
+       uint8, for which it has kernels on all processors. (Without this, convolutions and MatMuls
        of such models lost their kernels for integers.)
     """
 

@@ -1,4 +1,4 @@
-"""Products of onnxruntime's dynamic quantization."""
+"""MatMuls of onnxruntime's dynamic quantization."""
 
 from onnx import TensorProto
 
@@ -18,7 +18,7 @@ from ._parameters import is_one, is_one_or_columns
 
 
 class _DynamicQuantizeMatMul(EasyPatternOptimization):
-    """A product of integers, scaled, or with the quantization of its first operand, as one
+    """A MatMul of integers, scaled, or with the quantization of its first operand, as one
     operator.
     """
 
@@ -33,7 +33,7 @@ class MatMulIntegerToFloatPattern(_DynamicQuantizeMatMul):
     """Cast(MatMulInteger(a, b)) · (s · t) [+ bias] → com.microsoft.MatMulIntegerToFloat(a, b, s, t,
     bias=bias)
 
-    What: scales the sums while the product is written. These are the nodes of onnxruntime's dynamic
+    What: scales the sums while the MatMul is written. These are the nodes of onnxruntime's dynamic
     quantization.
     Why: two or three passes over the result less, measured 0.89 to 0.95 of the time (768 by 768),
     where onnxruntime's own optimizer is off; otherwise it makes the same operator.
@@ -61,7 +61,7 @@ class MatMulIntegerToFloatPattern(_DynamicQuantizeMatMul):
         zb: Optional,
         bias: Symbol,
     ) -> Symbol:
-        # Products with equal scales share the product of the scales.
+        # MatMuls with equal scales share the MatMul of the scales.
         y = g.op.Mul(
             g.op.Cast(g.op.MatMulInteger(a, b, za, zb), to=TensorProto.FLOAT),
             g.keep(g.op.Mul(s, t)),
@@ -124,7 +124,7 @@ class DynamicQuantizeMatMulPattern(_DynamicQuantizeMatMul):
     """com.microsoft.MatMulIntegerToFloat(DynamicQuantizeLinear(x), b, t) →
     com.microsoft.DynamicQuantizeMatMul(x, b, t)
 
-    What: quantizes the tensor within the product. Other products of the same integers keep the
+    What: quantizes the tensor within the MatMul. Other MatMuls of the same integers keep the
     tensor quantized once.
     Why: one node less, measured 0.96 of the time for up to 16 rows (768 by 768), where
     onnxruntime's own optimizer is off; otherwise it makes the same operator.

@@ -31,7 +31,7 @@ _SIGNED: Final = (TensorProto.INT4, TensorProto.INT8)
 
 
 class _Weights(NamedTuple):
-    """Weights in blocks, with a row for each column of the product.
+    """Weights in blocks, with a row for each column of the MatMul.
 
     Attributes:
         integers: without a sign, (columns, terms).
@@ -51,7 +51,7 @@ class _Weights(NamedTuple):
 class MatMulNBitsPattern(PatternOptimization):
     """MatMul(x, DequantizeLinear(w, s, z, block_size=b)) → com.microsoft.MatMulNBits(x, w, s, z)
 
-    What: dequantizes weights of 4 or 8 bits, block by block, while the product is computed in
+    What: dequantizes weights of 4 or 8 bits, block by block, while the MatMul is computed in
     floats; the same where the weights are transposed after the DequantizeLinear, and for
     a Gemm, with an Add.
     Why: the original dequantizes all weights at each run. Without onnxruntime's own optimizations,

@@ -38,19 +38,19 @@ class _Kind(NamedTuple):
 
 
 _WINDOW: Final = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
-_PRODUCT: Final[tuple[_Role, ...]] = ("tensor", "weight", "bias")
+_WEIGHTED: Final[tuple[_Role, ...]] = ("tensor", "weight", "bias")
 _KINDS: Final[dict[str, _Kind]] = {
     "Add": _Kind("QLinearAdd"),
     "Concat": _Kind("QLinearConcat", attributes=("axis",)),
-    "Conv": _Kind("QLinearConv", "", _PRODUCT, _WINDOW),
+    "Conv": _Kind("QLinearConv", "", _WEIGHTED, _WINDOW),
     "GlobalAveragePool": _Kind("QLinearGlobalAveragePool"),
     "LeakyRelu": _Kind("QLinearLeakyRelu", attributes=("alpha",)),
-    "MatMul": _Kind("QLinearMatMul", "", _PRODUCT),
+    "MatMul": _Kind("QLinearMatMul", "", _WEIGHTED),
     "Mul": _Kind("QLinearMul"),
     "Sigmoid": _Kind("QLinearSigmoid"),
 }
 _MOST_TERMS: Final = 1 << 14
-"""This many products of integers of 8 bits, and a bias of less than `_MOST_BIAS`, add up to less
+"""This many MatMuls of integers of 8 bits, and a bias of less than `_MOST_BIAS`, add up to less
 than 2^31.
 """
 _MOST_BIAS: Final = 1 << 30
@@ -108,7 +108,7 @@ class _QLinear(PatternOptimization):
         scales = [each.numbers.scales for each in (*operands, result)]
         # (2)
         if not are_moderate(
-            scales, is_product=kind.roles == _PRODUCT or kind.op_type == "QLinearMul"
+            scales, is_multiplied=kind.roles == _WEIGHTED or kind.op_type == "QLinearMul"
         ):
             return self.none(above, msg="scales are so far apart that the sums would lose digits")
         # (3)
@@ -121,7 +121,7 @@ class _QLinear(PatternOptimization):
             g, above.input, axis_of(g, above) or 0
         ):
             return self.none(above, msg="operands that may not fit")
-        if "weight" in roles and not _is_product(g, above, operands):  # (5) (6) (7)
+        if "weight" in roles and not _is_weighted(g, above, operands):  # (5) (6) (7)
             return self.none(
                 above, msg="the weights or the bias do not fit, or sums might exceed 32 bits"
             )
@@ -174,10 +174,10 @@ class QLinearPattern(_QLinear):
     approximate: where a result lies next to the middle between two integers, the rounding of the
     original's floats decides which one it becomes, so that a result may differ by one, which is
     more than rounding. (onnxruntime forms the same operators when it loads a model, unless its
-    optimizations are off. Without instructions for products of 8 bits, it saturates sums of two of
+    optimizations are off. Without instructions for MatMuls of 8 bits, it saturates sums of two of
     uint8 and int8.)
     Why: without those optimizations, one thread takes 0.24 of the time for a resnet50 (and gives,
-    bit for bit, what it gives with them), 0.17 to 0.27 for a product, 0.27 for Conv, 0.36 for Add,
+    bit for bit, what it gives with them), 0.17 to 0.27 for a MatMul, 0.27 for Conv, 0.36 for Add,
     0.45 for Mul, 0.31 for GlobalAveragePool; but 2.96 for AveragePool, which is left out.
     Refuses when:
     1. something else reads the result before it is quantized, or an operand is not dequantized.
@@ -187,7 +187,7 @@ class QLinearPattern(_QLinear):
     4. an attribute has no counterpart.
     5. tensors have a scale for each channel, or weights have one along another axis or different
        zero points.
-    6. the bias is not a constant of 32-bit integers whose scale is the product of the scales of
+    6. the bias is not a constant of 32-bit integers whose scale is the MatMul of the scales of
        tensor and weights.
     7. sums might exceed 32 bits, or the number of terms is not known.
     """
@@ -296,9 +296,9 @@ def _have_kernel(
     return fits and has_kernel(g.provider, kind.domain, kind.op_type, dtype, opset) is True
 
 
-def _is_product(g: GraphView, node: Node, operands: list[_Operand]) -> bool:
+def _is_weighted(g: GraphView, node: Node, operands: list[_Operand]) -> bool:
     """Whether weights and bias are such that sums of 32-bit integers replace the sums of the
-    product.
+    MatMul.
     """
     x, w, *rest = operands
     shape = g.try_infer_shape(w.integers)

@@ -29,7 +29,7 @@ class _ExpandRegion(PatternOptimization):
     radius = 8
 
 
-class ExpandSinkPattern(_ExpandRegion):
+class ExpandElementwisePattern(_ExpandRegion):
     """g(... f(Expand(x)) ..., y) → g(... f(x) ..., y)
 
     What: drops an Expand, so that elementwise operators, Unsqueeze, Transpose and the indices of

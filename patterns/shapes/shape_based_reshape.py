@@ -11,7 +11,7 @@ from xoptim.match import (
     Symbol,
 )
 
-from .._proofs import reshapes_as_inferred
+from .._deductions import reshapes_as_inferred
 from .._shapes import inserted_ones, reshape_target
 
 

@@ -3,9 +3,9 @@ from typing import Any, NamedTuple
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
+from .._deductions import reshapes_as_inferred
 from .._nodes import axis_of, is_op, permutation, size_along
 from .._parts import all_positions, position_of
-from .._proofs import reshapes_as_inferred
 from .._shapes import reshape_target
 
 

@@ -284,7 +284,7 @@ def shifted(weights: Array, intercepts: Array, found: ColumnSteps) -> tuple[Arra
     scale = found.scale.astype(np.float64)
     shifts = weights * scale * found.offset
     new, terms = intercepts - shifts.sum(1), (intercepts, np.abs(shifts).sum(1))
-    fitted = rounded(new, np.dtype(np.float32), terms=terms, beside=np.abs(weights).sum(1))
+    fitted = rounded(new, np.dtype(np.float32), terms=terms, other=np.abs(weights).sum(1))
     factors = rounded(weights * scale, np.dtype(np.float32), summed=1)
     if not is_moderate(scale):
         raise Declined("a scale is very large or small")

@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from tests.optimizing.test_proof import WrongReluPattern
+from tests.optimizing.test_verified import WrongReluPattern
 from tests.support import parse, run, types
 from xoptim import DifferentModelError, ModelError, OptimizationReport, optimize_file
 from xoptim.graph import expanded as viewing
@@ -64,7 +64,7 @@ def test_weights_are_moved_without_being_held(
         written = optimize_file(source, tmp_path / "out.onnx", report=reports.append)
     assert written == [tmp_path / "out.onnx.data", tmp_path / "out.onnx"]
     assert types(read_proto(written[1])) == ["MatMul", "Relu", "Gemm"]
-    assert reports[0].validation[0].ok
+    assert reports[0].verification[0].ok
     shutil.rmtree(tmp_path / "in")
     np.testing.assert_allclose(results(written[1]), expected, rtol=1e-5)
 
@@ -159,7 +159,7 @@ def test_nothing_is_written_when_the_result_is_wrong(tmp_path: Path) -> None:
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_a_refuted_rewrite_is_left_out_and_its_weights_are_removed(tmp_path: Path) -> None:
+def test_a_refuted_rewrite_is_dropped_and_its_weights_are_removed(tmp_path: Path) -> None:
     source = model(tmp_path / "in")
     (tmp_path / "out").mkdir()
     written = optimize_file(source, tmp_path / "out" / "out.onnx", patterns=WrongReluPattern)

@@ -22,7 +22,7 @@ def test_models_of_each_kind(tmp_path: Path) -> None:
     assert xoptim.place(MODEL, named("webnn")).target == "webnn"
 
 
-def test_external_data_beside_a_file(tmp_path: Path) -> None:
+def test_external_data_next_to_a_file(tmp_path: Path) -> None:
     model = parse("agraph (float[300] x) => (float[300] y) { y = Add(x, w) }")
     model.graph.initializer.append(onnx.numpy_helper.from_array(np.ones(300, np.float32), "w"))
     onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, size_threshold=0)

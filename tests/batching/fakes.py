@@ -16,12 +16,12 @@ if verb == "slow":
 if verb == "broken":
     print("xopt: error: 'it' is not an ONNX model", file=sys.stderr)
     sys.exit(2)
-status = {"different": "different", "doubtful": "not validated"}.get(verb, "equal")
+status = {"different": "different", "doubtful": "not verified"}.get(verb, "equal")
 if verb != "silent":
     reason = "" if status == "equal" else "because"
     reports = [{"status": status, "reason": reason, "largest": None}]
     sizes = dict(nodes_before=3, nodes_after=1, bytes_before=300, bytes_after=100)
-    print(json.dumps({**sizes, "validation": reports}))
+    print(json.dumps({**sizes, "verification": reports}))
 if verb == "different":
     print("xopt: error: different: because; nothing was written", file=sys.stderr)
     sys.exit(1)

@@ -69,7 +69,7 @@ def test_each_model_ends_in_its_own_way(tmp_path: Path, monkeypatch: pytest.Monk
         "late.onnx": "timeout",
         "odd.onnx": "failed",
         "other.onnx": "different",
-        "doubt.onnx": "not validated",
+        "doubt.onnx": "not verified",
         "mute.onnx": "crashed",
     }
     assert lines(tmp_path / "out") == {record.output: record.status for record in report.records}

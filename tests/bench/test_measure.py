@@ -18,7 +18,7 @@ from xoptim.verification import FeedError, LoadError, RunError, Session
 
 NEG = "g (float[N,N] x) => (float[N,N] y) { y = Neg(x) }"
 NEG_TWICE = "g (float[N,N] x) => (float[N,N] y) { a = Neg(x) b = Neg(a) y = Neg(b) }"
-PRODUCTS = (
+MATMULS = (
     "g (float[N,N] x) => (float[N,N] y) { a = MatMul(x, x) b = MatMul(a, x) y = MatMul(b, x) }"
 )
 QUICK = BenchOptions(seconds=0.01, passes=1, threads=1, dims={"N": 8})
@@ -68,7 +68,7 @@ def test_more_work_takes_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Session, "runner", runner)
     monkeypatch.setattr("xoptim.bench.rounds.time", SimpleNamespace(perf_counter=lambda: clock.now))
     monkeypatch.setattr("xoptim.bench.measure.clock_for", lambda _: lambda: clock.now)
-    report = measured(NEG, PRODUCTS.replace("g (", "h (", 1), compare=False)
+    report = measured(NEG, MATMULS.replace("g (", "h (", 1), compare=False)
     assert report.models[1].ratio is not None
     assert report.models[1].ratio.value == pytest.approx(4.0, rel=1e-3)
     assert report.models[1].ratio.is_difference
@@ -118,7 +118,7 @@ def test_values_of_the_user() -> None:
     with pytest.raises(FeedError, match="values for z"):
         bench([parse(NEG)], QUICK, feeds={"z": feeds["x"]})
     with pytest.raises(RunError):
-        bench([parse(PRODUCTS)], QUICK, feeds={"x": np.ones((2, 3), np.float32)}, dims={})
+        bench([parse(MATMULS)], QUICK, feeds={"x": np.ones((2, 3), np.float32)}, dims={})
 
 
 def test_steps_are_reported() -> None:

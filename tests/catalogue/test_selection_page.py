@@ -44,7 +44,7 @@ def test_python_snippets() -> None:
     assert set(names["safe"]) - set(names["careful"]) >= {"FusedMatMul"}
     assert names["careful"][-2:] == [
         "RepeatedOnCpu",
-        "SizeProgram",
+        "ShapeArithmetic",
     ], "the last ones are passes of other groups"
     assert {"TransposeTranspose", "EinsumTranspose", "FusedMatMul"}.intersection(
         names["portable"]

@@ -118,7 +118,7 @@ def test_the_option_is_named_where_a_library_is_missing(
 
 
 def test_operators_of_the_extensions(xopt: Xopt) -> None:
-    """A model that onnxruntime alone cannot run is proved."""
+    """A model that onnxruntime alone cannot run is verified."""
     pytest.importorskip("onnxruntime_extensions")
     text = (
         "agraph (float[n] x) => (float[n] y) { t = Neg(x) u = Neg(t) "

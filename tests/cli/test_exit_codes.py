@@ -11,7 +11,7 @@ import pytest
 from tests.cli.command import RELU, Xopt, write
 from tests.cli.test_json_schemas import CASES
 from tests.meta.sources import ROOT
-from xoptim import ValidationReport
+from xoptim import VerificationReport
 from xoptim.cli.commands import COMMANDS
 from xoptim.cli.exit_codes import MEANINGS, code_of
 from xoptim.system.signals import Ended
@@ -30,30 +30,30 @@ PAIRS = {
     "only NaN": ("evidence", LOG, LOG),
     "nothing but empty tensors": ("evidence", NOTHING, NOTHING),
 }
-"""Models that are not validated, with the cause."""
+"""Models that are not verified, with the cause."""
 
 
 @pytest.mark.parametrize(("cause", "before", "after"), PAIRS.values(), ids=PAIRS)
-def test_models_that_are_not_validated(xopt: Xopt, cause: str, before: str, after: str) -> None:
+def test_models_that_are_not_verified(xopt: Xopt, cause: str, before: str, after: str) -> None:
     write(before)
     write(after, "other.onnx")
     found = xopt("verify", "model.onnx", "other.onnx", "--json")
     report = found.json[0]
-    assert (report["status"], report["cause"]) == ("not validated", cause)
+    assert (report["status"], report["cause"]) == ("not verified", cause)
     assert found.code == 3
 
 
 @pytest.mark.parametrize("cause", [cause for cause in get_args(Cause) if cause])
-def test_each_cause_of_not_validated(cause: Cause) -> None:
-    doubtful = ValidationReport("not validated", "a reason", cause=cause)
+def test_each_cause_of_not_verified(cause: Cause) -> None:
+    doubtful = VerificationReport("not verified", "a reason", cause=cause)
     assert code_of([doubtful]) == 3
-    assert code_of([ValidationReport("equal"), doubtful]) == 3
-    assert code_of([doubtful, ValidationReport("different", "a reason")]) == 1
+    assert code_of([VerificationReport("equal"), doubtful]) == 3
+    assert code_of([doubtful, VerificationReport("different", "a reason")]) == 1
 
 
-@pytest.mark.parametrize(("status", "code"), [("equal", 0), ("different", 1), ("not validated", 3)])
+@pytest.mark.parametrize(("status", "code"), [("equal", 0), ("different", 1), ("not verified", 3)])
 def test_each_status(status: Status, code: int) -> None:
-    assert code_of([ValidationReport(status)]) == code
+    assert code_of([VerificationReport(status)]) == code
 
 
 WORDS: dict[int, tuple[str, ...]] = {

@@ -143,7 +143,7 @@ def test_a_stream_has_no_folder(
     assert "/standard input" not in outcome.out
 
 
-def test_weights_beside_a_stream(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_next_to_a_stream(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
     model = parse("agraph (float[n,64] x) => (float[n,64] y) { y = Add(x, w) }")
     model.graph.initializer.append(numpy_helper.from_array(np.ones(64, np.float32), "w"))
     onnx.save(
@@ -161,7 +161,7 @@ def test_weights_beside_a_stream(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) ->
 
 @posix
 def test_a_named_pipe_is_read_once(xopt: Xopt) -> None:
-    """The proof needs the model again; a pipe gives it once."""
+    """The verification needs the model again; a pipe gives it once."""
     given = write(TRANSPOSES).read_bytes()
     os.mkfifo("pipe")
     writer = threading.Thread(target=lambda: Path("pipe").write_bytes(given))
@@ -211,7 +211,7 @@ def test_the_file_behind_a_link_is_replaced(xopt: Xopt) -> None:
 
 
 @posix
-def test_weights_beside_a_link_to_another_folder(xopt: Xopt) -> None:
+def test_weights_next_to_a_link_to_another_folder(xopt: Xopt) -> None:
     """Whichever folder they went to, the model could not be opened under one of its names."""
     model = parse("agraph (float[n,512] x) => (float[n,512] y) { y = Add(x, w) }")
     model.graph.initializer.append(numpy_helper.from_array(np.ones(512, np.float32), "w"))

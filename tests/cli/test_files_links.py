@@ -72,7 +72,7 @@ def test_a_name_that_is_given(xopt: Xopt, victim: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [(), ("-o", "model.opt.onnx")])
-def test_weights_beside_the_result(xopt: Xopt, victim: Path, words: tuple[str, ...]) -> None:
+def test_weights_next_to_the_result(xopt: Xopt, victim: Path, words: tuple[str, ...]) -> None:
     write_large()
     Path("model.opt.onnx.data").symlink_to(victim)
     assert (

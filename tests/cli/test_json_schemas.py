@@ -35,8 +35,8 @@ CASES: dict[str, dict[str, tuple[int, tuple[str, ...]]]] = {
         "left out": (0, ("model.onnx", *WRONG)),
         "refused": (1, ("model.onnx", *WRONG, "--strict")),
         "a wrong rewrite": (1, ("model.onnx", *WRONG, "--strict", "--check", "each")),
-        "not validated": (3, ("unknown.onnx",)),
-        "not validated, and refused": (1, ("unknown.onnx", "--strict")),
+        "not verified": (3, ("unknown.onnx",)),
+        "not verified, and refused": (1, ("unknown.onnx", "--strict")),
         "not compared": (0, ("model.onnx", "--no-verify")),
         "a page": (0, ("model.onnx", "--report", "--dry-run")),
         "hints": (0, ("model.onnx", "--no-config", "--patterns", "Gelu")),
@@ -57,7 +57,7 @@ CASES: dict[str, dict[str, tuple[int, tuple[str, ...]]]] = {
     "bisect": {
         "nothing": (0, ("model.onnx",)),
         "found": (1, ("model.onnx", *WRONG)),
-        "not validated": (3, ("unknown.onnx",)),
+        "not verified": (3, ("unknown.onnx",)),
     },
     "check": {
         "fine": (0, ("renamed.onnx", "--max-shrink", "60%")),
@@ -101,7 +101,7 @@ CASES: dict[str, dict[str, tuple[int, tuple[str, ...]]]] = {
     "verify": {
         "equal": (0, ("model.onnx", "model.onnx")),
         "different": (1, ("model.onnx", "other.onnx")),
-        "not validated": (3, ("unknown.onnx", "unknown.onnx")),
+        "not verified": (3, ("unknown.onnx", "unknown.onnx")),
         "infinite": (1, ("model.onnx", "infinite.onnx")),
         "other inputs": (1, ("model.onnx", "renamed.onnx")),
     },
@@ -194,7 +194,7 @@ def test_lines_of_a_batch(xopt: Xopt) -> None:
     assert xopt("batch", "models", "-o", "out").code == 2
     lines = Path("out/results.jsonl").read_text(encoding="utf-8").splitlines()
     records = [json.loads(line) for line in lines]
-    assert {each["status"] for each in records} == {"done", "not validated", "failed"}
+    assert {each["status"] for each in records} == {"done", "not verified", "failed"}
     for each in records:
         check_document("batch", each)
 

@@ -220,7 +220,7 @@ def test_out_of_memory(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
         raise MemoryError
 
     write(RELU)
-    monkeypatch.setattr("xoptim.optimizing.proof.GraphBuilder", fail)
+    monkeypatch.setattr("xoptim.optimizing.verified.GraphBuilder", fail)
     assert xopt("model.onnx").error == "out of memory; nothing was written"
 
 
@@ -285,7 +285,7 @@ def test_errors_of_the_system(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> No
         ),
         (OSError(5, "Input/output error"), "cannot write to standard output: Input/output error"),
     ):
-        monkeypatch.setattr("xoptim.workflow.job.prove", fail(error))
+        monkeypatch.setattr("xoptim.workflow.job.optimize_verified", fail(error))
         assert xopt("model.onnx").error == message
 
 

@@ -36,7 +36,7 @@ def test_sizes_are_written_and_proved(
     xopt: Xopt, words: tuple[str, ...], expected: list[int | str]
 ) -> None:
     write(TWO)
-    (report,) = xopt("model.onnx", *words, "--json").json["validation"]
+    (report,) = xopt("model.onnx", *words, "--json").json["verification"]
     assert report["status"] == "equal"
     assert shape() == expected
     known = {
@@ -51,7 +51,7 @@ def test_sizes_are_written_and_proved(
 def test_inputs_and_outputs(xopt: Xopt) -> None:
     write(TWO)
     words = ("--drop-output", "z", "--keep-output", "t", "--rename", "x=pixels,y=scores")
-    (report,) = xopt("model.onnx", *words, "--json").json["validation"]
+    (report,) = xopt("model.onnx", *words, "--json").json["verification"]
     assert report["status"] == "equal"
     assert ends() == ["pixels", "scores", "t"]
 
@@ -83,7 +83,7 @@ def test_nothing_is_folded(xopt: Xopt) -> None:
 
 def test_a_seed(xopt: Xopt) -> None:
     write(TWO)
-    (report,) = xopt("model.onnx", "--seed", "7", "--json").json["validation"]
+    (report,) = xopt("model.onnx", "--seed", "7", "--json").json["verification"]
     assert [run["seed"] for run in report["runs"]][:2] == [7, 8]
     (report,) = xopt("verify", "model.onnx", "model.opt.onnx", "--seed", "9", "--json").json
     assert report["runs"][0]["seed"] == 9
@@ -138,7 +138,7 @@ def test_a_free_batch(xopt: Xopt) -> None:
         "agraph (float[1,6] x) => (float[1,6] y) <int64[2] s = {1, 6}> { t = Transpose(x) "
         "u = Transpose(t) y = Reshape(u, s) }"
     )
-    (report,) = xopt("model.onnx", "--free", "batch", "--json").json["validation"]
+    (report,) = xopt("model.onnx", "--free", "batch", "--json").json["verification"]
     assert {run["dims"]["batch"] for run in report["runs"]} >= {2, 3}
     assert shape() == ["batch", 6]
     write("agraph (float[1,6] x) => (float[1,6] y) { y = Softmax <axis = 0> (x) }")
@@ -146,7 +146,7 @@ def test_a_free_batch(xopt: Xopt) -> None:
 
 
 def test_sizes_with_which_the_model_does_not_run(xopt: Xopt) -> None:
-    """They are bad usage; a model that does not run anyway is written, and not validated."""
+    """They are bad usage; a model that does not run anyway is written, and not verified."""
     write(
         "agraph (float[n] x) => (float[n] y) <float[3] w = {1, 2, 3}> { t = Add(x, w) y = Neg(t) }"
     )

@@ -109,7 +109,7 @@ def test_assumptions_that_cannot_be_used(xopt: Xopt, text: str, message: str) ->
     assert files() == {"model.onnx"}
 
 
-def test_assumptions_that_do_not_fit_are_left_out(xopt: Xopt) -> None:
+def test_assumptions_that_do_not_fit_are_dropped(xopt: Xopt) -> None:
     write(MASKED, opset=23)
     outcome = xopt("model.onnx", *KNOWN, "--assume", "pst >= 1", "--assume-fitting")
     assert outcome.code == 0

@@ -47,7 +47,7 @@ def test_a_model_does_not_choose_how_it_is_judged(xopt: Xopt) -> None:
     found = xopt("verify", "a.onnx", "b.onnx", "--json")
     assert found.code == 3
     assert [(each["status"], each["cause"], each["assumptions"]) for each in found.json] == [
-        ("not validated", "assumptions", [])
+        ("not verified", "assumptions", [])
     ]
     for words in ((TRUST,), ("--assume", "bool(x)")):
         outcome = xopt("verify", "a.onnx", "b.onnx", *words)
@@ -220,7 +220,7 @@ def test_dumps(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     monkeypatch.delenv("DUMPPATTERNS")
     plain: Any = xopt("replay", "dumps", "--json").json
-    assert {each["status"] for each in plain} == {"not validated"}
+    assert {each["status"] for each in plain} == {"not verified"}
     assert {each["status"] for each in xopt("replay", "dumps", TRUST, "--json").json} == {"equal"}
 
 

@@ -84,7 +84,7 @@ def test_a_word_that_nothing_knows(
         raise AssertionError("the model was read")
 
     write(TRANSPOSES)
-    monkeypatch.setattr("xoptim.optimizing.proof.GraphBuilder", fail)
+    monkeypatch.setattr("xoptim.optimizing.verified.GraphBuilder", fail)
     for command in ("list", "model.onnx"):
         assert (
             "unknown pattern 'fastrun'; did you mean 'fast_run'?"

@@ -35,11 +35,11 @@ def test_rules_of_a_file(xopt: Xopt) -> None:
     assert outcome.code == 0
     assert outcome.json["patterns"] == {"SquareToMul": 1}
     assert outcome.json["exactness"] == "rounding"
-    assert outcome.json["validation"][0]["status"] == "equal"
+    assert outcome.json["verification"][0]["status"] == "equal"
     assert types_in("model.opt.onnx") == ["Mul", "Pow"]
 
 
-def test_rules_run_beside_the_patterns(xopt: Xopt) -> None:
+def test_rules_run_next_to_the_patterns(xopt: Xopt) -> None:
     write(
         "agraph (float[a,b] x) => (float[a,b] y) { t = Transpose(x) u = Transpose(t) "
         "y = Softsign(u) }"
@@ -94,7 +94,7 @@ def test_errors_come_before_the_model_is_read(
     write(SIN)
     if text is not None:
         Path("r.onnxtxt").write_text(text)
-    monkeypatch.setattr("xoptim.optimizing.proof.GraphBuilder", fail)
+    monkeypatch.setattr("xoptim.optimizing.verified.GraphBuilder", fail)
     assert xopt("model.onnx", "--rewrite", "r.onnxtxt").error.startswith(error)
     assert "model.opt.onnx" not in files()
 

@@ -61,8 +61,8 @@ def test_options_by_name(xopt: Xopt) -> None:
     assert types_with(xopt, "--drop", "MatMulAdd") == ["Relu"]
     assert types_with(xopt, "--no-config") == ["Relu"]
     summary = xopt("model.onnx", "--json").json
-    assert summary["validation"] == []
-    assert len(xopt("model.onnx", "--verify", "--json").json["validation"]) == 1
+    assert summary["verification"] == []
+    assert len(xopt("model.onnx", "--verify", "--json").json["verification"]) == 1
 
 
 def test_a_project_file_around(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:

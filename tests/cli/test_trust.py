@@ -28,7 +28,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_verification_is_not_switched_off_from_elsewhere(xopt: Xopt, folder: Path) -> None:
     found = xopt("model.onnx", "--json")
-    assert len(found.json["validation"]) == 1
+    assert len(found.json["verification"]) == 1
     assert found.warnings == [
         f"{folder / 'xoptim.toml'}: verify is ignored: the file is outside the current project, a "
         f"folder with .git or pyproject.toml; --config {folder / 'xoptim.toml'} uses it"
@@ -49,29 +49,29 @@ def test_files_in_the_project(xopt: Xopt, folder: Path, root: str, place: str) -
     (folder / place / root).write_text("")
     outcome = xopt("model.onnx", "--json")
     is_inside = place == ""
-    assert len(outcome.json["validation"]) == (not is_inside)
+    assert len(outcome.json["verification"]) == (not is_inside)
     assert len(outcome.warnings) == (not is_inside)
 
 
 def test_the_nearest_repository_is_the_project(xopt: Xopt, folder: Path) -> None:
     (folder / ".git").mkdir()
     (folder / "around" / "pyproject.toml").write_text("")
-    assert xopt("model.onnx", "--json").json["validation"] == [], "a package in a repository"
+    assert xopt("model.onnx", "--json").json["verification"] == [], "a package in a repository"
 
 
 def test_files_of_other_users(xopt: Xopt, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / ".git").mkdir()
-    assert xopt("model.onnx", "--json").json["validation"] == []
+    assert xopt("model.onnx", "--json").json["verification"] == []
     uid = os.stat(folder / "xoptim.toml").st_uid
     monkeypatch.setattr(os, "getuid", lambda: uid + 1, raising=False)
     found = xopt("model.onnx", "--json")
-    assert len(found.json["validation"]) == 1
+    assert len(found.json["verification"]) == 1
     assert "verify is ignored: the file belongs to another user" in found.warnings[0]
 
 
 def test_a_file_that_is_named_counts(xopt: Xopt, folder: Path) -> None:
     found = xopt("model.onnx", "--json", "--config", str(folder / "xoptim.toml"))
-    assert (found.err, found.json["validation"]) == ("", [])
+    assert (found.err, found.json["verification"]) == ("", [])
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_file_that_is_named_counts(xopt: Xopt, folder: Path) -> None:
         ("rtol = 1e9\natol = 1e9", ("verify", "model.onnx", "model.onnx"), "rtol, atol"),
         ("ulp = 1000000", ("verify", "model.onnx", "model.onnx"), "ulp"),
         ("run-limit = 1e-6", ("model.onnx",), "run-limit"),
-        ("dim = 'batch=1'\nvalidation-budget = 1e-6", ("model.onnx",), "validation-budget, dim"),
+        ("dim = 'batch=1'\nverify-budget = 1e-6", ("model.onnx",), "verify-budget, dim"),
         ("fewer-inputs = true", ("verify", "model.onnx", "model.onnx"), "fewer-inputs"),
         ("drop-output = 'y'", ("model.onnx",), "drop-output"),
         ("max-shrink = 100", ("check", "model.onnx"), "max-shrink"),

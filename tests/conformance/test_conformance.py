@@ -14,8 +14,8 @@ from lab.conformance.cases import KINDS, Case, all_cases, with_constants
 from lab.conformance.judging import MEANINGS, Outcome, agree, judge, outcomes
 from lab.conformance.page import (
     KINDS_TABLE,
-    LEFT_OUT,
     PAGE,
+    SKIPPED,
     differences,
     summary,
     tables_of,
@@ -35,28 +35,28 @@ def test_optimized_models_give_the_outputs_of_the_suite(
     caplog.set_level(logging.ERROR)
     found = outcomes(chunk, CHUNKS)
     assert [fault for outcome in found for fault in outcome.faults] == []
-    assert sum(not outcome.left_out for outcome in found) > len(found) / 2
+    assert sum(not outcome.dropped for outcome in found) > len(found) / 2
 
 
 def test_the_page_is_consistent() -> None:
     """Its figures are those of one machine; that they add up holds on all."""
     tables = read(PAGE)
     *kinds, total = [list(map(int, row[1:])) for row in tables[KINDS_TABLE].rows]
-    left_out = {row["case"]: row["reason"] for row in tables[LEFT_OUT].dictionaries()}
+    dropped = {row["case"]: row["reason"] for row in tables[SKIPPED].dictionaries()}
     assert [sum(column) for column in zip(*kinds, strict=True)] == total
     assert [row[0] for row in tables[KINDS_TABLE].rows] == [*KINDS, "all"]
-    assert total[0] - total[1] == len(left_out)
-    assert set(left_out.values()) <= {meaning for _, meaning in MEANINGS} | {"other numbers"}
+    assert total[0] - total[1] == len(dropped)
+    assert set(dropped.values()) <= {meaning for _, meaning in MEANINGS} | {"other numbers"}
     if versions() in PAGE.read_text(encoding="utf-8"):
         assert total[0] == len(all_cases())
-        assert left_out.keys() <= {f"{case.kind}/{case.name}" for case in all_cases()}
+        assert dropped.keys() <= {f"{case.kind}/{case.name}" for case in all_cases()}
 
 
 def test_pages_that_differ() -> None:
     right, other = Outcome("node/a"), Outcome("node/b", "other numbers")
     tables = tables_of([right, other])
     assert differences(tables, tables) == []
-    changed = tables_of([right._replace(left_out="refused: so"), other._replace(left_out="")])
+    changed = tables_of([right._replace(dropped="refused: so"), other._replace(dropped="")])
     assert differences(tables, changed) == [
         "node/a: right on the page, refused here",
         "node/b: other numbers on the page, right here",
@@ -82,21 +82,21 @@ TEXT = "agraph (float[2] x, float[2] y) => (float[2] z) { a = Add(x, y) z = Relu
 def test_how_a_case_is_judged() -> None:
     right = judge(_case(TEXT, [X, X], [np.array([0, 4], np.float32)]))
     assert right == Outcome("toy/toy", "", 6)
-    assert judge(_case(TEXT, [X, X], [X])).left_out == "other numbers"
+    assert judge(_case(TEXT, [X, X], [X])).dropped == "other numbers"
     assert [
         judge(_case(TEXT, [X, X], [np.array([0, 4], np.float32)]), form).runs for form in range(4)
     ] == [2, 2, 2, 2]
     unknown = judge(_case("agraph (float[2] x) => (float[2] y) { y = Unheard(x) }", [X], [X]))
-    assert unknown.left_out.startswith("unknown operator or version: ")
+    assert unknown.dropped.startswith("unknown operator or version: ")
     tables = tables_of(
         [
             right,
-            right._replace(case="node/a", left_out="refused: so"),
+            right._replace(case="node/a", dropped="refused: so"),
             right._replace(case="node/b"),
         ]
     )
-    assert tables[LEFT_OUT].rows == [["node/a", "refused"]]
-    assert "3 cases, 2 right" in summary([right, right._replace(left_out="refused"), right])
+    assert tables[SKIPPED].rows == [["node/a", "refused"]]
+    assert "3 cases, 2 right" in summary([right, right._replace(dropped="refused"), right])
 
 
 def test_a_fault_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

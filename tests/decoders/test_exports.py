@@ -20,7 +20,7 @@ pytest.importorskip("onnxscript")
 # torch's exporter warns about its own use of torch
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 
-TURNED: Final = ("llama", "mistral", "qwen2", "gemma", "phi")
+ROTATED: Final = ("llama", "mistral", "qwen2", "gemma", "phi")
 """Families with rotary embeddings."""
 NOT_WRITTEN: Final = (("t5", "dynamo", "sdpa"),)
 """Forms that torch's exporter fails on."""
@@ -48,7 +48,7 @@ def test_form(form: Form, tmp_path: Path) -> None:
     with_past = [node for node in attentions if len(node.input) > 4 and node.input[4]]
     crosses = FAMILIES[form.family].crosses
     assert (len(attentions), len(with_past)) == (LAYERS * (2 if crosses else 1), LAYERS)
-    assert found["RotaryEmbedding"] == (2 * LAYERS if form.family in TURNED else 0)
+    assert found["RotaryEmbedding"] == (2 * LAYERS if form.family in ROTATED else 0)
     assert not {"FusedMatMul", "Softmax"} & set(found)
     assert "IsNaN" not in types(finite)
     assert found["Transpose"] <= 1, "one of the bias of positions"

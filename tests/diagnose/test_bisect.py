@@ -20,7 +20,7 @@ from xoptim.graph.tensors import Tensor
 from xoptim.match import PatternBuilder, PatternRewriter, Symbol
 from xoptim.optimizing.suspect import Suspect
 from xoptim.passes.fold import Folder
-from xoptim.verification import ValidationOptions, run_reference, validate
+from xoptim.verification import VerificationOptions, run_reference, verify_models
 
 pytestmark = pytest.mark.slow
 
@@ -62,7 +62,7 @@ def right_for(count: int) -> type[EasyPatternOptimization]:
 
 
 def suspect(model: onnx.ModelProto | Path, *patterns: Any, **options: Any) -> Suspect:
-    checks = ValidationOptions(assignments=options.pop("assignments", 2))
+    checks = VerificationOptions(assignments=options.pop("assignments", 2))
     return Suspect(model, OptimizationOptions(patterns=[*patterns], **options), checks)
 
 
@@ -80,7 +80,7 @@ def test_a_wrong_rewrite_is_found_by_itself() -> None:
 
 
 def rows_of_the_first_run(model: onnx.ModelProto) -> int:
-    feeds = run_reference(model, ValidationOptions()).runs[0].feeds
+    feeds = run_reference(model, VerificationOptions()).runs[0].feeds
     return int(np.asarray(feeds["x"]).shape[0])
 
 
@@ -115,7 +115,7 @@ def test_the_number_of_runs_grows_slowly(seed: int) -> None:
     model = parse(
         f"agraph (float[N,3] t0) => (float[N,3] y) {{ {' '.join(body)} y = Identity(t{count}) }}"
     )
-    rows = int(np.asarray(run_reference(model, ValidationOptions()).runs[0].feeds["t0"]).shape[0])
+    rows = int(np.asarray(run_reference(model, VerificationOptions()).runs[0].feeds["t0"]).shape[0])
     culprit = suspect(model, "default", right_for(rows)).find_culprit()
     assert culprit is not None
     assert culprit.name == "RightFor"
@@ -141,7 +141,7 @@ def test_folding_can_be_to_blame(monkeypatch: pytest.MonkeyPatch) -> None:
     assert culprit.step == "constant_folding"
     without = culprit.avoided_by(found.options)
     assert not without.constant_folding
-    assert validate(model, optimize(model, without)).ok
+    assert verify_models(model, optimize(model, without)).ok
 
 
 def large_model(seed: int) -> onnx.ModelProto:
@@ -168,7 +168,7 @@ def test_a_minimal_model_has_few_nodes_and_shows_it(seed: int) -> None:
     small = found.minimal_model(culprit)
     assert small is not None
     assert types(small) == ["Neg", "Floor"]
-    assert validate(small, optimize(small, patterns=[WrongFloorPattern])).status == "different"
+    assert verify_models(small, optimize(small, patterns=[WrongFloorPattern])).status == "different"
 
 
 def test_a_fault_that_needs_its_surroundings_keeps_them() -> None:

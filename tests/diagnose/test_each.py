@@ -13,7 +13,7 @@ from xoptim import EasyPatternOptimization, optimize
 from xoptim.diagnose.each import EachCheck, record
 from xoptim.graph.load import load_model
 from xoptim.match import PatternBuilder, PatternRewriter, Symbol
-from xoptim.verification import ValidationOptions
+from xoptim.verification import VerificationOptions
 
 TINY_BERT = Path("examples/models/tiny_bert.onnx")
 
@@ -60,10 +60,10 @@ TEXT = """agraph (float[N,3] x, bool c) => (float[N,3] y, float[N,3] z) {
 def checked(
     model: onnx.ModelProto | Path,
     patterns: Any,
-    checks: ValidationOptions | None = None,
+    checks: VerificationOptions | None = None,
     **options: Any,
 ) -> EachCheck:
-    check = EachCheck(model, checks or ValidationOptions())
+    check = EachCheck(model, checks or VerificationOptions())
     optimize(model, patterns=patterns, on_application=check, **options)
     return check
 
@@ -108,7 +108,7 @@ def test_results_that_rewrites_have_made_are_computed() -> None:
 
 def test_given_values_are_used() -> None:
     feeds = {"x": np.full((2, 3), 7, np.float32), "c": np.array(True)}
-    values = record(parse(TEXT), ValidationOptions(feeds=feeds))
+    values = record(parse(TEXT), VerificationOptions(feeds=feeds))
     assert np.array_equal(values["b"], feeds["x"])  # type: ignore[arg-type]
     assert np.array_equal(values["e"], np.exp(feeds["x"]))  # type: ignore[arg-type]
 
@@ -120,7 +120,7 @@ def test_results_of_constants_alone_are_not_recorded() -> None:
         f = DequantizeLinear(w, s) t = Transpose(f) r = RandomNormal <shape = [2]> ()
           p = MatMul(x, t) y = Add(p, r) }"""
     model = parse(text)
-    assert record(model, ValidationOptions()).keys() == {"x", "r", "p", "y"}
+    assert record(model, VerificationOptions()).keys() == {"x", "r", "p", "y"}
     check = EachCheck(model)
     turned = check.value(load_model(model).graph, "t")
     np.testing.assert_array_equal(turned, np.float32([[0.5, 1.5], [1, 2]]))  # type: ignore[arg-type]
@@ -131,7 +131,7 @@ def test_a_model_that_does_not_run_leaves_random_values_which_prove_nothing() ->
         "agraph (float[N,3] x) => (float[N,3] y) { a = Neg(x) b = Abs(a) y = acme.Foo(b) }",
         domains={"acme": 1},
     )
-    assert record(model, ValidationOptions()) == {}
+    assert record(model, VerificationOptions()) == {}
     check = checked(model, [WrongAbsPattern])
     assert check.disagreements == []
     assert check.unchecked[0][1].startswith("on random values different")

@@ -15,7 +15,7 @@ from tests.properties.strategy import random_model
 from tests.support import in_parts, parse
 from xoptim import PatternOptimization, XoptimError, installed_patterns, optimize, replay
 from xoptim.engine.environment import DebugSettings
-from xoptim.match.rounding import RangedPattern
+from xoptim.match.quantization import RangedPattern
 from xoptim.testing import parse as parse_example
 
 RELU = "agraph (float[a] x) => (float[a] y) { t = Relu(x) y = Exp(t) }"
@@ -126,7 +126,7 @@ def test_what_cannot_be_run_is_explained(tmp_path: Path) -> None:
     )
     _dump(tmp_path, parse(text, domains={"local": 1}), WrongReluPattern)
     (found,) = replay(tmp_path)
-    assert (found.status, found.largest) == ("not validated", None)
+    assert (found.status, found.largest) == ("not verified", None)
     assert found.reason == "the type of input 'p' is not known, as always within local functions"
 
 

@@ -36,7 +36,7 @@ def test_explanations_name_the_assumption_that_a_refusal_wants() -> None:
             "(int64[n,4] x) => (int64[n,2] y) <int64[1] k = {2}> { y, i = TopK(x, k) }",
         ),
         (
-            "UnitNormalization",
+            "IdentityL2Normalization",
             "unit",
             "(float[n,4] x) => (float[n,4] y) { y = LpNormalization(x) }",
         ),

@@ -43,7 +43,7 @@ def test_operators_of_onnxruntime() -> None:
 def test_fixed_sizes() -> None:
     proto = optimize(parse(SIZES))
     (hint,) = hints(proto, {"n": 3})
-    assert hint.option == "--fix n=1", "the size of a batch in use, not the one of the proof"
+    assert hint.option == "--fix n=1", "the size of a batch in use, not the one of the verification"
     after = optimize(prepare(parse(SIZES), fix={"n": [1]}))
     assert len(proto.graph.node) - len(after.graph.node) == hint.nodes > 0
     assert hints(proto) == [], "no sizes are known with which it runs"

@@ -77,7 +77,7 @@ def test_parameters_stand_anywhere(entry: str, operands: str) -> None:
     assert not matches(pattern, f"t = Exp(x) {node.replace('?', 'z')}")
 
 
-def test_operands_that_are_left_out_are_no_inputs() -> None:
+def test_operands_that_are_omitted_are_no_inputs() -> None:
     assert matches(
         chained("Clip", "Exp"), 't = Exp(x) y = Clip(t, "", c)', weights="<float c = {1}>"
     )
@@ -446,7 +446,7 @@ def test_refusals_say_where_the_condition_is_written(nodes: str, reason: str, me
         assert refusal.exit_point == f"{__file__}:{code.co_firstlineno}"
 
 
-def test_a_computed_operand_beside_the_chain_is_told() -> None:
+def test_a_computed_operand_next_to_the_chain_is_told() -> None:
     (refusal,) = refusals(
         chained("Mul", "Neg")(), graph("c = Neg(w) e = Exp(b) d = Mul(c, e) y = Add(x, d)")
     )

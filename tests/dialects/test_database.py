@@ -271,7 +271,7 @@ def test_order_of_the_result(install: Install) -> None:
     assert names(OptimizationOptions().selected()) == expected
 
 
-def test_a_broken_pattern_of_a_pack_is_left_out(
+def test_a_broken_pattern_of_a_pack_is_dropped(
     install: Install, caplog: pytest.LogCaptureFixture
 ) -> None:
     install(toy("target"), toy("Wrong", phase="nowhere"), toy("Numbers", tags=(3,)), Zeta)

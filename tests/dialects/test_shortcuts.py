@@ -59,7 +59,7 @@ def test_op_sub_keeps_operands_attributes_and_results() -> None:
     )
 
 
-def test_op_sub_with_operands_and_results_left_out() -> None:
+def test_op_sub_with_operands_and_results_omitted() -> None:
     after = rewrite(OpSub("Clip", "acme::Limit")(), f"{X} <float k = {{1}}> {{ y = Clip(x, , k) }}")
     assert after.graph.node[0].input == ["x", "", "k"]
 

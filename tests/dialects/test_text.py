@@ -354,7 +354,7 @@ def test_numbers_that_became_inputs() -> None:
         )
 
 
-def test_an_operand_that_is_left_out() -> None:
+def test_an_operand_that_is_omitted() -> None:
     pattern = rule("f (x, m) => (y) { y = Clip (x, , m) }", "f (x, m) => (y) { y = Min (x, m) }")
     assert find(pattern, "{ y = Clip(x, , z) }") == {"x": "x", "m": "z", "y": "y"}
     assert find(pattern, "{ y = Clip(x, z, z) }") is None

@@ -185,7 +185,7 @@ def test_an_optimization_is_a_list_of_passes() -> None:
     names = [each.name() for each in Optimizer(load(chain("Neg")), options).passes]
     settled = ["", "remove_initializers", "write_expanded"]
     always = ["remove_guards", *settled, *notes]
-    others = ["note_products", "outline", "drop_unused_inputs"]
+    others = ["note_matmuls", "outline", "drop_unused_inputs"]
     assert names == ["remove_guards", "raise_operator_set", *settled, *others, *notes]
     assert [
         each.name()

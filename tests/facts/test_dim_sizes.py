@@ -1,4 +1,4 @@
-"""Expressions stay small under all operations, and so do proofs over them."""
+"""Expressions stay small under all operations, and so do verifications over them."""
 
 import gc
 import os
@@ -113,7 +113,7 @@ def test_a_proof_ends_after_so_many_steps(monkeypatch: pytest.MonkeyPatch) -> No
     assert bounds(difference)[0] is not None
     # The step that exhausts the budget may still look at the operands of the operations that it is
     # inside of.
-    assert steps <= 3 * dim_bounds.PROOF_STEPS
+    assert steps <= 3 * dim_bounds.DEDUCTION_STEPS
 
 
 def test_an_opaque_symbol_is_known_by_its_operation() -> None:

@@ -24,8 +24,8 @@ def test_changes() -> None:
     ("function", "name"),
     [
         (lambda options: optimize(MODEL, options), "OptimizationOptions"),
-        (lambda options: verify(MODEL, MODEL, options), "ValidationOptions"),
-        (lambda options: diff_values(MODEL, MODEL, options), "ValidationOptions"),
+        (lambda options: verify(MODEL, MODEL, options), "VerificationOptions"),
+        (lambda options: diff_values(MODEL, MODEL, options), "VerificationOptions"),
         (lambda options: bench([MODEL], options), "BenchOptions"),
         (lambda options: tune(MODEL, options), "TuneOptions"),
     ],
@@ -38,5 +38,5 @@ def test_other_objects(function: Callable[[Any], Any], name: str, wrong: object)
 
 @pytest.mark.parametrize("wrong", [3, "yes", None])
 def test_what_verify_may_be(wrong: Any) -> None:
-    with pytest.raises(TypeError, match=r"^verify is True, False or ValidationOptions, not "):
+    with pytest.raises(TypeError, match=r"^verify is True, False or VerificationOptions, not "):
         optimize(MODEL, verify=wrong)

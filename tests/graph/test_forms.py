@@ -74,7 +74,7 @@ def test_protobufs_have_no_other_form() -> None:
 
 @pytest.mark.parametrize("suffix", ["onnxtxt", "textproto", "json"])
 def test_text_forms_are_read(tmp_path: Path, suffix: str) -> None:
-    """Under any name; the proof reads them too, with weights in a file of their own."""
+    """Under any name; the verification reads them too, with weights in a file of their own."""
     model = onnx.parser.parse_model(TEXT)
     path = tmp_path / f"named.{suffix}"
     if suffix == "onnxtxt":

@@ -277,7 +277,7 @@ def test_degenerate_graphs() -> None:
         assert len(model.graph.nodes) == 0
 
 
-def test_facts_can_be_left_out_and_found_later() -> None:
+def test_facts_can_be_omitted_and_found_later() -> None:
     model = load_model(parse("agraph (float[n] x) => (y) { y = Neg(x) }"), infer=False)
     assert model.graph.info_of("y").rank is None
     infer_model(model)

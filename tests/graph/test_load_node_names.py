@@ -12,7 +12,7 @@ from xoptim import optimize, optimize_file
 from xoptim.facts.protos import every_node
 from xoptim.graph.export import export_model
 from xoptim.graph.load import load_model
-from xoptim.verification import validate
+from xoptim.verification import verify_models
 
 EQUAL = (
     "agraph (float[B,4] x) => (float[B,4] y) { [n] a = Relu(x) [n] b = Sigmoid(a) [n] "
@@ -60,7 +60,7 @@ def test_unique_and_empty_names_stay() -> None:
 @pytest.mark.parametrize("text", [EQUAL, NESTED])
 def test_the_original_runs_too(text: str) -> None:
     given = parse(text, domains={"own": 1})
-    report = validate(given, optimize(given))
+    report = verify_models(given, optimize(given))
     assert (report.status, report.reason) == ("equal", "")
 
 
@@ -68,4 +68,4 @@ def test_a_file_runs_too(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(parse(EQUAL).SerializeToString())
     optimize_file(path, tmp_path / "new.onnx", verify=True)
-    assert validate(path, tmp_path / "new.onnx").status == "equal"
+    assert verify_models(path, tmp_path / "new.onnx").status == "equal"

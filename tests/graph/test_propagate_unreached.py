@@ -110,7 +110,7 @@ def test_a_copy_of_a_constant_stays_in_front_of_a_node_that_is_never_reached(
         assert optimize(once, strict=True) == once
 
 
-def test_a_shape_to_solve_beside_an_empty_axis_stays_computed() -> None:
+def test_a_shape_to_solve_next_to_an_empty_axis_stays_computed() -> None:
     """Onnxruntime solves for it at run time, but refuses to load it."""
     before = parse(
         "agraph (float[a,3] x) => (float[b,c] y) <int64[1] o = {0}, int64[1] m = {-1}> "

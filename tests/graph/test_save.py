@@ -138,7 +138,7 @@ def test_elsewhere_external_data_is_copied(tmp_path: Path) -> None:
     check(target)
 
 
-def test_new_weights_go_to_a_file_of_their_own_beside_one_that_is_in_use(tmp_path: Path) -> None:
+def test_new_weights_go_to_a_file_of_their_own_next_to_one_that_is_in_use(tmp_path: Path) -> None:
     target = tmp_path / "m.onnx"
     save_proto(model(), target, external=True)
     proto = read_proto(target)

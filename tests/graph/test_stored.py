@@ -74,7 +74,7 @@ def test_external_data(folder: Path, place: dict[str, str], first: float) -> Non
         ({"location": "../../x"}, "outside the model's folder"),
         ({"location": "deep/../../x"}, "outside the model's folder"),
         ({"location": "/etc/passwd"}, "outside the model's folder"),
-        ({"location": "nothing"}, "is missing; put it beside the model"),
+        ({"location": "nothing"}, "is missing; put it next to the model"),
         ({"location": ""}, "is missing"),
         ({}, "is missing"),
         ({"location": "deep"}, "is not a file"),

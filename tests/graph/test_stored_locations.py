@@ -14,7 +14,7 @@ from xoptim import ModelError, infer, optimize, optimize_file
 from xoptim.diagnose.costs import model_costs
 from xoptim.facts.words import quoted
 from xoptim.graph.stored import StoredTensor
-from xoptim.verification import validate
+from xoptim.verification import verify_models
 
 WEIGHT = np.arange(4, dtype=np.float32)
 
@@ -40,7 +40,7 @@ def saved(folder: Path, location: str, *files: str) -> Path:
 def test_a_backslash_separates_folders(tmp_path: Path) -> None:
     path = saved(tmp_path, "inner\\w.bin", "inner/w.bin")
     optimize_file(path, tmp_path / "new.onnx", verify=True)
-    assert validate(path, tmp_path / "new.onnx").status == "equal"
+    assert verify_models(path, tmp_path / "new.onnx").status == "equal"
     (tensor,) = infer(path).graph.initializer
     assert tensor.external_data[0].value == "inner/w.bin"
     assert (
@@ -72,7 +72,7 @@ def test_a_backslash_does_not_leave_the_folder(tmp_path: Path) -> None:
 def test_the_message_has_one_backslash(tmp_path: Path) -> None:
     with pytest.raises(ModelError) as error:
         optimize(saved(tmp_path, "inner\\w.bin"))
-    assert "inner\\w.bin' is missing; put it beside the model" in str(error.value)
+    assert "inner\\w.bin' is missing; put it next to the model" in str(error.value)
     assert "\\\\" not in str(error.value)
     assert quoted("a\\b\n") == "'a\\b\\n'"
 

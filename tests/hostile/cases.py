@@ -27,7 +27,7 @@ class Case:
         make: makes the model, and the files around it in the current folder; ``None`` when a test
             of its own does.
         error: part of the one line of the refusal, empty when the model is accepted.
-        reason: part of the reason why it could not be validated, empty when it is validated,
+        reason: part of the reason why it could not be verified, empty when it is verified,
             ``None`` when either will do.
         operators: those left in the main graph, ``None`` when they do not matter.
         warnings: what is warned of.
@@ -58,7 +58,7 @@ def refused(key: str, what: str, make: Callable[[], Made], error: str, **more: A
 def optimized(
     key: str, what: str, make: Callable[[], Made], operators: str | None = None, **more: Any
 ) -> Case:
-    """An input that is optimized, validated and written as any other.
+    """An input that is optimized, verified and written as any other.
 
     Args:
         key: of the row.
@@ -74,7 +74,7 @@ def optimized(
     )
 
 
-def unproven(
+def not_verified(
     key: str,
     what: str,
     make: Callable[[], Made],
@@ -82,11 +82,11 @@ def unproven(
     operators: str | None = None,
     **more: Any,
 ) -> Case:
-    """An input that is optimized and written, and said not to be validated.
+    """An input that is optimized and written, and said not to be verified.
 
     With ``--strict`` nothing is written.
     """
-    does = more.pop("does", f"optimized; not validated: “… {reason} …”")
+    does = more.pop("does", f"optimized; not verified: “… {reason} …”")
     return Case(
         key,
         what,
@@ -148,7 +148,7 @@ def check(case: Case, xopt: Xopt) -> None:
         assert snapshot() == before
         return
     outcome = xopt("model.onnx", "--json", *case.options)
-    doubtful = any(report["status"] == "not validated" for report in outcome.json["validation"])
+    doubtful = any(report["status"] == "not verified" for report in outcome.json["verification"])
     assert outcome.code == (3 if doubtful else 0), outcome
     warnings = outcome.warnings[: len(outcome.warnings) - doubtful]
     assert len(warnings) == len(case.warnings), outcome.err
@@ -165,11 +165,11 @@ def check(case: Case, xopt: Xopt) -> None:
 
 
 def _check_report(case: Case, summary: Any) -> None:
-    (report,) = summary["validation"]
+    (report,) = summary["verification"]
     if case.reason is None:
-        assert report["status"] in ("equal", "not validated"), report
+        assert report["status"] in ("equal", "not verified"), report
         return
-    assert report["status"] == ("not validated" if case.reason else "equal"), report
+    assert report["status"] == ("not verified" if case.reason else "equal"), report
     assert case.reason in report["reason"]
 
 

@@ -7,7 +7,7 @@ import pytest
 from onnx import AttributeProto, TensorProto, helper
 
 from tests.cli.command import Xopt
-from tests.hostile.cases import PLAIN, Case, Made, changed, check, optimized, refused, unproven
+from tests.hostile.cases import PLAIN, Case, Made, changed, check, not_verified, optimized, refused
 
 WEIGHT = (
     "agraph (float[4] x) => (float[4] y) <float[4] w = {1,2,3,4}> { t = Identity(x) y = Add(t, w) }"
@@ -137,55 +137,55 @@ CASES = [
         constant(typed(99)),
         "its type is 99",
     ),
-    unproven(
+    not_verified(
         "damage-constant-none",
         "a Constant without a value",
         changed(CONSTANT, lambda model: model.graph.node[0].ClearField("attribute")),
         "onnxruntime cannot load",
         "Constant Add",
     ),
-    unproven(
+    not_verified(
         "damage-attribute",
         "an attribute without name and type",
         node(lambda n: n.attribute.add()),
         "onnxruntime",
         "Neg",
     ),
-    unproven(
+    not_verified(
         "damage-attribute-twice",
         "an attribute written twice",
         node(same_attribute_twice),
         "onnxruntime",
         "Neg",
     ),
-    unproven(
+    not_verified(
         "damage-attribute-graph",
         "an attribute that is a graph, without the graph",
         node(lambda n: n.attribute.add(name="g", type=AttributeProto.GRAPH)),
         "onnxruntime",
         "Neg",
     ),
-    unproven(
+    not_verified(
         "damage-reference",
         "a reference to an attribute of a function, outside a function",
         node(lambda n: n.attribute.add(name="g", type=AttributeProto.INT, ref_attr_name="h")),
         "onnxruntime",
         "Neg",
     ),
-    unproven(
+    not_verified(
         "damage-operator",
         "a node without an operator",
         node(lambda n: n.ClearField("op_type")),
         "onnxruntime",
     ),
-    unproven(
+    not_verified(
         "damage-operands",
         "a node with an empty operand too many",
         node(lambda n: n.input.append("")),
         "onnxruntime",
         "Neg",
     ),
-    unproven(
+    not_verified(
         "damage-results",
         "a node with an empty result too many",
         node(lambda n: n.output.append("")),
@@ -207,7 +207,7 @@ CASES = [
         changed(NODES, lambda model: model.graph.value_info.add()),
         "Neg",
     ),
-    unproven(
+    not_verified(
         "damage-input",
         "an input without a name",
         changed(NODES, lambda model: model.graph.input.add()),

@@ -60,7 +60,7 @@ CASES = [
         "external-missing",
         "a file that is missing",
         external("absent.bin"),
-        "is missing; put it beside the model",
+        "is missing; put it next to the model",
     ),
     refused("external-nowhere", "no location", external(""), "is missing"),
     refused("external-short", "a truncated file", external("short.bin"), SHORT),

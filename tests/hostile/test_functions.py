@@ -13,10 +13,10 @@ from tests.hostile.cases import (
     changed,
     check,
     listed,
+    not_verified,
     optimized,
     refused,
     text,
-    unproven,
 )
 from xoptim import ModelError, optimize
 
@@ -129,42 +129,42 @@ CASES = [
         model(CALL, "f (a) => (b) { c = Neg(a) }"),
         "'b' is not produced",
     ),
-    unproven(
+    not_verified(
         "function-missing",
         "a call of a function that is not there",
         model("y = local.h(x)", NEG),
         "onnxruntime cannot load",
         "h",
     ),
-    unproven(
+    not_verified(
         "function-operands",
         "a call with too many operands",
         model("y = local.f(x, x, x)", NEG),
         "onnxruntime cannot load",
         "f",
     ),
-    unproven(
+    not_verified(
         "function-no-operands",
         "a call with too few operands",
         model("y = local.f()", NEG),
         "onnxruntime cannot load",
         "f",
     ),
-    unproven(
+    not_verified(
         "function-results",
         "a call with too many results",
         model("y, z = local.f(x)", NEG),
         "onnxruntime cannot load",
         "f",
     ),
-    unproven(
+    not_verified(
         "function-attribute",
         "a function that needs an attribute which the call does not give",
         model(CALL, "f (a) => (b) { c = Constant <value_float: float = @alpha> () b = Mul(a, c) }"),
         "onnxruntime cannot load",
         "f",
     ),
-    unproven(
+    not_verified(
         "function-bomb",
         "forty functions, each calling the next one twice",
         model("y = local.f0(x)", *BOMB, "f40 (a) => (b) { b = Neg(a) }"),

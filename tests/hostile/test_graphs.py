@@ -14,10 +14,10 @@ from tests.hostile.cases import (
     changed,
     check,
     listed,
+    not_verified,
     optimized,
     refused,
     text,
-    unproven,
 )
 from tests.support import run
 from xoptim import optimize
@@ -125,7 +125,7 @@ CASES = [
         "initializer 'w' is defined twice",
     ),
     optimized("graph-node-names", "nodes without names", text(CHAIN), "Exp"),
-    unproven(
+    not_verified(
         "graph-empty",
         "no inputs, no nodes, no outputs",
         text("agraph () => () { }"),
@@ -218,7 +218,7 @@ CASES = [
         text("agraph (float[2] x) => (y) { y = Exp(x) }"),
         "Exp",
     ),
-    unproven(
+    not_verified(
         "graph-no-types",
         "no types at all",
         text("agraph (x) => (y) { t = Identity(x) y = Neg(t) }"),
@@ -245,7 +245,7 @@ CASES = [
         warnings=("value_info of 'y' contradicts the operators",),
         output="%y[FLOAT, 2]",
     ),
-    unproven(
+    not_verified(
         "graph-contradiction-type",
         "an output whose declared type contradicts the operators",
         changed(CHAIN, give("y", 7, 2)),
@@ -253,35 +253,35 @@ CASES = [
         "Exp",
         warnings=("value_info of 'y' contradicts the operators",),
     ),
-    unproven(
+    not_verified(
         "graph-shapes",
         "operands whose shapes do not go together",
         text("agraph (float[2] x, float[3] z) => (float[2] y) { t = Identity(x) y = Add(t, z) }"),
         "onnxruntime cannot",
         "Add",
     ),
-    unproven(
+    not_verified(
         "graph-permutation",
         "an invalid permutation",
         text(PLAIN.format("t = Identity(x) y = Transpose <perm = [5, 5]> (t)")),
         "onnxruntime cannot",
         "Transpose",
     ),
-    unproven(
+    not_verified(
         "graph-operand-types",
         "operands of types that the operator does not support",
         text("agraph (string[n] x) => (string[n] y) { t = Identity(x) y = Neg(t) }"),
         "onnxruntime cannot",
         "Neg",
     ),
-    unproven(
+    not_verified(
         "graph-operands",
         "too few operands",
         text(PLAIN.format("t = Identity(x) y = Add(t)")),
         "onnxruntime cannot",
         "Add",
     ),
-    unproven(
+    not_verified(
         "graph-attributes",
         "attributes of other types, and unknown ones",
         text(PLAIN.format('t = Identity(x) y = Softmax <axis = "last", axes = 3> (t)')),

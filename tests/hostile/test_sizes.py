@@ -11,11 +11,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.cli.command import Xopt, files, write
-from tests.hostile.cases import Case, Made, check, listed, text, unproven
+from tests.hostile.cases import Case, Made, check, listed, not_verified, text
 from tests.hostile.process import is_limited, measure
 from tests.support import run
 from xoptim import optimize, save
-from xoptim.verification import ValidationOptions, validate
+from xoptim.verification import VerificationOptions, verify_models
 
 pytestmark = pytest.mark.slow
 
@@ -80,7 +80,7 @@ WORDS = {
     "sixteenfold": "a constant multiplied by 16, ten times, by Concat",
 }
 NOT_RUN = (
-    "optimized in moments, not folded; not validated: “… a run needs at least … GiB of memory …”"
+    "optimized in moments, not folded; not verified: “… a run needs at least … GiB of memory …”"
 )
 BIG = 600_000
 
@@ -88,7 +88,7 @@ BIG = 600_000
 def bomb(name: str) -> Case:
     what = WORDS.get(name, f"{name} of 2^40 elements")
     reason = "onnxruntime cannot run" if name == "cast" else "GiB of memory"
-    return unproven(f"bomb-{name}", what, text(GRAPH.format(BOMBS[name])), reason, does=NOT_RUN)
+    return not_verified(f"bomb-{name}", what, text(GRAPH.format(BOMBS[name])), reason, does=NOT_RUN)
 
 
 def giant(*dims: int) -> Callable[[], Made]:
@@ -102,8 +102,8 @@ def giant(*dims: int) -> Callable[[], Made]:
 
 CASES = [
     *(bomb(name) for name in BOMBS),
-    unproven("bomb-input", "an input of 2^40 elements", giant(TERA), "GiB of memory", "Neg"),
-    unproven(
+    not_verified("bomb-input", "an input of 2^40 elements", giant(TERA), "GiB of memory", "Neg"),
+    not_verified(
         "bomb-input-rank",
         "an input of 2^186 elements",
         giant(1 << 62, 1 << 62, 1 << 62),
@@ -140,7 +140,7 @@ def test_bombs_take_neither_memory_nor_time(graph: str) -> None:
     write(GRAPH.format(graph))
     measured = measure("model.onnx", limit=("RLIMIT_DATA", 1 << 30) if is_limited() else None)
     assert (measured.outcome.code, len(measured.outcome.warnings)) == (3, 1)
-    assert "not validated" in measured.outcome.out
+    assert "not verified" in measured.outcome.out
     assert measured.megabytes < 1200
 
 
@@ -157,7 +157,7 @@ DOUBLING = """agraph (float x) => (y) {
 @listed(
     "bomb-loop",
     "a Loop that doubles a tensor forty times, so that no shape shows the size",
-    "optimized; not validated: “… Failed to allocate memory …”; never more memory than is free, "
+    "optimized; not verified: “… Failed to allocate memory …”; never more memory than is free, "
     "and no process is killed",
 )
 @pytest.mark.skipif(not is_limited(), reason="only Linux limits the data of a process")
@@ -165,7 +165,7 @@ def test_memory_that_no_shape_tells() -> None:
     write(DOUBLING)
     measured = measure("model.onnx", limit=("RLIMIT_DATA", 1 << 30))
     assert (measured.outcome.code, len(measured.outcome.warnings)) == (3, 1)
-    assert "not validated: onnxruntime cannot run the original" in measured.outcome.err
+    assert "not verified: onnxruntime cannot run the original" in measured.outcome.err
     assert measured.megabytes < 1200
 
 
@@ -243,12 +243,14 @@ def test_weights_keep_their_places(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @listed(
     "limit-python",
-    "a memory limit in Python, `ValidationOptions(memory_limit=1000)`",
-    "“not validated” where a run takes more",
+    "a memory limit in Python, `VerificationOptions(memory_limit=1000)`",
+    "“not verified” where a run takes more",
 )
 def test_a_memory_limit() -> None:
     model = text("agraph (float[n,100] x) => (float[n,100] y) { y = Neg(x) }")()
-    for size, status in ((1, "equal"), (2, "not validated")):
-        report = validate(model, model, ValidationOptions(memory_limit=1000, dims={"n": size}))
+    for size, status in ((1, "equal"), (2, "not verified")):
+        report = verify_models(
+            model, model, VerificationOptions(memory_limit=1000, dims={"n": size})
+        )
         assert report.status == status
         assert ("a run needs at least 0.0 MiB" in report.reason) == (size == 2)

@@ -7,7 +7,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from tests.cli.command import Xopt
-from tests.hostile.cases import Case, Made, check, listed, optimized, refused, text, unproven
+from tests.hostile.cases import Case, Made, check, listed, not_verified, optimized, refused, text
 from xoptim import ModelError, optimize
 
 IF = (
@@ -92,7 +92,7 @@ CASES = [
         branch("t () => (float[2] y) { y = Neg(x) }", other="e () => (float[2] y) { y = Abs(x) }"),
         "If",
     ),
-    unproven(
+    not_verified(
         "subgraph-through",
         "a branch that gives a result from outside",
         branch("t () => (a) { }", "a = Relu(x)"),
@@ -162,7 +162,7 @@ CASES = [
         branch("t () => (float[2] q) { q = Neg(y) }"),
         "the nodes form a cycle through 'If'",
     ),
-    unproven(
+    not_verified(
         "subgraph-shadow",
         "a branch that defines a name of the graph around it again",
         branch(
@@ -172,7 +172,7 @@ CASES = [
         ),
         "onnxruntime cannot load",
     ),
-    unproven(
+    not_verified(
         "subgraph-one-branch",
         "If without else_branch",
         text(
@@ -182,27 +182,27 @@ CASES = [
         "onnxruntime cannot load",
         "If",
     ),
-    unproven(
+    not_verified(
         "subgraph-inputs",
         "a branch with an input",
         branch("t (float[2] z) => (float[2] q) { q = Neg(z) }"),
         "onnxruntime cannot load",
         "If",
     ),
-    unproven(
+    not_verified(
         "subgraph-counts",
         "branches with different numbers of outputs",
         branch("t () => (float[2] q, float[2] r) { q = Neg(x) r = Exp(x) }"),
         "onnxruntime cannot load",
         "If",
     ),
-    unproven(
+    not_verified(
         "subgraph-body",
         "a body of Loop with too few inputs and outputs",
         text(LOOP.format(body="b (int64 i) => (bool k2) { k2 = Identity(t) }")),
         "onnxruntime cannot load",
     ),
-    unproven(
+    not_verified(
         "subgraph-endless",
         "Loop, 2^60 times",
         text(
@@ -216,7 +216,7 @@ CASES = [
         "Loop",
         options=("--run-limit", "0.3"),
         does=(
-            "optimized; not validated: “… a run was stopped after 600 seconds” (`--run-limit`); "
+            "optimized; not verified: “… a run was stopped after 600 seconds” (`--run-limit`); "
             "Ctrl-C ends it at once"
         ),
     ),

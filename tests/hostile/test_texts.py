@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 
 from lab.fuzzing.run import Limits
 from tests.cli.command import RELU, Xopt, files, write
-from tests.hostile.cases import Case, check, listed, optimized, refused, unproven
+from tests.hostile.cases import Case, check, listed, not_verified, optimized, refused
 from tests.support import parse
 from xoptim import optimize
 from xoptim.facts.assumptions import ENTRY, Assumptions, SizeFact
@@ -189,14 +189,14 @@ CASES = [
         )
         for name in ("offset", "length")
     ),
-    unproven(
+    not_verified(
         "text-external-held",
         "external data with an entry `held`",
         outside(held="x"),
         "onnxruntime",
         "Add",
     ),
-    unproven("text-rank", "an input of 65 axes", of_rank(65), "has 65 axes", "Neg"),
+    not_verified("text-rank", "an input of 65 axes", of_rank(65), "has 65 axes", "Neg"),
     refused(
         "text-rank-more",
         "an input of 20,000 axes",

@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.cli.command import Xopt, write
-from tests.hostile.cases import Case, changed, check, listed, optimized, text, unproven
+from tests.hostile.cases import Case, changed, check, listed, not_verified, optimized, text
 
 pytestmark = pytest.mark.slow
 
@@ -93,7 +93,7 @@ def row(name: str) -> Case:
     return (
         optimized(f"type-{name.lower()}", f"input, output and weight of type {name}", make)
         if name in RUN
-        else unproven(
+        else not_verified(
             f"type-{name.lower()}",
             f"input, output and weight of type {name}",
             make,
@@ -157,7 +157,7 @@ CASES = [
         "OptionalHasElement",
     ),
     optimized("type-map", "a map", text(MAPS, domains={"ai.onnx.ml": 3}), "CastMap"),
-    unproven(
+    not_verified(
         "type-opaque",
         "an input of an opaque type",
         changed("agraph (float[2] x) => (y) { y = acme.F(x) }", opaque),

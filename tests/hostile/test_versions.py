@@ -14,10 +14,10 @@ from tests.hostile.cases import (
     Made,
     changed,
     check,
+    not_verified,
     optimized,
     refused,
     text,
-    unproven,
 )
 
 pytestmark = pytest.mark.slow
@@ -38,7 +38,7 @@ def any_verdict(key: str, what: str, make: Callable[[], Made], operators: str) -
     return Case(
         key,
         what,
-        "optimized; validated if onnxruntime can run it, else reported as not validated",
+        "optimized; verified if onnxruntime can run it, else reported as not verified",
         make,
         reason=None,
         operators=operators.split(),
@@ -95,14 +95,14 @@ CASES = [
         text(MOVED, NEWEST),
         "Transpose Sigmoid",
     ),
-    unproven(
+    not_verified(
         "opset-future",
         "an operator set of the future",
         versioned(999),
         "onnxruntime cannot load",
         "Relu",
     ),
-    unproven("opset-zero", "operator set 0", versioned(0), "onnxruntime cannot load"),
+    not_verified("opset-zero", "operator set 0", versioned(0), "onnxruntime cannot load"),
     refused(
         "opset-negative",
         "operator set -5",
@@ -128,14 +128,14 @@ CASES = [
         "Transpose Sigmoid",
     ),
     *(ir_version(version) for version in range(1, 14)),
-    unproven(
+    not_verified(
         "format-future",
         "version 99 of the format",
         text(MOVED, ir_version=99),
         "onnxruntime cannot load",
         "Transpose Sigmoid",
     ),
-    unproven(
+    not_verified(
         "format-none",
         "no version of the format",
         changed(MOVED, no_format),
@@ -170,7 +170,7 @@ CASES = [
             domains={"com.microsoft": 1},
         ),
     ),
-    unproven(
+    not_verified(
         "domain-microsoft-unknown",
         "`com.microsoft`, an operator that does not exist",
         text(
@@ -181,28 +181,28 @@ CASES = [
         "onnxruntime cannot load",
         "Frobnicate",
     ),
-    unproven(
+    not_verified(
         "domain-unknown",
         "an unknown domain",
         text(FOREIGN.format("acme.Frobnicate"), domains={"acme": 1}),
         "cannot load",
         "Frobnicate Neg",
     ),
-    unproven(
+    not_verified(
         "domain-not-imported",
         "a domain that is not imported",
         text(FOREIGN.format("acme.Frobnicate")),
         "cannot load",
         "Frobnicate Neg",
     ),
-    unproven(
+    not_verified(
         "domain-operator",
         "an operator that does not exist",
         text(FOREIGN.format("Frobnicate")),
         "cannot load",
         "Frobnicate Neg",
     ),
-    unproven(
+    not_verified(
         "domain-several",
         "operators of four domains in one model",
         text(

@@ -29,7 +29,7 @@ def test_it_composes() -> None:
     assert _types(result.model) == ["Relu"]
     assert len(_types(model)) == 5
     assert step.report is not None
-    assert step.report.validation[0].ok
+    assert step.report.verification[0].ok
     same_results(given, ir.to_proto(result.model), {"x": np.ones((2, 3), np.float32)})
 
 

@@ -150,9 +150,7 @@ def test_a_model_that_does_not_run_where_the_module_does() -> None:
 
 def test_a_module_in_training_mode() -> None:
     module = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(0.1))
-    with pytest.raises(
-        xoptim.NotValidatedError, match="Dropout '1' is in training mode: call eval"
-    ):
+    with pytest.raises(xoptim.NotVerifiedError, match="Dropout '1' is in training mode: call eval"):
         to_onnx(module, inputs(), verify=True)
     norm = torch.nn.BatchNorm1d(3)
     model = to_onnx(norm.eval(), inputs())
@@ -169,7 +167,7 @@ class Noise(Module):  # type: ignore[misc]
 
 def test_a_module_that_draws_random_numbers() -> None:
     report = verify(Noise(), to_onnx(Noise(), inputs()), inputs())
-    assert (report.status, report.cause) == ("not validated", "evidence")
+    assert (report.status, report.cause) == ("not verified", "evidence")
 
 
 @dataclass
@@ -298,5 +296,5 @@ def test_assumptions_in_metadata_are_no_evidence() -> None:
     name = model.graph.input[0].type.tensor_type.shape.dim[0].dim_param
     model.metadata_props.add(key="xoptim.assumptions", value=f"{name} == 2")
     report = verify(Doubled(), model, inputs())
-    assert (report.status, report.cause) == ("not validated", "assumptions")
+    assert (report.status, report.cause) == ("not verified", "assumptions")
     assert verify(Doubled(), model, inputs(), assume_from_model=True).ok

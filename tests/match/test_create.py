@@ -142,7 +142,7 @@ def test_numbers_take_the_type_that_fits(
     assert float(array) == float(operands[place])
 
 
-def test_numbers_beside_an_operator_without_schema() -> None:
+def test_numbers_next_to_an_operator_without_schema() -> None:
     g = rewriter()
     g.op.Thing("h", 0.5, 2, domain="other")
     assert [stored(g, name).dtype for name in g.created[0].input[1:]] == [np.float16, np.float16]

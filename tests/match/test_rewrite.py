@@ -32,7 +32,7 @@ class Helper(_Family):
     """Shared code."""
 
 
-def test_sections_that_are_left_out_come_from_the_base() -> None:
+def test_sections_that_are_omitted_come_from_the_base() -> None:
     assert (
         Silent.__doc__
         == "A(x) → B(x)\n\nWhy: one node less.\nRefuses when:\n1. a shape is unknown."

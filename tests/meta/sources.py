@@ -45,7 +45,7 @@ class Source:
         return len(self.text.splitlines())
 
     @property
-    def room(self) -> str:
+    def package(self) -> str:
         """The package of the file, ``xoptim.match`` or ``tests.meta``.
 
         The module name for files directly in ``xoptim``.

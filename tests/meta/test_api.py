@@ -136,13 +136,13 @@ def test_what_breaks_callers(released: str, now: str, *, is_broken: bool) -> Non
 
 def test_a_removed_or_changed_field_of_json_is_reported(api: Any) -> None:
     released = api.surface()
-    field = "json 1 Validation.status: string"
+    field = "json 1 Verification.status: string"
     assert field in released
-    assert "json 1 verify: array of [Validation] or TargetCheck" in released
-    assert "json 1 Validation.largest: Comparison or null" in released
+    assert "json 1 verify: array of [Verification] or TargetCheck" in released
+    assert "json 1 Verification.largest: Comparison or null" in released
     now = [line for line in released if line != field]
     assert broken(released, now) == [f"{field} is gone"]
-    assert broken(released, [*now, "json 1 Validation.status: integer"]) == [f"{field} is gone"]
+    assert broken(released, [*now, "json 1 Verification.status: integer"]) == [f"{field} is gone"]
     assert broken(now, released) == []
 
 

@@ -30,7 +30,7 @@ SAYS = {
     "rewrite_by_text": "Mul Mul Mul MatMul Mul Mul Add",
     "simplify_in_three_ways": "Simplify: Div(Mul(x, y), y) → x",
     "statistics_with_pandas": "instances",
-    "validate_two_models": "equal: 1 output in 2 runs",
+    "verify_two_models": "equal: 1 output in 2 runs",
     "write_a_pattern_by_hand": "Exp(z) -> y",
 }
 """A part of the output of each script."""

@@ -69,14 +69,14 @@ def imports(source: Source) -> Iterator[tuple[int, str]]:
                 yield node.lineno, module
 
 
-def room(module: str) -> str:
+def package_of(module: str) -> str:
     """The room of a module of the engine."""
     parts = module.split(".")
     return parts[1] if len(parts) > 1 else "__init__"
 
 
 def test_every_room_has_a_floor() -> None:
-    assert {source.room.partition(".")[2] for source in sources("xoptim")} == set(FLOORS)
+    assert {source.package.partition(".")[2] for source in sources("xoptim")} == set(FLOORS)
 
 
 def test_rooms_see_only_what_is_below() -> None:
@@ -84,7 +84,8 @@ def test_rooms_see_only_what_is_below() -> None:
         f"{source.path}:{line} imports {module}"
         for source in sources("xoptim")
         for line, module in imports(source)
-        if module.split(".")[0] == "xoptim" and _climbs(room(source.room), room(module))
+        if module.split(".")[0] == "xoptim"
+        and _climbs(package_of(source.package), package_of(module))
     ]
     assert not climbing
 
@@ -100,8 +101,10 @@ def uses(everywhere: Iterable[Source]) -> dict[str, set[str]]:
     """The rooms and modules that each room or module of the engine imports."""
     found: dict[str, set[str]] = {}
     for source in everywhere:
-        here = room(source.room)
-        there = {room(module) for _, module in imports(source) if module.split(".")[0] == "xoptim"}
+        here = package_of(source.package)
+        there = {
+            package_of(module) for _, module in imports(source) if module.split(".")[0] == "xoptim"
+        }
         found.setdefault(here, set()).update(there - {here})
     return found
 
@@ -140,7 +143,7 @@ def test_nothing_needs_the_testing_room() -> None:
         s.path
         for s in sources("xoptim", "patterns", "cli")
         for _, m in imports(s)
-        if room(m) == "testing"
+        if package_of(m) == "testing"
     ]
     assert all(path.startswith("xoptim/testing/") for path in users)
 
@@ -152,7 +155,7 @@ FOR_PATTERNS = ("match", "operators", "facts")
 def misplaced(source: Source) -> Iterator[str]:
     """Imports that a pattern must not have."""
     for line, module in imports(source):
-        if module.split(".")[0] == "xoptim" and room(module) not in FOR_PATTERNS:
+        if module.split(".")[0] == "xoptim" and package_of(module) not in FOR_PATTERNS:
             yield f"{source.path}:{line} imports {module}"
         if module.split(".")[0] == "patterns" or (
             module.startswith("..") and not re.fullmatch(r"\.\._[a-z]+", module)
@@ -201,7 +204,7 @@ def test_imports_that_a_pattern_must_not_have_are_found(text: str, count: int) -
     assert len(list(misplaced(Source("patterns/a.py", text, ast.parse(text))))) == count
 
 
-def test_helpers_of_patterns_stand_beside_those_that_use_them() -> None:
+def test_helpers_of_patterns_stand_next_to_those_that_use_them() -> None:
     """A helper that only one family uses is in the folder of the family."""
     users: dict[str, set[str]] = {}
     for source in sources("patterns"):
@@ -214,7 +217,7 @@ def test_helpers_of_patterns_stand_beside_those_that_use_them() -> None:
     assert {name for name in shared if len(users.get(name, ())) < 2} == set()
 
 
-def test_command_line_uses_the_door_and_the_validation() -> None:
+def test_command_line_uses_the_public_api_and_the_verification() -> None:
     allowed = {
         "__init__",
         "builder",
@@ -239,7 +242,7 @@ def test_command_line_uses_the_door_and_the_validation() -> None:
         f"{source.path}:{line} imports {module}"
         for source in sources("cli")
         for line, module in imports(source)
-        if (module.split(".")[0] == "xoptim" and room(module) not in allowed)
+        if (module.split(".")[0] == "xoptim" and package_of(module) not in allowed)
         or module.split(".")[0] == "cli"
     ]
     assert not wrong

@@ -48,7 +48,7 @@ def check_docstring(pattern: type[PatternOptimization]) -> None:
     assert numbers == list(range(1, len(numbers) + 1))
 
 
-def check_refusals_stand_beside_the_code(pattern: type[PatternOptimization]) -> None:
+def check_refusals_are_next_to_the_code(pattern: type[PatternOptimization]) -> None:
     """Each refusal is referred to as (1), (2), ... in the code of the pattern, or of the one that
     it inherits.
 
@@ -156,7 +156,7 @@ def check_no_state(pattern: type[PatternOptimization]) -> None:
 CHECKS = (
     *(
         check_docstring,
-        check_refusals_stand_beside_the_code,
+        check_refusals_are_next_to_the_code,
         check_examples,
         check_metadata,
         check_other_domains_are_declared,

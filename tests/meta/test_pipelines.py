@@ -39,7 +39,7 @@ NEEDS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NEEDS)
 def test_script(name: str, tmp_path: Path) -> None:
-    """A script runs in a process of its own, proves its result, and says that the model became
+    """A script runs in a process of its own, verifies its result, and says that the model became
     smaller.
     """
     missing = [package for package in NEEDS[name] if not _is_installed(package)]

@@ -44,7 +44,7 @@ GUIDES = (
     "repeated",
     "report",
     "targets",
-    "../lab/tiles",
+    "../lab/winograd",
     "tuning",
 )
 ELSEWHERE = {
@@ -226,7 +226,7 @@ def test_guide(
 
 
 @pytest.mark.slow
-def test_commands_beside_those_of_other_tools(capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_next_to_those_of_other_tools(capsys: pytest.CaptureFixture[str]) -> None:
     _files("coming-from")
     commands = re.findall(r"`(xopt [^`]+)` *\|$", _page("coming-from"), re.MULTILINE)
     assert len(commands) > 10

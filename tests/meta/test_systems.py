@@ -200,7 +200,7 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 @pytest.mark.slow
 @pytest.mark.parametrize("platform", ["darwin", "win32"])
 def test_the_command_on_other_systems(platform: str, tmp_path: Path, weights: bytes) -> None:
-    """It optimizes, proves and writes weights to a file, as here."""
+    """It optimizes, verifies and writes weights to a file, as here."""
     words = [sys.executable, "-c", OTHER, platform, *WORDS]
     done = subprocess.run(
         words, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False

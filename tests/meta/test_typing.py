@@ -18,14 +18,14 @@ import xoptim
 
 model = onnx.ModelProto()
 reveal_type(xoptim.optimize("model.onnx"))  # reveals: ModelProto
-path, checks = Path("model.onnx"), xoptim.ValidationOptions(atol=1e-3)
+path, checks = Path("model.onnx"), xoptim.VerificationOptions(atol=1e-3)
 reveal_type(xoptim.optimize(path, patterns="default", verify=True))  # reveals: ModelProto
 reveal_type(xoptim.optimize(model, verify=checks))  # reveals: ModelProto
 reveal_type(xoptim.optimize(model.SerializeToString()))  # reveals: bytes
 reveal_type(xoptim.optimize(onnx_ir.load("model.onnx")))  # reveals: Model
-reveal_type(xoptim.verify(model, "model.onnx", exactness="exact"))  # reveals: ValidationReport
+reveal_type(xoptim.verify(model, "model.onnx", exactness="exact"))  # reveals: VerificationReport
 options = xoptim.OptimizationOptions()
-xoptim.optimize(model, options, report=lambda each: each.validation, drop=("Gelu",), strict=True)
+xoptim.optimize(model, options, report=lambda each: each.verification, drop=("Gelu",), strict=True)
 xoptim.optimize(model, pattern="default")  # error: "pattern"
 xoptim.optimize("model.onnx", pattern="default")  # error: "pattern"
 xoptim.optimize(model, max_iter="many")  # error: max_iter|argument types
@@ -39,7 +39,7 @@ xoptim.verify(model, model, exactness="nearly")  # error: exactness
 @pytest.mark.slow
 def test_the_public_door(tmp_path: Path) -> None:
     """Each line has the error that its comment announces, and no line has another one."""
-    source = tmp_path / "uses_the_door.py"
+    source = tmp_path / "uses_the_public_api.py"
     source.write_text(CODE)
     out, err, _ = api.run(
         ["--config-file", str(ROOT / "pyproject.toml"), "--no-pretty", str(source)]

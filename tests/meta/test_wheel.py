@@ -103,8 +103,8 @@ def test_the_wheel_is_small(built: Path) -> None:
 
 @pytest.mark.slow
 def test_the_wheel_and_its_dependencies_are_enough(built: Path, tmp_path: Path) -> None:
-    """In an environment without the packages of the tests, the command proves what it writes, under
-    each of its names.
+    """In an environment without the packages of the tests, the command verifies what it writes,
+    under each of its names.
 
     The dependencies, and what they need, are linked from this environment, so that nothing is
     downloaded.

@@ -135,7 +135,7 @@ def test_actions_are_pinned_and_each_has_one_version() -> None:
     )
 
 
-def test_a_workflow_does_not_run_beside_itself() -> None:
+def test_a_workflow_does_not_run_next_to_itself() -> None:
     """A newer commit ends the run of an older one, but nothing ends an upload."""
     groups = {
         name: re.search(r"^concurrency:\n  group: (.+)\n  cancel-in-progress: (.+)$", text, re.M)

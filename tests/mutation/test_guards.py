@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lab.mutation.guards import SWITCH, derived, instrumented, undeclared
-from lab.mutation.proof import judge
+from lab.mutation.verification import judge
 from xoptim.match.pattern import PatternOptimization
 
 SOURCE = """
@@ -93,7 +93,7 @@ class _Declaring(PatternOptimization):
     constant_operands = ("b",)
 
 
-def test_a_declaration_is_left_out() -> None:
+def test_a_declaration_is_omitted() -> None:
     found = dict(undeclared(_Declaring))
     assert len(found) == 3
     ranks = found["_Declaring.operand_ranks without `a`"]
@@ -106,13 +106,13 @@ def test_a_declaration_is_left_out() -> None:
 def test_wrong_models_are_kept_and_judged(tmp_path: Path) -> None:
     """A pattern without a condition makes wrong models.
 
-    The proof notices some, and another run judges the same ones.
+    The verification notices some, and another run judges the same ones.
     """
     folder = tmp_path / "wrong"
     command = [
         sys.executable,
         "-m",
-        "lab.mutation.proof",
+        "lab.mutation.verification",
         str(folder),
         "--count",
         "2",
@@ -128,7 +128,7 @@ def test_wrong_models_are_kept_and_judged(tmp_path: Path) -> None:
     assert {verdict for _, verdict in verdicts} <= {
         "different",
         "equal",
-        "not validated",
+        "not verified",
         "crash or no end",
     }
     assert all(" without " in text for text, _ in verdicts)

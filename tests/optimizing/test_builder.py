@@ -397,5 +397,5 @@ def test_what_it_prints() -> None:
     assert repr(builder) == f"<GraphBuilder: opset {builder.main_opset}, 1 node, {text}"
     assert repr(builder.report()) == "<OptimizationReport: 3 → 1 nodes, 1 rewrites, exact>"
     assert repr(xoptim.verify(builder.to_onnx(), builder.to_onnx())).startswith(
-        "<ValidationReport: cpu: equal: 1 output in "
+        "<VerificationReport: cpu: equal: 1 output in "
     )

@@ -162,7 +162,7 @@ def test_optional_results_that_nothing_reads() -> None:
         ("k, i = Split <num_outputs = 2> (x) y = Neg(k)", ["k", "i"]),
     ],
 )
-def test_results_that_may_be_left_out(nodes: str, outputs: list[str]) -> None:
+def test_results_that_may_be_omitted(nodes: str, outputs: list[str]) -> None:
     outs = "float[1,1,4] y, float[1,1,1] z" if "z =" in nodes else "float[p,q,r] y"
     text = (
         f"agraph (float[1,1,4] x) => ({outs}) <float[4] s = {{1, 2, 3, 4}}, "

@@ -79,7 +79,7 @@ def test_nodes_with_several_results() -> None:
     same_results(parse(text), after, {"x": np.arange(4, dtype=np.float32)})
 
 
-def test_results_that_are_left_out() -> None:
+def test_results_that_are_omitted() -> None:
     shorter = """agraph (float[1,1,4] x) => (float[1,1,4] y, float[1,1,4] z, int64[1,1,4] i) {
       a, i = MaxPool <kernel_shape = [1]> (x)
       b = MaxPool <kernel_shape = [1]> (x)

@@ -60,7 +60,7 @@ def test_one_factor_out_of_range_is_enough() -> None:
     assert fits(np.zeros(0), HALF)
 
 
-def test_a_factor_may_be_nothing_beside_others_of_its_sum() -> None:
+def test_a_factor_may_be_nothing_next_to_others_of_its_sum() -> None:
     weights = np.array([[1.0, 1e-7], [2.0, 1.0]])
     assert fits(weights, HALF, summed=1)
     assert fits(weights, HALF, summed=0)
@@ -118,7 +118,7 @@ def test_a_constant_that_cannot_be_computed_ahead_of_time_is_not_zero() -> None:
     assert "the value of 'b' cannot be computed ahead of time" in str(nearest)
 
 
-def test_an_operand_that_is_left_out_is_zero() -> None:
+def test_an_operand_that_is_omitted_is_zero() -> None:
     view = GraphView(load(WITHOUT_VALUE).graph)
     assert constant(view, "").shape == ()
     assert constant(view, "k").tolist() == [1, 2]

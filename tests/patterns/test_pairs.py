@@ -16,12 +16,12 @@ from tests.loaded import commits
 from tests.support import verify
 from tests.testing.pairs import PairCheck, have_a_common_opset
 from xoptim import Rewrite, installed_patterns
-from xoptim.match.rounding import RoundingPattern
+from xoptim.match.quantization import QuantizationPattern
 
 PATTERNS = [
     cls
     for cls in installed_patterns().values()
-    if cls.is_shipped() and not issubclass(cls, RoundingPattern)
+    if cls.is_shipped() and not issubclass(cls, QuantizationPattern)
 ]
 """All but those that round operands, which change numbers by more than a tolerance of rounding."""
 CATALOGUE = [cls for cls in PATTERNS if cls.phase != "lower"]

@@ -26,7 +26,7 @@ EVERYWHERE: Final = {
             "EinsumMul",
             "EinsumTranspose",
             "GatherElements",
-            "GatherRun",
+            "GatherContiguous",
         ),
         SIMPLER,
     ),
@@ -38,7 +38,9 @@ EVERYWHERE: Final = {
         FEWER,
     ),
     **dict.fromkeys(("LoopInvariant", "ScanOnce"), ONCE),
-    **dict.fromkeys(("PartRegion", "ShapeBasedExpandSwap", "SortedReduce", "SortedTopK"), SMALLER),
+    **dict.fromkeys(
+        ("GatherSliceRegion", "ShapeBasedExpandSwap", "SortedReduce", "SortedTopK"), SMALLER
+    ),
     **dict.fromkeys(("ConvBiasNull", "GemmZeroBias", "MaxConstants", "ReshapeAllowzero"), FORM),
 }
 """Patterns that keep the number of nodes in all their examples and are for every provider, each

@@ -27,7 +27,7 @@ FOLDS: dict[str, tuple[str, tuple[int, ...], tuple[int, ...], str]] = {
     "ConvMul": (CHANNELS, (2, 2, 1, 1), (2, 1, 1), "u = Conv(x, w) y = Mul(u, s)"),
     "MulAddConv": (CHANNELS, (2, 2, 1, 1), (2, 1, 1), "u = Mul(x, s) y = Conv(u, w)"),
     "ConvBatchNormalization": (CHANNELS, (2, 2, 1, 1), (2,), f"u = Conv(x, w) y = {NORMALIZED}"),
-    "ConvBatchNormalizations": (
+    "SharedConvBatchNormalization": (
         CHANNELS,
         (2, 2, 1, 1),
         (2,),

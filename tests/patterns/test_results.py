@@ -208,7 +208,7 @@ CANCEL = [
         {"x": np.full((1, 1, 3), 8388609, np.float32)},
     ),
     Case(
-        "ConvBatchNormalizations",
+        "SharedConvBatchNormalization",
         "agraph (float[1,1,3] x) => (float[1,3,3] y, float[1,3,3] z) <float[3,1,1] w = {1, 2, 3}, "
         "float[3] s = {1, 1, 1}, float[3] o = {8388608, 0, 0}, float[3] "
         "p = {0, 8388608, 0}, float[3] m = {0, 0, 0}> { t = Conv(x, w) "

@@ -1,4 +1,4 @@
-"""Random networks of products, tables, convolutions and what lies between them.
+"""Random networks of MatMuls, tables, convolutions and what lies between them.
 
 Integers compute what rounded floats compute.
 
@@ -18,18 +18,18 @@ from tests.support import run
 from xoptim.diagnose.each import EachCheck
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.protos import every_node
-from xoptim.match.rounding import Observed
+from xoptim.match.quantization import Observed
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.precision.calibration import calibrated
 from xoptim.precision.fake_quantization import fake_quantized
 from xoptim.precision.metrics import error
-from xoptim.precision.options import FLOAT16_TAG
-from xoptim.precision.schemes import integer_patterns, rounding_patterns, storing_patterns
+from xoptim.precision.options import FLOAT16_COMPUTE_TAG
+from xoptim.precision.schemes import integer_patterns, quantization_patterns, storing_patterns
 from xoptim.precision.subgraphs import replaced_subgraphs
 from xoptim.precision.switches import with_switches
 from xoptim.preparation.ports import names_apart
 from xoptim.verification.errors import RunError
-from xoptim.verification.options import ValidationOptions
+from xoptim.verification.options import VerificationOptions
 from xoptim.verification.session_settings import SessionSettings
 
 _WIDTHS: Final = (16, 32, 33, 64)
@@ -82,7 +82,7 @@ class Drawing:
         return self.store(array)
 
     def product(self, x: str, width: int, columns: int) -> str:
-        """A product in one of its forms."""
+        """A MatMul in one of its forms."""
         form = self.rng.randrange(8)
         if form == 4:  # constants on both sides
             row = self.store(self.numbers.standard_normal((1, width)).astype(np.float32))
@@ -117,7 +117,7 @@ class Drawing:
         return total
 
     def branches(self, x: str, width: int, columns: int) -> str:
-        """A product within the branches of an If, whose weights may be those of other products."""
+        """A MatMul within the branches of an If, whose weights may be those of other MatMuls."""
         count = self.add("Size", [x])
         condition = self.add("Less", [count, self.store(np.array(self.rng.choice((0, 10**6))))])
         graphs = []
@@ -129,7 +129,7 @@ class Drawing:
         return self.add("If", [condition], then_branch=graphs[0], else_branch=graphs[1])
 
     def rounds(self, x: str, width: int) -> str:
-        """A product in each round of a Loop."""
+        """A MatMul in each round of a Loop."""
         nodes = [
             helper.make_node("Identity", ["going"], ["goes"]),
             helper.make_node("MatMul", ["before", self.weights(width, width)], ["total"]),
@@ -146,7 +146,7 @@ class Drawing:
         return self.add("Loop", [count, self.store(np.array(True)), x], body=body)
 
     def rows(self, x: str, width: int, columns: int) -> str:
-        """A product for each element of the first axis, in a Scan, sometimes by weights of its
+        """A MatMul for each element of the first axis, in a Scan, sometimes by weights of its
         body.
         """
         weights = self.weights(width, columns)
@@ -168,12 +168,12 @@ class Drawing:
         return self.add("Scan", [x], body=body, num_scan_inputs=1)
 
     def between(self, x: str) -> str:
-        """Something between two products."""
+        """Something between two MatMuls."""
         op_type = self.rng.choice(("Relu", "Tanh", "Sigmoid", "Neg", "Softmax", "Identity"))
         return self.add(op_type, [x])
 
     def model(self) -> onnx.ModelProto:
-        """The network: a table, or an input, and up to five products."""
+        """The network: a table, or an input, and up to five MatMuls."""
         width = self.rng.choice(_WIDTHS)
         sizes = ["a", "b", "c", "d"][: self.rank - 1]
         has_table = self.rng.random() < 0.4
@@ -222,7 +222,7 @@ class Images(Drawing):
     """
 
     def weights(self, rows: int, columns: int) -> str:
-        """A matrix without large numbers, beside which 8 bits have no place for others."""
+        """A matrix without large numbers, next to which 8 bits have no place for others."""
         array = self.stored[super().weights(rows, columns)]
         return self.store(np.where(np.abs(array) > 100, 1, array))
 
@@ -286,7 +286,7 @@ class Images(Drawing):
         )
 
     def model(self) -> onnx.ModelProto:
-        """The network: up to five convolutions, sums and joins of two, and perhaps a product at the
+        """The network: up to five convolutions, sums and joins of two, and perhaps a MatMul at the
         end.
         """
         self.rank, channels = self.rng.choice((3, 4, 4)), self.rng.choice((2, 4, 8))
@@ -330,7 +330,7 @@ class Images(Drawing):
 
 
 class Sequences(Drawing):
-    """A network of recurrent operators, with products after them.
+    """A network of recurrent operators, with MatMuls after them.
 
     Args:
         seed: of all choices and numbers.
@@ -396,7 +396,7 @@ class Sequences(Drawing):
         return self.add("Reshape", [turned, shape]), ways * hidden
 
     def model(self) -> onnx.ModelProto:
-        """The network: one or two recurrent operators, and perhaps a product."""
+        """The network: one or two recurrent operators, and perhaps a MatMul."""
         width, x = self.rng.choice(_WIDTHS), "x"
         self.inputs["x"] = ["s", "b", width]
         for place in range(self.rng.choice((1, 1, 2))):
@@ -448,8 +448,8 @@ _DRAWINGS: Final[dict[str, tuple[type[Drawing], str]]] = {
     "sequences": (Sequences, "int8"),
     "float16": (Drawing, "float16"),
     "bfloat16": (Drawing, "bfloat16"),
-    "halves": (Drawing, FLOAT16_TAG),
-    "images in halves": (Images, FLOAT16_TAG),
+    "float16_compute": (Drawing, FLOAT16_COMPUTE_TAG),
+    "images in float16": (Images, FLOAT16_COMPUTE_TAG),
 }
 KINDS: Final = tuple(_DRAWINGS)
 _HALF: Final = 0.02
@@ -479,11 +479,13 @@ def fault(seed: int, kind: str) -> str:
         observed = _observed(model, feeds) if draw is Images else Observed()
     except RunError:  # a window that is larger than the image
         return ""
-    provider, rtol, atol = ("cuda", _HALF, _LEAST) if scheme == FLOAT16_TAG else ("cpu", None, None)
-    rounding = rounding_patterns(scheme, "onnxruntime") or storing_patterns(scheme)
+    provider, rtol, atol = (
+        ("cuda", _HALF, _LEAST) if scheme == FLOAT16_COMPUTE_TAG else ("cpu", None, None)
+    )
+    rounding = quantization_patterns(scheme, "onnxruntime") or storing_patterns(scheme)
     patterns = [cls for cls in rounding if cls.is_alternative or kind != "rows"]
     rounded, found = fake_quantized(model, None, patterns, None, provider, observed)
-    check = EachCheck(rounded, ValidationOptions(feeds=feeds, rtol=rtol, atol=atol))
+    check = EachCheck(rounded, VerificationOptions(feeds=feeds, rtol=rtol, atol=atol))
     options = OptimizationOptions(
         patterns=["default", *integer_patterns(scheme)], provider=provider, on_application=check
     )
@@ -491,7 +493,7 @@ def fault(seed: int, kind: str) -> str:
     original, before, after = (run(each, feeds) for each in (model, rounded, builder.to_onnx()))
     if [each.shape for each in before] != [each.shape for each in after]:
         return f"seed {seed}: other shapes"
-    if scheme != FLOAT16_TAG and (text := _switched_fault(model, rounded, found, feeds)):
+    if scheme != FLOAT16_COMPUTE_TAG and (text := _switched_fault(model, rounded, found, feeds)):
         return f"seed {seed}: {text}"
     if kind in _LARGEST:
         moved = error("largest", original, before)
@@ -512,14 +514,16 @@ def _switched_fault(
     found: dict[str, str],
     feeds: dict[str, np.ndarray],
 ) -> str:
-    """A fault of the model that has a switch for each product, empty when there is none."""
+    """A fault of the model that has a switch for each MatMul, empty when there is none."""
     parts = {
         (result, found[result]): part
         for result, part in replaced_subgraphs(model, rounded, found).items()
     }
     both, switches = with_switches(model, parts)
-    rounds_activations = any(node.op_type == "MatMulNBits" for node in every_node(both.graph.node))
-    limit = _OF_MATMUL_N_BITS if rounds_activations else _OF_FLOATS
+    quantizes_activations = any(
+        node.op_type == "MatMulNBits" for node in every_node(both.graph.node)
+    )
+    limit = _OF_MATMUL_N_BITS if quantizes_activations else _OF_FLOATS
     for is_on, expected in ((False, model), (True, rounded)):
         given = {**feeds, **{name: np.array(is_on) for name in switches.values()}}
         pairs = zip(run(expected, feeds), run(both, given), strict=True)

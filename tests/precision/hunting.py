@@ -1,5 +1,5 @@
-"""Random networks of all kinds, rounded as a whole: what comes out is proved, within the tolerance,
-or nothing.
+"""Random networks of all kinds, quantized as a whole: what comes out is verified, within the
+tolerance, or nothing.
 
 make fuzz-precision, or python -m tests.precision.hunting FIRST COUNT
 """
@@ -23,7 +23,7 @@ from tests.support import run
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.errors import XoptimError
 from xoptim.facts.protos import inner_graphs
-from xoptim.optimizing.proof import ProofOptions, prove
+from xoptim.optimizing.verified import VerifyPlan, optimize_verified
 from xoptim.precision import attempts, times
 from xoptim.precision.metrics import error
 from xoptim.precision.options import SCHEMES, PrecisionOptions
@@ -67,9 +67,11 @@ def drawn_options(
 
 
 def quantized(model: onnx.ModelProto, precision: PrecisionOptions, patterns: str) -> Quantized:
-    """The model with fewer bits, as the command makes it."""
-    options, how = OptimizationOptions(patterns=patterns, strict=True), ProofOptions(bisect=False)
-    return quantize(prove(model, before_quantization(options), how), options, how, precision)
+    """The model in lower precision, as the command makes it."""
+    options, how = OptimizationOptions(patterns=patterns, strict=True), VerifyPlan(bisect=False)
+    return quantize(
+        optimize_verified(model, before_quantization(options), how), options, how, precision
+    )
 
 
 def drawn(seed: int) -> tuple[onnx.ModelProto, list[dict[str, np.ndarray]]]:
@@ -112,12 +114,14 @@ def outcome(seed: int) -> str:
         )
     if found.fault:
         return ("beyond: " if "the error is" in found.fault else "FAULT ") + found.fault
-    made = found.proof.proto
+    made = found.verified.proto
     if (reason := _invalid(made)) and not _invalid(model):
         return f"FAULT invalid: {reason}"
     if not found.applied:
         return "floats"
-    floats = prove(model, OptimizationOptions(patterns=patterns), ProofOptions(whole=False)).proto
+    floats = optimize_verified(
+        model, OptimizationOptions(patterns=patterns), VerifyPlan(whole=False)
+    ).proto
     if _weights(made) > 1.02 * _weights(floats) + 200:
         return f"FAULT larger {_weights(made)} {_weights(floats)}"
     try:
@@ -125,11 +129,11 @@ def outcome(seed: int) -> str:
     except Exception as error_:
         return f"FAULT does not run: {str(error_)[:200]}"
     if far <= 3 * precision.tolerance:
-        return "rounded"
+        return "quantized"
     # The range of a single sample need not be the one of others.
     kind = (
         "few"
-        if len(found.samples.to_choose) < 2 and "Int8Layer" in found.applied.values()
+        if len(found.samples.to_choose) < 2 and "Int8Conv" in found.applied.values()
         else "FAULT error"
     )
     counts = dict(Counter(found.applied.values()))

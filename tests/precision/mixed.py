@@ -1,4 +1,4 @@
-"""Random networks of products of all kinds and types, with what lies between them, in any operator
+"""Random networks of MatMuls of all kinds and types, with what lies between them, in any operator
 set.
 """
 
@@ -23,7 +23,7 @@ class _Value(NamedTuple):
 
 
 class Products(Drawing):
-    """Draws constants and products of all kinds.
+    """Draws constants and MatMuls of all kinds.
 
     Args:
         seed: of all choices and numbers.
@@ -68,7 +68,7 @@ class Products(Drawing):
         return found
 
     def matrix(self, *shape: int) -> str:
-        """Weights, which others may have too, as a constant, or turned, reshaped or converted."""
+        """Weights, which others may share, constant, transposed, reshaped or converted."""
         alike = [
             name
             for name, array in self.stored.items()
@@ -167,7 +167,7 @@ class Products(Drawing):
         )
 
     def conv(self, x: _Value) -> _Value | None:
-        """A convolution, turned or not, of one to three axes."""
+        """A convolution, transposed or not, of one to three axes."""
         axes = len(x.shape) - 2
         if axes not in (1, 2, 3) or not x.shape[1] or 0 in x.shape[2:]:
             return None
@@ -216,7 +216,7 @@ class Products(Drawing):
         )
 
     def branch(self, x: _Value) -> _Value:
-        """Products in the branches of an If."""
+        """MatMuls in the branches of an If."""
         columns, graphs = self.width(), []
         limit = self.store(np.array(self.rng.choice((0, 10**6))))
         condition = self.add("Less", [self.add("Size", [x.name]), limit])
@@ -230,7 +230,7 @@ class Products(Drawing):
         )
 
     def loop(self, x: _Value) -> _Value:
-        """A product in each round."""
+        """A MatMul in each round."""
         if x.shape[-1] > 512:
             return x
         place = len(self.nodes)
@@ -264,7 +264,7 @@ class Products(Drawing):
 
 
 class Mixed(Products):
-    """A network of products of all kinds, and of what lies between them.
+    """A network of MatMuls of all kinds, and of what lies between them.
 
     Args:
         seed: of all choices and numbers.
@@ -280,7 +280,7 @@ class Mixed(Products):
         )
 
     def both_constant(self, x: _Value) -> _Value:
-        """A product of two constants, added."""
+        """A MatMul of two constants, added."""
         row = self.add("MatMul", [self.matrix(1, 16), self.matrix(16, x.shape[-1])])
         return _Value(
             self.add("Add", [x.name, row]), (*(() if len(x.shape) > 1 else (1,)), *x.shape)

@@ -1,4 +1,4 @@
-"""Small networks whose products can be rounded."""
+"""Small networks whose MatMuls can be rounded."""
 
 from pathlib import Path
 
@@ -9,9 +9,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 
 def network(layers: int = 4, width: int = 64, opset: int = 17, rows: int = 300) -> onnx.ModelProto:
-    """An embedding of ``rows`` words, then layers of a product, a sum and Tanh.
+    """An embedding of ``rows`` words, then layers of a MatMul, a sum and Tanh.
 
-    The last product is a transposed Gemm.
+    The last MatMul is a transposed Gemm.
     """
     rng = np.random.default_rng(0)
 
@@ -43,7 +43,7 @@ def words(count: int = 32, seed: int = 0) -> dict[str, np.ndarray]:
 
 
 def convolutions(opset: int = 17) -> onnx.ModelProto:
-    """Three convolutions with a sum, a pool, a gate and a product after them."""
+    """Three convolutions with a sum, a pool, a gate and a MatMul after them."""
     rng = np.random.default_rng(0)
 
     def drawn(*shape: int) -> onnx.TensorProto:

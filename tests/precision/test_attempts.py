@@ -12,7 +12,7 @@ import pytest
 
 from tests.precision.models import convolutions, images, kernels
 from xoptim.engine.options import OptimizationOptions
-from xoptim.optimizing.proof import ProofOptions, prove
+from xoptim.optimizing.verified import VerifyPlan, optimize_verified
 from xoptim.precision import reference, switched_session
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.quantize import before_quantization, quantize
@@ -23,12 +23,14 @@ pytestmark = pytest.mark.usefixtures("faster")
 
 
 def quantized(model: onnx.ModelProto, patterns: str = "default", **options: Any) -> Quantized:
-    """A model with fewer bits."""
-    how, chosen = ProofOptions(), OptimizationOptions(patterns=patterns)
+    """A model in lower precision."""
+    how, chosen = VerifyPlan(), OptimizationOptions(patterns=patterns)
     precision = PrecisionOptions(
         **{"tolerance": 0.5, "feeds": [images(), images(seed=1)], **options}
     )
-    return quantize(prove(model, before_quantization(chosen), how), chosen, how, precision)
+    return quantize(
+        optimize_verified(model, before_quantization(chosen), how), chosen, how, precision
+    )
 
 
 @pytest.mark.parametrize("opset", [11, 13, 17, 21])
@@ -36,8 +38,8 @@ def test_integers_from_the_first_convolution_to_the_last(opset: int, tmp_path: P
     found = quantized(convolutions(opset))
     assert not found.fault
     patterns = [*found.applied.values()]
-    assert [patterns.count(name) for name in ("Int8Layer", "Int8Operands")] == [7, 1]
-    loaded = kernels(found.proof.proto, tmp_path)
+    assert [patterns.count(name) for name in ("Int8Conv", "Int8Operands")] == [7, 1]
+    loaded = kernels(found.verified.proto, tmp_path)
     assert (loaded.count("QLinearConv"), loaded.count("Conv")) == (3, 0)
     assert {"QLinearAdd", "QLinearSigmoid", "QLinearMul"} <= {*loaded}
     assert 0 < found.error < 0.1
@@ -48,8 +50,8 @@ def test_integers_from_the_first_convolution_to_the_last(opset: int, tmp_path: P
 def test_fused_convolutions_do_not_keep_integers_out(tmp_path: Path, further: str) -> None:
     found = quantized(convolutions(), f"default+onnxruntime{further}")
     assert not found.fault
-    assert kernels(found.proof.proto, tmp_path).count("QLinearConv") == 3
-    assert ("QLinearConv" in {node.op_type for node in found.proof.proto.graph.node}) == bool(
+    assert kernels(found.verified.proto, tmp_path).count("QLinearConv") == 3
+    assert ("QLinearConv" in {node.op_type for node in found.verified.proto.graph.node}) == bool(
         further
     )
 
@@ -105,7 +107,7 @@ def test_random_values_have_no_ranges() -> None:
 
 def test_a_rounded_model_is_left_alone() -> None:
     once = quantized(convolutions())
-    again = quantized(once.proof.proto)
+    again = quantized(once.verified.proto)
     assert (again.applied, again.fault) == ({}, "")
     assert "nothing can be quantized to int8" in again.reason
 
@@ -114,7 +116,7 @@ def test_a_rounded_model_is_left_alone() -> None:
 def test_calibrations(calibration: str) -> None:
     found = quantized(convolutions(), calibration=calibration)
     assert not found.fault
-    assert "Int8Layer" in found.applied.values()
+    assert "Int8Conv" in found.applied.values()
 
 
 def test_a_result_that_is_almost_zero_stays_in_floats() -> None:
@@ -148,11 +150,11 @@ def test_weights_in_all_forms_are_freed_before_the_proof(
         sessions.append(weakref.ref(found := Session(*args, **options)))
         return found
 
-    def proved(*args: Any, **options: Any) -> Any:
+    def verified(*args: Any, **options: Any) -> Any:
         assert [each() for each in sessions] == [None] * len(sessions) != []
-        return prove(*args, **options)
+        return optimize_verified(*args, **options)
 
     monkeypatch.setattr(switched_session, "Session", noted)
     monkeypatch.setattr(reference, "Session", noted)
-    monkeypatch.setattr("xoptim.precision.quantize.prove", proved)
+    monkeypatch.setattr("xoptim.precision.quantize.optimize_verified", verified)
     assert not quantized(convolutions(), goal=goal).fault

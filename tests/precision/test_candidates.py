@@ -1,4 +1,4 @@
-"""Products: those of subgraphs, and those that share their weights with a table."""
+"""MatMuls: those of subgraphs, and those that share their weights with a table."""
 
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def test_products_with_the_same_weights_go_along_in_the_same_form() -> None:
 
 
 def test_what_reads_a_result_of_stored_weights_stays() -> None:
-    """A constant that is only stored in fewer bits gives float32 results."""
+    """A constant that is only stored in lower precision gives float32 results."""
     products = [
         Candidate("a", "", "P", "Conv", (1, 1)),
         Candidate("a", "", "S", "Conv", (1, 1), is_weight_only=True),
@@ -56,7 +56,7 @@ def test_followers_read_nothing_but_rounded_tensors() -> None:
 
 
 def tied(form: str) -> onnx.ModelProto:
-    """A network whose last product has the table of words as its weights, directly or through a
+    """A network whose last MatMul has the table of words as its weights, directly or through a
     Transpose.
     """
     model = network(layers=1)
@@ -111,12 +111,12 @@ def test_a_table_is_stored_once(
     found = quantized(model, patterns, scheme=scheme, tolerance=0.9)
     assert not found.fault
     assert {each.shared_with or each.result for each in found.candidates} <= {*found.applied}
-    assert tables(found.proof.proto) == expected
+    assert tables(found.verified.proto) == expected
     sizes = []
     for name, each in (
         ("float", model),
-        ("small", found.proof.proto),
-        ("again", xoptim.optimize(found.proof.proto)),
+        ("small", found.verified.proto),
+        ("again", xoptim.optimize(found.verified.proto)),
     ):
         onnx.save(each, tmp_path / name)
         sizes.append((tmp_path / name).stat().st_size)
@@ -131,8 +131,8 @@ def test_no_choice_is_larger_than_the_floats(scheme: str, tolerance: float) -> N
         model = tied("MatMul")
         found = quantized(model, patterns, scheme=scheme, tolerance=tolerance)
         assert not found.fault
-        assert found.proof.proto.ByteSize() < 1.05 * model.ByteSize()
-        kinds = [kind for kind, _ in tables(found.proof.proto)]
+        assert found.verified.proto.ByteSize() < 1.05 * model.ByteSize()
+        kinds = [kind for kind, _ in tables(found.verified.proto)]
         assert _FLOAT not in kinds or len(kinds) == 1  # the table is not stored in float32 as well
 
 
@@ -150,7 +150,7 @@ def test_weights_that_something_else_reads_stay() -> None:
     assert {each.weights for each in able} == {"w0"}
     assert "h0" not in found.applied
     assert found.applied["table"] == "Int8Weights"  # once, for all that read it
-    assert len(tables(found.proof.proto)) == 1
+    assert len(tables(found.verified.proto)) == 1
 
 
 def stored(**arrays: np.ndarray) -> list[onnx.TensorProto]:
@@ -202,7 +202,7 @@ def branches() -> onnx.ModelProto:
 
 
 def loop() -> onnx.ModelProto:
-    """Three rounds of a product within a Loop, and a product by the same weights after it."""
+    """Three rounds of a MatMul within a Loop, and a MatMul by the same weights after it."""
     nodes = [
         helper.make_node("Identity", ["going"], ["goes"]),
         helper.make_node("MatMul", ["before", "w"], ["a"]),
@@ -228,7 +228,7 @@ def loop() -> onnx.ModelProto:
 
 
 def scan() -> onnx.ModelProto:
-    """A product for each row of ``x`` within a Scan, by weights of the body."""
+    """A MatMul for each row of ``x`` within a Scan, by weights of the body."""
     rng = np.random.default_rng(1)
     weights = (rng.standard_normal((64, 64)) / 8).astype(np.float32)
     nodes = [
@@ -265,7 +265,7 @@ def test_products_of_subgraphs(scheme: str, make: object, products: int, matrice
     assert all(
         each.measured.error > 0 for each in found.choices if each.measured.candidate.is_independent
     )
-    proto = found.proof.proto
+    proto = found.verified.proto
     tensors = [
         tensor
         for graph in (proto.graph, *inner_graphs(proto.graph.node))

@@ -1,4 +1,4 @@
-"""The choice of products, with errors that are made up."""
+"""The choice of MatMuls, with errors that are made up."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
@@ -126,7 +126,7 @@ def test_forms_that_save_no_bytes_are_not_taken_for_size() -> None:
 
 
 def test_what_is_stored_already_counts() -> None:
-    """Constants are stored for what the products that are taken leave of the error."""
+    """Constants are stored for what the MatMuls that are taken leave of the error."""
     taken, stored = matrix("a", 0.03, 8), [constant("b", 0.02), constant("c", 0.035)]
     every = [taken, *stored]
     samples = Samples([{}, {}], are_random=False)

@@ -12,7 +12,7 @@ import xoptim
 from tests.precision.models import convolutions, images, network, words
 from tests.support import parse, run
 from xoptim.engine.options import OptimizationOptions
-from xoptim.optimizing.proof import ProofOptions, prove
+from xoptim.optimizing.verified import VerifyPlan, optimize_verified
 from xoptim.precision.float16_conversion import region
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.quantize import quantize
@@ -27,9 +27,9 @@ def quantized(
     patterns: str | None = "default",
     **options: Any,
 ) -> Quantized:
-    chosen, how = OptimizationOptions(patterns=patterns), ProofOptions()
+    chosen, how = OptimizationOptions(patterns=patterns), VerifyPlan()
     precision = PrecisionOptions(scheme="float16", compute="float16", feeds=feeds, **options)
-    return quantize(prove(model, chosen, how), chosen, how, precision)
+    return quantize(optimize_verified(model, chosen, how), chosen, how, precision)
 
 
 def types(model: onnx.ModelProto) -> dict[str, int]:
@@ -44,7 +44,7 @@ def types(model: onnx.ModelProto) -> dict[str, int]:
 def test_whole_network() -> None:
     found = quantized(network(), words(), words(seed=1), io_types="float16")
     assert not found.fault
-    model = found.proof.proto
+    model = found.verified.proto
     assert set(types(model).values()) == {HALF}
     assert "Cast" not in {node.op_type for node in model.graph.node}
     assert {tensor.data_type for tensor in model.graph.initializer} <= {HALF, TensorProto.INT64}
@@ -55,11 +55,11 @@ def test_whole_network() -> None:
 
 def test_casts_are_at_the_ends_alone() -> None:
     found = quantized(convolutions(), images())
-    kinds = types(found.proof.proto)
+    kinds = types(found.verified.proto)
     casts = [name for name in kinds if name.startswith("Cast")]
     assert len(casts) == 2
     assert all(kind == HALF for name, kind in kinds.items() if name not in casts)
-    assert found.proof.proto.graph.output[0].type.tensor_type.elem_type == TensorProto.FLOAT
+    assert found.verified.proto.graph.output[0].type.tensor_type.elem_type == TensorProto.FLOAT
 
 
 def test_error_is_the_one_of_rounded_results() -> None:
@@ -101,12 +101,12 @@ def test_numbers_out_of_range_stay_in_32_bits() -> None:
     assert not found.fault
     kinds = [
         kind
-        for name, kind in types(found.proof.proto).items()
+        for name, kind in types(found.verified.proto).items()
         if name.startswith(("MatMul", "Mul", "Div"))
     ]
     assert HALF in kinds
     np.testing.assert_allclose(
-        run(found.proof.proto, feeds)[0], run(model, feeds)[0], rtol=5e-3, atol=1e-2
+        run(found.verified.proto, feeds)[0], run(model, feeds)[0], rtol=5e-3, atol=1e-2
     )
 
 
@@ -123,9 +123,9 @@ def test_masks_become_numbers_within_the_range() -> None:
     shown = rng.uniform(size=(3, 8)) < 0.6
     feeds: dict[str, np.ndarray] = {"x": rng.standard_normal((3, 8)).astype(np.float32), "m": shown}
     found = quantized(model, feeds)
-    kinds = types(found.proof.proto)
+    kinds = types(found.verified.proto)
     assert all(kind == HALF for name, kind in kinds.items() if not name.startswith("Cast"))
-    actual = run(found.proof.proto, feeds)[0]
+    actual = run(found.verified.proto, feeds)[0]
     np.testing.assert_allclose(actual, run(model, feeds)[0], atol=2e-3)
     assert (actual[~shown] == 0).all()
 
@@ -150,11 +150,11 @@ def test_whole_numbers_and_squares_stay_in_32_bits() -> None:
         "x": np.random.default_rng(1).standard_normal((3, 4)).astype(np.float32),
     }
     found = quantized(model, feeds)
-    kinds = {name.split()[0]: kind for name, kind in types(found.proof.proto).items()}
+    kinds = {name.split()[0]: kind for name, kind in types(found.verified.proto).items()}
     assert kinds["MatMul"] == HALF
     assert kinds["Sqrt"] == kinds["ReduceMean"] == TensorProto.FLOAT
     far = {"p": np.array([4095, 4097, 8191]), "x": feeds["x"]}
-    np.testing.assert_allclose(run(found.proof.proto, far)[0], run(model, far)[0], atol=5e-3)
+    np.testing.assert_allclose(run(found.verified.proto, far)[0], run(model, far)[0], atol=5e-3)
 
 
 def test_operators_are_given_back_until_the_tolerance_is_kept() -> None:
@@ -168,7 +168,7 @@ def test_operators_are_given_back_until_the_tolerance_is_kept() -> None:
     feeds = {"x": np.random.default_rng(1).standard_normal((4, 8)).astype(np.float32)}
     found = quantized(model, feeds, patterns=None, tolerance=0.01)
     assert not found.fault
-    kinds = types(found.proof.proto)
+    kinds = types(found.verified.proto)
     assert kinds["Sub c"] == TensorProto.FLOAT
     assert 0 < len(found.applied) < len(found.candidates)
     assert "compute in 32 bits" in found.summary()
@@ -254,7 +254,7 @@ def test_auto_is_for_gpus() -> None:
     "transposed",
     ["t = Transpose <perm = [1, 0, 2]> (x)", "t = Transpose <perm = [1, 2, 0, 3]> (x)"],
 )
-def test_onnxruntime_loads_a_product_of_turned_rows(transposed: str) -> None:
+def test_onnxruntime_loads_a_matmul_by_transposed_rows(transposed: str) -> None:
     """It would die of a Transpose of 16 bits that moves the first axis, where a constant is
     multiplied after it.
     """
@@ -273,9 +273,9 @@ def test_onnxruntime_loads_a_product_of_turned_rows(transposed: str) -> None:
         .astype(np.float32)
     )
     found = quantized(model, {"x": x}, io_types="float16")
-    assert [node.op_type for node in found.proof.proto.graph.node] == ["MatMul", "Transpose"]
+    assert [node.op_type for node in found.verified.proto.graph.node] == ["MatMul", "Transpose"]
     (expected,) = run(model, {"x": x})
-    (y,) = run(found.proof.proto, {"x": x.astype(np.float16)})
+    (y,) = run(found.verified.proto, {"x": x.astype(np.float16)})
     np.testing.assert_allclose(y, expected, atol=0.05)
 
 
@@ -297,6 +297,8 @@ def test_everywhere(everywhere: bool, kind: int) -> None:
     ]
     model.graph.initializer.extend(tensors)
     found = quantized(model, {"i": np.array([[0, 1, 2], [3, 4, 0]])}, everywhere=everywhere)
-    table = next(each for each in found.proof.proto.graph.node if each.op_type == "Gather").input[0]
-    kinds = {tensor.name: tensor.data_type for tensor in found.proof.proto.graph.initializer}
+    table = next(
+        each for each in found.verified.proto.graph.node if each.op_type == "Gather"
+    ).input[0]
+    kinds = {tensor.name: tensor.data_type for tensor in found.verified.proto.graph.initializer}
     assert kinds[table] == kind

@@ -46,8 +46,13 @@ def test_stages_do_not_change() -> None:
 def test_json_has_what_is_known_and_what_was_measured() -> None:
     candidate = Candidate("y", "n", "P", "MatMul", (64, 32), "w", bits=8, relative_time=0.3)
     found = Measured(candidate, OperatorCost(2048, 2.0, 1.0), 0.25).to_json()
-    assert (found["result"], found["shape"], found["share"]) == ("y", [64, 32], 0.3)
-    assert (found["work"], found["before"], found["after"], found["alone"]) == (
+    assert (found["result"], found["shape"], found["relative_time"]) == ("y", [64, 32], 0.3)
+    assert (
+        found["multiplications"],
+        found["float32_seconds"],
+        found["quantized_seconds"],
+        found["error"],
+    ) == (
         2048,
         2.0,
         1.0,

@@ -13,8 +13,8 @@ from tests.precision.models import convolutions, images
 from tests.support import run
 from xoptim.catalogue.selection import resolve
 from xoptim.engine.options import OptimizationOptions
-from xoptim.match.rounding import Observed, ScalingPattern
-from xoptim.optimizing.proof import ProofOptions, prove
+from xoptim.match.quantization import Observed, ScalingPattern
+from xoptim.optimizing.verified import VerifyPlan, optimize_verified
 from xoptim.precision.calibration import calibrated
 from xoptim.precision.fake_quantization import fake_quantized
 from xoptim.precision.metrics import error
@@ -31,7 +31,7 @@ ONE_NODE = "n = LayerNormalization(x, g, b)"
 
 
 def layer(steps: str, others: str = "") -> onnx.ModelProto:
-    """A normalization in which one channel is much larger than the others, and two products that
+    """A normalization in which one channel is much larger than the others, and two MatMuls that
     read it.
     """
     rng = np.random.default_rng(0)
@@ -67,9 +67,11 @@ def quantized(
     model: onnx.ModelProto, feeds: list[dict[str, np.ndarray]], patterns: str = "default"
 ) -> Quantized:
     """The model with everything in 8 bits."""
-    how, options = ProofOptions(), OptimizationOptions(patterns=patterns)
+    how, options = VerifyPlan(), OptimizationOptions(patterns=patterns)
     precision = PrecisionOptions(goal="size", tolerance=0.9, feeds=feeds)
-    return quantize(prove(model, before_quantization(options), how), options, how, precision)
+    return quantize(
+        optimize_verified(model, before_quantization(options), how), options, how, precision
+    )
 
 
 @pytest.mark.parametrize("steps", [ONE_NODE, SINGLE_STEPS])
@@ -77,11 +79,11 @@ def test_scales_move_to_all_products(steps: str) -> None:
     model = layer(steps)
     found = quantized(model, [rows(), rows(seed=1)])
     assert not found.fault
-    assert found.report(found.proof.report).applied["SmoothedNormalization"] == 1
+    assert found.report(found.verified.report).applied["SmoothedNormalization"] == 1
     assert len(found.applied) == 2
     plain, _ = fake_quantized(model, None, resolve("int8"), None, "cpu")
     expected, before, after = (
-        run(each, rows(seed=2)) for each in (model, plain, found.proof.proto)
+        run(each, rows(seed=2)) for each in (model, plain, found.verified.proto)
     )
     assert error("rms", expected, after) < 0.5 * error("rms", expected, before)
     assert [report.status for report in found.comparisons] == ["equal"] * 2
@@ -91,7 +93,7 @@ def test_random_samples_leave_it_to_the_parameters() -> None:
     assert (
         "SmoothedNormalization"
         in quantized(layer(ONE_NODE), [])
-        .report(quantized(layer(ONE_NODE), []).proof.report)
+        .report(quantized(layer(ONE_NODE), []).verified.report)
         .applied
     )
     assert not quantized(layer(SINGLE_STEPS), []).preprocessing
@@ -125,11 +127,11 @@ def preparation(model: onnx.ModelProto, feeds: list[dict[str, np.ndarray]]) -> P
         )
 
     rounding = [cls for cls in resolve("int8") if not issubclass(cls, ScalingPattern)]
-    return Preprocessor(rounding, "cpu", samples, ProofOptions(), settings, observe)
+    return Preprocessor(rounding, "cpu", samples, VerifyPlan(), settings, observe)
 
 
 def shifted(seed: int = 0) -> dict[str, np.ndarray]:
-    """Images whose channels have means far from 0, which is where rounded weights shift results."""
+    """Images whose channels have means far from 0, where quantized weights shift results."""
     return {
         "x": (
             images(seed=seed)["x"] * np.float32(0.1)
@@ -147,7 +149,7 @@ def test_biases_make_up_for_rounded_weights() -> None:
     def shift(observed: Observed) -> float:
         """How far the means of the channels of the first convolution are off."""
         rounded, found = fake_quantized(
-            model, None, made.patterns, {"r0": "Int8Layer"}, "cpu", observed
+            model, None, made.patterns, {"r0": "Int8Conv"}, "cpu", observed
         )
         assert [*found] == ["r0"]
         for each in (rounded, given):
@@ -180,4 +182,4 @@ def test_scales_move_where_it_helps(
     monkeypatch.setattr(Preprocessor, "_error", lambda *_, corrected: next(left))
     model = layer(ONE_NODE)
     ready = preparation(model, [rows()]).run(model, None, scaling_patterns("int8"))
-    assert len(ready.proofs) == kept
+    assert len(ready.verified_models) == kept

@@ -1,4 +1,4 @@
-"""Models with fewer bits: the choice keeps the tolerance, and the graph is proved."""
+"""Models in lower precision: the choice keeps the tolerance, and the graph is verified."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.precision.models import kernels, network, recurrent, words
 from tests.support import parse, run
 from xoptim.diagnose.each import Disagreement
 from xoptim.engine.options import OptimizationOptions
-from xoptim.optimizing.proof import ProofOptions, prove
+from xoptim.optimizing.verified import VerifyPlan, optimize_verified
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.quantize import quantize
 from xoptim.precision.quantized import Quantized
@@ -23,11 +23,11 @@ pytestmark = pytest.mark.usefixtures("faster")
 
 
 def quantized(model: onnx.ModelProto, patterns: str = "default", **options: Any) -> Quantized:
-    """A model with fewer bits, whatever takes longer."""
-    how = ProofOptions()
+    """A model in lower precision, whatever takes longer."""
+    how = VerifyPlan()
     chosen = OptimizationOptions(patterns=patterns)
     precision = PrecisionOptions(**{"feeds": [words(), words(seed=1)], **options})
-    return quantize(prove(model, chosen, how), chosen, how, precision)
+    return quantize(optimize_verified(model, chosen, how), chosen, how, precision)
 
 
 def operators(model: onnx.ModelProto) -> list[str]:
@@ -39,19 +39,19 @@ def test_integers() -> None:
     found = quantized(network(layers=2), tolerance=0.5)
     assert not found.fault
     assert len(found.applied) == len({each.result for each in found.candidates}) == 4
-    counts = operators(found.proof.proto)
+    counts = operators(found.verified.proto)
     assert (counts.count("MatMulInteger"), counts.count("MatMul"), counts.count("Gemm")) == (
         3,
         0,
         0,
     )
     assert [report.status for report in found.comparisons] == ["equal"]
-    assert found.proof.each is not None
-    assert found.proof.each.checked >= 3
-    assert not found.proof.each.disagreements
+    assert found.verified.each is not None
+    assert found.verified.each.checked >= 3
+    assert not found.verified.each.disagreements
     types = {
         tensor.name: tensor.data_type
-        for tensor in found.proof.proto.graph.initializer
+        for tensor in found.verified.proto.graph.initializer
         if len(tensor.dims) == 2
     }
     # the scales of the table
@@ -64,7 +64,7 @@ def test_error_is_the_one_of_the_result() -> None:
     errors = []
     for feeds in found.samples.feeds:
         expected, actual = (
-            run(each, feeds, optimized=True)[0] for each in (model, found.proof.proto)
+            run(each, feeds, optimized=True)[0] for each in (model, found.verified.proto)
         )
         errors.append(np.abs(expected - actual).max() / np.abs(expected).max())
     assert found.error == pytest.approx(max(errors), rel=1e-3)
@@ -94,19 +94,19 @@ def test_what_errs_too_much_stays_in_32_bits(scheme: str) -> None:
 
 def test_four_bits_raise_the_operator_set() -> None:
     found = quantized(network(layers=2), scheme="int4", tolerance=0.9)
-    assert found.proof.proto.opset_import[0].version == 21
-    assert set(found.applied.values()) == {"Int4Weights", "Int8Table"}
-    sizes = [tensor.data_type for tensor in found.proof.proto.graph.initializer]
+    assert found.verified.proto.opset_import[0].version == 21
+    assert set(found.applied.values()) == {"Int4Weights", "Int8Embedding"}
+    sizes = [tensor.data_type for tensor in found.verified.proto.graph.initializer]
     assert sizes.count(onnx.TensorProto.UINT4) == 6  # integers and zero points
 
 
-@pytest.mark.parametrize(("tolerance", "table"), [(0.9, "Int4Table"), (0.03, "Int8Table")])
+@pytest.mark.parametrize(("tolerance", "table"), [(0.9, "Int4Embedding"), (0.03, "Int8Embedding")])
 def test_tables_of_four_bits_need_operators_of_onnxruntime(tolerance: float, table: str) -> None:
     """Eight bits are taken where four err too much."""
     found = quantized(network(layers=1), "default+onnxruntime", scheme="int4", tolerance=tolerance)
     assert not found.fault
     assert found.applied["h0"] == table
-    assert ("GatherBlockQuantized" in operators(found.proof.proto)) == (table == "Int4Table")
+    assert ("GatherBlockQuantized" in operators(found.verified.proto)) == (table == "Int4Embedding")
 
 
 @pytest.mark.parametrize("opset", [11, 17])
@@ -121,16 +121,16 @@ def test_sixteen_bits_are_half_of_the_bytes(
     found = quantized(model, scheme=scheme, goal="speed")
     assert not found.fault
     assert set(found.applied.values()) == {pattern}
-    assert len(found.applied) == 3  # the last product has 512 numbers
-    assert found.proof.proto.ByteSize() < 0.56 * model.ByteSize()
+    assert len(found.applied) == 3  # the last MatMul has 512 numbers
+    assert found.verified.proto.ByteSize() < 0.56 * model.ByteSize()
     assert most / 100 < found.error < most
-    again = xoptim.optimize(found.proof.proto)
+    again = xoptim.optimize(found.verified.proto)
     assert again.ByteSize() < 0.56 * model.ByteSize()
 
 
 def test_operators_of_onnxruntime() -> None:
     found = quantized(network(layers=2), "default+onnxruntime", tolerance=0.5)
-    counts = operators(found.proof.proto)
+    counts = operators(found.verified.proto)
     assert {"DynamicQuantizeMatMul", "MatMulIntegerToFloat"} & {*counts}
     assert "MatMulInteger" not in counts
     assert not found.fault
@@ -139,13 +139,13 @@ def test_operators_of_onnxruntime() -> None:
 def test_same_choice_again() -> None:
     first, second = (quantized(network(), tolerance=0.01) for _ in range(2))
     assert first.applied == second.applied
-    assert first.proof.to_bytes() == second.proof.to_bytes()
+    assert first.verified.to_bytes() == second.verified.to_bytes()
 
 
 def test_a_rewrite_that_is_wrong_alone_is_a_fault() -> None:
     found = quantized(network(layers=1), tolerance=0.5)
-    assert found.proof.each is not None
-    found.proof.each.disagreements.append(cast(Disagreement, "rewrite 1 is different"))
+    assert found.verified.each is not None
+    found.verified.each.disagreements.append(cast(Disagreement, "rewrite 1 is different"))
     assert found.fault == "rewrite 1 is different"
 
 
@@ -173,7 +173,7 @@ def check_float32(found: Quantized, model: onnx.ModelProto, reason: str) -> None
     assert found.reason.startswith(reason)
     assert found.reason in found.summary()
     assert found.to_json()["reason"] == found.reason
-    assert operators(found.proof.proto) == operators(xoptim.optimize(model))
+    assert operators(found.verified.proto) == operators(xoptim.optimize(model))
 
 
 def test_nothing_to_round() -> None:
@@ -207,8 +207,8 @@ def test_outputs_that_onnxruntime_does_not_reproduce(monkeypatch: pytest.MonkeyP
 
 def test_products_in_functions() -> None:
     model = parse(
-        "agraph (float[n,4] words, float[4,4] w) => (float[n,4] y) { y = mine.Product(words, w) }"
-        ' <domain: "mine", opset_import: ["" : 18]> Product (x, w) => (y) { m = MatMul(x, w) y ='
+        "agraph (float[n,4] words, float[4,4] w) => (float[n,4] y) { y = mine.MatMul(words, w) }"
+        ' <domain: "mine", opset_import: ["" : 18]> MatMul (x, w) => (y) { m = MatMul(x, w) y ='
         " Neg(m) }",
         domains={"mine": 1},
     )
@@ -220,10 +220,10 @@ def test_products_in_functions() -> None:
 
 
 def test_other_providers() -> None:
-    how, options = ProofOptions(whole=False), OptimizationOptions()
-    proof = prove(network(layers=1), options, how)
+    how, options = VerifyPlan(whole=False), OptimizationOptions()
+    verified = optimize_verified(network(layers=1), options, how)
     with pytest.raises(ChoiceError, match="int8 is for the provider cpu; float16 is for cuda too"):
-        quantize(proof, replace(options, provider="cuda"), how, PrecisionOptions())
+        quantize(verified, replace(options, provider="cuda"), how, PrecisionOptions())
 
 
 @pytest.mark.parametrize("values", [np.full((3, 64), np.nan), np.zeros((0, 64))])
@@ -343,7 +343,7 @@ def test_rows_that_differ_have_scales_of_their_own(tmp_path: Path) -> None:
         if each.measured.candidate.pattern != "Float16Weights"
     }
     assert errs == {"Int8Operands": True, "Int8Rows": False, "Int8Weights": False}
-    assert "MatMulIntegerToFloat" in kernels(found.proof.proto, tmp_path)
+    assert "MatMulIntegerToFloat" in kernels(found.verified.proto, tmp_path)
 
 
 @pytest.mark.parametrize("tolerance", [0.5, 0.02, 0.015, 0.01, 0.007, 0.004])
@@ -363,7 +363,7 @@ def test_weights_are_stored_once(tolerance: float) -> None:
     assert len({each.result for each in sharing}) == 3
     sizes = [
         sum(each.ByteSize() for each in graph.initializer)
-        for graph in (model.graph, found.proof.proto.graph)
+        for graph in (model.graph, found.verified.proto.graph)
     ]
     assert sizes[1] <= sizes[0]
 
@@ -378,9 +378,11 @@ def test_recurrent_networks(outputs: str) -> None:
     assert found.applied == {outputs[0]: "Int8LSTM"}
     able = [each for each in found.candidates if not each.is_weight_only]
     assert [(each.shape, each.weights) for each in able] == [((4 * (24 + 32), 2 * 32), "r")]
-    assert operators(found.proof.proto) == ["DynamicQuantizeLSTM"]
-    assert found.proof.proto.ByteSize() < 0.4 * model.ByteSize()
-    expected, actual = (run(each, feeds[0], optimized=True) for each in (model, found.proof.proto))
+    assert operators(found.verified.proto) == ["DynamicQuantizeLSTM"]
+    assert found.verified.proto.ByteSize() < 0.4 * model.ByteSize()
+    expected, actual = (
+        run(each, feeds[0], optimized=True) for each in (model, found.verified.proto)
+    )
     error = max(
         np.abs(a - b).max() / np.abs(a).max() for a, b in zip(expected, actual, strict=True)
     )
@@ -391,6 +393,6 @@ def test_recurrent_networks_without_operators_of_onnxruntime() -> None:
     model = recurrent()
     found = quantized(model, tolerance=0.1, feeds=[{"x": np.ones((5, 2, 24), np.float32)}])
     assert found.applied == {"w": "Int8Weights", "r": "Int8Weights"}
-    assert found.proof.proto.ByteSize() < 0.4 * model.ByteSize()
-    assert set(operators(found.proof.proto)) == {"Cast", "Mul", "Reshape", "LSTM"}
+    assert found.verified.proto.ByteSize() < 0.4 * model.ByteSize()
+    assert set(operators(found.verified.proto)) == {"Cast", "Mul", "Reshape", "LSTM"}
     assert "2 constants in 8 bits" in found.summary()

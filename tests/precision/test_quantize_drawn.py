@@ -1,4 +1,4 @@
-"""Random networks with fewer bits (`tests.precision.drawing` and `tests.precision.hunting` draw
+"""Random networks in lower precision (`tests.precision.drawing` and `tests.precision.hunting` draw
 more).
 """
 
@@ -19,4 +19,4 @@ def test_integers_compute_what_rounded_floats_compute(seed: int, kind: str) -> N
 def test_a_network_that_is_rounded_as_a_whole(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (attempts, times):
         monkeypatch.setattr(module, "_SECONDS", 0.0)
-    assert outcome(seed) == "rounded"
+    assert outcome(seed) == "quantized"

@@ -11,7 +11,7 @@ from tests.precision.models import convolutions, images, network, words
 from tests.support import run
 from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
-from xoptim.optimizing.proof import ProofOptions, prove
+from xoptim.optimizing.verified import VerifyPlan, optimize_verified
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.quantize import quantize
 from xoptim.precision.quantized import Quantized
@@ -24,9 +24,9 @@ CONVERSIONS = ("QuantizeLinear", "DequantizeLinear")
 
 
 def quantized(model: onnx.ModelProto, *feeds: dict[str, np.ndarray], **options: Any) -> Quantized:
-    chosen, how = OptimizationOptions(), ProofOptions()
+    chosen, how = OptimizationOptions(), VerifyPlan()
     precision = PrecisionOptions(scheme="int8", static=True, feeds=feeds, **options)
-    return quantize(prove(model, chosen, how), chosen, how, precision)
+    return quantize(optimize_verified(model, chosen, how), chosen, how, precision)
 
 
 def readers_of_floats(model: onnx.ModelProto) -> list[onnx.NodeProto]:
@@ -52,7 +52,7 @@ def test_products_read_integers_and_keep_the_tolerance() -> None:
     assert not found.fault
     assert [report.status for report in found.comparisons] == ["equal"]
     assert "6 of 6 operators quantized" in found.summary()
-    made = found.proof.proto
+    made = found.verified.proto
     assert readers_of_floats(made) == []
     assert not {"DynamicQuantizeLinear", "MatMulInteger"} & {n.op_type for n in made.graph.node}
     assert {each.dtype for each in zero_points(made)} == {np.dtype(np.uint8)}
@@ -62,7 +62,7 @@ def test_products_read_integers_and_keep_the_tolerance() -> None:
 
 def test_a_gemm_has_a_bias_of_32_bits() -> None:
     found = quantized(network(layers=1), words(), words(seed=1), tolerance=0.1)
-    made = found.proof.proto
+    made = found.verified.proto
     gemm = next(node for node in made.graph.node if node.op_type == "Gemm")
     makers = {node.output[0]: node for node in made.graph.node}
     stored = {each.name: each for each in made.graph.initializer}
@@ -74,16 +74,18 @@ def test_what_errs_most_stays_in_float32() -> None:
     found = quantized(network(), *feeds, tolerance=0.012)
     assert not found.fault
     assert found.error <= 0.012
-    assert 0 < len(readers_of_floats(found.proof.proto)) < 5
+    assert 0 < len(readers_of_floats(found.verified.proto)) < 5
     assert "for their error" in found.summary()
 
 
 def test_convolutions_and_what_is_between_them() -> None:
     found = quantized(convolutions(), *(images(seed=seed) for seed in range(4)), tolerance=0.1)
     assert not found.fault
-    assert readers_of_floats(found.proof.proto) == []
-    add = next(node for node in found.proof.proto.graph.node if node.op_type == "Add")
-    makers = {name: node.op_type for node in found.proof.proto.graph.node for name in node.output}
+    assert readers_of_floats(found.verified.proto) == []
+    add = next(node for node in found.verified.proto.graph.node if node.op_type == "Add")
+    makers = {
+        name: node.op_type for node in found.verified.proto.graph.node for name in node.output
+    }
     assert [makers[name] for name in add.input] == ["DequantizeLinear"] * 2
 
 
@@ -92,10 +94,10 @@ def test_symmetric_integers_have_the_zero_point_0_and_biases_stay_in_float32() -
         convolutions(), *(images(seed=seed) for seed in range(4)), tolerance=0.2, symmetric=True
     )
     assert not found.fault
-    zeros = zero_points(found.proof.proto)
+    zeros = zero_points(found.verified.proto)
     assert zeros
     assert all(each.dtype == np.int8 and not each.any() for each in zeros)
-    types = {each.data_type for each in found.proof.proto.graph.initializer}
+    types = {each.data_type for each in found.verified.proto.graph.initializer}
     assert TensorProto.INT32 not in types
 
 

@@ -11,7 +11,7 @@ from tests.plugged import needs
 from tests.precision.models import convolutions, images, network, words
 from tests.support import parse, run
 from xoptim.engine.options import OptimizationOptions
-from xoptim.optimizing.proof import ProofOptions, prove
+from xoptim.optimizing.verified import VerifyPlan, optimize_verified
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.quantize_static import quantize_static
 from xoptim.precision.quantized import Quantized
@@ -24,7 +24,7 @@ PRODUCT = (
 
 
 def product() -> onnx.ModelProto:
-    """Two products with a Relu in between."""
+    """Two MatMuls with a Relu in between."""
     model = parse(PRODUCT, opset=21)
     rng = np.random.default_rng(0)
     weights = {name: rng.normal(size=(8, 8)).astype(np.float32) for name in "wv"}
@@ -41,9 +41,9 @@ def numbers(seed: int) -> dict[str, np.ndarray]:
 
 
 def quantized(model: onnx.ModelProto, *feeds: dict[str, np.ndarray], **options: Any) -> Quantized:
-    chosen, how = OptimizationOptions(), ProofOptions()
+    chosen, how = OptimizationOptions(), VerifyPlan()
     precision = PrecisionOptions(scheme="int8", feeds=feeds, **options)
-    return static_int8(prove(model, chosen, how), chosen, how, precision)
+    return static_int8(optimize_verified(model, chosen, how), chosen, how, precision)
 
 
 def around(model: onnx.ModelProto) -> set[str]:
@@ -112,10 +112,12 @@ def test_fewest_bits_within_the_tolerance() -> None:
 
 def test_products_of_two_parts_where_16_bits_err_too_much() -> None:
     found = quantized(network(), *(words(seed=seed) for seed in range(4)), tolerance=0.006)
-    assert "products in two parts" in found.summary()
+    assert "MatMuls in two parts" in found.summary()
     assert found.error <= 0.006
     kinds = {
-        each.data_type for each in found.proof.proto.graph.initializer if [*each.dims] == [64, 64]
+        each.data_type
+        for each in found.verified.proto.graph.initializer
+        if [*each.dims] == [64, 64]
     }
     assert kinds == {TensorProto.INT8}
 
@@ -125,7 +127,7 @@ def test_nothing_is_quantized_where_no_choice_is_within_the_tolerance() -> None:
     found = quantized(product(), *feeds, tolerance=1e-6)
     assert "err by" in found.reason
     assert not {"QuantizeLinear", "DequantizeLinear"} & {
-        node.op_type for node in found.proof.proto.graph.node
+        node.op_type for node in found.verified.proto.graph.node
     }
     assert not found.fault
 
@@ -133,12 +135,12 @@ def test_nothing_is_quantized_where_no_choice_is_within_the_tolerance() -> None:
 def test_convolutions() -> None:
     found = quantized(convolutions(), *(images(seed=seed) for seed in range(4)), tolerance=0.05)
     assert not found.reason
-    assert around(found.proof.proto) == set()
+    assert around(found.verified.proto) == set()
 
 
 @needs("qnn")
 def test_qnn_takes_all_but_the_ends() -> None:
     found = quantized(product(), *(numbers(seed) for seed in range(4)), tolerance=0.05)
-    placement = place(found.proof.proto, named("qnn"))
+    placement = place(found.verified.proto, named("qnn"))
     assert placement.partitions == 1
     assert {node.op_type for node in placement.left} <= {"QuantizeLinear", "DequantizeLinear"}

@@ -1,4 +1,4 @@
-"""Models with a switch for each product."""
+"""Models with a switch for each MatMul."""
 
 import itertools
 
@@ -17,7 +17,7 @@ from xoptim.precision.switches import with_switches
 def _parts(
     model: onnx.ModelProto, whole: onnx.ModelProto, patterns: dict[str, str]
 ) -> dict[tuple[str, str], ResultSubgraph]:
-    """The parts of all products, each in one form."""
+    """The parts of all MatMuls, each in one form."""
     return {
         (result, patterns[result]): part
         for result, part in replaced_subgraphs(model, whole, patterns).items()
@@ -28,7 +28,7 @@ def test_each_choice_computes_what_a_model_rounded_so_computes() -> None:
     model = network(layers=2)
     whole, patterns = fake_quantized(model, None, resolve("int8"), None, "cpu")
     assert patterns == {
-        "h0": "Int8Table",
+        "h0": "Int8Embedding",
         "p0": "Int8Operands",
         "p1": "Int8Operands",
         "scores": "Int8Operands",

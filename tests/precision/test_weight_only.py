@@ -1,4 +1,4 @@
-"""Constants that are stored in fewer bits, whatever reads them."""
+"""Constants that are stored in lower precision, whatever reads them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ from tests.loaded import commits
 from tests.support import parse, run
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.protos import inner_graphs
-from xoptim.optimizing.proof import ProofOptions, prove
+from xoptim.optimizing.verified import VerifyPlan, optimize_verified
 from xoptim.precision import attempts, times
 from xoptim.precision.large_constants import float32_bytes, large_constants
 from xoptim.precision.options import PrecisionOptions
@@ -32,9 +32,11 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def quantized(model: onnx.ModelProto, feeds: list[Feeds], **options: Any) -> Quantized:
     """A quantized model, as the command makes it."""
-    how, chosen = ProofOptions(), OptimizationOptions()
+    how, chosen = VerifyPlan(), OptimizationOptions()
     precision = PrecisionOptions(feeds=feeds, **options)
-    return quantize(prove(model, before_quantization(chosen), how), chosen, how, precision)
+    return quantize(
+        optimize_verified(model, before_quantization(chosen), how), chosen, how, precision
+    )
 
 
 def with_weights(text: str, weights: Mapping[str, np.ndarray], opset: int = 17) -> onnx.ModelProto:
@@ -76,8 +78,8 @@ def test_one_sensitive_weight_stays_alone(scheme: str, tolerance: float) -> None
     for goal in ("size", "speed"):
         found = quantized(model, feeds, scheme=scheme, tolerance=tolerance, goal=goal)
         assert not found.fault
-        assert in_float32(found.proof.proto) == {"w3"}
-        sizes[goal] = found.proof.proto.ByteSize()
+        assert in_float32(found.verified.proto) == {"w3"}
+        sizes[goal] = found.verified.proto.ByteSize()
     assert sizes["size"] <= sizes["speed"] < 0.7 * model.ByteSize()
 
 
@@ -145,11 +147,11 @@ def test_each_large_constant_is_reached(name: str) -> None:
     for scheme, (tolerance, part) in limits.items():
         found = quantized(model, feeds, scheme=scheme, tolerance=tolerance, goal="size")
         assert not found.fault
-        assert not in_float32(found.proof.proto)
-        assert found.proof.proto.ByteSize() < part * model.ByteSize()
+        assert not in_float32(found.verified.proto)
+        assert found.verified.proto.ByteSize() < part * model.ByteSize()
         for each in feeds:
             expected, actual = (
-                run(proto, each, optimized=True)[0] for proto in (model, found.proof.proto)
+                run(proto, each, optimized=True)[0] for proto in (model, found.verified.proto)
             )
             assert np.abs(expected - actual).max() <= tolerance * np.abs(expected).max()
 
@@ -164,13 +166,15 @@ def test_weights_of_16_bits_behind_a_cast(kind: type) -> None:
     feeds = [{"x": normal(seed, 32, 64)} for seed in (2, 3)]
     found = quantized(model, feeds, tolerance=0.1, goal="size")
     assert not found.fault
-    assert found.proof.proto.ByteSize() < 0.8 * model.ByteSize()
+    assert found.verified.proto.ByteSize() < 0.8 * model.ByteSize()
     kinds = [
-        each.data_type for each in found.proof.proto.graph.initializer if np.prod(each.dims) >= 1024
+        each.data_type
+        for each in found.verified.proto.graph.initializer
+        if np.prod(each.dims) >= 1024
     ]
     assert kinds == [TensorProto.INT8] * 2
     half = quantized(model, feeds, scheme="float16")
-    assert (half.applied, half.proof.proto.ByteSize()) == ({}, xoptim.optimize(model).ByteSize())
+    assert (half.applied, half.verified.proto.ByteSize()) == ({}, xoptim.optimize(model).ByteSize())
 
 
 def test_constants_of_subgraphs() -> None:
@@ -202,8 +206,8 @@ def test_constants_of_subgraphs() -> None:
     ]
     found = quantized(model, feeds, tolerance=0.1, goal="size")
     assert {*found.applied} == {"inner", "outer"}
-    assert not in_float32(found.proof.proto)
-    proto = found.proof.proto
+    assert not in_float32(found.verified.proto)
+    proto = found.verified.proto
     stored = [
         each
         for graph in (proto.graph, *inner_graphs(proto.graph.node))
@@ -211,14 +215,14 @@ def test_constants_of_subgraphs() -> None:
     ]
     assert sum(each.data_type == TensorProto.INT8 for each in stored) == 2
     for each in feeds:
-        expected, actual = (run(proto, each)[0] for proto in (model, found.proof.proto))
+        expected, actual = (run(proto, each)[0] for proto in (model, found.verified.proto))
         np.testing.assert_allclose(actual, expected, atol=0.02)
 
 
 def test_a_table_of_16_bits_is_widened_after_it_is_read() -> None:
     model, feeds = reading("Gather")
     found = quantized(model, feeds, scheme="float16", tolerance=0.01)
-    assert [node.op_type for node in found.proof.proto.graph.node] == ["Gather", "Cast"]
+    assert [node.op_type for node in found.verified.proto.graph.node] == ["Gather", "Cast"]
 
 
 def test_constants_that_stay() -> None:
@@ -241,7 +245,7 @@ def test_constants_that_stay() -> None:
 def test_the_summary_names_what_is_left() -> None:
     model, feeds = one_sensitive()
     found = quantized(model, feeds, scheme="float16", tolerance=0.01)
-    assert found.float32_bytes == float32_bytes(found.proof.proto) == {"MatMul": 64 * 64 * 4}
+    assert found.float32_bytes == float32_bytes(found.verified.proto) == {"MatMul": 64 * 64 * 4}
     assert found.to_json()["float32_bytes"] == {"MatMul": 64 * 64 * 4}
     assert found.are_large_left
     assert found.seconds > 0
@@ -296,7 +300,7 @@ def drawn(seed: int) -> tuple[onnx.ModelProto, list[Feeds]]:
 
 @pytest.fixture(params=["measured", "all faster", "none faster"])
 def _timing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Times as they are, or as if everything were faster or slower with fewer bits."""
+    """Times as they are, or as if everything were faster or slower in lower precision."""
     factor = {"all faster": 0.5, "none faster": 2.0}.get(request.param)
     if factor is not None:
         for module in (attempts, times):
@@ -322,10 +326,10 @@ def test_no_file_is_larger_than_one_with_less_freedom(seed: int, tolerance: floa
             for goal in ("size", "speed")
         }
         assert not any(each.fault for each in made.values())
-        sizes = {goal: each.proof.proto.ByteSize() for goal, each in made.items()}
+        sizes = {goal: each.verified.proto.ByteSize() for goal, each in made.items()}
         assert sizes["size"] <= sizes["speed"]
         if scheme == "int8":
-            assert sizes["speed"] <= half.proof.proto.ByteSize() <= plain
+            assert sizes["speed"] <= half.verified.proto.ByteSize() <= plain
 
 
 def test_the_smallest_constants_stay_unless_the_size_counts() -> None:
@@ -336,7 +340,7 @@ def test_the_smallest_constants_stay_unless_the_size_counts() -> None:
     )
     kept = {
         goal: in_float32(
-            quantized(model, [{"x": normal(2, 2, 1024)}], tolerance=0.1, goal=goal).proof.proto
+            quantized(model, [{"x": normal(2, 2, 1024)}], tolerance=0.1, goal=goal).verified.proto
         )
         for goal in ("speed", "size")
     }

@@ -9,7 +9,7 @@ from onnx import TensorProto, numpy_helper
 from tests.precision.models import network, words
 from tests.support import parse, run
 from xoptim.engine.options import OptimizationOptions
-from xoptim.optimizing.proof import ProofOptions, prove
+from xoptim.optimizing.verified import VerifyPlan, optimize_verified
 from xoptim.precision.float16_scales import with_float16_scales
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.quantize import quantize
@@ -20,9 +20,11 @@ INTEGERS = {"int8": TensorProto.INT8, "int4": TensorProto.UINT4}
 
 
 def quantized(scheme: str, target: str = "", **options: Any) -> Quantized:
-    chosen, how = OptimizationOptions(target=target), ProofOptions()
+    chosen, how = OptimizationOptions(target=target), VerifyPlan()
     given = {"scheme": scheme, "compute": "float16", "feeds": FEEDS, **options}
-    return quantize(prove(network(), chosen, how), chosen, how, PrecisionOptions(**given))
+    return quantize(
+        optimize_verified(network(), chosen, how), chosen, how, PrecisionOptions(**given)
+    )
 
 
 @pytest.mark.parametrize(("scheme", "tolerance", "size"), [("int8", 0.05, 0.4), ("int4", 0.5, 0.3)])
@@ -31,7 +33,7 @@ def test_weights_are_dequantized_to_16_bits(scheme: str, tolerance: float, size:
     assert not found.fault
     assert [report.status for report in found.comparisons] == ["equal"] * 2
     assert "operators in float16" in found.summary()
-    model = found.proof.proto
+    model = found.verified.proto
     stored = {each.name: each for each in model.graph.initializer}
     weights = [node for node in model.graph.node if node.op_type == "DequantizeLinear"]
     assert len(weights) == 5
@@ -46,7 +48,7 @@ def test_weights_are_dequantized_to_16_bits(scheme: str, tolerance: float, size:
 @pytest.mark.parametrize("scheme", ["int8", "int4"])
 def test_the_error_is_relative_to_float32(scheme: str) -> None:
     found = quantized(scheme, tolerance=0.5, io_types="float16")
-    model = found.proof.proto
+    model = found.verified.proto
     assert model.graph.output[0].type.tensor_type.elem_type == TensorProto.FLOAT16
     expected, actual = (run(each, FEEDS[0])[0].astype(np.float32) for each in (network(), model))
     error = np.abs(actual - expected).max() / np.abs(expected).max()
@@ -56,7 +58,7 @@ def test_the_error_is_relative_to_float32(scheme: str) -> None:
 def test_a_gpu_reads_weights_of_4_bits_by_one_operator() -> None:
     found = quantized("int4", target="webgpu", tolerance=0.5)
     assert not found.fault
-    model = found.proof.proto
+    model = found.verified.proto
     nodes = [node for node in model.graph.node if node.op_type == "MatMulNBits"]
     assert len(nodes) == 5
     stored = {each.name: each.data_type for each in model.graph.initializer}
@@ -68,7 +70,7 @@ def test_nothing_is_quantized_where_weights_err_too_much() -> None:
     assert found.reason
     assert not found.fault
     assert TensorProto.FLOAT16 not in {
-        each.data_type for each in found.proof.proto.graph.initializer
+        each.data_type for each in found.verified.proto.graph.initializer
     }
 
 

@@ -17,7 +17,13 @@ from xoptim.testing.harness import invalid
 from xoptim.testing.numbers import FORGETFUL, describe, is_specified
 from xoptim.testing.runtime import RUNTIME
 from xoptim.testing.variant import all_nodes, serialized
-from xoptim.verification import ComparisonRules, ValidationOptions, Value, compare_values, validate
+from xoptim.verification import (
+    ComparisonRules,
+    Value,
+    VerificationOptions,
+    compare_values,
+    verify_models,
+)
 
 EVERYTHING = "default+onnxruntime"
 SELECTIONS = {
@@ -151,8 +157,8 @@ def _is_noise(
         return False
     grade = "rounding" if report.exactness == "exact" else report.exactness
     return (
-        validate(
-            drawn.model, result, ValidationOptions(feeds=feeds, exactness=grade, threads=1)
+        verify_models(
+            drawn.model, result, VerificationOptions(feeds=feeds, exactness=grade, threads=1)
         ).status
         != "different"
     )
@@ -263,7 +269,7 @@ def _second_run(result: onnx.ModelProto, selection: str) -> str:
 
 
 def _wrong_rewrite(drawn: Drawn) -> str:
-    check = EachCheck(drawn.model, ValidationOptions(feeds=drawn.feeds[0], threads=1))
+    check = EachCheck(drawn.model, VerificationOptions(feeds=drawn.feeds[0], threads=1))
     xoptim.optimize(drawn.model, patterns=EVERYTHING, strict=True, on_application=check)
     # Values drawn at random, as those within subgraphs are, need not be such as the nodes before
     # give together.

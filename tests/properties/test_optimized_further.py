@@ -1,8 +1,8 @@
 """Results under onnxruntime's own optimizations: the numbers of the original, where they leave
 these as they are.
 
-The proof runs models as they are written. A rewrite may write a form that a fusion of onnxruntime
-computes wrongly, as that of a Transpose and a product with a vector in 1.32.
+The verification runs models as they are written. A rewrite may write a form that a fusion of
+onnxruntime computes wrongly, as that of a Transpose and a product with a vector in 1.32.
 """
 
 import onnx
@@ -15,7 +15,7 @@ from xoptim.verification import (
     ComparisonRules,
     LoadError,
     RunError,
-    ValidationOptions,
+    VerificationOptions,
     compare_values,
 )
 from xoptim.verification.reference import Reference, run_reference
@@ -50,7 +50,7 @@ def test_a_difference_is_found() -> None:
         parse(f"agraph (float[n,4] x) => (float[n,4] y) {{ y = {name}(x) }}")
         for name in ("Relu", "LeakyRelu")
     )
-    reference = run_reference(one, ValidationOptions())
+    reference = run_reference(one, VerificationOptions())
     assert not difference(one, reference)
     assert difference(other, reference).startswith("y with")
 
@@ -62,7 +62,7 @@ def test_results_stay_right(chunk: int) -> None:
     for seed in range(chunk, GRAPHS, CHUNKS):
         model = random_model(seed)
         try:
-            reference = run_reference(model, ValidationOptions(threads=1, extremes=False))
+            reference = run_reference(model, VerificationOptions(threads=1, extremes=False))
         except (LoadError, RunError):  # no model that onnxruntime runs
             continue
         result = xoptim.optimize(model, patterns="default+onnxruntime" if seed % 2 else "default")

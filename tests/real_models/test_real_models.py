@@ -15,7 +15,7 @@ from lab.real_models import fetching
 from lab.real_models.fetching import FetchError, models_of, unpack
 from lab.real_models.page import MODELS, OTHERS, PAGE, file_name, line, summary, tables_of
 from lab.real_models.running import (
-    NOT_VALIDATED,
+    NOT_VERIFIED,
     OUT_OF_TIME,
     SELECTIONS,
     Row,
@@ -33,7 +33,7 @@ TRANSPOSES = (
 )
 SCALED = "agraph (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Mul(x, w) }"
 WELL = Run(0, 2.4, 3, 1)
-UNSURE = Run(NOT_VALIDATED, 1.0, 3, 1, "not validated: all noise")
+UNSURE = Run(NOT_VERIFIED, 1.0, 3, 1, "not verified: all noise")
 
 
 def _package(*models: Model, name: str = "two-words") -> Package:
@@ -115,14 +115,14 @@ def test_both_selections_are_tried(tmp_path: Path) -> None:
 
 
 def test_what_a_process_tells() -> None:
-    told = {"nodes_before": 3, "nodes_after": 1, "left_out": []}
+    told = {"nodes_before": 3, "nodes_after": 1, "dropped": []}
     assert outcome(0, 2.4, json.dumps(told), "xopt: warning: a pattern failed\n") == WELL
     assert (
-        outcome(3, 1.0, json.dumps(told), "noise\nxopt: warning: not validated: all noise\n")
+        outcome(3, 1.0, json.dumps(told), "noise\nxopt: warning: not verified: all noise\n")
         == UNSURE
     )
     assert outcome(2, 1.0, "", "xopt: error: out of memory\n") == Run(2, 1.0, says="out of memory")
-    healed = outcome(0, 1.0, json.dumps(told | {"left_out": [{"pattern": "Relu"}]}), "")
+    healed = outcome(0, 1.0, json.dumps(told | {"dropped": [{"pattern": "Relu"}]}), "")
     assert healed.healed
     assert "Relu" in healed.says
     assert outcome(-11, 1.0, "", "") == Run(-11, 1.0, says="ended by signal 11")
@@ -134,7 +134,7 @@ def test_what_is_wrong() -> None:
     assert not list(faults(_row(WELL, WELL)))
     assert not list(faults(_row(WELL, UNSURE, model=excused)))
     assert list(faults(_row(WELL, UNSURE))) == [
-        f"two-words in/a_b.onnx with {SELECTIONS[1]}: exit code 3: not validated: all noise"
+        f"two-words in/a_b.onnx with {SELECTIONS[1]}: exit code 3: not verified: all noise"
     ]
     assert len(list(faults(_row(UNSURE._replace(says="no kernel"), WELL, model=excused)))) == 1
     assert len(list(faults(_row(UNSURE._replace(code=1), WELL, model=excused)))) == 1
@@ -154,7 +154,7 @@ def test_what_is_written() -> None:
     assert [*tables[MODELS].rows[0]] == [
         "two-words 1.0", "sums", "`a_b.onnx`", "pytorch 2.0", "17", "3", "1", "0", "2, 2", "0, 0",
     ]  # fmt: skip
-    why = "not validated: all noise. It draws random numbers."
+    why = "not verified: all noise. It draws random numbers."
     assert [*tables[OTHERS].rows[0]] == ["two-words", "`a_b.onnx`", why]
     codes = [row["exit codes"] for row in tables[MODELS].dictionaries()]
     assert codes == ["0, 0", "0, 3", "0, out of time"]

@@ -26,7 +26,7 @@ def test_two_models(tmp_path: Path) -> None:
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == made.html
     assert "<h1>before.onnx" in made.html
     assert ">equal<" in made.html
-    assert [report.status for report in made.validation] == ["equal"]
+    assert [report.status for report in made.verification] == ["equal"]
     links = data_of(made.html)["links"]
     assert links["fates"] == [4, 3, 0] or links["fates"][2] == 0
     assert repr(made).startswith("HtmlReport(")
@@ -34,7 +34,7 @@ def test_two_models(tmp_path: Path) -> None:
 
 def test_models_that_differ() -> None:
     made = xoptim.report(parse(TEXT), parse(TEXT.replace("Exp", "Sin")))
-    assert [report.status for report in made.validation] == ["different"]
+    assert [report.status for report in made.verification] == ["different"]
     assert ">different<" in made.html
 
 

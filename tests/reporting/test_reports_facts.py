@@ -9,7 +9,7 @@ from xoptim.bench.rounds import BenchReport, Interval, ModelTimes, Ratio
 from xoptim.reporting.drawing import Drawing, draw
 from xoptim.reporting.reports_facts import Card, ReportSubject, facts_of
 from xoptim.verification.compare import Comparison
-from xoptim.verification.report import RunReport, ValidationReport
+from xoptim.verification.report import RunReport, VerificationReport
 
 
 @pytest.fixture
@@ -65,12 +65,12 @@ def test_measurements(drawings: tuple[Drawing, Drawing]) -> None:
 
 @pytest.mark.parametrize(
     ("status", "verdict"),
-    [("equal", "equal"), ("different", "different"), ("not validated", "unknown")],
+    [("equal", "equal"), ("different", "different"), ("not verified", "unknown")],
 )
 def test_verdicts(drawings: tuple[Drawing, Drawing], status: str, verdict: str) -> None:
     run = RunReport("random", {"n": 3}, 0, 0.0, 0.0, (Comparison("y", max_abs=0.25, max_rel=0.5),))
-    report = ValidationReport(status, "a reason", runs=(run,))  # type: ignore[arg-type]
-    facts = facts_of(ReportSubject(title="a", result="b", validation=[report]), *drawings)
+    report = VerificationReport(status, "a reason", runs=(run,))  # type: ignore[arg-type]
+    facts = facts_of(ReportSubject(title="a", result="b", verification=[report]), *drawings)
     assert (facts.status, facts.verdict) == (status, verdict)
     assert facts.outputs == [("y", "n=3", "0.25", "0.5", "equal")]
-    assert facts.proof[0] == ("cpu", report.summary())
+    assert facts.verified[0] == ("cpu", report.summary())

@@ -20,8 +20,8 @@ from xoptim.graph.export import export_model
 from xoptim.graph.sources import size_of
 from xoptim.reporting.placing import PlacingFacts, Site
 from xoptim.reporting.reports import HtmlReport, report_of, subject_of
-from xoptim.verification.options import ValidationOptions
-from xoptim.verification.validation import validate
+from xoptim.verification.options import VerificationOptions
+from xoptim.verification.verify import verify_models
 
 pytest.importorskip("igraph")
 pytest.importorskip("jinja2")
@@ -35,8 +35,8 @@ def page_of(model: onnx.ModelProto, name: str) -> str:
     """The page about the optimization of a model, compared."""
     builder, journal = recorded(model)
     after = export_model(builder.model)
-    compared = validate(model, after, ValidationOptions(assignments=1, extremes=False))
-    facts = subject_of(replace(builder.report(), validation=(compared,)), name, "model.opt.onnx")
+    compared = verify_models(model, after, VerificationOptions(assignments=1, extremes=False))
+    facts = subject_of(replace(builder.report(), verification=(compared,)), name, "model.opt.onnx")
     return report_of(journal, replace(facts, sizes=(size_of(model), size_of(after)))).html
 
 
@@ -210,7 +210,8 @@ def test_it_can_be_printed(visit: Open, bert: str, tmp_path: Path) -> None:
     seen.page.emulate_media(media="print", color_scheme="dark")
     seen.page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert all(
-        seen.page.is_visible(f"#{part}") for part in ("graphs", "operators", "misses", "proof")
+        seen.page.is_visible(f"#{part}")
+        for part in ("graphs", "operators", "misses", "verification")
     )
     assert not seen.page.is_visible("nav")
     assert seen.count("#rewrites .row") > 10

@@ -129,7 +129,7 @@ def _ruff(text: str, *words: str) -> str:
             "ruff",
             *words,
             "--stdin-filename",
-            "patterns/products/made.py",
+            "patterns/matmul/made.py",
             "-",
         ],
         cwd=ROOT,
@@ -271,7 +271,7 @@ def test_errors(
     with pytest.raises(ModelError, match=message):
         pattern_from_model("SelectedPattern", model, list(filter(None, nodes.split(","))))
     onnx.save(model, tmp_path / "model.onnx")
-    words = ["SelectedPattern", "--family", "products"]
+    words = ["SelectedPattern", "--family", "matmul"]
     assert (
         run(["new-pattern", *words, "--from", str(tmp_path / "model.onnx"), "--nodes", nodes]) == 2
     )
@@ -284,21 +284,21 @@ def test_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("patterns/products").mkdir(parents=True)
-    Path("patterns/products/__init__.py").touch()
+    Path("patterns/matmul").mkdir(parents=True)
+    Path("patterns/matmul/__init__.py").touch()
     words = [
         "QueryPattern",
         "--family",
-        "products",
+        "matmul",
         "--from",
         str(BERT),
         "--nodes",
         ",".join(LAYER + name for name in SELECTIONS["a product and a sum"]),
     ]
     assert run(["new-pattern", *words]) == 0
-    assert Path(capsys.readouterr().out.strip()) == Path("patterns/products/query.py")
+    assert Path(capsys.readouterr().out.strip()) == Path("patterns/matmul/query.py")
     assert "class QueryPattern(EasyPatternOptimization):" in Path(
-        "patterns/products/query.py"
+        "patterns/matmul/query.py"
     ).read_text(encoding="utf-8")
     assert run(["new-pattern", *words]) == 2
     assert "exists" in capsys.readouterr().err
@@ -310,7 +310,7 @@ def test_the_command(
                 "new-pattern",
                 "OtherPattern",
                 "--family",
-                "products",
+                "matmul",
                 "--from",
                 "gone.onnx",
                 "--nodes",
@@ -319,4 +319,4 @@ def test_the_command(
         )
         == 2
     )
-    assert not (tmp_path / "patterns" / "products" / "other.py").exists()
+    assert not (tmp_path / "patterns" / "matmul" / "other.py").exists()

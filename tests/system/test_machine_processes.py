@@ -136,7 +136,7 @@ def test_the_end_of_a_child(end: str, code: int) -> None:
 
 
 @on_linux
-def test_no_child_beside_threads() -> None:
+def test_no_child_next_to_threads() -> None:
     """Whether they are Python's or a library's: they would receive the signals of this process."""
     text = "import threading, _thread, time; from xoptim.system.machine import end_of_child\n"
     text += (

@@ -307,7 +307,7 @@ def test_operators_of_a_lowering() -> None:
     assert lowered_by("TransposeTranspose") == set()
 
 
-def test_patterns_that_are_left_out_for_a_target() -> None:
+def test_patterns_that_are_dropped_for_a_target() -> None:
     found = {each.name(): each for each in resolve("all")}
     chosen, other = found["SmoothedNormalization"], found["TransposeTranspose"]
     assert unfit_for(chosen, named("webgpu")).startswith(

@@ -10,7 +10,7 @@ import pytest
 
 from tests.plugged import array
 from tests.support import parse
-from xoptim import ValidationOptions
+from xoptim import VerificationOptions
 from xoptim.targets import named
 from xoptim.targets.verifying import TargetCheck, error_of, tolerance_of, verify_on_target
 from xoptim.verification import Session, SessionSettings, Value
@@ -24,7 +24,7 @@ QUANTIZED = (
 
 def checked(original: str, result: str, **options: Any) -> TargetCheck:
     return verify_on_target(
-        parse(original), parse(result), named("cpu"), ValidationOptions(), **options
+        parse(original), parse(result), named("cpu"), VerificationOptions(), **options
     )
 
 
@@ -134,7 +134,7 @@ def test_a_target_that_rounds_is_checked_in_32_bits_first(
         lambda model, settings: errors[settings.float32] if len(model.graph.node) == 3 else 0.0,
         monkeypatch,
     )
-    check = verify_on_target(parse(HALVES), parse(MORE), named("openvino"), ValidationOptions())
+    check = verify_on_target(parse(HALVES), parse(MORE), named("openvino"), VerificationOptions())
     assert check.status == status
     assert reason in check.reason
 
@@ -145,7 +145,7 @@ def test_a_result_that_was_quantized_has_the_tolerance_of_the_target(
     """The target does not make its error."""
     inexact(lambda model, _: 0.02 if len(model.graph.node) == 3 else 0.0, monkeypatch)
     stored = MORE.replace("float one = {1}", "float one = {1}, int8 w = {1}")
-    check = verify_on_target(parse(HALVES), parse(stored), named("openvino"), ValidationOptions())
+    check = verify_on_target(parse(HALVES), parse(stored), named("openvino"), VerificationOptions())
     assert (check.status, check.tolerance) == ("equal", 0.04)
 
 

@@ -46,7 +46,7 @@ def test_recipes_are_selections(candidates: Candidates, recipe: Recipe, patterns
     )
 
 
-def test_groups_that_are_left_out(candidates: Candidates) -> None:
+def test_groups_that_are_dropped(candidates: Candidates) -> None:
     types = [
         node.op_type for node in proto_of(candidates, Recipe(frozenset(["movement"]))).graph.node
     ]

@@ -18,7 +18,7 @@ from xoptim.verification import LoadError, SessionSettings
 SETTINGS = SessionSettings(level="all", threads=1)
 ORIGINAL = Choice(UNTOUCHED, SETTINGS)
 OTHER = Choice(Recipe(), SETTINGS)
-TRANSPOSED = Choice(Recipe(frozenset(["products"])), SETTINGS)
+TRANSPOSED = Choice(Recipe(frozenset(["matmul"])), SETTINGS)
 FEEDS = {"x": np.ones((3, 3), np.float32)}
 TEXTS = {
     ORIGINAL.recipe: "agraph (float[n,n] x) => (float[n,n] y) { y = Relu(x) }",

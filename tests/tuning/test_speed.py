@@ -10,43 +10,43 @@ from tests.tuning.fakes import MODEL, Timed, by_groups
 from xoptim import OptimizationOptions, OptimizationReport, optimize
 from xoptim.bench import BenchOptions
 from xoptim.graph.sources import Source
-from xoptim.optimizing.proof import Proof, ProofOptions, prove
+from xoptim.optimizing.verified import VerifiedModel, VerifyPlan, optimize_verified
 from xoptim.tuning import SpeedCheck, keep_if_not_slower
 from xoptim.verification import LoadError
 
 pytestmark = pytest.mark.slow
 
 
-def kept(text: str = MODEL, **changes: Any) -> tuple[Proof, SpeedCheck]:
-    source, options, how = Source(parse(text)), OptimizationOptions(**changes), ProofOptions()
+def kept(text: str = MODEL, **changes: Any) -> tuple[VerifiedModel, SpeedCheck]:
+    source, options, how = Source(parse(text)), OptimizationOptions(**changes), VerifyPlan()
     bench = BenchOptions(threads=1, dims={"n": 3} if "[n" in text else {})
-    return keep_if_not_slower(source, prove(source, options, how), options, how, bench)
+    return keep_if_not_slower(source, optimize_verified(source, options, how), options, how, bench)
 
 
-def types_in(proof: Proof) -> list[str]:
-    return [node.op_type for node in proof.proto.graph.node]
+def types_in(verified: VerifiedModel) -> list[str]:
+    return [node.op_type for node in verified.proto.graph.node]
 
 
 @pytest.mark.parametrize("cost", [0.8, 1.0, 1.004])
 def test_a_result_that_is_not_slower_is_kept(timed: Timed, cost: float) -> None:
     meters = timed(by_groups(shapes=cost))
-    proof, check = kept()
-    assert check.left_out == ()
+    verified, check = kept()
+    assert check.dropped == ()
     assert check.is_faster is (cost < 1)
     assert not check.is_original
-    assert types_in(proof) == ["Sigmoid", "Mul", "Relu"]
+    assert types_in(verified) == ["Sigmoid", "Mul", "Relu"]
     assert len(meters) == 1, "nothing else was measured"
 
 
-def test_a_family_that_makes_it_slower_is_left_out_and_named(timed: Timed) -> None:
+def test_a_family_that_makes_it_slower_is_dropped_and_named(timed: Timed) -> None:
     timed(by_groups(shapes=0.9, movement=1.5))
-    proof, check = kept()
-    assert check.left_out == ("movement",)
+    verified, check = kept()
+    assert check.dropped == ("movement",)
     assert check.before.value == pytest.approx(1.35)
     assert check.after is not None
     assert check.after.value == pytest.approx(0.9)
-    assert types_in(proof) == ["Transpose", "Transpose", "Sigmoid", "Mul", "Relu"]
-    assert proof.reports[0].ok
+    assert types_in(verified) == ["Transpose", "Transpose", "Sigmoid", "Mul", "Relu"]
+    assert verified.reports[0].ok
     assert (
         check.summary()
         == "time / original 1.350 (1.349 to 1.351): slower; without movement: 0.900 (0.899 to"
@@ -54,50 +54,50 @@ def test_a_family_that_makes_it_slower_is_left_out_and_named(timed: Timed) -> No
     )
 
 
-def test_as_few_families_are_left_out_as_it_takes(timed: Timed) -> None:
+def test_as_few_families_are_dropped_as_it_takes(timed: Timed) -> None:
     """One is left out only where the model is slower than the original without the other one
     too.
     """
     second = "activations (onnxruntime)"
-    for cost, left_out in ((1.02, (second, "movement")), (0.98, ("movement",))):
+    for cost, dropped in ((1.02, (second, "movement")), (0.98, ("movement",))):
         timed(by_groups(movement=1.3, **{second: cost}))
-        assert kept(patterns="default+onnxruntime")[1].left_out == left_out
+        assert kept(patterns="default+onnxruntime")[1].dropped == dropped
 
 
 def test_patterns_for_one_runtime_are_a_group_of_their_own(timed: Timed) -> None:
     timed(by_groups(**{"activations (onnxruntime)": 2.0}))
-    proof, check = kept(patterns="default+onnxruntime")
-    assert check.left_out == ("activations (onnxruntime)",)
-    assert types_in(proof) == ["Sigmoid", "Mul", "Relu"]
+    verified, check = kept(patterns="default+onnxruntime")
+    assert check.dropped == ("activations (onnxruntime)",)
+    assert types_in(verified) == ["Sigmoid", "Mul", "Relu"]
 
 
 def test_when_two_families_are_slower_only_together_no_pattern_is_applied(timed: Timed) -> None:
     timed(lambda choice: 1.3 if choice.recipe.rewrites and len(choice.recipe.without) < 2 else 1.0)
-    proof, check = kept()
-    assert {"movement", "shapes"} <= set(check.left_out)
+    verified, check = kept()
+    assert {"movement", "shapes"} <= set(check.dropped)
     assert not check.is_original
-    assert proof.report.applied == {}
+    assert verified.report.applied == {}
 
 
 def test_when_every_result_is_slower_the_original_is_kept(timed: Timed) -> None:
     timed(lambda choice: 1.2 if choice.recipe.rewrites else 1.0)
-    proof, check = kept()
+    verified, check = kept()
     assert check.is_original
     assert check.after is None
-    assert types_in(proof) == [node.op_type for node in parse(MODEL).graph.node]
-    assert proof.reports[0].ok
+    assert types_in(verified) == [node.op_type for node in parse(MODEL).graph.node]
+    assert verified.reports[0].ok
     assert "the original is kept" in check.summary()
 
 
 def test_noise_changes_nothing(timed: Timed) -> None:
     timed(by_groups(movement=1.5), noise=20.0)
-    assert kept()[1].left_out == ()
+    assert kept()[1].dropped == ()
 
 
 def test_the_check_is_json(timed: Timed) -> None:
     timed(by_groups(movement=1.5))
     found = json.loads(json.dumps(kept()[1].to_json()))
-    assert found["left_out"] == ["movement"]
+    assert found["dropped"] == ["movement"]
     assert found["ratio"] == pytest.approx(1.0)
     assert found["with_all"]["ratio"] == pytest.approx(1.5)
     assert (found["is_faster"], found["is_original"]) == (False, False)
@@ -117,7 +117,7 @@ def test_the_public_function(timed: Timed, verify: bool) -> None:
         "Relu",
     ]
     assert len(reports) == 1
-    assert len(reports[0].validation) == verify
+    assert len(reports[0].verification) == verify
     assert "TransposeTranspose" not in reports[0].applied
     meters = timed(lambda choice: 1.0)
     assert len(optimize(parse(MODEL), only_if_faster=True).graph.node) == 3

@@ -13,7 +13,7 @@ from tests.precision.models import network, words
 from tests.support import parse
 from tests.tuning.fakes import MODEL, Timed, by_groups
 from xoptim.facts.errors import ModelError
-from xoptim.optimizing import proof
+from xoptim.optimizing import verified
 from xoptim.precision.options import PrecisionOptions
 from xoptim.tuning import TuneOptions, read_settings, settings_path
 from xoptim.tuning.choices import Choice, default_recipe
@@ -31,7 +31,7 @@ def tuned(text: str = MODEL, **changes: Any) -> Tuned:
     return xoptim.tune(parse(text), TuneOptions(threads=1, dims={"n": 3}), **changes)
 
 
-def test_a_family_that_makes_the_model_slower_is_left_out(timed: Timed) -> None:
+def test_a_family_that_makes_the_model_slower_is_dropped(timed: Timed) -> None:
     timed(by_groups(shapes=0.8, movement=1.3))
     found = tuned()
     report = found.report
@@ -39,7 +39,7 @@ def test_a_family_that_makes_the_model_slower_is_left_out(timed: Timed) -> None:
     assert report.is_faster
     assert report.ratio.value == pytest.approx(0.8)
     assert types_of(found).count("Transpose") == 2
-    assert report.optimization.validation[0].ok
+    assert report.optimization.verification[0].ok
     assert not report.is_original
 
 
@@ -104,15 +104,15 @@ def test_a_model_that_is_not_equal_is_refused(
 ) -> None:
     """The result of the default patterns is said to differ; the original is left."""
     timed(lambda choice: 0.5 if choice.recipe.rewrites else 1.0)
-    prove = proof.prove
+    optimize_verified = verified.optimize_verified
 
     def wrong(model: Any, options: Any, how: Any) -> Any:
-        proof = prove(model, options, how)
+        verified = optimize_verified(model, options, how)
         if options.patterns is not None:
-            proof.reports = [xoptim.verify(parse(MODEL), parse(MODEL.replace("Relu", "Neg")))]
-        return proof
+            verified.reports = [xoptim.verify(parse(MODEL), parse(MODEL.replace("Relu", "Neg")))]
+        return verified
 
-    monkeypatch.setattr("xoptim.workflow.job.prove", wrong)
+    monkeypatch.setattr("xoptim.workflow.job.optimize_verified", wrong)
     report = tuned().report
     assert report.is_original
     assert [label for label, _ in report.refuted] == ["default"]
@@ -130,7 +130,7 @@ def test_reports_are_json(timed: Timed) -> None:
     assert found["tried"][0]["label"] == "default"
     assert found["not_tried"] == 0
     assert found["sizes"] == {"n": 3}
-    assert found["validation"][0]["status"] == "equal"
+    assert found["verification"][0]["status"] == "equal"
 
 
 @pytest.mark.slow
@@ -204,14 +204,14 @@ def test_models_that_do_not_run(text: str, changes: Any, error: Any) -> None:
 
 
 def test_results_that_are_not_evidence(timed: Timed) -> None:
-    """A result of NaN proves nothing: the original is returned, and the report says so."""
+    """A result of NaN verifies nothing: the original is returned, and the report says so."""
     timed(lambda choice: 0.5 if choice.recipe.rewrites else 1.0)
     found = tuned(
         "g (float[n,4] x) => (float[n,4] y) { one = Exp(x) a = Neg(one) t = Log(a) b = Neg(t) "
         "y = Neg(b) }"
     )
     assert found.report.is_original
-    assert not found.report.optimization.validation[0].ok
+    assert not found.report.optimization.verification[0].ok
 
 
 def test_the_budget_is_positive() -> None:
@@ -237,7 +237,7 @@ def test_fewer_bits_where_they_are_faster(timed: Timed) -> None:
     assert found.report.quantized is not None
     assert found.report.quantized.to_json()["scheme"] == "int8"
     assert "Int8Operands" in found.report.optimization.applied
-    assert found.report.optimization.validation[0].ok
+    assert found.report.optimization.verification[0].ok
     assert "int4" in {trial.label for trial in found.report.trials}
 
 

@@ -5,7 +5,7 @@ import onnxruntime
 import pytest
 
 from tests.support import parse
-from xoptim.verification import ValidationOptions, ValidationReport, validate
+from xoptim.verification import VerificationOptions, VerificationReport, verify_models
 from xoptim.verification.double import in_doubles
 
 
@@ -14,9 +14,9 @@ def judged(
     after: str,
     head: str = "agraph (float[n,4] x) => (float[n,4] y)",
     **options: object,
-) -> ValidationReport:
+) -> VerificationReport:
     first, second = (parse(f"{head} {body}") for body in (before, after))
-    return validate(first, second, ValidationOptions(**options))  # type: ignore[arg-type]
+    return verify_models(first, second, VerificationOptions(**options))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_result_next_to_zero_counts_as_equal_if_both_agree_in_64_bits() -> Non
         f"{head}, float[1] d = {{-16}}> {{ a = Conv <pads = [1, 1, 1, 1]> (x, k, d) "
         "y = Sigmoid(a) }"
     )
-    report = validate(before, after)
+    report = verify_models(before, after)
     assert report.ok, report.reason
 
 
@@ -95,7 +95,7 @@ def test_a_worse_algorithm_is_not_excused() -> None:
         f"{head} {{ m = ReduceMean(x, last) s = Mul(x, x) a = ReduceMean(s, last) b = Mul(m, m) "
         "y = Sub(a, b) }"
     )
-    assert validate(centred, naive).status == "different"
+    assert verify_models(centred, naive).status == "different"
 
 
 def test_without_kernels_for_double_the_usual_rule_decides() -> None:
@@ -120,7 +120,7 @@ def test_results_next_to_the_limits_of_double_do_not_overflow() -> None:
     )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert validate(parse(before), parse(after)).ok
+        assert verify_models(parse(before), parse(after)).ok
 
 
 def test_a_hardmax_has_a_form_in_double() -> None:
@@ -143,4 +143,4 @@ def test_a_slope_of_a_sixth_may_have_seven_digits() -> None:
         "y = Mul(x, h) }"
     )
     after = "g (float[a,b] x) => (float[a,b] y) { y = HardSwish(x) }"
-    assert validate(parse(before), parse(after)).ok
+    assert verify_models(parse(before), parse(after)).ok

@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 from tests.support import parse
-from xoptim import ValidationOptions, optimize, verify
+from xoptim import VerificationOptions, optimize, verify
 from xoptim.facts.assumptions import PROPERTIES, Assumptions
 from xoptim.facts.errors import AssumptionError
 from xoptim.verification.assumed import check_values, hold
@@ -56,19 +56,19 @@ def test_random_values_hold_them(word: str) -> None:
     for kind in ("float", "int64"):
         model = parse(f"agraph ({kind}[b,n] x) => ({kind}[b,n] z) {{ z = Abs(x) }}")
         for run in run_reference(
-            model, ValidationOptions(assume=[f"{word}(x)"], assignments=3)
+            model, VerificationOptions(assume=[f"{word}(x)"], assignments=3)
         ).runs:
             check_values(Assumptions.of([f"{word}(x)"]), input_specs(model), run.feeds)
 
 
 def test_sizes_of_runs_hold_what_is_assumed() -> None:
     assumed = ["n >= 5", "m % 4 == 1", "b == 7"]
-    runs = run_reference(parse(MODEL), ValidationOptions(assume=assumed, assignments=4)).runs
+    runs = run_reference(parse(MODEL), VerificationOptions(assume=assumed, assignments=4)).runs
     assert len({run.sizes["n"] for run in runs}) > 1
     assert all(
         run.sizes["n"] >= 5 and run.sizes["m"] % 4 == 1 and run.sizes["b"] == 7 for run in runs
     )
-    free = run_reference(parse(MODEL), ValidationOptions(assignments=4)).runs
+    free = run_reference(parse(MODEL), VerificationOptions(assignments=4)).runs
     assert any(run.sizes["n"] < 5 for run in free), "without them, the runs differ"
 
 
@@ -76,7 +76,7 @@ def test_leading_axes_are_tried_empty_without_the_default_set() -> None:
     def is_tried(*assumed: str) -> bool:
         return any(
             0 in run.sizes.values()
-            for run in run_reference(parse(MODEL), ValidationOptions(assume=assumed)).runs
+            for run in run_reference(parse(MODEL), VerificationOptions(assume=assumed)).runs
         )
 
     assert not is_tried()
@@ -111,4 +111,4 @@ def test_assumptions_of_a_comparison_fit_the_original() -> None:
     with pytest.raises(AssumptionError, match="no size 'q'"):
         verify(parse(MODEL), parse(MODEL), assume=["q >= 1"])
     with pytest.raises(AssumptionError, match="compare with =="):
-        ValidationOptions(assume=["n = 1"])
+        VerificationOptions(assume=["n = 1"])

@@ -5,7 +5,7 @@ import onnx
 import pytest
 
 from tests.support import parse
-from xoptim.verification import ValidationOptions, validate
+from xoptim.verification import VerificationOptions, verify_models
 from xoptim.verification.branches import Body, counting
 from xoptim.verification.session import Session
 
@@ -96,10 +96,10 @@ def test_a_branch_that_no_value_reaches_is_named() -> None:
         y = If (never) <then_branch = t () => (float[n] u) {{ u = Neg(x) }},
                         else_branch = e () => (float[n] v) {{ v = {op}(x) }}> }}"""
     model = parse(text.format(op="Relu"))
-    report = validate(model, model)
+    report = verify_models(model, model)
     assert report.ok
     assert "never ran: branch 'then' of If 'y'" in report.notes
-    assert validate(model, parse(text.format(op="Abs"))).status == "different"
+    assert verify_models(model, parse(text.format(op="Abs"))).status == "different"
 
 
 def test_a_branch_behind_a_threshold_runs() -> None:
@@ -108,12 +108,12 @@ def test_a_branch_behind_a_threshold_runs() -> None:
         large = Greater(s, limit)
         y = If (large) <then_branch = t () => (float[n] u) {{ u = {op}(x) }},
                         else_branch = e () => (float[n] v) {{ v = Relu(x) }}> }}"""
-    report = validate(parse(text.format(op="Neg")), parse(text.format(op="Identity")))
+    report = verify_models(parse(text.format(op="Neg")), parse(text.format(op="Identity")))
     assert report.status == "different"
-    assert validate(
+    assert verify_models(
         parse(text.format(op="Neg")),
         parse(text.format(op="Identity")),
-        ValidationOptions(extremes=False),
+        VerificationOptions(extremes=False),
     ).ok
 
 
@@ -136,7 +136,7 @@ def test_all_of_many_branches_are_counted() -> None:
         (found,) = session.run({"x": np.ones(2, np.float32), "c": np.array(condition)})
         assert np.asarray(found).tolist() == [int(condition), int(not condition)] * 130
     assert len(counted.bodies) == 260
-    assert validate(chained(130), chained(130)).notes == ()
+    assert verify_models(chained(130), chained(130)).notes == ()
 
 
 def test_more_branches_than_can_be_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,7 +145,7 @@ def test_more_branches_than_can_be_counted(monkeypatch: pytest.MonkeyPatch) -> N
     model = chained(5)
     assert counting(model) is None
     assert counting(chained(4)) is not None
-    report = validate(model, model)
+    report = verify_models(model, model)
     assert report.ok
     limit = "it is not known which of 10 branches and loop bodies ran: at most 8 are counted"
     assert limit in report.notes

@@ -9,7 +9,7 @@ from onnx import numpy_helper
 
 from tests.support import parse
 from xoptim import GraphBuilder, OptimizationOptions
-from xoptim.verification import ValidationOptions, ValidationReport, validate
+from xoptim.verification import VerificationOptions, VerificationReport, verify_models
 from xoptim.verification.compare import ComparisonRules, compare_values
 from xoptim.verification.error_bins import ErrorBin, explains
 
@@ -29,8 +29,8 @@ def classifier(first: str = "v = Identity(w)", last: str = "y = Identity(s)") ->
     return model
 
 
-def judged(model: onnx.ModelProto, other: onnx.ModelProto) -> ValidationReport:
-    return validate(model, other, ValidationOptions())
+def judged(model: onnx.ModelProto, other: onnx.ModelProto) -> VerificationReport:
+    return verify_models(model, other, VerificationOptions())
 
 
 @pytest.mark.slow

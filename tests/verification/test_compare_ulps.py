@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from onnx import parser
 
-from xoptim.verification import ComparisonRules, ValidationOptions, compare_values, validate
+from xoptim.verification import ComparisonRules, VerificationOptions, compare_values, verify_models
 from xoptim.verification.ulps import largest_ulp, ulp_distances
 
 TYPES = [np.float64, np.float32, np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e5m2]
@@ -71,7 +71,7 @@ def test_as_a_choice_of_the_user() -> None:
             "h = Constant<value_float = 0.5>() a = Mul(x, h) b = Exp(a) y = Mul(b, b)",
         )
     )
-    assert validate(before, after).ok
-    assert validate(before, after, ValidationOptions(ulp=64)).ok
-    assert validate(before, after, ValidationOptions(ulp=0)).status == "different"
-    assert validate(before, before, ValidationOptions(ulp=0)).ok
+    assert verify_models(before, after).ok
+    assert verify_models(before, after, VerificationOptions(ulp=64)).ok
+    assert verify_models(before, after, VerificationOptions(ulp=0)).status == "different"
+    assert verify_models(before, before, VerificationOptions(ulp=0)).ok

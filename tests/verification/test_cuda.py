@@ -1,4 +1,4 @@
-"""The same validation on a GPU, where onnxruntime has its CUDA execution provider."""
+"""The same verification on a GPU, where onnxruntime has its CUDA execution provider."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ import pytest
 from xoptim import Example, installed_patterns, optimize
 from xoptim.match.rewrite import Rewrite
 from xoptim.testing import parse
-from xoptim.verification import ValidationOptions, validate
+from xoptim.verification import VerificationOptions, verify_models
 
 pytestmark = [
     pytest.mark.cuda,
@@ -35,7 +35,7 @@ _EXAMPLES = [
 def test_a_model(patterns: str) -> None:
     model = onnx.load(_MODEL)
     smaller = optimize(model, patterns=patterns, provider="cuda")
-    report = validate(model, smaller, ValidationOptions(providers=("cuda",)))
+    report = verify_models(model, smaller, VerificationOptions(providers=("cuda",)))
     assert report.ok, report.summary()
 
 
@@ -45,6 +45,6 @@ def test_an_example(cls: type[Rewrite], example: Example) -> None:
     smaller = optimize(model, patterns=[cls.name()], provider="cuda", strict=True)
     # other kernels round otherwise
     exactness = "rounding" if cls.exactness == "exact" else cls.exactness
-    options = ValidationOptions(providers=("cuda",), exactness=exactness)
-    report = validate(model, smaller, options)
+    options = VerificationOptions(providers=("cuda",), exactness=exactness)
+    report = verify_models(model, smaller, options)
     assert report.status != "different", report.summary()

@@ -13,10 +13,10 @@ from tests.support import parse
 from xoptim.verification import (
     RunError,
     Session,
-    ValidationOptions,
-    ValidationReport,
+    VerificationOptions,
+    VerificationReport,
     reference as search,
-    validate,
+    verify_models,
     work,
 )
 from xoptim.verification.dims import Sizes, input_specs
@@ -50,12 +50,12 @@ def shapeless(text: str) -> onnx.ModelProto:
 
 def check(
     original: str | onnx.ModelProto, other: str | onnx.ModelProto, **options: Any
-) -> ValidationReport:
+) -> VerificationReport:
     model, result = (parse(each) if isinstance(each, str) else each for each in (original, other))
-    return validate(model, result, ValidationOptions(**options))
+    return verify_models(model, result, VerificationOptions(**options))
 
 
-def sizes(report: ValidationReport) -> list[dict[str, int]]:
+def sizes(report: VerificationReport) -> list[dict[str, int]]:
     """The assignments of sizes that were tried, in order."""
     return [dict(each) for each in dict.fromkeys(tuple(run.dims.items()) for run in report.runs)]
 
@@ -182,7 +182,9 @@ def test_axes_of_length_one() -> None:
 
 
 def test_leading_axes_are_not_empty() -> None:
-    """The proof makes the assumptions of the rewrites; an empty batch is tried only on request."""
+    """The verification makes the assumptions of the rewrites; an empty batch is tried only on
+    request.
+    """
     original = """agraph (float[batch,seq,4] x) => (float[batch,m] y) <int64[1] z = {0}, int64[1]
       one = {1}, int64[1] two = {2},
         int64[1]
@@ -208,7 +210,7 @@ def test_no_evidence_comes_from_empty_outputs() -> None:
     text = "agraph (float[1,1,N] x) => (float[1,1,N] y) { z = Sub(x, x) y = Div(z, z) }"
     report = check(text, text)
     assert {"N": 0} in sizes(report)
-    assert report.status == "not validated"
+    assert report.status == "not verified"
     assert "finite" in report.reason
 
 
@@ -236,7 +238,7 @@ def test_an_axis_is_not_empty_where_the_process_could_end(body: str) -> None:
     assert {"a": 0} in sizes(check(harmless, harmless))
 
 
-def test_a_run_that_costs_too_much_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_costs_too_much_is_omitted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(sizes(check(SLICED, SLICED))) == 6 + len(RELATED)
     monkeypatch.setattr(search, "_PROBE_BYTES", 1000)
     report = check(SLICED, SLICED)
@@ -268,7 +270,7 @@ def test_a_run_that_takes_longer_than_planned_is_stopped(monkeypatch: pytest.Mon
     assert (
         report.notes[0]
         == "1 of 3 runs left out: one with batch=1, seq=518 was stopped after 5 s, the budget of"
-        " all runs (--validation-budget)"
+        " all runs (--verify-budget)"
     )
 
 
@@ -453,5 +455,5 @@ def test_a_difference_under_optimizations_that_rounding_makes_is_a_doubt() -> No
     original = f"{head} {{ {power} r = Pow(n, k) p = Mul(c, r) q = Mul(p, n) y = Sin(q) }}"
     other = f"{head} {{ {power} r = Pow(n, k) p = Mul(c, n) q = Mul(p, r) y = Sin(q) }}"
     report = check(original, other, exactness="rounding")
-    assert report.status == "not validated"
+    assert report.status == "not verified"
     assert report.reason.endswith("; this may be rounding, but by too much to accept it")

@@ -122,7 +122,7 @@ def failing(x: np.ndarray) -> np.ndarray:
 )
 def test_a_function_that_does_not_fit(function: Callable[..., Any], reason: str) -> None:
     report = xoptim.verify(function, parse(LINEAR))
-    assert report.status == "not validated"
+    assert report.status == "not verified"
     assert report.cause == "run"
     assert reason in report.reason
 
@@ -130,14 +130,14 @@ def test_a_function_that_does_not_fit(function: Callable[..., Any], reason: str)
 def test_a_function_that_does_not_repeat_its_results() -> None:
     count = itertools.count()
     report = xoptim.verify(lambda x: linear(x) + next(count), parse(LINEAR))
-    assert report.status == "not validated"
+    assert report.status == "not verified"
     assert report.reason.startswith("the function does not repeat its own results: output 'y'")
 
 
 def test_a_model_that_does_not_load() -> None:
     text = "agraph (float[n] x) => (float[n] y) { y = custom.Unknown(x) }"
     report = xoptim.verify(np.abs, parse(text, domains={"custom": 1}))
-    assert (report.status, report.cause) == ("not validated", "load")
+    assert (report.status, report.cause) == ("not verified", "load")
 
 
 def test_maps_of_classes_are_compared_by_class() -> None:
@@ -169,7 +169,7 @@ def test_assumptions_in_metadata_are_no_evidence() -> None:
         return linear(x) * len(x)
 
     report = xoptim.verify(right_for_one, model)
-    assert (report.status, report.cause) == ("not validated", "assumptions")
+    assert (report.status, report.cause) == ("not verified", "assumptions")
     assert xoptim.verify(right_for_one, model, assume_from_model=True).ok
 
 

@@ -3,7 +3,7 @@ import pytest
 from onnx import numpy_helper
 
 from tests.support import parse
-from xoptim.verification import ValidationOptions, validate
+from xoptim.verification import VerificationOptions, verify_models
 from xoptim.verification.reference import run_reference
 from xoptim.verification.runs import ReferenceRun
 
@@ -17,15 +17,15 @@ READERS = (
 
 
 def runs_of(text: str, **options: object) -> list[ReferenceRun]:
-    return run_reference(parse(text), ValidationOptions(**options)).runs  # type: ignore[arg-type]
+    return run_reference(parse(text), VerificationOptions(**options)).runs  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("reader", READERS)
 def test_a_reader_does_not_narrow_what_is_fed(reader: str) -> None:
     head = f"agraph (float[n,4] x) => (float[n,4] y, float[n,4] z) <float two = {{2}}> {{ {reader}"
     before, after = parse(f"{head} y = Relu(x) }}"), parse(f"{head} y = Identity(x) }}")
-    assert validate(before, after).status == "different"
-    assert validate(before, before).ok
+    assert verify_models(before, after).status == "different"
+    assert verify_models(before, before).ok
 
 
 def test_some_runs_follow_what_readers_prefer() -> None:
@@ -93,13 +93,15 @@ def test_the_condition_of_a_loop_varies() -> None:
 def test_numbers_near_bounds_that_only_the_result_has() -> None:
     before = parse("agraph (float n) => (float y) { y = Identity(n) }")
     after = parse("agraph (float n) => (float y) <float top = {32767}> { y = Min(n, top) }")
-    assert validate(before, after).status == "different"
+    assert verify_models(before, after).status == "different"
     sizes = parse(
         "agraph (float[n] x) => (float[k] y) <int64[1] z = {0}, int64[1] e = {1000}> { "
         "y = Slice(x, z, e) }"
     )
     assert (
-        validate(parse("agraph (float[n] x) => (float[k] y) { y = Identity(x) }"), sizes).status
+        verify_models(
+            parse("agraph (float[n] x) => (float[k] y) { y = Identity(x) }"), sizes
+        ).status
         == "different"
     )
 
@@ -112,7 +114,7 @@ def test_each_row_of_a_short_table_is_read() -> None:
         )
         return model
 
-    assert validate(table(4), table(5)).status == "different"  # type: ignore[arg-type]
+    assert verify_models(table(4), table(5)).status == "different"  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -123,11 +125,11 @@ def test_each_row_of_a_short_table_is_read() -> None:
     ],
     ids=["nothing selected", "only NaN"],
 )
-def test_an_output_without_a_compared_element_is_not_validated(signature: str, body: str) -> None:
+def test_an_output_without_a_compared_element_is_not_verified(signature: str, body: str) -> None:
     model = parse(f"agraph ({signature}) => (float[k] y) <bool off = {{0}}> {{ {body} }}")
     model.graph.output[0].type.Clear()
-    report = validate(model, model)
-    assert (report.status, report.cause) == ("not validated", "evidence")
+    report = verify_models(model, model)
+    assert (report.status, report.cause) == ("not verified", "evidence")
     assert "output 'y'" in report.reason or "did an output" in report.reason
 
 
@@ -136,14 +138,14 @@ def test_a_number_that_a_sequence_gives_is_compared() -> None:
     signature = "agraph (seq(float[n]) s) => (int64 y)"
     length = parse(f"{signature} {{ y = SequenceLength(s) }}")
     length.graph.output[0].type.Clear()
-    report = validate(length, length)
+    report = verify_models(length, length)
     assert report.ok
     compared = [comparison for run in report.runs for comparison in run.comparisons]
     assert compared
     assert {comparison.output for comparison in compared} == {"y"}
     assert all(comparison.judged for comparison in compared)
     longer = parse(f"{signature} <int64 one = {{1}}> {{ n = SequenceLength(s) y = Add(n, one) }}")
-    assert validate(length, longer).status == "different"
+    assert verify_models(length, longer).status == "different"
 
 
 def test_nothing_is_varied_where_all_values_are_given() -> None:

@@ -344,7 +344,7 @@ def test_smaller_typical_sizes_follow_of_one_purpose_first() -> None:
     assert {"batch": 4, "seq": 64, "past": 256} in tried[9:13]
 
 
-def test_typical_sizes_that_no_memory_holds_are_left_out() -> None:
+def test_typical_sizes_that_no_memory_holds_are_omitted() -> None:
     model = model_of("g (float[a,b,c,d,e] x) => (float y) { y = Neg(x) }")
     specs = input_specs(model)
     assert all(

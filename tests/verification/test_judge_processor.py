@@ -14,10 +14,10 @@ from tests.support import parse
 from xoptim.verification import (
     Session,
     SessionSettings,
-    ValidationOptions,
-    ValidationReport,
     Value,
-    validate,
+    VerificationOptions,
+    VerificationReport,
+    verify_models,
 )
 from xoptim.verification.plugins import Plugin
 
@@ -52,7 +52,7 @@ def judged(
     patch: pytest.MonkeyPatch,
     *,
     is_original: bool = False,
-) -> ValidationReport:
+) -> VerificationReport:
     """The report on a result.
 
     The provider computes some numbers of it, or of the original, as NaN.
@@ -71,7 +71,9 @@ def judged(
     for module in ("judge", "reference"):
         patch.setattr(f"xoptim.verification.{module}.Session", opened)
     patch.setattr(Plugin, "is_installed", True)
-    return validate(model, other, ValidationOptions(providers=("webgpu",), exactness="rounding"))
+    return verify_models(
+        model, other, VerificationOptions(providers=("webgpu",), exactness="rounding")
+    )
 
 
 def test_what_overflows_on_the_provider_alone_is_not_a_fault_of_the_result(

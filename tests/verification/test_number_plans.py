@@ -5,7 +5,7 @@ import onnx
 import pytest
 
 from tests.support import parse
-from xoptim.verification import ValidationOptions
+from xoptim.verification import VerificationOptions
 from xoptim.verification.number_plans import NumberPlans, beyond
 from xoptim.verification.reference import run_reference
 from xoptim.verification.runs import Feeding
@@ -20,7 +20,7 @@ def sources(
     model: onnx.ModelProto, *, is_tiny: bool, is_on_gpu: bool = False, exactness: str = "rounding"
 ) -> list[str]:
     """The kinds of the planned runs, each once, in order."""
-    options = ValidationOptions(exactness=exactness)  # type: ignore[arg-type]
+    options = VerificationOptions(exactness=exactness)  # type: ignore[arg-type]
     first = run_reference(model, options).runs[0]
     models = [SizedModel(model, None)]
     numbers = NumberPlans(Feeding(model, options), models, is_tiny=is_tiny, is_on_gpu=is_on_gpu)
@@ -59,7 +59,7 @@ def test_numbers_around_a_bound() -> None:
 @pytest.mark.parametrize("kind", ["float", "int64"])
 def test_rows_that_ascend_and_unit_matrices(kind: str) -> None:
     model = parse(f"agraph ({kind}[3,4] x) => (bool[3,4] y) {{ y = Equal(x, x) }}")
-    runs = run_reference(model, ValidationOptions()).runs
+    runs = run_reference(model, VerificationOptions()).runs
     ascending, single = (
         np.asarray(next(run for run in runs if run.source == source).feeds["x"])
         for source in ("sorted", "single")

@@ -16,10 +16,10 @@ from xoptim.verification import (
     RunError,
     Session,
     SessionSettings,
-    ValidationOptions,
+    VerificationOptions,
     is_provider,
     resolve_providers,
-    validate,
+    verify_models,
 )
 from xoptim.verification.plugins import (
     PLUGINS,
@@ -153,7 +153,7 @@ def test_the_preferred_device_comes_first(monkeypatch: pytest.MonkeyPatch) -> No
         ("/a/libx.dylib", "/a/libQnnHtp.dylib"),
     ],
 )
-def test_files_of_options_are_beside_the_library(
+def test_files_of_options_are_next_to_the_library(
     library: str, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("xoptim.verification.plugins._LOADED", {"QNNExecutionProvider": library})
@@ -171,8 +171,10 @@ def test_tolerances_follow_from_the_arithmetic_of_the_provider() -> None:
     assert coarsest_type(["cpu", "webgpu"]) == TensorProto.FLOAT
     assert coarsest_type(["QNNExecutionProvider"]) == TensorProto.FLOAT16
     assert coarsest_type(["qnn", "openvino"]) == TensorProto.BFLOAT16
-    assert ValidationOptions(providers=("qnn",)).rules.tolerance(TensorProto.FLOAT).rtol == 8e-3
-    assert ValidationOptions(providers=("webgpu",)).rules.tolerance(TensorProto.FLOAT).rtol == 1e-5
+    assert VerificationOptions(providers=("qnn",)).rules.tolerance(TensorProto.FLOAT).rtol == 8e-3
+    assert (
+        VerificationOptions(providers=("webgpu",)).rules.tolerance(TensorProto.FLOAT).rtol == 1e-5
+    )
 
 
 @pytest.mark.parametrize("name", ["webgpu", "qnn", "openvino"])
@@ -191,12 +193,12 @@ def test_a_session_of_a_plugin(name: str, isolated: bool) -> None:
 
 
 @needs("webgpu")
-def test_validation_on_a_plugin() -> None:
-    options = ValidationOptions(providers=("webgpu",), software_device=True, assignments=1)
+def test_verification_on_a_plugin() -> None:
+    options = VerificationOptions(providers=("webgpu",), software_device=True, assignments=1)
     same = parse("agraph (float[2,3] x) => (float[2,3] y) { t = Relu(x) y = Add(x, t) }")
     other = parse("agraph (float[2,3] x) => (float[2,3] y) { t = Relu(x) y = Sub(x, t) }")
-    assert validate(RELU, same, options).ok
-    assert validate(RELU, other, options).status == "different"
+    assert verify_models(RELU, same, options).ok
+    assert verify_models(RELU, other, options).status == "different"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals")
@@ -208,6 +210,6 @@ def test_a_plugin_that_ends_the_process_is_an_error(
         LoadError, match=r"^the process of the execution provider 'openvino' ended by SIGSEGV"
     ):
         Session(RELU, SessionSettings(("openvino",), isolated=True))
-    report = validate(RELU, RELU, ValidationOptions(providers=("openvino",)))
-    assert report.status == "not validated"
+    report = verify_models(RELU, RELU, VerificationOptions(providers=("openvino",)))
+    assert report.status == "not verified"
     assert "SIGSEGV" in report.reason

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.support import parse
-from xoptim.verification import RunError, Session, ValidationOptions, reference
+from xoptim.verification import RunError, Session, VerificationOptions, reference
 from xoptim.verification.dims import Sizes
 from xoptim.verification.reference import run_reference
 from xoptim.verification.runs import ReferenceRun, RunPlan, run_plan
@@ -41,7 +41,7 @@ def _gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def runs_of(body: str) -> list[ReferenceRun]:
-    return run_reference(parse(body), ValidationOptions()).runs
+    return run_reference(parse(body), VerificationOptions()).runs
 
 
 def test_indices_out_of_range_would_run(unchecked: list[Sizes]) -> None:
@@ -63,7 +63,7 @@ def test_what_no_processor_runs_is_run_all_the_same(unchecked: list[Sizes]) -> N
     assert unchecked
 
 
-def test_nan_is_left_out_where_convolutions_spread_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nan_is_omitted_where_convolutions_spread_it(monkeypatch: pytest.MonkeyPatch) -> None:
     body = "agraph (float[n,1,4,4] x, float[2,1,3,3] w) => (float[n,2,2,2] y) { y = Conv(x, w) }"
     assert "odd" in {run.source for run in runs_of(body)}
     monkeypatch.setattr(reference, "CUDA", "CPUExecutionProvider")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.support import parse
-from xoptim.verification import ValidationOptions, run_reference, validate
+from xoptim.verification import VerificationOptions, run_reference, verify_models
 
 PAIRS = {
     "a bound": ("<float a = {0}, float b = {6}> { y = Clip(x, a, b) }", "{ y = Relu(x) }"),
@@ -32,34 +32,36 @@ PAIRS = {
 @pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
 def test_a_rewrite_that_holds_for_moderate_numbers_only(pair: tuple[str, str]) -> None:
     before, after = (parse(f"agraph (float[n,4] x) => (float[n,4] y) {body}") for body in pair)
-    report = validate(before, after, ValidationOptions(dims={"n": 3}))
+    report = verify_models(before, after, VerificationOptions(dims={"n": 3}))
     assert report.status == "different"
     assert "large numbers and zeros" in report.reason
-    assert validate(before, before).ok
-    assert validate(before, after, ValidationOptions(extremes=False)).ok
+    assert verify_models(before, before).ok
+    assert verify_models(before, after, VerificationOptions(extremes=False)).ok
 
 
 def test_a_rewrite_that_holds_for_finite_numbers_only() -> None:
     """A NaN that is replaced, and -0 where rewrites are exact."""
     head = "agraph (float[n,4] x) => (float[n,4] y) <float z = {0}>"
     kept = parse(f"{head} {{ y = Identity(x) }}")
-    report = validate(parse(f"{head} {{ e = Equal(x, x) y = Where(e, x, z) }}"), kept)
+    report = verify_models(parse(f"{head} {{ e = Equal(x, x) y = Where(e, x, z) }}"), kept)
     assert report.status == "different"
     assert "NaN and infinities" in report.reason
-    assert validate(
+    assert verify_models(
         parse(f"{head} {{ e = Equal(x, x) y = Where(e, x, z) }}"),
         kept,
-        ValidationOptions(exactness="approximate"),
+        VerificationOptions(exactness="approximate"),
     ).ok
     positive = parse(f"{head} {{ y = Add(x, z) }}")
-    assert validate(positive, kept).ok
-    assert validate(positive, kept, ValidationOptions(exactness="exact")).status == "different"
+    assert verify_models(positive, kept).ok
+    assert (
+        verify_models(positive, kept, VerificationOptions(exactness="exact")).status == "different"
+    )
 
 
 def test_integers_beyond_a_bound() -> None:
     before = parse("agraph (int64[n,4] x) => (int64[n,4] y) <int64 a = {100}> { y = Min(x, a) }")
     assert (
-        validate(
+        verify_models(
             before, parse("agraph (int64[n,4] x) => (int64[n,4] y) { y = Identity(x) }")
         ).status
         == "different"
@@ -79,7 +81,7 @@ def test_results_that_overflow_are_not_compared(limit: str, status: str) -> None
     head = "agraph (float[n,4] x) => (float[n,4] y)"
     before = parse(f"{head} {{ e = Exp(x) y = Exp(e) }}")
     after = parse(f"{head} <float a = {{{limit}}}> {{ e = Exp(x) f = Exp(e) y = Min(f, a) }}")
-    assert validate(before, after, ValidationOptions(exactness="finite")).status == status
+    assert verify_models(before, after, VerificationOptions(exactness="finite")).status == status
 
 
 def test_rounding_of_large_numbers_is_no_difference() -> None:
@@ -96,7 +98,7 @@ def test_rounding_of_large_numbers_is_no_difference() -> None:
     after = parse(
         f"{head} {{ a = Abs(x) t = Transpose(w) m = Mul(a, t) p = ReduceSum(m, k) y = Sub(p, b) }}"
     )
-    assert validate(before, after).ok
+    assert verify_models(before, after).ok
 
 
 @pytest.mark.parametrize(
@@ -110,7 +112,7 @@ def test_batch_and_length_differ_and_are_above_one(names: tuple[str, str]) -> No
     model = parse(
         f"agraph (float[{batch},{length},4] x) => (float[{batch},{length},4] y) {{ y = Neg(x) }}"
     )
-    runs = [run for run in validate(model, model).runs if run.source == "random"]
+    runs = [run for run in verify_models(model, model).runs if run.source == "random"]
     assert [dict(run.dims) for run in runs[2:5]] == [
         {batch: 1, length: 1},
         {batch: 1, length: 6},
@@ -130,6 +132,6 @@ def test_names_of_dimensions_that_are_numbers_are_sizes() -> None:
     )
     model = parse(text)
     model.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "4"
-    first = next(iter(run_reference(model, ValidationOptions()).runs))
+    first = next(iter(run_reference(model, VerificationOptions()).runs))
     assert first.sizes["4"] == 4
     assert not first.refused

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support import parse
-from xoptim.verification import ValidationOptions, validate
+from xoptim.verification import VerificationOptions, verify_models
 from xoptim.verification.further import overriding
 
 WEIGHTS = "agraph (float[n,2] x, float[2] w = {0, 3}) => (float[n,2] y) { y = Add(x, w) }"
@@ -37,19 +37,19 @@ def as_constant(text: str, name: str) -> str:
 )
 def test_a_rewrite_that_takes_the_default_for_a_constant(text: str, name: str, stored: str) -> None:
     constant = as_constant(text, name).replace(" { ", f" <{stored}> {{ ")
-    report = validate(parse(text), parse(constant))
+    report = verify_models(parse(text), parse(constant))
     assert report.status == "different"
     assert "initializers overridden" in report.reason
-    assert validate(parse(text), parse(text)).ok
-    assert validate(parse(text), parse(constant), ValidationOptions(extremes=False)).ok
+    assert verify_models(parse(text), parse(text)).ok
+    assert verify_models(parse(text), parse(constant), VerificationOptions(extremes=False)).ok
 
 
 def test_scales_of_an_image() -> None:
     """They are tried as whole numbers: with other ones the original does not run."""
     constant = as_constant(SCALES, "s").replace(" { y", " <float[4] s_ = {1, 1, 1, 1}> { y")
     model = parse(SCALES, 9)
-    assert validate(model, parse(constant, 9)).status == "different"
-    assert validate(model, model).ok
+    assert verify_models(model, parse(constant, 9)).status == "different"
+    assert verify_models(model, model).ok
 
 
 def test_constants_stay() -> None:
@@ -69,6 +69,6 @@ def test_constants_stay() -> None:
 def test_values_that_the_original_refuses_are_no_evidence() -> None:
     head = "agraph (float[2,3] x, int64[2] t = {3, 2}, int64[2] z = {0, 0}) => (float[a,b] y)"
     text = f"{head} {{ r = Reshape(x, t) y = Expand(r, t) }}"
-    report = validate(parse(text), parse(text))
+    report = verify_models(parse(text), parse(text))
     assert report.ok
     assert [run.source for run in report.runs].count("overridden") == 1

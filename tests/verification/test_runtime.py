@@ -3,7 +3,7 @@ import onnx
 import pytest
 
 from tests.support import parse
-from xoptim.verification import ValidationOptions, validate
+from xoptim.verification import VerificationOptions, verify_models
 from xoptim.verification.session import Session
 from xoptim.verification.session_settings import SessionSettings
 
@@ -35,14 +35,14 @@ AFTER = "agraph (float[n,4] x) => (float[n,4] y) { y = Identity(x) }"
 
 
 def test_nothing_is_noted_where_both_are_right() -> None:
-    assert validate(parse(BEFORE), parse(AFTER)).notes == ()
+    assert verify_models(parse(BEFORE), parse(AFTER)).notes == ()
 
 
 def test_a_form_that_onnxruntime_computes_wrongly_is_a_difference(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     spoilt(monkeypatch, "Identity")
-    report = validate(parse(BEFORE), parse(AFTER))
+    report = verify_models(parse(BEFORE), parse(AFTER))
     assert report.status == "different"
     assert report.reason.startswith(
         "with onnxruntime's own optimizations, which leave the original right, output 'y'"
@@ -53,14 +53,14 @@ def test_an_original_that_onnxruntime_computes_wrongly_is_noted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     spoilt(monkeypatch, "Neg")
-    report = validate(parse(BEFORE), parse(AFTER))
+    report = verify_models(parse(BEFORE), parse(AFTER))
     assert report.ok
     (note,) = report.notes
     assert note.startswith(
         "onnxruntime's own optimizations change the results of the original: output 'y'"
     )
     assert note.endswith("those of the optimized model are right")
-    assert "right" not in validate(parse(BEFORE), parse(BEFORE)).notes[0]
+    assert "right" not in verify_models(parse(BEFORE), parse(BEFORE)).notes[0]
 
 
 def _model(nodes: str) -> onnx.ModelProto:
@@ -79,11 +79,11 @@ def test_fused_kernels_may_round_where_rewrites_are_exact() -> None:
     """Only one of the models has a Conv and a Mul that onnxruntime merges."""
     before = _model("m = Conv(x, w) r = Reshape(m, s) y = Mul(r, c)")
     after = _model("m = Conv(x, w) a = Mul(m, c) y = Reshape(a, s)")
-    report = validate(before, after, ValidationOptions(exactness="exact"))
+    report = verify_models(before, after, VerificationOptions(exactness="exact"))
     assert report.ok, report.reason
 
 
-def test_optimizations_that_end_the_process_are_left_out() -> None:
+def test_optimizations_that_end_the_process_are_omitted() -> None:
     """onnxruntime crashes while it transposes the first operand of a MatMul in float16; without it,
     this test ends pytest.
     """
@@ -92,4 +92,4 @@ def test_optimizations_that_end_the_process_are_left_out() -> None:
     )
     before = parse(f"{signature} {{ z = Transpose <perm = [1, 0, 2]> (x) y = MatMul(z, w) }}", 13)
     after = parse(f"{signature} {{ z = MatMul(x, w) y = Transpose <perm = [1, 0, 2]> (z) }}", 13)
-    assert validate(before, after).ok
+    assert verify_models(before, after).ok

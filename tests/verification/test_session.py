@@ -20,8 +20,8 @@ from xoptim.verification import (
     RunError,
     Session,
     SessionSettings,
-    ValidationOptions,
     Value,
+    VerificationOptions,
     resolve_providers,
     session as session_module,
 )
@@ -283,7 +283,7 @@ def test_what_cannot_be_bound_is_run_without(kind: str) -> None:
     ("off", "expected"),
     [((), {"FusedMatMul"}), (("MatmulTransposeFusion",), {"Transpose", "MatMul"})],
 )
-def test_optimizers_that_are_left_out(
+def test_optimizers_that_are_omitted(
     tmp_path: Path, off: tuple[str, ...], expected: set[str]
 ) -> None:
     """onnxruntime fuses a transposed operand with its product, unless that optimizer is left
@@ -320,15 +320,15 @@ def test_tf32_is_as_coarse_as_16_bits() -> None:
     assert ComparisonRules("exact", rounds_to=TensorProto.FLOAT16).tolerance(
         TensorProto.FLOAT
     ) == ComparisonRules("exact").tolerance(TensorProto.FLOAT)
-    assert ValidationOptions(tf32=True).settings.tf32
+    assert VerificationOptions(tf32=True).settings.tf32
     assert (
-        ValidationOptions(tf32=True, providers=("CUDAExecutionProvider",)).rules.rounds_to
+        VerificationOptions(tf32=True, providers=("CUDAExecutionProvider",)).rules.rounds_to
         == TensorProto.FLOAT16
     )
-    assert ValidationOptions(tf32=True).rules.rounds_to == TensorProto.FLOAT, (
+    assert VerificationOptions(tf32=True).rules.rounds_to == TensorProto.FLOAT, (
         "a CPU does not round to TF32"
     )
-    assert not ValidationOptions().settings.tf32
+    assert not VerificationOptions().settings.tf32
 
 
 def test_libraries_of_cuda_are_loaded_in_silence(

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support import parse
 from xoptim.verification.errors import ChoiceError
-from xoptim.verification.options import ValidationOptions
+from xoptim.verification.options import VerificationOptions
 from xoptim.verification.runs import RunPlan
 from xoptim.verification.varied import VariedExample
 
@@ -33,7 +33,7 @@ def model() -> Any:
 
 
 def plans(**options: Any) -> list[RunPlan]:
-    return list(VariedExample(model(), example(), ValidationOptions(**options)).plans())
+    return list(VariedExample(model(), example(), VerificationOptions(**options)).plans())
 
 
 def test_the_example_comes_first() -> None:
@@ -72,7 +72,7 @@ def test_sizes_that_are_related_in_the_example_change_together() -> None:
         "agraph (int64[a,b] ids, float[c,d] cache, int64[e,f] mask)"
         " => (float[c,d] y) { y = Relu(cache) }"
     )
-    found = list(VariedExample(parse(text), example(), ValidationOptions()).plans())
+    found = list(VariedExample(parse(text), example(), VerificationOptions()).plans())
     sizes = [tuple(plan.sizes.values()) for plan in found]
     assert all(a == c == e and f == b + d for a, b, c, d, e, f in sizes)
     assert {(1, 3, 1, 4, 1, 7), (2, 7, 2, 4, 2, 11), (2, 3, 2, 1, 2, 4)} <= {*sizes}
@@ -86,7 +86,7 @@ def test_sizes_keep_what_is_assumed() -> None:
 
 def test_floats_that_vary_are_drawn_from_the_example() -> None:
     given = example() | {"cache": np.linspace(100, 101, 8, dtype=np.float32).reshape(2, 4)}
-    found = VariedExample(model(), given, ValidationOptions()).plans()
+    found = VariedExample(model(), given, VerificationOptions()).plans()
     drawn = [np.asarray(plan.feeds["cache"]) for plan in found if plan.source == "drawn"]
     assert all(((each >= 100) & (each <= 101)).all() for each in drawn)
 
@@ -94,13 +94,13 @@ def test_floats_that_vary_are_drawn_from_the_example() -> None:
 def test_16_bit_floats_of_ml_dtypes() -> None:
     found = parse("agraph (bfloat16[n] x) => (bfloat16[n] y) { y = Relu(x) }")
     given = {"x": np.zeros(3, ml_dtypes.bfloat16)}
-    for plan in VariedExample(found, given, ValidationOptions()).plans():
+    for plan in VariedExample(found, given, VerificationOptions()).plans():
         assert np.asarray(plan.feeds["x"]).dtype == ml_dtypes.bfloat16
 
 
 def test_a_model_without_open_sizes() -> None:
     found = parse("agraph (float[2] x) => (float[2] y) { y = Relu(x) }")
-    made = VariedExample(found, {"x": np.zeros(2, np.float32)}, ValidationOptions()).plans()
+    made = VariedExample(found, {"x": np.zeros(2, np.float32)}, VerificationOptions()).plans()
     assert [plan.source for plan in made] == ["given", "drawn", "random"]
 
 
@@ -114,11 +114,11 @@ def test_a_model_without_open_sizes() -> None:
 )
 def test_an_example_that_does_not_fit(change: dict[str, np.ndarray], message: str) -> None:
     with pytest.raises(ChoiceError, match=message):
-        VariedExample(model(), example() | change, ValidationOptions())
+        VariedExample(model(), example() | change, VerificationOptions())
 
 
 def test_an_input_without_a_value() -> None:
     given = example()
     del given["mask"]
     with pytest.raises(ChoiceError, match="no value for mask"):
-        VariedExample(model(), given, ValidationOptions())
+        VariedExample(model(), given, VerificationOptions())

@@ -1,4 +1,4 @@
-"""The memory of a proof: one session at a time, weights that stay in their files, results on
+"""The memory of a verification: one session at a time, weights that stay in their files, results on
 disk.
 """
 
@@ -18,10 +18,10 @@ from xoptim.system.machine import resident_size
 from xoptim.verification import (
     Session,
     SessionSettings,
-    ValidationOptions,
-    ValidationReport,
+    VerificationOptions,
+    VerificationReport,
     runs,
-    validate,
+    verify_models,
 )
 from xoptim.verification.input_kinds import input_kinds
 from xoptim.verification.noise import NoisyModel
@@ -74,9 +74,9 @@ def written(folder: Path, name: str, text: str) -> Path:
     return path
 
 
-def check(folder: Path, other: str, **options: Any) -> ValidationReport:
-    return validate(
-        written(folder, "a", NAIVE), written(folder, "b", other), ValidationOptions(**options)
+def check(folder: Path, other: str, **options: Any) -> VerificationReport:
+    return verify_models(
+        written(folder, "a", NAIVE), written(folder, "b", other), VerificationOptions(**options)
     )
 
 
@@ -109,8 +109,8 @@ def test_sessions_end_with_errors_too(alive: list[int], tmp_path: Path) -> None:
     fails = f"{HEAD} c = Constant <value = int64[2] {{7, 7}}> () y = Reshape(w2, c) }}"
     assert check(tmp_path, fails).status == "different"
     assert (
-        validate(written(tmp_path, "c", fails), written(tmp_path, "d", fails)).status
-        == "not validated"
+        verify_models(written(tmp_path, "c", fails), written(tmp_path, "d", fails)).status
+        == "not verified"
     )
     assert alive == [0, 0, 0]
 
@@ -157,12 +157,12 @@ def test_what_is_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_mapped_weights_need_no_second_copy(tmp_path: Path, limit: int, is_whole: bool) -> None:
     model = parse("agraph (float[1,64] x) => (float[1,64] y) { y = MatMul(x, w) }")
     model.graph.initializer.append(numpy_helper.from_array(np.ones((64, 64), np.float32), "w"))
-    inside = validate(model, model, ValidationOptions(memory_limit=limit))
+    inside = verify_models(model, model, VerificationOptions(memory_limit=limit))
     onnx.save(
         model, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0
     )
-    outside = validate(
-        tmp_path / "m.onnx", tmp_path / "m.onnx", ValidationOptions(memory_limit=limit)
+    outside = verify_models(
+        tmp_path / "m.onnx", tmp_path / "m.onnx", VerificationOptions(memory_limit=limit)
     )
     assert outside.ok == is_whole
     assert inside.ok == (limit == 40_000)
@@ -187,7 +187,7 @@ def test_settings_without_copies_reach_all_sessions(
 
     monkeypatch.setattr(Session, "__init__", noted)
     assert check(tmp_path, WRONG).status == "different"
-    assert used == [ValidationOptions().settings.without_copies()] * 4
+    assert used == [VerificationOptions().settings.without_copies()] * 4
     assert not used[0].arena
 
 

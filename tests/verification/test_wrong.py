@@ -15,7 +15,7 @@ from tests.cli.command import runner
 from tests.loaded import commits
 from tests.verification.wrong.case import Pair, Wrong, differ, judged, plain_options
 from tests.verification.wrong.cases import MODULES, cases, right_cases
-from xoptim.verification import ValidationOptions
+from xoptim.verification import VerificationOptions
 
 ESCAPES: Final[dict[str, str]] = {
     "squeeze_of_first": (
@@ -105,7 +105,7 @@ def test_a_right_rewrite_is_accepted(case: Pair) -> None:
 
 
 def test_the_command_judges_alike(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert plain_options() == ValidationOptions()
+    assert plain_options() == VerificationOptions()
     files = (tmp_path / "a.onnx", tmp_path / "b.onnx")
     for case, code in ((CASES["relu_alone"], 1), (RIGHT["softmax_of_parts"], 0)):
         onnx.save(case.original, files[0])

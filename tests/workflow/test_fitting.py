@@ -8,14 +8,14 @@ from typing import Any, Final
 import onnx
 import pytest
 
-from tests.optimizing.test_proof import WrongReluPattern
+from tests.optimizing.test_verified import WrongReluPattern
 from tests.support import parse, types
 from tests.targets.test_fitting import without
-from xoptim import NotValidatedError, OptimizationOptions, PrecisionOptions
+from xoptim import NotVerifiedError, OptimizationOptions, PrecisionOptions
 from xoptim.catalogue.discovery import installed_patterns
 from xoptim.facts.errors import ModelError, XoptimError
 from xoptim.graph.sources import Source
-from xoptim.optimizing.proof import Proof, ProofOptions, prove
+from xoptim.optimizing.verified import VerifiedModel, VerifyPlan, optimize_verified
 from xoptim.targets import Placement, PlacementError, named
 from xoptim.targets.fitting import Fitted, FittingStep, fit
 from xoptim.targets.verifying import TargetCheck
@@ -71,32 +71,32 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> _Fake:
     return found
 
 
-def fitted(text: str = MODEL, **options: Any) -> tuple[Proof, FittingOutcome]:
+def fitted(text: str = MODEL, **options: Any) -> tuple[VerifiedModel, FittingOutcome]:
     """A model as it is, fitted to WebGPU."""
-    source, how = Source(parse(text)), ProofOptions()
-    proof = prove(source, OptimizationOptions(patterns=None), how)
-    return Fit(named("webgpu"), FittingOptions(**options), how).run(source, proof)
+    source, how = Source(parse(text)), VerifyPlan()
+    verified = optimize_verified(source, OptimizationOptions(patterns=None), how)
+    return Fit(named("webgpu"), FittingOptions(**options), how).run(source, verified)
 
 
 def test_nothing_is_to_be_done(fake: _Fake) -> None:
-    proof, found = fitted()
-    assert types(proof.proto) == ["Ceil", "Sum", "Relu"]
+    verified, found = fitted()
+    assert types(verified.proto) == ["Ceil", "Sum", "Relu"]
     assert found.is_verified
-    assert (found.doubt, found.difference, found.left_out, found.reports) == ("", "", [], ())
+    assert (found.doubt, found.difference, found.dropped, found.reports) == ("", "", [], ())
 
 
 def test_the_lowered_model_is_compared_with_the_optimized_one(fake: _Fake) -> None:
     fake.ask = without("Ceil")
-    proof, found = fitted()
-    assert "Ceil" not in types(proof.proto)
+    verified, found = fitted()
+    assert "Ceil" not in types(verified.proto)
     assert [report.status for report in found.reports] == ["equal"]
-    assert fake.verified == [types(proof.proto)]
+    assert fake.verified == [types(verified.proto)]
     assert found.original is not None
     assert found.fitted is not None
     assert (len(found.original.left), len(found.fitted.after.left)) == (1, 0)
 
 
-def test_a_lowering_that_changes_numbers_is_left_out(
+def test_a_lowering_that_changes_numbers_is_dropped(
     fake: _Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first search uses a lowering of Sum that is wrong."""
@@ -117,9 +117,9 @@ def test_a_lowering_that_changes_numbers_is_left_out(
         return Fitted(wrong, ask(model), ask(wrong), (FittingStep("LowerWrongly", "Sum", 1),))
 
     monkeypatch.setattr("xoptim.workflow.fitting.fit", search)
-    proof, found = fitted()
-    assert found.left_out == ["LowerWrongly"]
-    assert not {"Ceil", "Sum"} & set(types(proof.proto))
+    verified, found = fitted()
+    assert found.dropped == ["LowerWrongly"]
+    assert not {"Ceil", "Sum"} & set(types(verified.proto))
     assert ([report.status for report in found.reports], found.difference) == (["equal"], "")
 
 
@@ -135,15 +135,15 @@ def test_lowerings_that_are_all_wrong_are_a_difference(
     monkeypatch.setattr("xoptim.workflow.fitting.fit", search)
     _, found = fitted()
     assert found.difference.startswith("the lowered model differs: ")
-    assert len(found.left_out) == 5
+    assert len(found.dropped) == 5
 
 
 def test_an_operator_that_the_target_computes_wrongly_is_lowered(fake: _Fake) -> None:
     fake.verdicts = [CEIL, EQUAL]
-    proof, found = fitted()
+    verified, found = fitted()
     assert "Ceil" in fake.verified[0]
     assert "Ceil" not in fake.verified[1]
-    assert fake.verified[1] == types(proof.proto)
+    assert fake.verified[1] == types(verified.proto)
     assert found.is_verified
     assert found.fitted is not None
     assert [(step.operator, step.reason) for step in found.fitted.steps] == [
@@ -169,8 +169,8 @@ def test_a_difference_that_no_lowering_mends(fake: _Fake) -> None:
 
 def test_it_is_not_installed(fake: _Fake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Plugin, "is_installed", False)
-    proof, found = fitted()
-    assert types(proof.proto) == ["Ceil", "Sum", "Relu"]
+    verified, found = fitted()
+    assert types(verified.proto) == ["Ceil", "Sum", "Relu"]
     assert (
         found.doubt
         == "not fitted to webgpu, and not verified there: it is not installed: pip install"
@@ -197,8 +197,8 @@ def test_an_original_that_cannot_be_placed(fake: _Fake) -> None:
 
 def test_no_verification_is_asked_for(fake: _Fake) -> None:
     fake.ask = without("Ceil")
-    proof, found = fitted(verifies=False)
-    assert "Ceil" not in types(proof.proto)
+    verified, found = fitted(verifies=False)
+    assert "Ceil" not in types(verified.proto)
     assert (found.check, found.doubt, found.is_verified, fake.verified) == (None, "", False, [])
 
 
@@ -220,12 +220,12 @@ def test_a_doubt_names_the_first_node_that_differs(fake: _Fake) -> None:
     )
 
 
-def job(*, strict: bool = False) -> tuple[Job, list[Proof]]:
+def job(*, strict: bool = False) -> tuple[Job, list[VerifiedModel]]:
     """A job whose result is fitted to WebGPU, and the results that it writes."""
-    written: list[Proof] = []
+    written: list[VerifiedModel] = []
 
-    def write(proof: Proof) -> Sequence[Path]:
-        written.append(proof)
+    def write(verified: VerifiedModel) -> Sequence[Path]:
+        written.append(verified)
         return []
 
     options = OptimizationOptions(target="webgpu", strict=strict)
@@ -251,10 +251,10 @@ def test_only_a_strict_job_refuses_what_is_not_verified_there(fake: _Fake, stric
     assert (outcome.refusal is not None, len(written)) == (strict, 1 - strict)
     with pytest.raises(XoptimError, match="not verified there: no device") as raised:
         outcome.raise_failure()
-    assert not isinstance(raised.value, NotValidatedError)
+    assert not isinstance(raised.value, NotVerifiedError)
 
 
-def test_the_lowering_that_changes_results_alone_is_left_out(
+def test_the_lowering_that_changes_results_alone_is_dropped(
     fake: _Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not the first one, which keeps the results."""
@@ -269,7 +269,7 @@ def test_the_lowering_that_changes_results_alone_is_left_out(
 
     monkeypatch.setattr("xoptim.workflow.fitting.fit", search)
     _, found = fitted()
-    assert found.left_out == ["WrongRelu"]
+    assert found.dropped == ["WrongRelu"]
 
 
 @pytest.mark.parametrize(

@@ -10,19 +10,19 @@ import pytest
 from onnx import TensorProto
 
 import xoptim
-from tests.optimizing.test_proof import WrongReluPattern
+from tests.optimizing.test_verified import WrongReluPattern
 from tests.support import parse, types
 from xoptim import (
-    NotValidatedError,
+    NotVerifiedError,
     OptimizationOptions,
     PrecisionOptions,
     Preparation,
-    ValidationOptions,
+    VerificationOptions,
 )
 from xoptim.bench import BenchOptions
 from xoptim.facts.errors import XoptimError
 from xoptim.graph.sources import Source
-from xoptim.optimizing.proof import Proof, ProofOptions
+from xoptim.optimizing.verified import VerifiedModel, VerifyPlan
 from xoptim.precision.options import Scheme
 from xoptim.targets import Target, named
 from xoptim.targets.verifying import TargetCheck
@@ -51,23 +51,23 @@ class Kept:
         self._error = error
 
     def __call__(
-        self, source: Source, proof: Proof, options: OptimizationOptions, how: ProofOptions
-    ) -> tuple[Proof, Any]:
+        self, source: Source, verified: VerifiedModel, options: OptimizationOptions, how: VerifyPlan
+    ) -> tuple[VerifiedModel, Any]:
         self.calls.append(source.kind)
         if self._error is not None:
             raise self._error
-        return proof, None
+        return verified, None
 
 
 def test_the_times_of_all_steps_in_their_order(tmp_path: Path) -> None:
     steps: list[str] = []
-    written: list[Proof] = []
+    written: list[VerifiedModel] = []
 
-    def write(proof: Proof) -> Sequence[Path]:
-        written.append(proof)
+    def write(verified: VerifiedModel) -> Sequence[Path]:
+        written.append(verified)
         return [tmp_path / "result.onnx"]
 
-    how = ProofOptions(on_step=steps.append)
+    how = VerifyPlan(on_step=steps.append)
     outcome = Job(
         Source(parse(TRANSPOSES)),
         JobOptions(
@@ -75,7 +75,7 @@ def test_the_times_of_all_steps_in_their_order(tmp_path: Path) -> None:
             verification=how,
             keep_if_faster=Kept(),
             benchmark=BenchOptions(seconds=0.01),
-            hints=ValidationOptions(),
+            hints=VerificationOptions(),
             page=Page(tmp_path / "page.html"),
             write=write,
         ),
@@ -84,7 +84,7 @@ def test_the_times_of_all_steps_in_their_order(tmp_path: Path) -> None:
         "preparing",
         "loading",
         "optimizing",
-        "validating",
+        "verifying",
         "comparing times",
         "measuring",
         "looking for hints",
@@ -97,9 +97,9 @@ def test_the_times_of_all_steps_in_their_order(tmp_path: Path) -> None:
         "drawing the report",
         "writing",
     ]
-    assert (outcome.refusal, outcome.failure, written) == (None, None, [outcome.proof])
-    assert types(outcome.proof.proto) == ["Relu"]
-    assert outcome.proof.proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value == 3
+    assert (outcome.refusal, outcome.failure, written) == (None, None, [outcome.verified])
+    assert types(outcome.verified.proto) == ["Relu"]
+    assert outcome.verified.proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value == 3
     assert outcome.latency is not None
     assert outcome.written == [tmp_path / "result.onnx"]
 
@@ -114,15 +114,15 @@ def test_the_given_model_stays_as_it_is() -> None:
 def test_a_refusal_stops_the_job(tmp_path: Path) -> None:
     options = OptimizationOptions(patterns=[WrongReluPattern], strict=True)
     kept = Kept()
-    written: list[Proof] = []
+    written: list[VerifiedModel] = []
 
-    def write(proof: Proof) -> Sequence[Path]:
-        written.append(proof)
+    def write(verified: VerifiedModel) -> Sequence[Path]:
+        written.append(verified)
         return []
 
     job = JobOptions(
         optimization=options,
-        verification=ProofOptions(bisect=False),
+        verification=VerifyPlan(bisect=False),
         keep_if_faster=kept,
         page=Page(tmp_path / "page.html"),
         write=write,
@@ -131,7 +131,7 @@ def test_a_refusal_stops_the_job(tmp_path: Path) -> None:
     assert outcome.refusal is not None
     assert outcome.refusal.cause == "different"
     assert (kept.calls, written, list(tmp_path.iterdir())) == ([], [], [])
-    assert list(outcome.times) == ["loading", "optimizing", "validating"]
+    assert list(outcome.times) == ["loading", "optimizing", "verifying"]
     with pytest.raises(DifferentModelError) as raised:
         outcome.raise_failure()
     assert raised.value.report is outcome.refusal.report
@@ -146,7 +146,7 @@ def test_without_a_verdict_only_a_strict_job_stops(strict: bool) -> None:
     ).run()
     assert kept.calls == ([] if strict else ["proto"])
     assert (outcome.refusal is not None) is strict
-    with pytest.raises(NotValidatedError):
+    with pytest.raises(NotVerifiedError):
         outcome.raise_failure()
 
 
@@ -157,7 +157,7 @@ def test_the_api_and_the_job_quantize_alike() -> None:
     assert outcome.quantized.applied
     assert "quantizing" in outcome.times
     found = xoptim.optimize(parse(MATMUL), precision=precision, verify=True)
-    assert found.SerializeToString() == outcome.proof.proto.SerializeToString()
+    assert found.SerializeToString() == outcome.verified.proto.SerializeToString()
 
 
 def test_integers_of_more_bits_where_the_target_differs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,15 +167,17 @@ def test_integers_of_more_bits_where_the_target_differs(monkeypatch: pytest.Monk
     class Fitting:
         """A target on which results of 8 bits are wrong."""
 
-        def __init__(self, target: Target, options: FittingOptions, how: ProofOptions) -> None:
+        def __init__(self, target: Target, options: FittingOptions, how: VerifyPlan) -> None:
             assert (options.tolerance, len(options.feeds)) == (0.5, 4)
             self._target = target
 
-        def run(self, source: Source, proof: Proof) -> tuple[Proof, FittingOutcome]:
-            kinds = {tensor.data_type for tensor in proof.proto.graph.initializer}
+        def run(
+            self, source: Source, verified: VerifiedModel
+        ) -> tuple[VerifiedModel, FittingOutcome]:
+            kinds = {tensor.data_type for tensor in verified.proto.graph.initializer}
             tried.append(kinds & {TensorProto.UINT8, TensorProto.UINT16})
             wrong, right = TargetCheck("qnn", "different"), TargetCheck("qnn", "equal")
-            return proof, FittingOutcome(
+            return verified, FittingOutcome(
                 self._target, check=wrong if TensorProto.UINT8 in kinds else right
             )
 
@@ -209,12 +211,14 @@ def test_activations_stay_in_floats_where_integers_are_slower(
     class Fitting:
         """Takes what it is given."""
 
-        def __init__(self, target: Target, options: FittingOptions, how: ProofOptions) -> None:
+        def __init__(self, target: Target, options: FittingOptions, how: VerifyPlan) -> None:
             given.append(options)
             self._target = target
 
-        def run(self, source: Source, proof: Proof) -> tuple[Proof, FittingOutcome]:
-            return proof, FittingOutcome(
+        def run(
+            self, source: Source, verified: VerifiedModel
+        ) -> tuple[VerifiedModel, FittingOutcome]:
+            return verified, FittingOutcome(
                 self._target, check=TargetCheck(self._target.name, "equal")
             )
 
@@ -224,7 +228,7 @@ def test_activations_stay_in_floats_where_integers_are_slower(
         Source(parse(MATMUL)),
         JobOptions(precision=precision, optimization=OptimizationOptions(target=target)),
     )
-    found = {node.op_type for node in job.run().proof.proto.graph.node}
+    found = {node.op_type for node in job.run().verified.proto.graph.node}
     assert expected in found
     assert ("DynamicQuantizeLinear" in found) == (target == "cpu")
     for options in given:
@@ -245,9 +249,9 @@ def test_a_model_without_a_verdict_is_quantized_all_the_same() -> None:
     assert outcome.quantized is not None
     assert outcome.quantized.applied
     assert outcome.refusal is None
-    with pytest.raises(NotValidatedError) as raised:
+    with pytest.raises(NotVerifiedError) as raised:
         xoptim.optimize(parse(text), precision=precision, verify=True)
-    assert raised.value.model.SerializeToString() == outcome.proof.proto.SerializeToString()
+    assert raised.value.model.SerializeToString() == outcome.verified.proto.SerializeToString()
 
 
 def test_a_tolerance_that_is_not_kept() -> None:
@@ -264,7 +268,7 @@ def test_a_tolerance_that_is_not_kept() -> None:
 def test_times_that_cannot_be_measured() -> None:
     error = LoadError("no session")
     outcome = Job(Source(parse(TRANSPOSES)), JobOptions(keep_if_faster=Kept(error))).run()
-    assert (outcome.speed, outcome.refusal, types(outcome.proof.proto)) == (None, None, ["Relu"])
+    assert (outcome.speed, outcome.refusal, types(outcome.verified.proto)) == (None, None, ["Relu"])
     with pytest.raises(LoadError, match="no session"):
         outcome.raise_failure()
 
@@ -273,18 +277,16 @@ def test_sizes_with_which_the_model_does_not_run(tmp_path: Path) -> None:
     text = "agraph (float[n] x) => (float[2,m] y) <int64[2] s = {2, -1}> { y = Reshape(x, s) }"
     path = tmp_path / "model.onnx"
     onnx.save(parse(text), path)
-    job = JobOptions(
-        preparation=Preparation(fix={"n": [3]}), verification=ProofOptions(bisect=False)
-    )
+    job = JobOptions(preparation=Preparation(fix={"n": [3]}), verification=VerifyPlan(bisect=False))
     with pytest.raises(ChoiceError, match="the model does not run with the sizes of --fix"):
         Job(path, job).run()
 
 
 def test_values_that_the_model_does_not_take() -> None:
-    checks = ValidationOptions(dims={"n": 3})
+    checks = VerificationOptions(dims={"n": 3})
     text = "agraph (float[n] x) => (float[2,m] y) <int64[2] s = {2, -1}> { y = Reshape(x, s) }"
-    with pytest.raises(ChoiceError, match="not validated with the values given"):
-        Job(Source(parse(text)), JobOptions(verification=ProofOptions(checks=checks))).run()
+    with pytest.raises(ChoiceError, match="not verified with the values given"):
+        Job(Source(parse(text)), JobOptions(verification=VerifyPlan(checks=checks))).run()
 
 
 def test_assumptions_that_do_not_fit(caplog: pytest.LogCaptureFixture) -> None:

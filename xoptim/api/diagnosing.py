@@ -32,7 +32,7 @@ from xoptim.optimizing.builder import GraphBuilder
 from xoptim.passes.guards import RemoveGuards
 from xoptim.verification.compare import Comparison, compare_values
 from xoptim.verification.errors import FeedError, RunError
-from xoptim.verification.options import ValidationChanges, ValidationOptions
+from xoptim.verification.options import VerificationChanges, VerificationOptions
 from xoptim.verification.reference import run_reference
 from xoptim.verification.session import Session, Value
 
@@ -80,8 +80,8 @@ def diff(first: Any, second: Any) -> list[Difference]:
 def diff_values(
     first: Any,
     second: Any,
-    options: ValidationOptions | None = None,
-    **changes: Unpack[ValidationChanges],
+    options: VerificationOptions | None = None,
+    **changes: Unpack[VerificationChanges],
 ) -> list[ValueDifference]:
     """The results of one name that differ between two models when both run on the same values, in
     the order of the first.
@@ -90,7 +90,7 @@ def diff_values(
         first: a model as for `xoptim.optimize`.
         second: another one, with the same inputs.
         options: values, provider and tolerance of the comparison.
-        **changes: fields of `ValidationOptions` to set.
+        **changes: fields of `VerificationOptions` to set.
 
     Raises:
         ModelError: one of them cannot be read.
@@ -98,7 +98,7 @@ def diff_values(
     """
     sources = Source(first), Source(second)
     models = [_loaded(source) for source in sources]
-    chosen = given(ValidationOptions, options, changes)
+    chosen = given(VerificationOptions, options, changes)
     chosen = replace(chosen, assignments=1, original_dir=sources[0].base_dir)
     known = [
         assumed_of(each.proto, chosen.assume, from_model=chosen.assume_from_model)
@@ -126,7 +126,7 @@ def _different(
     names: Sequence[str],
     values: Sequence[Mapping[str, Any]],
     model: Model,
-    chosen: ValidationOptions,
+    chosen: VerificationOptions,
 ) -> list[ValueDifference]:
     """The results whose values differ; the first of each chain of nodes begins a difference."""
     found: list[ValueDifference] = []
@@ -151,7 +151,7 @@ def _loaded(source: Source) -> Model:
 
 
 def _values(
-    source: Source, names: list[str], options: ValidationOptions, feeds: dict[str, Value]
+    source: Source, names: list[str], options: VerificationOptions, feeds: dict[str, Value]
 ) -> dict[str, Value]:
     session = Session(with_outputs(source.proto, names), options.settings, base_dir=source.base_dir)
     return dict(zip(names, session.run(feeds), strict=True))

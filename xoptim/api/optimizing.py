@@ -18,10 +18,10 @@ from xoptim.facts.given import given
 from xoptim.graph.hub import local_file
 from xoptim.graph.save import Draft, hold_weights
 from xoptim.graph.sources import Source, is_a, is_model
-from xoptim.optimizing.proof import ProofOptions, located
+from xoptim.optimizing.verified import VerifyPlan, located
 from xoptim.precision.options import PrecisionOptions
-from xoptim.verification.options import ValidationChanges, ValidationOptions
-from xoptim.verification.report import ValidationReport
+from xoptim.verification.options import VerificationChanges, VerificationOptions
+from xoptim.verification.report import VerificationReport
 from xoptim.workflow.job import Job, JobOptions
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class OptimizeChanges(OptimizationChanges, total=False):
     """The keyword arguments of `optimize`."""
 
     inline: bool
-    verify: bool | ValidationOptions
+    verify: bool | VerificationOptions
     only_if_faster: bool | BenchOptions
     precision: PrecisionOptions | None
     report: Listener | str | Path | None
@@ -64,7 +64,7 @@ def optimize(
     options: OptimizationOptions | None = None,
     *,
     inline: bool = False,
-    verify: bool | ValidationOptions = False,
+    verify: bool | VerificationOptions = False,
     only_if_faster: bool | BenchOptions = False,
     precision: PrecisionOptions | None = None,
     report: Listener | str | Path | None = None,
@@ -94,7 +94,7 @@ def optimize(
         ModelError: when the model cannot be read, or brought to the operator set.
         UnknownPatternError, PatternError: when a pattern is unknown, or declared wrongly.
         DifferentModelError: with ``verify``, when the result computes something else.
-        NotValidatedError: with ``verify``, when there is no verdict; ``model`` is the result.
+        NotVerifiedError: with ``verify``, when there is no verdict; ``model`` is the result.
         ChoiceError, ValueError: when options do not fit the model, or each other.
         ToleranceError: with ``precision``, when the result does not keep the tolerance.
         TargetError: with ``verify``, when it differs on the target, or could not be verified there.
@@ -125,7 +125,7 @@ def optimize_file(
     options: OptimizationOptions | None = None,
     *,
     inline: bool = False,
-    verify: bool | ValidationOptions = True,
+    verify: bool | VerificationOptions = True,
     external_data: bool | None = None,
     share_weights: bool = False,
     report: Listener | str | Path | None = None,
@@ -156,7 +156,7 @@ def optimize_file(
 
     Raises:
         ModelError: when the model cannot be read, or a file cannot be written.
-        DifferentModelError, NotValidatedError: as for `optimize`; nothing is written then.
+        DifferentModelError, NotVerifiedError: as for `optimize`; nothing is written then.
         UnknownPatternError, ChoiceError, ToleranceError, PatternError, ProviderUnavailable,
             MissingLibraryError: as for `optimize`.
     """
@@ -169,17 +169,17 @@ def optimize_file(
 
 
 def _how(
-    options: OptimizationOptions, verify: bool | ValidationOptions, inline: bool
-) -> ProofOptions:
+    options: OptimizationOptions, verify: bool | VerificationOptions, inline: bool
+) -> VerifyPlan:
     """The options of the verification."""
-    if not isinstance(verify, (bool, ValidationOptions)):
-        raise TypeError(f"verify is True, False or ValidationOptions, not {verify!r}")
+    if not isinstance(verify, (bool, VerificationOptions)):
+        raise TypeError(f"verify is True, False or VerificationOptions, not {verify!r}")
     checks = (
         verify
-        if isinstance(verify, ValidationOptions)
-        else ValidationOptions(providers=(options.provider,))
+        if isinstance(verify, VerificationOptions)
+        else VerificationOptions(providers=(options.provider,))
     )
-    return ProofOptions(
+    return VerifyPlan(
         checks=checks, whole=verify is not False, bisect=not options.strict, inline=inline
     )
 
@@ -207,9 +207,9 @@ def _result(
     outcome.raise_failure()
     if outcome.fitting is not None and outcome.fitting.fault:
         _LOGGER.warning("%s", outcome.fitting.fault)
-    proto = outcome.proof.proto
-    for proof in {id(each): each for each in (outcome.floats, outcome.proof)}.values():
-        proof.builder.dispose()
+    proto = outcome.verified.proto
+    for verified in {id(each): each for each in (outcome.floats, outcome.verified)}.values():
+        verified.builder.dispose()
     return proto
 
 
@@ -235,13 +235,13 @@ def outline(model: AnyModel) -> AnyModel:
 def verify(
     original: Any,
     other: Any,
-    options: ValidationOptions | None = None,
-    **changes: Unpack[ValidationChanges],
-) -> ValidationReport:
+    options: VerificationOptions | None = None,
+    **changes: Unpack[VerificationChanges],
+) -> VerificationReport:
     """Run two models in onnxruntime on the same values and compare.
 
-    See `xoptim.verification.validate`. A Python function takes the place of the original where the
-    model was made from something else: `xoptim.verification.functions.verify_function`;
+    See `xoptim.verification.verify_models`. A Python function takes the place of the original where
+    the model was made from something else: `xoptim.verification.functions.verify_function`;
     `xoptim.integrations.torch.verify` compares with a torch module.
 
     Returns the report: ``ok`` when they are equal, ``status`` and ``reason`` otherwise.
@@ -251,7 +251,7 @@ def verify(
             the inputs of the model in order, as arrays, and returns the outputs.
         other: the model to judge, of any kind that `optimize` takes.
         options: values, provider and tolerance of the comparison.
-        **changes: fields of `ValidationOptions` to set, such as ``exactness="exact"``, which
+        **changes: fields of `VerificationOptions` to set, such as ``exactness="exact"``, which
             demands equal bits.
 
     Raises:
@@ -259,7 +259,7 @@ def verify(
         ChoiceError: when sizes or values of the options do not fit the original.
         ProviderUnavailable: when onnxruntime lacks a requested execution provider.
     """
-    checks = given(ValidationOptions, options, changes)
+    checks = given(VerificationOptions, options, changes)
     judged = Source(other)
     if callable(original) and not is_model(original):
         if is_a(original, "torch", "Module"):
@@ -268,6 +268,6 @@ def verify(
         return verification.functions.verify_function(original, model, checks)
     first, checks = located(Source(original), checks)
     second = judged.original if judged.kind == "path" else judged.proto
-    return verification.validate(
+    return verification.verify_models(
         first, second, replace(checks, optimized_dir=judged.base_dir or checks.optimized_dir)
     )

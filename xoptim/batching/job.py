@@ -55,7 +55,7 @@ def main(words: Sequence[str]) -> None:
     """Run the command of a line that begins with a number of bytes of private memory, 0 for no
     limit.
 
-    The command takes the limit into account when it chooses how to validate a model.
+    The command takes the limit into account when it chooses how to verify a model.
     """
     limit, *command = words
     if int(limit):
@@ -186,7 +186,7 @@ def content_key(inputs: Iterable[Path], options: BatchOptions) -> str:
     """The hash of the content of files, of the options that determine the result, and of the
     versions.
 
-    The limit of memory counts, since models that do not fit are validated otherwise. Raises OSError
+    The limit of memory counts, since models that do not fit are verified otherwise. Raises OSError
     when a file cannot be read.
     """
     debug = read_environment()
@@ -310,7 +310,7 @@ def _perform(job: Job) -> JobAttempt:
         is_needed=job.marker.exists,
     )
     record = replace(_judged(job, ended), key=key)
-    if record.status not in ("done", "not validated"):
+    if record.status not in ("done", "not verified"):
         return JobAttempt(record, folder)
     files = sorted(
         (path.name for path in folder.iterdir()), key=lambda name: (name == target.name, name)
@@ -351,7 +351,7 @@ def _judged(job: Job, ended: Ended) -> Record:
             record,
             status=status,
             error=error,
-            verdict=_verdict(summary["validation"]),
+            verdict=_verdict(summary["verification"]),
             assumptions=tuple(summary.get("assumptions", ())),
             **{
                 name: summary[name]
@@ -365,7 +365,7 @@ def _judged(job: Job, ended: Ended) -> Record:
 
 
 def _verdict(reports: list[dict[str, Any]]) -> str:
-    """The verdicts of the validation on each provider, in words."""
+    """The verdicts of the verification on each provider, in words."""
     texts = []
     for report in reports:
         largest = (report["largest"] or {}).get("max_abs")

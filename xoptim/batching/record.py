@@ -12,12 +12,12 @@ from xoptim.facts.errors import XoptimError
 if TYPE_CHECKING:
     from xoptim.batching.json_types import RecordJson
 
-Status = Literal["done", "not validated", "different", "failed", "crashed", "timeout"]
+Status = Literal["done", "not verified", "different", "failed", "crashed", "timeout"]
 """How a model ended.
 
-The first two are written: found equal (or not compared, with ``--no-verify``), and not validated.
+The first two are written: found equal (or not compared, with ``--no-verify``), and not verified.
 """
-STATUS: Final[Mapping[int, Status]] = {0: "done", 3: "not validated", 1: "different", 2: "failed"}
+STATUS: Final[Mapping[int, Status]] = {0: "done", 3: "not verified", 1: "different", 2: "failed"}
 """Status by the exit code of the command, from good to bad."""
 _EXIT_CODES: Final[Mapping[Status, int]] = {
     **{status: code for code, status in STATUS.items()},
@@ -45,7 +45,7 @@ class Record:
     bytes_before: int | None = None  # size of the model and its weights
     bytes_after: int | None = None  # size of the result
     seconds: float = 0.0  # time of the process
-    verdict: str = ""  # the result of the validation, empty when there was none
+    verdict: str = ""  # the result of the verification, empty when there was none
     assumptions: Sequence[str] = ()  # those under which it was optimized, beside the default set
     error: str = ""  # the reason of a failure, in one line
     key: str = ""  # hash of the content of the model, of the options and of the versions
@@ -174,7 +174,7 @@ class BatchReport:
 
     @property
     def exit_code(self) -> int:
-        """The worst exit code of a model: 0 written and equal, 3 written but not validated, 1
+        """The worst exit code of a model: 0 written and equal, 3 written but not verified, 1
         different, 2 without a result.
         """
         return worst_code(self.records)

@@ -2,7 +2,7 @@
 
 from typing import NotRequired, TypedDict
 
-from xoptim.verification.json_types import ValidationJson
+from xoptim.verification.json_types import VerificationJson
 from xoptim.verification.session_settings import Level
 
 
@@ -41,7 +41,7 @@ class ModelTimesJson(RatioJson):
     load_ms: float | None
     memory_bytes: int | None
     is_difference: bool | None
-    comparison: ValidationJson | None
+    comparison: VerificationJson | None
 
 
 class SpeedJson(RatioJson):
@@ -50,13 +50,13 @@ class SpeedJson(RatioJson):
     Attributes:
         is_faster: whether the model that is kept is measurably faster than the original.
         is_original: whether the original is kept.
-        left_out: groups of patterns that were skipped because they made the model slower.
+        dropped: groups of patterns that were skipped because they made the model slower.
         with_all: the ratio with all patterns.
     """
 
     is_faster: bool
     is_original: bool
-    left_out: list[str]
+    dropped: list[str]
     with_all: RatioJson
 
 

@@ -33,10 +33,10 @@ from xoptim.bench.subjects import (
 )
 from xoptim.facts.given import given
 from xoptim.system.journal import ScratchFolder
-from xoptim.verification.report import ValidationReport
+from xoptim.verification.report import VerificationReport
 from xoptim.verification.runs import ReferenceRun
 from xoptim.verification.session import Session, Value
-from xoptim.verification.validation import validate
+from xoptim.verification.verify import verify_models
 
 _WARM_RUNS: Final = 3
 _FEWEST_RUNS: Final = 5
@@ -176,7 +176,7 @@ def _report(
     loading: Sequence[Loading | None],
 ) -> BenchReport:
     """The figures of one setting."""
-    comparisons: list[ValidationReport | None] = [None] * len(subjects)
+    comparisons: list[VerificationReport | None] = [None] * len(subjects)
     if options.compare:
         comparisons[1:] = [_compare(subjects[0], each, options) for each in subjects[1:]]
     ratios = [None, *(ratio_of(its.rounds, times[0].rounds, options.seed) for its in times[1:])]
@@ -196,11 +196,11 @@ def _statistics(its: Times) -> tuple[float, float, float, int]:
     return median(every), its.best, third - first, len(every)
 
 
-def _compare(first: Subject, other: Subject, options: BenchOptions) -> ValidationReport:
-    """Sizes that were not given are the ones of a proof: a batch of one, as in a measurement, would
-    hide differences.
+def _compare(first: Subject, other: Subject, options: BenchOptions) -> VerificationReport:
+    """Sizes that were not given are the ones of a verification: a batch of one, as in a
+    measurement, would hide differences.
     """
-    return validate(
+    return verify_models(
         first.path, other.path, replace(options.checks, typical=False, fewer_inputs=True)
     )
 

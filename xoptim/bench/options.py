@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from xoptim.verification.options import RunChanges, RunValues, ValidationOptions
+from xoptim.verification.options import RunChanges, RunValues, VerificationOptions
 from xoptim.verification.session_settings import Level, SessionSettings
 
 
@@ -59,9 +59,9 @@ class BenchOptions(RunValues):
         )
 
     @property
-    def checks(self) -> ValidationOptions:
+    def checks(self) -> VerificationOptions:
         """The options for the search of values that the first model runs on."""
-        once = ValidationOptions(assignments=1, typical=True, extremes=False, run_limit=None)
+        once = VerificationOptions(assignments=1, typical=True, extremes=False, run_limit=None)
         return replace(once, providers=(self.provider,), threads=self.threads, **self.run_values())
 
     def each(self) -> "list[BenchOptions]":

@@ -18,7 +18,7 @@ from xoptim.bench.options import BenchOptions
 from xoptim.bench.subjects import Loading
 from xoptim.facts.words import counted
 from xoptim.system.machine import clock_of_thread
-from xoptim.verification.report import ValidationReport
+from xoptim.verification.report import VerificationReport
 from xoptim.verification.session import resolve_providers
 from xoptim.verification.session_settings import SessionSettings
 
@@ -219,7 +219,7 @@ class ModelTimes:
     ratio: Ratio | None = None
     # Its results compared with the first model's, ``None`` for the first model, or when nothing was
     # compared
-    comparison: ValidationReport | None = None
+    comparison: VerificationReport | None = None
 
     def to_json(self) -> ModelTimesJson:
         """The figures as JSON values, times in milliseconds."""

@@ -154,16 +154,18 @@ class Query:
             self.steps,
         )
 
-    def joining(self, word: str, beside: Container[str]) -> Query:
+    def joining(self, word: str, companions: Container[str]) -> Query:
         """The same query, with a word included wherever one of some others is."""
         steps: list[Step] = []
         for sign, item in self.steps:
-            steps.append((sign, item.joining(word, beside) if isinstance(item, Query) else item))
-            if sign == "+" and isinstance(item, str) and item in beside:
+            steps.append(
+                (sign, item.joining(word, companions) if isinstance(item, Query) else item)
+            )
+            if sign == "+" and isinstance(item, str) and item in companions:
                 steps.append(("+", word))
-        is_here = any(isinstance(each, str) and each in beside for each in self.include)
+        is_here = any(isinstance(each, str) and each in companions for each in self.include)
         include = self.include.union([word] if is_here else [])
-        subquery = {name: query.joining(word, beside) for name, query in self.subquery.items()}
+        subquery = {name: query.joining(word, companions) for name, query in self.subquery.items()}
         return Query(include, self.require, self.exclude, subquery, steps)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -24,11 +24,11 @@ from xoptim.graph.node import Node
 from xoptim.graph.sources import Source
 from xoptim.graph.walk import reads
 from xoptim.match.rewrite import ModelPass
-from xoptim.verification.options import ValidationOptions
+from xoptim.verification.options import VerificationOptions
 from xoptim.verification.protos import ModelLike
-from xoptim.verification.report import ValidationReport
+from xoptim.verification.report import VerificationReport
 from xoptim.verification.session import Value
-from xoptim.verification.validation import compare
+from xoptim.verification.verify import compare
 
 Shows = Callable[[onnx.ModelProto], bool]
 _MOST_TRIALS: Final = 400
@@ -142,17 +142,17 @@ class Bisection:
         model: ModelLike,
         optimize: Optimize,
         options: OptimizationOptions,
-        checks: ValidationOptions | None = None,
+        checks: VerificationOptions | None = None,
     ) -> None:
         self.model = model
         self.optimize = optimize
         # the runs of the search must not add to the dumps
         quiet = replace(options.debug, dump=None)
         self.options = replace(options, on_event=None, on_application=None, verbose=0, debug=quiet)
-        self.checks = checks or ValidationOptions()
+        self.checks = checks or VerificationOptions()
         # comparison of the whole models in the last search, ``None`` when a wrong rewrite was found
         # without it
-        self.report: ValidationReport | None = None
+        self.report: VerificationReport | None = None
         self._runs = 0
         self._source: Source | None = None
 
@@ -246,7 +246,7 @@ class Bisection:
 
     def _bisect(self, applications: list[Application], check: EachCheck) -> Culprit:
         good, bad = 0, len(applications)
-        report: ValidationReport | None = None
+        report: VerificationReport | None = None
         while bad - good > 1:
             middle = (good + bad) // 2
             found = self._verdict(self._optimized(max_rewrites=middle))
@@ -286,7 +286,7 @@ class Bisection:
         optimized: Optimized,
         model: ModelLike | None = None,
         feeds: Mapping[str, Value] | None = None,
-    ) -> ValidationReport:
+    ) -> VerificationReport:
         self._runs += 1
         folder = optimized.base_dir
         checks = replace(self.checks, exactness=optimized.exactness, optimized_dir=folder)

@@ -30,12 +30,12 @@ from xoptim.graph.walk import reads
 from xoptim.match.rewrite import ModelPass, unmet
 from xoptim.operators.registry import is_deterministic
 from xoptim.verification.errors import ChoiceError, FeedError, LoadError, RunError
-from xoptim.verification.options import ValidationOptions
+from xoptim.verification.options import VerificationOptions
 from xoptim.verification.protos import ModelLike, light_copy
 from xoptim.verification.reference import run_reference
-from xoptim.verification.report import Status, ValidationReport
+from xoptim.verification.report import Status, VerificationReport
 from xoptim.verification.session import Session, Value
-from xoptim.verification.validation import compare, validate
+from xoptim.verification.verify import compare, verify_models
 
 if TYPE_CHECKING:
     from xoptim.diagnose.json_types import DisagreementJson, EachJson, ReplayedJson
@@ -82,7 +82,7 @@ class Disagreement:
     number: int  # number of the rewrite in the run, counted from 1
     pattern: str  # name of the pattern
     node: str  # name of the node at which it matched, or of its first result
-    report: ValidationReport  # how the results differ
+    report: VerificationReport  # how the results differ
     before: onnx.ModelProto  # the matched nodes, as a model
     after: onnx.ModelProto  # their replacement
     feeds: Mapping[str, Value]  # inputs on which they differ
@@ -99,7 +99,7 @@ class Disagreement:
             "number": self.number,
             "pattern": self.pattern,
             "node": self.node,
-            "validation": self.report.to_json(),
+            "verification": self.report.to_json(),
         }
 
 
@@ -109,12 +109,12 @@ class EachCheck:
     each of them.
 
     The values that matched nodes read are recorded in a run of the original model on the feeds of a
-    validation. An unknown value (within a subgraph, or when the original does not run) is drawn at
-    random; a difference then proves nothing.
+    verification. An unknown value (within a subgraph, or when the original does not run) is drawn
+    at random; a difference then verifies nothing.
     """
 
     original: ModelLike
-    options: ValidationOptions = field(default_factory=ValidationOptions)
+    options: VerificationOptions = field(default_factory=VerificationOptions)
     checked: int = 0  # number of rewrites found equal
     # rewrites that could not be judged, with the reason
     unchecked: list[tuple[str, str]] = field(default_factory=list)
@@ -248,8 +248,8 @@ class EachCheck:
             return None
 
 
-def record(original: ModelLike, options: ValidationOptions) -> dict[str, Value]:
-    """Results of the main graph in one run on the feeds of a validation.
+def record(original: ModelLike, options: VerificationOptions) -> dict[str, Value]:
+    """Results of the main graph in one run on the feeds of a verification.
 
     Empty when the model does not run.
 
@@ -373,7 +373,7 @@ class Replayed:
 
     name: str
     pattern: str
-    report: ValidationReport | None
+    report: VerificationReport | None
     damage: str = ""
 
     @property
@@ -445,7 +445,7 @@ def replay(
         raise XoptimError(
             f"{str(folder)!r} holds no dump; DUMPPATTERNS={folder} xopt MODEL writes one"
         )
-    options = ValidationOptions(
+    options = VerificationOptions(
         providers=tuple(providers),
         custom_op_libs=tuple(custom_op_libs),
         assume_from_model=assume_from_model,
@@ -454,7 +454,7 @@ def replay(
     return [_replay(folder, stem, files, options) for stem in stems]
 
 
-def _replay(folder: Path, stem: str, files: set[str], options: ValidationOptions) -> Replayed:
+def _replay(folder: Path, stem: str, files: set[str], options: VerificationOptions) -> Replayed:
     name = stem.partition("_")[2]
     missing = [stem + suffix for suffix in _SUFFIXES if stem + suffix not in files]
     if missing:
@@ -475,11 +475,11 @@ def _replay(folder: Path, stem: str, files: set[str], options: ValidationOptions
     options = replace(options, exactness=exactness)
     unfit = _unfit(before)
     report = (
-        ValidationReport("not validated", unfit, options.exactness, options.providers)
+        VerificationReport("not verified", unfit, options.exactness, options.providers)
         if unfit
         else None
     )
-    return Replayed(stem, name, report or validate(before, after, options))
+    return Replayed(stem, name, report or verify_models(before, after, options))
 
 
 def _unfit(model: onnx.ModelProto) -> str:

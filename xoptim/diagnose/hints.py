@@ -34,7 +34,7 @@ from xoptim.match.pattern import PatternOptimization
 from xoptim.operators.registry import Trait, operators_with
 from xoptim.passes.opsets.newest import newest_for
 from xoptim.preparation.preparation import fix_sizes
-from xoptim.verification.options import ValidationOptions
+from xoptim.verification.options import VerificationOptions
 from xoptim.verification.reference import run_reference
 from xoptim.verification.work import weight_bytes
 
@@ -207,7 +207,7 @@ MOST_NODES: Final = 5000
 """Nodes of a model above which nothing is tried: the optimization has to wait for it."""
 _MOST_BYTES: Final = 1 << 28
 _PATIENCE: Final = 5.0  # seconds of a run of such a model
-_CHECKS: Final = ValidationOptions()
+_CHECKS: Final = VerificationOptions()
 _PRESETS: Final = {
     "onnxruntime": ("--include onnxruntime", "ONNX Runtime only"),
     "finite": ("--assume finite", "if no NaN, infinity or -0 occurs"),
@@ -245,7 +245,7 @@ def option_hints(
     options: OptimizationOptions,
     sizes: Mapping[str, int],
     base_dir: Path | None = None,
-    checks: ValidationOptions = _CHECKS,
+    checks: VerificationOptions = _CHECKS,
 ) -> list[OptionHint]:
     """The options among ``--include``, ``--assume``, ``--fix`` and ``--inline`` that would change
     an optimized model.
@@ -324,7 +324,7 @@ def _with_sizes(
     proto: onnx.ModelProto,
     options: OptimizationOptions,
     sizes: Mapping[str, int],
-    checks: ValidationOptions,
+    checks: VerificationOptions,
 ) -> OptionHint | None:
     """Fixed sizes, where the model computes with its sizes."""
     if not sizes or all(node.op_type not in _MEASURING for node in proto.graph.node):

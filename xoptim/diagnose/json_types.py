@@ -7,7 +7,7 @@ from xoptim.diagnose.explanation import Status as ExplanationStatus
 from xoptim.diagnose.report import Step
 from xoptim.facts.json_values import JsonNumber
 from xoptim.targets.json_types import TargetStateJson
-from xoptim.verification.json_types import ValidationJson
+from xoptim.verification.json_types import VerificationJson
 from xoptim.verification.report import Status
 
 
@@ -38,13 +38,13 @@ class DisagreementJson(TypedDict):
         number: number of the rewrite in the run, from 1.
         pattern: name of the pattern.
         node: name of the node at which it matched, or of its first result.
-        validation: how the results differ.
+        verification: how the results differ.
     """
 
     number: int
     pattern: str
     node: str
-    validation: ValidationJson
+    verification: VerificationJson
 
 
 class UncheckedJson(TypedDict):
@@ -88,7 +88,7 @@ class ReplayedJson(TypedDict):
     pattern: str
     status: Status | Literal["damaged"]
     reason: str
-    report: ValidationJson | None
+    report: VerificationJson | None
 
 
 class OpsetHintJson(TypedDict):

@@ -1,4 +1,4 @@
-"""The optimizations of one model, and the report of an optimization and of the validation of its
+"""The optimizations of one model, and the report of an optimization and of the verification of its
 result.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from xoptim.diagnose.each import Disagreement
     from xoptim.diagnose.explanation import Explanation
     from xoptim.diagnose.json_types import CulpritJson
-    from xoptim.verification.report import ValidationReport
+    from xoptim.verification.report import VerificationReport
     from xoptim.verification.session import Value
 
 Step = Literal["pattern", "constant_folding", "merge", "unknown"]
@@ -46,7 +46,7 @@ class Culprit:
         evidence: how the results differ, in one line.
         around: results of the nodes of the rewrite.
         feeds: values of the results near it in the original model.
-        runs: number of validations in the search.
+        runs: number of verifications in the search.
     """
 
     step: Step
@@ -107,9 +107,9 @@ class OptimizationReport:
             computed and is stored now, or the other way round, because runtimes then choose other
             kernels, and for a model that computes in 16 bits, where the runtime decides what is
             rounded.
-        validation: comparisons of the result with the original, one for each provider; empty when
+        verification: comparisons of the result with the original, one for each provider; empty when
             they were not compared.
-        left_out: rewrites and steps that changed results and were left out.
+        dropped: rewrites and steps that changed results and were left out.
         unfolded: what was left unfolded because it would make the model larger than ``max_growth``
             allows, if anything.
         repetitions: blocks that repeat and are written once, with the option ``outline``.
@@ -123,8 +123,8 @@ class OptimizationReport:
     nodes_before: int
     nodes_after: int
     exactness: Exactness
-    validation: tuple[ValidationReport, ...] = ()
-    left_out: tuple[Culprit, ...] = ()
+    verification: tuple[VerificationReport, ...] = ()
+    dropped: tuple[Culprit, ...] = ()
     unfolded: Unfolded | None = None
     repetitions: tuple[Repetition, ...] = ()
     unused_inputs: tuple[str, ...] = ()
@@ -143,11 +143,13 @@ class OptimizationReport:
 
     def __repr__(self) -> str:
         applied = sum(self.applied.values())
-        proof = "".join(f", {', '.join(each.providers)}: {each.status}" for each in self.validation)
-        left_out = f", {len(self.left_out)} left out" if self.left_out else ""
+        verified = "".join(
+            f", {', '.join(each.providers)}: {each.status}" for each in self.verification
+        )
+        dropped = f", {len(self.dropped)} left out" if self.dropped else ""
         return (
             f"<{type(self).__name__}: {self.nodes_before} → {self.nodes_after} nodes, {applied} "
-            f"rewrites, {self.exactness}{proof}{left_out}>"
+            f"rewrites, {self.exactness}{verified}{dropped}>"
         )
 
     def _repr_html_(self) -> str:
@@ -156,8 +158,8 @@ class OptimizationReport:
             ("nodes", f"{self.nodes_before} → {self.nodes_after}"),
             ("exactness", self.exactness),
         ]
-        figures += [("validation", each.summary()) for each in self.validation]
-        figures += [("dropped", str(each)) for each in self.left_out]
+        figures += [("verification", each.summary()) for each in self.verification]
+        figures += [("dropped", str(each)) for each in self.dropped]
         rewrites = sorted(self.applied.items(), key=lambda item: (-item[1], item[0]))
         return _table(figures) + _table([(name, str(count)) for name, count in rewrites])
 
@@ -248,7 +250,7 @@ class Optimizations:
             repetitions=tuple(self._last.outlining.found),
             unused_inputs=tuple(unused_inputs(self._model.graph)),
             dropped_inputs=tuple(self._last.dropping.dropped),
-            unguarded=tuple(self._last.guards[1].left_out),
+            unguarded=tuple(self._last.guards[1].dropped),
         )
 
     def forget(self) -> None:

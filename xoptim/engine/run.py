@@ -26,7 +26,7 @@ from xoptim.passes.blocks.outlining import Outline
 from xoptim.passes.cleanup import (
     DropUnreadResults,
     DropUnusedInputs,
-    NoteProducts,
+    NoteMatMuls,
     RemoveIdentities,
     RemoveInitializers,
     RemoveUnused,
@@ -357,7 +357,7 @@ class Optimizer:
         self.dropping = DropUnusedInputs()
         removing = RemoveGuards()
         self.guards = removing, WriteGuards(options.guard, removing)
-        self._before, self._after = stored_operands(model), NoteProducts()
+        self._before, self._after = stored_operands(model), NoteMatMuls()
         self.passes = self._passes()  # the passes of `run`, in order
 
     def _passes(self) -> list[ModelPass]:

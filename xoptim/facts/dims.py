@@ -373,7 +373,7 @@ def as_integer(value: Dim, bits: int) -> Dim:
     """The integer of 32 or 64 bits that sums, differences, products and conversions give where
     ``value`` is exact.
 
-    It is the value itself where its bounds prove that it is in range; else an operation ``int32``
+    It is the value itself where its bounds verify that it is in range; else an operation ``int32``
     or ``int64`` stands for the one number in range that differs by a multiple of ``2**bits``.
     """
     low, high = integer_range(bits)

@@ -166,7 +166,9 @@ def former_data(model: Path, taken: Collection[str]) -> list[Path]:
     """
     pattern = re.compile(rf"{re.escape(model.name)}(\.\d+)?\.data")
     own = [
-        each for each in _beside(model) if pattern.fullmatch(each.name) and each.name not in taken
+        each
+        for each in _neighbors(model)
+        if pattern.fullmatch(each.name) and each.name not in taken
     ]
     return [path for path in own if model.is_file() and _names(model, path)]
 
@@ -175,12 +177,12 @@ def is_named(path: Path) -> bool:
     """Whether a model in the folder of a file may refer to it, since it has its name in it."""
     return any(
         _names(model, path)
-        for model in _beside(path)
+        for model in _neighbors(path)
         if model.suffix in MODEL_SUFFIXES and model.is_file()
     )
 
 
-def _beside(path: Path) -> list[Path]:
+def _neighbors(path: Path) -> list[Path]:
     """The files in the folder of a file, none where the folder cannot be listed."""
     with suppress(OSError):
         return sorted(path.parent.iterdir())

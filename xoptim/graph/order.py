@@ -76,7 +76,7 @@ class OrderedNodes:
             self.first = node
         else:
             if following.label - place.label < 2:
-                self._make_room(place)
+                self._make_gap(place)
             node.label = (place.label + following.label) // 2
             place.next = node
         node.previous, node.next = place, following
@@ -104,7 +104,7 @@ class OrderedNodes:
         self.first = self.last = None
         self._count = 0
 
-    def _make_room(self, place: Node) -> None:
+    def _make_gap(self, place: Node) -> None:
         size = 8
         while True:
             left = right = place

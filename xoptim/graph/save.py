@@ -196,7 +196,7 @@ class Draft:
         if self._place.parent.resolve() != self._target.parent.resolve():
             raise ModelError(
                 f"cannot write {str(self._target)!r}: it is a link to another folder, "
-                f"and weights are in a file beside the model; write {str(self._place)!r} itself"
+                f"and weights are in a file next to the model; write {str(self._place)!r} itself"
             )
 
     def _write(self, weights: Sequence[Weight]) -> None:

@@ -132,7 +132,7 @@ class StoredTensor:
             problem = (
                 "is not a file"
                 if location and path.exists()
-                else "is missing; put it beside the model"
+                else "is missing; put it next to the model"
             )
             raise MissingWeightsError(f"{label}: external data file {quoted(path)} {problem}")
         offset, length = (

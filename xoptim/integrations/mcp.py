@@ -226,11 +226,11 @@ class Tools:
             answer: Any = json.loads(out) if out.strip() else None
         except ValueError:
             answer = out.decode(errors="replace")
-        left_out = ""
+        dropped = ""
         if not detail:
-            answer, left_out = summary_of(words[0], answer)
+            answer, dropped = summary_of(words[0], answer)
         how = "`place` lists them" if words[0] == "optimize" else "detail=true shows them"
-        notes = [f"{left_out}; {how}"] if left_out else []
+        notes = [f"{dropped}; {how}"] if dropped else []
         return {
             "exit_code": code,
             "meaning": self._meanings.get(code, "the process ended unexpectedly"),

@@ -10,11 +10,11 @@ from olive.passes.pass_config import PassConfigParam
 
 from xoptim.api.optimizing import optimize
 from xoptim.engine.options import OptimizationOptions
-from xoptim.verification.options import ValidationOptions
+from xoptim.verification.options import VerificationOptions
 
 
 class XoptimOptimizer(Pass):  # type: ignore[misc]  # Olive has no types
-    """Optimizes an ONNX model by patterns for the execution provider of the workflow, and proves
+    """Optimizes an ONNX model by patterns for the execution provider of the workflow, and verifies
     the result on the CPU.
 
     A package configuration names the class (``"module_path":
@@ -56,7 +56,7 @@ class XoptimOptimizer(Pass):  # type: ignore[misc]  # Olive has no types
             patterns=config.patterns, drop=tuple(config.drop), opset=config.opset, provider=provider
         )
         proto = optimize(
-            model.model_path, options, verify=ValidationOptions() if config.verify else False
+            model.model_path, options, verify=VerificationOptions() if config.verify else False
         )
         target = Path(output_model_path)
         if target.suffix != ".onnx":

@@ -11,7 +11,7 @@ from onnx_ir.passes import FunctionalPass, PassResult
 from xoptim.api.optimizing import optimize
 from xoptim.diagnose.report import OptimizationReport
 from xoptim.engine.options import OptimizationChanges, OptimizationOptions
-from xoptim.verification.options import ValidationOptions
+from xoptim.verification.options import VerificationOptions
 
 
 class OptimizePass(FunctionalPass):
@@ -37,7 +37,7 @@ class OptimizePass(FunctionalPass):
         self,
         options: OptimizationOptions | None = None,
         *,
-        verify: bool | ValidationOptions = False,
+        verify: bool | VerificationOptions = False,
         **changes: Unpack[OptimizationChanges],
     ) -> None:
         self.options = options

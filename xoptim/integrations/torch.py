@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from torch import nn
     from torch.export import ExportedProgram
 
-    from xoptim import OptimizationOptions, OptimizationReport, ValidationOptions
+    from xoptim import OptimizationOptions, OptimizationReport, VerificationOptions
 
 
 def to_onnx(
@@ -40,7 +40,7 @@ def to_onnx(
     dynamic_shapes: Any = None,
     options: OptimizationOptions | None = None,
     opset: int | None = None,
-    verify: bool | ValidationOptions = False,
+    verify: bool | VerificationOptions = False,
     **export_options: Any,
 ) -> onnx.ModelProto:
     """Export a module with torch's own exporter; returns the optimized model.
@@ -63,7 +63,7 @@ def to_onnx(
 
     Raises:
         ImportError: when torch or onnxscript, which its exporter needs, is not installed.
-        DifferentModelError, NotValidatedError: when the result is not found equal, see `verify`.
+        DifferentModelError, NotVerifiedError: when the result is not found equal, see `verify`.
     """
     program = _exported(
         module,
@@ -79,7 +79,7 @@ def to_onnx(
     chosen = replace(given, assume=(*ranges_of(program), *given.assume))
     if verify is False:
         return xoptim.optimize(model, chosen)
-    checks = verify if isinstance(verify, xoptim.ValidationOptions) else xoptim.ValidationOptions()
+    checks = xoptim.VerificationOptions() if verify is True else verify
     return _verified(module, model, (args, kwargs), chosen, checks)
 
 
@@ -108,12 +108,12 @@ def _verified(
     exported: onnx.ModelProto,
     arguments: tuple[Any, Any],
     options: OptimizationOptions,
-    checks: ValidationOptions,
+    checks: VerificationOptions,
 ) -> onnx.ModelProto:
     """An optimized export that computes what the module does."""
     if is_a(module, "torch", "Module") and (fault := mode_fault(module)):
-        refused = xoptim.ValidationReport("not validated", fault, cause="run")
-        raise xoptim.NotValidatedError(refused, exported)
+        refused = xoptim.VerificationReport("not verified", fault, cause="run")
+        raise xoptim.NotVerifiedError(refused, exported)
     reports: list[OptimizationReport] = []
     # the optimization compares with the export, and drops a rewrite that is wrong
     found = xoptim.optimize(exported, options, verify=checks, report=reports.append)
@@ -124,7 +124,7 @@ def _verified(
     if report.status == "different":
         raise xoptim.DifferentModelError(report, found)
     if not report.ok:
-        raise xoptim.NotValidatedError(report, found)
+        raise xoptim.NotVerifiedError(report, found)
     return found
 
 
@@ -163,7 +163,7 @@ def ranges_of(program: Any) -> list[str]:
 def optimized_exports(
     options: OptimizationOptions | None = None,
     *,
-    verify: bool | ValidationOptions = False,
+    verify: bool | VerificationOptions = False,
     **changes: Unpack[OptimizationChanges],
 ) -> Iterator[None]:
     """Optimize what ``torch.onnx.export(..., dynamo=True)`` returns and writes, while the block

@@ -16,11 +16,11 @@ from xoptim.facts.lazy import lazy_module
 from xoptim.graph.sources import Source
 from xoptim.integrations.torch_values import torch_tensor
 from xoptim.integrations.torch_verification import verify
-from xoptim.optimizing.proof import located
+from xoptim.optimizing.verified import located
 from xoptim.verification.errors import ChoiceError
-from xoptim.verification.options import ValidationOptions
+from xoptim.verification.options import VerificationOptions
 from xoptim.verification.reference import run_reference
-from xoptim.verification.report import ValidationReport
+from xoptim.verification.report import VerificationReport
 
 torch = lazy_module("torch")
 
@@ -59,7 +59,9 @@ def made_by(address: str) -> Made:
     return Made(parts[0], positional, dict(parts[2]) if len(parts) > 2 else {})
 
 
-def verify_made(address: str, model: str | Path, options: ValidationOptions) -> ValidationReport:
+def verify_made(
+    address: str, model: str | Path, options: VerificationOptions
+) -> VerificationReport:
     """Compare a model with the module that a function makes; see `made_by` and `verify`.
 
     Without arguments, the module gets random values for the inputs of the model: by name where the
@@ -91,7 +93,7 @@ def _function(address: str) -> Callable[[], Any]:
 
 
 def _drawn(
-    module: Any, model: str | Path, options: ValidationOptions
+    module: Any, model: str | Path, options: VerificationOptions
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Random values for the inputs of a model, as arguments of a module."""
     path, checks = located(Source(model), options)

@@ -21,13 +21,13 @@ from xoptim.verification.compare import compare_values
 from xoptim.verification.errors import LoadError, RunError
 from xoptim.verification.expected import ExpectedRun, judge_expected
 from xoptim.verification.judge import where_text
-from xoptim.verification.options import ValidationChanges, ValidationOptions
+from xoptim.verification.options import VerificationChanges, VerificationOptions
 from xoptim.verification.protos import Located
-from xoptim.verification.report import Cause, Status, ValidationReport
+from xoptim.verification.report import Cause, Status, VerificationReport
 from xoptim.verification.runs import RunPlan, run_plan
 from xoptim.verification.session import Session, Value
-from xoptim.verification.validation import with_record
 from xoptim.verification.varied import VariedExample
+from xoptim.verification.verify import with_record
 
 if TYPE_CHECKING:
     import torch
@@ -44,11 +44,11 @@ def verify(
     model: Any,
     args: Any = (),
     kwargs: Mapping[str, Any] | None = None,
-    options: ValidationOptions | None = None,
+    options: VerificationOptions | None = None,
     *,
     exported: Any = None,
-    **changes: Unpack[ValidationChanges],
-) -> ValidationReport:
+    **changes: Unpack[VerificationChanges],
+) -> VerificationReport:
     """Run a torch module and a model on the same values and compare.
 
     The values are the arguments, others like them, and such of other sizes: each open dimension of
@@ -59,7 +59,7 @@ def verify(
     it computes in 64-bit floats.
 
     Returns the report. ``different`` says whether the export or a later change made the difference,
-    and in which part of the module. ``not validated``: the module is in training mode, does not
+    and in which part of the module. ``not verified``: the module is in training mode, does not
     repeat its results, or does not run; or onnxruntime cannot load the model.
 
     Args:
@@ -69,14 +69,14 @@ def verify(
         kwargs: the same by name.
         options: provider and tolerance of the comparison; ``assume`` bounds the sizes.
         exported: the model before later changes; by default the module is exported once more.
-        **changes: fields of `ValidationOptions` to set.
+        **changes: fields of `VerificationOptions` to set.
 
     Raises:
         ImportError, ModelError: when torch is not installed, or a model cannot be read.
         ChoiceError, ProviderUnavailable: when the arguments do not fit the model, or onnxruntime
             lacks a requested execution provider.
     """
-    checks = given(ValidationOptions, options, changes)
+    checks = given(VerificationOptions, options, changes)
     own = module if isinstance(module, torch.nn.Module) else module.module()
     source = Source(model)
     known = assumed_of(source.proto, checks.assume, from_model=checks.assume_from_model)
@@ -98,35 +98,35 @@ class TorchComparison:
     or does not run.
     """
 
-    def __init__(self, runner: ModuleRunner, options: ValidationOptions) -> None:
+    def __init__(self, runner: ModuleRunner, options: VerificationOptions) -> None:
         self._runner, self._options = runner, options
         self.broken: dict[int, Value] | None = None
 
-    def report(self, model: Located) -> ValidationReport:
+    def report(self, model: Located) -> VerificationReport:
         """The comparison with a model; raises `ChoiceError` where it has other inputs."""
         self.broken = None
         if fault := mode_fault(self._runner.module):
-            return self._judged("not validated", fault, cause="run")
+            return self._judged("not verified", fault, cause="run")
         bound = self._runner.arguments.bind(model.proto)
         example = VariedExample(model.proto, bound.example(), self._options)
         try:
             session = Session(model.proto, self._options.settings, base_dir=model.base_dir)
         except LoadError as error:
             reason = f"onnxruntime cannot load the model: {error}"
-            return self._judged("not validated", reason, cause="load")
+            return self._judged("not verified", reason, cause="load")
         first = next(example.plans())
         return self._fault(session, bound.values(first.feeds)) or self._compared(
             model, session, bound, example.plans()
         )
 
-    def _fault(self, session: Session, values: Mapping[int, Value]) -> ValidationReport | None:
+    def _fault(self, session: Session, values: Mapping[int, Value]) -> VerificationReport | None:
         """The reason why results cannot be compared at all."""
         try:
             found = tensors_of(self._runner.returned(values))
             again = tensors_of(self._runner.returned(values))
         except ModuleError as error:
             reason = f"the module fails on its arguments: {error}"
-            return self._judged("not validated", reason, cause="run")
+            return self._judged("not verified", reason, cause="run")
         names = [port.name for port in session.outputs]
         if matched(found, names) is None:
             places = ", ".join(place or "the result itself" for place, _ in found)
@@ -139,11 +139,11 @@ class TorchComparison:
         if all(_repeats(first, second, self._options) for first, second in pairs):
             return None
         reason = "the module does not repeat its own results: does it draw random numbers?"
-        return self._judged("not validated", reason, cause="evidence")
+        return self._judged("not verified", reason, cause="evidence")
 
     def _compared(
         self, model: Located, session: Session, bound: Bound, plans: Iterable[RunPlan]
-    ) -> ValidationReport:
+    ) -> VerificationReport:
         """The comparison on all values that the module accepts."""
         names = [port.name for port in session.outputs]
         runs: list[ExpectedRun] = []
@@ -205,8 +205,8 @@ class TorchComparison:
 
     def _judged(
         self, status: Status, reason: str, notes: Iterable[str] = (), cause: Cause = ""
-    ) -> ValidationReport:
-        return ValidationReport(
+    ) -> VerificationReport:
+        return VerificationReport(
             status,
             reason,
             providers=tuple(self._options.providers),
@@ -216,5 +216,5 @@ class TorchComparison:
         )
 
 
-def _repeats(first: np.ndarray, second: np.ndarray, options: ValidationOptions) -> bool:
+def _repeats(first: np.ndarray, second: np.ndarray, options: VerificationOptions) -> bool:
     return all(each.ok for each in compare_values("", first, second, options.rules))

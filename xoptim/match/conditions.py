@@ -159,7 +159,7 @@ def keeps_shape(
     symbol: Symbol,
     name: str,
     node: Node,
-    beside: Sequence[str] | None = None,
+    siblings: Sequence[str] | None = None,
 ) -> bool:
     """Whether the other operands determine the shape of the result, so that a constant may take the
     place of a number.
@@ -178,9 +178,9 @@ def keeps_shape(
         return True
     if shape is None:
         return False
-    if beside is None:
-        beside = [other for other in node.input if other and other != name]
-    others = [g.info(other).shape for other in beside]
+    if siblings is None:
+        siblings = [other for other in node.input if other and other != name]
+    others = [g.info(other).shape for other in siblings]
     # An operand whose axes all have length 1 may still raise the rank of the result.
     if all(d == 1 for d in shape):
         return any(other is not None and len(other) >= len(shape) for other in others)

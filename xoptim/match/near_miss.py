@@ -245,9 +245,9 @@ class NearPairing(Pairing):
         name: str,
         wanted: PatternNode,
         node: Node,
-        beside: Sequence[str] | None = None,
+        siblings: Sequence[str] | None = None,
     ) -> bool:
-        if super()._unify(symbol, name, wanted, node, beside):
+        if super()._unify(symbol, name, wanted, node, siblings):
             return True
         known = self.names[symbol.index]
         if known is not None:

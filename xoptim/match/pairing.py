@@ -194,7 +194,7 @@ class Pairing:
         name: str,
         wanted: PatternNode,
         node: Node,
-        beside: Sequence[str] | None = None,
+        siblings: Sequence[str] | None = None,
     ) -> bool:
         """Pair an operand of the pattern with one of the graph, empty when absent.
 
@@ -206,7 +206,9 @@ class Pairing:
         if symbol.is_plain:
             if not name and symbol.producer is None:
                 return False
-        elif not suits(self.g, symbol, name) or not keeps_shape(self.g, symbol, name, node, beside):
+        elif not suits(self.g, symbol, name) or not keeps_shape(
+            self.g, symbol, name, node, siblings
+        ):
             return False
         self.names[symbol.index] = name
         return True

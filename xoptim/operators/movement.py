@@ -230,7 +230,7 @@ def _left_over(source: Shape, used: list[Dim]) -> Dim | None:
     if quotient is not None:
         # windows of an axis that was padded to whole ones: put together, they are the axis
         return multiplied_out(quotient)
-    # Of two numbers, a remainder proves the model invalid; a symbolic quotient is exact in every
+    # Of two numbers, a remainder verifies the model invalid; a symbolic quotient is exact in every
     # run that has a result.
     return None if type(total) is int and type(divisor) is int else floor_div(total, divisor)
 

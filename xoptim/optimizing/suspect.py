@@ -8,7 +8,7 @@ from xoptim.diagnose.bisect import Bisection, Optimized
 from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
 from xoptim.optimizing.builder import GraphBuilder
-from xoptim.verification.options import ValidationOptions
+from xoptim.verification.options import VerificationOptions
 from xoptim.verification.protos import ModelLike
 
 
@@ -25,7 +25,7 @@ class Suspect(Bisection):
         self,
         model: ModelLike,
         options: OptimizationOptions,
-        checks: ValidationOptions | None = None,
+        checks: VerificationOptions | None = None,
         *,
         inline: bool = False,
     ) -> None:

@@ -67,7 +67,7 @@ class GraphPass(Step):
 Operands: TypeAlias = tuple[bool, ...]
 """For each operand of a product, whether it is stored when the runtime loads the model."""
 
-PRODUCTS: Final = operators_with(Trait.SUMS_PRODUCTS, domain=None)
+MATMULS: Final = operators_with(Trait.SUMS_PRODUCTS, domain=None)
 """Operators that sum products of floating-point numbers.
 
 Runtimes pack stored operands when they load a model, and have different kernels for packed and for
@@ -84,14 +84,14 @@ def stored_operands(model: Model) -> dict[Node, Operands]:
     return {
         node: tuple(bool(name) and graph.tensor(name) is not None for name in node.input)
         for graph in model.graphs()
-        for node in _products(graph, calls)
+        for node in _matmuls(graph, calls)
     }
 
 
-def _products(graph: Graph, calls: set[tuple[str, str, str]]) -> Iterator[Node]:
+def _matmuls(graph: Graph, calls: set[tuple[str, str, str]]) -> Iterator[Node]:
     for (domain, op_type), nodes in graph.types.items():
         for node in nodes:
-            may_be_float = op_type in PRODUCTS and all(
+            may_be_float = op_type in MATMULS and all(
                 is_float(graph.info_of(name).dtype or 1) for name in node.output[:1]
             )
             if may_be_float or (domain, op_type, node.overload) in calls:
@@ -117,12 +117,12 @@ def _key(node: Node, operands: Operands) -> tuple[str, str, Operands]:
     return node.domain, node.op_type, operands
 
 
-class NoteProducts(Step):
+class NoteMatMuls(Step):
     """Records the products before blocks become functions, which runtimes replace by their
     bodies.
     """
 
-    title = "note_products"
+    title = "note_matmuls"
 
     def __init__(self) -> None:
         # the products; ``None`` when it has not run
@@ -222,9 +222,9 @@ class DropUnreadResults(GraphPass):
                 )
                 for place, name in enumerate(node.output)
             ]
-            left_out = sum(map(bool, node.output)) - sum(map(bool, kept))
-            if left_out and _keep_results(graph, node, kept):
-                count += left_out
+            dropped = sum(map(bool, node.output)) - sum(map(bool, kept))
+            if dropped and _keep_results(graph, node, kept):
+                count += dropped
         return count
 
 

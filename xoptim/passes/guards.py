@@ -98,7 +98,7 @@ class WriteGuards(Step):
     def __init__(self, is_wanted: bool, earlier: RemoveGuards) -> None:
         self._is_wanted = is_wanted
         self._earlier = earlier
-        self.left_out: list[str] = []  # assumptions without a guard
+        self.dropped: list[str] = []  # assumptions without a guard
 
     def run(self, model: Model) -> int:
         """Write the guards; returns how many."""
@@ -111,7 +111,7 @@ class WriteGuards(Step):
         if carrier is not None and graph.opsets.get("", 0) >= _SINCE:
             with Edit(graph) as edit:
                 written = _write(edit, carrier, texts)
-        self.left_out = [text for text in texts if text not in written]
+        self.dropped = [text for text in texts if text not in written]
         return len(written)
 
 

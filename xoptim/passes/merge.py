@@ -1,4 +1,4 @@
-"""Merge equal nodes, equal constants, and integer results that are proved equal through shapes."""
+"""Merge equal nodes, equal constants, and integer results that shapes show to be equal."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial

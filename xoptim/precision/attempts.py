@@ -47,7 +47,7 @@ less the more there are.
 
 @dataclass(frozen=True, slots=True)
 class PrecisionAttempt:
-    """A model with some operators quantized, and some constants stored in fewer bits.
+    """A model with some operators quantized, and some constants stored in lower precision.
 
     Attributes:
         fake_quantized: with quantized operands, computed in float32.
@@ -79,8 +79,8 @@ def best_plan(
 
     Where tensors between operators are integers, an operator that is not faster alone may save
     conversions, so that more than one choice is measured. Where none is faster than float32, no
-    operator is quantized. Constants that stay in float32 are stored in fewer bits, which costs no
-    time. No file is larger than the one with constants in 16 bits alone.
+    operator is quantized. Constants that stay in float32 are stored in lower precision, which costs
+    no time. No file is larger than the one with constants in 16 bits alone.
 
     Args:
         found: the operators and the constants.
@@ -103,7 +103,7 @@ def best_plan(
         ),
         found.goal,
         found.session.reference,
-        found.preprocessed.proofs,
+        found.preprocessed.verified_models,
     )
 
 
@@ -175,7 +175,7 @@ class _AttemptSearch:
         return best
 
     def fastest(self, settings: SessionSettings) -> PrecisionAttempt:
-        """The fastest attempt, with the constants that stay in float32 stored in fewer bits."""
+        """The fastest attempt, with the remaining constants stored in lower precision."""
         given = self._found.preprocessed
         original = Source(given.model, given.folder)
         attempts = (self._within(each, "speed") for each in self._faster())
@@ -205,7 +205,7 @@ class _AttemptSearch:
         return self._within([each for each in constants if each.form[1] == _FLOAT16], "size")
 
     def _with_constants(self, attempt: PrecisionAttempt) -> PrecisionAttempt:
-        """The attempt with constants stored in fewer bits, for what it leaves of the error."""
+        """The attempt with constants stored in lower precision, for what it leaves of the error."""
         left = large_constants(attempt.fake_quantized)
         some = [each for each in self._found.constants if each.candidate.weights in left]
         return self._within(some, "size", attempt)

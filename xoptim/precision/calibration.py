@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 
 from xoptim.facts.lazy import lazy_module
-from xoptim.match.rounding import Observed, Range
+from xoptim.match.quantization import Observed, Range
 from xoptim.operators.registry import Trait, operators_with
 from xoptim.precision.channels import ChannelStatistics, channel_axes
 from xoptim.precision.options import Calibration

@@ -15,8 +15,8 @@ from onnx.helper import get_node_attr_value
 
 from xoptim.facts.dtypes import bits as element_bits
 from xoptim.facts.protos import every_node, inner_graphs
+from xoptim.match.quantization import Observed, QuantizationPattern, first_result
 from xoptim.match.rewrite import Rewrite
-from xoptim.match.rounding import Observed, RoundingPattern, first_result
 from xoptim.precision.calibration import KEEPING
 from xoptim.precision.fake_quantization import fake_quantized
 from xoptim.precision.subgraphs import ResultSubgraph, original_subgraph, replaced_subgraphs
@@ -31,8 +31,8 @@ _GATES = 4
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An operator that can be quantized, or a constant that can be stored in fewer bits, in one
-    form.
+    """An operator that can be quantized, or a constant that can be stored in lower precision, in
+    one form.
 
     Attributes:
         result: name of its result.
@@ -49,9 +49,11 @@ class Candidate:
         bits: that a weight takes in the file in this form, with its share of scales and nodes.
         original_bits: that a weight takes in the file as it is.
         element_bits: of a number that is stored, where nothing but the storage changes.
-        rounds_result: whether an operator that reads the result may be quantized because this one
+        quantizes_result: whether an operator that reads the result may be quantized because this
+        one
             is.
-        is_weight_only: whether a constant is only stored in fewer bits; ``result`` is its name, or
+        is_weight_only: whether a constant is only stored in lower precision; ``result`` is its
+        name, or
             the result of an operator that reads it.
     """
 
@@ -67,7 +69,7 @@ class Candidate:
     bits: float = 0
     original_bits: int = 32
     element_bits: int = 0
-    rounds_result: bool = True
+    quantizes_result: bool = True
     is_weight_only: bool = False
 
     @property
@@ -95,15 +97,15 @@ def find_candidates(
     Args: see `fake_quantized`.
     """
     alternatives = [
-        cls for cls in patterns if issubclass(cls, RoundingPattern) and cls.is_alternative
+        cls for cls in patterns if issubclass(cls, QuantizationPattern) and cls.is_alternative
     ]
     first = [cls for cls in patterns if cls not in alternatives]
-    computing = [cls for cls in first if not issubclass(cls, RoundingPattern)]
+    computing = [cls for cls in first if not issubclass(cls, QuantizationPattern)]
     candidates, subgraphs = list[Candidate](), dict[Form, ResultSubgraph]()
     for some in (first, *([cls, *computing] for cls in alternatives)):
         quantized, found = fake_quantized(model, folder, some, only, provider, observed)
         replaced = replaced_subgraphs(model, quantized, found)
-        rounding = {cls.name(): cls for cls in some if issubclass(cls, RoundingPattern)}
+        rounding = {cls.name(): cls for cls in some if issubclass(cls, QuantizationPattern)}
         operators = _OperatorFacts(model, replaced)
         for result, subgraph in replaced.items():
             candidate = operators.candidate(result, rounding[found[result]])
@@ -176,7 +178,7 @@ class _OperatorFacts:
         }
         self._subgraphs = subgraphs
 
-    def candidate(self, result: str, pattern: type[RoundingPattern]) -> Candidate:
+    def candidate(self, result: str, pattern: type[QuantizationPattern]) -> Candidate:
         """The operator with a result, in the form that a pattern gives it."""
         node, subgraph = self._nodes[result], self._subgraphs[result]
         original = original_subgraph(self._nodes, result, subgraph.reads)
@@ -187,7 +189,7 @@ class _OperatorFacts:
             node.op_type,
             _weights_shape(subgraph),
             relative_time=pattern.time,
-            rounds_result=pattern.rounds_result,
+            quantizes_result=pattern.quantizes_result,
         )
         replaced = {*original.reads} - {*subgraph.reads}
         constants = sorted(replaced & self._initializers.keys())
@@ -243,7 +245,7 @@ def with_dependents(chosen: Iterable[Candidate], candidates: Sequence[Candidate]
     in_float = {
         each.form
         for each in (*chosen, *candidates)
-        if each.is_weight_only or not each.rounds_result
+        if each.is_weight_only or not each.quantizes_result
     }
 
     def is_quantized(name: str) -> bool:

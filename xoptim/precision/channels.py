@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 import onnx
 
-from xoptim.match.rounding import Channels
+from xoptim.match.quantization import Channels
 from xoptim.verification.session import Value
 
 _AXES: Final = {"MatMul": -1, "Gemm": -1, "FusedMatMul": -1, "Conv": 1}

@@ -1,4 +1,4 @@
-"""Writes one constant in fewer bits to the graph that has it."""
+"""Writes one constant in lower precision to the graph that has it."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -10,14 +10,14 @@ from onnx import TensorProto, helper, numpy_helper
 
 from xoptim.facts.protos import every_node, inner_graphs
 from xoptim.graph.names import Names
-from xoptim.match.rounding import StoringPattern
+from xoptim.match.quantization import StoringPattern
 
 _ROW_READERS: Final = ("Gather", "GatherND")
 """Operators that read a part of their first operand, so that it is widened after them."""
 
 
 class ConstantWriter:
-    """Writes one constant in fewer bits to the graph that has it.
+    """Writes one constant in lower precision to the graph that has it.
 
     Args:
         model: changed in place.

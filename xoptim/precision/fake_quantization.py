@@ -10,8 +10,8 @@ from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.protos import every_node
 from xoptim.graph.propagate import quietly
 from xoptim.graph.sources import Source
+from xoptim.match.quantization import Observed, QuantizationPattern, RangedPattern, first_result
 from xoptim.match.rewrite import Rewrite
-from xoptim.match.rounding import Observed, RangedPattern, RoundingPattern, first_result
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.precision.shared_initializers import share_initializers
 from xoptim.preparation.ports import defined_names
@@ -43,7 +43,7 @@ def fake_quantized(
     found: dict[str, str] = {}
 
     def note(application: Application) -> None:
-        if isinstance(application.pattern, RoundingPattern):
+        if isinstance(application.pattern, QuantizationPattern):
             found[first_result(application.anchor)] = application.pattern.name()
 
     def chosen(cls: type[Rewrite]) -> Rewrite | type[Rewrite]:
@@ -52,7 +52,7 @@ def fake_quantized(
             names = [result for result, pattern in only.items() if pattern == cls.name()]
         if issubclass(cls, RangedPattern):
             return cls(names, observed)
-        return cls(names) if issubclass(cls, RoundingPattern) else cls
+        return cls(names) if issubclass(cls, QuantizationPattern) else cls
 
     options = OptimizationOptions(
         patterns=[chosen(cls) for cls in patterns],

@@ -18,8 +18,14 @@ from xoptim.facts.dtypes import tolerance
 from xoptim.facts.operators import operator_label, short_name
 from xoptim.facts.protos import every_node, own_graphs
 from xoptim.graph.sources import Source
-from xoptim.match.rounding import MASK, Observed, RangedPattern, RoundingPattern, first_result
-from xoptim.optimizing.proof import Proof, ProofOptions
+from xoptim.match.quantization import (
+    MASK,
+    Observed,
+    QuantizationPattern,
+    RangedPattern,
+    first_result,
+)
+from xoptim.optimizing.verified import VerifiedModel, VerifyPlan
 from xoptim.precision.attempts import PrecisionAttempt, allowance, fastest
 from xoptim.precision.calibration import Probe, Ranges
 from xoptim.precision.candidates import Candidate
@@ -28,12 +34,12 @@ from xoptim.precision.fake_quantization import fake_quantized, rewritten
 from xoptim.precision.float16_io import with_float16_feeds, with_float16_io
 from xoptim.precision.measured import Measured
 from xoptim.precision.metrics import METRICS
-from xoptim.precision.options import FLOAT16_TAG, PrecisionOptions
+from xoptim.precision.options import FLOAT16_COMPUTE_TAG, PrecisionOptions
 from xoptim.precision.plan import QuantizationPlan
 from xoptim.precision.preprocessing import with_least_opset
 from xoptim.precision.reference import FloatReference
 from xoptim.precision.samples import Samples, samples_for
-from xoptim.precision.schemes import rounding_patterns
+from xoptim.precision.schemes import quantization_patterns
 from xoptim.verification.errors import NothingToQuantizeError
 from xoptim.verification.session import Port, Value
 from xoptim.verification.session_settings import SessionSettings
@@ -66,7 +72,7 @@ class _Float16Candidates:
 
     model: onnx.ModelProto
     folder: Path | None
-    patterns: Sequence[type[RoundingPattern]]
+    patterns: Sequence[type[QuantizationPattern]]
     candidates: Sequence[Candidate]
     first: Collection[str]
     observed: Observed
@@ -79,9 +85,9 @@ class _Float16Candidates:
 
 
 def float16_plan(
-    proof: Proof,
+    verified: VerifiedModel,
     options: OptimizationOptions,
-    how: ProofOptions,
+    how: VerifyPlan,
     precision: PrecisionOptions,
     reference: FloatReference | None = None,
 ) -> QuantizationPlan:
@@ -93,7 +99,7 @@ def float16_plan(
     nothing is rounded.
 
     Args:
-        proof: the optimized model.
+        verified: the optimized model.
         options: of its optimization.
         how: options of the verification.
         precision: the error allowed.
@@ -104,8 +110,8 @@ def float16_plan(
         ChoiceError, RunError, LoadError, FeedError: values do not fit the model, or it does not
             run.
     """
-    patterns, folder = rounding_patterns(FLOAT16_TAG), proof.base_dir
-    model = with_least_opset(proof, max(pattern.min_opset for pattern in patterns))
+    patterns, folder = quantization_patterns(FLOAT16_COMPUTE_TAG), verified.base_dir
+    model = with_least_opset(verified, max(pattern.min_opset for pattern in patterns))
     how.on_step("looking for values to measure on")
     given = reference and reference.samples
     samples = given or samples_for(model, folder, precision, how.checks)
@@ -131,7 +137,7 @@ def float16_plan(
 def _float16_candidates(
     model: onnx.ModelProto,
     folder: Path | None,
-    patterns: Sequence[type[RoundingPattern]],
+    patterns: Sequence[type[QuantizationPattern]],
     samples: Samples,
     precision: PrecisionOptions,
     settings: SessionSettings,
@@ -154,7 +160,7 @@ def _float16_candidates(
     return _Float16Candidates(model, folder, patterns, candidates, first, observed, inner)
 
 
-def _is_at_hand(how: ProofOptions) -> bool:
+def _is_at_hand(how: VerifyPlan) -> bool:
     """Whether the kernels of 16 bits run here."""
     return any(short_name(provider) == KERNELS for provider in how.checks.providers)
 
@@ -215,9 +221,9 @@ def _within(
     return rounded, applied, measured
 
 
-def float16_proof_options(
-    how: ProofOptions, model: onnx.ModelProto, precision: PrecisionOptions
-) -> ProofOptions:
+def float16_plan_of(
+    how: VerifyPlan, model: onnx.ModelProto, precision: PrecisionOptions
+) -> VerifyPlan:
     """The options of the verification of a model that computes in 16 bits: its tolerance, and
     values of the inputs that it has.
 

@@ -5,7 +5,7 @@ from typing import TypedDict
 from xoptim.facts.json_values import JsonNumber
 from xoptim.precision.metrics import Metric
 from xoptim.precision.options import Scheme
-from xoptim.verification.json_types import ValidationJson
+from xoptim.verification.json_types import VerificationJson
 
 
 class MeasuredJson(TypedDict):
@@ -18,17 +18,17 @@ class MeasuredJson(TypedDict):
         op_type: its operator.
         shape: rows and columns of its weights; zeros where it has none.
         weights: name of the constant that is quantized.
-        leader: result of the first operator with the same weights; empty for that one.
+        shared_with: result of the first operator with the same weights; empty for that one.
         reads: results and tensors that an operator without weights reads.
-        work: number of multiplications.
-        before: time in float32, in seconds.
-        after: time when quantized, in seconds.
-        alone: error of the model when only this is quantized, as a fraction.
-        share: fraction of the float32 time that operators take in this form in general.
+        multiplications: number of multiplications.
+        float32_seconds: time in float32, in seconds.
+        quantized_seconds: time when quantized, in seconds.
+        error: error of the model when only this is quantized, as a fraction.
+        relative_time: fraction of the float32 time that operators take in this form in general.
         bits: bits of a weight in the file in this form, with its share of scales.
-        wide: bits of a weight in the file as it is.
-        width: bits of a number that is stored, where only the storage changes.
-        is_stored: whether a constant is only stored in fewer bits.
+        original_bits: bits of a weight in the file as it is.
+        element_bits: bits of a number that is stored, where only the storage changes.
+        is_weight_only: whether a constant is only stored in lower precision.
     """
 
     result: str
@@ -37,27 +37,27 @@ class MeasuredJson(TypedDict):
     op_type: str
     shape: list[int]
     weights: str
-    leader: str
+    shared_with: str
     reads: list[str]
-    work: int
-    before: float
-    after: float
-    alone: JsonNumber
-    share: float
+    multiplications: int
+    float32_seconds: float
+    quantized_seconds: float
+    error: JsonNumber
+    relative_time: float
     bits: float
-    wide: int
-    width: int
-    is_stored: bool
+    original_bits: int
+    element_bits: int
+    is_weight_only: bool
 
 
 class QuantizationChoiceJson(MeasuredJson):
     """An operator or constant that can be quantized, and whether it was.
 
     Attributes:
-        rounded: whether it was quantized in this form.
+        is_quantized: whether it was quantized in this form.
     """
 
-    rounded: bool
+    is_quantized: bool
 
 
 class QuantizedJson(TypedDict):
@@ -69,12 +69,12 @@ class QuantizedJson(TypedDict):
         metric: how the error was measured.
         error: error of the result on all samples, as a fraction.
         samples: number of samples.
-        random: whether the samples are random.
+        are_samples_random: whether the samples are random.
         reason: why nothing was quantized; empty where something was.
         seconds: duration, in seconds.
         float32_bytes: bytes of constants that stay in float32, by operator.
-        products: what can be quantized.
-        structure: comparisons with the fake-quantized model.
+        operators: what can be quantized.
+        verification: comparisons with the fake-quantized model.
     """
 
     scheme: Scheme
@@ -82,9 +82,9 @@ class QuantizedJson(TypedDict):
     metric: Metric
     error: JsonNumber
     samples: int
-    random: bool
+    are_samples_random: bool
     reason: str
     seconds: float
     float32_bytes: dict[str, int]
-    products: list[QuantizationChoiceJson]
-    structure: list[ValidationJson]
+    operators: list[QuantizationChoiceJson]
+    verification: list[VerificationJson]

@@ -1,4 +1,4 @@
-"""Constants that are large enough to be stored in fewer bits, whatever reads them."""
+"""Constants that are large enough to be stored in lower precision, whatever reads them."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ import onnx
 from onnx import TensorProto
 
 from xoptim.facts.protos import every_node, inner_graphs
-from xoptim.match.rounding import FEWEST_STORED
+from xoptim.match.quantization import FEWEST_STORED
 from xoptim.verification.protos import tensor_array, tensor_bytes
 
 _FLOAT16_TYPES: Final = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
@@ -25,7 +25,7 @@ _SMALL_SHARE: Final = 0.001
 
 @dataclass(frozen=True, slots=True)
 class LargeConstant:
-    """A constant that can be stored in fewer bits.
+    """A constant that can be stored in lower precision.
 
     Attributes:
         name: by which operators read it in float32: of the initializer, or of the result of the

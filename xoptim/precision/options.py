@@ -23,7 +23,7 @@ STATIC_NEEDS_SAMPLES: Final = (
     "static quantization takes the ranges of activations from samples: give some with --feeds "
     "FILE.npz or a folder"
 )
-FLOAT16_TAG: Final = "halves"
+FLOAT16_COMPUTE_TAG: Final = "float16_compute"
 """The tag of the patterns that compute in 16 bits."""
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import onnx
 
-from xoptim.optimizing.proof import Proof
+from xoptim.optimizing.verified import VerifiedModel
 from xoptim.precision.choices import QuantizationChoice
 from xoptim.precision.options import Goal
 from xoptim.precision.reference import FloatReference
@@ -34,5 +34,5 @@ class QuantizationPlan:
     choices: Sequence[QuantizationChoice]
     goal: Goal
     reference: FloatReference
-    preprocessing: Sequence[Proof] = ()
+    preprocessing: Sequence[VerifiedModel] = ()
     inner: str = ""

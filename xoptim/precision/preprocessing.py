@@ -10,9 +10,9 @@ import onnx
 
 from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
+from xoptim.match.quantization import Observed, RangedPattern, ScalingPattern
 from xoptim.match.rewrite import Rewrite
-from xoptim.match.rounding import Observed, RangedPattern, ScalingPattern
-from xoptim.optimizing.proof import Proof, ProofOptions, prove
+from xoptim.optimizing.verified import VerifiedModel, VerifyPlan, optimize_verified
 from xoptim.precision.fake_quantization import fake_quantized, rewritten
 from xoptim.precision.metrics import error
 from xoptim.precision.samples import Samples
@@ -30,13 +30,13 @@ class Preprocessed:
         folder: of its external data.
         observed: facts about its tensors on samples; without means of channels where biases that
             make up for them do not help.
-        proofs: the verified models, one for each kind of scales that were moved.
+        verifications: the verified models, one for each kind of scales that were moved.
     """
 
     model: onnx.ModelProto
     folder: Path | None
     observed: Observed
-    proofs: Sequence[Proof] = ()
+    verified_models: Sequence[VerifiedModel] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Preprocessor:
     patterns: Sequence[type[Rewrite]]
     provider: str
     samples: Samples
-    how: ProofOptions
+    how: VerifyPlan
     settings: SessionSettings
     observe: Callable[[onnx.ModelProto, Path | None], Observed]
 
@@ -99,14 +99,14 @@ class Preprocessor:
             remove_identity=False,
         )
         how = replace(self.how, each=True, draft=None, on_loaded=lambda _: None)
-        proof = prove(Source(given.model, given.folder), options, how)
-        if not proof.builder.report().applied:
+        verified = optimize_verified(Source(given.model, given.folder), options, how)
+        if not verified.builder.report().applied:
             return None
         return Preprocessed(
-            proof.proto,
-            proof.base_dir,
-            self.observe(proof.proto, proof.base_dir),
-            [*given.proofs, proof],
+            verified.proto,
+            verified.base_dir,
+            self.observe(verified.proto, verified.base_dir),
+            [*given.verified_models, verified],
         )
 
     def _has_biases(self, model: onnx.ModelProto) -> bool:
@@ -131,15 +131,15 @@ class Preprocessor:
         return sum(error("rms", plain.run(each), other.run(each)) for each in feeds)
 
 
-def with_least_opset(proof: Proof, least: int) -> onnx.ModelProto:
+def with_least_opset(verified: VerifiedModel, least: int) -> onnx.ModelProto:
     """A copy of the optimized model, in an operator set that has what quantization needs, where
     each value has its own name.
     """
-    if proof.builder.model.opsets.get("", 0) >= least:
+    if verified.builder.model.opsets.get("", 0) >= least:
         model = onnx.ModelProto()
-        model.CopyFrom(proof.proto)
+        model.CopyFrom(verified.proto)
     else:
         only = OptimizationOptions(patterns=None, opset=least, constant_folding=False, merge=False)
-        model = rewritten(Source(proof.proto, proof.base_dir), only)
+        model = rewritten(Source(verified.proto, verified.base_dir), only)
     names_apart(model)
     return model

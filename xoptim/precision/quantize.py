@@ -15,11 +15,11 @@ from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.operators import short_name
 from xoptim.graph.sources import Source
 from xoptim.match.rewrite import Rewrite
-from xoptim.optimizing.proof import Proof, ProofOptions, assuming, prove
+from xoptim.optimizing.verified import VerifiedModel, VerifyPlan, assuming, optimize_verified
 from xoptim.precision.attempts import best_plan
-from xoptim.precision.float16_conversion import KERNELS, float16_plan, float16_proof_options
+from xoptim.precision.float16_conversion import KERNELS, float16_plan, float16_plan_of
 from xoptim.precision.float16_scales import OPSET as FLOAT16_SCALES_OPSET, with_float16_scales
-from xoptim.precision.options import FLOAT16_TAG, PrecisionOptions
+from xoptim.precision.options import FLOAT16_COMPUTE_TAG, PrecisionOptions
 from xoptim.precision.preprocessing import with_least_opset
 from xoptim.precision.quantized import Quantized
 from xoptim.precision.reference import FloatReference
@@ -49,7 +49,10 @@ def before_quantization(options: OptimizationOptions) -> OptimizationOptions:
 
 
 def quantize(
-    proof: Proof, options: OptimizationOptions, how: ProofOptions, precision: PrecisionOptions
+    verified: VerifiedModel,
+    options: OptimizationOptions,
+    how: VerifyPlan,
+    precision: PrecisionOptions,
 ) -> Quantized:
     """Quantize as many operators of an optimized model as the tolerance allows, those first that
     give most for their error.
@@ -60,7 +63,7 @@ def quantize(
     Where nothing can be quantized, or errs too much, the result is the optimized model itself.
 
     Args:
-        proof: the optimized model.
+        verified: the optimized model.
         options: of its optimization.
         how: options of the verification.
         precision: the scheme, and the error allowed.
@@ -76,24 +79,27 @@ def quantize(
             "float16"
         )
     start = perf_counter()
-    precision = with_samples(precision, proof.proto)
+    precision = with_samples(precision, verified.proto)
     try:
         found = (
-            _weights_for_float16(proof, options, how, precision)
+            _weights_for_float16(verified, options, how, precision)
             if precision.is_weight_only_float16
-            else _quantized(proof, options, how, precision)
+            else _quantized(verified, options, how, precision)
         )
     except NothingToQuantizeError as nothing:
-        floats = _in_float32(proof, options, how)
+        floats = _in_float32(verified, options, how)
         found = Quantized(floats, (), precision, reason=str(nothing), in_float16=in_float16)
     if not found.reason and not found.applied and precision.io_types == "float32":
-        floats, reason = _in_float32(proof, options, how), _unfit(found)
-        found = replace(found, proof=floats, comparisons=(), error=0.0, reason=reason)
+        floats, reason = _in_float32(verified, options, how), _unfit(found)
+        found = replace(found, verified=floats, comparisons=(), error=0.0, reason=reason)
     return replace(found, seconds=perf_counter() - start)
 
 
 def _weights_for_float16(
-    proof: Proof, options: OptimizationOptions, how: ProofOptions, precision: PrecisionOptions
+    verified: VerifiedModel,
+    options: OptimizationOptions,
+    how: VerifyPlan,
+    precision: PrecisionOptions,
 ) -> Quantized:
     """The model with weights of 8 or 4 bits, and everything else computed in 16 bits.
 
@@ -106,14 +112,16 @@ def _weights_for_float16(
         tolerance=_SHARE_OF_WEIGHTS * precision.tolerance,
     )
     plain = replace(options, provider="cpu", max_growth=0)
-    stored = _quantized(proof, plain, how, storing)
+    stored = _quantized(verified, plain, how, storing)
     if stored.fault or not stored.applied:
         return replace(stored, options=precision, in_float16=True)
     settings = replace(how.checks.settings, level="all")
-    given = with_least_opset(proof, FLOAT16_SCALES_OPSET), proof.base_dir
+    given = with_least_opset(verified, FLOAT16_SCALES_OPSET), verified.base_dir
     reference = FloatReference.of(*given, stored.samples, precision.metric, settings)
-    weights = with_float16_scales(stored.proof.proto)
-    model = joined(stored.proof, unchanged(Source(weights, stored.proof.base_dir), plain, how))
+    weights = with_float16_scales(stored.verified.proto)
+    model = joined(
+        stored.verified, unchanged(Source(weights, stored.verified.base_dir), plain, how)
+    )
     computing = replace(precision, scheme="float16", compute="float16")
     if _runs_contrib_operators(options):
         options = replace(options, patterns=Query.of(options.patterns).including(_MATMUL_N_BITS))
@@ -130,10 +138,10 @@ def _weights_for_float16(
     )
 
 
-def unchanged(source: Source, options: OptimizationOptions, how: ProofOptions) -> Proof:
+def unchanged(source: Source, options: OptimizationOptions, how: VerifyPlan) -> VerifiedModel:
     """A model without a rewrite or a comparison."""
     alone = replace(how, whole=False, each=False, on_loaded=lambda _: None)
-    return prove(source, replace(options, **_AS_IT_IS), alone)
+    return optimize_verified(source, replace(options, **_AS_IT_IS), alone)
 
 
 def _runs_contrib_operators(options: OptimizationOptions) -> bool:
@@ -142,9 +150,9 @@ def _runs_contrib_operators(options: OptimizationOptions) -> bool:
 
 
 def _quantized(
-    proof: Proof,
+    verified: VerifiedModel,
     options: OptimizationOptions,
-    how: ProofOptions,
+    how: VerifyPlan,
     precision: PrecisionOptions,
     reference: FloatReference | None = None,
 ) -> Quantized:
@@ -155,25 +163,25 @@ def _quantized(
     in_float16 = precision.scheme == "float16" and precision.computes_in_float16(options.provider)
     how = replace(how, checks=assuming(how.checks, options))
     if in_float16:
-        further = _computing(options, integer_patterns(FLOAT16_TAG), provider=KERNELS)
-        plan = float16_plan(proof, further, how, precision, reference)
-        how = float16_proof_options(how, plan.model, precision)
+        further = _computing(options, integer_patterns(FLOAT16_COMPUTE_TAG), provider=KERNELS)
+        plan = float16_plan(verified, further, how, precision, reference)
+        how = float16_plan_of(how, plan.model, precision)
     else:
         further = _computing(options, computing_patterns(precision), provider=options.provider)
-        found = analyze_sensitivity(proof, options, how, precision)
+        found = analyze_sensitivity(verified, options, how, precision)
         how.on_step("choosing operators")
         plan = best_plan(found, precision, further, replace(how.checks.settings, level="all"))
         if precision.symmetric:
             use_signed_activations(plan.model)
         del found  # its weights would stay in memory while the result is verified
     alone = replace(how, each=True, on_loaded=lambda _: None)
-    made = prove(Source(plan.model, plan.folder), further, alone)
+    made = optimize_verified(Source(plan.model, plan.folder), further, alone)
     how.on_step("measuring the error")
     error = plan.reference.error_of(made.proto, made.base_dir)
     if in_float16:  # processors compute in 32 bits what is of 16
         error = max(error, plan.reference.error_of(plan.model, plan.folder))
     return Quantized(
-        joined(proof, made),
+        joined(verified, made),
         [report for each in (*plan.preprocessing, made) for report in each.reports],
         replace(precision, goal=plan.goal),
         plan.choices,
@@ -195,11 +203,15 @@ def _computing(
     return replace(options, patterns=computing, opset=None, max_growth=0, provider=provider)
 
 
-def _in_float32(proof: Proof, options: OptimizationOptions, how: ProofOptions) -> Proof:
+def _in_float32(
+    verified: VerifiedModel, options: OptimizationOptions, how: VerifyPlan
+) -> VerifiedModel:
     """The optimized model, with the patterns that `before_quantization` leaves out."""
     how.on_step("writing the float32 model")
-    given = Source(proof.proto, proof.base_dir)
-    return joined(proof, prove(given, options, replace(how, on_loaded=lambda _: None)))
+    given = Source(verified.proto, verified.base_dir)
+    return joined(
+        verified, optimize_verified(given, options, replace(how, on_loaded=lambda _: None))
+    )
 
 
 def _unfit(found: Quantized) -> str:
@@ -215,15 +227,15 @@ def _unfit(found: Quantized) -> str:
     return f"no choice keeps {tolerance}"
 
 
-def joined(first: Proof, second: Proof) -> Proof:
+def joined(first: VerifiedModel, second: VerifiedModel) -> VerifiedModel:
     """The second model, with what is known of the way from the original to the first."""
     return replace(
         second,
         before=first.before,
         load_seconds=first.load_seconds,
         optimize_seconds=first.optimize_seconds,
-        validate_seconds=first.validate_seconds,
+        verify_seconds=first.verify_seconds,
         opset_before=first.opset_before,
         reports=first.reports,
-        left_out=[*first.left_out, *second.left_out],
+        dropped=[*first.dropped, *second.dropped],
     )

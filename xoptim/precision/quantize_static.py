@@ -15,7 +15,7 @@ import onnx
 from onnx import numpy_helper
 
 from xoptim.facts.lazy import lazy_module
-from xoptim.match.rounding import Range
+from xoptim.match.quantization import Range
 from xoptim.verification.session import Value
 
 quantization = lazy_module("onnxruntime.quantization")

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from xoptim.diagnose.report import OptimizationReport
 from xoptim.facts.json_values import json_number
-from xoptim.optimizing.proof import Proof
+from xoptim.optimizing.verified import VerifiedModel
 from xoptim.precision.candidates import Candidate
 from xoptim.precision.choices import Decision, QuantizationChoice
 from xoptim.precision.large_constants import float32_bytes, large_constants
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.samples import Samples
-from xoptim.verification.report import ValidationReport
+from xoptim.verification.report import VerificationReport
 
 if TYPE_CHECKING:
     from xoptim.precision.json_types import QuantizationChoiceJson, QuantizedJson
@@ -28,7 +28,8 @@ class Quantized:
     """A quantized model.
 
     Attributes:
-        proof: the model; its comparison is the one of the optimized model with the original, before
+        verification: the model; its comparison is the one of the optimized model with the original,
+        before
             anything was quantized.
         comparisons: of the model with the fake-quantized one, which computes the same quantized
             numbers in float32.
@@ -45,12 +46,12 @@ class Quantized:
         in_float16: whether operators compute in 16 bits.
         preprocessing: the verified models of what was done before anything was quantized.
         description: what was quantized, in a few words, where operators were not chosen one by one.
-        float_proof: the optimized model, where it may be quantized again.
+        float32_model: the optimized model, where it may be quantized again.
         activation_bits: of the results of operators, 0 where operators were chosen one by one.
     """
 
-    proof: Proof
-    comparisons: Sequence[ValidationReport]
+    verified: VerifiedModel
+    comparisons: Sequence[VerificationReport]
     options: PrecisionOptions
     choices: Sequence[QuantizationChoice] = ()
     applied: Mapping[str, str] = field(default_factory=dict)
@@ -60,9 +61,9 @@ class Quantized:
     seconds: float = 0.0
     inner: str = ""
     in_float16: bool = False
-    preprocessing: Sequence[Proof] = ()
+    preprocessing: Sequence[VerifiedModel] = ()
     description: str = ""
-    float_proof: Proof | None = None
+    float32_model: VerifiedModel | None = None
     activation_bits: int = 0
 
     @property
@@ -92,8 +93,8 @@ class Quantized:
                 f"{self.computed} do not compute what floats compute with the same rounded "
                 f"numbers: {wrong.summary()}"
             )
-        if self.proof.each is not None and self.proof.each.disagreements:
-            return str(self.proof.each.disagreements[0])
+        if self.verified.each is not None and self.verified.each.disagreements:
+            return str(self.verified.each.disagreements[0])
         if self.error > self.options.tolerance:
             return (
                 f"the error is {self.error:.2%}, more than the tolerance of "
@@ -104,13 +105,13 @@ class Quantized:
     @property
     def float32_bytes(self) -> dict[str, int]:
         """The bytes of constants that are left in float32, by operator, largest first."""
-        return float32_bytes(self.proof.proto)
+        return float32_bytes(self.verified.proto)
 
     @property
     def are_large_left(self) -> bool:
-        """Whether constants that can be stored in fewer bits are left as they were."""
+        """Whether constants that can be stored in lower precision are left as they were."""
         able = {each.weights for each in self.candidates if each.is_weight_only}
-        left = large_constants(self.proof.proto).values()
+        left = large_constants(self.verified.proto).values()
         return any(each.name in able and each.bits > _HALF for each in left)
 
     def summary(self) -> str:
@@ -128,11 +129,11 @@ class Quantized:
 
     @property
     def counts(self) -> list[str]:
-        """How many operators are quantized, and how many constants are stored in fewer bits."""
+        """The numbers of quantized operators and of constants in lower precision."""
         return [*self._operators(), *self._constants()]
 
     def _operators(self) -> list[str]:
-        """How many operators compute with fewer bits, and why the others do not."""
+        """How many operators compute in lower precision, and why the others do not."""
         decisions = {
             each.measured.result: each.decision
             for each in self.choices
@@ -164,7 +165,7 @@ class Quantized:
         return f" (in float32: {counts})"
 
     def _constants(self) -> list[str]:
-        """How many constants are stored in fewer bits, by their bits."""
+        """How many constants are stored in lower precision, by their bits."""
         constants = [each for each in self.candidates if each.is_weight_only]
         widths = {each.form: each.element_bits for each in constants}
         counts = Counter(widths[form] for form in self.applied.items() if form in widths)
@@ -184,11 +185,11 @@ class Quantized:
 
     def figures(self) -> dict[str, Any]:
         """The choice in a line, and the rows of the table."""
-        return {"precision": self.summary(), "products": self.rows()}
+        return {"precision": self.summary(), "quantizable": self.rows()}
 
     def report(self, before: OptimizationReport) -> OptimizationReport:
         """The report of the optimization with the rewrites of this one."""
-        found = self.proof.builder.report()
+        found = self.verified.builder.report()
         scaling = {
             name: count
             for each in self.preprocessing
@@ -202,8 +203,8 @@ class Quantized:
 
     def to_json(self) -> QuantizedJson:
         """The choice as JSON values."""
-        products: list[QuantizationChoiceJson] = [
-            {**each.measured.to_json(), "rounded": each.is_quantized} for each in self.choices
+        choices: list[QuantizationChoiceJson] = [
+            {**each.measured.to_json(), "is_quantized": each.is_quantized} for each in self.choices
         ]
         return {
             "scheme": self.options.scheme,
@@ -211,10 +212,10 @@ class Quantized:
             "metric": self.options.metric,
             "error": json_number(self.error),
             "samples": len(self.samples.feeds),
-            "random": self.samples.are_random,
+            "are_samples_random": self.samples.are_random,
             "reason": self.reason,
             "seconds": self.seconds,
             "float32_bytes": self.float32_bytes,
-            "products": products,
-            "structure": [report.to_json() for report in self.comparisons],
+            "operators": choices,
+            "verification": [report.to_json() for report in self.comparisons],
         }

@@ -9,7 +9,7 @@ import onnx
 from xoptim.precision.metrics import is_measurable
 from xoptim.precision.options import PrecisionOptions
 from xoptim.verification.errors import NothingToQuantizeError
-from xoptim.verification.options import ValidationOptions
+from xoptim.verification.options import VerificationOptions
 from xoptim.verification.reference import run_reference
 from xoptim.verification.session import Value
 
@@ -61,7 +61,7 @@ def samples_for(
     model: onnx.ModelProto,
     folder: Path | None,
     options: PrecisionOptions,
-    checks: ValidationOptions,
+    checks: VerificationOptions,
 ) -> Samples:
     """The values of the options, or random ones of several sizes; the model has run on all of them.
 

@@ -3,8 +3,13 @@
 from typing import Final
 
 from xoptim.catalogue.selection import Selection, resolve, select
+from xoptim.match.quantization import (
+    QuantizationPattern,
+    RangedPattern,
+    ScalingPattern,
+    StoringPattern,
+)
 from xoptim.match.rewrite import Rewrite
-from xoptim.match.rounding import RangedPattern, RoundingPattern, ScalingPattern, StoringPattern
 from xoptim.precision.options import SCHEMES, PrecisionOptions, Scheme
 
 _STATIC: Final = "static"
@@ -14,7 +19,9 @@ _BLOCKS: Final = "blocks"
 """The tag of the patterns that quantize weights for operators that compute in 16 bits."""
 
 
-def rounding_patterns(scheme: str, selection: Selection = None) -> list[type[RoundingPattern]]:
+def quantization_patterns(
+    scheme: str, selection: Selection = None
+) -> list[type[QuantizationPattern]]:
     """The patterns that quantize operands.
 
     Those that write operators of a domain only where patterns of the selection do so.
@@ -23,26 +30,26 @@ def rounding_patterns(scheme: str, selection: Selection = None) -> list[type[Rou
     found = [
         cls
         for cls in resolve(scheme)
-        if issubclass(cls, RoundingPattern) and given.issuperset(cls.produces)
+        if issubclass(cls, QuantizationPattern) and given.issuperset(cls.produces)
     ]
     return [cls for cls in found if not issubclass(cls, StoringPattern)]
 
 
 def operand_patterns(
     precision: PrecisionOptions, selection: Selection = None
-) -> list[type[RoundingPattern]]:
-    """The patterns of `rounding_patterns` that options ask for.
+) -> list[type[QuantizationPattern]]:
+    """The patterns of `quantization_patterns` that options ask for.
 
     Those with static scales take the place of those that compute scales in each run.
     """
-    found = rounding_patterns(precision.scheme, selection)
+    found = quantization_patterns(precision.scheme, selection)
     if precision.weights_only:
-        more = rounding_patterns(_BLOCKS) if precision.is_weight_only_float16 else []
-        return [*more, *(cls for cls in found if not cls.rounds_activations)]
+        more = quantization_patterns(_BLOCKS) if precision.is_weight_only_float16 else []
+        return [*more, *(cls for cls in found if not cls.quantizes_activations)]
     if not precision.static:
         return found
-    kept = [cls for cls in found if issubclass(cls, RangedPattern) or not cls.rounds_activations]
-    return [*rounding_patterns(_STATIC), *kept]
+    kept = [cls for cls in found if issubclass(cls, RangedPattern) or not cls.quantizes_activations]
+    return [*quantization_patterns(_STATIC), *kept]
 
 
 def storing_patterns(scheme: str) -> list[type[StoringPattern]]:
@@ -53,13 +60,13 @@ def storing_patterns(scheme: str) -> list[type[StoringPattern]]:
 
 def schemes_that_save_time() -> tuple[Scheme, ...]:
     """The schemes that are worth their error where they are faster."""
-    return tuple(scheme for scheme in SCHEMES if rounding_patterns(scheme))
+    return tuple(scheme for scheme in SCHEMES if quantization_patterns(scheme))
 
 
 def integer_patterns(scheme: str) -> list[type[Rewrite]]:
     """The patterns that compute with quantized operands."""
     return [
-        cls for cls in resolve(scheme) if not issubclass(cls, (RoundingPattern, ScalingPattern))
+        cls for cls in resolve(scheme) if not issubclass(cls, (QuantizationPattern, ScalingPattern))
     ]
 
 

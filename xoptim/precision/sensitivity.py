@@ -10,15 +10,15 @@ import onnx
 
 from xoptim.catalogue.selection import resolve
 from xoptim.engine.options import OptimizationOptions
-from xoptim.match.rounding import (
+from xoptim.match.quantization import (
     FEWEST_STORED,
     Observed,
+    QuantizationPattern,
     RangedPattern,
-    RoundingPattern,
     ScalingPattern,
     StoringPattern,
 )
-from xoptim.optimizing.proof import Proof, ProofOptions, assuming
+from xoptim.optimizing.verified import VerifiedModel, VerifyPlan, assuming
 from xoptim.precision.calibration import calibrated
 from xoptim.precision.candidates import Candidate, Form, find_candidates, with_dependents
 from xoptim.precision.measured import UNMEASURED, Measured, OperatorCost
@@ -60,7 +60,7 @@ class Sensitivity:
     """
 
     preprocessed: Preprocessed
-    patterns: Sequence[type[RoundingPattern]]
+    patterns: Sequence[type[QuantizationPattern]]
     operators: Sequence[Measured]
     constants: Sequence[Measured]
     goal: Goal
@@ -79,13 +79,16 @@ class Sensitivity:
 
 
 def analyze_sensitivity(
-    proof: Proof, options: OptimizationOptions, how: ProofOptions, precision: PrecisionOptions
+    verified: VerifiedModel,
+    options: OptimizationOptions,
+    how: VerifyPlan,
+    precision: PrecisionOptions,
 ) -> Sensitivity:
     """Measure each operator of an optimized model when quantized: the error that it adds alone, and
     its time.
 
     Args:
-        proof: the optimized model.
+        verified: the optimized model.
         options: of its optimization.
         how: options of the verification.
         precision: the scheme, and the values to measure on.
@@ -98,9 +101,9 @@ def analyze_sensitivity(
     how = replace(how, checks=assuming(how.checks, options))
     patterns, storing, goal = _patterns_of(precision, options)
     everything = [*patterns, *computing_patterns(precision)]
-    model = with_least_opset(proof, max(pattern.min_opset for pattern in (*patterns, *storing)))
+    model = with_least_opset(verified, max(pattern.min_opset for pattern in (*patterns, *storing)))
     how.on_step("looking for values to measure on")
-    samples = samples_for(model, proof.base_dir, precision, how.checks)
+    samples = samples_for(model, verified.base_dir, precision, how.checks)
     if precision.static and samples.are_random:
         raise ChoiceError(STATIC_NEEDS_SAMPLES)
     # onnxruntime optimizes as it does for a user
@@ -108,7 +111,7 @@ def analyze_sensitivity(
     how.on_step("looking for scales with a smaller error")
     observe = partial(_observed, samples=samples, precision=precision, settings=settings)
     preprocessor = Preprocessor(everything, options.provider, samples, how, settings, observe)
-    ready = preprocessor.run(model, proof.base_dir, _scaling_patterns_of(precision))
+    ready = preprocessor.run(model, verified.base_dir, _scaling_patterns_of(precision))
     model, folder, observed = ready.model, ready.folder, ready.observed
     operators, subgraphs = find_candidates(model, folder, everything, options.provider, observed)
     weight_only = WeightOnlyQuantizer(model, folder, storing)
@@ -129,7 +132,7 @@ def analyze_sensitivity(
 
 def _patterns_of(
     precision: PrecisionOptions, options: OptimizationOptions
-) -> tuple[list[type[RoundingPattern]], list[type[StoringPattern]], Goal]:
+) -> tuple[list[type[QuantizationPattern]], list[type[StoringPattern]], Goal]:
     """The patterns that quantize operands, those that store constants, and what they are to
     save.
     """
@@ -221,13 +224,13 @@ def _nothing(
     model: onnx.ModelProto,
     scheme: Scheme,
     samples: Samples,
-    patterns: Sequence[type[RoundingPattern]],
+    patterns: Sequence[type[QuantizationPattern]],
 ) -> str:
     """The reason why nothing can be quantized."""
     others = [
         cls
         for cls in resolve(scheme)
-        if issubclass(cls, RoundingPattern) and cls.produces and cls not in patterns
+        if issubclass(cls, QuantizationPattern) and cls.produces and cls not in patterns
     ]
     found = sorted(
         {op_type for cls in others for op_type in cls.anchors or ()}

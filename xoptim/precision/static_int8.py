@@ -14,8 +14,8 @@ from onnx import numpy_helper
 
 from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
-from xoptim.match.rounding import MASK, Range
-from xoptim.optimizing.proof import Proof, ProofOptions
+from xoptim.match.quantization import MASK, Range
+from xoptim.optimizing.verified import VerifiedModel, VerifyPlan
 from xoptim.precision.attempts import allowance
 from xoptim.precision.calibration import Probe, Ranges
 from xoptim.precision.fake_quantization import rewritten
@@ -87,9 +87,9 @@ class _StaticAttempt:
 
 
 def static_int8(
-    proof: Proof,
+    verified: VerifiedModel,
     options: OptimizationOptions,
-    how: ProofOptions,
+    how: VerifyPlan,
     precision: PrecisionOptions,
     widths: Sequence[int] = WIDTHS,
     share: float = 1.0,
@@ -103,7 +103,7 @@ def static_int8(
     and DQ to 8 bits, and QNN takes no others.
 
     Args:
-        proof: the optimized model.
+        verified: the optimized model.
         options: of its optimization.
         how: options of the verification.
         precision: the error allowed, and the values that determine the ranges.
@@ -114,31 +114,31 @@ def static_int8(
         ChoiceError: values do not fit the model.
         RunError, LoadError, FeedError: it does not run.
     """
-    model = _loaded(_folded(proof), proof.base_dir)
+    model = _loaded(_folded(verified), verified.base_dir)
     if model.ByteSize() >= _LARGE_BYTES:
-        return Quantized(proof, (), precision, reason=_TOO_LARGE)
+        return Quantized(verified, (), precision, reason=_TOO_LARGE)
     how.on_step("looking for values to measure on")
     try:
         samples = samples_for(model, None, precision, how.checks)
     except NothingToQuantizeError as nothing:
-        return Quantized(proof, (), precision, reason=str(nothing))
+        return Quantized(verified, (), precision, reason=str(nothing))
     further = _further(model, samples, how, precision)
     name_nodes(model)
     with_small_masks(model)
-    search = _StaticSearch(proof, model, samples, how, precision, further, share)
+    search = _StaticSearch(verified, model, samples, how, precision, further, share)
     found = search.first(widths, (MARGIN,) if share == 1 else (_SMALL_MARGIN, MARGIN))
     if isinstance(found, str):
-        return Quantized(proof, (), precision, samples=samples, reason=found)
-    made = joined(proof, unchanged(Source(found.model), options, how))
+        return Quantized(verified, (), precision, samples=samples, reason=found)
+    made = joined(verified, unchanged(Source(found.model), options, how))
     result = Quantized(made, (), replace(precision, goal="size"), error=found.error)
     text, bits = _described(model, found.config), found.config.bits
     return replace(
-        result, samples=samples, description=text, float_proof=proof, activation_bits=bits
+        result, samples=samples, description=text, float32_model=verified, activation_bits=bits
     )
 
 
 def _further(
-    model: onnx.ModelProto, samples: Samples, how: ProofOptions, precision: PrecisionOptions
+    model: onnx.ModelProto, samples: Samples, how: VerifyPlan, precision: PrecisionOptions
 ) -> list[Mapping[str, Value]]:
     """More random values, where values are random: the ranges of a few leave out what others
     reach.
@@ -156,19 +156,19 @@ def _further(
 def _described(model: onnx.ModelProto, config: _StaticConfig) -> str:
     """The choice in a few words."""
     count, split = len(model.graph.node), len(config.split)
-    parts = f" ({split} products in two parts, for their error)" if split else ""
+    parts = f" ({split} MatMuls in two parts, for their error)" if split else ""
     return f"{count} operators with results of {config.bits} bits and weights of 8{parts}"
 
 
-def _folded(proof: Proof) -> onnx.ModelProto:
+def _folded(verified: VerifiedModel) -> onnx.ModelProto:
     """A copy of the optimized model in an operator set with Q and DQ of 16 bits, with all weights
     as constants.
     """
-    known = proof.builder.model.opsets.get("", 0)
+    known = verified.builder.model.opsets.get("", 0)
     folding = OptimizationOptions(
         patterns=None, opset=OPSET if known < OPSET else None, max_growth=_LARGE_BYTES, merge=False
     )
-    model = rewritten(Source(proof.proto, proof.base_dir), folding)
+    model = rewritten(Source(verified.proto, verified.base_dir), folding)
     names_apart(model)
     return model
 
@@ -205,7 +205,7 @@ class _StaticSearch:
     """Quantizes a model with more and more bits until its error is allowed.
 
     Args:
-        proof: the optimized model.
+        verified: the optimized model.
         model: the same, with everything that quantization needs.
         samples: values to measure the error on; the first half determines ranges.
         how: options of the verification.
@@ -216,10 +216,10 @@ class _StaticSearch:
 
     def __init__(
         self,
-        proof: Proof,
+        verified: VerifiedModel,
         model: onnx.ModelProto,
         samples: Samples,
-        how: ProofOptions,
+        how: VerifyPlan,
         precision: PrecisionOptions,
         further: Sequence[Mapping[str, Value]],
         share: float,
@@ -232,8 +232,8 @@ class _StaticSearch:
         self._tolerance = share * precision.tolerance
         self._calibration = precision.calibration
         self._settings: SessionSettings = replace(how.checks.settings, level="basic")
-        plain = with_least_opset(proof, OPSET)  # with the masks that it has
-        given = plain, proof.base_dir, samples, precision.metric, self._settings
+        plain = with_least_opset(verified, OPSET)  # with the masks that it has
+        given = plain, verified.base_dir, samples, precision.metric, self._settings
         self._reference = FloatReference.of(*given)
 
     def first(self, widths: Sequence[int], margins: Sequence[float]) -> _StaticAttempt | str:

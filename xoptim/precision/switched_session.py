@@ -27,7 +27,7 @@ class SwitchedSession:
         model: the model.
         folder: of external data.
         subgraphs: what computes the result of each operator quantized, in each form.
-        constants: the constants that can be stored in fewer bits.
+        constants: the constants that can be stored in lower precision.
         candidates: the forms of these constants.
         samples: the values to run on.
         metric: the error to measure.

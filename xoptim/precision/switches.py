@@ -11,7 +11,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from xoptim.facts.protos import inner_graphs
-from xoptim.match.rounding import first_result
+from xoptim.match.quantization import first_result
 from xoptim.precision.candidates import Form
 from xoptim.precision.shared_initializers import digest, reads_blocks
 from xoptim.precision.subgraphs import ResultSubgraph

@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
-from xoptim.match.rounding import Range
+from xoptim.match.quantization import Range
 
 _ZERO: Final = 128
 """The zero point of a range that is symmetric but for the lowest of the 256 integers."""

@@ -1,4 +1,5 @@
-"""Weight-only quantization: constants are stored in fewer bits, one by one, whatever reads them.
+"""Weight-only quantization: constants are stored in lower precision, one by one, whatever reads
+them.
 
 Everything is computed in float32.
 """
@@ -13,7 +14,7 @@ from onnx import TensorProto, helper
 
 from xoptim.facts.protos import inner_graphs
 from xoptim.graph.names import Names
-from xoptim.match.rounding import FEWEST_STORED, StoringPattern
+from xoptim.match.quantization import FEWEST_STORED, StoringPattern
 from xoptim.precision.candidates import Candidate, Form
 from xoptim.precision.constant_writer import ConstantWriter, remove_indices
 from xoptim.precision.large_constants import large_constants, small_constants
@@ -21,7 +22,7 @@ from xoptim.preparation.ports import defined_names
 
 
 class WeightOnlyQuantizer:
-    """The large constants of a model, and the numbers that they have in fewer bits.
+    """The large constants of a model, and the numbers that they have in lower precision.
 
     Args:
         model: the model.
@@ -79,7 +80,7 @@ class WeightOnlyQuantizer:
         return found
 
     def feeds(self, forms: Mapping[str, str]) -> dict[str, np.ndarray]:
-        """The numbers of constants in fewer bits, and of those that a Cast widens.
+        """The numbers of constants in lower precision, and of those that a Cast widens.
 
         The last ones are kept for the next call.
 
@@ -118,8 +119,8 @@ class WeightOnlyQuantizer:
     def store(
         self, model: onnx.ModelProto, forms: Mapping[str, str]
     ) -> tuple[onnx.ModelProto, dict[str, str]]:
-        """A copy of a model with some constants stored in fewer bits, and the pattern of each that
-        was there.
+        """A copy of a model with some constants stored in lower precision, and the pattern of each
+        that was there.
 
         Args:
             model: the model, or one in which some operators were quantized.

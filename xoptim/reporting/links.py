@@ -58,7 +58,8 @@ class Journal:
 
 
 class Recorder:
-    """Records the optimizations of one model: a proof may make several, and keeps one of them.
+    """Records the optimizations of one model: a verification may make several, and keeps
+    one of them.
 
     Raises `MissingLibraryError` when a library of the report is not installed.
     """

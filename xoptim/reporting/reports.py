@@ -17,10 +17,10 @@ from xoptim.reporting.links import Journal, link, steps_between, twins_of
 from xoptim.reporting.reports_facts import ReportSubject, facts_of
 from xoptim.reporting.reports_misses import nearest_misses
 from xoptim.reporting.reports_page import render
-from xoptim.verification.options import ValidationOptions
+from xoptim.verification.options import VerificationOptions
 from xoptim.verification.protos import ModelLike
-from xoptim.verification.report import ValidationReport
-from xoptim.verification.validation import validate
+from xoptim.verification.report import VerificationReport
+from xoptim.verification.verify import verify_models
 
 _HEIGHT: Final = 760
 """Pixels of a report in a notebook."""
@@ -33,7 +33,7 @@ class HtmlReport:
     """
 
     html: str
-    validation: tuple[ValidationReport, ...] = ()
+    verification: tuple[VerificationReport, ...] = ()
 
     def save(self, path: str | Path) -> Path:
         """Write the page; returns the path.
@@ -73,27 +73,27 @@ def report_of(journal: Journal, subject: ReportSubject, provider: str = "cpu") -
         nearest_misses(journal.model, provider),
         list(rewrites.values()),
     )
-    return HtmlReport(page, tuple(subject.validation))
+    return HtmlReport(page, tuple(subject.verification))
 
 
 def subject_of(report: OptimizationReport, title: str, result: str) -> ReportSubject:
     """The names and figures of an optimization that its report has."""
-    notes = [("dropped", str(each)) for each in report.left_out]
+    notes = [("dropped", str(each)) for each in report.dropped]
     notes += [("repeats", str(each)) for each in report.repetitions]
     return ReportSubject(
         title=title,
         result=result,
         exactness=report.exactness,
-        validation=report.validation,
+        verification=report.verification,
         notes=notes,
     )
 
 
-def _compared(sources: tuple[Source, Source], checks: ValidationOptions) -> ValidationReport:
+def _compared(sources: tuple[Source, Source], checks: VerificationOptions) -> VerificationReport:
     """The comparison of two models, each with its external data."""
     first, second = sources
     located = replace(checks, original_dir=first.base_dir, optimized_dir=second.base_dir)
-    return validate(_file(first), _file(second), located)
+    return verify_models(_file(first), _file(second), located)
 
 
 def report(
@@ -101,7 +101,7 @@ def report(
     after: Any,
     path: str | Path | None = None,
     *,
-    verify: bool | ValidationOptions = True,
+    verify: bool | VerificationOptions = True,
     bench: BenchOptions | None = None,
     titles: tuple[str, str] | None = None,
 ) -> HtmlReport:
@@ -136,13 +136,13 @@ def report(
     opsets = (models[0].opsets.get("", 0), models[1].opsets.get("", 0))
     subject = ReportSubject(title=title, result=result, sizes=sizes, opsets=opsets)
     if verify is not False:
-        checks = verify if isinstance(verify, ValidationOptions) else ValidationOptions()
-        subject = replace(subject, validation=[_compared(sources, checks)])
+        checks = verify if isinstance(verify, VerificationOptions) else VerificationOptions()
+        subject = replace(subject, verification=[_compared(sources, checks)])
     if bench is not None:
         subject = measured(subject, _file(sources[0]), _file(sources[1]), bench)
     misses = nearest_misses(models[1], "cpu" if bench is None else bench.provider)
     text = render(facts_of(subject, *drawings), *drawings, links, misses)
-    made = HtmlReport(text, tuple(subject.validation))
+    made = HtmlReport(text, tuple(subject.verification))
     if path is not None:
         made.save(path)
     return made

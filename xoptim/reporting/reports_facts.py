@@ -1,5 +1,7 @@
 # ruff: noqa: RUF001 - minus and multiplication signs appear in figures
-"""The facts that a report shows: cards, operators with their times, the proof and its outputs."""
+"""The facts that a report shows: cards, operators with their times, the verification and its
+outputs.
+"""
 
 import shlex
 from collections import Counter
@@ -13,7 +15,7 @@ from xoptim.facts.dtypes import Exactness
 from xoptim.facts.words import bytes_text
 from xoptim.reporting.drawing import Drawing
 from xoptim.reporting.placing import PlacingFacts
-from xoptim.verification.report import ValidationReport
+from xoptim.verification.report import VerificationReport
 
 _CLEAR: Final = 0.01
 """Part of the time of all operators from which a change of one is coloured."""
@@ -28,14 +30,14 @@ class ReportSubject:
     sizes: tuple[int, int] = (0, 0)  # bytes of both, 0 for unknown ones
     opsets: tuple[int, int] = (0, 0)  # operator set of ONNX of both, 0 for none
     exactness: Exactness | None = None  # weakest promise of the rewrites, if it is known
-    validation: Sequence[ValidationReport] = ()  # the comparisons; empty when there were none
+    verification: Sequence[VerificationReport] = ()  # the comparisons; empty when there were none
     latency: BenchReport | None = None  # the times of both, if they were measured
     # the time of each operator in both, if it was measured
     operators: Sequence[Mapping[str, OperatorTime]] = ()
-    notes: Sequence[tuple[str, str]] = ()  # label and text of further lines of the proof
-    precision: str = ""  # the choice of products with fewer bits, if there was one
+    notes: Sequence[tuple[str, str]] = ()  # label and text of further lines of the verification
+    precision: str = ""  # the choice of quantized operators, if there was one
     # texts about each of them, by the heads of their columns
-    products: Sequence[Mapping[str, str]] = ()
+    quantizable: Sequence[Mapping[str, str]] = ()
     placing: PlacingFacts | None = None  # where the nodes of both run, if there is a target
 
 
@@ -76,21 +78,21 @@ class PageFacts:
     operators: list[OperatorRow]  # the rows of the table of operators, all operators last
     has_times: bool
     times_note: str
-    proof: list[tuple[str, str]]  # label and text of each line about the proof
+    verified: list[tuple[str, str]]  # label and text of each line about the verification
     # output, sizes, largest difference, relative difference and verdict of each comparison
     outputs: list[tuple[str, str, str, str, str]] = field(default_factory=list)
     precision: str = ""
-    products: Sequence[Mapping[str, str]] = ()
+    quantizable: Sequence[Mapping[str, str]] = ()
     placing: PlacingFacts | None = None
     viewers: Sequence[tuple[str, str]] = ()  # other viewers, with the command that opens a model
 
 
 def facts_of(subject: ReportSubject, before: Drawing, after: Drawing) -> PageFacts:
     """The texts about two models."""
-    doubtful = [report for report in subject.validation if not report.ok]
+    doubtful = [report for report in subject.verification if not report.ok]
     worst = min(doubtful, key=lambda report: report.status != "different", default=None)
     status = (
-        "not compared" if not subject.validation else "equal" if worst is None else worst.status
+        "not compared" if not subject.verification else "equal" if worst is None else worst.status
     )
     note = ""
     if subject.operators and subject.latency is not None:
@@ -109,10 +111,10 @@ def facts_of(subject: ReportSubject, before: Drawing, after: Drawing) -> PageFac
         operators=_operators(subject, before, after),
         has_times=bool(subject.operators),
         times_note=note,
-        proof=_proof(subject),
-        outputs=_outputs(subject.validation),
+        verified=_verified(subject),
+        outputs=_outputs(subject.verification),
         precision=subject.precision,
-        products=subject.products,
+        quantizable=subject.quantizable,
         placing=subject.placing,
         viewers=_viewers(subject),
     )
@@ -161,7 +163,7 @@ def _cards(subject: ReportSubject, before: int, after: int) -> list[Card]:
                 ratio,
             )
         )
-    largest = [report.largest for report in subject.validation if report.largest is not None]
+    largest = [report.largest for report in subject.verification if report.largest is not None]
     if largest:
         found = max(largest, key=lambda each: each.excess)
         limits = "" if found.tolerance is None else "rtol {:g}, atol {:g}".format(*found.tolerance)
@@ -221,19 +223,19 @@ def _row(
     return OperatorRow(name, before, after, change, (texts[0], texts[1], text), trend)
 
 
-def _proof(subject: ReportSubject) -> list[tuple[str, str]]:
+def _verified(subject: ReportSubject) -> list[tuple[str, str]]:
     lines = []
-    for report in subject.validation:
+    for report in subject.verification:
         lines.append((", ".join(report.providers), report.summary()))
         lines += [("", note) for note in report.notes]
-    if not subject.validation:
+    if not subject.verification:
         lines.append(("comparison", "not asked for"))
     if subject.latency is not None:
         lines.append(("times", circumstances(subject.latency)))
     return [*lines, *subject.notes]
 
 
-def _outputs(reports: Sequence[ValidationReport]) -> list[tuple[str, str, str, str, str]]:
+def _outputs(reports: Sequence[VerificationReport]) -> list[tuple[str, str, str, str, str]]:
     found = []
     for report in reports:
         for run in report.runs:

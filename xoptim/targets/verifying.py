@@ -25,7 +25,7 @@ from xoptim.preparation.ports import extract_part
 from xoptim.targets.target import BFLOAT16_ERROR, FLOAT16_ERROR, FLOAT32_ERROR, Target
 from xoptim.verification.double import element_types
 from xoptim.verification.errors import FeedError, LoadError, ProviderUnavailable, RunError
-from xoptim.verification.options import ValidationOptions
+from xoptim.verification.options import VerificationOptions
 from xoptim.verification.protos import ModelLike
 from xoptim.verification.reference import run_reference
 from xoptim.verification.runs import ReferenceRun
@@ -125,7 +125,7 @@ def verify_on_target(
     original: ModelLike,
     result: onnx.ModelProto,
     target: Target,
-    checks: ValidationOptions,
+    checks: VerificationOptions,
     base_dir: Path | None = None,
     *,
     software_device: bool = False,
@@ -167,7 +167,7 @@ def _verified(
     original: ModelLike,
     result: onnx.ModelProto,
     target: Target,
-    checks: Sequence[ValidationOptions],
+    checks: Sequence[VerificationOptions],
     base_dir: Path | None,
     tolerance: float | None,
     *,

@@ -10,8 +10,8 @@ from xoptim.doc import pretty_onnx
 from xoptim.engine.engine import TAG
 from xoptim.facts.protos import hide_from_onnx
 from xoptim.facts.schema import schema
+from xoptim.match.quantization import RangedPattern
 from xoptim.match.rewrite import Example, Rewrite
-from xoptim.match.rounding import RangedPattern
 from xoptim.testing.canonical import canonical
 from xoptim.testing.digits import is_rounding
 from xoptim.testing.feeds import make_all_feeds

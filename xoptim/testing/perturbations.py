@@ -13,8 +13,8 @@ import onnx
 
 from xoptim.api.optimizing import optimize
 from xoptim.facts.dtypes import Exactness
+from xoptim.match.quantization import QuantizationPattern
 from xoptim.match.rewrite import Example, Rewrite
-from xoptim.match.rounding import RoundingPattern
 from xoptim.testing import (
     vary_attributes,
     vary_computations,
@@ -252,7 +252,7 @@ def compare(case: Case, variant: Variant, found: onnx.ModelProto, grade: Exactne
         if variant.family in _OUT_OF_RANGE
         else never
     )
-    if case.pattern is not None and issubclass(case.pattern, RoundingPattern):
+    if case.pattern is not None and issubclass(case.pattern, QuantizationPattern):
         pardon = partial(
             is_rounding, variant.model, found, ranges=case.example.ranges, bits=case.pattern.bits
         )

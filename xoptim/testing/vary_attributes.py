@@ -122,10 +122,10 @@ def nudges(case: Case) -> Iterator[Variant]:
                     helper.make_attribute(attribute.name, other, attr_type=attribute.type)
                 )
                 yield Variant(f"attribute: {node.op_type}.{attribute.name} {word}", loosen(model))
-        yield from _left_out(case, position)
+        yield from _omitted(case, position)
 
 
-def _left_out(case: Case, position: int) -> Iterator[Variant]:
+def _omitted(case: Case, position: int) -> Iterator[Variant]:
     for index, attribute in enumerate(_nodes(case.model)[position].attribute):
         if attribute.type not in (AttributeProto.GRAPH, AttributeProto.GRAPHS):
             model = case.copy()

@@ -92,7 +92,7 @@ def sizes(case: Case) -> Iterator[Variant]:
     for element, factor in _WRAPPING.items():
         text, stored = _wrapped("detour_size", element)
         yield Variant(
-            f"count: size of {name} times {factor}", _beside(case, name, axis, text, stored)
+            f"count: size of {name} times {factor}", _with_outputs(case, name, axis, text, stored)
         )
     yield from _cubes(case, name, axis)
 
@@ -114,7 +114,7 @@ def _cubes(case: Case, name: str, axis: int) -> Iterator[Variant]:
         "detour_square = Mul(detour_size, detour_size) "
         "detour_cube = Mul(detour_square, detour_size) detour = Div(detour_cube, detour_square)"
     )
-    model = _beside(case, name, axis, text, {})
+    model = _with_outputs(case, name, axis, text, {})
     shape = [
         0 if i == empty else _HUGE_SIZE if i == axis else dim.dim_value or 1
         for i, dim in enumerate(dims)
@@ -143,7 +143,7 @@ def _through(case: Case, name: str, text: str, stored: Mapping[str, np.ndarray])
     return loosen(model)
 
 
-def _beside(
+def _with_outputs(
     case: Case, name: str, axis: int, text: str, stored: Mapping[str, np.ndarray]
 ) -> ModelProto:
     """A copy with nodes that compute with a size of an input.

@@ -22,14 +22,14 @@ from xoptim.graph.model import Model as LoadedModel
 from xoptim.graph.sources import Source
 from xoptim.graph.splice import inline_functions
 from xoptim.match.rewrite import Rewrite
-from xoptim.optimizing.proof import ProofOptions, located
+from xoptim.optimizing.verified import VerifyPlan, located
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.quantized import Quantized
 from xoptim.precision.sources import with_samples
 from xoptim.system.collection import collection_paused
 from xoptim.tuning.choices import Recipe, groups_of
 from xoptim.verification.errors import ChoiceError
-from xoptim.verification.options import ValidationOptions
+from xoptim.verification.options import VerificationOptions
 from xoptim.verification.protos import ModelLike
 from xoptim.workflow.job import Job, JobOptions
 
@@ -70,14 +70,14 @@ class Candidates:
         *,
         inline: bool = False,
         precision: PrecisionOptions | None = None,
-        checks: ValidationOptions | None = None,
+        checks: VerificationOptions | None = None,
     ) -> None:
         self.source = source  # the original
         # the options that the original is optimized with when all groups of patterns run
         self.all_options = options
         self._inline = inline
         self._precision = with_samples(precision or PrecisionOptions(), source.proto)
-        self._checks = checks or ValidationOptions()
+        self._checks = checks or VerificationOptions()
         self._quantized: dict[Recipe, Quantized | XoptimError] = {}
         self._made: dict[Recipe, Made] = {}
         self._models: dict[Recipe, Model] = {}
@@ -108,7 +108,7 @@ class Candidates:
     def make(self, recipe: Recipe) -> Model:
         """The model of a recipe; raises XoptimError when it cannot be made."""
         if not recipe.rewrites:
-            model, checks = located(self.source, ValidationOptions())
+            model, checks = located(self.source, VerificationOptions())
             return Model(model, checks.original_dir)
         if recipe not in self._models:
             self._models[recipe] = self._build(recipe)
@@ -148,7 +148,7 @@ class Candidates:
 
     def _quantize(self, recipe: Recipe, precision: PrecisionOptions) -> Quantized:
         # The optimized model before quantization is verified with its own recipe.
-        how = ProofOptions(checks=self._checks, bisect=False)
+        how = VerifyPlan(checks=self._checks, bisect=False)
         job = JobOptions(
             optimization=self.options(recipe),
             verification=how,
@@ -157,18 +157,18 @@ class Candidates:
         )
         found = Job(self.source, job).run().quantized
         assert found is not None
-        # weights that are only stored in fewer bits save no time
+        # weights that are only stored in lower precision save no time
         if found.fault or not found.operators:
             raise ChoiceError(found.fault or "no choice within the tolerance is faster here")
         return found
 
     def _build(self, recipe: Recipe) -> Model:
         if recipe.scheme is not None:
-            proof = self.quantized(recipe).proof
-            model = load_model(proof.proto, proof.base_dir, infer=False)
-            self._made[recipe] = _described(model, proof.proto, {})
+            verified = self.quantized(recipe).verified
+            model = load_model(verified.proto, verified.base_dir, infer=False)
+            self._made[recipe] = _described(model, verified.proto, {})
             model.dispose()
-            return Model(proof.proto, proof.base_dir)
+            return Model(verified.proto, verified.base_dir)
         group_of = {
             rewrite.name(): name for name, rewrites in self.groups.items() for rewrite in rewrites
         }

@@ -45,7 +45,7 @@ class Recipe:
     without: frozenset[str] = frozenset()  # groups of patterns that do not run
     rewrites: bool = True  # whether anything runs at all; the original is left as it is otherwise
     is_raised: bool = False  # whether the original is raised to the newest operator set first
-    scheme: Scheme | None = None  # how products are rounded to fewer bits
+    scheme: Scheme | None = None  # how MatMuls are quantized to lower precision
 
 
 UNTOUCHED: Final = Recipe(rewrites=False)
@@ -83,7 +83,7 @@ class Facts:
     shares: Mapping[str, float] = field(default_factory=dict)
     threads: tuple[int, ...] = ()  # numbers of threads to try; empty when the user has chosen one
     selection: str = SELECTION  # the patterns that a recipe may use
-    schemes: tuple[Scheme, ...] = ()  # how products may be rounded
+    schemes: tuple[Scheme, ...] = ()  # how MatMuls may be rounded
 
     def share(self, operators: Iterable[str]) -> float:
         """Share of the time of some operators together."""
@@ -153,11 +153,11 @@ def _reset(choice: Choice, **changes: Any) -> Choice:
 
 def whole_selection(choice: Choice, facts: Facts) -> Iterator[Variation]:
     """All groups of patterns, of other presets too."""
-    left_out = facts.groups.keys() & choice.recipe.without
-    if choice.recipe.rewrites and any(name.endswith(_MORE) for name in left_out):
+    dropped = facts.groups.keys() & choice.recipe.without
+    if choice.recipe.rewrites and any(name.endswith(_MORE) for name in dropped):
         yield Variation(
             facts.selection,
-            _remade(choice, without=choice.recipe.without - left_out),
+            _remade(choice, without=choice.recipe.without - dropped),
             promise=1.0,
             stage=0,
         )
@@ -172,8 +172,8 @@ def newest_opset(choice: Choice, facts: Facts) -> Iterator[Variation]:
 
 
 def fewer_bits(choice: Choice, facts: Facts) -> Iterator[Variation]:
-    """Products rounded to fewer bits, as many as the tolerance allows: before all others, since
-    they save most.
+    """MatMuls quantized to lower precision, as many as the tolerance allows: before all others,
+    since they save most.
     """
     schemes = facts.schemes if choice.recipe.rewrites and choice.recipe.scheme is None else ()
     for place, scheme in enumerate(schemes):

@@ -5,7 +5,7 @@ from typing import TypedDict
 from xoptim.bench.json_types import RatioJson
 from xoptim.precision.json_types import QuantizedJson
 from xoptim.tuning.search import Verdict
-from xoptim.verification.json_types import ValidationJson
+from xoptim.verification.json_types import VerificationJson
 from xoptim.verification.session_settings import Level
 
 
@@ -76,7 +76,7 @@ class TuningJson(RatioJson):
         provider: the execution provider.
         sizes: sizes of the symbolic dimensions; those that all settings have.
         assumptions: assumptions in force, in addition to the default set.
-        validation: comparisons of the chosen model with the original.
+        verification: comparisons of the chosen model with the original.
         precision: the quantization; null without one.
         refuted: variations that were not found equal.
     """
@@ -96,6 +96,6 @@ class TuningJson(RatioJson):
     provider: str
     sizes: dict[str, int]
     assumptions: list[str]
-    validation: list[ValidationJson]
+    verification: list[VerificationJson]
     precision: QuantizedJson | None
     refuted: list[RefutedJson]

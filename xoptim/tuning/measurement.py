@@ -14,7 +14,7 @@ from xoptim.bench.options import BenchOptions
 from xoptim.bench.rounds import Ratio, Times, clock_for, mean_ratio, measure_pass, ratio_of
 from xoptim.facts.errors import XoptimError
 from xoptim.graph.sources import Source
-from xoptim.optimizing.proof import located
+from xoptim.optimizing.verified import located
 from xoptim.system.machine import available_memory
 from xoptim.tuning.candidates import Candidates, Model
 from xoptim.tuning.choices import UNTOUCHED, Choice, Dimension, Facts, Recipe, variations
@@ -189,8 +189,8 @@ class Measurement:
             _first_run(candidates.source, each) for each in bench.each()
         ]
         self._room = self._sessions_in_memory()
-        # Of the races, with as many challengers as there is memory for, beside the original and the
-        # best choice so far
+        # Of the races, with as many challengers as there is memory for, next to the original and
+        # the best choice so far
         at_once = max(1, min(Rules().at_once, self._room - 2))
         self.rules = Rules(at_once=at_once)  # of the last passes
         self.races = replace(HASTY if budget.is_small else self.rules, at_once=at_once)

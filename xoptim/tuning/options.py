@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from xoptim.bench.options import BenchOptions
 from xoptim.precision.options import PrecisionOptions
-from xoptim.verification.options import RunChanges, RunValues, ValidationOptions
+from xoptim.verification.options import RunChanges, RunValues, VerificationOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,12 +17,14 @@ class TuneOptions(RunValues):
     Attributes:
         provider: execution provider, by short or full name.
         threads: threads within an operator; 0 lets the search choose.
-        budget: seconds after which the search ends, with the proof if its time can be foreseen. The
+        budget: seconds after which the search ends, with the verification if its time can be
+        foreseen. The
             original and the result of the default patterns are measured in any case.
-        at: further sizes, in place of or beside ``dims``: the geometric mean of the ratios at these
+        at: further sizes, in place of or next to ``dims``: the geometric mean of the ratios at
+        these
             settings counts.
         include: words of further patterns that may be used, such as ``finite`` or ``approximate``.
-        precision: the error that fewer bits may add, on which samples; all schemes that can be
+        precision: the error that lower precision may add, on which samples; all schemes that can be
             faster are tried. ``None`` for floats only.
     """
 
@@ -45,9 +47,9 @@ class TuneOptions(RunValues):
         )
 
     @property
-    def checks(self) -> ValidationOptions:
-        """The options of the proof, and of the measurements of products with fewer bits."""
-        return ValidationOptions(
+    def checks(self) -> VerificationOptions:
+        """The options of the verification, and of measurements in lower precision."""
+        return VerificationOptions(
             providers=(self.provider,), threads=self.threads, **self.run_values()
         )
 

@@ -45,8 +45,8 @@ class TuningReport:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """The assumptions in force beside the default set."""
-        reports = self.optimization.validation
+        """The assumptions in force next to the default set."""
+        reports = self.optimization.verification
         return next((each.assumptions for each in reports), tuple(self.options.assume))
 
     def to_json(self) -> TuningJson:
@@ -76,7 +76,7 @@ class TuningReport:
             "provider": self.options.provider,
             "sizes": dict(self.sizes),
             "assumptions": list(self.assumptions),
-            "validation": [each.to_json() for each in self.optimization.validation],
+            "verification": [each.to_json() for each in self.optimization.verification],
             "precision": None if self.quantized is None else self.quantized.to_json(),
             "refuted": [{"label": label, "reason": reason} for label, reason in self.refuted],
         }

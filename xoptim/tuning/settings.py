@@ -1,4 +1,4 @@
-"""The settings of a session in a file beside its model, and the session that they make."""
+"""The settings of a session in a file next to its model, and the session that they make."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _fault(values: Any) -> str:
 
 def session(model: str | Path) -> Any:
     """An ``onnxruntime.InferenceSession`` of a model with the settings that `xoptim.tune` wrote
-    beside it.
+    next to it.
 
     ``model``: the file of the model; the settings are in ``MODEL.session.json``.
 

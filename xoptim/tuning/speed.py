@@ -13,7 +13,7 @@ from xoptim.bench.options import BenchOptions
 from xoptim.bench.rounds import Ratio, ratio_json
 from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
-from xoptim.optimizing.proof import Proof, ProofOptions, prove
+from xoptim.optimizing.verified import VerifiedModel, VerifyPlan, optimize_verified
 from xoptim.tuning.candidates import Candidates
 from xoptim.tuning.choices import PATTERNS, Choice, Recipe
 from xoptim.tuning.measurement import Budget, Measurement
@@ -35,7 +35,7 @@ class SpeedCheck:
     before: Ratio  # the time of the result with all patterns, divided by the time of the original
     after: Ratio | None  # the time of the result that is kept, likewise; ``None`` for the original
     # the groups of patterns that were left out: families, those for one runtime apart
-    left_out: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
     is_original: bool = False  # whether the original is kept, because every result was slower
 
     @property
@@ -50,10 +50,10 @@ class SpeedCheck:
                 f"time / original {self.before}: slower, also without any group of patterns; the "
                 "original is kept"
             )
-        if not self.left_out:
+        if not self.dropped:
             return f"time / original {self.after}"
         return (
-            f"time / original {self.before}: slower; without {', '.join(self.left_out)}: "
+            f"time / original {self.before}: slower; without {', '.join(self.dropped)}: "
             f"{self.after}"
         )
 
@@ -63,35 +63,35 @@ class SpeedCheck:
             **ratio_json(self.after),
             "is_faster": self.is_faster,
             "is_original": self.is_original,
-            "left_out": list(self.left_out),
+            "dropped": list(self.dropped),
             "with_all": ratio_json(self.before),
         }
 
 
 def keep_if_not_slower(
     model: Source | str | Path,
-    proof: Proof,
+    verified: VerifiedModel,
     options: OptimizationOptions,
-    how: ProofOptions,
+    how: VerifyPlan,
     bench: BenchOptions,
     *,
     on_step: Callable[[str], object] = lambda _: None,
-) -> tuple[Proof, SpeedCheck]:
+) -> tuple[VerifiedModel, SpeedCheck]:
     """Measure an optimized model.
 
     When it is measurably slower, leave out the patterns that make it slower.
 
     Groups of patterns are left out one by one, the one first without which the model is fastest.
     When it is still slower then, no pattern is applied (constants are folded, equal nodes merged
-    and unused ones removed), and when that is slower too, nothing is changed. Returns the proof of
-    the model to keep, and the measurements. Raises `XoptimError` when the original or the result
-    cannot be measured.
+    and unused ones removed), and when that is slower too, nothing is changed. Returns the
+    verification of the model to keep, and the measurements. Raises `XoptimError` when the original
+    or the result cannot be measured.
 
-    ``proof`` was made with ``options`` and ``how``; another result is proved in the same way.
-    ``on_step`` is called with a description of each step.
+    ``verified`` was made with ``options`` and ``how``; another result is verified in the same
+    way. ``on_step`` is called with a description of each step.
     """
     source = model if isinstance(model, Source) else Source(model)
-    for culprit in proof.left_out:
+    for culprit in verified.dropped:
         options = culprit.avoided_by(options)
     on_step("measuring")
     same_feeds = replace(options, drop_unused_inputs=False)  # for all models that are measured
@@ -104,19 +104,19 @@ def keep_if_not_slower(
     meter = measurement.meter()
     before = confirm(measurement.original, [result], meter, measurement.rules)[result]
     if not is_slower(before):
-        return proof, SpeedCheck(before, before)
-    kept, after = _mended(measurement, result, meter, on_step)
+        return verified, SpeedCheck(before, before)
+    kept, after = _without_slower(measurement, result, meter, on_step)
     chosen = replace(
         measurement.candidates.options(kept.recipe), drop_unused_inputs=options.drop_unused_inputs
     )
-    proved = prove(source, chosen, how)
-    proved.left_out = proof.left_out + proved.left_out
-    return proved, SpeedCheck(
+    verified = optimize_verified(source, chosen, how)
+    verified.dropped = verified.dropped + verified.dropped
+    return verified, SpeedCheck(
         before, after, tuple(sorted(kept.recipe.without)), not kept.recipe.rewrites
     )
 
 
-def _mended(
+def _without_slower(
     measurement: Measurement, result: Choice, meter: Meter, on_step: Callable[[str], object]
 ) -> tuple[Choice, Ratio | None]:
     """The choice that is not slower than the original with as few groups left out as were found,
@@ -150,10 +150,10 @@ class NotSlower:
     bench: BenchOptions
 
     def __call__(
-        self, source: Source, proof: Proof, options: OptimizationOptions, how: ProofOptions
-    ) -> tuple[Proof, SpeedCheck]:
+        self, source: Source, verified: VerifiedModel, options: OptimizationOptions, how: VerifyPlan
+    ) -> tuple[VerifiedModel, SpeedCheck]:
         """The result to keep, and the measurements.
 
         Raises XoptimError when one of the models cannot be measured.
         """
-        return keep_if_not_slower(source, proof, options, how, self.bench, on_step=how.on_step)
+        return keep_if_not_slower(source, verified, options, how, self.bench, on_step=how.on_step)

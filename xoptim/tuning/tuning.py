@@ -1,4 +1,4 @@
-"""Tuning: the search for the fastest model and session, the proof, and the files."""
+"""Tuning: the search for the fastest model and session, the verification, and the files."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from xoptim.facts.given import given
 from xoptim.graph.atomic_write import refuse_link
 from xoptim.graph.save import save_proto
 from xoptim.graph.sources import Source
-from xoptim.optimizing.proof import OnLoaded, Proof, ProofOptions
+from xoptim.optimizing.verified import OnLoaded, VerifiedModel, VerifyPlan
 from xoptim.precision.quantize import joined
 from xoptim.precision.schemes import schemes_that_save_time
 from xoptim.system.machine import cores
@@ -34,7 +34,7 @@ Listener = Callable[[str], object]
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """The fastest model that was found and proved equal, and the settings of its session."""
+    """The fastest model that was found and verified equal, and the settings of its session."""
 
     model: onnx.ModelProto
     report: TuningReport  # the measurements, and the settings
@@ -82,7 +82,7 @@ def tune(
     this machine.
 
     The search begins with the preset ``default`` and onnxruntime's default settings; only what is
-    measurably faster replaces them. The model that is returned was proved equal to the original,
+    measurably faster replaces them. The model that is returned was verified equal to the original,
     and is not measurably slower.
 
     Args:
@@ -114,7 +114,7 @@ class Tuner:
         self._on_step = on_step
         self._on_loaded = on_loaded
         self._refuted: list[tuple[str, str]] = []
-        self._proofs: dict[Recipe, Proof] = {}
+        self._deductions: dict[Recipe, VerifiedModel] = {}
         self._selection = selection(options.include)
         rewriting = OptimizationOptions(
             patterns=self._selection,
@@ -129,7 +129,7 @@ class Tuner:
         self._measurement = Measurement(candidates, options.bench, Budget(options.budget))
 
     def run(self) -> Tuned:
-        """Measure, choose and prove."""
+        """Measure, choose and verify."""
         measurement, meter = self._measurement, self._measurement.meter()
         start = self._first(meter)
         self._on_step("profiling")
@@ -150,7 +150,7 @@ class Tuner:
         return self._settle(ranking(last, final, smallest_first, meter.ratio), start, found, ratios)
 
     def _first(self, meter: Meter) -> Choice:
-        """The preset ``default``, or the original when that result is not proved equal, or cannot
+        """The preset ``default``, or the original when that result is not verified equal, or cannot
         be run.
 
         It is measured once, so that the budget knows from then on how long a pass takes.
@@ -158,10 +158,10 @@ class Tuner:
         original = self._measurement.original
         start = replace(original, recipe=default_recipe(self._options.include))
         seconds = -perf_counter()
-        failure = self._prove(start.recipe).failure
+        failure = self._optimize_verified(start.recipe).failure
         seconds += perf_counter()
-        # For the original and the finalists in the end, and one more proof, which may take a little
-        # longer.
+        # For the original and the finalists in the end, and one more verification, which may take a
+        # little longer.
         self._measurement.budget.keep(1.5 * seconds, runs=4 * self._measurement.rules.few)
         reason = "" if failure is None else failure.summary()
         self._on_step("measuring")
@@ -174,15 +174,15 @@ class Tuner:
         made = self._measurement.candidates.describe(recipe)
         return made.nodes, made.size
 
-    def _prove(self, recipe: Recipe) -> Proof:
-        if recipe not in self._proofs and recipe.scheme is not None:
-            floats = self._prove(replace(recipe, scheme=None))
+    def _optimize_verified(self, recipe: Recipe) -> VerifiedModel:
+        if recipe not in self._deductions and recipe.scheme is not None:
+            floats = self._optimize_verified(replace(recipe, scheme=None))
             quantized = self._measurement.candidates.quantized
-            self._proofs[recipe] = (
-                floats if floats.failure else joined(floats, quantized(recipe).proof)
+            self._deductions[recipe] = (
+                floats if floats.failure else joined(floats, quantized(recipe).verified)
             )
-        if recipe not in self._proofs:
-            how = ProofOptions(
+        if recipe not in self._deductions:
+            how = VerifyPlan(
                 checks=self._options.checks,
                 bisect=False,
                 on_loaded=self._on_loaded,
@@ -190,21 +190,21 @@ class Tuner:
             )
             candidates = self._measurement.candidates
             job = JobOptions(optimization=candidates.options(recipe), verification=how)
-            self._proofs[recipe] = Job(candidates.source, job).run().proof
-        return self._proofs[recipe]
+            self._deductions[recipe] = Job(candidates.source, job).run().verified
+        return self._deductions[recipe]
 
     def _settle(
         self, ranked: list[Choice], start: Choice, found: Found, ratios: Mapping[Choice, Ratio]
     ) -> Tuned:
-        """The first choice that is proved equal; the original in the end."""
+        """The first choice that is verified equal; the original in the end."""
         original = self._measurement.original
         last = (Trial((), start, "start", ratios[start]), Trial((), original, "start"))
         trials = {trial.choice: trial for trial in (*found.trials, *last)}
         for choice in (*ranked, original):
-            proof = self._prove(choice.recipe)
-            if proof.failure is None or choice == original:
+            verified = self._optimize_verified(choice.recipe)
+            if verified.failure is None or choice == original:
                 break
-            self._refuted.append((trials[choice].label, proof.failure.summary()))
+            self._refuted.append((trials[choice].label, verified.failure.summary()))
         floats = replace(choice.recipe, scheme=None)
         quantized = (
             None
@@ -221,9 +221,11 @@ class Tuner:
             is_original=not choice.recipe.rewrites,
             ratio=ratios[choice],
             is_faster=is_faster(ratios[choice]),
-            settings=choice.settings.safe_for(proof.proto),
+            settings=choice.settings.safe_for(verified.proto),
             optimization=(
-                proof.report if quantized is None else quantized.report(self._prove(floats).report)
+                verified.report
+                if quantized is None
+                else quantized.report(self._optimize_verified(floats).report)
             ),
             quantized=quantized,
             left=found.left,
@@ -233,4 +235,4 @@ class Tuner:
             options=self._options,
             refuted=tuple(self._refuted),
         )
-        return Tuned(proof.proto, report, proof.base_dir)
+        return Tuned(verified.proto, report, verified.base_dir)

@@ -1,4 +1,4 @@
-"""Validation: make feeds, run models in onnxruntime, compare their outputs."""
+"""Verification: make feeds, run models in onnxruntime, compare their outputs."""
 
 from typing import TYPE_CHECKING
 
@@ -6,7 +6,7 @@ from xoptim.facts.lazy import on_demand
 
 if TYPE_CHECKING:
     from xoptim.system.machine import available_memory as available_memory, data_size as data_size
-    from xoptim.verification import functions as functions, validation as validation
+    from xoptim.verification import functions as functions, verify as verify
     from xoptim.verification.compare import (
         Comparison as Comparison,
         ComparisonRules as ComparisonRules,
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
         EXTENSIONS as EXTENSIONS,
         library_file as library_file,
     )
-    from xoptim.verification.options import ValidationOptions as ValidationOptions
+    from xoptim.verification.options import VerificationOptions as VerificationOptions
     from xoptim.verification.protos import ModelLike as ModelLike
     from xoptim.verification.reference import run_reference as run_reference
     from xoptim.verification.report import (
         Noise as Noise,
         RunReport as RunReport,
-        ValidationReport as ValidationReport,
+        VerificationReport as VerificationReport,
     )
     from xoptim.verification.revision import at_revision as at_revision
     from xoptim.verification.runs import load_test_data as load_test_data
@@ -40,6 +40,6 @@ if TYPE_CHECKING:
         resolve_providers as resolve_providers,
     )
     from xoptim.verification.session_settings import SessionSettings as SessionSettings
-    from xoptim.verification.validation import validate as validate
+    from xoptim.verification.verify import verify_models as verify_models
 else:
     __getattr__ = on_demand(__name__)

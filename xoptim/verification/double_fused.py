@@ -14,7 +14,7 @@ from onnx import GraphProto, NodeProto, TensorProto, helper
 from xoptim.facts.protos import standard_domain
 
 _DOMAIN: Final = "com.microsoft"
-_PRODUCTS: Final[Mapping[str, str]] = {"FusedGemm": "Gemm", "FusedConv": "Conv"}
+_UNFUSED: Final[Mapping[str, str]] = {"FusedGemm": "Gemm", "FusedConv": "Conv"}
 _SMALLEST: Final = 1e-4
 """The least scale of Attention that may belong to the size of a head."""
 _PREFIX: Final = "activation_"
@@ -91,7 +91,7 @@ def _without_activation(node: NodeProto) -> Iterator[NodeProto]:
     operands = list(node.input[:3])
     (result,) = node.output
     value = f"{result}/product"
-    yield helper.make_node(_PRODUCTS[node.op_type], operands, [value], node.name, **attributes)
+    yield helper.make_node(_UNFUSED[node.op_type], operands, [value], node.name, **attributes)
     added = "".join(node.input[len(operands) :])  # one operand, if any
     if added:
         yield helper.make_node("Add", [value, added], [f"{result}/sum"])

@@ -1,4 +1,4 @@
-"""Errors of the validate room."""
+"""Errors of `xoptim.verification`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from xoptim.facts.errors import XoptimError
 if TYPE_CHECKING:
     import onnx
 
-    from xoptim.verification.report import ValidationReport
+    from xoptim.verification.report import VerificationReport
 
 
 class ProviderUnavailable(XoptimError):  # noqa: N818 - the name is a sentence
@@ -46,23 +46,23 @@ class ToleranceError(XoptimError):
     """
 
 
-class ValidationError(XoptimError):
+class VerificationError(XoptimError):
     """Models were compared, and not found equal.
 
     ``model`` is the one that was not found equal to the original.
     """
 
-    def __init__(self, report: ValidationReport, model: onnx.ModelProto) -> None:
+    def __init__(self, report: VerificationReport, model: onnx.ModelProto) -> None:
         super().__init__(report.summary())
         self.report = report
         self.model = model
 
 
-class DifferentModelError(ValidationError):
+class DifferentModelError(VerificationError):
     """The optimized model computes something else, and the rewrite that changes it was not
     found.
     """
 
 
-class NotValidatedError(ValidationError):
-    """The optimized model could not be validated; ``report.reason`` gives the reason."""
+class NotVerifiedError(VerificationError):
+    """The optimized model could not be verified; ``report.reason`` gives the reason."""

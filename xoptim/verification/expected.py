@@ -21,14 +21,14 @@ from xoptim.verification.judge import (
     where_text,
 )
 from xoptim.verification.noise import NoisyModel
-from xoptim.verification.options import ValidationOptions
+from xoptim.verification.options import VerificationOptions
 from xoptim.verification.protos import Located
 from xoptim.verification.report import (
     Cause,
     Noise,
     RunReport,
     Status,
-    ValidationReport,
+    VerificationReport,
     rounding_note,
 )
 from xoptim.verification.runs import ReferenceRun
@@ -64,9 +64,9 @@ def judge_expected(
     runs: Sequence[ExpectedRun],
     model: Located,
     outputs: Sequence[Port],
-    options: ValidationOptions,
+    options: VerificationOptions,
     notes: Sequence[str] = (),
-) -> ValidationReport:
+) -> VerificationReport:
     """Compare the results of a model with the expected ones.
 
     A difference beyond the tolerance of the type still counts as rounding where the expected
@@ -77,8 +77,8 @@ def judge_expected(
     if options.considers_noise:
         _measure_noise(reports, runs, model, outputs, options)
 
-    def report(status: Status, reason: str = "", cause: Cause = "") -> ValidationReport:
-        return ValidationReport(
+    def report(status: Status, reason: str = "", cause: Cause = "") -> VerificationReport:
+        return VerificationReport(
             status=status,
             reason=reason,
             cause=cause,
@@ -96,11 +96,11 @@ def judge_expected(
         place = f"output {comparison.output!r}{where_text(run.dims)}{values_text(run)}"
         if _is_hopeless(run, comparison):
             return report(
-                "not validated", f"{place} {sensitivity_text(run, comparison)}", "evidence"
+                "not verified", f"{place} {sensitivity_text(run, comparison)}", "evidence"
             )
         return report("different", f"{place}: {comparison.message}")
     if hollow := hollow_outputs(reports, outputs):
-        return report("not validated", hollow_reason(hollow, len(outputs)), "evidence")
+        return report("not verified", hollow_reason(hollow, len(outputs)), "evidence")
     return report("equal")
 
 
@@ -112,7 +112,9 @@ def _is_hopeless(run: RunReport, comparison: Comparison) -> bool:
     return noise is not None and noise.explains
 
 
-def _compared(each: ExpectedRun, outputs: Sequence[Port], options: ValidationOptions) -> RunReport:
+def _compared(
+    each: ExpectedRun, outputs: Sequence[Port], options: VerificationOptions
+) -> RunReport:
     """The comparison of one run, with the rounding error of the expected results."""
     run, expected = each
     triples = zip(outputs, expected.results, run.results, strict=True)
@@ -164,7 +166,7 @@ def _measure_noise(
     runs: Sequence[ExpectedRun],
     model: Located,
     outputs: Sequence[Port],
-    options: ValidationOptions,
+    options: VerificationOptions,
 ) -> None:
     """Measure how far rounding moves the results of the model, for the runs that differ."""
     broken = [at for at, report in enumerate(reports) if not report.is_accepted()]

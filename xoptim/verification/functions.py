@@ -14,13 +14,13 @@ from xoptim.facts.words import counted
 from xoptim.graph.assumed import noted
 from xoptim.verification.errors import FeedError, LoadError, RunError
 from xoptim.verification.expected import Expectation, ExpectedRun, judge_expected
-from xoptim.verification.options import ValidationOptions
+from xoptim.verification.options import VerificationOptions
 from xoptim.verification.protos import Located, ModelLike
 from xoptim.verification.reference import Reference, read_original, run_reference
-from xoptim.verification.report import Cause, ValidationReport
+from xoptim.verification.report import Cause, VerificationReport
 from xoptim.verification.runs import ReferenceRun
 from xoptim.verification.session import Value
-from xoptim.verification.validation import with_record
+from xoptim.verification.verify import with_record
 
 _FEWEST_RUNS: Final = 3  # the third one has a batch of 1
 
@@ -30,21 +30,21 @@ class FunctionError(RunError):
 
 
 def verify_function(
-    function: Callable[..., Any], model: ModelLike, options: ValidationOptions
-) -> ValidationReport:
+    function: Callable[..., Any], model: ModelLike, options: VerificationOptions
+) -> VerificationReport:
     """Compare a model with a function that takes the inputs of the model in order, as arrays.
 
     It returns the outputs: one, several as a tuple or list, or by name. Numbers of another size
     (64-bit floats for 32-bit ones) are rounded, and axes of length 1 may be missing. Values are
     random and finite, at several sizes of the open dimensions.
 
-    The status is ``not validated`` when the model or the function cannot run, or when the function
+    The status is ``not verified`` when the model or the function cannot run, or when the function
     does not repeat its own results. Raises `ChoiceError` and `ProviderUnavailable` as `compare`.
     """
 
-    def refused(reason: str, cause: Cause) -> ValidationReport:
+    def refused(reason: str, cause: Cause) -> VerificationReport:
         providers = tuple(options.providers)
-        return ValidationReport("not validated", reason, cause=cause, providers=providers)
+        return VerificationReport("not verified", reason, cause=cause, providers=providers)
 
     varied = replace(options, extremes=False, assignments=max(options.assignments, _FEWEST_RUNS))
     try:

@@ -106,13 +106,13 @@ class SkippedRunJson(TypedDict):
     reason: str
 
 
-class ValidationJson(TypedDict):
+class VerificationJson(TypedDict):
     """The verdict whether two models compute the same.
 
     Attributes:
-        status: the verdict; not validated when there is none.
+        status: the verdict; not verified when there is none.
         reason: the reason in one line; empty for equal.
-        cause: for not validated, the kind of the reason.
+        cause: for not verified, the kind of the reason.
         exactness: the guarantee that was verified.
         providers: execution providers that ran the models.
         faults: differences of the signatures: inputs and outputs that are missing or have another

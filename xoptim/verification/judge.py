@@ -21,7 +21,7 @@ from xoptim.verification.error_bins import ErrorBin, add_bins, explains
 from xoptim.verification.errors import LoadError, RunError
 from xoptim.verification.further import TINY
 from xoptim.verification.noise import NoisyModel
-from xoptim.verification.options import ValidationOptions
+from xoptim.verification.options import VerificationOptions
 from xoptim.verification.protos import Located, ModelLike, read_proto
 from xoptim.verification.reference import Reference
 from xoptim.verification.report import (
@@ -30,7 +30,7 @@ from xoptim.verification.report import (
     RunReport,
     SkippedRun,
     Status,
-    ValidationReport,
+    VerificationReport,
     rounding_note,
 )
 from xoptim.verification.run_comparison import (
@@ -66,12 +66,12 @@ HOPELESS: Final = 0.1
 def judge(
     reference: Reference,
     optimized: ModelLike,
-    options: ValidationOptions,
+    options: VerificationOptions,
     base_dir: Path | None = None,
     *,
     is_part: bool = False,
     other: Located | None = None,
-) -> ValidationReport:
+) -> VerificationReport:
     """Compare a model, its external data in ``base_dir``, with runs of the original.
 
     ``other`` is the model as it was read, if it was. ``is_part``: whether the models are sections
@@ -108,13 +108,13 @@ def judge(
     return report
 
 
-def _with_optimizations(report: ValidationReport, outcome: RuntimeOutcome) -> ValidationReport:
+def _with_optimizations(report: VerificationReport, outcome: RuntimeOutcome) -> VerificationReport:
     """The verdict, with what was found under onnxruntime's own optimizations."""
     if outcome.note:
         report = replace(report, notes=(*report.notes, outcome.note))
     if outcome.is_doubt:
         reason = f"{outcome.difference}; this may be rounding, but by too much to accept it"
-        return replace(report, status="not validated", reason=reason, cause="evidence")
+        return replace(report, status="not verified", reason=reason, cause="evidence")
     if outcome.difference:
         where = "with onnxruntime's own optimizations, which leave the original right"
         return replace(report, status="different", reason=f"{where}, {outcome.difference}")
@@ -197,7 +197,7 @@ def sensitivity_text(run: RunReport, c: Comparison) -> str:
 class Judge:
     """Collects comparisons and decides the verdict."""
 
-    def __init__(self, options: ValidationOptions) -> None:
+    def __init__(self, options: VerificationOptions) -> None:
         self._options = options
         self._notes: list[str] = []
         if any(name.lower().startswith("cuda") for name in options.providers):
@@ -206,9 +206,9 @@ class Judge:
         self.runs: list[RunReport] = []
         self.skipped: tuple[SkippedRun, ...] = ()
 
-    def report(self, status: Status, reason: str = "", cause: Cause = "") -> ValidationReport:
+    def report(self, status: Status, reason: str = "", cause: Cause = "") -> VerificationReport:
         """The report so far."""
-        return ValidationReport(
+        return VerificationReport(
             status=status,
             reason=reason,
             cause=cause,
@@ -328,7 +328,7 @@ class Judge:
             run, comparisons=comparisons, settled=settled, refuted=frozenset(wrong)
         )
 
-    def verdict(self, reference: Reference, is_part: bool = False) -> ValidationReport:
+    def verdict(self, reference: Reference, is_part: bool = False) -> VerificationReport:
         """The report after all runs."""
         broken = [i for i, run in enumerate(self.runs) if not run.is_accepted()]
         unsteady = _random_operator(reference.proto) if broken else ""
@@ -340,7 +340,7 @@ class Judge:
             unsteady = self._unsteady_output(reference, broken[0])
         if unsteady:
             return self.report(
-                "not validated",
+                "not verified",
                 f"the original does not repeat its own results: {unsteady}",
                 "evidence",
             )
@@ -363,17 +363,17 @@ class Judge:
             place = f"output {comparison.output!r}{where_text(run.dims)}{values_text(run)}"
             if self._is_hopeless(run, comparison):
                 return self.report(
-                    "not validated", f"{place} {sensitivity_text(run, comparison)}", "evidence"
+                    "not verified", f"{place} {sensitivity_text(run, comparison)}", "evidence"
                 )
             return self.report("different", f"{place}: {comparison.message}")
         return self._weigh_evidence(reference, is_part)
 
-    def _weigh_evidence(self, reference: Reference, is_part: bool) -> ValidationReport:
+    def _weigh_evidence(self, reference: Reference, is_part: bool) -> VerificationReport:
         """Report equal, unless there was nothing to compare."""
         hollow = [] if is_part else hollow_outputs(self.runs, reference.outputs)
         if hollow:
             return self.report(
-                "not validated", hollow_reason(hollow, len(reference.outputs)), "evidence"
+                "not verified", hollow_reason(hollow, len(reference.outputs)), "evidence"
             )
         self._notes += [] if is_part else rounding_note(self.runs)
         self._notes += reference.unreached[:_MOST_NAMED]

@@ -15,9 +15,9 @@ from xoptim.facts.dtypes import element_type, type_name
 from xoptim.system.machine import available_memory
 from xoptim.verification.errors import RunError
 from xoptim.verification.judge import Judge, hollow_outputs, hollow_reason, judge
-from xoptim.verification.options import ValidationOptions
+from xoptim.verification.options import VerificationOptions
 from xoptim.verification.reference import Reference
-from xoptim.verification.report import RunReport, ValidationReport, rounding_note
+from xoptim.verification.report import RunReport, VerificationReport, rounding_note
 from xoptim.verification.runs import ReferenceRun, RunPlan, planned_batches, run_plan
 from xoptim.verification.sections import Piece, Pieces
 from xoptim.verification.session import Port, Session, Value
@@ -56,14 +56,14 @@ class _Run:
 
 
 def judge_in_sections(
-    original: _Pair, optimized: _Pair, options: ValidationOptions
-) -> ValidationReport:
+    original: _Pair, optimized: _Pair, options: VerificationOptions
+) -> VerificationReport:
     """Compare a model with the original, section by section.
 
     ``memory_limit`` bounds the weights of a section.
 
-    Tries the sizes of `xoptim.verification.validate`, without the extremes. Raises the errors of
-    `run_reference`.
+    Tries the sizes of `xoptim.verification.verify_models`, without the extremes. Raises the errors
+    of `run_reference`.
     """
     judging = Judge(options)
     before, after = Pieces(*original), Pieces(*optimized)
@@ -78,7 +78,7 @@ def judge_in_sections(
     sections = list(_sections(before, after, limit))
     heavy = next((piece for pair in sections for piece in pair if piece.bytes > limit), None)
     if heavy is not None:
-        return judging.report("not validated", _too_heavy(heavy, limit), "memory")
+        return judging.report("not verified", _too_heavy(heavy, limit), "memory")
     failures: list[Exception] = []
     need = MemoryNeed(SizedModel(before.proto, before.base_dir), options.memory_limit)
     for plans in itertools.islice(planned_batches(before.proto, options), _MOST_BATCHES):
@@ -152,18 +152,18 @@ class _Sections:
         before: Pieces,
         after: Pieces,
         sections: Sequence[tuple[Piece, Piece]],
-        options: ValidationOptions,
+        options: VerificationOptions,
     ) -> None:
         self._before, self._after = before, after
         self._sections = sections
         self._options = options
 
-    def verdict(self, runs: list[_Run], failures: list[Exception]) -> ValidationReport | None:
+    def verdict(self, runs: list[_Run], failures: list[Exception]) -> VerificationReport | None:
         """The comparison of the models, ``None`` when the original fails on all values.
 
         Runs on which the original fails are dropped, and the errors are appended to ``failures``.
         """
-        worst: ValidationReport | None = None
+        worst: VerificationReport | None = None
         notes: dict[str, None] = {}
         for number, (mine, its) in enumerate(self._sections):
             reference = self._reference(mine, its, runs, failures)
@@ -183,8 +183,8 @@ class _Sections:
         return self._summed(runs, worst, list(notes))
 
     def _summed(
-        self, runs: Sequence[_Run], worst: ValidationReport | None, notes: list[str]
-    ) -> ValidationReport:
+        self, runs: Sequence[_Run], worst: VerificationReport | None, notes: list[str]
+    ) -> VerificationReport:
         judging = Judge(self._options)
         merged = tuple(run.merged() for run in runs if run.reports)
         report = replace(
@@ -193,7 +193,7 @@ class _Sections:
         hollow = hollow_outputs(merged, [Port(name, "") for name in self._before.outputs])
         if report.ok and hollow:
             reason = hollow_reason(hollow, len(self._before.outputs))
-            report = replace(report, status="not validated", reason=reason, cause="evidence")
+            report = replace(report, status="not verified", reason=reason, cause="evidence")
         notes += rounding_note(merged) if report.ok else ()
         notes.append(
             f"the models were compared in {len(self._sections)} sections, on the results of the "
@@ -201,7 +201,7 @@ class _Sections:
         )
         return replace(report, notes=tuple(notes))
 
-    def _placed(self, number: int, piece: Piece, report: ValidationReport) -> ValidationReport:
+    def _placed(self, number: int, piece: Piece, report: VerificationReport) -> VerificationReport:
         """A report that names its section."""
         names = ", ".join(map(repr, piece.wanted[:3])) + (", ..." if len(piece.wanted) > 3 else "")
         return replace(

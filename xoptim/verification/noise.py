@@ -79,15 +79,15 @@ class NoisyModel:
 
 
 def noisy_graph(
-    model: onnx.ModelProto, left_out: Collection[str] = ()
+    model: onnx.ModelProto, dropped: Collection[str] = ()
 ) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     """A copy in which a multiplication follows each result that rounds, and the factors of these,
     all 1 by default.
 
     Only results that have a known type and are not scalars get one; models before opset 7 get none.
-    The copy lacks the data of initializers that are ``left_out``.
+    The copy lacks the data of initializers that are ``dropped``.
     """
-    copy, factors = light_copy(model, left_out), dict[str, np.ndarray]()
+    copy, factors = light_copy(model, dropped), dict[str, np.ndarray]()
     if any(opset.domain in ("", "ai.onnx") and opset.version < 7 for opset in model.opset_import):
         return copy, factors
     types = _tensor_types(model)

@@ -1,4 +1,4 @@
-"""The options of a validation."""
+"""The options of a verification."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -52,8 +52,8 @@ class RunValues:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ValidationOptions(RunValues):
-    """Options of `validate`.
+class VerificationOptions(RunValues):
+    """Options of `verify`.
 
     `RunValues` has the other fields.
 
@@ -206,8 +206,8 @@ class RunChanges(TypedDict, total=False):
     assume_from_model: bool
 
 
-class ValidationChanges(RunChanges, total=False):
-    """The fields of `ValidationOptions` as keyword arguments."""
+class VerificationChanges(RunChanges, total=False):
+    """The fields of `VerificationOptions` as keyword arguments."""
 
     exactness: Exactness
     rtol: float | None

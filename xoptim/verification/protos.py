@@ -90,7 +90,7 @@ def large_tensors(model: onnx.ModelProto, limit: int) -> set[str]:
     }
 
 
-def light_copy(model: onnx.ModelProto, left_out: Collection[str]) -> onnx.ModelProto:
+def light_copy(model: onnx.ModelProto, dropped: Collection[str]) -> onnx.ModelProto:
     """A copy in which some initializers of the main graph are stubs: name, type, shape, and a
     location that does not exist.
 
@@ -101,7 +101,7 @@ def light_copy(model: onnx.ModelProto, left_out: Collection[str]) -> onnx.ModelP
     copy_fields(model, copy, ("graph",))
     copy_fields(model.graph, copy.graph, ("initializer",))
     for tensor in model.graph.initializer:
-        if tensor.name in left_out:
+        if tensor.name in dropped:
             stub = copy.graph.initializer.add(
                 name=tensor.name, data_type=tensor.data_type, dims=tensor.dims
             )

@@ -18,7 +18,7 @@ from xoptim.verification.dims import Sizes
 from xoptim.verification.errors import FeedError, LoadError, RunError, RunStoppedError
 from xoptim.verification.extremes import Ends
 from xoptim.verification.further import SHORT, TINY, Further
-from xoptim.verification.options import ValidationOptions
+from xoptim.verification.options import VerificationOptions
 from xoptim.verification.protos import ModelLike, read_proto
 from xoptim.verification.report import SkippedRun
 from xoptim.verification.runs import (
@@ -65,7 +65,7 @@ class Search:
         session: Session,
         model: onnx.ModelProto,
         base_dir: Path | None,
-        options: ValidationOptions,
+        options: VerificationOptions,
         store: ResultStore,
         other: onnx.ModelProto | None = None,
     ) -> None:
@@ -245,7 +245,7 @@ class Search:
             expected = f"about {seconds:.3g} s" if seconds < _HOUR else "more than an hour"
             return (
                 f"would take {expected}, and the budget of all runs is {limit:.3g} s "
-                "(--validation-budget)"
+                "(--verify-budget)"
             )
         return ""
 
@@ -258,7 +258,7 @@ class Search:
         if not found and self._budget.spent > self._budget.limit:
             reason = (
                 f"was stopped after {self._budget.limit:.2g} s, the budget of all runs "
-                "(--validation-budget)"
+                "(--verify-budget)"
             )
             self.skipped.append(SkippedRun(sizes, reason))
         return replace(found[0], is_probe=True) if found else None
@@ -315,7 +315,7 @@ class Search:
 
 
 def _on_processor(
-    model: onnx.ModelProto, base_dir: Path | None, options: ValidationOptions
+    model: onnx.ModelProto, base_dir: Path | None, options: VerificationOptions
 ) -> Session | None:
     """The model on the CPU, ``None`` if that lacks kernels."""
     settings = replace(options.settings, providers=("cpu",))
@@ -346,7 +346,7 @@ class Reference(NamedTuple):
 
 
 def read_original(
-    model: ModelLike, options: ValidationOptions
+    model: ModelLike, options: VerificationOptions
 ) -> tuple[onnx.ModelProto, Path | None]:
     """The protobuf of a model and the folder of its external data.
 
@@ -364,7 +364,7 @@ def read_original(
 
 def run_reference(
     model: ModelLike,
-    options: ValidationOptions,
+    options: VerificationOptions,
     proto: onnx.ModelProto | None = None,
     other: onnx.ModelProto | None = None,
 ) -> Reference:

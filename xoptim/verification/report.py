@@ -1,4 +1,4 @@
-"""The result of a validation, as data, as JSON, and in one line."""
+"""The result of a verification, as data, as JSON, and in one line."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from xoptim.facts.words import counted
 from xoptim.verification.compare import Comparison
 
 if TYPE_CHECKING:
-    from xoptim.verification.json_types import ComparisonJson, RunJson, ValidationJson
+    from xoptim.verification.json_types import ComparisonJson, RunJson, VerificationJson
 
-Status: TypeAlias = Literal["equal", "different", "not validated"]
+Status: TypeAlias = Literal["equal", "different", "not verified"]
 Cause: TypeAlias = Literal["", "load", "run", "memory", "evidence", "assumptions"]
-"""Causes of ``not validated``: onnxruntime does not load the original, or does not run it on the
+"""Causes of ``not verified``: onnxruntime does not load the original, or does not run it on the
 values; the weights do not fit into memory; it ran, and its results are not evidence; or the models
 differ, and their metadata list assumptions that were not given.
 """
@@ -107,11 +107,11 @@ class SkippedRun(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ValidationReport:
+class VerificationReport:
     """The verdict whether two models compute the same.
 
     Attributes:
-        status: ``equal``, ``different``, or ``not validated`` without a verdict.
+        status: ``equal``, ``different``, or ``not verified`` without a verdict.
         reason: the reason, in one line; empty for ``equal``.
         exactness: the promise that was checked.
         providers: execution providers.
@@ -119,7 +119,7 @@ class ValidationReport:
             order.
         runs: the runs on which the models were compared.
         notes: limits of the evidence, and facts that decided the verdict.
-        cause: for ``not validated``, the kind of the reason.
+        cause: for ``not verified``, the kind of the reason.
         sections: number of sections in which the models were run, 0 when they were run whole.
         skipped: runs that were left out because of what they cost.
         assumptions: those under which the models were compared, beside the default set.
@@ -184,7 +184,7 @@ class ValidationReport:
         accepted = "" if largest.ok else ", accepted as rounding noise"
         return f"{text}, largest difference {largest.max_abs:.2g} in {largest.output!r}{accepted}"
 
-    def to_json(self) -> ValidationJson:
+    def to_json(self) -> VerificationJson:
         """All fields as JSON values: infinities and NaN are strings."""
         return {
             "status": self.status,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from xoptim.verification.compare import Comparison, ComparisonRules, compare_values
-from xoptim.verification.options import ValidationOptions
+from xoptim.verification.options import VerificationOptions
 from xoptim.verification.report import RunReport, is_small
 from xoptim.verification.runs import ReferenceRun
 from xoptim.verification.session import Port, Session, Value
@@ -18,7 +18,7 @@ operations.
 
 
 def compare_run(
-    run: ReferenceRun, outputs: Sequence[Port], candidate: Session, options: ValidationOptions
+    run: ReferenceRun, outputs: Sequence[Port], candidate: Session, options: VerificationOptions
 ) -> RunReport:
     """Run a model on the values of a run of the original, and compare the results.
 
@@ -58,7 +58,7 @@ def alike_outputs(
     outputs: Sequence[Port],
     first: Sequence[Value],
     second: Sequence[Value],
-    options: ValidationOptions,
+    options: VerificationOptions,
 ) -> set[str]:
     """The outputs on which two results of a run agree."""
     compared = compare_results(outputs, first, second, rules_of(run, options))
@@ -71,7 +71,7 @@ def largest_ulp_of(run: RunReport) -> float:
     return max((c.max_ulp for c in run.comparisons if c.tolerance is not None), default=0.0)
 
 
-def rules_of(run: ReferenceRun, options: ValidationOptions) -> ComparisonRules:
+def rules_of(run: ReferenceRun, options: VerificationOptions) -> ComparisonRules:
     """The rules for the results of a run."""
     is_loose = options.exactness in ("finite", "approximate")
     return replace(

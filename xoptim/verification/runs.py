@@ -41,7 +41,7 @@ from xoptim.verification.feed_values import (
 )
 from xoptim.verification.input_kinds import input_kinds
 from xoptim.verification.landmarks import Landmarks, landmarks, steers
-from xoptim.verification.options import ValidationOptions
+from xoptim.verification.options import VerificationOptions
 from xoptim.verification.session import Session, Value
 
 FeedSource: TypeAlias = Literal[
@@ -154,7 +154,7 @@ def load_test_data(folder: Path, model: onnx.ModelProto) -> list[dict[str, Value
 
 
 def test_feeds(
-    folder: Path, model: onnx.ModelProto, options: ValidationOptions
+    folder: Path, model: onnx.ModelProto, options: VerificationOptions
 ) -> list[dict[str, Value]]:
     """The data sets of a folder.
 
@@ -170,7 +170,7 @@ def test_feeds(
     return found
 
 
-def _assumed(model: onnx.ModelProto, options: ValidationOptions) -> Assumptions:
+def _assumed(model: onnx.ModelProto, options: VerificationOptions) -> Assumptions:
     return assumed_of(model, options.assume, from_model=options.assume_from_model)
 
 
@@ -225,7 +225,7 @@ class Feeding:
     def __init__(
         self,
         model: onnx.ModelProto,
-        options: ValidationOptions,
+        options: VerificationOptions,
         other: onnx.ModelProto | None = None,
     ) -> None:
         specs = {spec.name: spec for spec in input_specs(model, options.feeds.keys())}
@@ -322,7 +322,9 @@ class Feeding:
         )
 
 
-def planned_batches(model: onnx.ModelProto, options: ValidationOptions) -> Iterator[list[RunPlan]]:
+def planned_batches(
+    model: onnx.ModelProto, options: VerificationOptions
+) -> Iterator[list[RunPlan]]:
     """Values for a model that cannot run whole: batches of as many as the options require, the next
     if one fails.
 

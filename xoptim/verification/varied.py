@@ -17,7 +17,7 @@ from xoptim.verification.dims import (
     size_of,
 )
 from xoptim.verification.errors import ChoiceError, FeedError
-from xoptim.verification.options import ValidationOptions
+from xoptim.verification.options import VerificationOptions
 from xoptim.verification.runs import Feeding, RunPlan, given_feeds
 from xoptim.verification.session import Value
 
@@ -36,7 +36,10 @@ class VariedExample:
     """
 
     def __init__(
-        self, model: onnx.ModelProto, example: Mapping[str, np.ndarray], options: ValidationOptions
+        self,
+        model: onnx.ModelProto,
+        example: Mapping[str, np.ndarray],
+        options: VerificationOptions,
     ) -> None:
         feeding = Feeding(model, options)
         specs = {spec.name: spec for spec in feeding.specs}

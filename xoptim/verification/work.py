@@ -1,4 +1,4 @@
-"""The work and the memory of a run, and the time for the runs of a validation."""
+"""The work and the memory of a run, and the time for the runs of a verification."""
 
 import contextlib
 import math
@@ -28,7 +28,8 @@ packed.
 MOST: Final = 1 << 200
 """Of bytes or operations that are counted; more may be too many for a float."""
 _MOST_PACKED: Final = 1 << 28
-"""Bytes of weights above which packing takes longer than the few runs of a proof gain by it."""
+"""Bytes of weights above which packing takes longer than the few runs of a verification gain by it.
+"""
 
 
 def weight_bytes(proto: onnx.ModelProto) -> int:

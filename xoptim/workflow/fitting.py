@@ -15,16 +15,16 @@ from xoptim.facts.dtypes import Exactness, weakest
 from xoptim.facts.errors import XoptimError
 from xoptim.graph.sources import Source
 from xoptim.optimizing.builder import GraphBuilder
-from xoptim.optimizing.proof import Proof, ProofOptions, located, prove
+from xoptim.optimizing.verified import VerifiedModel, VerifyPlan, located, optimize_verified
 from xoptim.precision.quantize import joined
 from xoptim.targets import PlacedNode, Placement, PlacementError, Target, place
 from xoptim.targets.bisect import SECONDS, smallest_failing
 from xoptim.targets.fitting import Fitted, fit, lowerings
 from xoptim.targets.verifying import TargetCheck, verify_on_target
 from xoptim.verification.errors import ProviderUnavailable
-from xoptim.verification.options import ValidationOptions
-from xoptim.verification.report import ValidationReport
-from xoptim.verification.validation import compare
+from xoptim.verification.options import VerificationOptions
+from xoptim.verification.report import VerificationReport
+from xoptim.verification.verify import compare
 from xoptim.workflow.fitting_options import FittingOptions
 
 if TYPE_CHECKING:
@@ -45,17 +45,17 @@ class FittingOutcome:
         reports: the comparison of the fitted model with the optimized one, on the processor.
         is_check_asked: whether a comparison on the target was asked for.
         check: the comparison on the target, if it was made.
-        left_out: lowerings that were left out because they change results.
+        dropped: lowerings that were left out because they change results.
         fault: why the provider could not be asked.
     """
 
     target: Target
     original: Placement | None = None
     fitted: Fitted | None = None
-    reports: Sequence[ValidationReport] = ()
+    reports: Sequence[VerificationReport] = ()
     is_check_asked: bool = False
     check: TargetCheck | None = None
-    left_out: list[str] = field(default_factory=list)
+    dropped: list[str] = field(default_factory=list)
     fault: str = ""
 
     @property
@@ -109,9 +109,9 @@ class FittingOutcome:
             "original": None if self.original is None else self.original.to_json(),
             "fitted": None if self.fitted is None else self.fitted.to_json(),
             "is_verified": self.is_verified,
-            "validation": [report.to_json() for report in self.reports],
+            "verification": [report.to_json() for report in self.reports],
             "check": None if self.check is None else self.check.to_json(),
-            "left_out": self.left_out,
+            "dropped": self.dropped,
             "fault": self.fault,
         }
 
@@ -119,36 +119,38 @@ class FittingOutcome:
 class Fit:
     """Fits results of one job to a target."""
 
-    def __init__(self, target: Target, options: FittingOptions, how: ProofOptions) -> None:
+    def __init__(self, target: Target, options: FittingOptions, how: VerifyPlan) -> None:
         self._target = target
         self._options = options
         self._how = how
         # operators that the target runs wrongly, with the reasons
         self._distrusted: dict[tuple[str, str], str] = {}
 
-    def run(self, source: Source | str | Path, proof: Proof) -> tuple[Proof, FittingOutcome]:
+    def run(
+        self, source: Source | str | Path, verified: VerifiedModel
+    ) -> tuple[VerifiedModel, FittingOutcome]:
         """The fitted result, verified on the target, and what was found."""
         found = FittingOutcome(self._target, is_check_asked=self._options.verifies)
         if not self._target.is_installed:
             found.not_fitted(f"it is not installed: {self._target.install}")
-            return proof, found
+            return verified, found
         self._how.on_step(f"asking {self._target.name} which nodes it takes")
         given = source if isinstance(source, Source) else Source(source)
         try:
             found.original = self._placement(given.proto, given.base_dir)
         except (ProviderUnavailable, PlacementError) as error:
             found.not_fitted(error)
-            return proof, found
+            return verified, found
         except XoptimError:  # the result may be smaller
             found.original = None
-        optimized = proof
+        optimized = verified
         try:
-            proof = self._fitted(optimized, found)
+            verified = self._fitted(optimized, found)
             if self._options.verifies and self._target.provider:
-                proof = self._verified(given, optimized, proof, found)
+                verified = self._verified(given, optimized, verified, found)
         except XoptimError as error:
             found.not_fitted(error)
-        return proof, found
+        return verified, found
 
     def _placement(self, model: onnx.ModelProto, base_dir: Path | None) -> Placement:
         libraries = self._how.checks.custom_op_libs
@@ -184,9 +186,9 @@ class Fit:
         reason = self._distrusted.get((node.domain, node.op_type))
         return node if reason is None else replace(node, partition=-1, reason=reason)
 
-    def _fitted(self, proof: Proof, found: FittingOutcome) -> Proof:
+    def _fitted(self, verified: VerifiedModel, found: FittingOutcome) -> VerifiedModel:
         """The model with lowerings that change no result on the processor."""
-        optimized, folder = proof.proto, proof.base_dir
+        optimized, folder = verified.proto, verified.base_dir
         while True:
             self._how.on_step(f"fitting to {self._target.name}")
             found.fitted = fit(
@@ -194,21 +196,21 @@ class Fit:
                 lambda model: self._placement(model, folder),
                 folder,
                 find=lambda model, whole, seconds: self._failing(model, whole, folder, seconds),
-                drop=found.left_out,
+                drop=found.dropped,
                 seconds=self._options.seconds,
             )
             if not found.fitted.steps:
                 found.reports = ()
-                return proof
-            made = self._made(proof, found.fitted)
+                return verified
+            made = self._made(verified, found.fitted)
             found.reports = made.reports
             wrong = any(report.status == "different" for report in made.reports)
-            if not wrong or len(found.left_out) >= _MOST_CULPRITS:
-                return joined(proof, made)
-            found.left_out.append(self._culprit(proof, found.fitted))
+            if not wrong or len(found.dropped) >= _MOST_CULPRITS:
+                return joined(verified, made)
+            found.dropped.append(self._culprit(verified, found.fitted))
             self._discard(made)
 
-    def _culprit(self, proof: Proof, fitted: Fitted) -> str:
+    def _culprit(self, verified: VerifiedModel, fitted: Fitted) -> str:
         """The lowering that changes results when applied alone, or the first where none does."""
         known = installed_patterns()
         names = list(dict.fromkeys(step.pattern for step in fitted.steps))
@@ -218,26 +220,28 @@ class Fit:
             if name not in known:
                 continue
             options = OptimizationOptions(patterns=[known[name]])
-            source = Source(proof.proto, proof.base_dir)
+            source = Source(verified.proto, verified.base_dir)
             builder = GraphBuilder(source, optimization_options=options)
             builder.optimize()
             alone = builder.to_onnx(optimize=False)
-            checks = self._checks(proof, known[name].exactness, builder.model.base_dir)
-            if compare(proof.proto, alone, checks).status == "different":
+            checks = self._checks(verified, known[name].exactness, builder.model.base_dir)
+            if compare(verified.proto, alone, checks).status == "different":
                 return name
         return names[0]
 
-    def _checks(self, proof: Proof, exactness: Exactness, folder: Path | None) -> ValidationOptions:
+    def _checks(
+        self, verified: VerifiedModel, exactness: Exactness, folder: Path | None
+    ) -> VerificationOptions:
         """The options of a comparison with the optimized model, on the processor."""
         return replace(
             self._how.checks,
             providers=("cpu",),
             exactness=exactness,
-            original_dir=proof.base_dir,
+            original_dir=verified.base_dir,
             optimized_dir=folder,
         )
 
-    def _made(self, proof: Proof, fitted: Fitted) -> Proof:
+    def _made(self, verified: VerifiedModel, fitted: Fitted) -> VerifiedModel:
         """The fitted model, compared with the optimized one on the processor."""
         options = OptimizationOptions(
             patterns=None,
@@ -247,25 +251,31 @@ class Fit:
             merge=False,
         )
         how = replace(self._how, whole=False, each=False, on_loaded=lambda _: None)
-        made = prove(Source(fitted.model, proof.base_dir), options, how)
+        made = optimize_verified(Source(fitted.model, verified.base_dir), options, how)
         if self._how.whole:
-            self._how.on_step("validating the lowered model")
+            self._how.on_step("verifying the lowered model")
             known = installed_patterns()
             exactness = weakest(
                 known[each.pattern].exactness for each in fitted.steps if each.pattern in known
             )
             made.reports = [
-                compare(proof.proto, made.proto, self._checks(proof, exactness, made.base_dir))
+                compare(
+                    verified.proto, made.proto, self._checks(verified, exactness, made.base_dir)
+                )
             ]
         return made
 
-    def _discard(self, proof: Proof) -> None:
+    def _discard(self, verified: VerifiedModel) -> None:
         if self._how.draft is not None:
-            self._how.draft.discard(proof.proto)
+            self._how.draft.discard(verified.proto)
 
     def _verified(
-        self, given: Source, optimized: Proof, proof: Proof, found: FittingOutcome
-    ) -> Proof:
+        self,
+        given: Source,
+        optimized: VerifiedModel,
+        verified: VerifiedModel,
+        found: FittingOutcome,
+    ) -> VerifiedModel:
         """The result, compared with the original on the target.
 
         An operator that the target computes wrongly, or at which it fails, is lowered as one that
@@ -276,22 +286,22 @@ class Fit:
             self._how.on_step(f"verifying on {self._target.name}")
             check = found.check = verify_on_target(
                 original,
-                proof.proto,
+                verified.proto,
                 self._target,
                 checks,
-                proof.base_dir,
+                verified.base_dir,
                 software_device=self._how.checks.software_device,
                 feeds=self._options.feeds,
                 tolerance=self._options.tolerance,
             )
             key = _key(check.operator)
-            if check.ok or key in self._distrusted or key not in lowerings(found.left_out):
-                return proof
+            if check.ok or key in self._distrusted or key not in lowerings(found.dropped):
+                return verified
             is_computed = check.status == "different" or check.error > 0.0
             fault = "computes it wrongly" if is_computed else "fails at it"
             self._distrusted[key] = f"{self._target.name} {fault}"
-            self._discard(proof)
-            proof = self._fitted(optimized, found)
+            self._discard(verified)
+            verified = self._fitted(optimized, found)
 
 
 def _key(label: str) -> tuple[str, str]:

@@ -21,14 +21,14 @@ from xoptim.facts.protos import fed_inputs, opset_versions
 from xoptim.graph.assumed import fitting
 from xoptim.graph.sources import Source
 from xoptim.optimizing.builder import GraphBuilder
-from xoptim.optimizing.proof import Proof, ProofOptions, located, prove
+from xoptim.optimizing.verified import VerifiedModel, VerifyPlan, located, optimize_verified
 from xoptim.precision.options import STATIC_NEEDS_SAMPLES, PrecisionOptions
 from xoptim.preparation.ports import dimensions
 from xoptim.preparation.preparation import Preparation
 from xoptim.system.collection import collection_paused
 from xoptim.targets.registry import named
 from xoptim.verification.errors import ChoiceError
-from xoptim.verification.options import ValidationOptions
+from xoptim.verification.options import VerificationOptions
 from xoptim.workflow.fitting_options import FittingOptions
 from xoptim.workflow.outcome import Outcome, SpeedReport
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from xoptim.workflow.page import Page
 
 _LOGGER: Final = logging.getLogger("xoptim")
-_PRODUCT_OF_4_BITS: Final = "MatMulNBits"
+_INT4_MATMUL: Final = "MatMulNBits"
 """The pattern whose operator reads weights of 4 bits, where they would be widened in each run
 otherwise.
 """
@@ -50,8 +50,8 @@ class KeepIfFaster(Protocol):
     """A step that leaves out what makes a result slower than the original."""
 
     def __call__(
-        self, source: Source, proof: Proof, options: OptimizationOptions, how: ProofOptions
-    ) -> tuple[Proof, SpeedReport]:
+        self, source: Source, verified: VerifiedModel, options: OptimizationOptions, how: VerifyPlan
+    ) -> tuple[VerifiedModel, SpeedReport]:
         """The result to keep, and the measurements.
 
         Raises XoptimError when it cannot be measured.
@@ -66,7 +66,7 @@ class JobOptions:
     # whether assumptions that do not fit the model are left out, with a warning for each
     leaves_unfit_assumptions: bool = False
     optimization: OptimizationOptions = field(default_factory=OptimizationOptions)
-    verification: ProofOptions = field(default_factory=ProofOptions)
+    verification: VerifyPlan = field(default_factory=VerifyPlan)
     # whether the optimized model is verified before it is quantized
     verifies_floats: bool = True
     precision: PrecisionOptions | None = None
@@ -75,10 +75,10 @@ class JobOptions:
     keep_if_faster: KeepIfFaster | None = None
     benchmark: BenchOptions | None = None
     # options for the runs that look for hints
-    hints: ValidationOptions | None = None
+    hints: VerificationOptions | None = None
     page: Page | None = None
     # writes the result, and returns the files written
-    write: Callable[[Proof], Sequence[Path]] | None = None
+    write: Callable[[VerifiedModel], Sequence[Path]] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.precision, PrecisionOptions | None):
@@ -185,11 +185,13 @@ class Job:
         is_all = not how.whole and self._precision is None and chosen.keep_if_faster is None
         with collection_paused() if is_all else nullcontext():
             whole = how.whole and chosen.verifies_floats
-            proof = prove(source, first, replace(how, whole=whole, on_loaded=self._loaded))
-        self._check_values_used(proof)
-        self._check_sizes_fit(proof)
-        outcome = Outcome.of(proof, is_strict=options.strict)
-        outcome.bytes_before = _own_bytes(self._source) + proof.external_before
+            verified = optimize_verified(
+                source, first, replace(how, whole=whole, on_loaded=self._loaded)
+            )
+        self._check_values_used(verified)
+        self._check_sizes_fit(verified)
+        outcome = Outcome.of(verified, is_strict=options.strict)
+        outcome.bytes_before = _own_bytes(self._source) + verified.external_before
         return outcome
 
     def _loaded(self, builder: GraphBuilder) -> None:
@@ -219,23 +221,25 @@ class Job:
         given = source if isinstance(source, Source) else Source(source)
         self._precision = precision.sources.with_samples(self._precision, given.proto)
 
-    def _check_values_used(self, proof: Proof) -> None:
+    def _check_values_used(self, verified: VerifiedModel) -> None:
         """Raise when the caller's values could not be used in the comparison."""
         checks = self._how.checks
-        unused = next((report for report in proof.reports if report.cause == "run"), None)
+        unused = next((report for report in verified.reports if report.cause == "run"), None)
         if unused is not None and (checks.feeds or checks.dims or checks.test_data):
-            raise ChoiceError(f"not validated with the values given: {unused.reason}")
+            raise ChoiceError(f"not verified with the values given: {unused.reason}")
 
-    def _check_sizes_fit(self, proof: Proof) -> None:
+    def _check_sizes_fit(self, verified: VerifiedModel) -> None:
         """Raise when onnxruntime runs the model, but not with the sizes that were written into
         it.
         """
-        unfit = next((report for report in proof.reports if report.cause in ("load", "run")), None)
+        unfit = next(
+            (report for report in verified.reports if report.cause in ("load", "run")), None
+        )
         if unfit is None or not self._options.preparation.fix:
             return
         original, checks = located(self._source, self._how.checks)
         is_gone = isinstance(original, (str, Path)) and not Path(original).is_file()
-        if not is_gone and verification.validate(original, original, checks).ok:
+        if not is_gone and verification.verify_models(original, original, checks).ok:
             raise ChoiceError(f"the model does not run with the sizes of --fix: {unfit.reason}")
 
     def _quantize(self, options: OptimizationOptions, outcome: Outcome) -> None:
@@ -246,29 +250,27 @@ class Job:
         asked = self._precision
         is_computed = asked.is_weight_only_float16  # which chooses the operator by itself
         if asked.weights_only and asked.scheme == "int4" and not is_computed:
-            options = replace(
-                options, patterns=Query.of(options.patterns).including(_PRODUCT_OF_4_BITS)
-            )
-        outcome.quantized = quantizer(outcome.proof, options, self._how, self._precision)
-        outcome.proof = outcome.quantized.proof
+            options = replace(options, patterns=Query.of(options.patterns).including(_INT4_MATMUL))
+        outcome.quantized = quantizer(outcome.verified, options, self._how, self._precision)
+        outcome.verified = outcome.quantized.verified
 
     def _fit(self, source: Given, options: OptimizationOptions, outcome: Outcome) -> None:
         """Fit the result to its target, with integers that err less where it is not right there."""
         self._fit_once(source, outcome)
         first = outcome.quantized
-        if first is None or first.float_proof is None or self._precision is None:
+        if first is None or first.float32_model is None or self._precision is None:
             return
         for widths, share in precision.static_int8.FURTHER[first.activation_bits]:
             if outcome.fitting is None or not outcome.fitting.difference:
                 break
             if self._how.draft is not None:
-                self._how.draft.discard(outcome.proof.proto)
+                self._how.draft.discard(outcome.verified.proto)
             again = precision.static_int8.static_int8(
-                first.float_proof, options, self._how, self._precision, widths, share
+                first.float32_model, options, self._how, self._precision, widths, share
             )
             if again.reason:
                 break
-            outcome.quantized, outcome.proof = again, again.proof
+            outcome.quantized, outcome.verified = again, again.verified
             self._fit_once(source, outcome)
 
     def _fit_once(self, source: Given, outcome: Outcome) -> None:
@@ -279,7 +281,7 @@ class Job:
         fit = workflow.fitting.Fit(
             self._target, with_error_of(options, outcome.quantized, self._target), how
         )
-        outcome.proof, outcome.fitting = fit.run(source, outcome.proof)
+        outcome.verified, outcome.fitting = fit.run(source, outcome.verified)
 
     def _keep_if_faster(
         self, source: Given, options: OptimizationOptions, outcome: Outcome
@@ -288,24 +290,24 @@ class Job:
         given = source if isinstance(source, Source) else Source(source)
         how = replace(self._how, on_loaded=self._loaded)
         try:
-            outcome.proof, outcome.speed = self._options.keep_if_faster(
-                given, outcome.proof, options, how
+            outcome.verified, outcome.speed = self._options.keep_if_faster(
+                given, outcome.verified, options, how
             )
         except XoptimError as error:
             outcome.unmeasured = error
-        outcome.floats = outcome.proof
+        outcome.floats = outcome.verified
 
     def _measure(self, source: Given, outcome: Outcome) -> None:
         """Measure the original and the result, unless one of them cannot be run."""
         assert self._options.benchmark is not None
         self._how.on_step("measuring")
-        proof = outcome.proof
-        folders = {"original": proof.builder.model.base_dir, "result": proof.base_dir}
+        verified = outcome.verified
+        folders = {"original": verified.builder.model.base_dir, "result": verified.base_dir}
         known = {label: folder for label, folder in folders.items() if folder is not None}
         original = source.proto if isinstance(source, Source) else source
         try:
             outcome.latency = bench.measure.bench(
-                {"original": original, "result": proof.proto},
+                {"original": original, "result": verified.proto},
                 replace(self._options.benchmark, base_dirs=known),
             )
         except XoptimError as error:
@@ -318,10 +320,10 @@ class Job:
         assert self._options.hints is not None
         self._how.on_step("looking for options that would help")
         options = replace(options, on_event=self._options.optimization.on_event)
-        for culprit in outcome.proof.left_out:
+        for culprit in outcome.verified.dropped:
             options = culprit.avoided_by(options)
         try:
-            outcome.hints = _hints(outcome.proof, options, self._options.hints)
+            outcome.hints = _hints(outcome.verified, options, self._options.hints)
         except MemoryError:
             outcome.hints = ()
 
@@ -333,7 +335,7 @@ class Job:
     def _write(self, outcome: Outcome) -> None:
         assert self._options.write is not None
         self._how.on_step("writing")
-        outcome.written = self._options.write(outcome.proof)
+        outcome.written = self._options.write(outcome.verified)
 
 
 def _target_of(options: OptimizationOptions) -> Target | None:
@@ -423,11 +425,15 @@ def _own_bytes(given: Given) -> int:
 
 
 def _hints(
-    proof: Proof, options: OptimizationOptions, checks: ValidationOptions
+    verified: VerifiedModel, options: OptimizationOptions, checks: VerificationOptions
 ) -> list[OpsetHint | OptionHint]:
-    is_lowered = proof.builder.model.opsets.get("", 0) < proof.opset_before
-    newer = None if is_lowered else diagnose.hints.opset_hint(proof.proto, options, proof.base_dir)
-    sizes = next((run.dims for report in proof.reports for run in report.runs), {})
-    others = diagnose.hints.option_hints(proof.proto, options, sizes, proof.base_dir, checks)
+    is_lowered = verified.builder.model.opsets.get("", 0) < verified.opset_before
+    newer = (
+        None
+        if is_lowered
+        else diagnose.hints.opset_hint(verified.proto, options, verified.base_dir)
+    )
+    sizes = next((run.dims for report in verified.reports for run in report.runs), {})
+    others = diagnose.hints.option_hints(verified.proto, options, sizes, verified.base_dir, checks)
     found: list[OpsetHint | OptionHint] = [*([] if newer is None else [newer]), *others]
     return sorted(found, key=lambda hint: -hint.nodes)

@@ -8,7 +8,7 @@ from xoptim.facts.dtypes import Exactness
 from xoptim.passes.json_types import RepetitionJson, UnfoldedJson
 from xoptim.precision.json_types import QuantizedJson
 from xoptim.targets.json_types import FittedJson, PlacementJson, TargetCheckJson
-from xoptim.verification.json_types import ValidationJson
+from xoptim.verification.json_types import VerificationJson
 
 
 class FittingJson(TypedDict):
@@ -20,9 +20,9 @@ class FittingJson(TypedDict):
         fitted: placements of the result, and the lowerings; null where the execution provider gave
             no answer.
         is_verified: whether the result was found equal on the target.
-        validation: comparisons of the fitted model with the optimized one, on the processor.
+        verification: comparisons of the fitted model with the optimized one, on the processor.
         check: the comparison on the target; null when it was not made.
-        left_out: lowerings that were skipped because they change results.
+        dropped: lowerings that were skipped because they change results.
         fault: why the execution provider gave no answer; empty when it did.
     """
 
@@ -30,9 +30,9 @@ class FittingJson(TypedDict):
     original: PlacementJson | None
     fitted: FittedJson | None
     is_verified: bool
-    validation: list[ValidationJson]
+    verification: list[VerificationJson]
     check: TargetCheckJson | None
-    left_out: list[str]
+    dropped: list[str]
     fault: str
 
 
@@ -59,10 +59,10 @@ class SummaryJson(TypedDict):
         unchecked_operators: operators of the result that `onnx.checker` does not know.
         load_seconds: time of loading, in seconds.
         optimize_seconds: time of optimizing, in seconds.
-        validate_seconds: time of verification, in seconds.
+        verify_seconds: time of verification, in seconds.
         seconds: time by step, in seconds.
-        validation: comparisons with the original, one for each execution provider.
-        left_out: rewrites and steps that changed results and were skipped.
+        verification: comparisons with the original, one for each execution provider.
+        dropped: rewrites and steps that changed results and were skipped.
         each: the checks of single rewrites; null when they were not made.
         latency: times before and after; null when not measured.
         unfolded: what was not folded because of its size; null when there is nothing.
@@ -94,10 +94,10 @@ class SummaryJson(TypedDict):
     unchecked_operators: list[str]
     load_seconds: float
     optimize_seconds: float
-    validate_seconds: float
+    verify_seconds: float
     seconds: dict[str, float]
-    validation: list[ValidationJson]
-    left_out: list[CulpritJson]
+    verification: list[VerificationJson]
+    dropped: list[CulpritJson]
     each: EachJson | None
     latency: LatencyJson | None
     unfolded: UnfoldedJson | None

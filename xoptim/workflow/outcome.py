@@ -11,15 +11,15 @@ from xoptim.catalogue.discovery import installed_patterns
 from xoptim.diagnose.report import OptimizationReport
 from xoptim.facts.errors import XoptimError
 from xoptim.graph.save import shared_files
-from xoptim.optimizing.proof import Proof
-from xoptim.verification.errors import DifferentModelError, NotValidatedError, ToleranceError
+from xoptim.optimizing.verified import VerifiedModel
+from xoptim.verification.errors import DifferentModelError, NotVerifiedError, ToleranceError
 
 if TYPE_CHECKING:
     from xoptim.bench.json_types import SpeedJson
     from xoptim.bench.rounds import BenchReport
     from xoptim.diagnose.hints import OpsetHint, OptionHint
     from xoptim.precision.quantized import Quantized
-    from xoptim.verification.report import ValidationReport
+    from xoptim.verification.report import VerificationReport
     from xoptim.workflow.fitting import FittingOutcome
 
 Cause: TypeAlias = Literal["tolerance", "different", "strict", "rewrite", "target"]
@@ -45,19 +45,19 @@ class Refusal:
 
     cause: Cause
     reason: str
-    report: ValidationReport | None = None  # the comparison that gives the reason, if one does
+    report: VerificationReport | None = None  # the comparison that gives the reason, if one does
 
 
 @dataclass(slots=True)
 class Outcome:
     """The outcome of the steps that a job has taken so far.
 
-    ``floats`` is the optimized model before quantization, ``proof`` the result; they are the same
-    without quantization.
+    ``floats`` is the optimized model before quantization, ``verified`` the result; they are the
+    same without quantization.
     """
 
-    proof: Proof
-    floats: Proof
+    verified: VerifiedModel
+    floats: VerifiedModel
     is_strict: bool = False  # whether a result that could not be verified is refused
     # seconds by step, in the order of the steps
     times: dict[str, float] = field(default_factory=dict)
@@ -74,35 +74,35 @@ class Outcome:
     page: Path | None = None  # the file of the report
 
     @classmethod
-    def of(cls, proof: Proof, *, is_strict: bool = False) -> Outcome:
+    def of(cls, verified: VerifiedModel, *, is_strict: bool = False) -> Outcome:
         """The outcome of an optimization and its comparison."""
-        found = cls(proof, proof, is_strict)
-        found.times = {"loading": proof.load_seconds, "optimizing": proof.optimize_seconds}
-        if proof.reports:
-            found.times["validating"] = proof.validate_seconds
+        found = cls(verified, verified, is_strict)
+        found.times = {"loading": verified.load_seconds, "optimizing": verified.optimize_seconds}
+        if verified.reports:
+            found.times["verifying"] = verified.verify_seconds
         return found
 
     @property
     def report(self) -> OptimizationReport:
         """The report of the optimization, with the rewrites of the quantization."""
         if self.quantized is None:
-            return self.proof.report
+            return self.verified.report
         return self.quantized.report(self.floats.report)
 
     @property
     def operators(self) -> dict[str, int]:
         """Number of nodes by operator of the result, subgraphs included."""
-        return self.proof.builder.count_types()
+        return self.verified.builder.count_types()
 
     @property
     def opsets(self) -> tuple[int, int]:
         """The operator set of ONNX before and after, 0 for none."""
-        return self.proof.opset_before, self.proof.builder.model.opsets.get("", 0)
+        return self.verified.opset_before, self.verified.builder.model.opsets.get("", 0)
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """The assumptions beside the default set."""
-        return self.proof.builder.model.assumptions.texts
+        """The assumptions next to the default set."""
+        return self.verified.builder.model.assumptions.texts
 
     @property
     def unchecked(self) -> list[str]:
@@ -115,7 +115,7 @@ class Outcome:
     @property
     def needed(self) -> list[str]:
         """Files of another model whose weights the written result refers to."""
-        return shared_files(self.proof.proto) if self.written else []
+        return shared_files(self.verified.proto) if self.written else []
 
     @property
     def refusal(self) -> Refusal | None:
@@ -125,7 +125,7 @@ class Outcome:
     def _refusals(self) -> Iterator[Refusal]:
         if self.quantized is not None and self.quantized.fault:
             yield Refusal("tolerance", self.quantized.fault)
-        for report in self.proof.reports:
+        for report in self.verified.reports:
             if report.status == "different":
                 yield Refusal("different", report.summary(), report)
             if self.is_strict and not report.ok:
@@ -135,14 +135,14 @@ class Outcome:
             yield Refusal("target", fitting.difference)
         if fitting is not None and self.is_strict and fitting.doubt:
             yield Refusal("strict", fitting.doubt)
-        each = self.proof.each
+        each = self.verified.each
         if each is not None and each.disagreements:
             yield Refusal("rewrite", str(each.disagreements[0]))
 
     @property
-    def failure(self) -> ValidationReport | None:
+    def failure(self) -> VerificationReport | None:
         """The comparison that refutes the result, else one without a verdict, else ``None``."""
-        return self.proof.failure
+        return self.verified.failure
 
     def raise_failure(self) -> None:
         """Raise unless the result was found equal, or was not compared.
@@ -150,7 +150,7 @@ class Outcome:
         Raises:
             ToleranceError: the quantized model does not keep its tolerance.
             DifferentModelError: the result computes something else.
-            NotValidatedError: there is no verdict.
+            NotVerifiedError: there is no verdict.
             TargetError: the result computes something else on its target, or could not be verified
                 there.
             XoptimError: a rewrite that was checked alone computes something else, or the times that
@@ -160,9 +160,9 @@ class Outcome:
         if refusal is not None and refusal.cause == "tolerance":
             raise ToleranceError(refusal.reason)
         if failure is not None and failure.status == "different":
-            raise DifferentModelError(failure, self.proof.proto)
+            raise DifferentModelError(failure, self.verified.proto)
         if failure is not None:
-            raise NotValidatedError(failure, self.proof.proto)
+            raise NotVerifiedError(failure, self.verified.proto)
         if refusal is not None and refusal.cause == "target":
             raise TargetError(refusal.reason)
         if refusal is not None:

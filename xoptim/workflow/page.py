@@ -62,7 +62,7 @@ class Page:
     def _facts(self, given: Source, outcome: Outcome) -> ReportSubject:
         facts = replace(
             subject_of(outcome.floats.report, self._title or title_of(given), self._result),
-            sizes=(outcome.bytes_before, outcome.proof.bytes_after),
+            sizes=(outcome.bytes_before, outcome.verified.bytes_after),
             opsets=outcome.opsets,
         )
         fitting = outcome.fitting
@@ -80,7 +80,7 @@ class Page:
         facts = replace(facts, latency=outcome.latency)
         original = Path(given.original) if given.kind == "path" else given.proto
         try:
-            return measured(facts, original, outcome.proof.proto, outcome.latency.options)
+            return measured(facts, original, outcome.verified.proto, outcome.latency.options)
         except XoptimError as error:  # the model is written all the same
             _LOGGER.warning("operators not measured: %s", error)
             return facts

@@ -12,7 +12,7 @@ from xoptim.graph.sources import Source
 from xoptim.preparation.preparation import Preparation, free_batch
 from xoptim.verification.compare import compare_values
 from xoptim.verification.errors import FeedError, LoadError, RunError
-from xoptim.verification.options import ValidationOptions
+from xoptim.verification.options import VerificationOptions
 from xoptim.verification.reference import run_reference
 from xoptim.verification.session import Session
 
@@ -41,7 +41,7 @@ def freed(
     free = deepcopy(proto)
     size, inputs = free_batch(free, name, base_dir)
     checks = [
-        ValidationOptions(assignments=1, extremes=False, seed=seed + place, original_dir=base_dir)
+        VerificationOptions(assignments=1, extremes=False, seed=seed + place, original_dir=base_dir)
         for place in range(2)
     ]
     try:

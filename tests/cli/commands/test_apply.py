@@ -38,7 +38,7 @@ def test_apply_as_json(xopt: Xopt) -> None:
     ).json
     assert found["patterns"] == {"TransposeTranspose": 1}
     assert (found["written"], found["nodes_before"], found["nodes_after"]) == (["out.onnx"], 3, 1)
-    assert (found["exactness"], found["validation"]) == ("exact", [])
+    assert (found["exactness"], found["verification"]) == ("exact", [])
 
 
 def test_apply_where_it_does_not_match(xopt: Xopt) -> None:
@@ -50,7 +50,7 @@ def test_apply_where_it_does_not_match(xopt: Xopt) -> None:
     assert files() == {"model.onnx"}
 
 
-def test_apply_validates(xopt: Xopt, bad_patterns: None) -> None:
+def test_apply_verifies(xopt: Xopt, bad_patterns: None) -> None:
     write("agraph (float[a,b] x) => (float[a,b] y) { y = Relu(x) }")
     outcome = xopt("apply", "model.onnx", "WrongRelu", "--at", "y", "-o", "out.onnx")
     assert outcome.code == 1

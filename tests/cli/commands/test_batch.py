@@ -59,10 +59,10 @@ def test_the_table(xopt: Xopt) -> None:
         row[:2] == ["sub/b.onnx", "crashed"] and row[-3:] == ["ended", "by", "SIGKILL"]
         for row in table
     )
-    assert "1 done, 1 not validated, 1 crashed; 0 unchanged" in outcome.out
+    assert "1 done, 1 not verified, 1 crashed; 0 unchanged" in outcome.out
     assert sorted(line.split("] ")[1].split(",")[0] for line in outcome.err.splitlines()) == [
         "a.onnx: done",
-        "c.onnx: not validated",
+        "c.onnx: not verified",
         "sub/b.onnx: crashed",
     ]
     again = xopt("batch", "in", "-o", "out")

@@ -13,7 +13,7 @@ import pytest
 from tests.cli.command import Xopt, files, types_in, write
 from tests.support import parse
 from xoptim import optimize, select
-from xoptim.verification import validate
+from xoptim.verification import verify_models
 
 MODEL = """agraph (float[N,3] x) => (float[N,3] y)
     { a = Neg(x) b = Neg(a) c = Exp(b) d = Relu(c) e = Sin(d) f = Neg(e) y = Abs(f) }"""
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("bad_patterns")]
 
 
 @pytest.mark.parametrize("check", ["end", "each"])
-def test_it_is_left_out_and_the_rest_is_done(xopt: Xopt, check: str) -> None:
+def test_it_is_dropped_and_the_rest_is_done(xopt: Xopt, check: str) -> None:
     write(MODEL)
     outcome = xopt("model.onnx", "--patterns", "default+WrongRelu", "--check", check)
     assert outcome.code == 0
@@ -31,15 +31,15 @@ def test_it_is_left_out_and_the_rest_is_done(xopt: Xopt, check: str) -> None:
     assert types_in("model.opt.onnx") == ["Exp", "Relu", "Sin", "Abs"]
     assert "verification  equal on cpu" in outcome.out
     assert "dropped       pattern WrongRelu" in outcome.out
-    assert validate("model.onnx", "model.opt.onnx").ok
+    assert verify_models("model.onnx", "model.opt.onnx").ok
 
 
-def test_several_are_left_out(xopt: Xopt) -> None:
+def test_several_are_dropped(xopt: Xopt) -> None:
     write(MODEL.replace("c = Exp(b)", "g = Exp(b) c = LeakyRelu(g)"))
     outcome = xopt("model.onnx", "--patterns", "default+WrongRelu+ShiftedRelu", "--json")
     assert outcome.code == 0
-    assert {culprit["name"] for culprit in outcome.json["left_out"]} == {"WrongRelu", "ShiftedRelu"}
-    assert [report["status"] for report in outcome.json["validation"]] == ["equal"]
+    assert {culprit["name"] for culprit in outcome.json["dropped"]} == {"WrongRelu", "ShiftedRelu"}
+    assert [report["status"] for report in outcome.json["verification"]] == ["equal"]
 
 
 def test_strict_refuses_to_heal(xopt: Xopt) -> None:
@@ -94,7 +94,7 @@ def test_bisect_writes_a_model_that_shows_it(xopt: Xopt) -> None:
     small = onnx.load("model.bisect.onnx")
     assert [node.op_type for node in small.graph.node] == ["Relu"]
     wrong = optimize(small, patterns=select("WrongRelu"))
-    assert validate(small, wrong).status == "different"
+    assert verify_models(small, wrong).status == "different"
 
 
 def test_bisect_in_json(xopt: Xopt) -> None:
@@ -124,4 +124,4 @@ def test_bisect_cannot_judge_what_does_not_run(xopt: Xopt) -> None:
     )
     outcome = xopt("bisect", "model.onnx")
     assert outcome.code == 3
-    assert outcome.warnings[0].startswith("not validated: onnxruntime cannot load the original")
+    assert outcome.warnings[0].startswith("not verified: onnxruntime cannot load the original")

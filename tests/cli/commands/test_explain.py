@@ -464,7 +464,7 @@ def test_who_took_a_match(xopt: Xopt) -> None:
     )
 
 
-def test_a_pattern_that_is_left_out_for_a_target(xopt: Xopt) -> None:
+def test_a_pattern_that_is_dropped_for_a_target(xopt: Xopt) -> None:
     path = write(TRANSPOSES)
     lines = xopt("explain", path, "SmoothedNormalization", "--target", "webgpu").out.splitlines()
     expected = (

@@ -50,7 +50,7 @@ def test_default_name_of_the_result(xopt: Xopt, name: str, expected: str) -> Non
     assert types_in(expected) == ["Relu"]
 
 
-def test_the_result_is_beside_the_model(xopt: Xopt) -> None:
+def test_the_result_is_next_to_the_model(xopt: Xopt) -> None:
     Path("folder").mkdir()
     write(TRANSPOSES, "folder/model.onnx")
     assert xopt("folder/model.onnx").code == 0
@@ -177,7 +177,7 @@ def test_an_unknown_pattern_is_noticed_before_any_work(
         raise AssertionError("the model was read")
 
     write(TRANSPOSES)
-    monkeypatch.setattr("xoptim.optimizing.proof.GraphBuilder", fail)
+    monkeypatch.setattr("xoptim.optimizing.verified.GraphBuilder", fail)
     assert (
         "unknown pattern 'TransposTranspose'; did you mean 'TransposeTranspose'?"
         in xopt("model.onnx", option, "TransposTranspose").error
@@ -249,11 +249,11 @@ KEYS: dict[str, Any] = {
     "unchecked_operators": list,
     "load_seconds": float,
     "optimize_seconds": float,
-    "validate_seconds": float,
+    "verify_seconds": float,
     "unfolded": type(None),
     "report": type(None),
-    "validation": list,
-    "left_out": list,
+    "verification": list,
+    "dropped": list,
     "each": type(None),
     "latency": type(None),
     "hints": list,
@@ -313,7 +313,7 @@ def test_json(xopt: Xopt) -> None:
         given,
         Path("model.opt.onnx").stat().st_size,
     )
-    (report,) = summary["validation"]
+    (report,) = summary["verification"]
     assert report.keys() == REPORT_KEYS
     assert (report["status"], report["providers"]) == ("equal", ["cpu"])
     assert len(report["runs"]) >= 6
@@ -421,7 +421,7 @@ def test_summary_names_operators_that_the_checker_does_not_know(xopt: Xopt) -> N
     assert found["unchecked_operators"] == ["SimplifiedLayerNormalization"]
 
 
-def test_summary_without_validation(xopt: Xopt) -> None:
+def test_summary_without_verification(xopt: Xopt) -> None:
     write(TRANSPOSES)
     outcome = xopt("model.onnx", *ONLY, "--no-verify")
     assert outcome.code == 0

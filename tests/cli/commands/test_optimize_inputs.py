@@ -33,7 +33,7 @@ def test_inputs_that_nothing_reads(xopt: Xopt) -> None:
     onnx.checker.check_model("dropped.onnx")
     summary = xopt("model.onnx", "--drop-unused-inputs", "--dry-run", "--json").json
     assert (summary["unused_inputs"], summary["dropped_inputs"]) == ([], ["unread", "sizes"])
-    assert summary["validation"][0]["status"] == "equal"
+    assert summary["verification"][0]["status"] == "equal"
 
 
 def test_values_for_an_input_that_goes(xopt: Xopt) -> None:

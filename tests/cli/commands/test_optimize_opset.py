@@ -26,7 +26,7 @@ def test_a_newer_operator_set(xopt: Xopt) -> None:
     assert opset_of("model.opt.onnx") == 18
     report = json.loads(xopt("model.onnx", "--opset", "13", "--json").out)
     assert (report["opset_before"], report["opset_after"]) == (9, 13)
-    assert report["validation"][0]["status"] == "equal"
+    assert report["verification"][0]["status"] == "equal"
 
 
 def test_the_newest_operator_set(xopt: Xopt) -> None:

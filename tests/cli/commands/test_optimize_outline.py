@@ -22,7 +22,7 @@ def test_outline_and_inline(xopt: Xopt) -> None:
     (block,) = outcome["repetitions"]
     assert (block["times"], block["form"]) == (3, "function")
     assert types_in("blocks.onnx") == [block["name"]] * 3
-    assert outcome["validation"][0]["status"] == "equal"
+    assert outcome["verification"][0]["status"] == "equal"
     assert (outcome["nodes_before"], outcome["nodes_after"]) == (15, 3 + block["nodes"])
     assert xopt("blocks.onnx", "--inline", "-o", "again.onnx").code == 0
     assert canonical(onnx.load("again.onnx")) == canonical(plain)

@@ -39,7 +39,7 @@ def test_eight_bits(xopt: Xopt, samples: Path) -> None:
     )
     assert "random values" not in outcome.out
     patterns = set(re.findall(r"\w+", outcome.out))
-    assert patterns >= {"Int8Operands", "Int8Table", "DequantizeLinearMatMul"}
+    assert patterns >= {"Int8Operands", "Int8Embedding", "DequantizeLinearMatMul"}
     assert Path("model.opt.onnx").stat().st_size < 0.35 * Path("model.onnx").stat().st_size
 
 
@@ -60,7 +60,7 @@ def test_the_time_contains_the_search(xopt: Xopt, samples: Path) -> None:
     onnx.save(network(layers=1), "model.onnx")
     outcome = xopt("model.onnx", "--precision", "int8", *SIZE, "--feeds", samples, "-v")
     (line,) = [line for line in outcome.out.splitlines() if line.startswith("time ")]
-    assert re.search(r", validating \d+\.\d\d s, quantizing \d+\.\d\d s", line)
+    assert re.search(r", verifying \d+\.\d\d s, quantizing \d+\.\d\d s", line)
     found = xopt("model.onnx", "--precision", "int8", *SIZE, "--feeds", samples, "--json").json[
         "precision"
     ]
@@ -93,17 +93,17 @@ def test_as_json(xopt: Xopt, samples: Path) -> None:
     found = xopt("model.onnx", "--precision", "int8", *SIZE, "--feeds", samples, "--json").json[
         "precision"
     ]
-    assert (found["scheme"], found["metric"], found["samples"], found["random"]) == (
+    assert (found["scheme"], found["metric"], found["samples"], found["are_samples_random"]) == (
         "int8",
         "largest",
         3,
         False,
     )
     assert 0 < found["error"] <= found["tolerance"] == 0.2
-    assert [each["status"] for each in found["structure"]] == ["equal"]
-    assert {each["node"] for each in found["products"]} >= {"embed", "scores"}
-    assert len([each for each in found["products"] if each["rounded"]]) == len(
-        {each["result"] for each in found["products"]}
+    assert [each["status"] for each in found["verification"]] == ["equal"]
+    assert {each["node"] for each in found["operators"]} >= {"embed", "scores"}
+    assert len([each for each in found["operators"] if each["is_quantized"]]) == len(
+        {each["result"] for each in found["operators"]}
     )
 
 
@@ -296,7 +296,7 @@ def test_each_product_alone(xopt: Xopt) -> None:
     columns.append("choice")
     first = lines.index(columns) + 1
     rows = [line[:2] for line in lines[first:]]
-    assert ["embed", "Int8Table"] in rows
+    assert ["embed", "Int8Embedding"] in rows
     for node in ("Gemm", "Gemm_1", "scores"):
         assert [node, "Int8Operands"] in rows
         assert [node, "Int8Rows"] in rows

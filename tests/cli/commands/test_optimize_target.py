@@ -21,7 +21,7 @@ from xoptim.verification.plugins import Plugin
 
 FIXED = "agraph (float[2,4] x) => (float[2,4] y) { t = Ceil(x) y = Relu(t) }"
 ERF = "agraph (float[2,4] x) => (float[2,4] y) { t = Erf(x) y = Relu(t) }"
-TURNED = (
+TRANSPOSED = (
     "agraph (float[2,3,4] x, float[2,3,5] w) => (float[2,4,5] y) { "
     "t = Transpose <perm = [0, 2, 1]> (x) y = MatMul(t, w) }"
 )
@@ -227,7 +227,7 @@ def test_fast_keeps_to_the_operators_of_the_target(xopt: Xopt, fake: _Fake) -> N
 
     Both take the newest operator set.
     """
-    write(TURNED, opset=17)
+    write(TRANSPOSED, opset=17)
     for target, expected in (("webgpu", {"com.microsoft"}), ("onnx", {""})):
         assert xopt("fast", "model.onnx", "--target", target, "-o", "fast.onnx").code == 0
         found = onnx.load("fast.onnx")

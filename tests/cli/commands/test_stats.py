@@ -119,4 +119,4 @@ def test_stats_and_infer_without_the_weights(xopt: Xopt) -> None:
     assert files() == {"model.onnx", "new.onnx"}
     (tensor,) = onnx.load("new.onnx", load_external_data=False).graph.initializer
     assert (tensor.name, tensor.external_data[0].value) == ("w", "w.bin")
-    assert xopt("model.onnx").error.endswith("is missing; put it beside the model")
+    assert xopt("model.onnx").error.endswith("is missing; put it next to the model")

@@ -133,7 +133,7 @@ def test_json(xopt: Xopt) -> None:
         "precision",
         "provider",
         "sizes",
-        "validation",
+        "verification",
         "refuted",
     }
     assert found["written"] == ["model.opt.onnx.session.json", "model.opt.onnx"]
@@ -211,11 +211,11 @@ def test_errors_take_one_line(xopt: Xopt, words: tuple[str, ...], message: str) 
     assert files() == before
 
 
-def test_a_model_that_cannot_be_validated(xopt: Xopt) -> None:
+def test_a_model_that_cannot_be_verified(xopt: Xopt) -> None:
     write("agraph (float[n,4] x) => (float[n,4] y) { a = Exp(x) b = Neg(a) y = Log(b) }")
     done = xopt("tune", "model.onnx", *QUICK)
     assert done.code == 3
-    assert "not validated" in done.warnings[0]
+    assert "not verified" in done.warnings[0]
     assert types_in("model.opt.onnx") == ["Exp", "Neg", "Log"]
 
 
@@ -240,7 +240,7 @@ def test_patterns_that_make_the_model_slower_are_named(
     )
     assert types_in("model.opt.onnx") == ["Transpose", "Transpose", "Relu"]
     found = xopt("model.onnx", "--only-if-faster", "--json").json
-    assert found["only_if_faster"]["left_out"] == ["movement"]
+    assert found["only_if_faster"]["dropped"] == ["movement"]
     assert found["patterns"] == {}
     assert xopt("model.onnx", "--json").json["only_if_faster"] is None
 

@@ -23,7 +23,7 @@ def row(
     """
     g = Sketch(rng.randrange(1 << 30))
     x, common = g.input("n", WIDTH), g.add("Cos", g.input("n", WIDTH))
-    beside = [common, _noise(g, rng, x)]
+    others = [common, _noise(g, rng, x)]
     x = _noise(g, rng, x)
     order = rng.randrange(1 << 30)
     copies = []
@@ -32,8 +32,8 @@ def row(
         for step in steps:
             x = STEPS[step](g, x, common, again)
         copies.append({name for node in g.nodes[start:] for name in node.output})
-        beside.append(_noise(g, rng, beside[-1]))
-    return shuffled(g.model(_noise(g, rng, x), *beside), rng), copies
+        others.append(_noise(g, rng, others[-1]))
+    return shuffled(g.model(_noise(g, rng, x), *others), rng), copies
 
 
 def _noise(g: Sketch, rng: random.Random, x: str) -> str:

@@ -67,7 +67,7 @@ def test_weights_that_are_rows() -> None:
     assert sizes(g.model(x)) == [(4, 4)]
 
 
-def test_a_part_of_a_layer_at_the_end_is_left_out() -> None:
+def test_a_part_of_a_layer_at_the_end_is_omitted() -> None:
     assert sizes(layers(4, 4, 4, 4, extra=True)) == [(3, 3)]
 
 
@@ -111,7 +111,7 @@ def test_two_kinds_of_layers_in_turn() -> None:
     assert sizes(g.model(x)) == [(3, 8)]
 
 
-def test_a_first_and_a_last_copy_that_differ_are_left_out() -> None:
+def test_a_first_and_a_last_copy_that_differ_are_omitted() -> None:
     g = Sketch()
     x = g.input("n", WIDTH)
     for number in range(6):

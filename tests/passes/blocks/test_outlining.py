@@ -163,7 +163,7 @@ def test_a_function_with_the_name_of_an_operator_is_called_inside() -> None:
     }
 
 
-def test_optional_operands_that_are_left_out() -> None:
+def test_optional_operands_that_are_omitted() -> None:
     after = outlined(
         parse(
             chain(
@@ -175,7 +175,7 @@ def test_optional_operands_that_are_left_out() -> None:
     assert [list(node.input)[1:] for node in function.node if node.op_type == "Clip"] == [["", "h"]]
 
 
-def test_results_that_are_left_out() -> None:
+def test_results_that_are_omitted() -> None:
     layer = (
         "l{n}, L{n}, i{n} = LayerNormalization(x{n}, b{n}) m{n} = Mul(l{n}, "
         "i{n}) x{o} = MatMul(m{n}, w{n})"
@@ -323,7 +323,7 @@ def test_the_names_of_modules() -> None:
     ]
 
 
-def test_metadata_that_differ_between_copies_are_left_out() -> None:
+def test_metadata_that_differ_between_copies_are_omitted() -> None:
     model = parse(chain(LAYER))
     for number, node in enumerate(model.graph.node):
         node.doc_string = "kept" if node.op_type == "Tanh" else f"of layer {number}"

@@ -192,7 +192,7 @@ def test_a_bound_of_unknown_type_is_converted_at_run_time() -> None:
     assert "the element type of 'x' is unknown" in reason(function, 7, 13, **options)
 
 
-def test_default_bounds_are_left_out() -> None:
+def test_default_bounds_are_omitted() -> None:
     text = (
         "agraph (float[n] x) => (float[n] y) { "
         "y = Clip <min = 0.0, max = 3.4028234663852886e38> (x) }"

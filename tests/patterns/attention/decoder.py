@@ -38,9 +38,9 @@ def decoder(window: int = 0) -> onnx.ModelProto:
     bias = Where(both, zero, low) row = Cast <to = 1> (rows) angles = Mul(row, frequencies)
     twice = Concat <axis = -1> (angles, angles) cos = Cos(twice) sin = Sin(twice)
     {_heads("q", HEADS)} {_rotated("q")} {_heads("k", GROUPS)} {_rotated("k")} {_heads("v", GROUPS)}
-    key = Concat <axis = 2> (past_key, k_turned) value = Concat <axis = 2> (past_value, v_heads)
+    key = Concat <axis = 2> (past_key, k_rotated) value = Concat <axis = 2> (past_value, v_heads)
     keys = Gather <axis = 1> (key, shared) values = Gather <axis = 1> (value, shared)
-    swapped = Transpose <perm = [0, 1, 3, 2]> (keys) scores = MatMul(q_turned, swapped)
+    swapped = Transpose <perm = [0, 1, 3, 2]> (keys) scores = MatMul(q_rotated, swapped)
     scaled = Mul(scores, scale) masked = Add(scaled, bias) weights = Softmax <axis = -1> (masked)
     found = MatMul(weights, values) back = Transpose <perm = [0, 2, 1, 3]> (found)
     y = Reshape(back, merged)"""
@@ -64,7 +64,7 @@ def _rotated(name: str) -> str:
         f"{name}_1, {name}_2 = Split <num_outputs = 2, axis = -1> ({name}_heads) "
         f"{name}_minus = Neg({name}_2) {name}_other = Concat <axis = -1> ({name}_minus, {name}_1) "
         f"{name}_cos = Mul({name}_heads, cos) {name}_sin = Mul({name}_other, sin) "
-        f"{name}_turned = Add({name}_cos, {name}_sin)"
+        f"{name}_rotated = Add({name}_cos, {name}_sin)"
     )
 
 

@@ -233,4 +233,4 @@ STRIDES: Final = (
     "new) {0}_m = Neg({0}_s) {0}_m5 = Unsqueeze({0}_m, fifth) {0}_f5 = Unsqueeze({0}_f, "
     "fifth) {0}_p = Concat <axis = -1> ({0}_m5, {0}_f5) {0}_t = Reshape({0}_p, paired)"
 )
-TURNED: Final = "{0}_c = Mul({1}, cos_4) {0}_i = Mul({0}_t, sin_4) {0} = Add({0}_c, {0}_i)"
+ROTATED: Final = "{0}_c = Mul({1}, cos_4) {0}_i = Mul({0}_t, sin_4) {0} = Add({0}_c, {0}_i)"

@@ -54,7 +54,7 @@ def model_of(form: Form, opset: int = 23) -> onnx.ModelProto:
             "kr0 = Reshape(kx0, split_k) vr = Reshape(vx, split_k) "
             "v0 = Transpose <perm = [0, 2, 1, 3]> (vr)"
         ),
-        *_turned(form),
+        *_rotated(form),
         forms.QUERIES[form.queries],
         *_repeated(form),
         forms.KEYS[form.keys],
@@ -130,7 +130,7 @@ def _weights(wide: int, narrow: int) -> dict[str, np.ndarray]:
     }
 
 
-def _turned(form: Form) -> list[str]:
+def _rotated(form: Form) -> list[str]:
     """Queries ``q4`` and keys ``kq0``, (batch, heads, length, size)."""
     moved = "kr1 = Transpose <perm = [0, 2, 1, 3]> (kr0)"
     if not form.rotary:
@@ -140,7 +140,7 @@ def _turned(form: Form) -> list[str]:
         ]
     lines = [moved, forms.POSITIONS[form.positions], forms.COSINES[form.rotary]]
     lines.append("cos_4 = Unsqueeze(cos_3, second) sin_4 = Unsqueeze(sin_3, second)")
-    turn = (forms.STRIDES if form.rotary == "strides" else forms.HALVES) + " " + forms.TURNED
+    turn = (forms.STRIDES if form.rotary == "strides" else forms.HALVES) + " " + forms.ROTATED
     for source, result in (("qt", "q4"), ("kr1", "kq0")):
         if form.rotary == "partial":
             lines.append(

@@ -27,7 +27,7 @@ def in_float16(text: str) -> ModelProto:
 @pytest.mark.parametrize(
     ("text", "adds"), [(MASKED, 2), (PLAIN, 0)], ids=["with a mask", "without"]
 )
-def test_it_stays_beside_a_mask_of_16_bits(text: str, adds: int) -> None:
+def test_it_stays_next_to_a_mask_of_16_bits(text: str, adds: int) -> None:
     """The sum of a score and the lowest number of 16 bits may be infinite without the bias."""
     after = optimize(in_float16(text), patterns=AddMatMulSoftmaxPattern)
     assert types(after).count("Add") == adds

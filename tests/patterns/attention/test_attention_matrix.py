@@ -27,7 +27,7 @@ SHORT: Final = (1, 7, 64)
 LONG: Final = (512,)
 ONE: Final = {"Attention": 1}
 MANY: Final = {"MultiHeadAttention": 1}
-TURNED: Final = {"Attention": 1, "RotaryEmbedding": 2}
+ROTATED: Final = {"Attention": 1, "RotaryEmbedding": 2}
 
 
 class Case(NamedTuple):
@@ -94,7 +94,7 @@ CASES: Final = {
     "one head of keys": Case(Form(groups=1)),
     **{
         f"rotary {turn}, {places}": Case(
-            Form(mask="causal and padding", rotary=turn, positions=places), TURNED
+            Form(mask="causal and padding", rotary=turn, positions=places), ROTATED
         )
         for turn, places in itertools.product(forms.COSINES, ("given", "range"))
     },
@@ -106,13 +106,13 @@ CASES: Final = {
             rotary="halves",
             positions="later",
         ),
-        TURNED,
+        ROTATED,
     ),
     "rotary in groups": Case(
-        Form(mask="causal and padding", groups=GROUPS, rotary="stored"), TURNED
+        Form(mask="causal and padding", groups=GROUPS, rotary="stored"), ROTATED
     ),
     "guarded rotary in groups": Case(
-        Form("root", "swapped", "plain", "guarded", GROUPS, rotary="halves"), TURNED
+        Form("root", "swapped", "plain", "guarded", GROUPS, rotary="halves"), ROTATED
     ),
     "past": Case(Form(past=True), older=MANY),
     "past and padding": Case(Form(mask="lowest chosen", past=True), older=MANY),

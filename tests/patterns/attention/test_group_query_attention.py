@@ -11,7 +11,7 @@ from tests.patterns.attention.comparison import LEVELS, session
 from tests.patterns.attention.decoder import GROUPS, SIZE, WIDE, decoder
 from tests.patterns.attention.models import Form, model_of
 from tests.support import types
-from xoptim import ValidationOptions, optimize
+from xoptim import VerificationOptions, optimize
 from xoptim.verification.compare import ComparisonRules, compare_values
 from xoptim.verification.errors import ChoiceError
 
@@ -94,8 +94,8 @@ def test_values_that_break_the_assumptions_are_refused() -> None:
     before = decoder()
     feeds = feeds_of(3, 7, 5)
     with pytest.raises(ChoiceError, match="b == 1 or n == 1 or p == 0"):
-        optimize(before, assume=ASSUMED, verify=ValidationOptions(feeds=feeds))
+        optimize(before, assume=ASSUMED, verify=VerificationOptions(feeds=feeds))
     padded = feeds_of(3, 7, 0)
     padded["mask"][0, :2] = 0
     with pytest.raises(ChoiceError, match=r"ones\(mask\)"):
-        optimize(before, assume=ASSUMED, verify=ValidationOptions(feeds=padded))
+        optimize(before, assume=ASSUMED, verify=VerificationOptions(feeds=padded))

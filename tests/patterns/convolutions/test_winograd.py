@@ -11,7 +11,7 @@ from tests.support import run, types
 from xoptim import optimize
 from xoptim.patterns.convolutions.winograd import transforms
 
-PATTERNS = {"ConvWinograd": (192, 4e-6), "ConvWinogradWide": (80, 1e-5)}
+PATTERNS = {"ConvWinograd": (192, 4e-6), "ConvWinograd4x4": (80, 1e-5)}
 """The least number of channels, and the largest error beside the deviation of the results."""
 SAME: dict[str, Any] = {"pads": [1, 1, 1, 1]}
 
@@ -113,7 +113,7 @@ def test_few_channels_and_uneven_ones_stay(name: str, fewer: int) -> None:
 
 def test_the_wide_tiles_go_first() -> None:
     model = convolution(192, (16, 16), **SAME)
-    after = optimize(model, patterns="ConvWinograd+ConvWinogradWide")
+    after = optimize(model, patterns="ConvWinograd+ConvWinograd4x4")
     assert [node.attribute[0].i for node in after.graph.node if node.op_type == "DepthToSpace"] == [
         4
     ]

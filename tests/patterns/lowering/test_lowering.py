@@ -33,7 +33,7 @@ def test_they_are_in_no_preset() -> None:
     assert _operators("default+onnxruntime") == ["LayerNormalization"]
 
 
-def test_one_beside_the_pattern_that_undoes_it() -> None:
+def test_one_next_to_the_pattern_that_undoes_it() -> None:
     wanted = ["ReduceMean", "Sub", "Mul", "ReduceMean", "Add", "Sqrt", "Div", "Mul", "Add"]
     assert _operators("LowerLayerNormalization") == wanted
     assert _operators("default+LowerLayerNormalization") == wanted

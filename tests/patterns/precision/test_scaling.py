@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from xoptim.facts.errors import Declined
-from xoptim.match.rounding import Channels
+from xoptim.match.quantization import Channels
 from xoptim.patterns.precision._rounding import columns_to_int8
 from xoptim.patterns.precision._scaling import expected_error, scales
 

@@ -22,8 +22,8 @@ SPLIT = (
     "v = Reshape(x, paired) f5, s5 = Split <axis = 4, num_outputs = 2> (v) f = Squeeze(f5, a4) "
     "s = Squeeze(s5, a4)"
 )
-TURNED = "n = Neg(s) t = Concat <axis = -1> (n, f)"
-TURNED_PAIRS = (
+ROTATED = "n = Neg(s) t = Concat <axis = -1> (n, f)"
+ROTATED_PAIRS = (
     "n = Neg(s) n5 = Unsqueeze(n, a4) f6 = Unsqueeze(f, a4) t5 = Concat <axis = -1> (n5, f6) "
     "t = Reshape(t5, flat)"
 )
@@ -48,11 +48,11 @@ SCALED = "c2 = Mul(c3, scale) i2 = Mul(scale, i3) c = Unsqueeze(c2, a1) i = Unsq
 SINGLE = "c = Cos(wu) i = Sin(wu)"
 
 FORMS = {
-    "halves of a head": (REPEATED, HEADS, HALVES, TURNED, WHOLE),
-    "with a factor": (REPEATED, SCALED, HALVES, TURNED, WHOLE),
+    "halves of a head": (REPEATED, HEADS, HALVES, ROTATED, WHOLE),
+    "with a factor": (REPEATED, SCALED, HALVES, ROTATED, WHOLE),
     "half by half": ("wu = Unsqueeze(w, a1)", SINGLE, HALVES, PARTS, JOINED),
-    "strides": (DOUBLED, HEADS, STRIDES, TURNED_PAIRS, WHOLE),
-    "strides, expanded angles": (EXPANDED, HEADS, STRIDES, TURNED_PAIRS, WHOLE),
+    "strides": (DOUBLED, HEADS, STRIDES, ROTATED_PAIRS, WHOLE),
+    "strides, expanded angles": (EXPANDED, HEADS, STRIDES, ROTATED_PAIRS, WHOLE),
     "pairs": ("wu = Unsqueeze(w, a1)", SINGLE, UNBOUND, PARTS, JOINED_PAIRS),
     "pairs by Split": ("wu = Unsqueeze(w, a1)", SINGLE, SPLIT, PARTS, JOINED_PAIRS),
 }
@@ -127,7 +127,7 @@ def test_a_stored_table() -> None:
         for name, function in (("ct", np.cos), ("st", np.sin))
     ]
     gathered = "c3 = Gather(ct, w) i3 = Gather(st, w)"
-    parts = " ".join((gathered, HEADS, HALVES, TURNED, WHOLE))
+    parts = " ".join((gathered, HEADS, HALVES, ROTATED, WHOLE))
     inputs = "float[b,3,s,8] x, int64[b,s] w, float[16,8] ct, float[16,8] st"
     model = parse(f"agraph ({inputs}) => (float[b,3,s,8] y) <{NUMBERS}> {{ {parts} }}", 23)
     del model.graph.input[2:]
@@ -147,19 +147,19 @@ DIFFERENT = {
         REPEATED,
         HEADS,
         "s = Slice(x, a0, a4, a3) f = Slice(x, a4, far, a3)",
-        TURNED,
+        ROTATED,
         WHOLE,
     ),
-    "strides of repeated angles": (REPEATED, HEADS, STRIDES, TURNED_PAIRS, WHOLE),
-    "halves of doubled angles": (DOUBLED, HEADS, HALVES, TURNED, WHOLE),
+    "strides of repeated angles": (REPEATED, HEADS, STRIDES, ROTATED_PAIRS, WHOLE),
+    "halves of doubled angles": (DOUBLED, HEADS, HALVES, ROTATED, WHOLE),
     "two angles": (
         f"v = Neg(w) d = Concat <axis = -1> (w, v) {ANGLES}",
         HEADS,
         HALVES,
-        TURNED,
+        ROTATED,
         WHOLE,
     ),
-    "a difference": (REPEATED, HEADS, HALVES, TURNED, "p = Mul(x, c) q = Mul(t, i) y = Sub(p, q)"),
+    "a difference": (REPEATED, HEADS, HALVES, ROTATED, "p = Mul(x, c) q = Mul(t, i) y = Sub(p, q)"),
     "the second half turned": (
         REPEATED,
         HEADS,

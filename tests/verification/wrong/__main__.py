@@ -14,7 +14,7 @@ import click
 from tests.verification.wrong.case import Pair, judged
 from tests.verification.wrong.cases import cases, right_cases
 
-VERDICTS: Final = ("different", "not validated", "equal")
+VERDICTS: Final = ("different", "not verified", "equal")
 
 
 def _title(pair: Pair) -> str:

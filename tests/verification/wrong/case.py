@@ -9,8 +9,8 @@ import onnx
 from onnx import helper
 
 from tests.support import parse, run
-from xoptim.cli.validation import Comparison
-from xoptim.verification import ValidationOptions, ValidationReport, validate
+from xoptim.cli.verification import Comparison
+from xoptim.verification import VerificationOptions, VerificationReport, verify_models
 
 DOMAINS: Final = {"com.microsoft": 1, "ai.onnx.ml": 4}
 OPSET: Final = 21
@@ -100,12 +100,12 @@ def right(name: str, why: str, signature: str, before: str, after: str, opset: i
     return Pair("right", name, why, _text(signature, before), _text(signature, after), opset=opset)
 
 
-def judged(pair: Pair) -> ValidationReport:
+def judged(pair: Pair) -> VerificationReport:
     """The report of the verification, with the options of ``xopt verify A B``."""
-    return validate(pair.original, pair.result, plain_options())
+    return verify_models(pair.original, pair.result, plain_options())
 
 
-def plain_options() -> ValidationOptions:
+def plain_options() -> VerificationOptions:
     """The options of ``xopt verify A B`` without any."""
     return Comparison().read(("cpu",))
 

@@ -257,7 +257,7 @@ CASES = [
         x=[[0.1, 0.2, 0.3, 0.7]],
     ),
     _case(
-        "small_beside_huge_reduction",
+        "small_next_to_huge_reduction",
         "The small term of a sum is dropped: it vanishes next to one of 1e6 unless that is 0",
         f"{_PLAIN} <float c = {{1e6}}>",
         "a = Relu(x) b = Mul(a, c) y = Add(b, x)",

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeAlias
 from xoptim.graph.edit import Edit
 from xoptim.graph.node import Node
 from xoptim.graph.walk import is_read_beyond
-from xoptim.passes.repeated.cost import Costs, is_product, launches_and_times, slowest
+from xoptim.passes.repeated.cost import Costs, is_matmul, launches_and_times, slowest
 from xoptim.passes.repeated.groups import Group, Sums, by_result, is_parameter
 from xoptim.passes.repeated.writing import (
     JOINING,
@@ -127,7 +127,7 @@ class StackRegion:
         """
         for node in (group.first for group in self.groups):
             rows = (self.graph.info_of(node.output[0]).shape or ())[-2:-1]
-            if is_product(node) and not (rows and isinstance(rows[0], int) and rows[0] > 1):
+            if is_matmul(node) and not (rows and isinstance(rows[0], int) and rows[0] > 1):
                 return (
                     f"{node.output[0]!r} may have a single row, whose product with a stack of "
                     "matrices overflows sooner"

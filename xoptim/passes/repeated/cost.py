@@ -191,7 +191,7 @@ def launches_and_times(
         yield estimate.launches(nodes), estimate.time(nodes)
 
 
-def is_product(node: Node) -> bool:
+def is_matmul(node: Node) -> bool:
     """Whether a node multiplies matrices."""
     return _kind(node) is CostKind.MATMUL
 
@@ -234,9 +234,7 @@ def _within_others(scope: Graph, nodes: Collection[Node]) -> Iterator[Node]:
         for operand in map(producers.get, node.input):
             if operand is None or (reads[operand.output[0]] > 1 and operand.op_type != "Sigmoid"):
                 continue
-            is_matrix = (
-                is_product(operand) and len(scope.info_of(operand.input[1]).shape or ()) == 2
-            )
+            is_matrix = is_matmul(operand) and len(scope.info_of(operand.input[1]).shape or ()) == 2
             is_biased = node.op_type == "Add" and is_matrix and operand.op_type == "MatMul"
             is_activated = node.op_type in _ACTIVATIONS and (is_matrix or operand in fused)
             is_gated = (

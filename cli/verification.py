@@ -1,0 +1,389 @@
+"""Options of the commands that run or compare models, and of those that round models to fewer
+bits.
+"""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import numpy as np
+
+from xoptim import Exactness, VerificationOptions, VerificationReport
+from xoptim.diagnose.explanation import abridged, whole_number
+from xoptim.precision.metrics import METRICS, Metric
+from xoptim.precision.options import (
+    CALIBRATIONS,
+    COMPUTES,
+    IO_TYPES,
+    SCHEMES,
+    Calibration,
+    Compute,
+    Goal,
+    IoTypes,
+    PrecisionOptions,
+    Scheme,
+)
+from xoptim.verification import library_file
+
+from .memory import MEMORY_BOUND
+from .options import choice, common, duration, flag, names_of, option, repeated, switch
+
+
+def fraction(value: str | float) -> float:
+    """A fraction: ``0.01`` or ``1%``."""
+    text = str(value).strip()
+    try:
+        found = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        PrecisionOptions(tolerance=found)
+    except ValueError:
+        raise click.BadParameter(
+            f"{text!r} is not a part of a whole between 0 and 1, such as 1% or 0.01"
+        ) from None
+    return found
+
+
+def _tolerance(value: str | float) -> float:
+    """A finite number of at least 0; with NaN or an infinity all models would be equal."""
+    try:
+        found = float(value)
+    except ValueError:
+        found = math.nan
+    if not 0 <= found < math.inf:
+        raise click.BadParameter(f"{abridged(str(value))} is not a number of at least 0")
+    return found
+
+
+def metric_option() -> Any:
+    """The option ``--metric``."""
+    return choice(
+        "Measure the error as the largest difference over the largest number, as a ratio of root "
+        "mean squares, or as the part of positions at which another element is the largest.",
+        *METRICS,
+    )
+
+
+def calibration_option() -> Any:
+    """The option ``--calibration``."""
+    return choice(
+        "Let the scales of activations reach all numbers of the samples, or leave rare large "
+        "ones out.",
+        *CALIBRATIONS,
+    )
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """The options for the number of bits, and for the error that is allowed."""
+
+    precision: Scheme | None = option(
+        "Quantize MatMul, Gemm and Conv to 8 bits, or weights to 4 or 16 bits, while --tolerance "
+        "allows it.",
+        type=click.Choice(SCHEMES),
+    )
+    tolerance: float = option(
+        "Error of the results that --precision may add: 1% or 0.01.",
+        type=fraction,
+        default="1%",
+        show_default=True,
+    )
+    metric: Metric = metric_option()
+    goal: Goal = option(
+        "Quantize only what is faster here, or make the smallest file.",
+        "--for",
+        type=click.Choice(("speed", "size")),
+        default="speed",
+        show_default=True,
+    )
+    static: bool = flag(
+        "Give activations of --precision int8 scales that --feeds determines, in the form that "
+        "compilers read, also where that is not faster here."
+    )
+    calibration: Calibration = calibration_option()
+    compute: Compute = choice(
+        "Let --precision float16 compute in 16 bits, which GPUs do, or store weights so (auto: by "
+        "--provider); with int8 and int4, float16 quantizes weights only.",
+        *COMPUTES,
+    )
+    io_types: IoTypes = choice(
+        "The type of inputs and outputs of 32-bit floats: it stays, or becomes float16.", *IO_TYPES
+    )
+
+    def idle(self) -> dict[str, str]:
+        """The parameters that have no effect next to others, each with the reason."""
+        if self.precision is None:
+            return dict.fromkeys(names_of(Lowering), "without --precision")
+        found: dict[str, str] = {}
+        if self.precision == "bfloat16":
+            found |= dict.fromkeys(("compute", "io_types"), "with --precision bfloat16")
+        elif self.precision != "float16" and self.compute != "float16":
+            found["io_types"] = "without --compute float16"
+        if self.precision != "int8":
+            found["static"] = "without --precision int8"
+        if self.static:
+            found["goal"] = "with --static"
+        return found
+
+    @property
+    def needs_contrib(self) -> bool:
+        """Whether the result needs operators of onnxruntime on a target that computes in floats."""
+        return self.precision == "int4" and self.compute != "float16"
+
+    def read(self, feeds: Sequence[Mapping[str, np.ndarray]], seed: int) -> PrecisionOptions | None:
+        """The options, ``None`` when no bits are to be saved."""
+        if self.precision is None:
+            return None
+        return PrecisionOptions(
+            scheme=self.precision, **common(PrecisionOptions, self), feeds=feeds, seed=seed
+        )
+
+
+def dims_option() -> Any:
+    """The option ``--dim``."""
+    text = (
+        "Size of a symbolic dimension; several dimensions with commas (repeatable). What measures "
+        "takes several sizes too: seq=1,128,512."
+    )
+    return repeated(text, "--dim", metavar="NAME=SIZE")
+
+
+def custom_op_option() -> Any:
+    """The option ``--custom-op-lib``."""
+    text = "Library of operators to load: a file, or onnxruntime-extensions (repeatable)."
+    return repeated(text, type=click.Path(), metavar="FILE")
+
+
+def software_device_option() -> Any:
+    """The option ``--software-device``."""
+    return flag(
+        "Run a provider that has no device here on the processor: webgpu, by the driver "
+        "SwiftShader."
+    )
+
+
+def verify_option() -> Any:
+    """The options ``--verify`` and ``--no-verify``."""
+    return switch("Run both models and compare.")
+
+
+@dataclass(frozen=True)
+class Values:
+    """The options for the values that models are run on, and for the operators that they need."""
+
+    test_data: Path | None = option(
+        "Folder of test_data_set_*/input_*.pb files.",
+        type=click.Path(path_type=Path),
+        metavar="FOLDER",
+    )
+    feeds: Path | None = option(
+        "Values of inputs, in place of random ones; of a folder of such files, --precision takes "
+        "all, others take the first.",
+        type=click.Path(path_type=Path),
+        metavar="FILE.npz",
+    )
+    dims: tuple[str, ...] = dims_option()
+    seed: int = option(
+        "Seed of the random values.", type=click.IntRange(min=0), default=0, show_default=True
+    )
+    custom_op_lib: tuple[str, ...] = custom_op_option()
+    software_device: bool = software_device_option()
+
+    def idle(self) -> dict[str, str]:
+        """The parameters that have no effect next to others, each with the reason."""
+        return (
+            {} if self.test_data is None else dict.fromkeys(("feeds", "dims"), "with --test-data")
+        )
+
+    def samples(self) -> list[dict[str, np.ndarray]]:
+        """The values of each file of ``--feeds``; raises when one cannot be read."""
+        return [] if self.feeds is None else [_feeds(path) for path in files_of(self.feeds)]
+
+    def read(self, *, several: bool = False) -> dict[str, Any]:
+        """The values, as fields of the options that run models.
+
+        Raises before any work when they cannot be used.
+
+        Dimensions with several sizes are refused, or, with ``several``, left open.
+        """
+        libraries = tuple(map(library_file, self.custom_op_lib))
+        feeds = {} if self.feeds is None else _feeds(files_of(self.feeds)[0])
+        given = {
+            "test_data": self.test_data,
+            "seed": self.seed,
+            "software_device": self.software_device,
+        }
+        return {
+            **given,
+            "dims": read_dims(self.dims, several=several),
+            "feeds": feeds,
+            "custom_op_libs": libraries,
+        }
+
+    def measured(self) -> dict[str, Any]:
+        """The same, as fields of the options that measure models: each place in the lists of sizes
+        is a setting.
+        """
+        several = {name: each for name, each in read_sizes(self.dims).items() if len(each) > 1}
+        counts = {name: len(each) for name, each in several.items()}
+        if len({*counts.values()}) > 1:
+            numbers = ", ".join(f"{name} has {count}" for name, count in counts.items())
+            raise click.UsageError(
+                f"--dim: {numbers} sizes; sizes belong together by their place, so give as many of "
+                "each"
+            )
+        settings = zip(*several.values(), strict=True)
+        return {
+            **self.read(several=True),
+            "at": [dict(zip(several, each, strict=True)) for each in settings],
+        }
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The options for the values on which models are compared, and for the tolerance."""
+
+    verify_budget: float | None = duration(
+        "Time for the runs that compare; larger sizes beyond it are skipped (default: 5 s, or 5 "
+        "runs)."
+    )
+    run_limit: float = duration("Time after which a run of a model is stopped.", default=600.0)
+    values: Values = field(default_factory=Values)
+    tf32: bool = flag("Let CUDA compute MatMul in TF32, and compare accordingly.")
+    ulp: int | None = option(
+        "Units in the last place, in place of tolerances.", type=click.IntRange(min=0)
+    )
+    rtol: float | None = option("Relative tolerance.", type=_tolerance, metavar="NUMBER")
+    atol: float | None = option("Absolute tolerance.", type=_tolerance, metavar="NUMBER")
+
+    def idle(self, providers: Sequence[str]) -> dict[str, str]:
+        """The parameters that have no effect next to others or on these providers, each with the
+        reason.
+        """
+        names = [name.lower() for name in providers]
+        found = self.values.idle()
+        if self.tf32 and not any(name.startswith("cuda") for name in names):
+            found["tf32"] = "without --provider cuda"
+        if self.values.software_device and not any(name.startswith("webgpu") for name in names):
+            found["software_device"] = "without --provider webgpu"
+        return found
+
+    def read(
+        self,
+        providers: Sequence[str],
+        *,
+        exact: bool = False,
+        runs: bool = True,
+        several: bool = False,
+    ) -> VerificationOptions:
+        """The options of a verification.
+
+        Raises before any work when a file or a number cannot be used.
+
+        ``exact`` demands equal bits; ``runs`` says whether the command runs the models whole.
+        ``several``: see `Values.read`.
+        """
+        chosen = [name for name in ("ulp", "rtol", "atol") if getattr(self, name) is not None]
+        if self.ulp is not None and len(chosen) > 1:
+            raise click.UsageError(f"--ulp takes the place of tolerances; leave out --{chosen[1]}")
+        if exact and chosen:
+            raise click.UsageError(f"--exact demands equal bits; leave out --{chosen[0]}")
+        if runs:
+            MEMORY_BOUND.lift_for(providers)
+        grade: Exactness = "exact" if exact else "rounding"
+        given = {**common(VerificationOptions, self), **self.values.read(several=several)}
+        return VerificationOptions(
+            exactness=grade, providers=tuple(providers), budget=self.verify_budget, **given
+        )
+
+
+VALUES: Final = names_of(Values)
+"""Parameters of the values that models are run on."""
+COMPARISON: Final = [*(name for name in names_of(Comparison) if name not in VALUES), "exact"]
+"""Parameters that say how results are compared; some commands lack ``exact``."""
+
+
+def check_values_used(reports: Sequence[VerificationReport], options: VerificationOptions) -> None:
+    """Raise when the user's values could not be used in the comparison."""
+    unused = next((report for report in reports if report.cause == "run"), None)
+    if unused is not None and (options.feeds or options.dims or options.test_data):
+        raise click.UsageError(f"not verified with the values given: {unused.reason}")
+
+
+def read_sizes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """The sizes of each dimension that ``--dim`` gives."""
+    found: dict[str, tuple[int, ...]] = {}
+    for name, sizes in (_dimension(part) for text in texts for part in named_parts(text)):
+        if found.setdefault(name, sizes) != sizes:
+            raise click.UsageError(
+                f"--dim {name}: it is given twice, as {_listed(found[name])} and {_listed(sizes)}"
+            )
+    return found
+
+
+def read_dims(texts: Sequence[str], *, several: bool = False) -> dict[str, int]:
+    """The dimensions with one size; raises for others unless ``several``."""
+    sizes = read_sizes(texts)
+    many = next((name for name, each in sizes.items() if len(each) > 1 and not several), None)
+    if many is not None:
+        raise click.UsageError(
+            f"--dim {many}={_listed(sizes[many])}: only what measures takes several sizes; give one"
+        )
+    return {name: each[0] for name, each in sizes.items() if len(each) == 1}
+
+
+def _listed(sizes: Sequence[int]) -> str:
+    return ",".join(map(str, sizes))
+
+
+def named_parts(text: str) -> list[str]:
+    """``batch=4,seq=8,16`` as two parts; a text is one part when any part lacks its ``=``."""
+    parts = re.split(r",(?=[^,=]+=)", text)
+    return parts if all("=" in part for part in parts) else [text]
+
+
+def _dimension(text: str) -> tuple[str, tuple[int, ...]]:
+    name, equals, value = text.rpartition("=")
+    sizes = [whole_number(each) for each in value.split(",")]
+    if not equals or not name or None in sizes:
+        raise click.UsageError(f"--dim {abridged(text)}: write it as NAME=SIZE, such as batch=2")
+    return name, tuple(each for each in sizes if each is not None)
+
+
+def files_of(path: Path) -> list[Path]:
+    """The archives of a folder, in the order of their names, or the file itself."""
+    if not path.is_dir():
+        return [path]
+    found = sorted(path.glob("*.npz"))
+    if not found:
+        raise click.UsageError(
+            f"no .npz file in {str(path)!r}; write one for each sample with numpy.savez"
+        )
+    return found
+
+
+_REASONS: Final = {
+    "Object arrays": "it holds objects: texts need the type str",
+    "pickle": "it is not an archive",
+}
+"""Reasons in plain words, by a part of the text of numpy's error."""
+
+
+def _feeds(path: Path) -> dict[str, np.ndarray]:
+    try:
+        with path.open("rb") as stream:
+            archive = np.load(stream, allow_pickle=False)
+            if isinstance(archive, np.ndarray):
+                raise ValueError("it holds one array without a name")
+            return {name: archive[name] for name in archive.files}
+    # numpy, zipfile and zlib raise a dozen unrelated types for a file that is not an archive
+    except Exception as error:
+        reason = next(
+            (told for part, told in _REASONS.items() if part in str(error)),
+            getattr(error, "strerror", None) or error,
+        )
+        raise click.UsageError(
+            f"cannot read feeds from {str(path)!r}: {reason}; write them with numpy.savez"
+        ) from error

@@ -1,0 +1,133 @@
+"""Deductions from the definition of an operator, for patterns that drop or merge operators that
+move no element.
+"""
+
+from collections.abc import Callable, Sequence
+
+from xoptim.facts.dims import Dim, before_wrapping, exact_quotient, is_nonnegative, is_nonzero
+from xoptim.facts.shapes import Shape
+from xoptim.match import GraphView, Node
+
+from ._shapes import is_given_size
+
+
+def keeps_shape(g: GraphView, node: Node, source: str | None = None) -> bool:
+    """Whether the first result of a node provably has the shape of ``source``, by default of its
+    first operand.
+
+    Names of dimensions that the model declares for the result are ignored: exporters write
+    ``batch`` and ``seq`` on outputs that are shorter than the input of these dimensions, and no
+    runtime raises an error.
+    """
+    source = node.input[0] if source is None else source
+    # The first test is cheap and may rely on declared shapes, the second one infers from the
+    # operands alone.
+    return g.same_shape(source, node.output[0]) and g.infer(node)[0].shape == g.try_infer_shape(
+        source
+    )
+
+
+def known_values(g: GraphView, name: str) -> tuple[Dim, ...] | None:
+    """Elements of an integer vector, numbers or symbols, when all are known."""
+    data = g.info(name).data
+    if data is not None:
+        return data
+    numbers = g.get_ints(name)
+    return None if numbers is None else tuple(numbers)
+
+
+def moved_zeros(
+    source: Shape | None, entries: Sequence[tuple[int, int | None]]
+) -> list[int] | None:
+    """The entries of a Reshape's target after they were moved to other places, each given with its
+    former place, if it had one.
+
+    They give the same sizes: a 0 copies the size of the ``source`` in its place, so that it must
+    find the same one there, or be written out. ``None`` where that is unknown.
+    """
+    target: list[int] = []
+    for place, (size, origin) in enumerate(entries):
+        if size == 0 and origin is not None and origin != place:
+            copied = source[origin] if source is not None and origin < len(source) else None
+            if copied is None or source is None:
+                return None
+            if isinstance(copied, int) and copied > 0:
+                size = copied
+            elif source[place : place + 1] != (copied,):
+                return None
+        target.append(size)
+    return target
+
+
+def survives_zeros(
+    middle: Shape | None, target: Sequence[Dim] | None, nonzero: Callable[[Dim], bool] = is_nonzero
+) -> bool:
+    """Whether a target for ``middle`` gives its sizes even where symbols in it are 0, and so copy a
+    size of ``middle``.
+
+    They then copy a 0 if they divide what they copy. Otherwise nothing else may be 0: the run ends
+    with an error. ``nonzero`` says whether a size is known, or taken for granted, not to be 0.
+    """
+    if (
+        middle is None
+        or target is None
+        or not all(size == -1 or is_nonnegative(size) for size in target)
+    ):
+        return False
+    sizes = [
+        (size, middle[i] if i < len(middle) else 1)
+        for i, size in enumerate(target)
+        if not is_nonzero(size)
+    ]
+    safe = [size == 0 or exact_quotient(copied, size) is not None for size, copied in sizes]
+    if all(fine or nonzero(size) for fine, (size, _) in zip(safe, sizes, strict=True)):
+        return True
+    return not (-1 in target or any(safe) or any(not is_nonzero(copied) for _, copied in sizes))
+
+
+def reshapes_as_inferred(g: GraphView, node: Node) -> bool:
+    """Whether the shape inferred for the result of a node holds even where a size that a Reshape
+    reads is 0 at run time.
+
+    Inference uses the elements of the target as sizes, but a Reshape without ``allowzero`` copies
+    an axis in place of 0. All other nodes give the inferred shape.
+    """
+    if node.op_type != "Reshape" or node.opset < 5 or node.attribute.get("allowzero"):
+        return True
+    target = known_values(g, node.input[1])
+    if target is None or all(isinstance(size, int) for size in target):
+        return True
+    result = g.infer(node)[0].shape
+    if result is None:
+        return True
+    # Where a size may not fit its element type, the target holds a wrapped integer and only the
+    # shape holds the size.
+    meant = [
+        found if before_wrapping(size) is found else size
+        for size, found in zip(target, result, strict=True)
+    ]
+    return survives_zeros(
+        g.try_infer_shape(node.input[0]),
+        meant,
+        lambda size: is_nonzero(size) or is_given_size(g, size),
+    )
+
+
+def merged_target(
+    source: Shape | None, middle: Shape | None, target: Sequence[Dim]
+) -> list[Dim] | None:
+    """The target for a Reshape of ``source`` that gives what ``target`` gives for ``middle``, if
+    there is one.
+    """
+    merged: list[Dim] = []
+    for axis, size in enumerate(target):
+        copied = middle[axis] if middle is not None and axis < len(middle) else None
+        if is_nonzero(size) or (
+            source is not None and copied is not None and source[axis : axis + 1] == (copied,)
+        ):
+            merged.append(size)
+        elif size == 0 and isinstance(copied, int) and copied > 0:
+            merged.append(copied)
+        else:
+            return None
+    return merged

@@ -1,0 +1,75 @@
+from collections.abc import Sequence
+from typing import Any, Final
+
+from onnx import TensorProto
+
+from xoptim.facts.operators import has_kernel
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+    Variadic,
+)
+
+_OPERATORS: Final = ("Softmax", "LogSoftmax", "Gelu", "LeakyRelu", "PRelu")
+
+
+class Float16FunctionPattern(EasyPatternOptimization):
+    """Softmax(x of float16) → Cast(Softmax(Cast(x, to=float)), to=float16), and so for LogSoftmax,
+    Gelu, LeakyRelu, PRelu
+
+    What: asks for the kernel for 32 bits.
+    Why: without a kernel, onnxruntime writes the operator as the function of the standard, three to
+    nine operators with a conversion around each: measured 0.7 of the time for Softmax and Gelu, 0.1
+    to 0.2 for LeakyRelu and PRelu.
+    Refuses when:
+    1. an operand is not float16, or the provider has a kernel for it.
+    """
+
+    phase = "target"
+    exactness = "rounding"
+    min_opset = 7
+    providers = ("cpu",)
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, rest: Variadic) -> Symbol:
+        return getattr(g.op, g.choice("operator", *_OPERATORS))(
+            x, rest, attributes=g.capture("given")
+        )
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        half, whole = TensorProto.FLOAT16, TensorProto.FLOAT
+        kernels = [
+            has_kernel("cpu", "", m.operator, kind, m.nodes[0].opset) for kind in (half, whole)
+        ]
+        lacks = {g.try_infer_type(name) for name in (m.x, *m.rest)} == {half} and kernels == [
+            False,
+            True,
+        ]
+        # (1)
+        return lacks or self.none(
+            m.nodes[0], msg="the type is not float16, or there is a kernel for it"
+        )
+
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, rest: Sequence[str], operator: str, given: dict[str, Any]
+    ) -> str:
+        y = getattr(g.op, operator)(
+            *(g.op.Cast(each, to=TensorProto.FLOAT) for each in (x, *rest)), **given
+        )
+        return str(g.op.Cast(y, to=TensorProto.FLOAT16))
+
+    _start, _cast = (
+        "agraph (float16[a,b] x, float16[b] s) => (float16[a,b] y)",
+        "c = Cast <to = 1> (x)",
+    )
+    _softmax = f"{_start} {{ {_cast} t = Softmax <axis = 0> (c) y = Cast <to = 10> (t) }}"
+    examples = Example.pairs(
+        f"{_start} {{ y = Softmax <axis = 0> (x) }}",
+        _softmax,
+        f"{_start} {{ y = PRelu(x, s) }}",
+        f"{{ {_cast} d = Cast <to = 1> (s) t = PRelu(c, d) y = Cast <to = 10> (t) }}",
+    )

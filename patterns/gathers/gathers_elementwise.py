@@ -1,0 +1,228 @@
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import repeat
+from typing import Any, Final
+
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match.axes import parameters, rewritten
+from xoptim.match.regions import AxisRegion, Carried, region_below
+from xoptim.operators.axes import Axes, AxisOperand
+from xoptim.operators.registry import axes_of
+
+from .._nodes import is_op
+from .._operators import BROADCASTING, ELEMENTWISE
+from .._parts import all_positions, position_of
+
+_LARGEST: Final = 2048
+"""Most nodes of a region."""
+_OPERATORS: Final = frozenset((*BROADCASTING, *ELEMENTWISE, "Concat", "MatMul"))
+_STEP: Final = -1
+"""The label of the new axis."""
+
+
+@dataclass
+class _Steps:
+    """Tensors that are taken apart, and nodes that can work with an axis of size 1 more.
+
+    Attributes:
+        g: the graph.
+        behind: the number of axes after that axis.
+        pieces: for each tensor that is taken apart its Gathers, by position.
+        raised: each Split whose results are to have the axis.
+        kept: results that have the axis.
+        ends: nodes that read a result with the axis and give the same without it: a Reshape, or an
+            Unsqueeze in its place.
+        dropped: results that are read without it.
+    """
+
+    g: GraphView
+    behind: int
+    pieces: dict[str, list[Node]] = field(default_factory=dict)
+    raised: dict[Node, Mapping[str | int, Any]] = field(default_factory=dict)
+    kept: dict[str, None] = field(default_factory=dict)
+    ends: list[Node] = field(default_factory=list)
+    dropped: list[str] = field(default_factory=list)
+
+    def take(self, gather: Node | None) -> bool:
+        """Take in the Gathers of all positions, if as many axes follow theirs."""
+        found = None if gather is None else position_of(self.g, gather)
+        if gather is None or found is None or not found.drops or gather.input[0] in self.pieces:
+            return False
+        fits = self.g.info(gather.input[0]).rank == found.axis + 1 + self.behind
+        pieces = all_positions(self.g, gather) if fits else None
+        self.pieces.update({gather.input[0]: pieces} if pieces else {})
+        self.kept.update((piece.output[0], None) for piece in pieces or ())
+        return pieces is not None
+
+    def grow(self) -> AxisRegion:
+        """Follow the results until nodes cannot work with the axis."""
+        region = region_below(self.g, self.kept, self._carry, _LARGEST)
+        for name in self.kept:
+            others = [n for n in self.g.next_nodes(name) if n not in region.nodes]
+            ends = [n for n in others if self._ends(n, name)]
+            self.ends += ends
+            if (
+                len(ends) < len(others)
+                or self.g.is_output(name)
+                or self.g.is_used_by_subgraph(name)
+            ):
+                self.dropped.append(name)
+        return region
+
+    def _carry(self, node: Node) -> Carried | None:
+        axes = axes_of(self.g, node) if node.op_type in _OPERATORS else None
+        if (
+            axes is None
+            or axes.last > self.behind
+            or not all(map(self._fits, node.input, axes.operands, repeat(node)))
+        ):
+            return None
+        self.kept[node.output[0]] = None
+        return Carried(
+            {place: None for place, name in enumerate(node.input) if name in self.kept},
+            self.changed(node, axes),
+        )
+
+    def changed(self, node: Node, axes: Axes) -> dict[str | int, Any]:
+        """The parameters of a node with the axis."""
+        labels = axes.results[0]
+        if 0 < self.behind <= len(labels):
+            moved = axes.inserted(_STEP, labels[len(labels) - self.behind])
+        else:
+            moved = axes.replaced({label: (label, _STEP) for label in labels[-1:]})
+        return parameters(self.g, node, moved or axes)
+
+    def _fits(self, name: str, operand: AxisOperand | None, node: Node) -> bool:
+        """Whether an operand has the axis, could have it, or has so few axes that it does not
+        matter.
+        """
+        if operand is None or name in self.kept:
+            return (operand is None) != (name in self.kept)
+        if operand.broadcasts and len(operand.labels) <= self.behind:
+            return True
+        producer = self.g.node_before(name)
+        return (
+            self._raises(producer)
+            if is_op(node, "MatMul")
+            else operand.broadcasts and self.take(producer)
+        )
+
+    def _raises(self, split: Node | None) -> bool:
+        """Whether a node takes a tensor apart that could have the axis."""
+        axes = axes_of(self.g, split) if is_op(split, "Split") else None
+        if split is None or axes is None or len(axes.results[0]) < max(self.behind, 3):
+            return False
+        self.raised[split] = self.changed(split, axes)
+        self.kept.update((output, None) for output in split.output)
+        return True
+
+    def _ends(self, node: Node, name: str) -> bool:
+        g, rank = self.g, self.g.info(name).rank
+        place = -1 if rank is None else rank - self.behind
+        if is_op(node, "Unsqueeze"):
+            axes = g.get_argument(node, "axes")
+            return (
+                rank is not None
+                and isinstance(axes, list)
+                and [axis % (rank + 1) for axis in axes] == [place]
+            )
+        target = g.get_ints(node.input[1]) if is_op(node, "Reshape") else None
+        return target is not None and place >= 0 and 0 not in target[place:]
+
+
+class GathersElementwisePattern(PatternOptimization):
+    """f(Gather(x, 0)), f(Gather(x, 1)), ... → f(a), f(b), ... of (a, b, ...) = Split(x), and
+    Squeeze of what else is read
+
+    What: takes all positions at once, and leaves the axis of size 1 in place as long as elementwise
+    operators, products of matrices and Concat follow, from position to position too: scans that an
+    exporter unrolled. So do pieces of a Split.
+    Why: one node instead of one for each position of each tensor.
+    Refuses when:
+    1. a position of the axis is missing, or the size of the axis is not a number.
+    2. no such operator follows, or as many results are read by others, each through a Squeeze, as
+       there are Gathers.
+    3. an operator reads another tensor that reaches to the axis: it ends the region.
+    """
+
+    anchors = ("Gather",)
+    phase = "target"
+    priority = 11
+    exactness = "rounding"
+    min_opset = 13
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        first, rank = position_of(g, node), g.info(node.input[0]).rank
+        if first is None or rank is None or first.place != 0 or not first.drops:  # (1)
+            return self.none(node, msg="not the first position of an axis whose size is a number")
+        steps = _Steps(g, rank - 1 - first.axis)
+        if not steps.take(node):  # (1)
+            return self.none(node, msg="a position is missing")
+        region = steps.grow()  # (3)
+        gathers = [piece for pieces in steps.pieces.values() for piece in pieces]
+        # (2)
+        if not region.nodes or len(steps.dropped) + len(steps.pieces) + len(steps.raised) >= len(
+            gathers
+        ):
+            return self.none(node, msg="no fewer nodes")
+        return MatchResult(
+            self,
+            [*gathers, *steps.raised, *region.nodes, *steps.ends],
+            lambda g, *_: _write(steps, region, g),
+        )
+
+    _places = "int64 i = {0}, int64 j = {1}, int64 k = {2}"
+    _products = "d = MatMul(c, p) e = MatMul(f, s) m = MatMul(v, t) o = MatMul(z, u)"
+    _sizes, _product = "int64[4] n = {1, 1, 1, 1}", "c, f, v, z"
+    _gathers = (
+        "p = Gather <axis = 1> (x, i) q = Gather <axis = 1> (x, j) r = Gather <axis = 1> (x, k)"
+    )
+    examples = Example.pairs(
+        f"agraph (float[2,3,b] x) => (float[2,b] y, float[2,1,b] z) <{_places}, "
+        f"int64[1] w = {{1}}> {{ {_gathers} s = Exp(p) t = Mul(s, q) y = Add(t, r) "
+        "z = Unsqueeze(t, w) }",
+        "<int64[3] n = {1, 1, 1}, int64[1] k = {-2}> { p, q, r = Split <axis = 1> (x, n) "
+        "s = Exp(p) z = Mul(s, q) u = Add(z, r) y = Squeeze(u, k) }",
+        "agraph (float[a,4,2,b] x, float[a,4,2] w) "
+        f"=> (float[a,4,b] y) <{_places}, int64 l = {{3}}, {_sizes}> {{ {_gathers} "
+        "h = Gather <axis = 1> (x, l) s = Add(p, q) t = Add(s, r) u = Add(t, h) "
+        f"{_product} = Split <axis = 1> (w, n) {_products} y = Concat <axis = 1> (d, e, m, o) }}",
+        f"<{_sizes}, int64[1] k = {{-3}}> {{ p, q, r, h = Split <axis = 1> (x, n) s = Add(p, q) "
+        "t = Add(s, r) u = Add(t, h) wide = Unsqueeze(w, k) "
+        f"{_product} = Split <axis = 2> (wide, n) {_products} j = Concat <axis = 2> (d, e, m, o) "
+        "y = Squeeze(j, k) }",
+    )
+
+
+def _write(steps: _Steps, region: AxisRegion, g: PatternRewriter) -> list[Node]:
+    """The same nodes with the axis, and Squeeze where it must go."""
+    axis = -1 - steps.behind
+    names = {name: g.unique_name(name) for name in steps.kept}
+    made: list[Node] = []
+    for source, pieces in steps.pieces.items():
+        outputs = [names[piece.output[0]] for piece in pieces]
+        place, sizes = g.get_rank(source) + axis, [1] * len(pieces)
+        made.append(g.make_node_check_opset("Split", [source], outputs, axis=place, split=sizes))
+    for node, changed in steps.raised.items():
+        made.append(g.make_node_check_opset("Unsqueeze", node.input[:1], 1, axes=[axis]))
+        made.append(
+            rewritten(
+                g,
+                node,
+                [made[-1].output[0], *node.input[1:]],
+                [names[name] for name in node.output],
+                changed,
+            )
+        )
+    made += region.written(g, names, {name: [new] for name, new in names.items()})
+    for node in steps.ends:
+        inputs = [names[node.input[0]], *node.input[1:]]
+        if node.op_type == "Unsqueeze":
+            made.append(g.make_node("Identity", inputs[:1], node.output))
+        else:
+            made.append(g.make_node("Reshape", inputs, node.output, **node.attribute))
+    made += [
+        g.make_node_check_opset("Squeeze", [names[name]], [name], axes=[axis])
+        for name in steps.dropped
+    ]
+    return made

@@ -1,0 +1,1 @@
+"""Matrix multiplications: MatMul, Gemm, FusedMatMul, Einsum and Attention."""

@@ -1,0 +1,65 @@
+"""Matrix multiplications, defects of onnxruntime's kernels for them, and rows times a matrix that
+is read by columns.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+from xoptim.facts.dims import is_nonzero
+from xoptim.match import GraphView, PatternRewriter, runs
+
+LEAST: Final = 1 << 16
+"""Constants of fewer elements are cheap to store twice, and to transpose when a session begins."""
+
+
+def contracts(g: GraphView, a: str, b: str, attributes: Mapping[str, Any]) -> bool:
+    """Whether a matrix multiplication (``transA``, ``transB``) is known to add up at least one term
+    for each element.
+
+    onnxruntime computes a MatMul over an axis of length 0 wrongly: FusedMatMul with a transposed
+    operand returns uninitialized memory, and Gemm adds its bias without ``beta``.
+    """
+    places = (
+        (a, -2 if attributes.get("transA") else -1),
+        (b, -1 if attributes.get("transB") else -2),
+    )
+    shapes = ((g.try_infer_shape(name), place) for name, place in places)
+    return any(
+        shape is not None and len(shape) >= -place and is_nonzero(shape[place])
+        for shape, place in shapes
+    )
+
+
+def can_fuse(g: GraphView, a: str, b: str, attributes: Mapping[str, Any]) -> bool:
+    """Whether the provider has a correct kernel of ``com.microsoft.FusedMatMul`` for these operands
+    and attributes.
+    """
+    return contracts(g, a, b, attributes) and runs(g, "FusedMatMul", a, "com.microsoft")
+
+
+def elements(g: GraphView, name: str) -> int:
+    """Number of elements of a result, 0 where its shape is not static."""
+    shape = g.static_shape(name)
+    return 0 if shape is None else math.prod(shape)
+
+
+def why_not(g: GraphView, x: str, w: str) -> str:
+    """Why rows are not multiplied with a transposed matrix by Gemm, or ""."""
+    if g.info(w).rank != 2 or not elements(g, w):
+        return "the second operand is not a matrix of known size"
+    return "" if runs(g, "Gemm", x) else "Gemm has no kernel for the type"
+
+
+def times_transposed(g: PatternRewriter, x: str, w: str) -> str:
+    """The MatMul of the rows of x, which has three axes or more, with the transposed matrix w."""
+    shape, (columns, width) = g.get_shape(x), g.static_shape(w) or (0, 0)
+    product = g.op.Gemm(g.op.Reshape(x, [-1, width]), w, transB=1)
+    sizes = [size if isinstance(size, int) else -1 for size in shape[:-1]]
+    if sizes.count(-1) < 2 and 0 not in sizes:
+        return str(g.op.Reshape(product, [*sizes, columns], allowzero=1))
+    return str(
+        g.op.Reshape(
+            product, g.op.Concat(g.op.Shape(x, start=0, end=-1), [columns], axis=0), allowzero=1
+        )
+    )

@@ -1,0 +1,134 @@
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+from xoptim.facts.dims import product
+from xoptim.facts.shapes import Shape
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match.axes import parameters
+from xoptim.match.regions import AxisRegion, Carried, region_above
+from xoptim.operators.registry import axes_of
+
+from .._deductions import reshapes_as_inferred
+from .._nodes import is_op
+from .._operators import BROADCASTING, ELEMENTWISE
+from .._shapes import moved, movement_between
+
+_LARGEST: Final = 32
+"""Most nodes of a region."""
+_OPERATORS: Final = (
+    *BROADCASTING,
+    *sorted(ELEMENTWISE),
+    "LogSoftmax",
+    "MatMul",
+    "Softmax",
+    "Transpose",
+)
+
+_Entry = tuple[str, str, list[int]]
+"""A tensor, the operator that splits its batch axes and the axes or the shape.
+
+No operator where they are split already.
+"""
+
+
+class BatchRegionPattern(PatternOptimization):
+    """Reshape(f(MatMul(Reshape(a), Reshape(b)), Reshape(c))) → f(MatMul(a, b), c)
+
+    What: leaves batch axes as they are around MatMuls, elementwise operators, Softmax and
+    Transpose that would work on them merged, such as a MatMul of batches that is scaled and
+    biased.
+    Why: merges and splits nothing, and needs no computed shapes; attention of torch's ``baddbmm``
+    exports this way.
+    Refuses when:
+    1. the last node does not split the first axis only, or a shape is unknown.
+    2. another node reads a result in between, or works along the merged axis.
+    3. an operand is not merged by a Reshape, or would need a computed shape.
+    4. a computed size may be 0 at run time: a Reshape would copy another size in its place.
+    5. it takes as many Reshapes as before, or there is one operand (MovementChain shortens chains).
+    """
+
+    anchors = ("Reshape",)
+    near = _OPERATORS
+    exactness = "rounding"
+    priority = 1  # after ReshapeMatMulReshape, which takes a single MatMul
+    min_opset = 13
+    radius = 8
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        merged, split = g.try_infer_shape(node.input[0]), g.try_infer_shape(node.output[0])
+        if merged is None or split is None or len(merged) < 2 or len(split) <= len(merged):  # (1)
+            return self.none(node, msg="no axis is split")
+        batch = split[: len(split) - len(merged) + 1]
+        # (1) (4)
+        if (
+            split[len(batch) :] != merged[1:]
+            or product(batch) != merged[0]
+            or not reshapes_as_inferred(g, node)
+        ):
+            return self.none(node, msg="not the first axis only, or a size may be 0")
+        region = region_above(g, node, 0, partial(_carry, g, batch), _LARGEST)
+        entries = {
+            name: entry
+            for name in region.sources
+            if (entry := _entry(g, g.node_before(name), batch)) is not None
+        }
+        if len(entries) < len(region.sources):  # (2) (3) (4)
+            return self.none(
+                region.stopped or node, msg="an operator cannot work on the split axes"
+            )
+        made = sum(bool(op_type) for _, op_type, _ in entries.values())
+        gone = 1 + sum(g.is_used_only_by(name, *region.nodes) for name in entries)
+        if made >= gone or len(entries) < 2:  # (5)
+            return self.none(node, msg="not one Reshape less, or a chain")
+        return MatchResult(self, [*reversed(region.nodes), node], partial(_write, region, entries))
+
+    examples = Example.only(
+        "agraph (float[a,2,3,4] x, float[a,2,5,4] z, float[a,2,5] c) "
+        "=> (float[a,2,3,5] y) <int64[3] i = {-1, 3, 4}, int64[3] j = {-1, 5, 4}, "
+        "int64[3] k = {-1, 1, 5}, int64[4] l = {-1, 2, 3, 5}, float h = {0.5}> { "
+        "r = Reshape(x, i) w = Reshape(z, j) v = Transpose <perm = [0, 2, 1]> (w) "
+        "u = MatMul(r, v) n = Mul(u, h) b = Reshape(c, k) d = Add(n, b) y = Reshape(d, l) }",
+        "<float h = {0.5}, int64[1] k = {2}> { v = Transpose <perm = [0, 1, 3, 2]> (z) "
+        "u = MatMul(x, v) n = Mul(u, h) g = Unsqueeze(c, k) y = Add(n, g) }",
+    )
+
+
+def _carry(g: GraphView, batch: Shape, node: Node, place: int) -> Carried | None:
+    """How a node works on split axes, if the axes of its operands that are split come first too."""
+    shape, axes = (
+        g.try_infer_shape(node.output[0]),
+        axes_of(g, node) if node.op_type in _OPERATORS else None,
+    )
+    if axes is None or shape is None or len(shape) < 2 or axes.results[0][0] in axes.fixed:
+        return None
+    first = axes.results[0][0]
+    found = axes.parts([g.try_infer_shape(name) for name in node.input], first, shape[0])
+    if found is None or any(found.values()):
+        return None
+    return Carried(
+        found, parameters(g, node, axes.replaced({first: (first, *range(-1, -len(batch), -1))}))
+    )
+
+
+def _entry(g: GraphView, node: Node | None, batch: Shape) -> _Entry | None:
+    """How the batch axes of the result of a Reshape from outside are split."""
+    if not is_op(node, "Reshape", "Flatten") or not reshapes_as_inferred(g, node):
+        return None
+    source, result = g.try_infer_shape(node.input[0]), g.try_infer_shape(node.output[0])
+    if source is None or result is None:
+        return None
+    wanted = (*batch, *result[1:])
+    if source == wanted:
+        return node.input[0], "", []
+    found = movement_between(g, source, wanted)
+    return None if found is None else (node.input[0], *found)
+
+
+def _write(
+    region: AxisRegion, entries: Mapping[str, _Entry], g: PatternRewriter, *nodes: Node
+) -> list[Node]:
+    names: dict[str, str] = {}
+    for name, (source, op_type, numbers) in entries.items():
+        names[name] = moved(g, source, op_type, numbers) if op_type else source
+    return [*g.created, *region.written(g, names, {nodes[-1].input[0]: nodes[-1].output})]

@@ -1,0 +1,335 @@
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from xoptim.match import (
+    Constant,
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
+
+from .._equations import EquationOperand, arrange, parse
+from .._folding import constant
+
+
+class EinsumOperands(NamedTuple):
+    """How to compute an Einsum by MatMul.
+
+    Attributes:
+        order: positions of the left and of the right operand in the equation.
+        operands: the changes to the left and the right one.
+        broadcast: letters of axes along which MatMul repeats an operand, which onnxruntime cannot
+            when the length is 0.
+        squeeze: axis of the result to drop, if any.
+        perm: permutation of the remaining axes, ``None`` for none.
+        cost: number of nodes besides MatMul, permutations counted several times.
+    """
+
+    order: tuple[int, int]
+    operands: tuple[EquationOperand, EquationOperand]
+    broadcast: str
+    squeeze: int | None
+    perm: list[int] | None
+    cost: int
+
+
+PERMUTATION_COST = 4
+
+
+def products(
+    letters: Sequence[str], result: str, constant: Sequence[bool]
+) -> Iterator[EinsumOperands]:
+    """All ways to compute an Einsum of two tensors, given by their letters, by one MatMul.
+
+    Changes to constants cost nothing.
+    """
+    a, b = letters
+    summed = [c for c in a if c in b and c not in result]
+    if len(summed) != 1 or set(a + b) - set(result) != set(summed):
+        return
+    k = summed[0]
+    for order in ((0, 1), (1, 0)):
+        left, right = letters[order[0]], letters[order[1]]
+        rows = [c for c in left if c not in right] or [""]
+        columns = [c for c in right if c not in left] or [""]
+        for m, n in itertools.product(rows, columns):
+            if m or n:
+                yield _product(order, (left, right), (k, m, n), result, constant)
+
+
+def _product(
+    order: tuple[int, int],
+    letters: tuple[str, str],
+    roles: tuple[str, str, str],
+    result: str,
+    constant: Sequence[bool],
+) -> EinsumOperands:
+    k, m, n = roles
+    batch = [c for c in result if c not in (m, n)]
+    operands = arrange(letters[0], [*batch, m, k]), arrange(letters[1], [*batch, k, n])
+    squeeze = None if m and n else len(batch) + bool(m)
+    lacking = [{c for c in batch if c not in term} for term in letters]
+    if len(lacking[1]) == len(batch):  # a matrix on the right is not repeated
+        lacking[1] = set()
+    given = [c for c in (*batch, m, n) if c]
+    perm = [given.index(c) for c in result]
+    turned = perm != sorted(perm)
+    cost = PERMUTATION_COST * turned + (squeeze is not None)
+    for place, operand in zip(order, operands, strict=True):
+        if not constant[place]:
+            cost += PERMUTATION_COST * (operand.perm is not None) + bool(operand.axes)
+    return EinsumOperands(
+        order, operands, "".join(lacking[0] | lacking[1]), squeeze, perm if turned else None, cost
+    )
+
+
+class _Einsum(EasyPatternOptimization):
+    """An Einsum with an equation that other operators compute."""
+
+    min_opset = 13
+    tags = ("einsum",)
+
+
+class _TwoOperands(_Einsum):
+    """An Einsum of two tensors."""
+
+    exactness = "rounding"  # without a sum, of the sign of zero
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, y: Symbol) -> Symbol:
+        return g.op.Einsum(x, y, equation=g.capture("equation"))
+
+
+class EinsumDensePattern(_Einsum):
+    """Einsum(x, w, "bqhk,hkd->bqd") → MatMul(Reshape(x), w')
+
+    What: joins the axes that are summed, and those that the constant adds, so that one MatMul is
+    left, perhaps permuted.
+    Why: measured 1.1 times faster on onnxruntime's CPU provider, and other patterns match MatMul.
+    Refuses when:
+    1. the summed axes are not the last axes of x, operands share other axes or repeat a letter, or
+       there is an ellipsis.
+    2. the lengths of the summed axes are not known to be the same, or one is 0.
+    3. the provider has no kernel of MatMul for the type.
+    """
+
+    exactness = "rounding"
+    kernels = {"MatMul": "x"}  # (3)
+    derives = ("rows", "order", "perm", "lengths")
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, w: Constant) -> Symbol:
+        operands = (w, x) if g.option("swapped") else (x, w)
+        return g.op.Einsum(*operands, equation=g.capture("equation"))
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        terms, result = parse(m.equation, 2) or (["", ""], "")
+        left, right = reversed(terms) if m.swapped else terms
+        summed = [c for c in left if c in right and c not in result]
+        rows, columns = left[: len(left) - len(summed)], [c for c in result if c in right]
+        apart = (
+            {*rows}.isdisjoint(right)
+            and {*right} == {*summed, *columns}
+            and {*rows, *columns} == {*result}
+        )
+        if not rows or not columns or left != rows + "".join(summed) or not apart:  # (1)
+            return self.none(m.nodes[0], msg="not a linear layer")
+        given, weight = g.try_infer_shape(m.x), g.static_shape(m.w)
+        lengths = dict(zip(right, weight or (), strict=False))
+        # (2)
+        if (
+            not summed
+            or given is None
+            or given[len(rows) :] != tuple(map(lengths.get, summed))
+            or 0 in lengths.values()
+        ):
+            return self.none(m.nodes[0], msg="the lengths of the summed axes may differ")
+        order = [right.index(c) for c in (*summed, *columns)]
+        perm = [[*rows, *columns].index(c) for c in result]
+        return m.derive(
+            rows=len(rows),
+            order=order,
+            perm=perm,
+            lengths=[[lengths[c] for c in t] for t in (summed, columns)],
+        )
+
+    def apply_pattern(
+        self,
+        g: PatternRewriter,
+        x: str,
+        w: str,
+        rows: int,
+        order: list[int],
+        perm: list[int],
+        lengths: list[list[int]],
+    ) -> str:
+        summed, columns = lengths
+        matrix = constant(g, w).transpose(order).reshape(math.prod(summed), math.prod(columns))
+        if len(summed) > 1:
+            x = g.op.Reshape(x, shape=[0] * rows + [math.prod(summed)])
+        result = g.op.MatMul(x, matrix)
+        if len(columns) > 1:
+            result = g.op.Reshape(result, shape=[0] * rows + columns)
+        return result if perm == sorted(perm) else g.op.Transpose(result, perm=perm)
+
+    examples = Example.pairs(
+        "agraph (float[b,q,2,1] x) => (float[b,q,3] z) <float[2,1,3] w = {1, 2, 3, 4, 5, 6}> "
+        '{ z = Einsum <equation = "bqhk,hkd->bqd"> (x, w) }',
+        "<float[2,3] w = {1, 2, 3, 4, 5, 6}, int64[3] s = {0, 0, 2}> { t = Reshape(x, s) "
+        "z = MatMul(t, w) }",
+        "agraph (float[b,s,2] x) => (float[b,3,s,1] z) <float[2,3,1] w = {1, 2, 3, 4, 5, 6}> "
+        '{ z = Einsum <equation = "bsd,dhk->bhsk"> (x, w) }',
+        "<float[2,3] w = {1, 2, 3, 4, 5, 6}, int64[4] s = {0, 0, 3, 1}> { t = MatMul(x, w) "
+        "u = Reshape(t, s) z = Transpose <perm = [0, 2, 1, 3]> (u) }",
+    )
+
+
+class EinsumMatMulPattern(_TwoOperands):
+    """Einsum(x, y, "bqd,bkd->bqk") → MatMul(x, Transpose(y))
+
+    What: an Einsum that sums one axis, with a permutation and axes of length 1 where they are
+    needed.
+    Why: measured 1.05 to 1.46 times faster on onnxruntime's CPU provider, and other patterns match
+    MatMul.
+    Refuses when:
+    1. no axis or more than one is summed, or the equation has an ellipsis or repeats a letter.
+    2. the lengths of the summed axis are not known to be the same.
+    3. more than one permutation of a computed tensor would be needed, or more than two other nodes,
+       or an operand is repeated along an axis that may have length 0 (which onnxruntime's MatMul
+       does not do).
+    4. the provider has no kernel of MatMul for the type.
+    """
+
+    priority = 1
+    kernels = {"MatMul": "x"}  # (4)
+    derives = ("plan",)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        names, found = (m.x, m.y), parse(m.equation, 2)
+        plans = (
+            list(products(*found, [g.is_constant(name) for name in names]))
+            if found is not None
+            else []
+        )
+        if found is None or not plans:  # (1)
+            return self.none(m.nodes[0], msg="not an Einsum that sums one axis")
+        x, y = (
+            dict(zip(t, g.try_infer_shape(n) or (), strict=False))
+            for t, n in zip(found[0], names, strict=True)
+        )
+        if any(c not in x or x[c] != y.get(c) for c in set(found[0][0]) - set(found[1])):  # (2)
+            return self.none(m.nodes[0], msg="the lengths of the summed axis may differ")
+        lengths = {**x, **y}
+        plans = [
+            p
+            for p in plans
+            if all(isinstance(d := lengths.get(c), int) and d > 0 for c in p.broadcast)
+        ]
+        plan = min(plans, key=lambda each: each.cost, default=None)
+        if plan is None or plan.cost > PERMUTATION_COST + 1:  # (3)
+            return self.none(m.nodes[0], msg="it would take too many nodes, or repeat an operand")
+        return m.derive(plan=plan)
+
+    def apply_pattern(self, g: PatternRewriter, x: str, y: str, plan: EinsumOperands) -> str:
+        sides = []
+        for place, (perm, axes) in zip(plan.order, plan.operands, strict=True):
+            side = (x, y)[place]
+            side = g.op.Transpose(side, perm=perm) if perm else side
+            sides.append(g.op.Unsqueeze(side, axes=axes) if axes else side)
+        result = g.op.MatMul(*sides)
+        if plan.squeeze is not None:
+            result = g.op.Squeeze(result, axes=[plan.squeeze])
+        return g.op.Transpose(result, perm=plan.perm) if plan.perm else result
+
+    examples = Example.pairs(
+        "agraph (float[b,q,8] x, float[b,k,8] y) => (float[b,q,k] z) { z = Einsum <equation ="
+        ' "bqd,bkd->bqk"> (x, y) }',
+        "{ t = Transpose <perm = [0, 2, 1]> (y) z = MatMul(x, t) }",
+        "agraph (float[b,q,4] x, float[b,4] y) => (float[b,q] z) { z = Einsum <equation ="
+        ' "bqe,be->bq"> (x, y) }',
+        "<int64[1] last = {2}> { t = Unsqueeze(y, last) u = MatMul(x, t) z = Squeeze(u, last) }",
+        "agraph (float[2,s,2] x, float[4,2,3] w) => (float[2,4,s,3] z) { z = Einsum <equation ="
+        ' "bsd,edh->besh"> (x, w) }',
+        "<int64[1] one = {1}> { t = Unsqueeze(x, one) z = MatMul(t, w) }",
+    )
+
+
+class EinsumMulPattern(_TwoOperands):
+    """Einsum(x, y, "bi,bj->bij") → Unsqueeze(x) · Unsqueeze(y)
+
+    What: an outer or elementwise product.
+    Why: measured 1.1 times faster for outer products and 450 times for elementwise ones on
+    onnxruntime's CPU provider.
+    Refuses when:
+    1. an axis is summed or taken from a diagonal, or the equation has an ellipsis.
+    2. the axes of an operand would have to be permuted.
+    3. the provider has no kernel of Mul for the type.
+    """
+
+    kernels = {"Mul": "x"}  # (3)
+    derives = ("operands",)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        found = parse(m.equation, 2)
+        if found is None or set("".join(found[0])) != set(found[1]):  # (1)
+            return self.none(m.nodes[0], msg="not an Einsum without a sum")
+        operands = [arrange(letters, found[1]) for letters in found[0]]
+        if any(operand.perm for operand in operands):  # (2)
+            return self.none(m.nodes[0], msg="an operand is permuted")
+        return m.derive(operands=operands)
+
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, y: str, operands: list[EquationOperand]
+    ) -> str:
+        return g.op.Mul(
+            *(
+                g.op.Unsqueeze(n, axes=o.axes) if o.axes else n
+                for n, o in zip((x, y), operands, strict=True)
+            )
+        )
+
+    examples = Example.pairs(
+        "agraph (float[a,b] x, float[a,c] y) => (float[a,b,c] z) { z = Einsum <equation ="
+        ' "bi,bj->bij"> (x, y) }',
+        "<int64[1] two = {2}, int64[1] one = {1}> { t = Unsqueeze(x, two) u = Unsqueeze(y, one) "
+        "z = Mul(t, u) }",
+        'agraph (float[a,b] x, float[b] y) => (float[a,b] z) { z = Einsum <equation = "ij,j->ij">'
+        " (x, y) }",
+        "{ z = Mul(x, y) }",
+    )
+
+
+class EinsumTransposePattern(_Einsum):
+    """Einsum(x, "ij->ji") → Transpose(x)
+
+    What: names the operation.
+    Why: measured 1.4 times faster on onnxruntime's CPU provider, and other patterns match
+    Transpose.
+    Refuses when:
+    1. an axis is summed or taken from a diagonal, or the equation has an ellipsis.
+    """
+
+    min_opset = 12
+    derives = ("perm",)
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        return g.op.Einsum(x, equation=g.capture("equation"))
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        found = parse(m.equation, 1)
+        if found is None or len(found[0][0]) != len(found[1]):  # (1)
+            return self.none(m.nodes[0], msg="not a permutation")
+        return m.derive(perm=[found[0][0].index(letter) for letter in found[1]])
+
+    def apply_pattern(self, g: PatternRewriter, x: str, perm: list[int]) -> str:
+        # Nothing is left of a permutation that keeps the order.
+        return x if perm == sorted(perm) else g.op.Transpose(x, perm=perm)
+
+    examples = Example.only(
+        'agraph (float[a,b,c] x) => (float[c,a,b] y) { y = Einsum <equation = "ijk -> kij"> (x) }',
+        "{ y = Transpose <perm = [2, 0, 1]> (x) }",
+    )

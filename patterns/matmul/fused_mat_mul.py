@@ -1,0 +1,279 @@
+"""MatMuls that FusedMatMul computes, with a transposed operand, a transposed result, or a
+factor.
+"""
+
+from typing import Any, ClassVar
+
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Scalar,
+    Symbol,
+)
+
+from .._folding import scaled
+from ._matmul import can_fuse
+
+
+class _FusedMatMul(EasyPatternOptimization):
+    """A MatMul that becomes one of com.microsoft."""
+
+    phase = "target"
+    exactness = "rounding"
+    min_opset = 7
+    produces = ("com.microsoft",)
+    tags = ("onnxruntime",)
+
+    def matmul(self, g: PatternBuilder, a: Symbol, b: Symbol) -> Symbol:
+        """MatMul, or FusedMatMul with its attributes."""
+        if g.option("plain"):
+            return g.op.MatMul(a, b)
+        return g.op.FusedMatMul(a, b, domain="com.microsoft", attributes=g.capture("attributes"))
+
+    def apply_pattern(self, g: PatternRewriter, a: str, b: str, fused: dict[str, Any]) -> str:
+        return g.op.FusedMatMul(a, b, domain="com.microsoft", **fused)
+
+
+class _TransposedOperand(_FusedMatMul):
+    """A MatMul with a Transpose whose last two axes FusedMatMul takes over."""
+
+    derives: ClassVar[tuple[str, ...]] = ("fused",)
+
+    def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol) -> Symbol:
+        # One operand; the other one in another round.
+        turned = g.op.Transpose(b if g.option("right") else a, perm=g.capture("perm"))
+        left, right = (a, turned) if g.option("right") else (turned, b)
+        return self.matmul(g, left, right)
+
+    def derive_toggled(self, g: GraphView, m: Match, **others: Any) -> bool | None:
+        """Derive the attributes with the one of the operand toggled, since transposed twice is not
+        transposed.
+        """
+        given, flag = m.get("attributes", {}), "transB" if m.right else "transA"
+        fused = {**given, flag: int(not given.get(flag))}
+        # (3)
+        if given.get("transBatchA") or given.get("transBatchB") or not can_fuse(g, m.a, m.b, fused):
+            return self.none(
+                m.nodes[-1],
+                msg="batches are transposed, nothing may be summed, or the type has no kernel",
+            )
+        return m.derive(fused=fused, **others)
+
+
+class FusedMatMulPattern(_TransposedOperand):
+    """MatMul(a, Transpose(b)) → com.microsoft.FusedMatMul(a, b, transB=1)
+
+    What: the MatMul reads matrices by columns; the same for the first operand, and for an existing
+    FusedMatMul.
+    Why: saves a copy of the operand; measured 1.0 to 1.1 times faster on onnxruntime's CPU
+    provider.
+    Refuses when:
+    1. the permutation does not swap just the last two axes, or the other operand is a vector.
+    2. both operands are matrices, for which there is Gemm.
+    3. the provider has no kernel of FusedMatMul for the type, or the sums may have no terms: it
+       does not return zeros then.
+    """
+
+    priority = 7
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        rank = len(m.perm)
+        other = g.info(m.a if m.right else m.b).rank
+        if m.perm != [*range(rank - 2), rank - 1, rank - 2] or other is None or other < 2:  # (1)
+            return self.none(m.nodes[0], msg="not the last two axes of one of two tensors")
+        if m.plain and rank == other == 2:  # (2)
+            return self.none(m.nodes[-1], msg="a matrix multiplication")
+        return self.derive_toggled(g, m)
+
+    examples = Example.pairs(
+        "agraph (float[a,h,q,8] x, float[a,h,k,8] w) => (float[a,h,q,k] y) "
+        "{ t = Transpose <perm = [0, 1, 3, 2]> (w) y = MatMul(x, t) }",
+        "{ y = com.microsoft.FusedMatMul <transB = 1> (x, w) }",
+        "agraph (float[a,8,q] x, float[a,8,k] w) => (float[a,q,k] y) { "
+        "t = Transpose <perm = [0, 2, 1]> (x) y = com.microsoft.FusedMatMul <alpha = 0.5> (t, w) }",
+        "{ y = com.microsoft.FusedMatMul <alpha = 0.5, transA = 1> (x, w) }",
+    )
+
+
+class TransposeFusedMatMulBPattern(_TransposedOperand):
+    """MatMul(a, Transpose(b, [0,2,3,1])) → com.microsoft.FusedMatMul(a, Transpose(b, [0,2,1,3]),
+    transB=1)
+
+    What: the MatMul swaps the last two axes, so that the permutation moves whole rows; the same
+    for the first operand.
+    Why: measured 1.03 to 1.12 times faster on onnxruntime's CPU provider.
+    Refuses when:
+    1. the last axis does not become the last but one, or nothing would be left to permute
+       (`FusedMatMulPattern` does that).
+    2. the other operand is a vector.
+    3. the provider has no kernel of FusedMatMul for the type, or the sums may have no terms: it
+       does not return zeros then.
+    """
+
+    priority = 8
+    derives = ("fused", "rest")
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        rank = len(m.perm)
+        rest = [*m.perm[:-2], m.perm[-1], m.perm[-2]]
+        if rank < 3 or rest[-1] != rank - 1 or rest == sorted(rest):  # (1)
+            return self.none(m.nodes[0], msg="rows are not scattered")
+        other = g.info(m.a if m.right else m.b).rank
+        if other is None or other < 2:  # (2)
+            return self.none(m.nodes[1], msg="the other operand is a vector, or of unknown rank")
+        # the last axis, which is summed over, stays the last one
+        return self.derive_toggled(g, m, rest=rest)
+
+    def apply_pattern(  # type: ignore[override]
+        self,
+        g: PatternRewriter,
+        a: str,
+        b: str,
+        right: bool,
+        rest: list[int],
+        fused: dict[str, Any],
+    ) -> str:
+        turned = g.op.Transpose(b if right else a, perm=rest)
+        operands = (a, turned) if right else (turned, b)
+        return g.op.FusedMatMul(*operands, domain="com.microsoft", **fused)
+
+    examples = Example.only(
+        "agraph (float[a,h,q,8] x, float[a,k,h,8] w) => (float[a,h,q,k] y) "
+        "{ t = Transpose <perm = [0, 2, 3, 1]> (w) y = MatMul(x, t) }",
+        "{ t = Transpose <perm = [0, 2, 1, 3]> (w) "
+        "y = com.microsoft.FusedMatMul <transB = 1> (x, t) }",
+    )
+
+
+class FusedMatMulTransposePattern(_FusedMatMul):
+    """Transpose(MatMul(a, b)) → com.microsoft.FusedMatMul(b, a, transA=1, transB=1)
+
+    What: (a·b)ᵀ is bᵀ·aᵀ; the same for FusedMatMul.
+    Why: saves a copy of the result.
+    Refuses when:
+    1. the permutation does not swap just the last two axes.
+    2. the operands do not have the same batches (for two matrices there is Gemm; onnxruntime does
+       not repeat the matrix on the left for no batch at all, and is slower when it repeats it).
+    3. the provider has no kernel of FusedMatMul for the type, or the sums may have no terms: it
+       does not return zeros then.
+    """
+
+    priority = 7
+    derives = ("fused",)
+
+    def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol) -> Symbol:
+        return g.op.Transpose(self.matmul(g, a, b), perm=g.capture("perm"))
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        rank = len(m.perm)
+        given: dict[str, Any] = m.get("attributes", {})
+        batches = given.get("transBatchA") or given.get("transBatchB")
+        if batches or m.perm != [*range(rank - 2), rank - 1, rank - 2]:  # (1)
+            return self.none(m.nodes[1], msg="not the last two axes")
+        left, right = g.try_infer_shape(m.a), g.try_infer_shape(m.b)
+        # (2)
+        if (
+            left is None
+            or right is None
+            or len(left) != rank
+            or rank < 3
+            or left[:-2] != right[:-2]
+        ):
+            return self.none(m.nodes[0], msg="not a MatMul of equal batches")
+        if not can_fuse(g, m.a, m.b, given):  # (3)
+            return self.none(
+                m.nodes[0], msg="FusedMatMul has no kernel for the type, or nothing may be summed"
+            )
+        return m.derive(
+            fused={
+                **given,
+                "transA": int(not given.get("transB")),
+                "transB": int(not given.get("transA")),
+            }
+        )
+
+    def apply_pattern(self, g: PatternRewriter, a: str, b: str, fused: dict[str, Any]) -> str:
+        return g.op.FusedMatMul(b, a, domain="com.microsoft", **fused)
+
+    examples = Example.only(
+        "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,k,q] y) { t = MatMul(x, w) "
+        "y = Transpose <perm = [0, 2, 1]> (t) }",
+        "{ y = com.microsoft.FusedMatMul <transA = 1, transB = 1> (w, x) }",
+    )
+
+
+class _FusedFactor(_FusedMatMul):
+    """A number that multiplies, or divides, the result or an operand of a MatMul.
+
+    Refuses when:
+    1. the number is out of range, or a 32-bit float cannot hold the factor.
+    2. both operands are matrices, for which there is Gemm, or one of them is a vector.
+    3. the provider has no kernel of FusedMatMul for the type.
+    """
+
+    kernels = {"com.microsoft::FusedMatMul": "a"}  # (3)
+    derives = ("fused",)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        product = next(node for node in m.nodes if node.op_type in ("MatMul", "FusedMatMul"))
+        given: dict[str, Any] = m.get("attributes", {})
+        alpha = scaled(g, m.a, given.get("alpha", 1.0), m.s, division=m.division)  # (1)
+        ranks = [g.info(name).rank for name in (m.a, m.b)]
+        if any(rank is None or rank < 2 for rank in ranks) or (m.plain and ranks == [2, 2]):  # (2)
+            return self.none(product, msg="not a MatMul of tensors with more than two axes")
+        return m.derive(fused={**given, "alpha": alpha})
+
+
+class FusedMatMulDivPattern(_FusedFactor):
+    """MatMul(a, b) / s → com.microsoft.FusedMatMul(a, b, alpha=1/s)
+
+    What: multiplies while the MatMul is computed; the same for a MatMul multiplied by a number, and
+    for FusedMatMul.
+    Why: saves one pass over the result; measured 1.1 times faster on onnxruntime's
+    CPU provider.
+    """
+
+    priority = 3
+
+    def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, s: Scalar) -> Symbol:
+        return (g.op.Div if g.option("division") else g.op.Mul)(self.matmul(g, a, b), s)
+
+    examples = Example.pairs(
+        "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,q,k] y) <float s = {8}> { "
+        "t = MatMul(x, w) y = Div(t, s) }",
+        "{ y = com.microsoft.FusedMatMul <alpha = 0.125> (x, w) }",
+        "agraph (float[a,q,8] x, float[a,k,8] w) => (float[a,q,k] y) <float[1] s = {2}> "
+        "{ t = com.microsoft.FusedMatMul <transB = 1, alpha = 0.5> (x, w) y = Mul(s, t) }",
+        "{ y = com.microsoft.FusedMatMul <transB = 1, alpha = 1.0> (x, w) }",
+    )
+
+
+class MulFusedMatMulPattern(_FusedFactor):
+    """MatMul(a · s, b) → com.microsoft.FusedMatMul(a, b, alpha=s)
+
+    What: multiplies while the MatMul is computed; the same for the second operand, for a / s, and
+    for FusedMatMul.
+    Why: saves one pass over the operand; measured 1.0 to 1.1 times faster on onnxruntime's CPU
+    provider.
+    """
+
+    priority = 10
+
+    def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, s: Scalar) -> Symbol:
+        # One operand; the other one in another round.
+        scale = g.op.Div if g.option("division") else g.op.Mul
+        left, right = (a, scale(b, s)) if g.option("right") else (scale(a, s), b)
+        return self.matmul(g, left, right)
+
+    examples = Example.pairs(
+        "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,q,k] y) <float s = {0.5}> { "
+        "t = Mul(x, s) y = MatMul(t, w) }",
+        "{ y = com.microsoft.FusedMatMul <alpha = 0.5> (x, w) }",
+        "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,q,k] y) <float s = {4}> "
+        "{ t = Div(w, s) y = com.microsoft.FusedMatMul <alpha = 0.5> (x, t) }",
+        "{ y = com.microsoft.FusedMatMul <alpha = 0.125> (x, w) }",
+    )

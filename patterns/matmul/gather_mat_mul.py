@@ -1,0 +1,117 @@
+from collections.abc import Iterator
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+
+from .._nodes import axis_of, is_op
+from ._matmul import LEAST, elements, times_transposed, why_not
+
+_SAMPLES: Final = 61
+"""Rows and columns that are compared before all of them are."""
+_TILE: Final = 1 << 10
+"""Rows that are compared at a time."""
+
+
+class GatherMatMulPattern(PatternOptimization):
+    """Gather(w, i), MatMul(x, v) for constants v = wᵀ → Gather(w, i), Reshape(Gemm(Reshape(x), w,
+    transB=1))
+
+    What: a MatMul reads the table of an embedding by columns instead of a second constant.
+    Why: exporters that fold constants store both; a GPT-2 of six layers takes 328 MB
+    instead of 482 MB. One row takes as long; scores of many tokens that are an output take 1.04 of
+    the time of the MatMul, since the last Reshape copies them.
+    Refuses when:
+    1. Gather does not take rows of a constant matrix of at least 2¹⁶ elements.
+    2. no MatMul after it multiplies by a constant that is equal to its transpose, and that nothing
+       else reads.
+    3. the provider has no kernel of Gemm for the type, or the number of axes of x is unknown, or is
+       1.
+    """
+
+    anchors = ("Gather",)
+    phase = "target"  # what reads only some of the rows is moved before the MatMul first
+    priority = 9
+    exactness = "rounding"
+    min_opset = 15
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        table = node.input[0]
+        # (1)
+        if (
+            not g.is_constant(table)
+            or g.info(table).rank != 2
+            or axis_of(g, node) != 0
+            or elements(g, table) < LEAST
+        ):
+            return self.none(node, msg="it does not take rows of a large constant")
+        product = next(
+            (each for each in _products(g, node) if _is_transpose(g, each.input[1], table)), None
+        )
+        if product is None:  # (2)
+            return self.none(node, msg="no MatMul multiplies by the transpose")
+        x = product.input[0]
+        reason = (
+            why_not(g, x, table)
+            if (g.info(x).rank or 0) > 1
+            else "the rows of the MatMul are unknown"
+        )
+        if reason:  # (3)
+            return self.none(product, msg=reason)
+        return MatchResult(self, [product], partial(_write, table))
+
+    _start = (
+        "agraph (int64[b,s] i, float[b,s,256] x) "
+        "=> (float[b,s,256] e, float[b,s,256] y) <float o = {0}, float u = {1}, float n = {256}, "
+        "int64[2] c = {-1, 1}, int64[1] m = {256}, int64[2] f = {-1, 256}> { r = Range(o, n, u) "
+        "a = Mul(r, r) k = Reshape(r, c) d = Mul(k, a) w = Sin(d) e = Gather <axis = 0> (w, i) "
+    )
+    examples = Example.only(
+        f"{_start} j = Reshape(a, c) l = Mul(j, r) v = Sin(l) y = MatMul(x, v) }}",
+        f"{_start} h = Reshape(x, f) p = Gemm <transB = 1> (h, w) "
+        "z = Shape <start = 0, end = -1> (x) t = Concat <axis = 0> (z, m) "
+        "y = Reshape <allowzero = 1> (p, t) }",
+        ranges=(("i", 0, 255),),
+    )
+
+
+def _write(table: str, g: PatternRewriter, product: Node) -> list[Node]:
+    x = product.input[0]
+    if g.info(x).rank == 2:
+        return [g.make_node("Gemm", [x, table], product.output, transB=1)]
+    y = times_transposed(g, x, table)
+    return [*g.created, g.make_node("Identity", [y], product.output)]
+
+
+def _products(g: GraphView, gather: Node) -> Iterator[Node]:
+    """MatMuls by a constant of the type and the size of the transposed table, which nothing else
+    reads.
+    """
+    info, shape = g.info(gather.input[0]), g.static_shape(gather.input[0])
+    for node in g.iter_nodes():
+        weight = node.input[1] if is_op(node, "MatMul") else ""
+        if not weight or not g.is_constant(weight) or (g.static_shape(weight) or ())[::-1] != shape:
+            continue
+        if (
+            g.info(weight).dtype == info.dtype
+            and g.is_used_only_by(weight, node)
+            and g.is_before(gather, node)
+        ):
+            yield node
+
+
+def _is_transpose(g: GraphView, weight: str, table: str) -> bool:
+    """Whether two constants are transposes of each other, bit by bit but for NaNs and the sign of
+    zeros.
+    """
+    values, wanted = g.get_computed_constant(weight), g.get_computed_constant(table)
+    if values is None or wanted is None:
+        return False
+    values = values.T
+    steps = tuple(slice(None, None, max(1, size // _SAMPLES)) for size in wanted.shape)
+    return np.array_equal(values[steps], wanted[steps]) and all(
+        np.array_equal(values[row : row + _TILE], wanted[row : row + _TILE])
+        for row in range(0, len(wanted), _TILE)
+    )

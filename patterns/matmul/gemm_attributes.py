@@ -1,0 +1,187 @@
+"""Operations that attributes of Gemm do on the way."""
+
+from typing import Any
+
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+)
+from xoptim.match.trace import Optional, Scalar, Symbol
+
+from .._folding import scaled
+from ._matmul import contracts
+
+
+class _GemmAttributes(EasyPatternOptimization):
+    """A node before or after a MatMul that an attribute of Gemm replaces."""
+
+    phase = "specialize"
+    priority = 1
+    exactness = "rounding"
+    min_opset = 11
+
+    def matmul(self, g: PatternBuilder, a: Symbol, b: Symbol, c: Optional) -> Symbol:
+        """MatMul, or Gemm with its attributes."""
+        return (
+            g.op.MatMul(a, b)
+            if g.option("plain")
+            else g.op.Gemm(a, b, c, attributes=g.capture("attributes"))
+        )
+
+    def apply_pattern(
+        self, g: PatternRewriter, a: str, b: str, attributes: dict[str, Any], c: str = ""
+    ) -> str:
+        return g.op.Gemm(a, b, c, **attributes)
+
+
+class GemmMulPattern(_GemmAttributes):
+    """Gemm(a, b, c) · s → Gemm(a, b, c) with alpha · s and beta · s
+
+    What: multiplies while the MatMul is computed; the same for division, and for MatMul of two
+    matrices.
+    Why: saves one pass over the result.
+    Refuses when:
+    1. the number is not finite, or a 32-bit float cannot hold the new factors.
+    2. the provider has no kernel of Gemm for the type, or the operands are not matrices.
+    3. there is a bias, and the sum may have no terms: onnxruntime leaves ``beta`` out then.
+    """
+
+    anchors = ("Mul", "Div")
+    priority = 2
+    operand_ranks = {"a": 2, "b": 2}  # (2)
+    kernels = {"Gemm": "a"}  # (2)
+    derives = ("attributes",)
+
+    def match_pattern(
+        self, g: PatternBuilder, a: Symbol, b: Symbol, c: Optional, s: Scalar
+    ) -> Symbol:
+        return (g.op.Div if g.option("division") else g.op.Mul)(self.matmul(g, a, b, c), s)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        given: dict[str, Any] = m.get("attributes", {})
+        names = ("alpha", "beta") if m.c else ("alpha",)
+        # (1)
+        factors = {
+            name: scaled(g, m.a, given.get(name, 1.0), m.s, division=m.division) for name in names
+        }
+        if factors.get("beta", 1.0) != 1 and not contracts(g, m.a, m.b, given):  # (3)
+            return self.none(m.nodes[0], msg="nothing may be summed")
+        return m.derive(attributes={**given, **factors})
+
+    examples = Example.pairs(
+        "agraph (float[n,4] x, float[4,3] w, float[3] b) => (float[n,3] y) <float s = {0.5}> "
+        "{ t = Gemm <alpha = 3.0> (x, w, b) y = Mul(t, s) }",
+        "{ y = Gemm <alpha = 1.5, beta = 0.5> (x, w, b) }",
+        "agraph (float[n,4] x, float[4,3] w) => (float[n,3] y) <float s = {4}> { t = MatMul(x, w) "
+        "y = Div(t, s) }",
+        "{ y = Gemm <alpha = 0.25> (x, w) }",
+    )
+
+
+class GemmTransposePattern(_GemmAttributes):
+    """Transpose(Gemm(a, b, c)) → Gemm(b, a, c) with both attributes transA and transB toggled
+
+    What: (a·b)ᵀ is bᵀ·aᵀ; the same for MatMul of two matrices.
+    Why: saves a copy of the result.
+    Refuses when:
+    1. there is a bias of more than one element.
+    2. the provider has no kernel of Gemm for the type, or the operands are not matrices.
+    """
+
+    operand_ranks = {"a": 2, "b": 2}  # (2)
+    kernels = {"Gemm": "a"}  # (2)
+    derives = ("a", "b", "attributes")
+
+    def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, c: Optional) -> Symbol:
+        return g.op.Transpose(self.matmul(g, a, b, c), perm=[1, 0])
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        if m.c and g.static_shape(m.c) not in ((), (1,), (1, 1)):  # (1)
+            return self.none(m.nodes[0], msg="there is a bias")
+        given: dict[str, Any] = m.get("attributes", {})
+        turned = {"transA": int(not given.get("transB")), "transB": int(not given.get("transA"))}
+        return m.derive(a=m.b, b=m.a, attributes={**given, **turned})
+
+    examples = Example.pairs(
+        "agraph (float[n,4] x, float[3,4] w) => (float[3,n] y) <float[1] c = {2}> "
+        "{ t = Gemm <transB = 1> (x, w, c) y = Transpose <perm = [1, 0]> (t) }",
+        "<float[1] c = {2}> { y = Gemm <transA = 0, transB = 1> (w, x, c) }",
+        "agraph (float[n,4] x, float[4,3] w) => (float[3,n] y) { t = MatMul(x, w) "
+        "y = Transpose <perm = [1, 0]> (t) }",
+        "{ y = Gemm <transA = 1, transB = 1> (w, x) }",
+    )
+
+
+class _TransposedMatrix(_GemmAttributes):
+    """A MatMul with a matrix that is transposed before."""
+
+    interior = "keep"
+    derives = ("attributes",)
+
+    def operands(self, g: PatternBuilder, a: Symbol, b: Symbol) -> tuple[Symbol, Symbol]:
+        """The operands, one of them transposed."""
+        return (
+            (a, g.op.Transpose(b, perm=[1, 0]))
+            if g.option("right")
+            else (g.op.Transpose(a, perm=[1, 0]), b)
+        )
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        flag, given = "transB" if m.right else "transA", m.get("attributes", {})
+        # transposed twice is not transposed
+        return m.derive(attributes={**given, flag: int(not given.get(flag))})
+
+
+class TransposeGemmPattern(_TransposedMatrix):
+    """Gemm(Transpose(a), b, c) → Gemm(a, b, c, transA=1)
+
+    What: toggles the attribute instead of copying the matrix; the same for the second operand.
+    Why: each Transpose copies the whole matrix.
+    Refuses when:
+    1. the operand is not transposed as a matrix.
+    """
+
+    min_opset = 7
+
+    def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, c: Optional) -> Symbol:
+        return g.op.Gemm(*self.operands(g, a, b), c, attributes=g.capture("attributes"))  # (1)
+
+    examples = Example.pairs(
+        "agraph (float[n,4] x, float[4,3] w, float[3] b) => (float[n,3] y) "
+        "{ t = Transpose <perm = [1, 0]> (w) y = Gemm <transB = 1, alpha = 0.5> (x, t, b) }",
+        "{ y = Gemm <transB = 0, alpha = 0.5> (x, w, b) }",
+        "agraph (float[4,n] x, float[4,3] w) => (float[n,3] y) { "
+        "t = Transpose <perm = [1, 0]> (x) y = Gemm(t, w) }",
+        "{ y = Gemm <transA = 1> (x, w) }",
+    )
+
+
+class TransposeMatMulPattern(_TransposedMatrix):
+    """MatMul(Transpose(a), b) → Gemm(a, b, transA=1)
+
+    What: the MatMul reads a matrix by columns; the same for the second one.
+    Why: saves a copy of the matrix; measured 1.0 to 2.2 times faster on onnxruntime's CPU provider.
+    Refuses when:
+    1. the MatMul is not one of two matrices.
+    2. the provider has no kernel of Gemm for the type (as for integers).
+    """
+
+    operand_ranks = {"a": 2, "b": 2}  # (1)
+    kernels = {"Gemm": "a"}  # (2)
+
+    def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol) -> Symbol:
+        # `TransposeGemmPattern` merges the other operand
+        return g.op.MatMul(*self.operands(g, a, b))
+
+    examples = Example.pairs(
+        "agraph (float[n,4] x, float[3,4] w) => (float[n,3] y) { "
+        "t = Transpose <perm = [1, 0]> (w) y = MatMul(x, t) }",
+        "{ y = Gemm <transB = 1> (x, w) }",
+        "agraph (float[4,n] x, float[4,3] w) => (float[n,3] y) { "
+        "t = Transpose <perm = [1, 0]> (x) y = MatMul(t, w) }",
+        "{ y = Gemm <transA = 1> (x, w) }",
+    )

@@ -1,0 +1,95 @@
+from collections.abc import Hashable
+from functools import partial
+
+import numpy as np
+
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
+
+from .._folding import constant
+from .._nodes import axis_of
+from .._parts import Branch, alike, branch, frozen, joint
+
+
+class MatMulConcatPattern(PatternOptimization):
+    """Concat(f(MatMul(x, v) + b), f(MatMul(x, w) + c)) → f(MatMul(x, Concat(v, w)) + Concat(b, c));
+    Gemm likewise
+
+    What: multiplies by the weights side by side; elementwise operators after the MatMuls (f), and
+    biases, are applied to the columns of all of them. Operands of the Concat that are computed
+    otherwise stay.
+    Why: one MatMul in place of several, and no copy.
+    Refuses when:
+    1. the operands are not joined along their last axis.
+    2. fewer than two operands side by side are computed alike from one input, by nodes whose
+       results nothing else reads.
+    3. a weight is not a constant matrix, or is read elsewhere: it would be stored twice.
+    4. a bias does not have one number for each column.
+    """
+
+    anchors = ("Concat",)
+    phase = "specialize"
+    exactness = "rounding"
+    min_opset = 7
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        rank = g.info(node.output[0]).rank
+        if rank is None or axis_of(g, node) != rank - 1:  # (1)
+            return self.none(node, msg="it does not join operands along the last axis")
+        branches = [branch(g, name, _key) for name in node.input]
+        found = alike(
+            [each if each is not None and _has_rows(g, each) else None for each in branches]
+        )
+        if found is None:  # (2)
+            return self.none(
+                node,
+                msg="no operands side by side are MatMuls of one input that are treated alike",
+            )
+        part, joined = found
+        firsts = [each.nodes[0] for each in joined]
+        axis = 0 if firsts[0].attribute.get("transB") else 1
+        weight = np.concatenate([constant(g, first.input[1]) for first in firsts], axis)
+        names = zip(*((*each.nodes[0].input[2:], *each.biases) for each in joined), strict=True)
+        biases = [np.concatenate([constant(g, name).reshape(-1) for name in row]) for row in names]
+        nodes = [*(each for one in joined for each in one.nodes), node]
+        return MatchResult(
+            self, nodes, partial(joint, part, joined[0], weight, biases, len(firsts[0].input) - 2)
+        )
+
+    examples = Example.pairs(
+        "agraph (float[n,2] x) => (float[n,3] y) <float[2,1] v = {1, 2}, float[2,2] w = {3, 4, 5, "
+        "6}, float[1] b = {7}, float[2] c = {8, 9}> { p = MatMul(x, v) q = MatMul(x, w) "
+        "r = Add(p, b) s = Add(c, q) t = Tanh(r) u = Tanh(s) y = Concat <axis = -1> (t, u) }",
+        "<float[2,3] w = {1, 3, 4, 2, 5, 6}, float[3] b = {7, 8, 9}> { p = MatMul(x, w) "
+        "r = Add(p, b) y = Tanh(r) }",
+        "agraph (float[n,2] x) => (float[n,5] y) <float[1,2] v = {1, 2}, float[2,2] w = {3, 4, 5, "
+        "6}, float[1] b = {7}, float[2] c = {8, 9}> { p = Gemm <transB = 1> (x, v, b) "
+        "q = Gemm <transB = 1> (x, w, c) y = Concat <axis = 1> (x, p, q) }",
+        "<float[3,2] w = {1, 2, 3, 4, 5, 6}, float[3] b = {7, 8, 9}> { "
+        "p = Gemm <transB = 1> (x, w, b) y = Concat <axis = 1> (x, p) }",
+    )
+
+
+def _key(g: GraphView, node: Node) -> Hashable:
+    """The properties that MatMuls computed together have in common (3)."""
+    if node.op_type not in ("MatMul", "Gemm"):
+        return None
+    x, weight = node.input[:2]
+    if g.info(weight).rank != 2 or not g.is_constant(weight) or not g.is_used_only_by(weight, node):
+        return None
+    return node.op_type, x, len(node.input), frozen(node.attribute)
+
+
+def _has_rows(g: GraphView, branch: Branch) -> bool:
+    """Whether all biases of a branch are constant, with one number for each column of its MatMul
+    (4).
+    """
+    first = branch.nodes[0]
+    shape, rank = g.try_infer_shape(first.input[1]), g.info(first.output[0]).rank
+    width = None if shape is None else shape[0 if first.attribute.get("transB") else 1]
+    if rank is None or not all(map(g.is_constant, first.input[2:])):
+        return False
+    shapes = [g.static_shape(name) for name in (*first.input[2:], *branch.biases)]
+    return all(
+        each is not None and 0 < len(each) <= rank and {*each[:-1]} <= {1} and each[-1] == width
+        for each in shapes
+    )

@@ -1,0 +1,76 @@
+import numpy as np
+
+from xoptim.match import (
+    ANY,
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
+
+from .._deductions import reshapes_as_inferred
+from .._shapes import reshape_target
+
+
+class ReshapeGemmReshapePattern(EasyPatternOptimization):
+    """Reshape(Gemm(Reshape(x), w, b)) → Add(MatMul(x, w), b)
+
+    What: multiplies x in its own shape, and adds only if there is a bias.
+    Why: no shapes are computed; runtimes that are faster with Gemm merge the axes themselves.
+    Refuses when:
+    1. shapes are unknown, or other axes than those before the last are merged and split, and no
+       constant Reshape does the rest.
+    2. the MatMul is scaled, or an operand transposed.
+    3. b is more than one row.
+    4. a computed size may be 0 at run time: it would copy another size in its place.
+    """
+
+    phase = "specialize"
+    exactness = "rounding"
+    min_opset = 9
+    derives = ("target",)
+
+    def match_pattern(
+        self, g: PatternBuilder, x: Symbol, w: Symbol, b: Symbol, merged: Symbol, split: Symbol
+    ) -> Symbol:
+        flat = g.keep(g.op.Reshape(x, merged, attributes=ANY))  # other MatMuls may read it
+        product = g.op.Gemm(flat, w, b) if g.option("bias") else g.op.Gemm(flat, w)
+        return g.op.Reshape(product, split, attributes=ANY)  # (2)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        before, flat, after = map(g.try_infer_shape, (m.x, m.nodes[0].output[0], m.outputs[0]))
+        product = g.try_infer_shape(m.nodes[1].output[0])
+        if not before or not flat or not after or not product or len(after) < 3:  # (1)
+            return self.none(m.nodes[0], msg="the shapes are unknown, or there is nothing to merge")
+        if not all(reshapes_as_inferred(g, m.nodes[place]) for place in (0, 2)):  # (4)
+            return self.none(m.nodes[0], msg="a size may be 0, and copies another one then")
+        rows = (*after[:-1], flat[-1])
+        target = None if before == rows else reshape_target(g, before, rows)
+        if after[-1] != product[-1] or (before != rows and target is None):  # (1)
+            return self.none(m.nodes[2], msg="the axes before the last one are not restored")
+        bias = g.try_infer_shape(m.b) if m.bias else ()
+        if bias is None or len(bias) > 2 or (len(bias) == 2 and bias[0] != 1):  # (3)
+            return self.none(m.nodes[1], msg="the bias is not a row")
+        return m.derive(target=target)
+
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, w: str, b: str, bias: bool, target: list[int] | None
+    ) -> str:
+        product = g.op.MatMul(
+            x if target is None else g.op.Reshape(x, np.array(target, dtype=np.int64)), w
+        )
+        return g.op.Add(product, b) if bias else product
+
+    examples = Example.pairs(
+        "agraph (float[a,5,4] x, float[4,3] w, float[3] b) "
+        "=> (float[a,5,3] y) <int64[2] s = {-1, 4}, int64[3] t = {-1, 5, 3}> { f = Reshape(x, s) "
+        "p = Gemm(f, w, b) y = Reshape(p, t) }",
+        "{ p = MatMul(x, w) y = Add(p, b) }",
+        "agraph (float[a,5,4] x, float[4,3] w, float[4,2] u) => (float[a,5,3] y, float[a,5,2] z) "
+        "<int64[2] s = {-1, 4}, int64[3] t = {-1, 5, 3}, int64[3] r = {-1, 5, 2}> "
+        "{ f = Reshape(x, s) p = Gemm(f, w) y = Reshape(p, t) q = Gemm(f, u) z = Reshape(q, r) }",
+        "{ y = MatMul(x, w) z = MatMul(x, u) }",
+    )

@@ -1,0 +1,59 @@
+from typing import Final
+
+from xoptim.facts.assumptions import UNIT_ERROR
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, Symbol
+
+_HEAD: Final = (
+    '<metadata_props: ["xoptim.assumptions" : "unit(x)"]> agraph (float[n,4] x) => (float[n,4] y)'
+)
+"""Of the examples: what the input is assumed to be."""
+
+
+def _has_no_effect(least: float) -> bool:
+    return least <= 1 - UNIT_ERROR
+
+
+class IdentityL2NormalizationPattern(EasyPatternOptimization):
+    """x / max(‖x‖, ε) → x for vectors of length 1
+
+    What: drops the division, or LpNormalization, that gives vectors the length that they have.
+    Why: embeddings are often stored normalized, and are normalized again by the model that compares
+    them.
+    Refuses when:
+    1. x is not assumed to hold vectors of length 1 (``--assume 'unit(x)'``), to within 1 %; results
+       may differ by 1 %.
+    2. the length is not the Euclidean one along the last axis, or its lower bound has an effect.
+    """
+
+    exactness = "approximate"
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        if g.option("operator"):
+            return g.op.LpNormalization(x, p=2, axis=g.capture("axis"))
+        length = g.op.ReduceL2(x, axes=g.capture("axes"), keepdims=1)
+        bound = g.choice("bound", "", "Max", "Clip")
+        if bound == "Max":
+            length = g.op.Max(length, g.constant("least", _has_no_effect, scalar=True))
+        elif bound == "Clip":
+            length = g.op.Clip(length, min=g.capture("least", _has_no_effect))
+        return g.op.Div(x, length)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        axes, rank = (m.axis,) if m.operator else m.axes, g.info(m.x).rank
+        if len(axes) != 1 or axes[0] not in (-1, (rank or 0) - 1):  # (2)
+            return self.none(m.nodes[0], msg="the length is not the one along the last axis")
+        other = (
+            f"the vectors may have other lengths than 1: --assume 'unit({m.x})' says so of an input"
+        )
+        return g.assumes("unit", m.x) or self.none(m.nodes[0], msg=other)  # (1)
+
+    def apply_pattern(self, g: object, x: str) -> str:
+        return x
+
+    examples = Example.pairs(
+        f"{_HEAD} {{ u = LpNormalization(x) y = Neg(u) }}",
+        "{ y = Neg(x) }",
+        f"{_HEAD} <int64[1] a = {{-1}}, float e = {{0.000001}}> "
+        "{ l = ReduceL2(x, a) b = Clip(l, e) u = Div(x, b) y = Neg(u) }",
+        "{ y = Neg(x) }",
+    )

@@ -1,0 +1,38 @@
+"""Tables of floats that are read by rows, such as the embedding of a vocabulary."""
+
+from onnx import TensorProto
+
+from xoptim.match import Constant, EasyPatternOptimization, GraphView, Match, PatternBuilder, Symbol
+from xoptim.match.quantization import QuantizationPattern
+
+from .._folding import constant
+from ._quantization import is_quantizable
+
+ROWS = 256
+"""Fewest rows of a table."""
+
+
+class _QuantizedEmbedding(QuantizationPattern, EasyPatternOptimization):
+    """A table that is replaced by integers. Refusals have the numbers of `Int8EmbeddingPattern`."""
+
+    phase = "target"
+    providers = ("cpu",)
+    derives = ("table",)
+
+    def match_pattern(self, g: PatternBuilder, w: Constant, i: Symbol) -> Symbol:
+        return g.op.Gather(w, i, axis=g.capture("axis"))
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        shape, node = g.static_shape(m.w), m.nodes[0]
+        if shape is None or len(shape) != 2 or g.try_infer_type(m.w) != TensorProto.FLOAT:  # (1)
+            return self.none(node, msg="not a constant matrix of 32-bit floats")
+        if m.axis not in (0, -2) or shape[0] < ROWS or not self.fits(shape[1]):  # (1)
+            return self.none(node, msg="not read by rows, or few rows, or rows that do not fit")
+        table = constant(g, m.w)
+        if not is_quantizable(table):  # (1)
+            return self.none(node, msg="numbers that are not finite, or too large")
+        return m.derive(table=table)
+
+    def fits(self, columns: int) -> bool:
+        """Whether rows of so many numbers can be rounded."""
+        raise NotImplementedError

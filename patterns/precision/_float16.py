@@ -1,0 +1,229 @@
+"""Operators that are computed in 16 bits, and the operands and results that have this type
+there.
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from onnx import TensorProto
+
+from xoptim.facts.operators import convertible_places, has_kernel
+from xoptim.match import GraphView, Node, PatternRewriter
+from xoptim.match.quantization import MASK
+
+from .._folding import Array, constant
+from .._nodes import is_op
+
+SUMS: Final = (
+    "Attention",
+    "Conv",
+    "ConvTranspose",
+    "Einsum",
+    "Gemm",
+    "MatMul",
+    "com.microsoft::Attention",
+    "com.microsoft::FusedMatMul",
+    "com.microsoft::MultiHeadAttention",
+)
+"""Operators for whose sake others are computed in 16 bits."""
+OTHERS: Final = (
+    "Abs",
+    "Add",
+    "AveragePool",
+    "BatchNormalization",
+    "Celu",
+    "Clip",
+    "Concat",
+    "DepthToSpace",
+    "Div",
+    "Elu",
+    "Erf",
+    "Expand",
+    "Flatten",
+    "Gather",
+    "GatherElements",
+    "GatherND",
+    "Gelu",
+    "GlobalAveragePool",
+    "GlobalMaxPool",
+    "GroupNormalization",
+    "HardSigmoid",
+    "HardSwish",
+    "Identity",
+    "InstanceNormalization",
+    "IsNaN",
+    "LRN",
+    "LayerNormalization",
+    "LeakyRelu",
+    "LogSoftmax",
+    "Max",
+    "MaxPool",
+    "Mean",
+    "Min",
+    "Mish",
+    "Mul",
+    "Neg",
+    "PRelu",
+    "Pad",
+    "RMSNormalization",
+    "ReduceMax",
+    "ReduceMean",
+    "ReduceMin",
+    "ReduceSum",
+    "Relu",
+    "Reshape",
+    "Resize",
+    "RotaryEmbedding",
+    "Selu",
+    "Sigmoid",
+    "SimplifiedLayerNormalization",
+    "Slice",
+    "Softmax",
+    "Softplus",
+    "Softsign",
+    "SpaceToDepth",
+    "Split",
+    "Squeeze",
+    "Sub",
+    "Sum",
+    "Swish",
+    "Tanh",
+    "ThresholdedRelu",
+    "Tile",
+    "Transpose",
+    "Trilu",
+    "Unsqueeze",
+    "Where",
+    "com.microsoft::BiasGelu",
+    "com.microsoft::FastGelu",
+    "com.microsoft::Gelu",
+    "com.microsoft::QuickGelu",
+    "com.microsoft::RotaryEmbedding",
+    "com.microsoft::SkipLayerNormalization",
+    "com.microsoft::SkipSimplifiedLayerNormalization",
+)
+"""Operators that go along.
+
+Not among them are those that leave the range or lose digits of small numbers (Exp, Pow, Reciprocal,
+Sqrt), that make large errors of small ones (angles of Sin and Cos, Log), that count (CumSum,
+Range), or that take one of several ways (Floor).
+"""
+LARGEST: Final = 2.0**15
+"""Larger numbers are near the end of the type, which is 65504."""
+_MASKING: Final = ("Add", "Mul", "Sub", "Where")
+_MASKED = 2.0**14
+"""Takes their place: the function of Softmax is 0 there, and the sum of two stays within the
+range.
+"""
+_SMALLEST = 2.0**-14
+"""Smaller numbers have fewer digits in 16 bits.
+
+They matter where they are alone, as one that keeps from dividing by 0.
+"""
+_TYPES = (TensorProto.FLOAT, TensorProto.FLOAT16)
+
+
+class Float16Places(NamedTuple):
+    """The places of a node that change their type."""
+
+    operands: tuple[int, ...]
+    results: tuple[int, ...]
+
+
+def float16_places(g: GraphView, node: Node) -> Float16Places | None:
+    """The places where a node has 32-bit floats and may have 16 bits.
+
+    ``None`` when some cannot, or there is no such kernel.
+    """
+    counts = len(node.input), len(node.output)
+    free = convertible_places(node.op_type, node.domain, node.opset, counts, _TYPES)
+    operands, results = (
+        [
+            place
+            for place, name in enumerate(names)
+            if name and g.try_infer_type(name) == TensorProto.FLOAT
+        ]
+        for names in (node.input, node.output)
+    )
+    operands = [place for place in operands if place in free[0]]
+    if not operands or not free[1].issuperset(results):
+        return None
+    if has_kernel(g.provider, node.domain, node.op_type, TensorProto.FLOAT16, node.opset) is False:
+        return None
+    return Float16Places(tuple(operands), tuple(results))
+
+
+def float16_of(g: GraphView, name: str) -> str | Array | None:
+    """A 32-bit tensor in 16 bits, where that loses nothing: the tensor that a Cast reads, or a
+    constant.
+    """
+    node = g.node_before(name)
+    if is_op(node, "Cast") and g.try_infer_type(node.input[0]) == TensorProto.FLOAT16:
+        return node.input[0]
+    if not g.is_constant(name):
+        return None
+    numbers = constant(g, name)
+    with np.errstate(over="ignore"):
+        half = numbers.astype(np.float16)
+    return half if np.array_equal(half.astype(np.float32), numbers, equal_nan=True) else None
+
+
+def fits(g: GraphView, name: str, reader: Node) -> bool:
+    """Whether a tensor may be rounded: not a constant that 16 bits do not hold, nor whole numbers,
+    which must stay exact.
+    """
+    node = g.node_before(name)
+    if is_op(node, "Cast") and g.try_infer_type(node.input[0]) not in (
+        *_TYPES,
+        TensorProto.BOOL,
+        TensorProto.DOUBLE,
+    ):
+        return False
+    return not g.is_constant(name) or _is_held(constant(g, name), reader)
+
+
+def _is_held(numbers: Array, reader: Node) -> bool:
+    """Whether 16 bits hold a constant, but for the numbers of a mask."""
+    largest = _end(numbers)
+    if largest >= MASK:
+        sizes = np.abs(numbers)
+        if not is_op(reader, *_MASKING) and (sizes[np.isfinite(sizes)] >= MASK).any():
+            return False
+        largest = sizes.max(initial=0, where=sizes < MASK)  # not infinite
+    return bool(largest == 0 or _SMALLEST <= largest <= LARGEST)  # not where there is a NaN
+
+
+def _end(numbers: Array) -> float:
+    """The largest size of some numbers, NaN if one is; without a copy of large tensors."""
+    return float(max(numbers.max(), -numbers.min())) if numbers.size else 0.0
+
+
+def rounded(numbers: Array) -> Array:
+    """A constant in 16 bits, which hold it; numbers of a mask become smaller ones."""
+    if _end(numbers) < MASK:
+        return numbers.astype(np.float16)
+    is_masked = np.isfinite(numbers) & (np.abs(numbers) >= MASK)
+    return np.where(is_masked, np.copysign(_MASKED, numbers), numbers).astype(np.float16)
+
+
+def is_square(node: Node) -> bool:
+    """Whether a node squares a tensor, which takes twice the exponents."""
+    return is_op(node, "Mul") and node.input[0] == node.input[1]
+
+
+def is_read_in_float16(g: GraphView, name: str) -> bool:
+    """Whether only Casts to 16 bits read a result."""
+    readers = g.next_nodes(name)
+    is_inside = bool(readers) and not g.is_output(name) and not g.is_used_by_subgraph(name)
+    return is_inside and all(
+        is_op(each, "Cast") and each.get_attribute("to") == TensorProto.FLOAT16 for each in readers
+    )
+
+
+def recreated(g: PatternRewriter, node: Node, operands: list[str], results: list[str]) -> Node:
+    """The same operator with other operands and results, and with its name: reports find it by
+    that.
+    """
+    made = g.make_node(node.op_type, operands, results, domain=node.domain, **node.attribute)
+    made.name = node.name
+    return made

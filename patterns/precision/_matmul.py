@@ -1,0 +1,164 @@
+"""MatMuls of a tensor by constant weights, in all forms in which exporters and optimizers write
+them.
+"""
+
+from collections.abc import Callable
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from onnx import TensorProto
+
+from xoptim.facts.operators import has_kernel
+from xoptim.match import (
+    ANY,
+    EasyPatternOptimization,
+    GraphView,
+    Match,
+    Node,
+    Optional,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
+from xoptim.match.quantization import QuantizationPattern
+from xoptim.operators.axes import permutation
+
+from .._folding import Array, constant
+from .._nodes import is_op
+from ._quantization import QuantizedMatrix, columns_to_int8, is_quantizable
+
+FEWEST_TERMS = 16
+"""Sums of fewer terms are not measured to gain by integers of 8 bits."""
+
+
+class WeightedMatMul(NamedTuple):
+    """A MatMul of a tensor by a constant matrix.
+
+    Attributes:
+        weights: name of the matrix.
+        is_transposed: whether its rows, and not its columns, belong to elements of a result.
+        terms: number of terms of a sum.
+        columns: number of elements of a row of the result.
+    """
+
+    weights: str
+    is_transposed: bool
+    terms: int
+    columns: int
+
+    def matrix(self, g: GraphView) -> Array:
+        """The matrix of shape (terms, columns)."""
+        found = constant(g, self.weights)
+        return np.ascontiguousarray(found.T) if self.is_transposed else found
+
+
+def weighted_matmul(g: GraphView, node: Node) -> WeightedMatMul | None:
+    """The MatMul that a node computes.
+
+    ``None`` unless it is one of 32-bit floats by constant weights, and not scaled.
+    """
+    x, name = node.input[:2]
+    is_transposed = bool(node.get_attribute("transB", 0))
+    above = g.node_before(name)
+    if is_op(above, "Transpose") and permutation(g, above) == [1, 0]:
+        name, is_transposed = above.input[0], not is_transposed
+    shape, rank = g.static_shape(name), g.info(x).rank
+    if not g.is_constant(name) or shape is None or len(shape) != 2 or rank is None or rank < 2:
+        return None
+    if g.is_constant(x):  # folding computes the MatMul
+        return None
+    scales = [node.get_attribute(key, 1.0) for key in ("alpha", "beta")]
+    turns = [node.get_attribute(key, 0) for key in ("transA", "transBatchA", "transBatchB")]
+    if any(scale != 1.0 for scale in scales) or any(turns):
+        return None
+    if any(g.try_infer_type(each) != TensorProto.FLOAT for each in (x, name)):
+        return None
+    return WeightedMatMul(name, is_transposed, shape[is_transposed], shape[not is_transposed])
+
+
+class _QuantizedMatMul(QuantizationPattern, EasyPatternOptimization):
+    """A MatMul whose operands are replaced. Refusals have the numbers of `Int8OperandsPattern`.
+
+    Class attributes:
+        integers: types that are dequantized.
+    """
+
+    phase = "target"
+    providers = ("cpu",)
+    integers: ClassVar[tuple[int, ...]]
+    derives: ClassVar[tuple[str, ...]] = ("found",)
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, w: Symbol, b: Optional) -> Symbol:
+        forms: dict[str, Callable[[], Symbol]] = {
+            "MatMul": lambda: g.op.MatMul(x, w),
+            "Gemm": lambda: g.op.Gemm(x, w, b, attributes=ANY),
+            "FusedMatMul": lambda: g.op.FusedMatMul(x, w, attributes=ANY, domain="com.microsoft"),
+        }
+        return forms[g.choice("operator", *forms)]()
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        node = m.nodes[0]
+        found = weighted_matmul(g, node)
+        if found is None:  # (1) (2)
+            return self.none(
+                node, msg="not a MatMul of 32-bit floats by a constant matrix, without scales"
+            )
+        if not self.fits(found):  # (1)
+            return self.none(
+                node, msg=f"weights of {found.terms} rows and {found.columns} columns do not fit"
+            )
+        # (3)
+        if not all(
+            has_kernel(g.provider, "", "DequantizeLinear", dtype, g.main_opset)
+            for dtype in self.integers
+        ):
+            return self.none(node, msg="no kernel that dequantizes")
+        if not is_quantizable(constant(g, found.weights)):  # (1)
+            return self.none(node, msg="weights that are not finite, or too large")
+        return m.derive(found=found)
+
+    def apply_pattern(self, g: PatternRewriter, x: str, b: str, found: WeightedMatMul) -> str:
+        y = self.computed(g, x, found)
+        return g.op.Add(y, b) if b else y
+
+    def fits(self, found: WeightedMatMul) -> bool:
+        """Whether weights of this shape can be rounded."""
+        raise NotImplementedError
+
+    def computed(self, g: PatternRewriter, x: str, found: WeightedMatMul) -> str:
+        """The MatMul of quantized numbers."""
+        raise NotImplementedError
+
+
+class _Int8MatMul(_QuantizedMatMul):
+    """A MatMul whose operands are both replaced by 8 bits."""
+
+    bits = 8
+    quantizes_activations = True
+    min_opset = 13
+    tags = ("int8", "extra")
+    integers = (TensorProto.INT8, TensorProto.UINT8)
+
+    def fits(self, found: WeightedMatMul) -> bool:
+        return found.terms >= FEWEST_TERMS
+
+    def weights(self, g: PatternRewriter, found: WeightedMatMul) -> str:
+        """The weights as integers that are dequantized, stored as the floats are, so that a table
+        has the same ones.
+        """
+        return g.op.DequantizeLinear(
+            *stored_weights(g, found, columns_to_int8(found.matrix(g))), axis=1
+        )
+
+
+def stored_weights(
+    g: PatternRewriter, found: WeightedMatMul, numbers: QuantizedMatrix
+) -> tuple[str, str]:
+    """The integers of weights, stored as the floats are, and their scales."""
+    integers = numbers.integers
+    if found.is_transposed:
+        turned = g.make_initializer("", np.ascontiguousarray(integers.T), source=found.weights)
+        name = g.op.Transpose(turned, perm=[1, 0])
+    else:
+        name = g.make_initializer("", integers, source=found.weights)
+    return name, g.make_initializer("", numbers.scales, source=f"{found.weights}_scales")

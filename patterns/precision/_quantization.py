@@ -1,0 +1,180 @@
+"""Numbers quantized to integers."""
+
+import math
+from typing import NamedTuple
+
+import ml_dtypes
+import numpy as np
+from onnx import TensorProto
+
+from xoptim.facts.lazy import lazy_module
+
+from .._folding import Array
+
+_quantizers = lazy_module("onnxruntime.quantization.quant_utils")
+_kernels = lazy_module("onnxruntime.capi.onnxruntime_pybind11_state")
+
+INT8_ENDS = (-127, 127)
+"""The ends of the integers of 8 bits that weights take: with -128, the product of two would need
+another bit.
+"""
+
+
+LARGEST = 2.0**100
+"""Larger numbers are left alone: rounded up, they might not be finite."""
+
+
+_MOST_BIAS = 2.0**29
+"""Largest integer of a bias, so that sums stay within 32 bits."""
+
+
+class QuantizedMatrix(NamedTuple):
+    """A matrix as integers.
+
+    Attributes:
+        integers: of the shape of the matrix.
+        scales: numbers by which the integers are multiplied.
+    """
+
+    integers: Array
+    scales: Array
+
+
+class Blocks(NamedTuple):
+    """A matrix as integers of 4 bits without sign.
+
+    Attributes:
+        integers: of the shape of the matrix, a byte each.
+        scales: of shape (blocks, columns), by which integers less zeros are multiplied.
+        zeros: the integers that mean 0, of the same shape.
+    """
+
+    integers: Array
+    scales: Array
+    zeros: Array
+
+
+def is_quantizable(numbers: Array) -> bool:
+    """Whether all numbers are finite, and far from the largest ones of the type."""
+    return bool((np.abs(numbers) <= LARGEST).all())  # a NaN fails the comparison
+
+
+class QuantizationParameters(NamedTuple):
+    """How a tensor is quantized to integers of 8 bits without sign.
+
+    Attributes:
+        scale: between two steps, a 32-bit float.
+        zero: the integer that means 0.
+    """
+
+    scale: Array
+    zero: Array
+
+
+def steps(low: float, high: float) -> QuantizationParameters | None:
+    """The steps from a number to a larger one, 0 included.
+
+    ``None`` where they are not, or near the ends of the type.
+    """
+    # a NaN fails the comparison
+    if not -LARGEST < low <= high < LARGEST or max(-low, high) < 1 / LARGEST:
+        return None
+    zero, scale = _quantizers.compute_scale_zp(
+        np.float32(low), np.float32(high), np.uint8(0), np.uint8(255)
+    )
+    return QuantizationParameters(np.asarray(scale, np.float32), np.asarray(zero, np.uint8))
+
+
+def columns_to_int8(weights: Array, least: Array | float = 0.0) -> QuantizedMatrix:
+    """Round a matrix of finite 32-bit floats to 8 bits, with a scale for each column and no zero
+    points.
+
+    Args:
+        weights: the matrix.
+        least: the smallest scale allowed, for each column or for all.
+    """
+    scales = np.maximum(
+        np.abs(weights).max(axis=0, initial=0) / np.float32(INT8_ENDS[1]), least
+    ).astype(np.float32)
+    scales[scales < np.finfo(np.float32).tiny] = 1  # a column of zeros
+    return QuantizedMatrix(
+        _quantizers.quantize_nparray(TensorProto.INT8, weights, scales, np.int64(0), *INT8_ENDS),
+        scales,
+    )
+
+
+def least_scales(bias: Array, step: float) -> Array:
+    """The smallest scales of weights with which the integers of a bias leave room for the sums of
+    products, which have 32 bits.
+
+    Args:
+        bias: one number for each column.
+        step: between two integers of the tensor that is multiplied.
+    """
+    found: Array = np.abs(bias) / (step * _MOST_BIAS)
+    return found
+
+
+def bias_to_int32(bias: Array, scales: Array) -> QuantizedMatrix:
+    """A bias as integers of 32 bits, with the scales of the MatMuls to which it is added."""
+    return QuantizedMatrix(np.rint(bias / scales).astype(np.int32), scales.astype(np.float32))
+
+
+def rows_to_int8(weights: Array) -> QuantizedMatrix:
+    """Round a matrix of finite 32-bit floats to 8 bits, with a scale for each row, which bfloat16
+    holds: of shape (rows, 1).
+    """
+    least = np.abs(weights).max(axis=1, initial=0) / np.float32(INT8_ENDS[1])
+    found = columns_to_int8(weights.T, _rounded_up(least))
+    return QuantizedMatrix(
+        np.ascontiguousarray(found.integers.T), found.scales[:, None].astype(ml_dtypes.bfloat16)
+    )
+
+
+def rows_to_int4(weights: Array) -> Blocks:
+    """Round a matrix of finite 32-bit floats to 4 bits, with a scale, which bfloat16 holds, and a
+    zero point for each row.
+
+    Scales and zero points have the shape (rows, 1).
+    """
+    low, high = weights.min(axis=1, initial=0), weights.max(axis=1, initial=0)
+    scales = _rounded_up((high - low) / np.float32(15))
+    scales[scales < np.finfo(np.float32).tiny] = 1  # a row of zeros
+    scales = scales[:, None]
+    zeros = np.clip(np.rint(-low[:, None] / scales), 0, 15)
+    integers = np.clip(np.rint(weights / scales) + zeros, 0, 15)
+    return Blocks(
+        integers.astype(np.uint8), scales.astype(ml_dtypes.bfloat16), zeros.astype(np.uint8)
+    )
+
+
+def _rounded_up(numbers: Array) -> Array:
+    """Positive 32-bit floats, rounded up to numbers that bfloat16 holds."""
+    upper: Array = (
+        numbers.view(np.uint32) + np.uint32(0xFFFF) >> np.uint32(16) << np.uint32(16)
+    ).view(np.float32)
+    return upper
+
+
+def blocks_to_int4(weights: Array, block: int) -> Blocks:
+    """Round a matrix of finite 32-bit floats to 4 bits, with a scale and a zero point for each
+    block of rows of a column.
+
+    Args:
+        weights: of shape (blocks · block, columns).
+        block: number of rows that have one scale.
+    """
+    rows, columns = weights.shape
+    packed = np.zeros(weights.size // 2, np.uint8)
+    scales = np.zeros((rows // block, columns), np.float32)
+    zeros = np.zeros((scales.size + 1) // 2, np.uint8)
+    _kernels.quantize_qdq_matmul_4bits(
+        packed, np.ascontiguousarray(weights), scales, zeros, block, columns, rows, False
+    )
+    return Blocks(_nibbles(packed, weights.shape), scales, _nibbles(zeros, scales.shape))
+
+
+def _nibbles(packed: Array, shape: tuple[int, ...]) -> Array:
+    """Integers of 4 bits, two in a byte."""
+    both = np.stack([packed & 15, packed >> 4], axis=-1).reshape(-1)
+    return both[: math.prod(shape)].reshape(shape)

@@ -1,0 +1,246 @@
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+import numpy as np
+from onnx import TensorProto
+
+from xoptim.facts.operators import has_kernel
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternRewriter
+from xoptim.match.quantization import Numbers, RangedPattern
+
+from .._bits import are_moderate
+from .._folding import Array, constant
+from .._nodes import is_op
+from ._quantization import (
+    LARGEST,
+    QuantizationParameters,
+    QuantizedMatrix,
+    bias_to_int32,
+    columns_to_int8,
+    is_quantizable,
+    least_scales,
+)
+from ._ranges import known_steps, quantized_tensor
+
+_ALONG: Final = ("Add", "Mul", "Concat", "Sigmoid", "LeakyRelu", "GlobalAveragePool")
+"""Operators without weights, which have kernels for integers."""
+_ACTIVATIONS: Final = ("Relu", "Clip")
+"""Functions that runtimes join with the operator before them: their results are rounded, and not
+what they read.
+"""
+
+
+class Int8ConvPattern(RangedPattern):
+    """Conv(x, w, b) → DequantizeLinear(QuantizeLinear(Conv(x8, w8, b32)))
+
+    What: rounds a tensor, constant weights and the result of a convolution to 8 bits, the bias to
+    32 bits, in the form from which runtimes make convolutions of integers; and so Add, Mul, Concat,
+    Sigmoid, LeakyRelu and GlobalAveragePool, so that nothing between two convolutions is left in
+    floats. The result is rounded after a Relu or Clip, if one alone reads it. Weights have a scale
+    for each channel; tensors have one that samples determine, or the bounds of a Clip, Sigmoid,
+    Softmax or Tanh. Where samples tell the mean of each channel that is read, the bias makes up for
+    what quantized weights add to the mean of the result.
+    Why: where the processor multiplies integers of 8 bits, networks of convolutions take a third of
+    the time (lab/payoff.md). Weights take a quarter of the bytes.
+    Refuses when:
+    1. a tensor is constant or not of 32-bit floats, or weights and bias are not constants that are
+       finite.
+    2. it is the operator before an activation that is rounded, or an activation of something else.
+    3. the range of a tensor is not known, or one point, or leaves the type; or the one of the
+       result is so small that a step of what is read is more than 2^8 of its steps.
+    4. the provider has no kernel that quantizes.
+    """
+
+    phase = "target"
+    providers = ("cpu",)
+    bits = 8
+    quantizes_activations = True
+    min_opset = 13
+    tags = ("int8", "extra")
+    operators = ("Conv",)
+    anchors = (*operators, *_ALONG, *_ACTIVATIONS)
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        layer = g.node_before(node.input[0]) if is_op(node, *_ACTIVATIONS) else node
+        # (2)
+        if not is_op(layer, *self.operators, *_ALONG) or (
+            layer is not node and not g.is_exclusive(node.input[0])
+        ):
+            return self.none(node, msg="an activation of something else")
+        # (2)
+        if (
+            layer is node
+            and g.is_exclusive(node.output[0])
+            and is_op(g.next_nodes(node.output[0])[0], *_ACTIVATIONS)
+        ):
+            return self.none(node, msg="the result of the activation is what can be rounded")
+        names = [*_tensors(layer), node.output[0]]
+        # (1)
+        if any(
+            g.is_constant(name) or g.try_infer_type(name) != TensorProto.FLOAT for name in names
+        ):
+            return self.none(node, msg="not tensors of 32-bit floats")
+        found = [known_steps(g, self.observed, name) for name in names]
+        known = [each for each in found if each is not None]
+        if len(known) < len(found):  # (3)
+            return self.none(
+                node, msg="the ranges of the tensors are not known, or too small or too large"
+            )
+        if not has_kernel(g.provider, "", "QuantizeLinear", TensorProto.FLOAT, g.main_opset):  # (4)
+            return self.none(node, msg="no kernel that quantizes")
+        seen = self.observed.channels.get(layer.input[0])
+        means = None if seen is None else seen.mean
+        stored = _weights(g, layer, known[0], means) if layer.op_type in self.operators else []
+        if stored is None:  # (1)
+            return self.none(layer, msg="weights that do not fit")
+        *read, result = (each.scale for each in known)
+        scales = [*read, *(each.scales for each in stored[:1]), result]
+        if not are_moderate(scales, is_multiplied=bool(stored) or layer.op_type == "Mul"):  # (3)
+            return self.none(
+                node, msg="the result changes so little that the kernels do not compute it"
+            )
+        return MatchResult(
+            self, [layer] if layer is node else [layer, node], partial(self._replace, known, stored)
+        )
+
+    def _replace(
+        self,
+        found: list[QuantizationParameters],
+        stored: list[QuantizedMatrix],
+        g: PatternRewriter,
+        layer: Node,
+        *after: Node,
+    ) -> list[Node]:
+        *read, result = found
+        operands = [
+            g.op.DequantizeLinear(*quantized_tensor(g, name, each))
+            for name, each in zip(_tensors(layer), read, strict=True)
+        ]
+        names = [*layer.input[len(read) :], f"{layer.output[0]}_bias"]
+        for name, numbers in zip(names, stored, strict=False):
+            integers = g.make_initializer("", numbers.integers, source=name)
+            scales = g.make_initializer("", numbers.scales, source=f"{name}_scales")
+            operands.append(g.op.DequantizeLinear(integers, scales, axis=0))
+        y = _written(g, layer, operands)
+        for node in after:
+            y = _written(g, node, [y, *node.input[1:]])
+        last = quantized_tensor(g, y, result)
+        return [*g.created, g.make_node("DequantizeLinear", last, (*after, layer)[0].output)]
+
+    _given = (
+        "agraph (float[n,1,h,w] a) => (float[n,2,h,w] y) <float low = {-128}, float high = {127}, "
+        "float bottom = {-16384}, float top = {16256}"
+    )
+    _stored = (
+        "float one = {1}, float more = {128}, uint8 z = {128}, int8[2,1,1,1] w = {127, -127}, "
+        "float[2] t = {1, 0.5}"
+    )
+    _one = "x = Clip(a, low, high) q = QuantizeLinear(x, one, z) d = DequantizeLinear(q, one, z)"
+    _last = "m = QuantizeLinear(l, more, z) y = DequantizeLinear(m, more, z)"
+    _bounds = (
+        "<float low = {-128}, float high = {127}, float top = {255}, float most = {510}, float "
+        "bottom = {-255}"
+    )
+    _ones = "float one = {1}, float two = {2}, uint8 z = {128}, uint8 o = {0}, uint8 half = {128}>"
+    _two = "agraph (float[n,4] a, float[n,4] b) => (float[n,4] y)"
+    _joined = "agraph (float[n,4] a, float[m,4] b) => (float[k,4] y)"
+    _read = (
+        "{ x = Clip(a, low, high) q = QuantizeLinear(x, one, z) d = DequantizeLinear(q, one, z) "
+        "u = Clip(b, zero, top) r = QuantizeLinear(u, one, o) e = DequantizeLinear(r, one, o)"
+    )
+    examples = (
+        *Example.pairs(
+            f"{_given}, float[2,1,1,1] w = {{127, -63.5}}, float[2] b = {{3, -2}}> "
+            "{ x = Clip(a, low, high) c = Conv(x, w, b) y = Clip(c, bottom, top) }",
+            f"{_given}, {_stored}, int32[2] b = {{3, -4}}> {{ {_one} "
+            "k = DequantizeLinear <axis = 0> (w, t) i = DequantizeLinear <axis = 0> (b, t) "
+            f"c = Conv(d, k, i) l = Clip(c, bottom, top) {_last} }}",
+            f"{_given}, float[2,1,1,1] w = {{127, -63.5}}> {{ x = Clip(a, low, high) "
+            "c = Conv <pads = [1, 1, 1, 1], strides = [2, 2]> (x, w) y = Clip(c, bottom, top) }",
+            f"{_given}, {_stored}> {{ {_one} k = DequantizeLinear <axis = 0> (w, t) "
+            "c = Conv <pads = [1, 1, 1, 1], strides = [2, 2]> (d, k) "
+            f"l = Clip(c, bottom, top) {_last} }}",
+            opset=13,
+            ranges=(("a", -128, 127),),
+        ),
+        *Example.pairs(
+            f"{_two} {_bounds}, float zero = {{0}}> {{ x = Clip(a, low, high) "
+            "u = Clip(b, zero, top) s = Add(x, u) y = Clip(s, zero, most) }",
+            f"{_two} {_bounds}, float zero = {{0}}, {_ones} {_read} s = Add(d, e) "
+            "c = Clip(s, zero, most) m = QuantizeLinear(c, two, o) "
+            "y = DequantizeLinear(m, two, o) }",
+            f"{_joined} {_bounds}, float zero = {{0}}> {{ x = Clip(a, low, high) "
+            "u = Clip(b, zero, top) s = Concat <axis = 0> (x, u) y = Clip(s, bottom, top) }",
+            f"{_joined} {_bounds}, float zero = {{0}}, {_ones} {_read} "
+            "s = Concat <axis = 0> (d, e) c = Clip(s, bottom, top) "
+            "m = QuantizeLinear(c, two, half) y = DequantizeLinear(m, two, half) }",
+            opset=13,
+            ranges=(("a", -128, 127), ("b", 0, 255)),
+        ),
+    )
+
+
+def _tensors(layer: Node) -> Sequence[str]:
+    """The operands that are rounded with scales of samples."""
+    return layer.input[:1] if layer.op_type in Int8ConvPattern.operators else layer.input
+
+
+def _weights(
+    g: GraphView, layer: Node, x: QuantizationParameters, means: Numbers | None
+) -> list[QuantizedMatrix] | None:
+    """Weights and bias, with a scale for each channel; ``None`` where they do not fit.
+
+    With means there is always a bias.
+    """
+    names = [name for name in layer.input[1:] if name]
+    if not all(
+        g.is_constant(name) and g.try_infer_type(name) == TensorProto.FLOAT for name in names
+    ):
+        return None
+    weights, bias = [*(constant(g, name).astype(np.float64) for name in names), None][:2]
+    assert weights is not None
+    if not weights.size or not all(
+        is_quantizable(each) for each in (weights, bias) if each is not None
+    ):
+        return None
+    step = float(x.scale)
+    least = 0.0 if bias is None else least_scales(bias, step)
+    found = columns_to_int8(weights.reshape(len(weights), -1).T, least)
+    integers = np.ascontiguousarray(found.integers.T).reshape(weights.shape)
+    products = found.scales * np.float64(step)
+    if not ((products > 1 / LARGEST) & (products < LARGEST)).all():
+        return None
+    quantized = QuantizedMatrix(integers, found.scales)
+    if means is not None:
+        bias = (0.0 if bias is None else bias) + _lost(weights, quantized, means)
+    if bias is None:
+        return [quantized]
+    return [quantized, bias_to_int32(bias, products)]
+
+
+def _lost(weights: Array, quantized: QuantizedMatrix, means: Numbers) -> Array:
+    """The mean of each channel of the result that rounding the weights loses, away from borders
+    (bias correction).
+
+    After M. Nagel et al., "Data-free quantization through weight equalization and bias correction",
+    2019, section 4.2.
+
+    Args:
+        weights: of shape (outputs, inputs / groups, ...).
+        quantized: the same, with a scale for each output.
+        means: of each input, over samples and positions.
+    """
+    scales = quantized.scales.astype(np.float64).reshape(-1, *[1] * (weights.ndim - 1))
+    errors = (weights - quantized.integers * scales).reshape(*weights.shape[:2], -1).sum(axis=2)
+    groups = means.size // errors.shape[1]
+    found: Array = np.einsum(
+        "goi,gi->go", errors.reshape(groups, -1, errors.shape[1]), means.reshape(groups, -1)
+    ).reshape(-1)
+    return found
+
+
+def _written(g: PatternRewriter, node: Node, operands: Sequence[str]) -> str:
+    """The result of a copy of a node that reads other operands."""
+    write: Callable[..., str] = getattr(g.op, node.op_type)
+    return write(*(name or None for name in operands), **node.attribute)

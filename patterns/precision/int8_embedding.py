@@ -1,0 +1,57 @@
+import numpy as np
+from onnx import TensorProto
+
+from xoptim.match import Example, PatternRewriter
+
+from .._folding import Array
+from ._embeddings import ROWS, _QuantizedEmbedding
+from ._quantization import columns_to_int8
+
+_TABLE = ", ".join(f"{n % 128 - 127 * (n % 2)}, 127" for n in range(ROWS))
+_FLOATS = ", ".join(f"{(n % 128 - 127 * (n % 2)) / 2}, 63.5" for n in range(ROWS))
+_SCALES = ", ".join(["0.5"] * ROWS)
+
+
+class Int8EmbeddingPattern(_QuantizedEmbedding):
+    """Gather(w, i) → Cast(Gather(w8, i)) · Gather(s, i)
+
+    What: rounds a table, such as the embedding of a vocabulary, to 8 bits, with a scale for each
+    row; for ``--precision int4`` too, where 4 bits err too much, or operators of onnxruntime are
+    not included.
+    Why: the table takes a quarter of the bytes. Reading takes 1.2 to 1.9 of the time, which is
+    little next to MatMuls.
+    Refuses when:
+    1. the table is not a constant matrix of finite 32-bit floats with at least 256 rows of several
+       numbers, or is not read by rows.
+    2. the provider has no kernel that reads integers.
+    """
+
+    bits = 8
+    min_opset = 13
+    priority = 1
+    tags = ("int8", "int4", "extra")
+    kernels = {"Gather": "w"}  # (2)
+    is_alternative = True
+    time = 0.36
+
+    def fits(self, columns: int) -> bool:
+        return columns > 1
+
+    def apply_pattern(self, g: PatternRewriter, w: str, i: str, table: Array) -> str:
+        found = columns_to_int8(table.T)
+        integers = g.make_initializer("", np.ascontiguousarray(found.integers.T), source=w)
+        scales = g.make_initializer("", found.scales[:, None], source=f"{w}_scales")
+        numbers = g.op.Cast(g.op.Gather(integers, i), to=TensorProto.FLOAT)
+        return g.op.Mul(numbers, g.op.Gather(scales, i))
+
+    examples = (
+        Example(
+            f"agraph (int64[n] i) => (float[n,2] y) <float[{ROWS},2] w = {{{_FLOATS}}}> {{ "
+            "y = Gather(w, i) }",
+            f"agraph (int64[n] i) => (float[n,2] y) <int8[{ROWS},2] w = {{{_TABLE}}}, "
+            f"float[{ROWS},1] s = {{{_SCALES}}}> {{ a = Gather(w, i) c = Cast <to = 1> (a) "
+            "b = Gather(s, i) y = Mul(c, b) }",
+            opset=13,
+            ranges=(("i", -ROWS, ROWS - 1),),
+        ),
+    )

@@ -1,1 +1,0 @@
-"""Products of matrices: MatMul, Gemm, FusedMatMul, Einsum and Attention."""

@@ -1,0 +1,519 @@
+"""Options for the values of a comparison, the handling of differences, and ``xopt verify``."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import numpy_helper
+
+from tests.cli.command import RELU, TRANSPOSES, Xopt, files, types_in, write
+from tests.support import parse
+from xoptim.verification.report import Noise, RunReport, VerificationReport, rounding_note
+
+TWO = (
+    "agraph (float[batch,4] x, int64[batch] i) => (float[batch,4] y) { f = Cast <to = 1> (i) "
+    "r = Relu(x) y = MatMul(r, w) }"
+)
+UNKNOWN_OPERATOR = "agraph (float[n] x) => (float[n] y) { t = acme.Frobnicate(x) y = Identity(t) }"
+no_cuda = pytest.mark.skipif(
+    "CUDAExecutionProvider" in onnxruntime.get_available_providers(),
+    reason="there is a CUDA execution provider",
+)
+
+
+# -------------------------------------------------------------------- a pattern that is wrong
+
+
+@pytest.mark.usefixtures("bad_patterns")
+@pytest.mark.parametrize("target", ["model.opt.onnx", "model.onnx"])
+def test_a_wrong_pattern_writes_nothing(xopt: Xopt, target: str) -> None:
+    given = write(RELU).read_bytes()
+    before = files()
+    outcome = xopt(
+        "model.onnx",
+        "--patterns",
+        "WrongRelu",
+        "--strict",
+        *(["--in-place"] if target == "model.onnx" else []),
+    )
+    assert outcome.code == 1
+    assert files() == before
+    assert Path("model.onnx").read_bytes() == given
+    (line,) = outcome.err.splitlines()
+    assert line.startswith("xopt: error: different: output 'y' with batch=")
+    assert re.search(
+        r"(?<!\w)\d+(\.\d+)?(e-?\d+)?(?!\w)", line.partition("'y' with batch=")[2].partition(":")[2]
+    )
+    assert line.endswith("; nothing was written; patterns applied: WrongRelu")
+    assert "written       nothing" in outcome.out
+    assert "verification  different on cpu; the reason is below" in outcome.out
+
+
+@pytest.mark.usefixtures("bad_patterns")
+def test_a_wrong_pattern_in_json(xopt: Xopt) -> None:
+    write(RELU)
+    outcome = xopt("model.onnx", "--patterns", "WrongRelu", "--strict", "--json")
+    assert outcome.code == 1
+    summary = outcome.json
+    (report,) = summary["verification"]
+    assert (report["status"], report["largest"]["output"], report["largest"]["fault"]) == (
+        "different",
+        "y",
+        "value",
+    )
+    assert report["largest"]["max_abs"] > 0.1
+    assert (summary["written"], summary["bytes_after"]) == ([], None)
+    assert outcome.err.count("\n") == 1
+    assert files() == {"model.onnx"}
+
+
+@pytest.mark.usefixtures("bad_patterns")
+def test_nobody_checks_a_wrong_pattern(xopt: Xopt) -> None:
+    write(RELU)
+    assert xopt("model.onnx", "--patterns", "WrongRelu", "--no-verify").code == 0
+    assert types_in("model.opt.onnx") == ["Exp"]
+    assert xopt("verify", "model.onnx", "model.opt.onnx").code == 1
+
+
+@pytest.mark.parametrize("option", ["--rtol", "--atol"])
+@pytest.mark.parametrize("value", ["nan", "inf", "-1", "1e999", "much"])
+def test_a_tolerance_that_decides_nothing(xopt: Xopt, option: str, value: str) -> None:
+    write(RELU)
+    error = xopt("verify", "model.onnx", "model.onnx", f"{option}={value}").error
+    assert error == f"Invalid value for '{option}': {value!r} is not a number of at least 0"
+
+
+@pytest.mark.usefixtures("bad_patterns")
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ((), 1),
+        (("--atol", "0.01"), 0),
+        (("--atol", "1e-6"), 1),
+        (("--rtol", "1e-6", "--atol", "1e-6"), 1),
+    ],
+)
+def test_tolerances(xopt: Xopt, options: tuple[str, ...], code: int) -> None:
+    write(RELU)
+    outcome = xopt("model.onnx", "--patterns", "ShiftedRelu", "--strict", *options)
+    assert outcome.code == code
+    if code:
+        assert "0.00098" in outcome.err or "0.000976" in outcome.err
+    else:
+        assert ", atol 0.01)" in outcome.out
+
+
+# -------------------------------------------------------------------- sizes and values
+
+
+def two_inputs() -> Path:
+    model = onnx.load(write(TWO))
+    model.graph.initializer.append(numpy_helper.from_array(np.eye(4, dtype=np.float32), "w"))
+    return write(model)
+
+
+def test_sizes(xopt: Xopt) -> None:
+    write(TRANSPOSES)
+    (report,) = xopt("model.onnx", "--dim", "a=5", "--dim", "b=7", "--json").json["verification"]
+    assert all(run["dims"] == {"a": 5, "b": 7} for run in report["runs"])
+    (report,) = xopt("verify", "model.onnx", "model.opt.onnx", "--dim", "b=7", "--json").json
+    assert {run["dims"]["b"] for run in report["runs"]} == {7}
+
+
+@pytest.mark.parametrize("text", ["a", "a=", "=3", "a=x", "a=-1", "a=1.5", "a 3"])
+def test_sizes_that_are_none(xopt: Xopt, text: str) -> None:
+    write(TRANSPOSES)
+    assert (
+        f"--dim '{text}': write it as NAME=SIZE, such as batch=2"
+        in xopt("model.onnx", "--dim", text).error
+    )
+    assert files() == {"model.onnx"}
+
+
+def test_several_sizes_in_one_word(xopt: Xopt) -> None:
+    """There is no note that only one size was tried: every size was chosen."""
+    write(TRANSPOSES)
+    (report,) = xopt("model.onnx", "--dim", "a=5,b=7", "--json").json["verification"]
+    assert all(run["dims"] == {"a": 5, "b": 7} for run in report["runs"])
+    assert report["notes"] == []
+    assert (
+        xopt("model.onnx", "--dim", "a=5,b").error
+        == "--dim 'a=5,b': write it as NAME=SIZE, such as batch=2"
+    )
+
+
+def test_sizes_of_what_the_model_does_not_have(xopt: Xopt) -> None:
+    write(TRANSPOSES)
+    assert (
+        "sizes for batch, but the open dimensions of the model are a, b"
+        in xopt("model.onnx", "--dim", "batch=2").error
+    )
+    assert files() == {"model.onnx"}
+
+
+def test_values(xopt: Xopt) -> None:
+    two_inputs()
+    np.savez("feeds.npz", x=np.ones((3, 4), np.float32), i=np.zeros(3, np.int64))
+    (report,) = xopt("model.onnx", "--feeds", "feeds.npz", "--json").json["verification"]
+    assert report["status"] == "equal"
+    assert [(run["source"], run["dims"]) for run in report["runs"]] == [("given", {"batch": 3})]
+
+
+def test_values_of_some_inputs(xopt: Xopt) -> None:
+    """The others get random values of a size that fits."""
+    two_inputs()
+    np.savez("feeds.npz", x=np.ones((3, 4), np.float32))
+    (report,) = xopt("model.onnx", "--feeds", "feeds.npz", "--json").json["verification"]
+    assert report["status"] == "equal"
+    assert {(run["source"], run["dims"]["batch"]) for run in report["runs"]} >= {
+        ("random", 3),
+        ("wide", 3),
+    }
+
+
+@pytest.mark.parametrize(
+    ("feeds", "message"),
+    [
+        ({"z": np.ones((3, 4), np.float32)}, "values for z, but the inputs of the model are x, i"),
+        (
+            {"x": np.ones((3, 5), np.float32), "i": np.zeros(3, np.int64)},
+            "the values of input 'x' have shape [3, 5], not [batch, 4]",
+        ),
+        (
+            {"x": np.ones((3, 4), np.float64), "i": np.zeros(3, np.int64)},
+            "the values of input 'x' are float64, not float32",
+        ),
+    ],
+)
+def test_values_that_do_not_fit(xopt: Xopt, feeds: dict[str, np.ndarray], message: str) -> None:
+    two_inputs()
+    np.savez("feeds.npz", allow_pickle=False, **feeds)
+    assert xopt("model.onnx", "--feeds", "feeds.npz").error == message
+    assert xopt("verify", "model.onnx", "model.onnx", "--feeds", "feeds.npz").error == message
+    assert files() == {"model.onnx", "feeds.npz"}
+
+
+def test_values_that_contradict_each_other(xopt: Xopt) -> None:
+    write("agraph (float[n,4] x, float[n,4] z) => (float[n,4] y) { y = Add(x, z) }")
+    np.savez("feeds.npz", x=np.ones((3, 4), np.float32), z=np.ones((5, 4), np.float32))
+    assert (
+        xopt("model.onnx", "--feeds", "feeds.npz").error
+        == "n is 3 in the values of input 'x', but 5 in those of 'z'"
+    )
+    np.savez("feeds.npz", x=np.ones((3, 4), np.float32))
+    error = "n is 3 in the values of input 'x', but 4 was chosen"
+    for words in (("model.onnx",), ("verify", "model.onnx", "model.onnx"), ("bench", "model.onnx")):
+        assert error in xopt(*words, "--feeds", "feeds.npz", "--dim", "n=4").error
+
+
+@pytest.mark.parametrize("content", [b"", b"x, y\n1, 2\n", b"PK\x03\x04 and nothing else", None])
+def test_values_that_cannot_be_read(xopt: Xopt, content: bytes | None) -> None:
+    write(RELU)
+    if content is not None:
+        Path("feeds.npz").write_bytes(content)
+    error = xopt("model.onnx", "--feeds", "feeds.npz").error
+    assert error.startswith("cannot read feeds from 'feeds.npz': ")
+    assert error.endswith("; write them with numpy.savez")
+
+
+def test_values_in_one_array_or_as_objects(xopt: Xopt) -> None:
+    write(RELU)
+    np.save("feeds.npy", np.ones(3))
+    np.savez("objects.npz", x=np.array([{}, 1], dtype=object))
+    for name, reason in (
+        ("feeds.npy", "it holds one array"),
+        ("objects.npz", "it holds objects: texts need the type str; write"),
+    ):
+        assert xopt("model.onnx", "--feeds", name).error.startswith(
+            f"cannot read feeds from '{name}': {reason}"
+        )
+
+
+def write_test_data(folder: str, *arrays: np.ndarray) -> None:
+    for number, array in enumerate(arrays):
+        path = Path(folder, "test_data_set_0")
+        path.mkdir(parents=True, exist_ok=True)
+        (path / f"input_{number}.pb").write_bytes(
+            numpy_helper.from_array(array).SerializeToString()
+        )
+
+
+def test_data_of_onnx(xopt: Xopt) -> None:
+    write(RELU)
+    write_test_data("data", np.ones((2, 4), np.float32))
+    (report,) = xopt("model.onnx", "--test-data", "data", "--json").json["verification"]
+    assert [run["source"] for run in report["runs"]] == ["test data"]
+
+
+def test_data_that_cannot_be_used(xopt: Xopt) -> None:
+    write(RELU)
+    write_test_data("two", np.ones((2, 4), np.float32), np.ones(2, np.float32))
+    write_test_data("broken", np.ones((2, 4), np.float32))
+    Path("broken/test_data_set_0/input_0.pb").write_bytes(b"\xff\xff\xff")
+    write_test_data("shape", np.ones((2, 5), np.float32))
+    for folder, message in (
+        ("absent", "there is no folder 'absent' of test data"),
+        ("two", "holds 2 inputs, the model has 1"),
+        ("broken", "input_0.pb cannot be read"),
+        ("shape", "the values of input 'x' have shape [2, 5], not [batch, 4]"),
+    ):
+        assert message in xopt("model.onnx", "--test-data", folder).error
+    assert "model.opt.onnx" not in files()
+
+
+# ---------------------------------------------------------------- providers, and what cannot be run
+
+
+@no_cuda
+@pytest.mark.parametrize("words", [("model.onnx",), ("verify", "model.onnx", "model.onnx")])
+def test_a_provider_that_is_not_here(
+    xopt: Xopt, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise AssertionError("the model was read")
+
+    write(RELU)
+    monkeypatch.setattr("xoptim.optimizing.verified.GraphBuilder", fail)
+    assert "no execution provider 'cuda' here; it has" in xopt(*words, "--provider", "cuda").error
+    assert files() == {"model.onnx"}
+
+
+@no_cuda
+def test_optimize_for_a_provider_that_is_elsewhere(xopt: Xopt) -> None:
+    write(TRANSPOSES)
+    assert xopt("model.onnx", "--provider", "cuda", "--no-verify").code == 0
+    assert types_in("model.opt.onnx") == ["Relu"]
+
+
+def test_the_same_provider_by_two_names(xopt: Xopt) -> None:
+    write(RELU)
+    reports = xopt(
+        "model.onnx", "--provider", "cpu", "--provider", "CPUExecutionProvider", "--json"
+    ).json["verification"]
+    assert [report["status"] for report in reports] == ["equal", "equal"]
+
+
+def test_a_model_that_onnxruntime_cannot_run(xopt: Xopt) -> None:
+    write(UNKNOWN_OPERATOR, domains={"acme": 1})
+    outcome = xopt("model.onnx")
+    assert outcome.code == 3
+    (warning,) = outcome.warnings
+    assert warning.startswith("not verified: onnxruntime cannot load the original: ")
+    (line,) = [line for line in outcome.out.splitlines() if line.startswith("verification")]
+    assert line == "verification  not verified on cpu; the reason is below"
+    assert (outcome.out + outcome.err).count("acme") == 1 + outcome.out.count("acme::Frobnicate"), (
+        "the message appears once"
+    )
+    assert types_in("model.opt.onnx") == ["Frobnicate"]
+    assert xopt("model.onnx", "--dim", "n=3", "-q").code == 3
+    assert xopt("model.onnx", "--no-verify", "-q") == (0, "", "")
+
+
+def test_a_strict_run_demands_proof(xopt: Xopt) -> None:
+    write(UNKNOWN_OPERATOR, domains={"acme": 1})
+    outcome = xopt("model.onnx", "--strict", "-q")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err.startswith(
+        "xopt: error: not verified: onnxruntime cannot load the original: "
+    )
+    assert outcome.err.endswith("; nothing was written because of --strict\n")
+    assert files() == {"model.onnx"}
+    assert xopt("model.onnx", "--strict", "--no-verify", "-q").code == 0
+    write(RELU, "relu.onnx")
+    assert xopt("relu.onnx", "--strict", "-q") == (0, "", "")
+
+
+# -------------------------------------------------------------------- verify
+
+
+def test_verify_equal_models(xopt: Xopt) -> None:
+    write(TRANSPOSES)
+    write("agraph (float[a,b] x) => (float[a,b] y) { y = Relu(x) }", "other.onnx")
+    outcome = xopt("verify", "model.onnx", "other.onnx", "--exact")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert re.fullmatch(r"equal on cpu: \d+ runs, no difference\n", outcome.out)
+    (report,) = xopt("verify", "model.onnx", "other.onnx", "--exact", "--json").json
+    assert (report["status"], report["exactness"]) == ("equal", "exact")
+
+
+def test_verify_different_models(xopt: Xopt) -> None:
+    write(RELU)
+    write("agraph (float[batch,4] x) => (float[batch,4] y) { y = Abs(x) }", "other.onnx")
+    outcome = xopt("verify", "model.onnx", "other.onnx")
+    assert (outcome.code, outcome.err) == (1, "")
+    assert outcome.out.startswith("cpu: different: output 'y' with batch=")
+    assert xopt("verify", "model.onnx", "other.onnx", "--atol", "100").code == 0
+    (report,) = xopt("verify", "model.onnx", "other.onnx", "--json").json
+    assert report["status"] == "different"
+
+
+def test_verify_rounding(xopt: Xopt) -> None:
+    head = "agraph (float[n,8] x) => (float[n,1] y) <int64[1] a = {1}> "
+    write(head + "{ y = ReduceSum(x, a) }")
+    write(
+        head + "{ d = Cast <to = 11> (x) s = ReduceSum(d, a) y = Cast <to = 1> (s) }", "other.onnx"
+    )
+    assert xopt("verify", "model.onnx", "other.onnx").code == 0
+    assert xopt("verify", "model.onnx", "other.onnx", "--exact").code == 1
+
+
+def test_verify_other_signatures(xopt: Xopt) -> None:
+    write(RELU)
+    write("agraph (float[batch,4] x) => (float[batch,4] z) { z = Relu(x) }", "other.onnx")
+    outcome = xopt("verify", "model.onnx", "other.onnx")
+    assert outcome == (1, "cpu: different: output 'y': is missing\n", "")
+
+
+def test_verify_what_is_no_model(xopt: Xopt) -> None:
+    """It was not compared, so it is not different."""
+    write(RELU)
+    Path("text.onnx").write_text("this is a text")
+    for words in (("text.onnx", "model.onnx"), ("model.onnx", "text.onnx")):
+        assert (
+            xopt("verify", *words).error == "'text.onnx' is not an ONNX model, or it is truncated"
+        )
+
+
+def test_verify_tells_what_limits_the_evidence(xopt: Xopt) -> None:
+    write("agraph (float[0,4] x) => (float[0,4] y) { y = Relu(x) }")
+    outcome = xopt("verify", "model.onnx", "model.onnx")
+    assert outcome.code == 0
+    assert "  no output held an element" in outcome.out.splitlines()
+    assert "no output held an element" in xopt("model.onnx").out
+
+
+# -------------------------------------------------------------------- what exit code 3 means
+
+
+def test_help_tells_the_exit_codes(xopt: Xopt) -> None:
+    for words in (("--help",), ("optimize", "--help")):
+        text = " ".join(xopt(*words).out.split())
+        assert "not verified" in text
+        assert "3" in text
+
+
+def test_noise_is_not_called_a_failure_to_run(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sum moves a large number by less than rounding does, and Sin makes anything of that:
+    64-bit floats decide it.
+    """
+    text = (
+        "agraph (float[64] x) => (float[64] y) <float o = {3e7}, float e = {1}> { z = Mul(x, o) "
+        "a = Mul(z, e) y = Sin(a) }"
+    )
+    write(text)
+    write(text.replace("Mul(z, e)", "Add(z, e)"), "other.onnx")
+    assert xopt("verify", "model.onnx", "other.onnx", "--json").json[0]["status"] == "different"
+    monkeypatch.setattr("xoptim.verification.arbiter._MOST_BYTES", 0)
+    monkeypatch.setattr("xoptim.verification.reference.SHORT", 0)
+    report = xopt("verify", "model.onnx", "other.onnx", "--json").json[0]
+    assert (report["status"], report["cause"]) == ("not verified", "evidence")
+    assert "its largest magnitude is" in report["reason"]
+    assert "cannot run" not in report["reason"]
+
+
+def test_weights_that_do_not_fit_are_compared_in_sections(
+    xopt: Xopt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = parse("""agraph (float[n,8] x) => (float[n,8] y)
+        { a = MatMul(x, v) b = Neg(a) c = Neg(b) d = MatMul(c, w) e = Relu(d) y = MatMul(e, u) }""")
+    model.graph.initializer.extend(
+        numpy_helper.from_array(np.eye(8, dtype=np.float32), name) for name in "uvw"
+    )
+    write(model)
+    for module in ("work", "judge_sections"):
+        monkeypatch.setattr(f"xoptim.verification.{module}.available_memory", lambda: 1200)
+    outcome = xopt("model.onnx")
+    assert outcome.code == 0, outcome
+    assert "of 3 sections" in outcome.out
+    assert "the models were compared in 3 sections" in outcome.out
+    for module in ("work", "judge_sections"):
+        monkeypatch.setattr(f"xoptim.verification.{module}.available_memory", lambda: 900)
+    outcome = xopt("model.onnx")
+    assert outcome.code == 3, outcome
+    assert "no cut makes sections that do" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ("verify", "model.onnx", "--ulp", "4", "--atol", "1"),
+            "--ulp takes the place of tolerances; leave out --atol",
+        ),
+        (
+            ("verify", "model.onnx", "--exact", "--rtol", "1"),
+            "--exact demands equal bits; leave out --rtol",
+        ),
+        (
+            ("--dim", "batch=2,seq=3", "--dim", "batch=4"),
+            "--dim batch: it is given twice, as 2 and 4",
+        ),
+        (
+            ("-o", "-", "--external-data"),
+            "-o - writes the weights with the model; --external-data needs a file",
+        ),
+    ],
+)
+def test_options_that_exclude_each_other(xopt: Xopt, words: tuple[str, ...], message: str) -> None:
+    write(TRANSPOSES)
+    command = (
+        (*words[:1], "model.onnx", *words[1:]) if words[0] == "verify" else ("model.onnx", *words)
+    )
+    assert message in xopt(*command).error
+
+
+def test_a_budget_of_the_runs(xopt: Xopt) -> None:
+    sliced = parse(
+        "agraph (float[n] x) => (float y) <int64[1] z = {0}, int64[1] e = {300}> { "
+        "t = Slice(x, z, e) y = Relu(t) }"
+    )
+    onnx.save(sliced, "model.onnx")
+    assert re.search(r"equal on cpu: \d+ runs", xopt("model.onnx").out)
+    outcome = xopt("model.onnx", "--verify-budget", "1e-9")
+    assert outcome.code == 0
+    assert "runs left out: one with n=306 would take about" in outcome.out
+    assert "(--verify-budget)" in outcome.out
+    (report,) = xopt("model.onnx", "--verify-budget", "1e-9", "--json").json["verification"]
+    assert report["skipped"][0]["dims"] == {"n": 306}
+    assert (
+        "--verify-budget has no effect"
+        in xopt("model.onnx", "--no-verify", "--verify-budget", "9").err
+    )
+
+
+def test_the_time_of_a_run_with_several_unknown_axes_is_not_told_in_years(xopt: Xopt) -> None:
+    axes = "int64[3] a = {1, 1, -1}, int64[3] b = {1, -1, 1}, int64[3] c = {-1, 1, 1}"
+    nodes = (
+        "t = Slice(x, z, e) i = NonZero(x) f = Cast <to = 1> (i) g = Reshape(f, a) "
+        "h = Reshape(f, b) j = Reshape(f, c)"
+    )
+    text = (
+        f"<int64[1] z = {{0}}, int64[1] e = {{30000}}, {axes}> {{ {nodes} k = Add(g, h) "
+        "y = Mul(k, j) }"
+    )
+    onnx.save(parse(f"agraph (float[n] x) => (float[n] t, float[p,q,r] y) {text}"), "model.onnx")
+    assert (
+        "would take more than an hour, and the budget of all runs is 5 s" in xopt("model.onnx").out
+    )
+
+
+def test_differences_that_are_rounding_are_counted(
+    xopt: Xopt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line for all outputs; a line for each with ``--verbose``."""
+    noise = {name: Noise(1e-5, explains=True, accepted=True) for name in "ab"}
+    run = RunReport("random", {}, 0, 0.0, 0.0, (), noise)
+    report = VerificationReport("equal", runs=(run,), notes=tuple(rounding_note([run])))
+    monkeypatch.setattr("xoptim.verification.verify.compare", lambda *_: report)
+    write(RELU)
+    assert xopt("model.onnx").out.count("rounding") == 1
+    assert (
+        "2 outputs: the differences are rounding, 1e-05 comes of one unit in the last place"
+        in xopt("model.onnx").out
+    )
+    assert "output 'b': the difference is rounding" in xopt("model.onnx", "-v").out
+    (found,) = xopt("model.onnx", "--json").json["verification"]
+    assert set(found["runs"][0]["noise"]) == {"a", "b"}

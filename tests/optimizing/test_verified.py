@@ -1,0 +1,197 @@
+# mypy: disable-error-code="no-any-return"
+"""The verification as a part of the library: what `optimize(verify=...)` and `verify` give and
+raise.
+"""
+
+import logging
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+import xoptim
+from tests.support import parse, types
+from xoptim import (
+    DifferentModelError,
+    EasyPatternOptimization,
+    NotVerifiedError,
+    OptimizationOptions,
+    OptimizationReport,
+    VerificationError,
+    VerificationOptions,
+    XoptimError,
+    optimize,
+    verify,
+)
+from xoptim.engine.options import OptimizationChanges
+from xoptim.match import PatternBuilder, PatternRewriter, Symbol
+from xoptim.optimizing import verified
+from xoptim.verification import ChoiceError
+from xoptim.verification.options import VerificationChanges
+
+MODEL = (
+    "agraph (float[N,3] x) => (float[N,3] y) { a = Neg(x) b = Neg(a) c = Exp(b) d = Relu(c) "
+    "y = Sin(d) }"
+)
+UNKNOWN = "agraph (float[N,3] x) => (float[N,3] y) { a = acme.Frobnicate(x) y = Identity(a) }"
+
+
+class WrongReluPattern(EasyPatternOptimization):
+    """Relu(x) → Exp(x), which it is not"""
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        return g.op.Relu(x)
+
+    def apply_pattern(self, g: PatternRewriter, x: str) -> Any:
+        return g.op.Exp(x)
+
+
+def test_proved(caplog: pytest.LogCaptureFixture) -> None:
+    reports: list[OptimizationReport] = []
+    result = optimize(parse(MODEL), verify=True, report=reports.append)
+    assert types(result) == ["Exp", "Relu", "Sin"]
+    (verification,) = reports[0].verification
+    assert verification.ok
+    assert verification.providers == ("cpu",)
+    assert {"random", "wide", "odd"} <= {run.source for run in verification.runs}
+    assert reports[0].dropped == ()
+    assert caplog.messages == []
+
+
+def test_nothing_is_proved_unless_asked() -> None:
+    reports: list[OptimizationReport] = []
+    optimize(parse(MODEL), report=reports.append)
+    assert reports[0].verification == ()
+    assert types(optimize(parse(MODEL), patterns=WrongReluPattern)) == [
+        "Neg",
+        "Neg",
+        "Exp",
+        "Exp",
+        "Sin",
+    ]
+    assert optimize(parse(UNKNOWN, domains={"acme": 1})).graph.node
+
+
+def test_a_wrong_pattern_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
+    reports: list[OptimizationReport] = []
+    with caplog.at_level(logging.WARNING, "xoptim"):
+        result = optimize(
+            parse(MODEL), patterns=["default", WrongReluPattern], verify=True, report=reports.append
+        )
+    assert types(result) == ["Exp", "Relu", "Sin"]
+    (message,) = caplog.messages
+    assert message.startswith("pattern WrongRelu at ")
+    assert "it is dropped" in message
+    assert [culprit.name for culprit in reports[0].dropped] == ["WrongRelu"]
+    assert [report.status for report in reports[0].verification] == ["equal"]
+
+
+def test_what_differs_is_an_error() -> None:
+    reports: list[OptimizationReport] = []
+    with pytest.raises(DifferentModelError, match="different: output 'y' with N=2") as caught:
+        optimize(
+            parse(MODEL), patterns=WrongReluPattern, verify=True, strict=True, report=reports.append
+        )
+    assert isinstance(caught.value, (VerificationError, XoptimError))
+    assert caught.value.report.status == "different"
+    assert caught.value.report is reports[0].verification[0]
+    assert types(caught.value.model) == ["Neg", "Neg", "Exp", "Exp", "Sin"]
+
+
+def test_nothing_left_to_leave_out_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verified, "MOST_CULPRITS", 0)
+    with pytest.raises(DifferentModelError):
+        optimize(parse(MODEL), patterns=WrongReluPattern, verify=True)
+
+
+def test_what_cannot_be_judged_is_an_error_with_the_model() -> None:
+    with pytest.raises(NotVerifiedError, match="cannot load the original") as caught:
+        optimize(parse(UNKNOWN, domains={"acme": 1}), verify=True)
+    assert caught.value.report.cause == "load"
+    assert types(caught.value.model) == ["Frobnicate"]
+    with pytest.raises(ChoiceError, match="the values of input 'x' have shape"):
+        optimize(parse(MODEL), verify=VerificationOptions(feeds={"x": np.ones((2, 4), np.float32)}))
+
+
+def test_options_of_the_proof() -> None:
+    reports: list[OptimizationReport] = []
+    checks = VerificationOptions(dims={"N": 5}, assignments=1)
+    optimize(parse(MODEL), verify=checks, report=reports.append)
+    assert [dict(run.dims) for run in reports[0].verification[0].runs] == [{"N": 5}]
+    with pytest.raises(xoptim.XoptimError, match="has no execution provider 'none'"):
+        optimize(parse(MODEL), provider="none", verify=True)
+
+
+def weighted() -> onnx.ModelProto:
+    model = parse("agraph (float[N,64] x) => (float[N,64] y) { v = Identity(w) y = MatMul(x, v) }")
+    model.graph.initializer.append(
+        numpy_helper.from_array(np.random.default_rng(0).standard_normal((64, 64), np.float32), "w")
+    )
+    return model
+
+
+def test_every_kind_of_model(tmp_path: Path) -> None:
+    import onnx_ir as ir
+
+    model = weighted()
+    onnx.save(
+        model, tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0
+    )
+    path = tmp_path / "m.onnx"
+    for given in (weighted(), path, str(path), weighted().SerializeToString(), ir.load(path)):
+        result = optimize(given, verify=True)
+        expected = onnx.ModelProto if isinstance(given, (str, Path)) else type(given)
+        assert isinstance(result, expected)
+        assert verify(given, path).ok
+        assert verify(path, given).ok
+    # weights beside a protobuf are looked for where the options say
+    light = onnx.load(path, load_external_data=False)
+    assert verify(light, light, original_dir=tmp_path, optimized_dir=tmp_path).ok
+
+
+def test_leaving_out_with_weights_in_a_file(tmp_path: Path) -> None:
+    import onnx_ir as ir
+
+    model = weighted()
+    model.graph.node.append(onnx.helper.make_node("Relu", ["y"], ["z"]))
+    model.graph.output[0].name = "z"
+    onnx.save(
+        model, tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0
+    )
+    for given in (tmp_path / "m.onnx", ir.load(tmp_path / "m.onnx")):
+        reports: list[OptimizationReport] = []
+        optimize(given, patterns=WrongReluPattern, verify=True, report=reports.append)
+        assert [culprit.name for culprit in reports[0].dropped] == ["WrongRelu"]
+
+
+def test_verify() -> None:
+    same = verify(parse(MODEL), optimize(parse(MODEL)), exactness="exact")
+    assert same.ok
+    wrong = optimize(parse(MODEL), patterns=WrongReluPattern)
+    assert verify(parse(MODEL), wrong).status == "different"
+    assert verify(parse(MODEL), wrong, VerificationOptions(atol=1e9, rtol=0)).ok
+    assert {run.dims["N"] for run in verify(parse(MODEL), wrong, dims={"N": 1}).runs} == {1}
+    with pytest.raises(xoptim.ModelError, match="No such file"):
+        verify("nowhere.onnx", parse(MODEL))
+
+
+@pytest.mark.parametrize(
+    ("options", "changes"),
+    [(OptimizationOptions, OptimizationChanges), (VerificationOptions, VerificationChanges)],
+)
+def test_keywords_are_the_fields_of_the_options(options: Any, changes: Any) -> None:
+    accepted = {
+        name: getattr(kind, "__forward_arg__", kind)
+        for name, kind in changes.__annotations__.items()
+    }
+    # an argument of its own
+    own = [(field.name, field.type) for field in fields(options) if field.name != "target"]
+    assert own == list(accepted.items())
+    assert not changes.__required_keys__
+    assert all(
+        f.default is not MISSING or f.default_factory is not MISSING for f in fields(options)
+    )

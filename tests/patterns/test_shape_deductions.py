@@ -1,0 +1,45 @@
+"""Deductions about shapes across several operators, which a single pattern could not make."""
+
+import xoptim
+from xoptim.facts.dims import broadcast, dim_min, named
+from xoptim.testing.variant import parse
+
+
+def _operators(text: str, opset: int = 18) -> list[str]:
+    result = xoptim.optimize(parse(text, opset), strict=True)
+    return [node.op_type for node in result.graph.node]
+
+
+def test_a_cut_dimension_broadcasts_with_the_whole_only_where_nothing_is_cut() -> None:
+    n = named("n")
+    assert broadcast(n, dim_min(n, 5)) is n
+    assert broadcast(dim_min(n, 5), n) is n
+    assert broadcast(n, dim_min(n, 1)) is not n, "one row broadcasts with any number"
+    assert broadcast(n, dim_min(n, named("m"))) is not n
+
+
+def test_shapes_that_follow_from_a_folded_constant() -> None:
+    """The padding is known only after folding; the Reshape behind it needs its result."""
+    assert _operators(
+        "agraph (float[a,3] x) => (float[a,4] y) <int64[2,2] p = {0, 0, 0, 1}, "
+        "int64[1] all = {-1}, int64[1] four = {4}> { t = Transpose(p) r = Reshape(t, all) "
+        "q = Pad(x, r) s = Shape(q) b = Shape <end = 1> (x) u = Concat <axis = 0> (b, four) "
+        "y = Reshape(q, u) }"
+    ) == ["Pad"]
+
+
+def test_the_mask_of_a_decoder() -> None:
+    """A lower triangle made of counts, and a padding mask indexed element by element."""
+    found = _operators(
+        "agraph (int64[b,s] ids, bool[b,t] mask, float[b,h,s,s] x) "
+        "=> (float[b,h,s,s] y) <int64 i = {0}, int64 j = {1}, int64[1] z = {0}, int64[1] k = {1}, "
+        "int64[1] m = {-1}, float low = {-1000}, float no = {0}> { shape = Shape(ids) "
+        "n = Gather(shape, i) o = Gather(shape, j) r = Range(i, n, j) c = Range(i, o, j) "
+        "u = Unsqueeze(r, k) v = Expand(u, shape) w = Expand(c, shape) f = Unsqueeze(v, m) "
+        "g = Unsqueeze(w, m) t = Concat <axis = -1> (f, g) p = GatherND(mask, t) "
+        "q = Unsqueeze(p, k) e = Unsqueeze(q, k) col = Unsqueeze(c, k) le = LessOrEqual(c, col) "
+        "both = And(le, e) bias = Where(both, no, low) y = Add(x, bias) }"
+    )
+    assert "GatherND" not in found
+    assert "Expand" not in found
+    assert len(found) <= 11

@@ -1,0 +1,177 @@
+"""Patterns that round operands to fewer bits, which changes results by an error that a user allows,
+or prepare for that.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+
+from xoptim.facts.dtypes import Exactness
+from xoptim.graph.node import Node
+from xoptim.match.pattern import MatchResult, PatternOptimization
+from xoptim.match.view import GraphView
+
+Range: TypeAlias = tuple[float, float]
+"""The smallest and the largest number of a tensor."""
+MASK: Final = 1e8
+"""Numbers of this size are taken for infinity, as masks have them, where numbers are rounded to 16
+bits.
+"""
+FEWEST_STORED: Final = 1024
+"""Constants of fewer numbers stay as they are: folding expands them again."""
+Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+
+
+class Channels(NamedTuple):
+    """The numbers of each channel of a tensor; arrays of shape (channels,).
+
+    Attributes:
+        low: the smallest ones.
+        high: the largest ones.
+        mean: their means.
+        square: the means of their squares.
+    """
+
+    low: Numbers
+    high: Numbers
+    mean: Numbers
+    square: Numbers
+
+
+class Observed(NamedTuple):
+    """Facts about tensors on samples, by their names.
+
+    Attributes:
+        ranges: of all numbers.
+        channels: of those that convolutions read (axis 1) or products (the last axis).
+    """
+
+    ranges: Mapping[str, Range] = MappingProxyType({})
+    channels: Mapping[str, Channels] = MappingProxyType({})
+
+
+class _Operation(Protocol):
+    """A node of either kind."""
+
+    @property
+    def output(self) -> Sequence[str]: ...
+
+
+def first_result(node: _Operation) -> str:
+    """The first result of a node that something may read, by which a product is called."""
+    return next((name for name in node.output if name), "")
+
+
+class QuantizationPattern(PatternOptimization):
+    """A pattern that replaces operands by numbers of fewer bits, everywhere or at chosen nodes
+    only.
+
+    Args:
+        only: names of results; where none of them is the first result of a node, the pattern does
+            not match. ``None`` for all.
+
+    Class attributes:
+        bits: number of bits to which operands are rounded: of integers, or of the fraction of
+            floats.
+        width: number of bits that a weight takes in the file, with its share of the scales.
+        is_alternative: whether it gives products that another pattern of the scheme rounds a second
+            form, with a smaller error.
+        quantizes_activations: whether it rounds what a product computes with at each run, and not
+            constants alone.
+        quantizes_result: whether an operator that reads its result may be rounded because of that.
+        time: part of the time of floats that a product takes (lab/payoff.md), by which forms of
+            one product are compared; 1 where bytes alone are saved.
+    """
+
+    exactness: ClassVar[Exactness] = "approximate"
+
+    bits: ClassVar[int]
+    width: ClassVar[float] = 8
+    is_alternative: ClassVar[bool] = False
+    quantizes_activations: ClassVar[bool] = False
+    quantizes_result: ClassVar[bool] = True
+    time: ClassVar[float] = 0.3
+    only: Collection[str] | None = None
+
+    def __init__(self, only: Collection[str] | None = None) -> None:
+        if only is not None:
+            self.only = frozenset(only)
+
+    def match_at(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        """Call `match` at a chosen node."""
+        if self.only is not None and first_result(node) not in self.only:
+            return self.none(node, msg="the product was chosen to stay as it is")
+        return super().match_at(g, node, matched)
+
+
+class StoringPattern(QuantizationPattern):
+    """A pattern that stores constants in fewer bits and computes everything in float32."""
+
+    time = 1.0
+
+    @classmethod
+    def fits(cls, numbers: np.ndarray[Any, Any]) -> bool:
+        """Whether float32 numbers can be stored."""
+        raise NotImplementedError
+
+    @classmethod
+    def stored(
+        cls,
+        op: Any,
+        store: Callable[[np.ndarray[Any, Any], str], str],
+        numbers: np.ndarray[Any, Any],
+    ) -> str:
+        """Store numbers, and widen them to float32; returns the name of the result.
+
+        Args:
+            op: makes nodes, as ``op.Cast(x, to=1)``.
+            store: stores an array under a name that ends with a word; returns the name.
+            numbers: the float32 numbers.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def widened(cls, numbers: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """The float32 numbers that `stored` gives."""
+        raise NotImplementedError
+
+
+class RangedPattern(QuantizationPattern):
+    """A pattern that rounds tensors with scales that samples determine, once for all runs.
+
+    Args:
+        only: see `QuantizationPattern`.
+        observed: what samples tell of tensors.
+
+    Class attributes:
+        operators: the types of the operators with weights. What it rounds besides them saves
+            nothing alone.
+    """
+
+    operators: ClassVar[tuple[str, ...]]
+    observed = Observed()
+
+    def __init__(
+        self, only: Collection[str] | None = None, observed: Observed | None = None
+    ) -> None:
+        super().__init__(only)
+        if observed is not None:
+            self.observed = observed
+
+
+class ScalingPattern(PatternOptimization):
+    """A pattern that moves scales of channels from one constant to another, so that less is lost
+    when both sides are rounded.
+
+    Args:
+        channels: of tensors on samples, by their names; other tensors stay. ``None``: by constants
+            alone.
+    """
+
+    channels: Mapping[str, Channels] | None = None
+
+    def __init__(self, channels: Mapping[str, Channels] | None = None) -> None:
+        if channels is not None:
+            self.channels = channels

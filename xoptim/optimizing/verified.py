@@ -1,0 +1,239 @@
+"""Optimize, verify, bisect: the result computes the same as the original, or the report gives the
+reason why not.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import onnx
+
+from xoptim import diagnose, optimizing, verification
+from xoptim.diagnose.report import Culprit, OptimizationReport
+from xoptim.engine.options import OptimizationOptions
+from xoptim.graph.data_file import external_bytes
+from xoptim.graph.save import (
+    Draft as Draft,  # for the command
+    serialized,
+    shared_files as shared_files,
+)
+from xoptim.graph.sources import Source, size_of
+from xoptim.optimizing.builder import GraphBuilder
+from xoptim.verification.options import VerificationOptions
+
+if TYPE_CHECKING:
+    from xoptim.diagnose.each import EachCheck
+    from xoptim.verification.protos import ModelLike
+    from xoptim.verification.report import VerificationReport
+
+MOST_CULPRITS: Final = 10
+"""Most patterns that are left out of one model before healing stops."""
+_LOGGER = logging.getLogger("xoptim")
+
+
+OnLoaded: TypeAlias = Callable[[GraphBuilder], object]
+"""Called when a model is loaded, before any rewrite."""
+
+
+def _ignore(_: Any) -> None:
+    """Do nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyPlan:
+    """Options of a verification."""
+
+    # Options of the comparison; one report is made for each of its providers
+    checks: VerificationOptions = field(default_factory=VerificationOptions)
+    whole: bool = True  # whether the result is compared with the original
+    each: bool = False  # whether each rewrite is checked alone too
+    # Whether to look for a rewrite that makes the model compute something else, and to optimize
+    # again without it
+    bisect: bool = True
+    inline: bool = False  # whether to replace calls of local functions by their bodies first
+    on_loaded: OnLoaded = _ignore  # called when the model is loaded, before any rewrite
+    on_step: Callable[[str], object] = _ignore  # called with a description of the next step
+    # Keeps the weights of the result in a file; by default the protobuf holds those that have
+    # changed
+    draft: Draft | None = None
+
+
+@dataclass(slots=True)
+class VerifiedModel:
+    """An optimized model, and its comparison with the original."""
+
+    builder: GraphBuilder  # the optimized model
+    proto: onnx.ModelProto  # the same as a protobuf
+    base_dir: Path | None  # folder of the external data of ``proto``
+    before: dict[str, int]  # number of nodes by operator in the original, subgraphs included
+    load_seconds: float  # reading and shape inference
+    optimize_seconds: float  # rewriting and export
+    opset_before: int = 0  # operator set of ONNX that the original imports, 0 for none
+    verify_seconds: float = 0.0  # the comparison with the original
+    # one for each provider; empty without a comparison
+    reports: list[VerificationReport] = field(default_factory=list)
+    each: EachCheck | None = None  # the check of each single rewrite, if it was made
+    # the rewrites that were left out because they made the model compute something else
+    dropped: list[Culprit] = field(default_factory=list)
+
+    @property
+    def report(self) -> OptimizationReport:
+        """The report of the optimization and of its verification."""
+        return replace(
+            self.builder.report(), verification=tuple(self.reports), dropped=tuple(self.dropped)
+        )
+
+    @property
+    def external_before(self) -> int:
+        """Bytes of the original's weights that are in files of their own."""
+        source = self.builder.graph.source
+        return 0 if source is None else external_bytes(source)
+
+    @property
+    def bytes_after(self) -> int:
+        """Bytes of the optimized model, with its external weights."""
+        return size_of(self.proto)
+
+    def to_bytes(self) -> bytes:
+        """The optimized model as bytes that refer to no file.
+
+        Raises ModelError when it does not fit into a protobuf.
+        """
+        return serialized(self.proto, self.base_dir)
+
+    @property
+    def failure(self) -> VerificationReport | None:
+        """The report that refutes the model, else one without a verdict, else ``None``."""
+        doubtful = [report for report in self.reports if not report.ok]
+        return min(doubtful, key=lambda report: report.status != "different", default=None)
+
+
+def optimize_verified(
+    model: Source | str | Path | onnx.ModelProto, options: OptimizationOptions, verified: VerifyPlan
+) -> VerifiedModel:
+    """Optimize a model and compare it with the original.
+
+    When it computes something else, again without the culprit.
+
+    A warning is logged for each rewrite that is left out. Raises `ModelError` when the model cannot
+    be read, `UnknownPatternError` when a pattern name is unknown, and `ProviderUnavailable` when
+    onnxruntime lacks a requested execution provider.
+    """
+    options.scheduled()  # a misspelt pattern is noticed before a large model is read
+    dropped: list[Culprit] = []
+    original, checks = located(model, verified.checks)
+    checks = assuming(checks, options)
+    if options.drop_unused_inputs:
+        checks = replace(checks, fewer_inputs=True)
+    while True:
+        each = diagnose.each.EachCheck(original, checks) if verified.each else None
+        found = _optimize(
+            model, replace(options, on_application=_both(options.on_application, each)), verified
+        )
+        found.each, found.dropped = each, dropped
+        if verified.whole:
+            verified.on_step("verifying")
+            start = perf_counter()
+            found.reports = compare_each_provider(original, found, checks)
+            found.verify_seconds = perf_counter() - start
+        if not verified.bisect or len(dropped) == MOST_CULPRITS:
+            return found
+        culprit = _culprit(original, found, options, replace(verified, checks=checks))
+        if culprit is None:
+            return found
+        _LOGGER.warning(
+            "%s; it is dropped (`xopt bisect` makes a small model that shows it)", culprit
+        )
+        options = culprit.avoided_by(options)
+        if verified.draft is not None:
+            verified.draft.discard(found.proto)
+        dropped.append(culprit)
+
+
+def assuming(checks: VerificationOptions, options: OptimizationOptions) -> VerificationOptions:
+    """The options of a comparison with the assumptions of an optimization."""
+    trusts = checks.assume_from_model or options.assume_from_model
+    return replace(checks, assume=(*checks.assume, *options.assume), assume_from_model=trusts)
+
+
+def located(
+    model: Source | str | Path | onnx.ModelProto, checks: VerificationOptions
+) -> tuple[ModelLike, VerificationOptions]:
+    """The model to verify, and the folder of its external data."""
+    if not isinstance(model, Source):
+        return model, checks
+    if model.kind == "path":
+        return Path(model.original), checks
+    return model.proto, replace(checks, original_dir=model.base_dir or checks.original_dir)
+
+
+def compare_each_provider(
+    original: ModelLike, found: VerifiedModel, checks: VerificationOptions
+) -> list[VerificationReport]:
+    """Compare an optimized model with the original; returns a report for each provider."""
+    given = replace(
+        checks, exactness=found.builder.report().exactness, optimized_dir=found.base_dir
+    )
+    return [
+        verification.verify.compare(original, found.proto, replace(given, providers=(provider,)))
+        for provider in checks.providers
+    ]
+
+
+def _both(
+    listener: Callable[[Any], None] | None, each: EachCheck | None
+) -> Callable[[Any], None] | None:
+    """The listener to rewrites: of the caller, the check of each, or both."""
+    if listener is None or each is None:
+        return listener or each
+
+    def listen(application: Any) -> None:
+        each(application)
+        listener(application)
+
+    return listen
+
+
+def _optimize(
+    model: Source | str | Path | onnx.ModelProto, options: OptimizationOptions, verified: VerifyPlan
+) -> VerifiedModel:
+    verified.on_step("loading")
+    start = perf_counter()
+    builder = GraphBuilder(model, optimization_options=options, inline=verified.inline)
+    loaded = perf_counter()
+    verified.on_loaded(builder)
+    before, opset = builder.count_types(), builder.model.opsets.get("", 0)
+    verified.on_step("optimizing")
+    builder.optimize()
+    draft = verified.draft
+    if draft is not None:
+        verified.on_step("writing the weights")
+    proto = builder.to_onnx(optimize=False) if draft is None else draft.export(builder.model)
+    folder = builder.model.base_dir if draft is None else draft.folder
+    return VerifiedModel(
+        builder, proto, folder, before, loaded - start, perf_counter() - loaded, opset
+    )
+
+
+def _culprit(
+    original: ModelLike, found: VerifiedModel, options: OptimizationOptions, verified: VerifyPlan
+) -> Culprit | None:
+    """The rewrite to leave out, ``None`` when nothing is wrong or no rewrite is found."""
+    if found.each is not None and found.each.disagreements:
+        return Culprit.of(found.each.disagreements[0])
+    report = found.failure
+    if report is None or report.status != "different":
+        return None
+    verified.on_step("the results differ: looking for the reason")
+    culprit = optimizing.suspect.Suspect(
+        original,
+        options,
+        replace(verified.checks, providers=report.providers),
+        inline=verified.inline,
+    ).find_culprit()
+    return None if culprit is None or culprit.step == "unknown" else culprit

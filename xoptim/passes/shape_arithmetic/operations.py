@@ -1,0 +1,123 @@
+"""Operations of two integers that compute a size."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, cast
+
+from xoptim.facts.dims import (
+    Dim,
+    SymbolicDim,
+    as_integer,
+    before_wrapping,
+    exact_quotient,
+    is_nonzero,
+)
+from xoptim.facts.polynomials import Atom
+from xoptim.facts.symbolic import content, make, of_atom
+from xoptim.operators.broadcasting import size_result
+
+_ATOMS: Final = {"//": "Div", "%": "Mod", "max": "Max", "min": "Min"}
+"""Operators of the operations that expressions do not expand."""
+_MOST_TERMS: Final = 4
+"""Longer sums are taken apart at both ends only."""
+
+_NEUTRAL: Final = {"Add": 0, "Sub": 0, "Mul": 1, "Div": 1}
+"""The second operand with which an operator returns the first one."""
+
+
+class Operation(NamedTuple):
+    """One operation of two 64-bit integers."""
+
+    op_type: str  # Add, Sub, Mul, Div, Mod, Max or Min
+    left: Dim  # first operand
+    right: Dim  # second operand
+
+
+class Decompositions:
+    """The decompositions of elements of vectors.
+
+    ``observed`` are the operations by which a graph computes elements now.
+    """
+
+    def __init__(self, observed: Mapping[Dim, Sequence[Operation]]) -> None:
+        self._observed = observed
+        self._known: dict[SymbolicDim, list[Operation]] = {}
+
+    def of(self, dim: Dim) -> list[Operation]:
+        """All operations that give an element; none for a number."""
+        if not isinstance(dim, SymbolicDim):
+            return []
+        if dim not in self._known:
+            self._known[dim] = list(
+                dict.fromkeys([*self._observed.get(dim, ()), *operations_of(dim)])
+            )
+        return self._known[dim]
+
+    def by(self, op_type: str, dim: Dim) -> Operation | None:
+        """The operation of an operator that gives an element, or the one that leaves the element as
+        it is.
+        """
+        found = next((each for each in self.of(dim) if each.op_type == op_type), None)
+        return (
+            Operation(op_type, dim, _NEUTRAL[op_type])
+            if found is None and op_type in _NEUTRAL
+            else found
+        )
+
+
+def operations_of(dim: SymbolicDim) -> list[Operation]:
+    """Operations that give an expression in 64-bit integers, by its canonical form.
+
+    Operands are simpler than the result.
+
+    Each of them is verified by inferring its result: it does not wrap around where the expression
+    does not, and rounds as the operator does.
+    """
+    exact = before_wrapping(dim, 64)
+    assert isinstance(exact, SymbolicDim)  # a number does not wrap around
+    found = _of_polynomial(exact) if exact.atom is None else _of_operation(exact.atom)
+    wrapped = (
+        Operation(op_type, as_integer(left, 64), as_integer(right, 64))
+        for op_type, left, right in found
+    )
+    return [each for each in dict.fromkeys(wrapped) if size_result(*each) is dim]
+
+
+def _of_operation(atom: Atom) -> Iterator[Operation]:
+    op_type = _ATOMS.get(atom.kind)
+    if op_type is None or len(atom.args) != 2:
+        return
+    left, right = atom.args
+    if op_type in ("Max", "Min") or is_nonzero(right):
+        yield Operation(op_type, left, right)
+
+
+def _of_polynomial(dim: SymbolicDim) -> Iterator[Operation]:
+    if dim.constant:
+        yield Operation("Add", dim - dim.constant, dim.constant)
+        yield Operation("Sub", dim.constant, dim.constant - dim)
+    else:
+        factor = content(dim) * (1 if dim.terms[0][1] > 0 else -1)
+        if factor != 1:
+            # the coefficients have this factor
+            yield Operation("Mul", cast(Dim, exact_quotient(dim, factor)), factor)
+        yield from _factors(dim)
+    if len(dim.terms) + bool(dim.constant) > 1:
+        terms = dim.terms if len(dim.terms) <= _MOST_TERMS else (dim.terms[0], dim.terms[-1])
+        for monomial, number in terms:
+            if number > 0:
+                yield Operation(
+                    "Add", dim - make(((monomial, number),), 0), make(((monomial, number),), 0)
+                )
+            else:
+                yield Operation(
+                    "Sub", dim + make(((monomial, -number),), 0), make(((monomial, -number),), 0)
+                )
+
+
+def _factors(dim: SymbolicDim) -> Iterator[Operation]:
+    """Products with an atom that all terms share."""
+    for atom, _ in dim.terms[0][0]:
+        factor = of_atom(atom)
+        rest = exact_quotient(dim, factor)
+        if rest is not None and rest != 1:
+            yield Operation("Mul", rest, factor)

@@ -1,0 +1,135 @@
+"""Whether two models compute the same, in one run of each or section by section."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+import onnx
+
+from xoptim.facts.assumptions import Assumptions
+from xoptim.facts.errors import ModelError
+from xoptim.graph.assumed import (
+    assumed_of,
+    check_fit,
+    fitting,
+    noted,
+    option_of,
+    unused,
+    unused_text,
+)
+from xoptim.verification.errors import ChoiceError, FeedError, LoadError, RunError
+from xoptim.verification.judge import Judge, judge
+from xoptim.verification.judge_sections import judge_in_sections
+from xoptim.verification.options import VerificationOptions
+from xoptim.verification.protos import Located, ModelLike, read_proto
+from xoptim.verification.reference import read_original, run_reference
+from xoptim.verification.report import VerificationReport
+from xoptim.verification.work import COPIES, fits_into_memory, is_mapped
+
+
+def verify_models(
+    original: ModelLike, optimized: ModelLike, options: VerificationOptions | None = None
+) -> VerificationReport:
+    """Compare a model with the original; see `compare`.
+
+    Assumptions in the metadata of the models are used only with ``assume_from_model``. Without it,
+    models that differ and list assumptions that are not given are ``not verified``: they may be
+    equal where these hold.
+    """
+    options = options or VerificationOptions()
+    record = _recorded(original, optimized)
+    if options.assume_from_model:
+        return compare(original, optimized, replace(options, assume=(*options.assume, *record)))
+    return with_record(compare(original, optimized, options), record, options)
+
+
+def with_record(
+    report: VerificationReport, record: Sequence[str], options: VerificationOptions
+) -> VerificationReport:
+    """The verdict on models whose metadata list assumptions.
+
+    Those that the caller has not given are named, and a difference is no verdict then.
+    """
+    left = unused(record, Assumptions.of(options.assume))
+    if not left or options.assume_from_model:
+        return report
+    if report.status != "different" or report.faults:
+        return replace(report, notes=(*report.notes, unused_text(left)))
+    reason = f"{unused_text(left)}, {option_of(left[:1])} states one; without them: {report.reason}"
+    return replace(report, status="not verified", reason=reason, cause="assumptions")
+
+
+def _recorded(original: ModelLike, optimized: ModelLike) -> list[str]:
+    """The assumptions in the metadata of two models that fit the original."""
+    found: list[str] = []
+    with suppress(ModelError):  # the comparison tells that one cannot be read
+        first = read_proto(original)[0]
+        found += noted(first).texts
+        found += fitting(noted(read_proto(optimized)[0]).texts, first)[0]
+    return list(dict.fromkeys(found))
+
+
+def compare(
+    original: ModelLike, optimized: ModelLike, options: VerificationOptions | None = None
+) -> VerificationReport:
+    """Compare an optimized model with the original, under the assumptions of the options alone.
+
+    Both are run in onnxruntime as they are written, its own optimizations off, on the same values.
+    The status is ``not verified`` when the original cannot be loaded or run, or when its results
+    are not evidence (it does not repeat them, they hold no finite number, or rounding alone changes
+    them a lot); it is ``different`` when the optimized model has another signature, cannot be
+    loaded or run, or computes something else.
+
+    Models whose weights do not fit into memory are run in sections, by
+    `xoptim.verification.judge_sections`. Raises `ChoiceError` when values or sizes of the options
+    do not fit the original, or break an assumption under which a model was optimized;
+    `AssumptionError` when the assumptions of the options do not fit the original; and
+    `ProviderUnavailable` when onnxruntime lacks a requested execution provider.
+    """
+    options = options or VerificationOptions()
+    refuse = Judge(options).report
+    try:
+        proto, base_dir = read_original(original, options)
+        other = _read(optimized, options)
+        options = _assuming(options, proto)
+        in_sections = options.sections
+        if in_sections is None:
+            in_sections = not fits_into_memory(
+                proto, options.memory_limit, copies=1 if is_mapped(proto) else COPIES
+            )
+        if in_sections:
+            return judge_in_sections(
+                (proto, base_dir), read_proto(optimized, options.optimized_dir), options
+            )
+        reference = run_reference(original, options, proto, None if other is None else other.proto)
+    except ChoiceError:
+        raise
+    except LoadError as error:
+        return refuse("not verified", f"onnxruntime cannot load the original: {error}", "load")
+    except (FeedError, RunError) as error:
+        return refuse("not verified", f"onnxruntime cannot run the original: {error}", "run")
+    return judge(reference, optimized, options, options.optimized_dir, other=other)
+
+
+def _read(model: ModelLike, options: VerificationOptions) -> Located | None:
+    """The optimized model.
+
+    ``None`` when it cannot be read, which the report of the comparison tells.
+    """
+    try:
+        return Located(*read_proto(model, options.optimized_dir))
+    except ModelError:
+        return None
+
+
+def _assuming(options: VerificationOptions, original: onnx.ModelProto) -> VerificationOptions:
+    """The options with the assumptions of the caller alone, to which those in the metadata are
+    added if asked for.
+    """
+    check_fit(Assumptions.of(options.assume), original)
+    if not options.assume_from_model:
+        return options
+    known = assumed_of(original, options.assume, from_model=True)
+    return replace(options, assume=known.texts, assume_from_model=False)
