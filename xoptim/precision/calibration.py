@@ -23,6 +23,8 @@ _calibrate = lazy_module("onnxruntime.quantization.calibrate")
 _BINS: Final = {"percentile": 2048, "entropy": 128}
 """The numbers of bins of a histogram that onnxruntime takes."""
 _PERCENTILE: Final = 99.99
+_LARGEST: Final = 2.0**100
+"""Larger numbers have no scale that is far from the limits of float32."""
 KEEPING: Final = operators_with(Trait.MOVES) - {"Split"} | {"MaxPool"}
 """Operators whose results consist of elements of their first operand: quantized with its scale,
 they move integers.
@@ -61,7 +63,8 @@ class Probe:
 class Ranges:
     """Ranges of tensors of 32-bit floats.
 
-    Those that are empty, or not finite, in a sample have none.
+    Those that are empty, or hold NaN or numbers near the limits of the type (masks), in a sample
+    have none.
 
     Args:
         calibration: ``minmax`` for all numbers; ``percentile`` and ``entropy`` for what
@@ -86,7 +89,9 @@ class Ranges:
             if isinstance(value, np.ndarray) and value.dtype == np.float32
         }
         self._unfit |= {
-            name for name, value in kept.items() if not value.size or not np.isfinite(value).all()
+            name
+            for name, value in kept.items()
+            if not value.size or not (np.abs(value) < _LARGEST).all()
         }
         kept = {name: value for name, value in kept.items() if name not in self._unfit}
         for name, value in kept.items():

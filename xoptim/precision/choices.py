@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from math import sqrt
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 from xoptim.precision.candidates import with_dependents
 from xoptim.precision.measured import Measured, worthwhile
 from xoptim.precision.options import Goal
 from xoptim.precision.samples import Samples
-from xoptim.precision.switched_session import SwitchedSession
 
 CERTAIN: Final = 0.8
 """Part of an expected error that counts where time is saved: it needs no allowance for other
@@ -24,6 +23,18 @@ samples, as one of two does.
 Decision: TypeAlias = Literal[
     "quantized", "another form", "an input in float32", "not faster", "error or bytes"
 ]
+
+
+class ErrorSession(Protocol):
+    """A session in which choices are measured."""
+
+    def error(self, forms: Mapping[str, str], indices: Iterable[int]) -> float:
+        """The error when some candidates are quantized, the largest of some samples, as a fraction.
+
+        Args:
+            forms: their results, each with the name of the pattern.
+            indices: of the samples.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +95,7 @@ def _faster(operators: Sequence[Measured]) -> Collection[str]:
 
 
 def choose(
-    session: SwitchedSession,
+    session: ErrorSession,
     measured: Sequence[Measured],
     samples: Samples,
     tolerance: float,

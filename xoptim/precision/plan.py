@@ -26,6 +26,7 @@ class QuantizationPlan:
         reference: measures the error of models.
         preprocessing: the verified models of what was done before anything was quantized.
         inner: which operators of subgraphs stay as they are, and why.
+        activations: those between operators that have QDQ.
     """
 
     model: onnx.ModelProto
@@ -36,3 +37,4 @@ class QuantizationPlan:
     reference: FloatReference
     preprocessing: Sequence[VerifiedModel] = ()
     inner: str = ""
+    activations: Sequence[str] = ()

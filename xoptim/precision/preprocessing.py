@@ -5,6 +5,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 import onnx
 
@@ -19,6 +20,11 @@ from xoptim.precision.samples import Samples
 from xoptim.preparation.ports import names_apart
 from xoptim.verification.session import Session
 from xoptim.verification.session_settings import SessionSettings
+
+GELU_OPSET: Final = 20
+"""The operator set with Gelu."""
+_GELU: Final = ("Gelu", "GeluErf")
+"""The patterns that write it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +66,12 @@ class Preprocessor:
     observe: Callable[[onnx.ModelProto, Path | None], Observed]
 
     def run(
-        self, model: onnx.ModelProto, folder: Path | None, scalings: Sequence[type[ScalingPattern]]
+        self,
+        model: onnx.ModelProto,
+        folder: Path | None,
+        scalings: Sequence[type[ScalingPattern]],
+        *,
+        joins_gelu: bool = False,
     ) -> Preprocessed:
         """Move scales of channels, then correct biases, each where the error becomes smaller.
 
@@ -68,8 +79,12 @@ class Preprocessor:
             model: the model.
             folder: of its external data.
             scalings: patterns that move scales.
+            joins_gelu: whether to write Gelu operators first. onnxruntime does not fuse a formula
+                that reads DequantizeLinear.
         """
         best, least = Preprocessed(model, folder, self.observe(model, folder)), None
+        if joins_gelu:
+            best = self._rewritten(best, _GELU, opset=GELU_OPSET) or best
         for scaling in scalings:
             tried = self._scaled(best, scaling)
             if tried is None:
@@ -89,8 +104,22 @@ class Preprocessor:
         constants alone.
         """
         pattern = scaling(None if self.samples.are_random else given.observed.channels)
+        return self._rewritten(given, [pattern])
+
+    def _rewritten(
+        self, given: Preprocessed, patterns: Sequence[Rewrite | str], opset: int | None = None
+    ) -> Preprocessed | None:
+        """The model with some patterns applied, and verified; ``None`` where none applies.
+
+        Args:
+            given: the model.
+            patterns: the patterns, or their names.
+            opset: what an older operator set is raised to.
+        """
+        known = next((each.version for each in given.model.opset_import if not each.domain), 0)
         options = OptimizationOptions(
-            patterns=[pattern],
+            patterns=patterns,
+            opset=opset if opset and known < opset else None,
             provider=self.provider,
             assume=self.how.checks.assume,
             assume_from_model=self.how.checks.assume_from_model,

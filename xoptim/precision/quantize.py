@@ -191,6 +191,7 @@ def _quantized(
         inner=plan.inner,
         in_float16=in_float16,
         preprocessing=plan.preprocessing,
+        activations=plan.activations,
     )
 
 

@@ -48,6 +48,7 @@ class Quantized:
         description: what was quantized, in a few words, where operators were not chosen one by one.
         float32_model: the optimized model, where it may be quantized again.
         activation_bits: of the results of operators, 0 where operators were chosen one by one.
+        activations: those between operators that have QDQ.
     """
 
     verified: VerifiedModel
@@ -65,6 +66,7 @@ class Quantized:
     description: str = ""
     float32_model: VerifiedModel | None = None
     activation_bits: int = 0
+    activations: Sequence[str] = ()
 
     @property
     def candidates(self) -> list[Candidate]:
@@ -129,8 +131,9 @@ class Quantized:
 
     @property
     def counts(self) -> list[str]:
-        """The numbers of quantized operators and of constants in lower precision."""
-        return [*self._operators(), *self._constants()]
+        """The numbers of quantized operators, activations, and constants in lower precision."""
+        between = [f"{len(self.activations)} activations between them"] if self.activations else []
+        return [*self._operators(), *between, *self._constants()]
 
     def _operators(self) -> list[str]:
         """How many operators compute in lower precision, and why the others do not."""

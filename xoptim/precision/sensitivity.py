@@ -23,7 +23,7 @@ from xoptim.precision.calibration import calibrated
 from xoptim.precision.candidates import Candidate, Form, find_candidates, with_dependents
 from xoptim.precision.measured import UNMEASURED, Measured, OperatorCost
 from xoptim.precision.options import STATIC_NEEDS_SAMPLES, Goal, PrecisionOptions, Scheme
-from xoptim.precision.preprocessing import Preprocessed, Preprocessor, with_least_opset
+from xoptim.precision.preprocessing import GELU_OPSET, Preprocessed, Preprocessor, with_least_opset
 from xoptim.precision.samples import Samples, samples_for
 from xoptim.precision.schemes import (
     computing_patterns,
@@ -111,7 +111,10 @@ def analyze_sensitivity(
     how.on_step("looking for scales with a smaller error")
     observe = partial(_observed, samples=samples, precision=precision, settings=settings)
     preprocessor = Preprocessor(everything, options.provider, samples, how, settings, observe)
-    ready = preprocessor.run(model, verified.base_dir, _scaling_patterns_of(precision))
+    scaling = _scaling_patterns_of(precision)
+    is_older = isinstance(options.opset, int) and options.opset < GELU_OPSET
+    joins_gelu = precision.static and not is_older
+    ready = preprocessor.run(model, verified.base_dir, scaling, joins_gelu=joins_gelu)
     model, folder, observed = ready.model, ready.folder, ready.observed
     operators, subgraphs = find_candidates(model, folder, everything, options.provider, observed)
     weight_only = WeightOnlyQuantizer(model, folder, storing)

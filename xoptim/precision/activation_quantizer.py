@@ -1,0 +1,293 @@
+"""QDQ around the operators between quantized MatMuls and convolutions, within an error."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
+from math import sqrt
+from typing import Final, NamedTuple
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from xoptim.facts.lazy import lazy_module
+from xoptim.precision.activations import Activations, find_activations
+from xoptim.precision.calibration import calibrated
+from xoptim.precision.candidates import Candidate
+from xoptim.precision.choices import cheapest, choose
+from xoptim.precision.measured import Measured
+from xoptim.precision.options import PrecisionOptions
+from xoptim.precision.preprocessing import Preprocessed
+from xoptim.precision.reference import FloatReference
+from xoptim.precision.symmetric import symmetric_ranges
+from xoptim.preparation.ports import defined_names
+from xoptim.system.machine import release_memory
+from xoptim.verification.session import Session
+
+_quantizers = lazy_module("onnxruntime.quantization.quant_utils")
+
+_PATTERN: Final = "Int8Activations"
+"""The name of the form of an activation in QDQ, for the choice."""
+_LARGEST: Final = 2.0**100
+"""Ranges beyond it, or its inverse, have no scale that is far from the limits of float32."""
+_ATTEMPTS: Final = 6
+_SMALLER: Final = 0.9
+"""Part of the square of the error that is aimed at next, where a model does not keep it."""
+
+
+class ScaleAndZero(NamedTuple):
+    """How an activation is quantized to uint8."""
+
+    scale: np.ndarray
+    zero: np.ndarray
+
+
+class ActivationQuantizer:
+    """Chooses the activations that get QDQ, of a model whose weights are quantized.
+
+    Args:
+        ready: the float32 model.
+        reference: its outputs.
+        precision: the error allowed, and how ranges are found.
+        aim: the error to aim at.
+    """
+
+    def __init__(
+        self,
+        ready: Preprocessed,
+        reference: FloatReference,
+        precision: PrecisionOptions,
+        aim: float,
+    ) -> None:
+        self._ready, self._reference = ready, reference
+        self._precision, self._aim = precision, aim
+
+    @cached_property
+    def scales(self) -> Mapping[str, ScaleAndZero]:
+        """By the names of the activations that have a range on the samples."""
+        samples, ready = self._reference.samples, self._ready
+        op_types = {node.op_type for node in ready.model.graph.node}
+        feeds = [samples.feeds[index] for index in samples.to_choose]
+        given = ready.model, ready.folder, op_types, feeds
+        found = calibrated(*given, self._precision.calibration, self._reference.settings).ranges
+        if self._precision.symmetric:
+            found = symmetric_ranges(found)
+        ranges = {**found, **ready.observed.ranges}
+        scales = ((name, _scale(*each)) for name, each in ranges.items())
+        return {name: each for name, each in scales if each is not None}
+
+    @cached_property
+    def activations(self) -> Activations:
+        """What can be quantized."""
+        return find_activations(self._ready.model, self.scales.keys())
+
+    def choose(
+        self, model: onnx.ModelProto, weights: Sequence[Measured], weighted: Collection[str]
+    ) -> tuple[str, ...]:
+        """The activations that get QDQ: all, or those that err least, as long as the error is kept.
+
+        Half of the square of the error that is left is for constants that are stored in lower
+        precision.
+
+        Args:
+            model: with quantized weights.
+            weights: the operators that read these, with their errors.
+            weighted: the results of all that read them.
+        """
+        done = _already_quantized(model, self.activations)
+        able = self.activations.copies.keys() - done
+        every = sorted(self.activations.useful(able, done, weighted))
+        if not every:
+            return ()
+        aim = sqrt((self._error(model, []) ** 2 + self._aim**2) / 2)
+        if self._error(model, every) <= aim:
+            return tuple(every)
+        chosen = self._within(model, every, weights, aim)
+        for _ in range(_ATTEMPTS):
+            names = {each.candidate.node for each in chosen}
+            useful = sorted(self.activations.useful(names, done, weighted))
+            error = self._error(model, useful)
+            if error <= aim:
+                return tuple(useful)
+            chosen = cheapest(chosen, _SMALLER * (aim / error) ** 2)
+        return ()
+
+    def written(self, model: onnx.ModelProto, names: Iterable[str]) -> onnx.ModelProto:
+        """A model with QDQ around some activations."""
+        return _with_qdq(model, self._tensors(names))
+
+    def _error(self, model: onnx.ModelProto, names: Sequence[str]) -> float:
+        return self._reference.error_of(self.written(model, names), self._ready.folder)
+
+    def _within(
+        self, model: onnx.ModelProto, names: Sequence[str], weights: Sequence[Measured], aim: float
+    ) -> list[Measured]:
+        """The activations that err least together, in this order."""
+        samples = self._reference.samples
+        tensors = {name: self._tensors([name]) for name in names}
+        session = _SwitchedActivations(model, self._ready, tensors, self._reference)
+        base = session.error({}, samples.to_choose)
+        measured = []
+        for name in names:
+            key = _key(name)  # an operator with weights may have the same result
+            candidate = Candidate(key, name, _PATTERN, "", (0, 0))
+            found = session.error({key: _PATTERN}, samples.to_choose)
+            measured.append(Measured(candidate, error=sqrt(max(found**2 - base**2, 0.0))))
+        chosen = choose(session, measured, samples, aim, "speed", weights)
+        session.close()
+        return chosen
+
+    def _tensors(self, names: Iterable[str]) -> dict[str, ScaleAndZero]:
+        """The tensors that are quantized with some activations."""
+        return {copy: self.scales[name] for name in names for copy in self.activations.copies[name]}
+
+
+class _SwitchedActivations:
+    """A session of a model in which a Boolean input switches QDQ of each activation.
+
+    Args:
+        model: with quantized weights.
+        ready: has the folder of its external data.
+        tensors: by activation, what is quantized with it.
+        reference: measures errors.
+    """
+
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        ready: Preprocessed,
+        tensors: Mapping[str, Mapping[str, ScaleAndZero]],
+        reference: FloatReference,
+    ) -> None:
+        taken = defined_names(model)
+        self._switches: dict[str, str] = {}
+        for name in tensors:
+            switch = f"{name}_is_quantized"
+            while switch in taken:
+                switch += "_"
+            self._switches[name] = switch
+        every = {copy: each for some in tensors.values() for copy, each in some.items()}
+        owners = {copy: self._switches[name] for name, some in tensors.items() for copy in some}
+        switched = _with_qdq(model, every, owners)
+        for switch in self._switches.values():
+            value = helper.make_tensor_value_info(switch, TensorProto.BOOL, ())
+            switched.graph.input.append(value)
+        self._reference = reference
+        self._session = Session(switched, reference.settings, base_dir=ready.folder)
+
+    def error(self, forms: Mapping[str, str], indices: Iterable[int]) -> float:
+        """The error when some activations are quantized, the largest of some samples."""
+        switched = {
+            switch: np.array(_key(name) in forms) for name, switch in self._switches.items()
+        }
+        feeds = self._reference.samples.feeds
+        return max(
+            self._reference.error(index, self._session.run({**feeds[index], **switched}))
+            for index in indices
+        )
+
+    def close(self) -> None:
+        """Free the model."""
+        del self._session
+        release_memory()
+
+
+def _key(name: str) -> str:
+    """What an activation is called among the results of operators."""
+    return f"{name}/activation"
+
+
+def _scale(low: float, high: float) -> ScaleAndZero | None:
+    """The scale of a range and 0, as the patterns have it that quantize what a MatMul reads."""
+    if not -_LARGEST < low <= high < _LARGEST or max(-low, high) < 1 / _LARGEST:
+        return None
+    zero, scale = _quantizers.compute_scale_zp(
+        np.float32(low), np.float32(high), np.uint8(0), np.uint8(255)
+    )
+    return ScaleAndZero(np.asarray(scale, np.float32), np.asarray(zero, np.uint8))
+
+
+def _already_quantized(model: onnx.ModelProto, activations: Activations) -> set[str]:
+    """The activations that are dequantized, or that nothing reads but what quantizes them.
+
+    An activation before a Relu that a convolution is fused with is not in the model any more.
+    """
+    readers: dict[str, set[str]] = {}
+    dequantized = {
+        node.output[0] for node in model.graph.node if node.op_type == "DequantizeLinear"
+    }
+    for node in model.graph.node:
+        for name in node.input:
+            readers.setdefault(name, set()).add(node.op_type)
+
+    def is_done(name: str) -> bool:
+        return name in dequantized or readers.get(name, set()) <= {"QuantizeLinear"}
+
+    return {name for name, some in activations.copies.items() if all(map(is_done, some))}
+
+
+def _with_qdq(
+    model: onnx.ModelProto,
+    tensors: Mapping[str, ScaleAndZero],
+    switches: Mapping[str, str] | None = None,
+) -> onnx.ModelProto:
+    """A model in which everything that reads one of some tensors reads it dequantized.
+
+    What quantizes it reads it as it is, with the same scale.
+
+    Args:
+        model: left unchanged.
+        tensors: by name.
+        switches: the Boolean inputs that say whether a tensor is quantized.
+    """
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    taken = defined_names(model)
+    names = {name: _free(f"{name}_dequantized", taken) for name in tensors}
+    nodes: list[onnx.NodeProto] = []
+    for name in [value.name for value in model.graph.input if value.name in tensors]:
+        nodes += _qdq(made, taken, name, names[name], tensors[name], switches)
+    for node in model.graph.node:
+        copy = onnx.NodeProto()
+        copy.CopyFrom(node)
+        if node.op_type != "QuantizeLinear":
+            copy.input[:] = [names.get(name, name) for name in node.input]
+        nodes.append(copy)
+        for name in node.output:
+            if name in tensors:
+                nodes += _qdq(made, taken, name, names[name], tensors[name], switches)
+    del made.graph.node[:]
+    made.graph.node.extend(nodes)
+    return made
+
+
+def _qdq(
+    model: onnx.ModelProto,
+    taken: set[str],
+    name: str,
+    result: str,
+    steps: ScaleAndZero,
+    switches: Mapping[str, str] | None,
+) -> list[onnx.NodeProto]:
+    """The nodes that quantize and dequantize a tensor; their constants go into the model."""
+    scale, zero = (_free(f"{name}_{part}", taken) for part in steps._fields)
+    model.graph.initializer.append(numpy_helper.from_array(steps.scale, scale))
+    model.graph.initializer.append(numpy_helper.from_array(steps.zero, zero))
+    integers = _free(f"{name}_quantized", taken)
+    last = result if switches is None else _free(f"{name}_switched", taken)
+    nodes = [
+        helper.make_node("QuantizeLinear", [name, scale, zero], [integers]),
+        helper.make_node("DequantizeLinear", [integers, scale, zero], [last]),
+    ]
+    if switches is not None:
+        nodes.append(helper.make_node("Where", [switches[name], last, name], [result]))
+    return nodes
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """A name that the model has not yet."""
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name

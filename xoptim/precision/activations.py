@@ -1,0 +1,261 @@
+"""The activations between quantized operators, and the operators that read and compute them.
+
+A *function* is everything that one activation alone determines, up to the next MatMul,
+normalization, Softmax, or operator that reads another activation: the operators of a Gelu, of a
+rotary embedding, or of an RMSNorm, with the movement around them. It is quantized as one operator,
+as compilers fuse it.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Final
+
+import onnx
+
+from xoptim.match.quantization import FEWEST_STORED
+from xoptim.operators.registry import Trait, has_trait
+from xoptim.precision.calibration import KEEPING
+
+_NORMALIZATIONS: Final = frozenset(
+    f"{kind}Normalization" for kind in ("Layer", "RMS", "Group", "Instance", "Batch")
+)
+"""Operators that are quantized on their own, with QDQ on both sides."""
+_MASKING: Final = frozenset(("Add", "Sub", "Where", "Max", "Min"))
+"""Operators by which a mask takes effect. Samples without padding do not show its numbers."""
+_MULTIPLYING: Final = frozenset(("MatMul", "FusedMatMul", "Gemm", "Conv", "ConvTranspose"))
+"""Operators that compute with integers, whatever type their result has."""
+_FUSED: Final = frozenset(("Relu", "Clip"))
+"""Functions that runtimes fuse with the MatMul or convolution that they read."""
+_MOVING: Final = KEEPING | {"Split"}
+_CONVERSIONS: Final = frozenset(("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"))
+
+
+@dataclass(frozen=True, slots=True)
+class ActivationReader:
+    """An operator, or a function, and the activations around it.
+
+    Attributes:
+        reads: the activations that it reads quantized; none for a Softmax, which takes twice the
+            time in onnxruntime and OpenVINO where it reads integers.
+        result: the activation that it computes; empty where that need not be quantized, as of a
+            MatMul or of an output of the model.
+        weights_result: the result of a MatMul or convolution by constant weights, which is
+            quantized with its weights or not at all; empty for others.
+        op_type: of the operator; empty for a function.
+    """
+
+    reads: tuple[str, ...]
+    result: str
+    weights_result: str = ""
+    op_type: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Activations:
+    """The activations of a model between its operators.
+
+    Attributes:
+        copies: by the name of an activation, tensors that consist of its elements and are
+            quantized with it, itself included.
+        readers: the operators and functions that read them.
+    """
+
+    copies: Mapping[str, tuple[str, ...]]
+    readers: tuple[ActivationReader, ...]
+
+    def useful(
+        self, quantized: Collection[str], done: Collection[str], weighted: Collection[str]
+    ) -> set[str]:
+        """Those activations, of some, that an operator reads all of whose activations are
+        quantized; where no operator of this list reads one, that such an operator computes.
+
+        Args:
+            quantized: the activations.
+            done: other ones that are quantized already.
+            weighted: results of the operators whose weights are quantized.
+        """
+        kept = {*quantized}
+        read_at_all = {name for each in self.readers for name in each.reads}
+        while True:
+            known = {*kept, *done}
+            able = [each for each in self.readers if _is_quantized(each, known, weighted)]
+            needed = {name for each in able for name in each.reads}
+            needed |= {each.result for each in able} - read_at_all
+            if kept <= needed:
+                return kept
+            kept &= needed
+
+
+def _is_quantized(
+    reader: ActivationReader, known: Collection[str], weighted: Collection[str]
+) -> bool:
+    if reader.weights_result and reader.weights_result not in weighted:
+        return False
+    needed = (*reader.reads, reader.result) if reader.result else reader.reads
+    return all(name in known for name in needed)
+
+
+def find_activations(model: onnx.ModelProto, ranges: Collection[str]) -> Activations:
+    """The activations of the main graph of a float32 model.
+
+    Args:
+        model: the model.
+        ranges: names of the tensors that can be quantized.
+
+    Returns:
+        None in a model that is quantized already.
+    """
+    if any(node.op_type in _CONVERSIONS for node in model.graph.node):
+        return Activations({}, ())
+    return _ActivationFinder(model, ranges).found()
+
+
+class _ActivationFinder:
+    """Finds the activation that determines each tensor, in the order of the graph.
+
+    Args: see `find_activations`.
+    """
+
+    def __init__(self, model: onnx.ModelProto, ranges: Collection[str]) -> None:
+        graph = model.graph
+        self._ranges = ranges
+        self._outputs = {value.name for value in graph.output}
+        self._sizes = {tensor.name: prod(tensor.dims) for tensor in graph.initializer}
+        self._uses: dict[str, int] = {}
+        self._roots = {
+            value.name: value.name
+            for value in graph.input
+            if value.type.tensor_type.elem_type == onnx.TensorProto.FLOAT
+            and value.name not in self._sizes
+        }
+        # from inputs of other types alone, such as masks
+        self._computed = {value.name for value in graph.input} - self._roots.keys()
+        self._sources: dict[str, str] = {}
+        self._masked: set[str] = set()
+        self._bare: set[str] = set()  # results of operators with weights, before their bias
+        self._operators: list[onnx.NodeProto] = []
+        for node in graph.node:
+            for name in node.input:
+                self._uses[name] = self._uses.get(name, 0) + 1
+        for node in graph.node:
+            self._visit(node)
+
+    def found(self) -> Activations:
+        """The activations that can be quantized, and what reads them."""
+        readers = [self._reader(node) for node in self._operators]
+        ends = {name for each in readers for name in each.reads}
+        ends |= {each.result for each in readers if each.result}
+        ends |= self._outputs & self._roots.keys()
+        functions = [
+            ActivationReader((root,), end)
+            for end in sorted(ends)
+            if (root := self._roots[end]) != self._source(end)
+        ]
+        copies: dict[str, list[str]] = {}
+        for name in sorted({*ends, *(root for each in functions for root in each.reads)}):
+            if self._is_quantizable(name):
+                copies.setdefault(self._source(name), []).append(name)
+        found = {
+            name: tuple(dict.fromkeys((name, *some)))
+            for name, some in copies.items()
+            if self._is_quantizable(name)
+        }
+        return Activations(found, tuple(map(self._by_source, (*readers, *functions))))
+
+    def _visit(self, node: onnx.NodeProto) -> None:
+        read = [name for name in node.input if name in self._roots]
+        roots = {self._roots[name] for name in read}
+        if has_trait(node.domain, node.op_type, Trait.MEASURES):
+            self._computed.update(node.output)
+        elif not read:
+            self._start(node)
+        elif self._is_operator(node) or len(roots) > 1:
+            self._operators.append(node)
+            self._roots.update((name, name) for name in node.output if name)
+            if _has_weights(node, self._sizes) and self._uses.get(node.output[0]) == 1:
+                self._bare.add(node.output[0])
+        else:
+            self._continue(node, read)
+        if self._hides_a_mask(node, read):
+            self._masked.update(node.output)
+
+    def _start(self, node: onnx.NodeProto) -> None:
+        """A node that reads no activation: rows of an embedding are one, a mask is none."""
+        sizes = [self._sizes.get(name, 0) for name in node.input if name]
+        if all(name in self._sizes for name in node.input if name):
+            self._sizes.update((name, max(sizes, default=0)) for name in node.output)
+        elif max(sizes) >= FEWEST_STORED:
+            self._roots.update((name, name) for name in node.output if name)
+        else:
+            self._computed.update(node.output)
+
+    def _continue(self, node: onnx.NodeProto, read: list[str]) -> None:
+        """A node that reads one activation belongs to its function."""
+        if read[0] in self._bare and _is_fused(node, self._sizes):
+            self._bare.discard(read[0])
+            self._roots[node.output[0]] = node.output[0]
+            if self._uses.get(node.output[0]) == 1 and node.op_type not in _FUSED:
+                self._bare.add(node.output[0])
+            return
+        self._roots.update((name, self._roots[read[0]]) for name in node.output if name)
+        if node.op_type in _MOVING and not node.domain and node.input[0] == read[0]:
+            self._sources.update((name, read[0]) for name in node.output if name)
+        if self._masked.intersection(read):
+            self._masked.update(node.output)
+
+    def _is_operator(self, node: onnx.NodeProto) -> bool:
+        return node.op_type in _NORMALIZATIONS or any(
+            has_trait(node.domain, node.op_type, trait)
+            for trait in (Trait.SUMS_PRODUCTS, Trait.SOFTMAX)
+        )
+
+    def _hides_a_mask(self, node: onnx.NodeProto, read: Iterable[str]) -> bool:
+        """Whether a node adds numbers that samples may not show."""
+        if node.op_type not in _MASKING:
+            return False
+        condition = node.input[0] if node.op_type == "Where" else ""
+        known = all(name in self._ranges for name in read if name != condition)
+        return not known or not self._computed.isdisjoint(node.input)
+
+    def _reader(self, node: onnx.NodeProto) -> ActivationReader:
+        reads: tuple[str, ...] = ()
+        if not has_trait(node.domain, node.op_type, Trait.SOFTMAX):  # it computes in float32
+            reads = tuple(dict.fromkeys(name for name in node.input if name in self._roots))
+        weighted = node.output[0] if _has_weights(node, self._sizes) else ""
+        result = "" if node.op_type in _MULTIPLYING else node.output[0]
+        return ActivationReader(reads, result, weighted, node.op_type)
+
+    def _source(self, name: str) -> str:
+        """The tensor whose elements a tensor consists of."""
+        while name in self._sources:
+            name = self._sources[name]
+        return name
+
+    def _is_quantizable(self, name: str) -> bool:
+        return (
+            name in self._ranges
+            and self._source(name) in self._ranges
+            and name not in self._masked
+            and (name not in self._outputs or self._uses.get(name, 0) > 0)
+        )
+
+    def _by_source(self, reader: ActivationReader) -> ActivationReader:
+        reads = tuple(dict.fromkeys(self._source(name) for name in reader.reads))
+        is_output = reader.result in self._outputs and not self._uses.get(reader.result)
+        result = "" if is_output else self._source(reader.result)
+        return replace(reader, reads=reads, result=result)
+
+
+def _has_weights(node: onnx.NodeProto, constants: Collection[str]) -> bool:
+    """Whether a node multiplies an activation by constant weights."""
+    if not has_trait(node.domain, node.op_type, Trait.SUMS_PRODUCTS):
+        return False
+    return any(name in constants for name in node.input[:2])
+
+
+def _is_fused(node: onnx.NodeProto, constants: Collection[str]) -> bool:
+    """Whether a node adds a constant bias, or cuts a range."""
+    if node.op_type in _FUSED:
+        return True
+    return node.op_type == "Add" and any(name in constants for name in node.input)
