@@ -47,7 +47,7 @@ GUIDES: Final = {
         "docs/repeated",
         "docs/outline",
     ),
-    "Trust": ("docs/verification", "docs/hostile", "lab/conformance", "lab/real-models"),
+    "Verification": ("docs/verification", "docs/hostile", "lab/conformance", "lab/real-models"),
     "Patterns": (
         "docs/patterns/README",
         "docs/selection",

@@ -53,7 +53,7 @@ def test_shell_snippets(
         assert (code, captured.err) == (0, ""), words
         assert captured.out
         commands.add(words[1])
-    assert commands == {"explain", "apply", "replay", "model.onnx"}
+    assert commands == {"explain", "apply", "bisect", "replay", "model.onnx"}
 
 
 def test_python_snippets(capsys: pytest.CaptureFixture[str]) -> None:

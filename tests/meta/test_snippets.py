@@ -46,6 +46,7 @@ GUIDES = (
     "targets",
     "../lab/winograd",
     "tuning",
+    "verification",
 )
 ELSEWHERE = {
     "chains": "dialects/test_chain.py",
