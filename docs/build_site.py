@@ -41,11 +41,11 @@ GUIDES: Final = {
         "lab/payoff",
         "lab/precision",
         "lab/targets",
-        "lab/winograd",
+        "lab/tiles",
+        "lab/repeated",
         "docs/large-models",
         "lab/decoders",
         "docs/repeated",
-        "docs/outline",
     ),
     "Verification": ("docs/verification", "docs/hostile", "lab/conformance", "lab/real-models"),
     "Patterns": (

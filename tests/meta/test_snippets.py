@@ -37,7 +37,6 @@ GUIDES = (
     "cli",
     "large-models",
     "opsets",
-    "outline",
     "performance",
     "exporters",
     "pipelines",
