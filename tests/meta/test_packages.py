@@ -37,7 +37,7 @@ def test_contributing_names_the_folders() -> None:
 
 def test_contributing_names_the_rooms_in_order() -> None:
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    (line,) = re.findall(r"(?s)ground floor first: (.*?)\. \[", page)
+    (line,) = re.findall(r"(?s)lowest layer first: (.*?)\. \[", page)
     floors = [{FLOORS[name] for name in _names(names)} for names in line.split("<")]
     assert all(len(floor) == 1 for floor in floors)
     assert [floor for (floor,) in floors] == sorted({floor for (floor,) in floors})
