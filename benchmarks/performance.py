@@ -45,10 +45,10 @@ from xoptim.verification.reference import run_reference
 ROOT = pathlib.Path(__file__).parent.parent
 PAGE, README = ROOT / "docs" / "performance.md", ROOT / "README.md"
 HEAD = """\
-One thread of the CPU, processor time, batch 1, rounds of random order. Models with an open length
-are measured at {lengths} tokens, as far as they have positions; their time is the geometric mean.
+One CPU thread, CPU time, batch 1, rounds in random order. Models with a dynamic sequence length
+run at {lengths} tokens, as far as position embeddings reach; their time is the geometric mean.
 {machine}.
-The unchanged model against itself took {noise} of its time.
+The original measured against itself took {noise} of its time.
 """
 LENGTHS = (1, 128, 512)
 SLOWER = 1.02
