@@ -261,9 +261,9 @@ def table(rows: Sequence[Row], tools: Sequence[str]) -> Table:
 
 def section(target: Target, rows: Sequence[Row], tools: Sequence[str]) -> str:
     """The section of the page about a target, with its table and the sums of it."""
-    caption = "Nodes that stay on the processor, shape arithmetic included, and partitions."
+    caption = "Nodes that stay on the CPU, shape computations included, and partitions."
     if tools:
-        caption += " Times on the target; 1.00 is the original's, lower is better."
+        caption += " Times on the target; 1.00 = original, lower is better."
     lines = [
         f"### {target.name} ({target.version})",
         "",
@@ -294,7 +294,7 @@ def written(page: str, target: Target, text: str) -> str:
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("--target", "name", default="webgpu", show_default=True)
 @click.option("--only", default="", help="Models whose names match this regular expression.")
-@click.option("--software-device", is_flag=True, help="WebGPU on the processor.")
+@click.option("--software-device", is_flag=True, help="WebGPU on the CPU.")
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0),
