@@ -22,6 +22,7 @@ GUIDES: Final = {
     "Use": (
         "docs/getting-started",
         "docs/cli",
+        "docs/python-api",
         "docs/opsets",
         "docs/targets",
         "docs/quantization",
