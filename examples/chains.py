@@ -31,7 +31,7 @@ class LogSoftmaxPattern(ChainPattern):
 
     @classmethod
     def entries(cls) -> Sequence[str]:
-        """One operator is a chain, too."""
+        """A chain of one operator."""
         return ["LogSoftmax"]
 
     @classmethod

@@ -1,8 +1,7 @@
-"""Fold a probabilistic circuit: hundreds of small sums and products become a few operators on
-stacked operands.
+"""Stack the equal operations of a probabilistic circuit: thousands of small nodes become a few.
 
-The circuit is a mixture over 8 by 8 discrete variables, in logarithms: a region is split in halves
-until it is one variable, and each region is a layer of sums over products of its halves.
+The circuit is a mixture over 8 by 8 discrete variables, in log space. Each region is split in two
+until it is one variable, and each layer adds up combinations of both parts.
 
     python examples/circuit.py
 """

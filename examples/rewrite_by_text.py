@@ -1,4 +1,4 @@
-"""Rules without Python: pairs of ONNX functions, in a file or in a text, run alone or beside the
+"""Rules without Python: pairs of ONNX functions, in a file or a string, run alone or with the
 patterns.
 
 python examples/rewrite_by_text.py

@@ -45,7 +45,7 @@ def other_factor(g: xoptim.GraphBuilder | xoptim.PatternRewriter, node: Node) ->
 
 @global_rewriter(exactness=APPROXIMATE)
 def simplify_all(builder: xoptim.GraphBuilder) -> int:
-    """Div(Mul(x, y), y) → x, in the whole graph."""
+    """Div(Mul(x, y), y) → x, in the complete graph."""
     count = 0
     for node in builder.nodes:
         other = other_factor(builder, node) if node.op_type == "Div" else None

@@ -19,8 +19,8 @@ from xoptim.testing import check_example, check_near_misses, parse
 class RoundingChainPattern(PatternOptimization):
     """Round(... Ceil(Floor(x))) → Floor(x).
 
-    What: of a chain of any length of Ceil, Floor and Round, keeps the first.
-    Why: its result is a whole number already.
+    What: keeps the first node of a chain of Ceil, Floor and Round.
+    Why: its result is an integer already.
     Refuses when:
     1. nothing is rounded before.
     """

@@ -1,4 +1,4 @@
-"""A network of Keras 3 (with torch behind it), exported by Keras, optimized and verified.
+"""A network of Keras 3 (torch backend), exported by Keras, optimized and verified.
 
 python examples/pipelines/keras_model.py
 """

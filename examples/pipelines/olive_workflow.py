@@ -18,7 +18,7 @@ MODEL = HERE.parent / "models" / "tiny_bert.onnx"
 
 
 def main() -> None:
-    """Optimize; Olive finds the pass by the package configuration beside this file."""
+    """Optimize; Olive finds the pass by the package configuration next to this file."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         shutil.copy(MODEL, folder / "model.onnx")

@@ -17,7 +17,7 @@ MODEL = Path(__file__).parents[1] / "models" / "tiny_bert.onnx"
 def main() -> None:
     """Optimize between two passes of onnx_ir.
 
-    The result is verified equal to what the first one returned.
+    The result is verified against the output of the first pass.
     """
     model = onnx_ir.load(MODEL)
     passes = Sequential(

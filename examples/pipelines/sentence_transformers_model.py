@@ -17,7 +17,7 @@ WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "model", "that", "ru
 
 
 class Embedding(torch.nn.Module):  # type: ignore[misc]  # where torch is not installed
-    """The tensors of a `SentenceTransformer` in place of its dicts."""
+    """The tensors of a `SentenceTransformer` instead of its dicts."""
 
     def __init__(self, model: SentenceTransformer) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""YOLO of ultralytics, with xoptim in place of the onnxslim that ``simplify=True`` calls.
+"""YOLO of ultralytics, with xoptim instead of onnxslim, which ``simplify=True`` calls.
 
 python examples/pipelines/ultralytics_export.py
 """

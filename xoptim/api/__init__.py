@@ -1,1 +1,1 @@
-"""The functions of the public door."""
+"""The functions of the public API."""

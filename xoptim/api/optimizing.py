@@ -1,4 +1,4 @@
-"""The public door: `optimize` and `verify`."""
+"""The public functions `optimize` and `verify`."""
 
 from __future__ import annotations
 
@@ -79,10 +79,10 @@ def optimize(
             (`optimize_file` holds none in memory).
         options: of the optimization.
         inline: replace calls of local functions by their bodies first.
-        verify: run both models in onnxruntime and compare; a pattern that changes results is left
-            out, with a warning.
-        only_if_faster: measure, and leave out the groups of patterns that make it slower. Options
-            set the measurement.
+        verify: run both models in ONNX Runtime and compare; a pattern that changes results is
+            dropped, with a warning.
+        only_if_faster: measure, and drop the groups of patterns that make it slower. Options set
+            the measurement.
         precision: quantize as ``xopt --precision`` does, within its tolerance.
         report: called with an `OptimizationReport`; or the file of a page with both graphs and
             every rewrite (``report="report.html"``, see `xoptim.report`).
@@ -93,8 +93,8 @@ def optimize(
     Raises:
         ModelError: when the model cannot be read, or brought to the operator set.
         UnknownPatternError, PatternError: when a pattern is unknown, or declared wrongly.
-        DifferentModelError: with ``verify``, when the result computes something else.
-        NotVerifiedError: with ``verify``, when there is no verdict; ``model`` is the result.
+        DifferentModelError: with ``verify``, when the outputs of the result differ.
+        NotValidatedError: with ``verify``, when there is no verdict; ``model`` is the result.
         ChoiceError, ValueError: when options do not fit the model, or each other.
         ToleranceError: with ``precision``, when the result does not keep the tolerance.
         TargetError: with ``verify``, when it differs on the target, or could not be verified there.
@@ -131,12 +131,10 @@ def optimize_file(
     report: Listener | str | Path | None = None,
     **changes: Unpack[FileChanges],
 ) -> list[Path]:
-    """Optimize a model from file to file, of any size: weights are copied and computed in parts,
-    and never held in memory.
+    """Optimize a model from file to file, without holding its weights in memory.
 
-    The result is whole: it and the file of its weights, if there is one, can be moved elsewhere
-    together. They are written beside the target and moved into place when the result was found
-    equal; nothing is changed before. Returns the files written.
+    The model and its weights file, if there is one, are written atomically after verification, and
+    need no other file. Returns the files written.
 
     Args:
         source: the model.
@@ -146,13 +144,13 @@ def optimize_file(
         verify: as for `optimize`, but done unless it is ``False``.
         external_data: write weights to a file of their own, ``TARGET.data``; by default where the
             source has external data, or where the result would not fit into a protobuf of 2 GiB.
-        share_weights: refer to the file of the source's weights, if it is in the same folder, in
-            place of copying those that have not changed; the metadata of the result
+        share_weights: refer to the file of the source's weights, if it is in the same folder,
+            instead of copying those that have not changed; the metadata of the result
             (``xoptim.weights``) name that file then.
         report: as for `optimize`.
         **changes: fields of `OptimizationOptions` to set, but for ``target``, which ``options`` can
-            have; and ``precision`` as for `optimize`, which holds the weights of products in
-            memory.
+            have; and ``precision`` as for `optimize`, which holds the weights of MatMuls
+            in memory.
 
     Raises:
         ModelError: when the model cannot be read, or a file cannot be written.
@@ -185,7 +183,7 @@ def _how(
 
 
 def _faster(options: OptimizationOptions, faster: bool | BenchOptions) -> NotSlower | None:
-    """The step that leaves out what makes the result slower, if it is asked for."""
+    """The step that drops patterns that make the result slower, if it is asked for."""
     if faster is False:
         return None
     return tuning.NotSlower(BenchOptions(provider=options.provider) if faster is True else faster)
@@ -214,8 +212,7 @@ def _result(
 
 
 def outline(model: AnyModel) -> AnyModel:
-    """Write blocks that repeat along a model, such as the layers of a transformer, once: as local
-    functions that are called.
+    """Write repeated blocks of a model, such as the layers of a transformer, as local functions.
 
     Nothing else changes. ``optimize(model, outline=True)`` does the same after the patterns, and
     ``inline=True`` undoes it. Returns a model of the same kind; equal to the given one if no block
@@ -235,10 +232,10 @@ def outline(model: AnyModel) -> AnyModel:
 def verify(
     original: Any,
     other: Any,
-    options: VerificationOptions | None = None,
-    **changes: Unpack[VerificationChanges],
-) -> VerificationReport:
-    """Run two models in onnxruntime on the same values and compare.
+    options: ValidationOptions | None = None,
+    **changes: Unpack[ValidationChanges],
+) -> ValidationReport:
+    """Run two models on the same inputs in ONNX Runtime and compare the outputs.
 
     See `xoptim.verification.verify_models`. A Python function takes the place of the original where
     the model was made from something else: `xoptim.verification.functions.verify_function`;

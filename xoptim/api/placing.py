@@ -1,4 +1,4 @@
-"""Which nodes of a model an execution provider takes: `place`."""
+"""`place`: ask an execution provider which nodes of a model it runs."""
 
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ def place(
     seconds: float = PATIENCE,
     custom_op_libs: tuple[str, ...] = (),
 ) -> Placement:
-    """Ask a target which nodes of a model it takes, in how many parts, and why not the others.
+    """Ask a target which nodes of a model it takes, in how many partitions, and why not the rest.
 
     The provider is loaded in a process of its own; the model is not run.
 
@@ -57,7 +57,7 @@ def place(
 def smallest_failing(
     model: Any, target: str | Target, *, software_device: bool = False, seconds: float = SECONDS
 ) -> Failing | None:
-    """The smallest part of a model that does not compile, ``None`` when the whole compiles.
+    """The smallest part of a model that does not compile, ``None`` when the model compiles.
 
     Arguments and errors as for `place`; ``seconds`` is the time for the search, after which the
     smallest part so far counts.

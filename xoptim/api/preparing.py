@@ -34,7 +34,7 @@ def prepare(model: str | Path, **changes: Unpack[PreparationChanges]) -> onnx.Mo
 @overload
 def prepare(model: AnyModel, **changes: Unpack[PreparationChanges]) -> AnyModel: ...
 def prepare(model: Any, **changes: Unpack[PreparationChanges]) -> Any:
-    """Write sizes into a model, change its inputs and outputs, remove texts.
+    """Fix dimensions, change inputs and outputs, and remove doc strings.
 
     Returns a model of the same kind.
 

@@ -69,13 +69,13 @@ def rewrite_rule(
     value_name_pairs: Pairs = (),
     **settings: Any,
 ) -> type[TextPattern]:
-    """The pattern that a pair of functions of the same signature describes.
+    """Make a pattern class from two functions: the subgraph to find, and its replacement.
 
     Raises `TextRuleError` when something is wrong.
 
     Args:
         match: the subgraph to find: a ``FunctionProto``, or text as ``f (x) => (y) { y = Relu (x)
-            }``. A header ``<domain: ..., opset_import: [...]>`` may be left out, and the name of
+            }``. A header ``<domain: ..., opset_import: [...]>`` may be omitted, and the name of
             the function does not matter.
         replace: the replacement.
         name: of the pattern; by default the domain of ``match``, else made from the operators.

@@ -1,6 +1,4 @@
-"""Passes written by users: functions and classes that change the `GraphBuilder` of a whole
-model.
-"""
+"""Passes written by users: functions and classes that change a complete model."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -45,7 +43,7 @@ class FunctionRewriter(GlobalRewriter):
 def global_rewriter(
     *, name: str = "", **metadata: Any
 ) -> Callable[[Callable[..., int | None]], type[GlobalRewriter]]:
-    """Turn a function that changes an `xoptim.GraphBuilder` into a pass over the model.
+    """Make a pass from a function that changes an `xoptim.GraphBuilder`.
 
     The function is called with the builder and returns how many rewrites it made. For ``None``,
     ``True`` and ``False``, the optimizer checks whether the model changed. Raises `TypeError` when

@@ -27,7 +27,7 @@ _NO_ATTRIBUTES: Mapping[str, Any] = MappingProxyType({})
 
 
 class Node:
-    """A call of an operator.
+    """A node of a graph: one call of an operator.
 
     ``input`` and ``output`` are tuples of result names (``""`` for an optional one that is left
     out). They change only through the verbs of `Graph`. Attributes are decoded on first use; an

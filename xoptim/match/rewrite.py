@@ -79,7 +79,7 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A tiny model before and after a rewrite: a diagram in the documentation and a test.
+    """A small model before and after a rewrite, used as documentation and as a test.
 
     Attributes:
         before: the graph in ONNX's textual syntax, ``agraph (float[n] x) => (float[n] y) { ... }``.

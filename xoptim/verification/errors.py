@@ -1,4 +1,4 @@
-"""Errors of `xoptim.verification`."""
+"""Errors of the verification package."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class ProviderUnavailable(XoptimError):  # noqa: N818 - the name is a sentence
 
 
 class LoadError(XoptimError):
-    """onnxruntime refuses to make a session of a model."""
+    """ONNX Runtime cannot create a session for a model."""
 
 
 class RunError(XoptimError):
-    """onnxruntime fails while it runs a model, or its results cannot be read."""
+    """ONNX Runtime fails while it runs a model, or its results cannot be read."""
 
 
 class RunStoppedError(RunError):
@@ -37,7 +37,7 @@ class ChoiceError(FeedError):
 
 
 class NothingToQuantizeError(ChoiceError):
-    """A model has nothing that can be stored or computed in fewer bits; it stays in float32."""
+    """A model has nothing that can be quantized; it stays in float32."""
 
 
 class ToleranceError(XoptimError):
@@ -46,8 +46,8 @@ class ToleranceError(XoptimError):
     """
 
 
-class VerificationError(XoptimError):
-    """Models were compared, and not found equal.
+class ValidationError(XoptimError):
+    """Two models were compared and are not equal.
 
     ``model`` is the one that was not found equal to the original.
     """
@@ -58,11 +58,9 @@ class VerificationError(XoptimError):
         self.model = model
 
 
-class DifferentModelError(VerificationError):
-    """The optimized model computes something else, and the rewrite that changes it was not
-    found.
-    """
+class DifferentModelError(ValidationError):
+    """The outputs of the optimized model differ, and the wrong rewrite was not found."""
 
 
-class NotVerifiedError(VerificationError):
+class NotValidatedError(ValidationError):
     """The optimized model could not be verified; ``report.reason`` gives the reason."""

@@ -107,8 +107,8 @@ class SkippedRun(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class VerificationReport:
-    """The verdict whether two models compute the same.
+class ValidationReport:
+    """The result of comparing two models.
 
     Attributes:
         status: ``equal``, ``different``, or ``not verified`` without a verdict.
