@@ -42,7 +42,7 @@ GUIDES: Final = {
         "lab/payoff",
         "lab/precision",
         "lab/targets",
-        "lab/tiles",
+        "lab/winograd",
         "lab/repeated",
         "docs/large-models",
         "lab/decoders",

@@ -94,7 +94,7 @@ def optimize(
         ModelError: when the model cannot be read, or brought to the operator set.
         UnknownPatternError, PatternError: when a pattern is unknown, or declared wrongly.
         DifferentModelError: with ``verify``, when the outputs of the result differ.
-        NotValidatedError: with ``verify``, when there is no verdict; ``model`` is the result.
+        NotVerifiedError: with ``verify``, when there is no verdict; ``model`` is the result.
         ChoiceError, ValueError: when options do not fit the model, or each other.
         ToleranceError: with ``precision``, when the result does not keep the tolerance.
         TargetError: with ``verify``, when it differs on the target, or could not be verified there.
@@ -232,9 +232,9 @@ def outline(model: AnyModel) -> AnyModel:
 def verify(
     original: Any,
     other: Any,
-    options: ValidationOptions | None = None,
-    **changes: Unpack[ValidationChanges],
-) -> ValidationReport:
+    options: VerificationOptions | None = None,
+    **changes: Unpack[VerificationChanges],
+) -> VerificationReport:
     """Run two models on the same inputs in ONNX Runtime and compare the outputs.
 
     See `xoptim.verification.verify_models`. A Python function takes the place of the original where

@@ -46,7 +46,7 @@ class ToleranceError(XoptimError):
     """
 
 
-class ValidationError(XoptimError):
+class VerificationError(XoptimError):
     """Two models were compared and are not equal.
 
     ``model`` is the one that was not found equal to the original.
@@ -58,9 +58,9 @@ class ValidationError(XoptimError):
         self.model = model
 
 
-class DifferentModelError(ValidationError):
+class DifferentModelError(VerificationError):
     """The outputs of the optimized model differ, and the wrong rewrite was not found."""
 
 
-class NotValidatedError(ValidationError):
+class NotVerifiedError(VerificationError):
     """The optimized model could not be verified; ``report.reason`` gives the reason."""

@@ -107,7 +107,7 @@ class SkippedRun(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ValidationReport:
+class VerificationReport:
     """The result of comparing two models.
 
     Attributes:
