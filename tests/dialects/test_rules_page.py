@@ -51,7 +51,7 @@ def test_shell_snippets(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(lines) == 2
     for words in lines:
         assert words[0] == "xopt"
-        assert xopt(words[1:]) == 0
+        assert xopt([*words[1:], "-v"]) == 0
         captured = capsys.readouterr()
         assert captured.err == ""
         assert {"SquareToMul", "HardSigmoidRelu"} <= set(re.findall(r"\w+", captured.out))

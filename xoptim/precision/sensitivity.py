@@ -84,8 +84,7 @@ def analyze_sensitivity(
     how: VerifyPlan,
     precision: PrecisionOptions,
 ) -> Sensitivity:
-    """Measure each operator of an optimized model when quantized: the error that it adds alone, and
-    its time.
+    """Measure the error and the time of each operator of an optimized model when quantized.
 
     Args:
         verified: the optimized model.
@@ -111,10 +110,8 @@ def analyze_sensitivity(
     how.on_step("looking for scales with a smaller error")
     observe = partial(_observed, samples=samples, precision=precision, settings=settings)
     preprocessor = Preprocessor(everything, options.provider, samples, how, settings, observe)
-    scaling = _scaling_patterns_of(precision)
-    is_older = isinstance(options.opset, int) and options.opset < GELU_OPSET
-    joins_gelu = precision.static and not is_older
-    ready = preprocessor.run(model, verified.base_dir, scaling, joins_gelu=joins_gelu)
+    given = model, verified.base_dir, _scaling_patterns_of(precision)
+    ready = preprocessor.run(*given, joins_gelu=_joins_gelu(precision, options))
     model, folder, observed = ready.model, ready.folder, ready.observed
     operators, subgraphs = find_candidates(model, folder, everything, options.provider, observed)
     weight_only = WeightOnlyQuantizer(model, folder, storing)
@@ -126,8 +123,8 @@ def analyze_sensitivity(
     how.on_step("measuring quantized operators")
     costs = measure_costs(model, folder, operators, subgraphs, samples.to_time, settings)
     how.on_step("measuring the error of each operator")
-    switched = model, folder, subgraphs, weight_only, constants
-    session = SwitchedSession(*switched, samples, precision.metric, settings)
+    switched = model, folder, subgraphs, weight_only, constants, samples
+    session = SwitchedSession(*switched, precision.metric, settings)
     errors = measure_errors(session, [*operators, *constants], samples)
     measured, stored = (_measured(some, costs, errors) for some in (operators, constants))
     return Sensitivity(ready, patterns, measured, stored, goal, session, weight_only)
@@ -157,6 +154,12 @@ def _patterns_of(
 def _scaling_patterns_of(precision: PrecisionOptions) -> list[type[ScalingPattern]]:
     """The patterns that move scales, none where activations stay in float32."""
     return [] if precision.weights_only else scaling_patterns(precision.scheme)
+
+
+def _joins_gelu(precision: PrecisionOptions, options: OptimizationOptions) -> bool:
+    """Whether formulas become Gelu: with static scales, unless ``opset`` is too old."""
+    is_older = isinstance(options.opset, int) and options.opset < GELU_OPSET
+    return precision.static and not is_older
 
 
 def _without_integers_of(
