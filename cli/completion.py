@@ -54,8 +54,7 @@ def completion_option() -> Callable[[Any], Any]:
         is_eager=True,
         expose_value=False,
         callback=_print_script,
-        help="Print the script that completes commands, options and files in a shell: "
-        'eval "$(xopt --completion bash)".',
+        help="Print the completion script of a shell.",
     )
 
 

@@ -151,33 +151,24 @@ class DefaultGroup(click.Group):
     cls=DefaultGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,
-    epilog=f"\b\nExit codes:\n{table()}",
+    epilog=f"\b\n{table()}",
 )
 @click.option(
     "--config",
     type=click.Path(),
     metavar="FILE",
-    help="File of settings (default: the nearest xoptim.toml or pyproject.toml).",
+    help="Settings (default: nearest xoptim.toml).",
 )
-@click.option("--no-config", is_flag=True, help="Use no file of settings.")
+@click.option("--no-config", is_flag=True, help="Ignore settings files.")
 @completion_option()
 @schema_option()
 @click.version_option(__version__, prog_name="xopt")
 def xopt(config: str | None, no_config: bool) -> None:
-    """Optimize ONNX models by patterns, and verify that they still compute the same numbers.
+    """Optimize ONNX models, and verify each result against the original.
 
     \b
-    xopt model.onnx                 optimize, verify, write model.opt.onnx
-    xopt model.onnx -o small.onnx   write somewhere else
-    xopt fast model.onnx            the newest operators, and onnxruntime's own: fast there only
-    xopt fast model.onnx -O2        the same as xopt tune
-    xopt explain model.onnx Gelu    say why a pattern does not apply
-    xopt verify a.onnx b.onnx       compare two models
-    xopt bench a.onnx b.onnx        measure models side by side
-    xopt tune model.onnx            find by measuring what runs fastest on this machine
-
-    `xopt optimize --help` lists the options. Write ./list for a model with the name of a command;
-    --config and --no-config may be anywhere.
+    xopt model.onnx        optimize, verify, write model.opt.onnx (options: xopt optimize -h)
+    xopt fast model.onnx   fastest for ONNX Runtime; the result needs its contrib operators
     """
 
 

@@ -17,8 +17,7 @@ def schema_option() -> Callable[[Any], Any]:
         is_eager=True,
         expose_value=False,
         callback=_print_schema,
-        help="Print the JSON Schema of what COMMAND prints with --json; `batch` is a line of "
-        "results.jsonl, `mcp` the answer of a tool.",
+        help="Print the JSON Schema of COMMAND --json.",
     )
 
 

@@ -9,12 +9,9 @@ from typing import Final
 import click
 
 GROUPS: Final = {
-    "Commands": ("optimize", "explain", "verify", "bench", "tune"),
-    "Many models": ("batch", "check"),
-    "One model, or two": ("place", "stats", "diff", "extract"),
-    "Patterns": ("list", "apply", "new-pattern"),
-    "Looking for defects": ("bisect", "replay", "doctor"),
-    "Agents": ("mcp",),
+    "Commands": ("optimize", "explain", "verify", "bench", "tune", "batch", "check", "place"),
+    "Models": ("stats", "diff", "extract"),
+    "Patterns": ("list", "apply", "new-pattern", "bisect", "replay", "doctor", "mcp"),
 }
 """The names of all commands as the help lists them, the frequent ones first."""
 

@@ -42,7 +42,7 @@ class _ApplyChoices:
 
 @command("apply", model=MODEL, pattern=WORD)
 def apply_command(model: Path, pattern: str, choices: _ApplyChoices) -> int:
-    """Apply PATTERN once, at one node of MODEL, compare the result with MODEL, and write it.
+    """Apply PATTERN at one node of MODEL, and verify the result.
 
     Exit code 1 when PATTERN does not match there, or the result differs and is not written, 3 when
     it is written but not verified.

@@ -89,12 +89,10 @@ SHARED: Final = names_of(_Shared)
 def batch_command(
     context: click.Context, models: str, choices: _BatchChoices, shared: _Shared
 ) -> int:
-    """Optimize all models of a folder, of a pattern such as "models/**/*.onnx", or of a text file
-    with a path a line.
+    """Optimize many models: a folder, a glob, or a text file of paths.
 
-    Each model has a process of its own: a crash or a timeout loses this model only. Results keep
-    the relative path of their model; results.jsonl in the folder of the results has a line for
-    each. The same command goes on after an interruption.
+    Each model runs in its own process, so a crash or a timeout loses this model only. Results keep
+    the relative paths, and results.jsonl has a line per model. The same command resumes.
 
     The worst model gives the exit code: 0 all written and equal, 3 some were not verified, 1 some
     differ and were not written, 2 some have no result (unreadable, crashed, out of time or memory).

@@ -64,14 +64,14 @@ class _BenchChoices:
 
 @command("bench", models={"nargs": -1, "required": True, "type": MODEL})
 def bench_command(context: click.Context, models: tuple[Path, ...], choices: _BenchChoices) -> int:
-    """Measure how long MODELS run on the same values, side by side; ratios are to the first one.
+    """Measure the latency of MODELS side by side.
 
-    Sizes that are not given are typical: batch 1, sequences of 128, 512 of the past, images of 224,
-    10 s of frames, or smaller ones. --dim seq=1,128,512 measures at each; lists of several
-    dimensions belong together by their place.
+    Ratios are relative to the first model. Dimensions that are not given are typical: batch 1,
+    sequences of 128, a KV cache of 512, images of 224, 10 s of audio. --dim seq=1,128,512 measures
+    at each.
 
-    Exit code 1 when a model computes something else than the first one, 3 when it does and the
-    metadata list assumptions that were not given.
+    Exit code 1 when a model differs from the first one, 3 when it differs and lists assumptions
+    that were not given.
     """
     refuse_idle(choices.values.idle())
     choices = replace(choices, provider=provider_there(choices.target, choices.provider))

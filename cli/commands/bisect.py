@@ -39,11 +39,12 @@ class _BisectChoices:
 
 @command("bisect", model=MODEL)
 def bisect_command(model: Path, choices: _BisectChoices) -> int:
-    """Find the rewrite that makes MODEL compute something else, and write a small model that shows
-    it.
+    """Find the rewrite that makes MODEL differ.
 
-    Exit code 0 when the optimized model computes the same, 1 when it does not, 3 when that cannot
-    be judged.
+    Writes a small model that shows the difference.
+
+    Exit code 0 when the optimized model is equal, 1 when it differs, 3 when that cannot be
+    decided.
     """
     refuse_idle(choices.comparison.idle(choices.provider))
     if choices.output is None and is_stream(model):

@@ -117,13 +117,14 @@ class _CheckChoices:
 
 @command("check", models={"type": MODEL, "nargs": -1, "required": True})
 def check_command(models: tuple[Path, ...], choices: _CheckChoices) -> int:
-    """Check MODELS without writing anything, for hooks and continuous integration.
+    """Check MODELS in CI or a hook; writes nothing.
 
-    Without --max-shrink, --against and --target, the check is --max-shrink 5%. A model that the
-    revision does not have passes. --target asks which nodes of each model run there; without
-    --max-left and --max-partitions, none may be left. Exit code 1 when a check fails or two models
-    cannot be compared, 2 when a model cannot be read, 3 when two models differ and list assumptions
-    that were not given, or the target is not installed, finds no device or gives no answer.
+    Without --max-shrink, --against and --target, the check is --max-shrink 5%. --target checks
+    which nodes of each model run there; without --max-left and --max-partitions, all must.
+
+    Exit code 1 when a check fails or two models cannot be compared, 2 when a model cannot be read,
+    3 when two models differ and list assumptions that were not given, or the target cannot be used
+    here.
     """
     refuse_idle(choices.idle())
     check_target(choices.target, choices.provider)

@@ -49,12 +49,12 @@ class _DiffChoices:
 
 @command("diff", first=MODEL, second=MODEL)
 def diff_command(first: Path, second: Path, choices: _DiffChoices) -> int:
-    """Compare FIRST and SECOND: nodes by structure and by name, attributes, constants, inputs,
-    outputs and operator sets.
+    """Compare the graphs of FIRST and SECOND.
 
-    With --values, the first result that differs is the one whose operands are equal. Exit code 1
-    when there is a difference. --html draws both instead, with the changes between them; the exit
-    code is 1 then when their results differ.
+    Compares nodes by structure and by name, attributes, constants, inputs, outputs and operator
+    sets. --values runs both and names the first result that differs. --html draws both graphs.
+
+    Exit code 1 when there is a difference; with --html, when the outputs differ.
     """
     if choices.html is not None:
         return _draw(first, second, choices.html, choices)

@@ -30,8 +30,7 @@ class _DoctorChoices:
 
 @command("doctor")
 def doctor_command(choices: _DoctorChoices) -> int:
-    """Report versions, execution providers, kernels, targets, packs, settings, and patterns that
-    are skipped, with reasons.
+    """Report versions, providers, targets, settings, and problems.
 
     Exit code 1 when something does not work.
     """

@@ -104,7 +104,7 @@ def _list_matches(
 def explain_command(
     model: Path, pattern: str, place: PlaceChoices, choices: _ExplainChoices
 ) -> None:
-    """Report why PATTERN does not apply in MODEL, the nearest miss first."""
+    """Say why PATTERN does not apply in MODEL, the nearest miss first."""
     _refuse_idle(place, choices)
     chosen = rule_of(pattern, place.rewrite)
     known = fitting(model, choices.assume)

@@ -28,11 +28,11 @@ class _ExtractChoices:
 
 @command("extract", model=MODEL)
 def extract_command(model: Path, choices: _ExtractChoices) -> None:
-    """Write the part of MODEL that computes some values from others.
+    """Write a subgraph of MODEL as a model.
 
-    Inputs of MODEL that the part also needs become its inputs too. Weights, local functions and
-    metadata are kept. Without --from and --to, all of MODEL is written, with the inferred types and
-    shapes of its results, subgraphs included.
+    Other inputs that the subgraph needs become its inputs as well. Weights, local functions and
+    metadata are kept. Without --from and --to, all of MODEL is written, with inferred types and
+    shapes.
     """
     target = target_of(model, choices.output, False, streams=True)
     if not choices.inputs and not choices.outputs:

@@ -30,7 +30,7 @@ class _ListChoices:
 
 @command("list", name={"type": WORD, "required": False, "metavar": "[NAME]"})
 def list_command(name: str | None, choices: _ListChoices) -> None:
-    """List the patterns, or describe the pattern NAME with its examples."""
+    """List the patterns, or describe the pattern NAME."""
     if name is not None:
         reason = f"with {name}, which describes a pattern"
         refuse_idle(dict.fromkeys((*names_of(SelectionOfAll), "tags", "as_json"), reason))

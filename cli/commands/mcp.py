@@ -20,7 +20,7 @@ class _McpChoices:
 
 @command("mcp", folder={"type": _FOLDER, "required": False, "default": "."})
 def mcp_command(folder: Path, choices: _McpChoices) -> None:
-    """Serve agents over the Model Context Protocol, on standard input and output.
+    """Serve agents over the Model Context Protocol (MCP).
 
     The tools optimize, explain, place, verify, stats and diff read and write models in FOLDER (by
     default the current one), and nowhere else. `pip install 'xoptim[mcp]'` installs the SDK.

@@ -35,9 +35,7 @@ class _NewPatternChoices:
 
 @command("new-pattern", name=click.STRING)
 def new_pattern_command(name: str, choices: _NewPatternChoices) -> None:
-    """Start the pattern NAME, such as ReluReluPattern: a file in the current folder that runs and
-    passes its tests.
-    """
+    """Create the file of a new pattern, with an example."""
     if choices.family and choices.pack is not None:
         raise click.UsageError("--family and --pack exclude each other")
     if choices.nodes and not choices.model:

@@ -232,12 +232,11 @@ class Choices:
 
 @command("optimize", extra=True, model=MODEL)
 def optimize_command(context: click.Context, model: Path, choices: Choices) -> int:
-    """Optimize MODEL, verify that the result is equal, and write it.
+    """Optimize MODEL, verify the result, and write it.
 
-    Exit code 0 when the written model was found equal, 1 when the models differ and nothing is
-    written, 3 when it is written but not verified: onnxruntime cannot run MODEL, or its results
-    are not evidence, or its weights do not fit into memory and it cannot be cut into sections, or
-    it could not be verified on its --target. The summary gives the reason.
+    Exit code 1 when the models differ: nothing is written. Exit code 3 when the result is written
+    but not verified: ONNX Runtime cannot run MODEL, its outputs are random, the weights do not fit
+    into memory, or the --target could not run it. The summary gives the reason.
     """
     _check_alone(model, context.args, context.parent)
     refuse_idle(choices.idle())

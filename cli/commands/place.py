@@ -91,14 +91,13 @@ class _Answer:
 
 @command("place", model=MODEL)
 def place_command(model: Path, choices: _PlaceChoices) -> int:
-    """Ask a target which nodes of MODEL it takes, in how many parts, and why it leaves the others.
+    """Show which nodes of MODEL a target runs, and why not the others.
 
-    The provider of the target is loaded, and the model is compiled for it, but not run. Targets
-    without a provider (webnn, coreml, nnapi, onnx) are answered by a table, which is not verified.
+    The provider of the target compiles the model, and does not run it. Targets without a provider
+    (webnn, coreml, nnapi, onnx) are answered from a table of supported operators.
 
     Exit code 1 when --max-left or --max-partitions is exceeded, or the model does not compile and
-    one of them is given; 3 when the provider of a target that is named is missing or finds no
-    device.
+    one of them is given; 3 when the provider of a named target is missing or finds no device.
     """
     chosen = _targets(choices.target)
     _refuse_idle(chosen, choices)

@@ -29,7 +29,7 @@ class _ReplayChoices:
 
 @command("replay", dump=click.Path(path_type=Path))
 def replay_command(dump: Path, choices: _ReplayChoices) -> int:
-    """Check the rewrites that DUMPPATTERNS wrote into the folder DUMP again.
+    """Check again the rewrites that DUMPPATTERNS wrote.
 
     Exit code 1 when one is wrong, 2 when a dump cannot be read.
     """

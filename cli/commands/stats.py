@@ -38,11 +38,10 @@ class _StatsChoices:
 
 @command("stats", model=MODEL)
 def stats_command(model: Path, choices: _StatsChoices) -> None:
-    """Print what MODEL costs (parameters, operations, bytes, memory), inputs, outputs, and blocks
-    that repeat.
+    """Print the size, operations, memory, inputs and outputs of MODEL.
 
-    Operations are counted by formulas, a multiplication and an addition as two; open dimensions are
-    1 unless --dim says more.
+    Operations come from formulas; a multiply-add counts as two. Dynamic dimensions are 1 unless
+    --dim gives them.
     """
     if choices.as_json:
         refuse_idle({"layers": "with --json, which has both"})

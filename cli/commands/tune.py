@@ -90,14 +90,13 @@ class _TuneChoices:
 
 @command("tune", model=MODEL)
 def tune_command(context: click.Context, model: Path, choices: _TuneChoices) -> int:
-    """Find by measuring what lets MODEL run fastest on this machine, verify it, and write it.
+    """Find the fastest options on this machine by measuring.
 
-    Writes the model, and the settings of its session next to it (OUTPUT.session.json), which
+    Writes the model, and its session settings next to it (OUTPUT.session.json), which
     xoptim.session(OUTPUT) uses. When nothing is measurably faster, the smallest result that is not
-    measurably slower is written, with default settings. Either may have operators that only
-    onnxruntime runs, and is made for this machine: on another one, tune again.
+    measurably slower is written. The result may need ONNX Runtime, and is made for this machine.
 
-    Exit code 3 when the written model could not be verified: it is the original then.
+    Exit code 3 when the result could not be verified: the original is written then.
     """
     refuse_idle({**choices.values.idle(), **choices.idle()})
     choices = replace(choices, provider=provider_there(choices.target, choices.provider))

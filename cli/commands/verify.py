@@ -71,12 +71,11 @@ class _VerifyChoices:
 def verify_command(
     context: click.Context, original: Path, other: Path | None, choices: _VerifyChoices
 ) -> int:
-    """Run ORIGINAL and OTHER on the same values and compare; or ORIGINAL and a torch module.
+    """Compare two models, or a model with its torch module.
 
     Exit code 1 when they differ, 2 when one of them cannot be read, 3 when they are not verified:
-    ORIGINAL does not run, its results are not evidence, or they differ and list assumptions that
-    were not given; with --target also when OTHER does not run there. When they differ there, the
-    first node that does is named.
+    ORIGINAL does not run, its outputs are random, or they differ and list assumptions that were not
+    given. With --target, OTHER runs on the target, and the first node that differs is named.
     """
     refuse_idle(choices.idle())
     if (other is None) != bool(choices.against_torch):

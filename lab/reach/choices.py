@@ -31,7 +31,7 @@ THEME = Theme(
             "agraph (bool[a,4] c, float[a,4] x, float[a,4] z) => (float[a,4] y) { "
             "f = Cast <to = 1> (c) b = Cast <to = 9> (f) y = Where(b, x, z) }",
             "Where",
-            ("CastCast",),
+            ("BooleanArithmetic",),
         ),
         Row(
             "Cast(Where(c, 1, 0), to = bool) → c",

@@ -11,10 +11,10 @@ from ._lowering import _Lowering
 
 
 class LowerConvTransposePattern(_Lowering):
-    """ConvTranspose(x, w, b) → Conv(x with zeros between its elements, turned w, b)
+    """ConvTranspose(x, w, b) → Conv(x with zeros between its elements, flipped w, b)
 
     What: writes stride - 1 zeros after each element (Unsqueeze, Pad, Reshape), and convolves with
-    the window turned around. The zeros after the last element are part of its pads.
+    the window flipped. The zeros after the last element are part of its pads.
     Why: several providers have no kernel of ConvTranspose.
     Refuses when:
     1. the weight is not constant, or not finite: it is multiplied by zeros.
@@ -24,7 +24,7 @@ class LowerConvTransposePattern(_Lowering):
     """
 
     min_opset = 11
-    derives = ("spread", "turned", "written")
+    derives = ("spread", "flipped", "written")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, w: Constant, b: Optional) -> Symbol:
         return g.op.ConvTranspose(
@@ -59,7 +59,7 @@ class LowerConvTransposePattern(_Lowering):
         zeros[len(zeros) // 2 + 3 :: 2] = [stride - 1 for stride in strides]
         return m.derive(
             spread=(list(range(3, 3 + 2 * axes, 2)), zeros, target) if max(strides) > 1 else None,
-            transposed=_transposed(weight, group),
+            flipped=_flipped(weight, group),
             written=form,
         )
 
@@ -69,14 +69,14 @@ class LowerConvTransposePattern(_Lowering):
         x: str,
         b: str,
         spread: tuple[list[int], list[int], list[int]] | None,
-        turned: np.ndarray,
+        flipped: np.ndarray,
         written: dict[str, Any],
     ) -> str:
         if spread is not None:
             axes, zeros, target = spread
             padded = g.op.Pad(g.op.Unsqueeze(x, axes=axes), pads=zeros)
             x = g.op.Reshape(padded, shape=target)
-        return g.op.Conv(x, turned, b or None, **written)
+        return g.op.Conv(x, flipped, b or None, **written)
 
     examples = Example.pairs(
         "agraph (float[n,1,3,4] x) => (float[n,2,6,4] y) <float[1,2,2,1] w = {1, 2, 3, 4}> "
@@ -92,8 +92,8 @@ class LowerConvTransposePattern(_Lowering):
     )
 
 
-def _transposed(weight: np.ndarray, group: int) -> np.ndarray:
-    """The weight of a Conv: the channels of the result first, and the window turned around."""
+def _flipped(weight: np.ndarray, group: int) -> np.ndarray:
+    """The weight of a Conv: the channels of the result first, and the window flipped."""
     channels, *window = weight.shape[1:]
     grouped = weight.reshape(group, -1, channels, *window).swapaxes(1, 2)
     joined = grouped.reshape(group * channels, -1, *window)

@@ -87,9 +87,10 @@ def test_the_page_has_the_table() -> None:
     assert {int(code): text.replace("`", "") for code, text in rows} == MEANINGS
 
 
-def test_the_help_has_the_table(xopt: Xopt) -> None:
+def test_the_help_fits_a_screen_and_names_the_codes(xopt: Xopt) -> None:
     text = xopt("--help").out
-    assert all(f"{code:3}  {meaning}\n" in text for code, meaning in MEANINGS.items())
+    assert len(text.splitlines()) <= 40
+    assert all(f" {code} " in text for code in (0, 1, 2, 3))
 
 
 @pytest.mark.parametrize("command", CASES)

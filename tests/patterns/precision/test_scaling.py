@@ -5,7 +5,7 @@ import pytest
 
 from xoptim.facts.errors import Declined
 from xoptim.match.quantization import Channels
-from xoptim.patterns.precision._rounding import columns_to_int8
+from xoptim.patterns.precision._quantization import columns_to_int8
 from xoptim.patterns.precision._scaling import expected_error, scales
 
 
