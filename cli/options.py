@@ -212,14 +212,14 @@ def json_option(text: str = "Print JSON.") -> Any:
 
 
 def provider_option(
-    text: str = "cpu, cuda, or a plug-in: openvino, qnn, webgpu, tensorrt.", **settings: Any
+    text: str = "Execution provider: cpu, cuda, openvino, qnn, webgpu, tensorrt.", **settings: Any
 ) -> Any:
     """The option ``--provider`` with one provider."""
     return option(text, default="cpu", **settings)
 
 
 def providers_option(
-    text: str = "cpu, cuda, or a plug-in: openvino, qnn, webgpu, tensorrt (repeatable).",
+    text: str = "Execution provider: cpu, cuda, openvino, qnn, webgpu, tensorrt (repeatable).",
 ) -> Any:
     """The option ``--provider`` with several providers."""
     return repeated(text, default=("cpu",))
@@ -233,10 +233,7 @@ def known_target(value: str) -> str:
         raise click.BadParameter(str(error)) from None
 
 
-_FITTED: Final = (
-    "Fit MODEL to where it will run, and verify it there: webgpu, qnn, openvino, cuda, tensorrt, "
-    "onnx (see `xopt place`)."
-)
+_FITTED: Final = "Fit MODEL to a target: webgpu, qnn, openvino, cuda, tensorrt, onnx, ..."
 
 
 def target_option(text: str = _FITTED) -> Any:
@@ -246,5 +243,5 @@ def target_option(text: str = _FITTED) -> Any:
 
 def opset_option() -> Any:
     """The option ``--opset``."""
-    text = "Raise or lower MODEL to this operator set of ONNX: a number, or `newest`."
+    text = "Convert MODEL to this operator set: a number, or `newest`."
     return option(text, type=_operator_set, metavar="N|newest")

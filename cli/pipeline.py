@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 class Weights:
     """The options that say where the weights of the result are."""
 
-    external_data: bool = flag("Write weights to a file of their own.")
-    share_weights: bool = flag("Refer to the file of MODEL's weights instead of copying it.")
+    external_data: bool = flag("Write weights to an external data file.")
+    share_weights: bool = flag("Refer to the external data of MODEL instead of copying it.")
 
 
 def protect_weights(builder: GraphBuilder, target: Path) -> None:

@@ -28,16 +28,13 @@ def _assumption(value: str) -> str:
 
 def assume_option() -> Any:
     """The option ``--assume``."""
-    text = (
-        "Assume something of sizes or values: 'past >= 1', 'n % 8 == 0', finite, 'bool(mask)', "
-        "nothing (repeatable)."
-    )
+    text = "Assume a condition: 'past >= 1', 'n % 8 == 0', finite, 'bool(mask)' (repeatable)."
     return repeated(text, type=_assumption, metavar="TEXT")
 
 
 def assume_from_model_option() -> Any:
     """The option ``--assume-from-model``."""
-    return flag("Also use the assumptions in the metadata of the model: trust its author.")
+    return flag("Also use the assumptions in the metadata of MODEL.")
 
 
 def are_settings() -> bool:
@@ -80,7 +77,7 @@ def print_assumed(texts: Sequence[str], *models: Path, from_model: bool) -> None
 def fix_option() -> Any:
     """The option ``--fix``."""
     return repeated(
-        "Write sizes into MODEL: batch=1,seq=128 or x=1,3,224,224.", metavar="NAME=SIZE"
+        "Fix dimensions in MODEL: batch=1,seq=128 or x=1,3,224,224.", metavar="NAME=SIZE"
     )
 
 
@@ -90,14 +87,14 @@ class Changes:
 
     fix: tuple[str, ...] = fix_option()
     free: str = option(
-        "Make the fixed leading size of the inputs this dimension.", default="", metavar="NAME"
+        "Make the first dimension of the inputs dynamic.", default="", metavar="NAME"
     )
     drop_output: tuple[str, ...] = repeated("Remove an output (repeatable).", metavar="NAME")
-    keep_output: tuple[str, ...] = repeated("Make a result an output (repeatable).", metavar="NAME")
-    rename: tuple[str, ...] = repeated(
-        "Rename an input or output; several with commas (repeatable).", metavar="OLD=NEW"
+    keep_output: tuple[str, ...] = repeated(
+        "Make an intermediate value an output (repeatable).", metavar="NAME"
     )
-    strip: bool = flag("Remove doc strings, and metadata of nodes and values.")
+    rename: tuple[str, ...] = repeated("Rename an input or output (repeatable).", metavar="OLD=NEW")
+    strip: bool = flag("Remove doc strings and metadata.")
 
     def read(self) -> Preparation:
         """The changes; raises when one cannot be read."""

@@ -81,11 +81,15 @@ RULES: Final = click.Path()
 
 
 def _patterns(default: str) -> Any:
-    return option('Selection such as "default+onnxruntime-Gelu".', type=SELECTION, default=default)
+    return option(
+        'Selection of patterns, such as "default+onnxruntime-Gelu".',
+        type=SELECTION,
+        default=default,
+    )
 
 
 def _words(effect: str) -> Any:
-    return repeated(f"{effect} the patterns with this word (repeatable).", type=WORD, metavar="TAG")
+    return repeated(f"{effect} patterns by name or tag (repeatable).", type=WORD, metavar="TAG")
 
 
 @dataclass(frozen=True)
@@ -126,9 +130,9 @@ class SelectionWithRules(Selection):
     """The options that choose patterns and rules in text form, and leave patterns out."""
 
     rewrite: tuple[str, ...] = repeated(
-        "Run the rules of this file too (repeatable, in order).", type=RULES, metavar="FILE"
+        "Also run the rules of this file (repeatable).", type=RULES, metavar="FILE"
     )
-    drop: tuple[str, ...] = repeated("Leave a pattern out (repeatable).", type=WORD, metavar="NAME")
+    drop: tuple[str, ...] = repeated("Drop a pattern (repeatable).", type=WORD, metavar="NAME")
 
     def with_rules(self) -> Sequence[Query | type[Rewrite]]:
         """The selected patterns, and then the rules.
@@ -156,13 +160,11 @@ class PlaceChoices:
     """The options that these commands share."""
 
     rewrite: tuple[str, ...] = repeated(
-        "PATTERN is a rule of FILE (repeatable).", type=RULES, metavar="FILE"
+        "File of rules that has PATTERN (repeatable).", type=RULES, metavar="FILE"
     )
-    after: str | None = option(
-        'Run these patterns first, such as "default" ("": only clean up).', type=SELECTION
-    )
+    after: str | None = option('Run this selection first, such as "default".', type=SELECTION)
     provider: str = provider_option(
-        "Provider to optimize for.", type=known_provider, metavar="TEXT"
+        "Execution provider to optimize for.", type=known_provider, metavar="TEXT"
     )
     assume_from_model: bool = assume_from_model_option()
     as_json: bool = json_option()

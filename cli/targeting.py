@@ -25,13 +25,13 @@ _NAMED: Final = 3
 
 def max_left_option() -> Any:
     """The option ``--max-left``."""
-    text = "Exit code 1 when more nodes than N are left, shapes not counted."
+    text = "Exit code 1 when more than N nodes are not placed."
     return option(text, type=click.IntRange(0))
 
 
 def max_partitions_option() -> Any:
     """The option ``--max-partitions``."""
-    return option("Exit code 1 when there are more partitions than N.", type=click.IntRange(0))
+    return option("Exit code 1 when there are more than N partitions.", type=click.IntRange(0))
 
 
 def check_target(name: str, providers: Sequence[str], *, needs_contrib: bool = False) -> None:

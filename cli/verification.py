@@ -60,8 +60,7 @@ def _tolerance(value: str | float) -> float:
 def metric_option() -> Any:
     """The option ``--metric``."""
     return choice(
-        "Measure the error as the largest difference over the largest number, as a ratio of root "
-        "mean squares, or as the part of positions at which another element is the largest.",
+        "Error of --precision: largest difference, RMS, or changed argmax.",
         *METRICS,
     )
 
@@ -69,8 +68,7 @@ def metric_option() -> Any:
 def calibration_option() -> Any:
     """The option ``--calibration``."""
     return choice(
-        "Let the scales of activations reach all numbers of the samples, or leave rare large "
-        "ones out.",
+        "Calibration of activation ranges.",
         *CALIBRATIONS,
     )
 
@@ -80,37 +78,30 @@ class Lowering:
     """The options for the number of bits, and for the error that is allowed."""
 
     precision: Scheme | None = option(
-        "Quantize MatMul, Gemm and Conv to 8 bits, or weights to 4 or 16 bits, while --tolerance "
-        "allows it.",
+        "Quantize within --tolerance.",
         type=click.Choice(SCHEMES),
     )
     tolerance: float = option(
-        "Error of the results that --precision may add: 1% or 0.01.",
+        "Error that --precision may add: 1% or 0.01.",
         type=fraction,
         default="1%",
         show_default=True,
     )
     metric: Metric = metric_option()
     goal: Goal = option(
-        "Quantize only what is faster here, or make the smallest file.",
+        "Quantize what is faster here, or make the smallest file.",
         "--for",
         type=click.Choice(("speed", "size")),
         default="speed",
         show_default=True,
     )
-    static: bool = flag(
-        "Give activations of --precision int8 scales that --feeds determines, in the form that "
-        "compilers read, also where that is not faster here."
-    )
+    static: bool = flag("Static int8: QDQ with activation scales from --feeds.")
     calibration: Calibration = calibration_option()
     compute: Compute = choice(
-        "Let --precision float16 compute in 16 bits, which GPUs do, or store weights so (auto: by "
-        "--provider); with int8 and int4, float16 quantizes weights only.",
+        "Compute type of --precision (auto: by --provider).",
         *COMPUTES,
     )
-    io_types: IoTypes = choice(
-        "The type of inputs and outputs of 32-bit floats: it stays, or becomes float16.", *IO_TYPES
-    )
+    io_types: IoTypes = choice("Type of float inputs and outputs.", *IO_TYPES)
 
     def idle(self) -> dict[str, str]:
         """The parameters that have no effect next to others, each with the reason."""
@@ -143,30 +134,24 @@ class Lowering:
 
 def dims_option() -> Any:
     """The option ``--dim``."""
-    text = (
-        "Size of a symbolic dimension; several dimensions with commas (repeatable). What measures "
-        "takes several sizes too: seq=1,128,512."
-    )
+    text = "Size of a dynamic dimension, for runs: batch=4,seq=128 (repeatable)."
     return repeated(text, "--dim", metavar="NAME=SIZE")
 
 
 def custom_op_option() -> Any:
     """The option ``--custom-op-lib``."""
-    text = "Library of operators to load: a file, or onnxruntime-extensions (repeatable)."
+    text = "Custom operator library, or onnxruntime-extensions (repeatable)."
     return repeated(text, type=click.Path(), metavar="FILE")
 
 
 def software_device_option() -> Any:
     """The option ``--software-device``."""
-    return flag(
-        "Run a provider that has no device here on the processor: webgpu, by the driver "
-        "SwiftShader."
-    )
+    return flag("Run webgpu on the CPU, with the SwiftShader driver.")
 
 
 def verify_option() -> Any:
     """The options ``--verify`` and ``--no-verify``."""
-    return switch("Run both models and compare.")
+    return switch("Verify the result against the original.")
 
 
 @dataclass(frozen=True)
@@ -174,19 +159,18 @@ class Values:
     """The options for the values that models are run on, and for the operators that they need."""
 
     test_data: Path | None = option(
-        "Folder of test_data_set_*/input_*.pb files.",
+        "Folder of ONNX test data (test_data_set_*/input_*.pb).",
         type=click.Path(path_type=Path),
         metavar="FOLDER",
     )
     feeds: Path | None = option(
-        "Values of inputs, in place of random ones; of a folder of such files, --precision takes "
-        "all, others take the first.",
+        "Input values: a file, or a folder of samples for --precision.",
         type=click.Path(path_type=Path),
         metavar="FILE.npz",
     )
     dims: tuple[str, ...] = dims_option()
     seed: int = option(
-        "Seed of the random values.", type=click.IntRange(min=0), default=0, show_default=True
+        "Seed of random inputs.", type=click.IntRange(min=0), default=0, show_default=True
     )
     custom_op_lib: tuple[str, ...] = custom_op_option()
     software_device: bool = software_device_option()
@@ -245,15 +229,12 @@ class Values:
 class Comparison:
     """The options for the values on which models are compared, and for the tolerance."""
 
-    verify_budget: float | None = duration(
-        "Time for the runs that compare; larger sizes beyond it are skipped (default: 5 s, or 5 "
-        "runs)."
-    )
-    run_limit: float = duration("Time after which a run of a model is stopped.", default=600.0)
+    verify_budget: float | None = duration("Time limit of verification (default: 5 s, or 5 runs).")
+    run_limit: float = duration("Time limit of a run, in seconds.", default=600.0)
     values: Values = field(default_factory=Values)
-    tf32: bool = flag("Let CUDA compute MatMul in TF32, and compare accordingly.")
+    tf32: bool = flag("Allow TF32 on CUDA.")
     ulp: int | None = option(
-        "Units in the last place, in place of tolerances.", type=click.IntRange(min=0)
+        "Tolerance in ULP instead of rtol and atol.", type=click.IntRange(min=0)
     )
     rtol: float | None = option("Relative tolerance.", type=_tolerance, metavar="NUMBER")
     atol: float | None = option("Absolute tolerance.", type=_tolerance, metavar="NUMBER")

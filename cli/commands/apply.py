@@ -36,7 +36,7 @@ class _ApplyChoices:
     verify: bool = verify_option()
     comparison: Comparison = field(default_factory=Comparison)
     weights: Weights = field(default_factory=Weights)
-    strict: bool = flag("A model that cannot be verified is an error.")
+    strict: bool = flag("Fail when the model cannot be verified.")
     as_json: bool = json_option("Print the summary as JSON.")
 
 

@@ -39,26 +39,24 @@ _NAMING_FILES: Final = (_LIBRARIES, "rewrite", "feeds", "test_data")
 @dataclass(frozen=True)
 class _BatchChoices:
     output: Path = option(
-        "Folder of the results.",
+        "Folder to write to.",
         "-o",
         "--output",
         type=click.Path(file_okay=False, path_type=Path),
         required=True,
     )
     jobs: int = option(
-        "Models at a time (default: number of cores).",
+        "Models to optimize in parallel (default: number of cores).",
         "-j",
         "--jobs",
         type=click.IntRange(min=0),
         default=0,
     )
-    timeout: float | None = duration("Time after which a model is given up.")
-    memory: str | None = option(
-        "Private memory that the process of a model may reserve: 4GB (Linux).", metavar="SIZE"
-    )
-    resume: bool = switch("Skip models that are done and unchanged.")
+    timeout: float | None = duration("Time limit per model.")
+    memory: str | None = option("Memory limit of each process: 4GB (Linux).", metavar="SIZE")
+    resume: bool = switch("Skip unchanged models that are done.")
     scheduler: str = option(
-        "Scheduler of a Dask cluster that does the work: tcp://host:8786.",
+        "Dask scheduler to run on: tcp://host:8786.",
         default="",
         metavar="ADDRESS",
     )

@@ -43,22 +43,16 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class _BenchChoices:
     provider: str = provider_option()
-    target: str = target_option(
-        "Measure on this target: webgpu, qnn, openvino, cuda, tensorrt; the same as its --provider."
-    )
-    threads: int = option(
-        "Threads within an operator (default: onnxruntime's).", type=THREADS, default=0
-    )
-    seconds: float = duration("Time of measured runs for each model.", default=10.0)
+    target: str = target_option("Measure on this target: webgpu, qnn, openvino, cuda, tensorrt.")
+    threads: int = option("Intra-op threads (default: ONNX Runtime's).", type=THREADS, default=0)
+    seconds: float = duration("Measuring time per model.", default=10.0)
     values: Values = field(default_factory=Values)
     assume: tuple[str, ...] = assume_option()
     assume_from_model: bool = assume_from_model_option()
     ort_level: Literal["all", "extended", "basic", "off"] = choice(
-        "Graph optimizations of onnxruntime.", "all", "extended", "basic", "off"
+        "ORT graph optimization level.", "all", "extended", "basic", "off"
     )
-    by_operator: bool = flag(
-        "Print the time of each operator in place of the time of a run.", "--profile"
-    )
+    by_operator: bool = flag("Print the time of each operator instead.", "--profile")
     as_json: bool = json_option()
 
 

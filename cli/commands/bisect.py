@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _BisectChoices:
-    output: Path | None = output_option("File for the small model (default: MODEL.bisect.onnx).")
+    output: Path | None = output_option("File to write (default: MODEL.bisect.onnx).")
     selection: SelectionWithRules = field(default_factory=SelectionWithRules)
     assume: tuple[str, ...] = assume_option()
     assume_from_model: bool = assume_from_model_option()
     opset: int | Literal["newest"] | None = opset_option()
-    provider: tuple[str, ...] = providers_option("cpu or cuda.")
+    provider: tuple[str, ...] = providers_option("Execution provider: cpu or cuda.")
     comparison: Comparison = field(default_factory=Comparison)
-    inline: bool = flag("Replace calls of local functions by their bodies.")
+    inline: bool = flag("Inline local functions.")
     as_json: bool = json_option()
 
 

@@ -58,18 +58,15 @@ def _percentage(value: str | float) -> float:
 @dataclass(frozen=True)
 class _CheckChoices:
     max_shrink: float | None = option(
-        "Fail when optimizing would remove more than this part of the nodes.",
+        "Fail when optimizing would remove more than this share of the nodes.",
         type=_percentage,
         metavar="PERCENT",
     )
     against: str | None = option(
-        "Fail when a model computes something else than at this revision of git.",
+        "Fail when a model differs from this git revision.",
         metavar="REVISION",
     )
-    target: str = target_option(
-        "Fail when a target leaves nodes of a model as it is: webgpu, qnn, openvino, cuda, onnx "
-        "(see `xopt place`)."
-    )
+    target: str = target_option("Fail when the target does not run every node of a model.")
     max_left: int | None = max_left_option()
     max_partitions: int | None = max_partitions_option()
     fix: tuple[str, ...] = fix_option()
@@ -78,10 +75,10 @@ class _CheckChoices:
     assume_from_model: bool = assume_from_model_option()
     provider: tuple[str, ...] = providers_option()
     comparison: Comparison = field(default_factory=Comparison)
-    exact: bool = flag("Demand equal bits, for --against.")
+    exact: bool = flag("Require bitwise equal outputs, for --against.")
     as_json: bool = json_option()
-    as_sarif: bool = flag("Print the failed checks as SARIF 2.1.0, for code scanning.", "--sarif")
-    github: bool = flag("Print failed checks as annotations of GitHub.")
+    as_sarif: bool = flag("Print failed checks as SARIF 2.1.0, for code scanning.", "--sarif")
+    github: bool = flag("Print failed checks as GitHub annotations.")
 
     @property
     def shrinks_at_most(self) -> float | None:

@@ -31,16 +31,20 @@ PATIENCE: Final = 5.0
 
 @dataclass(frozen=True)
 class _DiffChoices:
-    values: bool = flag("Run both, and compare the results that have the same name in both.")
+    values: bool = flag("Run both, and compare values with the same name.")
     html: Path | None = option(
-        "Draw both side by side as an HTML file, in place of the list.",
+        "Write both graphs to an HTML file instead.",
         type=click.Path(path_type=Path),
         metavar="FILE",
     )
     verify: bool = verify_option()
-    benchmark: bool = flag("Measure the time of a run of both, for --html.")
-    limit: int = option("Most differences to print.", type=click.IntRange(min=1), default=100)
-    provider: tuple[str, ...] = providers_option("cpu or cuda, for --values and --html.")
+    benchmark: bool = flag("Measure the latency of both, for --html.")
+    limit: int = option(
+        "Maximum number of differences to print.", type=click.IntRange(min=1), default=100
+    )
+    provider: tuple[str, ...] = providers_option(
+        "Execution provider, for --values and --html: cpu or cuda."
+    )
     comparison: Comparison = field(default_factory=Comparison)
     assume: tuple[str, ...] = assume_option()
     assume_from_model: bool = assume_from_model_option()

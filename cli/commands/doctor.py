@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _DoctorChoices:
-    provider: str = provider_option(
-        "Provider to look at for skipped patterns.", type=known_provider, metavar="TEXT"
-    )
+    provider: str = provider_option("Execution provider.", type=known_provider, metavar="TEXT")
     software_device: bool = software_device_option()
     as_json: bool = json_option()
 

@@ -43,15 +43,11 @@ _NAMED: Final = 3
 class _ExplainChoices:
     at: str | None = option(AT, metavar="NODE")
     assume: tuple[str, ...] = assume_option()
-    limit: int = option("Most nodes to list.", type=click.IntRange(min=1), default=10)
+    limit: int = option("Maximum number of nodes to list.", type=click.IntRange(min=1), default=10)
     everything: bool = flag("List all nodes.", "--all")
-    matches: bool = flag("List the matches only, with what they capture.")
-    target: str = target_option(
-        "Say whether PATTERN is dropped for this target, or a lowering is needed there."
-    )
-    verbose: bool = flag(
-        "Show the values of all nodes, and the other attempts at each.", "-v", "--verbose"
-    )
+    matches: bool = flag("List the matches and their captured values.")
+    target: str = target_option("Say whether this target drops PATTERN, or needs a lowering.")
+    verbose: bool = flag("Show the values of all nodes, and other attempts.", "-v", "--verbose")
 
 
 def _refuse_idle(place: PlaceChoices, choices: _ExplainChoices) -> None:

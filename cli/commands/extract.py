@@ -17,10 +17,10 @@ from ..preparation import assume_from_model_option, print_assumed
 @dataclass(frozen=True)
 class _ExtractChoices:
     inputs: tuple[str, ...] = repeated(
-        "Values that the part reads (default: inputs of MODEL).", "--from", metavar="A,B"
+        "Inputs of the subgraph (default: inputs of MODEL).", "--from", metavar="A,B"
     )
     outputs: tuple[str, ...] = repeated(
-        "Values that it computes (default: outputs of MODEL).", "--to", metavar="C,D"
+        "Outputs of the subgraph (default: outputs of MODEL).", "--to", metavar="C,D"
     )
     output: Path = output_option("File to write.", required=True)
     assume_from_model: bool = assume_from_model_option()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class _ListChoices:
     selection: SelectionOfAll = field(default_factory=SelectionOfAll)
-    tags: bool = flag("List the words of selections instead, with the number of patterns.")
+    tags: bool = flag("List the tags, with the number of patterns.")
     as_json: bool = json_option()
 
 

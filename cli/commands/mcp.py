@@ -15,7 +15,7 @@ _FOLDER = click.Path(path_type=Path)
 
 @dataclass(frozen=True)
 class _McpChoices:
-    skill: bool = flag("Print what an agent should know about the tools, and end.")
+    skill: bool = flag("Print the instructions for agents, and exit.")
 
 
 @command("mcp", folder={"type": _FOLDER, "required": False, "default": "."})

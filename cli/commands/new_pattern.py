@@ -14,20 +14,20 @@ from ..terminal import say
 @dataclass(frozen=True)
 class _NewPatternChoices:
     model: str = option(
-        "Model to take it from (default: a template).",
+        "Model that has the subgraph (default: a template).",
         "--from",
         type=click.Path(),
         default="",
         metavar="MODEL",
     )
     nodes: str = option(
-        "Nodes of that model: names of nodes or of results.", default="", metavar="A,B,C"
+        "Nodes of that model: names of nodes or outputs.", default="", metavar="A,B,C"
     )
     family: str = option(
         "Write into this family of patterns of the xoptim repository.", default="", metavar="FOLDER"
     )
     pack: Path | None = option(
-        "Write a package with a test into a new folder.",
+        "Create a package with a test in a new folder.",
         type=click.Path(path_type=Path),
         metavar="FOLDER",
     )

@@ -64,16 +64,10 @@ class Choices:
     selection: SelectionWithRules = field(default_factory=SelectionWithRules)
     assume: tuple[str, ...] = assume_option()
     assume_from_model: bool = assume_from_model_option()
-    guard: bool = flag(
-        "Write nodes that fail in a run that breaks an assumption (docs/assumptions.md)."
-    )
-    assume_fitting: bool = flag(
-        "Leave out assumptions about sizes and inputs that MODEL lacks, with a line for each."
-    )
+    guard: bool = flag("Add nodes that fail when a run breaks an assumption.")
+    assume_fitting: bool = flag("Skip assumptions about dimensions and inputs that MODEL lacks.")
     fast: bool = flag(
-        "The same as --opset newest --include onnxruntime: fast in onnxruntime, and in no other "
-        "runtime; `xopt fast MODEL`. With a --target that runs standard operators only, these "
-        "alone. -O2 is `xopt tune`: by measuring, for this machine.",
+        "Same as --opset newest --include onnxruntime, for ONNX Runtime only. -O2 is `xopt tune`.",
         "-O",
         "--fast",
     )
@@ -82,62 +76,54 @@ class Choices:
     target: str = target_option()
     verify: bool = verify_option()
     check: Literal["end", "each"] = choice(
-        "Compare the results of the model, or also of each rewrite (with --no-verify: only of "
-        "each rewrite).",
+        "Verify the result, or also each rewrite.",
         "end",
         "each",
     )
     comparison: Comparison = field(default_factory=Comparison)
     changes: Changes = field(default_factory=Changes)
     lowering: Lowering = field(default_factory=Lowering)
-    no_fold: bool = flag("Compute no constants ahead of time.")
-    inline: bool = flag("Replace calls of local functions by their bodies.")
-    outline: bool = flag("Write blocks that repeat, such as layers, once: as local functions.")
-    drop_unused_inputs: bool = flag("Remove inputs that nothing reads in the result.")
+    no_fold: bool = flag("Disable constant folding.")
+    inline: bool = flag("Inline local functions.")
+    outline: bool = flag("Write repeated layers once, as local functions.")
+    drop_unused_inputs: bool = flag("Remove inputs that no node reads.")
     weights: Weights = field(default_factory=Weights)
     strategy: Literal["priority", "largest"] = choice(
-        "Where matches overlap, prefer the earlier pattern, or the match with more nodes.",
+        "Which of two overlapping matches to apply.",
         "priority",
         "largest",
     )
-    tag: bool = switch("Name patterns in the metadata of the nodes they make.")
+    tag: bool = switch("Record the pattern in the metadata of each new node.")
     max_growth: str | None = option(
-        "Bytes that folding may add: 500kB, 10% or unlimited (default: 10% or 1 MB, whichever is "
-        "more).",
+        "Bytes that constant folding may add: 500kB, 10%, unlimited (default: 10% or 1 MB).",
         type=_growth,
         metavar="SIZE",
     )
-    max_rounds: int | None = option("Most rounds of a phase.", type=click.IntRange(min=0))
-    strict: bool = flag(
-        "A pattern that fails or is wrong, or a model that cannot be verified, is an error."
+    max_rounds: int | None = option(
+        "Maximum number of rounds of a phase.", type=click.IntRange(min=0)
     )
+    strict: bool = flag("Fail on a wrong pattern, or without verification.")
     genai: Path | None = option(
-        "Make a decoder that onnxruntime-genai runs, and write its genai_config.json next to it: "
-        "-O with GroupQueryAttention, under the assumptions that hold there. FOLDER has the "
-        "model's config.json (docs/decoders.md).",
+        "Write a decoder for onnxruntime-genai; FOLDER has config.json (docs/decoders.md).",
         type=click.Path(exists=True, file_okay=False, path_type=Path),
         metavar="FOLDER",
     )
-    only_if_faster: bool = flag(
-        "Measure, and leave out patterns that make the model slower (see also: xopt tune)."
-    )
-    benchmark: bool = flag("Measure the time of a run before and after.")
+    only_if_faster: bool = flag("Measure, and drop patterns that make the model slower.")
+    benchmark: bool = flag("Measure the latency before and after.")
     report: Path | None = option(
-        "Write a page with both graphs and every rewrite (docs/report.md).",
+        "Write an HTML report of both graphs and every rewrite.",
         type=OUTPUT,
         metavar="FILE.html",
     )
     dry_run: bool = flag("Write no model.")
     as_json: bool = json_option("Print the summary as JSON.")
     verbose: int = option(
-        "-v each operator, pattern and hint, and a line a round; -vv the reasons of refusals.",
+        "-v lists operators, patterns and times; -vv also each refusal.",
         "-v",
         "--verbose",
         count=True,
     )
-    quiet: bool = flag(
-        "Print only warnings and errors (and what --json asks for).", "-q", "--quiet"
-    )
+    quiet: bool = flag("Print only warnings and errors.", "-q", "--quiet")
 
     def idle(self) -> dict[str, str]:
         """The parameters that have no effect next to others, each with the reason."""

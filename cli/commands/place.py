@@ -49,7 +49,7 @@ def _known(value: str) -> str:
 @dataclass(frozen=True)
 class _PlaceChoices:
     target: tuple[str, ...] = repeated(
-        "Where the model will run: webgpu, qnn, openvino, cuda, tensorrt, ... or all (repeatable).",
+        "Target: webgpu, qnn, openvino, cuda, tensorrt, ... (default: all; repeatable).",
         type=_known,
         default=(_ALL,),
         metavar="NAME",
@@ -57,11 +57,11 @@ class _PlaceChoices:
     fix: tuple[str, ...] = fix_option()
     max_left: int | None = max_left_option()
     max_partitions: int | None = max_partitions_option()
-    bisect: bool = flag("Where the model does not compile, find the smallest part that does not.")
-    seconds: float = duration("Time that a provider has to answer.", default=600.0)
+    bisect: bool = flag("Find the smallest subgraph that does not compile.")
+    seconds: float = duration("Time limit for the provider.", default=600.0)
     software_device: bool = software_device_option()
     custom_op_lib: tuple[str, ...] = custom_op_option()
-    verbose: bool = flag("List each node, and all partitions in order.", "-v", "--verbose")
+    verbose: bool = flag("List every node, and all partitions.", "-v", "--verbose")
     as_json: bool = json_option()
 
 

@@ -32,7 +32,7 @@ _FIGURES = ("nodes", "parameters", "flops", "read", "written")
 class _StatsChoices:
     dims: tuple[str, ...] = dims_option()
     assume_from_model: bool = assume_from_model_option()
-    layers: bool = flag("List layers, by the names of the nodes, in place of operators.")
+    layers: bool = flag("List layers instead of operators.")
     as_json: bool = json_option()
 
 

@@ -51,21 +51,17 @@ class _TuneChoices:
     output: Path | None = output_option()
     in_place: bool = flag("Overwrite MODEL.")
     provider: str = provider_option()
-    target: str = target_option(
-        "Measure on this target: webgpu, qnn, openvino, cuda, tensorrt; the same as its --provider."
-    )
-    threads: int = option(
-        "Threads within an operator (default: searched too).", type=THREADS, default=0
-    )
+    target: str = target_option("Measure on this target: webgpu, qnn, openvino, cuda, tensorrt.")
+    threads: int = option("Intra-op threads (default: searched as well).", type=THREADS, default=0)
     assume: tuple[str, ...] = assume_option()
     assume_from_model: bool = assume_from_model_option()
     include: tuple[str, ...] = repeated(
-        "Try these patterns too, such as finite (repeatable).", metavar="WORD"
+        "Also try patterns with this tag (repeatable).", metavar="WORD"
     )
     values: Values = field(default_factory=Values)
-    budget: float = duration("Time of the search and of verification: 30s, 2m.", default=120.0)
+    budget: float = duration("Time limit: 30s, 2m.", default=120.0)
     tolerance: float | None = option(
-        "Try quantization too, within this error of the results: 1% or 0.01.", type=fraction
+        "Also try quantization, within this error: 1% or 0.01.", type=fraction
     )
     metric: Metric = metric_option()
     calibration: Calibration = calibration_option()

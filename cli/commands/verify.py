@@ -40,21 +40,17 @@ _ALIKE: Final = ("rtol", "atol", "ulp", "exact", "tf32", "fewer_inputs")
 @dataclass(frozen=True)
 class _VerifyChoices:
     provider: tuple[str, ...] = providers_option()
-    target: str = target_option(
-        "Run ORIGINAL on the processor and OTHER on this target: webgpu, qnn, openvino, cuda, "
-        "tensorrt."
-    )
+    target: str = target_option("Run ORIGINAL on the CPU, and OTHER on this target.")
     comparison: Comparison = field(default_factory=Comparison)
     assume: tuple[str, ...] = assume_option()
     assume_from_model: bool = assume_from_model_option()
     against_torch: str = option(
-        "Compare ORIGINAL with the torch module that this function returns, alone or with its args "
-        "and kwargs.",
+        "Compare with the torch module that this function returns.",
         default="",
         metavar="PACKAGE.MODULE:FUNCTION",
     )
-    fewer_inputs: bool = flag("OTHER may lack inputs of ORIGINAL, whose values must not matter.")
-    exact: bool = flag("Demand equal bits.")
+    fewer_inputs: bool = flag("OTHER may lack inputs that do not affect the outputs.")
+    exact: bool = flag("Require bitwise equal outputs.")
     as_json: bool = json_option()
 
     def idle(self) -> dict[str, str]:
