@@ -363,12 +363,12 @@ def precision_lines(quantized: Quantized) -> Iterator[str]:
     is_dynamic = quantized.options.scheme == "int8" and not quantized.description
     floats = quantized.verified.builder.count_types().get("Conv", 0) if is_dynamic else 0
     if quantized.samples.are_random and floats:
-        reason = "only samples tell the ranges of their inputs"
-        yield f"              {floats} Conv stay in float32: {reason}"
+        reason = "their input ranges are unknown without samples (--feeds)"
+        yield f"              Conv in float32: {floats}, as {reason}"
     if quantized.samples.are_random:
         yield (
-            "              random values say little about yours: give some with --feeds FILE.npz "
-            "or a folder of them"
+            "              random inputs were used: give samples of your data with --feeds FILE "
+            "or a folder"
         )
 
 

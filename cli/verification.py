@@ -41,7 +41,7 @@ def fraction(value: str | float) -> float:
         PrecisionOptions(tolerance=found)
     except ValueError:
         raise click.BadParameter(
-            f"{text!r} is not a part of a whole between 0 and 1, such as 1% or 0.01"
+            f"{text!r} is not a fraction between 0 and 1, such as 1% or 0.01"
         ) from None
     return found
 
@@ -248,7 +248,7 @@ class Comparison:
         if self.tf32 and not any(name.startswith("cuda") for name in names):
             found["tf32"] = "without --provider cuda"
         if self.values.software_device and not any(name.startswith("webgpu") for name in names):
-            found["software_device"] = "without --provider webgpu"
+            found["software_device"] = "without --target webgpu or --provider webgpu"
         return found
 
     def read(

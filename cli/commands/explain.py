@@ -142,8 +142,10 @@ def explain_command(
     for hint in _hints(name, place.after, counts["matches"]):
         say(hint)
     begins = len(found) - counts["taken"]
-    tail = f": {text}" if begins else f", it begins with {anchors}{f'; {text}' if text else ''}"
-    say(f"{name} could begin at {counted_nodes(begins)}{tail}{more}")
+    if begins:
+        say(f"{name} could begin at {counted_nodes(begins)}: {text}{more}")
+    else:
+        say(f"{name} matches nowhere: it begins with {anchors}{f'; {text}' if text else ''}{more}")
 
 
 def _print_json(

@@ -91,7 +91,7 @@ class _Answer:
 
 @command("place", model=MODEL)
 def place_command(model: Path, choices: _PlaceChoices) -> int:
-    """Show which nodes of MODEL a target runs, and why not the others.
+    """Show which nodes of MODEL run on a target, and why others do not.
 
     The provider of the target compiles the model, and does not run it. Targets without a provider
     (webnn, coreml, nnapi, onnx) are answered from a table of supported operators.

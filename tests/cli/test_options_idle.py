@@ -29,7 +29,10 @@ APPLY = ("apply", MODEL, "TransposeTranspose", "--at", "u", "-o", "out.onnx")
         ((MODEL, "--no-fold", "--max-growth", "1MB"), "--max-growth has no effect with --no-fold"),
         ((MODEL, "--strip", "--tag"), "--tag has no effect with --strip"),
         ((MODEL, "--tf32"), "--tf32 has no effect without --provider cuda"),
-        ((MODEL, "--software-device"), "--software-device has no effect without --provider webgpu"),
+        (
+            (MODEL, "--software-device"),
+            "--software-device has no effect without --target webgpu or --provider webgpu",
+        ),
         (
             ("diff", MODEL, MODEL, "--values", "--tf32"),
             "--tf32 has no effect without --provider cuda",

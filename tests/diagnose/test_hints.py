@@ -58,7 +58,7 @@ def test_the_result_is_loaded_without_warnings(caplog: pytest.LogCaptureFixture)
 
 def test_the_text() -> None:
     hint = OpsetHint(17, 40, 23, {"Gelu": 4, "RMSNormalization": 9})
-    assert str(hint) == "40 fewer nodes with --opset 23 (the model has operator set 17)"
+    assert str(hint) == "about 40 fewer nodes with --opset 23 (the model has operator set 17)"
     assert hint.to_json() == {
         "opset": 23,
         "patterns": {"Gelu": 4, "RMSNormalization": 9},

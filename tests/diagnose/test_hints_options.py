@@ -149,3 +149,16 @@ def test_assumptions() -> None:
     assert [node.op_type for node in after.graph.node].count("Attention") == 1
     assert len(proto.graph.node) - len(after.graph.node) == hint.nodes
     assert not any("--assume" in each.option for each in hints(after)), "what is assumed is known"
+
+
+def test_no_contrib_operators_for_a_target_of_standard_operators() -> None:
+    text = "agraph (float[a,4,8] x, float[a,16,8] z) => (float[a,4,16] y) { "
+    proto = parse(text + "t = Transpose <perm = [0, 2, 1]> (z) y = MatMul(x, t) }")
+    found = {
+        target: [
+            each.option for each in option_hints(proto, OptimizationOptions(target=target), {})
+        ]
+        for target in ("", "onnx")
+    }
+    assert "--include onnxruntime" in found[""]
+    assert "--include onnxruntime" not in found["onnx"]

@@ -58,7 +58,12 @@ ELSEWHERE = {
     "writing-patterns": "match/test_writing_page.py",
 }
 """Pages with a test of their own."""
-SHORTER = {"budget=60": "budget=1", "--budget 10": "--budget 1", "jobs=2": "jobs=1"}
+SHORTER = {
+    "budget=60": "budget=1",
+    "--budget 10": "--budget 1",
+    "--budget 2m": "--budget 1",
+    "jobs=2": "jobs=1",
+}
 """Settings that decide only how long a snippet runs."""
 MODEL = """
 agraph (float[batch,seq,16] x, int64[batch,seq] mask) => (float[batch,seq,4] y)

@@ -34,6 +34,7 @@ from xoptim.match.pattern import PatternOptimization
 from xoptim.operators.registry import Trait, operators_with
 from xoptim.passes.opsets.newest import newest_for
 from xoptim.preparation.preparation import fix_sizes
+from xoptim.targets import named
 from xoptim.verification.options import VerificationOptions
 from xoptim.verification.reference import run_reference
 from xoptim.verification.work import weight_bytes
@@ -121,14 +122,14 @@ class OpsetHint:
     """Patterns that an optimized model is too old for, and that apply when it is raised."""
 
     present: int  # operator set of the model
-    nodes: int  # how many nodes fewer
+    nodes: int  # how many nodes fewer, when the optimized model is raised
     opset: int  # oldest operator set in which all these patterns apply
     patterns: dict[str, int]  # number of applications by name
 
     def __str__(self) -> str:
         return (
-            f"{_gain(self.nodes, self.patterns)} with --opset {self.opset} (the model has operator "
-            f"set {self.present})"
+            f"{'about ' if self.nodes > 0 else ''}{_gain(self.nodes, self.patterns)} with --opset "
+            f"{self.opset} (the model has operator set {self.present})"
         )
 
     def to_json(self) -> OpsetHintJson:
@@ -187,11 +188,31 @@ def opset_hint(
     needs = {p.name(): p.min_opset for p in waiting if optimizer.state.counts[p.name()]}
     if not needs:
         return None
-    fewer = sum(len(graph.nodes) for graph in model.graphs()) - sum(
-        len(graph.nodes) for graph in optimizer.model.graphs()
-    )
-    return OpsetHint(
-        present, fewer, max(needs.values()), {name: optimizer.state.counts[name] for name in needs}
+    counts = {name: optimizer.state.counts[name] for name in needs}
+    opset = max(needs.values())
+    return OpsetHint(present, _saved_at(opset, proto, options, base_dir), opset, counts)
+
+
+def _saved_at(
+    opset: int, proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None
+) -> int:
+    """The nodes that the complete selection removes at an operator set: a fusion often lets others
+    apply.
+    """
+    loaded = _loaded(proto, options, base_dir)
+    before = _count(loaded)
+    optimizer = Optimizer(loaded, replace(_plain(options), opset=opset, outline=False))
+    try:
+        optimizer.run()
+    except XoptimError:
+        return 0
+    return before - _count(optimizer.model)
+
+
+def _plain(options: OptimizationOptions) -> OptimizationOptions:
+    """The options without anything that is reported to somebody."""
+    return replace(
+        options, verbose=0, on_event=None, on_application=None, debug=DebugSettings(), max_growth=0
     )
 
 
@@ -259,10 +280,7 @@ def option_hints(
         or weight_bytes(proto) > _MOST_BYTES
     ):
         return []
-    plain = replace(
-        options, verbose=0, on_event=None, on_application=None, debug=DebugSettings(), max_growth=0
-    )
-    quiet = replace(plain, opset=None, outline=False)
+    quiet = replace(_plain(options), opset=None, outline=False)
     trials = (
         *(partial(_with_preset, preset, proto, quiet, base_dir) for preset in _PRESETS),
         partial(_with_assumptions, proto, quiet, base_dir),
@@ -286,7 +304,13 @@ def option_hints(
 def _with_preset(
     preset: str, proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None
 ) -> OptionHint | None:
-    """The patterns of a preset that are not selected."""
+    """The patterns of a preset that are not selected; none that the target would not run."""
+    if (
+        preset == "onnxruntime"
+        and options.target
+        and named(options.target).needs.standard_operators
+    ):
+        return None
     chosen = {pattern.name() for pattern in options.selected()}
     usable = [
         p for p in select(preset, options.drop) if p.unfit_for(None, options.provider) is None

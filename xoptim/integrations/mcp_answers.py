@@ -5,6 +5,7 @@ from typing import Any, Final
 
 _MOST_REFUSALS: Final = 4
 _MOST_ALIKE: Final = 2
+_MOST_OPERATORS: Final = 5
 
 
 def summary_of(command: str, result: Any) -> tuple[Any, str]:
@@ -14,6 +15,8 @@ def summary_of(command: str, result: Any) -> tuple[Any, str]:
     """
     left: Counter[str] = Counter()
     found = _without_runs(_with_few_nodes(result, left))
+    if isinstance(found, dict) and isinstance(found.get("precision"), dict):
+        found["precision"] = _costliest(found["precision"], left)
     if command == "explain" and isinstance(found, dict):
         found = _nearest(found, left)
     return found, ", ".join(f"{count} {text}" for text, count in left.items())
@@ -41,6 +44,15 @@ def _with_few_nodes(result: Any, left: Counter[str]) -> Any:
     return found
 
 
+def _costliest(precision: dict[str, Any], left: Counter[str]) -> dict[str, Any]:
+    """A quantization with the operators that stay in float32 and err most."""
+    kept = [each for each in precision["operators"] if not each["is_quantized"]]
+    kept = sorted(kept, key=lambda each: -float(each["error"]))[:_MOST_OPERATORS]
+    if more := len(precision["operators"]) - len(kept):
+        left["operators that can be quantized are left out"] = more
+    return precision | {"operators": kept}
+
+
 def _few(nodes: list[dict[str, Any]], left: Counter[str]) -> list[dict[str, Any]]:
     seen: Counter[tuple[str, str]] = Counter()
     kept = []
@@ -57,12 +69,12 @@ def _few(nodes: list[dict[str, Any]], left: Counter[str]) -> list[dict[str, Any]
 
 
 def _nearest(result: dict[str, Any], left: Counter[str]) -> dict[str, Any]:
-    """All matches, and the first refusals, each reason once."""
+    """The first matches, and the first refusals, each reason once."""
     matches = [each for each in result["explanations"] if each["status"] == "matches"]
     refusals = {
         each["reason"]: each for each in result["explanations"] if each["status"] != "matches"
     }
-    kept = [*matches, *list(refusals.values())[:_MOST_REFUSALS]]
+    kept = [*matches[:_MOST_ALIKE], *list(refusals.values())[:_MOST_REFUSALS]]
     if more := len(result["explanations"]) - len(kept):
-        left["more places with refusals are left out"] = more
+        left["more places are left out"] = more
     return result | {"explanations": [each | {"others": []} for each in kept]}

@@ -108,8 +108,8 @@ PLUGINS: Final[dict[str, Plugin]] = {
             devices=("GPU", "CPU", "NPU"),
             advice=(
                 f"{SOFTWARE_DEVICE} (or the environment variables {_ALLOWED}=1 and "
-                f"{DRIVER_VARIABLE}=FILE.json) runs it on the processor, by the driver SwiftShader "
-                "that chromium brings"
+                f"{DRIVER_VARIABLE}=FILE.json) runs it on the CPU, with the SwiftShader driver "
+                "(in Debian's package chromium)"
             ),
             has_software_device=True,
         ),

@@ -225,7 +225,7 @@ def test_limits(xopt: Xopt) -> None:
     write(f"agraph (float[a,b] t0) => (float[a,b] y) {{ {nodes} y = Relu(t14) }}")
     assert (
         xopt("explain", "model.onnx", "NotNot").out
-        == "NotNot could begin at no node, it begins with Not\n"
+        == "NotNot matches nowhere: it begins with Not\n"
     )
     last = xopt("explain", "model.onnx", "TransposeTranspose").out.splitlines()[-1]
     assert (

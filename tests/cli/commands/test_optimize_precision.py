@@ -110,7 +110,7 @@ def test_as_json(xopt: Xopt, samples: Path) -> None:
 def test_random_values_are_no_evidence(xopt: Xopt) -> None:
     onnx.save(network(layers=1), "model.onnx")
     outcome = xopt("model.onnx", "--precision", "int8", *SIZE)
-    assert "random values say little about yours: give some with --feeds" in outcome.out
+    assert "random inputs were used: give samples of your data with --feeds" in outcome.out
 
 
 def test_error_beyond_the_tolerance(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,11 +204,11 @@ def test_report_shows_the_optimization_in_floats(xopt: Xopt, samples: Path) -> N
         (("--for", "size"), "--for has no effect without --precision; leave it out"),
         (
             ("--precision", "int8", "--tolerance", "0"),
-            "'0' is not a part of a whole between 0 and 1, such as 1% or 0.01",
+            "'0' is not a fraction between 0 and 1, such as 1% or 0.01",
         ),
         (
             ("--precision", "int8", "--tolerance", "much"),
-            "'much' is not a part of a whole between 0 and 1, such as 1% or 0.01",
+            "'much' is not a fraction between 0 and 1, such as 1% or 0.01",
         ),
         (
             ("--precision", "int8", "--only-if-faster"),
@@ -229,7 +229,7 @@ def test_wrong_use(xopt: Xopt, options: tuple[str, ...], message: str) -> None:
 def test_convolutions_need_samples(xopt: Xopt) -> None:
     onnx.save(convolutions(), "model.onnx")
     outcome = xopt("model.onnx", "--precision", "int8", *SIZE)
-    assert "3 Conv stay in float32: only samples tell the ranges of their inputs" in outcome.out
+    assert "Conv in float32: 3, as their input ranges are unknown without samples" in outcome.out
     Path("samples").mkdir()
     np.savez("samples/0.npz", **images())  # type: ignore[arg-type]
     outcome = xopt(

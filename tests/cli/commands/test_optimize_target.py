@@ -213,7 +213,10 @@ def test_the_model_on_standard_output(xopt: Xopt, fake: _Fake) -> None:
             ("onnx", "--precision", "int4"),
             "--precision int4 writes com.microsoft::MatMulNBits, which onnx does not run",
         ),
-        (("qnn", "--software-device"), "--software-device has no effect without --provider webgpu"),
+        (
+            ("qnn", "--software-device"),
+            "--software-device has no effect without --target webgpu or --provider webgpu",
+        ),
     ],
 )
 def test_bad_usage(xopt: Xopt, words: tuple[str, ...], message: str) -> None:
