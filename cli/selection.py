@@ -3,7 +3,7 @@ one applies.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -191,3 +191,10 @@ def beginning_of(pattern: str | type[PatternOptimization]) -> tuple[str, str]:
 def counted_nodes(nodes: int) -> str:
     """``no node``, ``1 node``, ``2 nodes``."""
     return f"{nodes or 'no'} node{'s' if nodes > 1 else ''}"
+
+
+def idle_includes(words: Sequence[str], applied: Mapping[str, int]) -> list[str]:
+    """The names of patterns among words of ``--include`` that were applied nowhere."""
+    names = database().names()
+    short = (word.removesuffix("Pattern") for word in words)
+    return [name for name in short if name in names and not applied.get(name)]

@@ -16,6 +16,7 @@ from xoptim.integrations import genai
 from xoptim.optimizing.verified import Draft, VerifiedModel, VerifyPlan
 from xoptim.targets import named
 from xoptim.workflow.job import Job, JobOptions
+from xoptim.workflow.outcome import Outcome
 
 from ..files import MODEL, OUTPUT, STANDARD_OUTPUT, check_folder, output_option, target_of
 from ..options import (
@@ -34,7 +35,7 @@ from ..options import (
 from ..pipeline import Weights, drafted, page_of, protect_weights, verdict, writer
 from ..preparation import Changes, are_settings, assume_from_model_option, assume_option
 from ..progress import Progress
-from ..selection import SelectionWithRules
+from ..selection import SelectionWithRules, idle_includes
 from ..settings import used_settings
 from ..summary import Summary, print_summary
 from ..tables import print_json
@@ -226,6 +227,7 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
     """
     _check_alone(model, context.args, context.parent)
     refuse_idle(choices.idle())
+    included = choices.selection.include
     if choices.genai is not None:
         choices = _for_genai(choices, choices.genai, model)
     check_target(choices.target, choices.provider, needs_contrib=choices.lowering.needs_contrib)
@@ -255,14 +257,22 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
         ).run()
         if page is not None:
             outcome.page = page.save()
-    if outcome.unmeasured is not None:
-        say(f"xopt: warning: not measured: {outcome.unmeasured}", err=True)
+    _warn(outcome, included)
     summary = Summary(model, outcome, used_settings(context))
     if choices.as_json:
         print_json(summary.to_json())
     elif not choices.quiet:
         print_summary(summary, to_stderr=is_streamed, verbose=bool(choices.verbose))
     return verdict(outcome)
+
+
+def _warn(outcome: Outcome, included: Sequence[str]) -> None:
+    """Say what was asked for and did not happen."""
+    if outcome.unmeasured is not None:
+        say(f"xopt: warning: not measured: {outcome.unmeasured}", err=True)
+    for name in idle_includes(included, outcome.report.applied):
+        why = f"`xopt explain MODEL {name}` says why"
+        say(f"xopt: warning: --include {name} applied nowhere; {why}", err=True)
 
 
 def _for_genai(choices: Choices, folder: Path, model: Path) -> Choices:

@@ -576,3 +576,13 @@ def test_fast(xopt: Xopt, words: tuple[str, ...]) -> None:
     assert {each.domain for each in onnx.load("model.opt.onnx").opset_import} >= {"com.microsoft"}
     Path("fast").write_text("a file")
     assert xopt("fast").code == 2
+
+
+def test_a_pattern_that_is_included_and_applies_nowhere(xopt: Xopt) -> None:
+    write(RELU)
+    outcome = xopt("model.onnx", "--include", "GroupQueryAttention", "--include", "onnxruntime")
+    assert (outcome.code, outcome.err) == (
+        0,
+        "xopt: warning: --include GroupQueryAttention applied nowhere; `xopt explain MODEL "
+        "GroupQueryAttention` says why\n",
+    )
