@@ -1,4 +1,4 @@
-"""Decoders of real size beside what onnxruntime-genai's builder makes of the same weights.
+"""Decoders of real size next to what onnxruntime-genai's builder makes of the same weights.
 
     python -m benchmarks.decoders                                 # all, six layers each
     python -m benchmarks.decoders --only llama --layers 22 --folder models

@@ -1,4 +1,4 @@
-"""Time of the operators that fusions write, beside those that they replace.
+"""Time of the operators that fusions write, next to those that they replace.
 
     # all fusions, all sizes, one and two threads
     python -m benchmarks.operators

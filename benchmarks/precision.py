@@ -1,4 +1,4 @@
-"""Time, bytes and error of models with fewer bits, beside what other tools make of the original.
+"""Time, bytes and error of models with fewer bits, next to what other tools make of the original.
 
     # small models of many architectures
     python -m benchmarks.zoo models

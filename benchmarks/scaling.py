@@ -1,4 +1,4 @@
-"""Growth of time and memory of an optimization with the size of the graph, beside onnxruntime and
+"""Growth of time and memory of an optimization with the size of the graph, next to onnxruntime and
 other optimizers.
 
     # 1k to 100k nodes, every optimizer that is installed
@@ -231,7 +231,7 @@ def compare(
 def summarize(
     timings: Timings, shapes: Iterable[str], sizes: Sequence[int], tools: Iterable[str]
 ) -> None:
-    """Print how times grow from each size to the next, and xoptim's time beside onnxruntime's."""
+    """Print how times grow from each size to the next, and xoptim's time next to onnxruntime's."""
     for small, large in pairwise(sizes):
         print(f"\ntime({large}) / time({small}); {large / small:g} is linear")
         for shape in shapes:

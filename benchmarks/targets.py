@@ -7,7 +7,7 @@ latter are right there.
     # and times, next to onnxslim and onnxsim
     python -m benchmarks.targets FOLDER --target openvino --seconds 2 --write
 
-A model may have values beside it, in ``MODEL.feeds.npz``: a target that needs fixed shapes gets
+A model may have values next to it, in ``MODEL.feeds.npz``: a target that needs fixed shapes gets
 their sizes, and times are measured on them. Each model is fitted, and verified on the target, as
 ``xopt MODEL --target NAME`` does it. The results of other optimizers that are installed are
 verified there in the same way. All models that are right run on the target in rounds of random
@@ -106,7 +106,7 @@ def _left(placement: Placement) -> int:
 
 
 def feeds_of(path: Path) -> dict[str, Any]:
-    """The values beside a model."""
+    """The values next to a model."""
     values = path.with_name(f"{path.stem}.feeds.npz")
     if not values.exists():
         return {}
@@ -115,7 +115,7 @@ def feeds_of(path: Path) -> dict[str, Any]:
 
 
 def sizes_of(path: Path) -> dict[str, int]:
-    """The sizes of the open dimensions of a model, from the values beside it."""
+    """The sizes of the open dimensions of a model, from the values next to it."""
     feeds = feeds_of(path)
     found: dict[str, int] = {}
     for value in fed_inputs(onnx.load(path, load_external_data=False)):

@@ -5,7 +5,7 @@
 
 Networks with random weights are optimized with the preset `default`, and with `finite` and
 `approximate` besides. All run in onnxruntime with its own optimizations, in rounds of random order.
-The errors are those beside the original, divided by the largest result.
+The errors are those next to the original, divided by the largest result.
 """
 
 import argparse

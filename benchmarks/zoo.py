@@ -5,7 +5,7 @@ and others write them.
     python -m benchmarks.zoo FOLDER                  # all of them, about 10 minutes
     python -m benchmarks.zoo FOLDER --only "bert|vit"
 
-Each model is written as ``FAMILY.NAME.EXPORTER.onnx`` with ``FAMILY.NAME.EXPORTER.npz`` beside it,
+Each model is written as ``FAMILY.NAME.EXPORTER.onnx`` with ``FAMILY.NAME.EXPORTER.npz`` next to it,
 the values to measure it on; `benchmarks.performance` reads such a folder. A model that cannot be
 exported with the installed versions is reported and left out. The weights are drawn, so the results
 mean nothing; the graphs are the real ones, with fewer and smaller layers.

@@ -46,7 +46,7 @@ class Finding(NamedTuple):
         model: the file.
         ok: whether the model passes.
         detail: the figures, or the reason.
-        assumptions: in force, next to the default set.
+        assumptions: in force, in addition to the default set.
         code: the exit code, where it is not ok.
     """
 

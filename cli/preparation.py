@@ -60,7 +60,7 @@ def fitting(model: Path | Source, texts: Sequence[str], *, always: bool = False)
 
 
 def in_force(texts: Sequence[str], *models: Path, from_model: bool) -> list[str]:
-    """The assumptions in force for models, next to the default set."""
+    """The assumptions in force for models, in addition to the default set."""
     if not texts and not from_model:
         return []
     found = (assumed_of(Source(each).proto, texts, from_model=from_model) for each in models)
@@ -68,7 +68,7 @@ def in_force(texts: Sequence[str], *models: Path, from_model: bool) -> list[str]
 
 
 def print_assumed(texts: Sequence[str], *models: Path, from_model: bool) -> None:
-    """Print the assumptions in force for models, if there are any next to the default set."""
+    """Print the assumptions in force for models in addition to the default set, if any."""
     known = in_force(texts, *models, from_model=from_model)
     if known:
         say(f"assumed: {', '.join(known)}")

@@ -68,7 +68,7 @@ def _nodes_text(before: Counter[str], after: Counter[str], applied: Mapping[str,
         names = ", ".join(f"{name} {count}" for name, count in _most_first(applied))
         return f"{old} → {new} ({names or 'constants'})"
     if old == new:
-        return f"{old} → {new} ({_counted(rewrites, 'rewrite')})"
+        return f"{old} → {new} (rewrites: {rewrites})"
     return f"{old} → {new} ({abs(old - new) / max(old, 1):.0%} {'fewer' if new < old else 'more'})"
 
 
@@ -166,34 +166,10 @@ def _print_candidates(console: Console, quantized: Quantized) -> None:
     rows.print(console)
 
 
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def verification_text(report: VerificationReport) -> str:
-    """The verdict of a comparison in one line, with its tolerance.
-
-    The reason of any other verdict than ``equal`` is the last line of a command, on standard error.
-    """
-    providers = ", ".join(report.providers)
-    if not report.ok:
-        return f"{report.status} on {providers}; the reason is below"
-    text = f"equal on {providers}: {_counted(len(report.runs), 'run')}"
-    text += f" of {_counted(report.sections, 'section')}" if report.sections else ""
-    largest = report.largest
-    if largest is None or not largest.max_abs:
-        return f"{text}, no difference"
-    text += f", largest difference {largest.max_abs:.2g}"
-    if not largest.ok:
-        return f"{text}, accepted as rounding noise"
-    if largest.tolerance is None:
-        return text
-    rtol, atol = largest.tolerance
-    return f"{text} (rtol {rtol:g}, atol {atol:g})"
-
-
 def _print_verdict(console: Console, report: VerificationReport, *, verbose: bool) -> None:
-    console.print(f"verification  {verification_text(report)}", highlight=False)
+    # The reason of another verdict is the last line of the command, on standard error.
+    told = report.verdict() if report.ok else f"{report.where}; the reason is below"
+    console.print(f"verification  {told}", highlight=False)
     largest = report.largest if verbose else None
     if largest is not None and largest.max_abs:
         console.print(f"              largest in {largest.output!r}", highlight=False)

@@ -104,7 +104,7 @@ class Lowering:
     io_types: IoTypes = choice("Type of float inputs and outputs.", *IO_TYPES)
 
     def idle(self) -> dict[str, str]:
-        """The parameters that have no effect next to others, each with the reason."""
+        """The parameters that have no effect with others, each with the reason."""
         if self.precision is None:
             return dict.fromkeys(names_of(Lowering), "without --precision")
         found: dict[str, str] = {}
@@ -176,7 +176,7 @@ class Values:
     software_device: bool = software_device_option()
 
     def idle(self) -> dict[str, str]:
-        """The parameters that have no effect next to others, each with the reason."""
+        """The parameters that have no effect with others, each with the reason."""
         return (
             {} if self.test_data is None else dict.fromkeys(("feeds", "dims"), "with --test-data")
         )
@@ -240,7 +240,7 @@ class Comparison:
     atol: float | None = option("Absolute tolerance.", type=_tolerance, metavar="NUMBER")
 
     def idle(self, providers: Sequence[str]) -> dict[str, str]:
-        """The parameters that have no effect next to others or on these providers, each with the
+        """The parameters that have no effect with others or on these providers, each with the
         reason.
         """
         names = [name.lower() for name in providers]

@@ -124,7 +124,8 @@ def normalization(g: GraphView, names: Sequence[str], epsilon: float) -> tuple[A
         epsilon: added to the variance.
 
     Raises:
-        Declined: when they are not constant or not finite, or when the mean is so large beside the
+        Declined: when they are not constant or not finite, or when the mean is so large compared
+        with the
             deviation that ``x - mean`` cannot be taken apart.
     """
     if not all(g.is_constant(name) for name in names):
@@ -205,7 +206,7 @@ def affine_above(
         if summand.any() and not shifts:
             break
         shift, scale = shift + scale * summand, scale * factor
-        if node.op_type in ("Add", "Sub"):  # a mean is small beside its deviation
+        if node.op_type in ("Add", "Sub"):  # a mean is small compared with its deviation
             size = size + np.abs(scale * summand)
         nodes.append(node)
         name = operand

@@ -21,7 +21,7 @@ from xoptim.match import GraphView
 Array: TypeAlias = np.ndarray[Any, Any]
 
 FOLD_LIMIT: Final = 1 << 16
-"""Constants of more elements are not combined: the result would have to be stored beside them."""
+"""Constants of more elements are not combined: the result would have to be stored next to them."""
 _MARGIN: Final = 2.0**-4
 """Derived numbers above this part of the largest of their type are not stored."""
 _NEGLIGIBLE: Final = 2.0**-6
@@ -62,7 +62,7 @@ def rounded(
         exact: the numbers in double precision.
         dtype: a floating-point type.
         summed: for factors, the axes along which they belong to one sum. There a factor may lose
-            digits that are negligible beside the rounding error of the largest one.
+            digits that are negligible compared with the rounding error of the largest one.
         terms: for summands: the terms whose sum they are, each broadcast-compatible with them.
         other: for summands: the size of the other operand of the addition, where it is known.
 
@@ -96,8 +96,8 @@ def rounded(
 
 
 def cancels(terms: Sequence[Array | float], usual: Array | float, dtype: np.dtype) -> bool:
-    """Whether terms are so large beside their usual sums that the rounding of the terms determines
-    the sums.
+    """Whether terms are so large compared with their usual sums that the rounding of the terms
+    determines the sums.
 
     A model that computes such a sum loses digits, and may do so on purpose: ``(x + c) - c`` rounds
     x. The terms may be larger than the sums by the tolerance of the grade ``rounding`` over the

@@ -21,7 +21,7 @@ def size_along(g: GraphView, name: str, axis: int | None) -> Dim | None:
 def agree_elsewhere(g: GraphView, names: Sequence[str], axis: int) -> bool:
     """Whether tensors are known to have equal shapes but for one axis, as Concat requires.
 
-    onnxruntime concatenates empty tensors of any shape, so a run without an error does not verify
+    onnxruntime concatenates empty tensors of any shape, so a run without an error does not show
     that these shapes agree.
     """
     shapes = [g.try_infer_shape(name) for name in names]

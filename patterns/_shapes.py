@@ -68,7 +68,7 @@ def is_given_size(g: GraphView, dim: Dim) -> bool:
         return False
     # Other symbols are at least 0 (past + n is 1 at the first step), and a part may be the whole (n
     # - 1 is 0 then). Writing n + 1 for a leading n turns "n is at least 1" into "the new symbol is
-    # at least 0", which bounds can verify.
+    # at least 0", which bounds can show.
     low = lower_bound(
         substitute(dim, {name: named(name) + 1 for name in dim.symbols & g.leading_symbols()})
     )
@@ -113,8 +113,8 @@ def reshape_target(
     when there is none.
 
     Numbers are sizes, 0 copies an axis in its place, and -1 is one axis at most, such as one that
-    the present target infers. onnxruntime refuses -1 beside an axis of size 0, so a size copied
-    beside it may not be 0.
+    the present target infers. onnxruntime refuses -1 next to an axis of size 0, so a size copied
+    next to it may not be 0.
     """
     target: list[int] = []
     for position, dim in enumerate(result):
@@ -128,7 +128,7 @@ def reshape_target(
     unknown = [position for position, size in enumerate(target) if size < 0]
     if len(unknown) > 1:
         return None
-    # Where the present target has -1 already, the original fails beside an empty axis too.
+    # Where the present target has -1 already, the original fails next to an empty axis too.
     if unknown and not set(unknown) <= set(inferred):
         copied = [source[position] for position, size in enumerate(target) if size == 0]
         if not all(is_nonzero(dim) or is_given_size(g, dim) for dim in copied):

@@ -93,7 +93,7 @@ class _CheckChoices:
         return self.max_left if is_any else 0
 
     def idle(self) -> dict[str, str]:
-        """The parameters that have no effect next to others, each with the reason."""
+        """The parameters that have no effect with others, each with the reason."""
         found = self.comparison.idle((*self.provider, self.target))
         if self.against is None:
             placed = PLACING if self.target else ()

@@ -17,7 +17,6 @@ from ..files import MODEL, writable
 from ..options import command, common, flag, json_option, option, providers_option, refuse_idle
 from ..preparation import assume_from_model_option, assume_option, fitting, in_force, print_assumed
 from ..progress import Progress
-from ..summary import verification_text
 from ..tables import open_console, print_json
 from ..terminal import say
 from ..verification import COMPARISON, VALUES, Comparison, verify_option
@@ -139,7 +138,7 @@ def _draw(first: Path, second: Path, page: Path, choices: _DiffChoices) -> int:
             first, second, target, verify=verify, bench=bench if choices.benchmark else None
         )
     for each in made.verification:
-        say(f"verification  {verification_text(each)}")
+        say(f"verification  {each.verdict()}")
         if each.assumptions:
             say(f"assumed       {', '.join(each.assumptions)}")
     say(f"written       {target}")

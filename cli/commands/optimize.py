@@ -127,7 +127,7 @@ class Choices:
     quiet: bool = flag("Print only warnings and errors.", "-q", "--quiet")
 
     def idle(self) -> dict[str, str]:
-        """The parameters that have no effect next to others, each with the reason."""
+        """The parameters that have no effect with others, each with the reason."""
         found = self.comparison.idle((*self.provider, self.target)) | self.lowering.idle()
         if self.lowering.precision:
             found["only_if_faster"] = "with --precision, which measures each operator"

@@ -118,7 +118,7 @@ def place_command(model: Path, choices: _PlaceChoices) -> int:
 
 
 def _refuse_idle(chosen: Sequence[Target], choices: _PlaceChoices) -> None:
-    """Raise for options that have no effect on these targets, or next to others."""
+    """Raise for options that have no effect on these targets, or with others."""
     if choices.as_json:
         refuse_idle({"verbose": "with --json, which has all nodes"})
     if all(each.plugin is None or not each.plugin.has_software_device for each in chosen):

@@ -34,7 +34,7 @@ from ..pipeline import protect_weights
 from ..preparation import assume_from_model_option, assume_option, fitting
 from ..progress import Progress
 from ..settings import used_settings
-from ..summary import precision_lines, verification_text
+from ..summary import precision_lines
 from ..tables import Rows, open_console, print_json
 from ..targeting import provider_there
 from ..terminal import say
@@ -68,7 +68,7 @@ class _TuneChoices:
     as_json: bool = json_option()
 
     def idle(self) -> dict[str, str]:
-        """The parameters that have no effect next to others, each with the reason."""
+        """The parameters that have no effect with others, each with the reason."""
         return (
             {}
             if self.tolerance is not None
@@ -172,7 +172,7 @@ def _show(report: TuningReport, written: list[Path], settings: str | None) -> No
     if report.assumptions:
         console.print(f"assumed       {', '.join(report.assumptions)}", highlight=False)
     for each in report.optimization.verification:
-        console.print(f"verification  {verification_text(each)}", highlight=False)
+        console.print(f"verification  {each.verdict()}", highlight=False)
     if settings is not None:
         console.print(f"settings      {settings}", highlight=False)
     console.print(f"written       {', '.join(map(str, written))}", highlight=False)

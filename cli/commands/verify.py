@@ -27,7 +27,6 @@ from ..options import (
 )
 from ..preparation import assume_from_model_option, assume_option, fitting
 from ..settings import used_settings
-from ..summary import verification_text
 from ..tables import print_json
 from ..targeting import provider_there
 from ..terminal import say
@@ -54,7 +53,7 @@ class _VerifyChoices:
     as_json: bool = json_option()
 
     def idle(self) -> dict[str, str]:
-        """The parameters that have no effect next to others, each with the reason."""
+        """The parameters that have no effect with others, each with the reason."""
         found = self.comparison.idle((*self.provider, self.target))
         if self.against_torch:
             found |= dict.fromkeys(("target", "fewer_inputs"), "with --against-torch")
@@ -94,11 +93,7 @@ def verify_command(
         print_json([report.to_json() for report in reports])
     else:
         for report in reports:
-            say(
-                verification_text(report)
-                if report.ok
-                else f"{', '.join(report.providers)}: {report.summary()}"
-            )
+            say(report.verdict())
             if report.assumptions:
                 say(f"  assumed: {', '.join(report.assumptions)}")
             for note in report.notes:

@@ -202,7 +202,7 @@ _Valued = tuple[Term, Array]
 def _calls(
     last: Sequence[_Valued], leaves: Sequence[_Valued]
 ) -> Iterator[tuple[str, Way, tuple[_Valued, ...]]]:
-    """All calls with one new operand, or the same one twice, beside operands from outside and
+    """All calls with one new operand, or the same one twice, next to operands from outside and
     numbers.
     """
     for op_type, (count, ways) in OPERATORS.items():

@@ -143,7 +143,7 @@ THEME = Theme(
     refused=(
         Refused(
             "Transpose(x) of (b, 1, n, c) by [0, 2, 1, 3] → Reshape(x) where b and n are not known",
-            "A Reshape infers no size beside an empty axis, which a Transpose allows.",
+            "A Reshape infers no size next to an empty axis, which a Transpose allows.",
         ),
         Refused(
             "Transpose(Cast(x, to = float)) → Cast(Transpose(x), to = float)",

@@ -157,7 +157,7 @@ def section() -> str:
         "\n"
         "## Models of other optimizers' tests\n"
         "\n"
-        "Nodes that are left, beside the result of the optimizer in whose tests a model is\n"
+        "Nodes that are left, next to the result of the optimizer in whose tests a model is\n"
         "(`python -m lab.reach.peers`). A model counts if onnxruntime runs it and the peer's "
         "result computes the same\n"
         f"numbers. Together with the forms that are left out for a reason, these are {given:.1%} "

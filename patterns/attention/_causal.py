@@ -16,7 +16,7 @@ from ._positions import Affine, moved, positions_of, spreads, uniform
 
 _DEPTH: Final = 24
 _ABSORBING: Final = -1e30
-"""Scores vanish beside such a number in a sum, as long as they are finite."""
+"""Scores vanish compared with such a number in a sum, as long as they are finite."""
 _ONE: Final = Affine(1, {})
 
 Conditions = tuple[Affine, ...]

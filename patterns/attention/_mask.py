@@ -125,7 +125,7 @@ def fits_scores(mask: Shape | None, scores: Shape) -> bool:
 def has_keys(g: GraphView, masks: Sequence[str], scores: Shape, values: str) -> bool:
     """Whether masks broadcast to the scores.
 
-    Their last axes, or the keys' axis, verify the number of keys.
+    Their last axes, or the keys' axis, show the number of keys.
     """
     shapes = [g.try_infer_shape(name) for name in masks]
     if not all(shape is not None and fits_scores(shape, scores) for shape in shapes):
@@ -177,9 +177,9 @@ def write_mask(
     They return zeros for a row whose mask has the lowest number of its type everywhere, as if it
     were -infinity, where ONNX gives all keys the same weight. A factor one step below 1 avoids that
     number, and keeps 0 and -infinity. A row that is -infinity everywhere is NaN by the formula:
-    where it is to be ``marked``, the factor is NaN beside it. (It is NaN beside a row with infinity
-    or NaN too, for which the kernels and the formula give NaN anyway.) ``stretched`` is as in
-    `stretch_mask`.
+    where it is to be ``marked``, the factor is NaN next to it. (It is NaN next to a row with
+    infinity or NaN too, for which the kernels and the formula give NaN anyway.) ``stretched`` is as
+    in `stretch_mask`.
     """
     array, step = g.get_computed_constant(mask), np.nextafter(np.float32(1), np.float32(0))
     if marked:

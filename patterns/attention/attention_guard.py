@@ -21,7 +21,7 @@ from ._mask import lies_between
 
 _MOVES: Final = 3
 _MOST: Final = 1e30
-"""The kernel gives NaN beside numbers near the largest one of the type."""
+"""The kernel gives NaN next to numbers near the largest one of the type."""
 
 
 class AttentionGuardPattern(EasyPatternOptimization):

@@ -11,7 +11,7 @@ from ._mask import is_mask
 from .attention import AttentionPattern
 
 _ABSORBING: Final = -1e30
-"""Scores vanish beside such a number: a row that is masked entirely gives all keys the same
+"""Scores vanish compared with such a number: a row that is masked entirely gives all keys the same
 weight.
 """
 

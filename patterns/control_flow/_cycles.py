@@ -20,7 +20,7 @@ from .._operators import BROADCASTING, ELEMENTWISE
 
 _STAYING: Final = frozenset(("Identity", "QuantizeLinear", "DequantizeLinear"))
 """Copies, which runtimes want for the outputs of subgraphs; and quantization, which they fuse with
-the node beside it.
+the node next to it.
 """
 
 _NUMBERS: Final = frozenset(

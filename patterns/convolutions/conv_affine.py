@@ -174,7 +174,7 @@ class ConvBatchNormalizationPattern(_ConvAffine):
     Refuses when:
     1. the weights or the bias of the convolution are not constant.
     2. a parameter of the normalization is not constant, a variance is negative, a factor is not
-       finite, or a mean is very large beside the deviation.
+       finite, or a mean is very large compared with the deviation.
     3. a new constant leaves the range of its type.
     """
 

@@ -70,7 +70,7 @@ def _window(node: Node) -> tuple[int, ...] | None:
         return None
     sizes = node.get_attribute("kernel_shape")
     padding, pads = node.get_attribute("auto_pad"), list(node.get_attribute("pads") or ())
-    # With another value of auto_pad, runtimes ignore the pads that are written beside it.
+    # With another value of auto_pad, runtimes ignore the pads that are written next to it.
     padded = padding == "SAME_UPPER" or (
         padding == "NOTSET" and pads == [size // 2 for size in sizes] * 2
     )

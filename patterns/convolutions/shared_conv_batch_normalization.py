@@ -34,7 +34,7 @@ class SharedConvBatchNormalizationPattern(PatternOptimization):
     1. something else than normalizations outside of training reads the convolution, or only one of
        them.
     2. weights, bias or parameters are not constant, a variance is negative, or a mean is very large
-       beside the deviation.
+       next to the deviation.
     3. the normalization cannot be undone: a factor is 0, tiny or very large, or a summand takes the
        digits of another one.
     4. a new constant leaves the range of its type.

@@ -142,7 +142,7 @@ class _Winograd(EasyPatternOptimization):
                 conv, msg="there are too few channels, or 16 does not divide their number"
             )
         size = [dim for dim in (image or ())[2:] if isinstance(dim, int)]
-        # Runtimes ignore pads that are written beside auto_pad=VALID.
+        # Runtimes ignore pads that are written next to auto_pad=VALID.
         pads = (
             m.attributes.get("auto_pad", "NOTSET") == "NOTSET" and m.attributes.get("pads")
         ) or [0] * 4

@@ -78,8 +78,8 @@ def reshape_or_none(g: GraphView, source: Shape, result: Shape) -> list[int] | N
     target = reshape_target(g, source, result)
     if target is None:
         raise Declined("a Reshape would need sizes at run time")
-    # Beside an axis that may be empty, -1 is an error at run time.
+    # Next to an axis that may be empty, -1 is an error at run time.
     kept = (dim for dim, size in zip(result, target, strict=True) if size == 0)
     if -1 in target and not all(map(is_nonzero, kept)):
-        raise Declined("a Reshape would infer a size beside an axis that may be empty")
+        raise Declined("a Reshape would infer a size next to an axis that may be empty")
     return target

@@ -10,7 +10,7 @@ from ._lowering import _Lowering
 class LowerDepthToSpacePattern(_Lowering):
     """DepthToSpace(x) → Reshape(Transpose(Reshape(x)))
 
-    What: splits the blocks off the channels, and moves them beside rows and columns.
+    What: splits the blocks off the channels, and moves them next to rows and columns.
     Why: several providers have no kernel of the operator.
     Refuses when:
     1. the shape is unknown, or a Reshape would need sizes at run time.

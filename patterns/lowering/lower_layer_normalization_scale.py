@@ -17,7 +17,7 @@ class LowerLayerNormalizationScalePattern(_Lowering):
     Runtime's CPU provider.
     Refuses when:
     1. the rank of x is unknown, on which the number of normalized axes depends.
-    2. neither scale nor bias have leading axes of size 1 beside the normalized ones.
+    2. neither scale nor bias have leading axes of size 1 next to the normalized ones.
     """
 
     min_opset = 7

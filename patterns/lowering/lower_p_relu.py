@@ -26,7 +26,7 @@ class LowerPReluPattern(_Lowering):
         return True
 
     def apply_pattern(self, g: PatternRewriter, x: str, slope: str) -> str:
-        # The product alone would be NaN beside an infinite slope.
+        # The product alone would be NaN next to an infinite slope.
         return g.op.Where(g.op.Less(x, 0.0), g.op.Mul(x, slope), x)
 
     examples = Example.pairs(

@@ -34,7 +34,7 @@ class GemmBatchNormalizationPattern(_ScaledWeight):
     Refuses when:
     1. the second matrix is not constant, or the bias is neither constant nor the same for all rows.
     2. a parameter of the normalization is not constant, a variance is negative, a factor is not
-       finite, or a mean is very large next to the deviation.
+       finite, or a mean is very large compared with the deviation.
     3. a new constant leaves the range of its type.
     4. MatMul is not one of two matrices.
     5. ``beta`` is not 1, and the sum may have no terms: onnxruntime leaves ``beta`` out then.
@@ -101,7 +101,7 @@ class MatMulReshapeBatchNormalizationPattern(_ScaledWeight):
     1. the weight is not a constant matrix stored in the model, or is used elsewhere, or there are
        more than two axes.
     2. a parameter of the normalization is not constant, a variance is negative, a factor is not
-       finite, or a mean is very large next to the deviation.
+       finite, or a mean is very large compared with the deviation.
     3. a new constant leaves the range of its type.
     """
 

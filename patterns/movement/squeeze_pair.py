@@ -114,7 +114,7 @@ class SqueezeUnsqueezePattern(_SqueezePair):
     Why: two nodes less.
     Refuses when:
     1. the axes differ, or are of different signs while the rank is unknown. (Others may give the
-       shape of x too, by verification.)
+       shape of x too, by deduction.)
     """
 
     derives = ()

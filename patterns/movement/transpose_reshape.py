@@ -24,7 +24,7 @@ class TransposeReshapePattern(EasyPatternOptimization):
     Refuses when:
     1. another axis is moved, or the shape is not known.
     2. the target of the Reshape would have to be computed.
-    3. two axes are not known: onnxruntime infers no length beside an empty axis, which Transpose
+    3. two axes are not known: onnxruntime infers no length next to an empty axis, which Transpose
        allows.
     4. the provider has no kernel for the type, such as integers of 4 bits.
     """
@@ -51,7 +51,7 @@ class TransposeReshapePattern(EasyPatternOptimization):
             return self.none(m.nodes[0], msg="the shape of the result is not constant")
         if -1 in target and 0 in target:  # (3)
             return self.none(
-                m.nodes[0], msg="an axis may be empty beside one that the Reshape infers"
+                m.nodes[0], msg="an axis may be empty next to one that the Reshape infers"
             )
         return m.derive(target=np.array(target, dtype=np.int64))
 

@@ -8,6 +8,7 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.lazy import lazy_module
+from xoptim.match.quantization import LARGEST
 
 from .._folding import Array
 
@@ -18,10 +19,6 @@ INT8_ENDS = (-127, 127)
 """The ends of the integers of 8 bits that weights take: with -128, the product of two would need
 another bit.
 """
-
-
-LARGEST = 2.0**100
-"""Larger numbers are left alone: rounded up, they might not be finite."""
 
 
 _MOST_BIAS = 2.0**29
@@ -57,32 +54,6 @@ class Blocks(NamedTuple):
 def is_quantizable(numbers: Array) -> bool:
     """Whether all numbers are finite, and far from the largest ones of the type."""
     return bool((np.abs(numbers) <= LARGEST).all())  # a NaN fails the comparison
-
-
-class QuantizationParameters(NamedTuple):
-    """How a tensor is quantized to integers of 8 bits without sign.
-
-    Attributes:
-        scale: between two steps, a 32-bit float.
-        zero: the integer that means 0.
-    """
-
-    scale: Array
-    zero: Array
-
-
-def steps(low: float, high: float) -> QuantizationParameters | None:
-    """The steps from a number to a larger one, 0 included.
-
-    ``None`` where they are not, or near the ends of the type.
-    """
-    # a NaN fails the comparison
-    if not -LARGEST < low <= high < LARGEST or max(-low, high) < 1 / LARGEST:
-        return None
-    zero, scale = _quantizers.compute_scale_zp(
-        np.float32(low), np.float32(high), np.uint8(0), np.uint8(255)
-    )
-    return QuantizationParameters(np.asarray(scale, np.float32), np.asarray(zero, np.uint8))
 
 
 def columns_to_int8(weights: Array, least: Array | float = 0.0) -> QuantizedMatrix:

@@ -3,10 +3,9 @@
 from typing import Final
 
 from xoptim.match import GraphView, PatternRewriter
-from xoptim.match.quantization import Observed
+from xoptim.match.quantization import Observed, QuantizationParameters, activation_parameters
 
 from .._nodes import is_op
-from ._quantization import QuantizationParameters, steps
 
 _RANGES: Final = {
     "Sigmoid": (0.0, 1.0),
@@ -22,7 +21,7 @@ def known_steps(g: GraphView, observed: Observed, name: str) -> QuantizationPara
     ``None`` where neither is known.
     """
     found = observed.ranges.get(name) or _given_range(g, name)
-    return None if found is None else steps(*found)
+    return None if found is None else activation_parameters(*found)
 
 
 def quantized_tensor(

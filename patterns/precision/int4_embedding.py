@@ -22,8 +22,8 @@ class Int4EmbeddingPattern(_QuantizedEmbedding):
     point for each 32 numbers of a row. Only where operators of onnxruntime are included: Gather of
     ONNX reads no integers of 4 bits.
     Why: the table takes 0.16 of the bytes. Reading one row takes 1.1 of the time, 16 rows 2.5, 128
-    rows 5.6 (768 numbers; lab/payoff.md), which is little next to MatMuls. A Gather of dequantized
-    rows would dequantize the whole table in each run.
+    rows 5.6 (768 numbers; lab/payoff.md), which is little compared with MatMuls. A Gather of
+    dequantized rows would dequantize the whole table in each run.
     Refuses when:
     1. the table is not a constant matrix of finite 32-bit floats, of 256 rows or more of whole
        blocks, that is read by rows.

@@ -7,14 +7,12 @@ from onnx import TensorProto
 
 from xoptim.facts.operators import has_kernel
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternRewriter
-from xoptim.match.quantization import Numbers, RangedPattern
+from xoptim.match.quantization import LARGEST, Numbers, QuantizationParameters, RangedPattern
 
 from .._bits import are_moderate
 from .._folding import Array, constant
 from .._nodes import is_op
 from ._quantization import (
-    LARGEST,
-    QuantizationParameters,
     QuantizedMatrix,
     bias_to_int32,
     columns_to_int8,

@@ -19,7 +19,7 @@ class Int8EmbeddingPattern(_QuantizedEmbedding):
     row; for ``--precision int4`` too, where 4 bits err too much, or operators of onnxruntime are
     not included.
     Why: the table takes a quarter of the bytes. Reading takes 1.2 to 1.9 of the time, which is
-    little next to MatMuls.
+    little compared with MatMuls.
     Refuses when:
     1. the table is not a constant matrix of finite 32-bit floats with at least 256 rows of several
        numbers, or is not read by rows.

@@ -1,9 +1,10 @@
 import numpy as np
 
 from xoptim.match import Example, PatternRewriter
+from xoptim.match.quantization import LARGEST
 
 from ._matmul import WeightedMatMul, _Int8MatMul
-from ._quantization import INT8_ENDS, LARGEST
+from ._quantization import INT8_ENDS
 
 _MIDDLE = 128
 """The integer without sign that means 0."""

@@ -3,18 +3,11 @@ from onnx import TensorProto
 
 from xoptim.facts.operators import has_kernel
 from xoptim.match import Example, GraphView, Match, PatternRewriter
-from xoptim.match.quantization import RangedPattern
+from xoptim.match.quantization import LARGEST, QuantizationParameters, RangedPattern
 
 from .._folding import Array, constant
 from ._matmul import WeightedMatMul, _Int8MatMul, stored_weights
-from ._quantization import (
-    LARGEST,
-    QuantizationParameters,
-    bias_to_int32,
-    columns_to_int8,
-    is_quantizable,
-    least_scales,
-)
+from ._quantization import bias_to_int32, columns_to_int8, is_quantizable, least_scales
 from ._ranges import known_steps, quantized_tensor
 
 _COLUMN = (127, -3, 64, 5, -127, 90, 1, 0, -64, 33, 17, -80, 7, 100, -1, 2)

@@ -97,7 +97,7 @@ class _StoredWeights(StoringPattern, EasyPatternOptimization):
         if numbers.size < FEWEST_STORED:  # (1)
             return self.none(m.nodes[0], msg="few numbers")
         if not self.fits(numbers):  # (2)
-            return self.none(m.nodes[0], msg="numbers that lower precision do not hold")
+            return self.none(m.nodes[0], msg="numbers that the lower precision does not hold")
         return m.derive(weights=_Weights(name, numbers, turn))
 
     def apply_pattern(
@@ -265,7 +265,8 @@ class _Float16Weights(_StoredWeights):
 
     Class attributes:
         dtype: the type of 16 bits.
-        ends: between these, the largest number and those that count next to it keep all digits of
+        ends: between these, the largest number and those that count compared with it keep all
+        digits of
             the type.
     """
 

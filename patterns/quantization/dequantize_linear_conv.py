@@ -36,7 +36,7 @@ class DequantizeLinearConvPattern(EasyPatternOptimization):
     2. the weights have a scale for each part of another axis than the output channels, or for
        blocks.
     3. the constant differs along another axis than the channels, or would change the shape.
-    4. a parameter of the normalization is not constant, or a mean is very large next to the
+    4. a parameter of the normalization is not constant, or a mean is very large compared with the
        deviation.
     5. a factor is not positive and finite, or a new constant leaves the range of its type.
     """

@@ -48,17 +48,17 @@ class ConstantOfShapeCumSumPattern(PatternOptimization):
             for each in results_above(g, node)
             if uniform_value(g, each) is not None
         ]
-        verified = sorted(
+        kept = sorted(
             {maker for maker in makers if maker is not None}, key=lambda maker: maker.label
         )
-        return MatchResult(self, [*verified, node], partial(self._count, sums[0]))
+        return MatchResult(self, [*kept, node], partial(self._count, sums[0]))
 
     def _count(self, sums: Array, g: PatternRewriter, *nodes: Node) -> list[Node]:
         """The nodes that the number follows from stay: their result has the other sizes."""
-        *verified, node = nodes
+        *kept, node = nodes
         sizes = g.op.Shape(node.input[0])
         line = g.make_initializer("", sums, source="sums")
-        return [*verified, *g.created, g.make_node("Expand", [line, sizes], node.output)]
+        return [*kept, *g.created, g.make_node("Expand", [line, sizes], node.output)]
 
     examples = Example.only(
         "agraph (float[b,3,2] x) => (float[b,3,2] y) <int64 k = {1}> "

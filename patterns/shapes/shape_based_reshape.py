@@ -26,7 +26,7 @@ class ShapeBasedReshapePattern(EasyPatternOptimization):
     Refuses when:
     1. the shape is constant already.
     2. a shape is unknown, or two sizes are neither numbers nor copied.
-    3. -1 would come beside a copied size that may be 0 at run time, because onnxruntime cannot
+    3. -1 would come next to a copied size that may be 0 at run time, because onnxruntime cannot
        solve for it then.
     4. a computed size may be 0 at run time: it would copy another size of x in its place.
     """

@@ -26,7 +26,7 @@ def spans_by_axis(
 ) -> dict[int, Span] | None:
     """The span that a Slice takes along each axis of an operand whose shape may be known.
 
-    ``None`` for a malformed Slice, and for a negative axis of a tensor of unknown rank beside
+    ``None`` for a malformed Slice, and for a negative axis of a tensor of unknown rank next to
     another axis.
     """
     written = range(len(starts)) if axes is None else axes

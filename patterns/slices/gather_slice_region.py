@@ -153,7 +153,7 @@ def _carry(g: GraphView, part: _Part, node: Node, place: int) -> Carried | None:
     if found is None or (
         part.may_be_empty and any(size == -1 for each, size in targets.items() if each != label)
     ):
-        return None  # onnxruntime refuses -1 beside an empty axis
+        return None  # onnxruntime refuses -1 next to an empty axis
     return Carried(
         found, parameters(g, node, axes.replaced({label: ()} if part.drops else {}), cut=label)
     )

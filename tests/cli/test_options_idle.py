@@ -1,4 +1,4 @@
-"""Options that have no effect beside the others of a command line."""
+"""Options that have no effect next to the others of a command line."""
 
 from pathlib import Path
 

@@ -344,7 +344,7 @@ def test_verify_different_models(xopt: Xopt) -> None:
     write("agraph (float[batch,4] x) => (float[batch,4] y) { y = Abs(x) }", "other.onnx")
     outcome = xopt("verify", "model.onnx", "other.onnx")
     assert (outcome.code, outcome.err) == (1, "")
-    assert outcome.out.startswith("cpu: different: output 'y' with batch=")
+    assert outcome.out.startswith("different on cpu: output 'y' with batch=")
     assert xopt("verify", "model.onnx", "other.onnx", "--atol", "100").code == 0
     (report,) = xopt("verify", "model.onnx", "other.onnx", "--json").json
     assert report["status"] == "different"
@@ -364,7 +364,7 @@ def test_verify_other_signatures(xopt: Xopt) -> None:
     write(RELU)
     write("agraph (float[batch,4] x) => (float[batch,4] z) { z = Relu(x) }", "other.onnx")
     outcome = xopt("verify", "model.onnx", "other.onnx")
-    assert outcome == (1, "cpu: different: output 'y': is missing\n", "")
+    assert outcome == (1, "different on cpu: output 'y': is missing\n", "")
 
 
 def test_verify_what_is_no_model(xopt: Xopt) -> None:

@@ -6,7 +6,7 @@ from xoptim.diagnose.each import held_to
 from xoptim.engine.options import OptimizationOptions
 from xoptim.optimizing.builder import GraphBuilder
 
-# Beside the branch, onnxruntime keeps 32 bits from one node to the next one.
+# Next to the branch, onnxruntime keeps 32 bits from one node to the next one.
 BRANCH = (
     "agraph ({0}[4,64] x) => ({0}[4,64] y) <bool c = {{1}}> {{ a = Sigmoid(x) b = Mul(a, a) "
     "z = If(c) < then_branch = yes () "

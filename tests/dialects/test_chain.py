@@ -450,7 +450,7 @@ def test_a_computed_operand_next_to_the_chain_is_told() -> None:
     (refusal,) = refusals(
         chained("Mul", "Neg")(), graph("c = Neg(w) e = Exp(b) d = Mul(c, e) y = Add(x, d)")
     )
-    assert refusal.reason == "an operand beside the chain is computed too"
+    assert refusal.reason == "an operand next to the chain is computed too"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Statements of a model beside its nodes: defaults of inputs, annotations, shapes of results,
+"""Statements of a model next to its nodes: defaults of inputs, annotations, shapes of results,
 functions that hide operators.
 """
 

@@ -1,4 +1,4 @@
-"""Models beside the torch modules that they were exported from; skipped where torch is missing."""
+"""Models next to the torch modules that they were exported from; skipped where torch is missing."""
 
 import copy
 from dataclasses import dataclass

@@ -228,10 +228,10 @@ class NoReturnPattern(NegAbs):
     [
         (
             UndeclaredPattern,
-            "Undeclared: the verification derives 'ranks', which `derives` does not name; did you "
+            "Undeclared: the validation derives 'ranks', which `derives` does not name; did you "
             "mean 'rank'?",
         ),
-        (NotDerivedPattern, "NotDerived: `derives` names 'rank', which the verification does not"),
+        (NotDerivedPattern, "NotDerived: `derives` names 'rank', which the validation does not"),
         (NoReturnPattern, "NoReturn: apply_pattern returns nothing; return the results"),
     ],
 )

@@ -44,6 +44,12 @@ def test_each_pattern_has_a_page() -> None:
         assert f"[{name}]({name}.md)" in pages["README.md"]
 
 
+def test_the_readme_counts_the_patterns() -> None:
+    shipped = sum(pattern.is_shipped() for pattern in installed_patterns().values())
+    (claimed,) = re.findall(r"more than (\d+) patterns", (ROOT / "README.md").read_text("utf-8"))
+    assert int(claimed) < shipped
+
+
 def test_links_lead_somewhere() -> None:
     for page in PAGES:
         _check_links(page)

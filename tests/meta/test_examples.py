@@ -1,4 +1,4 @@
-"""The scripts in ``examples`` run, and the pattern pack beside them is found, checked and used."""
+"""The scripts in ``examples`` run, and the pattern pack next to them is found, checked and used."""
 
 import logging
 import runpy

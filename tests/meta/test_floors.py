@@ -44,7 +44,7 @@ FLOORS = {
 }
 """The floors of `docs/how-it-works.md`.
 
-``testing`` and ``scaffold`` stand beside the public modules and may import them.
+``testing`` and ``scaffold`` stand next to the public modules and may import them.
 """
 OPTIONAL = ("torch", "onnxscript", "dask", "pandas", "jinja2", "igraph")
 """Third-party packages that functions import when they need them."""

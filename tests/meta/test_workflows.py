@@ -124,7 +124,7 @@ def test_rights_are_few() -> None:
 def test_actions_are_pinned_and_each_has_one_version() -> None:
     """A tag can be moved, a commit cannot.
 
-    The version beside it is for readers, and for what proposes updates.
+    The version next to it is for readers, and for what proposes updates.
     """
     everything = "\n".join([*WORKFLOWS.values(), (ROOT / "action.yml").read_text(encoding="utf-8")])
     named = set(re.findall(r"uses: (\S+)@(.*)", everything))

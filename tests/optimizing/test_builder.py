@@ -260,7 +260,7 @@ def test_truth_values_and_lists() -> None:
         np.float64,
         np.float64,
         np.int64,
-    ], "as the operand beside them, and as the operator has it"
+    ], "as the operand next to them, and as the operator has it"
     onnx.checker.check_model(gr.to_onnx(), full_check=True)
 
 

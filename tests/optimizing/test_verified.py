@@ -148,7 +148,7 @@ def test_every_kind_of_model(tmp_path: Path) -> None:
         assert isinstance(result, expected)
         assert verify(given, path).ok
         assert verify(path, given).ok
-    # weights beside a protobuf are looked for where the options say
+    # weights next to a protobuf are looked for where the options say
     light = onnx.load(path, load_external_data=False)
     assert verify(light, light, original_dir=tmp_path, optimized_dir=tmp_path).ok
 

@@ -396,7 +396,7 @@ def test_a_model_without_standard_operators_imports_those_of_its_time(
 
 def test_a_number_that_is_folded_becomes_known_in_the_vectors_that_contain_it() -> None:
     """Sizes that converters compute in floating point, as a square root, are elements of shapes
-    beside sizes of inputs.
+    next to sizes of inputs.
     """
     model = parse(
         "agraph (float[b,16,3] x) => (float[b,n,m,k] y) <float f = {16}, int64[1] z = {0}, "

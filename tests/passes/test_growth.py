@@ -158,7 +158,7 @@ def test_small_results_are_folded_in_any_case() -> None:
 
 
 def test_a_result_fits_once_the_nodes_that_read_its_operand_are_merged() -> None:
-    """Both sums would be copies of the weight beside it.
+    """Both sums would be copies of the weight next to it.
 
     The second one is merged, and its operands go.
     """
@@ -173,7 +173,7 @@ def test_a_result_fits_once_the_nodes_that_read_its_operand_are_merged() -> None
 
 
 def test_a_result_fits_once_the_last_other_reader_of_its_operand_is_folded() -> None:
-    """The sine is first a copy beside the grid, which the product reads too.
+    """The sine is first a copy next to the grid, which the product reads too.
 
     The product is folded after it.
     """

@@ -81,7 +81,7 @@ def test_terms_that_cancel() -> None:
     assert fits(-2.0, SINGLE, terms=(1.0, -3.0))
     few = np.array([0.0, 1.0, 2.0])
     assert fits(few, SINGLE, terms=(np.array([0.5, 1, 1]), np.array([-0.5, 0, 1]))), (
-        "beside the others"
+        "next to the others"
     )
     assert not fits(few, SINGLE, terms=(np.array([1e4, 1, 1]), np.array([-1e4, 0, 1])))
     assert cancels([1e3], 1.0, SINGLE)

@@ -25,7 +25,7 @@ PATTERNS = [
 ]
 """All but those that round operands, which change numbers by more than a tolerance of rounding."""
 CATALOGUE = [cls for cls in PATTERNS if cls.phase != "lower"]
-"""All that a selection can hold beside others: a lowering takes apart what others write, in each
+"""All that a selection can hold next to others: a lowering takes apart what others write, in each
 run again.
 """
 APPLIED, COMPARED = 17, 149

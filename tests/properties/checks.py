@@ -38,7 +38,7 @@ SELECTIONS = {
 The last ones are for models that were not drawn from nothing.
 """
 _UNSOLVABLE = "size != 0 && (input_shape_size % size) == 0 was false"
-"""The refusal of a Reshape that solves for -1 beside an axis of size 0.
+"""The refusal of a Reshape that solves for -1 next to an axis of size 0.
 
 The first two axes of inputs are taken not to be empty there (``docs/how-it-works.md``).
 """
@@ -227,7 +227,7 @@ def _wrong_shape(drawn: Drawn, model: onnx.ModelProto) -> str:
             isinstance(result, np.ndarray) and not result.size for result in results
         ):
             # reductions of onnxruntime keep axes of empty tensors; its Concat takes any shape
-            # beside them
+            # next to them
             continue
         values = _sizes(model, feeds)
         for name, result in zip(loaded.outputs, results, strict=True):

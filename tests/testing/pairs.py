@@ -53,7 +53,7 @@ class Splice(NamedTuple):
 
     Attributes:
         kind: ``chained``: the second reads what the first computes; ``shared``: both read the same
-            inputs; ``beside``: they are disconnected, because no types and shapes allow a
+            inputs; ``next to``: they are disconnected, because no types and shapes allow a
             connection.
         model: the model.
         ranges: of the values of its inputs.
@@ -84,7 +84,7 @@ class Outcome(NamedTuple):
 
 
 def splices(first: PatternClass, second: PatternClass) -> list[Splice]:
-    """The ways to splice examples of two patterns: at most one of each kind, and ``beside`` only
+    """The ways to splice examples of two patterns: at most one of each kind, and ``next to`` only
     when there is no other.
 
     Only ``chained`` distinguishes (first, second) from (second, first); the others take the pair in

@@ -27,7 +27,7 @@ RELU = "agraph (float[n] x) => (float[n] y) { y = Relu(x) }"
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """A model with settings beside it."""
+    """A model with settings next to it."""
     path = tmp_path / "model.onnx"
     path.write_bytes(parse(RELU).SerializeToString())
     settings_path(path).write_text(settings_text(TUNED), encoding="utf-8")

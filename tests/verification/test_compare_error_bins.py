@@ -1,4 +1,4 @@
-"""Noise is judged beside the elements that it moves: peaks neither hide nor excuse thousands of
+"""Noise is judged next to the elements that it moves: peaks neither hide nor excuse thousands of
 small numbers.
 """
 

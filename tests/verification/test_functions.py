@@ -1,4 +1,4 @@
-"""A model beside a Python function."""
+"""A model next to a Python function."""
 
 import itertools
 from collections.abc import Callable

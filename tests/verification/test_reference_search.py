@@ -86,7 +86,7 @@ def test_results_that_overflow_are_not_compared(limit: str, status: str) -> None
 
 def test_rounding_of_large_numbers_is_no_difference() -> None:
     """The sum in another order differs by more than usual where large numbers cancel, and by little
-    beside the largest.
+    next to the largest.
     """
     rng = np.random.default_rng(0)
     weights = ", ".join(str(round(float(number), 3)) for number in rng.standard_normal(64))

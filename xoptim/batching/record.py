@@ -46,7 +46,7 @@ class Record:
     bytes_after: int | None = None  # size of the result
     seconds: float = 0.0  # time of the process
     verdict: str = ""  # the result of the verification, empty when there was none
-    assumptions: Sequence[str] = ()  # those under which it was optimized, beside the default set
+    assumptions: Sequence[str] = ()  # those under which it was optimized, next to the default set
     error: str = ""  # the reason of a failure, in one line
     key: str = ""  # hash of the content of the model, of the options and of the versions
     # SHA-256 of each file written, by its path relative to the folder of the batch

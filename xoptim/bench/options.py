@@ -23,7 +23,7 @@ class BenchOptions(RunValues):
             differ by a few percent for as long as they live; the interval of a ratio covers this
             only when there are several passes.
         base_dirs: folders of the external data of models that are protobufs, by label.
-        at: further sizes, in place of or beside ``dims``: the models are measured at each of these
+        at: further sizes, in place of or next to ``dims``: the models are measured at each of these
             settings.
         compare: whether to compare the results of each model with the first one's.
         loading: whether to measure time and memory of loading too.

@@ -190,7 +190,16 @@ def opset_hint(
         return None
     counts = {name: optimizer.state.counts[name] for name in needs}
     opset = max(needs.values())
+    if _is_large(proto):
+        return OpsetHint(present, _count(model) - _count(optimizer.model), opset, counts)
     return OpsetHint(present, _saved_at(opset, proto, options, base_dir), opset, counts)
+
+
+def _is_large(proto: onnx.ModelProto) -> bool:
+    """Whether nothing more is tried: the optimization has to wait for it."""
+    return sum(1 for _ in every_node(proto.graph.node)) > MOST_NODES or (
+        weight_bytes(proto) > _MOST_BYTES
+    )
 
 
 def _saved_at(
@@ -275,10 +284,7 @@ def option_hints(
     not tried. The hint names typical sizes, if the model runs with them on the values in
     ``checks``.
     """
-    if (
-        sum(1 for _ in every_node(proto.graph.node)) > MOST_NODES
-        or weight_bytes(proto) > _MOST_BYTES
-    ):
+    if _is_large(proto):
         return []
     quiet = replace(_plain(options), opset=None, outline=False)
     trials = (

@@ -212,7 +212,7 @@ def _conditions(cls: type[ChainPattern]) -> list[Condition]:
     found = [
         condition(
             partial(_has_one_input, ends_stored),
-            "an operand beside the chain is computed too",
+            "an operand next to the chain is computed too",
             cls.entries,
         )
     ]

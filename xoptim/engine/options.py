@@ -47,7 +47,7 @@ class OptimizationOptions:
         drop: patterns and passes to drop; ``"constant_folding"``, ``"merge"``, ``"remove_unused"``
             and ``"remove_identity"`` are the options of these names.
         assume: assumptions about sizes and values, such as ``"past >= 1"`` or ``"finite(x)"``,
-            beside the default set; ``"nothing"`` switches the default set off (see
+            next to the default set; ``"nothing"`` switches the default set off (see
             `xoptim.facts.assumptions`).
         assume_from_model: also use the assumptions in the metadata of the model. The author of the
             file wrote them.

@@ -1,4 +1,4 @@
-"""Bounds of symbolic dimensions: interval arithmetic, and verifications that open operations."""
+"""Bounds of symbolic dimensions: interval arithmetic, and deductions that open operations."""
 
 from collections.abc import Iterable, Sequence
 from functools import reduce
@@ -11,9 +11,9 @@ INTEGER_BITS: Final = {"int32": 32, "int64": 64}
 """Operations that wrap around, and the number of bits that they keep."""
 _MOST_BITS: Final = 256
 _DEPTH: Final = 4
-"""Most atoms that a verification of a bound opens, one after the other."""
+"""Most atoms that a deduction of a bound opens, one after the other."""
 DEDUCTION_STEPS: Final = 32
-"""Most polynomials that a verification of a bound visits in all."""
+"""Most polynomials that a deduction of a bound visits in all."""
 
 
 def _largest(numbers: Iterable[int | None]) -> int | None:
@@ -138,7 +138,7 @@ def _interval_low(terms: Terms, constant: int) -> int | None:
     return total
 
 
-def verify_low(terms: Terms, constant: int) -> int | None:
+def deduced_low(terms: Terms, constant: int) -> int | None:
     """A number that the polynomial ``terms + constant`` is never below, ``None`` when no such
     number is found.
 
@@ -146,10 +146,10 @@ def verify_low(terms: Terms, constant: int) -> int | None:
     cancels what the operands share with the rest: ``n - min(n, 5)`` is at least both ``n - n`` and
     ``n - 5``. After `DEDUCTION_STEPS` polynomials the best bound so far is returned.
     """
-    return _VerifiedModel().low(terms, constant, (), _DEPTH)
+    return _Deduction().low(terms, constant, (), _DEPTH)
 
 
-class _VerifiedModel:
+class _Deduction:
     """A search for a lower bound, and the number of polynomials that it may still visit."""
 
     def __init__(self) -> None:

@@ -197,7 +197,7 @@ def _opened(a: SymbolicDim, b: int) -> Dim:
             if atom.kind == "%" and type(atom.args[1]) is int and not atom.args[1] % b:
                 rest = exact_quotient(make(((monomial, coefficient),), 0), of_atom(atom))
                 opened = a if rest is None else a + rest * (atom.args[0] - of_atom(atom))
-                # A product that is too large to expand is a symbol, beside which the factor stays.
+                # A product that is too large to expand is a symbol, next to which the factor stays.
                 is_gone = type(opened) is not SymbolicDim or monomial not in dict(opened.terms)
                 return opened if is_gone else a
     return a
@@ -373,7 +373,7 @@ def as_integer(value: Dim, bits: int) -> Dim:
     """The integer of 32 or 64 bits that sums, differences, products and conversions give where
     ``value`` is exact.
 
-    It is the value itself where its bounds verify that it is in range; else an operation ``int32``
+    It is the value itself where its bounds show that it is in range; else an operation ``int32``
     or ``int64`` stands for the one number in range that differs by a multiple of ``2**bits``.
     """
     low, high = integer_range(bits)

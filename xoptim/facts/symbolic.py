@@ -13,7 +13,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn, TypeAlias, cast, final
 
-from xoptim.facts.dim_bounds import operation_bounds, verify_low
+from xoptim.facts.dim_bounds import deduced_low, operation_bounds
 from xoptim.facts.dim_text import text_of
 from xoptim.facts.polynomials import (
     Atom,
@@ -129,14 +129,14 @@ class SymbolicDim:
     def low(self) -> int | None:
         """A number that the dimension is never below, if one is known."""
         if self._low is _UNKNOWN:
-            self._low = verify_low(self.terms, self.constant)
+            self._low = deduced_low(self.terms, self.constant)
         return cast("int | None", self._low)
 
     @property
     def high(self) -> int | None:
         """A number that the dimension is never above, if one is known."""
         if self._high is _UNKNOWN:
-            negated = verify_low(scale_terms(self.terms, -1), -self.constant)
+            negated = deduced_low(scale_terms(self.terms, -1), -self.constant)
             self._high = None if negated is None else -negated
         return cast("int | None", self._high)
 

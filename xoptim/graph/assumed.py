@@ -108,7 +108,7 @@ def derived(
 
 
 def note(proto: onnx.ModelProto, assumptions: Assumptions) -> None:
-    """Add assumptions to the record in the metadata; without any beside the default set, there is
+    """Add assumptions to the record in the metadata; without any next to the default set, there is
     no entry.
 
     What was recorded stays: the model was made from one that relies on it.

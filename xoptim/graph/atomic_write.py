@@ -1,4 +1,4 @@
-"""Write files beside their targets, then move all of them into place, or none."""
+"""Write files next to their targets, then move all of them into place, or none."""
 
 import os
 import tempfile
@@ -14,7 +14,7 @@ from xoptim.system.journal import JOURNAL
 
 
 class Replacement:
-    """Files that are written beside their targets; `replacing` moves them into place."""
+    """Files that are written next to their targets; `replacing` moves them into place."""
 
     def __init__(self) -> None:
         self._temporary: dict[Path, Path] = {}

@@ -81,7 +81,7 @@ def _readers(graph: Graph, names: Iterable[str]) -> Iterator[Node]:
 
 
 def _is_unsolvable(node: Node, name: str, shape: Tensor) -> bool:
-    """Whether a Reshape has to solve for an axis beside one that it leaves empty.
+    """Whether a Reshape has to solve for an axis next to one that it leaves empty.
 
     Onnxruntime does so at run time only.
     """

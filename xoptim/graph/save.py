@@ -86,7 +86,7 @@ class Held:
 
 
 class Draft:
-    """Writes the weights of models beside a target, and one of the models into place.
+    """Writes the weights of models next to a target, and one of the models into place.
 
     Removes what is left at the end.
 

@@ -35,7 +35,7 @@ class View(Tensor):
         self._describe(dtype, tuple(shape), is_external=True)
         self._stored = self._array = None
         self.operands = tuple(operands)
-        self.settings = settings  # the values that identify the view beside its operands
+        self.settings = settings  # the values that identify the view next to its operands
 
     def read(self, box: Box) -> np.ndarray:
         raise NotImplementedError

@@ -165,7 +165,7 @@ def keeps_shape(
     place of a number.
 
     ``symbol`` and ``name`` are the operand of the pattern and of the graph (empty when absent);
-    ``beside`` are the other operands, by default the node's.
+    ``next to`` are the other operands, by default the node's.
     """
     if (
         not name

@@ -51,7 +51,7 @@ class Match(Mapping[str, Any]):
         """Pass values to `apply_pattern`, which receives them as parameters of these names.
 
         The pattern declares the names in `EasyPatternOptimization.derives`. Returns True, so that a
-        verification can end with it.
+        validation can end with it.
         """
         self._bindings.update(values)
         self.derived_names.update(values)
@@ -97,7 +97,7 @@ class EasyPatternOptimization(DeclaredConditions):
         interior: the action when an interior result is read elsewhere too: ``refuse`` the match, or
             ``keep`` its producer; ``g.keep(value)`` and ``g.exclusive(value)`` decide it for one
             result.
-        derives: names of all values that the verification of a match passes to ``m.derive``.
+        derives: names of all values that the validation of a match passes to ``m.derive``.
     """
 
     interior: ClassVar[Literal["refuse", "keep"]] = "refuse"
@@ -137,7 +137,7 @@ class EasyPatternOptimization(DeclaredConditions):
         return self.apply_pattern(g, **_arguments(self, match))
 
     def progress(self, line: int) -> int:
-        """Progress of a verification: everything else fits before it runs."""
+        """Progress of a validation: everything else fits before it runs."""
         return COMPLETE + line
 
     def anchor_keys(self) -> frozenset[Key]:
@@ -215,7 +215,7 @@ class EasyPatternOptimization(DeclaredConditions):
         match: Match,
         anchor: Node,
     ) -> Misfit | None:
-        """The first condition or verification that refuses a match.
+        """The first condition or validation that refuses a match.
 
         One that raises `Declined` refuses it too.
         """
@@ -247,13 +247,13 @@ class EasyPatternOptimization(DeclaredConditions):
         undeclared = sorted(match.derived_names.difference(self.derives))
         if undeclared:
             raise RewriteError(
-                f"{self.name()}: the verification derives {undeclared[0]!r}, which `derives` does "
+                f"{self.name()}: the validation derives {undeclared[0]!r}, which `derives` does "
                 f"not name{meant(undeclared[0], self.derives)}"
             )
         missing = [name for name in self.derives if name not in match.derived_names]
         if missing:
             raise RewriteError(
-                f"{self.name()}: `derives` names {missing[0]!r}, which the verification does not "
+                f"{self.name()}: `derives` names {missing[0]!r}, which the validation does not "
                 "derive"
             )
 
@@ -362,7 +362,7 @@ def _cannot_stay(
     operands: set[str],
     interior: str,
 ) -> Misfit | None:
-    """The reason why nodes that are needed elsewhere cannot stay beside the replacement, ``None``
+    """The reason why nodes that are needed elsewhere cannot stay next to the replacement, ``None``
     if they can.
     """
     said = {pairing.names[s.index]: s.interior for s in pairing.program.trace.symbols if s.interior}

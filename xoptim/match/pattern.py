@@ -13,7 +13,7 @@ from xoptim.graph.node import Node
 from xoptim.match.lines import calling_frame, raised_at
 from xoptim.match.refusal import Refusal, listener
 from xoptim.match.rewrite import Rewrite
-from xoptim.match.values import unverified
+from xoptim.match.values import not_known_finite
 
 if TYPE_CHECKING:
     from xoptim.graph.edit import Edit
@@ -213,7 +213,9 @@ class PatternOptimization(Rewrite):
             return None
         if found is None:
             return None
-        if self.exactness == "finite" and (name := unverified(g.scope, checked(found, node).nodes)):
+        if self.exactness == "finite" and (
+            name := not_known_finite(g.scope, checked(found, node).nodes)
+        ):
             return self.none(
                 node, msg=lambda: f"{name} is not known to be finite (--assume finite)"
             )

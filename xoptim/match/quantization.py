@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from xoptim.facts.dtypes import Exactness
+from xoptim.facts.lazy import lazy_module
 from xoptim.graph.node import Node
 from xoptim.match.pattern import MatchResult, PatternOptimization
 from xoptim.match.view import GraphView
@@ -21,7 +22,36 @@ bits.
 """
 FEWEST_STORED: Final = 1024
 """Constants of fewer numbers stay as they are: folding expands them again."""
+LARGEST: Final = 2.0**100
+"""Larger numbers are not quantized: rounded up, they might not be finite."""
 Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+_quantizers = lazy_module("onnxruntime.quantization.quant_utils")
+
+
+class QuantizationParameters(NamedTuple):
+    """How an activation is quantized to uint8.
+
+    Attributes:
+        scale: a float32 scalar.
+        zero: the zero point, a uint8 scalar.
+    """
+
+    scale: np.ndarray
+    zero: np.ndarray
+
+
+def activation_parameters(low: float, high: float) -> QuantizationParameters | None:
+    """The parameters of a range, which is extended to 0.
+
+    ``None`` where its numbers, or the scale, are near the limits of float32.
+    """
+    # a NaN fails the comparison
+    if not -LARGEST < low <= high < LARGEST or max(-low, high) < 1 / LARGEST:
+        return None
+    zero, scale = _quantizers.compute_scale_zp(
+        np.float32(low), np.float32(high), np.uint8(0), np.uint8(255)
+    )
+    return QuantizationParameters(np.asarray(scale, np.float32), np.asarray(zero, np.uint8))
 
 
 class Channels(NamedTuple):

@@ -282,7 +282,7 @@ class PatternBuilder:
         return value
 
     def require(self, check: Callable[[Any, Any], bool | None], reason: str = "") -> None:
-        """State a condition beside the calls that it belongs to, for instance in an alternative.
+        """State a condition next to the calls that it belongs to, for instance in an alternative.
 
         Args:
             check: called with the view of the graph and the match, before

@@ -72,7 +72,7 @@ def is_finite(graph: Graph, name: str, depth: int = _DEPTH) -> bool:
     )
 
 
-def unverified(graph: Graph, nodes: Sequence[Node | None]) -> str:
+def not_known_finite(graph: Graph, nodes: Sequence[Node | None]) -> str:
     """The first operand of matched nodes that is not known to be finite.
 
     Empty where nothing is assumed of single inputs.

@@ -174,7 +174,7 @@ def _solve(
     """
     if source is not None and ctx.assumes("addressable") and ctx.assumes("small_empty"):
         target = _meant(source, target)
-    # At most one -1 is allowed, so beside a written one no symbol can be -1.
+    # At most one -1 is allowed, so next to a written one no symbol can be -1.
     rest_is_left = -1 in target
     dims: list[Dim | None] = []
     for index, size in enumerate(target):
@@ -225,13 +225,13 @@ def _left_over(source: Shape, used: list[Dim]) -> Dim | None:
             divisors.append(dim)
     total, divisor = product(rest), product(divisors)
     if divisor == 0:
-        return None  # -1 beside an axis of length 0 has no unique solution
+        return None  # -1 next to an axis of length 0 has no unique solution
     quotient = exact_quotient(total, divisor)
     if quotient is not None:
         # windows of an axis that was padded to whole ones: put together, they are the axis
         return multiplied_out(quotient)
-    # Of two numbers, a remainder verifies the model invalid; a symbolic quotient is exact in every
-    # run that has a result.
+    # Of two numbers, a remainder shows that the model is invalid; a symbolic quotient is exact in
+    # every run that has a result.
     return None if type(total) is int and type(divisor) is int else floor_div(total, divisor)
 
 

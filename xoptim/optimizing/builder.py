@@ -58,7 +58,7 @@ class GraphBuilder(GraphQueries):
         verbose: see `OptimizationOptions.verbose`.
         ir_version: version of the file format of a new model.
         inline: replace calls of local functions by their bodies.
-        assume: assumptions about sizes and values, beside those in the options.
+        assume: assumptions about sizes and values, next to those in the options.
         assume_from_model: also use the assumptions in the metadata of the model.
 
     Raises:

@@ -30,7 +30,7 @@ from xoptim.match.rewrite import Step
 
 
 class NoteAssumptions(Step):
-    """Writes into the metadata of a model what was assumed of it beside the default set."""
+    """Writes into the metadata of a model what was assumed of it next to the default set."""
 
     title = "note_assumptions"
 

@@ -19,7 +19,7 @@ _SMALL = 64
 """Bytes up to which constants of subgraphs are compared with those around them."""
 _STAYING = frozenset(("Identity", "QuantizeLinear", "DequantizeLinear"))
 """Copies, which runtimes want for the outputs of subgraphs; and quantization, which they fuse with
-the node beside it.
+the node next to it.
 """
 Seen = dict[object, list[Node]]
 """Nodes by operator and operands."""

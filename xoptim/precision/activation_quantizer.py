@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from math import sqrt
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from xoptim.facts.lazy import lazy_module
+from xoptim.graph.names import Names
+from xoptim.match.quantization import QuantizationParameters, activation_parameters
 from xoptim.precision.activations import Activations, find_activations
 from xoptim.precision.calibration import calibrated
 from xoptim.precision.candidates import Candidate
@@ -25,22 +26,11 @@ from xoptim.preparation.ports import defined_names
 from xoptim.system.machine import release_memory
 from xoptim.verification.session import Session
 
-_quantizers = lazy_module("onnxruntime.quantization.quant_utils")
-
 _PATTERN: Final = "Int8Activations"
 """The name of the form of an activation in QDQ, for the choice."""
-_LARGEST: Final = 2.0**100
-"""Ranges beyond it, or its inverse, have no scale that is far from the limits of float32."""
 _ATTEMPTS: Final = 6
 _SMALLER: Final = 0.9
 """Part of the square of the error that is aimed at next, where a model does not keep it."""
-
-
-class ScaleAndZero(NamedTuple):
-    """How an activation is quantized to uint8."""
-
-    scale: np.ndarray
-    zero: np.ndarray
 
 
 class ActivationQuantizer:
@@ -64,7 +54,7 @@ class ActivationQuantizer:
         self._precision, self._aim = precision, aim
 
     @cached_property
-    def scales(self) -> Mapping[str, ScaleAndZero]:
+    def scales(self) -> Mapping[str, QuantizationParameters]:
         """By the names of the activations that have a range on the samples."""
         samples, ready = self._reference.samples, self._ready
         op_types = {node.op_type for node in ready.model.graph.node}
@@ -74,7 +64,7 @@ class ActivationQuantizer:
         if self._precision.symmetric:
             found = symmetric_ranges(found)
         ranges = {**found, **ready.observed.ranges}
-        scales = ((name, _scale(*each)) for name, each in ranges.items())
+        scales = ((name, activation_parameters(*each)) for name, each in ranges.items())
         return {name: each for name, each in scales if each is not None}
 
     @cached_property
@@ -138,7 +128,7 @@ class ActivationQuantizer:
         session.close()
         return chosen
 
-    def _tensors(self, names: Iterable[str]) -> dict[str, ScaleAndZero]:
+    def _tensors(self, names: Iterable[str]) -> dict[str, QuantizationParameters]:
         """The tensors that are quantized with some activations."""
         return {copy: self.scales[name] for name in names for copy in self.activations.copies[name]}
 
@@ -157,16 +147,11 @@ class _SwitchedActivations:
         self,
         model: onnx.ModelProto,
         ready: Preprocessed,
-        tensors: Mapping[str, Mapping[str, ScaleAndZero]],
+        tensors: Mapping[str, Mapping[str, QuantizationParameters]],
         reference: FloatReference,
     ) -> None:
-        taken = defined_names(model)
-        self._switches: dict[str, str] = {}
-        for name in tensors:
-            switch = f"{name}_is_quantized"
-            while switch in taken:
-                switch += "_"
-            self._switches[name] = switch
+        names = _names_of(model)
+        self._switches = {name: names.fresh(f"{name}_is_quantized") for name in tensors}
         every = {copy: each for some in tensors.values() for copy, each in some.items()}
         owners = {copy: self._switches[name] for name, some in tensors.items() for copy in some}
         switched = _with_qdq(model, every, owners)
@@ -198,16 +183,6 @@ def _key(name: str) -> str:
     return f"{name}/activation"
 
 
-def _scale(low: float, high: float) -> ScaleAndZero | None:
-    """The scale of a range and 0, as the patterns have it that quantize what a MatMul reads."""
-    if not -_LARGEST < low <= high < _LARGEST or max(-low, high) < 1 / _LARGEST:
-        return None
-    zero, scale = _quantizers.compute_scale_zp(
-        np.float32(low), np.float32(high), np.uint8(0), np.uint8(255)
-    )
-    return ScaleAndZero(np.asarray(scale, np.float32), np.asarray(zero, np.uint8))
-
-
 def _already_quantized(model: onnx.ModelProto, activations: Activations) -> set[str]:
     """The activations that are dequantized, or that nothing reads but what quantizes them.
 
@@ -227,9 +202,16 @@ def _already_quantized(model: onnx.ModelProto, activations: Activations) -> set[
     return {name for name, some in activations.copies.items() if all(map(is_done, some))}
 
 
+def _names_of(model: onnx.ModelProto) -> Names:
+    """The names of a model, and a source of new ones."""
+    names = Names()
+    names.reserve(defined_names(model), {})
+    return names
+
+
 def _with_qdq(
     model: onnx.ModelProto,
-    tensors: Mapping[str, ScaleAndZero],
+    tensors: Mapping[str, QuantizationParameters],
     switches: Mapping[str, str] | None = None,
 ) -> onnx.ModelProto:
     """A model in which everything that reads one of some tensors reads it dequantized.
@@ -243,20 +225,22 @@ def _with_qdq(
     """
     made = onnx.ModelProto()
     made.CopyFrom(model)
-    taken = defined_names(model)
-    names = {name: _free(f"{name}_dequantized", taken) for name in tensors}
+    names = _names_of(model)
+    if switches:
+        names.reserve({*switches.values()}, {})
+    results = {name: names.fresh(f"{name}_dequantized") for name in tensors}
     nodes: list[onnx.NodeProto] = []
     for name in [value.name for value in model.graph.input if value.name in tensors]:
-        nodes += _qdq(made, taken, name, names[name], tensors[name], switches)
+        nodes += _qdq(made, names, name, results[name], tensors[name], switches)
     for node in model.graph.node:
         copy = onnx.NodeProto()
         copy.CopyFrom(node)
         if node.op_type != "QuantizeLinear":
-            copy.input[:] = [names.get(name, name) for name in node.input]
+            copy.input[:] = [results.get(name, name) for name in node.input]
         nodes.append(copy)
         for name in node.output:
             if name in tensors:
-                nodes += _qdq(made, taken, name, names[name], tensors[name], switches)
+                nodes += _qdq(made, names, name, results[name], tensors[name], switches)
     del made.graph.node[:]
     made.graph.node.extend(nodes)
     return made
@@ -264,18 +248,18 @@ def _with_qdq(
 
 def _qdq(
     model: onnx.ModelProto,
-    taken: set[str],
+    names: Names,
     name: str,
     result: str,
-    steps: ScaleAndZero,
+    parameters: QuantizationParameters,
     switches: Mapping[str, str] | None,
 ) -> list[onnx.NodeProto]:
     """The nodes that quantize and dequantize a tensor; their constants go into the model."""
-    scale, zero = (_free(f"{name}_{part}", taken) for part in steps._fields)
-    model.graph.initializer.append(numpy_helper.from_array(steps.scale, scale))
-    model.graph.initializer.append(numpy_helper.from_array(steps.zero, zero))
-    integers = _free(f"{name}_quantized", taken)
-    last = result if switches is None else _free(f"{name}_switched", taken)
+    scale, zero = (names.fresh(f"{name}_{part}") for part in parameters._fields)
+    model.graph.initializer.append(numpy_helper.from_array(parameters.scale, scale))
+    model.graph.initializer.append(numpy_helper.from_array(parameters.zero, zero))
+    integers = names.fresh(f"{name}_quantized")
+    last = result if switches is None else names.fresh(f"{name}_switched")
     nodes = [
         helper.make_node("QuantizeLinear", [name, scale, zero], [integers]),
         helper.make_node("DequantizeLinear", [integers, scale, zero], [last]),
@@ -283,11 +267,3 @@ def _qdq(
     if switches is not None:
         nodes.append(helper.make_node("Where", [switches[name], last, name], [result]))
     return nodes
-
-
-def _free(name: str, taken: set[str]) -> str:
-    """A name that the model has not yet."""
-    while name in taken:
-        name += "_"
-    taken.add(name)
-    return name

@@ -111,7 +111,7 @@ class Quantized:
 
     @property
     def are_large_left(self) -> bool:
-        """Whether constants that can be stored in lower precision are left as they were."""
+        """Whether constants stay that could be stored in lower precision."""
         able = {each.weights for each in self.candidates if each.is_weight_only}
         left = large_constants(self.verified.proto).values()
         return any(each.name in able and each.bits > _HALF for each in left)

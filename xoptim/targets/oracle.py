@@ -115,7 +115,7 @@ def _serialized(model: onnx.ModelProto) -> bytes:
     except (EncodeError, ValueError) as error:
         raise ModelError(
             "the model cannot be given to another process: its weights take more than 2 GB; "
-            "`xopt MODEL --external-data` stores them in a file beside it"
+            "`xopt MODEL --external-data` stores them in a file next to it"
         ) from error
     return data
 

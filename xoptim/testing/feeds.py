@@ -32,8 +32,8 @@ class Values(NamedTuple):
     """Other numbers for the inputs of a model, made from plain numbers and the position among the
     inputs of that kind.
 
-    ``digits``: whether each result is judged by its relative error, even if it is small beside the
-    others.
+    ``digits``: whether each result is judged by its relative error, even if it is small compared
+    with the others.
     """
 
     word: str

@@ -72,7 +72,7 @@ def _wrapped(name: str, element: int) -> tuple[str, dict[str, np.ndarray]]:
 
 
 def sizes(case: Case) -> Iterator[Variant]:
-    """Beside an example that computes with sizes, computations with one that overflow, as outputs,
+    """Next to an example that computes with sizes, computations with one that overflow, as outputs,
     with the size itself.
     """
     if not any(node.op_type in _MEASURING for node in case.model.graph.node):

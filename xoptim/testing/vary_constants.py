@@ -151,8 +151,8 @@ def _sized(array: np.ndarray, word: str) -> np.ndarray:
 
 
 def sums(case: Case) -> Iterator[Variant]:
-    """Each two constants as numbers that are opposite, or equal: large beside all other terms, or
-    the largest.
+    """Each two constants as numbers that are opposite, or equal: large compared with all other
+    terms, or the largest.
 
     Attributes that are floats count once at their default too, so that nothing scales one of the
     two.

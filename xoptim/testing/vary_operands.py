@@ -332,7 +332,7 @@ def computed(case: Case) -> Iterator[Variant]:
 
 
 def ranges(case: Case) -> Iterator[Variant]:
-    """Beside an example that counts with Range, floats counted by steps that binary numbers cannot
+    """Next to an example that counts with Range, floats counted by steps that binary numbers cannot
     represent.
     """
     if not any(node.op_type == "Range" and not node.domain for node in case.model.graph.node):

@@ -45,7 +45,7 @@ class TuningReport:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """The assumptions in force next to the default set."""
+        """The assumptions in force in addition to the default set."""
         reports = self.optimization.verification
         return next((each.assumptions for each in reports), tuple(self.options.assume))
 

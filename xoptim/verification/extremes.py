@@ -32,7 +32,7 @@ _EQUAL: Final = 3  # rows and columns of a small square
 _MOST_DOUBLED: Final = 3
 _MOST_EXACT: Final = 1024
 _MOST_BOUNDS: Final = 4
-_MOST_ALONE: Final = 4  # axes that have the length 1 beside longer ones
+_MOST_ALONE: Final = 4  # axes that have the length 1 next to longer ones
 _LENGTHS: Final[tuple[Purpose, ...]] = ("sequence", "past", "space")
 _EMPTY: Final[tuple[Purpose, ...]] = ("past", "sequence", "space", "batch")
 

@@ -23,7 +23,7 @@ _MOST_AXES: Final = 64
 """Of an array of numpy."""
 _MOST_ELEMENTS: Final = 1 << 58
 """Of an array of numpy, whose bytes are counted in 63 bits."""
-_FEW_COLUMNS: Final = 4  # elements of a row that has room for other numbers beside a landmark
+_FEW_COLUMNS: Final = 4  # elements of a row that has room for other numbers next to a landmark
 
 
 def make_feeds(

@@ -1,4 +1,4 @@
-"""A model beside a Python function from arrays to arrays, such as a pipeline of scikit-learn."""
+"""A model next to a Python function from arrays to arrays, such as a pipeline of scikit-learn."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def _by_key(value: Value) -> Value:
     """A list of maps with the same keys, as a classifier gives one for each row, as one map of
     arrays.
 
-    The tolerance of an element depends on those beside it.
+    The tolerance of an element depends on those next to it.
     """
     if not isinstance(value, list) or not value or not isinstance(value[0], dict):
         return value

@@ -184,7 +184,7 @@ class VerificationOptions(RunValues):
 
     @property
     def is_thorough(self) -> bool:
-        """Whether to run on values and in ways beside the usual ones."""
+        """Whether to run on values and in ways next to the usual ones."""
         return self.assignments > 1 and self.extremes and self.is_by_type
 
     @property

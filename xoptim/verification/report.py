@@ -122,7 +122,7 @@ class VerificationReport:
         cause: for ``not verified``, the kind of the reason.
         sections: number of sections in which the models were run, 0 when they were run whole.
         skipped: runs that were left out because of what they cost.
-        assumptions: those under which the models were compared, beside the default set.
+        assumptions: those under which the models were compared, next to the default set.
     """
 
     status: Status
@@ -183,6 +183,28 @@ class VerificationReport:
             return f"{text}, no difference"
         accepted = "" if largest.ok else ", accepted as rounding noise"
         return f"{text}, largest difference {largest.max_abs:.2g} in {largest.output!r}{accepted}"
+
+    @property
+    def where(self) -> str:
+        """The status and the execution providers."""
+        return f"{self.status} on {', '.join(self.providers)}"
+
+    def verdict(self) -> str:
+        """The verdict in one line, with the execution providers and the tolerance."""
+        if not self.ok:
+            return f"{self.where}: {self.reason}"
+        text = f"{self.where}: {counted(len(self.runs), 'run')}"
+        text += f" of {counted(self.sections, 'section')}" if self.sections else ""
+        largest = self.largest
+        if largest is None or not largest.max_abs:
+            return f"{text}, no difference"
+        text += f", largest difference {largest.max_abs:.2g}"
+        if not largest.ok:
+            return f"{text}, accepted as rounding noise"
+        if largest.tolerance is None:
+            return text
+        rtol, atol = largest.tolerance
+        return f"{text} (rtol {rtol:g}, atol {atol:g})"
 
     def to_json(self) -> VerificationJson:
         """All fields as JSON values: infinities and NaN are strings."""

@@ -393,7 +393,7 @@ def inference_session(source: str | bytes, options: Any, settings: SessionSettin
 
 @cache
 def _load_cuda() -> None:
-    """Load the libraries of CUDA that packages beside onnxruntime hold, which it does not look for
+    """Load the libraries of CUDA that packages next to onnxruntime hold, which it does not look for
     by itself.
     """
     with redirect_stdout(StringIO()):  # it prints what it does not find

@@ -101,7 +101,7 @@ class Outcome:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """The assumptions next to the default set."""
+        """The assumptions in addition to the default set."""
         return self.verified.builder.model.assumptions.texts
 
     @property

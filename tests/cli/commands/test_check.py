@@ -103,7 +103,7 @@ def test_against_a_revision(xopt: Xopt) -> None:
 
 @needs_git
 def test_external_data_of_the_revision(xopt: Xopt) -> None:
-    """The weights of the old model are those of the revision, not those beside the new one."""
+    """The weights of the old model are those of the revision, not those next to the new one."""
     folder = Path("models")
     folder.mkdir()
     text = "agraph (float[n,64] x) => (float[n,64] y) { y = MatMul(x, w) }"

@@ -26,7 +26,7 @@ _MATMUL_MUL = (
 
 
 class Broken(NamedTuple):
-    """A model in which one condition of a pattern does not hold, beside decoys that fail earlier.
+    """A model in which one condition of a pattern does not hold, next to decoys that fail earlier.
 
     Attributes:
         pattern: name of the pattern.

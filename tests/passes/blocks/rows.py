@@ -19,7 +19,7 @@ def row(
 ) -> tuple[onnx.ModelProto, list[set[str]]]:
     """A model with copies of a block made of these steps; the results of each copy.
 
-    All copies read one common value. Other nodes come before, behind and beside them.
+    All copies read one common value. Other nodes come before, behind and next to them.
     """
     g = Sketch(rng.randrange(1 << 30))
     x, common = g.input("n", WIDTH), g.add("Cos", g.input("n", WIDTH))

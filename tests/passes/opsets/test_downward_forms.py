@@ -47,7 +47,7 @@ def test_zeros_in_a_shape() -> None:
     moved = computed.replace("(t, m)", "(m, t)")
     assert "allowzero" in reason(moved, 14, 13)
     rest = moved.replace("m = {12}", "m = {-1}")
-    assert check(rest, 14, 13, X)[-1] == "Reshape", "a 0 beside -1 is an error"
+    assert check(rest, 14, 13, X)[-1] == "Reshape", "a 0 next to -1 is an error"
 
 
 def test_scatters() -> None:

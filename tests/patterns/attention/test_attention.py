@@ -46,7 +46,7 @@ def test_every_form_is_one_operator(part: int) -> None:
         assert "Softmax" not in found, (form, found)
         assert found.count("MatMul") == 3, (form, found)
         assert "Transpose" not in found or form.groups != HEADS or not form.packed, (form, found)
-        # Scores beside -10000 have three digits behind the point; a rounding error may change the
+        # Scores next to -10000 have three digits behind the point; a rounding error may change the
         # last one.
         assert_same(before, after, atol=2e-3 if form.mask == "ten thousand" else None)
 

@@ -149,7 +149,7 @@ def test_form(name: str, request: pytest.FixtureRequest) -> None:
     paddings = (
         ("left", "right") if "mask" in {value.name for value in newest.graph.input} else ("none",)
     )
-    # Beside such masks, scores keep three digits behind the point; a row that is hidden as a whole
+    # Next to such masks, scores keep three digits behind the point; a row that is hidden as a whole
     # consists of the others.
     atol = 2e-3 if case.form.mask == "ten thousand" else None
     past = (0, 5) if case.form.past else (0,)

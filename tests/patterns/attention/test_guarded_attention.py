@@ -44,7 +44,7 @@ def test_earlier_keys_and_values(groups: int) -> None:
 @pytest.mark.parametrize("keys", [1, 5, 17])
 def test_numbers_that_are_not_finite(keys: int, groups: int, past: int | None) -> None:
     """NaN and infinities in any operand, masks that hide all keys of a query, and the lowest number
-    beside -infinity.
+    next to -infinity.
     """
     members = ", ".join(str(i * groups // 4) for i in range(4))
     repeat = "{0} = Gather <axis = 1> ({1}, members)" if groups != 4 else "{0} = Identity({1})"

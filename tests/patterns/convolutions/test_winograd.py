@@ -1,4 +1,4 @@
-"""Convolutions in tiles, beside the windows themselves in double precision."""
+"""Convolutions in tiles, next to the windows themselves in double precision."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from xoptim import optimize
 from xoptim.patterns.convolutions.winograd import transforms
 
 PATTERNS = {"ConvWinograd": (192, 4e-6), "ConvWinograd4x4": (80, 1e-5)}
-"""The least number of channels, and the largest error beside the deviation of the results."""
+"""The least number of channels, and the largest error next to the deviation of the results."""
 SAME: dict[str, Any] = {"pads": [1, 1, 1, 1]}
 
 

@@ -1,7 +1,7 @@
 """Small known values that flow through operators: integers, numbers or symbolic, and integers in
 other types.
 
-An integer element is the value in its element type: where the bounds of an expression do not verify
+An integer element is the value in its element type: where the bounds of an expression do not show
 that it is in range, an operation that wraps around stands for it (`wrapped`). A Boolean is 0 or 1.
 A floating-point tensor carries values only while all of them are integers that its type represents
 exactly, with no zero of negative sign: then they are exactly the numbers that a runtime computes.

@@ -101,7 +101,7 @@ def no_zeros(call: OpsetCall) -> None:
     if value is not None:
         data = tuple(int(each) for each in np.ravel(value))
     if data is not None and -1 in data:
-        return  # with ``allowzero``, a 0 beside it is an error
+        return  # with ``allowzero``, a 0 next to it is an error
     shape = call.info(0).shape or ()
     if data is None or not all(_is_kept(each, shape[i : i + 1]) for i, each in enumerate(data)):
         raise Refused("its shape may have a 0 (allowzero), which would be copied from the operand")

@@ -181,7 +181,7 @@ def _type_text(info: Info) -> str:
 
 
 class Told(NamedTuple):
-    """Notes about a node beside its call."""
+    """Notes about a node next to its call."""
 
     origin: str = ""  # the node of the model for which it was written, in words
     reason: str = ""  # why no simpler operators were written

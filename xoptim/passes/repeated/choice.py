@@ -147,7 +147,7 @@ class StackRegion:
         )
 
     def _written(self, edit: Edit) -> tuple[list[Node], list[Node]]:
-        """The nodes to remove, and those that replace them, which the edit holds beside Identity
+        """The nodes to remove, and those that replace them, which the edit holds next to Identity
         nodes for names.
         """
         graph, sums, writer = self.graph, self.sums, StackWriter(self.graph, edit)

@@ -142,11 +142,11 @@ class Repeated(ModelPass):
     """Equal operations side by side → one operation on stacked operands.
 
     What: finds nodes of one level with equal settings (operator, attributes, types and shapes), and
-    computes them as one node whose operands have a new first axis, one lane for each of them;
-    weights are stacked ahead of time. Lanes stay stacked through all levels that have the same
-    lanes, and are selected by index where the levels differ. A sum of lanes is one reduction, also
+    computes them as one node whose operands are stacked along a new batch dimension; weights are
+    stacked ahead of time. Results stay stacked through all levels that have the same nodes, and are
+    selected by index where the levels differ. A sum over the batch dimension is one reduction, also
     where it is written as a chain or a tree of Adds.
-    Why: one kernel launch instead of k, and larger products.
+    Why: one kernel launch instead of k, and larger MatMuls.
         Where that is faster, `RepeatedOnCpu` does it by default.
     Refuses when:
     1. a shape or a type is unknown, or settings differ.

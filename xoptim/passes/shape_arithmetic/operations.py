@@ -69,7 +69,7 @@ def operations_of(dim: SymbolicDim) -> list[Operation]:
 
     Operands are simpler than the result.
 
-    Each of them is verified by inferring its result: it does not wrap around where the expression
+    Each of them is checked by inferring its result: it does not wrap around where the expression
     does not, and rounds as the operator does.
     """
     exact = before_wrapping(dim, 64)

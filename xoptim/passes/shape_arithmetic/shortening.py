@@ -33,7 +33,7 @@ class ShapeArithmetic(ModelPass):
     Refuses when:
     1. an element is not known as an expression of sizes, or is not a 64-bit integer.
     2. the nodes would not become fewer.
-    3. it is not verified that the new nodes compute the same in 64 bits: sums that wrap around,
+    3. it is not known that the new nodes compute the same in 64 bits: sums that wrap around,
        divisions of negative numbers.
     """
 
@@ -128,7 +128,7 @@ def _programs(region: SizeRegion, planner: Planner) -> list[_Program]:
 def _replace(graph: Graph, program: _Program) -> int:
     """Write a program as planned.
 
-    Returns 1, or 0 where a result could not be verified to be the same.
+    Returns 1, or 0 where a result could not be shown to be the same.
     """
     names: dict[Key | str, str] = {}
     with Edit(graph) as edit:
