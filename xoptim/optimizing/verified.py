@@ -46,7 +46,7 @@ def _ignore(_: Any) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyPlan:
-    """Options of a verification."""
+    """How an optimized model is verified, and what happens when it differs."""
 
     # Options of the comparison; one report is made for each of its providers
     checks: VerificationOptions = field(default_factory=VerificationOptions)
@@ -114,7 +114,7 @@ class VerifiedModel:
 
 
 def optimize_verified(
-    model: Source | str | Path | onnx.ModelProto, options: OptimizationOptions, verified: VerifyPlan
+    model: Source | str | Path | onnx.ModelProto, options: OptimizationOptions, how: VerifyPlan
 ) -> VerifiedModel:
     """Optimize a model and compare it with the original.
 
@@ -126,32 +126,32 @@ def optimize_verified(
     """
     options.scheduled()  # a misspelt pattern is noticed before a large model is read
     dropped: list[Culprit] = []
-    original, checks = located(model, verified.checks)
+    original, checks = located(model, how.checks)
     checks = assuming(checks, options)
     if options.drop_unused_inputs:
         checks = replace(checks, fewer_inputs=True)
     while True:
-        each = diagnose.each.EachCheck(original, checks) if verified.each else None
+        each = diagnose.each.EachCheck(original, checks) if how.each else None
         found = _optimize(
-            model, replace(options, on_application=_both(options.on_application, each)), verified
+            model, replace(options, on_application=_both(options.on_application, each)), how
         )
         found.each, found.dropped = each, dropped
-        if verified.whole:
-            verified.on_step("verifying")
+        if how.whole:
+            how.on_step("verifying")
             start = perf_counter()
             found.reports = compare_each_provider(original, found, checks)
             found.verify_seconds = perf_counter() - start
-        if not verified.bisect or len(dropped) == MOST_CULPRITS:
+        if not how.bisect or len(dropped) == MOST_CULPRITS:
             return found
-        culprit = _culprit(original, found, options, replace(verified, checks=checks))
+        culprit = _culprit(original, found, options, replace(how, checks=checks))
         if culprit is None:
             return found
         _LOGGER.warning(
             "%s; it is dropped (`xopt bisect` makes a small model that shows it)", culprit
         )
         options = culprit.avoided_by(options)
-        if verified.draft is not None:
-            verified.draft.discard(found.proto)
+        if how.draft is not None:
+            how.draft.discard(found.proto)
         dropped.append(culprit)
 
 
@@ -200,19 +200,19 @@ def _both(
 
 
 def _optimize(
-    model: Source | str | Path | onnx.ModelProto, options: OptimizationOptions, verified: VerifyPlan
+    model: Source | str | Path | onnx.ModelProto, options: OptimizationOptions, how: VerifyPlan
 ) -> VerifiedModel:
-    verified.on_step("loading")
+    how.on_step("loading")
     start = perf_counter()
-    builder = GraphBuilder(model, optimization_options=options, inline=verified.inline)
+    builder = GraphBuilder(model, optimization_options=options, inline=how.inline)
     loaded = perf_counter()
-    verified.on_loaded(builder)
+    how.on_loaded(builder)
     before, opset = builder.count_types(), builder.model.opsets.get("", 0)
-    verified.on_step("optimizing")
+    how.on_step("optimizing")
     builder.optimize()
-    draft = verified.draft
+    draft = how.draft
     if draft is not None:
-        verified.on_step("writing the weights")
+        how.on_step("writing the weights")
     proto = builder.to_onnx(optimize=False) if draft is None else draft.export(builder.model)
     folder = builder.model.base_dir if draft is None else draft.folder
     return VerifiedModel(
@@ -221,7 +221,7 @@ def _optimize(
 
 
 def _culprit(
-    original: ModelLike, found: VerifiedModel, options: OptimizationOptions, verified: VerifyPlan
+    original: ModelLike, found: VerifiedModel, options: OptimizationOptions, how: VerifyPlan
 ) -> Culprit | None:
     """The rewrite to leave out, ``None`` when nothing is wrong or no rewrite is found."""
     if found.each is not None and found.each.disagreements:
@@ -229,11 +229,11 @@ def _culprit(
     report = found.failure
     if report is None or report.status != "different":
         return None
-    verified.on_step("the results differ: looking for the reason")
+    how.on_step("the results differ: looking for the reason")
     culprit = optimizing.suspect.Suspect(
         original,
         options,
-        replace(verified.checks, providers=report.providers),
-        inline=verified.inline,
+        replace(how.checks, providers=report.providers),
+        inline=how.inline,
     ).find_culprit()
     return None if culprit is None or culprit.step == "unknown" else culprit
