@@ -2,14 +2,11 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
-import ml_dtypes
-import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, is_nonzero
-from xoptim.facts.dtypes import is_float, numpy_dtype, tolerance
 from xoptim.facts.errors import Declined
 from xoptim.match import (
     EasyPatternOptimization,
@@ -23,9 +20,7 @@ from xoptim.match import (
 from xoptim.match.trace import ANY, Constant, Symbol
 
 from .._folding import Array, constant, doubles, rounded
-
-_WIDE: Final = 4
-"""Bytes of an element whose squares may be summed in its own type."""
+from ._bias import require_moderate
 
 
 class _AttentionBias(EasyPatternOptimization):
@@ -95,7 +90,7 @@ class AddMatMulSoftmaxPattern(_AttentionBias):
         # (2)
         if m.early and (keys is None or split is None or len(keys) != 4 or keys[3] != split[2]):
             return self.none(second, msg="the bias may differ along the axis of the keys")
-        _require_moderate(g, m.b, m.w)  # (3)
+        require_moderate(g, m.b, m.w)  # (3)
         return True
 
     def apply_pattern(
@@ -193,8 +188,8 @@ class AddSoftmaxMatMulPattern(_AttentionBias):
             return self.none(merge, msg="axes other than the heads are split or merged")
         if len(weight) != 2 or weight[0] != features[-1]:  # (2)
             return self.none(merge, msg="the output is not a linear layer")
-        _require_moderate(g, m.b, m.w)  # (3)
-        _require_moderate(g, m.c, m.u)
+        require_moderate(g, m.b, m.w)  # (3)
+        require_moderate(g, m.c, m.u)
         term, present = doubles(g, m.b).reshape(-1) @ doubles(g, m.u), doubles(g, m.c)
         # (4)
         return m.derive(bias=rounded(term + present, constant(g, m.c).dtype, terms=(term, present)))
@@ -263,27 +258,3 @@ def _spreads_over_heads(g: GraphView, bias: str, biased: str, heads: Sequence[Di
         == math.prod(int(str(dim)) for dim in heads)
         > 0
     )
-
-
-def _require_moderate(g: GraphView, bias: str, weight: str) -> None:
-    """Raise `Declined` unless a bias, stored in the model itself, has the size of the numbers that
-    it is added to.
-
-    It does not round their sums then. The input of the layer is taken to be of the size of 1.
-    """
-    dtype, shape = g.try_infer_type(bias), g.static_shape(weight)
-    if (
-        not is_float(dtype)
-        or shape is None
-        or len(shape) != 2
-        or not all(map(g.is_stored, (bias, weight)))
-    ):
-        raise Declined("a bias or a weight is not stored in the model itself")
-    matrix, largest = constant(g, weight), float(np.abs(doubles(g, bias)).max(initial=0))
-    matrix = matrix if matrix.dtype.itemsize >= _WIDE else matrix.astype(np.float32)
-    limits = ml_dtypes.finfo(numpy_dtype(dtype))  # type: ignore[no-untyped-call]
-    with np.errstate(all="ignore"):  # the sum is NaN or infinite where a weight is
-        usual = float(np.einsum("ij,ij->j", matrix, matrix).max(initial=0)) ** 0.5
-    most = tolerance(dtype, "rounding").rtol / float(limits.eps)
-    if not (usual**2 <= float(limits.max) / 16 and largest <= most * usual):
-        raise Declined("a bias or a weight is not finite, or a bias is large")

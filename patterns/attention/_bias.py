@@ -1,0 +1,39 @@
+"""Conditions of the biases of keys and values."""
+
+from typing import Final
+
+import ml_dtypes
+import numpy as np
+
+from xoptim.facts.dtypes import is_float, numpy_dtype, tolerance
+from xoptim.facts.errors import Declined
+from xoptim.match import GraphView
+
+from .._folding import constant, doubles
+
+_WIDE: Final = 4
+"""Bytes of an element whose squares may be summed in its own type."""
+
+
+def require_moderate(g: GraphView, bias: str, weight: str) -> None:
+    """Raise `Declined` unless a bias, stored in the model itself, has the size of the numbers that
+    it is added to.
+
+    It does not round their sums then. The input of the layer is taken to be of the size of 1.
+    """
+    dtype, shape = g.try_infer_type(bias), g.static_shape(weight)
+    if (
+        not is_float(dtype)
+        or shape is None
+        or len(shape) != 2
+        or not all(map(g.is_stored, (bias, weight)))
+    ):
+        raise Declined("a bias or a weight is not stored in the model itself")
+    matrix, largest = constant(g, weight), float(np.abs(doubles(g, bias)).max(initial=0))
+    matrix = matrix if matrix.dtype.itemsize >= _WIDE else matrix.astype(np.float32)
+    limits = ml_dtypes.finfo(numpy_dtype(dtype))  # type: ignore[no-untyped-call]
+    with np.errstate(all="ignore"):  # the sum is NaN or infinite where a weight is
+        usual = float(np.einsum("ij,ij->j", matrix, matrix).max(initial=0)) ** 0.5
+    most = tolerance(dtype, "rounding").rtol / float(limits.eps)
+    if not (usual**2 <= float(limits.max) / 16 and largest <= most * usual):
+        raise Declined("a bias or a weight is not finite, or a bias is large")

@@ -1,0 +1,192 @@
+"""Biases of the keys and of the values of an Attention."""
+
+import math
+from typing import Any
+
+from onnx import TensorProto
+
+from xoptim.facts.dims import is_nonzero
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    Node,
+    PatternBuilder,
+    PatternRewriter,
+)
+from xoptim.match.trace import Constant, Optional, Symbol
+
+from .._folding import constant, doubles, rounded
+from ._bias import require_moderate
+from ._mask import is_finite_mask
+
+
+class _OperatorBias(EasyPatternOptimization):
+    """An Attention without a bias that changes nothing, or that can be added later."""
+
+    phase = "target"
+    priority = 9
+    exactness = "rounding"
+    min_opset = 23
+    # The sum of a score and of a number of the mask may leave the range of 16 bits.
+    operand_types = {"x": {TensorProto.FLOAT}}
+
+
+class AddAttentionPattern(_OperatorBias):
+    """Attention(q, x @ w + b, v, mask) → Attention(q, x @ w, v, mask)
+
+    What: drops the bias of the keys. It adds one number to all scores of a query: the Softmax
+    ignores it.
+    Why: saves one pass over the keys, where `Attention` was fused before `AddMatMulSoftmax` found
+    the Softmax.
+    Refuses when:
+    1. the bias is not one number for each feature, or the keys are split into heads before.
+    2. the scores are a result, or change in another way than by the mask (softcap).
+    3. a weight or the bias is not finite, or not stored in the model itself, or the bias is large:
+       its sums are rounded more.
+    """
+
+    def match_pattern(
+        self,
+        g: PatternBuilder,
+        q: Symbol,
+        x: Symbol,
+        w: Constant,
+        b: Constant,
+        v: Symbol,
+        mask: Optional,
+    ) -> Symbol:
+        keys = g.op.Add(g.op.MatMul(x, w), b)
+        return g.op.Attention(q, keys, v, mask, attributes=g.capture("attributes"))
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        _, add, attention = m.nodes
+        if not _is_for_each_feature(g, m.b, add):  # (1)
+            return self.none(add, msg="the bias is not one number for each feature of a head")
+        if any(attention.output[1:]) or m.attributes.get("softcap", 0):  # (2)
+            return self.none(attention, msg="the scores are a result, or have a softcap")
+        require_moderate(g, m.b, m.w)  # (3)
+        return True
+
+    def apply_pattern(
+        self,
+        g: PatternRewriter,
+        q: str,
+        x: str,
+        w: str,
+        v: str,
+        mask: str,
+        attributes: dict[str, Any],
+    ) -> Any:
+        return g.op.Attention(q, g.op.MatMul(x, w), v, mask, **attributes)
+
+    _start = (
+        "agraph (float[a,4,4] q, float[a,5,3] x, float[a,5,4] v, float[a,1,4,5] mask) "
+        "=> (float[a,4,4] y) <float[3,4] w = {1, 2, 3, 4, 5, 4, 3, 2, 1, 0, 1, 2}"
+    )
+    _heads = "q_num_heads = 2, kv_num_heads = 2"
+    examples = Example.pairs(
+        f"{_start}, float[4] b = {{1, 2, 0.5, 3}}> {{ p = MatMul(x, w) k = Add(p, b) "
+        f"y = Attention <{_heads}> (q, k, v, mask) }}",
+        f"{_start}> {{ k = MatMul(x, w) y = Attention <{_heads}> (q, k, v, mask) }}",
+        f"{_start}, float[4] b = {{1, 2, 0.5, 3}}> {{ p = MatMul(x, w) k = Add(b, p) "
+        f"y = Attention <{_heads}, is_causal = 1, scale = 0.5> (q, k, v) }}",
+        f"{_start}> {{ k = MatMul(x, w) "
+        f"y = Attention <{_heads}, is_causal = 1, scale = 0.5> (q, k, v) }}",
+        opset=23,
+    )
+
+
+class AddAttentionMatMulPattern(_OperatorBias):
+    """Attention(q, k, x @ w + b, mask) @ u + c → Attention(q, k, x @ w, mask) @ u + (b @ u + c)
+
+    What: adds the bias of the values to the bias of the output. The probabilities of a query add up
+    to 1.
+    Why: saves one pass over the values, where `Attention` was fused before `AddSoftmaxMatMul` found
+    the Softmax.
+    Refuses when:
+    1. the bias is not one number for each feature, or the values are split into heads before, or
+       serve several heads of queries each.
+    2. the mask may hide all keys of a query, or there may be queries but no keys: the sum is 0
+       then.
+    3. a weight or a bias is not finite, or not stored in the model itself, or a bias is large: its
+       sums are rounded more.
+    4. the new bias leaves the range of its type, or its terms cancel.
+    5. the attention has other results, or the output is not a linear layer.
+    """
+
+    derives = ("bias",)
+
+    def match_pattern(
+        self,
+        g: PatternBuilder,
+        q: Symbol,
+        k: Symbol,
+        x: Symbol,
+        w: Constant,
+        b: Constant,
+        mask: Optional,
+    ) -> Symbol:
+        values = g.op.Add(g.op.MatMul(x, w), b)
+        heads = g.op.Attention(q, k, values, mask, attributes=g.capture("attributes"))
+        return g.op.Add(g.op.MatMul(heads, g.constant("u")), g.constant("c"))
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        _, add, attention, *_ = m.nodes
+        counts = [m.attributes.get(name) for name in ("q_num_heads", "kv_num_heads")]
+        if not _is_for_each_feature(g, m.b, add) or counts[0] != counts[1]:  # (1)
+            return self.none(add, msg="the bias is not one number for each feature of each head")
+        if m.mask and not _keeps_keys(g, m.mask):  # (2)
+            return self.none(attention, msg="the mask may hide all keys of a query")
+        values, queries = g.get_shape(add.output[0]), g.try_infer_shape(m.q)
+        if not is_nonzero(values[1]) and (queries is None or values[1] != queries[1]):  # (2)
+            return self.none(attention, msg="there may be queries but no keys")
+        weight = g.static_shape(m.u)
+        is_linear = weight is not None and len(weight) == 2 and weight[0] == values[2]
+        if any(attention.output[1:]) or not is_linear:  # (5)
+            return self.none(attention, msg="it has other results, or no linear layer follows")
+        require_moderate(g, m.b, m.w)  # (3)
+        require_moderate(g, m.c, m.u)
+        term, present = doubles(g, m.b).reshape(-1) @ doubles(g, m.u), doubles(g, m.c)
+        # (4)
+        return m.derive(bias=rounded(term + present, constant(g, m.c).dtype, terms=(term, present)))
+
+    def apply_pattern(
+        self,
+        g: PatternRewriter,
+        q: str,
+        k: str,
+        x: str,
+        w: str,
+        mask: str,
+        **m: Any,
+    ) -> Any:
+        heads = g.op.Attention(q, k, g.op.MatMul(x, w), mask, **m["attributes"])
+        return g.op.Add(g.op.MatMul(heads, m["u"]), m["bias"])
+
+    _start = (
+        "agraph (float[a,3,4] q, float[a,5,4] k, float[a,5,3] x) => (float[a,3,2] y) "
+        "<float[3,4] w = {1, 2, 3, 4, 5, 4, 3, 2, 1, 0, 1, 2}, "
+        "float[4,2] u = {1, 2, 3, 1, 0, 1, 2, 1}"
+    )
+    _rest = "z = Attention <q_num_heads = 2, kv_num_heads = 2> (q, k, v) h = MatMul(z, u)"
+    examples = Example.only(
+        f"{_start}, float[4] b = {{1, 2, 0.5, 3}}, float[2] c = {{1, 2}}> {{ p = MatMul(x, w) "
+        f"v = Add(p, b) {_rest} y = Add(h, c) }}",
+        f"{_start}, float[2] c = {{14, 9.5}}> {{ v = MatMul(x, w) {_rest} y = Add(h, c) }}",
+        opset=23,
+    )
+
+
+def _is_for_each_feature(g: GraphView, bias: str, add: Node) -> bool:
+    """Whether a bias is one number for each feature of a linear layer of rank 3, in its Add."""
+    shape, given = g.static_shape(bias), g.try_infer_shape(add.output[0])
+    if not shape or given is None or len(given) != 3 or len(shape) > 3:
+        return False
+    return math.prod(shape) == shape[-1] == given[-1]
+
+
+def _keeps_keys(g: GraphView, mask: str) -> bool:
+    """Whether no query loses all of its keys: a number that is not -infinity leaves a share."""
+    return g.try_infer_type(mask) != TensorProto.BOOL and is_finite_mask(g, mask)
