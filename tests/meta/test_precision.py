@@ -23,7 +23,7 @@ def test_the_snippet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     shutil.copy(ROOT / "examples" / "models" / "tiny_bert.onnx", "model.onnx")
     first, second = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    assert "tolerance=0.01)" in first
+    assert "tolerance=0.01," in first
     names: dict[str, onnx.ModelProto] = {}
     exec(compile(first, str(PAGE), "exec"), names)  # the page is ours
     assert names["smaller"].ByteSize() < 0.5 * onnx.load("model.onnx").ByteSize()
