@@ -127,6 +127,7 @@ def test_an_older_operator_set_that_is_asked_for_stays() -> None:
 def test_ranges_of_other_calibrations(calibration: str) -> None:
     found = quantized(0.5, calibration=calibration)
     assert found.activations
+    assert found.to_json()["activations"] == [*found.activations]
 
 
 def test_symmetric_activations_have_the_zero_point_0() -> None:

@@ -74,6 +74,7 @@ class QuantizedJson(TypedDict):
         seconds: duration, in seconds.
         float32_bytes: bytes of constants that stay in float32, by operator.
         operators: what can be quantized.
+        activations: quantized results of the operators between them, by name (static int8).
         verification: comparisons with the fake-quantized model.
     """
 
@@ -86,5 +87,6 @@ class QuantizedJson(TypedDict):
     reason: str
     seconds: float
     float32_bytes: dict[str, int]
+    activations: list[str]
     operators: list[QuantizationChoiceJson]
     verification: list[VerificationJson]

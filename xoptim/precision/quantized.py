@@ -220,5 +220,6 @@ class Quantized:
             "seconds": self.seconds,
             "float32_bytes": self.float32_bytes,
             "operators": choices,
+            "activations": [*self.activations],
             "verification": [report.to_json() for report in self.comparisons],
         }
