@@ -12,8 +12,9 @@ A model FAMILY.NAME.EXPORTER.onnx whose inputs have an open length is measured a
 others on the values in FAMILY.NAME.EXPORTER.npz. Each optimizer works in a process of its own; a
 result that is not equal to the original is not measured. All results of a model run on one thread
 of the CPU, with all of onnxruntime's own optimizations and without them, in rounds of random order.
-Results that look slower than the original are measured again, three times as long. Figures are kept
-in FOLDER/figures.json: a run that was interrupted goes on where it ended.
+Quantized models are chosen on two samples; their error is that of a third one. Results that look
+slower than the original are measured again, three times as long. Figures are kept in
+FOLDER/figures.json: a run that was interrupted goes on where it ended.
 """
 
 import argparse
@@ -35,9 +36,11 @@ import onnxruntime
 
 import xoptim
 from benchmarks.measured import Table, keep, with_table
+from benchmarks.precision import errors, values_of
 from benchmarks.tools import PEERS, apart, offline, write_between
 from xoptim.bench import ModelTimes, Ratio, bench
 from xoptim.facts.protos import inner_graphs
+from xoptim.facts.words import counted
 from xoptim.system.machine import cores, processor
 from xoptim.verification.dims import input_specs, open_dimensions
 from xoptim.verification.reference import run_reference
@@ -52,7 +55,11 @@ The original measured against itself took {noise} of its time.
 """
 LENGTHS = (1, 128, 512)
 SLOWER = 1.02
+INT8 = "xopt --precision int8"
+TOLERANCE = 0.02
+"""Of the quantized models: the largest error over the largest value."""
 _LIMIT = 300  # seconds that an optimizer may take
+_INT8_LIMIT = 1200  # it measures each operator
 
 
 def _xopt(
@@ -61,7 +68,7 @@ def _xopt(
     return lambda model: xoptim.optimize(model, patterns=patterns, opset=opset)
 
 
-TOOLS: dict[str, Callable[[onnx.ModelProto], onnx.ModelProto]] = {
+OPTIMIZERS: dict[str, Callable[[onnx.ModelProto], onnx.ModelProto]] = {
     "xopt": _xopt("default"),
     "xopt --opset newest": _xopt("default", "newest"),
     "xopt onnxruntime": _xopt("default+onnxruntime"),
@@ -69,8 +76,18 @@ TOOLS: dict[str, Callable[[onnx.ModelProto], onnx.ModelProto]] = {
     "onnxruntime offline": offline,
     **PEERS,
 }
-"""Optimizers by name."""
-COLUMNS = ("xopt", "xopt --opset newest", "xopt fast", "onnxruntime offline", "onnxslim")
+"""What needs nothing but the model, by name."""
+TOOLS = (
+    "xopt",
+    "xopt --opset newest",
+    "xopt onnxruntime",
+    "xopt fast",
+    INT8,
+    "onnxruntime offline",
+    *PEERS,
+)
+"""The names of all, in the order of the tables."""
+COLUMNS = ("xopt", "xopt --opset newest", "xopt fast", INT8, "onnxruntime offline", "onnxslim")
 """Those that are measured unless others are asked for."""
 
 
@@ -94,7 +111,16 @@ def size_of(path: pathlib.Path) -> int:
 
 def optimize(tool: str, source: pathlib.Path, target: pathlib.Path) -> None:
     """Optimize a file."""
-    onnx.save(TOOLS[tool](onnx.load(source)), target)
+    onnx.save(OPTIMIZERS[tool](onnx.load(source)), target)
+
+
+def quantize(source: pathlib.Path, target: pathlib.Path) -> float:
+    """Quantize a file; the error on a sample that was not seen."""
+    first, second, unseen = values_of(source)
+    asked = xoptim.PrecisionOptions(scheme="int8", tolerance=TOLERANCE, feeds=[first, second])
+    result = xoptim.optimize(onnx.load(source), precision=asked)
+    onnx.save(result, target)
+    return errors([onnx.load(source), result], unseen, "cpu")[0]
 
 
 def lengths_of(source: pathlib.Path) -> tuple[str, list[int]]:
@@ -120,6 +146,21 @@ def _runs(source: pathlib.Path, dims: dict[str, int]) -> bool:
         return False
 
 
+def made(
+    tool: str, source: pathlib.Path, path: pathlib.Path, feeds: dict[str, Any]
+) -> dict[str, float]:
+    """Write the result of an optimizer, and the error of a quantized one.
+
+    Raises `RuntimeError` when it fails, or its result is not equal to the original.
+    """
+    if tool == INT8:
+        return {"error": apart(quantize, source, path, limit=_INT8_LIMIT)}
+    apart(optimize, tool, source, path, limit=_LIMIT)
+    if not xoptim.verify(source, path, xoptim.VerificationOptions(feeds=feeds)).ok:
+        raise RuntimeError("not equal")
+    return {}
+
+
 def measured(source: pathlib.Path, tools: Iterable[str], seconds: float) -> dict[str, Any]:
     """For each optimizer, nodes and times divided by the original's, or why there are none."""
     feeds = dict(np.load(source.with_suffix(".npz")))
@@ -129,14 +170,14 @@ def measured(source: pathlib.Path, tools: Iterable[str], seconds: float) -> dict
         paths = {tool: pathlib.Path(folder) / f"{tool.replace(' ', '_')}.onnx" for tool in tools}
         for tool, path in paths.items():
             try:
-                apart(optimize, tool, source, path, limit=_LIMIT)
+                figures[tool] = made(tool, source, path, feeds)
             except RuntimeError as error:
                 figures[tool] = {"failed": str(error)}
                 continue
-            report = xoptim.verify(source, path, xoptim.VerificationOptions(feeds=feeds))
-            figures[tool] = (
-                {"nodes": size_of(path) / before} if report.ok else {"failed": "not equal"}
-            )
+            figures[tool] |= {
+                "nodes": size_of(path) / before,
+                "size": path.stat().st_size / source.stat().st_size,
+            }
         equal = {tool: path for tool, path in paths.items() if "nodes" in figures[tool]}
         for name, found in times(source, equal, feeds, seconds).items():
             figures.setdefault(name, {}).update(found)
@@ -246,10 +287,29 @@ TABLES = {
     "at 128": "latency, 128 tokens",
     "at 512": "latency, 512 tokens",
     "time off": "latency, ORT graph optimizations disabled",
+    "size": "file size",
 }
 """The figures, each a table of the page, with the titles of their rows in the README."""
 REMARKED = ("time", "time off")
 """Those whose tables are followed by remarks."""
+
+
+def errors_of(figures: Mapping[str, Mapping[str, Any]]) -> Table:
+    """The models whose quantized form has a larger error than the tolerance, and the others'
+    number.
+    """
+    found = {
+        name: each[INT8]["error"] for name, each in figures.items() if "error" in each.get(INT8, {})
+    }
+    beyond = {name: value for name, value in found.items() if value > TOLERANCE}
+    within = [value for value in found.values() if value <= TOLERANCE]
+    rows = [
+        [f"{counted(len(within), 'model')} within {TOLERANCE:.0%}", f"{max(within, default=0):.1%}"]
+    ]
+    ordered = sorted(beyond.items(), key=lambda item: -item[1])
+    return Table(
+        ["model", "largest error"], [*rows, *([name, f"{value:.1%}"] for name, value in ordered)]
+    )
 
 
 def with_figure(
@@ -269,7 +329,7 @@ def tables_of(figures: Mapping[str, Mapping[str, Any]]) -> dict[str, Table]:
         found[field] = table(those, field)
         if field in REMARKED:
             found[f"{field}, remarks"] = remarks(those, field.removeprefix("time"))
-    return found
+    return {**found, "errors": errors_of(figures)}
 
 
 def machine(figures: Mapping[str, Mapping[str, Any]]) -> str:
@@ -286,6 +346,8 @@ def readme(text: str, tables: Mapping[str, Table]) -> str:
     """The README with a table of the averages over all models."""
     tools = tables["nodes"].columns[2:]
     rows = [[title, *tables[field].rows[-1][2:]] for field, title in TABLES.items()]
+    largest = max((row[1] for row in tables["errors"].rows), key=lambda text: float(text[:-1]))
+    rows.append(["largest error", *(largest if tool == INT8 else "" for tool in tools)])
     return with_table(text, "averages", Table(["", *tools], rows))
 
 

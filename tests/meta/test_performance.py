@@ -6,10 +6,12 @@ from typing import Any
 
 from benchmarks.measured import read
 from benchmarks.performance import (
+    INT8,
     PAGE,
     README,
     TABLES,
     TOOLS,
+    errors_of,
     mean,
     number_of_nodes,
     readme,
@@ -52,8 +54,10 @@ FIGURES: dict[str, dict[str, Any]] = {
             "interval": [time, time],
             "time off": 1.1,
             "interval off": [1.05, 1.2],
+            "size": 0.5,
             **lengths,
         },
+        INT8: {"error": 0.1 * time},
         "onnxslim": {"failed": "not equal"},
     }
     for name, time, lengths in (
@@ -67,17 +71,23 @@ def test_each_figure_has_a_table_and_the_readme_its_last_row() -> None:
     tables = tables_of(FIGURES)
     averages = {field: [*tables[field].rows[-1]] for field in TABLES}
     assert averages == {
-        "nodes": ["all", "2", "0.50", ""],
-        "time": ["all", "2", "0.85", ""],
-        "at 1": ["all", "1", "0.40", ""],
+        "nodes": ["all", "2", "0.50", "", ""],
+        "time": ["all", "2", "0.85", "", ""],
+        "at 1": ["all", "1", "0.40", "", ""],
         "at 128": ["all", "0"],
-        "at 512": ["all", "1", "1.10", ""],
-        "time off": ["all", "2", "1.10", ""],
+        "at 512": ["all", "1", "1.10", "", ""],
+        "time off": ["all", "2", "1.10", "", ""],
+        "size": ["all", "2", "0.50", "", ""],
     }
 
 
+def test_errors_of_quantized_models_beyond_the_tolerance_are_named() -> None:
+    table = errors_of({"a": {INT8: {"error": 0.01}}, "b": {INT8: {"error": 0.05}}, "c": {}})
+    assert table.rows == [["1 model within 2%", "1.0%"], ["b", "5.0%"]]
+
+
 def test_results_that_are_slower_are_named() -> None:
-    (ours, _) = tables_of(FIGURES)["time off, remarks"].rows
+    ours = tables_of(FIGURES)["time off, remarks"].rows[0]
     assert [*ours] == ["xopt", "2", "2", "bert.a.script 1.10, cnn.b.script 1.10", ""]
 
 
