@@ -46,6 +46,8 @@ def test_long_known_words_are_not_read() -> None:
 def test_the_end_of_a_message() -> None:
     assert meant("bacth", ["batch", "seq"]) == "; did you mean 'batch'?"
     assert suggestion("Gem", ["Gemm", "Geem"], "", most=2) == "did you mean 'Gemm' or 'Geem'?"
+    assert suggestion("Gem", ["Gemm"], "no", one_of=4) == "no"
+    assert suggestion("Gemmm", ["Gemm"], "no", one_of=4) == "did you mean 'Gemm'?"
 
 
 def test_numbers_of_things() -> None:

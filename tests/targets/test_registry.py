@@ -32,6 +32,30 @@ def test_an_unknown_target_is_one_line_with_a_suggestion() -> None:
         targets.named("x")
 
 
+@pytest.mark.parametrize("name", ["tpu", "gpu", "npu", "ort"])
+def test_a_short_name_with_one_wrong_letter_is_not_taken_for_another(name: str) -> None:
+    with pytest.raises(targets.UnknownTargetError) as error:
+        targets.named(name)
+    assert "did you mean" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("GPU", "for a GPU, use cuda, webgpu or tensorrt"),
+        ("npu", "for an NPU, use qnn, openvino, coreml, nnapi or webnn"),
+    ],
+)
+def test_a_kind_of_device_names_its_targets(name: str, advice: str) -> None:
+    with pytest.raises(
+        targets.UnknownTargetError, match=f"^there is no target '{name}'; {advice}$"
+    ):
+        targets.named(name)
+    known = {each.name for each in targets.every()}
+    _, _, listed = advice.partition("use ")
+    assert set(listed.replace(" or ", ", ").split(", ")) <= known
+
+
 def test_each_plugin_is_a_target() -> None:
     assert {each.name for each in targets.every() if each.plugin is not None} == set(PLUGINS)
     assert all(targets.named(name).full_provider == each.provider for name, each in PLUGINS.items())

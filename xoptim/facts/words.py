@@ -33,11 +33,11 @@ _MOST_STEPS: Final = 2_000_000
 """Pairs of letters that are compared for one word: about half a second."""
 
 
-def similar(word: str, known: Iterable[str], most: int = 1) -> list[str]:
+def similar(word: str, known: Iterable[str], most: int = 1, one_of: int = 2) -> list[str]:
     """The known words that are similar to a word, the most similar first; ``most`` of them.
 
-    The case of letters does not matter. Of very many words, those are compared that begin and end
-    like it.
+    At most one letter of ``one_of`` differs; the case of letters does not matter. Of very many
+    words, those are compared that begin and end like it.
     """
     if len(word) > LONGEST:
         return []
@@ -46,7 +46,7 @@ def similar(word: str, known: Iterable[str], most: int = 1) -> list[str]:
     candidates = [name for name in known if 2 * abs(len(name) - length) <= length]
     names = {name.lower(): name for name in sorted(candidates, reverse=True)}
     steps = {name: _distance(wanted, name) for name in _most_alike(wanted, names)}
-    near = [name for name in steps if 2 * steps[name] <= length]
+    near = [name for name in steps if one_of * steps[name] <= length]
     near.sort(key=lambda name: steps[name])
     return [names[name] for name in near[:most]]
 
@@ -67,12 +67,14 @@ def _shared(a: str, b: str) -> int:
     return next((at for at, (x, y) in pairs if x != y), min(len(a), len(b)))
 
 
-def suggestion(word: str, known: Iterable[str], otherwise: str, most: int = 1) -> str:
+def suggestion(
+    word: str, known: Iterable[str], otherwise: str, most: int = 1, one_of: int = 2
+) -> str:
     """The question whether similar words, ``most`` of them, were meant.
 
-    ``otherwise`` when no word is similar.
+    ``otherwise`` when no word is similar (`similar`).
     """
-    near = similar(word, known, most)
+    near = similar(word, known, most, one_of)
     return f"did you mean {' or '.join(map(repr, near))}?" if near else otherwise
 
 

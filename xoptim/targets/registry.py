@@ -9,6 +9,13 @@ from xoptim.targets.target import Target
 
 _MODULES: Final = (cpu, cuda, openvino, webgpu, qnn, tensorrt, onnx, webnn, coreml, nnapi)
 _TARGETS: Final[dict[str, Target]] = {module.TARGET.name: module.TARGET for module in _MODULES}
+_DEVICES: Final = {
+    "gpu": "for a GPU, use cuda, webgpu or tensorrt",
+    "npu": "for an NPU, use qnn, openvino, coreml, nnapi or webnn",
+}
+"""Advice for words that name a kind of device, which several targets run on."""
+_ONE_OF: Final = 4
+"""One letter of so many may differ in a suggestion: names are short, and `tpu` is not `cpu`."""
 
 
 class UnknownTargetError(XoptimError):
@@ -23,10 +30,12 @@ def every() -> tuple[Target, ...]:
 def named(name: str) -> Target:
     """The target of a name, in any case.
 
-    Raises `UnknownTargetError`, with the nearest name, when there is none.
+    Raises `UnknownTargetError`, with the nearest name or all names, when there is none.
     """
     found = _TARGETS.get(name.lower())
     if found is None:
-        hint = suggestion(name, _TARGETS, f"there are {', '.join(_TARGETS)}")
+        hint = _DEVICES.get(name.lower()) or suggestion(
+            name, _TARGETS, f"there are {', '.join(_TARGETS)}", one_of=_ONE_OF
+        )
         raise UnknownTargetError(f"there is no target {abridged(name)}; {hint}")
     return found
