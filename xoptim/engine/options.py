@@ -152,15 +152,21 @@ class OptimizationOptions:
 
     def _is_for_here(self, rewrite: Rewrite) -> bool:
         """Whether a rewrite is for the provider and the target."""
-        return not rewrite.unfit_for(None, self.provider) and not self.unfit_there(rewrite)
+        provider = self.provider_for(rewrite)
+        return not rewrite.unfit_for(None, provider) and not self.unfit_there(rewrite)
+
+    def provider_for(self, rewrite: Rewrite | type[Rewrite]) -> str:
+        """The provider that decides whether a rewrite is used: the target, where it was measured
+        there.
+        """
+        return self.target if self.target in rewrite.providers else self.provider
 
     def unfit_there(self, rewrite: Rewrite | type[Rewrite]) -> str:
         """Why a rewrite is left out for the target, empty when it is used there."""
         measured = rewrite.providers
         if self.target in ("", "cpu", *measured) or "cpu" not in measured:
-            return ""  # what is for other providers only is selected by the provider
-        where = "the processor" if measured == ("cpu",) else " and ".join(measured)
-        return f"it was measured to be faster on {where}, and nowhere else"
+            return ""  # `provider_for` decides about what is for other providers only
+        return f"known to be faster on {' and '.join(measured)} only"
 
     def verbosity(self, rewrite: Rewrite) -> int:
         """Verbosity of the log of a rewrite."""

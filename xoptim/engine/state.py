@@ -148,7 +148,7 @@ class State:
         """Whether a rewrite can be used: operator set and provider fit, it has not failed, and its
         description is valid.
         """
-        if rewrite.unfit_for(opset, self.options.provider) or (
+        if rewrite.unfit_for(opset, self.options.provider_for(rewrite)) or (
             self.failed and rewrite.name() in self.failed
         ):
             return False
