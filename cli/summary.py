@@ -301,6 +301,12 @@ def _fitting(found: FittingOutcome) -> Iterator[str]:
             yield f"not placed    {text}"
     for name in found.dropped:
         yield f"dropped       {name}: the result differed with it"
+    reasons: dict[str, list[str]] = {}
+    for each in found.unfit:
+        reasons.setdefault(each.reason, []).append(f"{each.pattern} {each.count}")
+    for reason, names in reasons.items():
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        yield f"not applied   {', '.join(names[:_SHOWN])}{more}: {reason}"
     if not found.is_check_asked and not found.fault:
         yield f"verification  skipped on {found.target.name}: --no-verify"
     if found.check is not None and found.check.ok:

@@ -1,14 +1,18 @@
 """Options that would make an optimized model smaller: each hint comes true."""
 
+from dataclasses import replace
+
 import numpy as np
 import onnx
 import pytest
 
+from tests.engine.rules import renaming
 from tests.support import parse
 from xoptim import optimize, prepare
 from xoptim.diagnose import hints as module
-from xoptim.diagnose.hints import OptionHint, option_hints
+from xoptim.diagnose.hints import OptionHint, option_hints, unfit_patterns
 from xoptim.engine.options import OptimizationOptions
+from xoptim.targets import named
 
 FUSED = (
     "agraph (float[k,n,8] x, float[k,n,8] z) => (y) { t = Transpose <perm = [0, 2, 1]> (z) "
@@ -149,6 +153,19 @@ def test_assumptions() -> None:
     assert [node.op_type for node in after.graph.node].count("Attention") == 1
     assert len(proto.graph.node) - len(after.graph.node) == hint.nodes
     assert not any("--assume" in each.option for each in hints(after)), "what is assumed is known"
+
+
+def test_patterns_that_are_not_used_for_a_target() -> None:
+    measured = renaming("Neg", "Abs", providers=("cpu",))
+    options = OptimizationOptions(patterns=[measured], target="webgpu")
+    proto = parse("agraph (float[n] x) => (float[n] y) { t = Neg(x) u = Exp(t) y = Neg(u) }")
+    (found,) = unfit_patterns(proto, options, named("webgpu"))
+    reason = "known to be faster on cpu only"
+    assert found.to_json() == {"pattern": "NegToAbs", "count": 2, "reason": reason}
+    assert unfit_patterns(proto, options, named("cpu")) == []
+    assert unfit_patterns(proto, replace(options, patterns=[]), named("webgpu")) == []
+    nowhere = parse("agraph (float[n] x) => (float[n] y) { y = Exp(x) }")
+    assert unfit_patterns(nowhere, options, named("webgpu")) == []
 
 
 def test_no_contrib_operators_for_a_target_of_standard_operators() -> None:

@@ -34,13 +34,14 @@ from xoptim.match.pattern import PatternOptimization
 from xoptim.operators.registry import Trait, operators_with
 from xoptim.passes.opsets.newest import newest_for
 from xoptim.preparation.preparation import fix_sizes
-from xoptim.targets import named
+from xoptim.targets import Target, named
+from xoptim.targets.fitting import unfit_for
 from xoptim.verification.options import VerificationOptions
 from xoptim.verification.reference import run_reference
 from xoptim.verification.work import weight_bytes
 
 if TYPE_CHECKING:
-    from xoptim.diagnose.json_types import OpsetHintJson, OptionHintJson
+    from xoptim.diagnose.json_types import OpsetHintJson, OptionHintJson, UnfitPatternJson
 
 _MOST_SIZES: Final = 8
 _MEASURING: Final = operators_with(Trait.MEASURES)
@@ -319,13 +320,64 @@ def _with_preset(
         return None
     chosen = {pattern.name() for pattern in options.selected()}
     usable = [
-        p for p in select(preset, options.drop) if p.unfit_for(None, options.provider) is None
+        p
+        for p in select(preset, options.drop)
+        if p.unfit_for(None, options.provider_for(p)) is None
     ]
     extra = [p for p in usable if isinstance(p, PatternOptimization) and p.name() not in chosen]
     if not may_match(load_model(proto, base_dir, infer=False), extra):
         return None
     further = replace(options, patterns=extra, constant_folding=False, merge=False)
     return _tried(_loaded(proto, options, base_dir), further, *_PRESETS[preset])
+
+
+@dataclass(frozen=True, slots=True)
+class UnfitPattern:
+    """A selected pattern that would apply to a model, and is not used for its target."""
+
+    pattern: str
+    count: int  # of its applications
+    reason: str
+
+    def to_json(self) -> UnfitPatternJson:
+        """All fields."""
+        return {"pattern": self.pattern, "count": self.count, "reason": self.reason}
+
+
+def unfit_patterns(
+    proto: onnx.ModelProto,
+    options: OptimizationOptions,
+    target: Target,
+    base_dir: Path | None = None,
+) -> list[UnfitPattern]:
+    """The selected patterns that a model without a target would get, and not one for this target.
+
+    The model is optimized once more: what replaces such a pattern leaves nothing for it to match.
+
+    Args:
+        proto: the model before it is optimized.
+        options: the options of the optimization, which drop no pattern because of the target.
+        target: the target.
+        base_dir: folder of external data.
+    """
+    anywhere = replace(
+        _plain(options), target="", outline=False, guard=False, max_growth=options.max_growth
+    )
+    reasons = {p.name(): reason for p in anywhere.selected() if (reason := unfit_for(p, target))}
+    if not reasons or _is_large(proto):
+        return []
+    with quietly():
+        optimizer = Optimizer(_loaded(proto, options, base_dir), anywhere)
+        try:
+            optimizer.run()
+        except XoptimError:
+            return []
+    counts = sorted(optimizer.state.counts.items())
+    return [
+        UnfitPattern(name, count, reasons[name])
+        for name, count in counts
+        if count and name in reasons
+    ]
 
 
 def _with_assumptions(

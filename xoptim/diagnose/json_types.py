@@ -121,6 +121,20 @@ class OptionHintJson(TypedDict):
     price: str
 
 
+class UnfitPatternJson(TypedDict):
+    """A selected pattern that would apply to a model, and is not used for its target.
+
+    Attributes:
+        pattern: name of the pattern.
+        count: number of its applications.
+        reason: why it is not used there.
+    """
+
+    pattern: str
+    count: int
+    reason: str
+
+
 class PlaceJson(TypedDict):
     """A node of a model.
 

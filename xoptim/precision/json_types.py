@@ -65,6 +65,7 @@ class QuantizedJson(TypedDict):
 
     Attributes:
         scheme: the scheme.
+        target: name of the target for which it was chosen; empty where it was asked for.
         tolerance: the error that was allowed, as a fraction.
         metric: how the error was measured.
         error: error of the result on all samples, as a fraction.
@@ -79,6 +80,7 @@ class QuantizedJson(TypedDict):
     """
 
     scheme: Scheme
+    target: str
     tolerance: float
     metric: Metric
     error: JsonNumber

@@ -49,6 +49,7 @@ class Quantized:
         float32_model: the optimized model, where it may be quantized again.
         activation_bits: of the results of operators, 0 where operators were chosen one by one.
         activations: those between operators that have QDQ.
+        target: the name of the target for which it was chosen; empty where the caller asked for it.
     """
 
     verified: VerifiedModel
@@ -67,6 +68,7 @@ class Quantized:
     float32_model: VerifiedModel | None = None
     activation_bits: int = 0
     activations: Sequence[str] = ()
+    target: str = ""
 
     @property
     def candidates(self) -> list[Candidate]:
@@ -120,14 +122,20 @@ class Quantized:
         """The choice and its error, in one line."""
         if self.reason:
             return (
-                f"{self.options.scheme}: nothing is quantized, the float32 model is the result: "
+                f"{self.heading}: nothing is quantized, the float32 model is the result: "
                 f"{self.reason}"
             )
         counts = [self.description] if self.description else self.counts
         return (
-            f"{self.options.scheme}: {', '.join(counts)}, error {self.error:.2%} of at most "
+            f"{self.heading}: {', '.join(counts)}, error {self.error:.2%} of at most "
             f"{self.options.tolerance:.2%} ({self.options.metric}, {self.samples.summary()})"
         )
+
+    @property
+    def heading(self) -> str:
+        """The scheme, and the target for which it was chosen where nobody asked for it."""
+        scheme = self.options.scheme
+        return f"{scheme}, chosen for {self.target}" if self.target else scheme
 
     @property
     def counts(self) -> list[str]:
@@ -211,6 +219,7 @@ class Quantized:
         ]
         return {
             "scheme": self.options.scheme,
+            "target": self.target,
             "tolerance": self.options.tolerance,
             "metric": self.options.metric,
             "error": json_number(self.error),

@@ -28,6 +28,7 @@ from xoptim.verification.verify import compare
 from xoptim.workflow.fitting_options import FittingOptions
 
 if TYPE_CHECKING:
+    from xoptim.diagnose.hints import UnfitPattern
     from xoptim.workflow.json_types import FittingJson
 
 _MOST_CULPRITS: Final = 5
@@ -46,6 +47,7 @@ class FittingOutcome:
         is_check_asked: whether a comparison on the target was asked for.
         check: the comparison on the target, if it was made.
         dropped: lowerings that were left out because they change results.
+        unfit: patterns that would apply, and are not used for the target.
         fault: why the provider could not be asked.
     """
 
@@ -56,6 +58,7 @@ class FittingOutcome:
     is_check_asked: bool = False
     check: TargetCheck | None = None
     dropped: list[str] = field(default_factory=list)
+    unfit: Sequence[UnfitPattern] = ()
     fault: str = ""
 
     @property
@@ -112,6 +115,7 @@ class FittingOutcome:
             "verification": [report.to_json() for report in self.reports],
             "check": None if self.check is None else self.check.to_json(),
             "dropped": self.dropped,
+            "unfit": [each.to_json() for each in self.unfit],
             "fault": self.fault,
         }
 

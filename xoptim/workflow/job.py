@@ -33,7 +33,7 @@ from xoptim.workflow.fitting_options import FittingOptions
 from xoptim.workflow.outcome import Outcome, SpeedReport
 
 if TYPE_CHECKING:
-    from xoptim.diagnose.hints import OpsetHint, OptionHint
+    from xoptim.diagnose.hints import OpsetHint, OptionHint, UnfitPattern
     from xoptim.precision.quantized import Quantized
     from xoptim.targets.target import Target
     from xoptim.workflow.page import Page
@@ -149,7 +149,7 @@ class Job:
         if chosen.benchmark is not None:
             yield "measuring", lambda: self._measure(source, outcome)
         if chosen.hints is not None:
-            yield "looking for hints", lambda: self._look_for_hints(options, outcome)
+            yield "looking for hints", lambda: self._look_for_hints(source, options, outcome)
         # Nothing slow comes after these, so that an interrupted job has written nothing.
         if chosen.page is not None:
             yield "reporting", lambda: self._draw(source, outcome)
@@ -251,8 +251,10 @@ class Job:
         is_computed = asked.is_weight_only_float16  # which chooses the operator by itself
         if asked.weights_only and asked.scheme == "int4" and not is_computed:
             options = replace(options, patterns=Query.of(options.patterns).including(_INT4_MATMUL))
-        outcome.quantized = quantizer(outcome.verified, options, self._how, self._precision)
-        outcome.verified = outcome.quantized.verified
+        quantized = quantizer(outcome.verified, options, self._how, self._precision)
+        if self._options.precision is None and self._target is not None:
+            quantized = replace(quantized, target=self._target.name)
+        outcome.quantized, outcome.verified = quantized, quantized.verified
 
     def _fit(self, source: Given, options: OptimizationOptions, outcome: Outcome) -> None:
         """Fit the result to its target, with integers that err less where it is not right there."""
@@ -313,7 +315,9 @@ class Job:
         except XoptimError as error:
             _LOGGER.warning("not measured: %s", error)
 
-    def _look_for_hints(self, options: OptimizationOptions, outcome: Outcome) -> None:
+    def _look_for_hints(
+        self, source: Given, options: OptimizationOptions, outcome: Outcome
+    ) -> None:
         """Find options that would make the result smaller, without the patterns that were left
         out.
         """
@@ -324,8 +328,17 @@ class Job:
             options = culprit.avoided_by(options)
         try:
             outcome.hints = _hints(outcome.verified, options, self._options.hints)
+            if outcome.fitting is not None:
+                outcome.fitting.unfit = self._unfit(source, options)
         except MemoryError:
             outcome.hints = ()
+
+    def _unfit(self, source: Given, options: OptimizationOptions) -> list[UnfitPattern]:
+        """The patterns that would apply without the target, and are not used for it."""
+        assert self._target is not None
+        given = source if isinstance(source, Source) else Source(source)
+        asked = replace(options, drop=self._options.optimization.drop)
+        return diagnose.hints.unfit_patterns(given.proto, asked, self._target, given.base_dir)
 
     def _draw(self, source: Given, outcome: Outcome) -> None:
         assert self._options.page is not None

@@ -3,7 +3,13 @@
 from typing import TypedDict
 
 from xoptim.bench.json_types import LatencyJson, SpeedJson
-from xoptim.diagnose.json_types import CulpritJson, EachJson, OpsetHintJson, OptionHintJson
+from xoptim.diagnose.json_types import (
+    CulpritJson,
+    EachJson,
+    OpsetHintJson,
+    OptionHintJson,
+    UnfitPatternJson,
+)
 from xoptim.facts.dtypes import Exactness
 from xoptim.passes.json_types import RepetitionJson, UnfoldedJson
 from xoptim.precision.json_types import QuantizedJson
@@ -23,6 +29,7 @@ class FittingJson(TypedDict):
         verification: comparisons of the fitted model with the optimized one, on the processor.
         check: the comparison on the target; null when it was not made.
         dropped: lowerings that were skipped because they change results.
+        unfit: patterns that would apply, and are not used for the target.
         fault: why the execution provider gave no answer; empty when it did.
     """
 
@@ -33,6 +40,7 @@ class FittingJson(TypedDict):
     verification: list[VerificationJson]
     check: TargetCheckJson | None
     dropped: list[str]
+    unfit: list[UnfitPatternJson]
     fault: str
 
 

@@ -21,6 +21,12 @@ from xoptim.verification.plugins import Plugin
 
 FIXED = "agraph (float[2,4] x) => (float[2,4] y) { t = Ceil(x) y = Relu(t) }"
 ERF = "agraph (float[2,4] x) => (float[2,4] y) { t = Erf(x) y = Relu(t) }"
+LAYER = (
+    "agraph (float[2,3,4] x, float[2,3,4] z) => (float[2,3,4] y) "
+    "<float[4] s = {1, 2, 3, 4}, float[4] b = {0, 1, 0, 1}> { "
+    "t = Add(x, z) n = LayerNormalization(t, s, b) y = Relu(n) }"
+)
+MATMUL = "agraph (float[2,8] x, float[8,8] w) => (float[2,8] y) { t = MatMul(x, w) y = Exp(t) }"
 TRANSPOSED = (
     "agraph (float[2,3,4] x, float[2,3,5] w) => (float[2,4,5] y) { "
     "t = Transpose <perm = [0, 2, 1]> (x) y = MatMul(t, w) }"
@@ -141,6 +147,31 @@ def test_a_result_that_differs_there(xopt: Xopt, fake: _Fake) -> None:
         "the first node that differs is Relu 't'; nothing was written\n"
     )
     assert files() == {"model.onnx"}
+
+
+def test_a_pattern_that_is_slower_there_is_named(xopt: Xopt, fake: _Fake) -> None:
+    write(LAYER, opset=17)
+    outcome = xopt("model.onnx", "--target", "webgpu")
+    assert (outcome.code, outcome.err) == (0, "")
+    told = "not applied   LayerNormalizationRow 1: known to be faster on cpu only"
+    assert told in outcome.out.splitlines()
+    found = xopt("model.onnx", "--target", "webgpu", "--json").json
+    (unfit,) = found["target"]["unfit"]
+    assert (unfit["pattern"], unfit["count"]) == ("LayerNormalizationRow", 1)
+
+
+def test_a_conversion_that_nobody_asked_for_names_the_target(xopt: Xopt) -> None:
+    write(MATMUL)
+    outcome = xopt("model.onnx", "--target", "coreml")
+    assert outcome.code == 3
+    lines = [line for line in outcome.out.splitlines() if line.startswith("quantization")]
+    assert [line.startswith("quantization  float16, chosen for coreml: ") for line in lines] == [
+        True
+    ]
+    found = xopt("model.onnx", "--target", "coreml", "--json").json["precision"]
+    assert (found["scheme"], found["target"]) == ("float16", "coreml")
+    asked = xopt("model.onnx", "--target", "coreml", "--precision", "float16", "--json")
+    assert asked.json["precision"]["target"] == ""
 
 
 def test_a_model_that_no_lowering_fits(xopt: Xopt, fake: _Fake) -> None:
