@@ -1,6 +1,7 @@
 """The server of the Model Context Protocol, with the client of the SDK over standard streams."""
 
 import asyncio
+import json
 import os
 import sys
 from collections.abc import Awaitable, Callable
@@ -37,8 +38,8 @@ def xopt(capsys: pytest.CaptureFixture[str]) -> Xopt:
     return runner(capsys)
 
 
-def served(root: Path, talk: Callable[[Ask, list[str]], Awaitable[None]]) -> None:
-    """Talk to a server over standard streams."""
+def served(root: Path, talk: Callable[[Ask, list[Any]], Awaitable[None]]) -> None:
+    """Talk to a server over standard streams: ask its tools, and read their descriptions."""
     sdk = pytest.importorskip("mcp")
 
     async def run() -> None:
@@ -51,7 +52,7 @@ def served(root: Path, talk: Callable[[Ask, list[str]], Awaitable[None]]) -> Non
             sdk.ClientSession(read, write) as session,
         ):
             await session.initialize()
-            tools = [tool.name for tool in (await session.list_tools()).tools]
+            tools = list((await session.list_tools()).tools)
 
             async def ask(name: str, **arguments: Any) -> Any:
                 return await session.call_tool(name, arguments)
@@ -63,8 +64,9 @@ def served(root: Path, talk: Callable[[Ask, list[str]], Awaitable[None]]) -> Non
 
 @pytest.mark.slow
 def test_an_agent_optimizes_and_explains(root: Path) -> None:
-    async def talk(ask: Ask, tools: list[str]) -> None:
-        assert tools == ["optimize", "explain", "place", "verify", "stats", "diff"]
+    async def talk(ask: Ask, tools: list[Any]) -> None:
+        names = [tool.name for tool in tools]
+        assert names == ["optimize", "explain", "place", "verify", "stats", "diff"]
         found = (await ask("stats", model="model.onnx")).structured_content
         assert (found["exit_code"], found["result"]["nodes"]) == (0, 3)
         found = (await ask("optimize", model="model.onnx", output="small.onnx")).structured_content
@@ -90,6 +92,112 @@ def test_an_agent_optimizes_and_explains(root: Path) -> None:
 
     served(root, talk)
     assert [node.op_type for node in onnx.load(root / "small.onnx").graph.node] == ["Relu"]
+
+
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("stats", {"model": "../outside.onnx"}, "'../outside.onnx' is not a path in the folder"),
+    ("stats", {"model": "none.onnx"}, "there is no file 'none.onnx' in "),
+    ("stats", {}, "stats: the argument 'model' is missing"),
+    ("stats", {"model": 3}, "stats: the argument 'model' must be a string, not 3"),
+    ("stats", {"model": "m.onnx", "modle": ""}, "stats has no argument 'modle'; it has model, det"),
+    (
+        "optimize",
+        {"model": "model.onnx", "fix": "n=1"},
+        "optimize: the argument 'fix' must be a list of strings, such as [\"batch=1\"], not 'n=1'",
+    ),
+    (
+        "verify",
+        {"original": "model.onnx", "other": "other.onnx", "rtol": "much"},
+        "verify: the argument 'rtol' must be a number, not 'much'",
+    ),
+    (
+        "place",
+        {"model": "model.onnx", "target": "onnx", "detail": "perhaps"},
+        "place: the argument 'detail' must be true or false, not 'perhaps'",
+    ),
+    ("place", {"model": "model.onnx", "target": "gpu"}, "for a GPU, use cuda, webgpu or tensorrt"),
+    (
+        "optimize",
+        {"model": "model.onnx", "target": "qnn"},
+        'qnn needs fixed shapes, but n is open: fix=["NAME=SIZE"] writes sizes into the model',
+    ),
+]
+"""Calls with a mistake: the tool, its arguments, and a part of the message."""
+
+
+@pytest.mark.slow
+def test_wrong_arguments_get_the_same_object(root: Path) -> None:
+    async def talk(ask: Ask, tools: list[Any]) -> None:
+        for tool, arguments, message in REFUSED:
+            refused = await ask(tool, **arguments)
+            assert refused.is_error, tool
+            answer = refused.structured_content
+            check_document("mcp", answer)
+            assert json.loads(refused.content[0].text) == answer
+            assert (answer["exit_code"], answer["result"]) == (2, None)
+            assert answer["meaning"].startswith("wrong arguments")
+            assert message in "\n".join(answer["messages"])
+        for tool in tools:
+            assert tool.output_schema["properties"].keys() == answer.keys()
+            assert "wrong arguments" in tool.output_schema["description"]
+
+    served(root, talk)
+
+
+@pytest.mark.slow
+def test_tools_have_the_options_of_the_command(root: Path) -> None:
+    near = TEXT.replace("{ t", "<float c = {1.01}> { t").replace("Relu(u)", "Mul(u, c)")
+    onnx.save(parse(TEXT.replace("Relu(u)", "Identity(u)")), root / "model.onnx")
+    onnx.save(parse(near), root / "near.onnx")
+
+    async def talk(ask: Ask, tools: list[Any]) -> None:
+        known = {tool.name: set(tool.input_schema["properties"]) for tool in tools}
+        assert "software_device" in known["optimize"]
+        found = await ask("optimize", model="model.onnx", software_device=True)
+        assert found.is_error
+        assert (
+            'software_device=true has no effect without target="webgpu" or --provider webgpu'
+            in found.structured_content["messages"][0]
+        )
+        pair = {"original": "model.onnx", "other": "near.onnx"}
+        found = (await ask("verify", **pair)).structured_content
+        assert (found["exit_code"], found["meaning"]) == (1, "the models differ")
+        found = await ask("verify", **pair, dim=["n=3"], rtol=0.1, atol=0.1, detail=True)
+        found = found.structured_content
+        assert found["exit_code"] == 0
+        assert {run["dims"]["n"] for run in found["result"][0]["runs"]} == {3}
+        found = await ask("explain", model="model.onnx", pattern="NegNeg", target="onnx")
+        assert found.structured_content["result"]["target"] == ["NegNeg is not dropped for onnx"]
+
+    served(root, talk)
+
+
+@pytest.mark.slow
+def test_a_conversion_for_a_target_is_told(root: Path) -> None:
+    text = "agraph (float[2,8] x, float[8,8] w) => (float[2,8] y) { t = MatMul(x, w) y = Exp(t) }"
+    onnx.save(parse(text), root / "model.onnx")
+
+    async def talk(ask: Ask, _: list[Any]) -> None:
+        found = (await ask("optimize", model="model.onnx", target="coreml")).structured_content
+        assert found["exit_code"] == 3
+        assert "converted to float16 for coreml; `precision` has the error" in found["messages"]
+
+    served(root, talk)
+
+
+@pytest.mark.parametrize("tool", ["explain", "place", "stats"])
+def test_nothing_is_equal_where_one_model_is_read(root: Path, tool: str) -> None:
+    tools = Tools(root, MEANINGS)
+    words = {"explain": ["NegNeg"], "place": ["onnx"]}.get(tool, [])
+    found = getattr(tools, tool)("model.onnx", *words)
+    assert found["exit_code"] == 0
+    assert found["meaning"].startswith("done")
+
+
+def test_exit_codes_of_a_difference(root: Path) -> None:
+    tools = Tools(root, MEANINGS)
+    assert tools.diff("model.onnx", "other.onnx")["meaning"].startswith("the graphs differ")
+    assert tools.diff("model.onnx", "model.onnx")["meaning"].startswith("no difference")
 
 
 @pytest.mark.parametrize(
@@ -139,7 +247,7 @@ def test_long_lists_are_omitted(root: Path) -> None:
         placed = tools.place("model.onnx", "onnx", detail=detail)
         assert len(placed["result"][0]["nodes"]) == (3 if detail else 0)
         told = (
-            "3 nodes that the target takes, or that are computed ahead, are left out; "
+            "3 nodes that the target takes, or that are computed ahead, are not shown; "
             "detail=true shows them"
         )
         assert placed["messages"] == ([] if detail else [told])
@@ -158,7 +266,7 @@ def test_each_reason_of_a_refusal_is_given_once(root: Path) -> None:
     shown = found["result"]["explanations"]
     assert {each["reason"] for each in shown} == {each["reason"] for each in whole}
     assert len(shown) < len(whole)
-    assert found["messages"][-1].startswith(f"{len(whole) - len(shown)} more places")
+    assert found["messages"][-1].startswith(f"{len(whole) - len(shown)} more nodes")
 
 
 def test_what_goes_wrong(root: Path) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from xoptim.integrations.mcp_answers import summary_of
+from xoptim.integrations.mcp_answers import meaning_of, remarks_of, summary_of
 
 
 def _operator(name: str, error: float | str, *, is_quantized: bool) -> dict[str, Any]:
@@ -18,7 +18,7 @@ def test_a_quantization_lists_the_operators_in_float32_that_err_most() -> None:
         "worst", "f7", "f6", "f5", "f4",
     ]  # fmt: skip
     assert found["precision"]["error"] == 0.01
-    assert note == "44 operators that can be quantized are left out"
+    assert note == "44 operators that can be quantized are not shown"
 
 
 def test_an_explanation_lists_two_matches_and_each_reason_once() -> None:
@@ -27,4 +27,99 @@ def test_an_explanation_lists_two_matches_and_each_reason_once() -> None:
     found, note = summary_of("explain", {"explanations": [*matches, *refusals]})
     assert [each["status"] for each in found["explanations"]] == ["matches"] * 2 + ["refused"] * 2
     assert all(each["others"] == [] for each in found["explanations"])
-    assert note == "7 more places are left out"
+    assert note == "7 more nodes are not shown"
+
+
+def test_of_one_reason_the_nearest_miss_is_shown() -> None:
+    refusals = [{"status": "refused", "reason": "r", "others": [], "at": at} for at in range(3)]
+    found, _ = summary_of("explain", {"explanations": refusals})
+    assert [each["at"] for each in found["explanations"]] == [0]
+
+
+def _node(name: str, reason: str = "", **fields: Any) -> dict[str, Any]:
+    placed = {"op_type": "Cast", "provider": "CPUExecutionProvider", "is_taken": False}
+    return {"name": name, "reason": reason, "is_shape_arithmetic": False, **placed, **fields}
+
+
+def test_a_placement_lists_a_few_nodes_that_are_left_for_each_reason() -> None:
+    nodes = [
+        _node("taken", is_taken=True),
+        _node("ahead", provider=""),
+        _node("shape", is_shape_arithmetic=True),
+        *(_node(f"known{n}", "there is no kernel") for n in range(3)),
+        _node("unknown"),
+        _node("not compiled", "its compiler refuses it", provider=""),
+    ]
+    placement = {"nodes": nodes, "taken": 1, "partitions": 1, "compiles": True}
+    (found,), note = summary_of("place", [placement])
+    names = [each["name"] for each in found["nodes"]]
+    assert names == ["known0", "known1", "unknown", "not compiled"]
+    assert note == (
+        "3 nodes that the target takes, or that are computed ahead, are not shown, "
+        "1 nodes that it leaves for the same reason as those shown are not shown"
+    )
+    many = [_node(f"n{n}", f"reason {n}") for n in range(50)]
+    (found,), note = summary_of("place", [placement | {"nodes": many}])
+    assert len(found["nodes"]) == 20
+    assert note == "30 more nodes that it leaves are not shown"
+
+
+def test_where_a_model_does_not_compile_no_node_is_said_to_be_taken() -> None:
+    nodes = [_node(f"n{n}", provider="") for n in range(5)]
+    placement = {"nodes": nodes, "taken": 0, "partitions": 0, "compiles": False}
+    (found,), note = summary_of("place", [placement])
+    assert found["nodes"] == []
+    assert note == "5 nodes without a known reason are not shown"
+
+
+def test_differences_are_listed_once_for_each_operator() -> None:
+    def difference(kind: str, detail: str) -> dict[str, Any]:
+        return {"kind": kind, "part": "node", "name": "n", "detail": detail}
+
+    differences = [difference("removed", "Mul") for _ in range(5)]
+    differences += [difference("added", "Gelu"), *(difference("added", f"A{n}") for n in range(30))]
+    found, note = summary_of("diff", {"differences": differences})
+    kept = [(each["kind"], each["detail"]) for each in found["differences"]]
+    assert kept[:3] == [("removed", "Mul"), ("removed", "Mul"), ("added", "Gelu")]
+    assert len(kept) == 20
+    assert note == "3 removed nodes are not shown, 13 added nodes are not shown"
+
+
+def test_statistics_list_what_costs_most() -> None:
+    costs = {
+        key: {f"{key}{n}": {"flops": n} for n in range(12)} for key in ("by_operator", "by_layer")
+    }
+    ports = {f"x{n}": "float[n]" for n in range(25)}
+    stats = {"inputs": ports, "outputs": {"y": "float"}, "repeats": [], "costs": costs}
+    found, note = summary_of("stats", stats)
+    assert list(found["costs"]["by_layer"])[:2] == ["by_layer11", "by_layer10"]
+    assert len(found["costs"]["by_operator"]) == 8
+    assert list(found["inputs"]) == list(ports)[:20]
+    assert note == (
+        "4 operators of `costs` are not shown, 4 layers of `costs` are not shown, "
+        "5 inputs are not shown"
+    )
+
+
+def test_an_optimization_for_a_target_tells_what_was_chosen_for_it() -> None:
+    unfit = [
+        {"pattern": name, "count": count, "reason": "it is slower there"}
+        for name, count in (("BiasGelu", 2), ("Attention", 1))
+    ]
+    result = {
+        "precision": {"target": "qnn", "scheme": "float16", "reason": ""},
+        "target": {"target": "qnn", "unfit": unfit},
+    }
+    assert list(remarks_of("optimize", result)) == [
+        "converted to float16 for qnn; `precision` has the error",
+        "not applied for qnn: BiasGelu 2, Attention 1 (it is slower there)",
+    ]
+    asked = result["precision"] | {"target": ""}
+    assert list(remarks_of("optimize", {"precision": asked, "target": None})) == []
+    assert list(remarks_of("stats", {})) == list(remarks_of("optimize", None)) == []
+
+
+def test_the_meaning_of_an_exit_code() -> None:
+    assert meaning_of("stats", 0, {0: "equal"}) == "done"
+    assert meaning_of("stats", 130, {130: "interrupted"}) == "interrupted"
+    assert meaning_of("stats", -11, {}) == "the process ended unexpectedly"

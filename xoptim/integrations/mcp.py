@@ -7,6 +7,7 @@ files lie in one folder.
 
 from __future__ import annotations
 
+import inspect
 import json
 import subprocess
 import sys
@@ -18,7 +19,15 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from xoptim.facts.errors import XoptimError
 from xoptim.facts.lazy import lazy_module
-from xoptim.integrations.mcp_answers import summary_of
+from xoptim.integrations.mcp_answers import FAILED, meaning_of, remarks_of, summary_of
+from xoptim.integrations.mcp_arguments import (
+    OptimizeArguments,
+    argument_faults,
+    argument_text,
+    repeated,
+    software_option,
+    with_arguments,
+)
 from xoptim.system.machine import start_python
 
 if TYPE_CHECKING:
@@ -27,21 +36,26 @@ if TYPE_CHECKING:
 _sdk = lazy_module("mcp.server.mcpserver")
 _tools = lazy_module("mcp.server.mcpserver.tools")
 _errors = lazy_module("mcp.server.mcpserver.exceptions")
+_types = lazy_module("mcp.types")
 
 SKILL: Final = Path(__file__).with_name("SKILL.md")
 """What an agent should know about the tools."""
 _MOST_NAMED: Final = 20  # files in the message about one that is missing
+_USABLE: Final = (0, 1, 3)  # exit codes of answers that are no errors
 _COMMAND: Final = "import sys; from xoptim.cli.main import run; sys.exit(run(sys.argv[1:]))"
 
 
 class ToolAnswer(TypedDict):
-    """The answer of a tool.
+    """The answer of a tool, also to wrong arguments.
+
+    A result with exit code 2, or of a process that ended unexpectedly, has ``isError``.
 
     Attributes:
-        exit_code: the exit code of the command that the tool runs.
-        meaning: the exit code in words.
+        exit_code: the exit code of the command that the tool runs; 2 for wrong arguments.
+        meaning: the exit code in words, for this tool.
         result: the JSON document of that command, or its text; null without output.
-        messages: lines that it wrote to standard error.
+        messages: lines that it wrote to standard error, what is wrong with the arguments, and what
+            the document does not show.
     """
 
     exit_code: int
@@ -68,24 +82,15 @@ class Tools:
         self._meanings = meanings
         self._seconds = seconds
 
-    def optimize(
-        self,
-        model: str,
-        output: str = "",
-        target: str = "",
-        precision: str = "",
-        include: str = "",
-        opset: str = "",
-        fix: Sequence[str] = (),
-        assume: Sequence[str] = (),
-    ) -> ToolAnswer:
+    def optimize(self, model: str, **arguments: Any) -> ToolAnswer:  # noqa: D417
         """Optimize an ONNX model, verify by running both that it computes the same, and write it.
 
         Args:
             model: the file of the model.
             output: the file to write; model.opt.onnx next to the model by default.
             target: where it will run: cpu, cuda, openvino, webgpu, qnn, tensorrt, coreml, nnapi,
-                webnn or onnx (operators of the standard only).
+                webnn or onnx (operators of the standard only). qnn and coreml convert the model to
+                float16.
             precision: int8, int4, float16 or bfloat16 to quantize it, and the error that this may
                 make: "int8 1%".
             include: further patterns: "onnxruntime" for operators that only ONNX Runtime has, or
@@ -94,24 +99,17 @@ class Tools:
             fix: sizes of open dimensions to write into the model, such as "batch=1", with the names
                 that "stats" gives.
             assume: what holds for all inputs, such as "past >= 1".
+            software_device: with target webgpu, run on the CPU where there is no GPU.
         """
+        asked = OptimizeArguments(**arguments)
         words = [self._existing(model)]
-        if output:
-            words += ["-o", self._inside(output)]
-        scheme, _, tolerance = precision.partition(" ")
-        for name, value in (
-            ("--target", target),
-            ("--precision", scheme),
-            ("--tolerance", tolerance),
-            ("--include", include),
-            ("--opset", opset),
-        ):
-            if value:
-                words.append(f"{name}={value}")
-        words += [*_each("--fix", fix), *_each("--assume", assume)]
-        return self._run("optimize", *words, "--json", detail=False)
+        if asked.output:
+            words += ["-o", self._inside(asked.output)]
+        return self._run("optimize", *words, *asked.words(), "--json", detail=False)
 
-    def explain(self, model: str, pattern: str, node: str = "", detail: bool = False) -> ToolAnswer:
+    def explain(
+        self, model: str, pattern: str, node: str = "", target: str = "", detail: bool = False
+    ) -> ToolAnswer:
         """Say where a pattern applies in a model, and why it does not apply elsewhere: the nearest
         misses, with the condition that fails.
 
@@ -121,10 +119,12 @@ class Tools:
             pattern: the name of a pattern, such as "Gelu" or "LayerNormalization"; a wrong name
                 gives similar ones.
             node: the name of a node, or of its result, at which to look; everywhere by default.
-            detail: return all places and all alternatives, which may be a million characters.
+            target: also say whether this target drops the pattern.
+            detail: return all nodes and all alternatives, which may be a million characters.
         """
-        place = [f"--at={node}"] if node else []
-        words = (*place, "--json", "--", self._existing(model), pattern)
+        place = [f"--at={node}"] if node else ["--all"]
+        there = [f"--target={target}"] if target else []
+        words = (*place, *there, "--json", "--", self._existing(model), pattern)
         return self._run("explain", *words, detail=detail)
 
     def place(
@@ -141,40 +141,56 @@ class Tools:
             model: the file of the model.
             target: openvino, webgpu, qnn, tensorrt, cuda, cpu, coreml, nnapi, webnn or onnx.
             fix: sizes of open dimensions, such as "batch=1"; some targets need all of them.
-            software_device: ask WebGPU on the processor where there is no GPU.
+            software_device: with target webgpu, ask on the CPU where there is no GPU.
             detail: also list the nodes that the target takes.
         """
-        words = [self._existing(model), f"--target={target}", *_each("--fix", fix)]
-        words += _software(software_device)
+        words = [self._existing(model), f"--target={target}", *repeated("--fix", fix)]
+        words += software_option(software_device)
         return self._run("place", *words, "--json", detail=detail)
 
-    def verify(self, original: str, other: str, detail: bool = False) -> ToolAnswer:
+    def verify(
+        self,
+        original: str,
+        other: str,
+        dim: Sequence[str] = (),
+        rtol: float | None = None,
+        atol: float | None = None,
+        detail: bool = False,
+    ) -> ToolAnswer:
         """Run two models on the same values in ONNX Runtime and compare the results.
 
         Args:
             original: the file of the model to trust.
             other: the file of the model to judge.
+            dim: sizes of open dimensions for the runs, such as "batch=1".
+            rtol: relative tolerance; by default, what rounding can explain.
+            atol: absolute tolerance; by default, what rounding can explain.
             detail: also return each run.
         """
-        files = self._existing(original), self._existing(other)
-        return self._run("verify", *files, "--json", detail=detail)
+        words = [self._existing(original), self._existing(other), *repeated("--dim", dim)]
+        tolerances = {"--rtol": rtol, "--atol": atol}
+        words += [f"{name}={value}" for name, value in tolerances.items() if value is not None]
+        return self._run("verify", *words, "--json", detail=detail)
 
-    def stats(self, model: str) -> ToolAnswer:
+    def stats(self, model: str, detail: bool = False) -> ToolAnswer:
         """Describe a model: inputs, outputs, operators, sizes of weights, estimated work.
 
         Args:
             model: the file of the model.
+            detail: return all inputs, outputs, repeated blocks and layers.
         """
-        return self._run("stats", self._existing(model), "--json")
+        return self._run("stats", self._existing(model), "--json", detail=detail)
 
-    def diff(self, first: str, second: str) -> ToolAnswer:
+    def diff(self, first: str, second: str, detail: bool = False) -> ToolAnswer:
         """List how two models differ in their graphs, whatever their nodes are called.
 
         Args:
             first: the file of a model.
             second: the file of another one.
+            detail: return all differences.
         """
-        return self._run("diff", self._existing(first), self._existing(second), "--json")
+        files = self._existing(first), self._existing(second)
+        return self._run("diff", *files, "--json", detail=detail)
 
     def _inside(self, path: str) -> str:
         """A path that lies in the folder.
@@ -204,11 +220,12 @@ class Tools:
         more = f" and {len(found) - len(names)} more" if len(found) > len(names) else ""
         return f"; it has {', '.join(names)}{more}" if names else "; it has no models"
 
-    def _run(self, *words: str, detail: bool = True) -> ToolAnswer:
+    def _run(self, tool: str, *words: str, detail: bool) -> ToolAnswer:
         """Run the command in the folder: its exit code, its answer and its messages."""
         process = start_python(
             _COMMAND,
             "--no-config",
+            tool,
             *words,
             cwd=self._root,
             stdin=subprocess.DEVNULL,
@@ -220,32 +237,56 @@ class Tools:
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
-            raise McpError(f"xopt {words[0]} took more than {self._seconds:g} seconds") from None
-        code = process.returncode
+            raise McpError(f"xopt {tool} took more than {self._seconds:g} seconds") from None
+        told = [argument_text(tool, line, ARGUMENTS) for line in _lines(err)]
         try:
             answer: Any = json.loads(out) if out.strip() else None
         except ValueError:
             answer = out.decode(errors="replace")
-        dropped = ""
+        told += remarks_of(tool, answer)
         if not detail:
-            answer, dropped = summary_of(words[0], answer)
-        how = "`place` lists them" if words[0] == "optimize" else "detail=true shows them"
-        notes = [f"{dropped}; {how}"] if dropped else []
+            answer, hidden = summary_of(tool, answer)
+            how = "`place` lists them" if tool == "optimize" else "detail=true shows them"
+            told += [f"{hidden}; {how}"] if hidden else []
+        answer = with_arguments(tool, answer, ARGUMENTS)
+        return self.answer(tool, process.returncode, told, answer)
+
+    def answer(
+        self, tool: str, code: int, messages: Sequence[str], result: Any = None
+    ) -> ToolAnswer:
+        """The answer of a tool to an exit code."""
         return {
             "exit_code": code,
-            "meaning": self._meanings.get(code, "the process ended unexpectedly"),
-            "result": answer,
-            "messages": [*err.decode(errors="replace").splitlines(), *notes],
+            "meaning": meaning_of(tool, code, self._meanings),
+            "result": result,
+            "messages": list(messages),
         }
 
 
-def _software(is_wanted: bool) -> list[str]:
-    return ["--software-device"] if is_wanted else []
+def _lines(output: bytes) -> list[str]:
+    return output.decode(errors="replace").splitlines()
 
 
-def _each(option: str, values: Sequence[str]) -> list[str]:
-    """An option for each of some values."""
-    return [f"{option}={value}" for value in values]
+def _signature(method: Callable[..., Any]) -> inspect.Signature:
+    """The signature of a tool, with the arguments of ``optimize`` one by one."""
+    found = inspect.signature(method, eval_str=True)
+    parameters = [one for one in found.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    if len(parameters) < len(found.parameters):
+        further = inspect.signature(OptimizeArguments, eval_str=True)
+        parameters += further.parameters.values()
+    return found.replace(parameters=parameters)
+
+
+TOOLS: Final = (
+    Tools.optimize,
+    Tools.explain,
+    Tools.place,
+    Tools.verify,
+    Tools.stats,
+    Tools.diff,
+)
+ARGUMENTS: Final = {method.__name__: list(_signature(method).parameters)[1:] for method in TOOLS}
+"""The names of the arguments of each tool."""
 
 
 def server(root: Path, meanings: Mapping[int, str]) -> MCPServer[Any]:
@@ -259,23 +300,39 @@ def server(root: Path, meanings: Mapping[int, str]) -> MCPServer[Any]:
     if not root.is_dir():
         raise McpError(f"there is no folder {str(root)!r}")
     tools = Tools(root, meanings)
-    methods = (
-        tools.optimize,
-        tools.explain,
-        tools.place,
-        tools.verify,
-        tools.stats,
-        tools.diff,
-    )
     try:
-        made: MCPServer[Any] = _sdk.MCPServer(
+        made: MCPServer[Any] = _server_class(tools)(
             "xoptim",
             instructions=SKILL.read_text(encoding="utf-8"),
-            tools=[_strict(_tools.Tool.from_function(_told(method))) for method in methods],
+            tools=[_strict(_tools.Tool.from_function(_told(tools, name))) for name in ARGUMENTS],
         )
     except ImportError:
         raise McpError("xopt mcp needs its SDK: pip install 'xoptim[mcp]'") from None
     return made
+
+
+def _server_class(tools: Tools) -> Any:
+    """A server that answers wrong arguments as it answers right ones: the SDK has plain text."""
+
+    class Server(_sdk.MCPServer):  # type: ignore[misc]  # imported when a server is made
+        async def call_tool(self, name: str, arguments: dict[str, Any], *args: Any) -> Any:
+            try:
+                return await super().call_tool(name, arguments, *args)
+            except _errors.ToolError as error:
+                errors = getattr(error.__cause__, "errors", None)
+                # A subclass is for defects of the tool.
+                if name not in ARGUMENTS or errors is None or type(error) is not _errors.ToolError:
+                    raise
+                faults = argument_faults(name, errors(), ARGUMENTS[name])
+                return _failed(tools.answer(name, FAILED, list(faults)))
+
+    return Server
+
+
+def _failed(answer: ToolAnswer) -> Any:
+    """An answer as a result that is an error."""
+    text = _types.TextContent(type="text", text=json.dumps(answer, indent=2))
+    return _types.CallToolResult(content=[text], structured_content=answer, is_error=True)
 
 
 def _strict(tool: Any) -> Any:
@@ -287,16 +344,19 @@ def _strict(tool: Any) -> Any:
     return tool
 
 
-def _told(tool: Callable[..., ToolAnswer]) -> Callable[..., ToolAnswer]:
+def _told(tools: Tools, name: str) -> Callable[..., Any]:
     """A tool whose errors reach the agent: the SDK keeps the texts of others to itself."""
+    method = getattr(tools, name)
 
-    @wraps(tool)
-    def told(*args: Any, **kwargs: Any) -> ToolAnswer:
+    @wraps(method)
+    def told(*args: Any, **kwargs: Any) -> Any:
         try:
-            return tool(*args, **kwargs)
+            answer: ToolAnswer = method(*args, **kwargs)
         except XoptimError as error:
-            raise _errors.ToolError(str(error)) from None
+            answer = tools.answer(name, FAILED, [str(error)])
+        return answer if answer["exit_code"] in _USABLE else _failed(answer)
 
+    vars(told)["__signature__"] = _signature(method)
     return told
 
 

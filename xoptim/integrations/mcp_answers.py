@@ -1,24 +1,84 @@
-"""What an agent needs of a JSON document, which may have a million characters as a whole."""
+"""What an agent needs of an answer: the meaning of the exit code, and a JSON document without its
+long lists, which may have a million characters as a whole.
+"""
 
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 _MOST_REFUSALS: Final = 4
 _MOST_ALIKE: Final = 2
 _MOST_OPERATORS: Final = 5
+_MOST_NODES: Final = 20
+_MOST_DIFFERENCES: Final = 20
+_MOST_COSTS: Final = 8
+_MOST_PORTS: Final = 20
+FAILED: Final = 2
+"""The exit code of an answer to wrong arguments."""
+_ERROR: Final = "wrong arguments, an unreadable model, or another error"
+_MEANINGS: Final[Mapping[str, Mapping[int, str]]] = {
+    "optimize": {
+        0: "written; the result was verified to be equal to the original, within the tolerance",
+        1: "the result differs from the original, or exceeds the tolerance; nothing is written",
+        FAILED: f"{_ERROR}; nothing is written",
+        3: "written, but not verified, or not adapted to the target; the messages say why",
+    },
+    "explain": {0: "done; `explanations` is empty if nothing resembles the pattern"},
+    "place": {
+        0: "done; `compiles`, `taken` and `left` say what runs on the target",
+        3: "the execution provider of the target is missing, or finds no device",
+    },
+    "verify": {
+        0: "equal within the tolerance on these runs",
+        1: "the models differ",
+        3: "not verified; `reason` says why",
+    },
+    "stats": {0: "done"},
+    "diff": {
+        0: "no difference between the graphs",
+        1: "the graphs differ; `verify` says whether the outputs do",
+    },
+}
+"""The meanings of exit codes by tool; the others mean the same for all tools."""
+
+
+def meaning_of(tool: str, code: int, general: Mapping[int, str]) -> str:
+    """An exit code of a tool in words; ``general`` are the meanings for all commands."""
+    own = {FAILED: _ERROR, **_MEANINGS[tool]}
+    return own.get(code) or general.get(code, "the process ended unexpectedly")
+
+
+def remarks_of(command: str, result: Any) -> Iterator[str]:
+    """What an agent should know about the result of an optimization, a line each."""
+    if command != "optimize" or not isinstance(result, dict):
+        return
+    precision, fitting = result.get("precision"), result.get("target")
+    if precision and precision["target"] and not precision["reason"]:
+        yield (
+            f"converted to {precision['scheme']} for {precision['target']}; `precision` has the "
+            "error"
+        )
+    if not fitting:
+        return
+    reasons: dict[str, list[str]] = {}
+    for each in fitting["unfit"]:
+        reasons.setdefault(each["reason"], []).append(f"{each['pattern']} {each['count']}")
+    for reason, names in reasons.items():
+        yield f"not applied for {fitting['target']}: {', '.join(names)} ({reason})"
 
 
 def summary_of(command: str, result: Any) -> tuple[Any, str]:
-    """A document without its long lists, and a note about what was left out.
+    """A document without its long lists, and a note about what is not shown.
 
-    The note is empty when nothing was. The document is as its JSON schema says in any case.
+    The note is empty when everything is. The document is as its JSON schema says in any case.
     """
     left: Counter[str] = Counter()
     found = _without_runs(_with_few_nodes(result, left))
     if isinstance(found, dict) and isinstance(found.get("precision"), dict):
         found["precision"] = _costliest(found["precision"], left)
-    if command == "explain" and isinstance(found, dict):
-        found = _nearest(found, left)
+    shorten = {"explain": _nearest, "diff": _few_differences, "stats": _largest}.get(command)
+    if shorten is not None and isinstance(found, dict):
+        found = shorten(found, left)
     return found, ", ".join(f"{count} {text}" for text, count in left.items())
 
 
@@ -40,7 +100,7 @@ def _with_few_nodes(result: Any, left: Counter[str]) -> Any:
         return result
     found = {key: _with_few_nodes(each, left) for key, each in result.items()}
     if {"nodes", "taken", "partitions"} <= found.keys():
-        found["nodes"] = _few(found["nodes"], left)
+        found["nodes"] = _few(found["nodes"], left, compiles=found["compiles"])
     return found
 
 
@@ -49,32 +109,88 @@ def _costliest(precision: dict[str, Any], left: Counter[str]) -> dict[str, Any]:
     kept = [each for each in precision["operators"] if not each["is_quantized"]]
     kept = sorted(kept, key=lambda each: -float(each["error"]))[:_MOST_OPERATORS]
     if more := len(precision["operators"]) - len(kept):
-        left["operators that can be quantized are left out"] = more
+        left["operators that can be quantized are not shown"] = more
     return precision | {"operators": kept}
 
 
-def _few(nodes: list[dict[str, Any]], left: Counter[str]) -> list[dict[str, Any]]:
+def _few(
+    nodes: list[dict[str, Any]], left: Counter[str], *, compiles: bool
+) -> list[dict[str, Any]]:
+    """The nodes that a target leaves, a few for each operator and reason."""
+    silent = (
+        "nodes that the target takes, or that are computed ahead, are not shown"
+        if compiles
+        else "nodes without a known reason are not shown"
+    )
     seen: Counter[tuple[str, str]] = Counter()
     kept = []
     for node in nodes:
+        if not _is_left(node):
+            left[silent] += 1
+            continue
         kind = (node["op_type"], node["reason"])
         seen[kind] += 1
-        if node["is_taken"] or not node["reason"]:
-            left["nodes that the target takes, or that are computed ahead, are left out"] += 1
-        elif seen[kind] > _MOST_ALIKE:
-            left["nodes that it leaves for the same reason as those shown are left out"] += 1
+        if seen[kind] > _MOST_ALIKE:
+            left["nodes that it leaves for the same reason as those shown are not shown"] += 1
+        elif len(kept) == _MOST_NODES:
+            left["more nodes that it leaves are not shown"] += 1
         else:
             kept.append(node)
     return kept
 
 
+def _is_left(node: dict[str, Any]) -> bool:
+    """Whether a target leaves a node, and something can be said about it.
+
+    Shapes are computed on the CPU on purpose, and nodes without a provider in no place at all.
+    """
+    is_elsewhere = bool(node["provider"]) and not node["is_shape_arithmetic"]
+    return not node["is_taken"] and (bool(node["reason"]) or is_elsewhere)
+
+
 def _nearest(result: dict[str, Any], left: Counter[str]) -> dict[str, Any]:
-    """The first matches, and the first refusals, each reason once."""
+    """The first matches, and the nearest refusals, each reason once."""
     matches = [each for each in result["explanations"] if each["status"] == "matches"]
-    refusals = {
-        each["reason"]: each for each in result["explanations"] if each["status"] != "matches"
-    }
+    refusals: dict[str, dict[str, Any]] = {}
+    for each in result["explanations"]:
+        if each["status"] != "matches":
+            refusals.setdefault(each["reason"], each)
     kept = [*matches[:_MOST_ALIKE], *list(refusals.values())[:_MOST_REFUSALS]]
     if more := len(result["explanations"]) - len(kept):
-        left["more places are left out"] = more
+        left["more nodes are not shown"] = more
     return result | {"explanations": [each | {"others": []} for each in kept]}
+
+
+def _few_differences(result: dict[str, Any], left: Counter[str]) -> dict[str, Any]:
+    """The first differences, a few of each kind and operator."""
+    seen: Counter[tuple[str, str, str]] = Counter()
+    kept: list[dict[str, Any]] = []
+    for each in result["differences"]:
+        kind = (each["kind"], each["part"], each["detail"])
+        seen[kind] += 1
+        if seen[kind] <= _MOST_ALIKE and len(kept) < _MOST_DIFFERENCES:
+            kept.append(each)
+        else:
+            left[f"{each['kind']} {each['part']}s are not shown"] += 1
+    return result | {"differences": kept}
+
+
+def _largest(result: dict[str, Any], left: Counter[str]) -> dict[str, Any]:
+    """The first inputs, outputs and blocks, and the layers and operators that cost most."""
+    costs = dict(result["costs"])
+    for key, text in (("by_operator", "operators"), ("by_layer", "layers")):
+        ranked = sorted(costs[key].items(), key=lambda item: -item[1]["flops"])
+        costs[key] = dict(_first(ranked, _MOST_COSTS, f"{text} of `costs`", left))
+    return result | {
+        "inputs": dict(_first(list(result["inputs"].items()), _MOST_PORTS, "inputs", left)),
+        "outputs": dict(_first(list(result["outputs"].items()), _MOST_PORTS, "outputs", left)),
+        "repeats": _first(result["repeats"], _MOST_COSTS, "repeated blocks", left),
+        "costs": costs,
+    }
+
+
+def _first(items: Sequence[Any], most: int, text: str, left: Counter[str]) -> list[Any]:
+    """The first items; the number of the others is noted."""
+    if len(items) > most:
+        left[f"{text} are not shown"] += len(items) - most
+    return list(items[:most])
