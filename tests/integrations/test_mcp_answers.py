@@ -106,15 +106,13 @@ def test_an_optimization_for_a_target_tells_what_was_chosen_for_it() -> None:
         {"pattern": name, "count": count, "reason": "it is slower there"}
         for name, count in (("BiasGelu", 2), ("Attention", 1))
     ]
-    result = {
-        "precision": {"target": "qnn", "scheme": "float16", "reason": ""},
-        "target": {"target": "qnn", "unfit": unfit},
-    }
+    precision = {"target": "qnn", "scheme": "float16", "reason": ""}
+    result = {"precision": precision, "target": {"target": "qnn", "unfit": unfit}}
     assert list(remarks_of("optimize", result)) == [
         "converted to float16 for qnn; `precision` has the error",
         "not applied for qnn: BiasGelu 2, Attention 1 (it is slower there)",
     ]
-    asked = result["precision"] | {"target": ""}
+    asked = precision | {"target": ""}
     assert list(remarks_of("optimize", {"precision": asked, "target": None})) == []
     assert list(remarks_of("stats", {})) == list(remarks_of("optimize", None)) == []
 

@@ -313,8 +313,9 @@ def server(root: Path, meanings: Mapping[int, str]) -> MCPServer[Any]:
 
 def _server_class(tools: Tools) -> Any:
     """A server that answers wrong arguments as it answers right ones: the SDK has plain text."""
+    base: Any = _sdk.MCPServer
 
-    class Server(_sdk.MCPServer):  # type: ignore[misc]  # imported when a server is made
+    class Server(base):  # type: ignore[misc]  # the SDK is imported when a server is made
         async def call_tool(self, name: str, arguments: dict[str, Any], *args: Any) -> Any:
             try:
                 return await super().call_tool(name, arguments, *args)

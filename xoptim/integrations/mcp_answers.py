@@ -123,7 +123,7 @@ def _few(
         else "nodes without a known reason are not shown"
     )
     seen: Counter[tuple[str, str]] = Counter()
-    kept = []
+    kept: list[dict[str, Any]] = []
     for node in nodes:
         if not _is_left(node):
             left[silent] += 1
