@@ -58,9 +58,9 @@ class _FusedActivation(EasyPatternOptimization):
             m[name] if m.get(name) is not None else g.get_attribute(second, name) for name in names
         ]
         if not all(isinstance(value, (int, float)) for value in values):  # (1)
-            return self.none(second, msg="a parameter of the activation is not known")
+            return self.none(second, msg="a parameter of the activation is unknown")
         if not runs(g, f"Fused{self.operator}", m.a, "com.microsoft"):  # (2)
-            return self.none(first, msg="the fused operator has no kernel for the type")
+            return self.none(first, msg="the fused operator has no kernel for this element type")
         parameters = self.parameters(dict(zip(names, map(float, values), strict=True)))
         return m.derive(written={**m.given, "activation": m.activation, **parameters})
 

@@ -1,5 +1,5 @@
-"""Products and sums with constants in a row, one affine map of each channel, and arithmetic on
-weights in doubles.
+"""Multiplications and additions of constants in a row, one affine map of each channel, and
+arithmetic on weights in double precision.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ def per_channel(
     """
     found = try_per_channel(g.get_computed_constant(name), rank, channels, place)
     if found is None:
-        raise Declined(f"{name!r} is not one number for each channel")
+        raise Declined(f"{name!r} is not one value per channel")
     return found
 
 
@@ -129,10 +129,10 @@ def normalization(g: GraphView, names: Sequence[str], epsilon: float) -> tuple[A
             deviation that ``x - mean`` cannot be taken apart.
     """
     if not all(g.is_constant(name) for name in names):
-        raise Declined("a parameter of the normalization is not constant")
+        raise Declined("scale, bias, mean or variance of the normalization is not constant")
     scale, bias, mean, variance = (doubles(g, name) for name in names)
     if not scale.size or (variance + epsilon <= 0).any():
-        raise Declined("the normalization has no channels, or a negative variance")
+        raise Declined("the normalization has no channels, or variance + epsilon is not positive")
     factor = scale / np.sqrt(variance + epsilon)
     # A normalized input has a deviation of about 1, so its product with the scale has about the
     # size of the scale.
@@ -140,7 +140,7 @@ def normalization(g: GraphView, names: Sequence[str], epsilon: float) -> tuple[A
     shift = bias - mean * factor
     finite = np.isfinite(factor).all() and np.isfinite(shift).all()
     if not finite or cancels([mean * factor], usual, constant(g, names[0]).dtype):
-        raise Declined("a parameter of the normalization is not finite, or a mean is too large")
+        raise Declined("a normalization parameter is not finite, or a mean is too large to fold")
     return factor, shift
 
 

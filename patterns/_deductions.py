@@ -12,7 +12,7 @@ from ._shapes import is_given_size
 
 
 def keeps_shape(g: GraphView, node: Node, source: str | None = None) -> bool:
-    """Whether the first result of a node provably has the shape of ``source``, by default of its
+    """Whether the first result of a node is known to have the shape of ``source``, by default its
     first operand.
 
     Names of dimensions that the model declares for the result are ignored: exporters write
@@ -66,7 +66,7 @@ def survives_zeros(
     size of ``middle``.
 
     They then copy a 0 if they divide what they copy. Otherwise nothing else may be 0: the run ends
-    with an error. ``nonzero`` says whether a size is known, or taken for granted, not to be 0.
+    with an error. ``nonzero`` says whether a size is known, or assumed, not to be 0.
     """
     if (
         middle is None

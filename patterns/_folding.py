@@ -77,12 +77,12 @@ def rounded(
     largest = _MARGIN * float(limits.max)
     # `<=`, not `not >`: a NaN fails the comparison too.
     if not all(bool(np.all(np.abs(each) <= largest)) for each in (wide, *(terms or ()))):
-        raise Declined("a new constant leaves the range of its type")
+        raise Declined("a folded constant would overflow or underflow its type")
     if terms is not None:
         size = np.maximum(np.abs(wide), np.abs(other))
         usual = np.maximum(size, median(np.abs(wide)))
         if cancels(terms, size, dtype) and cancels(terms, usual, dtype):
-            raise Declined("the terms of a new constant cancel")
+            raise Declined("a folded constant would lose precision by cancellation")
         return result
     small = (np.abs(result) < limits.smallest_normal) & (wide != 0)
     if not small.any():
@@ -92,7 +92,7 @@ def rounded(
         error = np.abs(result[small].astype(np.float64) - wide[small])
         if bool((error <= _NEGLIGIBLE * float(limits.eps) * largest).all()):
             return result
-    raise Declined("a new constant leaves the range of its type")
+    raise Declined("a folded constant would overflow or underflow its type")
 
 
 def cancels(terms: Sequence[Array | float], usual: Array | float, dtype: np.dtype) -> bool:
@@ -123,7 +123,7 @@ def is_moderate(factor: Array | float, dtype: np.dtype) -> bool:
 
 
 def constant(g: GraphView, name: str) -> Array:
-    """Value of a result that was found to be constant; zero for an operand that is left out.
+    """Value of a result that was found to be constant; zero for an operand that is omitted.
 
     Raises:
         Declined: when the value cannot be computed ahead of time, which ends the match.
@@ -137,7 +137,7 @@ def constant(g: GraphView, name: str) -> Array:
 
 
 def doubles(g: GraphView, name: str) -> Array:
-    """Value of a constant in double precision; zero for an operand that is left out.
+    """Value of a constant in double precision; zero for an operand that is omitted.
 
     Raises as `constant` does.
     """
@@ -208,12 +208,12 @@ def scaled(g: GraphView, like: str, factor: float, name: str, *, division: bool 
     """
     number = g.get_constant_scalar(name)
     if not number:
-        raise Declined("a factor is not a number, or 0")
+        raise Declined("a factor is 0, or not a constant scalar")
     value = factor / float(number) if division else factor * float(number)
     # a guard only: the attribute is rounded where it is written
     rounded(value, np.dtype(np.float32))
     if not fits(g, like, value):
-        raise Declined("a factor would lose digits as an attribute")
+        raise Declined("a factor would lose precision as a float32 attribute")
     return value
 
 

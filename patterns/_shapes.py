@@ -85,9 +85,9 @@ def may_be_empty(g: GraphView, dims: Sequence[Dim]) -> str:
         return ""
     unknown = isinstance(dim, SymbolicDim) and dim.is_anonymous
     return (
-        "an axis of unknown length may be empty"
+        "an unknown dimension may be 0"
         if unknown
-        else f"an axis may be empty, unless {dim} >= 1 is assumed"
+        else f"a dimension may be 0, unless {dim} >= 1 is assumed (--assume)"
     )
 
 

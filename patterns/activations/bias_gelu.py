@@ -45,9 +45,7 @@ class BiasGeluPattern(EasyPatternOptimization):
         shape = g.try_infer_shape(m.x)
         # (1)
         if not shape or not isinstance(shape[-1], int) or g.try_infer_shape(m.b) != shape[-1:]:
-            return self.none(
-                m.nodes[0], msg="not a sum with a vector of the length of the last axis"
-            )
+            return self.none(m.nodes[0], msg="the bias is not a vector as long as the last axis")
         has_kernel = g.try_infer_type(m.x) != TensorProto.DOUBLE and runs(
             g, m.operator, m.x, "com.microsoft"
         )
@@ -55,7 +53,7 @@ class BiasGeluPattern(EasyPatternOptimization):
         return (
             True
             if has_kernel
-            else self.none(m.nodes[-1], msg=f"{m.operator} has no kernel for the type")
+            else self.none(m.nodes[-1], msg=f"{m.operator} has no kernel for this element type")
         )
 
     def apply_pattern(self, g: PatternRewriter, x: str, b: str, operator: str) -> str:

@@ -57,7 +57,7 @@ class ClipClipPattern(_ClipBounds):
         # Where a lower bound is above an upper one, both forms return the upper one.
         low, high = min(max(a, c), d), min(max(b, c), d)
         if low == high == 0:  # (2)
-            return self.none(m.nodes[0], msg="the bounds leave zeros only")
+            return self.none(m.nodes[0], msg="both bounds are 0: the sign of the zeros may change")
         return m.derive(low=None if low == ends[0] else low, high=None if high == ends[1] else high)
 
     examples = Example.pairs(
@@ -88,7 +88,9 @@ class ClipReluPattern(_ClipBounds):
         if not g.has_type(m.x) or m.low != m.low or m.high != m.high:  # (1)
             return self.none(m.nodes[0], msg="a bound is NaN, or the type is unknown")
         if m.high is not None and m.high <= 0:  # (2)
-            return self.none(m.nodes[0], msg="nothing but zeros is left")
+            return self.none(
+                m.nodes[0], msg="the upper bound is not above 0: the sign of the zeros may change"
+            )
         # a bound that is 0 keeps its sign
         return m.derive(low=0.0 if m.low is None or m.low < 0 else m.low)
 
@@ -116,7 +118,9 @@ class ReluClipPattern(_ClipBounds):
         if not g.has_type(m.x) or m.low != m.low or m.high != m.high:  # (1)
             return self.none(m.nodes[1], msg="a bound is NaN, or the type is unknown")
         if m.high == 0:  # (2)
-            return self.none(m.nodes[1], msg="nothing but zeros is left")
+            return self.none(
+                m.nodes[1], msg="the upper bound is not above 0: the sign of the zeros may change"
+            )
         low = 0.0 if m.low is None or m.low <= 0 else m.low
         # all numbers become an upper bound below 0
         return m.derive(low=low if m.high is None else min(low, m.high))

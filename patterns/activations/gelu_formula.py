@@ -151,7 +151,9 @@ class FastGeluPattern(_MicrosoftGelu, _Tangent):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         has_axes = bool(g.try_infer_shape(m.x))  # not where it is unknown, or of rank 0
         # (3)
-        return has_axes or self.none(m.nodes[-1], msg="the operand is not known to have an axis")
+        return has_axes or self.none(
+            m.nodes[-1], msg="the operand may be a scalar, which the kernel rejects"
+        )
 
     examples = Example.only(
         "agraph (float[a,b] x) => (float[a,b] y) <float three = {3}, float c = {0.044715}, "

@@ -46,7 +46,7 @@ class HardSwishPattern(EasyPatternOptimization):
         if g.try_infer_type(m.x) == TensorProto.DOUBLE or not (
             whole or runs(g, "HardSigmoid", m.x)
         ):
-            return self.none(m.nodes[-1], msg="no kernel for the type")
+            return self.none(m.nodes[-1], msg="no kernel for this element type")
         return m.derive(whole=whole)
 
     def apply_pattern(self, g: PatternRewriter, x: str, whole: bool) -> str:

@@ -73,7 +73,7 @@ class EluExpPattern(_OneOperator):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         alpha = float(g.get_constant_scalar(m.a) or 0) if m.factor else 1.0
         if not 1e-3 < alpha < 1e3 or not fits(g, m.x, alpha):  # (1)
-            return self.none(m.nodes[-1], msg=f"the factor is {alpha}")
+            return self.none(m.nodes[-1], msg=f"the factor {alpha} is out of range for alpha")
         return m.derive(attributes={"alpha": alpha})
 
     _start, _one = "agraph (float[a,b] x) => (float[a,b] y)", "e = Exp(x) d = Sub(e, one)"
@@ -119,7 +119,9 @@ class HardSigmoidPattern(_OneOperator):
             return self.none(m.nodes[-1], msg="not between 0 and 1")
         beta = shift if m.first else shift * alpha
         if not fits(g, m.x, alpha, beta):  # (1)
-            return self.none(m.nodes[-1], msg="the attributes would lose digits")
+            return self.none(
+                m.nodes[-1], msg="alpha or beta would lose precision as a float32 attribute"
+            )
         return m.derive(attributes={"alpha": alpha, "beta": beta})
 
     examples = Example.pairs(
@@ -162,7 +164,7 @@ class LeakyReluPattern(_OneOperator):
             or (m.maximum and slope == 0)
             or not fits(g, m.x, slope)
         ):
-            return self.none(m.nodes[-1], msg=f"the slope is {slope}")
+            return self.none(m.nodes[-1], msg=f"the slope {slope} is not in the range for alpha")
         return m.derive(attributes={"alpha": float(slope)})
 
     examples = Example.pairs(
@@ -315,7 +317,7 @@ class ThresholdedReluPattern(_OneOperator):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         threshold = float(g.get_constant_scalar(m.t) or 0)
         if not abs(threshold) < 1e30 or not fits(g, m.x, threshold):  # (2)
-            return self.none(m.nodes[0], msg=f"the threshold is {threshold}")
+            return self.none(m.nodes[0], msg=f"the threshold {threshold} is out of range for alpha")
         return m.derive(attributes={"alpha": threshold})
 
     examples = Example.only(
@@ -347,7 +349,7 @@ class EluMulPattern(_OneOperator):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         gamma = float(g.get_constant_scalar(m.k) or 0)
         if not 1e-3 < gamma < 1e3 or not fits(g, m.x, gamma):  # (1)
-            return self.none(m.nodes[-1], msg=f"the factor is {gamma}")
+            return self.none(m.nodes[-1], msg=f"the factor {gamma} is out of range for gamma")
         return m.derive(attributes={"alpha": m.alpha, "gamma": gamma})
 
     examples = Example.only(
@@ -413,7 +415,7 @@ class QuickGeluPattern(_OneOperator):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         factor = float(g.get_constant_scalar(m.alpha) or 0) if m.multiple else 1.0
         if not (1e-30 < abs(factor) < 1e30 and fits(g, m.x, factor)):  # (2)
-            return self.none(m.nodes[-1], msg="the factor is out of range")
+            return self.none(m.nodes[-1], msg="the factor is out of range for alpha")
         return m.derive(attributes={"alpha": factor})
 
     examples = Example.pairs(

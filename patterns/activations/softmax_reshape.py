@@ -18,7 +18,7 @@ from .._shapes import reshape_target
 
 _LEAST: Final = 512
 """Elements from which on two Reshapes take less time than they save."""
-_OPEN: Final = 16
+_DYNAMIC: Final = 16
 """A size that is not known."""
 
 
@@ -59,16 +59,18 @@ class SoftmaxReshapePattern(EasyPatternOptimization):
         axis = (-1 if m.axis is None else m.axis) % len(shape)
         following = shape[axis + 1 :]
         if len(following) < 2 or all(dim == 1 for dim in following):  # (1)
-            return self.none(softmax, msg="fewer than two axes follow")
-        if math.prod(dim if isinstance(dim, int) else _OPEN for dim in shape) < _LEAST:  # (3)
-            return self.none(softmax, msg="the tensor is small")
+            return self.none(softmax, msg="fewer than two axes follow, or all of them have size 1")
+        if math.prod(dim if isinstance(dim, int) else _DYNAMIC for dim in shape) < _LEAST:  # (3)
+            return self.none(softmax, msg="the tensor is too small for a gain")
         merged = (*shape[: axis + 1], math.prod(following[1:], start=following[0]))
         there, back = reshape_target(g, shape, merged), reshape_target(g, merged, shape)
-        is_open = there is None or (-1 in there and not all(map(is_nonzero, shape[: axis + 1])))
-        if is_open or (back is None and softmax.opset < 14):
+        is_ambiguous = there is None or (
+            -1 in there and not all(map(is_nonzero, shape[: axis + 1]))
+        )
+        if is_ambiguous or (back is None and softmax.opset < 14):
             # (2)
             return self.none(
-                softmax, msg="a size may be 0, or two are unknown, which takes operator set 14"
+                softmax, msg="a dimension may be 0, or two are unknown, which needs opset 14"
             )
         return m.derive(operator=softmax.op_type, place=axis, there=there, back=back)
 

@@ -112,10 +112,10 @@ class ReciprocalMulPattern(_Reciprocal):
     operator, other = "Mul", "Div"  # (3)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        product = m.nodes[-1]
+        mul = m.nodes[-1]
         # (2)
-        return keeps_shape(g, product, m.z) or self.none(
-            product, msg="the divisor may be broadcast"
+        return keeps_shape(g, mul, m.z) or self.none(
+            mul, msg="the divisor may have to be broadcast"
         )
 
     _ranges = (("z", 0.5, 2.0),)

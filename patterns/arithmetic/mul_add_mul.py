@@ -42,7 +42,7 @@ class MulAddMulPattern(EasyPatternOptimization):
         t = getattr(g.op, g.choice("first", "Mul", "Div"))(x, a)
         t = (
             g.op.Sub(b, t)
-            if g.option("turned")
+            if g.option("reversed")
             else getattr(g.op, g.choice("shift", "Add", "Sub"))(t, b)
         )
         return getattr(g.op, g.choice("last", "Mul", "Div"))(t, c)
@@ -52,19 +52,21 @@ class MulAddMulPattern(EasyPatternOptimization):
         given = [constant(g, name) for name in (m.a, m.b, m.c)]
         # (1)
         if not all(v.dtype.kind in "fV" and np.isfinite(v.astype(np.float64)).all() for v in given):
-            return self.none(m.nodes[2], msg="a constant is not finite")
+            return self.none(m.nodes[2], msg="a constant is not a finite float")
         a, b, c = (doubles(g, name) for name in (m.a, m.b, m.c))
         c = 1 / c if m.last == "Div" else c
         factors, shifts = np.asarray((1 / a if m.first == "Div" else a) * c), np.asarray(b * c)
         factors, shifts = (
-            (-factors if m.turned else factors),
+            (-factors if m.reversed else factors),
             (-shifts if m.get("shift") == "Sub" else shifts),
         )
         if not (np.isfinite(factors).all() and np.isfinite(shifts).all()):  # (3)
             return self.none(m.nodes[2], msg="a divisor is 0")
         most = max(sum(v.size for v in given), _FEW if g.same_shape(m.x, m.outputs[0]) else 0)
         if factors.size + shifts.size > most:  # (2)
-            return self.none(m.nodes[2], msg="the new constants would be larger")
+            return self.none(
+                m.nodes[2], msg="the folded constants would be larger than the present ones"
+            )
         dtype = given[0].dtype
         # (3)
         return m.derive(factors=rounded(factors, dtype), shifts=rounded(shifts, dtype, terms=()))

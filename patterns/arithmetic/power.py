@@ -76,7 +76,13 @@ class PowTwoPattern(_Power):
                 if found
                 else None
             )
-        return True if found is None else self.none(found, msg="a normalization")  # (3)
+        return (
+            True
+            if found is None
+            else self.none(
+                found, msg="part of a normalization, which onnxruntime fuses only with Pow"
+            )
+        )  # (3)
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
         return g.op.Mul(x, x)

@@ -58,7 +58,9 @@ class ReduceReducePattern(EasyPatternOptimization):
         left = [axis for axis in range(len(shape)) if m.kept or axis not in first]
         second = {left[axis] for axis in m.second}
         if m.kept != m.keepdims and not (m.kept and first <= second):  # (2)
-            return self.none(m.nodes[1], msg="one reduction keeps its axes")
+            return self.none(
+                m.nodes[1], msg="only one of the two reductions keeps its axes (keepdims)"
+            )
         return m.derive(axes=sorted(first | second))
 
     def apply_pattern(

@@ -63,7 +63,7 @@ class AddAddPattern(_TwoConstants):
         pair = constant_pair(g, m.a, m.b)
         if pair is None:  # (2)
             return self.none(
-                m.nodes[1], msg="the constants are of two types, or give more elements together"
+                m.nodes[1], msg="the constants differ in type, or would grow if combined"
             )
         (x, a), (flip, b) = (
             (1, 1) if m[f"{word}_direct"] else (1, -1) if m[f"{word}_inverse"] else (-1, 1)
@@ -112,7 +112,7 @@ class MulMulPattern(AddAddPattern):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if not (m.first_direct and m.second_direct) and not is_float(g.try_infer_type(m.x)):  # (3)
-            return self.none(m.nodes[1], msg="a quotient of integers")
+            return self.none(m.nodes[1], msg="an integer division, which truncates")
         return super().validate_mapping(g, m)
 
     def combine(
@@ -142,7 +142,10 @@ class _Larger(_TwoConstants):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         pair = constant_pair(g, m.a, m.b)
         if pair is None or any(np.any(array != array) for array in pair):
-            return self.none(m.nodes[-1], msg="the constants do not make one")
+            return self.none(
+                m.nodes[-1],
+                msg="the constants differ in type, contain NaN, or would grow if combined",
+            )
         return m.derive(
             constant=(np.maximum(*pair) if m.larger else np.minimum(*pair)).astype(
                 numpy_dtype(g.get_type(m.a))

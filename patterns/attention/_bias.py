@@ -28,7 +28,7 @@ def require_moderate(g: GraphView, bias: str, weight: str) -> None:
         or len(shape) != 2
         or not all(map(g.is_stored, (bias, weight)))
     ):
-        raise Declined("a bias or a weight is not stored in the model itself")
+        raise Declined("a bias or a weight is computed, or in external data")
     matrix, largest = constant(g, weight), float(np.abs(doubles(g, bias)).max(initial=0))
     matrix = matrix if matrix.dtype.itemsize >= _WIDE else matrix.astype(np.float32)
     limits = ml_dtypes.finfo(numpy_dtype(dtype))  # type: ignore[no-untyped-call]
@@ -36,4 +36,4 @@ def require_moderate(g: GraphView, bias: str, weight: str) -> None:
         usual = float(np.einsum("ij,ij->j", matrix, matrix).max(initial=0)) ** 0.5
     most = tolerance(dtype, "rounding").rtol / float(limits.eps)
     if not (usual**2 <= float(limits.max) / 16 and largest <= most * usual):
-        raise Declined("a bias or a weight is not finite, or a bias is large")
+        raise Declined("a bias or a weight is not finite, or a bias is too large")

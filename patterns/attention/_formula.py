@@ -8,7 +8,7 @@ from .._shapes import broadcasts_to
 
 
 def scores_of(g: PatternBuilder, q: Symbol, keys: Symbol, factor: Scalar, s: Scalar) -> Symbol:
-    """The products of queries and swapped keys, with a ``factor`` of the keys, and a factor or
+    """The MatMul of queries and swapped keys, with a ``factor`` of the keys, and a factor or
     divisor ``s`` of the scores.
     """
     scores: Symbol = g.op.MatMul(q, g.op.Mul(keys, factor) if g.option("scaled_keys") else keys)

@@ -104,33 +104,33 @@ class AttentionPattern(EasyPatternOptimization):
         )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        product = next(node for node in m.nodes if node.op_type == "MatMul")
-        swapped = product.input[1]
+        matmul = next(node for node in m.nodes if node.op_type == "MatMul")
+        swapped = matmul.input[1]
         scores = scores_shape(g, m.q, swapped, m.v)
         # (1)
         if scores is None or (
             m.layout == 2 and heads_in(g, m.k, self._unswapped(g, swapped)) is None
         ):
-            return self.none(product, msg="the shapes are unknown, or an attention has others")
+            return self.none(matmul, msg="the shapes are unknown, or do not match an attention")
         if reason := may_be_empty(g, (*scores, *g.get_shape(m.q), *g.get_shape(m.v))):  # (2)
-            return self.none(product, msg=reason)
+            return self.none(matmul, msg=reason)
         # (3)
         if isinstance(scores[-1], int) and scores[-1] > _LONGEST and shared_heads(g, m.v) is None:
-            return self.none(product, msg="more keys than the operator is fast for")
+            return self.none(matmul, msg="more than 1024 keys, for which the operator is slower")
         scale = scale_of(g, m, m.q)
         if scale is None:  # (4)
-            return self.none(product, msg="the scale is not a positive number, or adds axes")
+            return self.none(matmul, msg="the scale is not a positive scalar, or adds axes")
         if not self._can_mask(g, m, scores):  # (5)
             return self.none(
-                product,
-                msg="the mask does not have the shape of the scores, or its numbers may be large",
+                matmul,
+                msg="the mask does not broadcast to the scores, or its values may be large",
             )
         if g.try_infer_type(m.q) != TensorProto.FLOAT or not runs(g, "Attention", m.q):  # (8)
-            return self.none(product, msg="no kernel that is precise for the type")
+            return self.none(matmul, msg="no precise kernel for this element type")
         if self.marked(g, m) and not _is_merged(g, m.outputs[0]):  # (7)
             return self.none(
-                product,
-                msg="a query may have no keys at all, and the heads of the result are not merged",
+                matmul,
+                msg="a query may have all keys masked, and no Reshape merges the heads",
             )
         heads = [0, 0, *g.get_shape(swapped)[1:3]] if m.layout == 2 else []
         stretched = stretched_by(g, self.masks(m), scores, m.q, swapped)

@@ -76,16 +76,14 @@ class AddMatMulSoftmaxPattern(_AttentionBias):
         softmax = m.nodes[-1]
         _require_last_axis(g, softmax, m.axis)  # (1)
         if m.masked and g.try_infer_type(m.mask) == TensorProto.FLOAT16:  # (4)
-            return self.none(
-                softmax, msg="the sum of a score and of a mask of 16 bits may be infinite"
-            )
+            return self.none(softmax, msg="a score plus a float16 mask may overflow")
         add, first, second = m.nodes[1:4]
         keys, split = g.try_infer_shape(second.output[0]), g.try_infer_shape(first.output[0])
         heads = None if keys is None or split is None else (keys[1:3] if m.early else split[2:])
         if heads is None or not _spreads_over_heads(g, m.b, add.output[0], heads):  # (2)
             return self.none(
                 add,
-                msg="a shape is unknown, or the bias is not one number for each feature of a head",
+                msg="a shape is unknown, or the bias is not one value per feature of a head",
             )
         # (2)
         if m.early and (keys is None or split is None or len(keys) != 4 or keys[3] != split[2]):
@@ -182,12 +180,12 @@ class AddSoftmaxMatMulPattern(_AttentionBias):
         if not is_nonzero(values[2]) and values[2] != result[1]:  # (1)
             return self.none(softmax, msg="there may be queries but no keys")
         if not _spreads_over_heads(g, m.b, add.output[0], (values[1], values[3])):  # (2)
-            return self.none(reshape, msg="the bias is not one number for each feature of a head")
+            return self.none(reshape, msg="the bias is not one value per feature of a head")
         is_merged = result[2:] == (values[1], values[3]) and shape == (*result[:2], *features[-1:])
         if not is_merged or (values[0], values[2]) != given[:2]:  # (2)
             return self.none(merge, msg="axes other than the heads are split or merged")
         if len(weight) != 2 or weight[0] != features[-1]:  # (2)
-            return self.none(merge, msg="the output is not a linear layer")
+            return self.none(merge, msg="no linear layer follows the attention")
         require_moderate(g, m.b, m.w)  # (3)
         require_moderate(g, m.c, m.u)
         term, present = doubles(g, m.b).reshape(-1) @ doubles(g, m.u), doubles(g, m.c)

@@ -54,19 +54,19 @@ class AttentionGuardPattern(EasyPatternOptimization):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         attention = _attention(g, m.z)
         if attention is None:  # (1)
-            return self.none(m.nodes[0], msg="not the result of an Attention")
+            return self.none(m.nodes[0], msg="the operand is not the result of an Attention")
         mask = attention.input[3] if len(attention.input) > 3 else ""
         # (2)
         if mask and not (
             is_float(g.try_infer_type(mask)) and lies_between(g, mask, -math.inf, _MOST)
         ):
-            return self.none(attention, msg="the mask may be infinite or very large, or is Boolean")
+            return self.none(attention, msg="the mask is Boolean, or may be infinite or above 1e30")
         if g.try_infer_shape(m.z) is None or g.try_infer_shape(m.outputs[0]) != g.try_infer_shape(
             m.z
         ):
             return self.none(m.nodes[0], msg="the replacement of NaN has another shape")
         # (3)
-        return _is_zero(g, m.c) or self.none(m.nodes[1], msg="the number in place of NaN is not 0")
+        return _is_zero(g, m.c) or self.none(m.nodes[1], msg="the value in place of NaN is not 0")
 
     def apply_pattern(self, g: PatternRewriter, z: str) -> str:
         return z

@@ -83,9 +83,9 @@ class AttentionHeadsPattern(EasyPatternOptimization):
             for dim, least in zip(pair, (0, 1), strict=True)
         )
         if not known or heads[1][0] != heads[2][0]:  # (1)
-            return self.none(attention, msg="the heads are unknown, or have a single feature each")
+            return self.none(attention, msg="the heads are unknown, or have one feature each")
         if any(attention.output[3 if m.past else 1 :]):  # (2)
-            return self.none(attention, msg="it has other results")
+            return self.none(attention, msg="the scores, keys or values are read as well")
         return m.derive(heads=heads)
 
     def apply_pattern(

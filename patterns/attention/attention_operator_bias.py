@@ -64,9 +64,9 @@ class AddAttentionPattern(_OperatorBias):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         _, add, attention = m.nodes
         if not _is_for_each_feature(g, m.b, add):  # (1)
-            return self.none(add, msg="the bias is not one number for each feature of a head")
+            return self.none(add, msg="the bias is not one value per feature of a head")
         if any(attention.output[1:]) or m.attributes.get("softcap", 0):  # (2)
-            return self.none(attention, msg="the scores are a result, or have a softcap")
+            return self.none(attention, msg="the scores are read as well, or softcap is set")
         require_moderate(g, m.b, m.w)  # (3)
         return True
 
@@ -138,7 +138,9 @@ class AddAttentionMatMulPattern(_OperatorBias):
         _, add, attention, *_ = m.nodes
         counts = [m.attributes.get(name) for name in ("q_num_heads", "kv_num_heads")]
         if not _is_for_each_feature(g, m.b, add) or counts[0] != counts[1]:  # (1)
-            return self.none(add, msg="the bias is not one number for each feature of each head")
+            return self.none(
+                add, msg="the bias is not one value per feature, or keys have fewer heads"
+            )
         if m.mask and not _keeps_keys(g, m.mask):  # (2)
             return self.none(attention, msg="the mask may hide all keys of a query")
         values, queries = g.get_shape(add.output[0]), g.try_infer_shape(m.q)
@@ -147,7 +149,9 @@ class AddAttentionMatMulPattern(_OperatorBias):
         weight = g.static_shape(m.u)
         is_linear = weight is not None and len(weight) == 2 and weight[0] == values[2]
         if any(attention.output[1:]) or not is_linear:  # (5)
-            return self.none(attention, msg="it has other results, or no linear layer follows")
+            return self.none(
+                attention, msg="the attention has other results, or no linear layer follows"
+            )
         require_moderate(g, m.b, m.w)  # (3)
         require_moderate(g, m.c, m.u)
         term, present = doubles(g, m.b).reshape(-1) @ doubles(g, m.u), doubles(g, m.c)

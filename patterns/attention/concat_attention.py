@@ -58,15 +58,17 @@ class ConcatAttentionPattern(EasyPatternOptimization):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if m.attributes.get("is_causal"):  # (2)
-            return self.none(m.nodes[-1], msg="it is causal")
+            return self.none(m.nodes[-1], msg="the attention is causal")
         shapes = [g.try_infer_shape(name) for name in (m.past_key, m.past_value, m.k, m.v)]
         past_key, past_value, k, v = (() if shape is None else shape[2:3] for shape in shapes)
         if past_key != past_value and k != v:  # (5)
             return self.none(
-                m.nodes[-1], msg="there may be more earlier keys than values, or fewer"
+                m.nodes[-1], msg="the number of past keys may differ from that of past values"
             )
         # (3)
-        return not any(m.nodes[-1].output[1:]) or self.none(m.nodes[-1], msg="it has other results")
+        return not any(m.nodes[-1].output[1:]) or self.none(
+            m.nodes[-1], msg="the attention has more than one result"
+        )
 
     def apply_pattern(
         self,

@@ -45,10 +45,10 @@ class GatherAttentionPattern(EasyPatternOptimization):
         if None in found or len(counts) != 1 or shape is None or shape[1] != g.get_shape(m.k)[1]:
             return self.none(
                 m.nodes[0],
-                msg="keys or values are not repeated in groups, one head for each query in all",
+                msg="keys or values are not repeated to one head per query head, in equal groups",
             )
         if any(m.nodes[0].output[1:]):  # (2)
-            return self.none(m.nodes[0], msg="keys and values are results")
+            return self.none(m.nodes[0], msg="the attention returns present keys and values")
         return m.derive(shared=found)
 
     def apply_pattern(

@@ -98,28 +98,32 @@ class GroupQueryAttentionPattern(EasyPatternOptimization):
         node = m.nodes[-1]
         scores = self._scores(g, m)
         if scores is None:  # (1)
-            return self.none(node, msg="the heads are unknown, or have other sizes than it takes")
+            return self.none(
+                node, msg="the heads are unknown, or the operator does not support their size"
+            )
         batch, _, queries, total = scores
         past = g.get_shape(m.past_key)[2]
         if reason := may_be_empty(g, (batch, queries)):  # (1)
             return self.none(node, msg=reason)
         most = upper_bound(total)
         if not isinstance(most, int) or most >= (_LONGEST if m.rotates else 1 << 31):  # (2)
-            return self.none(node, msg="the number of keys has no known limit")
+            return self.none(
+                node, msg=f"the number of keys, {total}, has no known limit (--assume)"
+            )
         seen = causal(g, m.mask, scores, past)
         if seen is None:  # (3)
             return self.none(
-                node, msg="the mask may hide other keys than later ones, or have another length"
+                node, msg="the mask may hide more than later keys: assume that it holds ones"
             )
         if not g.assumes_one_of((batch, 1), (queries, 1), (past, 0)):  # (4)
             return self.none(
-                node, msg="several new tokens of several sequences may follow earlier ones"
+                node, msg=f"not known: {batch} == 1, {queries} == 1 or {past} == 0 (--assume)"
             )
         if not _are_usual(m.attributes):  # (6)
-            return self.none(node, msg="an attribute is not one that the operator has")
+            return self.none(node, msg="GroupQueryAttention does not have one of the attributes")
         tables = self._tables(g, m, past, most) if m.rotates else ()
         if tables is None:  # (5)
-            return self.none(node, msg="the rotations are not known for all positions")
+            return self.none(node, msg="the cosines and sines are not known for all positions")
         source = next(
             (
                 name
@@ -235,7 +239,7 @@ def _table(g: GraphView, name: str, past: Dim, rows: int, width: int) -> Array |
 def _at_all_positions(
     g: GraphView, name: str, past: Dim, rows: int, depth: int = _DEPTH
 ) -> Array | None:
-    """A tensor computed for the positions from 0 on; sequences that share them are left out."""
+    """A tensor computed for the positions from 0 on; without the sequences that share them."""
     if g.is_constant(name):
         return g.get_computed_constant(name)
     positions = positions_of(g, name)

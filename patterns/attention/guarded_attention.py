@@ -66,8 +66,8 @@ class GuardedAttentionPattern(AttentionPattern):
         return g.op.Reshape(g.op.Transpose(y, perm=[0, 2, 1, 3]), g.symbol(), attributes=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        scores, product = (node for node in m.nodes if node.op_type == "MatMul")
-        merged = heads_in(g, m.outputs[0], g.try_infer_shape(product.output[0]))
+        scores, matmul = (node for node in m.nodes if node.op_type == "MatMul")
+        merged = heads_in(g, m.outputs[0], g.try_infer_shape(matmul.output[0]))
         packed = [
             packed_heads(g, m.q),
             packed_keys(g, m.k, scores.input[1], m.layout),
@@ -84,11 +84,13 @@ class GuardedAttentionPattern(AttentionPattern):
         shapes = [each.shape for each in joined if each is not None]
         if None in joined or shapes[0][1] != shapes[1][1]:  # (2)
             return self.none(
-                product,
-                msg="heads are not split off queries, keys and values, or not merged afterwards",
+                matmul,
+                msg="the heads are not split before the attention, or not merged after it",
             )
         if shapes[0][1] == merged and shapes[0][2] != shapes[1][2]:  # (3)
-            return self.none(product, msg="earlier keys and values may differ in number")
+            return self.none(
+                matmul, msg="the number of past keys may differ from that of past values"
+            )
         return super().validate_mapping(g, m) and m.derive(packed=None, joined=joined)  # (1)
 
     def marked(self, g: GraphView, m: Match) -> bool:
@@ -168,7 +170,7 @@ class GuardedAttentionPattern(AttentionPattern):
 
 
 def _sums(g: PatternRewriter, values: str, shape: Shape) -> str:
-    """The sums over the last but one axis of values times 0: a product, much faster than a sum
+    """The sums over the last but one axis of values times 0: a MatMul, much faster than a sum
     along an axis in between.
     """
     length, axis = shape[-2], len(shape) - 2

@@ -60,10 +60,10 @@ class MatMulGroupQueryAttentionPattern(EasyPatternOptimization):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         readers = (node for node in m.nodes if node.op_type == "MatMul")
         if not all(g.is_used_only_by(node.input[1], node) for node in readers):  # (2)
-            return self.none(m.nodes[-1], msg="a weight is read elsewhere")
+            return self.none(m.nodes[-1], msg="a weight has other consumers")
         for weight, bias in (("wq", "bq"), ("wk", "bk"), ("wv", "bv")) if m.biased else ():
             if g.try_infer_shape(getattr(m, bias)) != g.get_shape(getattr(m, weight))[1:]:  # (1)
-                return self.none(m.nodes[-1], msg="a bias does not have a number for each column")
+                return self.none(m.nodes[-1], msg="a bias is not one value per column")
         return True
 
     def apply_pattern(

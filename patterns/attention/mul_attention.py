@@ -48,13 +48,13 @@ class MulAttentionPattern(EasyPatternOptimization):
             features = shape[-1] if shape else None
             size = features // given.get("q_num_heads", 1) if isinstance(features, int) else 0
             if size <= 0:  # (1)
-                return self.none(m.nodes[1], msg="the size of a head is unknown")
+                return self.none(m.nodes[1], msg="the head size is unknown")
             scale = size**-0.5
         scale = scaled(g, m.q, scale, m.s, division=m.division)
         if scale <= 0 or not broadcasts_to(g, m.s, m.q):  # (2)
-            return self.none(m.nodes[0], msg="the scale is not a positive number, or adds axes")
+            return self.none(m.nodes[0], msg="the scale is not a positive scalar, or adds axes")
         if any(m.results[3:]):  # (3)
-            return self.none(m.nodes[1], msg="the scores are a result")
+            return self.none(m.nodes[1], msg="the scores are read as well")
         return m.derive(written={**given, "scale": scale})
 
     def apply_pattern(

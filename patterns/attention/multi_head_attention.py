@@ -99,28 +99,28 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
         heads = set(self._heads(g, m, q, swapped, v, y.output[0]))
         if scores is None or len(heads) != 1 or None in heads:  # (1)
             return self.none(
-                scores_node, msg="not the shapes of an attention whose heads are split and merged"
+                scores_node, msg="the shapes are unknown, or the heads are not split and merged"
             )
         if reason := may_be_empty(g, (*scores, *g.get_shape(q), *g.get_shape(v))):  # (2)
             return self.none(scores_node, msg=reason)
         scale = scale_of(g, m, q)
         if scale is None:  # (3)
-            return self.none(scores_node, msg="the scale is not a positive number, or adds axes")
+            return self.none(scores_node, msg="the scale is not a positive scalar, or adds axes")
         # (4)
         if g.try_infer_type(q) != TensorProto.FLOAT or not runs(
             g, "MultiHeadAttention", q, "com.microsoft"
         ):
-            return self.none(scores_node, msg="no kernel for the type")
+            return self.none(scores_node, msg="no kernel for this element type")
         masks, stretched = [m.mask] if m.masked else [], []
         if not has_keys(g, masks, scores, v):  # (5)
-            return self.none(scores_node, msg="the mask does not have the shape of the scores")
+            return self.none(scores_node, msg="the mask does not broadcast to the scores")
         if m.masked:
             stretched = stretched_by(g, masks, scores, q, swapped)
             if any(stretched) and g.opsets.get("", 1) < _RANGES:  # (7)
-                return self.none(scores_node, msg="the mask must be stretched")
+                return self.none(scores_node, msg="the mask must be expanded, which needs opset 15")
         if m.past and not self._follows(g, m):  # (6)
             return self.none(
-                scores_node, msg="earlier or new keys may be of another number or size than values"
+                scores_node, msg="the keys may differ from the values in number or head size"
             )
         cache = [m.past_key, m.past_value] if m.past else []
         return m.derive(

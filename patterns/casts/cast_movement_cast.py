@@ -53,7 +53,9 @@ class CastMovementCastPattern(EasyPatternOptimization):
         source = g.try_infer_type(m.x)
         back = m.middle in LOSSLESS.get(source, ()) and m.to == source
         # (1)
-        return back or self.none(m.nodes[0], msg="it is not a conversion to a wider type and back")
+        return back or self.none(
+            m.nodes[0], msg="the Casts do not convert to a wider type and back"
+        )
 
     def apply_pattern(
         self, g: PatternRewriter, x: str, rest: Sequence[str], operator: str, given: dict[str, Any]

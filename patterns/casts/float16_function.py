@@ -51,7 +51,7 @@ class Float16FunctionPattern(EasyPatternOptimization):
         ]
         # (1)
         return lacks or self.none(
-            m.nodes[0], msg="the type is not float16, or there is a kernel for it"
+            m.nodes[0], msg="an operand is not float16, or the provider has a kernel for it"
         )
 
     def apply_pattern(

@@ -52,7 +52,7 @@ def cannot_fail(g: GraphView, body: Graph, node: Node) -> bool:
     """Whether a node of a subgraph computes little, and raises no error whatever its operands are.
 
     Sizes, and elementwise operators on a few elements: those whose errors depend on values
-    (division of integers, texts that cannot be read as numbers) are left out, and so are all whose
+    (division of integers, texts that cannot be read as numbers) are excluded, and so are all whose
     shapes are not known to fit.
     """
     inside = g.inside(body)
@@ -80,9 +80,9 @@ class Cycle:
         node: the node.
         body: its subgraph.
         count: number of states.
-        given: inputs of the body, and operands of the node, in front of the states: number and
+        given: inputs of the body, and operands of the node, before the states: number and
             condition of an iteration.
-        returned: outputs of the body in front of the states.
+        returned: outputs of the body before the states.
     """
 
     node: Node
@@ -96,7 +96,7 @@ class Cycle:
         return range(self.count, len(self.node.output))
 
     def attributes(self, without: Collection[int] = ()) -> dict[str, Any]:
-        """The attributes of the node, but its body, when some results are left out."""
+        """The attributes of the node, but its body, without some of the results."""
         found = {
             name: value
             for name, value in self.node.attribute.items()
@@ -154,13 +154,13 @@ def cycle(g: GraphView, node: Node) -> Cycle:
     """
     body = node.bodies.get("body")
     if body is None or not g.can_splice(body):
-        raise Declined("the subgraph cannot be changed")
+        raise Declined("the body has sparse or overridable initializers")
     loops = node.op_type == "Loop"
     count = len(node.input) - (2 if loops else node.attribute.get("num_scan_inputs", 0))
     given, returned = (2, 1) if loops else (0, 0)
     fits = len(body.inputs) == len(node.input) and len(body.outputs) == returned + len(node.output)
     if not fits or not 0 <= count <= len(node.output):
-        raise Declined("the operands and results do not fit the subgraph")
+        raise Declined("the operands and results do not match those of the body")
     return Cycle(node, body, count, given, returned)
 
 

@@ -41,8 +41,8 @@ class IfCommonPattern(PatternOptimization):
     """If(c) of branches that compute f(x) both → f(x), and an If of the rest; no If where the
     branches are equal
 
-    What: computes the nodes that both branches contain once, in front of the If. Results that both
-    branches give alike, and those that nothing reads, are left out.
+    What: computes the nodes that both branches contain once, before the If. Results that both
+    branches give alike, and those that nothing reads, are removed.
     Why: measured 0.87 of the time where the branches are equal; fewer nodes elsewhere, and they can
     be fused with those around the If. Runtimes that compute 16-bit floats in 32 bits round at the
     border, so the last bit may differ.
@@ -61,9 +61,9 @@ class IfCommonPattern(PatternOptimization):
         first, second = [node.bodies.get(name) for name in ("then_branch", "else_branch")]
         # (3)
         if first is None or second is None or not (g.can_splice(first) and g.can_splice(second)):
-            return self.none(node, msg="a branch cannot be changed")
+            return self.none(node, msg="a branch has sparse or overridable initializers")
         if {len(first.outputs), len(second.outputs)} != {len(node.output)}:  # (3)
-            return self.none(node, msg="the branches have other numbers of results")
+            return self.none(node, msg="the branches differ from the If in their number of results")
         forms: dict[Hashable, list[tuple[Node, int]]] = {}
         numbers = count()
         values = (_values(first, forms, numbers), _values(second, forms, numbers))

@@ -11,9 +11,9 @@ class LoopInvariantPattern(PatternOptimization):
 
     What: computes the nodes whose operands do not change from iteration to iteration once, in front
     of the loop.
-    Why: measured 0.46 to 0.72 of the time of a loop of 8 rounds, where it saves a product and Tanh.
-    They can be folded and fused with the nodes outside. Runtimes that compute 16-bit floats in 32
-    bits round at the border, so the last bit may differ.
+    Why: measured 0.46 to 0.72 of the time of a loop of 8 rounds, where it saves a MatMul and
+    a Tanh. They can be folded and fused with the nodes outside. Runtimes that compute float16 in
+    float32 round at the border, so the last bit may differ.
     Refuses when:
     1. every node depends on the iteration, gives random numbers, has subgraphs, is a copy, or
        quantizes.
@@ -33,7 +33,7 @@ class LoopInvariantPattern(PatternOptimization):
         nodes = self._invariant(g, found)
         if not nodes:  # (1)
             return self.none(
-                node, msg="every node depends on the iteration, or may not leave the loop"
+                node, msg="every node of the body depends on the iteration, or cannot be moved out"
             )
         return MatchResult(self, [node], partial(self._apart, found, nodes))
 

@@ -35,7 +35,7 @@ class RecurrentZeroStatePattern(PatternOptimization):
             if fits and all(value is not None and not value.any() for value in values):
                 zeros.append(place)
         if not zeros:  # (1)
-            return self.none(node, msg="no initial state is known to be zero")
+            return self.none(node, msg="no initial state is known to be all zeros")
         inputs = ["" if place in zeros else name for place, name in enumerate(node.input)]
         return MatchResult(self, [node], replaced_by(node.op_type, *inputs, **node.attribute))
 

@@ -21,9 +21,9 @@ class SequenceConstructAtPattern(PatternOptimization):
         construct = g.node_before(node.input[0])
         place = g.get_ints(node.input[1])
         if not is_op(construct, "SequenceConstruct"):
-            return self.none(node, msg="the sequence is not constructed here")
+            return self.none(node, msg="the sequence is not the result of a SequenceConstruct")
         if not place or not -len(construct.input) <= place[0] < len(construct.input):  # (1)
-            return self.none(node, msg="the position is unknown or outside")
+            return self.none(node, msg="the index is unknown or out of range")
         return MatchResult(self, [node], replaced_by("Identity", construct.input[place[0]]))
 
     _start = "agraph (float[a] x, float[b] z) => (float[b] y)"

@@ -25,7 +25,7 @@ class SplitToSequenceSequenceAtPattern(PatternOptimization):
         axis = axis_of(g, node)
         sizes = None if axis is None else self._sizes(g, node, axis)
         if axis is None or sizes is None:  # (2)
-            return self.none(node, msg="the pieces are not known")
+            return self.none(node, msg="the axis or the sizes of the slices are unknown")
         places = [g.get_ints(r.input[1]) if is_op(r, "SequenceAt") else None for r in readers]
         known = [
             place[0] % len(sizes)
@@ -39,7 +39,7 @@ class SplitToSequenceSequenceAtPattern(PatternOptimization):
             or not g.is_used_only_by(node.output[0], *readers)
         ):
             return self.none(
-                node, msg="the sequence is read otherwise than by SequenceAt at constant positions"
+                node, msg="the sequence has consumers other than SequenceAt with a constant index"
             )
         return MatchResult(self, [node, *readers], partial(self._split, axis, sizes, known))
 

@@ -47,7 +47,7 @@ class IfConstantPattern(_WrittenOut):
             return self.none(node, msg="the condition is not constant")
         branch = node.bodies.get("then_branch" if condition else "else_branch")
         if branch is None or not g.can_splice(branch):  # (2)
-            return self.none(node, msg="the branch cannot be taken out")
+            return self.none(node, msg="the branch has sparse or overridable initializers")
         return MatchResult(self, [node], lambda g, node: g.splice(branch, {}, node.output))
 
     examples = Example.only(
@@ -76,9 +76,9 @@ class LoopNeverPattern(_WrittenOut):
             g.get_constant_scalar(node.input[1]) if len(node.input) > 1 and node.input[1] else None
         )
         if not (rounds is not None and rounds <= 0) and (condition is None or condition):  # (1)
-            return self.none(node, msg="there may be rounds")
+            return self.none(node, msg="the loop may have iterations")
         if len(node.output) > len(node.input) - 2:  # (2)
-            return self.none(node, msg="something is stacked")
+            return self.none(node, msg="the loop has scan outputs")
         return MatchResult(self, [node], self.apply)
 
     def apply(self, g: PatternRewriter, node: Node) -> list[Node]:
@@ -111,7 +111,7 @@ class LoopOncePattern(_WrittenOut):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         found = cycle(g, node)  # (2)
         if found.runs(g) != 1:  # (1) the condition that the body returns does not matter
-            return self.none(node, msg="not exactly one round")
+            return self.none(node, msg="the loop is not known to have exactly one iteration")
         return MatchResult(self, [node], partial(rounds, found.body, 1))
 
     examples = Example.only(
@@ -145,10 +145,10 @@ class LoopUnrollPattern(_WrittenOut):
         count, body = found.runs(g), found.body
         goes_on = g.inside(body).get_constant_scalar(body.outputs[0])
         if count is None or not 2 <= count <= _MOST or not goes_on:  # (1)
-            return self.none(node, msg="the number of rounds is not known, or not small")
+            return self.none(node, msg="the number of iterations is unknown, or not from 2 to 64")
         more = size_of_rounds(g, body, count) + (count + 1) * len(found.stacks())
         if more > 1 + size_of(list(body.nodes)):  # (2)
-            return self.none(node, msg="it would be longer")
+            return self.none(node, msg="the unrolled loop would have more nodes")
         return MatchResult(self, [node], partial(rounds, body, count))
 
     examples = Example.only(
@@ -181,7 +181,7 @@ class ScanOncePattern(_WrittenOut):
         # The directions do not matter.
         found = cycle(g, node)  # (2)
         if found.runs(g) != 1:  # (1)
-            return self.none(node, msg="not exactly one step")
+            return self.none(node, msg="the scan is not known to have exactly one iteration")
         return MatchResult(self, [node], partial(only_step, found))
 
     examples = Example.only(

@@ -18,7 +18,7 @@ from xoptim.match import (
 from .._folding import Array
 
 _LEAST: Final = 60
-"""Results of a channel below which calling the product takes longer."""
+"""Results of a channel below which calling the kernel takes longer."""
 _MOST: Final = 1 << 16
 """Weights above which the model would grow too much."""
 _SHARED: Final = ("kernel_shape", "strides", "dilations", "pads")
@@ -57,9 +57,7 @@ class AveragePoolConvPattern(EasyPatternOptimization):
         if not _counts_all(given):  # (1)
             return self.none(
                 pool,
-                msg=(
-                    "padding does not count, is chosen by the operator, or a window may end outside"
-                ),
+                msg=("the pads do not count, or auto_pad or ceil_mode is set"),
             )
         # (2)
         if (
@@ -69,16 +67,16 @@ class AveragePoolConvPattern(EasyPatternOptimization):
             or not shape[1]
         ):
             return self.none(
-                pool, msg="the type is not float, or the number of channels is unknown or 0"
+                pool, msg="the type is not float32, or the number of channels is unknown or 0"
             )
         window = given["kernel_shape"]
         if shape[1] * math.prod(window) > _MOST:  # (3)
             return self.none(pool, msg="the weights take more than 256 KiB")
         known = [dim for dim in made if isinstance(dim, int)]
         if len(known) < len(made) or math.prod(known) < _LEAST:  # (2)
-            return self.none(pool, msg="a channel has few results, or their number is unknown")
+            return self.none(pool, msg="the spatial size of the result is small or unknown")
         if len(shape) == 4 and shape[1] % _LAYOUT == 0:  # (4)
-            return self.none(pool, msg="onnxruntime changes the layout of the image")
+            return self.none(pool, msg="onnxruntime uses its NCHWc layout for this pool")
         weights = np.full((shape[1], 1, *window), 1 / math.prod(window), np.float32)
         written = {name: given[name] for name in _SHARED if name in given}
         return m.derive(weights=weights, written={**written, "group": shape[1]})

@@ -151,7 +151,7 @@ class ConvMulPattern(_ConvAffine):
         """The constant, or its reciprocal."""
         scale = self.numbers(g, m)  # (2)
         if m.division and not scale.all():  # (3)
-            raise Declined("a divisor is zero")
+            raise Declined("a divisor is 0")
         return 1 / scale if m.division else scale, None
 
     examples = Example.pairs(

@@ -32,13 +32,13 @@ class ConvConcatPattern(PatternOptimization):
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         if axis_of(g, node) != 1:  # (1)
-            return self.none(node, msg="it does not join channels")
+            return self.none(node, msg="the Concat is not along the channels")
         branches = [branch(g, name, _key) for name in node.input]
         found = alike([each if each is not None and not each.biases else None for each in branches])
         if found is None:  # (2)
             return self.none(
                 node,
-                msg="no operands side by side are convolutions of one input that are treated alike",
+                msg="no adjacent operands are convolutions of one input with the same settings",
             )
         part, joined = found
         firsts = [each.nodes[0] for each in joined]

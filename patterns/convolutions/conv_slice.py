@@ -32,7 +32,9 @@ class ConvSlicePattern(PatternOptimization):
             or span[0] < 2
             or not g.is_exclusive(node.input[0])
         ):
-            return self.none(node, msg="not a convolution, or the bounds are unknown")
+            return self.none(
+                node, msg="not a convolution without other consumers, or the bounds are unknown"
+            )
         axis, start, end = span
         size, rank = size_along(g, node.input[0], axis), g.get_rank(node.input[0])
         window = rank - 2
@@ -40,7 +42,7 @@ class ConvSlicePattern(PatternOptimization):
         step = conv.attribute.get("strides", [1] * window)[axis - 2]
         if size is None or step != 1 or conv.attribute.get("auto_pad", "NOTSET") != "NOTSET":  # (2)
             return self.none(
-                conv, msg="it takes steps along the axis, or chooses its padding itself"
+                conv, msg="the convolution has a stride along the axis, or auto_pad is set"
             )
         if isinstance(size, int) and isinstance(end, int):
             end = min(end, size)
@@ -51,11 +53,9 @@ class ConvSlicePattern(PatternOptimization):
             or not isinstance(following, int)
             or not is_nonzero(end - start)
         ):
-            return self.none(
-                node, msg="it is not known how much is cut off, or the rest may be empty"
-            )
+            return self.none(node, msg="the sliced range is unknown or may be empty")
         if not 0 <= start <= pads[axis - 2] or not 0 <= following <= pads[window + axis - 2]:  # (3)
-            return self.none(node, msg="more is cut off than was padded")
+            return self.none(node, msg="the Slice removes more than the padding")
         pads[axis - 2] -= start
         pads[window + axis - 2] -= following
         return MatchResult(

@@ -28,7 +28,7 @@ class MaxPoolMaxPoolPattern(PatternOptimization):
         if window is None:  # (1)
             return self.none(
                 node,
-                msg="the window is even, moves by more than one, has gaps, or changes the size",
+                msg="the window is even, has strides or dilations, or changes the spatial size",
             )
         windows = [
             (size, reader)
@@ -39,7 +39,7 @@ class MaxPoolMaxPoolPattern(PatternOptimization):
             each for each in windows if each[0] != window and all(map(int.__le__, each[0], window))
         ]
         if not inside:  # (2)
-            return self.none(node, msg="no smaller window is around the same elements")
+            return self.none(node, msg="no other MaxPool of the same tensor has a smaller window")
         size, narrow = max(inside, key=lambda each: each[0])
         rest = [wide - small + 1 for wide, small in zip(window, size, strict=True)]
         return MatchResult(self, [narrow, node], partial(self._in_turn, rest))

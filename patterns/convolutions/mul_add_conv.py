@@ -45,23 +45,25 @@ class MulAddConvPattern(PatternOptimization):
         weight, *bias = node.input[1:]
         shape, group = g.static_shape(weight), g.get_attribute(node, "group", 1)
         if shape is None or not all(g.is_constant(name) for name in (weight, *bias) if name):  # (1)
-            return self.none(node, msg="weights or bias are not constant")
+            return self.none(node, msg="the weight or bias is not constant")
         # (3)
         above = partial(
             affine_above, g, node.input[0], 1, shape[1] * group, shifts=not _pads(node.attribute)
         )
         found = above(_STEPS)
         if not found.nodes:  # (2)
-            return self.none(node, msg="no constant for each channel before it")
+            return self.none(node, msg="no operator with one constant per channel precedes it")
         # (5)
         if is_op(last := found.nodes[-1], *_STEPS[:4]) and is_op(
             g.node_before(found.source), "Mul"
         ):
             found = above(_STEPS[4:])
             if not found.nodes:
-                return self.none(last, msg="it may be the end of an activation")
+                return self.none(
+                    last, msg="the factor may belong to an activation, which runtimes fuse"
+                )
         if not np.isfinite(doubles(g, weight)).all():  # (1)
-            return self.none(node, msg="the weights are not finite")
+            return self.none(node, msg="a weight is not finite")
         merged = _absorbed(g, weight, bias[0] if bias else "", group, found)  # (4)
         weights = merged if any(bias) or found.shift.any() else merged[:1]
         return MatchResult(

@@ -47,7 +47,7 @@ class _PadWindow(EasyPatternOptimization):
             or len(padding) != 2 * (rank if m.axes is None else len(m.axes))
             or min(padding) < 0
         ):
-            raise Declined("the Pad has unknown or negative amounts")
+            raise Declined("the pads are unknown or negative")
         full = [0] * (2 * rank)
         for place, axis in enumerate(range(rank) if m.axes is None else m.axes):
             full[axis % rank] += padding[place]
@@ -64,7 +64,7 @@ class _PadWindow(EasyPatternOptimization):
         if any(
             pad >= size for pad, size in zip(pads, [*m.kernel_shape, *m.kernel_shape], strict=True)
         ):
-            return self.none(m.nodes[1], msg="the padding is as wide as the window")
+            return self.none(m.nodes[1], msg="a pad is not smaller than the window")
         return m.derive(
             attributes={
                 "kernel_shape": m.kernel_shape,
@@ -104,14 +104,16 @@ class PadAveragePoolPattern(_PadWindow):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         pads = self.pads(g, m)  # (1)
         if any(m.pads or ()) and not m.counts:  # (3)
-            return self.none(m.nodes[1], msg="it does not count its own padding")
+            return self.none(
+                m.nodes[1], msg="the pool does not count its own padding (count_include_pad=0)"
+            )
         lengths = (g.try_infer_shape(m.x) or ())[2:] or [1] * len(m.kernel_shape)
-        # 1: the smallest that an open axis may be
+        # 1: the smallest that a dynamic axis may be
         known = [length if isinstance(length, int) else 1 for length in lengths]
         half = len(pads) // 2
         sizes = (a + b + c for a, b, c in zip(known, pads[:half], pads[half:], strict=True))
         if any(size < window for size, window in zip(sizes, m.kernel_shape, strict=True)):  # (5)
-            return self.none(m.nodes[1], msg="the window may be larger than what is padded")
+            return self.none(m.nodes[1], msg="the window may be larger than the padded tensor")
         return self.pooled(m, pads, count_include_pad=1)  # (4)
 
     def apply_pattern(self, g: PatternRewriter, x: str, attributes: dict[str, Any]) -> str:
@@ -157,7 +159,7 @@ class PadConvPattern(_PadWindow):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         zero = g.get_constant_scalar(m.z) if m.get("z") else 0
         if zero is None or (m.value or 0) != zero:  # (1)
-            return self.none(m.nodes[0], msg="it pads with another value than zero")
+            return self.none(m.nodes[0], msg="the Pad does not pad with 0")
         pads = self.pads(g, m)  # (1)
         chosen = m.attributes.get("auto_pad", "NOTSET")
         if chosen not in ("NOTSET", "VALID") or (chosen == "VALID" and any(m.pads or ())):  # (2)

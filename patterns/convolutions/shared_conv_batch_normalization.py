@@ -56,7 +56,7 @@ class SharedConvBatchNormalizationPattern(PatternOptimization):
             or len(readers) < 2
             or not g.is_used_only_by(node.input[0], *readers)
         ):
-            return self.none(node, msg="not a convolution that several nodes read")
+            return self.none(node, msg="the operand is not a convolution with several consumers")
         # (1) (2)
         maps = [
             _Affine(*found) for each in readers if (found := normalization_of(g, each)) is not None
@@ -64,12 +64,12 @@ class SharedConvBatchNormalizationPattern(PatternOptimization):
         # (1) (2)
         if len(maps) < len(readers) or not all(map(g.is_constant, filter(None, conv.input[1:]))):
             return self.none(
-                conv, msg="a reader is not a normalization with constants, or a mean is too large"
+                conv, msg="a consumer is not a constant normalization, or a mean is too large"
             )
         base, dtype = maps[readers.index(node)], constant(g, conv.input[1]).dtype
         if not all(_follows(each, base, dtype) for each in maps):  # (3)
             return self.none(
-                node, msg="other normalizations lose their digits as functions of this one"
+                node, msg="the other normalizations would lose precision as functions of this one"
             )
         given, group = (
             doubles(g, conv.input[2] if len(conv.input) > 2 else ""),

@@ -1,4 +1,4 @@
-"""Convolutions of 3 by 3 with fewer products, by Winograd's algorithm."""
+"""3x3 convolutions with fewer multiplications, by Winograd's algorithm."""
 
 import math
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ _SIZE: Final = 3
 _CHANNELS: Final = 16
 """Channels that onnxruntime's kernels treat at once."""
 _TILES: Final = 16
-"""Tiles below which reading the weights, which are more, takes longer than the products."""
+"""Tiles below which reading the weights, which are more, takes longer than the multiplications."""
 _ELEMENTS: Final = 1 << 24
 """Transformed elements of an image above which it takes too much memory."""
 _NEAR, _FAR = math.sqrt(0.5), math.sqrt(2)
@@ -36,7 +36,7 @@ class Transforms(NamedTuple):
     Attributes:
         elements: (n², 1, n, n), of the elements of a channel, as weights of a convolution.
         weights: (n², 9), of the weights for one channel and one result.
-        results: (m², n²), of the products, summed over the channels.
+        results: (m², n²), of the element-wise products, summed over the channels.
         ones: (n², 1), products that give 1 everywhere in a tile.
     """
 
@@ -139,7 +139,7 @@ class _Winograd(EasyPatternOptimization):
             or out * given < self.least_channels * (out + given)
         ):
             return self.none(
-                conv, msg="there are too few channels, or 16 does not divide their number"
+                conv, msg="there are too few channels, or their number is not a multiple of 16"
             )
         size = [dim for dim in (image or ())[2:] if isinstance(dim, int)]
         # Runtimes ignore pads that are written next to auto_pad=VALID.
@@ -147,7 +147,7 @@ class _Winograd(EasyPatternOptimization):
             m.attributes.get("auto_pad", "NOTSET") == "NOTSET" and m.attributes.get("pads")
         ) or [0] * 4
         if len(size) != 2:  # (2)
-            return self.none(conv, msg="the size of the image is unknown")
+            return self.none(conv, msg="the spatial dimensions are unknown")
         made = [each + pads[axis] + pads[axis + 2] - _SIZE + 1 for axis, each in enumerate(size)]
         tiles = [-(-each // (len(self.points) - 1)) for each in made]
         if min(made) < 1 or math.prod(tiles) < _TILES:  # (2)
@@ -249,11 +249,11 @@ def _moves_by_one(attributes: dict[str, Any]) -> bool:
 class ConvWinogradPattern(_Winograd):
     """Conv(x, w of 3 by 3) → DepthToSpace(A · Conv(B · x, G · w, group=16)) in tiles of 2 by 2
 
-    What: Winograd's algorithm: 16 products for each tile, channel and result, where the window
-    takes 36.
-    Why: measured 0.6 to 0.9 of the time of onnxruntime's CPU kernel, whose products run at the
-    speed of the processor. The transformed weights take 1.8 times the bytes; `max_growth` says
-    whether they are stored, or computed when a session begins.
+    What: Winograd's algorithm: 16 multiplications for each tile, channel and result, where the
+    window takes 36.
+    Why: measured 0.6 to 0.9 of the time of onnxruntime's CPU kernel, whose multiplications run
+    at the speed of the processor. The transformed weights take 1.8 times the bytes; `max_growth`
+    says whether they are stored, or computed when a session begins.
     """
 
     priority = 1  # after the wide tiles
@@ -267,8 +267,8 @@ class ConvWinogradPattern(_Winograd):
 class ConvWinograd4x4Pattern(_Winograd):
     """Conv(x, w of 3 by 3) → DepthToSpace(A · Conv(B · x, G · w, group=36)) in tiles of 4 by 4
 
-    What: Winograd's algorithm: 36 products for each tile, channel and result, where the window
-    takes 144.
+    What: Winograd's algorithm: 36 multiplications for each tile, channel and result, where the
+    window takes 144.
     Why: measured 0.4 to 0.9 of the time of onnxruntime's CPU kernel. It errs by a millionth of the
     results, five times as much as the window. The transformed weights take 4 times the bytes:
     `max_growth` says whether they are stored.

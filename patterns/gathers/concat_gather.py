@@ -32,9 +32,13 @@ class ConcatGatherPattern(PatternOptimization):
             or axis is None
             or axis != axis_of(g, concat)
         ):
-            return self.none(node, msg="not constant positions along the axis of a Concat")  # (1)
+            return self.none(
+                node, msg="the indices are not constant, or not along the axis of a Concat"
+            )  # (1)
         if not agree_elsewhere(g, concat.input, axis):  # (2)
-            return self.none(concat, msg="the operands have unknown or other shapes")
+            return self.none(
+                concat, msg="the operands' shapes are unknown or differ along other axes"
+            )
         bounds = bounds_of(g, concat.input, axis)
         low, high = int(indices.min()), int(indices.max())
         for place, name in enumerate(concat.input):
@@ -64,7 +68,7 @@ class ConcatGatherPattern(PatternOptimization):
                     [node],
                     replaced_by("Gather", name, np.asarray(indices - behind), **node.attribute),
                 )
-        return self.none(node, msg="the positions are not known to lie in one operand")  # (3)
+        return self.none(node, msg="the indices are not known to select from one operand")  # (3)
 
     examples = Example.pairs(
         "agraph (float[a,2] x, float[a,3] z) => (float[a] y) <int64 i = {3}> "

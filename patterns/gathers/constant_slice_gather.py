@@ -48,11 +48,11 @@ class ConstantSliceGatherPattern(EasyPatternOptimization):
         shape, positions, count = g.static_shape(m.t), g.static_shape(m.i), g.static_shape(m.starts)
         if not shape or not positions or not g.is_stored(m.t) or not g.is_exclusive(m.t):  # (1)
             return self.none(
-                m.nodes[1], msg="the table is not stored in the model itself, or used elsewhere"
+                m.nodes[1], msg="the data is computed, in external data, or has other consumers"
             )
         axis = m.axis % len(shape)
         if math.prod(positions) > shape[axis]:  # (1)
-            return self.none(m.nodes[1], msg="the table would grow")
+            return self.none(m.nodes[1], msg="the constant would grow")
         axes = g.get_ints(m.axes) if m.axes else list(range(count[0])) if count else None
         if axes is None or count is None:  # (2)
             return self.none(m.nodes[0], msg="the axes are unknown")
@@ -63,7 +63,7 @@ class ConstantSliceGatherPattern(EasyPatternOptimization):
             or indices is None
             or ((indices < -shape[axis]) | (indices >= shape[axis])).any()
         ):
-            return self.none(m.nodes[1], msg="a position lies outside of the table")
+            return self.none(m.nodes[1], msg="an index is out of range")
         places = np.array(
             [axis + each % len(positions) for each in axes],
             dtype=numpy_dtype(g.try_infer_type(m.starts)),

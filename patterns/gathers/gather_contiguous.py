@@ -45,7 +45,9 @@ class GatherContiguousPattern(EasyPatternOptimization):
             or indices.size < 2
             or (indices[1:] - indices[:-1] != 1).any()
         ):
-            return self.none(node, msg="not several positions in a row")
+            return self.none(
+                node, msg="the indices are not a constant vector of consecutive integers"
+            )
         axis, shape = axis_of(g, node), g.try_infer_shape(m.x) or ()
         size = None if axis is None or not shape else shape[axis]
         first, last = map(int, indices[[0, -1]])
@@ -55,10 +57,12 @@ class GatherContiguousPattern(EasyPatternOptimization):
             or not -size <= first <= last < size
             or first < 0 <= last
         ):
-            return self.none(node, msg="the positions are not known to lie in the axis")  # (2)
+            return self.none(node, msg="the indices are not known to be in range")  # (2)
         behind = [size for size in shape[axis + 1 :] if isinstance(size, int)]
         if len(behind) < len(shape) - axis - 1 or prod(behind) >= _BLOCK:  # (3)
-            return self.none(node, msg="a Gather is as fast")
+            return self.none(
+                node, msg="a Gather of slices this large, or of unknown size, is as fast"
+            )
         return m.derive(start=[first % size], end=[last % size + 1], place=[axis])
 
     def apply_pattern(

@@ -50,7 +50,7 @@ class GatherElementsPattern(EasyPatternOptimization):
         ):
             return self.none(
                 m.nodes[0],
-                msg="the positions are not repeated along axes of size 1, or a shape is unknown",
+                msg="the indices are not expanded along axes of size 1, or a shape is unknown",
             )
         axis, others = (
             m.axis % len(source),
@@ -62,13 +62,13 @@ class GatherElementsPattern(EasyPatternOptimization):
         ):
             return self.none(
                 m.nodes[0],
-                msg="the positions differ along another axis, or not all elements are taken there",
+                msg="the indices differ along another axis, or do not cover it",
             )
         # (4)
         if not all(
             is_nonzero(source[place]) or is_given_size(g, source[place]) for place in others
         ):
-            return self.none(m.nodes[-1], msg="another axis may be empty")
+            return self.none(m.nodes[-1], msg="another dimension may be 0")
         return m.derive(place=axis, others=others)
 
     def apply_pattern(

@@ -36,7 +36,7 @@ class GatherGatherPattern(EasyPatternOptimization):
         if first is None or second is None or first.ndim != 1:  # (2)
             return self.none(m.nodes[0], msg="the first indices are not a vector")
         if ((second < -first.size) | (second >= first.size)).any():
-            return self.none(m.nodes[1], msg="an index points outside")
+            return self.none(m.nodes[1], msg="an index is out of range")
         return m.derive(indices=first[second])
 
     def apply_pattern(self, g: PatternRewriter, x: str, axis: int, indices: object) -> str:

@@ -80,7 +80,7 @@ class GatherGridPattern(_GatherGrid):
             return self.none(node, msg="the operand is not flattened to one axis")
         axes = self._counted(g, node.input[1], source[1])
         if axes is None or shape is None:  # (2)
-            return self.none(node, msg="the indices are not known to count the elements")
+            return self.none(node, msg="the indices are not known to count the elements row by row")
         ones = [axis for axis in range(len(shape)) if axis not in axes]
         rows, columns = (shape[axis] for axis in axes)
         is_part = columns != source[1]
@@ -89,14 +89,16 @@ class GatherGridPattern(_GatherGrid):
             or any(shape[axis] != 1 for axis in ones)
             or (is_part and isinstance(source[1], int))
         ):
-            return self.none(node, msg="the indices may be others than all positions")  # (3)
+            return self.none(node, msg="the indices may not cover all rows and columns")  # (3)
         ends = computed_sizes(g, node, (columns,)) if is_part else ()
         if ends is None or (
             is_part
             and not all(is_nonzero(size) or is_given_size(g, size) for size in (rows, columns))
         ):
             # (4)
-            return self.none(node, msg="there may be no positions, or the columns are not counted")
+            return self.none(
+                node, msg="there may be no indices, or the number of columns is not computed"
+            )
         ones = [*ones, *range(len(shape), len(shape) + len(joined) - 1)]
         return MatchResult(self, [node], partial(self.corner, flat.input[0], ones, ends, [axes[1]]))
 
@@ -107,10 +109,8 @@ class GatherGridPattern(_GatherGrid):
         if rank is None or not is_op(total, "Add"):
             return None
         for rows, place in (total.input, total.input[::-1]):
-            product = g.node_before(rows)
-            for row, factor in (
-                (product.input, product.input[::-1]) if is_op(product, "Mul") else ()
-            ):
+            mul = g.node_before(rows)
+            for row, factor in (mul.input, mul.input[::-1]) if is_op(mul, "Mul") else ():
                 known = g.info(factor).data or g.get_ints(factor)
                 first, second = counted_from_end(g, row), counted_from_end(g, place)
                 if first is None or second is None or known is None:
@@ -153,7 +153,9 @@ class GatherNDGridPattern(_GatherGrid):
         """Each part of the indices counts along the axis of its own number."""
         grid, source = grid_of(g, node.input[1]), g.try_infer_shape(node.input[0])
         if grid is None or node.attribute.get("batch_dims", 0):  # (1)
-            return self.none(node, msg="the indices are not all positions of a grid, in order")
+            return self.none(
+                node, msg="the indices do not enumerate a grid in order, or batch_dims is set"
+            )
         sizes = grid.sizes
         # A symbolic size that is too small makes the original fail, so its results cannot differ.
         # (2)
@@ -169,7 +171,7 @@ class GatherNDGridPattern(_GatherGrid):
             return self.none(node, msg="the grid may be empty, and larger than the tensor")
         ends = computed_sizes(g, node, tuple(sizes[axis] for axis in cut)) if cut else ()
         if ends is None:  # (3)
-            return self.none(node, msg="the sizes of the grid are not computed")
+            return self.none(node, msg="no tensor holds the dimensions of the grid")
         ones = [axis for axis in range(len(grid.shape)) if axis not in grid.axes]
         return MatchResult(
             self,

@@ -38,7 +38,9 @@ class GatherNDBatchPattern(PatternOptimization):
             or source is None
             or node.attribute.get("batch_dims", 0)
         ):
-            return self.none(node, msg="the indices are not columns, or a shape is unknown")
+            return self.none(
+                node, msg="the indices are not a Concat of columns, or a shape is unknown"
+            )
         count = 0
         while (
             count < len(columns) - 1 and source[count : count + 1] == grid[:-1][count : count + 1]
@@ -47,9 +49,9 @@ class GatherNDBatchPattern(PatternOptimization):
                 break
             count += 1
         if not count:  # (2)
-            return self.none(node, msg="the first column does not count through the first axis")
+            return self.none(node, msg="the first column does not enumerate the first axis")
         if grid_of(g, node.input[1]) is not None:  # (3)
-            return self.none(node, msg="all columns count")
+            return self.none(node, msg="every column enumerates an axis (see GatherNDGrid)")
         return MatchResult(self, [node], partial(self._shortened, columns[count:], count))
 
     def _shortened(

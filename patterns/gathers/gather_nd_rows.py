@@ -23,7 +23,9 @@ class GatherNDRowsPattern(PatternOptimization):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         shape, above = g.try_infer_shape(node.input[1]), g.node_before(node.input[1])
         if not shape or shape[-1] != 1 or node.attribute.get("batch_dims", 0):  # (1) (2)
-            return self.none(node, msg="the indices are not a column, or there are batch axes")
+            return self.none(
+                node, msg="the last dimension of the indices is not 1, or batch_dims is set"
+            )
         places, source = g.get_computed_constant(node.input[1]), g.try_infer_shape(node.input[0])
         if not source or not all(map(is_nonzero, source[1:])):  # (3)
             return self.none(node, msg="the rows may be empty")

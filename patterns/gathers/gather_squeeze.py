@@ -26,7 +26,7 @@ class GatherSqueezePattern(EasyPatternOptimization):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         shape = g.try_infer_shape(m.x)
         if g.info(m.index).rank != 0 or g.get_constant_scalar(m.index) not in (0, -1):  # (1)
-            return self.none(m.nodes[0], msg="the index is not the number 0")
+            return self.none(m.nodes[0], msg="the index is not the scalar 0")
         fits = shape is not None and -len(shape) <= m.axis < len(shape) and shape[m.axis] == 1
         return fits or self.none(m.nodes[0], msg="the axis is not known to have size 1")  # (2)
 

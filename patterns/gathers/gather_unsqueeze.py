@@ -32,14 +32,14 @@ class GatherUnsqueezePattern(EasyPatternOptimization):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         rank = g.info(m.x).rank
         if g.info(m.index).rank != 0:  # (1)
-            return self.none(m.nodes[0], msg="the index has a rank other than 0")
+            return self.none(m.nodes[0], msg="the index is not a scalar (rank 0)")
         # (2)
         if (
             not rank
             or not isinstance(m.axes, list)
             or [axis % rank for axis in m.axes] != [m.axis % rank]
         ):
-            return self.none(m.nodes[1], msg="it is not the same axis")
+            return self.none(m.nodes[1], msg="the Unsqueeze adds another axis")
         return m.derive(vector=np.atleast_1d(constant(g, m.index)))
 
     def apply_pattern(self, g: PatternRewriter, x: str, vector: np.ndarray, axis: int) -> str:

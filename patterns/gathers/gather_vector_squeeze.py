@@ -35,10 +35,10 @@ class GatherVectorSqueezePattern(EasyPatternOptimization):
         rank, shape = g.info(m.x).rank, g.try_infer_shape(m.i)
         if not rank or shape is None or g.try_infer_shape(m.nodes[0].output[0]) != (1,):  # (1)
             return self.none(
-                m.nodes[1], msg="the position is not a vector of one element, or a rank is unknown"
+                m.nodes[1], msg="the indices are not a vector of one element, or a rank is unknown"
             )
         if [axis % rank for axis in m.dropped] != [axis_of(g, m.nodes[1])]:  # (2)
-            return self.none(m.nodes[2], msg="another axis is taken out")
+            return self.none(m.nodes[2], msg="the Squeeze removes another axis")
         return m.derive(rank=len(shape))
 
     def apply_pattern(self, g: PatternRewriter, x: str, i: str, axis: int, rank: int) -> str:

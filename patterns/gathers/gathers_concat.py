@@ -21,17 +21,17 @@ class GathersConcatPattern(PatternOptimization):
         axis = axis_of(g, node)
         gathers = [n for name in node.input if is_op(n := g.node_before(name), "Gather")]
         if len(gathers) < max(len(node.input), 2):
-            return self.none(node, msg="not only Gathers")
+            return self.none(node, msg="an operand is not the result of a Gather")
         types = {
             (n.input[0], axis_of(g, n), g.info(n.input[1]).rank, g.try_infer_type(n.input[1]))
             for n in gathers
         }
         if len(types) > 1 or any(found[1:3] != (axis, 1) or not found[3] for found in types):  # (1)
             return self.none(
-                node, msg="not Gathers by vectors from one tensor along the axis of the Concat"
+                node, msg="the Gathers differ in tensor or axis, or an index is not a vector"
             )
         if not all(g.is_exclusive(name) for name in node.input):  # (2)
-            return self.none(node, msg="something else reads a part")
+            return self.none(node, msg="a Gather has other consumers")
         return MatchResult(self, [*gathers, node], self._joined)
 
     def _joined(self, g: PatternRewriter, *nodes: Node) -> list[Node]:

@@ -135,7 +135,7 @@ class GathersElementwisePattern(PatternOptimization):
     Squeeze of what else is read
 
     What: takes all positions at once, and leaves the axis of size 1 in place as long as elementwise
-    operators, products of matrices and Concat follow, from position to position too: scans that an
+    operators, MatMuls and Concat follow, from position to position too: scans that an
     exporter unrolled. So do pieces of a Split.
     Why: one node instead of one for each position of each tensor.
     Refuses when:
@@ -154,17 +154,17 @@ class GathersElementwisePattern(PatternOptimization):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         first, rank = position_of(g, node), g.info(node.input[0]).rank
         if first is None or rank is None or first.place != 0 or not first.drops:  # (1)
-            return self.none(node, msg="not the first position of an axis whose size is a number")
+            return self.none(node, msg="not index 0 along an axis of static size")
         steps = _Steps(g, rank - 1 - first.axis)
         if not steps.take(node):  # (1)
-            return self.none(node, msg="a position is missing")
+            return self.none(node, msg="no Gather takes one of the indices")
         region = steps.grow()  # (3)
         gathers = [piece for pieces in steps.pieces.values() for piece in pieces]
         # (2)
         if not region.nodes or len(steps.dropped) + len(steps.pieces) + len(steps.raised) >= len(
             gathers
         ):
-            return self.none(node, msg="no fewer nodes")
+            return self.none(node, msg="the number of nodes would not decrease")
         return MatchResult(
             self,
             [*gathers, *steps.raised, *region.nodes, *steps.ends],
@@ -172,8 +172,8 @@ class GathersElementwisePattern(PatternOptimization):
         )
 
     _places = "int64 i = {0}, int64 j = {1}, int64 k = {2}"
-    _products = "d = MatMul(c, p) e = MatMul(f, s) m = MatMul(v, t) o = MatMul(z, u)"
-    _sizes, _product = "int64[4] n = {1, 1, 1, 1}", "c, f, v, z"
+    _matmuls = "d = MatMul(c, p) e = MatMul(f, s) m = MatMul(v, t) o = MatMul(z, u)"
+    _sizes, _outputs = "int64[4] n = {1, 1, 1, 1}", "c, f, v, z"
     _gathers = (
         "p = Gather <axis = 1> (x, i) q = Gather <axis = 1> (x, j) r = Gather <axis = 1> (x, k)"
     )
@@ -186,10 +186,10 @@ class GathersElementwisePattern(PatternOptimization):
         "agraph (float[a,4,2,b] x, float[a,4,2] w) "
         f"=> (float[a,4,b] y) <{_places}, int64 l = {{3}}, {_sizes}> {{ {_gathers} "
         "h = Gather <axis = 1> (x, l) s = Add(p, q) t = Add(s, r) u = Add(t, h) "
-        f"{_product} = Split <axis = 1> (w, n) {_products} y = Concat <axis = 1> (d, e, m, o) }}",
+        f"{_outputs} = Split <axis = 1> (w, n) {_matmuls} y = Concat <axis = 1> (d, e, m, o) }}",
         f"<{_sizes}, int64[1] k = {{-3}}> {{ p, q, r, h = Split <axis = 1> (x, n) s = Add(p, q) "
         "t = Add(s, r) u = Add(t, h) wide = Unsqueeze(w, k) "
-        f"{_product} = Split <axis = 2> (wide, n) {_products} j = Concat <axis = 2> (d, e, m, o) "
+        f"{_outputs} = Split <axis = 2> (wide, n) {_matmuls} j = Concat <axis = 2> (d, e, m, o) "
         "y = Squeeze(j, k) }",
     )
 

@@ -29,12 +29,10 @@ class GathersSplitPattern(PatternOptimization):
         """At the Gather of position 0, look for the others."""
         first = position_of(g, node)
         if first is None or first.place:
-            return self.none(node, msg="not the first position of an axis")
+            return self.none(node, msg="not index 0 along an axis")
         pieces = all_positions(g, node)
         if pieces is None:  # (1)
-            return self.none(
-                node, msg="not every position is taken, or the size of the axis is not a number"
-            )
+            return self.none(node, msg="not every index is taken, or the axis has no static size")
         if not first.drops:
             return MatchResult(
                 self,
@@ -45,7 +43,7 @@ class GathersSplitPattern(PatternOptimization):
         places = [self._place(g, reader) for reader in readers]
         exclusive = all(g.is_exclusive(piece.output[0]) for piece in pieces)
         if not exclusive or places[0] is None or set(places) != {places[0]}:  # (2)
-            return self.none(node, msg="the positions are not all put back in one place")
+            return self.none(node, msg="the results are not all unsqueezed along the same axis")
         known = [reader for reader in readers if reader is not None]
         outputs = [reader.output[0] for reader in known]
         return MatchResult(

@@ -26,11 +26,11 @@ class SliceGatherPattern(PatternOptimization):
         indices = g.get_computed_constant(node.input[1])
         if cut is None or indices is None or cut.axis != axis_of(g, node):  # (1)
             return self.none(
-                node, msg="the indices are not constant, or not on the axis of a constant Slice"
+                node, msg="the indices are not constant, or not along a Slice with constant bounds"
             )
         length = cut.end - cut.start
         if ((indices < -length) | (indices >= length)).any():  # (2)
-            return self.none(node, msg="an index points outside")
+            return self.none(node, msg="an index is out of range")
         if not g.is_exclusive(node.input[0]):  # (3)
             return self.none(cut.node, msg="the Slice is read elsewhere")
         shifted = np.asarray(indices % length + cut.start, dtype=indices.dtype)

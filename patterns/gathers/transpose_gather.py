@@ -31,9 +31,9 @@ class TransposeGatherPattern(EasyPatternOptimization):
         axis, rank = m.axis % len(m.perm), g.info(m.indices).rank
         remaining = [place for position, place in enumerate(m.perm) if position != axis]
         if rank is None or (rank and m.perm[axis] != axis):  # (1)
-            return self.none(m.nodes[1], msg="the axis is at another place")
+            return self.none(m.nodes[1], msg="the Transpose moves the axis of the Gather")
         if remaining != sorted(remaining):  # (2)
-            return self.none(m.nodes[0], msg="the axes that remain are in another order")
+            return self.none(m.nodes[0], msg="the Transpose reorders the axes that remain")
         return m.derive(place=m.perm[axis])
 
     def apply_pattern(self, g: PatternRewriter, x: str, indices: str, place: int) -> str:

@@ -49,7 +49,7 @@ class UnsqueezeGatherReshapePattern(EasyPatternOptimization):
             or m.axis % len(wide) in {axis % len(wide) for axis in m.axes}
         ):
             return self.none(
-                m.nodes[1], msg="a shape is unknown, or the positions are along a new axis"
+                m.nodes[1], msg="a shape is unknown, or the Gather is along a new axis"
             )
         place = m.axis % len(wide)
         place -= sum(axis % len(wide) < place for axis in m.axes)

@@ -65,7 +65,7 @@ class BooleanArithmeticPattern(PatternOptimization):
         # From the first operator that reads truth values alone down to the last one.
         condition = node.input[0]
         if g.try_infer_type(condition) != TensorProto.BOOL:
-            return self.none(node, msg="it does not read truth values")
+            return self.none(node, msg="the operand is not Boolean")
         chain: list[Node] = []
         values, name = np.array([False, True]), condition
         here: Node | None = node
@@ -77,7 +77,7 @@ class BooleanArithmeticPattern(PatternOptimization):
             values, name = found, here.output[0]
             here = g.next_node(name) if g.is_exclusive(name) else None  # (2)
         if not chain or values[0] == values[1]:  # (3)
-            return self.none(here or node, msg="it does not depend on the truth values")
+            return self.none(here or node, msg="the result does not depend on the Boolean operand")
         op_type = self._operator(values)
         before, after = sum(_COSTS.get(each.op_type, 1) for each in chain), _COSTS.get(op_type, 1)
         # (3) (4)
@@ -85,7 +85,7 @@ class BooleanArithmeticPattern(PatternOptimization):
             op_type == "Where" and not runs(g, "Where", name)
         ):
             return self.none(
-                chain[-1], msg="a choice would not be faster, or there is no kernel of Where"
+                chain[-1], msg="a Where would not be faster, or has no kernel for this type"
             )
         chosen = (values[1], values[0]) if op_type == "Where" else ()
         to = element_type(values.dtype) if op_type == "Cast" else None

@@ -35,7 +35,7 @@ class ConstantWherePattern(EasyPatternOptimization):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         chosen = m.a if m.get("true", True) else m.b
         if not keeps_shape(g, m.nodes[0], chosen):  # (2)
-            return self.none(m.nodes[0], msg="the branch may be broadcast")
+            return self.none(m.nodes[0], msg="the chosen branch may have to be broadcast")
         return m.derive(chosen=chosen)
 
     def apply_pattern(self, g: PatternRewriter, chosen: str) -> str:

@@ -45,7 +45,7 @@ class TriluMulPattern(PatternOptimization):
             comparison = g.node_before(cast.input[0])
             operator = self._columns_to_rows(g, comparison)
             if operator is None:  # (1)
-                return self.none(cast, msg="not a comparison of columns with rows")
+                return self.none(cast, msg="the mask is not a comparison of row and column indices")
             # (2)
             if not g.same_shape(name, other) or g.info(name).rank != g.info(node.output[0]).rank:
                 return self.none(node, msg="the shapes are not known to be equal")
@@ -58,9 +58,9 @@ class TriluMulPattern(PatternOptimization):
             bound = (_FIRST if is_upper else _LAST).get(operator)
             # (3)
             if not isinstance(k, int) or bound is None or (k < bound if is_upper else k > bound):
-                return self.none(triangle, msg="the triangle is larger than the mask")
+                return self.none(triangle, msg="the triangle is not known to lie inside the mask")
             return MatchResult(self, [triangle, comparison, cast, node], self._without_mask)
-        return self.none(node, msg="not a triangle and a mask")  # (1)
+        return self.none(node, msg="the operands are not a Trilu and a mask")  # (1)
 
     def _without_mask(
         self, g: PatternRewriter, triangle: Node, comparison: Node, cast: Node, node: Node

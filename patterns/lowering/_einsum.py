@@ -1,4 +1,4 @@
-"""How an Einsum of one or two tensors is done by sums, permutations and one product."""
+"""How an Einsum of one or two tensors is done by sums, permutations and one MatMul."""
 
 from collections.abc import Mapping, Sequence
 from string import ascii_letters
@@ -16,7 +16,7 @@ _ELLIPSIS = "..."
 
 
 class Side(NamedTuple):
-    """The changes to an operand of the product, in this order: axes to sum, a permutation, the
+    """The changes to an operand of the MatMul, in this order: axes to sum, a permutation, the
     target of a Reshape.
     """
 
@@ -31,7 +31,7 @@ class Contraction(NamedTuple):
     Attributes:
         order: positions of the left and of the right operand in the equation.
         sides: the changes to the left and the right one.
-        target: of a Reshape of the product, ``None`` for none.
+        target: of a Reshape of the result, ``None`` for none.
         perm: permutation of the result, ``None`` for none.
     """
 
@@ -101,7 +101,7 @@ def permutation_to(letters: str, wanted: str) -> list[int] | None:
 def contraction(
     g: GraphView, terms: Sequence[str], result: str, lengths: Mapping[str, Dim]
 ) -> Contraction:
-    """The product of two operands over the letters that they share and the result lacks.
+    """The MatMul of two operands over the letters that they share and the result lacks.
 
     There is at least one.
 

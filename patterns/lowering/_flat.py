@@ -77,9 +77,9 @@ def reshape_or_none(g: GraphView, source: Shape, result: Shape) -> list[int] | N
         return None
     target = reshape_target(g, source, result)
     if target is None:
-        raise Declined("a Reshape would need sizes at run time")
+        raise Declined("a Reshape would need a shape computed at run time")
     # Next to an axis that may be empty, -1 is an error at run time.
     kept = (dim for dim, size in zip(result, target, strict=True) if size == 0)
     if -1 in target and not all(map(is_nonzero, kept)):
-        raise Declined("a Reshape would infer a size next to an axis that may be empty")
+        raise Declined("a Reshape would need -1 next to a dimension that may be 0")
     return target

@@ -32,7 +32,7 @@ def is_written_by(node: Node, pattern: str) -> bool:
 
 
 def widened(g: PatternRewriter, x: str, dtype: int) -> str:
-    """The numbers in 32-bit floats where the type ``dtype`` has fewer bits: sums would overflow."""
+    """The numbers in float32 where ``dtype`` is a narrower type: sums would overflow."""
     if dtype not in HALVES:
         return x
     return g.op.Cast(x, to=TensorProto.FLOAT)

@@ -4,15 +4,15 @@ from xoptim.match import PatternRewriter
 
 
 def halves_transposed(g: PatternRewriter, x: str, cos: str, sin: str, sizes: list[int]) -> str:
-    """The tensor with the two halves of the first features turned; the others stay."""
-    turned, rest = sizes
-    parts = [turned // 2, turned // 2, *([rest] if rest else [])]
+    """The tensor with the two halves of the first features rotated; the others stay."""
+    rotated, rest = sizes
+    parts = [rotated // 2, rotated // 2, *([rest] if rest else [])]
     a, b, *others = g.op.Split(x, split=parts, axis=-1, outputs=len(parts))
     return g.op.Concat(*_rotated(g, a, b, cos, sin), *others, axis=-1)
 
 
 def pairs_transposed(g: PatternRewriter, pairs: str, cos: str, sin: str) -> str:
-    """Pairs along the last axis, turned."""
+    """Pairs along the last axis, rotated."""
     a, b = g.op.Split(pairs, split=[1, 1], axis=-1, outputs=2)
     return g.op.Concat(*_rotated(g, a, b, cos, sin), axis=-1)
 

@@ -35,7 +35,7 @@ class _LowerScatter(_Lowering):
         sizes = [size for size in shape[:columns] if isinstance(size, int)]
         positions = flat_positions(coordinates, sizes)
         if positions is None or len(np.unique(positions)) < positions.size:  # (2)
-            return self.none(m.nodes[0], msg="a position is out of range, or repeated")
+            return self.none(m.nodes[0], msg="an index is out of range, or repeated")
         order = np.arange(prod(sizes))
         order[positions.reshape(-1)] = prod(sizes) + np.arange(positions.size)
         joined = columns > 1

@@ -51,14 +51,14 @@ class AttentionToMultiHeadPattern(_Lowering):
         node = m.nodes[0]
         shapes = [g.try_infer_shape(name) or () for name in (m.q, m.k, m.v)]
         if any(len(shape) != 3 for shape in shapes) or not m.heads or m.heads != m.shared:  # (2)
-            return self.none(node, msg="not three axes, or heads of keys serve several queries")
+            return self.none(node, msg="an operand is not of rank 3, or keys have fewer heads")
         if any(m.results[3:]):  # (4)
-            return self.none(node, msg="the scores are a result")
+            return self.none(node, msg="the scores are read as well")
         if m.causal and shapes[0][1] != shapes[1][1]:  # (5)
-            return self.none(node, msg="there may be fewer queries than keys")
+            return self.none(node, msg="there may be fewer queries than keys under a causal mask")
         past = (g.try_infer_shape(m.pk) or ()) if m.pk else (1, 1, 0, 1)
         if len(past) != 4:  # (2)
-            return self.none(node, msg="earlier keys have an unknown shape")
+            return self.none(node, msg="the past keys have an unknown shape")
         full = (shapes[0][1], past[2] + shapes[1][1])
         mask = (g.try_infer_shape(m.mask) or ()) if m.mask else (1, 1, *full)
         is_float = not m.mask or g.try_infer_type(m.mask) == TensorProto.FLOAT
@@ -69,7 +69,7 @@ class AttentionToMultiHeadPattern(_Lowering):
             and mask[1] in (1, m.heads)
         )
         if not fits or not is_float:  # (3)
-            return self.none(node, msg="the mask has another form")
+            return self.none(node, msg="the mask is not a float (batch, heads, queries, keys)")
         if not 0 < (1.0 if m.scale is None else m.scale) < 1e30:  # (6)
             return self.none(node, msg="the scale is not positive")
         return True

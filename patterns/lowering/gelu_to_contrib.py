@@ -29,7 +29,7 @@ class GeluToContribPattern(_Lowering):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if is_written_by(m.nodes[0], "GeluToStandard"):  # (2)
-            return self.none(m.nodes[0], msg="GeluToStandard wrote the operator")
+            return self.none(m.nodes[0], msg="GeluToStandard made this node")
         return True
 
     def apply_pattern(self, g: PatternRewriter, x: str, approximate: Any) -> str:

@@ -32,7 +32,7 @@ class GeluToStandardPattern(_Lowering):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if is_written_by(m.nodes[0], "GeluToContrib"):  # (2)
-            return self.none(m.nodes[0], msg="GeluToContrib wrote the operator")
+            return self.none(m.nodes[0], msg="GeluToContrib made this node")
         return True
 
     def apply_pattern(self, g: PatternRewriter, x: str, b: Any, operator: str) -> str:

@@ -70,23 +70,21 @@ class LowerAttentionPattern(_Lowering):
         if {g.try_infer_type(name) for name in (m.k, m.v)} != {dtype}:  # (1)
             return self.none(node, msg="the types differ")
         if m.written.get("softmax_precision", dtype) != dtype or not _has_numbers(m.written):  # (4)
-            return self.none(
-                node, msg="the softmax has another precision, or a number is not finite"
-            )
+            return self.none(node, msg="softmax_precision is set, or an attribute is not finite")
         if any(m.results[3:]) and m.written.get("qk_matmul_output_mode", 0) not in (0, 1):  # (5)
-            return self.none(node, msg="scores after the mask are a result")
+            return self.none(node, msg="the scores after the mask are read as well")
         sizes = _sizes(g, m)
         past = [name for name in (m.past_key, m.past_value) if name]
         if sizes is None or any(g.info(name).rank != 4 for name in past):  # (2)
-            return self.none(node, msg="the heads are unknown")
+            return self.none(node, msg="the number or the size of the heads is unknown")
         if m.mask and not (self.is_mask(g, m.mask, dtype) and fits(g, m.mask, _keys(g, m))):  # (3)
             return self.none(
-                node, msg="the mask may have another type, or be shorter than the keys"
+                node, msg="the mask may have an unsupported type, or be shorter than the keys"
             )
         if any(m.written.get(name, -1) != -1 for name in _WINDOWS):  # (6)
-            return self.none(node, msg="a window hides keys")
+            return self.none(node, msg="a local window masks keys")
         if m.written.get("is_causal") and g.get_shape(m.q)[-2] != g.get_shape(m.k)[-2]:  # (7)
-            return self.none(node, msg="there may be fewer queries than keys")
+            return self.none(node, msg="there may be fewer queries than keys under a causal mask")
         return m.derive(sizes=sizes, dtype=dtype, is_safe=is_safe_mask(g, m.mask))
 
     def is_mask(self, g: GraphView, mask: str, dtype: int) -> bool:

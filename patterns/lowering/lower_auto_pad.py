@@ -41,12 +41,12 @@ class _LowerAutoPad(_Lowering):
         kernel = m.form.get("kernel_shape") or (weight or ())[2:]
         form = {name: value for name, value in m.form.items() if name not in ("auto_pad", "pads")}
         if not image or len(kernel) != len(image):  # (1)
-            return self.none(m.nodes[0], msg="the sizes are not known")
+            return self.none(m.nodes[0], msg="the kernel or the spatial dimensions are unknown")
         if m.rule == "VALID":
             return m.derive(written=form)
         pads = same_pads(image, kernel, form, upper=m.rule == "SAME_UPPER")
         if pads is None:  # (1)
-            return self.none(m.nodes[0], msg="an axis of the image is not static")
+            return self.none(m.nodes[0], msg="a spatial dimension is not static")
         return m.derive(written={**form, "pads": pads})
 
     def apply_pattern(

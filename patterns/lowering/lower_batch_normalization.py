@@ -33,9 +33,9 @@ class LowerBatchNormalizationPattern(_Lowering):
         node, rank = m.nodes[0], g.info(m.x).rank
         # (1)
         if m.written.get("training_mode") or any(g.is_used(name) for name in node.output[1:]):
-            return self.none(node, msg="it is the form for training")
+            return self.none(node, msg="the node is in training mode")
         if len({g.try_infer_type(name) for name in node.input}) > 1:  # (2)
-            return self.none(node, msg="the parameters have other types")
+            return self.none(node, msg="the parameters differ in type")
         if not rank or rank < 2:  # (3)
             return self.none(node, msg="the rank is unknown")
         return m.derive(rank=rank, epsilon=g.get_attribute(node, "epsilon"))

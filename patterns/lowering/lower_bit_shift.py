@@ -29,7 +29,10 @@ class LowerBitShiftPattern(_Lowering):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         dtype, amounts = g.try_infer_type(m.n), g.get_computed_constant(m.n)
         if amounts is None or not (amounts < bits(dtype)).all():  # (1)
-            return self.none(m.nodes[0], msg="more bits than the type has are shifted")
+            return self.none(
+                m.nodes[0],
+                msg="the shift is not constant, or not smaller than the bits of the type",
+            )
         return m.derive(factor=np.left_shift(np.ones((), numpy_dtype(dtype)), amounts))
 
     def apply_pattern(self, g: PatternRewriter, x: str, direction: str, factor: np.ndarray) -> str:

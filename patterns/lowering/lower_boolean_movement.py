@@ -41,7 +41,7 @@ class LowerBooleanMovementPattern(PatternOptimization):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         count = len(node.input) if node.op_type in _ALL else 1
         if any(g.try_infer_type(name) != TensorProto.BOOL for name in node.input[:count]):  # (1)
-            return self.none(node, msg="it does not move Booleans")
+            return self.none(node, msg="the elements are not Boolean")
         return MatchResult(self, [node], partial(self._moved, count))
 
     def _moved(self, count: int, g: PatternRewriter, node: Node) -> list[Node]:

@@ -28,7 +28,7 @@ class LowerCompressPattern(_Lowering):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         chosen = g.get_computed_constant(m.condition)
         if chosen is None or not chosen.any():  # (1)
-            return self.none(m.nodes[0], msg="the condition is not known, or never true")
+            return self.none(m.nodes[0], msg="the condition is not constant, or never true")
         places, shape = np.flatnonzero(chosen), g.try_infer_shape(m.x)
         if not shape:  # (2)
             return self.none(m.nodes[0], msg="the rank is unknown")

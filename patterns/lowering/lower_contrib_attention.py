@@ -16,7 +16,7 @@ class LowerContribAttentionPattern(_Lowering):
     """com.microsoft.Attention(x, w, b, padding) → Softmax(q · scale · kᵀ + mask) · v with q, k, v =
     Split(x · w + b)
 
-    What: one product for queries, keys and values, whose heads are split and merged by Reshape and
+    What: one MatMul for queries, keys and values, whose heads are split and merged by Reshape and
     Transpose. Padding and keys after a query are numbers that are added.
     Why: only ONNX Runtime's own providers run it.
     Refuses when:
@@ -54,22 +54,24 @@ class LowerContribAttentionPattern(_Lowering):
         if len({g.try_infer_type(name) for name in (m.x, m.w, m.b, m.mask) if name}) > 1:  # (1)
             return self.none(node, msg="the types differ")
         if any(m.written.get(name) for name in ("do_rotary", "past_present_share_buffer")):  # (4)
-            return self.none(node, msg="heads are rotated, or the cache is a buffer")
+            return self.none(node, msg="do_rotary or past_present_share_buffer is set")
         widths = _widths(g, m)
         if len(shape) != 3 or widths is None:  # (2)
-            return self.none(node, msg="the sizes of the heads are unknown")
+            return self.none(node, msg="the head sizes are unknown")
         past = (
             (g.try_infer_shape(m.past) or ())
             if m.past
             else (2, shape[0], m.heads, 0, widths[0] // m.heads)
         )
         if len(past) != 5 or past[0] != 2:  # (2)
-            return self.none(node, msg="earlier keys and values have an unknown shape")
+            return self.none(node, msg="the past keys and values have an unknown shape")
         keys = past[3] + shape[1]
         padding = g.try_infer_shape(m.padding) if m.padding else (shape[0], keys)
         mask = (g.try_infer_shape(m.mask) or ()) if m.mask else (1, 1, shape[1], keys)
         if padding != (shape[0], keys) or len(mask) != 4 or mask[2:] != (shape[1], keys):  # (3)
-            return self.none(node, msg="the padding or the mask has another form")
+            return self.none(
+                node, msg="the padding mask or the attention bias has an unsupported shape"
+            )
         return m.derive(widths=widths)
 
     def apply_pattern(

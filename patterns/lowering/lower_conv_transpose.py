@@ -52,7 +52,7 @@ class LowerConvTransposePattern(_Lowering):
         between = tuple(size for pair in zip(shape[2:], strides, strict=True) for size in pair)
         target = reshape_or_none(g, shape[:2] + between, shape[:2] + result)  # (2)
         if min(begins) < 0 or min(ends) < 0:  # (3)
-            return self.none(m.nodes[0], msg="a pad is longer than the window")
+            return self.none(m.nodes[0], msg="a pad is larger than the kernel")
         group = m.form.get("group", 1)
         form = {"pads": begins + ends, "dilations": dilations, "group": group}
         zeros = [0] * 2 * (2 + 2 * axes)

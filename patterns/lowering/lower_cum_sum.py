@@ -10,7 +10,7 @@ _LONGEST = 1 << 12
 class LowerCumSumPattern(_Lowering):
     """CumSum(x) → x + shift of it by 1, + shift of the sum by 2, + shift of that by 4, ...
 
-    What: adds rows that are moved by growing distances: ten steps for a row of 1000. A product with
+    What: adds rows that are moved by growing distances: ten steps for a row of 1000. A MatMul with
     a triangular matrix would spread NaN and infinity over the row.
     Why: several providers have no kernel of CumSum.
     Refuses when:
@@ -30,7 +30,7 @@ class LowerCumSumPattern(_Lowering):
             return self.none(m.nodes[0], msg="the rank or the axis is unknown")
         length = shape[axis % len(shape)]
         if not isinstance(length, int) or not 1 <= length <= _LONGEST:  # (1)
-            return self.none(m.nodes[0], msg="the axis is not static, or too long")
+            return self.none(m.nodes[0], msg="the axis is not static, or longer than 4096")
         dtype = g.try_infer_type(m.x)
         if not dtype:  # (2)
             return self.none(m.nodes[0], msg="the type is unknown")

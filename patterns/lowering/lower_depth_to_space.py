@@ -42,8 +42,8 @@ class LowerDepthToSpacePattern(_Lowering):
     def apply_pattern(
         self, g: PatternRewriter, x: str, first: list[int], perm: list[int], last: list[int]
     ) -> str:
-        turned = g.op.Transpose(g.op.Reshape(x, shape=first), perm=perm)
-        return g.op.Reshape(turned, shape=last)
+        transposed = g.op.Transpose(g.op.Reshape(x, shape=first), perm=perm)
+        return g.op.Reshape(transposed, shape=last)
 
     examples = Example.pairs(
         "agraph (float[n,8,3,4] x) => (float[n,2,6,8] y) { y = DepthToSpace <blocksize = 2> (x) }",

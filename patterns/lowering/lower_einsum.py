@@ -1,4 +1,4 @@
-"""Einsum by sums, permutations and products."""
+"""Einsum by sums, permutations, MatMul and Mul."""
 
 from collections.abc import Sequence
 
@@ -36,8 +36,8 @@ class LowerEinsumPattern(_LowerEinsum):
     """Einsum(x, y, equation) → Reshape(MatMul(Reshape(Transpose(x)), Reshape(Transpose(y))))
 
     What: brings the axes of both operands into the order batch, rows, summed ones, and joins them,
-    for one product of matrices; a product without sum is one of Mul. Axes of one operand only that
-    the result lacks are summed first.
+    for one MatMul; without a sum, a Mul. Axes of one operand only that the result lacks are
+    summed first.
     """
 
     derives = ("plan", "factors")
@@ -50,11 +50,13 @@ class LowerEinsumPattern(_LowerEinsum):
         known = [shape for shape in shapes if shape is not None]
         found = terms_of(m.equation, known) if len(known) == 2 else None
         if found is None:  # (1)
-            return self.none(m.nodes[0], msg="the ranks are unknown, or a letter is repeated")
+            return self.none(
+                m.nodes[0], msg="a rank is unknown, or an operand repeats a label of the equation"
+            )
         terms, result = found
         lengths = lengths_of(terms, known)
         if lengths is None:  # (2)
-            return self.none(m.nodes[0], msg="lengths of axes may differ")
+            return self.none(m.nodes[0], msg="dimensions with the same label may differ")
         alone = (set(terms[0]) ^ set(terms[1])) - set(result)
         if reason := may_be_empty(g, [lengths[letter] for letter in sorted(alone)]):  # (3)
             return self.none(m.nodes[0], msg=reason)
@@ -111,7 +113,10 @@ class LowerEinsumOnePattern(_LowerEinsum):
         shape = g.try_infer_shape(m.x)
         found = None if shape is None else terms_of(m.equation, [shape])
         if found is None:  # (1)
-            return self.none(m.nodes[0], msg="the rank is unknown, or a letter is repeated")
+            return self.none(
+                m.nodes[0],
+                msg="the rank is unknown, or the operand repeats a label of the equation",
+            )
         axes, left = summed_alone(found[0][0], found[1])
         return m.derive(side=Side(axes, permutation_to(left, found[1]), None))
 
@@ -148,11 +153,13 @@ class LowerEinsumManyPattern(_LowerEinsum):
         known = [shape for shape in shapes if shape is not None]
         found = terms_of(m.equation, known) if len(known) == len(shapes) else None
         if found is None:  # (1)
-            return self.none(m.nodes[0], msg="the ranks are unknown, or a letter is repeated")
+            return self.none(
+                m.nodes[0], msg="a rank is unknown, or an operand repeats a label of the equation"
+            )
         (first, second, *others), result = found
         lengths = lengths_of(found[0], known)
         if lengths is None:  # (2)
-            return self.none(m.nodes[0], msg="lengths of axes may differ")
+            return self.none(m.nodes[0], msg="dimensions with the same label may differ")
         later = "".join(others) + result
         both = "".join(c for c in dict.fromkeys(first + second) if c in later)
         summed = sorted(set(first + second) - set(both))
@@ -181,6 +188,6 @@ def _side(g: PatternRewriter, name: str, side: Side) -> str:
 
 
 def _factor(g: PatternRewriter, name: str, summed: list[int], operand: EquationOperand) -> str:
-    """An operand of a product without sum."""
+    """An operand of a Mul."""
     result = _side(g, name, Side(summed, operand.perm, None))
     return g.op.Unsqueeze(result, axes=operand.axes) if operand.axes else result

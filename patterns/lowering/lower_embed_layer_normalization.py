@@ -40,19 +40,21 @@ class LowerEmbedLayerNormalizationPattern(_Lowering):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         node, given = m.nodes[0], dict(zip(_FURTHER, m.others, strict=False))
         if m.results[1:2] and m.results[1] and g.is_used(m.results[1]):  # (1)
-            return self.none(node, msg="the number of keys that count is read")
+            return self.none(node, msg="mask_index, the second result, is read")
         shape, table = g.try_infer_shape(m.i) or (), g.static_shape(given.get("place", ""))
         length = shape[1] if len(shape) == 2 and isinstance(shape[1], int) else 0
         same = [name for name in (given.get("positions"), given.get("segments")) if name]
         has_rows = bool(given.get("positions")) or (table is not None and 0 < length <= table[0])
         if not has_rows or any(g.try_infer_shape(name) != shape for name in same):  # (2)
-            return self.none(node, msg="the length is unknown, or the positions have another shape")
+            return self.none(
+                node, msg="the sequence length is unknown, or position_ids has another shape"
+            )
         # (3)
         if any(
             g.try_infer_type(given.get(name, "")) != TensorProto.FLOAT
             for name in ("word", "place", "scale")
         ):
-            return self.none(node, msg="the tables are not of 32-bit floats")
+            return self.none(node, msg="the embeddings are not float32")
         return m.derive(given=given, length=length, number=m.written.get("epsilon", 1e-12))
 
     def apply_pattern(

@@ -36,7 +36,7 @@ class LowerExpandPattern(_Lowering):
         is_truth = dtype == TensorProto.BOOL
         is_number = is_float(dtype) or is_integer(dtype)
         if not is_truth and not (is_number and runs(g, "Mul", m.x)):  # (2)
-            return self.none(m.nodes[0], msg="no kernel of Mul for the type")
+            return self.none(m.nodes[0], msg="no kernel of Mul for this element type")
         return m.derive(ones=np.ones(sizes, numpy_dtype(dtype)), is_truth=is_truth)
 
     def apply_pattern(self, g: PatternRewriter, x: str, ones: np.ndarray, is_truth: bool) -> str:

@@ -27,7 +27,7 @@ _RANGES: Final[dict[int, tuple[int, int]]] = {
 class LowerFakeQuantizationPattern(_Lowering):
     """DequantizeLinear(QuantizeLinear(x, s, z), s, z) → Clip(Round(x / s), low - z, high - z) · s
 
-    What: rounds the numbers of activations as the two operators do, in floats.
+    What: rounds the numbers of activations as the two operators do, in float32.
     Why: WebGPU has no QuantizeLinear.
     Refuses when:
     1. scale or zero point is not a constant with one element, or they are not the same in both, or
@@ -48,12 +48,14 @@ class LowerFakeQuantizationPattern(_Lowering):
         scale, dtype = g.get_computed_constant(m.s), g.try_infer_type(m.nodes[0].output[0])
         zero = g.get_computed_constant(m.z) if m.z else np.zeros((), np.int64)
         if scale is None or zero is None or scale.size != 1 or zero.size != 1:  # (1)
-            return self.none(first, msg="scale or zero point is not a constant with one element")
+            return self.none(first, msg="the scale or the zero point is not a constant scalar")
         is_float = (
             g.try_infer_type(second.output[0]) == TensorProto.FLOAT and scale.dtype == np.float32
         )
         if dtype not in _RANGES or not is_float or not scale.reshape(-1)[0] > 0:  # (1)
-            return self.none(first, msg="the type is not float, or the integers have another type")
+            return self.none(
+                first, msg="the type is not float32, or the scale or integer type is not supported"
+            )
         low, high = _RANGES[dtype]
         point = int(zero.reshape(-1)[0])
         bounds = np.float32(low - point), np.float32(high - point)

@@ -32,12 +32,14 @@ class LowerFusedConvPattern(_Lowering):
         values = written.pop("activation_params", [])
         names = PARAMETERS.get(activation, ()) if activation else ()
         if (activation and activation not in PARAMETERS) or len(values) != len(names):  # (1)
-            return self.none(m.nodes[0], msg="the activation or its parameters are not known")
+            return self.none(m.nodes[0], msg="the activation or its parameters are unknown")
         if m.z:  # (2)
             operands = [m.x, m.w, m.b] if m.b else [m.x, m.w]
             convolved = g.infer(g.make_node("Conv", operands, **written))[0].shape
             if not same_dims(convolved, g.try_infer_shape(m.z)):
-                return self.none(m.nodes[0], msg="the added tensor may have another shape")
+                return self.none(
+                    m.nodes[0], msg="the added tensor may not have the shape of the convolution"
+                )
         parameters = dict(zip(names, values, strict=True))
         return m.derive(activation=activation, parameters=parameters, convolution=written)
 

@@ -18,7 +18,7 @@ class LowerFusedGemmPattern(_Lowering):
     1. the activation or one of its parameters is not known.
     """
 
-    derives = ("activation", "parameters", "product")
+    derives = ("activation", "parameters", "attributes")
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, c: Optional) -> Symbol:
         return g.op.FusedGemm(a, b, c, domain="com.microsoft", attributes=g.capture("written"))
@@ -28,12 +28,12 @@ class LowerFusedGemmPattern(_Lowering):
         activation = written.pop("activation", "")
         names = PARAMETERS.get(activation)
         if names is None:  # (1)
-            return self.none(m.nodes[0], msg="the activation is not known")
+            return self.none(m.nodes[0], msg="the activation is unknown")
         values = {name: written.pop(f"activation_{name}", None) for name in names}
         given = {name: value for name, value in values.items() if value is not None}
         if not written.keys() <= set(_GEMM):  # (1)
-            return self.none(m.nodes[0], msg="a parameter of the activation is not known")
-        return m.derive(activation=activation, parameters=given, product=written)
+            return self.none(m.nodes[0], msg="a parameter of the activation is unknown")
+        return m.derive(activation=activation, parameters=given, attributes=written)
 
     def apply_pattern(
         self,
@@ -43,9 +43,9 @@ class LowerFusedGemmPattern(_Lowering):
         c: str,
         activation: str,
         parameters: dict[str, Any],
-        product: dict[str, Any],
+        attributes: dict[str, Any],
     ) -> str:
-        result = g.op.Gemm(a, b, c or None, **product)
+        result = g.op.Gemm(a, b, c or None, **attributes)
         return str(getattr(g.op, activation)(result, **parameters))
 
     _start = "agraph (float[n,4] x, float[3,4] w, float[3] b) => (float[n,3] y)"

@@ -24,17 +24,17 @@ class LowerFusedMatMulPattern(_Lowering):
     derives = ("left", "right", "alpha")
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol) -> Symbol:
-        product = getattr(g.op, g.choice("operator", "FusedMatMul", "TransposeMatMul"))
-        result: Symbol = product(a, b, domain="com.microsoft", attributes=g.capture("written"))
+        matmul = getattr(g.op, g.choice("operator", "FusedMatMul", "TransposeMatMul"))
+        result: Symbol = matmul(a, b, domain="com.microsoft", attributes=g.capture("written"))
         return result
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         node, alpha = m.nodes[0], m.written.get("alpha", 1.0)
         if not alpha or not m.written.keys() <= _KNOWN:  # (2)
-            return self.none(node, msg="the factor is 0, or an attribute is not known")
+            return self.none(node, msg="alpha is 0, or an attribute is unknown")
         ranks = [g.info(name).rank or 0 for name in (m.a, m.b)]
-        turned = [flag for flag in m.written if flag != "alpha" and m.written[flag]]
-        if turned and min(ranks) < 2:  # (1)
+        transposing = [flag for flag in m.written if flag != "alpha" and m.written[flag]]
+        if transposing and min(ranks) < 2:  # (1)
             return self.none(node, msg="a rank is unknown, or an operand is a vector")
         orders = [_order(rank, side, m.written) for rank, side in zip(ranks, "AB", strict=True)]
         return m.derive(left=orders[0], right=orders[1], alpha=alpha)
@@ -50,8 +50,8 @@ class LowerFusedMatMulPattern(_Lowering):
     ) -> Any:
         first = g.op.Transpose(a, perm=left) if left else a
         second = g.op.Transpose(b, perm=right) if right else b
-        product = g.op.MatMul(first, second)
-        return product if alpha == 1 else g.op.Mul(product, alpha)
+        matmul = g.op.MatMul(first, second)
+        return matmul if alpha == 1 else g.op.Mul(matmul, alpha)
 
     _start = "agraph (float[a,h,q,8] x, float[a,h,k,8] w) => (float[a,h,q,k] y)"
     examples = Example.pairs(

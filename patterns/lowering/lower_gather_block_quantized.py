@@ -55,13 +55,13 @@ class LowerGatherBlockQuantizedPattern(_Lowering):
         )
         if not is_matrix or not is_usual or bits not in BITS:  # (2)
             return self.none(
-                node, msg="not a matrix in blocks along its rows, of integers of 4 or 8 bits"
+                node, msg="the data is not a constant 4- or 8-bit matrix in blocks along its rows"
             )
         columns = table.shape[1] * 8 // bits
         if scales.shape != (len(table), columns // block) or columns % block:  # (2)
-            return self.none(node, msg="rows of other than whole blocks")
+            return self.none(node, msg="the row length is not a multiple of block_size")
         if g.try_infer_type(m.s) != TensorProto.FLOAT:  # (3)
-            return self.none(node, msg="the scales are not float")
+            return self.none(node, msg="the scales are not float32")
         found = [stored(unpacked(table, bits, columns), bits, is_centred=not m.z), scales]
         if m.z:
             zeros = unpacked(constant(g, m.z).reshape(len(table), -1), bits, columns // block)

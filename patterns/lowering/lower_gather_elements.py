@@ -30,13 +30,13 @@ class LowerGatherElementsPattern(_Lowering):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         sizes, taken = g.static_shape(m.x), g.static_shape(m.i)
         if not sizes or not taken or not prod(sizes) or not prod(taken):  # (1)
-            return self.none(m.nodes[0], msg="a shape is not static, or a tensor is empty")
+            return self.none(m.nodes[0], msg="a shape is not static, or has a dimension of size 0")
         axis, places = m.axis % len(sizes), g.get_computed_constant(m.i)
         if places is None:
             return m.derive(sizes=sizes, taken=taken, place=axis, positions=None)
         positions = flat_positions(element_coordinates(places, axis), sizes)
         if positions is None:  # (2)
-            return self.none(m.nodes[0], msg="a position is out of range")
+            return self.none(m.nodes[0], msg="an index is out of range")
         return m.derive(sizes=sizes, taken=taken, place=axis, positions=positions)
 
     def apply_pattern(

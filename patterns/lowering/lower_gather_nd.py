@@ -32,7 +32,7 @@ class LowerGatherNDPattern(_Lowering):
         shape, taken = g.try_infer_shape(m.x), g.try_infer_shape(m.i)
         columns = taken[-1] if taken else None
         if shape is None or not isinstance(columns, int) or not columns:  # (2)
-            return self.none(m.nodes[0], msg="the number of columns is unknown")
+            return self.none(m.nodes[0], msg="the last dimension of the indices is unknown")
         target = rows_of(shape, columns)
         if target is None:  # (2)
             return self.none(m.nodes[0], msg="the indexed axes are not static")
@@ -42,7 +42,7 @@ class LowerGatherNDPattern(_Lowering):
             return m.derive(sizes=sizes, target=target, positions=None)
         positions = flat_positions(places, sizes)
         if positions is None:  # (3)
-            return self.none(m.nodes[0], msg="a position is out of range")
+            return self.none(m.nodes[0], msg="an index is out of range")
         return m.derive(sizes=sizes, target=target, positions=positions)
 
     def apply_pattern(

@@ -22,7 +22,7 @@ class LowerGlobalMaxPoolPattern(_Lowering):
         image = (g.try_infer_shape(m.x) or ())[2:]
         lengths = [length for length in image if isinstance(length, int) and length]
         if not image or len(lengths) < len(image):  # (1)
-            return self.none(m.nodes[0], msg="the axes of the image are not static")
+            return self.none(m.nodes[0], msg="the spatial dimensions are not static")
         return m.derive(lengths=lengths)
 
     def apply_pattern(self, g: PatternRewriter, x: str, lengths: list[int]) -> str:

@@ -41,7 +41,7 @@ class LowerGroupNormalizationPattern(_Lowering):
             return self.none(node, msg="the rank or the number of channels is unknown")
         given = [g.try_infer_shape(name) for name in (m.scale, m.bias)]
         if shape[1] % m.groups or given != [shape[1:2], shape[1:2]]:  # (2)
-            return self.none(node, msg="scale and bias are not of the channels")
+            return self.none(node, msg="scale and bias are not one value per channel")
         return m.derive(
             dtype=g.try_infer_type(m.x),
             back=reshape_target(g, (shape[0], m.groups), shape),

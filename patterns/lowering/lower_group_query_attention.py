@@ -47,7 +47,7 @@ class _Sizes(NamedTuple):
     heads: int
     groups: int
     size: int
-    turned: int
+    rotated: int
 
 
 class LowerGroupQueryAttentionPattern(_Lowering):
@@ -86,28 +86,26 @@ class LowerGroupQueryAttentionPattern(_Lowering):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         node = m.nodes[0]
         if not _LEAST <= len(m.others) <= len(_Others._fields):  # (3)
-            return self.none(node, msg="further operands are given")
+            return self.none(node, msg="an unsupported optional input is given")
         given = _Others(*m.others)
         floats = [name for name in (m.q, *given[:4], given.cos, given.sin) if name]
         if len({g.try_infer_type(name) for name in floats}) > 1:  # (1)
             return self.none(node, msg="the types differ")
         if any(m.results[3:]):  # (3)
-            return self.none(node, msg="the scores are a result")
+            return self.none(node, msg="the scores are read as well")
         if not _are_usual(m.written):  # (3)
-            return self.none(node, msg="an attribute is not known, or has another value than usual")
+            return self.none(node, msg="an attribute is unknown, or has an unsupported value")
         pairs = ((given.k, given.v), (given.past_key, given.past_value), (given.cos, given.sin))
         if any(bool(first) is not bool(second) for first, second in pairs):  # (2)
-            return self.none(node, msg="keys without values, or values without keys")
+            return self.none(node, msg="keys are given without values, or values without keys")
         sizes = _sizes(g, m, given)
         if sizes is None:  # (2)
-            return self.none(node, msg="the sizes of the heads are unknown")
-        is_part = bool(m.written.get("rotary_interleaved")) and sizes.turned not in (0, sizes.size)
-        if is_part or bool(sizes.turned) is not bool(m.written.get("do_rotary")):  # (4)
+            return self.none(node, msg="the head sizes are unknown")
+        is_part = bool(m.written.get("rotary_interleaved")) and sizes.rotated not in (0, sizes.size)
+        if is_part or bool(sizes.rotated) is not bool(m.written.get("do_rotary")):  # (4)
             return self.none(
                 node,
-                msg=(
-                    "the tables of the rotation are missing, or rotate interleaved features in part"
-                ),
+                msg=("cos_cache or sin_cache is missing, or a partial rotation is interleaved"),
             )
         return m.derive(sizes=sizes, given=given)
 
@@ -122,7 +120,7 @@ class LowerGroupQueryAttentionPattern(_Lowering):
         pairs = ((q, sizes.heads), (k, sizes.groups), (v, sizes.groups))
         q, k, v = (g.op.Reshape(x, np.array([0, 0, count, sizes.size])) for x, count in pairs)
         rows = _Rows(g, q, given)
-        if sizes.turned:
+        if sizes.rotated:
             angles = [
                 g.op.Gather(table, rows.positions, axis=0) for table in (given.cos, given.sin)
             ]
@@ -339,10 +337,10 @@ def _sizes(g: GraphView, m: Match, given: _Others) -> _Sizes | None:
         return None
     if given.sin and g.try_infer_shape(given.sin) != table:
         return None
-    turned = 2 * table[1]
+    rotated = 2 * table[1]
     return (
-        _Sizes(m.heads, m.groups, shape[2] // heads, turned)
-        if turned <= shape[2] // heads
+        _Sizes(m.heads, m.groups, shape[2] // heads, rotated)
+        if rotated <= shape[2] // heads
         else None
     )
 
@@ -352,11 +350,11 @@ def _rotated(
 ) -> str:
     """Heads, (batch, length, heads, features), after their rotation.
 
-    The angles are (batch or 1, length, turned / 2).
+    The angles are (batch or 1, length, rotated / 2).
     """
     cos, sin = (g.op.Unsqueeze(angle, axes=[2, 4] if is_paired else [2]) for angle in angles)
     if not is_paired:
-        return halves_transposed(g, x, cos, sin, [sizes.turned, sizes.size - sizes.turned])
+        return halves_transposed(g, x, cos, sin, [sizes.rotated, sizes.size - sizes.rotated])
     pairs = g.op.Reshape(x, np.array([0, 0, heads, sizes.size // 2, 2]))
     return str(
         g.op.Reshape(pairs_transposed(g, pairs, cos, sin), np.array([0, 0, heads, sizes.size]))

@@ -38,7 +38,9 @@ class LowerIndexTypePattern(_Lowering):
         rank = g.info(m.x).rank
         length = size_along(g, m.x, m.axis % rank) if rank else None
         if not isinstance(length, int) or length > _LONGEST:  # (2)
-            return self.none(m.nodes[0], msg="the indexed axis is not static, or too long")
+            return self.none(
+                m.nodes[0], msg="the indexed axis is not static, or too long for int32"
+            )
         places = g.get_computed_constant(m.i)
         if places is not None and not ((places >= -length) & (places < length)).all():  # (2)
             return self.none(m.nodes[0], msg="an index is out of range")

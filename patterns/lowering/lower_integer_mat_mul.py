@@ -1,4 +1,4 @@
-"""Products of integers of 8 bits, as products of dequantized tensors."""
+"""Int8 MatMuls, as MatMuls of dequantized tensors."""
 
 from typing import Any
 
@@ -13,9 +13,9 @@ from ._lowering import _Lowering
 
 
 class _LowerIntegerMatMul(_Lowering):
-    """A product of integers that becomes one of numbers.
+    """An integer MatMul that becomes a float one.
 
-    What: DequantizeLinear subtracts the zero points and multiplies by the scales before the product
+    What: DequantizeLinear subtracts the zero points and multiplies by the scales before the MatMul
     in place of after it. The sums are rounded as sums of floats are.
     Why: many runtimes know quantized models by DequantizeLinear only.
     Refuses when:
@@ -31,9 +31,9 @@ class _LowerIntegerMatMul(_Lowering):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         matrix = g.try_infer_shape(m.b) or ()
         if len(matrix) < 2 or not is_nonzero(matrix[-2]):  # (3)
-            return self.none(m.nodes[0], msg="the sums may have no terms")
+            return self.none(m.nodes[0], msg="the summed dimension may be 0")
         if m.get("bias") and g.try_infer_shape(m.bias) != matrix[-1:]:  # (4)
-            return self.none(m.nodes[0], msg="not one summand for each column")
+            return self.none(m.nodes[0], msg="the bias is not one value per column")
         return True
 
     def is_one(self, g: GraphView, scale: str, zero: str) -> bool:
@@ -79,12 +79,14 @@ class LowerMatMulIntegerPattern(_LowerIntegerMatMul):
         if not super().validate_mapping(g, m):
             return None
         if m.za and not self.is_one(g, m.za, ""):  # (1)
-            return self.none(m.nodes[0], msg="the first operand may have several zero points")
+            return self.none(
+                m.nodes[0], msg="the zero point of the first operand may not be a scalar"
+            )
         sizes = [g.static_shape(name) if name else () for name in (m.za, m.zb)]
         if None in sizes or (m.zb and not self.is_for_columns(g, m.zb, "", m.b)):  # (2)
             return self.none(
                 m.nodes[0],
-                msg="the second operand may have other zero points than one for each column",
+                msg="the zero points of the second operand may not be one per column",
             )
         return m.derive(ones=[np.ones(size or (), np.float32) for size in sizes])
 
@@ -129,7 +131,7 @@ class LowerMatMulIntegerToFloatPattern(_LowerIntegerMatMul):
         if not super().validate_mapping(g, m):
             return None
         if not self.is_one(g, m.s, m.za) or not self.is_for_columns(g, m.t, m.zb, m.b):  # (1) (2)
-            return self.none(m.nodes[0], msg="scales or zero points of other shapes")
+            return self.none(m.nodes[0], msg="a scale or zero point has an unsupported shape")
         return True
 
     def apply_pattern(
@@ -176,7 +178,7 @@ class LowerDynamicQuantizeMatMulPattern(_LowerIntegerMatMul):
         if not super().validate_mapping(g, m):
             return None
         if not self.is_for_columns(g, m.t, m.zb, m.b):  # (2)
-            return self.none(m.nodes[0], msg="scales or zero points of other shapes")
+            return self.none(m.nodes[0], msg="a scale or zero point has an unsupported shape")
         return True
 
     def apply_pattern(self, g: PatternRewriter, x: str, b: str, t: str, zb: str, bias: str) -> str:

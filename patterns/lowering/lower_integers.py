@@ -52,12 +52,12 @@ class LowerIntegersPattern(PatternOptimization):
         places = operand_places(node)
         names = [node.input[place] for place in places]
         if not names or any(g.try_infer_type(name) != TensorProto.INT64 for name in names):  # (1)
-            return self.none(node, msg="the numbers do not have 64 bits")
+            return self.none(node, msg="an operand is not int64")
         if any(bounds_of(g, name) is None for name in names):  # (2)
-            return self.none(node, msg="an operand is not known to fit into 32 bits")
+            return self.none(node, msg="an operand is not known to fit into int32")
         is_comparison = node.op_type in _COMPARISONS
         if not is_comparison and bounds_of(g, node.output[0]) is None:  # (2)
-            return self.none(node, msg="the result is not known to fit into 32 bits")
+            return self.none(node, msg="the result is not known to fit into int32")
         return MatchResult(self, [node], partial(self._narrow, places, is_comparison))
 
     def _narrow(

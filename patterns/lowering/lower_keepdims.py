@@ -29,7 +29,7 @@ class LowerKeepdimsPattern(_Lowering):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if m.axes is AT_RUN_TIME or m.axes == []:  # (1)
-            return self.none(m.nodes[0], msg="the axes are computed at run time")
+            return self.none(m.nodes[0], msg="the axes are computed at run time, or there are none")
         return m.derive(axes=m.axes)
 
     def apply_pattern(

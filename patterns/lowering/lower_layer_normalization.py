@@ -33,7 +33,7 @@ class LowerLayerNormalizationPattern(_Lowering):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         node, info = m.nodes[0], g.info(m.x)
         if any(g.is_used(name) for name in node.output[1:]):  # (1)
-            return self.none(node, msg="the mean or the standard deviation is read")
+            return self.none(node, msg="the mean or the inverse standard deviation is read")
         axes = axes_from(m.axis, info.rank)
         if not info.dtype or axes is None:  # (2)
             return self.none(node, msg="the type or the rank is unknown")

@@ -35,7 +35,7 @@ class LowerLayerNormalizationScalePattern(_Lowering):
         dropped = {name: leading_ones(g, name, len(axes)) for name in (m.scale, m.bias) if name}
         if not any(dropped.values()):  # (2)
             return self.none(
-                m.nodes[0], msg="the scale and the bias have no further axes of size 1"
+                m.nodes[0], msg="scale and bias have no leading axes of size 1 to remove"
             )
         return m.derive(dropped=dropped)
 

@@ -32,11 +32,11 @@ class LowerLRNPattern(_Lowering):
         node, shape = m.nodes[0], g.try_infer_shape(m.x) or ()
         sizes = [dim for dim in shape[1:] if isinstance(dim, int) and dim > 0]
         if len(shape) != 4 or len(sizes) < 3:  # (2)
-            return self.none(node, msg="not four axes, or one of unknown length, or empty")
+            return self.none(node, msg="the rank is not 4, or a dimension is unknown or 0")
         values = {name: g.get_attribute(node, name) for name in ("alpha", "beta", "bias")}
         # (3)
         if m.size < 2 or m.size % 2 == 0 or values["alpha"] < 0 or not 0.01 <= values["bias"] < 1e6:
-            return self.none(node, msg="the divisor may not be positive, or the size is 1 or even")
+            return self.none(node, msg="the divisor may not be positive, or size is 1 or even")
         image = [0, 1, sizes[0], math.prod(sizes[1:])]
         return m.derive(values=values, dtype=g.try_infer_type(m.x), image=image, back=[0, *sizes])
 

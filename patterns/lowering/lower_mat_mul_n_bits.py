@@ -25,7 +25,7 @@ class LowerMatMulNBitsPattern(_Lowering):
     1. the weights, scales or zero points are not constant.
     2. the integers have another number of bits, or the rows are not whole blocks.
     3. the types are not float, or zero points are not integers.
-    4. the other operand may be rounded to fewer bits (`accuracy_level`), which DequantizeLinear
+    4. the other operand may be quantized (`accuracy_level`), which DequantizeLinear
        does not do.
     5. the rank of x is unknown or 1, or the bias has another length than a row of the result.
     """
@@ -48,23 +48,31 @@ class LowerMatMulNBitsPattern(_Lowering):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         node, written = m.nodes[0], {"bits": 4, "accuracy_level": 0, **m.written}
         if written["accuracy_level"] not in _EXACT or written.get("weight_prepacked"):  # (4)
-            return self.none(node, msg="the other operand may be rounded to fewer bits")
+            return self.none(
+                node, msg="accuracy_level allows the kernel to quantize the activations"
+            )
         bits, block, terms, columns = (written[name] for name in ("bits", "block_size", "K", "N"))
         if bits not in BITS or terms % block:  # (2)
-            return self.none(node, msg="not whole blocks of integers of 4 or 8 bits")
+            return self.none(node, msg="bits is not 4 or 8, or K is not a multiple of block_size")
         kinds = [g.try_infer_type(name) for name in (m.w, m.s, m.z) if name]
         # (3)
         if kinds[:2] != [TensorProto.UINT8, TensorProto.FLOAT] or kinds[2:] not in (
             [],
             [TensorProto.UINT8],
         ):
-            return self.none(node, msg="other types than float and integers")
+            return self.none(
+                node, msg="the types are not uint8 weights and zero points with float32 scales"
+            )
         rank = g.info(m.x).rank or 0
         if rank < 2 or (m.bias and g.try_infer_shape(m.bias) != (columns,)):  # (5)
-            return self.none(node, msg="not a matrix, or a bias of another length")
+            return self.none(
+                node, msg="the input may be a vector, or the bias is not one value per column"
+            )
         sizes = (constant(g, m.w).size, constant(g, m.s).size)
         if sizes != (columns * terms * bits // 8, columns * terms // block):  # (2)
-            return self.none(node, msg="not as many weights or scales as the attributes say")
+            return self.none(
+                node, msg="the weights or scales do not match K, N, bits and block_size"
+            )
         return m.derive(weights=_transposed(g, m, (bits, block, terms, columns)), block=block)
 
     def apply_pattern(
@@ -75,8 +83,8 @@ class LowerMatMulNBitsPattern(_Lowering):
             for each, source in zip(weights, (m["w"], m["s"], m["z"]), strict=False)
         ]
         matrix = g.op.DequantizeLinear(*names, axis=0, block_size=block)
-        product = g.op.MatMul(x, matrix)
-        return g.op.Add(product, bias) if bias else product
+        matmul = g.op.MatMul(x, matrix)
+        return g.op.Add(matmul, bias) if bias else matmul
 
     _bytes = ", ".join(str((5 * n) % 256) for n in range(16))
     _zeros = "uint8[2,1] z = {7, 9}"
@@ -98,7 +106,7 @@ class LowerMatMulNBitsPattern(_Lowering):
 
 
 def _transposed(g: GraphView, m: Match, sizes: tuple[int, int, int, int]) -> list[Array]:
-    """Weights, scales and zero points with a column for each column of the product."""
+    """Weights, scales and zero points with a column for each column of the result."""
     bits, block, terms, columns = sizes
     blocks = terms // block
     integers = unpacked(constant(g, m.w).reshape(columns, -1), bits, terms)

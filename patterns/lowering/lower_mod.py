@@ -42,15 +42,15 @@ class LowerModPattern(_Lowering):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         divisors = g.get_computed_constant(m.b)
         if divisors is None or not (divisors > 0).all():  # (2)
-            return self.none(m.nodes[0], msg="a divisor is not positive")
+            return self.none(m.nodes[0], msg="a divisor is not constant, or not positive")
         dtype = g.try_infer_type(m.x)
         if is_float(dtype):
             is_exact = bool((_mantissa(divisors) == 0.5).all() and (divisors >= 1).all())
             if not is_exact:  # (3)
-                return self.none(m.nodes[0], msg="a divisor is not a power of two")
+                return self.none(m.nodes[0], msg="a divisor is not a constant power of two")
             return m.derive(of_floats=True, unsigned=False)
         if m.fmod:  # (4)
-            return self.none(m.nodes[0], msg="the remainder has the sign of x")
+            return self.none(m.nodes[0], msg="the remainder has the sign of x (fmod=1)")
         bounds = bounds_of(g, m.x)
         is_positive = bounds is not None and bounds.low >= 0
         return m.derive(of_floats=False, unsigned=is_positive or dtype == TensorProto.UINT32)

@@ -51,7 +51,9 @@ class LowerMovedCastPattern(_Lowering):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if g.try_infer_type(m.x) not in _WIDE or m.cast.get("to") in _WIDE:  # (1)
-            return self.none(m.nodes[0], msg="it does not convert 64 bits to fewer")
+            return self.none(
+                m.nodes[0], msg="the Cast does not convert a 64-bit type to a narrower one"
+            )
         return True
 
     def apply_pattern(

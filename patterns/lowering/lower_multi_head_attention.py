@@ -49,21 +49,25 @@ class LowerMultiHeadAttentionPattern(_Lowering):
         node, dtype = m.nodes[0], g.try_infer_type(m.q)
         further = Further(*m.others) if len(m.others) <= len(Further._fields) else None
         if further is None or any(m.results[3:]):  # (4)
-            return self.none(node, msg="the scores are a result, or further operands are given")
+            return self.none(
+                node, msg="the scores are read, or an unsupported optional input is given"
+            )
         floats = [name for name in (m.k, m.v, further.mask, further.bias) if name]
         if any(g.try_infer_type(name) != dtype for name in floats):  # (1)
             return self.none(node, msg="the types differ")
         widths = _widths(g, m, further)
         if widths is None:  # (2)
             return self.none(
-                node, msg="the shapes are unknown, or not of queries, keys and values apart"
+                node, msg="the shapes are unknown, or q, k and v are packed into one tensor"
             )
         queries, new = g.get_shape(m.q)[1], g.get_shape(m.k)[-2]
         keys = g.get_shape(further.past_key)[2] + new if further.past_key else new
         if not _are_masks(g, further, queries, keys):  # (3)
-            return self.none(node, msg="the mask or the padding has another shape")
+            return self.none(
+                node, msg="key_padding_mask or attention_bias has an unsupported shape"
+            )
         if m.written.get("unidirectional") and queries != new:  # (5)
-            return self.none(node, msg="there may be fewer queries than keys")
+            return self.none(node, msg="there may be fewer queries than keys under a causal mask")
         return m.derive(widths=widths, further=further)
 
     def apply_pattern(

@@ -22,7 +22,7 @@ class LowerPReluPattern(_Lowering):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if not broadcasts_to(g, m.slope, m.x):  # (2)
-            return self.none(m.nodes[0], msg="the slope may have other axes")
+            return self.none(m.nodes[0], msg="the slope is not known to broadcast to x")
         return True
 
     def apply_pattern(self, g: PatternRewriter, x: str, slope: str) -> str:

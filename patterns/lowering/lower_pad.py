@@ -35,7 +35,7 @@ class LowerPadPattern(_Lowering):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         padded = padded_axes(g, m)
         if padded is None or not padded:  # (1)
-            return self.none(m.nodes[0], msg="the pads or the axes are not known")
+            return self.none(m.nodes[0], msg="the pads or the axes are unknown")
         if any(min(amounts) < 0 for _, _, amounts in padded):  # (2)
             return self.none(m.nodes[0], msg="a pad is negative")
         if any(max(amounts) >= length for _, length, amounts in padded):  # (1)

@@ -46,13 +46,13 @@ class LowerPadConstantPattern(_Lowering):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         rank, padded = g.info(m.x).rank, padded_axes(g, m)
         if rank is None or not padded or not all(length for _, length, _ in padded):  # (1)
-            return self.none(m.nodes[0], msg="the pads or the axes are not known")
+            return self.none(m.nodes[0], msg="the pads or the axes are unknown")
         if any(min(amounts) < 0 for _, _, amounts in padded):  # (3)
             return self.none(m.nodes[0], msg="a pad is negative")
         if not g.try_infer_type(m.x) or not runs(g, "Where", m.x):  # (2)
-            return self.none(m.nodes[0], msg="no kernel of Where for the type")
+            return self.none(m.nodes[0], msg="no kernel of Where for this element type")
         if m.value is AT_RUN_TIME:  # (2)
-            return self.none(m.nodes[0], msg="the number is computed at run time")
+            return self.none(m.nodes[0], msg="the constant value is computed at run time")
         inside = np.ones([1] * rank, np.bool_)
         rows = []
         for axis, length, pads in padded:

@@ -38,7 +38,7 @@ class _LowerQLinear(_Lowering):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if not is_one(g, m.s, m.u) or not is_one(g, m.t, m.v):  # (2)
             return self.none(
-                m.nodes[0], msg="scales or zero points may be several, or have unequal shapes"
+                m.nodes[0], msg="a scale or zero point may not be a scalar, or their shapes differ"
             )
         return m.derive(dtype=g.try_infer_type(m.x))
 
@@ -129,16 +129,18 @@ class LowerQLinearConcatPattern(_LowerQLinear):
         triples = [m.others[start : start + 3] for start in range(0, len(m.others), 3)]
         dtype = g.try_infer_type(m.v)
         if dtype not in _BYTES or any(g.try_infer_type(x) != dtype for x, *_ in triples):  # (1)
-            return self.none(m.nodes[0], msg="the integers do not have 8 bits")
+            return self.none(m.nodes[0], msg="the integers are not int8 or uint8")
         parameters = [(m.t, m.v), *((s, u) for _, s, u in triples)]
         if not all(is_one(g, s, u) for s, u in parameters):  # (2)
             return self.none(
-                m.nodes[0], msg="scales or zero points may be several, or have unequal shapes"
+                m.nodes[0], msg="a scale or zero point may not be a scalar, or their shapes differ"
             )
         names = [x for x, *_ in triples]
         rank = g.info(names[0]).rank or 0
         if not rank or not agree_elsewhere(g, names, m.axis % rank):  # (3)
-            return self.none(m.nodes[0], msg="operands that may not fit")
+            return self.none(
+                m.nodes[0], msg="the operands' shapes may not match along the other axes"
+            )
         return m.derive(triples=triples, dtype=dtype)
 
     def apply_pattern(

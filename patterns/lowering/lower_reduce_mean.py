@@ -27,12 +27,12 @@ class LowerReduceMeanPattern(_Lowering):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         shape = g.try_infer_shape(m.x)
         if m.axes is AT_RUN_TIME or shape is None:  # (2)
-            return self.none(m.nodes[0], msg="the axes or the rank are not known")
+            return self.none(m.nodes[0], msg="the axes or the rank are unknown")
         axes = {axis % len(shape) for axis in m.axes or range(len(shape))}
         summed = [shape[axis] for axis in axes]
         lengths = [length for length in summed if isinstance(length, int) and length]
         if len(lengths) < len(summed):  # (2)
-            return self.none(m.nodes[0], msg="an axis is not static, or empty")
+            return self.none(m.nodes[0], msg="a reduced dimension is not static, or is 0")
         return m.derive(count=prod(lengths), dtype=g.try_infer_type(m.x))
 
     def apply_pattern(

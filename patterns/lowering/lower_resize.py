@@ -47,11 +47,13 @@ class LowerResizePattern(_Lowering):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if (m.coordinates, m.rounding) not in _REPEATING:  # (2)
-            return self.none(m.nodes[0], msg="the mode does not repeat elements evenly")
+            return self.none(
+                m.nodes[0], msg="the coordinate or rounding mode does not repeat elements evenly"
+            )
         source = g.try_infer_shape(m.x)
         factors = None if source is None else _factors(g, m, len(source))
         if source is None or factors is None:  # (1)
-            return self.none(m.nodes[0], msg="a scale is not a whole number")
+            return self.none(m.nodes[0], msg="a scale is not an integer")
         return m.derive(steps=repetitions(g, source, factors))  # (3)
 
     def apply_pattern(self, g: PatternRewriter, x: str, steps: Sequence[RepetitionStep]) -> str:

@@ -29,7 +29,7 @@ class LowerRMSNormalizationPattern(_Lowering):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         node, info = m.nodes[0], g.info(m.x)
         if any(g.is_used(name) for name in node.output[1:]):  # (1)
-            return self.none(node, msg="the standard deviation is read")
+            return self.none(node, msg="the inverse standard deviation is read")
         if g.try_infer_type(m.scale) != info.dtype:  # (2)
             return self.none(node, msg="the types differ")
         axes = axes_from(m.written.get("axis", -1), info.rank)

@@ -50,24 +50,24 @@ class LowerRotaryEmbeddingPattern(_Lowering):
             return self.none(node, msg="the types differ")
         usual = m.written.get("scale", 1.0) == 1 and not m.written.get("is_packed_batching")
         if not usual or not m.written.keys() <= _KNOWN:  # (4)
-            return self.none(node, msg="an attribute is not known, or has another value than usual")
+            return self.none(node, msg="an attribute is unknown, or has an unsupported value")
         shape, table = (g.try_infer_shape(name) for name in (m.x, m.cos))
         sizes = _sizes(shape or (), table or (), m.written)
         # (2)
         if shape is None or table is None or sizes is None or g.try_infer_shape(m.sin) != table:
-            return self.none(node, msg="the shapes are unknown, or do not agree")
+            return self.none(node, msg="the shapes are unknown, or do not match")
         rows = (shape[0], shape[-2])
         given = g.try_infer_shape(m.position) if m.position else table[:-1]
         is_first = bool(m.contrib) and given in ((), (1,)) and isinstance(rows[1], int)
         if not is_first and given != rows:  # (3)
-            return self.none(node, msg="the positions are not one for each row")
+            return self.none(node, msg="position_ids is not known to hold one position per row")
         return m.derive(sizes=sizes, first=rows[1] if is_first else 0)
 
     def apply_pattern(
         self, g: PatternRewriter, x: str, cos: str, sin: str, position: str, **m: Any
     ) -> str:
-        heads, whole, turned = m["sizes"]
-        is_flat, rest = g.info(x).rank == 3, whole - turned
+        heads, whole, rotated = m["sizes"]
+        is_flat, rest = g.info(x).rank == 3, whole - rotated
         axes = [2 if is_flat else 1]
         if m["first"]:
             position = g.op.Add(position, np.arange(m["first"]))
@@ -82,14 +82,16 @@ class LowerRotaryEmbeddingPattern(_Lowering):
             return g.op.Reshape(pairs_transposed(g, pairs, cos, sin), np.array(back))
         split = g.op.Reshape(x, np.array([0, 0, heads, whole])) if is_flat else x
         if m["written"].get("interleaved"):
-            part, others = g.op.Split(split, split=[turned, rest], axis=-1, outputs=2)
-            pairs = g.op.Reshape(part, np.array([0, 0, 0, turned // 2, 2]))
+            part, others = g.op.Split(split, split=[rotated, rest], axis=-1, outputs=2)
+            pairs = g.op.Reshape(part, np.array([0, 0, 0, rotated // 2, 2]))
             cos, sin = (g.op.Unsqueeze(angle, axes=[*axes, 4]) for angle in angles)
-            joined = g.op.Reshape(pairs_transposed(g, pairs, cos, sin), np.array([0, 0, 0, turned]))
+            joined = g.op.Reshape(
+                pairs_transposed(g, pairs, cos, sin), np.array([0, 0, 0, rotated])
+            )
             result = g.op.Concat(joined, others, axis=-1)
         else:
             cos, sin = (g.op.Unsqueeze(angle, axes=axes) for angle in angles)
-            result = halves_transposed(g, split, cos, sin, [turned, rest])
+            result = halves_transposed(g, split, cos, sin, [rotated, rest])
         return g.op.Reshape(result, np.array(back)) if is_flat else result
 
     examples = (
@@ -143,22 +145,22 @@ class LowerRotaryEmbeddingPattern(_Lowering):
 
 def _sizes(shape: Shape, table: Shape, written: dict[str, Any]) -> tuple[int, int, int] | None:
     """The number of heads (0 where it is not needed), the features of each, and how many are
-    turned.
+    rotated.
     """
     if len(shape) not in (3, 4) or len(table) not in (2, 3):
         return None
     if not isinstance(shape[-1], int) or not isinstance(table[-1], int):
         return None
-    heads, turned = written.get("num_heads", 0), written.get("rotary_embedding_dim", 0)
+    heads, rotated = written.get("num_heads", 0), written.get("rotary_embedding_dim", 0)
     if len(shape) == 4:
         whole = shape[-1]
     else:
         heads = heads or shape[-1] // max(1, 2 * table[-1])
         whole = shape[-1] // heads if heads else 0
-    turned = turned or whole
+    rotated = rotated or whole
     is_whole = len(shape) == 4 or heads * whole == shape[-1]
     return (
-        (heads, whole, turned)
-        if is_whole and 0 < turned <= whole and turned == 2 * table[-1]
+        (heads, whole, rotated)
+        if is_whole and 0 < rotated <= whole and rotated == 2 * table[-1]
         else None
     )

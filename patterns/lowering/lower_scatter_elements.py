@@ -23,7 +23,9 @@ class LowerScatterElementsPattern(_LowerScatter):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         places, shape = g.get_computed_constant(m.i), g.static_shape(m.x)
         if places is None or not places.size or not shape:  # (1)
-            return self.none(m.nodes[0], msg="a shape is not static, or nothing is replaced")
+            return self.none(
+                m.nodes[0], msg="the indices are not constant, or a shape is not static"
+            )
         coordinates = element_coordinates(places, m.axis % len(shape))
         return self.checked(g, m, len(shape), coordinates)
 

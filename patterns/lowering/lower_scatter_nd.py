@@ -17,7 +17,7 @@ class LowerScatterNDPattern(_LowerScatter):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         places = g.get_computed_constant(m.i)
         if places is None or not places.size:  # (1)
-            return self.none(m.nodes[0], msg="the positions are not known")
+            return self.none(m.nodes[0], msg="the indices are not constant")
         return self.checked(g, m, places.shape[-1], places)
 
     examples = Example.pairs(

@@ -31,11 +31,11 @@ class LowerScatterRowPattern(_Lowering):
             length = shape[0]
         is_one = g.try_infer_shape(m.i) == (1, 1)
         if shape is None or not is_one or not isinstance(length, int) or not length:  # (1)
-            return self.none(m.nodes[0], msg="not one row, or a size is unknown")
+            return self.none(m.nodes[0], msg="the update is not one row, or a dimension is unknown")
         if g.try_infer_shape(m.row) != (1, *shape[1:]):  # (1)
-            return self.none(m.nodes[0], msg="not one row, or a size is unknown")
+            return self.none(m.nodes[0], msg="the update is not one row, or a dimension is unknown")
         if not g.try_infer_type(m.x) or not runs(g, "Where", m.x):  # (2)
-            return self.none(m.nodes[0], msg="no kernel of Where for the type")
+            return self.none(m.nodes[0], msg="no kernel of Where for this element type")
         rows = np.arange(length).reshape([-1] + [1] * (len(shape) - 1))
         return m.derive(rows=rows)
 

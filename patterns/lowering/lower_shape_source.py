@@ -38,13 +38,13 @@ class LowerShapeSourcePattern(PatternOptimization):
             return MatchResult(self, [node], self._cast)
         if element not in _WIDE or not rank:  # (1)
             return self.none(
-                node, msg="the tensor does not have elements of 64 bits, or its rank is unknown"
+                node, msg="the tensor is neither 64-bit nor Boolean, or its rank is unknown"
             )
         found = next(
             (each for each in g.next_nodes(x) if _first_axis(g, each, x) is not None), None
         )
         if found is None:  # (2)
-            return self.none(node, msg="no result has the axes of the tensor in one place")
+            return self.none(node, msg="no Gather or Cast of the tensor has its axes in a row")
         first = _first_axis(g, found, x)
         assert first is not None
         begin, end = _axes_of(node, rank)

@@ -47,11 +47,11 @@ class LowerSizesWithOnesPattern(PatternOptimization):
             None,
         )
         if found is None:  # (1)
-            return self.none(node, msg="no size of a tensor is a part")
+            return self.none(node, msg="no operand is a dimension of a tensor")
         source = _source(g, node, found)
         if source is None:  # (1) (2)
             return self.none(
-                node, msg="the parts are not one size of a tensor and ones, or an axis may be empty"
+                node, msg="the operands are not one dimension and ones, or a dimension may be 0"
             )
         return MatchResult(self, [node], partial(self._cut, source))
 

@@ -29,9 +29,11 @@ class _LowerSkipNormalization(_Lowering):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if any(name and g.is_used(name) for name in m.results[1:3]):  # (1)
-            return self.none(m.nodes[0], msg="the mean or the standard deviation is read")
+            return self.none(m.nodes[0], msg="the mean or the inverse standard deviation is read")
         if not broadcasts_to(g, m.skip, m.x):  # (3)
-            return self.none(m.nodes[0], msg="the second tensor may have other axes")
+            return self.none(
+                m.nodes[0], msg="the second tensor is not known to broadcast to the first"
+            )
         epsilon = m.written.get("epsilon", 1e-12)
         return m.derive(number=epsilon)
 

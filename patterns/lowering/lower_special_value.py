@@ -86,7 +86,7 @@ class LowerIsInfPattern(_LowerSpecialValue):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if not m.positive and not m.negative:  # (2)
-            return self.none(m.nodes[0], msg="it looks for neither sign")
+            return self.none(m.nodes[0], msg="both detect_positive and detect_negative are 0")
         return True
 
     def apply_pattern(self, g: PatternRewriter, x: str, positive: int, negative: int) -> str:

@@ -27,7 +27,7 @@ class LowerSplitPattern(_Lowering):
         sizes = [size_along(g, name, axis) for name in node.output]
         known = [size for size in sizes if isinstance(size, int)]
         if axis is None or len(known) < len(sizes):  # (1)
-            return self.none(node, msg="the sizes of the parts are not known")
+            return self.none(node, msg="the axis or the sizes of the outputs are unknown")
         return m.derive(place=axis, sizes=known)
 
     def apply_pattern(

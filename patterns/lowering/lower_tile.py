@@ -27,7 +27,7 @@ class LowerTilePattern(_Lowering):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         shape, repeats = g.try_infer_shape(m.x), g.get_ints(m.repeats)
         if shape is None or repeats is None or len(repeats) != len(shape):  # (1)
-            return self.none(m.nodes[0], msg="the repeats or the rank are not known")
+            return self.none(m.nodes[0], msg="the repeats are not constant, or the rank is unknown")
         expanded = [r if size == 1 else 1 for r, size in zip(repeats, shape, strict=True)]
         copied = [r if size != 1 else 1 for r, size in zip(repeats, shape, strict=True)]
         if min(repeats, default=1) < 1 or max(copied, default=1) > _MOST:  # (1)

@@ -17,7 +17,7 @@ class LowerToDefinitionPattern(PatternOptimization):
     Refuses when:
     1. the standard gives no body for the operator set of the model, or an operator of the body had
        another form in its set.
-    2. the body depends on types that are not known or on operands that are left out, or has
+    2. the body depends on types that are not known or on operands that are omitted, or has
        subgraphs.
     """
 
@@ -50,7 +50,7 @@ class LowerToDefinitionPattern(PatternOptimization):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         found = definition_of(g, node)
         if found is None:  # (1) (2)
-            return self.none(node, msg="the standard gives no body that holds here")
+            return self.none(node, msg="ONNX defines no function body that applies to this node")
 
         def apply(g: PatternRewriter, *nodes: Node) -> list[Node]:
             return _written(g, nodes[0], found)

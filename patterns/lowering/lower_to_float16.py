@@ -62,7 +62,7 @@ class LowerToFloat16Pattern(PatternOptimization):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         found = _island(g, node)
         if found is None:  # (1)
-            return self.none(node, msg="something else reads a result of 32 bits")
+            return self.none(node, msg="a float32 result in between has other consumers")
         inside = {each.output[0] for each in found.nodes}
         # (2)
         if not all(
@@ -71,10 +71,12 @@ class LowerToFloat16Pattern(PatternOptimization):
             for name in _floats(g, each)
             if name not in inside
         ):
-            return self.none(node, msg="an operand that 16 bits do not hold")
+            return self.none(node, msg="an operand does not fit into float16")
         whole = _whole(g, found.nodes)
         if any(len(whole.intersection(_floats(g, each))) > 1 for each in found.nodes):  # (3)
-            return self.none(node, msg="arithmetic of two whole numbers")
+            return self.none(
+                node, msg="two operands are integers, whose difference float16 may lose"
+            )
         steps = _steps(found.nodes)
         deciding = {
             each.input[0] for each in found.ends if each.get_attribute("to") == TensorProto.BOOL
@@ -84,7 +86,7 @@ class LowerToFloat16Pattern(PatternOptimization):
             deciding and not _are_small(g, found.nodes)
         ):
             return self.none(
-                node, msg="a truth value depends on more than one operation, or on a large number"
+                node, msg="a comparison depends on several operations, or a value beyond 2048"
             )
         return MatchResult(
             self, [*found.nodes, *found.ends], partial(self._replace, len(found.nodes))

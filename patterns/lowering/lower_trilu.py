@@ -29,13 +29,13 @@ class LowerTriluPattern(_Lowering):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         shape, diagonal = g.try_infer_shape(m.x), g.get_constant_scalar(m.k) if m.k else 0
         if shape is None or len(shape) < 2 or not isinstance(diagonal, int):  # (1)
-            return self.none(m.nodes[0], msg="the rank or the diagonal is unknown")
+            return self.none(m.nodes[0], msg="the rank is unknown, or the diagonal is not constant")
         rows, columns = shape[-2:]
         if not isinstance(rows, int) or not isinstance(columns, int):  # (1)
             return self.none(m.nodes[0], msg="the last two axes are not static")
         dtype = g.try_infer_type(m.x)
         if not dtype or not runs(g, "Where", m.x):  # (2)
-            return self.none(m.nodes[0], msg="no kernel of Where for the type")
+            return self.none(m.nodes[0], msg="no kernel of Where for this element type")
         distances = np.arange(columns)[None, :] - np.arange(rows)[:, None]
         mask = distances >= diagonal if m.upper else distances <= diagonal
         return m.derive(mask=mask, zero=np.zeros((), numpy_dtype(dtype)))

@@ -29,10 +29,10 @@ class LowerUpsamplePattern(_Lowering):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         source, scales = g.try_infer_shape(m.x), g.get_computed_constant(m.scales)
         if source is None or scales is None:  # (1)
-            return self.none(m.nodes[0], msg="the rank or the scales are unknown")
+            return self.none(m.nodes[0], msg="the rank is unknown, or the scales are not constant")
         factors = whole_numbers(scales, len(source))
         if factors is None:  # (1)
-            return self.none(m.nodes[0], msg="a scale is not a whole number")
+            return self.none(m.nodes[0], msg="a scale is not an integer")
         return m.derive(steps=repetitions(g, source, factors))  # (3)
 
     def apply_pattern(self, g: PatternRewriter, x: str, steps: Sequence[RepetitionStep]) -> str:

@@ -31,7 +31,7 @@ class _LowerVariadic(_Lowering):
         if not dtype:  # (1)
             return self.none(m.nodes[0], msg="the type is unknown")
         if len(m.parts) == 2 and self.pairwise == self.operator:  # (2)
-            return self.none(m.nodes[0], msg="there are two operands")
+            return self.none(m.nodes[0], msg="the node has two operands, as the lowered form has")
         return m.derive(dtype=dtype)
 
     def apply_pattern(self, g: PatternRewriter, parts: Sequence[str], dtype: int) -> str:

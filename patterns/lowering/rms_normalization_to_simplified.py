@@ -26,7 +26,7 @@ class RMSNormalizationToSimplifiedPattern(_Lowering):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if is_written_by(m.nodes[0], "SimplifiedToRMSNormalization"):  # (2)
-            return self.none(m.nodes[0], msg="SimplifiedToRMSNormalization wrote the operator")
+            return self.none(m.nodes[0], msg="SimplifiedToRMSNormalization made this node")
         return True
 
     def apply_pattern(self, g: PatternRewriter, x: str, scale: str, written: dict[str, Any]) -> str:

@@ -29,11 +29,11 @@ class SimplifiedToRMSNormalizationPattern(_Lowering):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if any(g.is_used(name) for name in m.nodes[0].output[1:]):  # (2)
-            return self.none(m.nodes[0], msg="the standard deviation is read")
+            return self.none(m.nodes[0], msg="the inverse standard deviation is read")
         if g.try_infer_type(m.scale) != g.try_infer_type(m.x):  # (3)
             return self.none(m.nodes[0], msg="the types differ")
         if is_written_by(m.nodes[0], "RMSNormalizationToSimplified"):  # (4)
-            return self.none(m.nodes[0], msg="RMSNormalizationToSimplified wrote the operator")
+            return self.none(m.nodes[0], msg="RMSNormalizationToSimplified made this node")
         return True
 
     def apply_pattern(self, g: PatternRewriter, x: str, scale: str, written: dict[str, Any]) -> str:

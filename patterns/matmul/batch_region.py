@@ -58,7 +58,7 @@ class BatchRegionPattern(PatternOptimization):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         merged, split = g.try_infer_shape(node.input[0]), g.try_infer_shape(node.output[0])
         if merged is None or split is None or len(merged) < 2 or len(split) <= len(merged):  # (1)
-            return self.none(node, msg="no axis is split")
+            return self.none(node, msg="the Reshape splits no axis")
         batch = split[: len(split) - len(merged) + 1]
         # (1) (4)
         if (
@@ -66,7 +66,9 @@ class BatchRegionPattern(PatternOptimization):
             or product(batch) != merged[0]
             or not reshapes_as_inferred(g, node)
         ):
-            return self.none(node, msg="not the first axis only, or a size may be 0")
+            return self.none(
+                node, msg="not a split of the first axis only, or a dimension may be 0"
+            )
         region = region_above(g, node, 0, partial(_carry, g, batch), _LARGEST)
         entries = {
             name: entry
@@ -75,12 +77,12 @@ class BatchRegionPattern(PatternOptimization):
         }
         if len(entries) < len(region.sources):  # (2) (3) (4)
             return self.none(
-                region.stopped or node, msg="an operator cannot work on the split axes"
+                region.stopped or node, msg="an operator in between cannot run on the split axes"
             )
         made = sum(bool(op_type) for _, op_type, _ in entries.values())
         gone = 1 + sum(g.is_used_only_by(name, *region.nodes) for name in entries)
         if made >= gone or len(entries) < 2:  # (5)
-            return self.none(node, msg="not one Reshape less, or a chain")
+            return self.none(node, msg="no Reshape would be saved, or there is only one operand")
         return MatchResult(self, [*reversed(region.nodes), node], partial(_write, region, entries))
 
     examples = Example.only(

@@ -42,7 +42,7 @@ class EinsumOperands(NamedTuple):
 PERMUTATION_COST = 4
 
 
-def products(
+def matmuls(
     letters: Sequence[str], result: str, constant: Sequence[bool]
 ) -> Iterator[EinsumOperands]:
     """All ways to compute an Einsum of two tensors, given by their letters, by one MatMul.
@@ -60,10 +60,10 @@ def products(
         columns = [c for c in right if c not in left] or [""]
         for m, n in itertools.product(rows, columns):
             if m or n:
-                yield _product(order, (left, right), (k, m, n), result, constant)
+                yield _matmul(order, (left, right), (k, m, n), result, constant)
 
 
-def _product(
+def _matmul(
     order: tuple[int, int],
     letters: tuple[str, str],
     roles: tuple[str, str, str],
@@ -79,13 +79,13 @@ def _product(
         lacking[1] = set()
     given = [c for c in (*batch, m, n) if c]
     perm = [given.index(c) for c in result]
-    turned = perm != sorted(perm)
-    cost = PERMUTATION_COST * turned + (squeeze is not None)
+    permuted = perm != sorted(perm)
+    cost = PERMUTATION_COST * permuted + (squeeze is not None)
     for place, operand in zip(order, operands, strict=True):
         if not constant[place]:
             cost += PERMUTATION_COST * (operand.perm is not None) + bool(operand.axes)
     return EinsumOperands(
-        order, operands, "".join(lacking[0] | lacking[1]), squeeze, perm if turned else None, cost
+        order, operands, "".join(lacking[0] | lacking[1]), squeeze, perm if permuted else None, cost
     )
 
 
@@ -137,7 +137,7 @@ class EinsumDensePattern(_Einsum):
             and {*rows, *columns} == {*result}
         )
         if not rows or not columns or left != rows + "".join(summed) or not apart:  # (1)
-            return self.none(m.nodes[0], msg="not a linear layer")
+            return self.none(m.nodes[0], msg="the equation is not that of a linear layer")
         given, weight = g.try_infer_shape(m.x), g.static_shape(m.w)
         lengths = dict(zip(right, weight or (), strict=False))
         # (2)
@@ -147,7 +147,7 @@ class EinsumDensePattern(_Einsum):
             or given[len(rows) :] != tuple(map(lengths.get, summed))
             or 0 in lengths.values()
         ):
-            return self.none(m.nodes[0], msg="the lengths of the summed axes may differ")
+            return self.none(m.nodes[0], msg="the summed dimensions may differ or be 0")
         order = [right.index(c) for c in (*summed, *columns)]
         perm = [[*rows, *columns].index(c) for c in result]
         return m.derive(
@@ -211,18 +211,18 @@ class EinsumMatMulPattern(_TwoOperands):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         names, found = (m.x, m.y), parse(m.equation, 2)
         plans = (
-            list(products(*found, [g.is_constant(name) for name in names]))
+            list(matmuls(*found, [g.is_constant(name) for name in names]))
             if found is not None
             else []
         )
         if found is None or not plans:  # (1)
-            return self.none(m.nodes[0], msg="not an Einsum that sums one axis")
+            return self.none(m.nodes[0], msg="the equation does not sum exactly one axis")
         x, y = (
             dict(zip(t, g.try_infer_shape(n) or (), strict=False))
             for t, n in zip(found[0], names, strict=True)
         )
         if any(c not in x or x[c] != y.get(c) for c in set(found[0][0]) - set(found[1])):  # (2)
-            return self.none(m.nodes[0], msg="the lengths of the summed axis may differ")
+            return self.none(m.nodes[0], msg="the summed dimensions may differ")
         lengths = {**x, **y}
         plans = [
             p
@@ -231,7 +231,9 @@ class EinsumMatMulPattern(_TwoOperands):
         ]
         plan = min(plans, key=lambda each: each.cost, default=None)
         if plan is None or plan.cost > PERMUTATION_COST + 1:  # (3)
-            return self.none(m.nodes[0], msg="it would take too many nodes, or repeat an operand")
+            return self.none(
+                m.nodes[0], msg="it would take too many nodes, or broadcast an operand"
+            )
         return m.derive(plan=plan)
 
     def apply_pattern(self, g: PatternRewriter, x: str, y: str, plan: EinsumOperands) -> str:
@@ -276,10 +278,10 @@ class EinsumMulPattern(_TwoOperands):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         found = parse(m.equation, 2)
         if found is None or set("".join(found[0])) != set(found[1]):  # (1)
-            return self.none(m.nodes[0], msg="not an Einsum without a sum")
+            return self.none(m.nodes[0], msg="the equation sums an axis, or takes a diagonal")
         operands = [arrange(letters, found[1]) for letters in found[0]]
         if any(operand.perm for operand in operands):  # (2)
-            return self.none(m.nodes[0], msg="an operand is permuted")
+            return self.none(m.nodes[0], msg="an operand would need a Transpose")
         return m.derive(operands=operands)
 
     def apply_pattern(
@@ -322,7 +324,7 @@ class EinsumTransposePattern(_Einsum):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         found = parse(m.equation, 1)
         if found is None or len(found[0][0]) != len(found[1]):  # (1)
-            return self.none(m.nodes[0], msg="not a permutation")
+            return self.none(m.nodes[0], msg="the equation is not a permutation")
         return m.derive(perm=[found[0][0].index(letter) for letter in found[1]])
 
     def apply_pattern(self, g: PatternRewriter, x: str, perm: list[int]) -> str:

@@ -45,8 +45,8 @@ class _TransposedOperand(_FusedMatMul):
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol) -> Symbol:
         # One operand; the other one in another round.
-        turned = g.op.Transpose(b if g.option("right") else a, perm=g.capture("perm"))
-        left, right = (a, turned) if g.option("right") else (turned, b)
+        transposed = g.op.Transpose(b if g.option("right") else a, perm=g.capture("perm"))
+        left, right = (a, transposed) if g.option("right") else (transposed, b)
         return self.matmul(g, left, right)
 
     def derive_toggled(self, g: GraphView, m: Match, **others: Any) -> bool | None:
@@ -59,7 +59,7 @@ class _TransposedOperand(_FusedMatMul):
         if given.get("transBatchA") or given.get("transBatchB") or not can_fuse(g, m.a, m.b, fused):
             return self.none(
                 m.nodes[-1],
-                msg="batches are transposed, nothing may be summed, or the type has no kernel",
+                msg="batches are transposed, the summed dimension may be 0, or no kernel",
             )
         return m.derive(fused=fused, **others)
 
@@ -84,9 +84,12 @@ class FusedMatMulPattern(_TransposedOperand):
         rank = len(m.perm)
         other = g.info(m.a if m.right else m.b).rank
         if m.perm != [*range(rank - 2), rank - 1, rank - 2] or other is None or other < 2:  # (1)
-            return self.none(m.nodes[0], msg="not the last two axes of one of two tensors")
+            return self.none(
+                m.nodes[0],
+                msg="perm does not swap just the last two axes, or an operand is a vector",
+            )
         if m.plain and rank == other == 2:  # (2)
-            return self.none(m.nodes[-1], msg="a matrix multiplication")
+            return self.none(m.nodes[-1], msg="both operands are matrices, for which Gemm is used")
         return self.derive_toggled(g, m)
 
     examples = Example.pairs(
@@ -121,7 +124,7 @@ class TransposeFusedMatMulBPattern(_TransposedOperand):
         rank = len(m.perm)
         rest = [*m.perm[:-2], m.perm[-1], m.perm[-2]]
         if rank < 3 or rest[-1] != rank - 1 or rest == sorted(rest):  # (1)
-            return self.none(m.nodes[0], msg="rows are not scattered")
+            return self.none(m.nodes[0], msg="perm does not move the last axis to the last but one")
         other = g.info(m.a if m.right else m.b).rank
         if other is None or other < 2:  # (2)
             return self.none(m.nodes[1], msg="the other operand is a vector, or of unknown rank")
@@ -137,8 +140,8 @@ class TransposeFusedMatMulBPattern(_TransposedOperand):
         rest: list[int],
         fused: dict[str, Any],
     ) -> str:
-        turned = g.op.Transpose(b if right else a, perm=rest)
-        operands = (a, turned) if right else (turned, b)
+        transposed = g.op.Transpose(b if right else a, perm=rest)
+        operands = (a, transposed) if right else (transposed, b)
         return g.op.FusedMatMul(*operands, domain="com.microsoft", **fused)
 
     examples = Example.only(
@@ -173,7 +176,7 @@ class FusedMatMulTransposePattern(_FusedMatMul):
         given: dict[str, Any] = m.get("attributes", {})
         batches = given.get("transBatchA") or given.get("transBatchB")
         if batches or m.perm != [*range(rank - 2), rank - 1, rank - 2]:  # (1)
-            return self.none(m.nodes[1], msg="not the last two axes")
+            return self.none(m.nodes[1], msg="the Transpose does not swap just the last two axes")
         left, right = g.try_infer_shape(m.a), g.try_infer_shape(m.b)
         # (2)
         if (
@@ -183,10 +186,10 @@ class FusedMatMulTransposePattern(_FusedMatMul):
             or rank < 3
             or left[:-2] != right[:-2]
         ):
-            return self.none(m.nodes[0], msg="not a MatMul of equal batches")
+            return self.none(m.nodes[0], msg="the operands do not have the same batch dimensions")
         if not can_fuse(g, m.a, m.b, given):  # (3)
             return self.none(
-                m.nodes[0], msg="FusedMatMul has no kernel for the type, or nothing may be summed"
+                m.nodes[0], msg="no kernel for this type, or the summed dimension may be 0"
             )
         return m.derive(
             fused={
@@ -219,12 +222,12 @@ class _FusedFactor(_FusedMatMul):
     derives = ("fused",)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        product = next(node for node in m.nodes if node.op_type in ("MatMul", "FusedMatMul"))
+        matmul = next(node for node in m.nodes if node.op_type in ("MatMul", "FusedMatMul"))
         given: dict[str, Any] = m.get("attributes", {})
         alpha = scaled(g, m.a, given.get("alpha", 1.0), m.s, division=m.division)  # (1)
         ranks = [g.info(name).rank for name in (m.a, m.b)]
         if any(rank is None or rank < 2 for rank in ranks) or (m.plain and ranks == [2, 2]):  # (2)
-            return self.none(product, msg="not a MatMul of tensors with more than two axes")
+            return self.none(matmul, msg="both operands are matrices, or one is a vector")
         return m.derive(fused={**given, "alpha": alpha})
 
 

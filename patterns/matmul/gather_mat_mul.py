@@ -46,21 +46,21 @@ class GatherMatMulPattern(PatternOptimization):
             or axis_of(g, node) != 0
             or elements(g, table) < LEAST
         ):
-            return self.none(node, msg="it does not take rows of a large constant")
-        product = next(
-            (each for each in _products(g, node) if _is_transpose(g, each.input[1], table)), None
+            return self.none(node, msg="the Gather does not take rows of a large constant matrix")
+        matmul = next(
+            (each for each in _matmuls(g, node) if _is_transpose(g, each.input[1], table)), None
         )
-        if product is None:  # (2)
-            return self.none(node, msg="no MatMul multiplies by the transpose")
-        x = product.input[0]
+        if matmul is None:  # (2)
+            return self.none(node, msg="no MatMul multiplies by the transpose of the embedding")
+        x = matmul.input[0]
         reason = (
             why_not(g, x, table)
             if (g.info(x).rank or 0) > 1
             else "the rows of the MatMul are unknown"
         )
         if reason:  # (3)
-            return self.none(product, msg=reason)
-        return MatchResult(self, [product], partial(_write, table))
+            return self.none(matmul, msg=reason)
+        return MatchResult(self, [matmul], partial(_write, table))
 
     _start = (
         "agraph (int64[b,s] i, float[b,s,256] x) "
@@ -77,15 +77,15 @@ class GatherMatMulPattern(PatternOptimization):
     )
 
 
-def _write(table: str, g: PatternRewriter, product: Node) -> list[Node]:
-    x = product.input[0]
+def _write(table: str, g: PatternRewriter, matmul: Node) -> list[Node]:
+    x = matmul.input[0]
     if g.info(x).rank == 2:
-        return [g.make_node("Gemm", [x, table], product.output, transB=1)]
+        return [g.make_node("Gemm", [x, table], matmul.output, transB=1)]
     y = times_transposed(g, x, table)
-    return [*g.created, g.make_node("Identity", [y], product.output)]
+    return [*g.created, g.make_node("Identity", [y], matmul.output)]
 
 
-def _products(g: GraphView, gather: Node) -> Iterator[Node]:
+def _matmuls(g: GraphView, gather: Node) -> Iterator[Node]:
     """MatMuls by a constant of the type and the size of the transposed table, which nothing else
     reads.
     """

@@ -69,7 +69,7 @@ class GemmMulPattern(_GemmAttributes):
             name: scaled(g, m.a, given.get(name, 1.0), m.s, division=m.division) for name in names
         }
         if factors.get("beta", 1.0) != 1 and not contracts(g, m.a, m.b, given):  # (3)
-            return self.none(m.nodes[0], msg="nothing may be summed")
+            return self.none(m.nodes[0], msg="the summed dimension may be 0")
         return m.derive(attributes={**given, **factors})
 
     examples = Example.pairs(
@@ -101,10 +101,10 @@ class GemmTransposePattern(_GemmAttributes):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if m.c and g.static_shape(m.c) not in ((), (1,), (1, 1)):  # (1)
-            return self.none(m.nodes[0], msg="there is a bias")
+            return self.none(m.nodes[0], msg="the bias has more than one element")
         given: dict[str, Any] = m.get("attributes", {})
-        turned = {"transA": int(not given.get("transB")), "transB": int(not given.get("transA"))}
-        return m.derive(a=m.b, b=m.a, attributes={**given, **turned})
+        flags = {"transA": int(not given.get("transB")), "transB": int(not given.get("transA"))}
+        return m.derive(a=m.b, b=m.a, attributes={**given, **flags})
 
     examples = Example.pairs(
         "agraph (float[n,4] x, float[3,4] w) => (float[3,n] y) <float[1] c = {2}> "

@@ -99,20 +99,20 @@ class GemmBiasAddPattern(_GemmSum):
         return g.op.Add(g.op.Gemm(a, b, c, attributes=g.capture("attributes")), d)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        product, added = g.try_infer_shape(m.nodes[0].output[0]), constant(g, m.d)
+        result, added = g.try_infer_shape(m.nodes[0].output[0]), constant(g, m.d)
         rows = [array.shape[:-1] for array in (constant(g, m.c), added)]
         same = all(shape in ((), (1,)) for shape in rows) and added.shape[-1:] in (
             (),
             (1,),
-            (product or ())[-1:],
+            (result or ())[-1:],
         )
-        if product is None or not same:  # (1)
-            return self.none(m.nodes[1], msg="a bias differs by row, or changes the shape")
+        if result is None or not same:  # (1)
+            return self.none(m.nodes[1], msg="a bias differs from row to row, or changes the shape")
         beta, shift = m.attributes.get("beta", 1.0), doubles(g, m.d)
         given = doubles(g, m.c) * beta
         bias = rounded(given + shift, added.dtype, terms=(given, shift))  # (2)
         if beta != 1 and not contracts(g, m.a, m.b, m.attributes):  # (3)
-            return self.none(m.nodes[0], msg="nothing may be summed")
+            return self.none(m.nodes[0], msg="the summed dimension may be 0")
         return m.derive(bias=bias)
 
     examples = Example.only(
@@ -173,9 +173,9 @@ class GemmZeroBiasPattern(_GemmSum):
         with np.errstate(invalid="ignore"):  # 0 times an infinity is NaN, which is not 0
             adds = (bias * beta).any()
         if adds:  # (1)
-            return self.none(m.nodes[0], msg="the bias is not 0, and not multiplied by 0")
+            return self.none(m.nodes[0], msg="neither the bias nor beta is 0")
         if bias.any() and not contracts(g, m.a, m.b, m.attributes):  # (2)
-            return self.none(m.nodes[0], msg="the sum may have no terms")
+            return self.none(m.nodes[0], msg="the summed dimension may be 0")
         return m.derive(bias=None)
 
     examples = Example.pairs(

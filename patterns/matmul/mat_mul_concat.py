@@ -34,7 +34,7 @@ class MatMulConcatPattern(PatternOptimization):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         rank = g.info(node.output[0]).rank
         if rank is None or axis_of(g, node) != rank - 1:  # (1)
-            return self.none(node, msg="it does not join operands along the last axis")
+            return self.none(node, msg="the Concat is not along the last axis")
         branches = [branch(g, name, _key) for name in node.input]
         found = alike(
             [each if each is not None and _has_rows(g, each) else None for each in branches]
@@ -42,7 +42,7 @@ class MatMulConcatPattern(PatternOptimization):
         if found is None:  # (2)
             return self.none(
                 node,
-                msg="no operands side by side are MatMuls of one input that are treated alike",
+                msg="no adjacent operands are MatMuls of one input followed by the same operators",
             )
         part, joined = found
         firsts = [each.nodes[0] for each in joined]

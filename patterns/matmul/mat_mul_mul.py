@@ -144,22 +144,24 @@ class MatMulMulPattern(PatternOptimization):
             or rank is None
             or (g.info(factor).rank or 0) > rank
         ):
-            return self.none(node, msg="not multiplied by a number")
+            return self.none(node, msg="the factor is not a finite constant scalar other than 0")
         layer = linear_above(g, name, node)
         if not isinstance(layer, Linear):  # (2)
             return self.none(
-                layer or node, msg="not from linear layers alone, or a result is read elsewhere"
+                layer or node,
+                msg="not from linear layers only, or a result in between has other consumers",
             )
         if not all(g.is_exclusive(each) and g.is_stored(each) for each in layer.parameters):  # (3)
             return self.none(
-                layer.nodes[0], msg="weights or bias are computed, external, or used elsewhere"
+                layer.nodes[0],
+                msg="the weight or bias is computed, external, or has other consumers",
             )
         scale = 1 / float(number) if node.op_type == "Div" else float(number)
         dtype = g.try_infer_type(name)
         if not is_float(dtype) or not is_moderate(scale, numpy_dtype(dtype)):  # (4)
             return self.none(
                 layer.nodes[0],
-                msg="the numbers are not floating-point, or the factor is very large or small",
+                msg="the type is not a float type, or the factor is very large or small",
             )
         scaled = self._scaled(g, layer, scale, numpy_dtype(dtype))  # (4)
         return MatchResult(self, [*layer.nodes, node], partial(self._write, name, scaled))
@@ -184,10 +186,10 @@ class MatMulMulPattern(PatternOptimization):
         self, result: str, scaled: dict[str, Array], g: PatternRewriter, *nodes: Node
     ) -> list[Node]:
         """The same nodes but the last one, in order, with the scaled parameters."""
-        *layer, product = nodes
+        *layer, matmul = nodes
         names = {name: g.make_initializer("scaled", array) for name, array in scaled.items()}
         names |= {name: g.unique_name(name) for node in layer for name in node.output if name}
-        return renamed(g, layer, {**names, result: product.output[0]})
+        return renamed(g, layer, {**names, result: matmul.output[0]})
 
     examples = Example.pairs(
         "agraph (float[a,b,2] x) => (float[a,b,2,2] y) <float[2,4] w = {1, 2, 3, 4, 5, 6, 7, 8}, "

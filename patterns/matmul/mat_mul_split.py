@@ -38,28 +38,30 @@ class MatMulSplitPattern(PatternOptimization):
         known = [size for size in sizes if isinstance(size, int)]
         # (1)
         if axis is None or len(known) < len(node.output) or not 0 < len(read) < len(node.output):
-            return self.none(node, msg="all parts are read, or none, or their sizes are not known")
+            return self.none(
+                node, msg="every output of the Split is read, or none, or its sizes are unknown"
+            )
         before = g.node_before(node.input[0])
         added = before if is_op(before, "Add") else None
-        product = before if added is None else self._added(g, added)
-        place = self._columns_of(g, product, axis)
+        matmul = before if added is None else self._added(g, added)
+        place = self._columns_of(g, matmul, axis)
         # (2) (3)
         if (
-            product is None
+            matmul is None
             or place is None
-            or not all(g.is_exclusive(n.output[0]) for n in (product, added) if n)
+            or not all(g.is_exclusive(n.output[0]) for n in (matmul, added) if n)
         ):
             return self.none(
                 node,
-                msg="not the columns of a MatMul with a constant weight that nothing else reads",
+                msg="not columns of a MatMul with a constant weight and no other consumers",
             )
         columns = np.concatenate(
             [np.arange(sum(known[:part]), sum(known[: part + 1])) for part in read]
         )
         rank = g.get_rank(node.input[0])
         biases = [
-            *product.input[2:],
-            *([] if added is None else [name for name in added.input if name != product.output[0]]),
+            *matmul.input[2:],
+            *([] if added is None else [name for name in added.input if name != matmul.output[0]]),
         ]
         parts = [
             part
@@ -67,13 +69,13 @@ class MatMulSplitPattern(PatternOptimization):
             if (part := self._part(g, name, columns, sum(known), rank)) is not None
         ]
         if not columns.size or len(parts) < len(biases):  # (4)
-            return self.none(node, msg="a bias that is not one number for each column, or for all")
-        weight = constant(g, product.input[1]).take(columns, place)
+            return self.none(node, msg="the bias is neither a scalar nor one value per column")
+        weight = constant(g, matmul.input[1]).take(columns, place)
         outputs, split = (
             [node.output[part] for part in read],
             {"axis": axis, "split": [known[part] for part in read]},
         )
-        nodes = [each for each in (product, added, node) if each is not None]
+        nodes = [each for each in (matmul, added, node) if each is not None]
         return MatchResult(self, nodes, partial(self._write, [weight, *parts], outputs, split))
 
     def _added(self, g: GraphView, added: Node) -> Node | None:
@@ -82,21 +84,21 @@ class MatMulSplitPattern(PatternOptimization):
         before = g.node_before(computed[0]) if len(computed) == 1 else None
         return before if is_op(before, "MatMul", "Gemm") else None
 
-    def _columns_of(self, g: GraphView, product: Node | None, axis: int) -> int | None:
+    def _columns_of(self, g: GraphView, matmul: Node | None, axis: int) -> int | None:
         """The axis of the weight of a MatMul that becomes an axis of the result."""
-        if not is_op(product, "MatMul", "Gemm"):
+        if not is_op(matmul, "MatMul", "Gemm"):
             return None
-        weight, rank = product.input[1], g.info(product.output[0]).rank
+        weight, rank = matmul.input[1], g.info(matmul.output[0]).rank
         # (3)
         if (
             not g.is_constant(weight)
-            or not g.is_used_only_by(weight, product)
-            or product.input.count(weight) > 1
+            or not g.is_used_only_by(weight, matmul)
+            or matmul.input.count(weight) > 1
         ):
             return None
         if rank is None or axis != rank - 1 or g.info(weight).rank != 2:  # (2)
             return None
-        return 0 if product.attribute.get("transB") else 1
+        return 0 if matmul.attribute.get("transB") else 1
 
     def _part(self, g: GraphView, name: str, columns: Array, width: int, rank: int) -> Array | None:
         """The part of a bias, the whole of it where one number counts for all columns.
@@ -116,11 +118,11 @@ class MatMulSplitPattern(PatternOptimization):
         outputs: list[str],
         split: dict[str, Any],
         g: PatternRewriter,
-        product: Node,
+        matmul: Node,
         *_: Node,
     ) -> list[Node]:
-        own = len(product.input) - 1
-        y = getattr(g.op, product.op_type)(product.input[0], *constants[:own], **product.attribute)
+        own = len(matmul.input) - 1
+        y = getattr(g.op, matmul.op_type)(matmul.input[0], *constants[:own], **matmul.attribute)
         for bias in constants[own:]:
             y = g.op.Add(y, bias)
         if len(outputs) == 1:

@@ -40,21 +40,19 @@ class MulMatMulPattern(PatternOptimization):
             return self.none(node, msg="the weight is not a constant matrix")
         if not g.is_stored(weight) or not g.is_exclusive(weight):  # (1)
             return self.none(
-                node, msg="the weight is not stored in the model itself, or used elsewhere"
+                node, msg="the weight is computed, in external data, or has other consumers"
             )
         side = 1 if node.attribute.get("transB") else 0
         found = affine_above(g, x, rank - 1, shape[side], ("Mul", "Div"))
         if not found.nodes:  # (3)
-            return self.none(node, msg="no constant for each column before it")
+            return self.none(node, msg="no multiplication by one constant per column precedes it")
         if node.attribute.get("transA") or not np.isfinite(doubles(g, weight)).all():  # (2)
-            return self.none(
-                node, msg="the left operand is transposed, or the weight is not finite"
-            )
+            return self.none(node, msg="the left operand is transposed, or a weight is not finite")
         factors = found.scale.reshape((1, -1) if side else (-1, 1))
         # (4)
         scaled = rounded(doubles(g, weight) * factors, constant(g, weight).dtype, summed=side)
-        product = replaced_by(node.op_type, found.source, scaled, *node.input[2:], **node.attribute)
-        return MatchResult(self, [*found.nodes[::-1], node], product)
+        matmul = replaced_by(node.op_type, found.source, scaled, *node.input[2:], **node.attribute)
+        return MatchResult(self, [*found.nodes[::-1], node], matmul)
 
     examples = Example.pairs(
         "agraph (float[a,b,2] x) => (float[a,b,3] y) <float[2] s = {2, 4}, float[2,3] w = {1, 2, "

@@ -38,7 +38,7 @@ class MulMulMatMulPattern(EasyPatternOptimization):
     ) -> Symbol:
         # The second one may be transposed after it was multiplied.
         right = g.op.Mul(b, t)
-        if g.option("turned"):
+        if g.option("transposed"):
             right = g.op.Transpose(right, perm=g.capture("perm"))
         return g.op.MatMul(g.op.Mul(a, s), right)
 
@@ -46,10 +46,14 @@ class MulMulMatMulPattern(EasyPatternOptimization):
         for x, number in ((m.a, m.s), (m.b, m.t)):
             rank, other = g.info(x).rank, g.info(number).rank
             if rank is None or other is None or other > rank:  # (1)
-                return self.none(m.nodes[0], msg="a number has more axes than its tensor")
+                return self.none(
+                    m.nodes[0], msg="a scalar has more axes than its tensor, or a rank is unknown"
+                )
         pair = constant_pair(g, m.s, m.t)
         if pair is None or pair[0].dtype.kind in "iu":  # (2)
-            return self.none(m.nodes[0], msg="the numbers are integers")
+            return self.none(
+                m.nodes[0], msg="the factors are integers, or their product is out of range"
+            )
         # (2)
         return m.derive(
             factor=multiplied(pair[0].reshape(()), pair[1].reshape(()), constant(g, m.s).dtype)
@@ -61,10 +65,10 @@ class MulMulMatMulPattern(EasyPatternOptimization):
         a: str,
         b: str,
         factor: np.ndarray,
-        turned: bool,
+        transposed: bool,
         perm: list[int] | None,
     ) -> str:
-        return g.op.MatMul(g.op.Mul(a, factor), g.op.Transpose(b, perm=perm) if turned else b)
+        return g.op.MatMul(g.op.Mul(a, factor), g.op.Transpose(b, perm=perm) if transposed else b)
 
     examples = Example.pairs(
         "agraph (float[a,b,4] x, float[a,4,c] z) "

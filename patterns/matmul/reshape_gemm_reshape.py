@@ -37,32 +37,34 @@ class ReshapeGemmReshapePattern(EasyPatternOptimization):
         self, g: PatternBuilder, x: Symbol, w: Symbol, b: Symbol, merged: Symbol, split: Symbol
     ) -> Symbol:
         flat = g.keep(g.op.Reshape(x, merged, attributes=ANY))  # other MatMuls may read it
-        product = g.op.Gemm(flat, w, b) if g.option("bias") else g.op.Gemm(flat, w)
-        return g.op.Reshape(product, split, attributes=ANY)  # (2)
+        matmul = g.op.Gemm(flat, w, b) if g.option("bias") else g.op.Gemm(flat, w)
+        return g.op.Reshape(matmul, split, attributes=ANY)  # (2)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         before, flat, after = map(g.try_infer_shape, (m.x, m.nodes[0].output[0], m.outputs[0]))
-        product = g.try_infer_shape(m.nodes[1].output[0])
-        if not before or not flat or not after or not product or len(after) < 3:  # (1)
-            return self.none(m.nodes[0], msg="the shapes are unknown, or there is nothing to merge")
+        flat_result = g.try_infer_shape(m.nodes[1].output[0])
+        if not before or not flat or not after or not flat_result or len(after) < 3:  # (1)
+            return self.none(m.nodes[0], msg="the shapes are unknown, or no axes are merged")
         if not all(reshapes_as_inferred(g, m.nodes[place]) for place in (0, 2)):  # (4)
-            return self.none(m.nodes[0], msg="a size may be 0, and copies another one then")
+            return self.none(
+                m.nodes[0], msg="the target shape may contain a 0, which copies an input dimension"
+            )
         rows = (*after[:-1], flat[-1])
         target = None if before == rows else reshape_target(g, before, rows)
-        if after[-1] != product[-1] or (before != rows and target is None):  # (1)
-            return self.none(m.nodes[2], msg="the axes before the last one are not restored")
+        if after[-1] != flat_result[-1] or (before != rows and target is None):  # (1)
+            return self.none(m.nodes[2], msg="the second Reshape does not restore the leading axes")
         bias = g.try_infer_shape(m.b) if m.bias else ()
         if bias is None or len(bias) > 2 or (len(bias) == 2 and bias[0] != 1):  # (3)
-            return self.none(m.nodes[1], msg="the bias is not a row")
+            return self.none(m.nodes[1], msg="the bias has more than one row")
         return m.derive(target=target)
 
     def apply_pattern(
         self, g: PatternRewriter, x: str, w: str, b: str, bias: bool, target: list[int] | None
     ) -> str:
-        product = g.op.MatMul(
+        matmul = g.op.MatMul(
             x if target is None else g.op.Reshape(x, np.array(target, dtype=np.int64)), w
         )
-        return g.op.Add(product, b) if bias else product
+        return g.op.Add(matmul, b) if bias else matmul
 
     examples = Example.pairs(
         "agraph (float[a,5,4] x, float[4,3] w, float[3] b) "

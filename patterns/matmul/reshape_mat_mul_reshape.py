@@ -41,19 +41,19 @@ class ReshapeMatMulReshapePattern(EasyPatternOptimization):
     ) -> Symbol:
         form = g.choice("form", "all", "left", "right", "operands")
         left = a if form == "right" else g.op.Reshape(a, p, attributes=ANY)
-        product = g.op.MatMul(left, b if form == "left" else g.op.Reshape(b, q, attributes=ANY))
-        return product if form == "operands" else g.op.Reshape(product, r, attributes=ANY)
+        matmul = g.op.MatMul(left, b if form == "left" else g.op.Reshape(b, q, attributes=ANY))
+        return matmul if form == "operands" else g.op.Reshape(matmul, r, attributes=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        product = next(node for node in m.nodes if node.op_type == "MatMul")
-        names = (m.a, m.b, m.outputs[0], *product.input, product.output[0])
+        matmul = next(node for node in m.nodes if node.op_type == "MatMul")
+        names = (m.a, m.b, m.outputs[0], *matmul.input, matmul.output[0])
         shapes = [
             shape
             for name in names
             if (shape := g.try_infer_shape(name)) is not None and len(shape) > 1
         ]
         if len(shapes) < len(names):  # (1)
-            return self.none(product, msg="a shape is unknown, or an operand is a vector")
+            return self.none(matmul, msg="a shape is unknown, or an operand is a vector")
         own, merged = shapes[:3], shapes[3:]
         left, right, result = own
         if m.form == "left" and len(right) == 2:
@@ -72,16 +72,18 @@ class ReshapeMatMulReshapePattern(EasyPatternOptimization):
                 for a, b in zip(own, merged, strict=True)
             )
         if not kept:  # (2)
-            return self.none(product, msg="more than batch axes changes")
+            return self.none(matmul, msg="the Reshapes change more than the batch dimensions")
         if not all(reshapes_as_inferred(g, node) for node in m.nodes):  # (3)
-            return self.none(product, msg="a size may be 0, and copies another one then")
+            return self.none(
+                matmul, msg="the target shape may contain a 0, which copies an input dimension"
+            )
         if place is None:
             return m.derive(place=None, target=None)
         split = (*batch, *own[place][-2:])
         target = reshape_target(g, *((split, result) if place == 2 else (own[place], split)))
         # (4)
         return (
-            self.none(product, msg="a computed target")
+            self.none(matmul, msg="the remaining Reshape would need a shape computed at run time")
             if target is None
             else m.derive(place=place, target=target)
         )
@@ -92,8 +94,8 @@ class ReshapeMatMulReshapePattern(EasyPatternOptimization):
         names = [a, b]
         if place is not None and place < 2:
             names[place] = g.op.Reshape(names[place], np.array(target, np.int64))
-        product = g.op.MatMul(*names)
-        return g.op.Reshape(product, np.array(target, np.int64)) if place == 2 else product
+        matmul = g.op.MatMul(*names)
+        return g.op.Reshape(matmul, np.array(target, np.int64)) if place == 2 else matmul
 
     examples = Example.pairs(
         "agraph (float[a,2,3,4] x, float[a,2,4,5] z) "

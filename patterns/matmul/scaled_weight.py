@@ -53,21 +53,25 @@ class GemmBatchNormalizationPattern(_ScaledWeight):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if m.c and g.get_shape(m.c)[:-1] not in ((), (1,)):  # (1)
-            return self.none(m.nodes[0], msg="the bias differs by row")
+            return self.none(m.nodes[0], msg="the bias differs from row to row")
         scale, shift = normalization(g, m.norm, m.epsilon)  # (2)
         if m.plain and (g.info(m.a).rank != 2 or g.info(m.w).rank != 2):  # (4)
             return self.none(m.nodes[0], msg="not a MatMul of two matrices")
         given: dict[str, Any] = m.get("attributes", {})
-        beta, turned, dtype = given.get("beta", 1.0), given.get("transB", 0), constant(g, m.w).dtype
+        beta, transposed, dtype = (
+            given.get("beta", 1.0),
+            given.get("transB", 0),
+            constant(g, m.w).dtype,
+        )
         # (3)
         weight = rounded(
-            doubles(g, m.w) * (scale[:, None] if turned else scale),
+            doubles(g, m.w) * (scale[:, None] if transposed else scale),
             dtype,
-            summed=1 if turned else 0,
+            summed=1 if transposed else 0,
         )
         bias = rounded((doubles(g, m.c) * beta).reshape(-1) * scale + shift, dtype, terms=())
         if m.c and beta != 1 and not contracts(g, m.a, m.w, given):  # (5)
-            return self.none(m.nodes[0], msg="nothing may be summed")
+            return self.none(m.nodes[0], msg="the summed dimension may be 0")
         return m.derive(weight=weight, bias=bias, given={**given, "beta": 1.0})
 
     def apply_pattern(
@@ -119,11 +123,13 @@ class MatMulReshapeBatchNormalizationPattern(_ScaledWeight):
         # (1)
         if shape is None or len(shape) != 2 or not g.is_stored(m.w) or not g.is_exclusive(m.w):
             return self.none(
-                m.nodes[0], msg="the weight is not a matrix of the model, or it is used elsewhere"
+                m.nodes[0], msg="the weight is not a stored matrix, or has other consumers"
             )
         # (1)
         if flat is None or len(flat) != 2 or flat[1] != shape[1] or (g.info(m.x).rank or 0) < 2:
-            return self.none(m.nodes[1], msg="the columns are not the second axis of two")
+            return self.none(
+                m.nodes[1], msg="the Reshape does not give a matrix with the same columns"
+            )
         (scale, shift), dtype = normalization(g, m.norm, m.epsilon), constant(g, m.w).dtype  # (2)
         weight = rounded(doubles(g, m.w) * scale, dtype, summed=0)  # (3)
         return m.derive(weight=weight, bias=rounded(shift, dtype, terms=()))
@@ -182,8 +188,8 @@ class MatMulAddMulPattern(_ScaledWeight):
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, w: Constant, b: Constant, s: Constant
     ) -> Symbol:
-        product = g.op.MatMul(x, w)
-        return g.op.Mul(g.op.Add(product, b) if g.option("biased") else product, s)
+        matmul = g.op.MatMul(x, w)
+        return g.op.Mul(g.op.Add(matmul, b) if g.option("biased") else matmul, s)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         shape, rank = g.static_shape(m.w), g.info(m.x).rank
@@ -191,7 +197,7 @@ class MatMulAddMulPattern(_ScaledWeight):
             return self.none(m.nodes[0], msg="the weight is not a matrix")
         if not g.is_stored(m.w) or not g.is_exclusive(m.w):  # (1)
             return self.none(
-                m.nodes[0], msg="the weight is not stored in the model itself, or used elsewhere"
+                m.nodes[0], msg="the weight is computed, in external data, or has other consumers"
             )
         scale = per_channel(g, m.s, rank, shape[1], rank - 1)  # (2)
         bias = per_channel(g, m.b, rank, shape[1], rank - 1) if m.biased else np.zeros(())
@@ -204,8 +210,8 @@ class MatMulAddMulPattern(_ScaledWeight):
     def apply_pattern(
         self, g: PatternRewriter, x: str, weight: Array, shift: Array, biased: bool
     ) -> str:
-        product = g.op.MatMul(x, weight)
-        return g.op.Add(product, shift) if biased else product
+        matmul = g.op.MatMul(x, weight)
+        return g.op.Add(matmul, shift) if biased else matmul
 
     examples = Example.pairs(
         "agraph (float[a,b,2] x) => (float[a,b,2] y) <float[2,2] w = {1, 2, 3, 4}, "

@@ -39,11 +39,13 @@ class TransposeMatMulReshapePattern(EasyPatternOptimization):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if (g.info(m.x).rank or 0) < 3:  # (1)
-            return self.none(m.nodes[1], msg="not a MatMul of rows of several axes")
+            return self.none(m.nodes[1], msg="the operand is not known to have three axes or more")
         if reason := why_not(g, m.x, m.w):  # (1) (2)
             return self.none(m.nodes[1], msg=reason)
         is_large = not g.is_constant(m.w) or elements(g, m.w) >= LEAST
-        return is_large or self.none(m.nodes[0], msg="the constant is small")  # (3)
+        return is_large or self.none(
+            m.nodes[0], msg="the weight is small: onnxruntime transposes it when loading"
+        )  # (3)
 
     def apply_pattern(self, g: PatternRewriter, x: str, w: str) -> str:
         return times_transposed(g, x, w)

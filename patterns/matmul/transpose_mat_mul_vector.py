@@ -37,7 +37,7 @@ class TransposeMatMulVectorPattern(EasyPatternOptimization):
         swaps = places[-2:] == [rank - 1, rank - 2] and places[:-2] == [*range(rank - 2)]
         # (2)
         return swaps or self.none(
-            m.nodes[0], msg="other axes than the last two change their places"
+            m.nodes[0], msg="the Transpose does not swap just the last two axes"
         )
 
     def apply_pattern(self, g: PatternRewriter, x: str, v: str) -> str:

@@ -63,13 +63,13 @@ def cheapest(terms: Sequence[Term]) -> set[Hashable]:
     maximum flow is found along shortest paths (Edmonds and Karp, *Theoretical Improvements in
     Algorithmic Efficiency for Network Flow Problems*, 1972).
     """
-    room: dict[Hashable, Counter[Hashable]] = defaultdict(Counter)
+    residual: dict[Hashable, Counter[Hashable]] = defaultdict(Counter)
     auxiliary: set[Hashable] = {ALWAYS}
 
     def connect(a: Hashable, b: Hashable, capacity: int) -> None:
         if a != b:
-            room[a][b] += capacity
-            room[b][a] += 0
+            residual[a][b] += capacity
+            residual[b][a] += 0
 
     for number, term in enumerate(terms):
         above: Hashable = ("above", number) if len(term.chosen) > 1 else term.chosen[0]
@@ -81,27 +81,27 @@ def cheapest(terms: Sequence[Term]) -> set[Hashable]:
             connect(below, node, _UNLIMITED)
         connect(above, below, term.cost)
     while True:
-        came = _reached(room)
+        came = _reached(residual)
         if NEVER not in came:
             return set(came) - auxiliary
         path: list[Hashable] = [NEVER]
         while path[-1] != ALWAYS:
             path.append(came[path[-1]])
         steps = list(zip(path[1:], path[:-1], strict=True))
-        flow = min(room[a][b] for a, b in steps)
+        flow = min(residual[a][b] for a, b in steps)
         for a, b in steps:
-            room[a][b] -= flow
-            room[b][a] += flow
+            residual[a][b] -= flow
+            residual[b][a] += flow
 
 
-def _reached(room: Mapping[Hashable, Mapping[Hashable, int]]) -> dict[Hashable, Hashable]:
+def _reached(residual: Mapping[Hashable, Mapping[Hashable, int]]) -> dict[Hashable, Hashable]:
     """The vertices that can be reached from `ALWAYS`, each with the one before it on a shortest
     path.
     """
     came: dict[Hashable, Hashable] = {ALWAYS: ALWAYS}
     pending: list[Hashable] = [ALWAYS]
     for vertex in pending:
-        for following, capacity in room.get(vertex, {}).items():
+        for following, capacity in residual.get(vertex, {}).items():
             if capacity > 0 and following not in came:
                 came[following] = vertex
                 pending.append(following)
@@ -294,10 +294,10 @@ def _costs(g: GraphView, region: TransposeRegion, name: str, perm: Perm) -> Iter
         new = _FORBIDDEN
     if _ends_onnxruntime(g, name, perm):
         new = _FORBIDDEN
-    turned = transposes_of(g, name)
+    transposes = transposes_of(g, name)
     if producer in region.nodes:
         above: tuple[Hashable, ...] = (producer,)
-        for transpose in turned:
+        for transpose in transposes:
             if permutation(g, transpose) == list(perm) and not is_absorbed(g, transpose):
                 yield Term(cost, 1, (ALWAYS,), above)
         yield Term(new, 1, above, (NEVER,) if outside else readers)
@@ -305,7 +305,7 @@ def _costs(g: GraphView, region: TransposeRegion, name: str, perm: Perm) -> Iter
         return
     source = source_of(g, region, name)
     if source is not None:
-        if not outside and not turned and not is_absorbed(g, source.node):
+        if not outside and not transposes and not is_absorbed(g, source.node):
             yield Term(cost, 1, (ALWAYS,), readers)
         whole = composed(source.perm, perm)
         if not is_identity(whole):
@@ -318,7 +318,7 @@ def _costs(g: GraphView, region: TransposeRegion, name: str, perm: Perm) -> Iter
 
 def _ends_onnxruntime(g: GraphView, name: str, perm: Perm) -> bool:
     """Whether onnxruntime 1.32 crashes when it loads a Transpose of batches before a Cast that a
-    product reads.
+    MatMul reads.
 
     Its fusion of Transpose and MatMul swaps both, and then finds that the other operand has no
     batches.
@@ -390,7 +390,7 @@ def is_needed_as_it_is(g: GraphView, region: TransposeRegion, name: str) -> bool
 
 
 def is_absorbed(g: GraphView, transpose: Node) -> bool:
-    """Whether all readers of a Transpose are products that can read its operand in the layout that
+    """Whether all readers of a Transpose are MatMuls that can read its operand in the layout that
     it has.
     """
     name, perm = transpose.output[0], permutation(g, transpose) or []
@@ -409,7 +409,7 @@ def is_absorbed(g: GraphView, transpose: Node) -> bool:
 def _absorbs(g: GraphView, node: Node, name: str) -> bool:
     """Gemm reads matrices by columns.
 
-    Onnxruntime merges a Transpose, and a factor after it, into products of any rank.
+    Onnxruntime merges a Transpose, and a factor after it, into MatMuls of any rank.
     """
     if is_op(node, "Gemm"):
         return name in node.input[:2] and name not in node.input[2:]

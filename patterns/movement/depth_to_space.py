@@ -61,18 +61,20 @@ class DepthToSpacePattern(EasyPatternOptimization):
         first, _, last = m.nodes
         middle = g.try_infer_shape(first.output[0])
         if middle is None or len(middle) != 6:  # (1)
-            return self.none(first, msg="not six axes")
+            return self.none(first, msg="the first Reshape does not give six axes")
         before, behind, block = self.shapes(m, middle)
         # (1)
         if not isinstance(block, int) or (before, behind) != (
             g.try_infer_shape(m.x),
             g.try_infer_shape(last.output[0]),
         ):
-            return self.none(first, msg="not blocks of an image")
+            return self.none(first, msg="the shapes are not those of DepthToSpace or SpaceToDepth")
         if not reshapes_as_inferred(g, first) or not reshapes_as_inferred(g, last):  # (2)
-            return self.none(first, msg="a size may be 0, and copies another one then")
+            return self.none(
+                first, msg="the target shape may contain a 0, which copies an input dimension"
+            )
         if not runs(g, self.operator, m.x):  # (3)
-            return self.none(first, msg="no kernel for the type")
+            return self.none(first, msg="no kernel for this element type")
         return m.derive(block=block)
 
     def apply_pattern(self, g: PatternRewriter, x: str, block: int, mode: str) -> str:

@@ -46,9 +46,9 @@ class ForkMovementsPattern(PatternOptimization):
         readers = g.next_nodes(name)
         # (1) (2)
         if not steps or not 1 < len(readers) <= _MOST or not g.is_used_only_by(name, *readers):
-            return self.none(node, msg="no tensor above it with several readers")
+            return self.none(node, msg="no preceding tensor has several consumers")
         if not all(map(g.is_constant, node.input[1:])):  # (3)
-            return self.none(node, msg="it reads a computed operand")
+            return self.none(node, msg="an operand is computed at run time")
         branches = [
             branch
             for reader in readers
@@ -56,9 +56,9 @@ class ForkMovementsPattern(PatternOptimization):
         ]
         ranks = [rank for each in (name, node.output[0]) if (rank := g.info(each).rank) is not None]
         if len(branches) < len(readers) or len(ranks) < 2:  # (1) (2)
-            return self.none(node, msg="not all readers of the tensor lead to the same movement")
+            return self.none(node, msg="not all consumers lead to the same Reshape, Transpose, ...")
         if not all(may_come_first(g, branch, min(ranks)) for branch in branches):  # (4)
-            return self.none(node, msg="a number has more axes than the tensor")
+            return self.none(node, msg="a scalar has more axes than the tensor")
         return MatchResult(
             self,
             [link.node for branch in branches for link in branch],

@@ -27,7 +27,7 @@ class MovementChainPattern(PatternOptimization):
     What: follows the factors of all axes through the chain and writes the same rearrangement anew:
     nothing, a Reshape, a Transpose, or both. Elementwise operators in between then come first.
     Why: each Transpose copies the tensor; exporters merge and split the batch axes around each
-    product of an attention.
+    MatMul of an attention.
     Refuses when:
     1. a shape is unknown, or sizes have no factors in common that are known.
     2. a result in between is read elsewhere (the chain begins there).
@@ -56,7 +56,9 @@ class MovementChainPattern(PatternOptimization):
                 return MatchResult(
                     self, [link.node for link in links], partial(self._write, steps, links)
                 )
-        return self.none(node, msg="no chain that ends here can be shortened")
+        return self.none(
+            node, msg="no chain of Reshapes, Transposes, ... that ends here can be shortened"
+        )
 
     def _shorter(self, g: GraphView, chain: list[Link]) -> _Steps | None:
         source, result = g.get_shape(chain[0].source), g.get_shape(chain[-1].node.output[0])
@@ -85,9 +87,9 @@ class MovementChainPattern(PatternOptimization):
         self, g: GraphView, plan: MovementPlan, source: Shape, result: Shape
     ) -> _Steps | None:
         middle = source if plan.before is None else plan.before
-        turned = middle if plan.perm is None else tuple(middle[axis] for axis in plan.perm)
+        transposed = middle if plan.perm is None else tuple(middle[axis] for axis in plan.perm)
         before = [] if plan.before is None else [movement_between(g, source, middle)]
-        after = [movement_between(g, turned, result)] if plan.after else []
+        after = [movement_between(g, transposed, result)] if plan.after else []
         steps = [*before, *([] if plan.perm is None else [("Transpose", plan.perm)]), *after]
         known = [step for step in steps if step is not None]
         return known if len(known) == len(steps) else None  # (3)

@@ -37,9 +37,11 @@ class MovementsElementwisePattern(PatternOptimization):
             if is_op(n := g.node_before(name), *_STILL)
         }
         if len(moves) < 2:
-            return self.none(node, msg="less than two operands are moved")
+            return self.none(
+                node, msg="fewer than two operands come from a Reshape, Transpose, ..."
+            )
         if not all(g.is_used_only_by(node.input[place], node) for place in moves):  # (2)
-            return self.none(node, msg="something else reads a moved operand")
+            return self.none(node, msg="an operand has other consumers")
         found = list(dict.fromkeys(moves.values()))
         ranks = {g.info(n.input[0]).rank for n in found}
         rank = ranks.pop()
@@ -49,11 +51,13 @@ class MovementsElementwisePattern(PatternOptimization):
             or rank is None
             or not (self._insert_alike(g, found) or self._have_equal_shapes(g, found))
         ):
-            return self.none(node, msg="the tensors are not known to be moved alike")
+            return self.none(
+                node, msg="the operands are not known to be reshaped or transposed alike"
+            )
         rest = [name for place, name in enumerate(node.input) if place not in moves]
         sizes = [g.info(name).rank for name in rest if g.get_constant_scalar(name) is not None]
         if len(sizes) < len(rest) or any(size is None or size > rank for size in sizes):  # (1)
-            return self.none(node, msg="another operand is not a number")
+            return self.none(node, msg="another operand is not a scalar")
         sources = [
             moves[place].input[0] if place in moves else name
             for place, name in enumerate(node.input)

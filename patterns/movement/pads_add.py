@@ -51,7 +51,7 @@ class PadsAddPattern(EasyPatternOptimization):
         ]
         (axis, before, after), (other, start, end) = found
         if axis is None or axis != other:  # (1)
-            return self.none(m.nodes[0], msg="not padded along the same axis alone")
+            return self.none(m.nodes[0], msg="the Pads are not along one and the same axis")
         lengths = size_along(g, m.x, axis), size_along(g, m.z, axis)
         meet = (
             lengths == ((start, after) if after else (end, before))
@@ -60,7 +60,7 @@ class PadsAddPattern(EasyPatternOptimization):
         )
         if not meet or not agree_elsewhere(g, (m.x, m.z), axis):  # (2)
             return self.none(
-                m.nodes[0], msg="lengths are not known, or the tensors overlap, or do not meet"
+                m.nodes[0], msg="a dimension is unknown, or the tensors overlap or leave a gap"
             )
         return m.derive(parts=(m.x, m.z) if after else (m.z, m.x), axis=axis)
 

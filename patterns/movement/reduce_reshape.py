@@ -24,7 +24,7 @@ class ReduceReshapePattern(PatternOptimization):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         reduction = g.node_before(node.input[0])
         if not is_op(reduction, *REDUCING) or not g.is_exclusive(node.input[0]):  # (2)
-            return self.none(node, msg="no reduction, or it is read elsewhere")
+            return self.none(node, msg="the operand is not a reduction, or has other consumers")
         source, axes = g.try_infer_shape(reduction.input[0]), reduced_axes(g, reduction)
         if source is None or axes is None:  # (1)
             return self.none(reduction, msg="the shape or the axes are unknown")
@@ -33,7 +33,9 @@ class ReduceReshapePattern(PatternOptimization):
             1 if i in axes else dim for i, dim in enumerate(source) if not kept or i not in axes
         ]
         if not same_dims(shape, g.try_infer_shape(node.output[0])):  # (1)
-            return self.none(node, msg="the result has another shape")
+            return self.none(
+                node, msg="the result is not that of the reduction with the other keepdims"
+            )
         toggled = {**reduction.attribute, "keepdims": 1 - kept}
         return MatchResult(
             self, [reduction, node], replaced_by(reduction.op_type, *reduction.input, **toggled)

@@ -35,13 +35,15 @@ class ReshapeFlattenPattern(EasyPatternOptimization):
         target = g.get_ints(m.shape) or []
         axis = m.axis if m.axis == len(target) else normalized(m.axis, len(target))
         if axis is None:  # (1)
-            return self.none(m.nodes[1], msg="the target is unknown, or the axis is out of range")
+            return self.none(
+                m.nodes[1], msg="the target shape is unknown, or the axis is out of range"
+            )
         parts = [
             -1 if any(size <= 0 for size in part) else math.prod(part)
             for part in (target[:axis], target[axis:])
         ]
         if parts == [-1, -1]:  # (2)
-            return self.none(m.nodes[1], msg="neither rows nor columns are given by numbers")
+            return self.none(m.nodes[1], msg="neither the rows nor the columns are static")
         return m.derive(target=np.array(parts, dtype=np.int64))
 
     def apply_pattern(self, g: PatternRewriter, x: str, target: np.ndarray) -> str:

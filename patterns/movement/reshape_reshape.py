@@ -51,12 +51,12 @@ class ReshapeReshapePattern(EasyPatternOptimization):
             return m.derive(target=m.shape)
         merged = merged_target(source, middle, target or ())
         if target is None or merged is None:  # (1)
-            return self.none(last, msg="a 0 in the target may copy another size")
+            return self.none(last, msg="a 0 in the target shape may copy another dimension")
         if merged == list(target):
             return m.derive(target=m.shape)
         # a symbol cannot be written into a constant
         if any(not isinstance(size, int) for size in merged):
-            return self.none(last, msg="the target would have to be computed anew")
+            return self.none(last, msg="the target shape would have to be computed at run time")
         return m.derive(target=np.array(merged, dtype=np.int64))
 
     def apply_pattern(self, g: PatternRewriter, x: str, target: Any, allowzero: int | None) -> str:

@@ -41,9 +41,9 @@ class ReshapeSqueezePattern(EasyPatternOptimization):
         rank = len(target) + (0 if m.squeeze else len(m.axes))
         axes = {normalized(axis, rank) for axis in m.axes}
         if None in axes or not axes or not target or len(axes) < len(m.axes):  # (1)
-            return self.none(m.nodes[1], msg="there are no axes, or they are out of range")
+            return self.none(m.nodes[1], msg="the axes are missing or out of range")
         if m.squeeze and any(target[axis] != 1 for axis in axes if axis is not None):  # (2)
-            return self.none(m.nodes[1], msg="an axis is not known to be 1")
+            return self.none(m.nodes[1], msg="an axis is not known to have size 1")
         rest = iter(range(len(target)))
         if m.squeeze:
             places: list[int | None] = [axis for axis in rest if axis not in axes]
@@ -54,7 +54,7 @@ class ReshapeSqueezePattern(EasyPatternOptimization):
             [(1, None) if p is None else (target[p] or 0, p) for p in places],
         )
         if edited is None:  # (3)
-            return self.none(m.nodes[1], msg="a copied size would change its place")
+            return self.none(m.nodes[1], msg="a 0 in the target shape would copy another dimension")
         return m.derive(target=np.array(edited, dtype=np.int64))
 
     def apply_pattern(self, g: PatternRewriter, x: str, target: np.ndarray) -> str:

@@ -60,7 +60,11 @@ class SqueezeSqueezePattern(_SqueezePair):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         """The second one numbers the axes that the first one leaves."""
         if not m.b or not m.a:
-            return m.derive(axes=None) if not m.b else self.none(m.nodes[0], msg="no axes")  # (1)
+            return (
+                m.derive(axes=None)
+                if not m.b
+                else self.none(m.nodes[0], msg="the Squeeze has no axes")
+            )  # (1)
         return self.derive_all(m, m.a, m.b, g.info(m.x).rank)
 
     def apply_pattern(self, g: PatternRewriter, x: str, axes: list[int] | None) -> str:
@@ -133,7 +137,9 @@ class SqueezeUnsqueezePattern(_SqueezePair):
         )
         if m.removed and removed == added and len(m.removed) == len(m.added):
             return True
-        return keeps_shape(g, m.nodes[1], m.x) or self.none(m.nodes[1], msg="other axes")
+        return keeps_shape(g, m.nodes[1], m.x) or self.none(
+            m.nodes[1], msg="the axes of the Squeeze and the Unsqueeze differ"
+        )
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
         return x
@@ -172,7 +178,7 @@ class UnsqueezeSqueezePattern(_SqueezePair):
             return self.none(m.nodes[1], msg="negative axes of an unknown rank")
         a, b = ({axis + (rank or 0) if axis < 0 else axis for axis in axes} for axes in (m.a, m.b))
         if not (a <= b or b <= a):  # (2)
-            return self.none(m.nodes[1], msg="other axes")
+            return self.none(m.nodes[1], msg="the axes of the Squeeze and the Unsqueeze differ")
         return m.derive(
             added=[axis - sum(other < axis for other in b) for axis in sorted(a - b)],
             removed=[axis - sum(other < axis for other in a) for axis in sorted(b - a)],

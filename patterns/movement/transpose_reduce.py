@@ -29,16 +29,16 @@ class TransposeReducePattern(PatternOptimization):
         perm = permutation(g, transpose) if is_op(transpose, "Transpose") else None
         axes = reduced_axes(g, node)
         if transpose is None or perm is None or not axes:  # (1)
-            return self.none(node, msg="no Transpose, or the axes are unknown")
+            return self.none(node, msg="the operand is not a Transpose, or the axes are unknown")
         if not all(map(is_nonzero, g.try_infer_shape(node.input[0]) or (0,))):  # (3)
-            return self.none(node, msg="an axis may be empty")
+            return self.none(node, msg="a dimension may be 0")
         remaining = [place for axis, place in enumerate(perm) if axis not in axes]
         moved = sorted(perm[axis] for axis in axes)
         # (2)
         if remaining != sorted(remaining) or (
             node.get_attribute("keepdims") and set(moved) != axes
         ):
-            return self.none(node, msg="the axes that remain are in another order")
+            return self.none(node, msg="the Transpose reorders the axes that remain")
         others = {
             key: value for key, value in node.attribute.items() if key not in ("axes", "axis")
         }

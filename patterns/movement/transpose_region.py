@@ -40,7 +40,7 @@ class TransposeRegionPattern(PatternOptimization):
     2. axes, pads or sizes of an operator are not constants: it ends the region.
     3. a Transpose would come after DequantizeLinear or before QuantizeLinear, or between the two if
        they are of int8, where it prevents integer kernels; or one of batches before a Cast that a
-       product reads, which onnxruntime 1.32 does not survive.
+       MatMul reads, which onnxruntime 1.32 does not survive.
     4. Resize, in `TransposeRegionSumPattern`, would interpolate along other axes than the last two.
     """
 
@@ -71,7 +71,7 @@ class TransposeRegionPattern(PatternOptimization):
                 after, left = price(costs, chosen)
                 if after < before and left <= count:  # (1)
                     return self._found(g, region.part(chosen))
-        return self.none(node, msg="no region around it takes fewer Transposes in another layout")
+        return self.none(node, msg="no region around it has cheaper Transposes in another layout")
 
     def _found(self, g: GraphView, part: TransposeRegion) -> MatchResult:
         written = [name for node in part.nodes for name in node.output if name in part.layouts]
@@ -105,7 +105,7 @@ class TransposeRegionPattern(PatternOptimization):
 class TransposeRegionSumPattern(TransposeRegionPattern):
     """Transpose(ReduceMean(f(Transpose(x)))) → ReduceMean(f(x))
 
-    What: `TransposeRegionPattern` with operators whose rounding depends on the layout too: products
+    What: `TransposeRegionPattern` with operators whose rounding depends on the layout too: MatMuls
     of matrices, reductions, Softmax, Resize, normalizations of the last axes, functions such as Cos
     and Log.
     Why: as there; onnxruntime permutes the operand of a Softmax along another axis than the last,

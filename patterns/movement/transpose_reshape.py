@@ -45,13 +45,13 @@ class TransposeReshapePattern(EasyPatternOptimization):
             return self.none(m.nodes[0], msg="the shape is unknown, or the axes are not valid")
         kept = [axis for axis in perm if shape[axis] != 1]
         if kept != sorted(kept):  # (1)
-            return self.none(m.nodes[0], msg="it moves axes that may be longer than 1")
+            return self.none(m.nodes[0], msg="the Transpose moves axes that may be larger than 1")
         target = reshape_target(g, shape, tuple(shape[axis] for axis in perm))
         if target is None:  # (2)
-            return self.none(m.nodes[0], msg="the shape of the result is not constant")
+            return self.none(m.nodes[0], msg="the shape of the result is computed at run time")
         if -1 in target and 0 in target:  # (3)
             return self.none(
-                m.nodes[0], msg="an axis may be empty next to one that the Reshape infers"
+                m.nodes[0], msg="a dimension may be 0 next to a -1 in the target shape"
             )
         return m.derive(target=np.array(target, dtype=np.int64))
 

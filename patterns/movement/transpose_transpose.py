@@ -31,7 +31,7 @@ class TransposeTransposePattern(EasyPatternOptimization):
         return (
             True
             if sorted(m.first) == sorted(m.second) == axes
-            else self.none(msg="not a permutation")
+            else self.none(msg="perm is not a permutation of the axes")
         )
 
     def apply_pattern(self, g: PatternRewriter, x: str, first: list[int], second: list[int]) -> str:

@@ -44,7 +44,7 @@ class UnsqueezeElementwiseUnsqueezePattern(PatternOptimization):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         last = _insertion(g, node)
         if last is None or max(last.behind) == last.rank:  # (1)
-            return self.none(node, msg="it does not only put axes of size 1 in between")
+            return self.none(node, msg="the node does not only insert axes of size 1")
         chain: list[Node] = []
         name = node.input[0]
         while len(chain) < _MOST:
@@ -52,7 +52,8 @@ class UnsqueezeElementwiseUnsqueezePattern(PatternOptimization):
             operand = None if here is None else _operand(g, here, last)
             if here is None or operand is None or not (chain or g.is_exclusive(name)):  # (2)
                 return self.none(
-                    here or node, msg="not elementwise operators that broadcast the other operands"
+                    here or node,
+                    msg="a preceding operator is not elementwise, or broadcasts its operand",
                 )
             chain.append(here)
             first = g.node_before(operand)
@@ -62,7 +63,9 @@ class UnsqueezeElementwiseUnsqueezePattern(PatternOptimization):
                 if not all(
                     _leads_to(g, reader, last) for reader in g.next_nodes(operand)
                 ) or g.is_output(operand):
-                    return self.none(first, msg="something else reads the first new axes")
+                    return self.none(
+                        first, msg="the result of the first Unsqueeze has other consumers"
+                    )
                 return MatchResult(
                     self,
                     [*chain[::-1], node],

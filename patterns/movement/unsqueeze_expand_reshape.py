@@ -53,13 +53,15 @@ class UnsqueezeExpandReshapePattern(EasyPatternOptimization):
             or len(m.axes) != 1
         ):
             # (1)
-            return self.none(m.nodes[0], msg="the shapes are unknown, or several axes are new")
+            return self.none(m.nodes[0], msg="the shapes are unknown, or several axes are inserted")
         if not reshapes_as_inferred(g, m.nodes[2]):  # (4)
-            return self.none(m.nodes[2], msg="a size may be 0, and copies another one then")
+            return self.none(
+                m.nodes[2], msg="the target shape may contain a 0, which copies an input dimension"
+            )
         new = m.axes[0] % (len(before) + 1)
         count: Dim = between[new] if len(between) == len(before) + 1 else 0
         if between != (*before[:new], count, *before[new:]):  # (1)
-            return self.none(m.nodes[1], msg="more than the new axis is stretched")
+            return self.none(m.nodes[1], msg="the Expand changes more than the new axis")
         for axis in (new - 1, new):  # (2) (3)
             size = before[axis] if 0 <= axis < len(before) - 1 else None
             if (
@@ -72,7 +74,7 @@ class UnsqueezeExpandReshapePattern(EasyPatternOptimization):
                 places = np.arange(size * count, dtype=np.int64)
                 return m.derive(axis=axis, places=places // count if axis < new else places % size)
         return self.none(
-            m.nodes[2], msg="the new axis is not merged with a neighbour whose size is a number"
+            m.nodes[2], msg="the new axis is not merged with an adjacent axis of static size"
         )
 
     def apply_pattern(self, g: PatternRewriter, x: str, axis: int, places: np.ndarray) -> str:

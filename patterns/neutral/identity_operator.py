@@ -56,7 +56,7 @@ class BatchNormalizationPattern(_IdentityOperator):
         # exactly 1.
         inexact = (variance + variance.dtype.type(m.epsilon)).astype(scale.dtype) != 1
         changes = (scale != 1).any() or bias.any() or mean.any() or inexact.any()
-        return not changes or self.none(m.nodes[0], msg="a parameter is not neutral")  # (1)
+        return not changes or self.none(m.nodes[0], msg="the parameters change the values")  # (1)
 
     examples = Example.only(
         "agraph (float[n,2] x) => (float[n,2] y) <float[2] s = {1, 1}, float[2] o = {0, 0}, "
@@ -115,7 +115,7 @@ class DropoutPattern(_IdentityOperator):
             or g.get_constant_scalar(m.training) is False
             or g.get_constant_scalar(m.ratio) == 0
         )
-        return is_off or self.none(m.nodes[0], msg="it may be in training mode")  # (1)
+        return is_off or self.none(m.nodes[0], msg="the Dropout may be in training mode")  # (1)
 
     examples = (
         Example(
@@ -142,7 +142,7 @@ class IdentityClipPattern(_IdentityOperator):
     What: drops a Clip whose bounds include every value.
     Refuses when:
     1. the type is unknown, or a bound is inside the range of the type or not constant.
-    2. a bound of floating-point numbers is left out: it then is the largest finite number, and cuts
+    2. a bound of floating-point numbers is omitted: it then is the largest finite number, and cuts
        infinities.
     """
 
@@ -156,11 +156,11 @@ class IdentityClipPattern(_IdentityOperator):
         if is_float(dtype):
             if m.low == -math.inf and m.high == math.inf:
                 return True
-            return self.none(m.nodes[0], msg="the bounds are finite or left out")  # (1) (2)
+            return self.none(m.nodes[0], msg="a bound is finite or missing")  # (1) (2)
         ends = np.iinfo(numpy_dtype(dtype)) if is_integer(dtype) else None
         spans = ends is not None and m.low in (None, ends.min) and m.high in (None, ends.max)
         # (1)
-        return spans or self.none(m.nodes[0], msg="the bounds are inside the range of the type")
+        return spans or self.none(m.nodes[0], msg="a bound is inside the range of the type")
 
     examples = Example.only(
         "agraph (int64[a,b] x) => (int64[a,b] y) { t = Clip(x) y = Neg(t) }", "{ y = Neg(x) }"
@@ -190,7 +190,9 @@ class IdentityGatherPattern(_IdentityOperator):
         node, name = m.nodes[-1], m.nodes[-1].input[1]
         size = size_along(g, m.x, axis_of(g, node))
         if size is None or g.try_infer_shape(name) != (size,):  # (1)
-            return self.none(node, msg="not as many indices as positions")
+            return self.none(
+                node, msg="the number of indices is not known to be the size of the axis"
+            )
         array = None if m.counted else g.get_computed_constant(name)
         counts = m.counted or (array is not None and np.array_equal(array, np.arange(len(array))))
         return counts or self.none(node, msg="the indices are not 0, 1, 2, ...")  # (2)
@@ -236,7 +238,7 @@ class IdentityResizePattern(_IdentityOperator):
     What: drops a resampling at the positions of the samples themselves.
     Why: it copies the whole tensor, or computes each element anew.
     Refuses when:
-    1. a scale is not 1 or not constant, or sizes are given that are not provably the sizes of x.
+    1. a scale is not 1 or not constant, or sizes are given that are not known to be those of x.
     2. a region is cropped: the same sizes then show a part, magnified.
     """
 
@@ -255,7 +257,7 @@ class IdentityResizePattern(_IdentityOperator):
         # Sizes take precedence: onnxruntime then ignores scales.
         node = m.nodes[0]
         if g.get_attribute(node, "coordinate_transformation_mode") == "tf_crop_and_resize":  # (2)
-            return self.none(node, msg="it crops")
+            return self.none(node, msg="the Resize crops (tf_crop_and_resize)")
         if m.sizes:
             # (1)
             return keeps_shape(g, node) or self.none(node, msg="the sizes differ or are unknown")
@@ -310,7 +312,7 @@ class IdentitySlicePattern(_IdentityOperator):
         return (
             everything
             or g.same_shape(m.x, m.outputs[0])
-            or self.none(m.nodes[0], msg="it may take a part only")
+            or self.none(m.nodes[0], msg="the Slice may drop elements")
         )
 
     examples = Example.pairs(
@@ -388,7 +390,7 @@ class SplitOnePattern(_IdentityOperator):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         node = m.nodes[0]
         alone = len(node.output) == node.attribute.get("num_outputs", 1) == 1
-        return alone or self.none(node, msg="there are several parts")  # (1)
+        return alone or self.none(node, msg="the Split has several outputs")  # (1)
 
     examples = (
         Example(

@@ -27,7 +27,7 @@ class ReshapePattern(_SameShape):
     What: drops a Reshape that changes nothing; the dimensions may be symbols.
     Why: one node less, and the nodes that compute the target are often left without a reader.
     Refuses when:
-    1. the shape is unknown, or the target does not provably give it back.
+    1. the shape is unknown, or the target is not known to restore it.
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
@@ -127,7 +127,7 @@ class IdentityReducePattern(_SameShape):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if g.try_infer_type(m.x) in _WIDE and m.operator not in _CHOOSING:  # (3)
-            return self.none(m.nodes[0], msg="large integers are rounded")
+            return self.none(m.nodes[0], msg="onnxruntime rounds large integers in this reduction")
         return super().validate_mapping(g, m)
 
     examples = Example.pairs(

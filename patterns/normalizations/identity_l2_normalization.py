@@ -41,9 +41,9 @@ class IdentityL2NormalizationPattern(EasyPatternOptimization):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         axes, rank = (m.axis,) if m.operator else m.axes, g.info(m.x).rank
         if len(axes) != 1 or axes[0] not in (-1, (rank or 0) - 1):  # (2)
-            return self.none(m.nodes[0], msg="the length is not the one along the last axis")
+            return self.none(m.nodes[0], msg="the norm is not along the last axis")
         other = (
-            f"the vectors may have other lengths than 1: --assume 'unit({m.x})' says so of an input"
+            f"the vectors may not have length 1: assume it of an input with --assume 'unit({m.x})'"
         )
         return g.assumes("unit", m.x) or self.none(m.nodes[0], msg=other)  # (1)
 

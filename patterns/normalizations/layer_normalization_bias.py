@@ -41,7 +41,7 @@ class LayerNormalizationBiasPattern(EasyPatternOptimization):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if not same_trailing(g, m.shift, m.scale, m.x):  # (1)
-            return self.none(m.nodes[1], msg="the shift has another shape than the scale")
+            return self.none(m.nodes[1], msg="the added bias does not have the shape of the scale")
         return m.derive(total=shifted(g, m.bias, m.shift, m.scale))  # (2)
 
     def apply_pattern(

@@ -48,7 +48,9 @@ class LayerNormalizationRowPattern(EasyPatternOptimization):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         before, info = g.node_before(m.x), g.info(m.x)
         if before is None or before.op_type != "Add" or before.domain or g.is_output(m.x):  # (1)
-            return self.none(m.nodes[0], msg="not a sum, or one that is an output")
+            return self.none(
+                m.nodes[0], msg="the operand is not the result of an Add, or is a graph output"
+            )
         # (1)
         if (
             info.rank != 3
@@ -56,7 +58,7 @@ class LayerNormalizationRowPattern(EasyPatternOptimization):
             or info.dtype not in (TensorProto.FLOAT, TensorProto.FLOAT16)
         ):
             return self.none(
-                m.nodes[0], msg="not floats with three axes, or not normalized along the last one"
+                m.nodes[0], msg="not a float tensor of rank 3, or not along the last axis"
             )
         scale = g.get_computed_constant(m.scale)
         if scale is None or scale.ndim != 1:  # (2)

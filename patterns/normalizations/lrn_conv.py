@@ -56,7 +56,9 @@ class LRNConvPattern(EasyPatternOptimization):
             or not all(map(is_nonzero, shape[1:]))
             or g.try_infer_type(m.x) != TensorProto.FLOAT
         ):
-            return self.none(m.nodes[0], msg="not an image of floats, or an image may be empty")
+            return self.none(
+                m.nodes[0], msg="not a float32 tensor of rank 4, or a dimension may be 0"
+            )
         weights = np.full(
             (1, 1, m.size, 1, 1), g.get_attribute(m.nodes[0], "alpha") / m.size, np.float32
         )

@@ -56,12 +56,14 @@ class _NormalizationFormula(EasyPatternOptimization):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         shape = trailing_shape(g, m.x, m.axes)
         if shape is None:  # (1)
-            return self.none(m.nodes[0], msg="not over the last axes")
+            return self.none(m.nodes[0], msg="the mean is not over the last axes")
         if reason := may_be_empty(g, shape):  # (1)
             return self.none(m.nodes[0], msg=reason)
         known = [length for length in shape if isinstance(length, int)]
         if len(known) < len(shape) and g.opsets.get("", 1) < _RANGES:  # (1)
-            return self.none(m.nodes[0], msg="not over last axes of known lengths")
+            return self.none(
+                m.nodes[0], msg="a normalized dimension is dynamic, which needs opset 15"
+            )
         ones = np.ones(known if len(known) == len(shape) else 1, numpy_dtype(g.try_infer_type(m.x)))
         return self.has_number(g, m) and m.derive(ones=ones, lengths=shape)
 
@@ -71,7 +73,7 @@ class _NormalizationFormula(EasyPatternOptimization):
         if number is not None and not self.least < number < 1:  # (2)
             return self.none(m.nodes[-1], msg="epsilon is not a small positive number")
         if g.try_infer_type(m.x) == TensorProto.DOUBLE or not runs(g, self.operator, m.x):  # (3)
-            return self.none(m.nodes[-1], msg="no kernel for the type")
+            return self.none(m.nodes[-1], msg="no kernel for this element type")
         return m.derive(number=number or 0.0)
 
     def scale(self, g: PatternRewriter, x: str, ones: Array, lengths: Shape) -> Array | str:
@@ -103,7 +105,7 @@ class _DistanceFormula(_NormalizationFormula):
     ) -> Symbol:
         """As TensorFlow writes it: x · a + (bias - mean · a) with a = scale / root."""
         mean = g.op.ReduceMean(x, axes=g.capture("axes"))
-        distance = g.op.Sub(mean, x) if g.option("turned") else g.op.Sub(x, mean)
+        distance = g.op.Sub(mean, x) if g.option("reversed") else g.op.Sub(x, mean)
         root = g.op.Sqrt(g.op.Add(self.mean_square(g, distance), epsilon))
         factor = g.op.Mul(
             g.op.Reciprocal(root) if g.option("reciprocal") else g.op.Div(1.0, root), scale
@@ -267,14 +269,14 @@ class InstanceNormalizationPattern(_DistanceFormula):
             or sorted(axis % len(shape) for axis in m.axes) != [*range(2, len(shape))]
             or len(shape) < 3
         ):
-            return self.none(m.nodes[0], msg="not over all axes after the channels")
+            return self.none(m.nodes[0], msg="the mean is not over all axes after the channels")
         channels, given = shape[1], constant(g, m.scale)
         if not isinstance(channels, int):  # (1)
-            return self.none(m.nodes[0], msg="the number of channels is not known")
+            return self.none(m.nodes[0], msg="the number of channels is unknown")
         # (4)
         factors, shift = (per_channel(g, name, len(shape), channels) for name in (m.scale, m.bias))
         if given.size != channels:  # (4)
-            return self.none(m.nodes[-1], msg="not one number for each channel")
+            return self.none(m.nodes[-1], msg="scale or bias is not one value per channel")
         factors, shift = rounded(factors, given.dtype), rounded(shift, given.dtype, terms=())  # (4)
         return self.has_number(g, m) and m.derive(factors=factors, shift=shift)
 

@@ -67,7 +67,9 @@ def multiplied(g: GraphView, parameter: str, factor: str) -> Array | str:
             or number != 1
             or g.try_infer_shape(factor) != g.try_infer_shape(parameter)
         ):
-            raise Declined(f"{factor!r} or {parameter!r} is not constant, and the scale is not 1")
+            raise Declined(
+                f"{factor!r} or {parameter!r} is not constant, and the scale is not all ones"
+            )
         return factor
     given = constant(g, parameter)
     return rounded(
@@ -90,7 +92,7 @@ def shifted(g: GraphView, bias: str, shift: str, like: str) -> Array | str:
         return shift
     shape = g.static_shape(like)
     if shape is None or not g.is_constant(shift) or (bias and not g.is_constant(bias)):
-        raise Declined("the bias or the shift is not constant, or their shape is unknown")
+        raise Declined("a bias is not constant, or its shape is unknown")
     given, more = doubles(g, bias), doubles(g, shift)
     total = np.asarray(given + more)
     scale = doubles(g, like) if g.is_constant(like) else 0.0
@@ -134,7 +136,7 @@ class _NormalizationScale(EasyPatternOptimization):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if not same_trailing(g, m.factor, m.scale, m.x):  # (1)
-            return self.none(m.nodes[1], msg="the factor has another shape than the scale")
+            return self.none(m.nodes[1], msg="the factor does not have the shape of the scale")
         return m.derive(product=multiplied(g, m.scale, m.factor))  # (2)
 
     def apply_pattern(

@@ -43,7 +43,7 @@ class _SkipNormalization(EasyPatternOptimization):
         # (1)
         if rank not in (2, 3) or not self.adds(g, m.x, m.skip) or m.axis not in (-1, rank - 1):
             return self.none(
-                m.nodes[0], msg="not a sum of two tensors with the same two or three axes"
+                m.nodes[0], msg="not a sum of two tensors of equal shape, of rank 2 or 3"
             )
         vectors = (m.scale, m.get("bias"), m.added if m.biased else "")
         if any(g.try_infer_shape(name) != g.get_shape(m.x)[-1:] for name in vectors if name):  # (2)
@@ -52,7 +52,7 @@ class _SkipNormalization(EasyPatternOptimization):
         if g.try_infer_type(m.x) == TensorProto.DOUBLE or not runs(
             g, self.operator, m.x, "com.microsoft"
         ):
-            return self.none(m.nodes[-1], msg="no kernel for the type")
+            return self.none(m.nodes[-1], msg="no kernel for this element type")
         return m.derive(alone=g.is_exclusive(m.outputs[0]))
 
     def adds(self, g: GraphView, x: str, skip: str) -> bool:

@@ -25,12 +25,12 @@ class _QuantizedEmbedding(QuantizationPattern, EasyPatternOptimization):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         shape, node = g.static_shape(m.w), m.nodes[0]
         if shape is None or len(shape) != 2 or g.try_infer_type(m.w) != TensorProto.FLOAT:  # (1)
-            return self.none(node, msg="not a constant matrix of 32-bit floats")
+            return self.none(node, msg="the embedding is not a constant float32 matrix")
         if m.axis not in (0, -2) or shape[0] < ROWS or not self.fits(shape[1]):  # (1)
-            return self.none(node, msg="not read by rows, or few rows, or rows that do not fit")
+            return self.none(node, msg="not read by rows, few rows, or an unsupported row length")
         table = constant(g, m.w)
         if not is_quantizable(table):  # (1)
-            return self.none(node, msg="numbers that are not finite, or too large")
+            return self.none(node, msg="a weight is not finite, or too large")
         return m.derive(table=table)
 
     def fits(self, columns: int) -> bool:

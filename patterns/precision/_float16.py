@@ -109,7 +109,7 @@ Sqrt), that make large errors of small ones (angles of Sin and Cos, Log), that c
 Range), or that take one of several ways (Floor).
 """
 LARGEST: Final = 2.0**15
-"""Larger numbers are near the end of the type, which is 65504."""
+"""Larger numbers are near the limit of float16, which is 65504."""
 _MASKING: Final = ("Add", "Mul", "Sub", "Where")
 _MASKED = 2.0**14
 """Takes their place: the function of Softmax is 0 there, and the sum of two stays within the

@@ -101,7 +101,7 @@ class _QuantizedMatMul(QuantizationPattern, EasyPatternOptimization):
         found = weighted_matmul(g, node)
         if found is None:  # (1) (2)
             return self.none(
-                node, msg="not a MatMul of 32-bit floats by a constant matrix, without scales"
+                node, msg="not a float32 MatMul by a constant matrix without alpha, beta and transA"
             )
         if not self.fits(found):  # (1)
             return self.none(
@@ -112,9 +112,9 @@ class _QuantizedMatMul(QuantizationPattern, EasyPatternOptimization):
             has_kernel(g.provider, "", "DequantizeLinear", dtype, g.main_opset)
             for dtype in self.integers
         ):
-            return self.none(node, msg="no kernel that dequantizes")
+            return self.none(node, msg="no kernel of DequantizeLinear for the integer type")
         if not is_quantizable(constant(g, found.weights)):  # (1)
-            return self.none(node, msg="weights that are not finite, or too large")
+            return self.none(node, msg="a weight is not finite, or too large")
         return m.derive(found=found)
 
     def apply_pattern(self, g: PatternRewriter, x: str, b: str, found: WeightedMatMul) -> str:
@@ -157,8 +157,8 @@ def stored_weights(
     """The integers of weights, stored as the floats are, and their scales."""
     integers = numbers.integers
     if found.is_transposed:
-        turned = g.make_initializer("", np.ascontiguousarray(integers.T), source=found.weights)
-        name = g.op.Transpose(turned, perm=[1, 0])
+        transposed = g.make_initializer("", np.ascontiguousarray(integers.T), source=found.weights)
+        name = g.op.Transpose(transposed, perm=[1, 0])
     else:
         name = g.make_initializer("", integers, source=found.weights)
     return name, g.make_initializer("", numbers.scales, source=f"{found.weights}_scales")

@@ -16,7 +16,7 @@ _quantizers = lazy_module("onnxruntime.quantization.quant_utils")
 _kernels = lazy_module("onnxruntime.capi.onnxruntime_pybind11_state")
 
 INT8_ENDS = (-127, 127)
-"""The ends of the integers of 8 bits that weights take: with -128, the product of two would need
+"""The limits of the int8 values that weights take: with -128, the product of two would need
 another bit.
 """
 

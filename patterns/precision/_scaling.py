@@ -41,7 +41,7 @@ def scales(channels: Channels, weights: Array) -> Numbers:
     )
     counts = (sizes > 0) & (largest > 0)
     if not counts.any():
-        raise Declined("no channel has numbers other than 0")
+        raise Declined("every channel is 0")
     sizes, largest = (np.where(counts, each, np.median(each[counts])) for each in (sizes, largest))
     ratios = [sizes**share / largest ** (1 - share) for share in _SHARES]
     candidates = [np.minimum(each / each.min(), _MOST) for each in ratios]
@@ -50,7 +50,7 @@ def scales(channels: Channels, weights: Array) -> Numbers:
     ]
     best = int(np.argmin(errors))
     if not errors[best] < _LEAST_GAIN**2 * errors[0]:
-        raise Declined("no scales are expected to make the error of rounding smaller")
+        raise Declined("no scales are expected to reduce the quantization error")
     return candidates[best - 1]
 
 

@@ -36,11 +36,13 @@ class Float16ComputePattern(PatternOptimization):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         found = float16_places(g, node)
         if found is None:  # (1)
-            return self.none(node, msg="an operand or a result cannot be of 16 bits")
+            return self.none(node, msg="an operand or a result cannot be float16")
         results = [node.output[place] for place in found.results]
         losing = any(float16_of(g, node.input[place]) is None for place in found.operands)
         if losing or not all(is_read_in_float16(g, name) for name in results):  # (2)
-            return self.none(node, msg="an operand or a result that loses digits in 16 bits")
+            return self.none(
+                node, msg="an operand would lose precision, or a result is read in float32"
+            )
         casts = [each for name in results for each in g.next_nodes(name)]
         return MatchResult(self, [node, *casts], partial(self._replace, found))
 

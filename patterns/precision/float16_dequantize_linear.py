@@ -34,15 +34,15 @@ class Float16DequantizeLinearPattern(PatternOptimization):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         above = g.node_before(node.input[0])
         if node.get_attribute("to") != TensorProto.FLOAT16 or not is_op(above, "DequantizeLinear"):
-            return self.none(node, msg="no Cast to 16 bits of dequantized weights")  # (1)
+            return self.none(node, msg="not a Cast of dequantized weights to float16")  # (1)
         weights, scales = above.input[:2]
         if not g.is_constant(weights) or g.try_infer_type(weights) not in self._integers:  # (1)
-            return self.none(above, msg="not constant weights of 4 or 8 bits")
+            return self.none(above, msg="the weights are not constant 4-bit or 8-bit integers")
         if above.get_attribute("output_dtype") or not g.is_exclusive(node.input[0]):  # (2)
-            return self.none(above, msg="something else reads the 32-bit floats")
+            return self.none(above, msg="the float32 weights have other consumers")
         half = float16_of(g, scales)
         if not isinstance(half, np.ndarray):  # (3)
-            return self.none(above, msg="16 bits do not hold the scales")
+            return self.none(above, msg="the scales do not fit into float16")
         return MatchResult(self, [above, node], partial(self._replace, half))
 
     @staticmethod

@@ -34,9 +34,9 @@ class Float16ResultsPattern(RangedPattern):
        provider has no kernel, or it squares a tensor, which takes twice the exponents.
     2. a constant is not within 16 bits, or a tensor holds whole numbers, such as positions, which
        16 bits count to 2048.
-    3. numbers of an operand or a result are near the end of the type on a sample. Those beyond 10^8
-       are taken for masks, which mean infinity: constants of this size become 16384, where the
-       function of a Softmax is 0.
+    3. numbers of an operand or a result are near the limit of the type on a sample. Those beyond
+       10^8 are taken for masks, which mean infinity: constants of this size become 16384, where
+       the function of a Softmax is 0.
     4. everything is rounded already.
     """
 
@@ -53,23 +53,25 @@ class Float16ResultsPattern(RangedPattern):
         found = float16_places(g, node)
         if found is None or is_square(node):  # (1)
             return self.none(
-                node, msg="an operand or a result cannot be of 16 bits, or it is a square"
+                node, msg="an operand or a result cannot be float16, or the node squares a tensor"
             )
         operands = [node.input[place] for place in found.operands]
         results = [node.output[place] for place in found.results]
         if not all(fits(g, name, node) for name in operands):  # (2)
-            return self.none(node, msg="a constant that 16 bits do not hold, or whole numbers")
+            return self.none(
+                node, msg="a constant does not fit into float16, or a tensor holds integers"
+            )
         # (3)
         if any(
             max(map(abs, self.observed.ranges.get(name, (0.0, 0.0)))) > LARGEST
             for name in (*operands, *results)
         ):
-            return self.none(node, msg="numbers that are near the end of the type on a sample")
+            return self.none(node, msg="a sample has values near the float16 limit")
         # (4)
         if all(is_read_in_float16(g, name) for name in results) and all(
             float16_of(g, name) is not None for name in operands
         ):
-            return self.none(node, msg="everything is rounded already")
+            return self.none(node, msg="everything is float16 already")
         return MatchResult(self, [node], partial(self._replace, found))
 
     def _replace(self, found: Float16Places, g: PatternRewriter, node: Node) -> list[Node]:

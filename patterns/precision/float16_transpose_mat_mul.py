@@ -32,10 +32,10 @@ class Float16TransposeMatMulPattern(EasyPatternOptimization):
     derives = ("turn",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, w: Symbol) -> Symbol:
-        turned = g.op.Transpose(x, perm=g.capture("perm"))
+        transposed = g.op.Transpose(x, perm=g.capture("perm"))
         if g.option("columns"):
-            return g.op.FusedMatMul(turned, w, domain="com.microsoft", attributes={"transA": 1})
-        return g.op.MatMul(turned, w)
+            return g.op.FusedMatMul(transposed, w, domain="com.microsoft", attributes={"transA": 1})
+        return g.op.MatMul(transposed, w)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         turn = [*m.perm[:-2], *reversed(m.perm[-2:])] if m.columns else [*m.perm]
@@ -43,9 +43,9 @@ class Float16TransposeMatMulPattern(EasyPatternOptimization):
             turn[-1] != len(turn) - 1 and turn != [*range(1, len(turn)), 0]
         )
         if g.try_infer_type(m.x) != TensorProto.FLOAT16 or len(turn) < 3 or is_harmless:  # (1)
-            return self.none(m.nodes[0], msg="another type or permutation")
+            return self.none(m.nodes[0], msg="not float16, or the permutation needs no change")
         if not g.is_constant(m.w) or g.info(m.w).rank != 2:  # (2)
-            return self.none(m.nodes[0], msg="the other factor is not a constant matrix")
+            return self.none(m.nodes[0], msg="the other operand is not a constant matrix")
         return m.derive(turn=turn)
 
     def apply_pattern(self, g: PatternRewriter, x: str, w: str, turn: list[int]) -> str:

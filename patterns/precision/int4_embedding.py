@@ -44,7 +44,7 @@ class Int4EmbeddingPattern(_QuantizedEmbedding):
         if not has_kernel(
             g.provider, "com.microsoft", "GatherBlockQuantized", TensorProto.UINT8, 1
         ):
-            return self.none(m.nodes[0], msg="no kernel")
+            return self.none(m.nodes[0], msg="the provider has no kernel of GatherBlockQuantized")
         return super().validate_mapping(g, m)
 
     def apply_pattern(self, g: PatternRewriter, w: str, i: str, table: Array) -> str:

@@ -40,7 +40,7 @@ class Int4MatMulNBitsPattern(_QuantizedMatMul):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if not has_kernel(g.provider, "com.microsoft", "MatMulNBits", TensorProto.FLOAT, 1):  # (3)
-            return self.none(m.nodes[0], msg="no kernel")
+            return self.none(m.nodes[0], msg="the provider has no kernel of MatMulNBits")
         return super().validate_mapping(g, m)
 
     def computed(self, g: PatternRewriter, x: str, found: WeightedMatMul) -> str:

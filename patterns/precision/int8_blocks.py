@@ -16,7 +16,7 @@ class Int8BlocksPattern(_QuantizedMatMul):
     """MatMul(x, w) → MatMul(x, DequantizeLinear(w8, s, block_size=32)), and so for Gemm
 
     What: quantizes constant weights to 8 bits, with a scale for each 32 rows of a column; the other
-    operand stays in floats.
+    operand stays in float32.
     Why: weights take a quarter of the bytes. It is for operators that compute in 16 bits, where
     runtimes of GPUs read such weights (docs/quantization.md); a processor computes faster with both
     operands rounded.

@@ -39,7 +39,7 @@ class Int8ConvPattern(RangedPattern):
     for each channel; tensors have one that samples determine, or the bounds of a Clip, Sigmoid,
     Softmax or Tanh. Where samples tell the mean of each channel that is read, the bias makes up for
     what quantized weights add to the mean of the result.
-    Why: where the processor multiplies integers of 8 bits, networks of convolutions take a third of
+    Why: where the processor multiplies int8, CNNs take a third of
     the time (lab/payoff.md). Weights take a quarter of the bytes.
     Refuses when:
     1. a tensor is constant or not of 32-bit floats, or weights and bias are not constants that are
@@ -65,38 +65,44 @@ class Int8ConvPattern(RangedPattern):
         if not is_op(layer, *self.operators, *_ALONG) or (
             layer is not node and not g.is_exclusive(node.input[0])
         ):
-            return self.none(node, msg="an activation of something else")
+            return self.none(
+                node, msg="the activation does not follow an operator that can be quantized"
+            )
         # (2)
         if (
             layer is node
             and g.is_exclusive(node.output[0])
             and is_op(g.next_nodes(node.output[0])[0], *_ACTIVATIONS)
         ):
-            return self.none(node, msg="the result of the activation is what can be rounded")
+            return self.none(
+                node, msg="the result of the activation that follows is quantized instead"
+            )
         names = [*_tensors(layer), node.output[0]]
         # (1)
         if any(
             g.is_constant(name) or g.try_infer_type(name) != TensorProto.FLOAT for name in names
         ):
-            return self.none(node, msg="not tensors of 32-bit floats")
+            return self.none(node, msg="a tensor is constant, or not float32")
         found = [known_steps(g, self.observed, name) for name in names]
         known = [each for each in found if each is not None]
         if len(known) < len(found):  # (3)
             return self.none(
-                node, msg="the ranges of the tensors are not known, or too small or too large"
+                node, msg="the range of a tensor is unknown, or too small or too large"
             )
         if not has_kernel(g.provider, "", "QuantizeLinear", TensorProto.FLOAT, g.main_opset):  # (4)
-            return self.none(node, msg="no kernel that quantizes")
+            return self.none(node, msg="no kernel of QuantizeLinear for float32")
         seen = self.observed.channels.get(layer.input[0])
         means = None if seen is None else seen.mean
         stored = _weights(g, layer, known[0], means) if layer.op_type in self.operators else []
         if stored is None:  # (1)
-            return self.none(layer, msg="weights that do not fit")
+            return self.none(
+                layer, msg="the weight or bias is not a finite constant, or cannot be quantized"
+            )
         *read, result = (each.scale for each in known)
         scales = [*read, *(each.scales for each in stored[:1]), result]
         if not are_moderate(scales, is_multiplied=bool(stored) or layer.op_type == "Mul"):  # (3)
             return self.none(
-                node, msg="the result changes so little that the kernels do not compute it"
+                node, msg="the range of the result is too small for the integer kernels"
             )
         return MatchResult(
             self, [layer] if layer is node else [layer, node], partial(self._replace, known, stored)

@@ -69,17 +69,19 @@ class Int8LSTMPattern(QuantizationPattern):
         if not all(map(g.is_constant, names)) or any(
             shape is None or len(shape) != 3 or 0 in shape for shape in shapes
         ):
-            return self.none(node, msg="the weights are not constants")
+            return self.none(node, msg="the weights are not constant")
         # (1)
         if any(g.try_infer_type(name) != TensorProto.FLOAT for name in (node.input[0], *names)):
-            return self.none(node, msg="other numbers than 32-bit floats")
+            return self.none(node, msg="the input or the weights are not float32")
         if node.get_attribute("layout", 0):  # (2)
-            return self.none(node, msg="sequences are the first axis")
+            return self.none(node, msg="layout is 1 (batch first)")
         if not runs(g, "DynamicQuantizeLSTM", node.input[0], "com.microsoft"):  # (3)
-            return self.none(node, msg="no kernel")
+            return self.none(node, msg="the provider has no kernel of DynamicQuantizeLSTM")
         weights = [constant(g, name) for name in names]
         if weights[1].shape[2] < _FEWEST or not all(map(is_quantizable, weights)):  # (1)
-            return self.none(node, msg="small states, or numbers that are not finite, or too large")
+            return self.none(
+                node, msg="the hidden size is small, or a weight is not finite, or too large"
+            )
         return MatchResult(
             self, [node], partial(self._replace, [_rounded(each) for each in weights])
         )

@@ -22,7 +22,7 @@ class Int8StaticOperandsPattern(RangedPattern, _Int8MatMul):
     What: quantizes both operands of a MatMul with constant weights to 8 bits, with a scale of x
     that samples determine, once for all runs. Weights have a scale for each column. A constant bias
     of a Gemm gets 32 bits: onnxruntime has no Gemm of integers with another one. The result stays
-    in floats: runtimes round it where the next MatMul reads it.
+    in float32: runtimes round it where the next MatMul reads it.
     Why: compilers of neural
     processors, TensorRT and OpenVINO make MatMuls of integers of this form only
     (docs/quantization.md). Weights take a quarter of the bytes.
@@ -46,12 +46,12 @@ class Int8StaticOperandsPattern(RangedPattern, _Int8MatMul):
         node, name = m.nodes[0], m.nodes[0].input[0]
         known = known_steps(g, self.observed, name)
         if known is None:  # (4)
-            return self.none(node, msg="the range of the tensor is not known, or too large")
+            return self.none(node, msg="the range of the tensor is unknown, or too large")
         largest = np.abs(constant(g, m.found.weights)).max(initial=0)
         if not float(known.scale) * float(largest) < LARGEST:  # (4)
-            return self.none(node, msg="results leave the type")
+            return self.none(node, msg="a result may overflow float32")
         if not has_kernel(g.provider, "", "QuantizeLinear", TensorProto.FLOAT, g.main_opset):  # (3)
-            return self.none(node, msg="no kernel that quantizes")
+            return self.none(node, msg="no kernel of QuantizeLinear for float32")
         return m.derive(known=known)
 
     def apply_pattern(  # type: ignore[override]

@@ -70,25 +70,23 @@ class SmoothedNormalizationPattern(ScalingPattern):
             or not g.is_used_only_by(y, *readers)
             or any(not _is_matmul(each, y) for each in readers)
         ):
-            return self.none(node, msg="the result is read by something else than MatMuls")
-        products = [found for each in readers if (found := weighted_matmul(g, each)) is not None]
-        if len(products) < len(readers):  # (2)
-            return self.none(
-                node, msg="the result is read by something else than MatMuls by constant matrices"
-            )
+            return self.none(node, msg="the result has consumers other than MatMul")
+        matmuls = [found for each in readers if (found := weighted_matmul(g, each)) is not None]
+        if len(matmuls) < len(readers):  # (2)
+            return self.none(node, msg="a MatMul that reads the result cannot be quantized")
         if not all(g.is_used_only_by(each.input[1], *readers) for each in readers):  # (2)
-            return self.none(node, msg="weights that are read elsewhere")
-        held, width = _held(g, node), products[0].terms
+            return self.none(node, msg="a weight has other consumers")
+        held, width = _held(g, node), matmuls[0].terms
         parameters = [_parameter(g, place, width) for place in held]
         known = [each for each in parameters if each is not None]
         if not known or len(known) < len(held):  # (1)
-            return self.none(node, msg="parameters that are not one constant for each channel")
+            return self.none(node, msg="scale or bias is not one constant per channel")
         channels = self._channels_of(node, known)
         if channels is None or channels.low.shape != (width,):  # (3)
-            return self.none(node, msg="no sample tells the channels")
-        matrices = [each.matrix(g) for each in products]
+            return self.none(node, msg="no sample has values of the channels")
+        matrices = [each.matrix(g) for each in matmuls]
         if not all(is_quantizable(each) for each in (*known, *matrices)):  # (3)
-            return self.none(node, msg="numbers that are not finite, or too large")
+            return self.none(node, msg="a weight is not finite, or too large")
         scale = scales(channels, np.concatenate(matrices, axis=1).astype(np.float64))  # (3)
         writers = list(dict.fromkeys(each for each, _ in held))
         return MatchResult(self, [*writers, *readers], partial(self._replace, scale, held))
@@ -147,11 +145,11 @@ class SmoothedNormalizationPattern(ScalingPattern):
         return [*g.created, *made]
 
     _head = "agraph (float[n,16] x, float[1] c) => (float[n,1] y)"
-    _product = "{ l = LayerNormalization(x, g, b) m = MatMul(l, w) y = Add(m, c) }"
+    _matmul = "{ l = LayerNormalization(x, g, b) m = MatMul(l, w) y = Add(m, c) }"
     _transposed = "{ l = LayerNormalization <axis = 1> (x, g, b) y = Gemm <transB = 1> (l, w, c) }"
     examples = Example.pairs(
-        f"{_head} {_stored(16, 1, '[16,1]')} {_product}",
-        f"{_stored(2, 8, '[16,1]')} {_product}",
+        f"{_head} {_stored(16, 1, '[16,1]')} {_matmul}",
+        f"{_stored(2, 8, '[16,1]')} {_matmul}",
         f"{_head} {_stored(16, 1, '[1,16]')} {_transposed}",
         f"{_stored(2, 8, '[1,16]')} {_transposed}",
     )

@@ -92,12 +92,12 @@ class _StoredWeights(StoringPattern, EasyPatternOptimization):
         name = above.input[0] if above is not None and turn else m.w
         # (1), without computing all weights that are stored so already
         if g.node_before(name) is not None:
-            return self.none(m.nodes[0], msg="computed numbers")
+            return self.none(m.nodes[0], msg="the weights are computed at run time")
         numbers = constant(g, name)
         if numbers.size < FEWEST_STORED:  # (1)
-            return self.none(m.nodes[0], msg="few numbers")
+            return self.none(m.nodes[0], msg="the weights have fewer than 1024 elements")
         if not self.fits(numbers):  # (2)
-            return self.none(m.nodes[0], msg="numbers that the lower precision does not hold")
+            return self.none(m.nodes[0], msg="the lower precision cannot represent the weights")
         return m.derive(weights=_Weights(name, numbers, turn))
 
     def apply_pattern(
@@ -122,7 +122,7 @@ class _StoredWeights(StoringPattern, EasyPatternOptimization):
 
     def floats(self, g: PatternRewriter, weights: _Weights) -> str:
         """The weights as 32-bit floats."""
-        return self.turned(g, self.stored(g.op, _storing(g, weights), weights.numbers), weights)
+        return self.transposed(g, self.stored(g.op, _storing(g, weights), weights.numbers), weights)
 
     def rows(
         self, g: PatternRewriter, weights: _Weights, places: str, attributes: dict[str, Any]
@@ -130,7 +130,7 @@ class _StoredWeights(StoringPattern, EasyPatternOptimization):
         """Rows of the weights as 32-bit floats."""
         return g.op.Gather(self.floats(g, weights), places, **attributes)
 
-    def turned(self, g: PatternRewriter, name: str, weights: _Weights) -> str:
+    def transposed(self, g: PatternRewriter, name: str, weights: _Weights) -> str:
         """The stored tensor in the order that the operator expects."""
         return g.op.Transpose(name, perm=weights.turn) if weights.turn else name
 
@@ -293,7 +293,7 @@ class _Float16Weights(_StoredWeights):
     def rows(
         self, g: PatternRewriter, weights: _Weights, places: str, attributes: dict[str, Any]
     ) -> str:
-        halves = self.turned(
+        halves = self.transposed(
             g, _storing(g, weights)(weights.numbers.astype(self.dtype), ""), weights
         )
         return g.op.Cast(g.op.Gather(halves, places, **attributes), to=TensorProto.FLOAT)

@@ -102,7 +102,7 @@ def gives_same(g: GraphView, reader: Node, above: Node) -> bool:
 
 
 def saturates(g: GraphView, node: Node, low: float | None, high: float | None) -> bool:
-    """Whether a QuantizeLinear to 8 bits makes the ends of the integers of two bounds and of all
+    """Whether a QuantizeLinear to 8 bits makes the limits of the integers of two bounds and of all
     numbers beyond them.
     """
     found, ends = parameters(g, node), _ENDS.get(g.try_infer_type(node.output[0]))

@@ -73,19 +73,22 @@ class DequantizeLinearConvPattern(EasyPatternOptimization):
         found = parameters(g, dequantized)
         channels = output_channels(g, m.w, False, 1)
         if found is None or channels is None:  # (1)
-            return self.none(dequantized, msg="weights or their parameters are not constant")
+            return self.none(
+                dequantized,
+                msg="a weight, scale or zero point is not constant, or has other consumers",
+            )
         if found.axis not in (None, 0):  # (2)
-            return self.none(dequantized, msg="scales along another axis")
+            return self.none(dequantized, msg="the scales are not along the output channels")
         if m.following == "BatchNormalization":
             factor, shift = normalization(g, m.norm, m.epsilon)  # (4)
         else:
             factor, shift = per_channel(g, m.c, g.info(m.w).rank, channels), np.zeros(1)
         if not (factor > 0).all():  # (3) (5)
-            return self.none(last, msg="not one positive factor for each channel")
+            return self.none(last, msg="a factor is not positive")
         factor = 1 / factor if m.following == "Div" else factor
         if not (found.scales <= _LARGEST).all():  # (5)
             return self.none(
-                dequantized, msg="the weights are so large that the original may overflow"
+                dequantized, msg="the scales are so large that the original may overflow"
             )
         scales = rounded(found.scales.astype(np.float64) * factor, found.scales.dtype)  # (5)
         bias = rounded(doubles(g, m.b) * factor + shift, found.scales.dtype, terms=())

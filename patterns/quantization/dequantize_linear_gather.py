@@ -56,14 +56,14 @@ class DequantizeLinearGatherPattern(EasyPatternOptimization):
         found = parameters(g, above)
         if shape is None or indices is None or found is None:  # (1) (2)
             return self.none(
-                above, msg="not a constant table, or the number of axes of the indices is unknown"
+                above, msg="the data is not constant, or the rank of the indices is unknown"
             )
         axis = m.axis % len(shape)
         numbers = [size for size in indices if isinstance(size, int)]
         if (math.prod(numbers) if len(numbers) == len(indices) else _MANY) > shape[axis]:  # (1)
-            return self.none(node, msg="the table has few rows")
+            return self.none(node, msg="more rows are read than the data has")
         if found.axis == axis:  # (2)
-            return self.none(above, msg="the parameters belong to the axis that is read from")
+            return self.none(above, msg="the scales are along the axis of the Gather")
         name = above.output[0]
         readers = g.next_nodes(name)
         is_read = g.is_output(name) or g.is_used_by_subgraph(name)
@@ -71,16 +71,18 @@ class DequantizeLinearGatherPattern(EasyPatternOptimization):
         if is_read or not all(
             is_op(each, "Gather") and name not in each.input[1:] for each in readers
         ):
-            return self.none(above, msg="something else than a Gather reads the table")
+            return self.none(above, msg="the dequantized data has consumers other than Gather")
         # (4)
         if has_kernel(g.provider, "", "Gather", g.try_infer_type(m.w), g.main_opset) is False:
-            return self.none(node, msg="no kernel for the integers")
+            return self.none(node, msg="no kernel of Gather for the integer type")
         following = g.next_nodes(node.output[0])
         # (5)
         if g.try_infer_type(m.w) == TensorProto.INT8 and any(
             is_op(each, "QuantizeLinear") for each in following
         ):
-            return self.none(node, msg="integers of int8 that are quantized again")
+            return self.none(
+                node, msg="an int8 result is quantized again, which onnxruntime fuses itself"
+            )
         moved = found.axis is not None and found.axis > axis
         place = None if found.axis is None else found.axis + (len(indices) - 1 if moved else 0)
         return m.derive(rows=axis, place=place)

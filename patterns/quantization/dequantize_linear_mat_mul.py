@@ -50,7 +50,7 @@ class DequantizeLinearMatMulPattern(PatternOptimization):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         left, right = (g.node_before(name) for name in node.input[:2])
         if not is_op(left, "DequantizeLinear") or not is_op(right, "DequantizeLinear"):  # (1)
-            return self.none(node, msg="an operand is not dequantized")
+            return self.none(node, msg="an operand is not the result of a DequantizeLinear")
         is_transposed = node.op_type == "Gemm" and bool(node.get_attribute("transB", 0))
         shape, found = g.static_shape(right.input[0]), parameters(g, right)
         # (1)
@@ -58,31 +58,31 @@ class DequantizeLinearMatMulPattern(PatternOptimization):
             return self.none(right, msg="the second operand is not a constant matrix")
         if g.try_infer_type(right.input[0]) != TensorProto.INT8 or found.zeros.any():  # (1)
             return self.none(
-                right, msg="the weights are other integers than int8, or have zero points"
+                right, msg="the weights are not int8, or have zero points other than 0"
             )
         if found.axis not in (None, 0 if is_transposed else 1):  # (1)
-            return self.none(right, msg="the scales belong to rows")
+            return self.none(right, msg="the scales of the weights are not per column")
         rank = g.info(left.input[0]).rank
         # (2)
         if g.is_constant(left.input[1]) or not is_one(g, left.input[1]) or rank is None or rank < 2:
             return self.none(
-                left, msg="the scale of the tensor is not one number that a run computes"
+                left, msg="the scale of the activations is not a scalar computed at run time"
             )
         # (3)
         if (
             g.try_infer_type(node.output[0]) != TensorProto.FLOAT
             or g.try_infer_type(left.input[0]) != TensorProto.UINT8
         ):
-            return self.none(node, msg="no kernel for the types")
+            return self.none(node, msg="no kernel for these element types")
         if shape[is_transposed] > _MOST_TERMS or not runs(g, "MatMulInteger", left.input[0]):  # (3)
-            return self.none(node, msg="sums might exceed 32 bits, or there is no kernel")
+            return self.none(node, msg="sums might overflow int32, or MatMulInteger has no kernel")
         # (4)
         if any(
             node.get_attribute(name, 1.0) != 1.0 for name in ("alpha", "beta")
         ) or node.get_attribute("transA", 0):
-            return self.none(node, msg="the MatMul is scaled, or its first operand is transposed")
+            return self.none(node, msg="alpha, beta or transA is set")
         if is_transposed and len(g.next_nodes(right.input[0])) > 1:  # (4)
-            return self.none(right, msg="something else reads the transposed integers")
+            return self.none(right, msg="the transposed integers have other consumers")
         return MatchResult(self, [node], partial(self._multiply, is_transposed, left, right))
 
     def _multiply(

@@ -49,7 +49,7 @@ class DequantizeLinearQuantizeLinearPattern(PatternOptimization):
         # (2) (3)
         if wanted is None or not are_kept(wanted.scales, g.try_infer_type(node.output[0])):
             return self.none(
-                node, msg="the integers may change, or the parameters are not constants"
+                node, msg="the integers may change, or a scale or zero point is not constant"
             )
         between: dict[Node, None] = {}
         sources: dict[str, str] = {}
@@ -66,29 +66,31 @@ class DequantizeLinearQuantizeLinearPattern(PatternOptimization):
                 )
                 # (2)
                 if not same or g.try_infer_type(above.input[0]) != g.try_infer_type(node.output[0]):
-                    return self.none(above, msg="other parameters or another type of integers")
+                    return self.none(above, msg="the scale, zero point or integer type differs")
                 sources[name] = above.input[0]
             # (4) (5)
             elif not is_op(above, *_MOVING) or not g.is_exclusive(name) or len(between) == _MOST:
                 return self.none(
-                    above or node, msg="something else than a movement of integers alone"
+                    above or node, msg="an operator in between computes, or has other consumers"
                 )
             elif above not in between:
                 axis = axis_of(g, above) if above.op_type == "Concat" else None
                 if axis is not None and not agree_elsewhere(g, above.input, axis):  # (6)
-                    return self.none(above, msg="operands that may not fit")
+                    return self.none(
+                        above, msg="the operands' shapes may not match along the other axes"
+                    )
                 between[above] = None
                 pending += above.input if above.op_type == "Concat" else above.input[:1]
         dtype, opset = g.try_infer_type(node.output[0]), g.main_opset
         # (5)
         if any(has_kernel(g.provider, "", each.op_type, dtype, opset) is False for each in between):
-            return self.none(node, msg="no kernel for integers")
+            return self.none(node, msg="an operator in between has no kernel for the integer type")
         moved = sorted(between, key=lambda n: n.label)
         result = node.output[0]
         # (7)
         if between and any(parts_pair(g, source, result, dtype) for source in sources.values()):
             return self.none(
-                node, msg="a pair of QuantizeLinear and DequantizeLinear of int8 would be parted"
+                node, msg="it would separate an int8 QDQ pair, which onnxruntime converts to uint8"
             )
         return MatchResult(self, [*moved, node], partial(self._move, sources))
 

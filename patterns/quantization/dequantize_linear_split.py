@@ -30,16 +30,18 @@ class DequantizeLinearSplitPattern(PatternOptimization):
         found = [g.next_nodes(name) if g.is_exclusive(name) else [] for name in node.output]
         readers = [nodes[0] for nodes in found if nodes and is_op(nodes[0], "QuantizeLinear")]
         if not is_op(above, "DequantizeLinear") or len(readers) < len(node.output):  # (1)
-            return self.none(node, msg="something else than one QuantizeLinear reads a part")
+            return self.none(node, msg="an output is not read by exactly one QuantizeLinear")
         if not all(gives_same(g, reader, above) for reader in readers):  # (2)
-            return self.none(above, msg="other parameters, or another type of integers")
+            return self.none(above, msg="the scale, zero point or integer type differs")
         dtype = g.try_infer_type(above.input[0])
         is_parting = any(
             parts_pair(g, above.input[0], reader.output[0], dtype) for reader in readers
         )
         # (3) (4)
         if is_parting or has_kernel(g.provider, "", "Split", dtype, g.main_opset) is False:
-            return self.none(node, msg="no kernel for integers, or a pair of int8 would be parted")
+            return self.none(
+                node, msg="no kernel of Split for the type, or it would separate an int8 QDQ pair"
+            )
         outputs = [each.output[0] for each in readers]
         split = replaced_by(
             "Split", above.input[0], *node.input[1:], outputs=outputs, **node.attribute

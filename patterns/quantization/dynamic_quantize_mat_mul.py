@@ -69,28 +69,28 @@ class MatMulIntegerToFloatPattern(_DynamicQuantizeMatMul):
         return g.op.Add(y, bias) if g.option("biased") else y
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        product = m.nodes[0]
+        matmul = m.nodes[0]
         kinds = g.try_infer_type(m.a), g.try_infer_type(m.b)
         mixed = kinds == (TensorProto.INT8, TensorProto.UINT8)
         if mixed or not all(kinds):  # (1)
-            return self.none(product, msg="no kernel for the types")
+            return self.none(matmul, msg="no kernel for these element types")
         left, right = (m.s, m.t) if is_one(g, m.s) else (m.t, m.s)
         if not is_one(g, left) or not is_one(g, m.za):  # (2)
             return self.none(
-                product, msg="the first operand may have several scales or zero points"
+                matmul, msg="the scale or zero point of the first operand may not be a scalar"
             )
         if not is_one_or_columns(g, right, m.b) or not is_one_or_columns(g, m.zb, m.b):  # (3)
             return self.none(
-                product,
-                msg="the second operand has other scales or zero points than one for each column",
+                matmul,
+                msg="the scales or zero points of the second operand are not one per column",
             )
         rank = g.info(m.a).rank
         if rank is None or rank < 2 or not is_nonzero(g.get_shape(m.b)[-2]):  # (5)
             return self.none(
-                product, msg="the first operand is not known to be a matrix, or may have no columns"
+                matmul, msg="the first operand may be a vector, or its last dimension may be 0"
             )
         if m.biased and g.try_infer_shape(m.bias) != g.get_shape(m.b)[-1:]:  # (4)
-            return self.none(m.nodes[-1], msg="not one summand for each column")
+            return self.none(m.nodes[-1], msg="the bias is not one value per column")
         return m.derive(left=left, right=right)
 
     def apply_pattern(

@@ -79,30 +79,30 @@ class MatMulNBitsPattern(PatternOptimization):
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         if is_op(node, "Gemm") and not _is_plain(node):  # (1)
-            return self.none(node, msg="a Gemm with factors or transposed operands")
+            return self.none(node, msg="the Gemm has alpha, beta, transA or transB set")
         x, name = node.input[:2]
         above = g.node_before(name)
-        turned = is_op(above, "Transpose")
+        transposed = is_op(above, "Transpose")
         if is_op(above, "Transpose") and permutation(g, above) == [1, 0] and g.is_exclusive(name):
             name = above.input[0]
             above = g.node_before(name)
         if not is_op(above, "DequantizeLinear"):
-            return self.none(node, msg="the weights are not dequantized")
+            return self.none(node, msg="the weights are not the result of a DequantizeLinear")
         if not g.is_exclusive(name) or len(g.next_nodes(above.input[0])) != 1:  # (3)
-            return self.none(above, msg="something else reads the weights")
-        weights = _weights(g, above, 1 if turned else 0)
+            return self.none(above, msg="the weights have other consumers")
+        weights = _weights(g, above, 1 if transposed else 0)
         if weights is None:  # (1) (2)
             return self.none(
-                above, msg="not constant weights of whole blocks along the axis that is summed over"
+                above, msg="the weights are not constant and block-wise along the summed axis"
             )
         rank = g.info(x).rank
         dtype = TensorProto.FLOAT16 if weights.scales.dtype == np.float16 else TensorProto.FLOAT
         if rank is None or rank < 2 or g.try_infer_type(x) != dtype:  # (2) (4)
             return self.none(
-                node, msg="the other operand is not known to be a matrix of the type of the scales"
+                node, msg="the input may be a vector, or does not have the type of the scales"
             )
         if not runs(g, "MatMulNBits", x, "com.microsoft"):  # (4)
-            return self.none(node, msg="no kernel for the type")
+            return self.none(node, msg="no kernel for this element type")
         return MatchResult(self, [node], partial(self._pack, weights))
 
     def _pack(self, weights: _Weights, g: PatternRewriter, node: Node) -> list[Node]:

@@ -92,38 +92,38 @@ class _QLinear(PatternOptimization):
         above = g.node_before(node.input[0])
         if not is_op(above, *self.near) or not g.is_exclusive(node.input[0]):  # (1)
             return self.none(
-                node, msg="not an operator with a counterpart, or its result is read elsewhere"
+                node, msg="the operator has no QLinear form, or its result has other consumers"
             )
         kind = _KINDS[above.op_type]
         if not above.attribute.keys() <= {*kind.attributes}:  # (4)
-            return self.none(above, msg="an attribute without a counterpart")
+            return self.none(above, msg="the QLinear operator lacks one of the attributes")
         roles = [kind.roles[min(i, len(kind.roles) - 1)] for i in range(len(above.input))]
         result = _described(g, node, "tensor")
         found = [_operand(g, name, role) for name, role in zip(above.input, roles, strict=True)]
         operands = [each for each in found if each is not None]
         if result is None or len(operands) < len(found):  # (1) (2) (5)
-            return self.none(
-                above, msg="an operand or the result has other parameters than constant ones"
-            )
+            return self.none(above, msg="a scale or zero point is not constant, or not supported")
         scales = [each.numbers.scales for each in (*operands, result)]
         # (2)
         if not are_moderate(
             scales, is_multiplied=kind.roles == _WEIGHTED or kind.op_type == "QLinearMul"
         ):
-            return self.none(above, msg="scales are so far apart that the sums would lose digits")
+            return self.none(
+                above, msg="the scales differ so much that the sums would lose precision"
+            )
         # (3)
         if g.try_infer_type(node.output[0]) not in self.types or not _have_kernel(
             g, kind, operands, node, above
         ):
-            return self.none(above, msg="the types of the integers have no kernel")
+            return self.none(above, msg="no kernel for the integer types")
         # (5)
         if above.op_type == "Concat" and not agree_elsewhere(
             g, above.input, axis_of(g, above) or 0
         ):
-            return self.none(above, msg="operands that may not fit")
+            return self.none(above, msg="the operands' shapes may not match along the other axes")
         if "weight" in roles and not _is_weighted(g, above, operands):  # (5) (6) (7)
             return self.none(
-                above, msg="the weights or the bias do not fit, or sums might exceed 32 bits"
+                above, msg="the weights or the bias are not supported, or sums might overflow int32"
             )
         return MatchResult(self, [above, node], partial(self._replace, operands, result))
 
@@ -178,7 +178,7 @@ class QLinearPattern(_QLinear):
     uint8 and int8.)
     Why: without those optimizations, one thread takes 0.24 of the time for a resnet50 (and gives,
     bit for bit, what it gives with them), 0.17 to 0.27 for a MatMul, 0.27 for Conv, 0.36 for Add,
-    0.45 for Mul, 0.31 for GlobalAveragePool; but 2.96 for AveragePool, which is left out.
+    0.45 for Mul, 0.31 for GlobalAveragePool; but 2.96 for AveragePool, which is excluded.
     Refuses when:
     1. something else reads the result before it is quantized, or an operand is not dequantized.
     2. a parameter is not constant or belongs to blocks, a scale is not a positive normal number of
@@ -200,7 +200,7 @@ class QLinearPattern(_QLinear):
         "uint8 v = {3}"
     )
     _two = f"agraph (uint8[n,4] x, uint8[n,4] y) => (uint8[n,4] z) <{_stored}>"
-    _product = (
+    _matmul = (
         "agraph (int8[n,2] x) => (int8[n,1] z) <int8[2,1] w = {5, -7}, int8 o = {1}, int8 e = {0}, "
         f"{_stored}>"
     )
@@ -216,9 +216,9 @@ class QLinearPattern(_QLinear):
         f"{_images} {{ a = DequantizeLinear(x, s, u) k = DequantizeLinear <axis = 0> (w, t, o) "
         "d = DequantizeLinear <axis = 0> (b, st) c = Conv(a, k, d) z = QuantizeLinear(c, r, v) }",
         f"{_images} {{ z = QLinearConv(x, s, u, w, t, o, r, v, b) }}",
-        f"{_product} {{ a = DequantizeLinear(x, s) b = DequantizeLinear(w, t) c = MatMul(a, b) "
+        f"{_matmul} {{ a = DequantizeLinear(x, s) b = DequantizeLinear(w, t) c = MatMul(a, b) "
         "z = QuantizeLinear(c, r, o) }",
-        f"{_product} {{ z = QLinearMatMul(x, s, e, w, t, e, r, o) }}",
+        f"{_matmul} {{ z = QLinearMatMul(x, s, e, w, t, e, r, o) }}",
     )
 
 
@@ -230,7 +230,7 @@ class QLinearElementPattern(_QLinear):
     computes its elements: all integers are the same.
     Why: without onnxruntime's own optimizations, which do the same, one thread takes 0.46 to 0.81
     of the time for Sigmoid, 0.70 for LeakyRelu, 0.45 for Concat; 1.41 for Where, which is therefore
-    left out.
+    omitted.
     Refuses when:
     1. something else reads the result before it is quantized, or an operand is not dequantized.
     2. a parameter is not constant or belongs to blocks or to an axis, or a scale is not a positive

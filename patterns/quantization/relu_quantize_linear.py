@@ -40,11 +40,11 @@ class ReluQuantizeLinearPattern(EasyPatternOptimization):
         return g.op.QuantizeLinear(bounded, s, z, attributes=g.capture("others"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        # Beyond the bounds, there are the ends of the integers alone.
+        # Beyond the bounds, there are the limits of the integers alone.
         low, high = (0.0, None) if m.relu else (m.low, m.high)
         outside = saturates(g, m.nodes[-1], low, high)  # (1) (2) (3)
         return outside or self.none(
-            m.nodes[0], msg="a bound lies inside of the range of the integers, or that is not known"
+            m.nodes[0], msg="a bound lies inside the range of the integers, or is unknown"
         )
 
     def apply_pattern(

@@ -345,17 +345,17 @@ class RotaryEmbeddingPattern(EasyPatternOptimization):
         if m.form == "columns" and shape is not None and shape[4:] == (1,):
             shape = shape[:4]
         if shape is None or len(shape) != 4 or not isinstance(shape[3], int) or not shape[3]:  # (1)
-            return self.none(m.nodes[0], msg="not four axes, or the size of a head is unknown")
+            return self.none(m.nodes[0], msg="the rank is not 4, or the head size is unknown")
         heads = heads_of(g, m.first, m.second, interleaved)
         if heads is None or g.try_infer_shape(m.outputs[0]) != (*shape[:3], 2 * shape[3]):  # (1)
-            return self.none(m.nodes[0], msg="not the halves of one tensor")
+            return self.none(m.nodes[0], msg="the operands are not the two halves of one tensor")
         # (1)
         if whole and (
             g.try_infer_shape(m.x) != (*shape[:3], 2 * shape[3]) or part_of(g, m.x, 3) != heads
         ):
-            return self.none(m.nodes[0], msg="the halves belong to another tensor")
+            return self.none(m.nodes[0], msg="the halves are not those of the rotated tensor")
         if not runs(g, "RotaryEmbedding", m.first):  # (4)
-            return self.none(m.nodes[0], msg="the provider has no kernel")
+            return self.none(m.nodes[0], msg="no kernel of RotaryEmbedding for this element type")
         if g.provider != "cpu" and (reason := may_be_empty(g, shape[:3])):  # (5)
             return self.none(m.nodes[0], msg=reason)
         for axis in (1, 2):
@@ -373,7 +373,7 @@ class RotaryEmbeddingPattern(EasyPatternOptimization):
                 )
         # (2) (3)
         return self.none(
-            m.nodes[0], msg="cosines and sines differ between heads or halves, or their positions"
+            m.nodes[0], msg="cosines or sines differ between heads or halves, or in their positions"
         )
 
     @staticmethod
@@ -427,8 +427,8 @@ class RotaryEmbeddingPattern(EasyPatternOptimization):
         if count is None:
             return g.op.RotaryEmbedding(x, *angles, interleaved=interleaved)
         x = g.op.Reshape(x, np.array([0, 0, count * size]))
-        turned = g.op.RotaryEmbedding(x, *angles, num_heads=count, interleaved=interleaved)
-        return g.op.Reshape(turned, np.array([0, 0, count, size]))
+        rotated = g.op.RotaryEmbedding(x, *angles, num_heads=count, interleaved=interleaved)
+        return g.op.Reshape(rotated, np.array([0, 0, count, size]))
 
     @staticmethod
     def _written(g: PatternRewriter, cache: _Cache, like: str) -> str:

@@ -59,7 +59,7 @@ class RotaryEmbeddingHeadsPattern(EasyPatternOptimization):
             g.next_node(attention.output[0]), "Transpose"
         )
         if not m.single and not is_merged and not is_op(g.node_before(m.x), "Reshape"):  # (2)
-            return self.none(m.nodes[0], msg="neither a Reshape nor an Attention splits the heads")
+            return self.none(m.nodes[0], msg="no Reshape or Attention splits the heads")
         return m.derive(heads=shape[1], size=shape[3])
 
     def apply_pattern(
@@ -74,11 +74,11 @@ class RotaryEmbeddingHeadsPattern(EasyPatternOptimization):
         attributes: dict[str, Any],
     ) -> str:
         merged = x if single else g.op.Reshape(x, np.array([0, 0, heads * size], dtype=np.int64))
-        turned = g.op.RotaryEmbedding(merged, cos, sin, **attributes, num_heads=heads)
+        rotated = g.op.RotaryEmbedding(merged, cos, sin, **attributes, num_heads=heads)
         if single:
-            return g.op.Unsqueeze(turned, axes=[1])
+            return g.op.Unsqueeze(rotated, axes=[1])
         return g.op.Transpose(
-            g.op.Reshape(turned, np.array([0, 0, heads, size], dtype=np.int64)), perm=[0, 2, 1, 3]
+            g.op.Reshape(rotated, np.array([0, 0, heads, size], dtype=np.int64)), perm=[0, 2, 1, 3]
         )
 
     _p = "int64[3] m = {0, 0, 12}, int64[4] r = {0, 0, 3, 4}>"

@@ -25,7 +25,7 @@ class RotaryEmbeddingPartPattern(EasyPatternOptimization):
     Refuses when:
     1. x does not have four axes of known sizes of heads, or the parts are not its first elements
        and the rest.
-    2. only a part of the part is turned.
+    2. only a part of the part is rotated.
     3. the heads are merged in another way than the operator splits them.
     """
 
@@ -48,32 +48,34 @@ class RotaryEmbeddingPartPattern(EasyPatternOptimization):
         merged, interleaved = g.option("merged"), g.capture("interleaved", optional=True)
         if merged:
             x = g.op.Reshape(part, joined)
-            turned = g.op.RotaryEmbedding(
+            rotated = g.op.RotaryEmbedding(
                 x, cos, sin, interleaved=interleaved, num_heads=g.capture("count")
             )
-            turned = g.op.Reshape(turned, split)
+            rotated = g.op.Reshape(rotated, split)
         else:
-            turned = g.op.RotaryEmbedding(part, cos, sin, interleaved=interleaved)  # (2)
-        return g.op.Concat(turned, rest, axis=g.any_of(-1, 3))
+            rotated = g.op.RotaryEmbedding(part, cos, sin, interleaved=interleaved)  # (2)
+        return g.op.Concat(rotated, rest, axis=g.any_of(-1, 3))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         part, rest = g.try_infer_shape(m.part), g.try_infer_shape(m.rest)
         if part is None or rest is None or len(part) != 4 or len(rest) != 4:  # (1)
-            return self.none(m.nodes[0], msg="not four axes")
+            return self.none(m.nodes[0], msg="the rank is not 4")
         if not isinstance(part[3], int) or not isinstance(rest[3], int):  # (1)
-            return self.none(m.nodes[0], msg="the sizes are not known")
+            return self.none(m.nodes[0], msg="the head sizes are unknown")
         root, start, middle = part_of(g, m.part, 3)
         size, whole, cut = part[3], part[3] + rest[3], g.node_before(m.part)
         if cut is None or g.try_infer_shape(cut.input[0]) != (*part[:3], whole):  # (1)
-            return self.none(m.nodes[1], msg="not a part of a tensor")
+            return self.none(m.nodes[1], msg="the rotated tensor is not a slice of another one")
         spans = part_of(g, m.rest, 3), part_of(g, cut.input[0], 3)
         if spans != ((root, middle, start + whole), (root, start, start + whole)):  # (1)
-            return self.none(m.nodes[1], msg="not the first elements of a head and the rest of it")
+            return self.none(
+                m.nodes[1], msg="the two slices are not the first features of a head and the rest"
+            )
         if not m.merged:
             return m.derive(heads=cut.input[0], size=size, whole=whole)
         joined, split = (g.try_infer_shape(m.nodes[place].output[0]) for place in (0, 2))
         if part[2] != m.count or joined != (*part[:2], m.count * size) or split != part:  # (3)
-            return self.none(m.nodes[1], msg="the heads are merged in another way")
+            return self.none(m.nodes[1], msg="the heads are merged in an unsupported way")
         return m.derive(heads=cut.input[0], size=size, whole=whole)
 
     def apply_pattern(
@@ -85,14 +87,14 @@ class RotaryEmbeddingPartPattern(EasyPatternOptimization):
         )
         if count is None:
             return g.op.RotaryEmbedding(heads, cos, sin, **chosen)
-        turned = g.op.RotaryEmbedding(
+        rotated = g.op.RotaryEmbedding(
             g.op.Reshape(heads, np.array([0, 0, count * whole])),
             cos,
             sin,
             num_heads=count,
             **chosen,
         )
-        return g.op.Reshape(turned, np.array([0, 0, count, whole]))
+        return g.op.Reshape(rotated, np.array([0, 0, count, whole]))
 
     _start = "agraph (float[b,3,s,6] x, float[b,s,1] c, float[b,s,1] i) => (float[b,3,s,6] y)"
     examples = Example.pairs(

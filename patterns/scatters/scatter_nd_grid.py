@@ -23,10 +23,11 @@ class ScatterNDGridPattern(PatternOptimization):
         added = g.get_attribute(node, "reduction", "none") != "none"
         if grid is None or shape is None or shape[: len(grid.axes)] != grid.sizes or added:  # (1)
             return self.none(
-                node, msg="the indices are not known to be all positions, or the updates are added"
+                node,
+                msg="the indices are not known to enumerate the first axes, or reduction is set",
             )
         if not g.same_shape(node.input[0], node.input[2]):  # (2)
-            return self.none(node, msg="the updates are not known to have the same shape")
+            return self.none(node, msg="the updates are not known to have the shape of the data")
         return MatchResult(self, [node], replaced_by("Identity", node.input[2]))
 
     examples = Example.pairs(

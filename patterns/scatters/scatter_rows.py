@@ -47,10 +47,12 @@ class _ScatterRows(EasyPatternOptimization):
             or len(new) != len(x)
             or tuple(new[axis + 1 :]) != x[axis + 1 :]
         ):
-            return self.none(msg="the rows are not known to be whole")
+            return self.none(msg="the updates are not known to replace complete rows")
         sizes = [size for size in x[axis + 1 :] if isinstance(size, int)]
         if not axis or len(sizes) < len(x) - axis - 1 or math.prod(sizes) < _SHORTEST:
-            return self.none(msg="the axis is the first one, or a row is not known to be long")
+            return self.none(
+                msg="the axis is the first one, or rows are short or of unknown length"
+            )
         return True
 
     def write_rows(self, g: PatternRewriter, x: str, positions: str, rows: str, axis: int) -> str:
@@ -98,9 +100,7 @@ class TransposeScatterNDTransposePattern(_ScatterRows):
         shape, new = g.try_infer_shape(m.i), g.try_infer_shape(m.u)
         is_undone = [m.there[axis] for axis in m.back] == list(range(len(m.there)))
         if not is_undone or shape is None or len(shape) != 2 or shape[1] != 1:  # (1)
-            return self.none(
-                msg="the axes are not moved back, or the indices are not a column of positions"
-            )
+            return self.none(msg="the Transposes do not cancel, or the indices are not a column")
         moved = new and len(new) == len(m.back) and [new[axis] for axis in m.back]
         return self.check_rows(g, m, m.there[0], moved or None)  # (2)
 
@@ -153,13 +153,13 @@ class ScatterElementsExpandPattern(_ScatterRows):
             or given is None
             or g.try_infer_type(m.i) != TensorProto.INT64
         ):
-            return self.none(msg="the type or the shape of the positions is not known")
+            return self.none(msg="the indices are not int64, or a shape is unknown")
         aligned = (1,) * (len(new) - len(given)) + given
         # (1)
         if aligned[axis] != new[axis] or any(
             size != 1 for size in (*aligned[:axis], *aligned[axis + 1 :])
         ):
-            return self.none(msg="the positions are not known to be equal along all other axes")
+            return self.none(msg="the indices are not known to be equal along all other axes")
         return self.check_rows(g, m, axis, new) and m.derive(axis=axis)  # (2)
 
     def apply_pattern(self, g: PatternRewriter, x: str, i: str, u: str, axis: int) -> str:

@@ -53,11 +53,13 @@ class ScattersConcatPattern(PatternOptimization):
         block = last = _block_of(g, node)
         size = None if last is None else size_along(g, node.input[0], last.axis)
         if last is None or not isinstance(size, int) or size > _LONGEST:  # (1) (2)
-            return self.none(node, msg="it does not replace positions in a row of a short axis")
+            return self.none(
+                node, msg="the updates do not replace consecutive indices of a short axis"
+            )
         below = g.next_node(node.output[0]) if g.is_exclusive(node.output[0]) else None
         behind = None if below is None or below.input[0] != node.output[0] else _block_of(g, below)
         if behind is not None and behind.axis == last.axis:
-            return self.none(below, msg="the last one is tried, with those above it")
+            return self.none(below, msg="only the last node of a chain is tried")
         owners: list[tuple[str, int] | None] = [None] * size
         chain: list[Node] = []
         here: Node | None = node
@@ -82,7 +84,7 @@ class ScattersConcatPattern(PatternOptimization):
         }
         count = len(pieces[1:2]) + sum(piece.name not in stored for piece in parts)
         if count > len(chain) or (count == len(chain) and not stored):  # (3)
-            return self.none(node, msg="it would take as many nodes")
+            return self.none(node, msg="the number of nodes would not decrease")
         return MatchResult(self, chain[::-1], partial(self._joined, pieces, parts, last.axis))
 
     def _joined(

@@ -48,7 +48,7 @@ class ShapeBasedExpandBroadcastPattern(_BroadcastOperand):
 
     near = ("Expand", "Tile")
     min_opset = 8
-    reason = "the result needs the stretched operand for its shape"
+    reason = "the other operands are not known to give the result its shape"
 
     def smaller(self, g: GraphView, node: Node, place: int) -> str | None:
         small = unstretched(g, node.input[place])
@@ -95,7 +95,7 @@ class UniformBroadcastPattern(_BroadcastOperand):
         *("Gather", *COMBINING),
     )
     min_opset = 9
-    reason = "no operand is a tensor full of one number that the shape does not need"
+    reason = "no operand is a uniform tensor that the result does not need for its shape"
 
     def smaller(self, g: GraphView, node: Node, place: int) -> Array | None:
         name = node.input[place]
@@ -139,7 +139,7 @@ class UnsqueezeBroadcastPattern(_BroadcastOperand):
     priority = 9
     near = ("Unsqueeze", "Reshape")
     min_opset = 7
-    reason = "no operand has leading axes of size 1 that its result does not need"
+    reason = "no operand has leading axes of size 1 that the result does not need"
 
     def smaller(self, g: GraphView, node: Node, place: int) -> str | None:
         movement, rank = g.node_before(node.input[place]), g.info(node.output[0]).rank

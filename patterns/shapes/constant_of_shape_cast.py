@@ -49,7 +49,7 @@ class ConstantOfShapeCastPattern(EasyPatternOptimization):
         if value is None:  # (1)
             return self.none(
                 m.nodes[-1],
-                msg="the number is not known, or its type is not one of ConstantOfShape",
+                msg="the value is unknown, or ConstantOfShape does not support its type",
             )
         return m.derive(value=value.reshape(1))
 

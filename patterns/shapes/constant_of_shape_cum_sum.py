@@ -29,12 +29,12 @@ class ConstantOfShapeCumSumPattern(PatternOptimization):
         name, axis = node.input[0], g.get_constant_scalar(node.input[1])
         value, shape = uniform_value(g, name), g.try_infer_shape(name)
         if value is None or not shape or axis is None or g.is_constant(name):  # (1)
-            return self.none(node, msg="the tensor is not known to hold one number")
+            return self.none(node, msg="the tensor is not known to be uniform")
         place = int(axis) % len(shape)
         size = shape[place]
         known = all(not isinstance(dim, SymbolicDim) or not dim.is_anonymous for dim in shape)
         if not isinstance(size, int) or not 0 < size <= 4096 or not known:  # (2)
-            return self.none(node, msg="the axis is too long, or a size is unknown")
+            return self.none(node, msg="the axis is too long, or a dimension is unknown")
         line = np.full([size if i == place else 1 for i in range(len(shape))], value)
         sums, wide = (
             g.evaluate(node, [each, np.array(place, np.int64)])

@@ -31,7 +31,9 @@ class ExpandExpandPattern(EasyPatternOptimization):
         sizes = g.info(m.t).data or g.get_ints(m.t)
         alone = broadcast_shapes(g.try_infer_shape(m.x), None if sizes is None else tuple(sizes))
         fits = same_dims(alone, g.try_infer_shape(m.outputs[0]))
-        return fits or self.none(m.nodes[1], msg="both are needed for the shape")  # (1)
+        return fits or self.none(
+            m.nodes[1], msg="the second shape alone may not give the result its shape"
+        )  # (1)
 
     def apply_pattern(self, g: PatternRewriter, x: str, t: str) -> str:
         return g.op.Expand(x, t)

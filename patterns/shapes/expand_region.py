@@ -54,19 +54,22 @@ class ExpandElementwisePattern(_ExpandRegion):
         shape = None if small is None else g.try_infer_shape(small)
         if small is None or shape is None:
             return self.none(
-                node, msg="it repeats more than axes of size 1, or the shape is unknown"
+                node, msg="the node repeats axes of size above 1, or the shape is unknown"
             )
         shrunk: dict[str, Shape] = {node.output[0]: shape}
         region = region_below(g, shrunk, partial(carried, g, shrunk), _LARGEST)
         if region.stopped is not None:  # (1) (3)
-            return self.none(region.stopped, msg="a reader cannot work on the small tensor")
+            return self.none(
+                region.stopped, msg="a consumer cannot run on the tensor before the Expand"
+            )
         outside = next((name for name in shrunk if is_read_from_outside(g, name)), None)
         if outside is not None:  # (2)
             return self.none(
-                g.node_before(outside), msg="its result would shrink, and it is read from outside"
+                g.node_before(outside),
+                msg="a result that would shrink is a graph output or read by a subgraph",
             )
         if not region.nodes or not _are_together(g, [node, *region.nodes]):  # (4)
-            return self.none(node, msg="the readers are too far apart")
+            return self.none(node, msg="the consumers are too far apart")
         return MatchResult(
             self, [node, *region.nodes], partial(self._without, small, tuple(shrunk))
         )
@@ -126,12 +129,12 @@ class ShapeBasedExpandSwapPattern(_ExpandRegion):
             if is_read_from_outside(g, n) or any(r not in region for r in g.next_nodes(n))
         ]
         if len(leaves) != 1 or leaves[0] == node.output[0]:  # (2)
-            return self.none(node, msg="not exactly one other result would have to be stretched")
+            return self.none(node, msg="not exactly one other result would have to be expanded")
         # (3)
         if not same_dims(
             broadcast_shapes(shrunk[leaves[0]], tuple(sizes)), g.try_infer_shape(leaves[0])
         ):
-            return self.none(node, msg="the result has another shape")
+            return self.none(node, msg="the result does not have the shape of the Expand")
         return MatchResult(self, [node, *region], partial(self._swap, leaves[0]))
 
     def _swap(self, leaf: str, g: PatternRewriter, node: Node, *region: Node) -> list[Node]:

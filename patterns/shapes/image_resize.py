@@ -76,9 +76,7 @@ class CubicResizePattern(_ImageResize):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         node = m.nodes[0]
         if m.others.get("coordinate_transformation_mode", "half_pixel") not in _EXACT:  # (2)
-            return self.none(
-                node, msg="coordinates are computed from corners, or a part is cropped"
-            )
+            return self.none(node, msg="coordinate_transformation_mode aligns corners, or crops")
         scales = _factors(g, node)
         # (1)
         if (
@@ -88,7 +86,7 @@ class CubicResizePattern(_ImageResize):
         ):
             return self.none(
                 node,
-                msg="a scale is unknown, or not 1, 2, 4 or 8, or batch or channels are resized",
+                msg="a scale is not 1, 2, 4 or 8, or batch or channels are resized",
             )
         return True
 
@@ -135,7 +133,7 @@ class NearestResizePattern(_ImageResize):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         # (2)
         return _factors(g, m.nodes[0]) == [1, 1, 2, 2] or self.none(
-            m.nodes[0], msg="not twice as high and wide"
+            m.nodes[0], msg="the scales are not 2 for height and width"
         )
 
     _scaled = "agraph (float[n,3,h,w] x) => (float[n,3,k,l] y) <float[4] s = {1, 1, 2, 2}>"

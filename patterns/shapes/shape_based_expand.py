@@ -35,11 +35,12 @@ class ShapeBasedExpandPattern(EasyPatternOptimization):
         if same_dims(source, result):
             return m.derive(target=None)
         if g.is_constant(m.shape):  # (2)
-            return self.none(m.nodes[0], msg="the shape is constant")
+            return self.none(m.nodes[0], msg="the shape is constant already")
         target = None if source is None or result is None else expand_target(source, result)
         if target is None:  # (1)
             return self.none(
-                m.nodes[0], msg=lambda: f"unknown shapes, or {source} is stretched to {result}"
+                m.nodes[0],
+                msg=lambda: f"a shape is unknown, or {source} expands to dynamic {result}",
             )
         return m.derive(target=target)
 

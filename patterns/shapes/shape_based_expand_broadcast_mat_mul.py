@@ -16,7 +16,7 @@ from .._shapes import same_dims
 class ShapeBasedExpandBroadcastMatMulPattern(EasyPatternOptimization):
     """MatMul(Expand(a), b) → MatMul(a, b), on either side
 
-    What: the product broadcasts the batch axes itself.
+    What: the MatMul broadcasts the batch axes itself.
     Why: saves a copy of the operand for each matrix of the batch.
     Refuses when:
     1. a shape is unknown, or an operand is a vector, so that its axis is not a batch axis.
@@ -36,22 +36,22 @@ class ShapeBasedExpandBroadcastMatMulPattern(EasyPatternOptimization):
         )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        product = m.nodes[-1]
+        matmul = m.nodes[-1]
         a, b, result = (
             g.try_infer_shape(m.a),
             g.try_infer_shape(m.b),
-            g.try_infer_shape(product.output[0]),
+            g.try_infer_shape(matmul.output[0]),
         )
         if a is None or b is None or result is None or min(len(a), len(b)) < 2:  # (1)
-            return self.none(product, msg="a shape is unknown, or an operand is a vector")
+            return self.none(matmul, msg="a shape is unknown, or an operand is a vector")
         stretched = g.try_infer_shape(m.nodes[0].output[0])
         if stretched is None or stretched[-2:] != (a if m.left else b)[-2:]:  # (2)
-            return self.none(product, msg="the matrix itself is stretched")
+            return self.none(matmul, msg="the last two axes are expanded as well")
         batch = broadcast_shapes(a[:-2], b[:-2])
         fits = same_dims(batch, result[:-2]) and all(map(is_nonzero, batch or ()))
         # (3)
         return fits or self.none(
-            product, msg="the batch needs the stretched operand for its shape, or may be empty"
+            matmul, msg="the other operand may not have the batch shape, or it may be 0"
         )
 
     def apply_pattern(self, g: PatternRewriter, a: str, b: str) -> str:

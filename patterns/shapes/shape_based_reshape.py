@@ -40,9 +40,11 @@ class ShapeBasedReshapePattern(EasyPatternOptimization):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if g.is_constant(m.shape):  # (1)
-            return self.none(m.nodes[0], msg="the shape is constant")
+            return self.none(m.nodes[0], msg="the shape is constant already")
         if not reshapes_as_inferred(g, m.nodes[0]):  # (4)
-            return self.none(m.nodes[0], msg="a size may be 0, and copies another one then")
+            return self.none(
+                m.nodes[0], msg="the target shape may contain a 0, which copies an input dimension"
+            )
         # A declared shape is not enough: it may follow from a default that a caller overrides.
         source, result = g.try_infer_shape(m.x), g.infer(m.nodes[0])[0].shape
         if source is None or result is None:  # (2)
@@ -56,7 +58,7 @@ class ShapeBasedReshapePattern(EasyPatternOptimization):
         more, fewer = inserted_ones(source, result), inserted_ones(result, source)
         if target is None and more is None and fewer is None:  # (2) (3)
             return self.none(
-                m.nodes[0], msg=lambda: f"{result} cannot be written as a constant for {source}"
+                m.nodes[0], msg=lambda: f"a constant shape cannot express {result} for {source}"
             )
         return m.derive(target=target, more=more, fewer=fewer)
 

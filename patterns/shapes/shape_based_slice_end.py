@@ -43,14 +43,16 @@ class ShapeBasedSliceEndPattern(EasyPatternOptimization):
         shape, ends = g.try_infer_shape(m.x), g.info(m.ends).data
         # (1)
         if shape is None or ends is None or g.is_constant(m.ends) or g.try_infer_type(m.ends) != 7:
-            return self.none(m.nodes[0], msg="the ends are constant, or unknown")
+            return self.none(m.nodes[0], msg="the ends are constant already, or unknown")
         axes = g.get_ints(m.axes) if m.axes else list(range(len(ends)))
         steps = g.get_ints(m.steps) if m.steps else [1]
         if axes is None or steps is None or len(axes) != len(ends) or min(steps) < 1:  # (2)
-            return self.none(m.nodes[0], msg="the axes are unknown, or a step is negative")
+            return self.none(
+                m.nodes[0], msg="the axes are unknown, or a step is not known to be positive"
+            )
         whole = [end == shape[axis] for end, axis in zip(ends, axes, strict=True)]
         if not all(w or isinstance(end, int) for w, end in zip(whole, ends, strict=True)):  # (1)
-            return self.none(m.nodes[0], msg="an end is not the size of its axis")
+            return self.none(m.nodes[0], msg="an end is neither a number nor the size of its axis")
         return m.derive(last=[_END if w else end for w, end in zip(whole, ends, strict=True)])
 
     def apply_pattern(

@@ -56,7 +56,9 @@ class ShapeConcatPattern(PatternOptimization):
             or info.dtype != 7
             or all(type(d) is int for d in info.data)
         ):
-            return self.none(node, msg="not a vector of known sizes")
+            return self.none(
+                node, msg="not a vector of known dimensions that includes a dynamic one"
+            )
         tensors = [
             *g.given_tensors(d for d in info.data if not isinstance(d, int)),
             *measured_tensors(g, node),
@@ -71,7 +73,7 @@ class ShapeConcatPattern(PatternOptimization):
         while rest:
             part = _first_part(rest, tensors) or single.get(rest[0])
             if part is None:  # (2)
-                return self.none(node, msg=f"{rest[0]} is computed")
+                return self.none(node, msg=f"{rest[0]} is no dimension of a tensor")
             parts.append(part)
             rest = rest[_length(part) :]
         made = sum(not isinstance(part, list) for part in parts) + (len(parts) > 1)

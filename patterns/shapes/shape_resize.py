@@ -24,7 +24,7 @@ class ShapeResizePattern(PatternOptimization):
         name = node.input[3] if len(node.input) > 3 else ""
         sizes, shape = (g.info(name).data if name else None), g.try_infer_shape(node.input[0])
         if sizes is None or shape is None or len(sizes) != len(shape) or g.is_constant(name):  # (1)
-            return self.none(node, msg="the sizes are constants, unknown, or absent")
+            return self.none(node, msg="the sizes are constant, unknown or missing")
         modes = [
             g.get_attribute(node, key)
             for key in ("coordinate_transformation_mode", "keep_aspect_ratio_policy")
@@ -35,11 +35,13 @@ class ShapeResizePattern(PatternOptimization):
             or modes[0] == "tf_crop_and_resize"
             or modes[1] not in (None, "stretch")
         ):
-            return self.none(node, msg="it lists axes, crops, or keeps the aspect ratio")
+            return self.none(node, msg="the Resize lists axes, crops, or keeps the aspect ratio")
         axes = [axis for axis, size in enumerate(sizes) if size != shape[axis]]
         numbers = [size for axis in axes if isinstance(size := sizes[axis], int)]
         if not numbers or len(numbers) < len(axes):  # (3)
-            return self.none(node, msg="a size is computed, or all sizes are the operand's")
+            return self.none(
+                node, msg="a size is computed at run time, or all sizes are the operand's"
+            )
         listed = {**node.attribute, "axes": axes}
         return MatchResult(
             self, [node], replaced_by("Resize", *node.input[:3], np.array(numbers), **listed)

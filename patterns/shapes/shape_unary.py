@@ -45,7 +45,9 @@ class ShapeUnaryPattern(EasyPatternOptimization):
             or has_kernel(g.provider, "", m.reader, dtype, g.main_opset) is not False
         )
         # (2)
-        return fits or self.none(m.nodes[0], msg="no kernel for the type of the earlier tensor")
+        return fits or self.none(
+            m.nodes[0], msg="no kernel for the element type of the preceding tensor"
+        )
 
     def apply_pattern(
         self, g: PatternRewriter, x: str, reader: str, attributes: dict[str, Any]

@@ -41,12 +41,14 @@ class ShapeVectorPattern(PatternOptimization):
             or info.dtype != 7
             or all(type(d) is int for d in info.data)
         ):
-            return self.none(node, msg="not a vector of known sizes")
+            return self.none(
+                node, msg="not a vector of known dimensions that includes a dynamic one"
+            )
         candidates = g.given_tensors(next(([d] for d in info.data if not isinstance(d, int)), []))
         if node.op_type != "Shape":
             candidates += measured_tensors(g, node)
         elif any(name == node.input[0] for name, _ in candidates):  # (3)
-            return self.none(node, msg="it reads the shape of an input already")
+            return self.none(node, msg="the node is the Shape of an input already")
         for name, shape in candidates:
             start = find_run(shape, info.data)
             if start is not None and (len(shape) == len(info.data) or g.main_opset >= 15):

@@ -31,7 +31,9 @@ class VectorMovementsPattern(PatternOptimization):
         ).rank != 1:
             chain.append(above)
             if len(chain) > _MOST or not is_op(above, *self.near):  # (2)
-                return self.none(above, msg="not a movement, or too many of them")
+                return self.none(
+                    above, msg="not a Slice, Reshape, Transpose, ..., or more than 8 of them"
+                )
         source = chain[-1].input[0]
         sizes = [g.static_shape(name) or () for name in (source, node.output[0])]
         # (1)
@@ -40,7 +42,9 @@ class VectorMovementsPattern(PatternOptimization):
             or g.is_constant(source)
             or len(chain) < 2
         ):
-            return self.none(node, msg="not from a short vector to another one by several nodes")
+            return self.none(
+                node, msg="not several nodes from one vector of up to 64 elements to another"
+            )
         results: Sequence[np.ndarray] = [np.arange(*sizes[0])]
         for step in reversed(chain):
             others = [g.get_computed_constant(name) for name in step.input[1:]]

@@ -31,11 +31,11 @@ class ConcatSlicePattern(PatternOptimization):
         """
         concat, span = g.node_before(node.input[0]), span_of(g, node)
         if not is_op(concat, "Concat") or span is None:  # (1)
-            return self.none(node, msg="not a Slice of a Concat, or the bounds are unknown")
+            return self.none(node, msg="the operand is not a Concat, or the bounds are unknown")
         axis, start, end = span
         if axis != axis_of(g, concat) or not agree_elsewhere(g, concat.input, axis):  # (2)
             return self.none(
-                node, msg="the axes differ, or the operands have unknown or other shapes"
+                node, msg="the axes differ, or the operands' shapes are unknown or do not match"
             )
         bounds = bounds_of(g, concat.input, axis)
         first = max(i for i, bound in enumerate(bounds) if i == 0 or is_nonnegative(start - bound))
@@ -46,9 +46,11 @@ class ConcatSlicePattern(PatternOptimization):
         numbers = [position for position in inside if isinstance(position, int) and position >= 0]
         # (3)
         if not names or len(names) == len(concat.input) or (len(numbers) < 2 and not is_whole):
-            return self.none(node, msg="it takes from all operands, or it is not known from which")
+            return self.none(
+                node, msg="the Slice takes from all operands, or it is unknown from which"
+            )
         if len(names) > 1 and not is_whole and not g.is_exclusive(node.input[0]):  # (4)
-            return self.none(concat, msg="something else reads the Concat")
+            return self.none(concat, msg="the Concat has other consumers")
         return MatchResult(
             self, [node], partial(self._part, names, axis, [] if is_whole else numbers)
         )

@@ -47,7 +47,7 @@ class GatherSliceRegionPattern(PatternOptimization):
     """Gather(f(x), i) → f(Gather(x, i)), and Slice
 
     What: takes one position of an axis, or at most half of them, before all operators that compute
-    the positions one by one: elementwise ones, rows of products, normalizations and Softmax along
+    the positions one by one: elementwise ones, rows of MatMuls, normalizations and Softmax along
     other axes, Transpose, Reshape.
     Why: the rest is not computed. A language model computes the scores of the last token only, a
     classifier the last layer of its first token only: an image classifier of four layers takes 0.90
@@ -72,13 +72,13 @@ class GatherSliceRegionPattern(PatternOptimization):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         part = _part_of(g, node)
         if part is None:  # (1)
-            return self.none(node, msg="not a small part of one axis")
+            return self.none(node, msg="not a small slice of one axis")
         largest = region_above(g, node, part.axis, partial(_carry, g, part), _LARGEST)
         region = _of_one_source(g, node, largest)
         if region is None:  # (2) (3) (4)
             return self.none(
                 largest.stopped or node,
-                msg="nothing before it computes only one part from one part",
+                msg="no preceding operator could run on the slice alone",
             )
         return MatchResult(self, [*reversed(region.nodes), node], partial(_write, region, part))
 

@@ -47,11 +47,14 @@ class SliceSlicePattern(EasyPatternOptimization):
         if not g.is_used_only_by(middle, *readers) or not all(
             is_op(reader, "Slice") for reader in readers
         ):
-            return self.none(m.nodes[0], msg="something else reads the part in between")
+            return self.none(m.nodes[0], msg="the first Slice has consumers other than Slice")
         shape = g.try_infer_shape(m.x)
         first, second = (spans_by_axis(shape, *(m[f"{key}_{i}"] for key in _KEYS)) for i in (1, 2))
         if first is None or second is None:  # (1)
-            return self.none(m.nodes[1], msg="malformed, or negative axes of an unknown rank")
+            return self.none(
+                m.nodes[1],
+                msg="a bound is not constant, or an axis is negative and the rank unknown",
+            )
         for axis, span in second.items():
             merged = (
                 composed(None if shape is None else shape[axis], first[axis], span, far(g))
@@ -59,7 +62,9 @@ class SliceSlicePattern(EasyPatternOptimization):
                 else span
             )
             if merged is None:  # (2)
-                return self.none(m.nodes[1], msg="the spans of an axis depend on its size")
+                return self.none(
+                    m.nodes[1], msg="the combined bounds depend on the size of the axis"
+                )
             first[axis] = merged
         return m.derive(spans=first)
 

@@ -40,14 +40,14 @@ class SlicesConcatPattern(PatternOptimization):
             or len(sources) > 1
             or {c.axis for c in cuts} != {axis_of(g, node)}
         ):
-            return self.none(node, msg="not all operands are parts of one tensor")
+            return self.none(node, msg="not all operands are slices of one tensor along this axis")
         if not all(g.is_used_only_by(name, node) for name in node.input):  # (2)
-            return self.none(node, msg="a part is read elsewhere")
+            return self.none(node, msg="a Slice has other consumers")
         behind = (g.try_infer_shape(cuts[0].node.input[0]) or ())[cuts[0].axis + 1 :]
         sizes = [d for d in behind if isinstance(d, int)]
         positions = [i for cut in cuts for i in range(cut.start, cut.end)]
         if len(sizes) < len(behind) or prod(sizes) < _BLOCK or len(positions) > _LONGEST:  # (3)
-            return self.none(node, msg="too small blocks, or too many")
+            return self.none(node, msg="too few elements per index, or too many indices")
         nodes = list(dict.fromkeys(cut.node for cut in cuts))
         taken = replaced_by(
             "Gather", cuts[0].node.input[0], np.array(positions, np.int64), axis=cuts[0].axis

@@ -30,9 +30,11 @@ class SlicesSplitPattern(PatternOptimization):
         """At the Slice that starts at 0, follow the bounds to the end."""
         first = cut_of(g, node)
         if first is None or first.start != 0:  # (1)
-            return self.none(node, msg="not a constant cut of one axis from its start")
+            return self.none(
+                node, msg="not a Slice of one axis from its start, with constant bounds"
+            )
         if not self._is_tried(g, first):  # (3)
-            return self.none(node, msg="many others begin at the start")
+            return self.none(node, msg="too many other Slices begin at the start")
         pieces = {
             cut.start: cut
             for n in g.next_nodes(node.input[0])
@@ -42,7 +44,7 @@ class SlicesSplitPattern(PatternOptimization):
         while chain[-1].end < first.size and chain[-1].end in pieces:
             chain.append(pieces[chain[-1].end])
         if chain[-1].end != first.size or len(chain) < 2:  # (2)
-            return self.none(node, msg="the pieces do not cover the axis")
+            return self.none(node, msg="the Slices leave a gap, overlap, or do not cover the axis")
         sizes, outputs = (
             [cut.end - cut.start for cut in chain],
             [cut.node.output[0] for cut in chain],

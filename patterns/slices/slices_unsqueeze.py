@@ -41,7 +41,7 @@ class SlicesUnsqueezePattern(PatternOptimization):
             return self.none(node, msg="not the even elements of the last axis")
         others = [n for n in g.next_nodes(source) if _first_of_pairs(g, n, len(shape)) == 1]
         if len(others) != 1:  # (1)
-            return self.none(node, msg="the odd elements are not taken, or more than once")
+            return self.none(node, msg="not exactly one other Slice takes the odd elements")
         size = shape[-1]
         target = (
             reshape_target(g, shape, (*shape[:-1], size // 2, 2))
@@ -50,11 +50,13 @@ class SlicesUnsqueezePattern(PatternOptimization):
         )
         if target is None:  # (2)
             return self.none(
-                node, msg="the axis has no even number of elements, or several sizes are unknown"
+                node, msg="the axis is not known to be even, or several dimensions are unknown"
             )
         chains = [_to_new_axis(g, first, len(shape)) for first in (node, *others)]
         if not all(chains):  # (3)
-            return self.none(node, msg="not elementwise operators down to a new last axis")
+            return self.none(
+                node, msg="the Slices do not lead through elementwise operators to a new last axis"
+            )
         nodes = [each for chain in chains for each in chain]
         readers = [reader for chain in chains for reader in g.next_nodes(chain[-1].output[0])]
         if not readers or min(n.label for n in readers) < max(n.label for n in nodes):  # (4)

@@ -26,7 +26,7 @@ class _Sorted(EasyPatternOptimization):
     operand_types = {"x": {TensorProto.INT32, TensorProto.INT64}}  # of equal floats, one may be -0
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        wanted = f"--assume 'sorted({m.x})' says so of an input"
+        wanted = f"assume it of an input with --assume 'sorted({m.x})'"
         return g.assumes("sorted", m.x) or self.none(
             m.nodes[0], msg=f"the order of the elements is not known: {wanted}"
         )
@@ -60,7 +60,8 @@ class SortedReducePattern(_Sorted):
             return self.none(m.nodes[0], msg="the last axis is not reduced")
         if not is_nonzero(shape[-1]):  # (2)
             return self.none(
-                m.nodes[0], msg=f"the axis may be empty, unless {shape[-1]} >= 1 is assumed"
+                m.nodes[0],
+                msg=f"a dimension may be 0, unless {shape[-1]} >= 1 is assumed (--assume)",
             )
         return super().validate_mapping(g, m) and m.derive(rest=sorted(rest))  # (1)
 
@@ -108,7 +109,7 @@ class SortedTopKPattern(_Sorted):
             return self.none(m.nodes[0], msg="the axis is not the last one")
         size = shape[-1]
         if not isinstance(size, int) or not isinstance(count, int) or not 0 < count <= size:  # (3)
-            return self.none(m.nodes[0], msg="the number is not known to fit into the axis")
+            return self.none(m.nodes[0], msg="k is not known to be at most the size of the axis")
         return super().validate_mapping(g, m) and m.derive(count=count, size=size)  # (1)
 
     def apply_pattern(self, g: PatternRewriter, x: str, largest: int, count: int, size: int) -> str:

@@ -33,7 +33,7 @@ class StridedSlicesConcatPattern(PatternOptimization):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         parts = [part for name in node.input if (part := steps_of(g, name)) is not None]
         if len(parts) < max(len(node.input), 4) or len({part.source for part in parts}) > 1:  # (1)
-            return self.none(node, msg="not parts of one tensor")
+            return self.none(node, msg="the operands are not slices of one tensor")
         source, shape = parts[0].source, g.try_infer_shape(parts[0].source)
         axes = sorted(parts[0].taken)
         step = next(iter(parts[0].taken.values()))[1] if axes else 0
@@ -45,24 +45,26 @@ class StridedSlicesConcatPattern(PatternOptimization):
             or axes[1] != len(shape) - 2
             or axis_of(g, node) != len(shape) - 1
         ):
-            return self.none(node, msg="not parts of two neighbouring axes before the last one")
+            return self.none(
+                node, msg="the slices are not of two adjacent axes before the last one"
+            )
         # (1)
         if not all(
             sorted(part.taken) == axes and all(by == step for _, by in part.taken.values())
             for part in parts
         ):
-            return self.none(node, msg="not all parts are of the same axes, with the same step")
+            return self.none(node, msg="the slices differ in axes or steps")
         nodes = [*dict.fromkeys(each for part in parts for each in part.nodes), node]
         # (2)
         if not all(g.is_used_only_by(name, *nodes) for each in nodes[:-1] for name in each.output):
-            return self.none(node, msg="something else reads a part")
+            return self.none(node, msg="a slice has other consumers")
         places = [tuple(part.taken[axis][0] for axis in axes) for part in parts]
         by_row = [(i, j) for i in range(step) for j in range(step)]
         if places not in (by_row, [place[::-1] for place in by_row]):  # (3)
-            return self.none(node, msg="another order")
+            return self.none(node, msg="the slices are in neither row nor column order")
         sizes = [size for size in shape[axes[0] :] if isinstance(size, int) and size > 0]
         if len(sizes) < 3 or sizes[0] % step or sizes[1] % step:  # (4)
-            return self.none(node, msg="the sizes are not known to be multiples of the step")
+            return self.none(node, msg="the dimensions are not known to be multiples of the step")
         (rows, columns, channels), lead = sizes, [0] * axes[0]
         height, width, row = rows // step, columns // step, axes[0]
         targets = (

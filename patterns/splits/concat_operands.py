@@ -36,7 +36,9 @@ class ConcatConcatPattern(_ConcatOperands):
             p for p in inner if p.op_type == "Concat" and not p.domain and self._fits(g, p, node)
         ]
         if not inner:
-            return self.none(node, msg="no inner one along the same axis that nothing else reads")
+            return self.none(
+                node, msg="no operand is a Concat along the same axis without other consumers"
+            )
         parts = {producer.output[0]: producer.input for producer in inner}
         inputs = [part for name in node.input for part in parts.get(name, (name,))]
         return MatchResult(
@@ -76,7 +78,9 @@ class ConcatEmptyPattern(_ConcatOperands):
             return self.none(node, msg="the shapes are unknown or differ")
         kept = [name for name in node.input if size_along(g, name, axis) != 0]
         if not 0 < len(kept) < len(node.input):  # (1) (2)
-            return self.none(node, msg="no operand is known to be empty, or all are")
+            return self.none(
+                node, msg="no operand is known to have size 0 along the axis, or all have"
+            )
         op_type, attributes = ("Concat", node.attribute) if len(kept) > 1 else ("Identity", {})
         return MatchResult(self, [node], replaced_by(op_type, *kept, **attributes))
 
@@ -111,9 +115,11 @@ class SplitConcatPattern(_ConcatOperands):
             place += 1 if split is None else len(split.output)
             splits += [] if split is None else [split]
         if not splits:
-            return self.none(node, msg="no operands side by side are the pieces of a Split")
+            return self.none(node, msg="no adjacent operands are all the outputs of a Split")
         if len(inputs) > 1 and not agree_elsewhere(g, node.input, axis or 0):  # (2)
-            return self.none(node, msg="the operands have unknown or other shapes")
+            return self.none(
+                node, msg="the operands' shapes are unknown or differ along other axes"
+            )
         return MatchResult(self, [*dict.fromkeys(splits), node], partial(self._joined, inputs))
 
     def _split_at(self, g: GraphView, names: Sequence[str], place: int, axis: int) -> Node | None:
@@ -163,18 +169,20 @@ class ConcatSplitPattern(_ConcatOperands):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         concat = g.node_before(node.input[0])
         if not is_op(concat, "Concat"):
-            return self.none(node, msg="it does not split a Concat")
+            return self.none(node, msg="the operand is not a Concat")
         axis = axis_of(g, node)
         # (1)
         if axis is None or axis != axis_of(g, concat) or not agree_elsewhere(g, concat.input, axis):
             return self.none(
-                node, msg="the axes differ, or the operands have unknown or other shapes"
+                node, msg="the axes differ, or the operands' shapes are unknown or do not match"
             )
         pairs = list(zip(concat.input, node.output, strict=False))
         lengths = [(size_along(g, a, axis), size_along(g, b, axis)) for a, b in pairs]
         # (2)
         if len(concat.input) != len(node.output) or any(a is None or a != b for a, b in lengths):
-            return self.none(node, msg="the pieces are not the operands")
+            return self.none(
+                node, msg="the outputs of the Split are not the operands of the Concat"
+            )
         return MatchResult(self, [node], partial(self._read, pairs))
 
     def _read(self, pairs: Sequence[tuple[str, str]], g: PatternRewriter, node: Node) -> list[Node]:

@@ -25,7 +25,7 @@ class ReshapeSplitSqueezePattern(PatternOptimization):
     What: leaves the axis of the parts together with the next one, so that the parts keep it; the
     same for a Gather of each position, and without the Transpose.
     Why: a node less for each part; queries, keys and values of vision transformers are taken out of
-    one product this way.
+    one MatMul this way.
     Refuses when:
     1. a position is missing, keeps its axis, or is read in another way too.
     2. the Reshape or the Transpose is read elsewhere, or a shape is unknown.
@@ -42,12 +42,14 @@ class ReshapeSplitSqueezePattern(PatternOptimization):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         parts = self._gathered(g, node) if is_op(node, "Gather") else self._split(g, node)
         if parts is None:  # (1)
-            return self.none(node, msg="not all positions of an axis, each without the axis")
+            return self.none(
+                node, msg="the consumers do not take every index of an axis and drop it"
+            )
         above = g.node_before(node.input[0])
         perm = permutation(g, above) if above is not None and is_op(above, "Transpose") else None
         reshape = above if perm is None or above is None else g.node_before(above.input[0])
         if reshape is None or not is_op(reshape, "Reshape") or not reshapes_as_inferred(g, reshape):
-            return self.none(node, msg="no Reshape makes the axis")  # (2)
+            return self.none(node, msg="no Reshape adds the axis")  # (2)
         whole, source = (g.try_infer_shape(name) for name in (reshape.output[0], reshape.input[0]))
         readers = [parts.nodes[0]] if is_op(node, "Split") else parts.nodes
         alone = perm is None or g.is_exclusive(reshape.output[0])
@@ -58,20 +60,20 @@ class ReshapeSplitSqueezePattern(PatternOptimization):
             or not alone
             or not g.is_used_only_by(node.input[0], *readers)
         ):
-            return self.none(reshape, msg="it is read elsewhere, or a shape is unknown")
+            return self.none(reshape, msg="the Reshape has other consumers, or a shape is unknown")
         order = list(range(len(whole))) if perm is None else perm
         axis = order[parts.axis]
         size = whole[axis + 1] if axis + 1 < len(whole) else None
         if not isinstance(size, int) or not size:  # (3)
             return self.none(
-                reshape, msg="it makes no axis of known size after the axis of the parts"
+                reshape, msg="the Reshape adds no axis of static size after the split axis"
             )
         shape = (*whole[:axis], len(parts.outputs) * size, *whole[axis + 2 :])
         present = g.get_ints(reshape.input[1]) or []
         inferred = [place - (place > axis) for place, length in enumerate(present) if length == -1]
         target = reshape_target(g, source, shape, inferred)
         if target is None:  # (4)
-            return self.none(reshape, msg="it would need a computed shape")
+            return self.none(reshape, msg="the Reshape would need a shape computed at run time")
         joined = [place - (place > axis) for place in order if place != axis]
         split = {"axis": joined.index(axis), "split": [size] * len(parts.outputs)}
         nodes = list(dict.fromkeys(filter(None, (reshape, above, *parts.nodes))))

@@ -36,7 +36,9 @@ class StackReducePattern(PatternOptimization):
             or not isinstance(axes, list)
             or node.get_attribute("keepdims")
         ):
-            return self.none(node, msg="not a reduction of a stack that drops its axis")  # (1)
+            return self.none(
+                node, msg="the operand is not a Concat, or the reduction keeps its axes"
+            )  # (1)
         rank = g.info(node.input[0]).rank
         # (1) (3)
         if (
@@ -44,7 +46,9 @@ class StackReducePattern(PatternOptimization):
             or [each % rank for each in axes] != [axis]
             or not g.is_exclusive(node.input[0])
         ):
-            return self.none(node, msg="another axis, or the stack is read elsewhere")
+            return self.none(
+                node, msg="the reduction is over another axis, or the Concat has other consumers"
+            )
         makers = [
             maker
             for name in stack.input
@@ -56,7 +60,7 @@ class StackReducePattern(PatternOptimization):
             self._adds(g, maker, axis, sources[0]) for maker in makers
         ):
             return self.none(
-                stack, msg="not all operands add the axis to 32-bit floats of one shape"
+                stack, msg="not all operands add the axis to float32 tensors of one shape"
             )
         return MatchResult(self, [stack, node], replaced_by(_ALL[node.op_type], *sources))
 

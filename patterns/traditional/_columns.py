@@ -1,4 +1,4 @@
-"""Nodes in front of a model that take or change columns of its operand, also those in front of a
+"""Nodes before a model that take or change columns of its operand, also those before a
 Concat of columns.
 """
 
@@ -28,14 +28,14 @@ from ._trees import scores_every_target
 
 DOMAIN: Final = "ai.onnx.ml"
 NEAR: Final = ("Concat", "ai.onnx.ml::Scaler", "Add", "Mul", "Sub")
-"""The nodes that may be in front of a model for `steps_above` to find steps."""
+"""The nodes that may precede a model for `steps_above` to find steps."""
 
 
 class _AfterColumns(EasyPatternOptimization):
     """The common part of patterns that derive other attributes, ``given``, for a model that reads
     other columns.
 
-    The nodes in front of the model are found by `operand_of`; what they computed is not read any
+    The nodes before the model are found by `operand_of`; what they computed is not read any
     more.
     """
 
@@ -60,7 +60,7 @@ class _AfterColumns(EasyPatternOptimization):
 
 
 class Part(NamedTuple):
-    """An operand of a model, or of the Concat in front of it.
+    """An operand of a model, or of the Concat before it.
 
     Attributes:
         name: a matrix of 32-bit floats.
@@ -165,13 +165,13 @@ class ColumnSteps(NamedTuple):
 
 
 def steps_above(g: GraphView, name: str) -> ColumnSteps:
-    """The last Scaler, Add, Mul or Sub with constants in front of each part of an operand.
+    """The last Scaler, Add, Mul or Sub with constants before each part of an operand.
 
     Raises `Declined` without any.
     """
     operand = operand_of(g, name, lambda node: _step(g, node) is not None)
     if operand is None:
-        raise Declined("there is no Scaler of a matrix, or it is read elsewhere")
+        raise Declined("no Scaler of a matrix precedes, or it has other consumers")
     offset, scale = np.zeros(operand.size, np.float32), np.ones(operand.size, np.float32)
     sources = [part.name for part in operand.parts]
     for place, part in enumerate(operand.parts):
@@ -312,7 +312,7 @@ def scaled_weights(model: Node, number: float) -> dict[str, list[float]]:
     given = model.attribute
     keys = [key for key in _FACTORS.get((model.op_type, model.domain), ()) if key in given]
     if not keys or not is_a_sum(model) or not is_moderate(np.array(number)):
-        raise Declined("the regressor is not a sum, or the factor is very large or small")
+        raise Declined("the regressor does not sum its trees, or the factor is very large or small")
     return {
         key: numbers(rounded(np.multiply(given[key], number), np.dtype(np.float32), summed=0))
         for key in keys
@@ -333,7 +333,7 @@ def shifted_results(model: Node, values: Array) -> dict[str, list[float]]:
     targets = model.attribute.get(count, 1)
     before = np.array(model.attribute.get(name, np.zeros(targets)), np.float64)
     if not is_a_sum(model) or before.size != targets or values.size not in (1, targets):
-        raise Declined("the regressor is not a sum, or there is not one number for each target")
+        raise Declined("the regressor does not sum trees, or there is not one value per target")
     if is_ml(model, "TreeEnsembleRegressor") and not scores_every_target(model):
         raise Declined("a row may have no weight for a target")
     return {

@@ -58,7 +58,7 @@ def comparisons(node: Node, size: int) -> Comparisons:
         fits = np.isin(modes[inner], LOOSE + STRICT).all() and np.isfinite(limits[inner]).all()
         if fits and ((columns[inner] >= 0) & (columns[inner] < size)).all():
             return Comparisons(inner, columns[inner], modes[inner], limits)
-    raise Declined("the nodes are not comparisons of 32-bit floats")
+    raise Declined("a tree node is not an order comparison with a finite float32")
 
 
 def decisions(found: Comparisons, values: Array) -> Array:

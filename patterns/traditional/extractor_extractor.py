@@ -31,7 +31,9 @@ class ExtractorExtractorPattern(EasyPatternOptimization):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         first, second = (extraction_of(g, node.output[0]) for node in m.nodes)
         if first is None or second is None:  # (1)
-            return self.none(m.nodes[1], msg="columns of a matrix are expected")
+            return self.none(
+                m.nodes[1], msg="not a matrix, or an index is not constant or out of range"
+            )
         return m.derive(places=first.places[second.places])
 
     def apply_pattern(self, g: PatternRewriter, x: str, places: object) -> str:

@@ -23,7 +23,7 @@ class ExtractorsConcatPattern(PatternOptimization):
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         if axis_of(g, node) != 1:
-            return self.none(node, msg="it does not put columns together")
+            return self.none(node, msg="the Concat is not along the columns")
         runs: list[list[Extraction | None]] = []
         for name in node.input:
             found = extraction_of(g, name) if g.is_exclusive(name) else None  # (2)
@@ -33,7 +33,7 @@ class ExtractorsConcatPattern(PatternOptimization):
             else:
                 runs.append([found])
         if len(runs) == len(node.input):  # (1)
-            return self.none(node, msg="no two operands side by side are columns of one matrix")
+            return self.none(node, msg="no two adjacent operands are columns of one matrix")
         taken = [each.node for run in runs if len(run) > 1 for each in run if each is not None]
         return MatchResult(self, [*taken, node], partial(self._joined, runs))
 

@@ -32,7 +32,7 @@ class IdentityExtractorPattern(EasyPatternOptimization):
         found = extraction_of(g, m.nodes[0].output[0])
         is_all = found is not None and np.array_equal(found.places, np.arange(found.size))
         # (1) (2)
-        return is_all or self.none(m.nodes[0], msg="not all columns of a matrix in order")
+        return is_all or self.none(m.nodes[0], msg="the indices are not all columns in order")
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
         return x

@@ -61,7 +61,9 @@ class RegressorAddPattern(_RegressorResult):
         regressor, node = m.nodes
         values = g.get_computed_constant(m.c)
         if values is None or values.ndim > 2 or values.size != (values.shape or (1,))[-1]:  # (1)
-            return self.none(node, msg="the summand is not constant, or differs from row to row")
+            return self.none(
+                node, msg="the added operand is not constant, or differs from row to row"
+            )
         # (1) (2) (3)
         return m.derive(given={**regressor.attribute, **shifted_results(regressor, values.ravel())})
 
@@ -98,7 +100,7 @@ class RegressorMulPattern(_RegressorResult):
         regressor, node = m.nodes
         number = g.get_constant_scalar(m.c)
         if number is None or (g.info(m.c).rank or 0) > 2:  # (1)
-            return self.none(node, msg="the factor is not one constant number")
+            return self.none(node, msg="the factor is not a constant scalar")
         factor = float(number) if m.by == "Mul" else 1 / float(number or np.inf)
         # (2) (3)
         return m.derive(given={**regressor.attribute, **scaled_weights(regressor, factor)})

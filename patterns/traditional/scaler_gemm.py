@@ -34,7 +34,9 @@ class ScalerGemmPattern(PatternOptimization):
         if scales or not all(
             g.is_stored(name) and g.is_exclusive(name) for name in filter(None, node.input[1:])
         ):
-            return self.none(node, msg="the weights are not constants of their own, or are scaled")
+            return self.none(
+                node, msg="the weights are not constant or have other consumers, or alpha is set"
+            )
         weight = doubles(g, node.input[1])
         rows = weight if node.get_attribute("transB") else weight.T
         bias = doubles(g, node.input[2] if len(node.input) > 2 else "")
@@ -45,7 +47,7 @@ class ScalerGemmPattern(PatternOptimization):
             rows.shape[:1],
             (1, rows.shape[0]),
         ):
-            return self.none(node, msg="there is not a number for each column")
+            return self.none(node, msg="the scale or bias is not one value per column")
         new = shifted(rows, np.broadcast_to(bias.ravel(), rows.shape[:1]), found)  # (3)
         return MatchResult(self, [*found.nodes, node], partial(self._merge, found, *new))
 

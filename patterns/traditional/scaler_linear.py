@@ -31,7 +31,7 @@ class ScalerLinearPattern(_AfterColumns):
         intercepts = np.array(node.attribute.get("intercepts", []), np.float64)
         weights = np.array(node.attribute.get("coefficients", []), np.float64)
         if not intercepts.size or weights.size != intercepts.size * found.scale.size:  # (1)
-            return self.none(node, msg="there is not a number for each column and class")
+            return self.none(node, msg="the coefficients are not one value per column and class")
         new = shifted(weights.reshape(intercepts.size, -1), intercepts, found)  # (2)
         given = {**node.attribute, "coefficients": numbers(new[0]), "intercepts": numbers(new[1])}
         return m.derive(read=(found.operand, found.sources), given=given)

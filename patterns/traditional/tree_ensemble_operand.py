@@ -22,7 +22,7 @@ _INFINITY = int(np.array(np.inf, np.float32).view(np.int32))
 
 
 class _TreeEnsembleOperand(_AfterColumns):
-    """An ensemble of trees and the nodes in front of it."""
+    """An ensemble of trees and the nodes before it."""
 
     results = TREES
 
@@ -47,7 +47,7 @@ class ExtractorTreeEnsemblePattern(_TreeEnsembleOperand):
         node = m.nodes[0]
         found = extraction_of(g, m.x, gathers=True)
         if found is None or g.info(found.x).dtype != TensorProto.FLOAT:  # (1)
-            return self.none(node, msg="constant columns of a matrix of 32-bit floats are expected")
+            return self.none(node, msg="the operand is not constant columns of a float32 matrix")
         nodes = comparisons(node, found.places.size)  # (2)
         columns = [0] * nodes.all_limits.size
         for place, column in zip(
@@ -100,7 +100,7 @@ class ImputerTreeEnsemblePattern(_TreeEnsembleOperand):
         )
         if found is None:  # (1) (2)
             return self.none(
-                node, msg="there is no Imputer of NaN in a matrix, or it is read elsewhere"
+                node, msg="no Imputer of NaN in a matrix precedes, or it has other consumers"
             )
         nodes = comparisons(node, found.size)  # (3)
         numbers = np.full(found.size, np.nan, np.float32)
@@ -112,14 +112,18 @@ class ImputerTreeEnsemblePattern(_TreeEnsembleOperand):
                     values.size not in (1, numbers[part.columns].size)
                     or not np.isfinite(values).all()
                 ):
-                    return self.none(part.node, msg="there is not a finite number for each column")
+                    return self.none(
+                        part.node, msg="the imputed values are not one finite value per column"
+                    )
                 numbers[part.columns] = values
         ways = np.array(
             node.attribute.get("nodes_missing_value_tracks_true", np.zeros(nodes.all_limits.size)),
             np.int64,
         )
         if ways.shape != nodes.all_limits.shape:  # (3)
-            return self.none(node, msg="there is not a way for each node")
+            return self.none(
+                node, msg="nodes_missing_value_tracks_true does not have one value per node"
+            )
         instead = numbers[nodes.columns]
         ways[nodes.inner] = np.where(
             np.isnan(instead), ways[nodes.inner], decisions(nodes, instead)

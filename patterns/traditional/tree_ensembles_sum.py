@@ -40,7 +40,9 @@ class TreeEnsemblesSumPattern(PatternOptimization):
         fitting = [maker for maker in makers if maker is not None and _fits(g, maker)]
         trees = [each for each in fitting if _key(each) == _key(fitting[0])]
         if len(trees) < 2 or (node.op_type == "Mean" and len(trees) < len(makers)):  # (1) (2)
-            return self.none(node, msg="no two operands are such ensembles of one matrix")
+            return self.none(
+                node, msg="no two operands are compatible tree ensembles of one matrix"
+            )
         given = _together(trees, len(trees) if node.op_type == "Mean" else 1)  # (3)
         return MatchResult(self, [*trees, node], partial(self._joined, given))
 

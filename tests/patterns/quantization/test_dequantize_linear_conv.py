@@ -54,7 +54,7 @@ def test_factors_become_scales(behind: str, weights: str, bias: str) -> None:
     ids=[
         "a negative factor",
         "another axis",
-        "scales along another axis",
+        "the scales are not along the output channels",
         "a quantized bias",
         "weights that are read twice",
     ],
