@@ -96,7 +96,7 @@ def test_guards(xopt: Xopt) -> None:
     ("text", "message"),
     [
         ("past = 1", "compare with =="),
-        ("pst >= 1", "the model has no size 'pst'; its open sizes are b, s, t"),
+        ("pst >= 1", "the model has no dimension 'pst'; its dynamic dimensions are b, s, t"),
         ("finite(msk)", "the model has no input 'msk'; its inputs are x, k, v, mask"),
         ("finit", "did you mean 'finite'?"),
     ],
@@ -114,7 +114,7 @@ def test_assumptions_that_do_not_fit_are_dropped(xopt: Xopt) -> None:
     outcome = xopt("model.onnx", *KNOWN, "--assume", "pst >= 1", "--assume-fitting")
     assert outcome.code == 0
     assert outcome.err.startswith(
-        "xopt: warning: assumption 'pst >= 1': the model has no size 'pst'"
+        "xopt: warning: assumption 'pst >= 1': the model has no dimension 'pst'"
     )
     assert outcome.err.rstrip().endswith("it is ignored")
     assert entry() == ["t >= 1; finite(mask)"]

@@ -431,10 +431,10 @@ class Documented(ChainPattern):
 @pytest.mark.parametrize(
     ("nodes", "reason", "method"),
     [
-        ("t = Exp(x) y = Neg(t)", "Gemm expected, Exp found", "entries"),
+        ("t = Exp(x) y = Neg(t)", "expected Gemm, found Exp", "entries"),
         ("y = Gemm(x, w)", "", ""),
-        ("t = Gemm(x, w) u = Neg(t) y = Abs(u)", "its result is not an output", "is_output"),
-        ("t = Gemm(x, w) y = Neg(t)", "no Exp in what feeds 'B' of Gemm", "sub_patterns"),
+        ("t = Gemm(x, w) u = Neg(t) y = Abs(u)", "the result is not a graph output", "is_output"),
+        ("t = Gemm(x, w) y = Neg(t)", "Exp does not match at 'B' of Gemm", "sub_patterns"),
     ],
 )
 def test_refusals_say_where_the_condition_is_written(nodes: str, reason: str, method: str) -> None:
@@ -450,7 +450,7 @@ def test_a_computed_operand_next_to_the_chain_is_told() -> None:
     (refusal,) = refusals(
         chained("Mul", "Neg")(), graph("c = Neg(w) e = Exp(b) d = Mul(c, e) y = Add(x, d)")
     )
-    assert refusal.reason == "an operand next to the chain is computed too"
+    assert refusal.reason == "an operator of the chain has another computed operand"
 
 
 @pytest.mark.parametrize(
@@ -458,7 +458,7 @@ def test_a_computed_operand_next_to_the_chain_is_told() -> None:
     [
         ((), {}, "entries are operators"),
         (("Initializer",), {}, "entries are operators"),
-        (("Neg", "Initializer", "Exp"), {}, "only behind at least one of them comes 'Initializer'"),
+        (("Neg", "Initializer", "Exp"), {}, "at least one of them precedes 'Initializer'"),
         (
             ("Neg",),
             {"configs": [{}, {}]},

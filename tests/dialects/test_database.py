@@ -149,7 +149,7 @@ def test_what_a_sequence_refuses() -> None:
     for plain in (Zeta, Zeta()):
         with pytest.raises(TypeError, match="put it in a group, or wrap it in a navigator"):
             sequence.register("Zeta", plain, 1.0)
-    with pytest.raises(TypeError, match="the position of 'group' is a number, not 'fast_run'"):
+    with pytest.raises(TypeError, match="the position of 'group' must be a number, not 'fast_run'"):
         sequence.register("group", group, "fast_run")  # type: ignore[arg-type]
     group.register("Zeta", Zeta)
     sequence.register("group", group, 1.0)

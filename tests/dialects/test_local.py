@@ -231,10 +231,10 @@ def test_a_model_without_functions_is_declined() -> None:
     [
         ((), "an? Neg with 1 results cannot be replaced by 0"),
         (["x", "x"], "an? Neg with 1 results cannot be replaced by 2"),
-        (True, "returns names of results, None or False, not True"),
-        ([3], "returns names of results"),
-        ([None], "would disappear although something reads it"),
-        ("nothing", "reads 'nothing', which nothing defines"),
+        (True, "must return names of results, None or False, not True"),
+        ([3], "must return names of results"),
+        ([None], "is removed but still read"),
+        ("nothing", "reads 'nothing', which is not defined"),
     ],
 )
 def test_wrong_answers(answer: Any, message: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -58,7 +58,7 @@ def test_very_verbose_tells_refusals_with_file_and_line(capsys: pytest.CaptureFi
     output = capsys.readouterr().out
     assert "NegNeg refused at " in output
     assert "rules.py:" in output
-    assert "Neg expected, Exp found" in output
+    assert "expected Neg, found Exp" in output
     assert "[xoptim] matched NegNeg at 'Neg'" in output
     assert "[xoptim] applied NegNeg at 'Neg' -2 +1 nodes" in output
 

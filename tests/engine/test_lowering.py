@@ -116,7 +116,7 @@ def test_the_given_model_stays_as_it_was() -> None:
     unknown = parse("agraph (float[n] x) => (int32[n] y) { y = BitCast <to = 6> (x) }", 26)
     given = unknown.SerializeToString(deterministic=True)
     with pytest.raises(
-        ModelError, match="the set does not have it, and ONNX defines BitCast by no function"
+        ModelError, match="the set does not have it, and ONNX defines no function body for BitCast"
     ):
         optimize(unknown, opset=17)
     assert proto.SerializeToString(deterministic=True) == before

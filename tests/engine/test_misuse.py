@@ -133,7 +133,7 @@ APPLIES: dict[str, tuple[str, Apply]] = {
     "another type under the old name": ("its type from float to int64", hides_the_type),
     "another type, and an error": ("ValueError: no", hides_the_type_and_fails),
     "its own result as an operand": (
-        "reads 't', which nothing defines before it",
+        "reads 't', which is not defined before it",
         reads_its_own_result,
     ),
     "axes in another order": ("", lambda g, node: [g.make_node("Transpose", ["x"], node.output)]),
@@ -173,8 +173,8 @@ APPLIES: dict[str, tuple[str, Apply]] = {
         "'to' of Cast is missing",
         lambda g, node: [g.make_node("Cast", ["x"], node.output)],
     ),
-    "nothing": ("apply returns a list of nodes, not None", lambda g, node: None),
-    "names": ("apply returns a list of nodes", lambda g, node: ["x"]),
+    "nothing": ("apply must return a list of nodes, not None", lambda g, node: None),
+    "names": ("apply must return a list of nodes", lambda g, node: ["x"]),
 }
 
 

@@ -24,7 +24,7 @@ def test_they_cannot_be_changed() -> None:
 
 @pytest.mark.parametrize("field", ["max_iter", "max_rewrites"])
 def test_numbers(field: str) -> None:
-    with pytest.raises(TypeError, match=f"{field} is a number, not 'x'"):
+    with pytest.raises(TypeError, match=f"{field} must be an integer, not 'x'"):
         options(**{field: "x"})
 
 

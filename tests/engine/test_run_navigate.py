@@ -262,13 +262,13 @@ def test_what_they_accept() -> None:
 
 
 def test_mistakes() -> None:
-    with pytest.raises(TypeError, match="a ReverseNavigator needs patterns"):
+    with pytest.raises(TypeError, match="a ReverseNavigator needs at least one pattern"):
         ReverseNavigator()
     with pytest.raises(
-        TypeError, match="Whole rewrites whole models: it cannot be applied at a node"
+        TypeError, match="Whole rewrites complete models; it cannot be applied at a single node"
     ):
         TopologicalNavigator(NegNegPattern, global_rewriter(name="Whole")(lambda gr: None))
-    with pytest.raises(TypeError, match="rewrites whole models"):
+    with pytest.raises(TypeError, match="rewrites complete models"):
         TopologicalNavigator(TopologicalNavigator(NegNegPattern))
     with pytest.raises(UnknownPatternError):
         TopologicalNavigator("NoSuchPattern")

@@ -25,36 +25,36 @@ from xoptim.facts.errors import AssumptionError
         (("ones(m)", "b <= 2 or n % 8 == 0"), "b <= 2 or n % 8 == 0; ones(m)"),
         (("p == 0 or b <= 4", "b == 1"), "b == 1"),
         (("p == 0 or b == 1", "b == 1 or p == 0"), "b == 1 or p == 0"),
-        (("b == 1 or n >= 0",), "!write ranges of sizes"),
-        (("b == 1 or finite",), "!write ranges of sizes"),
-        (("b == 1 or t == p",), "!write ranges of sizes"),
-        (("b == 1 or b == 3",), "!a range of each size once"),
+        (("b == 1 or n >= 0",), "!write a range of each dimension"),
+        (("b == 1 or finite",), "!write a range of each dimension"),
+        (("b == 1 or t == p",), "!write a range of each dimension"),
+        (("b == 1 or b == 3",), "!a dimension occurs twice"),
         (("b == 1 or p == 0", "b >= 2", "p >= 1"), "!cannot hold with the others"),
-        (("b == 1 or t == 0", "t == p + s"), "!t follows from other sizes"),
+        (("b == 1 or t == 0", "t == p + s"), "!t follows from other dimensions"),
         (("finite(x)", "bool( mask )", "sorted(s)", "unit(u)", "right_padded(m)"),
          "bool(mask); finite(x); right_padded(m); sorted(s); unit(u)"),
         (("finite(x)", "finite"), "finite"),
         (("nothing",), "nothing"),
         (("nonempty", "nothing", "open_ends"), "nothing; open_ends; nonempty"),
         (("past = 1",), "!compare with =="),
-        (("past >= -1",), "!a number of at least 0"),
-        (("n < 0",), "!a size is at least 0"),
+        (("past >= -1",), "!an integer of at least 0"),
+        (("n < 0",), "!a dimension is at least 0"),
         (("past >= 4", "past < 4"), "!'past < 4' cannot hold: past >= 4"),
         (("n == 3", "n % 2 == 0"), "!cannot hold: n == 3"),
         (("n % 4 == 1", "n % 2 == 0"), "!cannot hold"),
         (("n % 8 == 9",), "!n % 8 == 0"),
         (("n % 0 == 0",), "!n % 8 == 0"),
-        (("a + b >= 1",), "!the name of one size"),
-        (("5 == 5",), "!the name of one size"),
-        (("a >= b",), "!a number of at least 0"),
-        (("a == a",), "!one other size"),
-        (("a == b", "a == c"), "!one other size"),
+        (("a + b >= 1",), "!write one dimension on one side"),
+        (("5 == 5",), "!write one dimension on one side"),
+        (("a >= b",), "!an integer of at least 0"),
+        (("a == a",), "!one other dimension"),
+        (("a == b", "a == c"), "!one other dimension"),
         (("1 <= n >= 3",), "!compare with =="),
         (("bool",), "!bool(attention_mask)"),
-        (("boool(x)",), "!is not known"),
+        (("boool(x)",), "!unknown assumption"),
         (("finite()",), "!the name of an input"),
-        (("nonempty(x)",), "!is not known"),
-        (("",), "!is not known"),
+        (("nonempty(x)",), "!unknown assumption"),
+        (("",), "!unknown assumption"),
     ],
 )  # fmt: skip
 def test_texts(texts: tuple[str, ...], canonical: str) -> None:
@@ -70,7 +70,7 @@ def test_texts(texts: tuple[str, ...], canonical: str) -> None:
 
 
 def test_what_is_no_list_of_texts() -> None:
-    with pytest.raises(AssumptionError, match="several"):
+    with pytest.raises(AssumptionError, match="sequence of strings"):
         Assumptions.of("past >= 1")
     with pytest.raises(AssumptionError, match="not 3"):
         Assumptions.of([3])  # type: ignore[list-item]
@@ -148,7 +148,8 @@ def test_remainders_of_large_divisors_meet_without_a_search() -> None:
     known = Assumptions.of([f"m{i} % {p} == 1" for i, p in enumerate(primes)])
     assert dict(known.sizes)["m7"].rest == 1
     with pytest.raises(
-        AssumptionError, match="the divisors of a size have a multiple of at most 1048576"
+        AssumptionError,
+        match="the divisors of a dimension may have a common multiple of at most 1048576",
     ):
         Assumptions.of([f"n % {prime} == 5" for prime in primes])
     small = itertools.product(range(1, 9), repeat=2)

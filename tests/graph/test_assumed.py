@@ -62,10 +62,10 @@ def test_limits_hold_for_sizes_that_must_be_equal() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("pst >= 1", "no size 'pst'; its open sizes are b, p, w, z:1"),
-        ("x:1 >= 1", "is called 'p'"),
-        ("z:2 == 5", "'z:2 == 5' contradicts the model"),
-        ("p == b + k", "no size 'k'"),
+        ("pst >= 1", "no dimension 'pst'; its dynamic dimensions are b, p, w, z:1"),
+        ("x:1 >= 1", "the model calls the dimension x:1 'p'"),
+        ("z:2 == 5", "'z:2 == 5' contradicts the size"),
+        ("p == b + k", "no dimension 'k'"),
         ("bool(k)", "no input 'k'; its inputs are x, z, m"),
     ],
 )

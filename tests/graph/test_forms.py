@@ -99,12 +99,12 @@ def test_text_forms_are_read(tmp_path: Path, suffix: str) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (TEXT.replace("Neg(t)", "Neg(t"), "as ONNX text, it has a mistake"),
+        (TEXT.replace("Neg(t)", "Neg(t"), "parsed as ONNX text, it fails with"),
         (
             "ir_version: 9\ngraph { node { input: 'x' op_type } }",
-            "as a protobuf in text form, it has a mistake",
+            "parsed as a protobuf in text form, it fails with",
         ),
-        ('{"irVersion": 9, "graph": {"nodes": []}}', "as JSON, it has a mistake"),
+        ('{"irVersion": 9, "graph": {"nodes": []}}', "parsed as JSON, it fails with"),
     ],
 )
 def test_mistakes_in_text_forms(tmp_path: Path, text: str, reason: str) -> None:

@@ -74,7 +74,7 @@ CASES = [
         "nodes out of order",
         text("agraph (float[n] x) => (float[n] y) { y = Exp(t) t = Abs(x) }"),
         "Abs Exp",
-        warnings=("the nodes of graph 'agraph' are not in order; they were sorted",),
+        warnings=("the nodes of graph 'agraph' are not in topological order; they were sorted",),
     ),
     refused(
         "graph-undefined",

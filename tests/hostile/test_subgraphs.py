@@ -120,7 +120,7 @@ CASES = [
             f"=> (float[2] q) {{ q = Neg(a) }}, else_branch = {OTHER}> a = Exp(x) }}"
         ),
         "Exp If",
-        warnings=("the nodes of graph 'agraph' are not in order; they were sorted",),
+        warnings=("the nodes of graph 'agraph' are not in topological order; they were sorted",),
     ),
     optimized(
         "subgraph-constant",

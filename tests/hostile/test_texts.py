@@ -248,7 +248,7 @@ def test_texts(xopt: Xopt, case: Case) -> None:
     ("words", "message"),
     [
         (("--assume", "finite(" + " " * 4000), LONGER),
-        (("--assume", f"n >= {DIGITS[:99]}"), "a size is a number below 2^63"),
+        (("--assume", f"n >= {DIGITS[:99]}"), "a dimension is below 2^63"),
         (("--assume", f"n % {DIGITS[:99]} == 1"), "with a divisor of at most"),
         (("--dim", f"batch={DIGITS}"), "write it as NAME=SIZE"),
         (("--fix", f"batch={DIGITS}"), "write it as NAME=SIZE"),
@@ -430,7 +430,7 @@ def test_remainders_of_one_size() -> None:
             assert holds == (
                 [] if met is None else [size for size in range(300) if met.holds(size)]
             )
-    with pytest.raises(AssumptionError, match="have a multiple of at most"):
+    with pytest.raises(AssumptionError, match="may have a common multiple of at most"):
         Assumptions.of(["n % 1048573 == 1", "n % 1048571 == 1"])
 
 

@@ -150,7 +150,9 @@ def test_a_model_that_does_not_run_where_the_module_does() -> None:
 
 def test_a_module_in_training_mode() -> None:
     module = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(0.1))
-    with pytest.raises(xoptim.NotVerifiedError, match="Dropout '1' is in training mode: call eval"):
+    with pytest.raises(
+        xoptim.NotVerifiedError, match="Dropout '1' is in training mode: call module"
+    ):
         to_onnx(module, inputs(), verify=True)
     norm = torch.nn.BatchNorm1d(3)
     model = to_onnx(norm.eval(), inputs())

@@ -64,7 +64,7 @@ UNKNOWN = (
     ("pattern", "text", "reason"),
     [
         (Floats, PLAIN.replace("float[", "int32["), "the type int32 of 'a' does not fit"),
-        (Matrices, UNKNOWN, "'u' is not known to have 2 axes"),
+        (Matrices, UNKNOWN, "'u' is not known to have rank 2"),
         (
             Biased,
             PLAIN.replace("b) =>", "b, float[4] c) =>").replace("(a, b)", "(a, b, c)"),
@@ -114,7 +114,7 @@ def test_a_class_without_source() -> None:
     made: Any = type("Made", (Fused,), {"operand_ranks": {"a": 3}})
     assert attribute_line(made, "operand_ranks") == ("", 0)
     (refusal,) = refusals(made(), PLAIN)
-    assert refusal.reason == "'a' is not known to have 3 axes"
+    assert refusal.reason == "'a' is not known to have rank 3"
 
 
 def _declines() -> None:

@@ -234,7 +234,7 @@ def test_the_number_of_results_decides_what_they_are() -> None:
     assert find(pattern(describe), body % "a, b", opset=13) == {"x": "x"}
     assert find(pattern(describe), body % "a, b, c", opset=13) is None
     (refusal,) = refusals(pattern(describe), body % "a, b, c", opset=13)
-    assert refusal.reason == "2 results expected, 3 found"
+    assert refusal.reason == "expected 2 results, found 3"
     dropping = pattern(lambda g, x: g.op.Neg(g.op.Dropout(x)))
     assert find(dropping, "{ d, mask = Dropout(x) y = Neg(d) }") == {"x": "x"}
 

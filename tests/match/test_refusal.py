@@ -52,7 +52,7 @@ GOOD = {"a": "x", "b": "half", "c": "Erf", "d": "1", "e": "one"}
     ("wrong", "op_type", "reason", "line"),
     [
         ({"b": "two"}, "Mul", "'two' is not the constant 0.5", 1),
-        ({"c": "Exp"}, "Exp", "Erf expected, Exp found", 2),
+        ({"c": "Exp"}, "Exp", "expected Erf, found Exp", 2),
         ({"d": "0"}, "Softmax", "attribute axis=0 does not fit", 3),
         ({"e": "two"}, "Sub", "'two' is not the constant 1.0", 4),
     ],
@@ -79,7 +79,7 @@ def test_only_the_way_that_led_furthest_is_told() -> None:
         "y = Max(one, n) }"
     )
     (refusal,) = refusals(Sum(), text)
-    assert refusal.reason == "Exp expected, Log found"
+    assert refusal.reason == "expected Exp, found Log"
 
 
 def test_validations_and_results_in_between() -> None:

@@ -108,7 +108,7 @@ def test_a_proof_refuses_what_breaks_an_assumption(tmp_path: Path) -> None:
 
 
 def test_assumptions_of_a_comparison_fit_the_original() -> None:
-    with pytest.raises(AssumptionError, match="no size 'q'"):
+    with pytest.raises(AssumptionError, match="no dimension 'q'"):
         verify(parse(MODEL), parse(MODEL), assume=["q >= 1"])
     with pytest.raises(AssumptionError, match="compare with =="):
         VerificationOptions(assume=["n = 1"])

@@ -186,8 +186,7 @@ def _declared(cls: type[ChainPattern]) -> tuple[list[str], list[Mapping[str, Any
     operators = entries[:-1] if entries[-1:] == [INITIALIZER] else entries
     if not operators or INITIALIZER in operators:
         raise TypeError(
-            f"{cls.__name__}: entries are operators; only behind at least one of them comes "
-            f"{INITIALIZER!r}"
+            f"{cls.__name__}: entries are operators; at least one of them precedes {INITIALIZER!r}"
         )
     for what, listed in (("config_patterns", configs), ("sub_patterns", subs)):
         if len(listed) > len(operators):
@@ -212,7 +211,7 @@ def _conditions(cls: type[ChainPattern]) -> list[Condition]:
     found = [
         condition(
             partial(_has_one_input, ends_stored),
-            "an operand next to the chain is computed too",
+            "an operator of the chain has another computed operand",
             cls.entries,
         )
     ]
@@ -225,13 +224,15 @@ def _conditions(cls: type[ChainPattern]) -> list[Condition]:
     if cls.is_output():
         found.append(
             condition(
-                partial(_gives_output, cls.region), "its result is not an output", cls.is_output
+                partial(_gives_output, cls.region),
+                "the result is not a graph output",
+                cls.is_output,
             )
         )
     found.append(condition(_hand_on, "", cls.entries))
     for position, parameters in enumerate(cls.sub_patterns()):
         for parameter, sub in parameters.items():
-            reason = f"no {sub.name()} in what feeds {parameter!r} of {cls.entries()[position]}"
+            reason = f"{sub.name()} does not match at {parameter!r} of {cls.entries()[position]}"
             found.append(
                 condition(partial(_is_fed, position, parameter, sub), reason, cls.sub_patterns)
             )
@@ -300,7 +301,7 @@ def _is_fed(position: int, parameter: str, pattern: type[ChainPattern], g: View,
 
 
 def _operands_called(parameter: str, node: Node) -> tuple[str, ...]:
-    """The operands of a formal input: one, none when it is left out, or several when it is
+    """The operands of a formal input: one, none when it is omitted, or several when it is
     variadic.
     """
     found = schema(node.op_type, node.domain, node.opset)

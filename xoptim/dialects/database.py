@@ -199,7 +199,7 @@ class PatternSequence(Database):
         """
         if isinstance(position, str):
             raise TypeError(
-                f"the position of {name!r} is a number, not {position!r}; tags come after it"
+                f"the position of {name!r} must be a number, not {position!r}; tags follow it"
             )
         if isinstance(entry, PatternGroup):
             self._add_group(name, entry, Holder(self._registry, name, position, frozenset(tags)))

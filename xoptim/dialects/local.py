@@ -92,7 +92,9 @@ def _results(found: Any, node: Node) -> tuple[str | None, ...] | None:
     if not isinstance(results, (list, tuple)) or not all(
         name is None or isinstance(name, str) for name in results
     ):
-        raise TypeError(f"a local rewriter returns names of results, None or False, not {found!r}")
+        raise TypeError(
+            f"a local rewriter must return names of results, None or False, not {found!r}"
+        )
     if len(results) != len(node.output):
         raise RewriteError(
             f"a {node.op_type} with {len(node.output)} results cannot be replaced by {len(results)}"

@@ -1,4 +1,4 @@
-"""Patterns in one line: one operator for another, an operator left out, one expression for
+"""Patterns in one line: one operator for another, an operator removed, one expression for
 another.
 """
 
@@ -328,10 +328,10 @@ def _misfit(g: GraphView, operand: str, result: str) -> str:
     smaller one.
     """
     if not operand:
-        return "an operand is left out"
+        return "an operand is missing"
     node = g.node_before(result)
     if node is not None and is_copy(node) and node.input[0] == operand:
-        return "Identity nodes go by themselves where they can (option remove_identity)"
+        return "the option remove_identity removes Identity nodes where it can"
     given, wanted = g.info(operand), g.info(result)
     if given.dtype and wanted.dtype and given.dtype != wanted.dtype:
         return f"{operand!r} has another type than {result!r}"
@@ -434,12 +434,12 @@ def _check(term: Any, known: set[str] | None, captured: set[str] | None = None) 
             what = (
                 "is not the name of a variable"
                 if known is None
-                else "is not a variable of the expression to look for"
+                else "is not a variable of the expression to match"
             )
             raise TypeError(f"{term!r} {what}")
     elif _is_sub_pattern(term):
         if known is not None:
-            raise TypeError(f"only an expression to look for can have a constraint: {term!r}")
+            raise TypeError(f"only an expression to match can have a constraint: {term!r}")
         if (
             set(term) != _SUB_PATTERN
             or not callable(term["constraint"])
@@ -462,7 +462,7 @@ def _check(term: Any, known: set[str] | None, captured: set[str] | None = None) 
         what = (
             "attributes stand at the end of a tuple"
             if isinstance(term, dict)
-            else "it is none of the things that may"
+            else "use names, numbers, arrays and tuples"
         )
         raise TypeError(f"{term!r} cannot stand in an expression: {what}")
 
@@ -475,9 +475,9 @@ def _check_attributes(term: Any, attributes: Mapping[Any, Any], captured: set[st
             continue
         if isinstance(value, Capture):
             if value.name not in captured:
-                raise TypeError(f"{value.name!r} is not captured by the expression to look for")
+                raise TypeError(f"{value.name!r} is not captured by the expression to match")
         elif isinstance(value, AnyOf) or value is ANY or callable(value) or key in _KEYWORDS:
-            raise TypeError(f"attribute {key!r} of {term[0]} has no value to give to a new node")
+            raise TypeError(f"attribute {key!r} of {term[0]} needs a value in the new expression")
 
 
 def _operator(name: Any, where: str) -> tuple[str, str]:

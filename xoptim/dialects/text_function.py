@@ -59,14 +59,14 @@ class FunctionSource:
 def parse_functions(text: str, file: str) -> list[FunctionSource]:
     """All functions in a text.
 
-    The header ``<domain: ..., opset_import: [...]>`` of each may be left out.
+    The header ``<domain: ..., opset_import: [...]>`` of each may be omitted.
 
     Raises `TextRuleError`, whose message names file, line and column, when the text is malformed.
     """
     if "\0" in text:  # the parser would stop there, and silently ignore the rest
         line = text[: text.index("\0")].split("\n")
         raise TextPlace(file, len(line), len(line[-1]) + 1).error(
-            "this is not a text: there is a zero byte"
+            "rules are text, and this file contains a zero byte"
         )
     if is_too_deep(text):
         raise TextPlace(file).error("brackets are nested too deeply")
@@ -122,11 +122,11 @@ def _place_of(error: Exception, text: str, file: str) -> TextRuleError:
     line = lines[min(number, len(lines)) - 1]
     column = len(line.encode()[: max(int(found[2]) - 1, 0)].decode(errors="ignore")) + 1
     what = (
-        re.sub(r"Expected character (\S+) not found", r"'\1' expected", found[3])
+        re.sub(r"Expected character (\S+) not found", r"expected '\1'", found[3])
         .strip()
         .rstrip(".")
     )
-    what = "a value is expected" if what.lower() == "internal error" else what
+    what = "expected a value" if what.lower() == "internal error" else what
     return TextPlace(file, number, column).error(what[:1].lower() + what[1:])
 
 
@@ -177,7 +177,7 @@ _UNSUPPORTED = {
 class RuleCall:
     """A call of an operator or of a filter.
 
-    Names of operands and results that are left out are empty.
+    Names of operands and results that are omitted are empty.
 
     Attributes are values, or references to attributes of the function.
     """
@@ -262,7 +262,7 @@ def read_function(source: FunctionSource, role: Role) -> Side:
         else:
             known.update(filter(None, node.output))
             if not any(node.output):
-                raise place.error(f"{node.op_type} makes nothing: give its result a name")
+                raise place.error(f"{node.op_type} has no result: give it a name")
             if node.op_type == "Constant" and not domain:
                 _add_constant(side, call)
             else:
@@ -307,7 +307,7 @@ def _attributes(node: onnx.NodeProto, place: TextPlace, side: Side) -> dict[str,
 def _add_filter(side: Side, call: RuleCall) -> None:
     check = known_filters().get(call.op_type)
     if side.role == "replace":
-        raise call.place.error(f"filter.{call.op_type} is a condition; it belongs into 'match'")
+        raise call.place.error(f"filter.{call.op_type} is a condition; use it in 'match'")
     if check is None:
         raise call.place.error(
             f"unknown filter {call.op_type!r}; known are {', '.join(sorted(known_filters()))}"
@@ -326,10 +326,10 @@ def _add_filter(side: Side, call: RuleCall) -> None:
 def _add_settings(side: Side, call: RuleCall) -> None:
     if side.role == "replace" or call.op_type != "settings" or call.inputs:
         raise call.place.error(
-            "of the domain 'rule' there is rule.settings <...> () only, in 'match'"
+            "the domain 'rule' has rule.settings <...> () only, for use in 'match'"
         )
     if call.references:
-        raise call.place.error("settings are values, not attributes of the function")
+        raise call.place.error("settings must be values, not attributes of the function")
     side.settings.update((name, (value, call.place)) for name, value in call.attributes.items())
 
 
@@ -344,8 +344,7 @@ def _add_constant(side: Side, call: RuleCall) -> None:
         side.deferred[call.outputs[0]] = call
     else:
         raise call.place.error(
-            "a Constant in 'match' has a value; let an input and filter.is_constant stand for any "
-            "constant"
+            "a Constant in 'match' needs a value; to match any constant, use an input with constant"
         )
 
 

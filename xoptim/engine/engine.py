@@ -205,7 +205,7 @@ class Applier:
                 if not isinstance(given, (list, tuple)) or not all(
                     isinstance(node, Node) for node in given
                 ):
-                    raise TypeError(f"apply returns a list of nodes, not {given!r:.80}")
+                    raise TypeError(f"apply must return a list of nodes, not {given!r:.80}")
                 self._check_copies([node for node in given if node not in matched])
                 edit.commit(matched, given, match.insert_at)
         except PASSED_ON:
@@ -224,7 +224,7 @@ class Applier:
             if node.op_type == "Identity" and not node.domain and self._stays(node, added):
                 dtype = self.graph.info_of(node.output[0]).dtype
                 if lacks_copies(dtype, self.graph.opsets.get("", 0)):
-                    raise Declined(f"onnxruntime has no Identity for {type_name(dtype)}")
+                    raise Declined(f"onnxruntime has no kernel of Identity for {type_name(dtype)}")
 
     def _stays(self, identity: Node, added: Sequence[Node]) -> bool:
         """Whether cleaning leaves an Identity: only an output that a node of this graph computes

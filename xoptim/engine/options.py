@@ -41,7 +41,7 @@ class OptimizationOptions:
             the one with more nodes.
         provider: execution provider to optimize for.
         target: name of the target that the model will run on (see `xoptim.targets`), empty for the
-            provider. Patterns that were measured to be faster on other providers only are left out,
+            provider. Patterns that were measured to be faster on other providers only are dropped,
             and what the target does not run is lowered.
         strict: errors in patterns are fatal instead of skipped with a warning.
         drop: patterns and passes to drop; ``"constant_folding"``, ``"merge"``, ``"remove_unused"``
@@ -106,9 +106,9 @@ class OptimizationOptions:
         """
         for name in ("max_iter", "max_rewrites"):
             if not isinstance(getattr(self, name), Integral):
-                raise TypeError(f"{name} is a number, not {getattr(self, name)!r}")
+                raise TypeError(f"{name} must be an integer, not {getattr(self, name)!r}")
         if isinstance(self.drop, str):
-            raise ValueError(f"drop takes several names: ({self.drop!r},)")
+            raise ValueError(f"drop must be a sequence of names: ({self.drop!r},)")
         allowed_growth(self.max_growth, 0)
         object.__setattr__(self, "assume", Assumptions.of(self.assume).texts)
         for name in _STEPS.intersection(self.drop):
@@ -162,7 +162,7 @@ class OptimizationOptions:
         return self.target if self.target in rewrite.providers else self.provider
 
     def unfit_there(self, rewrite: Rewrite | type[Rewrite]) -> str:
-        """Why a rewrite is left out for the target, empty when it is used there."""
+        """Why a rewrite is dropped for the target, empty when it is used there."""
         measured = rewrite.providers
         if self.target in ("", "cpu", *measured) or "cpu" not in measured:
             return ""  # `provider_for` decides about what is for other providers only

@@ -70,11 +70,11 @@ class Navigator(ModelPass):
         for each in (rewrite for item in patterns for rewrite in select(item)):
             if not isinstance(each, PatternOptimization):
                 raise TypeError(
-                    f"{each.name()} rewrites whole models: it cannot be applied at a node"
+                    f"{each.name()} rewrites complete models; it cannot be applied at a single node"
                 )
             found[each.name()] = each
         if not found:
-            raise TypeError(f"a {type(self).__name__} needs patterns to apply")
+            raise TypeError(f"a {type(self).__name__} needs at least one pattern")
         self.patterns = tuple(found.values())
         title = name or f"{type(self).__name__.removesuffix('Navigator')}{''.join(found)}"
         weakest = max((p.exactness for p in self.patterns), key=GRADES.index)

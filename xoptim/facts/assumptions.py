@@ -147,7 +147,7 @@ class Assumptions:
         Raises `AssumptionError` when one is none, or two contradict each other.
         """
         if isinstance(texts, str):
-            raise AssumptionError(f"assumptions are several: ({texts!r},)")
+            raise AssumptionError(f"assumptions must be a sequence of strings: ({texts!r},)")
         return _parsed(tuple(texts))
 
     @property
@@ -271,13 +271,15 @@ def _parsed(texts: tuple[str, ...]) -> Assumptions:
             if isinstance(found, str):
                 if equal.setdefault(name, found) != found or name in symbols_of(found):
                     raise AssumptionError(
-                        f"assumption {text!r}: a size is equal to one other size or sum"
+                        f"assumption {text!r}: a dimension can equal only one other dimension or "
+                        "sum"
                     )
                 continue
             given = sizes.get(name, SizeFact())
             if math.lcm(given.divisor, found.divisor) > _LARGEST:
                 raise AssumptionError(
-                    f"assumption {text!r}: the divisors of a size have a multiple of at most "
+                    f"assumption {text!r}: the divisors of a dimension may have a common multiple "
+                    "of at most "
                     f"{_LARGEST}"
                 )
             met = given.meet(found)
@@ -285,7 +287,7 @@ def _parsed(texts: tuple[str, ...]) -> Assumptions:
                 known = (
                     " and ".join(sizes[name].texts(name))
                     if name in sizes
-                    else "a size is at least 0"
+                    else "a dimension is at least 0"
                 )
                 raise AssumptionError(f"assumption {text!r} cannot hold: {known}")
             sizes[name] = met
@@ -305,11 +307,12 @@ def _alternatives(text: str, options: Sequence[str]) -> Alternatives:
         sizes = _parsed((option,)).sizes if _COMPARISON.search(option) else ()
         if len(sizes) != 1 or not any(sizes[0][1].texts(option)):
             raise AssumptionError(
-                f"assumption {text!r}: write ranges of sizes, such as 'batch == 1 or seq == 1'"
+                f"assumption {text!r}: write a range of each dimension, such as 'batch == 1 or seq "
+                "== 1'"
             )
         found += sizes
     if len({name for name, _ in found}) < len(found):
-        raise AssumptionError(f"assumption {text!r}: write a range of each size once")
+        raise AssumptionError(f"assumption {text!r}: a dimension occurs twice")
     return tuple(sorted(found, key=lambda each: each[0]))
 
 
@@ -327,7 +330,7 @@ def _check_alternatives(
     for alternatives in either:
         text = _text_of(alternatives)
         if name := next((name for name, _ in alternatives if name in equal), ""):
-            raise AssumptionError(f"assumption {text!r}: {name} follows from other sizes")
+            raise AssumptionError(f"assumption {text!r}: {name} follows from other dimensions")
         if all(fact.meet(sizes.get(name, SizeFact())) is None for name, fact in alternatives):
             raise AssumptionError(f"assumption {text!r} cannot hold with the others")
 
@@ -335,10 +338,10 @@ def _check_alternatives(
 def _bounded(texts: tuple[str, ...]) -> Iterator[str]:
     """The texts, none of them long."""
     if len(texts) > _MOST:
-        raise AssumptionError(f"there are {len(texts)} assumptions; a model has at most {_MOST}")
+        raise AssumptionError(f"{len(texts)} assumptions are given; at most {_MOST} are supported")
     for text in texts:
         if not isinstance(text, str):
-            raise AssumptionError(f"an assumption is a text such as 'past >= 1', not {text!r}")
+            raise AssumptionError(f"an assumption is a string such as 'past >= 1', not {text!r}")
         if len(text) > _LONGEST:
             raise AssumptionError(
                 f"assumption {abridged(text)} is longer than {_LONGEST} characters"
@@ -376,7 +379,7 @@ def _property(text: str) -> tuple[str, str]:
     likely = suggestion(
         word, known, f"write 'past >= 1', 'n % 8 == 0', or one of {', '.join(known)}"
     )
-    raise AssumptionError(f"assumption {text!r} is not known; {likely}")
+    raise AssumptionError(f"unknown assumption {text!r}; {likely}")
 
 
 def _compared(text: str, left: str, operator: str, right: str) -> tuple[str, SizeFact | str]:
@@ -391,17 +394,17 @@ def _compared(text: str, left: str, operator: str, right: str) -> tuple[str, Siz
     name = remainder[1] if remainder else left
     if name.lstrip("-").isdecimal() or formula_of(name) is not None:
         raise AssumptionError(
-            f"assumption {text!r}: write the name of one size on one side, such as 'past >= 1'"
+            f"assumption {text!r}: write one dimension on one side, such as 'past >= 1'"
         )
     if not right.isdecimal():
         if operator != "==" or remainder or right.startswith("-"):
             raise AssumptionError(
-                f"assumption {text!r}: compare the size with a number of at least 0"
+                f"assumption {text!r}: compare the dimension with an integer of at least 0"
             )
         return name, right
     number = whole_number(right)
     if number is None:
-        raise AssumptionError(f"assumption {abridged(text)}: a size is a number below 2^63")
+        raise AssumptionError(f"assumption {abridged(text)}: a dimension is below 2^63")
     if remainder:
         divisor = whole_number(remainder[2]) or 0
         if operator != "==" or not 0 < divisor <= _LARGEST or number >= divisor:
@@ -412,6 +415,6 @@ def _compared(text: str, left: str, operator: str, right: str) -> tuple[str, Siz
         return name, SizeFact(divisor=divisor, rest=number)
     if operator in ("<", "<="):
         if not number and operator == "<":
-            raise AssumptionError(f"assumption {text!r}: a size is at least 0")
+            raise AssumptionError(f"assumption {text!r}: a dimension is at least 0")
         return name, SizeFact(most=number - (operator == "<"))
     return name, SizeFact(number + (operator == ">"), number if operator == "==" else None)

@@ -77,7 +77,7 @@ MOVED_DEFAULTS: Final[dict[tuple[str, str], float]] = {
     ("Pad", "value"): 0.0,
     ("Dropout", "ratio"): 0.5,
 }
-"""Values of some of them when they are left out; no number expresses the meaning of the others."""
+"""Values of some of them when they are omitted; no number expresses the meaning of the others."""
 
 
 @cache

@@ -36,7 +36,7 @@ def integer_range(bits: int) -> tuple[int, int]:
 def operation_bounds(kind: str, operands: Sequence[Bounds]) -> Bounds:
     """Bounds of an operation from the bounds of its operands.
 
-    A bound of more than `_MOST_BITS` bits is left out.
+    A bound of more than `_MOST_BITS` bits is dropped.
     """
     low, high = _operation_bounds(kind, operands)
     return _kept(low), _kept(high)

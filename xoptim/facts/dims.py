@@ -355,7 +355,7 @@ def _is_cut(dim: Dim, whole: Dim) -> bool:
 
 
 def is_never_one(dim: Dim) -> bool:
-    """Whether the dimension is provably not 1."""
+    """Whether the dimension is known not to be 1."""
     if type(dim) is not SymbolicDim:
         return dim != 1
     if (1 - dim.constant) % content(dim):

@@ -216,7 +216,7 @@ LOSSLESS: Final[dict[int, frozenset[int]]] = {
 """Types that represent every value of a type exactly.
 
 A significand has 8 bits in bfloat16, 11 in float16, 24 in float, 53 in double. The narrow types of
-8 bits and less are left out: runtimes convert between few of them.
+8 bits and less are excluded: runtimes convert between few of them.
 """
 
 

@@ -277,7 +277,7 @@ def objection(
     """The reason why a call of an operator cannot be expressed, ``None`` when it can, or when its
     domain is unknown.
 
-    ``inputs`` and ``outputs`` are numbers of operands and results, those left out in the middle
+    ``inputs`` and ``outputs`` are numbers of operands and results, those omitted in the middle
     included.
     """
     label = operator_label(op_type, domain)
@@ -334,7 +334,7 @@ def objection_to_types(op_type: str, domain: str, opset: int, dtypes: Sequence[i
     """The reason why a standard operator does not take operands of these element types, ``None``
     when it may.
 
-    A type is 0 for an operand that is unknown, left out or not a tensor.
+    A type is 0 for an operand that is unknown, omitted or not a tensor.
     """
     bound: dict[str, int] = {}
     for dtype, formal in zip(dtypes, _operands(op_type, domain, opset, len(dtypes)), strict=False):
@@ -447,7 +447,7 @@ def mistake_in(
     when its domain is unknown.
 
     Attributes that became operands may be among the names of ``attributes``; ``operands`` are the
-    possible numbers of operands, those left out in the middle included.
+    possible numbers of operands, those omitted in the middle included.
     """
     if domain not in KNOWN_DOMAINS:
         return None

@@ -8,7 +8,7 @@ import onnx
 from xoptim.facts.attributes import decode_attribute
 
 _COMPUTING_LESS = frozenset(("Dropout", "GRU", "LSTM", "LayerNormalization", "RNN"))
-"""Standard operators that compute the other results all the same when an optional one is left out.
+"""Standard operators that compute the other results all the same when an optional one is omitted.
 
 Elsewhere the number of results matters: in training, with earlier keys and values, or where
 onnxruntime has a kernel of its own for it.

@@ -216,9 +216,7 @@ class SymbolicDim:
         return self
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError(
-            "a symbolic dimension is the same object as its equals: it cannot leave its process"
-        )
+        raise TypeError("a symbolic dimension is unique in its process and cannot be pickled")
 
 
 Dim: TypeAlias = int | SymbolicDim
@@ -390,13 +388,13 @@ def upper_bound(dim: Dim) -> int | None:
 
 
 def is_nonnegative(dim: Dim) -> bool:
-    """Whether the dimension is provably at least 0."""
+    """Whether the dimension is known to be at least 0."""
     low = lower_bound(dim)
     return low is not None and low >= 0
 
 
 def is_nonzero(dim: Dim) -> bool:
-    """Whether the dimension is provably not 0."""
+    """Whether the dimension is known not to be 0."""
     low = lower_bound(dim)
     if low is not None and low > 0:
         return True

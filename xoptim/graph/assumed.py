@@ -40,9 +40,7 @@ def recorded(proto: onnx.ModelProto) -> Assumptions:
     try:
         return Assumptions.of(text.split("; "))
     except AssumptionError as error:
-        logger.warning(
-            "the entry %s of the metadata is ignored: %s", ENTRY, shorten(str(error), _LONGEST)
-        )
+        logger.warning("the metadata entry %s is ignored: %s", ENTRY, shorten(str(error), _LONGEST))
         return Assumptions()
 
 
@@ -135,16 +133,17 @@ def misfit(assumptions: Assumptions, proto: onnx.ModelProto) -> str:
             number = whole_number(axis)
             if number is not None and number < len(dims) and dims[number].dim_param:
                 return (
-                    f"assumption {text!r}: the dimension {name} is called "
+                    f"assumption {text!r}: the model calls the dimension {name} "
                     f"{dims[number].dim_param!r}"
                 )
             return (
-                f"assumption {text!r}: the model has no size {name!r}; its open sizes are "
-                f"{_listed(_open(sizes))}"
+                f"assumption {text!r}: the model has no dimension {name!r}; its dynamic dimensions "
+                "are "
+                f"{_listed(_dynamic(sizes))}"
             )
     numbers = {name: size for name, size in sizes.items() if size is not None}
     if broken := assumptions.broken(numbers):
-        return f"assumption {broken!r} contradicts the model, which declares another size"
+        return f"assumption {broken!r} contradicts the size that the model declares"
     for word, name in assumptions.values:
         if name and name not in inputs:
             return (
@@ -174,7 +173,7 @@ def assumed_sizes(assumptions: Assumptions, names: Iterable[str] = ()) -> dict[s
     """The dimensions that take the place of names of sizes in a model, under ``input:axis`` for one
     without a name.
 
-    ``names`` are the names of all open sizes, which may be longer than usual if the default set is
+    ``names`` are the names of all dynamic dimensions, which may be large if the default set is
     switched off.
     """
     facts = dict(assumptions.sizes)
@@ -188,11 +187,11 @@ def assumed_sizes(assumptions: Assumptions, names: Iterable[str] = ()) -> dict[s
     return found
 
 
-def open_sizes(proto: onnx.ModelProto) -> list[str]:
-    """The names of the open sizes of the inputs of a model, ``input:axis`` for one without a
+def dynamic_dims(proto: onnx.ModelProto) -> list[str]:
+    """The names of the dynamic dimensions of a model's inputs, ``input:axis`` for one without a
     name.
     """
-    return _open(_declared(proto))
+    return _dynamic(_declared(proto))
 
 
 def assumed_info(name: str, info: Info, sizes: Mapping[str, Dim]) -> Info:
@@ -238,7 +237,7 @@ def _declared(proto: onnx.ModelProto) -> dict[str, int | None]:
     return found
 
 
-def _open(sizes: Mapping[str, int | None]) -> list[str]:
+def _dynamic(sizes: Mapping[str, int | None]) -> list[str]:
     return [name for name, size in sizes.items() if size is None]
 
 

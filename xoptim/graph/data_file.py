@@ -66,7 +66,7 @@ def settle_locations(proto: ModelProto, base_dir: Path | None) -> None:
 def external_files(proto: ModelProto, base_dir: Path) -> list[Path]:
     """The files that hold external data of a model, in order of their paths.
 
-    Those that cannot be read are left out.
+    Those that cannot be read are skipped.
     """
     found: set[Path] = set()
     for tensor in filter(is_external, stored_tensors(proto)):
@@ -215,7 +215,7 @@ _FIELDS: Final = (
 _STRIP: Final = 2048
 """Stored rows of a transposed tensor that are mapped at a time."""
 _ZEROS: Final = 1 << 20
-"""Bytes of a range that is left out when it is zero."""
+"""Bytes of a range that is skipped when it is zero."""
 _SHORTEST: Final = 64
 """Stored elements of a transposed tensor that are read side by side, at least."""
 _OF_THREAD: Final = local()
@@ -258,7 +258,7 @@ def write_weights(weights: Sequence[Weight], stream: BinaryIO, folder: Path, loc
     try:
         for _ in pool.map(lambda task: task(stream), tasks):
             pass
-    finally:  # after an error, or Ctrl-C, the parts that have not begun are left out
+    finally:  # after an error, or Ctrl-C, the parts that have not begun are skipped
         pool.shutdown(cancel_futures=True)
     for (proto, tensor), offset in zip(weights, offsets, strict=True):
         for field in _FIELDS:

@@ -194,7 +194,7 @@ class Edit(Graph):
     ) -> None:
         self._watched.restore()
 
-    # ---------------------------------------------------------------- the door
+    # ---------------------------------------------------------------- committing
 
     def commit(
         self, removed: Sequence[Node], added: Sequence[Node], insert_at: Node | None = None
@@ -275,7 +275,7 @@ class Edit(Graph):
         for name in reads(node):
             if not self.defines(name) and (name in freed or not is_visible(self.target, name)):
                 raise RewriteError(
-                    f"a new {node.op_type} reads {name!r}, which nothing defines before it"
+                    f"a new {node.op_type} reads {name!r}, which is not defined before it"
                 )
         for name in filter(None, node.output):
             if self.defines(name) or not (name in freed or self._is_new(name)):
@@ -293,7 +293,7 @@ class Edit(Graph):
         graph = self.target
         for name in sorted(name for name in freed if self.producer(name) is None):
             if is_read_beyond(graph, name, gone):
-                raise RewriteError(f"result {name!r} would disappear although something reads it")
+                raise RewriteError(f"result {name!r} is removed but still read")
 
     # ---------------------------------------------------------------- the commit
 

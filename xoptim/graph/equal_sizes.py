@@ -1,4 +1,4 @@
-"""Sizes of inputs that must be equal, whatever their names, for products of matrices to run."""
+"""Input dimensions that must be equal, whatever their names, for MatMuls to run."""
 
 from collections.abc import Iterator, Mapping
 
@@ -71,7 +71,7 @@ def _declared(graph: Graph) -> dict[str, None]:
 
 
 def _pairs(graph: Graph, node: Node) -> Iterator[tuple[Dim, Dim]]:
-    """The inner sizes of the factors of a product."""
+    """The inner dimensions of the operands of a MatMul."""
     if node.domain or node.op_type not in ("MatMul", "Gemm") or len(node.input) < 2:
         return
     a, b = (graph.info_of(name).shape for name in node.input[:2])
@@ -107,7 +107,7 @@ def _solved(difference: Dim, order: Mapping[str, int]) -> tuple[SymbolicDim, Dim
 
 
 def _needed(graph: Graph) -> set[Node]:
-    """The nodes on which outputs depend: others may be left out by the runtime."""
+    """The nodes on which outputs depend: others may be removed by the runtime."""
     names, needed = set(graph.outputs), set[Node]()
     for node in reversed(list(graph.nodes)):
         if not names.isdisjoint(node.output):

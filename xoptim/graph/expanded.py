@@ -54,7 +54,7 @@ def views_of(graph: Graph, node: Node, operands: Sequence[Tensor | None]) -> lis
     """The results of a node as views, ``None`` when they are to be computed: they are small, or of
     another kind.
 
-    All operands are stored; ``None`` is one that is left out.
+    All operands are stored; ``None`` is one that is omitted.
     """
     info = graph.known(node.output[0])
     shape = None if info is None else info.static_shape

@@ -111,7 +111,7 @@ def parse_text(raw: bytes, form: TextForm, label: str) -> onnx.ModelProto:
         )
         reason = " ".join(said.decode(errors="replace").split())
         raise ModelError(
-            f"{label} not an ONNX model: as {_WORDS[form]}, it has a mistake: {reason[:300]}"
+            f"{label} not an ONNX model: parsed as {_WORDS[form]}, it fails with: {reason[:300]}"
         ) from error
 
 
@@ -124,7 +124,7 @@ def _parsed(text: str, label: str) -> onnx.ModelProto:
         return onnx.parser.parse_model(text)
     except IndexError:  # the parser reports C++'s "out of range" in this way
         raise ModelError(
-            f"{label} not an ONNX model: as {_WORDS['text']}, a number in it is too large"
+            f"{label} not an ONNX model: parsed as {_WORDS['text']}, a number in it is too large"
         ) from None
 
 

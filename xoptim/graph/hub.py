@@ -69,7 +69,9 @@ def download(address: str) -> Path:
     wanted = hub_file(address)
     folder = hub_folder()
     if folder is None:
-        raise ModelError(f"cannot download {address!r}: there is no folder for caches")
+        raise ModelError(
+            f"cannot download {address!r}: no cache folder can be created; set XDG_CACHE_HOME"
+        )
     # Not the cache of the Hub, where files are symbolic links: weights behind a link that leads
     # out of the folder of the model are refused.
     target = folder / wanted.repo / (wanted.revision or "main").replace("/", "--")

@@ -19,7 +19,7 @@ from xoptim.facts.protos import (
     unreadable_texts,
 )
 from xoptim.facts.schema import KNOWN_DOMAINS
-from xoptim.graph.assumed import assumed_sizes, check_fit, open_sizes
+from xoptim.graph.assumed import assumed_sizes, check_fit, dynamic_dims
 from xoptim.graph.equal_sizes import equal_sizes, with_sizes
 from xoptim.graph.forms import kind_of, parse_text, text_form
 from xoptim.graph.graph import Graph
@@ -133,7 +133,7 @@ def _load(
     check_fit(assumptions, proto)
     model.assumptions, model.assumed_sizes = (
         assumptions,
-        assumed_sizes(assumptions, open_sizes(proto)),
+        assumed_sizes(assumptions, dynamic_dims(proto)),
     )
     copy_fields(proto, model.shell, ("graph", "functions"))
     model.hidden_operators = {

@@ -111,7 +111,9 @@ def load_nodes(graph: Graph, protos: Iterable[onnx.NodeProto]) -> None:
         load_bodies(graph, node)
     if not is_sorted or _captures_later(graph):
         _sort(graph)
-        logger.warning("the nodes of graph %r are not in order; they were sorted", graph.name)
+        logger.warning(
+            "the nodes of graph %r are not in topological order; they were sorted", graph.name
+        )
 
 
 def _wrap(graph: Graph, protos: Iterable[onnx.NodeProto]) -> list[Node]:

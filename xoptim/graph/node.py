@@ -29,8 +29,8 @@ _NO_ATTRIBUTES: Mapping[str, Any] = MappingProxyType({})
 class Node:
     """A node of a graph: one call of an operator.
 
-    ``input`` and ``output`` are tuples of result names (``""`` for an optional one that is left
-    out). They change only through the verbs of `Graph`. Attributes are decoded on first use; an
+    ``input`` and ``output`` are tuples of result names (``""`` for an optional one that is
+    omitted). They change only through the verbs of `Graph`. Attributes are decoded on first use; an
     unchanged node is written back from the protobuf it came from: it may be given in place of the
     attributes. ``overload`` is that of the local function that the node calls.
     """

@@ -382,7 +382,7 @@ def _check_shape(graph: Graph, name: str, old: Shape, new: Shape) -> None:
 def _is_known(dim: Dim, sizes: Set[str]) -> bool:
     """Whether a dimension is a polynomial of sizes that a caller chooses.
 
-    Minima and the like are left out: ``min(a, b)`` is ``a`` for all callers that must pass two
+    Minima and the like do not count: ``min(a, b)`` is ``a`` for all callers that must pass two
     inputs of the same size.
     """
     return isinstance(dim, int) or (dim.is_polynomial and dim.symbols <= sizes)

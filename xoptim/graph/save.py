@@ -53,7 +53,7 @@ _HELD: Final = f"held {os.urandom(8).hex()}"
 
 
 class Held:
-    """Constants that are left out of a protobuf while it is made; a numbered stub replaces each."""
+    """Constants that are kept out of a protobuf while it is made; a numbered stub replaces each."""
 
     def __init__(self) -> None:
         self._tensors: list[Tensor] = []
@@ -262,7 +262,7 @@ class Draft:
 
 
 def is_stub(proto: TensorProto) -> bool:
-    """Whether a tensor is the stub of one that is left out."""
+    """Whether a tensor is the stub of one that is kept out."""
     return any(entry.key == _HELD for entry in proto.external_data)
 
 

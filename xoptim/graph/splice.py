@@ -34,7 +34,7 @@ grow exponentially.
 def inline_functions(proto: onnx.ModelProto) -> onnx.ModelProto:
     """A model without local functions. ``proto`` is not modified.
 
-    The weights are left out of the call: the inliner works on serialized models, whose size is
+    The weights are kept out of the call: the inliner works on serialized models, whose size is
     limited. Raises `ModelError` when a function calls itself, or the model would have more than
     ``EXPANSION_LIMIT`` nodes.
     """

@@ -63,7 +63,7 @@ class StoredTensor:
                 f"{self._label} has {len(shape)} axes; numpy reads {_MOST_AXES} at most"
             )
         if len(shape) > 1 and math.prod(shape) >= _COUNTLESS:
-            raise ModelError(f"{self._label} is damaged: its sizes multiply to 2^63 or more")
+            raise ModelError(f"{self._label} is damaged: its shape has 2^63 elements or more")
 
     @property
     def _label(self) -> str:
@@ -150,8 +150,8 @@ class StoredTensor:
         number = whole_number(text) if text else usual
         if number is None:
             raise ModelError(
-                f"{self._label}: the place of its external data is not a number below 2^63: "
-                f"{abridged(text or '')}"
+                f"{self._label}: the offset or length of its external data is not a number below "
+                f"2^63: {abridged(text or '')}"
             )
         return number
 

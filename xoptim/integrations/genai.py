@@ -68,14 +68,14 @@ def ports_of(model: onnx.ModelProto) -> Ports:
     ]
     if len(tokens) != 1 or len(masks) > 1 or len(positions) > 1 or len(logits) != 1:
         raise ModelError(
-            "onnxruntime-genai runs decoders with one input of tokens, at most one mask and one of "
-            "positions, and the output of scores"
+            "onnxruntime-genai needs one input of token ids, at most one attention mask and one "
+            "input of position ids, and one output of logits"
         )
     counts = {len(each) for each in pairs}
     if len(counts) > 1 or not caches or len(caches) != len(pairs[0]) + len(pairs[1]):
         raise ModelError(
-            "onnxruntime-genai needs a cache: a key and a value for each layer, as inputs and "
-            "outputs of four axes with 'key' and 'value' in their names"
+            "onnxruntime-genai needs a KV cache: a key and a value per layer, as inputs and "
+            "outputs of rank 4 with 'key' and 'value' in their names"
         )
     keys, values, present_keys, present_values = pairs
     mask, place = next(iter(masks), None), next(iter(positions), None)
@@ -142,7 +142,9 @@ def config_of(model: onnx.ModelProto, folder: Path, filename: str) -> dict[str, 
     ports, given = ports_of(model), _read(folder)
     longest, end, scores = _context(given), given.get("eos_token_id"), _dims(ports.logits)
     if end is None:
-        raise ChoiceError(f"{folder / 'config.json'} has no eos_token_id, which ends a text")
+        raise ChoiceError(
+            f"{folder / 'config.json'} has no eos_token_id, the token that ends a generation"
+        )
     first_end = end[0] if isinstance(end, list) else end
     head = {
         "type": "decoder",
@@ -164,7 +166,9 @@ def _decoder(ports: Ports, given: Mapping[str, Any], filename: str) -> dict[str,
     """The sizes of a decoder, and the names of its inputs and outputs."""
     _, groups, _, size = _dims(ports.keys[0])
     if not groups.isdecimal() or not size.isdecimal():
-        raise ModelError(f"the heads of the cache {ports.keys[0].name!r} have no fixed sizes")
+        raise ModelError(
+            f"the heads of the KV cache {ports.keys[0].name!r} have dynamic dimensions"
+        )
     heads = _first(given, ("num_attention_heads", "n_head"), int(groups))
     optional = {"attention_mask": ports.mask, "position_ids": ports.positions}
     return {
@@ -216,7 +220,7 @@ def write_config(config: Mapping[str, Any], target: Path) -> Path:
 
 
 def _read(folder: Path) -> dict[str, Any]:
-    """The settings of a model, and those of its generation in front of them."""
+    """The settings of a model, preceded by those of its generation."""
     found: dict[str, Any] = {}
     for name in ("config.json", "generation_config.json"):
         path = folder / name
@@ -227,7 +231,7 @@ def _read(folder: Path) -> dict[str, Any]:
         except (OSError, ValueError) as error:
             raise ChoiceError(f"cannot read {path}: {error}") from None
         if not isinstance(read, dict):
-            raise ChoiceError(f"{path} does not hold settings by name")
+            raise ChoiceError(f"{path} is not a JSON object")
         nested = read.get("text_config")
         found |= nested if isinstance(nested, dict) else {}
         found |= {key: value for key, value in read.items() if value is not None}
@@ -237,7 +241,7 @@ def _read(folder: Path) -> dict[str, Any]:
 def _context(given: Mapping[str, Any]) -> int:
     longest = _first(given, _CONTEXT, 0)
     if not isinstance(longest, int) or longest < 1:
-        raise ChoiceError(f"config.json does not say how long the context is: add {_CONTEXT[0]!r}")
+        raise ChoiceError(f"config.json has no context length: add {_CONTEXT[0]!r}")
     return longest
 
 
@@ -260,7 +264,7 @@ def _numbered(ports: Sequence[onnx.ValueInfoProto]) -> str:
     form = re.sub(r"(?<!\d)0(?!\d)", "%d", names[0].replace("%", "%%"), count=1)
     if "%d" not in form or [form % layer for layer in range(len(names))] != names:
         raise ModelError(
-            f"the names of a cache do not count the layers from 0, in order: {', '.join(names[:3])}"
+            f"the KV cache is not named by layer, from 0 in order: {', '.join(names[:3])}"
         )
     return form
 

@@ -28,15 +28,17 @@ class XoptimOptimizer(Pass):  # type: ignore[misc]  # Olive has no types
                 type_=str, default_value="default", description="Selection of patterns."
             ),
             "drop": PassConfigParam(
-                type_=list[str], default_value=[], description="Patterns to leave out."
+                type_=list[str], default_value=[], description="Patterns to drop."
             ),
             "opset": PassConfigParam(
                 type_=int | str | None,
                 default_value=None,
-                description="Operator set to raise it to.",
+                description="Opset to raise the model to.",
             ),
             "verify": PassConfigParam(
-                type_=bool, default_value=True, description="Compare the result with the model."
+                type_=bool,
+                default_value=True,
+                description="Verify the result against the original model.",
             ),
             **get_external_data_config(),
         }

@@ -51,8 +51,8 @@ def made_by(address: str) -> Made:
     if not 1 <= len(parts) <= 3 or not isinstance(parts[0], torch.nn.Module):
         kinds = ", ".join(type(each).__name__ for each in parts)
         raise ChoiceError(
-            f"{address} returns {kinds}; a torch module is expected, and its args and kwargs if it "
-            "needs them"
+            f"{address} returns {kinds}; a torch module is expected, alone or as "
+            "(module, args, kwargs)"
         )
     args = parts[1] if len(parts) > 1 else None
     positional = args if args is None or isinstance(args, tuple) else (args,)
@@ -87,7 +87,7 @@ def _function(address: str) -> Callable[[], Any]:
     except AttributeError as error:
         raise ChoiceError(f"{package} has no function {name!r}") from error
     if not callable(found):
-        raise ChoiceError(f"{address} is no function")
+        raise ChoiceError(f"{address} is not a function")
     function: Callable[[], Any] = found
     return function
 

@@ -88,7 +88,7 @@ def mode_fault(module: nn.Module) -> str:
         if part.training and _depends_on_mode(part):
             kind = type(part).__name__
             where = f"{kind} {name!r}" if name else kind
-            return f"{where} is in training mode: call eval() of the module before it is exported"
+            return f"{where} is in training mode: call module.eval() before the export"
     return ""
 
 

@@ -51,12 +51,11 @@ def verify(
 ) -> VerificationReport:
     """Run a torch module and a model on the same values and compare.
 
-    The values are the arguments, others like them, and such of other sizes: each open dimension of
-    the model is 1 and longer than in the arguments, alone and together with the others. Results are
-    matched in order, through tuples, dicts and the output classes of transformers, or by name where
-    the model lacks some. A difference
-    beyond the tolerance of the type counts as rounding where the module itself is as far from what
-    it computes in 64-bit floats.
+    The values are the arguments, others like them, and some of other sizes: each dynamic dimension
+    of the model is 1 and larger than in the arguments, alone and together with the others. Results
+    are matched in order, through tuples, dicts and the output classes of transformers, or by name
+    where the model lacks some. A difference beyond the tolerance of the type counts as rounding
+    where the module itself is as far from its own results in float64.
 
     Returns the report. ``different`` says whether the export or a later change made the difference,
     and in which part of the module. ``not verified``: the module is in training mode, does not
@@ -182,7 +181,7 @@ class TorchComparison:
         try:
             before = exported or export_of(self._runner.module, args, kwargs)
         except Exception as error:  # of the exporter
-            return f"what made the difference is not known, as the export fails: {error}"
+            return f"the cause of the difference is unknown, as the export fails: {error}"
         feeds = self._runner.arguments.bind(before.proto).feeds(self.broken)
         if self._agrees(before, feeds):
             return "the export computes the same as the module, a later change does not"

@@ -84,7 +84,7 @@ class DeclaredConditions(PatternOptimization):
             operand = captured.get(name)
             if operand and g.info(operand).rank != rank:
                 return Unmet(
-                    "operand_ranks", operand, f"{operand!r} is not known to have {rank} axes"
+                    "operand_ranks", operand, f"{operand!r} is not known to have rank {rank}"
                 )
         for operator, name in self.kernels.items():
             operand, (domain, op_type) = captured.get(name), operator_key(operator)
@@ -165,7 +165,7 @@ def keeps_shape(
     place of a number.
 
     ``symbol`` and ``name`` are the operand of the pattern and of the graph (empty when absent);
-    ``next to`` are the other operands, by default the node's.
+    ``siblings`` are the other operands, by default the node's.
     """
     if (
         not name

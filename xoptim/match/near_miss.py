@@ -56,7 +56,9 @@ class _NearSearch(MatchAttempt):
         yield from super()._trees(wanted)
         root, count = self.pairing.node_of(wanted), len(wanted.inputs)
         if len(root.input) <= count:
-            self.pairing.refuse(root, f"no tree of {wanted.op_type} with {count} operands", wanted)
+            self.pairing.refuse(
+                root, f"no tree of {wanted.op_type} nodes with {count} operands", wanted
+            )
 
 
 class NearPairing(Pairing):
@@ -175,7 +177,7 @@ class NearPairing(Pairing):
     def bind(self, wanted: PatternNode, node: Node) -> bool:
         """As in a pairing."""
         if node.op_type != wanted.op_type or node.domain != wanted.domain:
-            reason = f"{_kind(wanted)} expected, {_kind(node)} found"
+            reason = f"expected {_kind(wanted)}, found {_kind(node)}"
             return self.refuse(
                 node, reason, wanted, waive=node not in self.nodes
             ) and self._results(wanted, node)
@@ -209,16 +211,16 @@ class NearPairing(Pairing):
         symbols = [symbol for symbol in wanted.outputs if symbol.kind is not Variadic]
         if len(node.output) < len(symbols) or not self._has_as_many(wanted, node):
             return self.refuse(
-                node, f"{len(symbols)} results expected, {len(node.output)} found", wanted
+                node, f"expected {len(symbols)} results, found {len(node.output)}", wanted
             )
         for symbol, name in zip(symbols, node.output, strict=False):
             known = self.names[symbol.index]
             if known is not None and known != name:
-                return self.refuse(node, f"{known!r} expected, {name!r} found", wanted, known, name)
+                return self.refuse(node, f"expected {known!r}, found {name!r}", wanted, known, name)
         return False  # the list of remaining results does not fit, which has been reported
 
     def _has_no_more(self, wanted: PatternNode, node: Node) -> bool:
-        reason = f"{len(wanted.inputs)} operands expected, {len(node.input)} found"
+        reason = f"expected {len(wanted.inputs)} operands, found {len(node.input)}"
         return all(
             self.refuse(node, reason, wanted, waive=True)
             for _ in unexpected_operands(self.g, wanted, node)
@@ -235,7 +237,7 @@ class NearPairing(Pairing):
         named = len(wanted.inputs) - 1
         if len(node.input) < named:
             return self.refuse(
-                node, f"at least {named} operands expected, {len(node.input)} found", wanted
+                node, f"expected at least {named} operands, found {len(node.input)}", wanted
             )
         return super()._operands_and_list(wanted, node, order)
 
@@ -252,7 +254,7 @@ class NearPairing(Pairing):
         known = self.names[symbol.index]
         if known is not None:
             return self.refuse(
-                node, f"{known!r} expected, {name!r} found", wanted, known, name, waive=True
+                node, f"expected {known!r}, found {name!r}", wanted, known, name, waive=True
             )
         if symbol.kind is None and symbol.literal is None:
             return self.refuse(node, "an operand is missing", wanted)
@@ -290,10 +292,10 @@ class NearPairing(Pairing):
             return True
         known = self.attributes.get(symbol.name)
         if known is not None:
-            return self.refuse(node, f"{known} expected, {names} found", wanted, *names)
+            return self.refuse(node, f"expected {known}, found {names}", wanted, *names)
         if len(names) < symbol.least:
             reason = (
-                f"at least {symbol.least} results expected for {symbol.name!r}, {len(names)} found"
+                f"expected at least {symbol.least} results for {symbol.name!r}, found {len(names)}"
             )
             return self.refuse(node, reason, wanted)
         variable = next(name for name in names if name and not self.g.is_constant(name))

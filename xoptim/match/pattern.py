@@ -68,10 +68,11 @@ def checked(found: Any, anchor: Node) -> MatchResult:
     Raises `TypeError` when it is not a match.
     """
     if not isinstance(found, MatchResult):
-        raise TypeError(f"match returns a MatchResult or None, not {found!r:.80}")
+        raise TypeError(f"match must return a MatchResult or None, not {found!r:.80}")
     if not all(each is None or isinstance(each, Node) for each in found.nodes):
         raise TypeError(
-            f"the nodes of a MatchResult are nodes of the graph or None, not {found.nodes!r:.80}"
+            "the nodes of a MatchResult must be nodes of the graph or None, not "
+            f"{found.nodes!r:.80}"
         )
     found.anchor = anchor
     return found

@@ -1,5 +1,5 @@
-"""Patterns that round operands to fewer bits, which changes results by an error that a user allows,
-or prepare for that.
+"""Patterns that quantize operands, which changes results by an error that a user allows, or prepare
+for that.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -75,7 +75,7 @@ class Observed(NamedTuple):
 
     Attributes:
         ranges: of all numbers.
-        channels: of those that convolutions read (axis 1) or products (the last axis).
+        channels: of those that convolutions read (axis 1) or MatMuls (the last axis).
     """
 
     ranges: Mapping[str, Range] = MappingProxyType({})
@@ -90,12 +90,12 @@ class _Operation(Protocol):
 
 
 def first_result(node: _Operation) -> str:
-    """The first result of a node that something may read, by which a product is called."""
+    """The first result of a node that something may read, by which a MatMul is called."""
     return next((name for name in node.output if name), "")
 
 
 class QuantizationPattern(PatternOptimization):
-    """A pattern that replaces operands by numbers of fewer bits, everywhere or at chosen nodes
+    """A pattern that quantizes operands, everywhere or at chosen nodes
     only.
 
     Args:
@@ -106,13 +106,13 @@ class QuantizationPattern(PatternOptimization):
         bits: number of bits to which operands are rounded: of integers, or of the fraction of
             floats.
         width: number of bits that a weight takes in the file, with its share of the scales.
-        is_alternative: whether it gives products that another pattern of the scheme rounds a second
-            form, with a smaller error.
-        quantizes_activations: whether it rounds what a product computes with at each run, and not
+        is_alternative: whether it gives MatMuls that another pattern of the scheme quantizes a
+            second form, with a smaller error.
+        quantizes_activations: whether it quantizes the activations of a MatMul at each run, and not
             constants alone.
         quantizes_result: whether an operator that reads its result may be rounded because of that.
-        time: part of the time of floats that a product takes (lab/payoff.md), by which forms of
-            one product are compared; 1 where bytes alone are saved.
+        time: part of the float32 time that a MatMul takes (lab/payoff.md), by which forms of
+            one MatMul are compared; 1 where bytes alone are saved.
     """
 
     exactness: ClassVar[Exactness] = "approximate"
@@ -132,12 +132,12 @@ class QuantizationPattern(PatternOptimization):
     def match_at(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Call `match` at a chosen node."""
         if self.only is not None and first_result(node) not in self.only:
-            return self.none(node, msg="the product was chosen to stay as it is")
+            return self.none(node, msg="the node was chosen to stay as it is")
         return super().match_at(g, node, matched)
 
 
 class StoringPattern(QuantizationPattern):
-    """A pattern that stores constants in fewer bits and computes everything in float32."""
+    """A pattern that quantizes constants and computes everything in float32."""
 
     time = 1.0
 

@@ -65,20 +65,20 @@ class GraphPass(Step):
 
 
 Operands: TypeAlias = tuple[bool, ...]
-"""For each operand of a product, whether it is stored when the runtime loads the model."""
+"""For each operand of such a node, whether it is stored when the runtime loads the model."""
 
 MATMULS: Final = operators_with(Trait.SUMS_PRODUCTS, domain=None)
 """Operators that sum products of floating-point numbers.
 
 Runtimes pack stored operands when they load a model, and have different kernels for packed and for
-computed operands, which sum in different orders. So a product with a weight after an Identity is
+computed operands, which sum in different orders. So a MatMul with a weight after an Identity is
 not equal, bit by bit, to one with the weight itself.
 """
 
 
 def stored_operands(model: Model) -> dict[Node, Operands]:
-    """The products of a model, and calls of local functions (which may hold some), with which of
-    their operands are stored.
+    """The nodes of a model with `MATMULS`, and calls of local functions (which may hold some), with
+    which of their operands are stored.
     """
     calls = {function.key for function in model.functions}
     return {
@@ -99,10 +99,10 @@ def _matmuls(graph: Graph, calls: set[tuple[str, str, str]]) -> Iterator[Node]:
 
 
 def rounds_elsewhere(before: Mapping[Node, Operands], after: Mapping[Node, Operands]) -> bool:
-    """Whether an operand of a product was computed and is stored now, or the other way round, by
+    """Whether an operand of such a node was computed and is stored now, or the other way round, by
     `stored_operands`.
 
-    New products are compared with removed ones.
+    New nodes are compared with removed ones.
     """
     if any(before.get(node, operands) != operands for node, operands in after.items()):
         return True
@@ -118,14 +118,14 @@ def _key(node: Node, operands: Operands) -> tuple[str, str, Operands]:
 
 
 class NoteMatMuls(Step):
-    """Records the products before blocks become functions, which runtimes replace by their
+    """Records these nodes before blocks become functions, which runtimes replace by their
     bodies.
     """
 
     title = "note_matmuls"
 
     def __init__(self) -> None:
-        # the products; ``None`` when it has not run
+        # the nodes; ``None`` when it has not run
         self.found: Mapping[Node, Operands] | None = None
 
     def run(self, model: Model) -> int:

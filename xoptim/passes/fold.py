@@ -63,8 +63,8 @@ class FoldConstants(GraphPass):
 
     def __init__(self, growth: Growth, send: Send) -> None:
         self.growth = growth
-        # Whether a run has stored floating-point results: runtimes sum products of stored matrices
-        # in another order than products of computed ones
+        # Whether a run has stored floating-point results: runtimes sum MatMuls of stored matrices
+        # in another order than MatMuls of computed ones
         self.rounds = False
         self._send = send
 
@@ -125,7 +125,7 @@ class Folder:
         self._send = send
         self.count = 0
         self.rounds = False
-        """Whether floating-point results were stored: runtimes sum products of stored matrices in
+        """Whether floating-point results were stored: runtimes sum MatMuls of stored matrices in
         another order.
         """
         self._readers: dict[Node, None] = {}
@@ -219,7 +219,9 @@ class Folder:
         if node in self._growth.oversized:
             return self._leave(node)
         if widens(node, operands[0], self._growth.narrow):
-            return self._refuse(node, "numbers of 16 bits would be stored in 32 bits")
+            return self._refuse(
+                node, "a narrow type, such as float16, would be stored in a wider one"
+            )
         waits = any(name in self._pending for name in node.input)
         views = None if waits else views_of(graph, node, operands)
         if views is not None:
@@ -231,7 +233,7 @@ class Folder:
             max(external, default=0) > EXTERNAL_LIMIT
             or self._external + sum(external) > EXTERNAL_BUDGET
         ):
-            return self._refuse(node, "an operand is large and external")
+            return self._refuse(node, "an operand is large external data")
         self._external += sum(external)
         inputs = (
             [] if waits else [None if tensor is None else tensor.numpy() for tensor in operands]

@@ -33,7 +33,7 @@ _LARGE: Final = 64
 _COPY: Final = 1 << 16
 """Bytes above which the default does not store a second form of a constant that stays."""
 _MANY: Final = 1024
-"""This many numbers of fewer bits are not stored in more bits.
+"""This many numbers of a narrow type are not stored in a wider one.
 
 `Float16Weights` and `Int8Weights` make no fewer.
 """
@@ -91,8 +91,8 @@ class Growth:
         self.allowed = allowed_growth(choice, size)
         # Bytes that all constants of the model may have, ``None`` for any number
         self.limit = None if self.allowed is None else size + self.allowed
-        self.spares = choice is None  # whether what is stored once, or in fewer bits, stays so
-        # How many numbers of fewer bits are not stored in more bits, ``None`` where any are
+        self.spares = choice is None  # whether what is stored once, or in a narrow type, stays so
+        # How many numbers of a narrow type are not stored in a wider one, ``None`` where any are
         self.narrow = _MANY if self.spares else _SEVERAL if self.allowed == 0 else None
         self._refused: dict[Node, int] = {}
         # Whether large results are postponed: many small constants let patterns do more than a

@@ -161,7 +161,7 @@ class MergeNodes(GraphPass):
 def _is_pure(node: Node, functions: Collection[tuple[str, str]]) -> bool:
     """Whether a node computes the same from the same operands.
 
-    Calls of functions, whose bodies may not, are left out.
+    Calls of functions are excluded: their bodies may not.
     """
     if node.bodies or not node.input or not is_deterministic(node.op_type, node.domain):
         return False
@@ -174,7 +174,7 @@ def _key(
     """The same for all nodes with the operator and the operands of a node."""
     if former:
         inputs = tuple(former.get(name, name) for name in inputs)
-    while inputs and not inputs[-1]:  # an optional operand may be left out, or be empty
+    while inputs and not inputs[-1]:  # an optional operand may be omitted, or be empty
         inputs = inputs[:-1]
     if len(inputs) == 2 and inputs[0] > inputs[1] and is_commutative(node.op_type, node.domain):
         inputs = (inputs[1], inputs[0])

@@ -101,7 +101,7 @@ def test_split() -> None:
         "agraph (float[5,2] x, float[2] s) => (float[a,b] y, float[c,d] z) { "
         "y, z = Split <axis = 0> (x, s) }"
     )
-    assert "only known when the model runs" in reason(text, 1, 2)
+    assert "only known at run time" in reason(text, 1, 2)
 
 
 @pytest.mark.parametrize("name", ["Gemm <broadcast = 1>", "Gemm"])

@@ -73,7 +73,7 @@ def test_sizes_that_reshape_would_replace_if_they_are_0(declared: str, axis: int
     text = (
         f"agraph (float[{declared}] x) => (float[{dims}] y) {{ y = Softmax <axis = {axis}> (x) }}"
     )
-    assert "an axis may be empty, which Reshape cannot write before operator set 14" in reason(
+    assert "a dimension may be 0, which Reshape cannot express before operator set 14" in reason(
         text, 11, 13
     )
     check(

@@ -68,7 +68,7 @@ def test_scaled_indices() -> None:
     assert "sizes, not scales" in reason(sizes.replace("(x, , s)", "(x, , , s)"), 13, 10)
     shrunk = text.replace("2, 3}", "0.5, 0.5}").replace("floor", "ceil")
     assert check(shrunk, 13, 10, X) == ["Resize"]
-    assert "it may shrink an axis" in reason(shrunk, 13, 9)
+    assert "it may shrink a dimension" in reason(shrunk, 13, 9)
 
 
 def test_sampling() -> None:
@@ -77,7 +77,7 @@ def test_sampling() -> None:
         ' "cubic"> (x, g) }'
     )
     assert check(text, 20, 16, X | {"g": numbers(1, 3, 3, 2)}) == ["GridSample"]
-    assert "no images of 4 axes" in reason(text.replace("float[1,2,4,6] x", "float[] x"), 20, 16)
+    assert "its rank is not 4" in reason(text.replace("float[1,2,4,6] x", "float[] x"), 20, 16)
 
 
 def test_regions() -> None:

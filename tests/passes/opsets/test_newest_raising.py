@@ -214,7 +214,7 @@ def test_a_function_that_hides_an_operator() -> None:
 def test_graphs_for_training() -> None:
     proto = parse("agraph (float[n] x) => (float[n] y) { y = Relu(x) }", 11)
     proto.training_info.add().algorithm.node.add(op_type="Relu", input=["x"], output=["z"])
-    with pytest.raises(ModelError, match="graphs for training"):
+    with pytest.raises(ModelError, match="training graphs"):
         raise_model(load_model(proto), 13)
 
 

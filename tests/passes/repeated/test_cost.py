@@ -28,12 +28,12 @@ def time(nodes: str, inputs: str, size: int = 1) -> float:
 
 
 def test_operators_that_onnxruntime_computes_within_others() -> None:
-    assert launches("p = MatMul(x, w) s = Add(p, v) y = Relu(s)") == CPU.product
-    assert launches("p = Gemm(x, w, v) y = Sigmoid(p)") == CPU.product
+    assert launches("p = MatMul(x, w) s = Add(p, v) y = Relu(s)") == CPU.matmul
+    assert launches("p = Gemm(x, w, v) y = Sigmoid(p)") == CPU.matmul
     assert launches("s = Sigmoid(x) y = Mul(x, s)") == CPU.launch
     assert (
         launches("p = MatMul(x, w) s = Add(p, v) t = Relu(s) y = Add(s, t)")
-        == CPU.product + 2 * CPU.launch
+        == CPU.matmul + 2 * CPU.launch
     )
     assert launches("s = Add(x, v) y = Relu(s)") == 2 * CPU.launch
     assert launches("s = Transpose(x) y = Identity(s)") == CPU.handled + CPU.launch
@@ -63,16 +63,16 @@ def test_elements_and_runs() -> None:
 
 def test_products() -> None:
     one = time("y = MatMul(x, z)", "float[1,64] x, float[64,64] z")
-    assert one == pytest.approx(CPU.product + 4096 * (CPU.read + CPU.multiplied))
+    assert one == pytest.approx(CPU.matmul + 4096 * (CPU.read + CPU.multiplied))
     rows = time("y = MatMul(x, z)", "float[8,64] x, float[64,64] z")
-    assert rows == pytest.approx(CPU.product + 4096 * (CPU.read + CPU.packed + 8 * CPU.multiplied))
+    assert rows == pytest.approx(CPU.matmul + 4096 * (CPU.read + CPU.packed + 8 * CPU.multiplied))
     stored = time("y = MatMul(x, w)", "float[8,4] x")
-    assert stored == pytest.approx(CPU.product + 16 * (CPU.read + 8 * CPU.multiplied)), (
+    assert stored == pytest.approx(CPU.matmul + 16 * (CPU.read + 8 * CPU.multiplied)), (
         "it is packed ahead of time"
     )
     stacked = time("y = MatMul(x, z)", "float[1,64] x, float[8,64,64] z")
     assert stacked == pytest.approx(
-        CPU.product + 8 * CPU.matrix + 8 * 4096 * (CPU.read + CPU.multiplied)
+        CPU.matmul + 8 * CPU.matrix + 8 * 4096 * (CPU.read + CPU.multiplied)
     )
 
 

@@ -45,8 +45,8 @@ def found(text: str) -> list[Explanation]:
         (
             "k = Exp(x) l = Exp(k) m = Exp(l) a = Sub(m, k) b = Sub(m, l)",
             (
-                "their operands are computed by nodes that differ, 'l' and 'k': number of nodes in "
-                "front: 1 and 0"
+                "their operands are computed by nodes that differ, 'l' and 'k': number of "
+                "preceding nodes: 1 and 0"
             ),
         ),
     ],

@@ -16,7 +16,7 @@ from xoptim.graph.node import Node
 from xoptim.graph.walk import reads
 
 NONE: Final = -1
-"""No node: the producer of an operand that is given, stored or left out.
+"""No node: the producer of an operand that is given, stored or omitted.
 
 The settings of a node that is never in a block.
 """

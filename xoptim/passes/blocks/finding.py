@@ -71,7 +71,7 @@ class Alignment:
         There is a choice if the nodes after each copy, also after the last one, are like those at
         its beginning. The cut is where the scopes of the nodes suggest it: where the copies have
         the innermost scopes of their own. Without scopes it is where the fewest values are handed
-        on; and late, since the nodes before the first copy are then left out of it.
+        on; and late, since the nodes before the first copy are then not part of it.
         """
         following = [self._after(row) for row in self.block.rows]
         movable = self._movable(following)

@@ -29,7 +29,7 @@ def fewer_types(call: OpsetCall) -> None:
     """An operator that lost element types, and did not change otherwise."""
     dtype, new = call.info().dtype, schema(call.op_type, "", call.scratch.target)
     if dtype and new is not None and f"tensor({type_name(dtype)})" not in new.inputs[0].types:
-        raise Refused(f"it no longer takes elements of type {type_name(dtype)}")
+        raise Refused(f"it no longer supports the type {type_name(dtype)}")
 
 
 ADAPTERS: Final[dict[tuple[str, int], Adapter]] = {

@@ -77,7 +77,9 @@ def broadcast(call: OpsetCall) -> None:
         return
     ranks = call.info(0).rank, call.info(1).rank
     if ranks[0] is None or ranks[1] is None:
-        raise Refused("the rank of an operand is unknown, and an axis aligns them")
+        raise Refused(
+            "the rank of an operand is unknown, and the axis attribute aligns the operands"
+        )
     after = ranks[0] - (axis + ranks[0] if axis < 0 else axis) - ranks[1]
     if after > 0:
         _append_axes(call, ranks[1], after)
@@ -90,9 +92,7 @@ def slopes_of_channels(call: OpsetCall) -> None:
     """
     slopes, rank = call.info(1).shape, call.info(0).rank
     if slopes is None or rank is None:
-        raise Refused(
-            "the shape of an operand is unknown, and decides which slope belongs to an element"
-        )
+        raise Refused("the shape of an operand is unknown, and decides how the slope broadcasts")
     if len(slopes) == 1 and slopes[0] != 1 and rank > 2:
         _append_axes(call, 1, rank - 2)
 
@@ -130,7 +130,7 @@ def split_sizes(call: OpsetCall) -> None:
     if call.has_input(1):
         sizes = call.value(1)
         if sizes is None:
-            raise Refused("its sizes are only known when the model runs")
+            raise Refused("its sizes are only known at run time")
         call.attributes["split"] = [int(size) for size in np.ravel(sizes)]
         del call.inputs[1:]
     call.attributes.setdefault("axis", 0)

@@ -56,12 +56,12 @@ def _meaning(nearest: str) -> dict[str, str]:
 
 
 def resize_operands(call: OpsetCall) -> None:
-    """Resize 13: the region and the scales are left out where they are empty.
+    """Resize 13: the region and the scales are omitted where they are empty.
 
     A mode of coordinates disappeared.
     """
     if call.get("coordinate_transformation_mode") == "tf_half_pixel_for_nn":
-        raise Refused("the coordinates tf_half_pixel_for_nn exist no longer")
+        raise Refused("the coordinate mode tf_half_pixel_for_nn no longer exists")
     for place in (1, 2):
         shape = call.info(place).shape
         value = call.value(place)

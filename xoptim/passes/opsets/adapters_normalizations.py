@@ -32,7 +32,7 @@ def one_axis(call: OpsetCall) -> None:
     has_zeros = call.scratch.target >= ALLOWZERO_SINCE
     if not has_zeros and not _reshape_copies_zeros(shape, first):
         raise Refused(
-            "an axis may be empty, which Reshape cannot write before operator set "
+            "a dimension may be 0, which Reshape cannot express before operator set "
             f"{ALLOWZERO_SINCE}"
         )
     sizes = call.make("Shape", [call.inputs[0]])

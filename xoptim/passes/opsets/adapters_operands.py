@@ -15,7 +15,7 @@ _HIGHEST: Final = float(np.finfo(np.float32).max)
 def integers_moved(*names: str) -> Adapter:
     """An adapter for lists of integers that became the operands after the first one.
 
-    An empty list meant the same as no list for all these operators but Unsqueeze, and is left out.
+    An empty list meant the same as no list for all these operators but Unsqueeze, and is omitted.
     """
 
     def adapt(call: OpsetCall) -> None:
@@ -30,7 +30,7 @@ def integers_moved(*names: str) -> Adapter:
 def clip_bounds(call: OpsetCall) -> None:
     """Clip 11.
 
-    A bound that is the end of the type of 32 bits is the default, and left out where it cannot
+    A bound that is the limit of float32 is the default, and omitted where it cannot
     matter.
     """
     bounds: tuple[tuple[int, str, float], ...] = ((1, "min", _LOWEST), (2, "max", _HIGHEST))
@@ -60,7 +60,7 @@ def dropout_ratio(call: OpsetCall) -> None:
 
 
 def dropout_mask(call: OpsetCall) -> None:
-    """Dropout 10: the mask became Boolean, and is left out."""
+    """Dropout 10: the mask became Boolean, and is omitted."""
     if call.is_result_read(1):
         raise Refused("its mask is read, which has other values in the newer set")
     del call.outputs[1:]

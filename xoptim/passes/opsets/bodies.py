@@ -27,7 +27,7 @@ def calls_of_body(node: Node) -> list[OpsetCall]:
     version = graph.opsets[""]
     body = _body_of(node, version)
     if body is None:
-        raise Refused(f"ONNX defines {node.op_type} by no function of other operators")
+        raise Refused(f"ONNX defines no function body for {node.op_type}")
     scratch = Scratch(graph, version)
     names = _names_of_formals(node, body, scratch)
     own = dict(node.attribute)

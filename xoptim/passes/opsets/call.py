@@ -71,7 +71,7 @@ class OpsetCall:
     scratch: Scratch
     version: int  # operator set in which the call is expressed
     op_type: str  # operator
-    inputs: list[str]  # names of the operands, ``""`` for one that is left out
+    inputs: list[str]  # names of the operands, ``""`` for one that is omitted
     outputs: list[str]  # names of the results, likewise
     attributes: dict[str, Any]  # attributes by name
     before: list[OpsetCall] = field(default_factory=list)  # calls to run before it, in order
@@ -145,7 +145,7 @@ class OpsetCall:
     # ---------------------------------------------------------------- writing
 
     def set_input(self, place: int, name: str) -> None:
-        """Set an operand; those before it that are absent are left out."""
+        """Set an operand; those before it that are absent are omitted."""
         self.inputs += [""] * (place + 1 - len(self.inputs))
         self.inputs[place] = name
 

@@ -162,8 +162,8 @@ def _default(attribute: OpSchema.Attribute) -> bytes:
 
 
 def _text(schema: OpSchema) -> list[str]:
-    """The words of a schema about what is in both of two versions: layout and marks are left
-    out.
+    """The words of a schema about what is in both of two versions: without layout and
+    marks.
     """
     parts = [schema.doc, *(each.description for each in (*schema.inputs, *schema.outputs))]
     parts += [schema.attributes[name].description for name in sorted(schema.attributes)]

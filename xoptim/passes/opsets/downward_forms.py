@@ -37,7 +37,7 @@ def no_value(name: str, *values: Any) -> Adapter:
 
     def adapt(call: OpsetCall) -> None:
         if call.get(name) in values:
-            raise Refused(f"{name}={call.get(name)!r} has no equal form there")
+            raise Refused(f"{name}={call.get(name)!r} has no equivalent there")
 
     return adapt
 
@@ -104,7 +104,9 @@ def no_zeros(call: OpsetCall) -> None:
         return  # with ``allowzero``, a 0 next to it is an error
     shape = call.info(0).shape or ()
     if data is None or not all(_is_kept(each, shape[i : i + 1]) for i, each in enumerate(data)):
-        raise Refused("its shape may have a 0 (allowzero), which would be copied from the operand")
+        raise Refused(
+            "its shape may contain a 0 (allowzero), which would copy an input dimension there"
+        )
 
 
 def _is_kept(size: Dim, copied: Shape) -> bool:
@@ -123,7 +125,7 @@ def integer_remainder(call: OpsetCall) -> None:
 
 
 def third_operand(call: OpsetCall) -> None:
-    """Gemm 11: the third operand may be left out; a zero takes its place."""
+    """Gemm 11: the third operand may be omitted; a zero takes its place."""
     if not call.has_input(2):
         call.set_input(2, call.number(0.0, 0, "C"))
 

@@ -15,7 +15,7 @@ _IMAGE_RANK: Final = 4
 def sample_modes(call: OpsetCall) -> None:
     """GridSample 20: the modes have other names, and images may have any number of axes."""
     if call.info().rank != _IMAGE_RANK:
-        raise Refused("it samples no images of 4 axes, or their rank is unknown")
+        raise Refused("its rank is not 4, or unknown")
     mode = call.get("mode")
     call.attributes["mode"] = _OLD_NAMES.get(mode, mode)
 
@@ -27,8 +27,8 @@ def region_pixels(call: OpsetCall) -> None:
 
 
 def whole_windows(call: OpsetCall) -> None:
-    """AveragePool and MaxPool 22: with ``ceil_mode``, a window that begins after the end is left
-    out.
+    """AveragePool and MaxPool 22: with ``ceil_mode``, a window that begins after the end is
+    dropped.
 
     Before, the text has it, and kernels differ. A window of ``kernel`` pixels begins in the image
     or in the padding before it, if ``pad`` pixels follow the end, wherever ``pad + stride <=
@@ -51,9 +51,9 @@ def whole_windows(call: OpsetCall) -> None:
 def all_axes(call: OpsetCall) -> None:
     """Resize 18: it may name the axes to resize, smooth, and keep the ratio of the axes."""
     if call.take("antialias"):
-        raise Refused("antialias has no equal form there")
+        raise Refused("antialias has no equivalent there")
     if call.take("keep_aspect_ratio_policy") != "stretch":
-        raise Refused("keep_aspect_ratio_policy has no equal form there")
+        raise Refused("keep_aspect_ratio_policy has no equivalent there")
     axes, rank = call.take("axes"), call.info().rank
     if axes is None:
         return
@@ -84,7 +84,7 @@ def _scattered(call: OpsetCall, base: str, places: np.ndarray, place: int) -> st
 
 
 def required_operands(call: OpsetCall) -> None:
-    """Resize 13: the region and the scales may be left out; they are empty before."""
+    """Resize 13: the region and the scales may be omitted; they are empty before."""
     for place, hint in ((1, "roi"), (2, "scales")):
         if not call.has_input(place):
             call.set_input(place, call.constant([], np.float32, hint))
@@ -105,9 +105,9 @@ def only_scales(call: OpsetCall) -> None:
         grows = scales is not None and bool((scales >= 1).all()) and nearest == "floor"
         shrinks = scales is not None and bool((scales <= 1).all()) and nearest == "ceil"
         if not grows and not shrinks:
-            raise Refused("its nearest_mode has no equal form there")
+            raise Refused("its nearest_mode has no equivalent there")
     elif call.get("mode") != "linear":
-        raise Refused(f"mode={call.get('mode')!r} has no equal form there")
+        raise Refused(f"mode={call.get('mode')!r} has no equivalent there")
     for name in ("cubic_coeff_a", "exclude_outside", "extrapolation_value"):
         call.attributes.pop(name, None)  # of the other modes
     call.inputs = [call.inputs[0], call.inputs[2]]
@@ -117,7 +117,7 @@ def upsample(call: OpsetCall) -> None:
     """Resize 10: before, it is Upsample, which only enlarges."""
     scales = call.value(1)
     if scales is None or (scales < 1).any():
-        raise Refused("it may shrink an axis")
+        raise Refused("it may shrink a dimension")
     call.op_type, call.version = "Upsample", 9
 
 
@@ -125,7 +125,7 @@ def scales_attribute(call: OpsetCall) -> None:
     """Upsample 9: the scales are an operand."""
     scales = call.value(1)
     if scales is None:
-        raise Refused("its operand scales must be constant there, and is computed")
+        raise Refused("its operand scales must be constant there, and is computed at run time")
     call.attributes["scales"] = [float(each) for each in scales]
     del call.inputs[1:]
 

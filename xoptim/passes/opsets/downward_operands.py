@@ -33,7 +33,7 @@ def constant_operand(call: OpsetCall, place: int, name: str) -> np.ndarray:
     """The value of an operand, of rank 1. Raises `Refused` when it is only known at run time."""
     value = call.value(place)
     if value is None:
-        raise Refused(f"its operand {name} must be constant there, and is computed")
+        raise Refused(f"its operand {name} must be constant there, and is computed at run time")
     return np.ravel(value)
 
 
@@ -58,7 +58,7 @@ def reduced_axes(call: OpsetCall) -> None:
         call.attributes.update({"axes": [int(each) for each in axes]} if axes.size else {})
         return
     if call.op_type not in _COPYING:
-        raise Refused("it reduces no axis (noop_with_empty_axes), which has no equal form there")
+        raise Refused("it reduces no axis (noop_with_empty_axes), which has no equivalent there")
     call.op_type, call.attributes = "Identity", {}
 
 
@@ -123,13 +123,15 @@ def clip_attributes(call: OpsetCall) -> None:
         del call.inputs[1:]
         return
     if call.scratch.target < _BROADCAST_SINCE:
-        raise Refused("a bound is computed")
+        raise Refused("a bound is computed at run time")
     if call.info().dtype not in _ENDS and call.info().dtype != TensorProto.DOUBLE:
-        raise Refused("a bound is computed, of a type that is unknown or no floating-point number")
+        raise Refused(
+            "a bound is computed at run time, and its type is unknown or not floating-point"
+        )
     dtype = numpy_dtype(call.info().dtype)
     limits = np.finfo(dtype)
     x, lower, upper = (*call.inputs, "", "")[:3]
-    # A bound that is left out is the end of the type: infinite numbers become finite.
+    # A bound that is omitted is the limit of the type: infinite numbers become finite.
     lower = lower or call.constant(limits.min, dtype, "min")
     upper = upper or call.constant(limits.max, dtype, "max")
     call.op_type, call.inputs = "Min", [call.make("Max", [x, lower]), upper]

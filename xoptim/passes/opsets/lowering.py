@@ -125,17 +125,17 @@ def _drop_additions(call: OpsetCall, version: int) -> None:
         if name not in new.attributes:
             continue  # internal, or an error that is found later
         if not _has_no_effect(name, call.get(name), defaults):
-            raise Refused(f"its attribute {name} has no equal form there")
+            raise Refused(f"its attribute {name} has no equivalent there")
         del call.attributes[name]
     place = len(old.inputs)
     if not _is_variadic(old.inputs):
         if any(call.inputs[place:]):
-            raise Refused(f"its operand {new.inputs[place].name} has no equal form there")
+            raise Refused(f"its operand {new.inputs[place].name} has no equivalent there")
         del call.inputs[place:]
     place = len(old.outputs)
     if not _is_variadic(old.outputs):
         if any(call.is_result_read(each) for each in range(place, len(call.outputs))):
-            raise Refused(f"its result {new.outputs[place].name} has no equal form there")
+            raise Refused(f"its result {new.outputs[place].name} has no equivalent there")
         del call.outputs[place:]
 
 
@@ -219,7 +219,7 @@ def check_target(model: Model, target: int) -> None:
     if target < OLDEST:
         raise ModelError(f"models are lowered to operator set {OLDEST} or newer, not to {target}")
     if model.shell.training_info:
-        raise ModelError("the model holds graphs for training, which cannot be lowered")
+        raise ModelError("the model contains training graphs, which cannot be lowered")
 
 
 def plan_lowering(model: Model, target: int) -> Lowering:

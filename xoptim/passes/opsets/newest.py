@@ -56,7 +56,7 @@ def check_target(model: Model, target: int) -> None:
     newest, present = onnx.defs.onnx_opset_version(), model.opsets.get("")
     if isinstance(target, bool) or not isinstance(target, int) or not 1 <= target <= newest:
         raise ModelError(
-            f"there is no operator set {target!r}: onnx {onnx.__version__} knows those from 1 to "
+            f"there is no operator set {target!r}: the installed onnx {onnx.__version__} has 1 to "
             f"{newest}"
         )
     if present is not None and target < present:
@@ -74,7 +74,7 @@ def plan(model: Model, target: int) -> OpsetPlan:
     found = OpsetPlan(target)
     if model.shell.training_info:
         raise CannotBeRaised(
-            "the model holds graphs for training, which cannot be raised",
+            "the model contains training graphs, which cannot be raised",
             model.opsets.get("", 0) + 1,
         )
     for place, root in roots(model):

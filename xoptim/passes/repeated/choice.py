@@ -118,7 +118,7 @@ class StackRegion:
         )
 
     def _obstacle(self) -> str:
-        """The reason why stacked products may overflow where single ones do not, empty when they do
+        """The reason why stacked MatMuls may overflow where single ones do not, empty when they do
         not.
 
         onnxruntime multiplies a single row with a stack of matrices by another kernel, which rounds
@@ -129,7 +129,7 @@ class StackRegion:
             rows = (self.graph.info_of(node.output[0]).shape or ())[-2:-1]
             if is_matmul(node) and not (rows and isinstance(rows[0], int) and rows[0] > 1):
                 return (
-                    f"{node.output[0]!r} may have a single row, whose product with a stack of "
+                    f"{node.output[0]!r} may have a single row, whose MatMul with a stack of "
                     "matrices overflows sooner"
                 )
         return ""
@@ -354,7 +354,9 @@ class Choice:
                 left -= size
                 self.groups[group] = None
             else:
-                self.refused[group] = f"its weights have {size} bytes, more than are stacked"
+                self.refused[group] = (
+                    f"its weights have {size} bytes, more than the limit for stacking"
+                )
         self.group_of = by_result(self.groups)
 
     def prune(self) -> None:

@@ -21,22 +21,22 @@ class Costs(NamedTuple):
     handled: float
     port: float  # each operand and result after the first of a node that has any number of them
     lane: float  # a Gather of a single position
-    product: float  # a product of matrices
-    matrix: float  # each matrix of a product whose right operand has several
+    matmul: float  # a MatMul
+    matrix: float  # each matrix of a MatMul whose right operand has several
     light: float  # each element of an operator such as Add
     heavy: float  # each element of an operator such as Tanh
     copied: float  # each element that is copied
     reduced: float  # each element that is reduced
     run: float  # each run of elements that is copied, or combined with an operand that is broadcast
     spilled: float  # each element more of a tensor that does not fit into the cache
-    read: float  # each element of the right matrix of a product
+    read: float  # each element of the right matrix of a MatMul
     # each element of it more where there are several rows, and it was not packed when the model was
     # loaded
     packed: float
-    multiplied: float  # each multiplication of a product
+    multiplied: float  # each multiplication of a MatMul
 
     def of_element(self, kind: CostKind) -> float:
-        """Nanoseconds for each element of a node that is neither a view nor a product."""
+        """Nanoseconds for each element of a node that is neither a view nor a MatMul."""
         if kind is CostKind.REDUCED:
             return self.reduced
         if kind is CostKind.COPIED:
@@ -65,7 +65,7 @@ _VARIADIC: Final = operators_with(Trait.VARIADIC)
 _PLAIN: Final = operators_with(Trait.ELEMENTWISE, Trait.BROADCASTS)
 _BROADCASTING: Final = operators_with(Trait.BROADCASTS)
 _ACTIVATIONS: Final = frozenset(("LeakyRelu", "Relu", "Sigmoid", "Tanh"))
-"""Operators that onnxruntime computes within the product in front of them."""
+"""Operators that onnxruntime computes within the preceding MatMul."""
 
 
 class Estimate:
@@ -94,7 +94,7 @@ class Estimate:
         costs = self.costs
         kind = _kind(node)
         if kind is CostKind.MATMUL:
-            return costs.product
+            return costs.matmul
         if node.op_type == "Gather" and not self._shape(node.input[1]):
             return costs.lane
         ports = len(node.input) + len(node.output) - 2 if node.op_type in _VARIADIC else 0
@@ -106,7 +106,7 @@ class Estimate:
         if kind is CostKind.VIEW:
             return 0
         if kind is CostKind.MATMUL:
-            return self._product(node)
+            return self._matmul(node)
         reads_all = kind is CostKind.REDUCED or node.op_type in ("Mean", "Sum")
         names = node.input if reads_all else node.output
         sizes = [math.prod(self._shape(name)) for name in names if name]
@@ -115,7 +115,7 @@ class Estimate:
             size * (rate + (costs.spilled if size > _CACHE else 0)) for size in sizes
         ) + costs.run * self._runs(node)
 
-    def _product(self, node: Node) -> float:
+    def _matmul(self, node: Node) -> float:
         """Each matrix on the right is read once, and multiplied by all rows that meet it."""
         costs, right = self.costs, self._shape(node.input[1])
         result = self._shape(node.output[0])
@@ -170,7 +170,7 @@ def slowest(
     ``near`` are nodes of the graph that read the results of the nodes, and those that the nodes
     read: onnxruntime may compute one within the other, but not together with a stack.
     """
-    sizes = _SIZES if _is_open(*before) or _is_open(*after) else _SIZES[:1]
+    sizes = _SIZES if _is_dynamic(*before) or _is_dynamic(*after) else _SIZES[:1]
     times = []
     for size in sizes:
         alone = Estimate(before[0], costs, size).time(near)
@@ -186,7 +186,7 @@ def launches_and_times(
     scope: Graph, nodes: Collection[Node], costs: Costs
 ) -> Iterator[tuple[float, float]]:
     """Nanoseconds of the launches of nodes, and all that they take, at several sizes."""
-    for size in _SIZES if _is_open(scope, nodes) else _SIZES[:1]:
+    for size in _SIZES if _is_dynamic(scope, nodes) else _SIZES[:1]:
         estimate = Estimate(scope, costs, size)
         yield estimate.launches(nodes), estimate.time(nodes)
 
@@ -205,7 +205,7 @@ def _kind(node: Node) -> CostKind:
     return own or operator_of("", node.op_type).cost or CostKind.HEAVY
 
 
-def _is_open(scope: Graph, nodes: Iterable[Node]) -> bool:
+def _is_dynamic(scope: Graph, nodes: Iterable[Node]) -> bool:
     """Whether the size of a tensor is not a number."""
     shapes = (
         scope.info_of(name).shape for node in nodes for name in (*node.input, *node.output) if name
@@ -224,7 +224,7 @@ def _sized(dim: object, size: int) -> float:
 
 
 def _within_others(scope: Graph, nodes: Collection[Node]) -> Iterator[Node]:
-    """Nodes that onnxruntime computes within the node in front of them: biases and activations of
+    """Nodes that onnxruntime computes within the preceding node: biases and activations of
     products, x · Sigmoid(x).
     """
     producers = {name: node for node in nodes for name in node.output}

@@ -54,7 +54,7 @@ class Settings(NamedTuple):
 
     own: tuple[Hashable, ...]  # operator, attributes, types and shapes of the results
     # for each operand its type and shape, or its value if it is a parameter, such as axes; "" for
-    # one left out
+    # one omitted
     operands: tuple[Hashable, ...]
 
 

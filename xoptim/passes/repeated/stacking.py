@@ -92,7 +92,7 @@ def _difference(sums: Sums, class_of: Mapping[str, Group], one: Group, other: Gr
         differing = (pair for pair in pairs if class_of.get(pair[0]) is not class_of.get(pair[1]))
         a, b = next((pair for pair in differing if not _are_parts(sums.graph, *pair)), ("", ""))
         if not a or not b:
-            return f"{where}their operands are other results of nodes that are alike"
+            return f"{where}their operands are different results of equal nodes"
         where = f"their operands are computed by nodes that differ, {a!r} and {b!r}: "
         if a not in class_of or b not in class_of:
             return f"{where}only one of them can be stacked"
@@ -100,7 +100,7 @@ def _difference(sums: Sums, class_of: Mapping[str, Group], one: Group, other: Gr
         if one.first.op_type != other.first.op_type:
             return f"{where}operator: {one.first.op_type} and {other.first.op_type}"
         if one.level != other.level:
-            return f"{where}number of nodes in front: {one.level - 1} and {other.level - 1}"
+            return f"{where}number of preceding nodes: {one.level - 1} and {other.level - 1}"
 
 
 def _own_difference(sums: Sums, group: Group, than: Group) -> str:
@@ -161,19 +161,19 @@ class Repeated(ModelPass):
     _weights = (
         "float[2,2] u = {1, 2, 3, 4}, float[2,2] v = {5, 6, 7, 8}, float[2,2] w = {0.5, 0.25, 0, 1}"
     )
-    _products = (
+    _matmuls = (
         "a = MatMul(x, u) b = MatMul(x, v) c = MatMul(x, w) d = Tanh(a) e = Tanh(b) f = Tanh(c)"
     )
     _stack = "float[3,2,2] s = {1, 2, 3, 4, 5, 6, 7, 8, 0.5, 0.25, 0, 1}"
     examples = (
         Example(
-            f"agraph (float[n,2] x) => (float[n,2] y) <{_weights}> {{ {_products} "
+            f"agraph (float[n,2] x) => (float[n,2] y) <{_weights}> {{ {_matmuls} "
             "y = Sum(d, e, f) }",
             f"agraph (float[n,2] x) => (float[n,2] y) <{_stack}, int64[1] o = {{0}}> "
             "{ a = MatMul(x, s) d = Tanh(a) y = ReduceSum <keepdims = 0> (d, o) }",
         ),
         Example(
-            f"agraph (float[n,2] x) => (float[n,2] y, float[n,2] f) <{_weights}> {{ {_products} "
+            f"agraph (float[n,2] x) => (float[n,2] y, float[n,2] f) <{_weights}> {{ {_matmuls} "
             "h = Erf(d) i = Erf(e) j = Erf(f) k = Mul(h, i) l = Mul(i, j) m = Mul(j, h) "
             "y = Mean(k, l, m) }",
             f"agraph (float[n,2] x) => (float[n,2] y, float[n,2] f) <{_stack}, "
@@ -229,13 +229,13 @@ class RepeatedOnCpu(ModelPass):
 
     What: as `Repeated`, for groups of at least four nodes and the regions of them that the CPU
     computes faster together.
-    Why: many small operations take longer to launch than to compute. Products with many rows take
+    Why: many small operations take longer to launch than to compute. MatMuls with many rows take
     longer together, as onnxruntime packs a stack of matrices in every run.
     Refuses when:
     1. `Repeated` refuses.
     2. the time that `xoptim.passes.repeated.cost` estimates from constants is more than 0.9 of the
        time of the single nodes, or not 5 us less, at some size that is not known.
-    3. a product may have a single row: onnxruntime has another kernel for a stack of such products,
+    3. a MatMul may have a single row: onnxruntime has another kernel for a stack of such MatMuls,
        which overflows sooner.
     """
 

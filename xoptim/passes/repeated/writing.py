@@ -373,12 +373,12 @@ def _add(writer: StackWriter, group: Group, operands: Sequence[Written]) -> str:
 
 
 def _plus(writer: StackWriter, name: str, bias: Sequence[Written], rank: int) -> str:
-    """A stack plus an operand that may be left out."""
+    """A stack plus an operand that may be omitted."""
     return str(writer.op.Add(name, writer.aligned(bias[0], rank))) if bias and bias[0][0] else name
 
 
 def _gemm(writer: StackWriter, group: Group, operands: Sequence[Written]) -> str:
-    """A product of matrices, plus the third operand."""
+    """A MatMul, plus the third operand."""
     form = np.transpose if group.first.get_attribute("transB") else np.asarray
     names = group.columns[1]
     weights = form(writer.array(names[0])) if len(set(names)) == 1 else writer.stored(names, form)
