@@ -135,7 +135,7 @@ def measured() -> Costs:
         handled=handled,
         port=port,
         lane=lane,
-        product=multiply,
+        matmul=multiply,
         matrix=matrix,
         light=light,
         heavy=heavy,

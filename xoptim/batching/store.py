@@ -172,7 +172,7 @@ def _locked(path: Path, output: Path) -> int:
 def _read(folder: Path) -> dict[str, Record]:
     """The records of a folder by their result, the last one of each.
 
-    A line that a killed run has cut off is left out.
+    A line that a killed run has cut off is skipped.
 
     One warning is logged about all other lines that do not parse as records, or name files outside
     the folder.

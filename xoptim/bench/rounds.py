@@ -245,7 +245,7 @@ class BenchReport:
     """
 
     models: tuple[ModelTimes, ...]
-    # of open dimensions; where there are several settings, the sizes that all of them have
+    # of dynamic dimensions; where there are several settings, the sizes that all of them have
     sizes: Mapping[str, int]
     options: BenchOptions
     # preferred sizes, with which the first model does not run
@@ -361,7 +361,7 @@ def sizes_text(sizes: Mapping[str, int]) -> str:
 def chosen_sizes(
     sizes: Mapping[str, int], refused: Mapping[str, int], options: BenchOptions
 ) -> str:
-    """The sizes of open dimensions.
+    """The sizes of dynamic dimensions.
 
     Where they were not given, why they are these, and the option that changes them.
     """

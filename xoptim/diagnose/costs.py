@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from xoptim.diagnose.json_types import CostJson, CostsJson
 
 _DEFAULT: Final = 1
-"""Size of an open dimension for which none is given."""
+"""Size of a dynamic dimension for which none is given."""
 
 
 @dataclass(slots=True)
@@ -63,7 +63,7 @@ class Cost:
 class Costs:
     """The cost of a model."""
 
-    sizes: dict[str, int]  # of the open dimensions
+    sizes: dict[str, int]  # of the dynamic dimensions
     by_operator: dict[str, Cost]  # cost by operator, the most operations first
     by_layer: dict[str, Cost]  # cost by the beginning of the names of the nodes
     # cost of all nodes of the main graph and of its subgraphs; the bodies of loops count once
@@ -135,7 +135,7 @@ def model_costs(path: str | Path, sizes: Mapping[str, int] | None = None) -> Cos
 def _agreed(
     chosen: Mapping[str, int], given: Mapping[str, int], equal: Mapping[str, Dim]
 ) -> dict[str, int]:
-    """Sizes of open dimensions, those that the model requires to be equal made equal to the given
+    """Sizes of dynamic dimensions, those that must be equal in the model made equal to the given
     one.
     """
     agreed = dict(chosen)
@@ -159,7 +159,7 @@ def _layer(name: str, depth: int) -> str:
 
 
 class _Counter:
-    """Counts the cost of nodes with these sizes of the open dimensions."""
+    """Counts the cost of nodes with these sizes of the dynamic dimensions."""
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
         self._sizes = sizes

@@ -40,7 +40,7 @@ _PACKAGES: Final = (
     "rich",
 )
 _INTEGERS: Final = frozenset(("avx512_vnni", "avx_vnni", "amx_int8", "asimddp", "i8mm"))
-"""Instructions for products of integers of 8 bits, as Linux names them.
+"""Instructions for int8 MatMuls, as Linux names them.
 
 Onnxruntime uses all of them.
 """
@@ -65,7 +65,7 @@ class Diagnosis:
     # patterns that are not run for the provider in question, with the reasons
     skipped: dict[str, str]
     memory: int | None  # free memory in bytes, ``None`` when it is not known
-    # instructions of the processor for products of integers of 8 bits, ``None`` when they are not
+    # instructions of the processor for int8 MatMuls, ``None`` when they are not
     # known
     integers: tuple[str, ...] | None
 

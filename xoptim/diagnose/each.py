@@ -68,7 +68,7 @@ def _has_halves(model: onnx.ModelProto) -> bool:
 _MOST_RECORDED: Final = 1 << 30
 """Bytes of recorded results; results beyond this limit are computed again when needed."""
 _MOST_KEPT: Final = 1 << 24
-"""Bytes of a result that was computed later: a larger one, such as weights in floats, is computed
+"""Bytes of a result that was computed later: a larger one, such as weights in float32, is computed
 again when needed.
 """
 _LONGEST_WAY: Final = 10_000
@@ -253,7 +253,7 @@ def record(original: ModelLike, options: VerificationOptions) -> dict[str, Value
 
     Empty when the model does not run.
 
-    Those of constants alone, such as weights in floats, are left out: they can be computed at any
+    Those of constants alone, such as weights in float32, are skipped: they can be computed at any
     time.
     """
     try:

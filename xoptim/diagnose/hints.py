@@ -24,7 +24,7 @@ from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.dtypes import is_float
 from xoptim.facts.errors import XoptimError
 from xoptim.facts.protos import every_node
-from xoptim.graph.assumed import derived, open_sizes, option_of
+from xoptim.graph.assumed import derived, dynamic_dims, option_of
 from xoptim.graph.export import export_model
 from xoptim.graph.load import load_model
 from xoptim.graph.model import Model
@@ -56,7 +56,7 @@ def candidates(proto: onnx.ModelProto, known: Assumptions) -> list[str]:
     """
     facts = dict(known.sizes)
     sizes = [
-        f"{name} >= 1" for name in open_sizes(proto) if name not in facts or not facts[name].least
+        f"{name} >= 1" for name in dynamic_dims(proto) if name not in facts or not facts[name].least
     ]
     masks = [
         f"finite({value.name})"
@@ -281,7 +281,7 @@ def option_hints(
     """The options among ``--include``, ``--assume``, ``--fix`` and ``--inline`` that would change
     an optimized model.
 
-    ``sizes`` belong to the open dimensions with which the model runs; without any, fixed sizes are
+    ``sizes`` are those of the dynamic dimensions in the runs; without any, fixed sizes are
     not tried. The hint names typical sizes, if the model runs with them on the values in
     ``checks``.
     """

@@ -103,13 +103,13 @@ class OptimizationReport:
         nodes_before: number of nodes, subgraphs included.
         nodes_after: number of nodes of the optimized model.
         exactness: the weakest guarantee of the patterns applied, and of folding (``rounding`` when
-            it stored matrices). It is ``rounding`` at best when an operand of a product was
+            it stored matrices). It is ``rounding`` at best when an operand of a MatMul was
             computed and is stored now, or the other way round, because runtimes then choose other
             kernels, and for a model that computes in 16 bits, where the runtime decides what is
             rounded.
         verification: comparisons of the result with the original, one for each provider; empty when
             they were not compared.
-        dropped: rewrites and steps that changed results and were left out.
+        dropped: rewrites and steps that changed results and were dropped.
         unfolded: what was left unfolded because it would make the model larger than ``max_growth``
             allows, if anything.
         repetitions: blocks that repeat and are written once, with the option ``outline``.

@@ -48,7 +48,7 @@ class Numbers(NamedTuple):
 class Axes:
     """Where the axes of the results of a node come from."""
 
-    # The axes of each operand; ``None`` for a number, a parameter, or an operand that is left out
+    # The axes of each operand; ``None`` for a number, a parameter, or an operand that is omitted
     operands: tuple[AxisOperand | None, ...]
     results: tuple[Labels, ...]  # the labels of each result
     last: int = 0  # this many of the last axes of the results must stay the last ones
@@ -271,7 +271,7 @@ def axes_of_first(
 ) -> Axes:
     """The axes of a node with one operand besides its parameters.
 
-    ``result`` has the same axes if it is left out.
+    ``result`` has the same axes if it is omitted.
     """
     labels = label_range(len(shapes[0]))
     results = (labels if result is None else result,) * len(node.output)

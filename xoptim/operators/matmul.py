@@ -92,8 +92,8 @@ def matmul_nbits(ctx: NodeContext) -> Results:
 
     The second output of Mlp is the sum of A and its skip connection.
     """
-    a, product = ctx.input(0), _projected(ctx, "N")
-    return [product] if ctx.op_type == "MatMulNBits" else [product, Info(dtype_of(a), shape_of(a))]
+    a, result = ctx.input(0), _projected(ctx, "N")
+    return [result] if ctx.op_type == "MatMulNBits" else [result, Info(dtype_of(a), shape_of(a))]
 
 
 @shapes("Gemm", typed_by=(0, 1), operands=(0, 1))
@@ -143,7 +143,7 @@ _TERM: Final = re.compile(r"[A-Za-z]*(?:\.\.\.[A-Za-z]*)?")
 def einsum(ctx: NodeContext) -> Results:
     """One term of letters per operand, an ellipsis for axes that broadcast.
 
-    The result term may be left out.
+    The result term may be omitted.
     """
     operands, arrow, result = (text(ctx, "equation", "") or "").replace(" ", "").partition("->")
     terms = operands.split(",")

@@ -22,7 +22,7 @@ class NodeContext(Protocol):
     inputs: Sequence[Info | None]
     """Facts about each input.
 
-    ``None`` for an optional input that is left out; never shorter than what is present.
+    ``None`` for an optional input that is omitted; never shorter than what is present.
     """
     num_outputs: int
 
@@ -106,7 +106,7 @@ class EvaluationNode(Protocol):
     opset: int
     """Version of the operator set of ``domain`` that the model imports."""
     num_outputs: int
-    """Number of outputs that the node declares; one that is left out in the middle counts."""
+    """Number of outputs that the node declares; one that is omitted in the middle counts."""
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """Value of an attribute in Python terms, ``default`` when absent.
@@ -117,7 +117,7 @@ class EvaluationNode(Protocol):
 
 
 Kernel: TypeAlias = Callable[[EvaluationNode, list[Array | None]], list[Array] | None]
-"""Takes the node and the values of its inputs (``None`` where an optional one is left out), returns
+"""Takes the node and the values of its inputs (``None`` where an optional one is omitted), returns
 the outputs.
 
 The outputs hold the bits that onnxruntime's CPU provider would compute. They may share memory with

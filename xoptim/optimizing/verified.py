@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from xoptim.verification.report import VerificationReport
 
 MOST_CULPRITS: Final = 10
-"""Most patterns that are left out of one model before healing stops."""
+"""Most patterns that are dropped for one model before healing stops."""
 _LOGGER = logging.getLogger("xoptim")
 
 
@@ -78,7 +78,7 @@ class VerifiedModel:
     # one for each provider; empty without a comparison
     reports: list[VerificationReport] = field(default_factory=list)
     each: EachCheck | None = None  # the check of each single rewrite, if it was made
-    # the rewrites that were left out because they made the model compute something else
+    # the rewrites that were dropped because they made the model compute something else
     dropped: list[Culprit] = field(default_factory=list)
 
     @property
@@ -120,7 +120,7 @@ def optimize_verified(
 
     When it computes something else, again without the culprit.
 
-    A warning is logged for each rewrite that is left out. Raises `ModelError` when the model cannot
+    A warning is logged for each rewrite that is dropped. Raises `ModelError` when the model cannot
     be read, `UnknownPatternError` when a pattern name is unknown, and `ProviderUnavailable` when
     onnxruntime lacks a requested execution provider.
     """

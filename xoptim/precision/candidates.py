@@ -277,7 +277,7 @@ def sharing_weights(candidates: Sequence[Candidate]) -> dict[Form, list[Form]]:
     found = dict[Form, list[Form]]()
     owners = {each.result: each.shared_with for each in candidates if each.shared_with}
     for result, owner in owners.items():
-        # one that is not worthwhile is left out, with all that shares its weights
+        # one that is not worthwhile is skipped, with all that shares its weights
         for pattern in forms.get(owner, ()):
             own = pattern if pattern in forms[result] else forms[result][0]
             found.setdefault((owner, pattern), []).append((result, own))

@@ -53,8 +53,8 @@ def large_constants(model: onnx.ModelProto) -> dict[str, LargeConstant]:
     """The float32 constants of `FEWEST_STORED` numbers or more, and constants of 16 bits that a
     Cast widens, by name.
 
-    All graphs are searched. What the caller may override, outputs, and scales of integers are left
-    out.
+    All graphs are searched. What the caller may override, outputs, and scales of integers are
+    skipped.
     """
     graphs = [model.graph, *inner_graphs(model.graph.node)]
     readers: dict[str, list[onnx.NodeProto]] = {}

@@ -315,8 +315,9 @@ class Preparation:
 
         ``keep_outputs`` comes before ``drop_outputs``.
 
-        Only ``free`` is left out, which makes another model: see `xoptim.workflow.preparing.freed`.
-        Raises `ModelError` when a name or a size does not fit the model.
+        Only ``free`` is not applied, which makes another model: see
+        `xoptim.workflow.preparing.freed`. Raises `ModelError` when a name or a size does not fit
+        the model.
         """
         if self.fix:
             fix_sizes(proto, self.fix)

@@ -27,7 +27,7 @@ _WIDTH: Final = 96
 
 
 def chosen_nodes(model: Any, words: Sequence[str]) -> tuple[Graph, list[Node]]:
-    """The main graph of a model, and some of its nodes in order, constants left out.
+    """The main graph of a model, and some of its nodes in order, constants omitted.
 
     Raises `ModelError` when a node is unknown, not in the main graph, or has subgraphs.
 

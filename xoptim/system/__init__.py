@@ -1,4 +1,4 @@
 """All that differs between Linux, macOS, Windows and a browser.
 
-No other room asks which system it runs on.
+No other package asks which system it runs on.
 """

@@ -274,7 +274,7 @@ _ROOT = Path("/")
 
 
 def require_memory(size: int) -> None:
-    """Raise MemoryError unless the system grants some bytes, which are given back."""
+    """Raise MemoryError unless the system grants some bytes, which are freed."""
     try:
         # A heap may hold free memory from which nothing else can be granted; only a mapping asks
         # the system.

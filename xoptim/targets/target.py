@@ -29,8 +29,8 @@ class Needs:
         missing_types: element types with which it does not compute.
         compiles_parts: whether it compiles parts of a graph, and does not run one node after the
             other.
-        weights_only: whether activations stay in floats, as products of integers are slower there
-            or missing; weights are stored in fewer bits.
+        weights_only: whether activations stay in float32, as integer MatMuls are slower there or
+            missing; weights are quantized.
         static_int8: whether integers of 8 bits go from operator to operator there, in ranges that
             samples determine.
         computes_int8: whether there are kernels, or a compiler, for activations of 8 bits.

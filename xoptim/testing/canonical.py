@@ -31,7 +31,7 @@ def canonical(model: onnx.ModelProto) -> str:
     """Text that is equal for two models exactly when they compute the same by the same operators.
 
     Results are numbered in the order in which the outputs need them, constants are written where
-    they are read, and attributes at their schema default are left out. The text depends on
+    they are read, and attributes at their schema default are omitted. The text depends on
     operators, operands in order, attributes, constants, versions of the operator sets used, names
     and types of inputs and outputs. It does not depend on names of results, initializers and nodes,
     the order of independent nodes, whether a constant is an initializer or a node, ``value_info``,

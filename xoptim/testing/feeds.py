@@ -145,7 +145,7 @@ Range: TypeAlias = tuple[str, float, float]
 _RANKS: Final = (2, 3, 1, 4, 0)
 _HOLES: Final = ((np.nan,), (np.inf, -np.inf))
 _CONVOLUTIONS: Final = ("Conv", "ConvTranspose", "ConvInteger", "QLinearConv", "DeformConv")
-_MANY: Final = 4  # open dimensions above which not each one is set to 0 and 1 alone
+_MANY: Final = 4  # dynamic dimensions above which not each one is set to 0 and 1 alone
 
 
 def make_all_feeds(
@@ -219,7 +219,7 @@ def never_ends(model: onnx.ModelProto, feeds: Feeds) -> bool:
 
 
 def assignments(specs: Sequence[InputSpec]) -> list[dict[str, int]]:
-    """Sizes for the open dimensions of some inputs, the strongest test first, each assignment
+    """Sizes for the dynamic dimensions of some inputs, the strongest test first, each assignment
     once.
     """
     dims = list(open_dimensions(specs))
@@ -338,7 +338,7 @@ def adapt(
 def _fitted(value: np.ndarray, spec: InputSpec, sizes: dict[str, int]) -> np.ndarray | None:
     """The value cut or repeated to the shape of an input.
 
-    The first one to have an open dimension decides its size.
+    The first one to have a dynamic dimension decides its size.
     """
     with np.errstate(all="ignore"):
         value = value.astype(numpy_dtype(spec.element_type))

@@ -300,7 +300,7 @@ def insert(
     nodes: Iterable[onnx.NodeProto],
     stored: Mapping[str, np.ndarray],
 ) -> None:
-    """Put nodes in front of the one at a position, and constants after the others."""
+    """Put nodes before the one at a position, and constants after the others."""
     rest = list(model.graph.node)
     replace_items(model.graph.node, (*rest[:position], *nodes, *rest[position:]))
     model.graph.initializer.extend(

@@ -48,10 +48,10 @@ class Made:
     """The model of a recipe."""
 
     nodes: int  # number of nodes, subgraphs included
-    size: int  # of the protobuf in bytes, weights in other files left out
+    size: int  # of the protobuf in bytes, without external data
     digest: bytes  # of the protobuf; equal models have equal digests
     # number of nodes that each group of patterns wrote, by operator; the groups that did not apply
-    # are left out
+    # are dropped
     written: Mapping[str, Mapping[str, int]]
 
 
@@ -59,7 +59,7 @@ class Candidates:
     """Makes models from an original, and keeps the last ones.
 
     With ``inline``, calls of local functions are replaced by their bodies first. Recipes name
-    groups of patterns of ``options``. Fewer bits keep the error of ``precision``, on values of
+    groups of patterns of ``options``. Quantization keeps the error of ``precision``, on values of
     ``checks``.
     """
 

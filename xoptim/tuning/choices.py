@@ -123,7 +123,7 @@ def groups_of(rewrites: Iterable[Rewrite]) -> dict[str, list[Rewrite]]:
 
 
 def default_recipe(include: Sequence[str] = ()) -> Recipe:
-    """The recipe of the preset ``default``: the groups of other presets are left out of
+    """The recipe of the preset ``default``: the groups of other presets are not in
     `selection`.
     """
     return Recipe(
@@ -183,7 +183,7 @@ def fewer_bits(choice: Choice, facts: Facts) -> Iterator[Variation]:
 
 
 def single_groups(choice: Choice, facts: Facts) -> Iterator[Variation]:
-    """Each group of patterns left out, or added again; not where each model would have to choose
+    """Each group of patterns dropped, or added again; not where each model would have to choose
     its bits again.
     """
     for name, share in (
@@ -198,7 +198,7 @@ def single_groups(choice: Choice, facts: Facts) -> Iterator[Variation]:
 
 
 def single_optimizers(choice: Choice, facts: Facts) -> Iterator[Variation]:
-    """Each optimizer of onnxruntime left out that has changed a considerable part of the model."""
+    """Each ORT optimizer that changed a considerable part of the model, disabled."""
     off = choice.settings.disabled_optimizers
     for name, signs in _SIGNS_OF.items():
         share = facts.share(signs)

@@ -35,7 +35,7 @@ class TuningReport:
     optimization: OptimizationReport
     left: int  # number of variations that there was no time for
     seconds: float  # duration of everything
-    # sizes of the open dimensions in the measurements, those that all settings have
+    # sizes of the dynamic dimensions in the measurements, those that all settings have
     sizes: Mapping[str, int]
     refused: Mapping[str, int]  # sizes that were preferred, with which the original does not run
     options: TuneOptions  # the options

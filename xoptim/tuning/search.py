@@ -215,7 +215,7 @@ class Search:
 
 
 def _key(variation: Variation) -> tuple[str, str | None]:
-    """The subject of a refusal: a variation that is not faster in floats may be so around
+    """The subject of a refusal: a variation that is not faster in float32 may be so around
     integers.
     """
     return variation.name, variation.choice.recipe.scheme

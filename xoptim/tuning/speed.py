@@ -28,13 +28,13 @@ SECONDS: Final = 120.0
 
 @dataclass(frozen=True, slots=True)
 class SpeedCheck:
-    """The times of an optimized model, and the patterns that were left out because they made it
+    """The times of an optimized model, and the patterns that were dropped because they made it
     slower.
     """
 
     before: Ratio  # the time of the result with all patterns, divided by the time of the original
     after: Ratio | None  # the time of the result that is kept, likewise; ``None`` for the original
-    # the groups of patterns that were left out: families, those for one runtime apart
+    # the groups of patterns that were dropped: families, those for one runtime apart
     dropped: tuple[str, ...] = ()
     is_original: bool = False  # whether the original is kept, because every result was slower
 
@@ -81,7 +81,7 @@ def keep_if_not_slower(
 
     When it is measurably slower, leave out the patterns that make it slower.
 
-    Groups of patterns are left out one by one, the one first without which the model is fastest.
+    Groups of patterns are dropped one by one, the one first without which the model is fastest.
     When it is still slower then, no pattern is applied (constants are folded, equal nodes merged
     and unused ones removed), and when that is slower too, nothing is changed. Returns the
     verification of the model to keep, and the measurements. Raises `XoptimError` when the original
@@ -119,7 +119,7 @@ def keep_if_not_slower(
 def _without_slower(
     measurement: Measurement, result: Choice, meter: Meter, on_step: Callable[[str], object]
 ) -> tuple[Choice, Ratio | None]:
-    """The choice that is not slower than the original with as few groups left out as were found,
+    """The choice that is not slower than the original with as few groups dropped as were found,
     and its ratio.
     """
     on_step("it is slower: looking for the reason")

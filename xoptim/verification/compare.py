@@ -353,7 +353,7 @@ def _chunks(
 def _median_magnitude(values: np.ndarray) -> float:
     """Median magnitude of the finite non-zero elements, 0 when there is none.
 
-    Numbers next to the largest that the type can hold are left out: masks use them for minus
+    Numbers next to the largest that the type can hold are skipped: masks use them for minus
     infinity.
     """
     sample = values[:: -(-values.size // _SAMPLE) or 1]  # every k-th element, k rounded up

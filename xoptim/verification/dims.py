@@ -1,4 +1,4 @@
-"""Sizes for the open dimensions of a model: the inputs that have them, and the values to try."""
+"""Sizes for the dynamic dimensions of a model: the inputs that have them, and the values to try."""
 
 import contextlib
 import math
@@ -17,7 +17,7 @@ from xoptim.verification.dataflow import shape_of
 from xoptim.verification.errors import FeedError
 
 Sizes: TypeAlias = dict[str, int]
-"""A size for each open dimension: its name, or ``input:axis`` for one without a name."""
+"""A size for each dynamic dimension: its name, or ``input:axis`` for one without a name."""
 
 Purpose: TypeAlias = Literal["batch", "sequence", "past", "total", "space"]
 
@@ -93,7 +93,7 @@ class InputSpec(NamedTuple):
 def input_specs(model: onnx.ModelProto, given: Collection[str] = ()) -> list[InputSpec]:
     """The values that a model requires; an optional input gets a value of its element type.
 
-    Inputs in ``given`` that are of unsupported kinds are left out. Raises `FeedError` when no value
+    Inputs in ``given`` that are of unsupported kinds are skipped. Raises `FeedError` when no value
     can be made for the kind of an input, such as a sparse tensor.
     """
     specs: list[InputSpec] = []
@@ -227,7 +227,7 @@ def assignments(
     *,
     typical: bool = False,
 ) -> Iterator[Sizes]:
-    """Sizes for all open dimensions, the strongest test first, without duplicates.
+    """Sizes for all dynamic dimensions, the strongest test first, without duplicates.
 
     Sizes that the model declares are tried too; those in ``fixed`` were chosen by the user.
     ``fitted`` returns sizes as they are assumed to be. Sizes with many elements come last, up to a

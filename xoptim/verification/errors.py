@@ -41,7 +41,7 @@ class NothingToQuantizeError(ChoiceError):
 
 
 class ToleranceError(XoptimError):
-    """A model with fewer bits errs more than its tolerance allows, or its integers compute
+    """A quantized model errs more than its tolerance allows, or its integers compute
     something else.
     """
 

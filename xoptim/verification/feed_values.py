@@ -33,7 +33,7 @@ def make_feeds(
     seed: int,
     style: Style,
 ) -> dict[str, Value]:
-    """A value for each input by its use in the model and the sizes of open dimensions.
+    """A value for each input by its use in the model and the sizes of dynamic dimensions.
 
     The same seed gives the same values.
 

@@ -36,7 +36,7 @@ def verify_function(
 
     It returns the outputs: one, several as a tuple or list, or by name. Numbers of another size
     (64-bit floats for 32-bit ones) are rounded, and axes of length 1 may be missing. Values are
-    random and finite, at several sizes of the open dimensions.
+    random and finite, at several sizes of the dynamic dimensions.
 
     The status is ``not verified`` when the model or the function cannot run, or when the function
     does not repeat its own results. Raises `ChoiceError` and `ProviderUnavailable` as `compare`.

@@ -127,7 +127,7 @@ Probe: TypeAlias = Callable[[int, Planning], ReferenceRun | None]
 class Further:
     """Adds runs to those that were found at usual values.
 
-    ``probe`` runs the original at the sizes of the first run; in ``ones``, open axes have the
+    ``probe`` runs the original at the sizes of the first run; in ``ones``, dynamic axes have the
     length 1, all or one of them.
     """
 

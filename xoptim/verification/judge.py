@@ -389,8 +389,8 @@ class Judge:
             count = f"{len(self.skipped)} of {len(self.runs) + len(self.skipped)} runs"
             self._notes.append(f"{count} left out: one{where_text(most.dims)} {most.reason}")
         tried = {tuple(run.dims.items()) for run in self.runs if run.source == "random"}
-        open_sizes = {name for run in self.runs for name in run.dims} - reference.chosen
-        if len(tried) == 1 and open_sizes and self._options.assignments > 1:
+        dynamic_dims = {name for run in self.runs for name in run.dims} - reference.chosen
+        if len(tried) == 1 and dynamic_dims and self._options.assignments > 1:
             self._notes.append("only one assignment of sizes was found on which the original runs")
         return self.report("equal")
 

@@ -133,7 +133,7 @@ def _ones(kind: onnx.TypeProto.Tensor) -> np.ndarray | None:
     if kind.elem_type not in _FACTOR_TYPES or not kind.HasField("shape") or not kind.shape.dim:
         return None
     sizes = [dim.dim_value for dim in kind.shape.dim]
-    if all(sizes) and math.prod(sizes) < _FEWEST_ELEMENTS:  # an open dimension has the size 0 here
+    if all(sizes) and math.prod(sizes) < _FEWEST_ELEMENTS:  # a dynamic dimension is 0 here
         return None
     # Factors along the last axis fit any sizes of the other axes; an open or very long axis gets
     # one factor.

@@ -22,8 +22,8 @@ class RunValues:
     """The values that a model runs on, and the operators that it needs.
 
     Attributes:
-        dims: sizes of open dimensions, by name (or ``input:axis``); others are chosen: small ones
-            to compare, typical ones to measure.
+        dims: sizes of dynamic dimensions, by name (or ``input:axis``); others are chosen:
+            small ones to compare, typical ones to measure.
         feeds: values of inputs by name, for instance ``numpy.load("feeds.npz")``; inputs without
             one get random values.
         test_data: folder with ``test_data_set_*/input_*.pb``, or with such files, to run on instead
@@ -69,17 +69,18 @@ class VerificationOptions(RunValues):
         integer_atol: allowed difference of integer outputs.
         allow_flips: fraction of an integer, Boolean or string output that may differ.
         providers: execution providers for both models, by short or full name.
-        tf32: whether CUDA may round the operands of products of 32-bit floats to 10 bits of
-            mantissa; the tolerance is then that of 16-bit floats.
+        tf32: whether CUDA may round the operands of float32 MatMuls to 10 bits of mantissa;
+            the tolerance is then that of 16-bit floats.
         threads: threads within an operator; 0 leaves the choice to onnxruntime.
-        assignments: number of runs, on different sizes where dimensions are open.
+        assignments: number of runs, on different sizes where dimensions are dynamic.
         typical: whether to prefer sizes that models have in use to small ones: to measure at.
-        extremes: whether to add, where sizes are open and ``assignments`` is above 1, for each axis
-            a run in which it is longer than the numbers that the model compares it with, and a run
-            with an empty axis, if the original runs with them and the budget allows it.
+        extremes: whether to add, where dimensions are dynamic and ``assignments`` is above 1, for
+            each axis a run in which it is longer than the numbers that the model compares it with,
+            and a run in which it has size 0, if the original runs with them and the budget allows
+            it.
         budget: seconds for all runs of the original, estimated from the work of each and the time
             of the first; by default the larger of 5 s and five times the first run. What would
-            exceed it is left out.
+            exceed it is skipped.
         max_attempts: runs of the original that may fail before the search for sizes ends.
         time_limit: seconds after which the search for sizes ends.
         run_limit: seconds after which one run of a model is stopped, ``None`` for no limit.

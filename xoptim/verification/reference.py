@@ -55,7 +55,7 @@ class Search:
     """The search for sizes and values on which the original runs, and whose results the store
     keeps.
 
-    ``skipped`` lists the runs that were left out because of what they cost, ``unreached`` the
+    ``skipped`` lists the runs that were skipped because of what they cost, ``unreached`` the
     branches that none reached. ``other`` is a model to compare with: sizes and values are also
     chosen next to numbers that only it contains.
     """

@@ -46,7 +46,7 @@ class RunReport:
     # source of the values: ``random``, ``given``, ``test data``, ``overridden``, ``wide``,
     # ``free``, ...
     source: str
-    dims: Mapping[str, int]  # sizes of the open dimensions
+    dims: Mapping[str, int]  # sizes of the dynamic dimensions
     seed: int  # of the random values
     original_seconds: float  # wall time of the original
     optimized_seconds: float  # wall time of the optimized model
@@ -98,7 +98,7 @@ def is_small(comparison: Comparison) -> bool:
 
 
 class SkippedRun(NamedTuple):
-    """A run that was left out because of what it costs, which ``reason`` says as the end of a
+    """A run that was skipped because of what it costs, which ``reason`` says as the end of a
     sentence.
     """
 
@@ -121,7 +121,7 @@ class VerificationReport:
         notes: limits of the evidence, and facts that decided the verdict.
         cause: for ``not verified``, the kind of the reason.
         sections: number of sections in which the models were run, 0 when they were run whole.
-        skipped: runs that were left out because of what they cost.
+        skipped: runs that were skipped because of what they cost.
         assumptions: those under which the models were compared, next to the default set.
     """
 

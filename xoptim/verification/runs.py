@@ -64,7 +64,7 @@ _IN_MEMORY: Final = 1 << 28  # bytes of feeds and results of all runs that are k
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """Values to run the original on, by their source, and the known sizes of open dimensions."""
+    """Values to run the original on, by their source, and the known sizes of dynamic dimensions."""
 
     source: FeedSource
     sizes: Sizes
@@ -271,7 +271,7 @@ class Feeding:
         return self._steers
 
     def assignments(self) -> Iterator[Sizes]:
-        """Sizes for all open dimensions, as they are assumed to be, the strongest test first."""
+        """Sizes for all dynamic dimensions, as they are assumed to be, the strongest test first."""
         fitted, typical = self.assumptions.fitted, self.options.typical
         return assignments(self.specs, self.model, self.fixed, fitted, typical=typical)
 
@@ -308,7 +308,7 @@ class Feeding:
         return plan
 
     def odd_plan(self) -> Planning:
-        """NaN and infinities among the values, and the ends of the type and -0 where rewrites are
+        """NaN and infinities among the values, and the limits of the type and -0 where rewrites are
         exact.
         """
         return self.styled(

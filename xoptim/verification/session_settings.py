@@ -32,7 +32,7 @@ class SessionSettings:
     threads: int = 0  # threads within an operator; 0 leaves the choice to onnxruntime
     # Seconds after which a run is stopped, ``None`` for no limit. With one, Ctrl-C stops a run too
     run_limit: float | None = None
-    tf32: bool = False  # whether CUDA may round the operands of products to 10 bits of mantissa
+    tf32: bool = False  # whether CUDA may round the operands of MatMuls to 10 bits of mantissa
     # whether inputs and outputs are bound to the memory of the device; by default on CUDA
     io_binding: bool | None = None
     # whether memory on the CPU is kept for later runs. Off, each tensor is allocated and freed
@@ -43,7 +43,7 @@ class SessionSettings:
     reuse: bool = False
     # beginning of the path of the file into which onnxruntime writes the times of all operators
     profile: Path | None = None
-    # Single graph optimizations of onnxruntime that are left out at any level, by name
+    # Single graph optimizations of onnxruntime that are skipped at any level, by name
     disabled_optimizers: tuple[str, ...] = ()
     # whether the memory of a run is planned from the run before, where shapes are equal
     memory_pattern: bool = True
@@ -75,7 +75,7 @@ class SessionSettings:
         """The same for a model with large weights, which are neither packed when it is loaded nor
         transposed all at once.
 
-        Those in external files stay mapped, and results are freed at once. Unpacked products add up
+        Those in external files stay mapped, and results are freed at once. Unpacked MatMuls add up
         in another order.
         """
         return replace(

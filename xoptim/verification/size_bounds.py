@@ -58,7 +58,7 @@ _Met: TypeAlias = Iterator[tuple[int, frozenset[str]]]
 
 
 class Bound(NamedTuple):
-    """A number with which a model compares sizes, and the open dimensions that make the size
+    """A number with which a model compares sizes, and the dynamic dimensions that make the size
     larger, ``None`` if unknown.
     """
 
@@ -197,7 +197,7 @@ class _BoundSearch:
                 yield from ((int(number) + 1, length.symbols) for number in constants)
 
     def _sliced(self, graph: Graph, node: Node) -> _Met:
-        """Ends along open axes, and lengths of other axes that end at a size."""
+        """Ends along dynamic axes, and lengths of other axes that end at a size."""
         shape = graph.info_of(node.input[0]).shape if node.input else None
         operands = [
             _elements(graph, node, slot, name) for slot, name in ((1, "starts"), (2, "ends"))
@@ -218,7 +218,7 @@ class _BoundSearch:
 
 
 def _shaped(graph: Graph, node: Node) -> _Met:
-    """Numbers by which a node divides or cuts open axes."""
+    """Numbers by which a node divides or cuts dynamic axes."""
     before = graph.info_of(node.input[0]).shape
     symbols = _ANY if before is None else _symbols(before)
     if node.op_type != "Reshape":
@@ -234,12 +234,12 @@ def _shaped(graph: Graph, node: Node) -> _Met:
         return
     after = graph.info_of(node.output[0]).shape
     old, new = ([dim for dim in shape or () if isinstance(dim, int)] for shape in (before, after))
-    if _fixed(before) != _fixed(after):  # otherwise no open axis is cut
+    if _fixed(before) != _fixed(after):  # otherwise no dynamic axis is cut
         yield from ((size, symbols) for size in new if size not in old)
 
 
 def _fixed(shape: Shape | None) -> int | None:
-    """The part of the number of elements that does not depend on open dimensions, such as 8 of
+    """The part of the number of elements that does not depend on dynamic dimensions, such as 8 of
     ``(2*n, 4)``.
     """
     if shape is None:

@@ -1,4 +1,4 @@
-"""A model with the shapes of its results, as functions of the sizes of its open dimensions."""
+"""A model with the shapes of its results, as functions of the sizes of its dynamic dimensions."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class SizedModel:
         return any(node.op_type in operators for graph in graphs for node in graph.nodes)
 
     def dims(self, symbols: Iterable[str]) -> frozenset[str] | None:
-        """The open dimensions of some symbols of shapes, ``None`` when one of them is not a size of
+        """The dynamic dimensions of symbols of shapes, ``None`` when one of them is not a size of
         an input.
         """
         found: list[str] = []
@@ -73,7 +73,7 @@ class SizedModel:
         return frozenset(found)
 
     def at(self, sizes: Mapping[str, int], unknown: int = 0) -> Sizing:
-        """The shapes of results with these sizes of the open dimensions.
+        """The shapes of results with these sizes of the dynamic dimensions.
 
         An axis without a known size is ``unknown``.
         """

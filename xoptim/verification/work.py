@@ -85,7 +85,7 @@ class MemoryNeed:
         )
 
     def check(self, sizes: Mapping[str, int]) -> None:
-        """Raise `RunError` unless a run with these sizes of the open dimensions can fit into
+        """Raise `RunError` unless a run with these sizes of the dynamic dimensions can fit into
         memory.
         """
         free = available_memory() if self._limit is None else self._limit
@@ -215,7 +215,7 @@ class RunBudget:
 
 
 _ELEMENT: Final = 16
-"""Operations of a product that take as long as writing one element."""
+"""Operations of a MatMul that take as long as writing one element."""
 NODE: Final = 1 << 12
 """Operations that take as long as it takes onnxruntime to start a node: about a microsecond."""
 
@@ -259,7 +259,7 @@ class Work:
         self._counts[key] = self._counts.get(key, 0) + 1
 
     def of(self, sizes: Mapping[str, int]) -> int:
-        """The work of a run with these sizes of the open dimensions.
+        """The work of a run with these sizes of the dynamic dimensions.
 
         An unknown axis is as long as the longest of them.
         """

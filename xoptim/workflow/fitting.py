@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from xoptim.workflow.json_types import FittingJson
 
 _MOST_CULPRITS: Final = 5
-"""Most lowerings that are left out because they change results."""
+"""Most lowerings that are dropped because they change results."""
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class FittingOutcome:
         reports: the comparison of the fitted model with the optimized one, on the processor.
         is_check_asked: whether a comparison on the target was asked for.
         check: the comparison on the target, if it was made.
-        dropped: lowerings that were left out because they change results.
+        dropped: lowerings that were dropped because they change results.
         unfit: patterns that would apply, and are not used for the target.
         fault: why the provider could not be asked.
     """

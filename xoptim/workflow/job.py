@@ -60,10 +60,10 @@ class KeepIfFaster(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOptions:
-    """The options of a job, in the order of the steps. A step without options is left out."""
+    """The options of a job, in the order of the steps. A step without options is dropped."""
 
     preparation: Preparation = field(default_factory=Preparation)
-    # whether assumptions that do not fit the model are left out, with a warning for each
+    # whether assumptions that do not fit the model are dropped, with a warning for each
     leaves_unfit_assumptions: bool = False
     optimization: OptimizationOptions = field(default_factory=OptimizationOptions)
     verification: VerifyPlan = field(default_factory=VerifyPlan)
@@ -201,7 +201,7 @@ class Job:
 
     def _check_static(self) -> None:
         """Raise when activations need scales of samples and there are none, or the target computes
-        in floats only.
+        in float32 only.
         """
         asked, target = self._precision, self._target
         if asked is None or not asked.static:
@@ -318,8 +318,8 @@ class Job:
     def _look_for_hints(
         self, source: Given, options: OptimizationOptions, outcome: Outcome
     ) -> None:
-        """Find options that would make the result smaller, without the patterns that were left
-        out.
+        """Find options that would make the result smaller, without the patterns that were
+        dropped.
         """
         assert self._options.hints is not None
         self._how.on_step("looking for options that would help")
@@ -411,17 +411,17 @@ def for_target(
 
 
 def _check_shapes(target: Target, source: Source) -> None:
-    """Raise for open dimensions where the target needs all shapes."""
+    """Raise for dynamic dimensions where the target needs all shapes."""
     if not target.needs.static_shapes:
         return
-    open_sizes = [
+    dynamic_dims = [
         dim
         for value in fed_inputs(source.proto)
         for dim in dimensions(value.type)
         if not dim.HasField("dim_value")
     ]
-    if open_sizes:
-        names = dict.fromkeys(dim.dim_param or "?" for dim in open_sizes)
+    if dynamic_dims:
+        names = dict.fromkeys(dim.dim_param or "?" for dim in dynamic_dims)
         verb = "is" if len(names) == 1 else "are"
         advice = "--fix NAME=SIZE writes sizes into the model"
         raise ChoiceError(

@@ -44,14 +44,14 @@ def kernel(*op_types: str, domain: str = "") -> Callable[[Kernel], Kernel]:
 
 
 def optional(inputs: Sequence[Array | None], index: int) -> Array | None:
-    """An input, ``None`` when it is left out or beyond the end."""
+    """An input, ``None`` when it is omitted or beyond the end."""
     return inputs[index] if index < len(inputs) else None
 
 
 def required(inputs: Sequence[Array | None], index: int) -> Array:
     """An input that the operator requires.
 
-    Raises `ValueError` when it is left out (`kernel` turns that into a refusal).
+    Raises `ValueError` when it is omitted (`kernel` turns that into a refusal).
     """
     value = inputs[index] if index < len(inputs) else None
     if value is None:
@@ -111,7 +111,7 @@ def checked_axes(axes: Sequence[int], rank: int) -> list[int]:
 def is_number(*values: Array) -> bool:
     """Whether all are tensors of one dtype on which numpy and onnxruntime do the same arithmetic.
 
-    These are all integers and the binary floats of 32 and 64 bits. Halves are left out: onnxruntime
+    These are all integers and the binary floats of 32 and 64 bits. Float16 is excluded: onnxruntime
     computes chains of them in 32 bits and rounds only at the end, so the result of one node alone
     differs from the model's.
     """

@@ -63,7 +63,7 @@ def evaluate_with_onnxruntime(
     thread.
 
     A feed becomes an initializer, as in the model: onnxruntime repacks initializers, and matrix
-    products of repacked weights add up in another order than products of computed matrices. No feed
+    MatMuls of repacked weights add up in another order than MatMuls of computed matrices. No feed
     is copied but text and packed types. Returns the values, or the reason why there are none. Only
     MemoryError is raised, and `UnstoppableError` when it takes longer than `_LIMIT`.
 

@@ -28,9 +28,9 @@ def infer_with_onnx(
     """Facts about each output of a node, which has no subgraphs and belongs to a domain that the
     ``onnx`` package defines.
 
-    ``inputs`` has ``None`` for one that is left out; ``constants`` returns the value of the input
+    ``inputs`` has ``None`` for one that is omitted; ``constants`` returns the value of the input
     at a position, ``None`` when it is not constant. The result has one entry per output, ``None``
-    for one left out and for an unknown one; all are unknown where the node does not conform to its
+    for one omitted and for an unknown one; all are unknown where the node does not conform to its
     schema. Symbolic dimensions keep their identity.
     """
     return is_refused(node, opset, inputs, constants)[1]

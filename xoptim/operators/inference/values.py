@@ -69,7 +69,7 @@ def wrapped(dtype: int, value: Dim | None) -> Dim | None:
 
 
 def is_exact_in_double(value: Dim, limit: int = 2**53) -> bool:
-    """Whether a value provably has a magnitude below 2**53, as have those that doubles hold
+    """Whether a value is known to have a magnitude below 2**53, as have those that doubles hold
     exactly, or below another limit.
     """
     low, high = bounds(value)
