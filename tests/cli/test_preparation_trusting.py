@@ -247,7 +247,7 @@ def test_long_metadata_are_short_lines(xopt: Xopt) -> None:
     )
     write_with(SIZES, "model.onnx", "n >= 1" * 9999)
     (warning,) = xopt("model.onnx").warnings
-    assert "the entry xoptim.assumptions of the metadata is ignored" in warning
+    assert "the metadata entry xoptim.assumptions is ignored" in warning
     assert len(warning) < 300
     inputs = ", ".join(f"float[n{i}] x{i}" for i in range(20))
     write_with(

@@ -73,7 +73,7 @@ def test_the_order_of_rules_and_files(xopt: Xopt) -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("match (x) => (y) {\n  y = Abs (x; }", "r.onnxtxt:2:13: ')' expected"),
+        ("match (x) => (y) {\n  y = Abs (x; }", "r.onnxtxt:2:13: expected ')'"),
         (
             pair("match (x) => (y) { y = Abs (x) }", "replace (x) => (y) { y = Abss (x) }"),
             "r.onnxtxt:4:22: no operator 'Abss'",

@@ -146,13 +146,13 @@ def test_names_of_sizes_that_are_equal_in_a_run(tmp_path: Path) -> None:
             "{out}",
             "does not feed the input 'weights'",
         ),
-        ("int64[b,s] ids, int64[b] kind, {past}", "{out}", "one input of tokens"),
-        ("int64[b,s] ids", "float[b,s,9] logits", "needs a cache"),
-        ("int64[b,s] ids, {past}", "float[b,s,9] logits", "needs a cache"),
+        ("int64[b,s] ids, int64[b] kind, {past}", "{out}", "one input of token ids"),
+        ("int64[b,s] ids", "float[b,s,9] logits", "needs a KV cache"),
+        ("int64[b,s] ids, {past}", "float[b,s,9] logits", "needs a KV cache"),
         (
             "int64[b,s] ids, float[b,2,p,16] first_key, float[b,2,p,16] first_value",
             "{out}",
-            "do not count the layers from 0, in order: first_key",
+            "is not named by layer, from 0 in order: first_key",
         ),
     ],
 )
@@ -170,8 +170,8 @@ def test_other_models_are_refused(inputs: str, outputs: str, reason: str, tmp_pa
     ("settings", "reason"),
     [
         ({"eos_token_id": None}, "has no eos_token_id"),
-        ({"max_position_embeddings": None}, "how long the context is"),
-        ({"max_position_embeddings": "long"}, "how long the context is"),
+        ({"max_position_embeddings": None}, "has no context length"),
+        ({"max_position_embeddings": "long"}, "has no context length"),
     ],
 )
 def test_settings_that_are_missing(settings: dict[str, Any], reason: str, tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ def test_mistakes_while_building() -> None:
     gr.make_tensor_input("x", FLOAT, ["n"])
     with pytest.raises(ModelError, match="'x' is already defined"):
         gr.make_tensor_input("x", FLOAT)
-    with pytest.raises(ModelError, match="Relu reads 'nothing', which nothing defines"):
+    with pytest.raises(ModelError, match="Relu reads 'nothing', which is not defined"):
         gr.op.Relu("nothing")
     with pytest.raises(ModelError, match="output 'y' is not produced"):
         gr.make_tensor_output("y")

@@ -68,8 +68,8 @@ def ports_of(model: onnx.ModelProto) -> Ports:
     ]
     if len(tokens) != 1 or len(masks) > 1 or len(positions) > 1 or len(logits) != 1:
         raise ModelError(
-            "onnxruntime-genai needs one input of token ids, at most one attention mask and one "
-            "input of position ids, and one output of logits"
+            "onnxruntime-genai needs one input of token ids, at most one attention mask, at most "
+            "one input of position ids, and one output of logits"
         )
     counts = {len(each) for each in pairs}
     if len(counts) > 1 or not caches or len(caches) != len(pairs[0]) + len(pairs[1]):
