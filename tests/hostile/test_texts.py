@@ -149,7 +149,7 @@ def misspelt(field: str) -> Callable[[], bytes]:
 
 LONGER, IGNORED = (
     "is longer than 400 characters",
-    "the entry xoptim.assumptions of the metadata is ignored",
+    "the metadata entry xoptim.assumptions is ignored",
 )
 CASES = [
     *(
@@ -208,7 +208,7 @@ CASES = [
         "text-elements",
         "weights of 2^124 elements in a file",
         stored(1 << 62, 1 << 62),
-        "multiply to 2^63 or more",
+        "has 2^63 elements or more",
     ),
     optimized(
         "text-squares", "a shape that is computed by squaring the sizes of 60 inputs", squares
