@@ -47,7 +47,7 @@ class ModelFile(click.Path):
         if is_hub_address(value):
             return download(value)
         if _ADDRESS.match(value) and not path.exists():
-            raise click.UsageError(f"{value!r} is an address, not a file; download the model first")
+            raise click.UsageError(f"{value!r} is a URL, not a file; download the model first")
         if path.is_fifo():
             with path.open("rb") as stream:
                 return _copied(stream, ctx)
@@ -78,7 +78,7 @@ class OutputFile(click.Path):
         if value == "-" and sys.__stdout__ is None:
             raise click.UsageError("standard output is closed; give a file with -o FILE")
         if _ADDRESS.match(str(value)):
-            raise click.UsageError(f"{value!r} is an address, not a file; write a file first")
+            raise click.UsageError(f"{value!r} is a URL, not a file; write a local file")
         return STANDARD_OUTPUT if value == "-" else Path(value)
 
 
@@ -138,8 +138,8 @@ def default_name(path: Path) -> Path:
     """
     if path.is_symlink():
         raise click.UsageError(
-            f"{str(path)!r} is a symbolic link; links are followed only for a name that -o FILE "
-            "gives"
+            f"{str(path)!r} is a symbolic link; only -o FILE writes through a link, so name the "
+            "file with -o"
         )
     return path
 
@@ -160,7 +160,7 @@ def writable(target: Path, *, streams: bool = False) -> Path:
     if target.exists() and not target.is_file():
         raise click.UsageError(f"{str(target)!r} is a device, a pipe or a socket, not a file")
     if not target.parent.is_dir():
-        raise click.UsageError(f"the folder {str(target.parent)!r} does not exist; make it first")
+        raise click.UsageError(f"the folder {str(target.parent)!r} does not exist; create it first")
     return target
 
 

@@ -45,9 +45,7 @@ def guarded(command: Callable[[], None]) -> None:
         _say(f"{asked.word}; {JOURNAL.outcome()}")
         _leave(asked.code)
     name, step = signal_name(-ended.code), _STEP[0][:].rstrip(b"\0").decode(errors="replace")
-    why = (
-        "most likely for its memory" if name == "SIGKILL" else "most likely a defect of onnxruntime"
-    )
+    why = "most likely out of memory" if name == "SIGKILL" else "most likely a bug in onnxruntime"
     where = f" at the step {step!a}" if step else ""
     _say(f"the process was ended by {name}{where}, {why}; {JOURNAL.outcome()}")
     _leave(128 - ended.code)

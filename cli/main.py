@@ -124,7 +124,12 @@ class DefaultGroup(click.Group):
         return [*super().shell_complete(ctx, incomplete), CompletionItem(incomplete, type="file")]
 
     def _check_spelling(self, word: str) -> None:
-        """Raise for a word that is not a file and was, or is almost, the name of a command."""
+        """Raise for a word that is not a file and was, or is almost, the name of a command.
+
+        An option is left to the parser, which suggests options.
+        """
+        if word.startswith("-"):
+            return
         if word in MOVED and not Path(word).exists():
             raise click.UsageError(f"`xopt {word}` is now: {MOVED[word]}")
         near = [f"--{word}"] if word in ("help", "version") else similar(word, self.commands)
@@ -219,7 +224,8 @@ def _run(arguments: Sequence[str] | None) -> int:
             traceback.print_exc()
         told = f"internal error ({type(error).__name__}: {error}); {JOURNAL.outcome()}"
         return _say(
-            f"{told}; please report it, with what -v or LOG_PATTERN_OPTIMIZE=1 shows", BAD_USAGE
+            f"{told}; please report it with the traceback: run with LOG_PATTERN_OPTIMIZE=1",
+            BAD_USAGE,
         )
     gc.collect()
     MEMORY_BOUND.lift()
@@ -243,7 +249,7 @@ def _reason(error: OSError) -> str:
     if error.filename is not None:
         return f"cannot use {str(error.filename)!r}: {error.strerror}; {JOURNAL.outcome()}"
     if isinstance(error, FileNotFoundError):
-        return "the current folder does not exist any more"
+        return "the current folder no longer exists"
     return (
         str(error) if error.errno is None else f"cannot write to standard output: {error.strerror}"
     )

@@ -14,12 +14,13 @@ import click
 from click.core import ParameterSource
 
 from xoptim import XoptimError, targets
-from xoptim.diagnose.explanation import abridged
+from xoptim.diagnose.explanation import abridged, suggestion
 from xoptim.verification import is_provider
 
 _UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "ms": 1e-3}
 _OPTION: Final = "option"
 THREADS: Final = click.IntRange(0, 1024)
+_PROVIDERS: Final = ("cpu", "cuda", "openvino", "qnn", "webgpu", "tensorrt")
 
 
 _METAVARS: Final = {click.IntRange: "N", click.FloatRange: "NUMBER"}
@@ -176,9 +177,7 @@ def refuse_idle(reasons: Mapping[str, str]) -> None:
     context = click.get_current_context()
     for name, reason in reasons.items():
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise click.UsageError(
-                f"{_text_of(name, context)} has no effect {reason}; leave it out"
-            )
+            raise click.UsageError(f"{_text_of(name, context)} has no effect {reason}; remove it")
 
 
 def _text_of(name: str, context: click.Context) -> str:
@@ -199,10 +198,8 @@ def _operator_set(value: str | int) -> int | str:
 def known_provider(value: str) -> str:
     """An execution provider to optimize for, which may be missing on this machine."""
     if not is_provider(value):
-        raise click.BadParameter(
-            f"onnxruntime has no execution provider {value!r} on any machine; cpu and cuda are "
-            "usual"
-        )
+        hint = suggestion(value, _PROVIDERS, f"use one of {', '.join(_PROVIDERS)}")
+        raise click.BadParameter(f"unknown execution provider {abridged(value)}; {hint}")
     return value
 
 

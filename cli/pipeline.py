@@ -90,7 +90,8 @@ def write_whole(proto: onnx.ModelProto, target: Path, model: Path, summary: str)
     is_bare = lacks_weights(proto, model.parent)
     if is_bare:
         click.echo(
-            "xopt: warning: the file of weights is missing: the written model refers to it too",
+            "xopt: warning: the external data file of MODEL is missing; the written model refers "
+            "to it as well",
             err=True,
         )
     if target == STANDARD_OUTPUT:

@@ -47,7 +47,7 @@ def fitting(model: Path | Source, texts: Sequence[str], *, always: bool = False)
 
     With ``always`` those that fit.
 
-    Others are left out, with a warning for each.
+    Others are dropped, with a warning for each.
     """
     if not texts or not (always or are_settings()):
         return tuple(texts)
@@ -120,7 +120,7 @@ def sizes_of(texts: Sequence[str]) -> dict[str, list[int]]:
             before, equals, size = part.rpartition("=")
             name = before if equals else name
             if equals and name in found:
-                raise click.UsageError(f"--fix {name}: it is given twice")
+                raise click.UsageError(f"--fix {name} is given twice")
             number = whole_number(size)
             if not name or number is None:
                 raise click.UsageError(

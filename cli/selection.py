@@ -145,8 +145,8 @@ class SelectionWithRules(Selection):
             if database().named(rule.name()):
                 place = rule.rule.match.place
                 raise click.UsageError(
-                    f"{place.file}:{place.line}: {rule.name()!r} is the name of a pattern; choose "
-                    "another"
+                    f"{place.file}:{place.line}: {rule.name()!r} is the name of an installed "
+                    "pattern; rename the rule"
                 )
         return [self.query(), *rules]
 

@@ -63,7 +63,7 @@ def taken_from(arguments: list[str]) -> tuple[list[str], Path | None, bool]:
     if not wanted:
         raise click.UsageError("--config needs a file")
     if not Path(wanted).is_file():
-        raise click.UsageError(f"--config {wanted!r}: there is no such file")
+        raise click.UsageError(f"--config {wanted!r}: no such file")
     return [*kept, *rest], Path(wanted), True
 
 
@@ -162,7 +162,8 @@ def _value(option: click.Option, value: Any, path: Path, key: str) -> Any:
         ]
     if isinstance(value, (list, dict)) or (option.is_flag and not isinstance(value, bool)):
         raise click.UsageError(
-            f"{path}: {key} is {'true or false' if option.is_flag else 'one value'}, not {value!r}"
+            f"{path}: {key} must be {'true or false' if option.is_flag else 'one value'}, not "
+            f"{value!r}"
         )
     return value if isinstance(value, bool) else _text(option, value, path)
 

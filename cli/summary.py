@@ -247,7 +247,7 @@ def _changes(outcome: Outcome) -> Iterator[str]:
 
 
 def _remarks(outcome: Outcome) -> Iterator[str]:
-    """Lines about measurements, rewrites that were left out, and other findings."""
+    """Lines about measurements, rewrites that were dropped, and other findings."""
     if outcome.verified.each is not None:
         yield f"each rewrite  {outcome.verified.each.summary()}"
     if outcome.latency is not None:
@@ -300,7 +300,7 @@ def _fitting(found: FittingOutcome) -> Iterator[str]:
         for text in left_texts(found.fitted.after):
             yield f"not placed    {text}"
     for name in found.dropped:
-        yield f"dropped       {name}: the result differed with it"
+        yield f"dropped       {name}: it changed the result"
     reasons: dict[str, list[str]] = {}
     for each in found.unfit:
         reasons.setdefault(each.reason, []).append(f"{each.pattern} {each.count}")
@@ -336,8 +336,8 @@ def precision_lines(quantized: Quantized) -> Iterator[str]:
         return
     for report in quantized.comparisons:
         yield (
-            f"              with the quantized numbers, {quantized.computed} compute the same as "
-            f"floats: {report.summary()}"
+            f"              {quantized.computed} compute the same as float32 on quantized values: "
+            f"{report.summary()}"
         )
     if quantized.inner:
         yield f"              {quantized.inner}"
@@ -349,7 +349,7 @@ def precision_lines(quantized: Quantized) -> Iterator[str]:
         yield f"              Conv in float32: {floats}, as {reason}"
     if quantized.samples.are_random:
         yield (
-            "              random inputs were used: give samples of your data with --feeds FILE "
+            "              random inputs were used; give samples of your data with --feeds FILE "
             "or a folder"
         )
 

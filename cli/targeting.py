@@ -48,13 +48,12 @@ def check_target(name: str, providers: Sequence[str], *, needs_contrib: bool = F
     other = next((each for each in providers if not _is_of(target, each)), None)
     if other is not None:
         raise click.UsageError(
-            f"--provider {other} runs the model elsewhere than --target {name}: leave --provider "
-            "out"
+            f"--provider {other} does not run models on --target {name}; remove --provider"
         )
     if needs_contrib and target.needs.standard_operators:
         raise click.UsageError(
-            f"--precision int4 writes com.microsoft::MatMulNBits, which {name} does not run: "
-            "--compute float16 keeps to the standard"
+            f"--precision int4 writes com.microsoft::MatMulNBits, which {name} does not run; "
+            "--compute float16 writes standard operators"
         )
 
 
@@ -70,8 +69,7 @@ def provider_there(name: str, provider: str) -> str:
     target = named(name)
     if not target.provider:
         raise click.UsageError(
-            f"--target {name}: no model can be run there, only a table of its operators is known "
-            "here"
+            f"--target {name}: models cannot be run there; xoptim only has a table of its operators"
         )
     return target.provider
 
@@ -117,8 +115,8 @@ def left_texts(placement: Placement) -> Iterator[str]:
         if placement.compiles or node.reason
     )
     for (operator, reason, advice), count in counts.most_common(_SHOWN):
-        why = reason or "the reason is not known"
-        hint = f" (it would help: {advice})" if advice else ""
+        why = reason or "unknown reason"
+        hint = f" (what would help: {advice})" if advice else ""
         yield f"{operator} {count}: {why}{hint}"
     if len(counts) > _SHOWN:
         yield f"{len(counts) - _SHOWN} more, which `xopt place` lists"
@@ -129,7 +127,7 @@ def map_of(placement: Placement) -> str:
     between them.
 
     Such as ``[118 nodes] cpu: Cast 1 [3 nodes]``; shapes, and nodes that onnxruntime computes
-    ahead, are left out. Empty where nothing interrupts a partition.
+    ahead, are skipped. Empty where nothing interrupts a partition.
     """
     sizes = Counter(node.partition for node in placement.taken)
     shapes_and_absent = {*placement.shapes, *placement.absent}

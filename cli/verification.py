@@ -1,6 +1,4 @@
-"""Options of the commands that run or compare models, and of those that round models to fewer
-bits.
-"""
+"""Options of the commands that run or compare models, and of quantization."""
 
 import math
 import re
@@ -60,7 +58,7 @@ def _tolerance(value: str | float) -> float:
 def metric_option() -> Any:
     """The option ``--metric``."""
     return choice(
-        "Error of --precision: largest difference, RMS, or changed argmax.",
+        "Error of quantization: largest difference, RMS, or changed argmax.",
         *METRICS,
     )
 
@@ -164,7 +162,7 @@ class Values:
         metavar="FOLDER",
     )
     feeds: Path | None = option(
-        "Input values: a file, or a folder of samples for --precision.",
+        "Input values: an .npz file, or a folder with one for each sample.",
         type=click.Path(path_type=Path),
         metavar="FILE.npz",
     )
@@ -215,8 +213,8 @@ class Values:
         if len({*counts.values()}) > 1:
             numbers = ", ".join(f"{name} has {count}" for name, count in counts.items())
             raise click.UsageError(
-                f"--dim: {numbers} sizes; sizes belong together by their place, so give as many of "
-                "each"
+                f"--dim: {numbers} sizes; the lists are paired by position, so give lists of equal "
+                "length"
             )
         settings = zip(*several.values(), strict=True)
         return {
@@ -225,19 +223,31 @@ class Values:
         }
 
 
+def rtol_option() -> Any:
+    """The option ``--rtol``."""
+    return option("Relative tolerance.", type=_tolerance, metavar="NUMBER")
+
+
+def atol_option() -> Any:
+    """The option ``--atol``."""
+    return option("Absolute tolerance.", type=_tolerance, metavar="NUMBER")
+
+
 @dataclass(frozen=True)
 class Comparison:
     """The options for the values on which models are compared, and for the tolerance."""
 
-    verify_budget: float | None = duration("Time limit of verification (default: 5 s, or 5 runs).")
+    verify_budget: float | None = duration(
+        "Time limit of verification (default: 5 s, or 5 times the first run if that is longer)."
+    )
     run_limit: float = duration("Time limit of a run, in seconds.", default=600.0)
     values: Values = field(default_factory=Values)
     tf32: bool = flag("Allow TF32 on CUDA.")
     ulp: int | None = option(
         "Tolerance in ULP instead of rtol and atol.", type=click.IntRange(min=0)
     )
-    rtol: float | None = option("Relative tolerance.", type=_tolerance, metavar="NUMBER")
-    atol: float | None = option("Absolute tolerance.", type=_tolerance, metavar="NUMBER")
+    rtol: float | None = rtol_option()
+    atol: float | None = atol_option()
 
     def idle(self, providers: Sequence[str]) -> dict[str, str]:
         """The parameters that have no effect with others or on these providers, each with the
@@ -268,9 +278,9 @@ class Comparison:
         """
         chosen = [name for name in ("ulp", "rtol", "atol") if getattr(self, name) is not None]
         if self.ulp is not None and len(chosen) > 1:
-            raise click.UsageError(f"--ulp takes the place of tolerances; leave out --{chosen[1]}")
+            raise click.UsageError(f"--ulp replaces --rtol and --atol; remove --{chosen[1]}")
         if exact and chosen:
-            raise click.UsageError(f"--exact demands equal bits; leave out --{chosen[0]}")
+            raise click.UsageError(f"--exact allows no difference; remove --{chosen[0]}")
         if runs:
             MEMORY_BOUND.lift_for(providers)
         grade: Exactness = "exact" if exact else "rounding"
@@ -290,7 +300,7 @@ def check_values_used(reports: Sequence[VerificationReport], options: Verificati
     """Raise when the user's values could not be used in the comparison."""
     unused = next((report for report in reports if report.cause == "run"), None)
     if unused is not None and (options.feeds or options.dims or options.test_data):
-        raise click.UsageError(f"not verified with the values given: {unused.reason}")
+        raise click.UsageError(f"not verified with the given values: {unused.reason}")
 
 
 def read_sizes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
@@ -299,7 +309,7 @@ def read_sizes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     for name, sizes in (_dimension(part) for text in texts for part in named_parts(text)):
         if found.setdefault(name, sizes) != sizes:
             raise click.UsageError(
-                f"--dim {name}: it is given twice, as {_listed(found[name])} and {_listed(sizes)}"
+                f"--dim {name} is given twice: {_listed(found[name])} and {_listed(sizes)}"
             )
     return found
 
@@ -310,7 +320,7 @@ def read_dims(texts: Sequence[str], *, several: bool = False) -> dict[str, int]:
     many = next((name for name, each in sizes.items() if len(each) > 1 and not several), None)
     if many is not None:
         raise click.UsageError(
-            f"--dim {many}={_listed(sizes[many])}: only what measures takes several sizes; give one"
+            f"--dim {many}={_listed(sizes[many])}: only benchmarks take several sizes; give one"
         )
     return {name: each[0] for name, each in sizes.items() if len(each) == 1}
 
@@ -346,8 +356,8 @@ def files_of(path: Path) -> list[Path]:
 
 
 _REASONS: Final = {
-    "Object arrays": "it holds objects: texts need the type str",
-    "pickle": "it is not an archive",
+    "Object arrays": "it holds Python objects; strings need the dtype str",
+    "pickle": "it is not an .npz archive",
 }
 """Reasons in plain words, by a part of the text of numpy's error."""
 

@@ -23,7 +23,7 @@ _PAGE = _ENVIRONMENT.from_string("""# {{ cls.name() }}
 {{ cls.providers | join(", ") or "any" }} | {{ cls.tags | join(", ") }} | {{ cls.status }} |
 {% if cls.onnxruntime %}
 
-Works around a defect of onnxruntime {{ cls.onnxruntime }}.
+Works around a bug in onnxruntime {{ cls.onnxruntime }}.
 {% endif %}
 {% for example in examples %}
 

@@ -113,7 +113,7 @@ def batch_command(
         word, code = (
             (end.word, end.code) if isinstance(end, Ended) else ("interrupted", INTERRUPTED)
         )
-        say(f"xopt: error: {word}; {display.state}; the same command goes on", err=True)
+        say(f"xopt: error: {word}; {display.state}; run the same command to resume", err=True)
         return code
     if not choices.quiet:
         _print_report(report, choices.output, used_settings(context))
@@ -244,7 +244,7 @@ def _print_report(report: BatchReport, output: Path, settings: str | None) -> No
         highlight=False,
     )
     if settings is not None:
-        console.print(f"settings of {settings}", highlight=False)
+        console.print(f"settings: {settings}", highlight=False)
     console.print(f"written to {output}", highlight=False)
 
 

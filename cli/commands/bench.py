@@ -34,7 +34,7 @@ from ..progress import Progress
 from ..settings import used_settings
 from ..tables import Rows, open_console, print_json
 from ..targeting import provider_there
-from ..verification import Values
+from ..verification import Values, atol_option, rtol_option
 
 if TYPE_CHECKING:
     from ..json_types import BenchResultJson, OperatorTimeJson
@@ -52,8 +52,15 @@ class _BenchChoices:
     ort_level: Literal["all", "extended", "basic", "off"] = choice(
         "ORT graph optimization level.", "all", "extended", "basic", "off"
     )
+    rtol: float | None = rtol_option()
+    atol: float | None = atol_option()
     by_operator: bool = flag("Print the time of each operator instead.", "--profile")
     as_json: bool = json_option()
+
+    def idle(self) -> dict[str, str]:
+        """The parameters that have no effect with others, each with the reason."""
+        unused = dict.fromkeys(("rtol", "atol"), "with --profile") if self.by_operator else {}
+        return self.values.idle() | unused
 
 
 @command("bench", models={"nargs": -1, "required": True, "type": MODEL})
@@ -64,10 +71,10 @@ def bench_command(context: click.Context, models: tuple[Path, ...], choices: _Be
     sequences of 128, a KV cache of 512, images of 224, 10 s of audio. --dim seq=1,128,512 measures
     at each.
 
-    Exit code 1 when a model differs from the first one, 3 when it differs and lists assumptions
-    that were not given.
+    Exit code 1 when a model differs from the first one by more than --rtol and --atol, 3 when it
+    differs and lists assumptions that were not given.
     """
-    refuse_idle(choices.values.idle())
+    refuse_idle(choices.idle())
     choices = replace(choices, provider=provider_there(choices.target, choices.provider))
     MEMORY_BOUND.lift_for((choices.provider,))
     values = choices.values.read() if choices.by_operator else choices.values.measured()
@@ -97,13 +104,14 @@ def _show(report: BenchReport, as_json: bool, settings: str | None) -> None:
     _rows(report).print(console)
     console.print()
     for number, model in enumerate(report.models, start=1):
-        console.print(f"{number}  {readable(model.label)}{_compared_with_first(model)}")
+        verdict = _compared_with_first(model, report.options)
+        console.print(f"{number}  {readable(model.label)}{verdict}")
     if settings is not None:
         console.print(f"settings: {settings}", highlight=False)
     if report.options.assume:
         console.print(f"assumed: {', '.join(report.options.assume)}", highlight=False)
     console.print(
-        f"{circumstances(report)}; onnxruntime's optimizations: {report.options.level}",
+        f"{circumstances(report)}; ORT graph optimizations: {report.options.level}",
         highlight=False,
     )
 
@@ -139,10 +147,15 @@ def _figures(model: ModelTimes) -> list[str]:
     return [*times, milliseconds(seconds), "?" if memory is None else bytes_text(memory)]
 
 
-def _compared_with_first(model: ModelTimes) -> str:
-    if model.ratio is None or model.comparison is None:
+def _compared_with_first(model: ModelTimes, options: BenchOptions) -> str:
+    found = model.comparison
+    if model.ratio is None or found is None:
         return ""
-    return f": {model.ratio}; {'equal' if model.comparison.ok else model.comparison.summary()}"
+    is_usual = options.rtol is None and options.atol is None
+    is_beyond = any(c.fault == "value" for run in found.runs for c in run.comparisons)
+    is_advised = found.status == "different" and is_usual and is_beyond
+    advice = "; for a quantized model, set --rtol and --atol" if is_advised else ""
+    return f": {model.ratio}; {'equal' if found.ok else readable(found.summary())}{advice}"
 
 
 def _show_operators(found: Mapping[str, Mapping[str, OperatorTime]], as_json: bool) -> None:

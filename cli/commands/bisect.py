@@ -68,7 +68,7 @@ def bisect_command(model: Path, choices: _BisectChoices) -> int:
     if not choices.as_json:
         print_assumed(choices.assume, model, from_model=trusts)
     if culprit is None:
-        say("null" if choices.as_json else "no rewrite was found that changes a result")
+        say("null" if choices.as_json else "found no rewrite that changes an output")
         if suspect.report is not None and not suspect.report.ok:
             say(f"xopt: warning: {suspect.report.summary()}", err=True)
             return NOT_VERIFIED
@@ -89,8 +89,8 @@ def bisect_command(model: Path, choices: _BisectChoices) -> int:
 
 def _print(culprit: Culprit, target: Path, nodes: int) -> None:
     say(str(culprit))
-    say(f"found with {culprit.runs} verifications")
+    say(f"found in {counted(culprit.runs, 'verification')}")
     if nodes:
-        say(f"{target} shows it with {counted(nodes, 'node')}")
+        say(f"written to {target}: a model of {counted(nodes, 'node')} that shows the difference")
     else:
-        say("no part of the model shows it alone")
+        say("no subgraph shows the difference alone; nothing was written")

@@ -51,7 +51,7 @@ def _percentage(value: str | float) -> float:
     except ValueError:
         number = -1.0
     if not 0 <= number <= 100:
-        raise click.BadParameter(f"{value!r}: a percentage such as 5% is expected")
+        raise click.BadParameter(f"{value!r} is not a percentage from 0 to 100, such as 5%")
     return number
 
 
@@ -182,7 +182,7 @@ def _compared(model: Path, revision: str, choices: _CheckChoices) -> Finding:
     )
     with at_revision(model, revision) as former:
         if former is None:
-            return Finding("against", model, True, f"not in {revision}", (), 0)
+            return Finding("against", model, True, f"not compared: not in {revision}", (), 0)
         reports = [
             verify(former, model, checks, providers=(provider,)) for provider in checks.providers
         ]
@@ -195,7 +195,7 @@ def _compared(model: Path, revision: str, choices: _CheckChoices) -> Finding:
 def _placed(model: Path, target: Target, choices: _CheckChoices) -> Finding:
     """Ask a target which nodes of a model it takes."""
     if not target.is_installed:
-        text = f"on {target.name}: it is not installed: {target.install}"
+        text = f"on {target.name}: not installed: {target.install}"
         return Finding("target", model, False, text, (), UNAVAILABLE)
     source = fixed_source(model, choices.fix)
     values = choices.comparison.values

@@ -120,10 +120,10 @@ def _draw(first: Path, second: Path, page: Path, choices: _DiffChoices) -> int:
     """Write the page about both models."""
     target = writable(page)
     if target.exists() and any(target.samefile(model) for model in (first, second)):
-        raise click.UsageError(f"{str(target)!r} is one of the models")
+        raise click.UsageError(f"--html {str(target)!r} would replace a model")
     refuse_idle(dict.fromkeys(("values", "limit", "as_json"), "with --html"))
     if len(choices.provider) > 1:
-        raise click.UsageError("--html compares on one --provider")
+        raise click.UsageError("--html takes one --provider only")
     if not choices.verify:
         measured = () if choices.benchmark else ("provider", *VALUES)
         refuse_idle(dict.fromkeys((*COMPARISON, *measured), "with --no-verify"))

@@ -64,8 +64,8 @@ def doctor_command(choices: _DoctorChoices) -> int:
     if found.memory is not None:
         console.print(f"memory      {bytes_text(found.memory)} free", highlight=False)
     if found.integers is not None:
-        names = ", ".join(found.integers) or "none, so that --precision int8 gains little"
-        console.print(f"integers    of 8 bits: {names}", highlight=False)
+        names = ", ".join(found.integers) or "none, so --precision int8 gains little"
+        console.print(f"int8        instructions: {names}", highlight=False)
     console.print(f"settings    {settings or 'none'}", highlight=False)
     for name, why in found.skipped.items():
         console.print(f"skipped     {name}: {why}", highlight=False)

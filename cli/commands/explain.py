@@ -143,9 +143,9 @@ def explain_command(
         say(hint)
     begins = len(found) - counts["taken"]
     if begins:
-        say(f"{name} could begin at {counted_nodes(begins)}: {text}{more}")
+        say(f"{name} was tried at {counted_nodes(begins)}: {text}{more}")
     else:
-        say(f"{name} matches nowhere: it begins with {anchors}{f'; {text}' if text else ''}{more}")
+        say(f"{name} matches nowhere: it starts at {anchors}{f'; {text}' if text else ''}{more}")
 
 
 def _print_json(
@@ -162,7 +162,7 @@ def _print_json(
 
 
 def _there(model: Path, kinds: Sequence[type[Rewrite]], name: str) -> list[str]:
-    """A line for each pattern: whether it is left out for a target, and whether a lowering is
+    """A line for each pattern: whether it is dropped for a target, and whether a lowering is
     needed there.
     """
     target = named(name)
@@ -174,26 +174,27 @@ def _there(model: Path, kinds: Sequence[type[Rewrite]], name: str) -> list[str]:
         elif reason:
             lines.append(f"{kind.name()} is dropped for {name}: {reason}")
         else:
-            lines.append(f"{kind.name()} is not dropped for {name}")
+            lines.append(f"{kind.name()} is used for {name}")
     return lines
 
 
 def _need_of(model: Path, lowering: str, target: Target) -> str:
-    """Whether a target leaves nodes of a model that a lowering takes away."""
+    """Whether a target does not take nodes of a model that a lowering replaces."""
     source = Source(model)
+    unknown = f"replaces nodes that {target.name} does not take; these are unknown"
     if not target.is_installed:
-        return f"is applied where {target.name} leaves a node; that is not known: {target.install}"
+        return f"{unknown}: {target.name} is not installed: {target.install}"
     try:
         found = placed(source.proto, target, source.base_dir)
     except (ProviderUnavailable, PlacementError) as error:
-        return f"is applied where {target.name} leaves a node; that is not known: {error}"
+        return f"{unknown}: {error}"
     keys = lowered_by(lowering)
     left = [node for node in (*found.left, *found.shapes) if (node.domain, node.op_type) in keys]
     if not left:
-        return f"is not needed for {target.name}, which leaves no node that it could lower"
+        return f"is not needed: {target.name} takes every node that it could replace"
     names = ", ".join(f"{node.label} {node.name!r}" for node in left[:_NAMED])
     more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
-    return f"is needed for {target.name}, which leaves {names}{more}"
+    return f"is needed: {target.name} does not take {names}{more}"
 
 
 def _hints(name: str, after: str | None, matches: int) -> Iterator[str]:
@@ -201,11 +202,11 @@ def _hints(name: str, after: str | None, matches: int) -> Iterator[str]:
     if not matches or name not in installed_patterns():
         return
     if installed_patterns()[name].exactness == "finite":
-        yield f"{name} needs numbers that are finite: `--assume finite` applies it"
+        yield f"{name} is only applied to finite values; `--assume finite` enables it"
     elif name not in {each.name() for each in resolve("default")}:
-        yield f"{name} is not in the preset `default`: `--patterns default+{name}` applies it"
+        yield f"{name} is not in the preset `default`; `--include {name}` enables it"
     elif after is None:
-        yield "`--after default` tells which matches other patterns take"
+        yield "`--after default` shows which matches other patterns take"
 
 
 def print_explanation(explanation: Explanation) -> None:

@@ -58,7 +58,7 @@ def _write_inferred(model: Path, target: Path, choices: _ExtractChoices) -> None
         print_assumed((), model, from_model=choices.assume_from_model)
     results = [name for node in found.graph.node for name in node.output if name]
     known = _described(found, results)
-    write_whole(found, target, model, f"{known} of {len(results)} results")
+    write_whole(found, target, model, f"types of {known} of {len(results)} results")
 
 
 def _described(model: onnx.ModelProto, results: list[str]) -> int:

@@ -62,7 +62,7 @@ def _describe_all(name: str) -> None:
             f"provider {providers_of(cls)}"
         )
         if cls.onnxruntime:
-            click.echo(f"works around a defect of onnxruntime {cls.onnxruntime}")
+            click.echo(f"works around a bug in onnxruntime {cls.onnxruntime}")
         for number, example in enumerate(cls.examples, 1):
             click.echo(f"\nexample {number}, opset {example.opset}")
             click.echo(f"  before  {example.before}\n  after   {example.after}")
@@ -91,7 +91,7 @@ def _print_patterns(patterns: list[Rewrite]) -> None:
             }
             rows.add(*(cells[column] for column in columns))
     if len(patterns) == len(database().entries()):
-        rows.add_title("steps that --drop takes")
+        rows.add_title("steps, which --drop disables")
         for name, step in STEPS.items():
             rows.add(
                 f"  {name}",

@@ -39,7 +39,7 @@ def new_pattern_command(name: str, choices: _NewPatternChoices) -> None:
     if choices.family and choices.pack is not None:
         raise click.UsageError("--family and --pack exclude each other")
     if choices.nodes and not choices.model:
-        raise click.UsageError("--nodes names nodes of a model: --from MODEL is missing")
+        raise click.UsageError("--nodes needs --from MODEL")
     try:
         if choices.pack is not None:
             written = write_pack(name, choices.pack, choices.model, choices.nodes)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 import click
+from click.core import ParameterSource
 
 from xoptim import OptimizationOptions, tuning
 from xoptim.api.preparing import Source
@@ -226,6 +227,7 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
     into memory, or the --target could not run it. The summary gives the reason.
     """
     _check_alone(model, context.args, context.parent)
+    _refuse_quiet_and_verbose(context)
     refuse_idle(choices.idle())
     included = choices.selection.include
     if choices.genai is not None:
@@ -313,12 +315,21 @@ def _checked_target(model: Path, choices: Choices) -> Path:
     if target == STANDARD_OUTPUT and choices.as_json:
         raise click.UsageError("-o - and --json both write to standard output")
     if target == STANDARD_OUTPUT and choices.genai is not None:
-        raise click.UsageError("--genai writes a file next to the model: -o FILE")
+        raise click.UsageError(
+            "--genai writes genai_config.json next to the model; use -o FILE in place of -o -"
+        )
     if target == STANDARD_OUTPUT and choices.weights.external_data:
         raise click.UsageError(
-            "-o - writes the weights with the model; --external-data needs a file: -o FILE"
+            "--external-data writes a file next to the model; use -o FILE in place of -o -"
         )
     return target
+
+
+def _refuse_quiet_and_verbose(context: click.Context) -> None:
+    """Raise where the command line has both; a settings file may have the other one."""
+    sources = {context.get_parameter_source(name) for name in ("quiet", "verbose")}
+    if sources == {ParameterSource.COMMANDLINE}:
+        raise click.UsageError("--quiet and --verbose exclude each other")
 
 
 def _check_alone(model: Path, others: Sequence[str], group: click.Context | None) -> None:

@@ -202,7 +202,7 @@ def _print_placement(console: Console, answer: _Answer, found: Placement, *, ver
     console.print(found.summary(), highlight=False, soft_wrap=True)
     if found.absent:
         console.print(
-            f"{len(found.absent)} more are computed ahead, or merged, by onnxruntime",
+            f"{len(found.absent)} more are folded or merged by onnxruntime",
             highlight=False,
         )
     outline = map_of(found)
@@ -238,15 +238,15 @@ def _failing_lines(answer: _Answer, found: Placement) -> Iterator[str]:
         return
     part = answer.failing
     if part is not None:
-        what = "the smallest part" if part.is_smallest else "a part (time was up)"
+        what = "the smallest subgraph" if part.is_smallest else "a subgraph (time limit reached)"
         nodes = zip(part.operators, part.nodes, strict=True)
         listed = ", ".join(f"{kind} {name!r}" for kind, name in nodes)
         yield f"{what} that does not compile: {listed}"
     else:
-        yield "--bisect finds the smallest part that does not compile"
+        yield "--bisect finds the smallest subgraph that does not compile"
     if answer.target.needs.prefers_float16:
         advice = "`xopt MODEL --precision float16 --compute float16`"
-        yield f"this target prefers 16-bit floats: {advice}"
+        yield f"this target prefers float16: {advice}"
 
 
 def _print_nodes(console: Console, found: Placement) -> None:
@@ -262,7 +262,7 @@ def _where(node: PlacedNode, found: Placement) -> str:
     """The provider that runs a node."""
     if not found.compiles:
         return ""
-    return node.provider or "ahead"
+    return node.provider or "folded"
 
 
 def _why(node: PlacedNode) -> str:

@@ -43,7 +43,7 @@ from ..verification import Values, calibration_option, fraction, metric_option
 if TYPE_CHECKING:
     from ..json_types import TuneJson
 
-_WORDS = {"start": "the beginning", "undecided": "not known to be faster"}
+_WORDS = {"start": "baseline", "undecided": "not known to be faster"}
 
 
 @dataclass(frozen=True)

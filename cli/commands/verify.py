@@ -13,7 +13,7 @@ from xoptim.targets import named
 from xoptim.targets.verifying import verify_on_target
 
 from ..exit_codes import DIFFERENT, NOT_VERIFIED, code_of
-from ..files import MODEL
+from ..files import MODEL, readable
 from ..memory import MEMORY_BOUND
 from ..options import (
     command,
@@ -74,7 +74,7 @@ def verify_command(
     """
     refuse_idle(choices.idle())
     if (other is None) != bool(choices.against_torch):
-        raise click.UsageError("give two models, or one and --against-torch")
+        raise click.UsageError("give two models, or one model and --against-torch")
     if choices.target and other is not None:
         return _verified_there(original, other, choices)
     choices = replace(choices, assume=fitting(original, choices.assume))
@@ -93,7 +93,7 @@ def verify_command(
         print_json([report.to_json() for report in reports])
     else:
         for report in reports:
-            say(report.verdict())
+            say(readable(report.verdict()))
             if report.assumptions:
                 say(f"  assumed: {', '.join(report.assumptions)}")
             for note in report.notes:

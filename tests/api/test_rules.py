@@ -57,7 +57,7 @@ def test_files(tmp_path: Path) -> None:
     assert [p.name() for p in select(rules)] == ["R", "S", "A"]
     with pytest.raises(TextRuleError) as caught:
         read_rules(first, first)
-    assert str(caught.value) == f"{first}:2:1: rule 'R' is there already, in {first}:2"
+    assert str(caught.value) == f"{first}:2:1: rule 'R' is already defined in {first}:2"
     assert read_rules() == []
     first.write_bytes(b"\xef\xbb\xbf" + pair("match (x) => (y) {\r\n y = Abs (x) }").encode())
     (rule,) = read_rules(first)
@@ -71,11 +71,11 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     for path, what in (
         (missing, "No such file"),
         (folder, "Is a directory"),
-        (binary, "not a text in UTF-8"),
+        (binary, "not UTF-8 text"),
     ):
         with pytest.raises(TextRuleError) as caught:
             read_rules(path)
-        assert str(caught.value).startswith(f"{path}: the rules cannot be read: ")
+        assert str(caught.value).startswith(f"{path}: cannot read the rules: ")
         assert what in str(caught.value)
 
 
@@ -165,8 +165,8 @@ def test_functions() -> None:
 
 def test_texts_of_functions() -> None:
     for text, where in (
-        ("", "pattern:1:1: one function is expected here, 0"),
-        (RELU + "\n" + RELU, "pattern:2:1: one"),
+        ("", "pattern:1:1: expected one function, found 0"),
+        (RELU + "\n" + RELU, "pattern:2:1: expected one function, found 2"),
     ):
         with pytest.raises(TextRuleError, match=f"^{where}"):
             rewrite_rule(text, PRODUCT)

@@ -170,7 +170,7 @@ def test_an_interrupted_batch_goes_on(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_two_batches_with_one_folder(tmp_path: Path) -> None:
     models, out = write(tmp_path / "in", a="fine"), tmp_path / "out"
-    with Store(out), pytest.raises(BatchError, match="another batch writes into"):
+    with Store(out), pytest.raises(BatchError, match="another batch is writing into"):
         xoptim.batch(models, out)
     assert xoptim.batch(models, out).exit_code == 0
 

@@ -83,9 +83,9 @@ def _parent(process: int) -> int:
 def test_no_scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "PATIENCE", "1s")
     message = (
-        "no scheduler of Dask answers at 'tcp://127.0.0.1:9'"
+        "no Dask scheduler answers at 'tcp://127.0.0.1:9'"
         if has_dask
-        else r"which xoptim\[fleet\] installs"
+        else r"pip install 'xoptim\[fleet\]'"
     )
     with pytest.raises(BatchError, match=message):
         xoptim.batch(

@@ -55,7 +55,7 @@ def test_a_list(folder: Path) -> None:
         ("nowhere", "out", "neither a folder"),
         ("in/*.pb", "out", "there is no model in"),
         ("in/sub/*/../../a.onnx", "out", "is outside"),
-        (["in/a.onnx", "in/a.onnxtxt"], "out", "have the same result, 'a.onnx'"),
+        (["in/a.onnx", "in/a.onnxtxt"], "out", "would be written to the same file, 'a.onnx'"),
         (["in/a.onnx"], "in", "would replace a model"),
         ("in", "in/..", "would replace|there is no model"),
     ],

@@ -77,5 +77,5 @@ def test_the_same_times_give_the_same_interval() -> None:
 
 @pytest.mark.parametrize("times", [[], [[]], [[1.0], [1.0]], [[1.0, 2.0]]])
 def test_rounds_that_do_not_correspond_are_refused(times: Passes) -> None:
-    with pytest.raises(ValueError, match="same passes"):
+    with pytest.raises(ValueError, match="same number of passes"):
         ratio_of(times, [[1.0]] if times else [])

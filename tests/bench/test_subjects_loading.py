@@ -37,6 +37,6 @@ def test_a_model_that_cannot_be_loaded(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(b"not a model")
     with pytest.raises(
-        LoadError, match=r"model\.onnx' cannot be loaded in a process of its own: .*LoadError"
+        LoadError, match=r"model\.onnx' cannot be loaded in a separate process: .*LoadError"
     ):
         measure_loading(path, SessionSettings(), {})

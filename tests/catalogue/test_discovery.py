@@ -272,7 +272,7 @@ def test_the_built_in_pattern_wins(
     )
     assert installed_patterns()["Own"].__module__ == name
     assert warnings(caplog) == [
-        f"pattern TransposeTranspose of pack '{name}' is hidden by another of that name"
+        f"pattern TransposeTranspose of pack '{name}' is ignored: another pattern has that name"
     ]
 
 
@@ -280,7 +280,8 @@ def test_of_two_packs_the_first_wins(add_pack: AddPack, caplog: pytest.LogCaptur
     for name in ("two", "one"):
         add_pack(name, {f"{name}.py": SINH.format(name="SamePattern")})
     assert installed_patterns()["Same"].__module__ == "one"
-    assert warnings(caplog) == ["pattern Same of pack 'two' is hidden by another of that name"]
+    expected = "pattern Same of pack 'two' is ignored: another pattern has that name"
+    assert warnings(caplog) == [expected]
 
 
 def test_a_pack_that_is_listed_twice(add_pack: AddPack, caplog: pytest.LogCaptureFixture) -> None:

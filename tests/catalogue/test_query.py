@@ -132,14 +132,15 @@ def test_a_subquery_is_asked_of_its_group_instead() -> None:
 def test_unknown_words(where: str) -> None:
     parts: dict[str, Any] = {"include": ["all"]}
     parts[where] = {"target": Query(["Zetta"])} if where == "subquery" else ["Zetta"]
-    with pytest.raises(UnknownPatternError, match=r"^unknown pattern 'Zetta'; did you mean 'Zeta'"):
+    message = r"^unknown pattern, tag or preset 'Zetta'; did you mean 'Zeta'"
+    with pytest.raises(UnknownPatternError, match=message):
         found(**parts)
 
 
 def test_unknown_groups() -> None:
     with pytest.raises(
         UnknownPatternError,
-        match="'targets'; there are: canonicalize, final, lower, specialize, target",
+        match="'targets'; the groups are: canonicalize, final, lower, specialize, target",
     ):
         found(["a"], subquery={"targets": Query("a")})
 

@@ -158,12 +158,13 @@ def test_drop(toys: dict[str, type[PatternOptimization]]) -> None:
         ("onnxruntim", "did you mean 'onnxruntime'"),
         ("mouvement", "did you mean 'movement'"),
         ("Zeta Alpha", "did you mean"),
-        ("xyzzy", "`xopt list` shows all names"),
+        ("xyzzy", "`xopt list` shows the patterns, `xopt list --tags` the tags and presets"),
     ],
 )
 def test_unknown_words(word: str, hint: str, toys: object) -> None:
     for text in (word, f"default-{word}", f"default,{word}"):
-        with pytest.raises(UnknownPatternError, match=f"^unknown pattern '{word}'; {hint}"):
+        message = f"^unknown pattern, tag or preset '{word}'; {hint}"
+        with pytest.raises(UnknownPatternError, match=message):
             select(text)
     with pytest.raises(UnknownPatternError, match=hint):
         resolve(word)
@@ -280,7 +281,7 @@ def test_former_names(
 ) -> None:
     for _ in range(2):
         assert names(chosen, drop) == expected
-    assert messages(caplog) == ["pattern 'OldNew' is called 'New' now; its old name may be removed"]
+    assert messages(caplog) == ["pattern 'OldNew' is now called 'New'; the old name may be removed"]
 
 
 def test_what_is_there_comes_before_former_names(
@@ -291,7 +292,7 @@ def test_what_is_there_comes_before_former_names(
     assert messages(caplog) == []
     assert names("all-Twin") == ["New", "Zeta"]
     assert messages(caplog) == [
-        "pattern 'Twin' is called 'One' and 'Two' now; its old name may be removed"
+        "pattern 'Twin' is now called 'One' and 'Two'; the old name may be removed"
     ]
 
 

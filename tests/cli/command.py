@@ -21,6 +21,15 @@ TRANSPOSES = (
 )
 RELU = "agraph (float[batch,4] x) => (float[batch,4] y) { y = Relu(x) }"
 ONLY = ("--patterns", "TransposeTranspose")
+POSITIONS = """agraph (int64[batch,seq] ids) => (float[batch,seq,2] y)
+<float[9,2] table = {1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18}, int64[2] shape = {100, 2}>
+{
+    w = ConstantOfShape <value = float[1] {2}> (shape)
+    e = Gather(w, ids) s = Shape(ids) one = Constant <value_int = 1> () n = Gather(s, one)
+      zero = Constant <value_int = 0> ()
+    places = Range(zero, n, one) p = Gather(table, places) y = Add(e, p)
+}"""
+"""It has nine positions: it does not run with a longer sequence."""
 
 
 class Outcome(NamedTuple):

@@ -84,7 +84,7 @@ def test_it_is_loaded(
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("gone.so", "there is no library of operators 'gone.so'"),
+        ("gone.so", "there is no custom operator library 'gone.so'"),
         ("onnxruntime-extensions", "onnxruntime-extensions is not"),
     ],
 )
@@ -101,7 +101,7 @@ def test_a_file_that_is_not_a_library(xopt: Xopt) -> None:
     Path("text.so").write_text("text")
     for words in (("verify", "model.onnx", "model.onnx"), ("model.onnx",)):
         error = xopt(*words, "--custom-op-lib", "text.so").error  # bad usage
-        assert "onnxruntime cannot load 'text.so' as a library of operators: " in error
+        assert "onnxruntime cannot load the custom operator library 'text.so': " in error
     assert not Path("model.opt.onnx").exists()
 
 
@@ -114,7 +114,7 @@ def test_the_option_is_named_where_a_library_is_missing(
     write(
         parse(f"agraph (float[n] x) => (float[n] y) {{ y = {domain}.Foo(x) }}", domains={domain: 1})
     )
-    assert f"`--custom-op-lib {library}` loads a library of operators" in xopt("model.onnx").err
+    assert f"`--custom-op-lib {library}` loads a custom operator library" in xopt("model.onnx").err
 
 
 def test_operators_of_the_extensions(xopt: Xopt) -> None:

@@ -105,7 +105,7 @@ def test_standard_input(
         (("bench", "-", "model.onnx", "-"), "standard input can be read only once"),
         (
             ("-", "-o", "s3://bucket/out.onnx"),
-            "'s3://bucket/out.onnx' is an address, not a file; write a file first",
+            "'s3://bucket/out.onnx' is a URL, not a file; write a local file",
         ),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.command import RELU, TRANSPOSES, Xopt, types_in, write
 
-LINKS = "links are followed only for a name that -o FILE gives"
+LINKS = "only -o FILE writes through a link, so name the file with -o"
 
 
 @pytest.fixture

@@ -42,12 +42,12 @@ def start(code: str) -> subprocess.Popen[str]:
         (
             "os.kill(os.getpid(), signal.SIGKILL)",
             137,
-            "SIGKILL, most likely for its memory; nothing was written",
+            "SIGKILL, most likely out of memory; nothing was written",
         ),
         (
             "note('loading'); os.abort()",
             134,
-            "SIGABRT at the step 'loading', most likely a defect of onnxruntime",
+            "SIGABRT at the step 'loading', most likely a bug in onnxruntime",
         ),
         ("sys.exit('no file')", 1, "no file"),
     ],

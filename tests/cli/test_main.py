@@ -125,7 +125,7 @@ def test_no_words_at_all(xopt: Xopt) -> None:
         (("model.onnx", "stats"), "the command comes first: `xopt stats model.onnx`"),
         (
             ("model.onnx", "-o", "http://host/out.onnx"),
-            "'http://host/out.onnx' is an address, not a file",
+            "'http://host/out.onnx' is a URL, not a file",
         ),
         (("stat", "model.onnx"), "there is no command or file 'stat'; did you mean `xopt stats`?"),
         (
@@ -139,13 +139,18 @@ def test_no_words_at_all(xopt: Xopt) -> None:
         ),
         (
             ("http://host/model.onnx",),
-            "'http://host/model.onnx' is an address, not a file; download the model first",
+            "'http://host/model.onnx' is a URL, not a file; download the model first",
         ),
         (
             ("stats", "hf://name/model.onnx"),
             "'hf://name/model.onnx' is not an address of the Hub: hf://ORG/REPO/FILE.onnx",
         ),
         (("model.onnx", "--frobnicate"), "--frobnicate"),
+        (("model.onnx", "--verfy"), "--verify"),
+        (("--verfy", "model.onnx"), "--verify"),
+        (("bench", "model.onnx", "--secnds", "1"), "--seconds"),
+        (("model.onnx", "-q", "-v"), "--quiet and --verbose exclude each other"),
+        (("model.onnx", "--include", "onnxruntme"), "'onnxruntme'; did you mean 'onnxruntime'?"),
         (("model.onnx", "--max-rounds", "-1"), "-1"),
         (("model.onnx", "--atol", "-0.5"), "-0.5"),
         (("model.onnx", "--rtol", "much"), "'much'"),
@@ -167,17 +172,17 @@ def test_no_words_at_all(xopt: Xopt) -> None:
         (("model.onnx", "-o", ""), "the name of the file to write is empty"),
         (
             ("doctor", "--provider", "nope"),
-            "onnxruntime has no execution provider 'nope' on any machine",
+            "unknown execution provider 'nope'; use one of cpu, cuda,",
         ),
         (
             ("explain", "model.onnx", "Cast", "--provider", "gpu"),
-            "no execution provider 'gpu' on any machine",
+            "unknown execution provider 'gpu'",
         ),
         (
             ("new-pattern", "APattern", "--family", "tensors"),
             "there is no folder 'patterns' of families here",
         ),
-        (("verify", "model.onnx"), "give two models, or one and --against-torch"),
+        (("verify", "model.onnx"), "give two models, or one model and --against-torch"),
         (
             ("verify", "model.onnx", "absent.onnx"),
             "cannot read 'absent.onnx': No such file or directory",
@@ -281,7 +286,7 @@ def test_errors_of_the_system(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> No
         # os.getcwd
         (
             FileNotFoundError(2, "No such file or directory"),
-            "the current folder does not exist any more",
+            "the current folder no longer exists",
         ),
         (OSError(5, "Input/output error"), "cannot write to standard output: Input/output error"),
     ):

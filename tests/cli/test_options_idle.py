@@ -75,7 +75,7 @@ APPLY = ("apply", MODEL, "TransposeTranspose", "--at", "u", "-o", "out.onnx")
         (("explain", MODEL, "Cast", "--all", "--limit", "1"), "--limit has no effect with --all"),
         (
             ("new-pattern", "APattern", "--nodes", "u"),
-            "--nodes names nodes of a model: --from MODEL is missing",
+            "--nodes needs --from MODEL",
         ),
         (
             ("new-pattern", "APattern", "--from", MODEL),

@@ -97,9 +97,10 @@ def test_a_seed(xopt: Xopt) -> None:
         (("--fix", "5,batch=2"), "--fix '5,batch=2': write it as NAME=SIZE"),
         (
             ("--fix", "bacth=2"),
-            "--fix bacth: the open dimensions and the inputs of the model are batch, seq, x",
+            "--fix: the model has no dynamic dimension or input 'bacth' (it has batch, seq, x); "
+            "did you mean 'batch'?",
         ),
-        (("--fix", "batch=1", "--fix", "batch=2"), "--fix batch: it is given twice"),
+        (("--fix", "batch=1", "--fix", "batch=2"), "--fix batch is given twice"),
         (("--rename", "x"), "--rename 'x': write it as OLD=NEW"),
         (("--rename", "w=v"), "the model has no input or output 'w'; it has x, y, z"),
         (("--drop-output", "w"), "the model has no output 'w'; it has y, z"),
@@ -126,7 +127,7 @@ def test_shapes(xopt: Xopt) -> None:
     write(TWO)
     assert xopt("extract", "model.onnx", "-o", "shapes.onnx") == (
         0,
-        "4 of 4 results: shapes.onnx\n",
+        "types of 4 of 4 results: shapes.onnx\n",
         "",
     )
     found = onnx.load("shapes.onnx").graph.value_info
@@ -142,7 +143,7 @@ def test_a_free_batch(xopt: Xopt) -> None:
     assert {run["dims"]["batch"] for run in report["runs"]} >= {2, 3}
     assert shape() == ["batch", 6]
     write("agraph (float[1,6] x) => (float[1,6] y) { y = Softmax <axis = 0> (x) }")
-    assert "mixes the parts of a batch" in xopt("model.onnx", "--free", "batch").error
+    assert "mixes the samples of a batch" in xopt("model.onnx", "--free", "batch").error
 
 
 def test_sizes_with_which_the_model_does_not_run(xopt: Xopt) -> None:
@@ -151,7 +152,7 @@ def test_sizes_with_which_the_model_does_not_run(xopt: Xopt) -> None:
         "agraph (float[n] x) => (float[n] y) <float[3] w = {1, 2, 3}> { t = Add(x, w) y = Neg(t) }"
     )
     assert (
-        "the model does not run with the sizes of --fix: onnxruntime cannot "
+        "the model does not run with the dimensions of --fix: onnxruntime cannot "
         in xopt("model.onnx", "--fix", "n=5").error
     )
     assert files() == {"model.onnx"}

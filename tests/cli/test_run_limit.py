@@ -45,7 +45,8 @@ def test_a_kernel_that_does_not_return(words: tuple[str, ...]) -> None:
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(
-        "xopt: error: a run did not end within 2 seconds, and one node does not stop; --run-limit"
+        "xopt: error: a run did not end within 2 seconds, and onnxruntime does not stop within a "
+        "node; --run-limit"
     )
     assert done.stderr.count("\n") == 1
     assert Path("model.onnx").read_bytes() == given

@@ -87,12 +87,11 @@ def test_a_word_that_nothing_knows(
     monkeypatch.setattr("xoptim.optimizing.verified.GraphBuilder", fail)
     for command in ("list", "model.onnx"):
         assert (
-            "unknown pattern 'fastrun'; did you mean 'fast_run'?"
+            "unknown pattern, tag or preset 'fastrun'; did you mean 'fast_run'?"
             in xopt(command, option, "fastrun").error
         )
-        assert "unknown pattern 'Cast+Dropout'" in xopt(command, option, "Cast+Dropout").error, (
-            "one word, no selection"
-        )
+        error = xopt(command, option, "Cast+Dropout").error
+        assert "unknown pattern, tag or preset 'Cast+Dropout'" in error, "one word, no selection"
 
 
 @pytest.mark.parametrize(
@@ -100,7 +99,7 @@ def test_a_word_that_nothing_knows(
     [
         ("default+", "a word is missing after '+' in the selection 'default+'"),
         ("-Cast", "'-Cast' has no patterns to remove from; did you mean `default-Cast`?"),
-        ("defualt", "unknown pattern 'defualt'; did you mean 'default'?"),
+        ("defualt", "unknown pattern, tag or preset 'defualt'; did you mean 'default'?"),
     ],
 )
 def test_selections_that_cannot_be_meant(xopt: Xopt, text: str, message: str) -> None:
@@ -135,7 +134,7 @@ def test_a_model_is_optimized_by_what_is_chosen(
 @pytest.mark.usefixtures("own")
 def test_status_and_former_names_are_spoken_of(xopt: Xopt) -> None:
     deprecated = "pattern 'Late' is deprecated: it may be removed in a later version"
-    renamed = "pattern 'Entire' is called 'Whole' now; its old name may be removed"
+    renamed = "pattern 'Entire' is now called 'Whole'; the old name may be removed"
     write(TRANSPOSES)
     idle = "--include Late applied nowhere; `xopt explain MODEL Late` says why"
     assert xopt("model.onnx", "-q", "--include", "Late", *ONLY).warnings == [deprecated, idle]

@@ -80,9 +80,9 @@ def test_the_order_of_rules_and_files(xopt: Xopt) -> None:
         ),
         (
             pair("match (x) => (y) { y = Abs (x) }").replace('"R"', '"Cast"'),
-            "r.onnxtxt:2: 'Cast' is the name of a pattern",
+            "r.onnxtxt:2: 'Cast' is the name of an installed pattern",
         ),
-        (None, "r.onnxtxt: the rules cannot be read: No such file or directory"),
+        (None, "r.onnxtxt: cannot read the rules: No such file or directory"),
     ],
 )
 def test_errors_come_before_the_model_is_read(
@@ -103,7 +103,7 @@ def test_two_rules_of_one_name(xopt: Xopt) -> None:
     write(SIN)
     rules("r.onnxtxt", ("Z", "Sinh", "Cosh"))
     error = xopt("model.onnx", "--rewrite", "r.onnxtxt", "--rewrite", "r.onnxtxt").error
-    assert error == "r.onnxtxt:2:1: rule 'Z' is there already, in r.onnxtxt:2"
+    assert error == "r.onnxtxt:2:1: rule 'Z' is already defined in r.onnxtxt:2"
 
 
 def test_refusals_name_the_file(xopt: Xopt) -> None:

@@ -34,7 +34,8 @@ def types_with(xopt: Xopt, *words: str) -> list[str]:
         ('check = "never"', "Invalid value for '--check': 'never' is not one of 'end', 'each'."),
         (
             'patterns = "defualt"',
-            "Invalid value for '--patterns': unknown pattern 'defualt'; did you mean 'default'?",
+            "Invalid value for '--patterns': unknown pattern, tag or preset 'defualt'; did you "
+            "mean 'default'?",
         ),
         ('opset = "last"', "Invalid value for '--opset': 'last' is neither a number nor `newest`"),
         ("max-growth = -1", "Invalid value for '--max-growth': '-1': a size such as 500kB"),
@@ -85,10 +86,7 @@ def test_a_file_that_is_named(xopt: Xopt) -> None:
         assert types_with(xopt, *words) == UNCHANGED
     assert xopt("--config", "other.toml", "model.onnx", "-q").code == 0
     assert types_in("model.opt.onnx") == UNCHANGED
-    assert (
-        xopt("model.onnx", "--config", "gone.toml").error
-        == "--config 'gone.toml': there is no such file"
-    )
+    assert xopt("model.onnx", "--config", "gone.toml").error == "--config 'gone.toml': no such file"
     assert xopt("model.onnx", "--config").error == "--config needs a file"
 
 
@@ -118,8 +116,8 @@ def test_tables_of_commands(xopt: Xopt) -> None:
         ("[lsit]\ntags = true", "xoptim.toml: there is no command 'lsit'; did you mean 'list'?"),
         ("in-place = true", "xoptim.toml: no command has an option --in-place"),
         ('output = "x"', "xoptim.toml: no command has an option --output"),
-        ("verify = 3", "xoptim.toml: verify is true or false, not 3"),
-        ("patterns = [1]", "xoptim.toml: patterns is one value, not [1]"),
+        ("verify = 3", "xoptim.toml: verify must be true or false, not 3"),
+        ("patterns = [1]", "xoptim.toml: patterns must be one value, not [1]"),
         ("patterns = ", "cannot read settings from"),
         ("max-rounds = -3", "-3 is not in the range"),
         ('opset = "old"', "'old' is neither a number nor `newest`"),

@@ -9,7 +9,7 @@ import onnxruntime
 import pytest
 from onnx import numpy_helper
 
-from tests.cli.command import RELU, TRANSPOSES, Xopt, files, types_in, write
+from tests.cli.command import POSITIONS, RELU, TRANSPOSES, Xopt, files, types_in, write
 from tests.support import parse
 from xoptim.verification.report import Noise, RunReport, VerificationReport, rounding_note
 
@@ -148,7 +148,7 @@ def test_several_sizes_in_one_word(xopt: Xopt) -> None:
 def test_sizes_of_what_the_model_does_not_have(xopt: Xopt) -> None:
     write(TRANSPOSES)
     assert (
-        "sizes for batch, but the open dimensions of the model are a, b"
+        "the model has no dynamic dimension 'batch' (it has a, b)"
         in xopt("model.onnx", "--dim", "batch=2").error
     )
     assert files() == {"model.onnx"}
@@ -177,7 +177,7 @@ def test_values_of_some_inputs(xopt: Xopt) -> None:
 @pytest.mark.parametrize(
     ("feeds", "message"),
     [
-        ({"z": np.ones((3, 4), np.float32)}, "values for z, but the inputs of the model are x, i"),
+        ({"z": np.ones((3, 4), np.float32)}, "the model has no input 'z' (it has x, i)"),
         (
             {"x": np.ones((3, 5), np.float32), "i": np.zeros(3, np.int64)},
             "the values of input 'x' have shape [3, 5], not [batch, 4]",
@@ -201,10 +201,10 @@ def test_values_that_contradict_each_other(xopt: Xopt) -> None:
     np.savez("feeds.npz", x=np.ones((3, 4), np.float32), z=np.ones((5, 4), np.float32))
     assert (
         xopt("model.onnx", "--feeds", "feeds.npz").error
-        == "n is 3 in the values of input 'x', but 5 in those of 'z'"
+        == "dimension n is 3 in the values of input 'x', but 5 in the values of input 'z'"
     )
     np.savez("feeds.npz", x=np.ones((3, 4), np.float32))
-    error = "n is 3 in the values of input 'x', but 4 was chosen"
+    error = "dimension n is 3 in the values of input 'x', but 4 is given for it"
     for words in (("model.onnx",), ("verify", "model.onnx", "model.onnx"), ("bench", "model.onnx")):
         assert error in xopt(*words, "--feeds", "feeds.npz", "--dim", "n=4").error
 
@@ -225,7 +225,7 @@ def test_values_in_one_array_or_as_objects(xopt: Xopt) -> None:
     np.savez("objects.npz", x=np.array([{}, 1], dtype=object))
     for name, reason in (
         ("feeds.npy", "it holds one array"),
-        ("objects.npz", "it holds objects: texts need the type str; write"),
+        ("objects.npz", "it holds Python objects; strings need the dtype str; write"),
     ):
         assert xopt("model.onnx", "--feeds", name).error.startswith(
             f"cannot read feeds from '{name}': {reason}"
@@ -277,7 +277,9 @@ def test_a_provider_that_is_not_here(
 
     write(RELU)
     monkeypatch.setattr("xoptim.optimizing.verified.GraphBuilder", fail)
-    assert "no execution provider 'cuda' here; it has" in xopt(*words, "--provider", "cuda").error
+    error = xopt(*words, "--provider", "cuda").error
+    assert "no execution provider 'cuda', only " in error
+    assert error.endswith("; pip install onnxruntime-gpu in an environment without onnxruntime")
     assert files() == {"model.onnx"}
 
 
@@ -350,6 +352,24 @@ def test_verify_different_models(xopt: Xopt) -> None:
     assert report["status"] == "different"
 
 
+def test_verify_names_the_file_that_does_not_run(xopt: Xopt) -> None:
+    """Neither of two models with other fixed shapes need be an optimized one."""
+    write("agraph (float[1,4] x) => (float[1,4] y) { y = Relu(x) }")
+    write("agraph (float[2,4] x) => (float[2,4] y) { y = Relu(x) }", "other.onnx")
+    outcome = xopt("verify", "model.onnx", "other.onnx")
+    assert (outcome.code, outcome.err) == (1, "")
+    assert outcome.out.startswith("different on cpu: onnxruntime cannot run 'other.onnx': ")
+
+
+@pytest.mark.parametrize("words", [("verify", "model.onnx"), ("bench",), ("tune",), ()])
+def test_sizes_that_do_not_run_and_others_that_do(xopt: Xopt, words: tuple[str, ...]) -> None:
+    write(POSITIONS)
+    error = xopt(*words, "model.onnx", "--dim", "seq=128").error
+    assert "the model does not run with seq=128: Gather " in error
+    assert "out of data bounds" in error
+    assert "; it runs with batch=" in error
+
+
 def test_verify_rounding(xopt: Xopt) -> None:
     head = "agraph (float[n,8] x) => (float[n,1] y) <int64[1] a = {1}> "
     write(head + "{ y = ReduceSum(x, a) }")
@@ -364,7 +384,7 @@ def test_verify_other_signatures(xopt: Xopt) -> None:
     write(RELU)
     write("agraph (float[batch,4] x) => (float[batch,4] z) { z = Relu(x) }", "other.onnx")
     outcome = xopt("verify", "model.onnx", "other.onnx")
-    assert outcome == (1, "different on cpu: output 'y': is missing\n", "")
+    assert outcome == (1, "different on cpu: output 'y': only the original has it\n", "")
 
 
 def test_verify_what_is_no_model(xopt: Xopt) -> None:
@@ -381,8 +401,8 @@ def test_verify_tells_what_limits_the_evidence(xopt: Xopt) -> None:
     write("agraph (float[0,4] x) => (float[0,4] y) { y = Relu(x) }")
     outcome = xopt("verify", "model.onnx", "model.onnx")
     assert outcome.code == 0
-    assert "  no output held an element" in outcome.out.splitlines()
-    assert "no output held an element" in xopt("model.onnx").out
+    assert "  all outputs were empty" in outcome.out.splitlines()
+    assert "all outputs were empty" in xopt("model.onnx").out
 
 
 # -------------------------------------------------------------------- what exit code 3 means
@@ -433,7 +453,7 @@ def test_weights_that_do_not_fit_are_compared_in_sections(
         monkeypatch.setattr(f"xoptim.verification.{module}.available_memory", lambda: 900)
     outcome = xopt("model.onnx")
     assert outcome.code == 3, outcome
-    assert "no cut makes sections that do" in outcome.err
+    assert "cannot be split into sections that do" in outcome.err
 
 
 @pytest.mark.parametrize(
@@ -441,19 +461,19 @@ def test_weights_that_do_not_fit_are_compared_in_sections(
     [
         (
             ("verify", "model.onnx", "--ulp", "4", "--atol", "1"),
-            "--ulp takes the place of tolerances; leave out --atol",
+            "--ulp replaces --rtol and --atol; remove --atol",
         ),
         (
             ("verify", "model.onnx", "--exact", "--rtol", "1"),
-            "--exact demands equal bits; leave out --rtol",
+            "--exact allows no difference; remove --rtol",
         ),
         (
             ("--dim", "batch=2,seq=3", "--dim", "batch=4"),
-            "--dim batch: it is given twice, as 2 and 4",
+            "--dim batch is given twice: 2 and 4",
         ),
         (
             ("-o", "-", "--external-data"),
-            "-o - writes the weights with the model; --external-data needs a file",
+            "--external-data writes a file next to the model; use -o FILE",
         ),
     ],
 )
@@ -474,7 +494,7 @@ def test_a_budget_of_the_runs(xopt: Xopt) -> None:
     assert re.search(r"equal on cpu: \d+ runs", xopt("model.onnx").out)
     outcome = xopt("model.onnx", "--verify-budget", "1e-9")
     assert outcome.code == 0
-    assert "runs left out: one with n=306 would take about" in outcome.out
+    assert "runs skipped: one with n=306 would take about" in outcome.out
     assert "(--verify-budget)" in outcome.out
     (report,) = xopt("model.onnx", "--verify-budget", "1e-9", "--json").json["verification"]
     assert report["skipped"][0]["dims"] == {"n": 306}
@@ -511,7 +531,7 @@ def test_differences_that_are_rounding_are_counted(
     write(RELU)
     assert xopt("model.onnx").out.count("rounding") == 1
     assert (
-        "2 outputs: the differences are rounding, 1e-05 comes of one unit in the last place"
+        "2 outputs: the differences are rounding, a change of 1 ULP causes 1e-05"
         in xopt("model.onnx").out
     )
     assert "output 'b': the difference is rounding" in xopt("model.onnx", "-v").out

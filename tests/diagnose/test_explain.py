@@ -175,7 +175,7 @@ def test_at_a_node() -> None:
     (found,) = explain(model, NegNegPattern, "second")
     assert (found.anchor.name, found.culprit and found.culprit.name) == ("third", "second")
     (found,) = explain(parse(chain("Neg", "Relu")), NegNegPattern, "#1")
-    assert found.reason == "the search begins at Neg, and no search reached this node"
+    assert found.reason == "matching starts at Neg, and no attempt reached this node"
     with pytest.raises(
         ModelError, match="no node or result is called 'secnd'; did you mean 'second'"
     ):
@@ -244,8 +244,8 @@ def test_one_pattern_is_asked_for() -> None:
     model = parse(chain("Neg"))
     for pattern, message in (
         ("default", "'default' selects"),
-        ("NotThere", "unknown pattern 'NotThere'"),
-        (Whole, "rewrites a whole model"),
+        ("NotThere", "unknown pattern, tag or preset 'NotThere'"),
+        (Whole, "rewrites the whole model"),
     ):
         with pytest.raises(UnknownPatternError, match=message):
             explain(model, pattern)

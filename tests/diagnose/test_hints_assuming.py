@@ -12,10 +12,10 @@ from xoptim.graph.assumed import option_of
 
 def test_explanations_name_the_assumption_that_a_refusal_wants() -> None:
     model = parse(MASKED, 23)
-    assert [each.advice for each in explain(model, "Attention")] == ["--assume 't >= 1' lifts this"]
+    assert [each.advice for each in explain(model, "Attention")] == ["--assume 't >= 1' allows it"]
     known = explain(model, "Attention", assume=["t >= 1"])
     assert [(each.status, each.advice) for each in known] == [
-        ("refused", "--assume 'finite(mask)' lifts this")
+        ("refused", "--assume 'finite(mask)' allows it")
     ]
     assert [
         each.status for each in explain(model, "Attention", assume=["t >= 1", "finite(mask)"])

@@ -96,7 +96,7 @@ def test_what_a_group_refuses() -> None:
     for wrong in (3, int, "Zeta"):
         with pytest.raises(TypeError, match="a group holds patterns"):
             group.register("wrong", wrong)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="the tags of 'Beta' must be words"):
+    with pytest.raises(TypeError, match="the tags of 'Beta' must be strings"):
         group.register("Beta", Beta, 0.5)  # type: ignore[arg-type]
     assert list(group) == ["Zeta"]
 
@@ -140,7 +140,7 @@ def test_a_sequence() -> None:
     assert names(sequence.query(Query("all"))) == ["Zeta"]
     with pytest.raises(UnknownPatternError, match="unknown pattern 'lates'; did you mean 'late'"):
         sequence.unregister("lates")
-    with pytest.raises(UnknownPatternError, match="unknown group 'early'; there are: late"):
+    with pytest.raises(UnknownPatternError, match="unknown group 'early'; the groups are: late"):
         sequence.group("early")
 
 
@@ -276,10 +276,10 @@ def test_a_broken_pattern_of_a_pack_is_dropped(
 ) -> None:
     install(toy("target"), toy("Wrong", phase="nowhere"), toy("Numbers", tags=(3,)), Zeta)
     assert names(select("all")) == ["Zeta"]
-    assert [message.partition(" is left out: ")[2] for message in messages(caplog)] == [
-        "the tags of 'Numbers' must be words",
-        "unknown group 'nowhere'; there are: canonicalize, final, lower, specialize, target",
-        "the name 'target' is taken; choose another, or unregister its owner",
+    assert [message.partition(" is skipped: ")[2] for message in messages(caplog)] == [
+        "the tags of 'Numbers' must be strings",
+        "unknown group 'nowhere'; the groups are: canonicalize, final, lower, specialize, target",
+        "the name 'target' is taken; choose another, or unregister the other pattern",
     ]
 
 
@@ -360,7 +360,7 @@ def test_the_door(principal: PatternSequence) -> None:
     assert names(select("default", drop=["MinePattern"]))[-2:] == ["Alpha", "Gamma"]
     with pytest.raises(ValueError, match="the name 'Mine' is taken"):
         register(MinePattern)
-    with pytest.raises(TypeError, match="a pattern or its class is expected"):
+    with pytest.raises(TypeError, match="expected a pattern or its class"):
         register(int)  # type: ignore[type-var]
     database().unregister("MinePattern")
     register(MinePattern)
@@ -422,7 +422,7 @@ def test_a_pattern_that_says_what_it_cannot_say(
         PatternGroup().register("Odd", odd)
     install(odd, Zeta)
     assert names(select("all")) == ["Zeta"]
-    assert [text.partition(" is left out: ")[0] for text in messages(caplog)] == [
+    assert [text.partition(" is skipped: ")[0] for text in messages(caplog)] == [
         "pattern Odd of tests.catalogue.toys"
     ]
 
@@ -438,5 +438,5 @@ def test_a_name_with_its_suffix_is_the_same_name(principal: PatternSequence) -> 
 def test_a_group_has_no_groups() -> None:
     group = PatternGroup()
     group.register("Zeta", Zeta)
-    with pytest.raises(UnknownPatternError, match="unknown group 'target'; there are: none"):
+    with pytest.raises(UnknownPatternError, match="unknown group 'target'; the groups are: none"):
         group.query(Query(["Zeta"], subquery={"target": Query([])}))

@@ -38,5 +38,6 @@ def test_other_objects(function: Callable[[Any], Any], name: str, wrong: object)
 
 @pytest.mark.parametrize("wrong", [3, "yes", None])
 def test_what_verify_may_be(wrong: Any) -> None:
-    with pytest.raises(TypeError, match=r"^verify is True, False or VerificationOptions, not "):
+    message = r"^verify must be True, False or VerificationOptions, not "
+    with pytest.raises(TypeError, match=message):
         optimize(MODEL, verify=wrong)

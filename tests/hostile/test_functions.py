@@ -168,7 +168,7 @@ CASES = [
         "function-bomb",
         "forty functions, each calling the next one twice",
         model("y = local.f0(x)", *BOMB, "f40 (a) => (b) { b = Neg(a) }"),
-        "its local functions unfold to 1,099,511,627,776 nodes",
+        "its local functions expand to 1,099,511,627,776 nodes",
         "f0",
     ),
     refused(

@@ -151,13 +151,12 @@ def test_a_target_that_is_a_folder(xopt: Xopt) -> None:
 @listed(
     "target-nowhere",
     "a target in a folder that is not there",
-    "error: “the folder … does not exist; make it first”",
+    "error: “the folder … does not exist; create it first”",
 )
 def test_a_target_in_a_folder_that_is_missing(xopt: Xopt) -> None:
     write(TRANSPOSES)
-    assert (
-        xopt("model.onnx", "-o", "a/b.onnx").error == "the folder 'a' does not exist; make it first"
-    )
+    error = xopt("model.onnx", "-o", "a/b.onnx").error
+    assert error == "the folder 'a' does not exist; create it first"
     assert files() == {"model.onnx"}
 
 

@@ -37,11 +37,11 @@ _LONGEST: Final = 90
 """Seconds after which a network is left."""
 _MEANT: Final = (
     "--compute float16",
-    "no output holds a finite number",
-    "nothing can be rounded",
-    "operators of onnxruntime only",
-    "by the ranges of what they read",
-    "nothing can be computed in 16 bits",
+    "no output has a finite value",
+    "nothing can be quantized",
+    "ONNX Runtime contrib operators",
+    "needs the ranges of its inputs",
+    "nothing can be computed in float16",
 )
 
 

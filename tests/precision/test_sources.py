@@ -102,15 +102,15 @@ def test_integers_that_fit_become_smaller() -> None:
 @pytest.mark.parametrize(
     ("sample", "message"),
     [
-        ({"ids": IDS}, "sample 0 has no value of image; the inputs are ids, image"),
+        ({"ids": IDS}, "sample 0 lacks image; the inputs are ids, image"),
         (
             {"ids": IDS, "pixels": IMAGE},
-            "sample 0 has no value of image and has values of no input: pixels; the inputs are",
+            "sample 0 lacks image and has unknown inputs pixels; the inputs are",
         ),
-        ((IDS,), "sample 0 has 1 values by position, and the model 2 inputs: ids, image"),
+        ((IDS,), "sample 0 has 1 values, but the model has 2 inputs: ids, image"),
         ((IMAGE, IDS), "sample 0: 'ids' takes int64, not float32"),
-        ({"ids": [[1, 2], [3]], "image": IMAGE}, "sample 0: 'ids' is no array"),
-        ({"ids": IDS, "image": None}, "sample 0: 'image' is no array of numbers or texts"),
+        ({"ids": [[1, 2], [3]], "image": IMAGE}, "sample 0: 'ids' is not an array"),
+        ({"ids": IDS, "image": None}, "sample 0: 'image' is not an array of numbers or strings"),
     ],
 )
 def test_samples_that_do_not_fit(sample: Any, message: str) -> None:
@@ -158,9 +158,9 @@ def test_a_job_reads_an_iterator_once() -> None:
 
 @pytest.mark.parametrize("feeds", [{"x": IDS}, 3])
 def test_feeds_that_are_no_samples(feeds: Any) -> None:
-    with pytest.raises(ValueError, match="feeds are a list of dictionaries"):
+    with pytest.raises(ValueError, match="feeds must be a list of dictionaries"):
         PrecisionOptions(feeds=feeds)
-    with pytest.raises(ValueError, match="max_samples is at least 1"):
+    with pytest.raises(ValueError, match="max_samples must be at least 1"):
         PrecisionOptions(max_samples=0)
 
 

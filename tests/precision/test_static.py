@@ -140,12 +140,12 @@ def test_a_target_that_computes_in_floats() -> None:
         optimization=OptimizationOptions(target="webgpu"),
         precision=PrecisionOptions(scheme="int8", static=True, feeds=[words()]),
     )
-    with pytest.raises(ChoiceError, match="webgpu has no kernels for activations of 8 bits"):
+    with pytest.raises(ChoiceError, match="webgpu has no kernels for int8 activations"):
         Job(Source(network()), options).run()
 
 
 def test_static_belongs_to_int8() -> None:
-    with pytest.raises(ValueError, match="static belongs to int8, not to int4"):
+    with pytest.raises(ValueError, match="static is for int8, not for int4"):
         PrecisionOptions(scheme="int4", static=True)
 
 

@@ -105,8 +105,8 @@ def test_masks_become_small(reader: str, number: float) -> None:
 def test_fewest_bits_within_the_tolerance() -> None:
     feeds = [numbers(seed) for seed in range(4)]
     loose, strict = (quantized(product(), *feeds, tolerance=tolerance) for tolerance in (0.2, 0.02))
-    assert "3 operators with results of 8 bits" in loose.summary()
-    assert "results of 16 bits" in strict.summary()
+    assert "3 operators with 8-bit activations" in loose.summary()
+    assert "with 16-bit activations" in strict.summary()
     assert strict.error < loose.error < 0.2
 
 

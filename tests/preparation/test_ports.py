@@ -48,7 +48,7 @@ def test_names_change_places() -> None:
         ({"t": "u"}, "the model has no input or output 't'; it has c, x, y, z"),
         ({"x": "t"}, "'t' is already the name of a value"),
         ({"x": "p"}, "'p' is already the name of a value"),
-        ({"x": "u", "y": "u"}, "two values cannot have one name"),
+        ({"x": "u", "y": "u"}, "two values cannot have the same name"),
     ],
 )
 def test_names_that_cannot_be_given(rename: dict[str, str], message: str) -> None:

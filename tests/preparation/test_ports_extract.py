@@ -68,8 +68,8 @@ def test_parts(
         (["aa"], ["c"], "the main graph has no value 'aa'; did you mean 'a'?"),
         (["z"], ["c"], "'z' is not needed to compute c"),
         (["c"], ["c"], "'c' is not needed to compute c"),
-        ([], ["x"], "'x' is not the result of a node of the part"),
-        ([], ["w"], "'w' is not the result of a node of the part"),
+        ([], ["x"], "'x' is not computed by a node of the subgraph"),
+        ([], ["w"], "'w' is not computed by a node of the subgraph"),
     ],
 )
 def test_parts_that_do_not_exist(inputs: list[str], outputs: list[str], message: str) -> None:

@@ -69,16 +69,17 @@ def test_an_input_of_unknown_rank() -> None:
     [
         (
             {"bacth": [2]},
-            "--fix bacth: the open dimensions and the inputs of the model are batch, seq, x, m, z",
+            r"--fix: the model has no dynamic dimension or input 'bacth' \(it has batch, seq, x, "
+            r"m, z\); did you mean 'batch'\?",
         ),
         ({"x": [2, 3]}, "input 'x' has 3 dimensions, not 2"),
         ({"x": [2, 3, 9]}, "dimension 2 of input 'x' is 8, not 9"),
-        ({"x": [2, 3, 8], "batch": [4]}, "dimension 'batch' cannot be 2 and 4"),
-        ({"x:2": [8]}, "--fix x:2"),
-        ({"batch": [1, 2]}, "--fix batch"),
-        ({"batch": -1}, "sizes of 'batch' are numbers of at least 0, not -1"),
-        ({"batch": "2"}, "sizes of 'batch' are numbers of at least 0, not '2'"),
-        ({"x": [2, 3.5, 8]}, "sizes of 'x' are numbers of at least 0"),
+        ({"x": [2, 3, 8], "batch": [4]}, "dimension 'batch' cannot be both 2 and 4"),
+        ({"x:2": [8]}, "--fix: the model has no dynamic dimension or input 'x:2'"),
+        ({"batch": [1, 2]}, "--fix batch: a dimension takes one size, not 2"),
+        ({"batch": -1}, "the sizes of 'batch' must be integers of at least 0, not -1"),
+        ({"batch": "2"}, "the sizes of 'batch' must be integers of at least 0, not '2'"),
+        ({"x": [2, 3.5, 8]}, "the sizes of 'x' must be integers of at least 0"),
     ],
 )
 def test_sizes_that_do_not_fit(fix: dict[str, Any], message: str) -> None:

@@ -24,7 +24,7 @@ SITES = {"a": THERE, "b": LEFT, "c": LEFT, "unknown": THERE}
         (THERE, "runs on WebGpu, partition 2"),
         (LEFT, "runs on CPU: there is no kernel"),
         (Site("elsewhere", "CPU"), "runs on CPU"),
-        (Site("ahead"), "computed ahead, or merged, by onnxruntime"),
+        (Site("ahead"), "folded or merged by onnxruntime"),
         (
             Site("lowered", "LowerErf", reason="there is no kernel"),
             "lowered by LowerErf: there is no kernel",

@@ -313,7 +313,7 @@ def test_patterns_that_are_dropped_for_a_target() -> None:
     assert unfit_for(chosen, named("webgpu")) == "known to be faster on cpu only"
     assert unfit_for(chosen, named("cpu")) == unfit_for(other, named("webgpu")) == ""
     hindered = replace(named("webgpu"), families=(other.family(),))
-    expected = f"patterns of the family {other.family()} are slower there"
+    expected = f"patterns of the family {other.family()} make models slower there"
     assert unfit_for(other, hindered) == expected
 
 

@@ -127,7 +127,7 @@ def test_conversions_of_inputs_and_outputs_say_why_they_stay() -> None:
         "y": "the output 'y'",
     }
     assert explained(found["q"], "", target("qnn")) == (
-        "it converts the input 'x', which the caller has in floats",
+        "it converts the input 'x', which stays in float32",
         "",
     )
     assert explained(found["q"], "no kernel", target("openvino")) == ("no kernel", "")

@@ -33,7 +33,7 @@ def test_targets_without_a_table() -> None:
     [
         ("y = Add(x, x)", 18, ""),
         ("y = Det(x)", 18, "Det is not in its table of operators"),
-        ("y = Add(x, x)", 6, "Add of set 6 is not in its table of operators"),
+        ("y = Add(x, x)", 6, "Add of operator set 6 is not in its table of operators"),
     ],
 )
 def test_objections(text: str, opset: int, expected: str) -> None:

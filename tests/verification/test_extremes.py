@@ -246,7 +246,7 @@ def test_a_run_that_costs_too_much_is_omitted(monkeypatch: pytest.MonkeyPatch) -
     assert sizes(report) == [*small, *LEAST, *RELATED[:-1]]
     assert [dict(each.dims) for each in report.skipped] == [{"batch": 1, "seq": 518}]
     assert report.to_json()["skipped"][0]["dims"] == {"batch": 1, "seq": 518}
-    assert "runs left out: one with batch=1, seq=518 needs 0.0 MiB of memory" in report.notes[0]
+    assert "runs skipped: one with batch=1, seq=518 needs 0.0 MiB of memory" in report.notes[0]
     monkeypatch.undo()
     report = check(SLICED, SLICED, budget=0.0)
     assert sizes(report) == [{"batch": 2, "seq": 6}]
@@ -269,7 +269,7 @@ def test_a_run_that_takes_longer_than_planned_is_stopped(monkeypatch: pytest.Mon
     assert len(report.runs) == 2
     assert (
         report.notes[0]
-        == "1 of 3 runs left out: one with batch=1, seq=518 was stopped after 5 s, the budget of"
+        == "1 of 3 runs skipped: one with batch=1, seq=518 was stopped after 5 s, the budget of"
         " all runs (--verify-budget)"
     )
 
@@ -404,7 +404,7 @@ def test_an_end_where_nothing_can_be_told_says_nothing() -> None:
     assert report.status == "equal", report.reason
     assert any(run.is_probe and not run.comparisons[0].ok for run in report.runs)
     assert any(
-        note.startswith("outputs are too sensitive to be compared with batch=")
+        note.startswith("outputs are too sensitive to rounding to be compared with batch=")
         for note in report.notes
     )
     wrong = f"{head} {{ {factor} p = Mul(n, n) q = Mul(p, n) t = Mul(c, q) y = Cos(t) }}"
@@ -432,7 +432,7 @@ def test_a_run_too_sensitive_to_be_compared_leaves_the_others() -> None:
     report = check(original, other, exactness="rounding")
     assert report.status == "equal", report.reason
     assert any(
-        note.startswith("outputs are too sensitive to be compared with batch=")
+        note.startswith("outputs are too sensitive to rounding to be compared with batch=")
         for note in report.notes
     )
     usual = [run for run in report.runs if not run.is_probe]

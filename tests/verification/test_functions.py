@@ -34,7 +34,7 @@ def test_a_function_in_64_bits_that_returns_fewer_axes() -> None:
     assert report.ok, report
     assert {run.dims["n"] for run in report.runs} >= {1, 2, 3}
     assert report.notes == (
-        "output 'y' has 2 axes, what the function returns has 1: the others have length 1",
+        "output 'y' has 2 dimensions, the result of the function has 1: the others are 1",
     )
 
 
@@ -131,7 +131,7 @@ def test_a_function_that_does_not_repeat_its_results() -> None:
     count = itertools.count()
     report = xoptim.verify(lambda x: linear(x) + next(count), parse(LINEAR))
     assert report.status == "not verified"
-    assert report.reason.startswith("the function does not repeat its own results: output 'y'")
+    assert report.reason.startswith("the function is not deterministic: output 'y'")
 
 
 def test_a_model_that_does_not_load() -> None:

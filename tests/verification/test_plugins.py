@@ -109,7 +109,10 @@ def test_an_onnxruntime_that_loads_no_plugins(
     monkeypatch.setattr("xoptim.verification.plugins.ort", SimpleNamespace(__version__="1.22.0"))
     with pytest.raises(
         ProviderUnavailable,
-        match=r"^onnxruntime 1\.22\.0 does not load plug-ins: 1\.24 and later do$",
+        match=(
+            r"^onnxruntime 1\.22\.0 does not load plug-in execution providers; install 1\.24 or "
+            r"later$"
+        ),
     ):
         load(PLUGINS["openvino"])
 
@@ -162,7 +165,8 @@ def test_files_of_options_are_next_to_the_library(
 
 def test_a_session_takes_one_plugin() -> None:
     with pytest.raises(
-        ProviderUnavailable, match=r"^a session takes one plug-in, not qnn, webgpu$"
+        ProviderUnavailable,
+        match=r"^a session takes one plug-in execution provider, not qnn, webgpu$",
     ):
         add_plugin(None, [PLUGINS["qnn"], PLUGINS["webgpu"]])
 

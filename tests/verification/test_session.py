@@ -213,6 +213,24 @@ def test_providers_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
         resolve_providers(["migraphx"])
 
 
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("cuda", "; pip install onnxruntime-gpu in an environment without onnxruntime"),
+        ("CUDAExecutionProvider", "; pip install onnxruntime-gpu in an environment without "),
+        ("cudda", "; did you mean 'cuda'?"),
+    ],
+)
+def test_how_to_get_a_missing_provider(
+    name: str, advice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("onnxruntime.get_available_providers", lambda: ["CPUExecutionProvider"])
+    with pytest.raises(ProviderUnavailable) as error:
+        resolve_providers([name])
+    told = f"has no execution provider {name!r}, only CPUExecutionProvider{advice}"
+    assert told in str(error.value)
+
+
 def test_a_missing_provider_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("onnxruntime.get_available_providers", lambda: ["CPUExecutionProvider"])
     with pytest.raises(ProviderUnavailable, match="cuda"):

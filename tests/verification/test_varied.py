@@ -109,7 +109,7 @@ def test_a_model_without_open_sizes() -> None:
     [
         ({"mask": np.ones((2, 7), np.int32)}, "int32, not int64"),
         ({"cache": np.zeros((2, 4, 1), np.float32)}, "have shape"),
-        ({"other": np.zeros(1)}, "values for other"),
+        ({"other": np.zeros(1)}, "no input 'other'"),
     ],
 )
 def test_an_example_that_does_not_fit(change: dict[str, np.ndarray], message: str) -> None:

@@ -159,7 +159,7 @@ def test_a_difference_that_no_lowering_mends(fake: _Fake) -> None:
     fake.verdicts = [relu]
     assert (
         fitted()[1].difference
-        == "on webgpu, the result differs: different: output 'y' differs; the first node that"
+        == "on webgpu, the result differs: output 'y' differs; the first node that"
         " differs is Relu 'y'"
     )
     fake.verdicts = [CEIL]
@@ -172,8 +172,7 @@ def test_it_is_not_installed(fake: _Fake, monkeypatch: pytest.MonkeyPatch) -> No
     verified, found = fitted()
     assert types(verified.proto) == ["Ceil", "Sum", "Relu"]
     assert (
-        found.doubt
-        == "not fitted to webgpu, and not verified there: it is not installed: pip install"
+        found.doubt == "not fitted to webgpu, and not verified there: not installed: pip install"
         " 'xoptim[webgpu]'"
     )
     assert (fake.placed, fake.verified) == (0, [])

@@ -105,4 +105,4 @@ def test_the_page_of_a_job(tmp_path: Path) -> None:
     data = data_of(html)
     kinds = [data[side]["runs"]["texts"][0][0] for side in ("before", "after")]
     assert kinds == ["elsewhere", "lowered"]
-    assert "<tr><th>on onnx</th><td>by onnxruntime on the processor</td></tr>" in html
+    assert "<tr><th>on onnx</th><td>verified by onnxruntime on the CPU</td></tr>" in html

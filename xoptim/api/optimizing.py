@@ -171,7 +171,7 @@ def _how(
 ) -> VerifyPlan:
     """The options of the verification."""
     if not isinstance(verify, (bool, VerificationOptions)):
-        raise TypeError(f"verify is True, False or VerificationOptions, not {verify!r}")
+        raise TypeError(f"verify must be True, False or VerificationOptions, not {verify!r}")
     checks = (
         verify
         if isinstance(verify, VerificationOptions)
@@ -260,7 +260,7 @@ def verify(
     judged = Source(other)
     if callable(original) and not is_model(original):
         if is_a(original, "torch", "Module"):
-            raise TypeError("a torch module is compared by xoptim.integrations.torch.verify")
+            raise TypeError("use xoptim.integrations.torch.verify to compare with a torch module")
         model, checks = located(judged, checks)
         return verification.functions.verify_function(original, model, checks)
     first, checks = located(Source(original), checks)

@@ -44,17 +44,17 @@ def read_rules(*paths: str | Path) -> list[type[TextPattern]]:
             text = Path(path).read_text(encoding="utf-8-sig")
         except OSError as error:
             raise TextRuleError(
-                f"{path}: the rules cannot be read: {error.strerror or error}"
+                f"{path}: cannot read the rules: {error.strerror or error}"
             ) from error
         except UnicodeDecodeError as error:
             raise TextRuleError(
-                f"{path}: the rules cannot be read: the file is not a text in UTF-8"
+                f"{path}: cannot read the rules: the file is not UTF-8 text"
             ) from error
         for rule in parse_rules(text, str(path), len(found)):
             if rule.name() in found:
                 known = found[rule.name()].rule.match.place
                 raise rule.rule.match.place.error(
-                    f"rule {rule.name()!r} is there already, in {known.file}:{known.line}"
+                    f"rule {rule.name()!r} is already defined in {known.file}:{known.line}"
                 )
             found[rule.name()] = rule
     return list(found.values())
@@ -210,5 +210,5 @@ def _source(function: Function, label: str) -> FunctionSource:
     found = parse_functions(function, label)
     if len(found) != 1:
         where = found[1].place if found else TextPlace(label, 1, 1)
-        raise where.error(f"one function is expected here, {len(found)} found")
+        raise where.error(f"expected one function, found {len(found)}")
     return found[0]

@@ -35,7 +35,7 @@ class FunctionRewriter(GlobalRewriter):
             found = type(self).function(builder)
         if found is not None and not isinstance(found, int):
             raise TypeError(
-                f"a global rewriter returns the number of rewrites, or None, not {found!r}"
+                f"a global rewriter must return the number of rewrites or None, not {found!r}"
             )
         return int(changes.count > 0) if found is None or isinstance(found, bool) else found
 

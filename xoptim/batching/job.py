@@ -272,7 +272,7 @@ def perform(job: Job) -> JobAttempt:
     try:
         if job.versions != versions():
             raise XoptimError(
-                f"the worker has other versions: {versions()} instead of {job.versions}"
+                f"the worker has other package versions: {versions()} instead of {job.versions}"
             )
         return _perform(job)
     except Exception as error:  # also of libraries that read the file
@@ -360,7 +360,7 @@ def _judged(job: Job, ended: Ended) -> Record:
         )
     except (ValueError, KeyError, TypeError):
         return replace(
-            record, error=f"ended with {ended.code} without a summary{': ' * bool(last)}{last}"
+            record, error=f"exit code {ended.code} without a summary{': ' * bool(last)}{last}"
         )
 
 

@@ -41,7 +41,7 @@ class BatchOptions:
         if self.timeout is not None and self.timeout <= 0:
             raise ValueError("the timeout must be positive")
         if self.memory_limit is not None and self.memory_limit <= 0:
-            raise ValueError("the memory must be positive")
+            raise ValueError("the memory limit must be positive")
 
     @property
     def memory_limit(self) -> int | None:

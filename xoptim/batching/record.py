@@ -104,7 +104,7 @@ class Record:
             raise ValueError("it is not a JSON object")
         for name, value in values.items():
             if name not in _VALUES or not _VALUES[name](value):
-                raise ValueError(f"{name!r} is not as in a record")
+                raise ValueError(f"{name!r} has a wrong value")
         lacking = [name for name in _REQUIRED if name not in values]
         if lacking:
             raise ValueError(f"{lacking[0]!r} is missing")

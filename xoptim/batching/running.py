@@ -47,13 +47,13 @@ def find_models(source: str | Path | Sequence[str | Path], output: Path) -> dict
         absolute = Path(os.path.abspath(path))
         if not absolute.is_relative_to(base):
             raise BatchError(
-                f"{str(path)!r} is outside {str(base)!r}; name the models by a pattern without "
-                "'..' after '*'"
+                f"{str(path)!r} is outside {str(base)!r}; use a glob without '..' after '*'"
             )
         name = _result_of(absolute.relative_to(base)).as_posix()
         if name in models:
             raise BatchError(
-                f"{str(models[name])!r} and {str(path)!r} have the same result, {name!r}"
+                f"{str(models[name])!r} and {str(path)!r} would be written to the same file, "
+                f"{name!r}; rename one of them"
             )
         models[name] = path
     originals = {os.path.realpath(path) for path in paths}
@@ -74,7 +74,7 @@ def _found(source: str, output: Path) -> tuple[Path, list[Path]]:
         return _listed([path] if path.suffix.startswith(_SUFFIX) else _lines(path))
     if not glob.has_magic(source):
         raise BatchError(
-            f"{source!r} is neither a folder, nor a file that lists models, nor a pattern such as "
+            f"{source!r} is neither a folder, nor a file that lists models, nor a glob such as "
             "'models/*.onnx'"
         )
     fixed = list(
@@ -144,12 +144,12 @@ def run_on(scheduler: str, jobs: Sequence[Job]) -> Generator[JobAttempt]:
         from dask.distributed import Client, as_completed as completed
     except ImportError as error:
         raise BatchError(
-            f"a scheduler needs dask.distributed, which xoptim[fleet] installs: {error}"
+            f"a scheduler needs dask.distributed: pip install 'xoptim[fleet]' ({error})"
         ) from error
     try:
         client = Client(scheduler, timeout=PATIENCE)
     except (OSError, ValueError) as error:
-        raise BatchError(f"no scheduler of Dask answers at {scheduler!r}: {error}") from error
+        raise BatchError(f"no Dask scheduler answers at {scheduler!r}: {error}") from error
     with client:
         futures = {client.submit(perform, job, pure=False): job for job in jobs}
         try:

@@ -119,7 +119,8 @@ class Store:
             return
         if not _is_inside(self.folder, attempt.record.output):
             raise BatchError(
-                f"{attempt.record.output!r} leads out of {str(self.folder)!r} by a symbolic link"
+                f"{attempt.record.output!r} is outside {str(self.folder)!r}: a symbolic link "
+                "leads there"
             )
         place = (self.folder / attempt.record.output).parent
         for name in attempt.files:
@@ -127,7 +128,7 @@ class Store:
         inputs = {os.path.realpath(path) for path in attempt.inputs}
         for name in attempt.files:
             if os.path.realpath(place / name) in inputs:
-                raise BatchError(f"{str(place / name)!r} holds weights of the model")
+                raise BatchError(f"{str(place / name)!r} holds weights of the input")
         place.mkdir(parents=True, exist_ok=True)
         for name in attempt.files:
             move(attempt.folder / name, place / name)
@@ -166,7 +167,7 @@ def _locked(path: Path, output: Path) -> int:
             return handle
         time.sleep(_PAUSE)
     os.close(handle)
-    raise BatchError(f"another batch writes into {str(output)!r}")
+    raise BatchError(f"another batch is writing into {str(output)!r}; use another folder")
 
 
 def _read(folder: Path) -> dict[str, Record]:

@@ -200,9 +200,14 @@ def _compare(first: Subject, other: Subject, options: BenchOptions) -> Verificat
     """Sizes that were not given are the ones of a verification: a batch of one, as in a
     measurement, would hide differences.
     """
-    return verify_models(
-        first.path, other.path, replace(options.checks, typical=False, fewer_inputs=True)
+    checks = replace(
+        options.checks,
+        typical=False,
+        fewer_inputs=True,
+        rtol=options.rtol,
+        atol=options.atol,
     )
+    return verify_models(first.path, other.path, checks)
 
 
 def _measure(

@@ -26,6 +26,8 @@ class BenchOptions(RunValues):
         at: further sizes, in place of or next to ``dims``: the models are measured at each of these
             settings.
         compare: whether to compare the results of each model with the first one's.
+        rtol: relative tolerance of this comparison, ``None`` for that of `verify`.
+        atol: absolute tolerance of this comparison, ``None`` for that of `verify`.
         loading: whether to measure time and memory of loading too.
     """
 
@@ -37,6 +39,8 @@ class BenchOptions(RunValues):
     base_dirs: Mapping[str, Path] = field(default_factory=dict)
     at: Sequence[Mapping[str, int]] = ()
     compare: bool = True
+    rtol: float | None = None
+    atol: float | None = None
     loading: bool = True
 
     def __post_init__(self) -> None:
@@ -80,4 +84,6 @@ class BenchChanges(RunChanges, total=False):
     base_dirs: Mapping[str, Path]
     at: Sequence[Mapping[str, int]]
     compare: bool
+    rtol: float | None
+    atol: float | None
     loading: bool

@@ -18,6 +18,7 @@ from xoptim.bench.options import BenchOptions
 from xoptim.bench.subjects import Loading
 from xoptim.facts.words import counted
 from xoptim.system.machine import clock_of_thread
+from xoptim.verification.dims import sizes_text
 from xoptim.verification.report import VerificationReport
 from xoptim.verification.session import resolve_providers
 from xoptim.verification.session_settings import SessionSettings
@@ -186,7 +187,7 @@ def ratio_of(
     differ, or are 0.
     """
     if not times or [*map(len, times)] != [*map(len, base)] or not all(times):
-        raise ValueError("both need the same passes, with the same number of rounds, at least 1")
+        raise ValueError("both models need the same number of passes and of rounds, at least 1")
     passes = [
         np.log(np.asarray(mine)) - np.log(np.asarray(its))
         for mine, its in zip(times, base, strict=True)
@@ -351,11 +352,6 @@ def circumstances(report: BenchReport) -> str:
             None, (options.provider, threads, chosen_sizes(report.sizes, report.refused, options))
         )
     )
-
-
-def sizes_text(sizes: Mapping[str, int]) -> str:
-    """Sizes by name."""
-    return ", ".join(f"{name}={size}" for name, size in sizes.items())
 
 
 def chosen_sizes(

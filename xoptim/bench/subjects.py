@@ -64,7 +64,7 @@ def measure_loading(model: Path, settings: SessionSettings, feeds: Mapping[str, 
         last = err.decode(errors="replace").strip().splitlines()[-1:] or [
             f"exit code {process.returncode}"
         ]
-        raise LoadError(f"{str(model)!r} cannot be loaded in a process of its own: {last[0]}")
+        raise LoadError(f"{str(model)!r} cannot be loaded in a separate process: {last[0]}")
     return Loading(*pickle.loads(out))
 
 
@@ -160,7 +160,7 @@ def opened(subject: Subject, settings: SessionSettings, feeds: Mapping[str, Valu
         if not needed <= feeds.keys():
             names = ", ".join(sorted(needed ^ feeds.keys()))
             raise FeedError(
-                f"it cannot be fed like the first model: only one of them has the inputs {names}"
+                f"it needs other inputs than the first model: only one of them has {names}"
             )
         session.run(feeds)
         return session

@@ -46,7 +46,7 @@ def installed() -> dict[str, type[Rewrite] | DeferredPattern]:
             for item in _rewrites_of(pack):
                 if found.setdefault(item.name(), item) is not item:
                     logger.warning(
-                        "pattern %s of pack %r is hidden by another of that name",
+                        "pattern %s of pack %r is ignored: another pattern has that name",
                         item.name(),
                         pack.name,
                     )

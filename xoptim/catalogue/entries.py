@@ -32,10 +32,16 @@ def short(word: str) -> str:
     return word.strip().removesuffix("Pattern")
 
 
-def unknown(word: str, known: Iterable[str], where: str = "") -> str:
-    """The message about an unknown word of a selection; ``where`` is the source of the word."""
-    hint = suggestion(short(word), known, "`xopt list` shows all names")
-    return f"{f'{where}: ' if where else ''}unknown pattern {abridged(word)}; {hint}"
+def unknown(word: str, known: Iterable[str], where: str = "", *, is_name: bool = False) -> str:
+    """The message about an unknown word of a selection; ``where`` is the source of the word, and
+    ``is_name`` says that only names of patterns are possible.
+    """
+    kinds = "pattern" if is_name else "pattern, tag or preset"
+    shown = "`xopt list` shows the patterns"
+    if not is_name:
+        shown += ", `xopt list --tags` the tags and presets"
+    hint = suggestion(short(word), known, shown)
+    return f"{f'{where}: ' if where else ''}unknown {kinds} {abridged(word)}; {hint}"
 
 
 @cache
@@ -193,7 +199,7 @@ def make_entry(
     """
     given = frozenset(tags)
     if not all(isinstance(tag, str) for tag in given.union(item.tags)):
-        raise TypeError(f"the tags of {name!r} must be words")
+        raise TypeError(f"the tags of {name!r} must be strings")
     for key in sorted(metadata_of(class_of(item))):
         if wrong := fault(key, getattr(item, key)):
             raise TypeError(f"{name!r}: {key} {wrong}")

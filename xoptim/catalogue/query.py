@@ -78,7 +78,7 @@ class Query:
         steps: list[Step] = []
         alone = selection is None or isinstance(selection, (str, Query, type, Rewrite))
         if not alone and not isinstance(selection, Iterable):
-            raise TypeError(f"a selection of patterns is expected, not {selection!r}")
+            raise TypeError(f"expected a selection of patterns, not {selection!r}")
         items: Iterable[Any] = (selection,) if alone else selection  # type: ignore[assignment]
         for item in () if selection is None else items:
             if isinstance(item, str):
@@ -91,8 +91,7 @@ class Query:
                 steps.append(("+", item))
             else:
                 raise TypeError(
-                    "a name, a query, a class or an instance of a pattern is expected, not "
-                    f"{item!r}"
+                    f"expected the name, class or instance of a pattern, or a query, not {item!r}"
                 )
         return cls((), steps=steps)
 

@@ -72,7 +72,9 @@ class Registry:
     def check_free(self, name: str) -> None:
         """Raise ``ValueError`` if a rewrite or a group has this name."""
         if name in self._taken or name in self.groups:
-            raise ValueError(f"the name {name!r} is taken; choose another, or unregister its owner")
+            raise ValueError(
+                f"the name {name!r} is taken; choose another, or unregister the other pattern"
+            )
 
     def remove(self, entry: Entry) -> None:
         """Remove an entry."""
@@ -149,7 +151,7 @@ class Registry:
         """Raise `UnknownPatternError` when no group has this name."""
         if name not in self.groups:
             known = ", ".join(sorted(self.groups)) or "none"
-            raise UnknownPatternError(f"unknown group {name!r}; there are: {known}")
+            raise UnknownPatternError(f"unknown group {name!r}; the groups are: {known}")
 
     def _stand_for(
         self, sign: str, atom: Item | Name, seen: Mapping[str, Entry]
@@ -229,9 +231,10 @@ class _Index:
                 return table[key]
         found = self.former.get(called)
         if not found:
-            raise UnknownPatternError(unknown(word, {*own, *self.names, *words}, name.where))
+            known = {*own, *self.names, *words}
+            raise UnknownPatternError(unknown(word, known, name.where, is_name=is_name))
         now = " and ".join(repr(entry.name) for entry in found)
-        warn_once(f"pattern {called!r} is called {now} now; its old name may be removed")
+        warn_once(f"pattern {called!r} is now called {now}; the old name may be removed")
         return found
 
 
@@ -264,7 +267,7 @@ def _registered(rewrites: Mapping[str, type[Rewrite] | DeferredPattern]) -> Regi
             made.add(entry_for(item))
         # a broken third-party pack must not break the optimizer
         except (TypeError, ValueError, UnknownPatternError) as error:
-            _LOGGER.warning("pattern %s of %s is left out: %s", name, item.__module__, error)
+            _LOGGER.warning("pattern %s of %s is skipped: %s", name, item.__module__, error)
     return made
 
 
@@ -277,10 +280,10 @@ def entry_for(rewrite: Rewrite | type[Rewrite], *tags: str) -> Entry:
     if is_pass(rewrite):
         return make_entry(name, rewrite, tags, position=POSITIONS.get(rewrite.phase, 0.0))
     if not issubclass(class_of(rewrite), PatternOptimization):
-        raise TypeError(f"a pattern or its class is expected, not {rewrite!r}")
+        raise TypeError(f"expected a pattern or its class, not {rewrite!r}")
     if rewrite.phase not in POSITIONS:
         known = ", ".join(sorted(POSITIONS))
-        raise UnknownPatternError(f"unknown group {rewrite.phase!r}; there are: {known}")
+        raise UnknownPatternError(f"unknown group {rewrite.phase!r}; the groups are: {known}")
     return make_entry(name, rewrite, tags, group=rewrite.phase, position=POSITIONS[rewrite.phase])
 
 

@@ -20,6 +20,7 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
 from xoptim.graph.sources import Source
+from xoptim.verification.dims import unknown_dimension
 from xoptim.verification.sized import SizedModel, evaluated
 from xoptim.verification.work import MOST, MemoryNeed, operations
 
@@ -86,9 +87,9 @@ def costs(
 ) -> Costs:
     """Count what a model costs.
 
-    Open dimensions without a size are 1. A layer is named by ``depth`` parts of the name of a node,
-    between slashes or dots. Raises `ModelError` when the inputs have no dimension of a name in
-    ``sizes``.
+    Dynamic dimensions without a size are 1. A layer is named by ``depth`` parts of the name of a
+    node, between slashes or dots. Raises `ModelError` when the inputs have no dimension of a name
+    in ``sizes``.
     """
     model = load_model(proto, base_dir)
     graph = model.graph
@@ -101,10 +102,7 @@ def costs(
     names = {symbol for dim in dims if not dim.is_anonymous for symbol in dim.symbols}
     unknown = next((name for name in sizes if name not in names), None)
     if unknown is not None:
-        raise ModelError(
-            f"size for {unknown}, but the open dimensions of the model are "
-            f"{', '.join(sorted(names)) or 'none'}"
-        )
+        raise ModelError(unknown_dimension(unknown, sorted(names)))
     chosen = _agreed(
         {name: sizes.get(name, _DEFAULT) for name in sorted(names)}, sizes, model.equal_sizes
     )
@@ -135,8 +133,8 @@ def model_costs(path: str | Path, sizes: Mapping[str, int] | None = None) -> Cos
 def _agreed(
     chosen: Mapping[str, int], given: Mapping[str, int], equal: Mapping[str, Dim]
 ) -> dict[str, int]:
-    """Sizes of dynamic dimensions, those that must be equal in the model made equal to the given
-    one.
+    """Sizes of dynamic dimensions, those that the model requires to be equal made equal to the
+    given one.
     """
     agreed = dict(chosen)
     for name, dim in equal.items():
@@ -146,7 +144,7 @@ def _agreed(
         agreed[name] = evaluate(dim, agreed)
         if given.get(name, agreed[name]) != agreed[name]:
             raise ModelError(
-                f"size {given[name]} for {name}, but a product of matrices requires {agreed[name]}"
+                f"dimension {name} is {given[name]}, but a MatMul requires {agreed[name]}"
             )
     return agreed
 

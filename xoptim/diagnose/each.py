@@ -89,8 +89,8 @@ class Disagreement:
 
     def __str__(self) -> str:
         return (
-            f"rewrite {self.number}, pattern {self.pattern} at {self.node!r}, is "
-            f"{self.report.summary()}"
+            f"pattern {self.pattern} at {self.node!r} (rewrite {self.number}) changes a result: "
+            f"{self.report.reason}"
         )
 
     def to_json(self) -> DisagreementJson:
@@ -124,10 +124,10 @@ class EachCheck:
 
     def summary(self) -> str:
         """The verdict in one line."""
-        counts = [f"{self.checked} checked by themselves"]
+        counts = [f"{self.checked} checked individually"]
         if self.unchecked:
             pattern, reason = self.unchecked[0]
-            counts.append(f"{len(self.unchecked)} not (such as {pattern}: {reason})")
+            counts.append(f"{len(self.unchecked)} not checked (such as {pattern}: {reason})")
         if self.disagreements:
             counts.append(f"{len(self.disagreements)} wrong")
         return ", ".join(counts)
@@ -469,9 +469,7 @@ def _replay(folder: Path, stem: str, files: set[str], options: VerificationOptio
         written.get("xoptim.exactness", "rounding"),
     )
     if exactness not in GRADES:
-        return Replayed(
-            stem, name, None, f"{stem}.before.onnx: there is no exactness {exactness!r}"
-        )
+        return Replayed(stem, name, None, f"{stem}.before.onnx: unknown exactness {exactness!r}")
     options = replace(options, exactness=exactness)
     unfit = _unfit(before)
     report = (
@@ -488,7 +486,7 @@ def _unfit(model: onnx.ModelProto) -> str:
         return "no result of the matched nodes is read"
     unknown = [v.name for v in model.graph.input if not _is_typed(v.type)]
     return (
-        f"the type of input {unknown[0]!r} is not known, as always within local functions"
+        f"the type of input {unknown[0]!r} is unknown, as all types within local functions are"
         if unknown
         else ""
     )

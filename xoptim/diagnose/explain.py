@@ -51,8 +51,7 @@ def advice_about(
     advice += _overridable(refusal.values, graph)
     if node is not None and (node.domain, node.op_type) in functions:
         advice.append(
-            f"{node.domain}::{node.op_type} is a local function; `--inline` replaces its calls by "
-            "their bodies"
+            f"{node.domain}::{node.op_type} is a local function; `--inline` inlines its calls"
         )
     return "; ".join(advice)
 
@@ -62,7 +61,7 @@ def advice_about_exclusion(pattern: Rewrite, attribute: str, opset: int) -> str:
     does.
     """
     if attribute == "min_opset" and opset:
-        return f"`--opset {pattern.min_opset}` raises the model"
+        return f"`--opset {pattern.min_opset}` converts the model"
     return (
         f"`--provider {pattern.providers[0]}` optimizes for it" if attribute == "providers" else ""
     )
@@ -91,8 +90,8 @@ def _overridable(names: Iterable[str], graph: Graph) -> Iterator[str]:
         scope = graph.scope(name)
         if scope is not None and name in scope.overridable:
             yield (
-                f"{name!r} is an input with a default, which a caller may override; as an "
-                "initializer alone it is constant"
+                f"{name!r} is an initializer and a graph input, so a caller may override it; "
+                "remove it from the graph inputs to make it constant"
             )
 
 
@@ -166,7 +165,7 @@ class Explainer:
             others = tuple(tried) if match is None else ()
             advice = advice_about_exclusion(self.pattern, attribute, node.graph.opsets.get("", 0))
             if match is None and tried[0].reason:
-                advice = "; ".join(filter(None, (advice, f"besides, {tried[0].reason}")))
+                advice = "; ".join(filter(None, (advice, f"also: {tried[0].reason}")))
             best = replace(
                 tried[0],
                 status="refused",
@@ -188,7 +187,7 @@ class Explainer:
     def out_of_reach(self, place: Place) -> Explanation:
         """The explanation for a node that no search reached."""
         anchors = " or ".join(sorted(operator_label(op, domain) for domain, op in self.keys))
-        reason = f"the search begins at {anchors}, and no search reached this node"
+        reason = f"matching starts at {anchors}, and no attempt reached this node"
         return Explanation(
             self.pattern.name(), "refused", place, reason, place, *class_line(type(self.pattern))
         )
@@ -391,7 +390,7 @@ def one_pattern(pattern: Item) -> PatternOptimization:
         )
     if not isinstance(found[0], PatternOptimization):
         raise UnknownPatternError(
-            f"{found[0].name()} rewrites a whole model; it has no anchor; `xopt MODEL` lists it "
-            "where it is applied"
+            f"{found[0].name()} rewrites the whole model and cannot be tried at single nodes; "
+            "`xopt MODEL` lists it where it is applied"
         )
     return found[0]

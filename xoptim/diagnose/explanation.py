@@ -21,7 +21,7 @@ from xoptim.facts.words import (
     counted as counted,
     meant as meant,
     similar as similar,
-    suggestion,
+    suggestion as suggestion,
     whole_number as whole_number,
     with_unit as with_unit,
 )
@@ -300,11 +300,10 @@ class Explanation:
             )
         if self.status == "taken":
             return (
-                f"{self.pattern} matched at {self.anchor}, before the others were applied: "
-                f"{self.reason}"
+                f"{self.pattern} matched at {self.anchor} before other patterns ran: {self.reason}"
             )
         node = "" if self.culprit in (None, self.anchor) else f" at {self.culprit}"
-        far = f", {self.reached} fit" if self.reached else ""
+        far = f", {self.reached} match" if self.reached else ""
         where = f" ({self.exit_point}{far})" if self.exit_point else f" ({far[2:]})" if far else ""
         return (
             f"{self.pattern} {self.status} at {self.anchor}: "

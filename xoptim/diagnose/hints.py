@@ -103,7 +103,7 @@ def with_assumptions(
     for each in near:
         if _goes_on(each, *explainer(texts)):
             option = option_of(needed(texts, partial(goes_on_with, each)))
-            advice = "; ".join(filter(None, (each.advice, f"{option} lifts this")))
+            advice = "; ".join(filter(None, (each.advice, f"{option} allows it")))
             advised[id(each)] = replace(each, advice=advice)
     return [advised.get(id(each), each) for each in found]
 
@@ -281,8 +281,8 @@ def option_hints(
     """The options among ``--include``, ``--assume``, ``--fix`` and ``--inline`` that would change
     an optimized model.
 
-    ``sizes`` are those of the dynamic dimensions in the runs; without any, fixed sizes are
-    not tried. The hint names typical sizes, if the model runs with them on the values in
+    ``sizes`` belong to the dynamic dimensions with which the model runs; without any, fixed sizes
+    are not tried. The hint names typical sizes, if the model runs with them on the values in
     ``checks``.
     """
     if _is_large(proto):
@@ -455,7 +455,7 @@ def _inlined(
     if not proto.functions:
         return None
     inlined = _loaded(inline_functions(proto), options, base_dir)
-    found = _tried(inlined, options, "--inline", "local functions are replaced by their bodies")
+    found = _tried(inlined, options, "--inline", "inlines local functions")
     return None if found is None or not found.patterns else replace(found, nodes=0)
 
 

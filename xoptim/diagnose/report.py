@@ -146,7 +146,7 @@ class OptimizationReport:
         verified = "".join(
             f", {', '.join(each.providers)}: {each.status}" for each in self.verification
         )
-        dropped = f", {len(self.dropped)} left out" if self.dropped else ""
+        dropped = f", {len(self.dropped)} dropped" if self.dropped else ""
         return (
             f"<{type(self).__name__}: {self.nodes_before} → {self.nodes_after} nodes, {applied} "
             f"rewrites, {self.exactness}{verified}{dropped}>"
@@ -197,11 +197,11 @@ class Takers:
             if any(name == match.pattern for _, name in takers):
                 reason = "it was applied"
             elif takers:
-                reason = f"{takers[0][1]} took a node of it"
+                reason = f"{takers[0][1]} rewrote one of its nodes"
             elif all(name in left for name in names):
                 continue
             else:
-                reason = "cleaning, folding or merging removed a node of it"
+                reason = "cleanup, constant folding or merging removed one of its nodes"
             found.append(replace(match, status="taken", reason=reason, progress=0.0, bindings=None))
         return found
 

@@ -130,7 +130,7 @@ class PatternGroup(Database):
         own = self.registry
         found = own.get(name) or next(iter(own.named(name)), None)
         if found is None:
-            raise UnknownPatternError(unknown(name, own.names()))
+            raise UnknownPatternError(unknown(name, own.names(), is_name=True))
         for holder in self.holders:
             entry = holder.registry.get(found.name)
             assert entry is not None
@@ -231,7 +231,8 @@ class PatternSequence(Database):
             return
         found = self._registry.get(name) or next(iter(self._registry.named(short(name))), None)
         if found is None:
-            raise UnknownPatternError(unknown(name, self._groups.keys() | self._registry.names()))
+            known = self._groups.keys() | self._registry.names()
+            raise UnknownPatternError(unknown(name, known, is_name=True))
         if found.group:
             self._groups[found.group].unregister(found.name)
         else:

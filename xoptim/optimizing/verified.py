@@ -147,7 +147,7 @@ def optimize_verified(
         if culprit is None:
             return found
         _LOGGER.warning(
-            "%s; it is dropped (`xopt bisect` makes a small model that shows it)", culprit
+            "%s; it is dropped (`xopt bisect` writes a small model that shows it)", culprit
         )
         options = culprit.avoided_by(options)
         if how.draft is not None:

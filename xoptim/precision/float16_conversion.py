@@ -45,12 +45,11 @@ from xoptim.verification.session import Port, Value
 from xoptim.verification.session_settings import SessionSettings
 
 _NOTHING: Final = (
-    "nothing can be computed in 16 bits: no MatMul, Gemm or Conv of float32 stays within their "
-    "range"
+    "nothing can be computed in float16: no float32 MatMul, Gemm or Conv stays within its range"
 )
 _INNER: Final = (
-    "in 32 bits, as samples do not show the ranges there (--compute float32 stores their weights "
-    "in 16 bits)"
+    "stay in float32: samples do not show their ranges (--compute float32 stores their weights in "
+    "float16)"
 )
 KERNELS: Final = "cuda"
 """The provider whose kernels the operators must have: processors compute in 32 bits."""
@@ -116,7 +115,7 @@ def float16_plan(
     given = reference and reference.samples
     samples = given or samples_for(model, folder, precision, how.checks)
     settings = replace(how.checks.settings, level="all")
-    how.on_step("measuring the error in 16 bits")
+    how.on_step("measuring the error in float16")
     found = _float16_candidates(model, folder, patterns, samples, precision, settings)
     if not found.first:
         raise NothingToQuantizeError(found.inner or _NOTHING)

@@ -20,7 +20,7 @@ COMPUTES: Final[tuple[Compute, ...]] = ("auto", "float16", "float32")
 IoTypes: TypeAlias = Literal["float32", "float16"]
 IO_TYPES: Final[tuple[IoTypes, ...]] = ("float32", "float16")
 STATIC_NEEDS_SAMPLES: Final = (
-    "static quantization takes the ranges of activations from samples: give some with --feeds "
+    "static quantization takes the ranges of activations from samples; give some with --feeds "
     "FILE.npz or a folder"
 )
 FLOAT16_COMPUTE_TAG: Final = "float16_compute"
@@ -84,41 +84,42 @@ class PrecisionOptions:
     def __post_init__(self) -> None:
         """Raise ValueError for values that no model could keep."""
         if self.scheme not in SCHEMES:
-            raise ValueError(f"a precision is {', '.join(SCHEMES)}, not {self.scheme!r}")
+            raise ValueError(f"scheme must be one of {', '.join(SCHEMES)}, not {self.scheme!r}")
         if self.metric not in tuple(METRICS):
-            raise ValueError(f"a metric is {', '.join(METRICS)}, not {self.metric!r}")
+            raise ValueError(f"metric must be one of {', '.join(METRICS)}, not {self.metric!r}")
         if self.goal not in ("speed", "size"):
-            raise ValueError(f"a goal is speed or size, not {self.goal!r}")
+            raise ValueError(f"goal must be speed or size, not {self.goal!r}")
         if self.calibration not in CALIBRATIONS:
             raise ValueError(
-                f"a calibration is {', '.join(CALIBRATIONS)}, not {self.calibration!r}"
+                f"calibration must be one of {', '.join(CALIBRATIONS)}, not {self.calibration!r}"
             )
         if self.compute not in COMPUTES:
-            raise ValueError(f"compute is {', '.join(COMPUTES)}, not {self.compute!r}")
+            raise ValueError(f"compute must be one of {', '.join(COMPUTES)}, not {self.compute!r}")
         if self.io_types not in IO_TYPES:
-            raise ValueError(f"io_types are {', '.join(IO_TYPES)}, not {self.io_types!r}")
+            raise ValueError(f"io_types must be {' or '.join(IO_TYPES)}, not {self.io_types!r}")
         self._check_scheme()
         if not isinstance(self.tolerance, Real) or not 0 < self.tolerance < 1:
             raise ValueError(
-                f"a tolerance is a fraction between 0 and 1, such as 0.01, not {self.tolerance!r}"
+                f"tolerance must be a fraction between 0 and 1, such as 0.01, not "
+                f"{self.tolerance!r}"
             )
         if isinstance(self.feeds, Mapping) or not isinstance(self.feeds, (Iterable, Path)):
             raise ValueError(
-                "feeds are a list of dictionaries, one for each sample: [{'x': array}], a folder, "
-                "or an iterator"
+                "feeds must be a list of dictionaries, one for each sample: [{'x': array}], a "
+                "folder, or an iterator"
             )
         if self.max_samples < 1:
-            raise ValueError(f"max_samples is at least 1, not {self.max_samples}")
+            raise ValueError(f"max_samples must be at least 1, not {self.max_samples}")
 
     def _check_scheme(self) -> None:
         """Raise ValueError for options that the scheme does not have."""
         if self.static and self.scheme != "int8":
-            raise ValueError(f"static belongs to int8, not to {self.scheme}")
+            raise ValueError(f"static is for int8, not for {self.scheme}")
         if self.static and self.compute == "float16":
-            raise ValueError("static quantizes activations to int8: leave compute float16 out")
+            raise ValueError("static quantizes activations to int8; remove compute float16")
         if self.scheme == "bfloat16" and (self.io_types, self.compute) != ("float32", "auto"):
             raise ValueError(
-                "compute and io_types belong to float16, int8 and int4, not to bfloat16; "
+                "compute and io_types are for float16, int8 and int4, not for bfloat16: "
                 "onnxruntime has few kernels that compute in bfloat16"
             )
 

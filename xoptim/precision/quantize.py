@@ -75,8 +75,7 @@ def quantize(
     in_float16 = precision.computes_in_float16(options.provider)
     if precision.io_types == "float16" and not in_float16:
         raise ChoiceError(
-            "inputs and outputs become float16 where operators compute in 16 bits: --compute "
-            "float16"
+            "float16 inputs and outputs need operators that compute in float16: --compute float16"
         )
     start = perf_counter()
     precision = with_samples(precision, verified.proto)
@@ -220,12 +219,12 @@ def _unfit(found: Quantized) -> str:
     tolerance = f"the tolerance of {found.options.tolerance:.2%}"
     if found.error > found.options.tolerance:
         return (
-            f"its outputs differ by {found.error:.2%} between two ways in which onnxruntime runs "
-            f"it, more than {tolerance}"
+            f"the float32 outputs differ by {found.error:.2%} between two ways in which "
+            f"onnxruntime runs the model, more than {tolerance}"
         )
     if found.in_float16:
-        return f"no operator keeps {tolerance} in 16 bits, or none is faster"
-    return f"no choice keeps {tolerance}"
+        return f"in float16, no operator stays within {tolerance}, or none is faster"
+    return f"no choice stays within {tolerance}"
 
 
 def joined(first: VerifiedModel, second: VerifiedModel) -> VerifiedModel:

@@ -78,7 +78,7 @@ class Quantized:
     @property
     def computed(self) -> str:
         """A word for the operators that compute with quantized numbers."""
-        return "operators of 16 bits" if self.in_float16 else "integers"
+        return "float16 operators" if self.in_float16 else "integer operators"
 
     @property
     def operators(self) -> dict[str, str]:
@@ -94,8 +94,7 @@ class Quantized:
         wrong = next((report for report in self.comparisons if report.status == "different"), None)
         if wrong is not None:
             return (
-                f"{self.computed} do not compute what floats compute with the same rounded "
-                f"numbers: {wrong.summary()}"
+                f"{self.computed} differ from float32 on the same quantized values: {wrong.reason}"
             )
         if self.verified.each is not None and self.verified.each.disagreements:
             return str(self.verified.each.disagreements[0])
@@ -162,7 +161,7 @@ class Quantized:
             return ""
         if self.in_float16:
             return (
-                f" ({len(left)} compute in 32 bits: for their range, their error, or as 16 are not "
+                f" ({len(left)} in float32: for their range or error, or because float16 is not "
                 "faster here)"
             )
         is_timed = self.options.is_timed

@@ -15,8 +15,8 @@ from xoptim.verification.session import Value
 
 _RANDOM_RUNS = 4
 _HOLLOW = (
-    "no output holds a finite number on the samples, so that there is no error to measure: give "
-    "others with --feeds"
+    "no output has a finite value on the samples, so there is no error to measure; give other "
+    "samples with --feeds"
 )
 
 

@@ -146,7 +146,7 @@ def _patterns_of(
         goal = "size"  # the processor here does not tell how long an operator takes there
     if all(pattern().unfit_for(None, options.provider) for pattern in (*patterns, *storing)):
         raise ChoiceError(
-            f"{precision.scheme} is for the provider cpu; float16 is for {options.provider} too"
+            f"{precision.scheme} is for the provider cpu; use float16 for {options.provider}"
         )
     return patterns, storing, goal
 
@@ -244,8 +244,8 @@ def _nothing(
     )
     if found:
         return (
-            f"{' and '.join(found)} can be quantized to {scheme} by operators of onnxruntime only: "
-            "--include onnxruntime"
+            f"{' and '.join(found)} can be quantized to {scheme} only with ONNX Runtime contrib "
+            "operators; add --include onnxruntime"
         )
     if (
         scheme == "int8"
@@ -253,12 +253,12 @@ def _nothing(
         and any(node.op_type == "Conv" for node in model.graph.node)
     ):
         return (
-            "Conv is quantized to int8 by the ranges of what it reads: give samples with --feeds "
+            "quantizing Conv to int8 needs the ranges of its inputs; give samples with --feeds "
             "FILE.npz or a folder"
         )
     if model.functions:
-        return f"nothing can be quantized to {scheme}: local functions stay, without --inline"
+        return f"nothing can be quantized to {scheme} in local functions; add --inline"
     return (
         f"nothing can be quantized to {scheme}: no operator has constant float32 weights "
-        f"of {FEWEST_STORED} numbers or more (weights of a quantized model are integers already)"
+        f"of at least {FEWEST_STORED} values (those of a quantized model are integers already)"
     )

@@ -101,15 +101,15 @@ def _named(given: Any, inputs: Sequence[onnx.ValueInfoProto], where: str) -> Map
         missing = [name for name in names if name not in given]
         unknown = [str(name) for name in given if name not in names]
         if missing or unknown:
-            faults = {"has no value of": missing, "has values of no input:": unknown}
+            faults = {"lacks": missing, "has unknown inputs": unknown}
             texts = [f"{text} {', '.join(some)}" for text, some in faults.items() if some]
             raise ChoiceError(f"{where} {' and '.join(texts)}; the inputs are {', '.join(names)}")
         return given
     values = list(given) if isinstance(given, (list, tuple)) else [given]
     if len(values) != len(names):
         raise ChoiceError(
-            f"{where} has {len(values)} values by position, and the model {len(names)} inputs: "
-            f"{', '.join(names)}; give as many, or a dictionary"
+            f"{where} has {len(values)} values, but the model has {len(names)} inputs: "
+            f"{', '.join(names)}; give one for each, or a dictionary"
         )
     return dict(zip(names, values, strict=True))
 
@@ -121,9 +121,9 @@ def _array(value: Any, name: str, where: str) -> np.ndarray:
     try:
         array = np.asarray(value)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise ChoiceError(f"{where}: {name!r} is no array: {error}") from error
+        raise ChoiceError(f"{where}: {name!r} is not an array: {error}") from error
     if array.dtype == object:
-        raise ChoiceError(f"{where}: {name!r} is no array of numbers or texts")
+        raise ChoiceError(f"{where}: {name!r} is not an array of numbers or strings")
     return array
 
 

@@ -59,7 +59,7 @@ _MASKED: Final = 100.0
 stay small.
 """
 _LARGE_BYTES: Final = 2**31
-_TOO_LARGE: Final = "static integers are written for models with less than 2 GB of weights"
+_TOO_LARGE: Final = "static int8 quantization is limited to models with less than 2 GB of weights"
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +156,8 @@ def _further(
 def _described(model: onnx.ModelProto, config: _StaticConfig) -> str:
     """The choice in a few words."""
     count, split = len(model.graph.node), len(config.split)
-    parts = f" ({split} MatMuls in two parts, for their error)" if split else ""
-    return f"{count} operators with results of {config.bits} bits and weights of 8{parts}"
+    parts = f" ({split} MatMuls split in two for their error)" if split else ""
+    return f"{count} operators with {config.bits}-bit activations and 8-bit weights{parts}"
 
 
 def _folded(verified: VerifiedModel) -> onnx.ModelProto:
@@ -270,7 +270,8 @@ class _StaticSearch:
         if isinstance(found, str):
             return found
         error, tolerance = f"{found.error:.2%}", f"{self._tolerance:.2%}"
-        return f"static integers of {found.config.bits} bits err by {error}, more than {tolerance}"
+        bits = found.config.bits
+        return f"the error with {bits}-bit activations is {error}, more than {tolerance}"
 
     def _is_allowed(self, found: _StaticAttempt | str) -> bool:
         return not isinstance(found, str) and found.error <= self._aim
@@ -280,7 +281,7 @@ class _StaticSearch:
             model = self._quantized(config)
             return _StaticAttempt(model, config, self._reference.error_of(model, None))
         except (LoadError, RunError, ValueError, RuntimeError, KeyError) as error:
-            return f"onnxruntime does not quantize the model: {str(error).splitlines()[0]}"
+            return f"onnxruntime cannot quantize the model: {str(error).splitlines()[0]}"
 
     def _quantized(
         self, config: _StaticConfig, *, keeps_activations: bool = False

@@ -46,7 +46,7 @@ def extract_part(
         (name for name in ends if name in inputs or graph.producer(name) is None), None
     )
     if uncomputed is not None:
-        raise ModelError(f"{uncomputed!r} is not the result of a node of the part")
+        raise ModelError(f"{uncomputed!r} is not computed by a node of the subgraph")
     part = onnx.GraphProto(name=graph.name or "part")
     part.node.extend(map(export_node, nodes))
     _declare(graph, part, read, set(inputs), ends)
@@ -167,7 +167,7 @@ def drop_outputs(proto: ModelProto, names: Sequence[str]) -> None:
     for name in names:
         proto.graph.output.remove(named(proto, "output", name))
     if names and not proto.graph.output:
-        raise ModelError("a model needs an output; not all of them can be dropped")
+        raise ModelError("a model needs an output; keep at least one")
 
 
 def keep_outputs(proto: ModelProto, names: Sequence[str], base_dir: Path | None = None) -> None:
@@ -211,7 +211,7 @@ def rename_ports(proto: ModelProto, names: Mapping[str, str]) -> None:
         raise ModelError(
             f"{wrong!r} is already the name of a value"
             if wrong
-            else "two values cannot have one name"
+            else "two values cannot have the same name"
         )
     if proto.training_info:
         raise ModelError("a model with training information cannot be renamed")

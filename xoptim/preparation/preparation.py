@@ -16,7 +16,7 @@ from xoptim.facts.dims import substitute
 from xoptim.facts.errors import ModelError
 from xoptim.facts.protos import fed_inputs
 from xoptim.facts.shapes import Info
-from xoptim.facts.words import whole_number
+from xoptim.facts.words import abridged, meant, whole_number
 from xoptim.graph.assumed import assumed_of, report_unused
 from xoptim.graph.constants import constant_array
 from xoptim.graph.export import export_model, value_info
@@ -48,16 +48,19 @@ def free_batch(proto: ModelProto, name: str, base_dir: Path | None = None) -> tu
     leading = {value.name: value for value in fed_inputs(proto) if _leading(value)}
     sizes = {_leading(value) for value in leading.values()}
     if len(sizes) != 1:
-        listed = ", ".join(f"{each} {_leading(value)}" for each, value in leading.items())
+        listed = ", ".join(f"{each} has {_leading(value)}" for each, value in leading.items())
         raise ModelError(
-            f"--free {name}: the inputs need one fixed leading size, they have {listed or 'none'}"
+            f"--free {name}: the inputs need the same fixed first dimension, but "
+            f"{listed or 'none has one'}"
         )
     if any(
         dim.dim_param == name
         for value in proto.graph.input
         for dim in value.type.tensor_type.shape.dim
     ):
-        raise ModelError(f"--free {name}: the model has a dimension of this name")
+        raise ModelError(
+            f"--free {name}: the model already has a dimension of this name; choose another"
+        )
     (size,) = sizes
     for value in leading.values():
         value.type.tensor_type.shape.dim[0].dim_param = name
@@ -140,10 +143,13 @@ def fix_sizes(proto: ModelProto, sizes: Mapping[str, int | Sequence[int]]) -> No
             _agree(fixed, name, given[0])
         elif name in inputs:
             _fix_shape(inputs[name], given, fixed)
+        elif name in named:
+            raise ModelError(f"--fix {name}: a dimension takes one size, not {len(given)}")
         elif not _fix_axis(inputs, name, given):
-            listed = ", ".join((*sorted(named), *inputs)) or "none"
+            known = (*sorted(named), *inputs)
             raise ModelError(
-                f"--fix {name}: the open dimensions and the inputs of the model are {listed}"
+                f"--fix: the model has no dynamic dimension or input {abridged(name)} (it has "
+                f"{', '.join(known) or 'none'}){meant(name, known)}"
             )
     for value in declarations(proto):
         for dim in dimensions(value.type):
@@ -198,19 +204,19 @@ def _sizes(name: str, given: int | Sequence[int]) -> list[int]:
     )
     found = [int(size) for size in sizes if isinstance(size, Integral)]
     if len(found) < len(sizes) or min(found, default=0) < 0:
-        raise ModelError(f"sizes of {name!r} are numbers of at least 0, not {given!r}")
+        raise ModelError(f"the sizes of {name!r} must be integers of at least 0, not {given!r}")
     return found
 
 
 def _agree(fixed: dict[str, int], name: str, size: int) -> None:
     if fixed.setdefault(name, size) != size:
-        raise ModelError(f"dimension {name!r} cannot be {fixed[name]} and {size}")
+        raise ModelError(f"dimension {name!r} cannot be both {fixed[name]} and {size}")
 
 
 def _fix_shape(value: ValueInfoProto, given: Sequence[int], fixed: dict[str, int]) -> None:
     """Write all sizes of an input; sizes of its named dimensions are added to ``fixed``."""
     if value.type.WhichOneof("value") != "tensor_type":
-        raise ModelError(f"input {value.name!r} is not a tensor; its sizes cannot be written")
+        raise ModelError(f"input {value.name!r} is not a tensor; its shape cannot be fixed")
     tensor = value.type.tensor_type
     if not tensor.HasField("shape"):
         for size in given:

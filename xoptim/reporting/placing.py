@@ -33,7 +33,7 @@ class Site:
         """The same in words."""
         why = f": {self.reason}" if self.reason else ""
         if self.kind == "ahead":
-            return "computed ahead, or merged, by onnxruntime"
+            return "folded or merged by onnxruntime"
         if self.kind == "lowered":
             return f"lowered{f' by {self.provider}' if self.provider else ''}{why}"
         if self.kind == "there":

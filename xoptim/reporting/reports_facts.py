@@ -98,7 +98,7 @@ def facts_of(subject: ReportSubject, before: Drawing, after: Drawing) -> PageFac
     if subject.operators and subject.latency is not None:
         where = circumstances(subject.latency)
         note = (
-            "Times of a run by operator, from onnxruntime's profiler, which takes time itself: "
+            "Time of each operator in a run, from onnxruntime's profiler, which adds overhead: "
             f"{where}"
         )
     return PageFacts(
@@ -229,7 +229,7 @@ def _verified(subject: ReportSubject) -> list[tuple[str, str]]:
         lines.append((", ".join(report.providers), report.summary()))
         lines += [("", note) for note in report.notes]
     if not subject.verification:
-        lines.append(("comparison", "not asked for"))
+        lines.append(("comparison", "skipped"))
     if subject.latency is not None:
         lines.append(("times", circumstances(subject.latency)))
     return [*lines, *subject.notes]

@@ -205,8 +205,8 @@ def _literal(value: Any) -> str:
         if _can_be_shown(array):
             return f"lambda t: numpy_helper.to_array(t).tolist() == {array.tolist()}"
     raise ModelError(
-        f"an attribute of type {type(value).__name__} cannot be written as Python; leave its node "
-        "out"
+        f"an attribute of type {type(value).__name__} cannot be written as Python; remove its node "
+        "from --nodes"
     )
 
 
@@ -216,7 +216,7 @@ def _constant_nodes(word: str, graph: Graph, name: str) -> Iterator[onnx.NodePro
     assert array is not None
     dtype = graph.info_of(name).dtype
     if dtype == TensorProto.STRING:
-        raise ModelError(f"operand {name!r} holds texts, of which an example cannot be made")
+        raise ModelError(f"operand {name!r} holds strings, for which no example can be made")
     number = 0.5 if dtype in (TensorProto.FLOAT, TensorProto.DOUBLE) else 0
     filled = numpy_helper.from_array(np.full(1, number, array.dtype))
     shape = numpy_helper.from_array(np.array(array.shape, np.int64))

@@ -87,11 +87,11 @@ def family_folder(catalogue: Path, family: str) -> Path:
     families = sorted(path.parent.name for path in catalogue.glob("*/__init__.py"))
     if not families:
         raise ValueError(
-            f"there is no folder {str(catalogue)!r} of families here: a family is one of the "
-            "repository of xoptim"
+            f"there is no folder {str(catalogue)!r} of families here; run this in a clone of the "
+            "xoptim repository"
         )
     if family not in families:
-        raise ValueError(f"{family!r}: a family is expected, one of {', '.join(families)}")
+        raise ValueError(f"there is no family {family!r}; the families are {', '.join(families)}")
     return catalogue / family
 
 
@@ -104,7 +104,7 @@ def write_pattern(class_name: str, folder: Path, model: str = "", nodes: str = "
     file exists, and `XoptimError` when the nodes cannot be a pattern.
     """
     if not re.fullmatch(r"[A-Z][A-Za-z0-9]*Pattern", class_name):
-        raise ValueError(f"{class_name!r}: a name such as ReluReluPattern is expected")
+        raise ValueError(f"{class_name!r} is not a class name such as ReluReluPattern")
     words = [word.strip() for word in nodes.split(",") if word.strip()]
     text = (
         pattern_from_model(class_name, model, words)
@@ -129,8 +129,7 @@ def write_pack(class_name: str, folder: Path, model: str = "", nodes: str = "") 
     package = re.sub(r"[^a-z0-9]+", "_", project.lower()).strip("_")
     if not re.fullmatch(r"[a-z][a-z0-9_]*", package):
         raise ValueError(
-            f"{project!r}: a folder is expected whose name can be that of a package, such as "
-            "acme-patterns"
+            f"{project!r} cannot be the name of a package; name the folder like acme-patterns"
         )
     names = {
         "project": project,

@@ -125,7 +125,7 @@ def copy_range(source: Path, start: int, length: int, target: BinaryIO, offset: 
     with source.open("rb") as stream:
         # the end of a file reads like a hole
         if os.fstat(stream.fileno()).st_size < start + length:
-            raise OSError(errno.EIO, f"{str(source)!r} became shorter")
+            raise OSError(errno.EIO, f"{str(source)!r} was truncated while it was copied")
         for first, size in _data_ranges(stream.fileno(), start, length):
             done = _copy_in_kernel(
                 stream.fileno(), first, size, target.fileno(), offset + first - start
@@ -134,7 +134,7 @@ def copy_range(source: Path, start: int, length: int, target: BinaryIO, offset: 
             while done < size:
                 chunk = stream.read(min(_CHUNK, size - done))
                 if not chunk:
-                    raise OSError(errno.EIO, f"{str(source)!r} became shorter")
+                    raise OSError(errno.EIO, f"{str(source)!r} was truncated while it was copied")
                 write_at(target, offset + first - start + done, memoryview(chunk))
                 done += len(chunk)
 

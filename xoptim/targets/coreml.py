@@ -6,7 +6,7 @@ from xoptim.targets.target import FLOAT16_ERROR, Needs, Target
 
 TARGET: Final = Target(
     name="coreml",
-    title="devices of Apple (Core ML)",
+    title="Apple devices (Core ML)",
     needs=Needs(
         static_shapes=True,
         standard_operators=True,

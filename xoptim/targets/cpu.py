@@ -4,4 +4,4 @@ from typing import Final
 
 from xoptim.targets.target import Target
 
-TARGET: Final = Target(name="cpu", title="processor (onnxruntime)", provider="cpu")
+TARGET: Final = Target(name="cpu", title="CPU (ONNX Runtime)", provider="cpu")

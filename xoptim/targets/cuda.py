@@ -6,7 +6,7 @@ from xoptim.targets.target import Target
 
 TARGET: Final = Target(
     name="cuda",
-    title="GPUs of NVIDIA (CUDA)",
+    title="NVIDIA GPUs (CUDA)",
     provider="cuda",
     package="onnxruntime-gpu",
 )

@@ -415,7 +415,7 @@ def lowered_by(name: str) -> set[Key]:
 def unfit_for(rewrite: Rewrite | type[Rewrite], target: Target) -> str:
     """Why a pattern is dropped when a model is optimized for a target, empty when it is used."""
     if rewrite.family() in target.families:
-        return f"patterns of the family {rewrite.family()} are slower there"
+        return f"patterns of the family {rewrite.family()} make models slower there"
     return OptimizationOptions(target=target.name).unfit_there(rewrite)
 
 

@@ -7,7 +7,7 @@ from xoptim.verification.plugins import PLUGINS
 
 TARGET: Final = Target(
     name="openvino",
-    title="processors, GPUs and NPUs of Intel (OpenVINO)",
+    title="Intel CPUs, GPUs and NPUs (OpenVINO)",
     provider="openvino",
     plugin=PLUGINS["openvino"],
     # It accepts some operators of com.microsoft, and computes FusedGemm without its activation.

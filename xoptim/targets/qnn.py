@@ -7,7 +7,7 @@ from xoptim.verification.plugins import PLUGINS
 
 TARGET: Final = Target(
     name="qnn",
-    title="neural processors of Snapdragon (QNN)",
+    title="Snapdragon NPUs (QNN)",
     provider="qnn",
     plugin=PLUGINS["qnn"],
     needs=Needs(

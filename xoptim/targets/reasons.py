@@ -30,13 +30,13 @@ def explained(node: ListedNode, refusal: str, target: Target) -> tuple[str, str]
     last = limits_of(target.name, node.op_type, node.domain)
     if last is not None and node.since > last:
         return (
-            refusal or f"{node.label} of set {node.since}",
-            f"operator set {last}, or a form of older operators",
+            refusal or f"{node.label} of operator set {node.since}",
+            f"operator set {last} or older",
         )
     if wide:
-        return f"it has operands of the type {', '.join(wide)}", "32-bit integers and floats"
+        return f"it has operands of type {', '.join(wide)}", "int32 and float32"
     if node.border and not refusal:
-        return f"it converts {node.border}, which the caller has in floats", ""
+        return f"it converts {node.border}, which stays in float32", ""
     if needs.prefers_float16 and refusal and "float" in node.types_text().split(", "):
         return refusal, "--precision float16 --compute float16"
     return refusal, ""
@@ -52,7 +52,7 @@ def refusals(nodes: Sequence[ListedNode], log: Sequence[str]) -> dict[int, str]:
                 node = nodes[number]
                 types = node.types_text()
                 suffix = f" for {types}" if types else ""
-                found[number] = f"there is no kernel of set {node.since}{suffix}"
+                found[number] = f"there is no kernel of operator set {node.since}{suffix}"
         elif match := _REFUSED.search(line):
             number = number_in(match[1])
             if number is not None:

@@ -39,7 +39,7 @@ class Table:
         if ranges is None:
             return f"{node.label} is not in its table of operators"
         if ranges and not any(first <= node.opset <= last for first, last in ranges):
-            return f"{node.label} of set {node.since} is not in its table of operators"
+            return f"{node.label} of operator set {node.since} is not in its table of operators"
         return ""
 
 
@@ -112,4 +112,4 @@ def _beyond_the_standard(node: ListedNode) -> str:
     is_known = schema(node.op_type, node.domain, node.opset) is not None
     if is_known and not node.domain.startswith("com."):
         return ""
-    return f"{node.label} is not an operator of the standard"
+    return f"{node.label} is not a standard operator"

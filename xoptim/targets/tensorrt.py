@@ -7,7 +7,7 @@ from xoptim.verification.plugins import PLUGINS
 
 TARGET: Final = Target(
     name="tensorrt",
-    title="RTX GPUs of NVIDIA (TensorRT for RTX)",
+    title="NVIDIA RTX GPUs (TensorRT for RTX)",
     provider="tensorrt",
     plugin=PLUGINS["tensorrt"],
     needs=Needs(

@@ -207,9 +207,7 @@ def _verified(
     rounded = pair.compared(there, allowed)
     if rounded.status != "different":
         return rounded
-    reason = (
-        f"{rounded.reason}, but by {exact.error:.2g} where {target.name} computes in 32-bit floats"
-    )
+    reason = f"{rounded.reason}, but by {exact.error:.2g} where {target.name} computes in float32"
     return replace(rounded, status="not verified", reason=reason, node="", operator="")
 
 
@@ -249,9 +247,7 @@ class _Pair:
             return _with_failing_node(check, self.result, str(error))
         hollow = [name for name in self.outputs if name not in compared]
         if hollow:
-            reason = (
-                f"no run gave a number to compare in {', '.join(hollow)}; give values with --feeds"
-            )
+            reason = f"{', '.join(hollow)} had no finite value in any run; give inputs with --feeds"
             return TargetCheck(
                 self.target, "not verified", reason, worst, tolerance, len(self.runs)
             )
@@ -262,13 +258,13 @@ class _Pair:
     ) -> TargetCheck:
         """The verdict about a run with a difference, which the original may show there as well."""
         reason = (
-            f"output {output!r} differs by {error:.2g} of its largest number, more than "
+            f"output {output!r} differs by {error:.2g} relative to its largest value, more than "
             f"{tolerance:.2g}"
         )
         check = TargetCheck(self.target, "different", reason, error, tolerance, len(self.runs))
         own = self._error_of_original(run, there)
         if error <= _MULTIPLE * own and own > tolerance:
-            reason = f"{reason}, and the original differs there by {own:.2g}"
+            reason = f"{reason}, and the original differs by {own:.2g} there as well"
             check = replace(check, status="not verified", reason=reason)
         node = _Probe(self.result, self.base_dir, there, run.feeds, tolerance).first_difference()
         return check if node is None else _at(check, node)

@@ -295,7 +295,7 @@ def confirm(
         failed = meter.measure(choices)
         if failed:
             raise XoptimError(
-                f"a model that was measured before cannot be run: {next(iter(failed.values()))}"
+                f"a model that was measured before does not run: {next(iter(failed.values()))}"
             )
         ratios = {choice: meter.ratio(choice, original) for choice in finalists}
         known = min(meter.count(choice, original) for choice in finalists) >= rules.last

@@ -88,7 +88,7 @@ def read_settings(path: Path) -> SessionSettings:
 def _fault(values: Any) -> str:
     """The first fault of the content of a file, empty when there is none."""
     if not isinstance(values, dict):
-        return "an object is expected"
+        return "it is not a JSON object"
     for name, kind in _FIELDS.items():
         if type(values.get(name)) is not kind:
             return f"{name!r} is missing, or is not of the type {kind.__name__}"
@@ -105,7 +105,7 @@ def _fault(values: Any) -> str:
         *values["session_config_entries"].values(),
     )
     if not values["providers"] or not all(isinstance(text, str) for text in texts):
-        return "names are expected"
+        return "providers, optimizers and entries must be strings"
     return "" if values["intra_op_num_threads"] >= 0 else "the number of threads is negative"
 
 

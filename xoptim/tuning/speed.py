@@ -47,7 +47,7 @@ class SpeedCheck:
         """The outcome in one line."""
         if self.is_original:
             return (
-                f"time / original {self.before}: slower, also without any group of patterns; the "
+                f"time / original {self.before}: slower, whichever patterns are dropped; the "
                 "original is kept"
             )
         if not self.dropped:

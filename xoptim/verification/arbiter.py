@@ -248,15 +248,15 @@ class _Output:
         place = int(np.argmax(share))
         count = int(np.count_nonzero(different))
         return (
-            f"{self._other[place]:.10g} instead of {self._wide[place]:.10g} in 64-bit floats at "
-            f"element {place}; {count} of {different.size} elements differ"
+            f"{self._other[place]:.10g} instead of {self._wide[place]:.10g} in float64 at element "
+            f"{place}; {count} of {different.size} elements differ"
         )
 
 
 def _prepared(model: Located) -> Located:
     """A model of moderate size, its local functions inlined: the constants within count."""
     if 2 * weight_bytes(model.proto) > _MOST_BYTES:
-        raise LoadError("the weights are too large in 64-bit floats")
+        raise LoadError("the weights are too large in float64")
     if not model.proto.functions:
         return model
     return Located(onnx.inliner.inline_local_functions(model.proto), model.base_dir)

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from xoptim.facts.assumptions import UNIT_ERROR, Assumptions
-from xoptim.verification.dims import InputSpec, bind_sizes
+from xoptim.verification.dims import InputSpec, bind_sizes, sizes_text
 from xoptim.verification.errors import ChoiceError
 from xoptim.verification.session import Value
 
@@ -140,7 +140,7 @@ def check_values(
         names = ", ".join(
             f"{name}={size}" for name, size in sizes.items() if name in assumptions.names()
         )
-        raise ChoiceError(f"the values have {names}, but it is assumed that {broken} (--assume)")
+        raise ChoiceError(f"the values have {names}, which breaks the assumption {broken}")
     for word, name in _about(assumptions, feeds):
         value = feeds[name]
         if (
@@ -154,9 +154,7 @@ def check_values(
 def check_sizes(assumptions: Assumptions, sizes: Mapping[str, int]) -> None:
     """Raise `ChoiceError` for sizes that the caller has chosen and that break an assumption."""
     if broken := assumptions.broken(sizes):
-        raise ChoiceError(
-            f"the sizes {dict(sizes)} were chosen, but it is assumed that {broken} (--assume)"
-        )
+        raise ChoiceError(f"the sizes {sizes_text(sizes)} break the assumption {broken}")
 
 
 def _about(assumptions: Assumptions, feeds: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

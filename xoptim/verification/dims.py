@@ -13,6 +13,7 @@ from xoptim.facts.dim_formulas import formula_of
 from xoptim.facts.dims import evaluate
 from xoptim.facts.dtypes import is_integer
 from xoptim.facts.protos import fed_inputs, is_external
+from xoptim.facts.words import abridged, meant
 from xoptim.verification.dataflow import shape_of
 from xoptim.verification.errors import FeedError
 
@@ -164,6 +165,17 @@ def size_of(entry: int | str, sizes: Mapping[str, int]) -> int | None:
         return None
 
 
+def sizes_text(sizes: Mapping[str, int]) -> str:
+    """Sizes by name: ``batch=1, seq=128``."""
+    return ", ".join(f"{name}={size}" for name, size in sizes.items())
+
+
+def unknown_dimension(name: str, known: Collection[str]) -> str:
+    """The message about a dimension that the inputs of a model do not have."""
+    listed = f"it has {', '.join(known)}" if known else "its shapes are fixed"
+    return f"the model has no dynamic dimension {abridged(name)} ({listed}){meant(name, known)}"
+
+
 def concrete_shape(spec: InputSpec, sizes: Mapping[str, int]) -> tuple[int, ...]:
     """The shape of an input under an assignment.
 
@@ -175,7 +187,7 @@ def concrete_shape(spec: InputSpec, sizes: Mapping[str, int]) -> tuple[int, ...]
     shape = tuple(size_of(entry, sizes) for entry in entries)
     if not all(size is not None and size >= 0 for size in shape):
         raise FeedError(
-            f"the shape {list(entries)} of input {spec.name!r} has no size for {dict(sizes)}"
+            f"input {spec.name!r} cannot have the shape {list(entries)} with {sizes_text(sizes)}"
         )
     return shape  # type: ignore[return-value]
 

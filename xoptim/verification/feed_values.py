@@ -117,14 +117,11 @@ def _tensor(
         ) from None
     if len(shape) > _MOST_AXES:
         raise FeedError(
-            f"input {spec.name!r} has {len(shape)} axes; no value of more than {_MOST_AXES} can be "
-            "made"
+            f"input {spec.name!r} has {len(shape)} dimensions; values have {_MOST_AXES} at most"
         )
     # numpy multiplies sizes of an empty array too
     if math.prod(max(size, 1) for size in shape) > _MOST_ELEMENTS:
-        raise FeedError(
-            f"input {spec.name!r} has a shape whose sizes multiply to more than {_MOST_ELEMENTS}"
-        )
+        raise FeedError(f"input {spec.name!r} has more than {_MOST_ELEMENTS} elements")
     if spec.element_type == TensorProto.STRING:
         return _strings(use, shape, rng, style)
     numbers = _leveled(use, spec.element_type, shape, sizes, style)

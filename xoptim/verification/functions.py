@@ -69,7 +69,7 @@ def verify_function(
         replace(varied, noise_multiple=0.0),
     )
     if repeated.status == "different":
-        reason = f"the function does not repeat its own results: {repeated.reason}"
+        reason = f"the function is not deterministic: {repeated.reason}"
         return refused(reason, "evidence")
     located, notes = Located(proto, base_dir), tuple(caller.notes)
     report = judge_expected(runs, located, reference.outputs, varied, notes)
@@ -135,8 +135,8 @@ class _Caller:
         if value.ndim == own.ndim or _without_ones(value) != _without_ones(own):
             return value
         self.notes[
-            f"output {name!r} has {own.ndim} axes, what the function returns has {value.ndim}: "
-            "the others have length 1"
+            f"output {name!r} has {own.ndim} dimensions, the result of the function has "
+            f"{value.ndim}: the others are 1"
         ] = None
         return value.reshape(own.shape)
 

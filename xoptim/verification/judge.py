@@ -17,6 +17,7 @@ from xoptim.facts.protos import inner_graphs
 from xoptim.operators.registry import Trait, operators_with
 from xoptim.verification.arbiter import Arbiter, Finding
 from xoptim.verification.compare import Comparison, ComparisonRules
+from xoptim.verification.dims import sizes_text
 from xoptim.verification.error_bins import ErrorBin, add_bins, explains
 from xoptim.verification.errors import LoadError, RunError
 from xoptim.verification.further import TINY
@@ -71,18 +72,20 @@ def judge(
     *,
     is_part: bool = False,
     other: Located | None = None,
+    name: str = "the optimized model",
 ) -> VerificationReport:
     """Compare a model, its external data in ``base_dir``, with runs of the original.
 
-    ``other`` is the model as it was read, if it was. ``is_part``: whether the models are sections
-    of others, whose interior results may hold infinities and NaN.
+    ``other`` is the model as it was read, if it was; ``name`` is what messages call it.
+    ``is_part``: whether the models are sections of others, whose interior results may hold
+    infinities and NaN.
     """
     judging = Judge(options)
     judging.skipped = reference.skipped
     try:
         candidate = Session(optimized, reference.settings, base_dir=base_dir)
     except LoadError as error:
-        return judging.report("different", f"onnxruntime cannot load the optimized model: {error}")
+        return judging.report("different", f"onnxruntime cannot load {name}: {error}")
     expected, actual = (reference.inputs, reference.outputs), (candidate.inputs, candidate.outputs)
     judging.faults = compare_signatures(expected, actual, fewer_inputs=options.fewer_inputs)
     if judging.faults:
@@ -93,9 +96,7 @@ def judge(
             judging.runs.append(compare_run(run, reference.outputs, candidate, options))
         except RunError as error:
             where = where_text(run.sizes) + values_text(run)
-            return judging.report(
-                "different", f"onnxruntime cannot run the optimized model{where}: {error}"
-            )
+            return judging.report("different", f"onnxruntime cannot run {name}{where}: {error}")
     other = other or Located(*read_proto(optimized, base_dir))
     if not is_part:
         judging.arbitrate(reference, candidate, other)
@@ -116,7 +117,7 @@ def _with_optimizations(report: VerificationReport, outcome: RuntimeOutcome) -> 
         reason = f"{outcome.difference}; this may be rounding, but by too much to accept it"
         return replace(report, status="not verified", reason=reason, cause="evidence")
     if outcome.difference:
-        where = "with onnxruntime's own optimizations, which leave the original right"
+        where = "with ORT graph optimizations, under which the original is right"
         return replace(report, status="different", reason=f"{where}, {outcome.difference}")
     return report
 
@@ -141,7 +142,7 @@ _DESCRIBED: Final = {
 
 def where_text(sizes: Mapping[str, int]) -> str:
     """The sizes of a run, as the end of a sentence."""
-    return f" with {', '.join(f'{name}={size}' for name, size in sizes.items())}" if sizes else ""
+    return f" with {sizes_text(sizes)}" if sizes else ""
 
 
 def values_text(run: RunPlan | RunReport) -> str:
@@ -161,13 +162,11 @@ def hollow_reason(hollow: Sequence[str], count: int) -> str:
     """The reason why outputs without a compared element, of ``count`` in all, do not count."""
     if len(hollow) == count:
         return (
-            "in no run did an output of the original hold a finite number to compare; give values "
-            "with --feeds"
+            "the outputs of the original had no finite value in any run; give inputs with --feeds"
         )
     names = ", ".join(map(repr, hollow[:4])) + (", ..." if len(hollow) > 4 else "")
     return (
-        f"in no run did output {names} of the original hold a finite number to compare; give "
-        "values with --feeds"
+        f"output {names} of the original had no finite value in any run; give inputs with --feeds"
     )
 
 
@@ -188,9 +187,9 @@ def _random_operator(model: onnx.ModelProto) -> str:
 def sensitivity_text(run: RunReport, c: Comparison) -> str:
     """Why an output cannot be judged, as the end of a sentence about it."""
     return (
-        f"differs by {c.max_abs:.2g}, but moves by {run.noise[c.output].level:.2g} when all "
-        f"numbers move by one unit in the last place (its largest magnitude is {c.top:.2g}); give "
-        "rtol and atol to judge it"
+        f"differs by {c.max_abs:.2g}, but changes by {run.noise[c.output].level:.2g} when all "
+        f"values change by 1 ULP (its largest magnitude is {c.top:.2g}); set rtol and atol to "
+        "judge it"
     )
 
 
@@ -341,7 +340,7 @@ class Judge:
         if unsteady:
             return self.report(
                 "not verified",
-                f"the original does not repeat its own results: {unsteady}",
+                f"the original is not deterministic: {unsteady}",
                 "evidence",
             )
         rejected = [(run, c) for run in self.runs for c in run.comparisons if not run.accepts(c)]
@@ -351,7 +350,7 @@ class Judge:
             if self._is_hopeless(run, c) and (run.is_probe or self._is_equal_elsewhere(c))
         ]
         self._notes += [
-            f"outputs are too sensitive to be compared{where_text(run.dims)}"
+            f"outputs are too sensitive to rounding to be compared{where_text(run.dims)}"
             for run, _ in silent[:1]
         ]
         rejected = [pair for pair in rejected if pair not in silent]
@@ -379,19 +378,18 @@ class Judge:
         self._notes += reference.unreached[:_MOST_NAMED]
         if len(reference.unreached) > _MOST_NAMED:
             self._notes.append(
-                f"never ran: {len(reference.unreached) - _MOST_NAMED} more branches and numbers of "
-                "trips"
+                f"never ran: {len(reference.unreached) - _MOST_NAMED} more branches and trip counts"
             )
         if not is_part and not any(c.count for run in self.runs for c in run.comparisons):
-            self._notes.append("no output held an element")
+            self._notes.append("all outputs were empty")
         if self.skipped:
             most = max(self.skipped, key=lambda each: sum(each.dims.values()))
             count = f"{len(self.skipped)} of {len(self.runs) + len(self.skipped)} runs"
-            self._notes.append(f"{count} left out: one{where_text(most.dims)} {most.reason}")
+            self._notes.append(f"{count} skipped: one{where_text(most.dims)} {most.reason}")
         tried = {tuple(run.dims.items()) for run in self.runs if run.source == "random"}
         dynamic_dims = {name for run in self.runs for name in run.dims} - reference.chosen
         if len(tried) == 1 and dynamic_dims and self._options.assignments > 1:
-            self._notes.append("only one assignment of sizes was found on which the original runs")
+            self._notes.append("the original ran with a single set of dimensions only")
         return self.report("equal")
 
     def _unsteady_output(self, reference: Reference, index: int) -> str:
@@ -430,7 +428,7 @@ class Judge:
                 if all(self.runs[index].is_accepted() for index in broken):
                     break
         except (LoadError, RunError) as error:
-            self._notes.append(f"the sensitivity to rounding is known in part only: {error}")
+            self._notes.append(f"the sensitivity to rounding is only partly known: {error}")
 
     def _noise(self, run: RunReport, levels: _Levels) -> dict[str, Noise]:
         """The noise of the outputs that break the rule by finite differences, and whether it

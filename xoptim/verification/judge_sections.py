@@ -89,7 +89,7 @@ def judge_in_sections(
         if report is not None:
             return report
     first = f"; the first error: {failures[0]}" if failures else ""
-    raise RunError(f"it ran with none of {len(failures)} feeds{first}")
+    raise RunError(f"the model runs with none of {len(failures)} feeds{first}")
 
 
 def _possible(
@@ -136,11 +136,11 @@ def _sections(before: Pieces, after: Pieces, limit: int) -> Iterator[tuple[Piece
 
 
 def _too_heavy(piece: Piece, limit: int) -> str:
-    weights, room = size_text(piece.bytes), size_text(limit)
+    weights, most = size_text(piece.bytes), size_text(limit)
     return (
-        "the weights do not fit into memory, and no cut makes sections that do: "
-        f"{len(piece.nodes)} nodes up to {piece.wanted[-1]!r}, without a result among them that "
-        f"both models compute, read {weights} of weights; a section may read {room}"
+        "the weights do not fit into memory, and the models cannot be split into sections that "
+        f"do: the {len(piece.nodes)} nodes up to {piece.wanted[-1]!r} have no result that both "
+        f"models compute, and read {weights} of weights; a section may read {most}"
     )
 
 
@@ -196,8 +196,8 @@ class _Sections:
             report = replace(report, status="not verified", reason=reason, cause="evidence")
         notes += rounding_note(merged) if report.ok else ()
         notes.append(
-            f"the models were compared in {len(self._sections)} sections, on the results of the "
-            "original before each"
+            f"the models were compared in {len(self._sections)} sections, each on results of the "
+            "original"
         )
         return replace(report, notes=tuple(notes))
 

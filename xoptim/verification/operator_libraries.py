@@ -31,11 +31,11 @@ def library_file(name: str) -> str:
             raise ChoiceError(f"the package {name} is not installed: pip install {name}") from error
         return found
     if not Path(name).is_file():
-        raise ChoiceError(f"there is no library of operators {name!r}")
+        raise ChoiceError(f"there is no custom operator library {name!r}")
     file = str(Path(name).resolve())
     reason = _objection(file)
     if reason:
-        raise ChoiceError(f"onnxruntime cannot load {name!r} as a library of operators: {reason}")
+        raise ChoiceError(f"onnxruntime cannot load the custom operator library {name!r}: {reason}")
     return file
 
 

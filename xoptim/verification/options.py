@@ -22,8 +22,8 @@ class RunValues:
     """The values that a model runs on, and the operators that it needs.
 
     Attributes:
-        dims: sizes of dynamic dimensions, by name (or ``input:axis``); others are chosen:
-            small ones to compare, typical ones to measure.
+        dims: sizes of dynamic dimensions, by name (or ``input:axis``); others are chosen: small
+            ones to compare, typical ones to measure.
         feeds: values of inputs by name, for instance ``numpy.load("feeds.npz")``; inputs without
             one get random values.
         test_data: folder with ``test_data_set_*/input_*.pb``, or with such files, to run on instead
@@ -69,14 +69,14 @@ class VerificationOptions(RunValues):
         integer_atol: allowed difference of integer outputs.
         allow_flips: fraction of an integer, Boolean or string output that may differ.
         providers: execution providers for both models, by short or full name.
-        tf32: whether CUDA may round the operands of float32 MatMuls to 10 bits of mantissa;
-            the tolerance is then that of 16-bit floats.
+        tf32: whether CUDA may use TF32 for float32 matrix multiplications; the tolerance is then
+            that of float16.
         threads: threads within an operator; 0 leaves the choice to onnxruntime.
         assignments: number of runs, on different sizes where dimensions are dynamic.
         typical: whether to prefer sizes that models have in use to small ones: to measure at.
         extremes: whether to add, where dimensions are dynamic and ``assignments`` is above 1, for
-            each axis a run in which it is longer than the numbers that the model compares it with,
-            and a run in which it has size 0, if the original runs with them and the budget allows
+            each of them a run in which it is longer than the numbers that the model compares it
+            with, and a run in which it is 0, if the original runs with them and the budget allows
             it.
         budget: seconds for all runs of the original, estimated from the work of each and the time
             of the first; by default the larger of 5 s and five times the first run. What would
@@ -127,24 +127,24 @@ class VerificationOptions(RunValues):
         """
         for name in ("providers", "custom_op_libs"):
             if isinstance(getattr(self, name), str):
-                raise ValueError(f"{name} are several: ({getattr(self, name)!r},)")
+                raise ValueError(f"{name} must be a sequence: ({getattr(self, name)!r},)")
         Assumptions.of(self.assume)
         if self.assignments < 1:
             raise ValueError(f"assignments must be at least 1, not {self.assignments}")
         if self.seed < 0:
-            raise ValueError(f"a seed must not be negative, as {self.seed} is")
+            raise ValueError(f"the seed must not be negative: {self.seed}")
         for name in ("rtol", "atol", "ulp"):
             value = getattr(self, name)
             if value is not None and value < 0:
-                raise ValueError(f"{name} must not be negative, as {value} is")
+                raise ValueError(f"{name} must not be negative: {value}")
             if value is not None and not math.isfinite(value):
-                raise ValueError(f"{name} must be finite, which {value} is not")
+                raise ValueError(f"{name} must be finite, not {value}")
         wrong = next(
             (size for size in self.dims.values() if not isinstance(size, Integral) or size < 0),
             None,
         )
         if wrong is not None:
-            raise ValueError(f"a size is a number of at least 0, not {wrong!r}")
+            raise ValueError(f"a size must be an integer of at least 0, not {wrong!r}")
 
     @property
     def rules(self) -> ComparisonRules:

@@ -88,7 +88,7 @@ PLUGINS: Final[dict[str, Plugin]] = {
             # Its plug-in for the processor computes in bfloat16 where the processor can.
             rounds_to=TensorProto.BFLOAT16,
             float32_options={"load_config": '{"CPU": {"INFERENCE_PRECISION_HINT": "f32"}}'},
-            advice="it runs on processors, GPUs and NPUs of Intel",
+            advice="it runs on Intel CPUs, GPUs and NPUs",
         ),
         Plugin(
             name="qnn",
@@ -120,7 +120,7 @@ PLUGINS: Final[dict[str, Plugin]] = {
             module="onnxruntime_ep_nv_tensorrt_rtx",
             devices=("GPU", "CPU", "NPU"),
             rounds_to=TensorProto.FLOAT16,
-            advice="it runs on RTX GPUs of NVIDIA",
+            advice="it runs on NVIDIA RTX GPUs",
         ),
     )
 }
@@ -185,8 +185,8 @@ def load(plugin: Plugin, *, software_device: bool = False) -> None:
         return
     provider_of(plugin.provider)
     if not hasattr(ort, "register_execution_provider_library"):
-        told = f"onnxruntime {ort.__version__} does not load plug-ins"
-        raise ProviderUnavailable(f"{told}: {_OLDEST} and later do")
+        told = f"onnxruntime {ort.__version__} does not load plug-in execution providers"
+        raise ProviderUnavailable(f"{told}; install {_OLDEST} or later")
     if software_device and plugin.has_software_device:
         set_variable(_ALLOWED, "1")
         use_software_driver()
@@ -240,7 +240,7 @@ def add_plugin(
     """
     if len(plugins) > 1:
         names = ", ".join(each.name for each in plugins)
-        raise ProviderUnavailable(f"a session takes one plug-in, not {names}")
+        raise ProviderUnavailable(f"a session takes one plug-in execution provider, not {names}")
     (plugin,) = plugins
     load(plugin, software_device=software_device)
     found = devices_of(plugin)

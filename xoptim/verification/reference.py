@@ -2,6 +2,7 @@
 it to accept.
 """
 
+import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -14,7 +15,7 @@ import onnx
 
 from xoptim.facts.errors import ModelError
 from xoptim.graph.splice import EXPANSION_LIMIT, expanded_size
-from xoptim.verification.dims import Sizes
+from xoptim.verification.dims import Sizes, sizes_text
 from xoptim.verification.errors import FeedError, LoadError, RunError, RunStoppedError
 from xoptim.verification.extremes import Ends
 from xoptim.verification.further import SHORT, TINY, Further
@@ -49,6 +50,12 @@ _MOST_PROBES: Final = 6  # runs to find the largest size of one axis that the or
 _RELATED_WORK: Final = 1 << 25  # operations of a run with sizes that stand in a relation
 _PROBE_BYTES: Final = 1 << 30  # that the results of a run with large sizes may take at one time
 _HOUR: Final = 3600.0
+_SHORT_SEARCH: Final = 10.0  # seconds of the search for sizes that a message names
+_WHERE_IT_FAILED: Final = re.compile(
+    r"^(?:\w+ : )?Non-zero status code returned while running (\S+) node\. "
+    r"Name:('[^']*') Status Message: "
+)
+"""The beginning of onnxruntime's message about a node that fails."""
 
 
 class Search:
@@ -117,10 +124,7 @@ class Search:
         if not found and not feeding.random:
             raise failures[0]
         if not found:
-            raise RunError(
-                f"it ran with none of {len(failures)} random feeds; give values that it accepts "
-                f"with --feeds FILE.npz; the first error: {failures[0]}"
-            )
+            raise RunError(self._failed(failures))
         if found[0].sizes != preferred:
             found[0] = replace(found[0], refused=preferred or {})
         for _ in range(len(found), feeding.wanted):
@@ -130,6 +134,36 @@ class Search:
         if self._options.assignments > 1 and self._options.extremes:
             self._add_further(found)
         return found
+
+    def _failed(self, failures: Sequence[Exception]) -> str:
+        """Why the model does not run on random values, with sizes that it runs with, if the
+        caller has chosen others.
+        """
+        first = _WHERE_IT_FAILED.sub(r"\1 \2: ", str(failures[0]))
+        chosen = self._options.dims
+        if not chosen:
+            return (
+                f"the model runs with none of {len(failures)} random feeds; give inputs that it "
+                f"accepts with --feeds FILE.npz; the first error: {first}"
+            )
+        others = sizes_text(self._sizes_that_run())
+        return (
+            f"the model does not run with {sizes_text(chosen)}: {first}"
+            f"{f'; it runs with {others}' if others else ''}"
+        )
+
+    def _sizes_that_run(self) -> Sizes:
+        """Sizes with which the model runs where the caller chooses none; empty if none are found
+        soon.
+        """
+        free = replace(
+            self._options, dims={}, assignments=1, extremes=False, time_limit=_SHORT_SEARCH
+        )
+        try:
+            search = Search(self._session, self._model, self._base_dir, free, ResultStore())
+            return search.runs()[0].sizes
+        except (FeedError, RunError):
+            return {}
 
     def _add_further(self, found: list[ReferenceRun]) -> None:
         """Add runs on values of other kinds, if the original runs with them and the budget allows
@@ -358,7 +392,7 @@ def read_original(
     except ModelError as error:
         raise LoadError(str(error)) from error
     if size > EXPANSION_LIMIT:
-        raise LoadError(f"its local functions unfold to {size:,} nodes")
+        raise LoadError(f"its local functions expand to {size:,} nodes, which is too many")
     return proto, base_dir
 
 
@@ -387,7 +421,7 @@ def run_reference(
         base_dir = Path(model).resolve().parent
     if not fits_into_memory(proto, options.memory_limit, copies=1):
         size = size_text(weight_bytes(proto))
-        raise LoadError(f"its weights take {size} of memory, which is not free")
+        raise LoadError(f"its weights need {size} of memory, which is not free")
     settings = options.settings
     if is_large(proto, options.memory_limit):
         settings = settings.without_copies()

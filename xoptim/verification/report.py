@@ -249,7 +249,7 @@ def _rounding_lines(found: Mapping[str, Noise]) -> list[str]:
 
 
 def _origin(noise: Noise) -> str:
-    return f"{noise.level:.2g} comes of one unit in the last place"
+    return f"a change of 1 ULP causes {noise.level:.2g}"
 
 
 def _run_json(run: RunReport) -> RunJson:

@@ -53,7 +53,7 @@ def _contents(folder: Path, revision: str, name: str) -> bytes:
 
 
 def _git(
-    folder: Path, *words: str, missing: str = "the model is not inside a working tree of git"
+    folder: Path, *words: str, missing: str = "the model is not inside a git working tree"
 ) -> bytes:
     try:
         return subprocess.run(

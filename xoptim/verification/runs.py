@@ -19,6 +19,7 @@ from onnx import TensorProto, numpy_helper
 from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.dtypes import numpy_dtype
 from xoptim.facts.protos import fed_inputs, is_external
+from xoptim.facts.words import abridged, meant
 from xoptim.graph.assumed import assumed_of
 from xoptim.verification.assumed import check_sizes, check_values, hold
 from xoptim.verification.dims import (
@@ -28,6 +29,7 @@ from xoptim.verification.dims import (
     bind_sizes,
     input_specs,
     open_dimensions,
+    unknown_dimension,
 )
 from xoptim.verification.double import element_types
 from xoptim.verification.errors import ChoiceError, FeedError
@@ -354,9 +356,10 @@ def given_feeds(
     """
     unknown = feeds.keys() - set(inputs)
     if unknown:
+        name, known = min(unknown), list(inputs)
+        listed = ", ".join(known) or "none"
         raise ChoiceError(
-            f"values for {_listed(sorted(unknown))}, but the inputs of the model are "
-            f"{_listed(inputs)}"
+            f"the model has no input {abridged(name)} (it has {listed}){meant(name, known)}"
         )
     given: dict[str, Value] = {}
     for name, value in feeds.items():
@@ -420,19 +423,15 @@ def check_agreement(
         ).items():
             if chosen.get(name, size) != size:
                 raise ChoiceError(
-                    f"{name} is {size} in the values of input {spec.name!r}, but {chosen[name]} "
-                    "was chosen"
+                    f"dimension {name} is {size} in the values of input {spec.name!r}, but "
+                    f"{chosen[name]} is given for it"
                 )
             first, where = seen.setdefault(name, (size, spec.name))
             if first != size:
                 raise ChoiceError(
-                    f"{name} is {first} in the values of input {where!r}, but {size} in those of "
-                    f"{spec.name!r}"
+                    f"dimension {name} is {first} in the values of input {where!r}, but {size} in "
+                    f"the values of input {spec.name!r}"
                 )
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names) or "none"
 
 
 def _fixed_sizes(
@@ -444,10 +443,7 @@ def _fixed_sizes(
     known = open_dimensions(specs)
     unknown = chosen.keys() - known.keys()
     if unknown:
-        raise ChoiceError(
-            f"sizes for {_listed(sorted(unknown))}, but the open dimensions of the model are "
-            f"{_listed(known)}"
-        )
+        raise ChoiceError(unknown_dimension(min(unknown), known))
     sizes: Sizes = {}
     for spec in specs:
         value = given.get(spec.name)

@@ -71,12 +71,12 @@ def under_optimizations(
         reference, run, reference.proto, Located(reference.proto, reference.base_dir), rules
     )
     note = (
-        f"onnxruntime's own optimizations change the results of the original: {mine.text}"
+        f"ORT graph optimizations change the results of the original: {mine.text}"
         if mine.is_wrong
         else ""
     )
     if mine.is_wrong and not its.is_wrong:
-        note += "; those of the optimized model are right"
+        note += "; the results of the optimized model are right"
     if not its.is_wrong or mine.is_wrong or its.share <= _MULTIPLE * mine.share:
         return RuntimeOutcome(note=note)
     rounding = max((_share(c).share for c in report.comparisons), default=0.0)

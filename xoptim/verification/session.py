@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import redirect_stdout
 from functools import cache, partial
 from io import StringIO
@@ -15,6 +15,7 @@ import onnx
 
 from xoptim.facts.errors import UnstoppableError
 from xoptim.facts.lazy import lazy_module
+from xoptim.facts.words import meant
 from xoptim.system.machine import without_output
 from xoptim.system.threads import NotEndingError, ThreadCall
 from xoptim.verification.errors import LoadError, ProviderUnavailable, RunError, RunStoppedError
@@ -28,7 +29,7 @@ from xoptim.verification.ort_values import (
     to_ort_value,
     view_as_ort_value,
 )
-from xoptim.verification.plugins import add_plugin, plugged_in, plugin_named, provider_of
+from xoptim.verification.plugins import PLUGINS, add_plugin, plugged_in, plugin_named, provider_of
 from xoptim.verification.ports import Port as Port, Value as Value
 from xoptim.verification.protos import (
     ModelLike,
@@ -50,6 +51,10 @@ _SERIALIZABLE: Final = 1_500_000_000
 # weights above this are passed outside the protobuf, if the protobuf would be too large
 _LARGE: Final = 1 << 16
 CUDA: Final = "CUDAExecutionProvider"
+_PACKAGES: Final = {"cuda": "onnxruntime-gpu", "dml": "onnxruntime-directml"}
+"""Builds of onnxruntime with further execution providers. They have the files of `onnxruntime`, so
+that only one of them can be installed.
+"""
 _LONGEST: Final = 2000  # characters of an error message that are read
 # seconds, at most, that the node has to end that runs when a run is stopped
 _PATIENCE: Final = 10.0
@@ -79,13 +84,25 @@ def resolve_providers(names: Sequence[str]) -> list[str]:
         key = name.lower()
         full = available.get(key) or available.get(f"{key}executionprovider") or provider_of(name)
         if full is None:
-            raise ProviderUnavailable(
-                f"onnxruntime {ort.__version__} has no execution provider {name!r} here; it has "
-                f"{', '.join(available.values())}"
-            )
+            raise ProviderUnavailable(_missing(name, available.values()))
         found.append(full)
     cpu = "CPUExecutionProvider"
     return list(dict.fromkeys([p for p in found if p != cpu] + [cpu]))
+
+
+def _missing(name: str, available: Iterable[str]) -> str:
+    """The message about a provider that the installed onnxruntime lacks, with the way to get it."""
+    key = name.lower().removesuffix("executionprovider")
+    package = _PACKAGES.get(key)
+    if package is not None:
+        advice = f"; pip install {package} in an environment without onnxruntime"
+    else:
+        advice = meant(key, {*_PACKAGES, *PLUGINS, "cpu"})
+    has = ", ".join(available)
+    return (
+        f"the installed onnxruntime {ort.__version__} has no execution provider {name!r}, only "
+        f"{has}{advice}"
+    )
 
 
 class Session:
@@ -129,7 +146,8 @@ class Session:
         missing = set(providers) - set(self._session.get_providers())
         if missing:
             raise ProviderUnavailable(
-                f"onnxruntime could not start {', '.join(sorted(missing))}; are its libraries here?"
+                f"onnxruntime could not start {', '.join(sorted(missing))}; check that its "
+                "libraries and drivers are installed"
             )
         self.inputs = tuple(Port(i.name, i.type) for i in self._session.get_inputs())
         overridable = self._session.get_overridable_initializers()
@@ -256,9 +274,10 @@ class Session:
         except TimeoutError:
             raise RunStoppedError(f"a run was stopped after {min(limits):g} seconds") from None
         except NotEndingError:
-            how = "--run-limit SECONDS gives it more time, --no-verify leaves the run out"
+            how = "--run-limit SECONDS allows more time, --no-verify skips the run"
             raise UnstoppableError(
-                f"a run did not end within {last:g} seconds, and one node does not stop; {how}"
+                f"a run did not end within {last:g} seconds, and onnxruntime does not stop within "
+                f"a node; {how}"
             ) from None
 
     def runner(self, feeds: Mapping[str, Value]) -> Callable[[], object]:
@@ -299,7 +318,8 @@ class Session:
         """
         if not hasattr(self._session, "get_provider_graph_assignment_info"):
             raise ProviderUnavailable(
-                f"onnxruntime {ort.__version__} does not say what runs a node; 1.24.2 and later do"
+                f"onnxruntime {ort.__version__} does not report which provider runs a node; "
+                "install 1.24.2 or later"
             )
         parts = self._session.get_provider_graph_assignment_info()
         return tuple(
@@ -416,6 +436,6 @@ def _one_line(error: Exception) -> str:
     if "is not a registered function/op" in text:
         text += (
             f"; `--custom-op-lib {EXTENSIONS if 'ai.onnx.contrib:' in text else 'FILE'}` loads a "
-            "library of operators"
+            "custom operator library"
         )
     return text if len(text) <= 600 else f"{text[:600]}..."

@@ -27,12 +27,14 @@ def compare_signatures(
 def _compare_ports(kind: str, expected: Sequence[Port], actual: Sequence[Port]) -> list[Comparison]:
     types, found = {p.name: p.type for p in expected}, {p.name: p.type for p in actual}
     faults = [
-        Comparison(f"{kind} {name!r}", "missing", "is missing")
+        Comparison(f"{kind} {name!r}", "missing", "only the original has it")
         for name in types
         if name not in found
     ]
     faults += [
-        Comparison(f"{kind} {name!r}", "structure", "is new") for name in found if name not in types
+        Comparison(f"{kind} {name!r}", "structure", "the original does not have it")
+        for name in found
+        if name not in types
     ]
     faults += [
         Comparison(f"{kind} {name!r}", "dtype", f"{found[name]} instead of {types[name]}")

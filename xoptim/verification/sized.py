@@ -62,8 +62,8 @@ class SizedModel:
         return any(node.op_type in operators for graph in graphs for node in graph.nodes)
 
     def dims(self, symbols: Iterable[str]) -> frozenset[str] | None:
-        """The dynamic dimensions of symbols of shapes, ``None`` when one of them is not a size of
-        an input.
+        """The dynamic dimensions of some symbols of shapes, ``None`` when one of them is not a size
+        of an input.
         """
         found: list[str] = []
         for symbol in symbols:

@@ -62,8 +62,8 @@ class VariedExample:
         """The example, values like it, random values, then values at other sizes, the strongest
         test first.
 
-        Sizes are 1 and larger, of all dynamic dimensions at once and of each alone; equal sizes
-        of the example change together, and a size that is the sum of two others stays that.
+        Sizes are 1 and larger ones, of all dynamic dimensions at once and of each alone; equal
+        sizes of the example change together, and a size that is the sum of two others stays that.
         """
         yield RunPlan("given", self.sizes, self._seed, dict(self._example))
         wanted = [self.sizes, *map(self._fitted, self._other_sizes())]

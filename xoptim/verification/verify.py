@@ -10,6 +10,7 @@ import onnx
 
 from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.errors import ModelError
+from xoptim.facts.words import quoted
 from xoptim.graph.assumed import (
     assumed_of,
     check_fit,
@@ -110,7 +111,18 @@ def compare(
         return refuse("not verified", f"onnxruntime cannot load the original: {error}", "load")
     except (FeedError, RunError) as error:
         return refuse("not verified", f"onnxruntime cannot run the original: {error}", "run")
-    return judge(reference, optimized, options, options.optimized_dir, other=other)
+    name = _name_of(original, optimized)
+    return judge(reference, optimized, options, options.optimized_dir, other=other, name=name)
+
+
+def _name_of(original: ModelLike, optimized: ModelLike) -> str:
+    """The name of the second model in messages: its file where two files are compared, none of
+    which need be the optimized one.
+    """
+    are_files = not isinstance(original, onnx.ModelProto) and not isinstance(
+        optimized, onnx.ModelProto
+    )
+    return quoted(optimized) if are_files else "the optimized model"
 
 
 def _read(model: ModelLike, options: VerificationOptions) -> Located | None:

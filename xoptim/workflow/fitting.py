@@ -71,9 +71,9 @@ class FittingOutcome:
         """The reason not to use the result, empty when there is none."""
         wrong = next((report for report in self.reports if report.status == "different"), None)
         if wrong is not None:
-            return f"the lowered model differs: {wrong.summary()}"
+            return f"the lowered model differs: {wrong.reason}"
         if self.check is not None and self.check.status == "different":
-            return f"on {self.target.name}, the result differs: {self.check.summary()}"
+            return f"on {self.target.name}, the result differs: {self.check.explanation}"
         return ""
 
     @property
@@ -85,7 +85,8 @@ class FittingOutcome:
             return ""
         if self.target.table and not self.target.is_standard:
             return (
-                f"not verified on {self.target.name}: only a table of its operators is known here"
+                f"not verified on {self.target.name}: models cannot be run there; xoptim only has "
+                "a table of its operators"
             )
         if self.check is not None and self.check.status == "not verified":
             return f"not verified on {self.target.name}: {self.check.explanation}"
@@ -99,7 +100,7 @@ class FittingOutcome:
             return told
         if self.check is not None:
             return self.check.summary()
-        return "by onnxruntime on the processor" if self.is_check_asked else "not asked for"
+        return "verified by onnxruntime on the CPU" if self.is_check_asked else "skipped"
 
     def not_fitted(self, reason: object) -> None:
         """Note why the provider gave no answer."""
@@ -136,7 +137,7 @@ class Fit:
         """The fitted result, verified on the target, and what was found."""
         found = FittingOutcome(self._target, is_check_asked=self._options.verifies)
         if not self._target.is_installed:
-            found.not_fitted(f"it is not installed: {self._target.install}")
+            found.not_fitted(f"not installed: {self._target.install}")
             return verified, found
         self._how.on_step(f"asking {self._target.name} which nodes it takes")
         given = source if isinstance(source, Source) else Source(source)
@@ -302,7 +303,7 @@ class Fit:
             if check.ok or key in self._distrusted or key not in lowerings(found.dropped):
                 return verified
             is_computed = check.status == "different" or check.error > 0.0
-            fault = "computes it wrongly" if is_computed else "fails at it"
+            fault = "computes it wrongly" if is_computed else "fails to run it"
             self._distrusted[key] = f"{self._target.name} {fault}"
             self._discard(verified)
             verified = self._fitted(optimized, found)

@@ -84,11 +84,11 @@ class JobOptions:
         if not isinstance(self.precision, PrecisionOptions | None):
             example = "PrecisionOptions(scheme='int8')"
             raise TypeError(
-                f"precision is an instance of PrecisionOptions, such as {example}, not "
+                f"precision must be an instance of PrecisionOptions, such as {example}, not "
                 f"{self.precision!r}"
             )
         if self.precision is not None and self.keep_if_faster is not None:
-            raise ValueError("precision measures each operator by itself: drop only_if_faster")
+            raise ValueError("precision measures each operator already; remove only_if_faster")
 
 
 class Job:
@@ -208,8 +208,8 @@ class Job:
             return
         if target is not None and not target.needs.computes_int8:
             raise ChoiceError(
-                f"{target.name} has no kernels for activations of 8 bits: leave static out, which "
-                "quantizes weights only"
+                f"{target.name} has no kernels for int8 activations; remove --static to quantize "
+                "weights only"
             )
         if asked.are_samples_read and not asked.samples and self._how.checks.test_data is None:
             raise ChoiceError(STATIC_NEEDS_SAMPLES)
@@ -226,7 +226,7 @@ class Job:
         checks = self._how.checks
         unused = next((report for report in verified.reports if report.cause == "run"), None)
         if unused is not None and (checks.feeds or checks.dims or checks.test_data):
-            raise ChoiceError(f"not verified with the values given: {unused.reason}")
+            raise ChoiceError(f"not verified with the given values: {unused.reason}")
 
     def _check_sizes_fit(self, verified: VerifiedModel) -> None:
         """Raise when onnxruntime runs the model, but not with the sizes that were written into
@@ -240,7 +240,9 @@ class Job:
         original, checks = located(self._source, self._how.checks)
         is_gone = isinstance(original, (str, Path)) and not Path(original).is_file()
         if not is_gone and verification.verify_models(original, original, checks).ok:
-            raise ChoiceError(f"the model does not run with the sizes of --fix: {unfit.reason}")
+            raise ChoiceError(
+                f"the model does not run with the dimensions of --fix: {unfit.reason}"
+            )
 
     def _quantize(self, options: OptimizationOptions, outcome: Outcome) -> None:
         assert self._precision is not None
@@ -423,9 +425,9 @@ def _check_shapes(target: Target, source: Source) -> None:
     if dynamic_dims:
         names = dict.fromkeys(dim.dim_param or "?" for dim in dynamic_dims)
         verb = "is" if len(names) == 1 else "are"
-        advice = "--fix NAME=SIZE writes sizes into the model"
+        advice = "--fix NAME=SIZE fixes a dimension"
         raise ChoiceError(
-            f"{target.name} needs fixed shapes, but {', '.join(names)} {verb} open: {advice}"
+            f"{target.name} needs fixed shapes, but {', '.join(names)} {verb} dynamic; {advice}"
         )
 
 

@@ -58,13 +58,14 @@ def freed(
         results = session.run({**given, **batch})
     except (LoadError, FeedError, RunError) as error:
         raise ModelError(
-            f"--free {name}: the model does not run with {2 * size} in place of {size}: {error}"
+            f"--free {name}: the model does not run with a first dimension of {2 * size} in place "
+            f"of {size}: {error}"
         ) from error
     for port, result, *parts in zip(
         session.outputs, results, *(run.results for run in runs), strict=True
     ):
         if any(not isinstance(part, np.ndarray) or part.ndim == 0 for part in parts):
-            raise ModelError(f"--free {name}: output {port.name!r} has no leading axis")
+            raise ModelError(f"--free {name}: output {port.name!r} has no batch dimension")
         expected = np.concatenate([np.asarray(part) for part in parts])
         wrong = next(
             (
@@ -76,6 +77,6 @@ def freed(
         )
         if wrong is not None:
             raise ModelError(
-                f"--free {name}: output {port.name!r} mixes the parts of a batch: {wrong.message}"
+                f"--free {name}: output {port.name!r} mixes the samples of a batch: {wrong.message}"
             )
     return free

@@ -112,7 +112,7 @@ def test_libraries_of_operators(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> 
     assert xopt(*words).code == 0
     assert runs(Path("in")) == {"a": 2}
     assert (
-        "there is no library of operators 'gone.so'"
+        "there is no custom operator library 'gone.so'"
         in xopt(*words, "--custom-op-lib", "gone.so").error
     )
 
@@ -146,7 +146,7 @@ def test_settings(xopt: Xopt) -> None:
         (["nowhere", "-o", "out"], "'nowhere' is neither a folder"),
         (["in", "-o", "in/a.onnx"], "is a file"),
         (["in", "-o", "out", "--memory", "much"], "a size such as 500kB or 4GB"),
-        (["in", "-o", "out", "--memory", "0"], "the memory must be positive"),
+        (["in", "-o", "out", "--memory", "0"], "the memory limit must be positive"),
         (["in", "-o", "out", "--timeout", "0"], "0"),
         (["in", "-o", "out", "--rewrite", "gone.txt"], "gone.txt': No such file"),
         (["in", "-o", "out", "--pattern", "Cast"], "--patterns"),
@@ -203,7 +203,7 @@ def test_signals(xopt: Xopt, number: signal.Signals, code: int) -> None:
         word = "interrupted" if number == signal.SIGINT else "terminated"
         assert (
             error.splitlines()[-1]
-            == f"xopt: error: {word}; 1 of 3 models are done; the same command goes on"
+            == f"xopt: error: {word}; 1 of 3 models are done; run the same command to resume"
         )
         with pytest.raises(ProcessLookupError):
             os.kill(int(Path("in/b.runs").read_text()), 0)

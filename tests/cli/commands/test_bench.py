@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.cli.command import TRANSPOSES, Xopt, write
+from tests.cli.command import POSITIONS, TRANSPOSES, Xopt, write
 from xoptim.bench import BenchOptions, Loading
 from xoptim.verification import ProviderUnavailable
 
@@ -31,22 +31,12 @@ def test_two_models(xopt: Xopt) -> None:
     assert lines[1].endswith("500.0 ms  2.0 MB")
     assert "1  a.onnx" in lines
     assert next(line for line in lines if line.startswith("2  b.onnx: ")).endswith("; equal")
-    assert lines[-1] == "cpu, 1 thread, a=3, b=2; onnxruntime's optimizations: all"
+    assert lines[-1] == "cpu, 1 thread, a=3, b=2; ORT graph optimizations: all"
 
 
 def test_sizes_that_were_chosen_are_named(xopt: Xopt) -> None:
     out = xopt("bench", write(TRANSPOSES), *QUICK).out
     assert "(--dim NAME=SIZE sets others)" in out.splitlines()[-1]
-
-
-POSITIONS = """agraph (int64[batch,seq] ids) => (float[batch,seq,2] y)
-<float[9,2] table = {1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18}, int64[2] shape = {100, 2}>
-{
-    w = ConstantOfShape <value = float[1] {2}> (shape)
-    e = Gather(w, ids) s = Shape(ids) one = Constant <value_int = 1> () n = Gather(s, one)
-      zero = Constant <value_int = 0> ()
-    places = Range(zero, n, one) p = Gather(table, places) y = Add(e, p)
-}"""
 
 
 def test_a_model_with_few_positions_is_measured_at_fewer(xopt: Xopt) -> None:
@@ -78,8 +68,8 @@ def test_several_sizes_belong_together_by_their_place(xopt: Xopt) -> None:
     error = xopt("bench", write(TRANSPOSES), *QUICK, "--dim", "a=3,5,7", "--dim", "b=2,4").error
     assert (
         error
-        == "--dim: a has 3, b has 2 sizes; sizes belong together by their place, so give as many of"
-        " each"
+        == "--dim: a has 3, b has 2 sizes; the lists are paired by position, so give lists of "
+        "equal length"
     )
 
 
@@ -88,7 +78,7 @@ def test_several_sizes_without_a_measurement_are_refused(
     xopt: Xopt, words: tuple[str, ...]
 ) -> None:
     error = xopt(*words, write(TRANSPOSES), "--dim", "a=3,5").error
-    assert error == "--dim a=3,5: only what measures takes several sizes; give one"
+    assert error == "--dim a=3,5: only benchmarks take several sizes; give one"
 
 
 def test_the_latency_at_several_sizes(xopt: Xopt) -> None:
@@ -106,6 +96,26 @@ def test_models_that_differ(xopt: Xopt) -> None:
     code, out, _ = xopt("bench", write(TRANSPOSES, "a.onnx"), write(ABS, "b.onnx"), *QUICK)
     assert code == 1
     assert "different" in out
+
+
+SCALED = """agraph (float[a,b] x) => (float[a,b] y) <float k = {1.01}> {
+    r = Relu(x) y = Mul(r, k)
+}"""
+
+
+def test_a_tolerance(xopt: Xopt) -> None:
+    """A quantized model differs by more than float32 does; the message names the options."""
+    a, b = write(TRANSPOSES, "a.onnx"), write(SCALED, "b.onnx")
+    code, out, _ = xopt("bench", a, b, *QUICK)
+    assert code == 1
+    assert "; different: output 'y'" in out
+    assert "; for a quantized model, set --rtol and --atol\n" in out
+    code, out, _ = xopt("bench", a, b, *QUICK, "--rtol", "0.1", "--atol", "0.1")
+    assert (code, "; equal\n" in out) == (0, True)
+    code, out, _ = xopt("bench", a, b, *QUICK, "--rtol", "0.001")
+    assert (code, "set --rtol" in out) == (1, False)
+    error = xopt("bench", a, "--profile", "--rtol", "0.1").error
+    assert error == "--rtol has no effect with --profile; remove it"
 
 
 def test_json(xopt: Xopt) -> None:
@@ -174,11 +184,11 @@ def test_what_cannot_be_run_is_not_measured(xopt: Xopt) -> None:
     [
         (
             ("onnx",),
-            "--target onnx: no model can be run there, only a table of its operators is known here",
+            "--target onnx: models cannot be run there; xoptim only has a table of its operators",
         ),
         (
             ("webgpu", "--provider", "qnn"),
-            "--provider qnn runs the model elsewhere than --target webgpu",
+            "--provider qnn does not run models on --target webgpu",
         ),
     ],
 )

@@ -62,17 +62,17 @@ def test_a_model_that_would_shrink(xopt: Xopt) -> None:
 def test_bad_usage(xopt: Xopt) -> None:
     write(RELU)
     assert (
-        "a percentage such as 5% is expected"
+        "is not a percentage from 0 to 100, such as 5%"
         in xopt("check", "model.onnx", "--max-shrink", "105").error
     )
     assert (
-        "a percentage such as 5% is expected"
+        "is not a percentage from 0 to 100, such as 5%"
         in xopt("check", "model.onnx", "--max-shrink", "few").error
     )
     assert "cannot read 'other.onnx'" in xopt("check", "other.onnx").error
     if shutil.which("git"):
         assert (
-            "not inside a working tree of git"
+            "not inside a git working tree"
             in xopt("check", "model.onnx", "--against", "main").error
         )
 
@@ -93,7 +93,7 @@ def test_against_a_revision(xopt: Xopt) -> None:
     outcome = xopt("check", "new.onnx", "model.onnx", "--against", "HEAD")
     assert outcome.code == 1
     new, changed = outcome.out.splitlines()
-    assert new == "ok  new.onnx: not in HEAD"
+    assert new == "ok  new.onnx: not compared: not in HEAD"
     assert changed.startswith("failed  model.onnx: against HEAD: different")
     assert (
         "there is no revision 'nowhere'"
@@ -296,7 +296,7 @@ def test_a_target_that_is_not_installed(xopt: Xopt, monkeypatch: pytest.MonkeyPa
     write(RELU)
     monkeypatch.setattr(Plugin, "is_installed", False)
     outcome = xopt("check", "model.onnx", "--target", "qnn")
-    expected = "failed  model.onnx: on qnn: it is not installed: pip install 'xoptim[qnn]'\n"
+    expected = "failed  model.onnx: on qnn: not installed: pip install 'xoptim[qnn]'\n"
     assert (outcome.code, outcome.out) == (3, expected)
 
 
@@ -316,7 +316,7 @@ def test_several_checks_of_a_model(xopt: Xopt, placed: dict[str, Any]) -> None:
         ((*ON, "--seed", "1"), "--seed has no effect without --against"),
         (
             (*ON, "--provider", "qnn"),
-            "--provider qnn runs the model elsewhere than --target webgpu",
+            "--provider qnn does not run models on --target webgpu",
         ),
         (("--target", "nothing"), "there is no target 'nothing'"),
     ],

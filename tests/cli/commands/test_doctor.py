@@ -96,12 +96,12 @@ def test_patterns_that_are_skipped_have_a_reason(xopt: Xopt) -> None:
     [
         (
             "model name : x\nflags : sse avx512_vnni amx_int8\n",
-            "integers    of 8 bits: amx_int8, avx512_vnni",
+            "int8        instructions: amx_int8, avx512_vnni",
         ),
-        ("Features : fp asimddp\n", "integers    of 8 bits: asimddp"),
+        ("Features : fp asimddp\n", "int8        instructions: asimddp"),
         (
             "flags : sse avx2\n",
-            "integers    of 8 bits: none, so that --precision int8 gains little",
+            "int8        instructions: none, so --precision int8 gains little",
         ),
         (None, ""),
     ],
@@ -112,7 +112,7 @@ def test_instructions_for_integers(
     if text is not None:
         Path("cpuinfo").write_text(text)
     monkeypatch.setattr("xoptim.system.machine._INFO", Path("cpuinfo"))
-    found = [each for each in xopt("doctor").out.splitlines() if each.startswith("integers")]
+    found = [each for each in xopt("doctor").out.splitlines() if each.startswith("int8 ")]
     assert found == ([line] if line else [])
 
 

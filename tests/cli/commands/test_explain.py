@@ -193,7 +193,7 @@ def test_decoys_follow_in_a_table(xopt: Xopt) -> None:
         "condition",
     ]
     assert [line.split()[1] for line in lines[5:7]] == ["Tanh", "Tanh"]
-    assert lines[-1] == "FastGelu could begin at 3 nodes: 3 refused"
+    assert lines[-1] == "FastGelu was tried at 3 nodes: 3 refused"
 
 
 def test_values_are_told(xopt: Xopt) -> None:
@@ -224,13 +224,12 @@ def test_limits(xopt: Xopt) -> None:
     nodes = " ".join(f"t{i + 1} = Transpose(t{i})" for i in range(14))
     write(f"agraph (float[a,b] t0) => (float[a,b] y) {{ {nodes} y = Relu(t14) }}")
     assert (
-        xopt("explain", "model.onnx", "NotNot").out
-        == "NotNot matches nowhere: it begins with Not\n"
+        xopt("explain", "model.onnx", "NotNot").out == "NotNot matches nowhere: it starts at Not\n"
     )
     last = xopt("explain", "model.onnx", "TransposeTranspose").out.splitlines()[-1]
     assert (
         last
-        == "TransposeTranspose could begin at 14 nodes: 1 refused, 13 matches; 4 not shown (--all)"
+        == "TransposeTranspose was tried at 14 nodes: 1 refused, 13 matches; 4 not shown (--all)"
     )
     assert (
         len(
@@ -256,14 +255,14 @@ def test_after_other_patterns(xopt: Xopt) -> None:
         "u = Cast <to = 1> (t) y = Add(x, u) }"
     )
     assert "1 matches" in xopt("explain", "model.onnx", "NotNot").out
-    assert "it begins with Not" in xopt("explain", "model.onnx", "NotNot", "--after", "default").out
+    assert "it starts at Not" in xopt("explain", "model.onnx", "NotNot", "--after", "default").out
     assert "1 matches" in xopt("explain", "model.onnx", "NotNot", "--after", "").out
     assert (
         xopt("explain", "model.onnx", "NotNot", "--matches", "--after", "default").out
         == "NotNot applies at no node\n"
     )
     assert (
-        "unknown pattern 'defualt'"
+        "unknown pattern, tag or preset 'defualt'"
         in xopt("explain", "model.onnx", "NotNot", "--after", "defualt").error
     )
 
@@ -271,7 +270,7 @@ def test_after_other_patterns(xopt: Xopt) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("NotNott",), "unknown pattern 'NotNott'; did you mean 'NotNot'?"),
+        (("NotNott",), "unknown pattern, tag or preset 'NotNott'; did you mean 'NotNot'?"),
         (("default",), "'default' selects"),
         (
             ("TransposeTranspose", "--at", "tt"),
@@ -366,7 +365,7 @@ ADVICE = {
     "a default": (
         f"agraph (float[a,b,c] x, int64 i) => (float[a,1,c] y) {TWO_GATHERS} }}",
         "GatherUnsqueeze",
-        "'i' is an input with a default, which a caller may override",
+        "'i' is an initializer and a graph input, so a caller may override it",
     ),
     "an old operator set and a constant": (
         (
@@ -375,12 +374,12 @@ ADVICE = {
             "y = Mul(m, half) }"
         ),
         "GeluErf",
-        "`--opset 20` raises the model; besides, 's' is not the constant 1.4142135623730951",
+        "`--opset 20` converts the model; also: 's' is not the constant 1.4142135623730951",
     ),
     "a provider": (
         "agraph (float[a,4] x, float[4] s) => (float[a,4] y) { y = LayerNormalization(x, s) }",
         "SkipLayerNormalization",
-        "`--provider cuda` optimizes for it; besides, ",
+        "`--provider cuda` optimizes for it; also: ",
     ),
     "a function": (
         (
@@ -388,7 +387,7 @@ ADVICE = {
             ' (t) } <domain: "local", opset_import: ["" : 18]> f (p) => (q) { q = Transpose(p) }'
         ),
         "TransposeTranspose",
-        "local::f is a local function; `--inline` replaces its calls by their bodies",
+        "local::f is a local function; `--inline` inlines its calls",
     ),
 }
 
@@ -417,7 +416,7 @@ def test_a_pattern_that_matches_says_so_first(xopt: Xopt) -> None:
     write("agraph (float[a,b] x) => (float[a,b] y) { t = Transpose(x) y = Transpose(t) }")
     lines = xopt("explain", "model.onnx", "TransposeTranspose").out.splitlines()
     assert lines[0] == "TransposeTranspose matches at #1 Transpose 'y'; the nearest miss:"
-    assert "`--after default` tells which matches other patterns take" in lines
+    assert "`--after default` shows which matches other patterns take" in lines
 
 
 def test_a_pattern_that_is_not_on_by_default_says_so(xopt: Xopt) -> None:
@@ -425,7 +424,7 @@ def test_a_pattern_that_is_not_on_by_default_says_so(xopt: Xopt) -> None:
     write(text)
     out = xopt("explain", "model.onnx", "QuickGelu").out
     assert (
-        "QuickGelu is not in the preset `default`: `--patterns default+QuickGelu` applies it"
+        "QuickGelu is not in the preset `default`; `--include QuickGelu` enables it"
         in out.splitlines()
     )
 
@@ -451,11 +450,11 @@ def test_who_took_a_match(xopt: Xopt) -> None:
     ]
     assert [(each["status"], each["anchor"]["position"], each["reason"]) for each in found] == [
         ("taken", 1, "it was applied"),
-        ("taken", 3, "cleaning, folding or merging removed a node of it"),
+        ("taken", 3, "cleanup, constant folding or merging removed one of its nodes"),
     ]
     out = xopt("explain", "model.onnx", "MovementChain", *after, "--at", "t").out.splitlines()
     assert out[0].startswith(
-        "MovementChain matched at #1 Transpose 'y', before the others were applied: Transpose"
+        "MovementChain matched at #1 Transpose 'y' before other patterns ran: Transpose"
     )
     assert out[-1].endswith("; 1 taken")
     assert (
@@ -470,9 +469,9 @@ def test_a_pattern_that_is_dropped_for_a_target(xopt: Xopt) -> None:
     expected = "SmoothedNormalization is dropped for webgpu: known to be faster on cpu only"
     assert lines[0] == expected
     lines = xopt("explain", path, "SmoothedNormalization", "--target", "cpu").out.splitlines()
-    assert lines[0] == "SmoothedNormalization is not dropped for cpu"
+    assert lines[0] == "SmoothedNormalization is used for cpu"
     found = xopt("explain", path, "TransposeTranspose", "--target", "webgpu", "--json").json
-    assert found["target"] == ["TransposeTranspose is not dropped for webgpu"]
+    assert found["target"] == ["TransposeTranspose is used for webgpu"]
     assert "target" not in xopt("explain", path, "TransposeTranspose", "--json").json
 
 
@@ -485,13 +484,11 @@ def test_a_lowering_that_a_target_needs(xopt: Xopt, monkeypatch: pytest.MonkeyPa
     def first(target: str) -> str:
         return xopt("explain", path, "LowerGelu", "--target", target).out.splitlines()[0]
 
-    assert first("onnx") == "LowerGelu is needed for onnx, which leaves com.microsoft::Gelu 't'"
-    assert (
-        first("cpu") == "LowerGelu is not needed for cpu, which leaves no node that it could lower"
-    )
+    assert first("onnx") == "LowerGelu is needed: onnx does not take com.microsoft::Gelu 't'"
+    assert first("cpu") == "LowerGelu is not needed: cpu takes every node that it could replace"
     monkeypatch.setattr(Plugin, "is_installed", False)
     expected = (
-        "LowerGelu is applied where webgpu leaves a node; that is not known: pip install "
-        "'xoptim[webgpu]'"
+        "LowerGelu replaces nodes that webgpu does not take; these are unknown: webgpu is not "
+        "installed: pip install 'xoptim[webgpu]'"
     )
     assert first("webgpu") == expected

@@ -32,7 +32,7 @@ def test_list(xopt: Xopt) -> None:
             families[next(reversed(families))].append(line.split()[0])
         else:
             families[line.strip()] = []
-    steps = families.pop("steps that --drop takes")
+    steps = families.pop("steps, which --drop disables")
     assert steps == ["constant_folding", "merge", "remove_unused", "remove_identity"]
     assert list(families) == sorted({cls.family() for cls in installed_patterns().values()})
     assert families == {
@@ -86,7 +86,8 @@ def test_listed_steps_can_be_dropped(name: str) -> None:
 
 def test_list_of_nothing_known(xopt: Xopt) -> None:
     assert (
-        "unknown pattern 'Castt'; did you mean 'Cast'?" in xopt("list", "--patterns", "Castt").error
+        "unknown pattern, tag or preset 'Castt'; did you mean 'Cast'?"
+        in xopt("list", "--patterns", "Castt").error
     )
 
 

@@ -33,18 +33,18 @@ def test_a_family_of_the_repository(xopt: Xopt) -> None:
     )
     assert (
         xopt("new-pattern", "AbsAbsPattern", "--family", "..").error
-        == "'..': a family is expected, one of logic"
+        == "there is no family '..'; the families are logic"
     )
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("AbsAbs",), "'AbsAbs': a name such as ReluReluPattern is expected"),
-        (("AbsAbs", "--pack", "acme"), "'AbsAbs': a name such as ReluReluPattern is expected"),
+        (("AbsAbs",), "'AbsAbs' is not a class name such as ReluReluPattern"),
+        (("AbsAbs", "--pack", "acme"), "'AbsAbs' is not a class name such as ReluReluPattern"),
         (
             ("AbsAbsPattern", "--pack", "12"),
-            "'12': a folder is expected whose name can be that of a package",
+            "'12' cannot be the name of a package",
         ),
         (("AbsAbsPattern", "--pack", "there"), "'there' exists; nothing was written"),
         (

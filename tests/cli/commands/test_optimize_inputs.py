@@ -53,9 +53,10 @@ def test_models_that_lack_inputs_are_compared_when_asked(xopt: Xopt) -> None:
     xopt("model.onnx", "--drop-unused-inputs", "-o", "dropped.onnx")
     outcome = xopt("verify", "model.onnx", "dropped.onnx")
     assert outcome.code == 1
-    assert "input 'unread': is missing" in outcome.out
+    assert "input 'unread': only the original has it" in outcome.out
     assert xopt("verify", "model.onnx", "dropped.onnx", "--fewer-inputs").code == 0
-    assert "is new" in xopt("verify", "dropped.onnx", "model.onnx", "--fewer-inputs").out
+    outcome = xopt("verify", "dropped.onnx", "model.onnx", "--fewer-inputs")
+    assert "the original does not have it" in outcome.out
     write("agraph (float[n,2] x, float[n,2] z) => (float[n,2] y) { y = Add(x, z) }", "sum.onnx")
     write("agraph (float[n,2] x) => (float[n,2] y) { y = Relu(x) }", "relu.onnx")
     assert "instead of" in xopt("verify", "sum.onnx", "relu.onnx", "--fewer-inputs").out

@@ -34,7 +34,7 @@ def test_eight_bits(xopt: Xopt, samples: Path) -> None:
     assert line.startswith("quantization  int8: 6 of 6 operators quantized, error ")
     assert line.endswith("of at most 20.00% (largest, 3 samples, 1 of them held out)")
     assert (
-        "with the quantized numbers, integers compute the same as floats: equal: 1 output"
+        "integer operators compute the same as float32 on quantized values: equal: 1 output"
         in outcome.out
     )
     assert "random values" not in outcome.out
@@ -110,7 +110,7 @@ def test_as_json(xopt: Xopt, samples: Path) -> None:
 def test_random_values_are_no_evidence(xopt: Xopt) -> None:
     onnx.save(network(layers=1), "model.onnx")
     outcome = xopt("model.onnx", "--precision", "int8", *SIZE)
-    assert "random inputs were used: give samples of your data with --feeds" in outcome.out
+    assert "random inputs were used; give samples of your data with --feeds" in outcome.out
 
 
 def test_error_beyond_the_tolerance(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,13 +195,13 @@ def test_report_shows_the_optimization_in_floats(xopt: Xopt, samples: Path) -> N
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--tolerance", "1%"), "--tolerance has no effect without --precision; leave it out"),
-        (("--metric", "rms"), "--metric has no effect without --precision; leave it out"),
+        (("--tolerance", "1%"), "--tolerance has no effect without --precision; remove it"),
+        (("--metric", "rms"), "--metric has no effect without --precision; remove it"),
         (
             ("--calibration", "entropy"),
-            "--calibration has no effect without --precision; leave it out",
+            "--calibration has no effect without --precision; remove it",
         ),
-        (("--for", "size"), "--for has no effect without --precision; leave it out"),
+        (("--for", "size"), "--for has no effect without --precision; remove it"),
         (
             ("--precision", "int8", "--tolerance", "0"),
             "'0' is not a fraction between 0 and 1, such as 1% or 0.01",
@@ -247,10 +247,7 @@ def test_16_bits_for_gpus(xopt: Xopt, samples: Path) -> None:
     assert (outcome.code, outcome.err) == (0, "")
     (line,) = [line for line in outcome.out.splitlines() if line.startswith("quantization ")]
     assert line.startswith("quantization  float16: 10 of 10 operators quantized, error 0.")
-    assert (
-        "with the quantized numbers, operators of 16 bits compute the same as floats: equal"
-        in outcome.out
-    )
+    assert "float16 operators compute the same as float32 on quantized values: equal" in outcome.out
     graph = onnx.load("model.opt.onnx").graph
     assert [port.type.tensor_type.elem_type for port in (*graph.input, *graph.output)] == [7, 10]
     assert xopt("model.onnx", *half, "-o", "same.onnx").code == 0
@@ -261,9 +258,7 @@ def test_options_of_16_bits_belong_to_them(xopt: Xopt) -> None:
     onnx.save(network(layers=1), "model.onnx")
     outcome = xopt("model.onnx", "--precision", "int8", "--io-types", "float16")
     assert outcome.code == 2
-    assert outcome.err.endswith(
-        "--io-types has no effect without --compute float16; leave it out\n"
-    )
+    assert outcome.err.endswith("--io-types has no effect without --compute float16; remove it\n")
 
 
 def test_static_needs_samples(xopt: Xopt) -> None:
@@ -274,7 +269,7 @@ def test_static_needs_samples(xopt: Xopt) -> None:
     assert not Path("model.opt.onnx").exists()
     outcome = xopt("model.onnx", "--precision", "int4", "--static")
     assert outcome.code == 2
-    assert outcome.err.endswith("--static has no effect without --precision int8; leave it out\n")
+    assert outcome.err.endswith("--static has no effect without --precision int8; remove it\n")
 
 
 def test_static_with_samples(xopt: Xopt) -> None:

@@ -88,7 +88,7 @@ def test_a_provider_that_is_not_installed(xopt: Xopt, monkeypatch: pytest.Monkey
     monkeypatch.setattr(Plugin, "is_installed", False)
     outcome = xopt("model.onnx", "--target", "webgpu")
     assert outcome.code == 3
-    assert outcome.err == LINE.format("webgpu", "it is not installed: pip install 'xoptim[webgpu]'")
+    assert outcome.err == LINE.format("webgpu", "not installed: pip install 'xoptim[webgpu]'")
     assert types_in("model.opt.onnx") == ["Ceil", "Relu"]
 
 
@@ -142,8 +142,7 @@ def test_a_result_that_differs_there(xopt: Xopt, fake: _Fake) -> None:
     outcome = xopt("model.onnx", "--target", "webgpu")
     assert outcome.code == 1
     assert (
-        outcome.err
-        == "xopt: error: on webgpu, the result differs: different: output 'y' differs by 9.00%; "
+        outcome.err == "xopt: error: on webgpu, the result differs: output 'y' differs by 9.00%; "
         "the first node that differs is Relu 't'; nothing was written\n"
     )
     assert files() == {"model.onnx"}
@@ -188,9 +187,7 @@ def test_a_model_that_no_lowering_fits(xopt: Xopt, fake: _Fake) -> None:
 
 def test_open_dimensions(xopt: Xopt) -> None:
     write(RELU)
-    expected = (
-        "qnn needs fixed shapes, but batch is open: --fix NAME=SIZE writes sizes into the model"
-    )
+    expected = "qnn needs fixed shapes, but batch is dynamic; --fix NAME=SIZE fixes a dimension"
     assert xopt("model.onnx", "--target", "qnn").error == expected
     assert files() == {"model.onnx"}
 
@@ -201,7 +198,8 @@ def test_a_table_verifies_nothing(xopt: Xopt) -> None:
     assert outcome.code == 3
     assert (
         outcome.err
-        == "xopt: warning: not verified on webnn: only a table of its operators is known here\n"
+        == "xopt: warning: not verified on webnn: models cannot be run there; xoptim only has a "
+        "table of its operators\n"
     )
     standard = xopt("model.onnx", "--target", "onnx", "-o", "other.onnx")
     assert (standard.code, standard.err) == (0, ""), "onnxruntime is a runtime of the standard"
@@ -230,11 +228,11 @@ def test_the_model_on_standard_output(xopt: Xopt, fake: _Fake) -> None:
         (("webgqu",), "there is no target 'webgqu'; did you mean 'webgpu'?"),
         (
             ("webgpu", "--provider", "cuda"),
-            "--provider cuda runs the model elsewhere than --target webgpu: leave --provider out",
+            "--provider cuda does not run models on --target webgpu; remove --provider",
         ),
         (
             ("qnn", "--provider", "webgpu"),
-            "--provider webgpu runs the model elsewhere than --target qnn",
+            "--provider webgpu does not run models on --target qnn",
         ),
         (
             ("qnn", "--precision", "int4"),

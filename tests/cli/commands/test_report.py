@@ -62,6 +62,6 @@ def test_a_file_that_cannot_be_written(xopt: Xopt) -> None:
     for name in ("model.onnx", "model.opt.onnx"):
         assert "would replace a model" in xopt("model.onnx", "--report", name).err
     assert (
-        "is one of the models"
+        "would replace a model"
         in xopt("diff", "model.onnx", "model.onnx", "--html", "model.onnx").err
     )

@@ -67,7 +67,7 @@ def test_stats_by_layer(xopt: Xopt) -> None:
     assert lines[:4] == ["layer", "body/first", "body/second", "all"]
     assert (
         xopt("stats", "model.onnx", "--dim", "q=1").error
-        == "size for q, but the open dimensions of the model are a"
+        == "the model has no dynamic dimension 'q' (it has a)"
     )
 
 
@@ -112,9 +112,9 @@ def test_stats_and_infer_without_the_weights(xopt: Xopt) -> None:
     assert (outcome.code, outcome.err) == (0, "")
     assert ["parameters", "4"] in [line.split() for line in outcome.out.splitlines()]
     outcome = xopt("extract", "model.onnx", "-o", "new.onnx")
-    assert (outcome.code, outcome.out) == (0, "2 of 2 results: new.onnx\n")
+    assert (outcome.code, outcome.out) == (0, "types of 2 of 2 results: new.onnx\n")
     assert outcome.warnings == [
-        "the file of weights is missing: the written model refers to it too"
+        "the external data file of MODEL is missing; the written model refers to it as well"
     ]
     assert files() == {"model.onnx", "new.onnx"}
     (tensor,) = onnx.load("new.onnx", load_external_data=False).graph.initializer

@@ -72,7 +72,7 @@ def test_the_table(xopt: Xopt) -> None:
     code, out, _ = xopt("tune", write(TRANSPOSES), "-o", "fast.onnx", "--threads", "1")
     assert code == 0
     lines = out.splitlines()
-    assert lines[1].split() == ["default", "0.900", "(0.899", "to", "0.901)", "the", "beginning"]
+    assert lines[1].split() == ["default", "0.900", "(0.899", "to", "0.901)", "baseline"]
     assert any(
         line.startswith("memory pattern off") and line.rstrip().endswith(" faster")
         for line in lines
@@ -288,7 +288,7 @@ def test_fewer_bits(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_only_fewer_bits_need(xopt: Xopt, option: tuple[str, str]) -> None:
     assert (
         xopt("tune", write(TRANSPOSES), *option).error
-        == f"{option[0]} has no effect without --tolerance; leave it out"
+        == f"{option[0]} has no effect without --tolerance; remove it"
     )
 
 
@@ -304,5 +304,5 @@ def test_a_target_is_its_provider(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -
     assert xopt("tune", path, "--target", "qnn").error == "no device"
     assert xopt(path, "-O2", "--target", "qnn").error == "no device"
     assert given == ["qnn", "qnn"]
-    assert "no model can be run there" in xopt("tune", path, "--target", "webnn").error
+    assert "models cannot be run there" in xopt("tune", path, "--target", "webnn").error
     assert files() == {"model.onnx"}

@@ -88,10 +88,10 @@ def test_a_target_that_is_not_installed(xopt: Xopt, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("onnx",), "--target onnx: no model can be run there"),
+        (("onnx",), "--target onnx: models cannot be run there"),
         (
             ("webgpu", "--provider", "cuda"),
-            "--provider cuda runs the model elsewhere than --target webgpu",
+            "--provider cuda does not run models on --target webgpu",
         ),
         (("webgpu", "--rtol", "1"), "--rtol has no effect with --target"),
         (("webgpu", "--exact"), "--exact has no effect with --target"),

@@ -77,12 +77,12 @@ def test_the_command_refuses(xopt: Xopt, address: str, message: str) -> None:
 
 def test_two_models_or_one_and_a_function(xopt: Xopt) -> None:
     write(RELU)
-    message = "give two models, or one and --against-torch"
+    message = "give two models, or one model and --against-torch"
     torch_too = ("--against-torch", "a:b")
     assert xopt("verify", "model.onnx").error == message
     assert xopt("verify", "model.onnx", "model.onnx", *torch_too).error == message
     error = xopt("verify", "model.onnx", *torch_too, "--target", "webgpu").error
-    assert error == "--target has no effect with --against-torch; leave it out"
+    assert error == "--target has no effect with --against-torch; remove it"
 
 
 def test_torch_is_missing(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
