@@ -66,7 +66,7 @@ def test_what_is_not_part_of_the_batch() -> None:
         ("agraph (float[2,n] x) => (y) { y = Relu(x) }", "already has a dimension of this name"),
         (
             "agraph (float[2,3] x) => (y) <float[2,3] w = {1,2,3,4,5,6}> { y = Add(x, w) }",
-            "does not run with a first dimension of 4 in place of 2",
+            "does not run with a batch of 4: ",
         ),
         (
             "agraph (float[2,3] x) => (y) { y = Softmax <axis = 0> (x) }",

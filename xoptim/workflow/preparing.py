@@ -58,8 +58,7 @@ def freed(
         results = session.run({**given, **batch})
     except (LoadError, FeedError, RunError) as error:
         raise ModelError(
-            f"--free {name}: the model does not run with a first dimension of {2 * size} in place "
-            f"of {size}: {error}"
+            f"--free {name}: the model does not run with a batch of {2 * size}: {error}"
         ) from error
     for port, result, *parts in zip(
         session.outputs, results, *(run.results for run in runs), strict=True
