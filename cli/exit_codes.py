@@ -31,7 +31,7 @@ MEANINGS: Final[Mapping[int, str]] = {
 
 def table() -> str:
     """The exit codes for the help, in short: the documentation has the meanings."""
-    return "Exit codes: 0 done, 1 models differ, 2 error, 3 not verified"
+    return "Exit codes: 0 done, 1 models differ or a check failed, 2 error, 3 not verified"
 
 
 def code_of(reports: Iterable[VerificationReport], *, doubtful: int = NOT_VERIFIED) -> int:

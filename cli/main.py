@@ -173,7 +173,7 @@ def xopt(config: str | None, no_config: bool) -> None:
 
     \b
     xopt model.onnx        optimize, verify, write model.opt.onnx (options: xopt optimize -h)
-    xopt fast model.onnx   fastest for ONNX Runtime; may write its contrib operators
+    xopt fast model.onnx   the same with -O: fastest for ONNX Runtime, with its contrib operators
     """
 
 

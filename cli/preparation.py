@@ -28,7 +28,10 @@ def _assumption(value: str) -> str:
 
 def assume_option() -> Any:
     """The option ``--assume``."""
-    text = "Assume a condition: 'past >= 1', 'n % 8 == 0', finite, 'bool(mask)' (repeatable)."
+    text = (
+        "Assume a condition: 'past >= 1', 'n % 8 == 0', finite (no NaN or infinity), 'bool(mask)' "
+        "(0 and 1 only) (repeatable)."
+    )
     return repeated(text, type=_assumption, metavar="TEXT")
 
 
@@ -87,7 +90,9 @@ class Changes:
 
     fix: tuple[str, ...] = fix_option()
     free: str = option(
-        "Make the first dimension of the inputs dynamic.", default="", metavar="NAME"
+        "Make the first dimension of all inputs dynamic, and call it NAME.",
+        default="",
+        metavar="NAME",
     )
     drop_output: tuple[str, ...] = repeated("Remove an output (repeatable).", metavar="NAME")
     keep_output: tuple[str, ...] = repeated(

@@ -130,9 +130,15 @@ class SelectionWithRules(Selection):
     """The options that choose patterns and rules in text form, and leave patterns out."""
 
     rewrite: tuple[str, ...] = repeated(
-        "Also run the rules of this file (repeatable).", type=RULES, metavar="FILE"
+        "Also apply the rules of this file: ONNX text or Python (repeatable).",
+        type=RULES,
+        metavar="FILE",
     )
-    drop: tuple[str, ...] = repeated("Drop a pattern (repeatable).", type=WORD, metavar="NAME")
+    drop: tuple[str, ...] = repeated(
+        "Disable one pattern, or a step that `xopt list` names (repeatable).",
+        type=WORD,
+        metavar="NAME",
+    )
 
     def with_rules(self) -> Sequence[Query | type[Rewrite]]:
         """The selected patterns, and then the rules.

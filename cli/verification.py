@@ -240,7 +240,7 @@ class Comparison:
     verify_budget: float | None = duration(
         "Time limit of verification (default: 5 s, or 5 times the first run if that is longer)."
     )
-    run_limit: float = duration("Time limit of a run, in seconds.", default=600.0)
+    run_limit: float = duration("Time limit of one inference run of a model.", default=600.0)
     values: Values = field(default_factory=Values)
     tf32: bool = flag("Allow TF32 on CUDA.")
     ulp: int | None = option(

@@ -11,7 +11,7 @@ import click
 GROUPS: Final = {
     "Commands": ("optimize", "explain", "verify", "bench", "tune", "batch", "check", "place"),
     "Models": ("stats", "diff", "extract"),
-    "Patterns": ("list", "apply", "new-pattern", "bisect", "replay", "doctor", "mcp"),
+    "Patterns and setup": ("list", "apply", "new-pattern", "bisect", "replay", "doctor", "mcp"),
 }
 """The names of all commands as the help lists them, the frequent ones first."""
 

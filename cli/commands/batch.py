@@ -124,7 +124,7 @@ def _words(context: click.Context, idle: Container[str]) -> list[str]:
     """The options of the optimizer that the command line or the settings choose, for the command
     line of each model.
 
-    Settings without effect are left out: on a command line they would be refused.
+    Settings without effect are skipped: on a command line they would be refused.
     """
     words: list[str] = []
     for each in context.command.params:

@@ -69,7 +69,7 @@ class Choices:
     guard: bool = flag("Add nodes that fail when a run breaks an assumption.")
     assume_fitting: bool = flag("Skip assumptions about dimensions and inputs that MODEL lacks.")
     fast: bool = flag(
-        "Same as --opset newest --include onnxruntime, for ONNX Runtime only. -O2 is `xopt tune`.",
+        "Same as --opset newest --include onnxruntime, for ONNX Runtime only. -O2 runs xopt tune.",
         "-O",
         "--fast",
     )
@@ -97,14 +97,16 @@ class Choices:
     )
     tag: bool = switch("Record the pattern in the metadata of each new node.")
     max_growth: str | None = option(
-        "Bytes that constant folding may add: 500kB, 10%, unlimited (default: 10% or 1 MB).",
+        "Bytes that constant folding may add: 500kB, 10%, unlimited (default: the larger of 10% "
+        "and 1 MB).",
         type=_growth,
         metavar="SIZE",
     )
     max_rounds: int | None = option(
-        "Maximum number of rounds of a phase.", type=click.IntRange(min=0)
+        "Maximum number of rounds over the graph for each group of patterns.",
+        type=click.IntRange(min=0),
     )
-    strict: bool = flag("Fail on a wrong pattern, or without verification.")
+    strict: bool = flag("Write nothing after a wrong pattern, or if verification has no result.")
     genai: Path | None = option(
         "Write a decoder for onnxruntime-genai; FOLDER has config.json (docs/decoders.md).",
         type=click.Path(exists=True, file_okay=False, path_type=Path),

@@ -29,7 +29,7 @@ class _ReplayChoices:
 
 @command("replay", dump=click.Path(path_type=Path))
 def replay_command(dump: Path, choices: _ReplayChoices) -> int:
-    """Check dumped rewrites again (DUMPPATTERNS=folder).
+    """Check rewrites again that DUMPPATTERNS=FOLDER xopt has dumped.
 
     Exit code 1 when one is wrong, 2 when a dump cannot be read.
     """

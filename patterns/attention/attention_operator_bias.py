@@ -22,7 +22,7 @@ from ._bias import require_moderate
 from ._mask import is_finite_mask
 
 
-class _OperatorBias(EasyPatternOptimization):
+class _AttentionOperatorBias(EasyPatternOptimization):
     """An Attention without a bias that changes nothing, or that can be added later."""
 
     phase = "target"
@@ -33,7 +33,7 @@ class _OperatorBias(EasyPatternOptimization):
     operand_types = {"x": {TensorProto.FLOAT}}
 
 
-class AddAttentionPattern(_OperatorBias):
+class AddAttentionPattern(_AttentionOperatorBias):
     """Attention(q, x @ w + b, v, mask) → Attention(q, x @ w, v, mask)
 
     What: drops the bias of the keys. It adds one number to all scores of a query: the Softmax
@@ -99,7 +99,7 @@ class AddAttentionPattern(_OperatorBias):
     )
 
 
-class AddAttentionMatMulPattern(_OperatorBias):
+class AddAttentionMatMulPattern(_AttentionOperatorBias):
     """Attention(q, k, x @ w + b, mask) @ u + c → Attention(q, k, x @ w, mask) @ u + (b @ u + c)
 
     What: adds the bias of the values to the bias of the output. The probabilities of a query add up

@@ -205,7 +205,7 @@ def test_every_perturbation_makes_variants() -> None:
     assert families >= {
         "attribute", "branch", "cancel", "captured", "computed", "constant as input",
         "constant computed", "constant form", "constant input", "constant overridable",
-        "constant rank", "count", "default left out", "default written", "detour", "domain",
+        "constant rank", "count", "default omitted", "default written", "detour", "domain",
         "empty", "end", "function", "names", "nudge", "one input", "operands", "operator", "opset",
         "output too", "override", "product", "range", "rank", "repeated", "resize", "second reader",
         "shapes", "size", "stacked", "step", "sum", "symbols", "target", "twice", "type", "values",

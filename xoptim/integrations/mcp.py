@@ -96,8 +96,8 @@ class Tools:
             include: further patterns: "onnxruntime" for operators that only ONNX Runtime has, or
                 the name of a pattern that "explain" says is not selected.
             opset: the operator set of the result: a number, or "newest", which has Attention.
-            fix: sizes of open dimensions to write into the model, such as "batch=1", with the names
-                that "stats" gives.
+            fix: sizes of dynamic dimensions to write into the model, such as "batch=1", with the
+                names that "stats" gives.
             assume: what holds for all inputs, such as "past >= 1".
             software_device: with target webgpu, run on the CPU where there is no GPU.
         """
@@ -140,7 +140,7 @@ class Tools:
         Args:
             model: the file of the model.
             target: openvino, webgpu, qnn, tensorrt, cuda, cpu, coreml, nnapi, webnn or onnx.
-            fix: sizes of open dimensions, such as "batch=1"; some targets need all of them.
+            fix: sizes of dynamic dimensions, such as "batch=1"; some targets need all of them.
             software_device: with target webgpu, ask on the CPU where there is no GPU.
             detail: also list the nodes that the target takes.
         """
@@ -162,7 +162,7 @@ class Tools:
         Args:
             original: the file of the model to trust.
             other: the file of the model to judge.
-            dim: sizes of open dimensions for the runs, such as "batch=1".
+            dim: sizes of dynamic dimensions for the runs, such as "batch=1".
             rtol: relative tolerance; by default, what rounding can explain.
             atol: absolute tolerance; by default, what rounding can explain.
             detail: also return each run.

@@ -80,7 +80,7 @@ def drop_defaults(case: Case) -> Iterator[Variant]:
                 node.attribute.remove(attribute)
                 dropped.append(f"{node.op_type}.{attribute.name}")
     if dropped:
-        yield Variant(f"default left out: {', '.join(dropped)}", model)
+        yield Variant(f"default omitted: {', '.join(dropped)}", model)
 
 
 def write_defaults(case: Case) -> Iterator[Variant]:
