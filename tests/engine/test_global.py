@@ -107,7 +107,7 @@ def test_what_it_returns() -> None:
         gr = GraphBuilder(parse(chain("Neg", "Abs")))
         assert global_rewriter(name="Change")(change)().rewrite(gr) == expected
         assert gr.model.listeners == []
-    with pytest.raises(TypeError, match="returns the number of rewrites, or None, not 'many'"):
+    with pytest.raises(TypeError, match="must return the number of rewrites or None, not 'many'"):
         global_rewriter(name="Change")(lambda gr: "many")().rewrite(gr)  # type: ignore[arg-type,return-value]
 
 

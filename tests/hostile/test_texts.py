@@ -196,7 +196,7 @@ CASES = [
         "onnxruntime",
         "Add",
     ),
-    not_verified("text-rank", "an input of 65 axes", of_rank(65), "has 65 axes", "Neg"),
+    not_verified("text-rank", "an input of 65 axes", of_rank(65), "has 65 dimensions", "Neg"),
     refused(
         "text-rank-more",
         "an input of 20,000 axes",

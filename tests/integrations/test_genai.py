@@ -197,5 +197,8 @@ def test_options_that_do_not_fit(tmp_path: Path, capsys: pytest.CaptureFixture[s
     onnx.save(whole_decoder(), path)
     folder = folder_with(tmp_path)
     xopt = runner(capsys)
-    assert "a file next to the model" in xopt(path, "-o", "-", "--genai", folder).error
+    assert (
+        "writes genai_config.json next to the model"
+        in xopt(path, "-o", "-", "--genai", folder).error
+    )
     assert "--target" in xopt(path, "--genai", folder, "--target", "onnx").error
