@@ -72,8 +72,15 @@ $(VENV)/recipes/.done: pyproject.toml
 		scikit-learn skl2onnx
 	@touch $@
 
-test-recipes: $(VENV)/recipes/.done ## run the scripts of exporters, and compare with torch, scikit-learn and Keras (installs 6 GB)
+# optimum-onnx needs transformers 4, which cannot be installed next to transformers 5.
+$(VENV)/optimum/.done: pyproject.toml
+	$(PYTHON) -m venv $(VENV)/optimum
+	$(VENV)/optimum/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --editable ".[test]" torch==2.13.0 optimum-onnx
+	@touch $@
+
+test-recipes: $(VENV)/recipes/.done $(VENV)/optimum/.done ## run the scripts of exporters, and compare with torch, scikit-learn and Keras (installs 7 GB)
 	$(VENV)/recipes/bin/python -m pytest -n auto tests/meta/test_pipelines.py tests/integrations tests/verification/test_functions.py
+	$(VENV)/optimum/bin/python -m pytest tests/meta/test_pipelines.py -k optimum_export
 
 test-torch: $(VENV)/.torch ## run the tests that need torch, onnxruntime-genai or Model Explorer, and install these
 	$(BIN)/python -m pytest -n auto tests/integrations tests/cli/commands/test_verify_torch.py tests/precision/test_sources.py tests/decoders tests/meta/test_pipelines.py
