@@ -21,6 +21,7 @@ _UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "ms": 1
 _OPTION: Final = "option"
 THREADS: Final = click.IntRange(0, 1024)
 _PROVIDERS: Final = ("cpu", "cuda", "openvino", "qnn", "webgpu", "tensorrt")
+_RUNS_ON: Final = f"Execution provider to run on: {', '.join(_PROVIDERS)}"
 
 
 _METAVARS: Final = {click.IntRange: "N", click.FloatRange: "NUMBER"}
@@ -208,16 +209,12 @@ def json_option(text: str = "Print JSON.") -> Any:
     return flag(text, "--json")
 
 
-def provider_option(
-    text: str = "Execution provider: cpu, cuda, openvino, qnn, webgpu, tensorrt.", **settings: Any
-) -> Any:
+def provider_option(text: str = f"{_RUNS_ON}.", **settings: Any) -> Any:
     """The option ``--provider`` with one provider."""
     return option(text, default="cpu", **settings)
 
 
-def providers_option(
-    text: str = "Execution provider: cpu, cuda, openvino, qnn, webgpu, tensorrt (repeatable).",
-) -> Any:
+def providers_option(text: str = f"{_RUNS_ON} (repeatable).") -> Any:
     """The option ``--provider`` with several providers."""
     return repeated(text, default=("cpu",))
 

@@ -80,7 +80,8 @@ def print_assumed(texts: Sequence[str], *models: Path, from_model: bool) -> None
 def fix_option() -> Any:
     """The option ``--fix``."""
     return repeated(
-        "Fix dimensions in MODEL: batch=1,seq=128 or x=1,3,224,224.", metavar="NAME=SIZE"
+        "Fix dimensions by name (batch=1,seq=128), or the shape of an input (x=1,3,224,224).",
+        metavar="NAME=SIZE",
     )
 
 

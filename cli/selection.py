@@ -135,7 +135,7 @@ class SelectionWithRules(Selection):
         metavar="FILE",
     )
     drop: tuple[str, ...] = repeated(
-        "Disable one pattern, or a step that `xopt list` names (repeatable).",
+        "Disable one pattern, or a step such as constant_folding (repeatable).",
         type=WORD,
         metavar="NAME",
     )

@@ -67,7 +67,9 @@ class Choices:
     assume: tuple[str, ...] = assume_option()
     assume_from_model: bool = assume_from_model_option()
     guard: bool = flag("Add nodes that fail when a run breaks an assumption.")
-    assume_fitting: bool = flag("Skip assumptions about dimensions and inputs that MODEL lacks.")
+    assume_fitting: bool = flag(
+        "Ignore assumptions about dimensions and inputs that MODEL does not have."
+    )
     fast: bool = flag(
         "Same as --opset newest --include onnxruntime, for ONNX Runtime only. -O2 runs xopt tune.",
         "-O",
@@ -106,7 +108,7 @@ class Choices:
         "Maximum number of rounds over the graph for each group of patterns.",
         type=click.IntRange(min=0),
     )
-    strict: bool = flag("Write nothing after a wrong pattern, or if verification has no result.")
+    strict: bool = flag("Write nothing if a pattern was dropped, or if the result is not verified.")
     genai: Path | None = option(
         "Write a decoder for onnxruntime-genai; FOLDER has config.json (docs/decoders.md).",
         type=click.Path(exists=True, file_okay=False, path_type=Path),

@@ -29,7 +29,7 @@ class _ReplayChoices:
 
 @command("replay", dump=click.Path(path_type=Path))
 def replay_command(dump: Path, choices: _ReplayChoices) -> int:
-    """Check rewrites again that DUMPPATTERNS=FOLDER xopt has dumped.
+    """Recheck rewrites that DUMPPATTERNS=FOLDER (environment) dumped.
 
     Exit code 1 when one is wrong, 2 when a dump cannot be read.
     """

@@ -92,5 +92,5 @@ def test_scales_that_16_bits_do_not_hold_stay() -> None:
 def test_contradictions() -> None:
     with pytest.raises(ValueError, match="static quantizes activations to int8"):
         PrecisionOptions(scheme="int8", static=True, compute="float16")
-    with pytest.raises(ValueError, match="not to bfloat16"):
+    with pytest.raises(ValueError, match="not for bfloat16"):
         PrecisionOptions(scheme="bfloat16", compute="float16")
