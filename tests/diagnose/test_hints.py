@@ -117,3 +117,14 @@ def test_patterns_that_apply_as_it_is_want_no_assumption() -> None:
     """As in a model that was not optimized before."""
     model = parse("agraph (float[n,2] x) => (float[n,2] y) { a = Neg(x) y = Neg(a) }", 17)
     assert all(hint.option for hint in option_hints(model, OPTIONS, {}))
+
+
+def test_the_hint_is_exact_where_the_original_is_known() -> None:
+    original = parse(GELU, 17)
+    hint = opset_hint(optimize(original, OPTIONS), OPTIONS, original=original)
+    assert hint is not None
+    assert hint.is_exact
+    newer = optimize(original, OPTIONS, opset=hint.opset)
+    before = optimize(original, OPTIONS)
+    assert hint.nodes == len(before.graph.node) - len(newer.graph.node) > 0
+    assert str(hint) == f"{hint.nodes} fewer nodes with --opset 20 (the model has operator set 17)"

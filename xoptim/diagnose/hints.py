@@ -29,6 +29,7 @@ from xoptim.graph.export import export_model
 from xoptim.graph.load import load_model
 from xoptim.graph.model import Model
 from xoptim.graph.propagate import quietly
+from xoptim.graph.sources import Source
 from xoptim.graph.splice import inline_functions
 from xoptim.match.pattern import PatternOptimization
 from xoptim.operators.registry import Trait, operators_with
@@ -123,14 +124,16 @@ class OpsetHint:
     """Patterns that an optimized model is too old for, and that apply when it is raised."""
 
     present: int  # operator set of the model
-    nodes: int  # how many nodes fewer, when the optimized model is raised
+    nodes: int  # how many nodes fewer
     opset: int  # oldest operator set in which all these patterns apply
     patterns: dict[str, int]  # number of applications by name
+    is_exact: bool = False  # whether the original was optimized, not its optimized form
 
     def __str__(self) -> str:
+        about = "" if self.is_exact or self.nodes <= 0 else "about "
         return (
-            f"{'about ' if self.nodes > 0 else ''}{_gain(self.nodes, self.patterns)} with --opset "
-            f"{self.opset} (the model has operator set {self.present})"
+            f"{about}{_gain(self.nodes, self.patterns)} with --opset {self.opset} (the model has "
+            f"operator set {self.present})"
         )
 
     def to_json(self) -> OpsetHintJson:
@@ -153,13 +156,17 @@ def _loaded(proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path
 
 @quietly()
 def opset_hint(
-    proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None = None
+    proto: onnx.ModelProto,
+    options: OptimizationOptions,
+    base_dir: Path | None = None,
+    original: Source | str | Path | onnx.ModelProto | None = None,
 ) -> OpsetHint | None:
-    """Count what a newer operator set would add to an optimized model: a raised copy of it is
-    optimized further.
+    """Count what a newer operator set would add to an optimized model.
 
-    The copy is made only if the operators around a node occur in such a pattern. ``None`` when no
-    pattern of the selection waits for an operator set that the provider supports, or none applies.
+    The original is optimized at the newer operator set; where there is none, or the model is large,
+    a raised copy of the optimized model. This is tried only if the operators around a node occur in
+    such a pattern. ``None`` when no pattern of the selection waits for an operator set that the
+    provider supports, or none applies.
     """
     model = load_model(proto, base_dir, infer=False)
     present = model.opsets.get("", 0)
@@ -175,6 +182,9 @@ def opset_hint(
     if not may_match(model, waiting):
         return None
     target = max(pattern.min_opset for pattern in waiting)
+    if original is not None and not _is_large(proto):
+        given = original if isinstance(original, Source) else Source(original)
+        return _exact_hint(model, given, options, waiting, target)
     quiet = OptimizationOptions(
         provider=options.provider, opset=target, patterns=waiting, debug=DebugSettings()
     )
@@ -194,6 +204,41 @@ def opset_hint(
     if _is_large(proto):
         return OpsetHint(present, _count(model) - _count(optimizer.model), opset, counts)
     return OpsetHint(present, _saved_at(opset, proto, options, base_dir), opset, counts)
+
+
+def _exact_hint(
+    optimized: Model,
+    original: Source,
+    options: OptimizationOptions,
+    waiting: Sequence[PatternOptimization],
+    target: int,
+) -> OpsetHint | None:
+    """What the complete selection makes of the original at a newer operator set."""
+    found = _optimized_at(target, original, options)
+    if found is None:
+        return None
+    needs = {p.name(): p.min_opset for p in waiting if found.state.counts[p.name()]}
+    if not needs:
+        return None
+    opset = max(needs.values())
+    if opset < target:
+        found = _optimized_at(opset, original, options) or found
+    counts = {name: found.state.counts[name] for name in needs}
+    nodes = _count(optimized) - _count(found.model)
+    return OpsetHint(optimized.opsets[""], nodes, opset, counts, is_exact=True)
+
+
+def _optimized_at(opset: int, original: Source, options: OptimizationOptions) -> Optimizer | None:
+    """The optimizer after its run, ``None`` where a node cannot be raised."""
+    chosen = replace(
+        _plain(options), opset=opset, outline=False, guard=False, max_growth=options.max_growth
+    )
+    optimizer = Optimizer(_loaded(original.proto, options, original.base_dir), chosen)
+    try:
+        optimizer.run()
+    except XoptimError:
+        return None
+    return optimizer
 
 
 def _is_large(proto: onnx.ModelProto) -> bool:

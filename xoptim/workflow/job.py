@@ -329,7 +329,7 @@ class Job:
         for culprit in outcome.verified.dropped:
             options = culprit.avoided_by(options)
         try:
-            outcome.hints = _hints(outcome.verified, options, self._options.hints)
+            outcome.hints = _hints(source, outcome.verified, options, self._options.hints)
             if outcome.fitting is not None:
                 outcome.fitting.unfit = self._unfit(source, options)
         except MemoryError:
@@ -440,13 +440,16 @@ def _own_bytes(given: Given) -> int:
 
 
 def _hints(
-    verified: VerifiedModel, options: OptimizationOptions, checks: VerificationOptions
+    original: Given,
+    verified: VerifiedModel,
+    options: OptimizationOptions,
+    checks: VerificationOptions,
 ) -> list[OpsetHint | OptionHint]:
     is_lowered = verified.builder.model.opsets.get("", 0) < verified.opset_before
     newer = (
         None
         if is_lowered
-        else diagnose.hints.opset_hint(verified.proto, options, verified.base_dir)
+        else diagnose.hints.opset_hint(verified.proto, options, verified.base_dir, original)
     )
     sizes = next((run.dims for report in verified.reports for run in report.runs), {})
     others = diagnose.hints.option_hints(verified.proto, options, sizes, verified.base_dir, checks)

@@ -528,7 +528,7 @@ def test_a_hint_at_a_newer_operator_set(xopt: Xopt) -> None:
     write(GELU, opset=17)
     said = xopt("model.onnx")
     assert re.search(
-        r"^hint +about 4 fewer nodes with --opset 20 \(the model has operator set 17\)$",
+        r"^hint +4 fewer nodes with --opset 20 \(the model has operator set 17\)$",
         said.out,
         re.M,
     )
