@@ -86,14 +86,15 @@ class AddAttentionPattern(_AttentionOperatorBias):
         "agraph (float[a,4,4] q, float[a,5,3] x, float[a,5,4] v, float[a,1,4,5] mask) "
         "=> (float[a,4,4] y) <float[3,4] w = {1, 2, 3, 4, 5, 4, 3, 2, 1, 0, 1, 2}"
     )
+    _long = _start.replace("float[a,4,4]", "float[a,5,4]")
     _heads = "q_num_heads = 2, kv_num_heads = 2"
     examples = Example.pairs(
         f"{_start}, float[4] b = {{1, 2, 0.5, 3}}> {{ p = MatMul(x, w) k = Add(p, b) "
         f"y = Attention <{_heads}> (q, k, v, mask) }}",
         f"{_start}> {{ k = MatMul(x, w) y = Attention <{_heads}> (q, k, v, mask) }}",
-        f"{_start}, float[4] b = {{1, 2, 0.5, 3}}> {{ p = MatMul(x, w) k = Add(b, p) "
+        f"{_long}, float[4] b = {{1, 2, 0.5, 3}}> {{ p = MatMul(x, w) k = Add(b, p) "
         f"y = Attention <{_heads}, is_causal = 1, scale = 0.5> (q, k, v) }}",
-        f"{_start}> {{ k = MatMul(x, w) "
+        f"{_long}> {{ k = MatMul(x, w) "
         f"y = Attention <{_heads}, is_causal = 1, scale = 0.5> (q, k, v) }}",
         opset=23,
     )

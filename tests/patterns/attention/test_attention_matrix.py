@@ -56,7 +56,7 @@ CASES: Final = {
     "both scaled by the root": Case(Form("root", scores="plain"), older=MANY),
     "scale in a weight": Case(Form(scores="plain"), older=MANY),
     "casts": Case(Form(scores="between casts"), older=MANY),
-    "capped": Case(Form(scores="capped"), {}, reason="Mul expected"),
+    "capped": Case(Form(scores="capped"), {}, reason="expected MatMul"),
     "keys moved at once": Case(Form(keys="moved"), older=MANY),
     "keys of merged batches": Case(Form(keys="merged batches"), older=MANY),
     "four axes": Case(Form(packed=False)),
