@@ -99,7 +99,7 @@ class Lowering:
         "Compute type of --precision (auto: by --provider).",
         *COMPUTES,
     )
-    io_types: IoTypes = choice("Type of float inputs and outputs.", *IO_TYPES)
+    io_types: IoTypes = choice("Type to give to float32 inputs and outputs.", *IO_TYPES)
 
     def idle(self) -> dict[str, str]:
         """The parameters that have no effect with others, each with the reason."""

@@ -110,7 +110,7 @@ class Choices:
     )
     strict: bool = flag("Write nothing if a pattern was dropped, or if the result is not verified.")
     genai: Path | None = option(
-        "Write a decoder for onnxruntime-genai; FOLDER has config.json (docs/decoders.md).",
+        "Write a decoder for onnxruntime-genai; its config.json is read from FOLDER.",
         type=click.Path(exists=True, file_okay=False, path_type=Path),
         metavar="FOLDER",
     )
