@@ -173,6 +173,17 @@ def test_tools_have_the_options_of_the_command(root: Path) -> None:
 
 
 @pytest.mark.slow
+def test_several_patterns_are_included(root: Path) -> None:
+    async def talk(ask: Ask, _: list[Any]) -> None:
+        found = await ask("optimize", model="model.onnx", include="QuickGelu, FastGelu")
+        assert found.structured_content["exit_code"] == 0
+        unused = [line for line in found.structured_content["messages"] if "nowhere" in line]
+        assert ["QuickGelu" in unused[0], "FastGelu" in unused[1]] == [True, True]
+
+    served(root, talk)
+
+
+@pytest.mark.slow
 def test_a_conversion_for_a_target_is_told(root: Path) -> None:
     text = "agraph (float[2,8] x, float[8,8] w) => (float[2,8] y) { t = MatMul(x, w) y = Exp(t) }"
     onnx.save(parse(text), root / "model.onnx")
@@ -254,6 +265,18 @@ def test_long_lists_are_omitted(root: Path) -> None:
     made = tools.optimize("model.onnx", output="small.onnx", opset="newest")
     assert not made["result"]["verification"][0]["runs"]
     assert onnx.load(root / "small.onnx").opset_import[0].version > 18
+
+
+def test_assumptions_of_all_tools_that_use_them(root: Path) -> None:
+    tools = Tools(root, MEANINGS)
+    tools.optimize("model.onnx", output="finite.onnx", assume=["finite"])
+    found = tools.verify("model.onnx", "finite.onnx")["result"][0]
+    told = "the assumptions in the metadata are not used: 'finite'; assume uses them"
+    assert (found["assumptions"], found["notes"]) == ([], [told])
+    found = tools.verify("model.onnx", "finite.onnx", assume=["finite"])["result"][0]
+    assert (found["assumptions"], found["notes"]) == (["finite"], [])
+    explained = tools.explain("model.onnx", "NegNeg", assume=["n >= 2", "finite"])["result"]
+    assert sorted(explained["assumptions"]) == ["finite", "n >= 2"]
 
 
 def test_each_reason_of_a_refusal_is_given_once(root: Path) -> None:

@@ -3,7 +3,12 @@
 import pytest
 
 from xoptim.integrations.mcp import ARGUMENTS
-from xoptim.integrations.mcp_arguments import argument_faults, argument_text, with_arguments
+from xoptim.integrations.mcp_arguments import (
+    OptimizeArguments,
+    argument_faults,
+    argument_text,
+    with_arguments,
+)
 
 
 @pytest.mark.parametrize(
@@ -32,6 +37,7 @@ from xoptim.integrations.mcp_arguments import argument_faults, argument_text, wi
         ("optimize", "--dim n=1: it is given twice", "--dim n=1: it is given twice"),
         ("verify", "--dim n=1: it is given twice", 'dim=["n=1"]: it is given twice'),
         ("verify", "leave out --rtol 1e-3", "leave out rtol=1e-3"),
+        ("verify", "'finite'; --assume-from-model uses them", "'finite'; assume uses them"),
         ("explain", "`--opset 20` raises the model", '`optimize opset="20"` raises the model'),
         ("explain", "`--patterns default` applies it", "`--patterns default` applies it"),
         ("place", "--fix NAME=SIZE", 'fix=["NAME=SIZE"]'),
@@ -67,3 +73,11 @@ def test_a_mistake_without_a_word_of_its_own() -> None:
     (line,) = argument_faults("optimize", [error], ["fix"])
     assert line.startswith("optimize: the argument 'fix.0' is wrong: Too long, not 'nnn")
     assert len(line) < 200
+
+
+def test_names_of_patterns_are_separated_by_commas() -> None:
+    assert OptimizeArguments(include="onnxruntime, Gelu,").words() == [
+        "--include=onnxruntime",
+        "--include=Gelu",
+    ]
+    assert OptimizeArguments().words() == []

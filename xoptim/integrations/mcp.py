@@ -93,12 +93,13 @@ class Tools:
                 float16.
             precision: int8, int4, float16 or bfloat16 to quantize it, and the error that this may
                 make: "int8 1%".
-            include: further patterns: "onnxruntime" for operators that only ONNX Runtime has, or
-                the name of a pattern that "explain" says is not selected.
+            include: further patterns, separated by commas: "onnxruntime" for operators that only
+                ONNX Runtime has, or the names of patterns that "explain" says are not selected.
             opset: the operator set of the result: a number, or "newest", which has Attention.
             fix: sizes of dynamic dimensions to write into the model, such as "batch=1", with the
                 names that "stats" gives.
-            assume: what holds for all inputs, such as "past >= 1".
+            assume: what holds for all inputs: "past >= 1", or "finite" if no input and no result
+                is NaN or infinite.
             software_device: with target webgpu, run on the CPU where there is no GPU.
         """
         asked = OptimizeArguments(**arguments)
@@ -108,7 +109,13 @@ class Tools:
         return self._run("optimize", *words, *asked.words(), "--json", detail=False)
 
     def explain(
-        self, model: str, pattern: str, node: str = "", target: str = "", detail: bool = False
+        self,
+        model: str,
+        pattern: str,
+        node: str = "",
+        target: str = "",
+        assume: Sequence[str] = (),
+        detail: bool = False,
     ) -> ToolAnswer:
         """Say where a pattern applies in a model, and why it does not apply elsewhere: the nearest
         misses, with the condition that fails.
@@ -120,11 +127,13 @@ class Tools:
                 gives similar ones.
             node: the name of a node, or of its result, at which to look; everywhere by default.
             target: also say whether this target drops the pattern.
+            assume: what holds for all inputs, as in "optimize".
             detail: return all nodes and all alternatives, which may be a million characters.
         """
         place = [f"--at={node}"] if node else ["--all"]
         there = [f"--target={target}"] if target else []
-        words = (*place, *there, "--json", "--", self._existing(model), pattern)
+        known = repeated("--assume", assume)
+        words = (*place, *there, *known, "--json", "--", self._existing(model), pattern)
         return self._run("explain", *words, detail=detail)
 
     def place(
@@ -155,6 +164,7 @@ class Tools:
         dim: Sequence[str] = (),
         rtol: float | None = None,
         atol: float | None = None,
+        assume: Sequence[str] = (),
         detail: bool = False,
     ) -> ToolAnswer:
         """Run two models on the same values in ONNX Runtime and compare the results.
@@ -165,9 +175,12 @@ class Tools:
             dim: sizes of dynamic dimensions for the runs, such as "batch=1".
             rtol: relative tolerance; by default, what rounding can explain.
             atol: absolute tolerance; by default, what rounding can explain.
+            assume: what holds for all inputs, as in "optimize". A model that "optimize" wrote with
+                it is compared on such inputs only.
             detail: also return each run.
         """
-        words = [self._existing(original), self._existing(other), *repeated("--dim", dim)]
+        words = [self._existing(original), self._existing(other)]
+        words += [*repeated("--dim", dim), *repeated("--assume", assume)]
         tolerances = {"--rtol": rtol, "--atol": atol}
         words += [f"{name}={value}" for name, value in tolerances.items() if value is not None]
         return self._run("verify", *words, "--json", detail=detail)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias
@@ -33,11 +33,11 @@ class OptimizeArguments:
             "--target": self.target,
             "--precision": scheme,
             "--tolerance": tolerance,
-            "--include": self.include,
             "--opset": self.opset,
         }
         return [
             *(f"{option}={value}" for option, value in given.items() if value),
+            *repeated("--include", filter(None, map(str.strip, self.include.split(",")))),
             *repeated("--fix", self.fix),
             *repeated("--assume", self.assume),
             *software_option(self.software_device),
@@ -49,7 +49,7 @@ def software_option(is_wanted: bool) -> list[str]:
     return ["--software-device"] if is_wanted else []
 
 
-def repeated(option: str, values: Sequence[str]) -> list[str]:
+def repeated(option: str, values: Iterable[str]) -> list[str]:
     """An option for each of some values."""
     return [f"{option}={value}" for value in values]
 
@@ -61,6 +61,7 @@ _OPTIONS: Final[Mapping[str, tuple[str, Form, str]]] = {
     "-o": ("output", "text", "FILE"),
     "--all": ("detail", "flag", ""),
     "--assume": ("assume", "list", "'[^']+'|finite|nothing|TEXT"),
+    "--assume-from-model": ("assume", "list", ""),
     "--at": ("node", "text", r"'[^']+'|#\d+|NODE"),
     "--atol": ("atol", "number", _NUMBER),
     "--dim": ("dim", "list", _SIZES),
@@ -133,7 +134,7 @@ def _written(found: re.Match[str], *, owner: str) -> str:
 def _with_value(name: str, form: Form, value: str | None) -> str:
     if form == "flag":
         return f"{name}=true"
-    if value is None:
+    if not value:
         return name
     plain = value.strip("'")
     if form == "number":
