@@ -6,7 +6,9 @@ from xoptim.integrations.mcp_answers import meaning_of, remarks_of, summary_of
 
 
 def _operator(name: str, error: float | str, *, is_quantized: bool) -> dict[str, Any]:
-    return {"node": name, "error": error, "is_quantized": is_quantized}
+    decision = "quantized" if is_quantized else "error or bytes"
+    placed = {"node": name, "result": name, "is_quantized": is_quantized, "decision": decision}
+    return {**placed, "error": error}
 
 
 def test_a_quantization_lists_the_operators_in_float32_that_err_most() -> None:
@@ -18,7 +20,29 @@ def test_a_quantization_lists_the_operators_in_float32_that_err_most() -> None:
         "worst", "f7", "f6", "f5", "f4",
     ]  # fmt: skip
     assert found["precision"]["error"] == 0.01
-    assert note == "44 operators that can be quantized are not shown"
+    assert note == (
+        "4 more operators that stay in float32 are not shown, 40 quantized operators are not shown"
+    )
+
+
+def test_an_operator_that_is_quantized_in_another_form_does_not_stay_in_float32() -> None:
+    other = _operator("q", 0.5, is_quantized=False) | {"decision": "another form"}
+    forms = [_operator("f", error, is_quantized=False) for error in (0.2, 0.1, 0.3)]
+    operators = [_operator("q", 0.1, is_quantized=True), other, *forms]
+    found, note = summary_of("optimize", {"precision": {"operators": operators}})
+    assert [(each["node"], each["error"]) for each in found["precision"]["operators"]] == [
+        ("f", 0.1)
+    ]
+    assert note == "1 quantized operators are not shown"
+
+
+def test_a_difference_that_is_rounding_is_no_fault() -> None:
+    largest = {"equal": False, "fault": "value", "mismatches": 191642}
+    report = {"status": "equal", "runs": [1], "faults": [], "largest": largest}
+    found, _ = summary_of("verify", [report, report | {"status": "different"}])
+    assert [each["largest"] for each in found] == [None, largest]
+    (found,), _ = summary_of("verify", [report | {"largest": largest | {"equal": True}}])
+    assert found["largest"]["equal"]
 
 
 def test_an_explanation_lists_two_matches_and_each_reason_once() -> None:
@@ -121,3 +145,15 @@ def test_the_meaning_of_an_exit_code() -> None:
     assert meaning_of("stats", 0, {0: "equal"}) == "done"
     assert meaning_of("stats", 130, {130: "interrupted"}) == "interrupted"
     assert meaning_of("stats", -11, {}) == "the process ended unexpectedly"
+
+
+def test_a_quantized_model_is_not_said_to_be_equal() -> None:
+    precision = {"scheme": "int8", "error": 0.0076, "tolerance": 0.01, "reason": ""}
+    assert meaning_of("optimize", 0, {}, {"precision": precision}) == (
+        "written; the float32 model was verified to be equal to the original; the int8 model has "
+        "an error of 0.76%, within the tolerance of 1.00%"
+    )
+    plain = meaning_of("optimize", 0, {}, {"precision": None})
+    assert plain.startswith("written; the result was verified to be equal to the original")
+    assert plain == meaning_of("optimize", 0, {}, {"precision": precision | {"reason": "none"}})
+    assert meaning_of("optimize", 1, {}, {"precision": precision}).startswith("the result differs")

@@ -101,12 +101,13 @@ class Tools:
             assume: what holds for all inputs: "past >= 1", or "finite" if no input and no result
                 is NaN or infinite.
             software_device: with target webgpu, run on the CPU where there is no GPU.
+            detail: also return all operators that can be quantized, all placed nodes, and each run.
         """
         asked = OptimizeArguments(**arguments)
         words = [self._existing(model)]
         if asked.output:
             words += ["-o", self._inside(asked.output)]
-        return self._run("optimize", *words, *asked.words(), "--json", detail=False)
+        return self._run("optimize", *words, *asked.words(), "--json", detail=asked.detail)
 
     def explain(
         self,
@@ -259,8 +260,7 @@ class Tools:
         told += remarks_of(tool, answer)
         if not detail:
             answer, hidden = summary_of(tool, answer)
-            how = "`place` lists them" if tool == "optimize" else "detail=true shows them"
-            told += [f"{hidden}; {how}"] if hidden else []
+            told += [f"{hidden}; detail=true shows them"] if hidden else []
         answer = with_arguments(tool, answer, ARGUMENTS)
         return self.answer(tool, process.returncode, told, answer)
 
@@ -270,7 +270,7 @@ class Tools:
         """The answer of a tool to an exit code."""
         return {
             "exit_code": code,
-            "meaning": meaning_of(tool, code, self._meanings),
+            "meaning": meaning_of(tool, code, self._meanings, result),
             "result": result,
             "messages": list(messages),
         }

@@ -13,6 +13,8 @@ _MOST_NODES: Final = 20
 _MOST_DIFFERENCES: Final = 20
 _MOST_COSTS: Final = 8
 _MOST_PORTS: Final = 20
+_QUANTIZED: Final = ("quantized", "another form")
+"""Decisions about operators that do not stay in float32."""
 FAILED: Final = 2
 """The exit code of an answer to wrong arguments."""
 _ERROR: Final = "wrong arguments, an unreadable model, or another error"
@@ -42,10 +44,25 @@ _MEANINGS: Final[Mapping[str, Mapping[int, str]]] = {
 """The meanings of exit codes by tool; the others mean the same for all tools."""
 
 
-def meaning_of(tool: str, code: int, general: Mapping[int, str]) -> str:
-    """An exit code of a tool in words; ``general`` are the meanings for all commands."""
+def meaning_of(tool: str, code: int, general: Mapping[int, str], result: Any = None) -> str:
+    """An exit code of a tool in words, for its result.
+
+    ``general`` are the meanings for all commands.
+    """
+    quantization = result.get("precision") if isinstance(result, dict) else None
+    if tool == "optimize" and code == 0 and quantization and not quantization["reason"]:
+        return _meaning_of_quantized(quantization)
     own = {FAILED: _ERROR, **_MEANINGS[tool]}
     return own.get(code) or general.get(code, "the process ended unexpectedly")
+
+
+def _meaning_of_quantized(quantization: Mapping[str, Any]) -> str:
+    """The meaning of success where the result is not equal to the original, but near it."""
+    return (
+        "written; the float32 model was verified to be equal to the original; the "
+        f"{quantization['scheme']} model has an error of {quantization['error']:.2%}, within the "
+        f"tolerance of {quantization['tolerance']:.2%}"
+    )
 
 
 def remarks_of(command: str, result: Any) -> Iterator[str]:
@@ -83,13 +100,20 @@ def summary_of(command: str, result: Any) -> tuple[Any, str]:
 
 
 def _without_runs(result: Any) -> Any:
-    """The same with comparisons that do not list each run."""
+    """The same with comparisons that do not list each run.
+
+    A difference that was accepted as rounding is left to the notes: it has the words of a fault.
+    """
     if isinstance(result, list):
         return [_without_runs(each) for each in result]
     if not isinstance(result, dict):
         return result
     found = {key: _without_runs(each) for key, each in result.items()}
-    return found | {"runs": []} if {"runs", "faults"} <= found.keys() else found
+    if not {"runs", "faults", "largest"} <= found.keys():
+        return found
+    largest = found["largest"]
+    is_rounding = found["status"] == "equal" and largest is not None and not largest["equal"]
+    return found | {"runs": [], "largest": None if is_rounding else largest}
 
 
 def _with_few_nodes(result: Any, left: Counter[str]) -> Any:
@@ -105,12 +129,18 @@ def _with_few_nodes(result: Any, left: Counter[str]) -> Any:
 
 
 def _costliest(precision: dict[str, Any], left: Counter[str]) -> dict[str, Any]:
-    """A quantization with the operators that stay in float32 and err most."""
-    kept = [each for each in precision["operators"] if not each["is_quantized"]]
-    kept = sorted(kept, key=lambda each: -float(each["error"]))[:_MOST_OPERATORS]
-    if more := len(precision["operators"]) - len(kept):
-        left["operators that can be quantized are not shown"] = more
-    return precision | {"operators": kept}
+    """A quantization with the operators that stay in float32 and err most, each in the form that
+    errs least.
+    """
+    ranked = sorted(precision["operators"], key=lambda each: -float(each["error"]))
+    kept = {each["result"]: each for each in ranked if each["decision"] not in _QUANTIZED}
+    shown = sorted(kept.values(), key=lambda each: -float(each["error"]))[:_MOST_OPERATORS]
+    hidden = {
+        "more operators that stay in float32 are not shown": len(kept) - len(shown),
+        "quantized operators are not shown": sum(each["is_quantized"] for each in ranked),
+    }
+    left.update({text: count for text, count in hidden.items() if count})
+    return precision | {"operators": shown}
 
 
 def _few(

@@ -15,7 +15,7 @@ Form: TypeAlias = Literal["text", "list", "number", "flag"]
 
 @dataclass(frozen=True)
 class OptimizeArguments:
-    """The arguments of ``optimize`` but for the model, which its docstring describes."""
+    """The arguments of ``optimize`` but for the model; its docstring describes them."""
 
     output: str = ""
     target: str = ""
@@ -25,9 +25,10 @@ class OptimizeArguments:
     fix: Sequence[str] = ()
     assume: Sequence[str] = ()
     software_device: bool = False
+    detail: bool = False
 
     def words(self) -> list[str]:
-        """The options of the command, but for the file to write."""
+        """The options of the command, but for the file to write and the format."""
         scheme, _, tolerance = self.precision.partition(" ")
         given = {
             "--target": self.target,

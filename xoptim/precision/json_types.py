@@ -3,6 +3,7 @@
 from typing import TypedDict
 
 from xoptim.facts.json_values import JsonNumber
+from xoptim.precision.choices import Decision
 from xoptim.precision.metrics import Metric
 from xoptim.precision.options import Scheme
 from xoptim.verification.json_types import VerificationJson
@@ -55,15 +56,18 @@ class QuantizationChoiceJson(MeasuredJson):
 
     Attributes:
         is_quantized: whether it was quantized in this form.
+        decision: the same, or why it was not.
     """
 
     is_quantized: bool
+    decision: Decision
 
 
 class QuantizedJson(TypedDict):
     """A quantization.
 
     Attributes:
+        summary: the choice and its error, in one line.
         scheme: the scheme.
         target: name of the target for which it was chosen; empty where it was asked for.
         tolerance: the error that was allowed, as a fraction.
@@ -79,6 +83,7 @@ class QuantizedJson(TypedDict):
         verification: comparisons with the fake-quantized model.
     """
 
+    summary: str
     scheme: Scheme
     target: str
     tolerance: float

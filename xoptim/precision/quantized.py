@@ -214,9 +214,15 @@ class Quantized:
     def to_json(self) -> QuantizedJson:
         """The choice as JSON values."""
         choices: list[QuantizationChoiceJson] = [
-            {**each.measured.to_json(), "is_quantized": each.is_quantized} for each in self.choices
+            {
+                **each.measured.to_json(),
+                "is_quantized": each.is_quantized,
+                "decision": each.decision,
+            }
+            for each in self.choices
         ]
         return {
+            "summary": self.summary(),
             "scheme": self.options.scheme,
             "target": self.target,
             "tolerance": self.options.tolerance,
