@@ -1,5 +1,6 @@
 """``xopt verify A B``."""
 
+import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -8,6 +9,7 @@ import click
 
 from xoptim import VerificationOptions, verify
 from xoptim.api.preparing import Source
+from xoptim.facts.protos import every_node
 from xoptim.integrations.torch_factory import verify_made
 from xoptim.targets import named
 from xoptim.targets.verifying import verify_on_target
@@ -34,6 +36,8 @@ from ..verification import Comparison, check_values_used
 
 _ALIKE: Final = ("rtol", "atol", "ulp", "exact", "tf32", "fewer_inputs")
 """Parameters of a comparison of two models on the same provider."""
+_QUANTIZED: Final = re.compile("[Qq]uantize|Integer|QLinear|NBits")
+"""A part of the names of quantized operators."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,12 @@ class _VerifyChoices:
     fewer_inputs: bool = flag("OTHER may lack inputs that do not affect the outputs.")
     exact: bool = flag("Require bitwise equal outputs.")
     as_json: bool = json_option()
+
+    @property
+    def has_usual_tolerance(self) -> bool:
+        """Whether outputs are compared as usual: only rounding is allowed."""
+        asked = self.comparison
+        return not self.exact and asked.ulp is asked.rtol is asked.atol is None
 
     def idle(self) -> dict[str, str]:
         """The parameters that have no effect with others, each with the reason."""
@@ -89,6 +99,9 @@ def verify_command(
     else:
         reports = [verify(original, other, each) for each in each_provider]
     check_values_used(reports, options)
+    is_different = any(report.status == "different" for report in reports)
+    if other is not None and is_different and choices.has_usual_tolerance:
+        _warn_of_quantization(original, other)
     if choices.as_json:
         print_json([report.to_json() for report in reports])
     else:
@@ -101,6 +114,21 @@ def verify_command(
         if used_settings(context) is not None:
             say(f"settings: {used_settings(context)}")
     return code_of(reports)
+
+
+def _warn_of_quantization(original: Path, other: Path) -> None:
+    """Say that a quantized model is not equal to one in float32: its error needs a tolerance."""
+    before, after = (
+        {node.op_type for node in every_node(Source(each).proto.graph.node)}
+        for each in (original, other)
+    )
+    found = sorted(filter(_QUANTIZED.search, after - before))
+    if found:
+        say(
+            f"xopt: warning: {other} has quantized operators ({', '.join(found)}); "
+            "--rtol and --atol allow for their error",
+            err=True,
+        )
 
 
 def _verified_there(original: Path, other: Path, choices: _VerifyChoices) -> int:

@@ -17,6 +17,10 @@ TWO = (
     "agraph (float[batch,4] x, int64[batch] i) => (float[batch,4] y) { f = Cast <to = 1> (i) "
     "r = Relu(x) y = MatMul(r, w) }"
 )
+QUANTIZED_RELU = (
+    "agraph (float[batch,4] x) => (float[batch,4] y) <float s = {0.1}, uint8 z = {0}> { "
+    "r = Relu(x) q = QuantizeLinear(r, s, z) y = DequantizeLinear(q, s, z) }"
+)
 UNKNOWN_OPERATOR = "agraph (float[n] x) => (float[n] y) { t = acme.Frobnicate(x) y = Identity(t) }"
 no_cuda = pytest.mark.skipif(
     "CUDAExecutionProvider" in onnxruntime.get_available_providers(),
@@ -104,6 +108,20 @@ def test_tolerances(xopt: Xopt, options: tuple[str, ...], code: int) -> None:
         assert "0.00098" in outcome.err or "0.000976" in outcome.err
     else:
         assert ", atol 0.01)" in outcome.out
+
+
+def test_a_quantized_model_needs_a_tolerance(xopt: Xopt) -> None:
+    pair = ("verify", "model.onnx", "other.onnx")
+    write(RELU)
+    write(QUANTIZED_RELU, "other.onnx")
+    outcome = xopt(*pair)
+    assert (outcome.code, outcome.err.splitlines()[0]) == (
+        1,
+        "xopt: warning: other.onnx has quantized operators (DequantizeLinear, QuantizeLinear); "
+        "--rtol and --atol allow for their error",
+    )
+    assert "quantized" not in xopt(*pair, "--rtol", "1e-3", "--atol", "1e-3").err
+    assert "quantized" not in xopt("verify", "other.onnx", "model.onnx").err
 
 
 # -------------------------------------------------------------------- sizes and values

@@ -141,6 +141,15 @@ def test_an_optimization_for_a_target_tells_what_was_chosen_for_it() -> None:
     assert list(remarks_of("stats", {})) == list(remarks_of("optimize", None)) == []
 
 
+def test_a_target_whose_package_is_missing() -> None:
+    missing = {"fault": "the target 'tensorrt' is not installed: pip", "install": "pip install it"}
+    no_device = {"fault": "the execution provider finds no device here", "install": "pip"}
+    assert list(remarks_of("place", [missing, no_device, {"nodes": []}])) == [
+        'ask a person to install it (pip install it), or use target="onnx" or target="webnn" for '
+        "an answer from a table"
+    ]
+
+
 def test_the_meaning_of_an_exit_code() -> None:
     assert meaning_of("stats", 0, {0: "equal"}) == "done"
     assert meaning_of("stats", 130, {130: "interrupted"}) == "interrupted"

@@ -148,7 +148,8 @@ class Tools:
         """Ask an execution provider which nodes of a model it takes, and why it leaves the others.
 
         Args:
-            model: the file of the model.
+            model: the file of the model. ONNX Runtime expands some of its nodes into several, such
+                as Range; `taken`, `left` and `absent` count these, and "stats" does not.
             target: openvino, webgpu, qnn, tensorrt, cuda, cpu, coreml, nnapi, webnn or onnx.
             fix: sizes of dynamic dimensions, such as "batch=1"; some targets need all of them.
             software_device: with target webgpu, ask on the CPU where there is no GPU.

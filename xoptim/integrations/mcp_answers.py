@@ -13,6 +13,10 @@ _MOST_NODES: Final = 20
 _MOST_DIFFERENCES: Final = 20
 _MOST_COSTS: Final = 8
 _MOST_PORTS: Final = 20
+_MISSING: Final = "is not installed"
+"""A part of the fault of a target whose provider is missing, and not its device."""
+_BY_TABLE: Final = 'target="onnx" or target="webnn"'
+"""Targets that need no package."""
 _QUANTIZED: Final = ("quantized", "another form")
 """Decisions about operators that do not stay in float32."""
 FAILED: Final = 2
@@ -66,7 +70,9 @@ def _meaning_of_quantized(quantization: Mapping[str, Any]) -> str:
 
 
 def remarks_of(command: str, result: Any) -> Iterator[str]:
-    """What an agent should know about the result of an optimization, a line each."""
+    """What an agent should know about a placement or the result of an optimization, a line each."""
+    if command == "place" and isinstance(result, list):
+        yield from _without_provider(result)
     if command != "optimize" or not isinstance(result, dict):
         return
     precision, fitting = result.get("precision"), result.get("target")
@@ -82,6 +88,16 @@ def remarks_of(command: str, result: Any) -> Iterator[str]:
         reasons.setdefault(each["reason"], []).append(f"{each['pattern']} {each['count']}")
     for reason, names in reasons.items():
         yield f"not applied for {fitting['target']}: {', '.join(names)} ({reason})"
+
+
+def _without_provider(placements: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What to do for targets that cannot be asked, a line each."""
+    for each in placements:
+        if _MISSING in each.get("fault", ""):
+            yield (
+                f"ask a person to install it ({each['install']}), or use {_BY_TABLE} for an "
+                "answer from a table"
+            )
 
 
 def summary_of(command: str, result: Any) -> tuple[Any, str]:
